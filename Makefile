@@ -1,0 +1,37 @@
+# Everything sets itself up: a virtual environment in .venv with the pinned dependencies.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+PROTO  := txnstatus/txnstatus/proto
+
+.PHONY: demo test check format proto clean help
+
+help:            ## what there is
+	@grep -hE '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
+
+demo: $(STAMP)   ## run the main job: one transaction over five tables, on a three-node cluster
+	$(BIN)/txnctl demo
+
+test: check      ## lint, types, layering, then all tests
+	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+check: $(STAMP)  ## lint, formatting and strict typing
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(STAMP) ## format and mend what can be mended
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+proto: $(STAMP)  ## generate the protobuf code
+	$(BIN)/python -m grpc_tools.protoc -I txnstatus --python_out=txnstatus --pyi_out=txnstatus $(PROTO)/*.proto
+
+clean:           ## remove the virtual environment and caches
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache dist
+
+$(STAMP): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	touch $@

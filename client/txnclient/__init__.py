@@ -1,0 +1,62 @@
+"""Transactions over many data-lake tables.
+
+    import txnclient
+
+    client = txnclient.connect("127.0.0.1:7051")
+    with client.transaction(label="nightly") as txn:     # commits on success, aborts on an exception
+        txn.write(flights_df, "air.flights")             # a Spark DataFrame, or a pyarrow Table
+        txn.write(weather_df, "air.weather", mode="overwrite")
+
+    snapshot = client.snapshot()                         # one timestamp over all tables
+    snapshot.read(spark, "air.flights")                  # a Spark DataFrame
+    snapshot.to_arrow("air.weather")
+
+Importing this loads neither pyspark nor pyarrow; a method that needs one of them does.
+"""
+
+from txnclient.client import Client, TxnSummary, connect
+from txnclient.manifest import DataFile, StagedFiles
+from txnclient.snapshot import Snapshot
+from txnclient.transaction import CommitReceipt, Transaction
+from txnstatus.errors import (
+    AlreadyExists,
+    CommitUnknown,
+    Conflict,
+    IllegalState,
+    InternalError,
+    InvalidArgument,
+    NotAuthorized,
+    NotFound,
+    Overloaded,
+    TxnAborted,
+    TxnError,
+    Unavailable,
+)
+from txnstatus.schema import Column, Schema
+from txnstatus.types import TxnState
+
+__all__ = [
+    "AlreadyExists",
+    "Client",
+    "Column",
+    "CommitReceipt",
+    "CommitUnknown",
+    "Conflict",
+    "DataFile",
+    "IllegalState",
+    "InternalError",
+    "InvalidArgument",
+    "NotAuthorized",
+    "NotFound",
+    "Overloaded",
+    "Schema",
+    "Snapshot",
+    "StagedFiles",
+    "Transaction",
+    "TxnAborted",
+    "TxnError",
+    "TxnState",
+    "TxnSummary",
+    "Unavailable",
+    "connect",
+]

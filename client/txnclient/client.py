@@ -1,0 +1,224 @@
+"""Client: a connection to a cluster, by the addresses of any of its nodes."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import uuid
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from google.protobuf.message import Message
+
+from txnclient.channel import ManagerChannel, parse_addresses
+from txnclient.schemas import to_columns
+from txnclient.snapshot import Snapshot
+from txnclient.token import Token
+from txnclient.transaction import Transaction
+from txnstatus.commands import cause_from_wire
+from txnstatus.errors import InvalidArgument
+from txnstatus.proto import admin_pb2 as admin_pb
+from txnstatus.proto import common_pb2 as common
+from txnstatus.proto import table_pb2 as table_pb
+from txnstatus.proto import txn_manager_pb2 as pb
+from txnstatus.proto import txn_status_pb2 as status_pb
+from txnstatus.schema import Schema
+from txnstatus.types import AbortCause, Timestamp, TxnId, TxnState
+
+ResponseT = TypeVar("ResponseT", bound=Message)
+
+DEFAULT_TIMEOUT_SECONDS = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class TableInfo:
+    """A table: what it is called, what it looks like, where it is."""
+
+    table_id: str
+    name: str
+    location: str
+    schema: Schema
+
+
+@dataclass(frozen=True, slots=True)
+class TxnSummary:
+    """One transaction as the status table has it."""
+
+    txn_id: TxnId
+    state: TxnState
+    owner: str
+    label: str
+    keepalive_millis: int
+    begin_micros: int
+    last_transition_micros: int
+    commit_timestamp: Timestamp
+    participants: tuple[str, ...]
+    """Names of the tables that take part."""
+    cause: AbortCause | None
+
+
+def connect(
+    addresses: str | Sequence[str], *, owner: str | None = None, timeout: float = DEFAULT_TIMEOUT_SECONDS
+) -> Client:
+    """A client of the cluster whose nodes, any of them, are at `addresses` (`host:port`, comma-separated).
+
+    No call is made yet. `owner` names whose transactions these are; by default the user, in a Spark executor the
+    driver's. `timeout`, in seconds, is the deadline of each call, retries included.
+
+    Raises InvalidArgument.
+    """
+    return Client(parse_addresses(addresses), owner or default_owner(), timeout)
+
+
+def default_owner() -> str:
+    """Spark tells executors whose job they run."""
+    return os.environ.get("SPARK_USER") or getpass.getuser()
+
+
+class Client:
+    """Safe to use from many threads."""
+
+    def __init__(self, addresses: Sequence[str], owner: str, timeout: float) -> None:
+        self.owner = owner
+        self.timeout = timeout
+        self._channel = ManagerChannel(addresses)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._channel.close()
+
+    # ---- transactions
+
+    def begin(self, label: str = "", *, keepalive_millis: int = 0) -> Transaction:
+        """Begins a transaction. `keepalive_millis` 0: the server's default; it is aborted when silent for longer."""
+        if keepalive_millis < 0:
+            raise InvalidArgument(f"keep-alive interval {keepalive_millis} ms is negative")
+        response = self.call(
+            "txnstatus.TxnManager/BeginTransaction",
+            pb.BeginTransactionRequest(
+                request_id=uuid.uuid4().hex, owner=self.owner, label=label, keepalive_millis=keepalive_millis
+            ),
+            pb.BeginTransactionResponse,
+        )
+        return Transaction(self, TxnId(response.txn_ids[0]), response.keepalive_millis, heartbeat=True)
+
+    def transaction(self, label: str = "", *, keepalive_millis: int = 0) -> Transaction:
+        """For `with`: commits when the block ends, aborts when it raises."""
+        return self.begin(label, keepalive_millis=keepalive_millis)
+
+    def join(self, token: bytes, *, heartbeat: bool | None = None) -> Transaction:
+        """The transaction of a token, to write in it from another process.
+
+        `heartbeat` None: as the token says, which is no unless it was asked for.
+
+        Raises InvalidArgument for a token that is no token, or is for another cluster.
+        """
+        parsed = Token.from_bytes(token)
+        if parsed.cluster_id != self.cluster_id:
+            raise InvalidArgument(
+                f"the token is for cluster {parsed.cluster_id!r}; this is cluster {self.cluster_id!r}",
+                hint="connect to the cluster on which the transaction was begun",
+            )
+        beats = parsed.enable_keepalive if heartbeat is None else heartbeat
+        return Transaction(self, parsed.txn_id, parsed.keepalive_millis, heartbeat=beats)
+
+    def get(self, txn_id: int) -> TxnSummary:
+        """Raises NotFound."""
+        request = pb.GetTransactionStateRequest(txn_id=txn_id)
+        response = self.call("txnstatus.TxnManager/GetTransactionState", request, pb.GetTransactionStateResponse)
+        return _summary(response.txn)
+
+    def transactions(self, states: Iterable[TxnState] = (), label: str = "") -> list[TxnSummary]:
+        """All transactions, or those in some states or with one label, by id."""
+        response = self.call(
+            "txnstatus.Admin/ListTransactions",
+            status_pb.ListTransactionsRequest(states=[state.name for state in states], label=label),
+            status_pb.ListTransactionsResponse,
+        )
+        return [_summary(txn) for txn in response.txns]
+
+    def abort(self, txn_id: int, reason: str) -> None:
+        """Aborts anybody's transaction, as an operator; the record says so."""
+        self.call(
+            "txnstatus.TxnManager/AbortTransaction",
+            pb.AbortTransactionRequest(txn_id=txn_id, owner=self.owner, reason=reason, as_operator=True),
+            pb.AbortTransactionResponse,
+        )
+
+    # ---- tables
+
+    def create_table(
+        self,
+        name: str,
+        schema: Any,
+        *,
+        partition_by: Sequence[str] = (),
+        primary_key: Sequence[str] = (),
+        location: str | None = None,
+    ) -> TableInfo:
+        """Creates a table. `schema`: a pyarrow Schema, a PySpark StructType, DDL text, or a name-to-type mapping.
+
+        `location`: a URI that nodes and writers reach; by default under the cluster's warehouse.
+
+        Raises AlreadyExists; InvalidArgument, naming the column.
+        """
+        checked = Schema(to_columns(schema), tuple(partition_by), tuple(primary_key))
+        request = table_pb.CreateTableRequest(name=name, schema=checked.to_wire(), location=location or "")
+        return _table(self.call("txnstatus.Table/CreateTable", request, table_pb.CreateTableResponse).table)
+
+    def table(self, name: str) -> TableInfo:
+        """Raises NotFound."""
+        request = table_pb.GetTableRequest(name=name)
+        return _table(self.call("txnstatus.Table/GetTable", request, table_pb.GetTableResponse).table)
+
+    def tables(self) -> list[TableInfo]:
+        request = table_pb.ListTablesRequest()
+        return [_table(t) for t in self.call("txnstatus.Table/ListTables", request, table_pb.ListTablesResponse).tables]
+
+    def snapshot(self) -> Snapshot:
+        """All tables as of now: with every commit that was acknowledged before this call."""
+        request = pb.GetSnapshotRequest()
+        response = self.call("txnstatus.TxnManager/GetSnapshot", request, pb.GetSnapshotResponse)
+        return Snapshot(self, Timestamp(response.timestamp))
+
+    # ---- calling
+
+    @cached_property
+    def cluster_id(self) -> str:
+        request = admin_pb.GetClusterRequest()
+        return self.call("txnstatus.Admin/GetCluster", request, admin_pb.GetClusterResponse).cluster_id
+
+    def call(
+        self, method: str, request: Message, response: type[ResponseT], *, timeout: float | None = None
+    ) -> ResponseT:
+        """One call to any living manager; for the parts of this package. Raises TxnError."""
+        return self._channel.call(method, request, response, timeout=self.timeout if timeout is None else timeout)
+
+
+def _table(wire: common.TableInfo) -> TableInfo:
+    return TableInfo(wire.table_id, wire.name, wire.location, Schema.from_wire(wire.schema))
+
+
+def _summary(wire: common.TxnInfo) -> TxnSummary:
+    return TxnSummary(
+        TxnId(wire.txn_id),
+        TxnState(wire.state),
+        wire.owner,
+        wire.label,
+        wire.keepalive_millis,
+        wire.begin_micros,
+        wire.last_transition_micros,
+        Timestamp(wire.commit_timestamp),
+        tuple(sorted(participant.name for participant in wire.participants)),
+        cause_from_wire(wire.cause) if wire.HasField("cause") else None,
+    )

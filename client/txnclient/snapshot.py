@@ -1,0 +1,72 @@
+"""Snapshot: every table as it was at one timestamp."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from txnclient import manifest
+from txnclient.manifest import DataFile
+from txnstatus.proto import table_pb2 as pb
+from txnstatus.schema import Schema
+from txnstatus.types import Timestamp
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+    from txnclient.client import Client
+
+
+@dataclass(frozen=True, slots=True)
+class TableFiles:
+    """What a reader sees of one table: a list of files, and the schema they are read with."""
+
+    name: str
+    schema: Schema
+    files: tuple[DataFile, ...]
+
+    @property
+    def rows(self) -> int:
+        return sum(file.rows for file in self.files)
+
+
+class Snapshot:
+    """All tables at one timestamp: all of every transaction committed at or below it, nothing of any other.
+
+    Reading never waits for a writer, and reading again returns the same rows.
+    """
+
+    def __init__(self, client: Client, timestamp: Timestamp) -> None:
+        self.timestamp = timestamp
+        self._client = client
+        self._tables: dict[str, TableFiles] = {}
+
+    def __repr__(self) -> str:
+        return f"<Snapshot {self.timestamp}>"
+
+    def read(self, spark: SparkSession, table: str) -> DataFrame:
+        """The table as a Spark DataFrame: a native Parquet scan of exactly the snapshot's files."""
+        from txnclient.spark import reader
+
+        found = self.files(table)
+        return reader.read_files(spark, found.files, found.schema)
+
+    def to_arrow(self, table: str, columns: Sequence[str] | None = None) -> pa.Table:
+        """The table, or some of its columns, as a pyarrow Table."""
+        from txnclient import arrow
+
+        found = self.files(table)
+        return arrow.read_files(found.files, found.schema, columns)
+
+    def files(self, table: str) -> TableFiles:
+        """The table's files at the timestamp. Raises NotFound."""
+        if table not in self._tables:
+            response = self._client.call(
+                "txnstatus.Table/Scan", pb.ScanRequest(table=table, timestamp=self.timestamp), pb.ScanResponse
+            )
+            files = tuple(file for ref in response.manifests for file in manifest.read(ref))
+            schema = Schema.from_wire(response.table.schema)
+            self._tables[table] = TableFiles(response.table.name, schema, files)
+        return self._tables[table]

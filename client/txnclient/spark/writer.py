@@ -1,0 +1,41 @@
+"""Writing a DataFrame: a native Parquet job into a directory of its own, which is the files' final place.
+
+Nothing is moved or rewritten at commit. The driver's list of what the job left is what counts: a directory is unique
+to one call, and Spark's own commit protocol keeps the files of failed and duplicate attempts out of it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from txnclient import arrow, schemas
+from txnclient.manifest import DataFile
+from txnstatus.schema import PARTITION_PREFIX, Schema
+from txnstatus.storage import make_durable, parquet_files
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+def write_files(data: DataFrame, directory: str, schema: Schema, table: str) -> list[DataFile]:
+    """Runs the job, and lists what it wrote. Raises InvalidArgument, naming the column, for another schema."""
+    schema.require_same_columns(schemas.to_columns(data.schema), table)
+    chosen = data.select(*(data[f"`{column.name}`"] for column in schema.columns))
+    split_by = [f"{PARTITION_PREFIX}{name}" for name in schema.partition_by]
+    for name, copy in zip(schema.partition_by, split_by, strict=True):
+        # Spark takes what it splits by out of the files; a copy is split by, so the files keep all columns and one
+        # scan reads files of many writes, each pruned by its own statistics.
+        chosen = chosen.withColumn(copy, chosen[f"`{name}`"])
+    writer = chosen.write.options(
+        **{
+            # The default, INT96, has no statistics.
+            "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+            "mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
+        }
+    )
+    if split_by:
+        writer = writer.partitionBy(*split_by)
+    writer.parquet(directory)
+    files = list(arrow.footers(parquet_files(directory)))
+    make_durable(file.path for file in files)
+    return files

@@ -1,0 +1,55 @@
+"""The serialised form of a handle: what one process gives to another that is to write in the same transaction.
+
+Layout: magic `TXN1`, CRC-32 of the rest (little-endian), then a TxnToken message. Whoever has a token knows which
+transaction to write in; it grants no rights.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from dataclasses import dataclass
+
+from txnstatus.errors import InvalidArgument
+from txnstatus.proto import txn_manager_pb2 as pb
+from txnstatus.types import TxnId
+
+_MAGIC = b"TXN1"
+_HEADER = struct.Struct("<4sI")
+_HINT = "pass the bytes of Transaction.token() as they are"
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    txn_id: TxnId
+    keepalive_millis: int
+    enable_keepalive: bool
+    cluster_id: str
+
+    def to_bytes(self) -> bytes:
+        payload = pb.TxnToken(
+            txn_id=self.txn_id,
+            keepalive_millis=self.keepalive_millis,
+            enable_keepalive=self.enable_keepalive,
+            cluster_id=self.cluster_id,
+        ).SerializeToString()
+        return _HEADER.pack(_MAGIC, zlib.crc32(payload)) + payload
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Token:
+        """Raises InvalidArgument, saying what is wrong; no call is made."""
+        if not isinstance(data, bytes | bytearray | memoryview):
+            raise InvalidArgument(f"a token is bytes, not {type(data).__name__}", hint=_HINT)
+        data = bytes(data)
+        if not data:
+            raise InvalidArgument("the token is empty", hint=_HINT)
+        if not data.startswith(_MAGIC[: len(data)]):
+            raise InvalidArgument(f"these {len(data)} bytes are no transaction token", hint=_HINT)
+        if len(data) <= _HEADER.size:
+            raise InvalidArgument(f"the token is cut short: {len(data)} bytes", hint=_HINT)
+        _, crc = _HEADER.unpack_from(data)
+        payload = data[_HEADER.size :]
+        if zlib.crc32(payload) != crc:
+            raise InvalidArgument(f"the token is damaged or cut short: {len(data)} bytes", hint=_HINT)
+        wire = pb.TxnToken.FromString(payload)
+        return cls(TxnId(wire.txn_id), wire.keepalive_millis, wire.enable_keepalive, wire.cluster_id)

@@ -1,0 +1,1 @@
+"""Composition: nodes, clusters on one machine, `txnctl`, the demo, the pytest fixture. Only this knows all roles."""

@@ -1,0 +1,174 @@
+"""A node's configuration file (TOML): what it says, its rules, and its defaults."""
+
+from __future__ import annotations
+
+import tomllib
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from txnstatus.raft.group import RaftSettings
+from txnstatus.system_client import Placement
+
+NodeId = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$")]
+Address = Annotated[str, Field(pattern=r"^[^\s:/]+:[0-9]{1,5}$")]
+
+
+class ConfigError(Exception):
+    """The configuration cannot be used; the message names the value and the rule."""
+
+
+class Role(StrEnum):
+    STATUS = "status"
+    PARTICIPANT = "participant"
+    MANAGER = "manager"
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class NodeEntry(_Section):
+    address: Address
+    roles: tuple[Role, ...] = tuple(Role)
+
+
+class RaftSection(_Section):
+    heartbeat_seconds: float = Field(0.15, gt=0)
+    election_min_seconds: float = Field(0.8, gt=0)
+    election_max_seconds: float = Field(1.6, gt=0)
+    snapshot_entries: int = Field(20_000, ge=10)
+
+    @model_validator(mode="after")
+    def _related(self) -> Self:
+        self.settings()
+        return self
+
+    def settings(self) -> RaftSettings:
+        """Raises ValueError when the times do not fit together."""
+        return RaftSettings(
+            heartbeat_seconds=self.heartbeat_seconds,
+            election_min_seconds=self.election_min_seconds,
+            election_max_seconds=self.election_max_seconds,
+            snapshot_entries=self.snapshot_entries,
+        )
+
+
+class TxnSection(_Section):
+    keepalive_default_ms: int = Field(30_000, ge=100)
+    keepalive_min_ms: int = Field(1_000, ge=100)
+    keepalive_max_ms: int = Field(3_600_000, ge=100)
+    staleness_check_seconds: float = Field(1.0, ge=0)
+    zombie_grace_seconds: float = Field(60.0, ge=0)
+
+    @model_validator(mode="after")
+    def _related(self) -> Self:
+        if not self.keepalive_min_ms <= self.keepalive_default_ms <= self.keepalive_max_ms:
+            raise ValueError(
+                f"keepalive_default_ms {self.keepalive_default_ms} must lie between keepalive_min_ms "
+                f"{self.keepalive_min_ms} and keepalive_max_ms {self.keepalive_max_ms}"
+            )
+        return self
+
+
+class NodeConfig(_Section):
+    cluster_id: NodeId
+    node_id: NodeId
+    data_dir: Path
+    warehouse: str
+    """URI under which tables are kept that do not name a location of their own; all nodes and clients reach it."""
+    participant_shards: int = Field(4, ge=1, le=1024)
+    replication: int = Field(3, ge=1, le=7)
+    log_level: str = Field("INFO", pattern="^(DEBUG|INFO|WARNING|ERROR)$")
+    nodes: dict[NodeId, NodeEntry]
+    raft: RaftSection = RaftSection()
+    txn: TxnSection = TxnSection()
+
+    @field_validator("warehouse")
+    @classmethod
+    def _is_uri(cls, value: str) -> str:
+        if "://" not in value:
+            raise ValueError(f"warehouse {value!r} is not a URI such as file:///data/warehouse")
+        return value
+
+    @field_validator("replication")
+    @classmethod
+    def _is_odd(cls, value: int) -> int:
+        if value % 2 == 0:
+            raise ValueError(f"replication {value} is even: it costs a replica and survives no more than {value - 1}")
+        return value
+
+    @model_validator(mode="after")
+    def _related(self) -> Self:
+        if self.node_id not in self.nodes:
+            raise ValueError(f"node_id {self.node_id!r} is not among [nodes]: {', '.join(self.nodes)}")
+        for role in (Role.STATUS, Role.PARTICIPANT):
+            if not self.with_role(role):
+                raise ValueError(f"no node has the role {role}")
+        addresses = [entry.address for entry in self.nodes.values()]
+        if len(set(addresses)) != len(addresses):
+            raise ValueError("two nodes have the same address")
+        return self
+
+    def with_role(self, role: Role) -> list[str]:
+        return [node for node, entry in self.nodes.items() if role in entry.roles]
+
+    def placement(self) -> Placement:
+        return Placement(
+            nodes={node: entry.address for node, entry in self.nodes.items()},
+            status_nodes=self.with_role(Role.STATUS),
+            participant_nodes=self.with_role(Role.PARTICIPANT),
+            participant_shards=self.participant_shards,
+            replication=self.replication,
+        )
+
+
+def load(path: Path) -> NodeConfig:
+    """Raises ConfigError."""
+    try:
+        return NodeConfig.model_validate(tomllib.loads(path.read_text()))
+    except OSError as error:
+        raise ConfigError(f"cannot read {path}: {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} is not TOML: {error}") from error
+    except ValidationError as error:
+        raise ConfigError(f"{path} cannot be used:\n{_explain(error)}") from error
+
+
+def dump(config: NodeConfig) -> str:
+    """The configuration as TOML that `load` reads."""
+    lines = []
+    sections = []
+    for name, value in config.model_dump(mode="json").items():
+        if name == "nodes":
+            for node, entry in value.items():
+                sections.append((f"nodes.{_string(node)}", entry))
+        elif isinstance(value, dict):
+            sections.append((name, value))
+        else:
+            lines.append(f"{name} = {_value(value)}")
+    for title, values in sections:
+        lines += ["", f"[{title}]", *(f"{name} = {_value(value)}" for name, value in values.items())]
+    return "\n".join(lines) + "\n"
+
+
+def _value(value: object) -> str:
+    if isinstance(value, list):
+        return "[" + ", ".join(_value(item) for item in value) + "]"
+    return _string(value) if isinstance(value, str) else str(value)
+
+
+def _string(text: str) -> str:
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def _explain(error: ValidationError) -> str:
+    lines = []
+    for item in error.errors():
+        where = ".".join(str(part) for part in item["loc"]) or "the file"
+        message = item["msg"].removeprefix("Value error, ")
+        given = "" if item["type"] in ("missing", "value_error") else f" (it is {item['input']!r})"
+        lines.append(f"  {where}: {message}{given}")
+    return "\n".join(lines)

@@ -1,0 +1,235 @@
+"""LocalCluster: real node processes on loopback, to run a demo or a test on; kill, pause and restart them at will."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Self, TypeVar
+
+from txnclient.channel import ManagerChannel
+from txndeploy import config as configuration
+from txndeploy.config import NodeConfig, NodeEntry, RaftSection, TxnSection
+from txnstatus.errors import TxnError
+from txnstatus.proto import admin_pb2
+
+ResultT = TypeVar("ResultT")
+
+READY_SECONDS = 60.0
+POLL_SECONDS = 0.05
+
+
+class LocalCluster:
+    """Nodes n1..nN, each a process of its own with its data below `directory`.
+
+    A context manager: leaving it ends every process; the data stays with whoever owns the directory.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        nodes: int = 3,
+        *,
+        cluster_id: str = "local",
+        participant_shards: int = 4,
+        raft: RaftSection | None = None,
+        txn: TxnSection | None = None,
+        warehouse: str | None = None,
+    ) -> None:
+        self.directory = directory.absolute()
+        self.warehouse = warehouse or (self.directory / "warehouse").as_uri()
+        self._processes: dict[str, subprocess.Popen[bytes]] = {}
+        self._admin: dict[str, ManagerChannel] = {}
+        self.directory.mkdir(parents=True, exist_ok=True)
+        known = sorted(self.directory.glob("n*/node.toml"))
+        if known:
+            self.configs = {path.parent.name: configuration.load(path) for path in known}
+            self.warehouse = next(iter(self.configs.values())).warehouse
+            return
+        entries = {
+            f"n{number}": NodeEntry(address=f"127.0.0.1:{port}")
+            for number, port in enumerate(_free_ports(nodes), start=1)
+        }
+        self.configs = {
+            node: NodeConfig(
+                cluster_id=cluster_id,
+                node_id=node,
+                data_dir=self.directory / node / "data",
+                warehouse=self.warehouse,
+                participant_shards=participant_shards,
+                nodes=entries,
+                raft=raft or RaftSection(),
+                txn=txn or TxnSection(),
+            )
+            for node in entries
+        }
+        for node, config in self.configs.items():
+            (self.directory / node).mkdir(exist_ok=True)
+            self.config_path(node).write_text(configuration.dump(config))
+
+    # ---- the whole
+
+    def __enter__(self) -> Self:
+        try:
+            self.start()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def start(self) -> None:
+        """Starts every node that does not run, and waits until every group has a leader."""
+        for node in self.configs:
+            if not self.running(node):
+                self.start_node(node)
+        self.wait_ready()
+
+    def stop(self) -> None:
+        """Ends every process, and waits for it."""
+        for process in self._processes.values():
+            if process.poll() is None:
+                process.send_signal(signal.SIGCONT)
+                process.terminate()
+        for process in self._processes.values():
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(10)
+            process.kill()
+            process.wait()
+        for channel in self._admin.values():
+            channel.close()
+        self._admin.clear()
+
+    @property
+    def addresses(self) -> str:
+        """For `txnclient.connect`."""
+        entries = next(iter(self.configs.values())).nodes
+        return ",".join(entry.address for entry in entries.values())
+
+    # ---- one node
+
+    def config_path(self, node: str) -> Path:
+        return self.directory / node / "node.toml"
+
+    def log_path(self, node: str) -> Path:
+        return self.directory / node / "node.log"
+
+    def running(self, node: str) -> bool:
+        process = self._processes.get(node)
+        return process is not None and process.poll() is None
+
+    def start_node(self, node: str) -> None:
+        with self.log_path(node).open("ab") as output:
+            self._processes[node] = subprocess.Popen(
+                [sys.executable, "-m", "txndeploy.node", str(self.config_path(node))],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,  # Ctrl-C is for whoever runs the cluster, who then stops it in order
+            )
+
+    def stop_node(self, node: str) -> int:
+        """A clean shutdown; returns the exit code."""
+        self._processes[node].terminate()
+        return self._processes[node].wait(20)
+
+    def kill(self, node: str) -> None:
+        """kill -9."""
+        self._processes[node].kill()
+        self._processes[node].wait()
+
+    def pause(self, node: str) -> None:
+        self._processes[node].send_signal(signal.SIGSTOP)
+
+    def resume(self, node: str) -> None:
+        self._processes[node].send_signal(signal.SIGCONT)
+
+    def restart(self, node: str) -> None:
+        if self.running(node):
+            self.kill(node)
+        self.start_node(node)
+
+    # ---- who leads what
+
+    def status(self, node: str) -> admin_pb2.GetNodeResponse | None:
+        """None: it does not answer."""
+        channel = self._admin.get(node)
+        if channel is None:
+            address = self.configs[node].nodes[node].address
+            channel = self._admin[node] = ManagerChannel([address])
+        try:
+            return channel.call(
+                "txnstatus.Admin/GetNode",
+                admin_pb2.GetNodeRequest(),
+                admin_pb2.GetNodeResponse,
+                timeout=1.0,
+            )
+        except TxnError:
+            return None
+
+    def leader(self, group: str = "status-0", timeout: float = READY_SECONDS) -> str:
+        """The node that leads the group and is ready to serve; waits for one. Raises TimeoutError."""
+        return _wait(lambda: self._leader_now(group), f"a leader of {group}", timeout)
+
+    def wait_ready(self, timeout: float = READY_SECONDS) -> None:
+        """Until every group has a leader. Raises TimeoutError, or RuntimeError for a node that ended."""
+        any_config = next(iter(self.configs.values()))
+        shards = [f"shard-{shard}" for shard in range(any_config.participant_shards)]
+
+        def all_led() -> bool:
+            for node, process in self._processes.items():
+                if process.poll() == 2:
+                    story = self.log_path(node).read_text().splitlines()[-5:]
+                    raise RuntimeError(f"node {node} could not start:\n" + "\n".join(story))
+            return all(self._leader_now(group) for group in ["status-0", *shards])
+
+        _wait(all_led, "a leader of every group", timeout)
+
+    def _leader_now(self, group: str) -> str:
+        best, best_term = "", -1
+        for node in self.configs:
+            if not self.running(node):
+                continue
+            status = self.status(node)
+            for entry in status.groups if status else ():
+                if entry.group == group and entry.leader and entry.term > best_term:
+                    best, best_term = node, entry.term
+        return best
+
+
+def _wait(condition: Callable[[], ResultT], what: str, timeout: float) -> ResultT:
+    deadline = time.monotonic() + timeout
+    while True:
+        result = condition()
+        if result:
+            return result
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"{what} did not appear within {timeout:.0f} s")
+        time.sleep(POLL_SECONDS)
+
+
+def _free_ports(count: int) -> list[int]:
+    sockets = [socket.socket() for _ in range(count)]
+    try:
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        return [each.getsockname()[1] for each in sockets]
+    finally:
+        for each in sockets:
+            each.close()
+
+
+def default_directory() -> Path:
+    """Where `txnctl up` keeps its data unless told otherwise."""
+    return Path(os.environ.get("XDG_DATA_HOME", Path.home() / ".local" / "share")) / "txnstatus" / "local"

@@ -1,0 +1,164 @@
+"""The TxnManager and Table services, as a client sees them: each call goes to the leader that owns the matter.
+
+Managers keep nothing: which one a client asks, and whether it is the same one twice, makes no difference.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TypeVar
+
+from google.protobuf.message import Message
+
+from txnstatus.errors import InvalidArgument, NotFound
+from txnstatus.proto import admin_pb2 as admin_pb
+from txnstatus.proto import participant_pb2 as participant_pb
+from txnstatus.proto import table_pb2 as table_pb
+from txnstatus.proto import txn_manager_pb2 as pb
+from txnstatus.proto import txn_status_pb2 as status_pb
+from txnstatus.schema import check_table_name
+from txnstatus.system_client import TxnSystemClient
+from txnstatus.types import DECIDED, TxnId, TxnState
+
+ResponseT = TypeVar("ResponseT", bound=Message)
+
+CALL_SECONDS = 15.0
+MAX_LABEL_CHARACTERS = 256
+
+
+class TxnManager:
+    """Implements the TxnManager service."""
+
+    def __init__(self, client: TxnSystemClient) -> None:
+        self._client = client
+
+    async def begin_transaction(self, request: pb.BeginTransactionRequest) -> pb.BeginTransactionResponse:
+        if len(request.label) > MAX_LABEL_CHARACTERS:
+            raise InvalidArgument(f"a label of {len(request.label)} characters: {MAX_LABEL_CHARACTERS} are possible")
+        return await self._status(None, "BeginTransaction", request, pb.BeginTransactionResponse)
+
+    async def commit_transaction(self, request: pb.CommitTransactionRequest) -> pb.CommitTransactionResponse:
+        """With `wait_millis`, answers when the outcome is durable; the status leaders wait in short turns."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + request.wait_millis / 1000
+        txn_id = _checked(request.txn_id)
+        response = await self._status(txn_id, "CommitTransaction", request, pb.CommitTransactionResponse)
+        while request.wait_millis and TxnState(response.txn.state) not in DECIDED and loop.time() < deadline:
+            left = max(1, int((deadline - loop.time()) * 1000))
+            state = await self._status(
+                txn_id,
+                "GetTransactionState",
+                pb.GetTransactionStateRequest(txn_id=txn_id, wait_millis=left),
+                pb.GetTransactionStateResponse,
+            )
+            response = pb.CommitTransactionResponse(txn=state.txn)
+        return response
+
+    async def abort_transaction(self, request: pb.AbortTransactionRequest) -> pb.AbortTransactionResponse:
+        txn_id = _checked(request.txn_id)
+        return await self._status(txn_id, "AbortTransaction", request, pb.AbortTransactionResponse)
+
+    async def get_transaction_state(self, request: pb.GetTransactionStateRequest) -> pb.GetTransactionStateResponse:
+        txn_id = _checked(request.txn_id)
+        return await self._status(txn_id, "GetTransactionState", request, pb.GetTransactionStateResponse)
+
+    async def keep_transaction_alive(self, request: pb.KeepTransactionAliveRequest) -> pb.KeepTransactionAliveResponse:
+        return await self._status(None, "KeepTransactionAlive", request, pb.KeepTransactionAliveResponse)
+
+    async def get_snapshot(self, request: pb.GetSnapshotRequest) -> pb.GetSnapshotResponse:
+        return await self._status(None, "GetSnapshot", request, pb.GetSnapshotResponse)
+
+    async def _status(
+        self, txn_id: TxnId | None, method: str, request: Message, response: type[ResponseT]
+    ) -> ResponseT:
+        group = self._client.placement.status_group(txn_id)
+        return await self._client.call_leader(group, f"txnstatus.TxnStatus/{method}", request, response, CALL_SECONDS)
+
+
+class TableProxy:
+    """Implements the Table service."""
+
+    def __init__(self, client: TxnSystemClient) -> None:
+        self._client = client
+
+    async def create_table(self, request: table_pb.CreateTableRequest) -> table_pb.CreateTableResponse:
+        shard = self._shard(request.name)
+        wrapped = participant_pb.ShardCreateTableRequest(shard=shard, request=request)
+        return await self._ask(shard, "CreateTable", wrapped, table_pb.CreateTableResponse)
+
+    async def get_table(self, request: table_pb.GetTableRequest) -> table_pb.GetTableResponse:
+        shard = self._shard(request.name)
+        wrapped = participant_pb.ShardGetTableRequest(shard=shard, request=request)
+        return await self._ask(shard, "GetTable", wrapped, table_pb.GetTableResponse)
+
+    async def list_tables(self, _request: table_pb.ListTablesRequest) -> table_pb.ListTablesResponse:
+        shards = range(self._client.placement.participant_shards)
+        answers = await asyncio.gather(
+            *(
+                self._ask(
+                    shard,
+                    "ListTables",
+                    participant_pb.ShardListTablesRequest(shard=shard),
+                    table_pb.ListTablesResponse,
+                )
+                for shard in shards
+            )
+        )
+        tables = sorted((table for answer in answers for table in answer.tables), key=lambda table: table.name)
+        return table_pb.ListTablesResponse(tables=tables)
+
+    async def open_write(self, request: table_pb.OpenWriteRequest) -> table_pb.OpenWriteResponse:
+        _checked(request.txn_id)
+        shard = self._shard(request.table)
+        wrapped = participant_pb.ShardOpenWriteRequest(shard=shard, request=request)
+        return await self._ask(shard, "OpenWrite", wrapped, table_pb.OpenWriteResponse)
+
+    async def add_files(self, request: table_pb.AddFilesRequest) -> table_pb.AddFilesResponse:
+        _checked(request.txn_id)
+        shard = self._shard(request.table)
+        wrapped = participant_pb.ShardAddFilesRequest(shard=shard, request=request)
+        return await self._ask(shard, "AddFiles", wrapped, table_pb.AddFilesResponse)
+
+    async def scan(self, request: table_pb.ScanRequest) -> table_pb.ScanResponse:
+        shard = self._shard(request.table)
+        wrapped = participant_pb.ShardScanRequest(shard=shard, request=request)
+        return await self._ask(shard, "Scan", wrapped, table_pb.ScanResponse)
+
+    def _shard(self, table: str) -> int:
+        return self._client.placement.shard_of_table(check_table_name(table))
+
+    async def _ask(self, shard: int, method: str, request: Message, response: type[ResponseT]) -> ResponseT:
+        group = self._client.placement.shard_group(shard)
+        return await self._client.call_leader(group, f"txnstatus.Participant/{method}", request, response, CALL_SECONDS)
+
+
+class ClusterView:
+    """The part of the Admin service that concerns the whole cluster."""
+
+    def __init__(self, client: TxnSystemClient, cluster_id: str) -> None:
+        self._client = client
+        self._cluster_id = cluster_id
+
+    async def get_cluster(self, _request: admin_pb.GetClusterRequest) -> admin_pb.GetClusterResponse:
+        placement = self._client.placement
+        return admin_pb.GetClusterResponse(
+            cluster_id=self._cluster_id,
+            nodes=placement.nodes,
+            participant_shards=placement.participant_shards,
+        )
+
+    async def list_transactions(self, request: status_pb.ListTransactionsRequest) -> status_pb.ListTransactionsResponse:
+        return await self._client.call_leader(
+            self._client.placement.status_group(),
+            "txnstatus.TxnStatus/ListTransactions",
+            request,
+            status_pb.ListTransactionsResponse,
+            CALL_SECONDS,
+        )
+
+
+def _checked(txn_id: int) -> TxnId:
+    """Raises NotFound for an id that no partition can hold, as Kudu does."""
+    if txn_id < 0:
+        raise NotFound(f"transaction {txn_id} cannot exist: ids start at 0", txn_id=TxnId(txn_id))
+    return TxnId(txn_id)

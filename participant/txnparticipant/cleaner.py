@@ -1,0 +1,75 @@
+"""Cleaner: removes the directories of ended transactions that nobody will ever see.
+
+It deletes only what a durable record names: the claims of an aborted transaction, and those of a committed one that
+no manifest uses. It goes over each twice, at once and again after a grace, because a task that outlived its
+transaction may still be writing; then the record is told, and forgets.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from concurrent.futures import Executor
+from dataclasses import dataclass, field
+
+from txnparticipant.commands import MarkCleaned
+from txnparticipant.table_store import ParticipantShard
+from txnstatus.errors import TxnError
+from txnstatus.storage import delete_directory
+from txnstatus.types import TxnId
+
+log = logging.getLogger(__name__)
+
+PASS_SECONDS = 1.0
+
+
+@dataclass(slots=True)
+class _Pass:
+    first_at: float
+    write_ids: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class Cleaner:
+    """One for a shard, on its leader."""
+
+    shard: ParticipantShard
+    propose: Callable[[MarkCleaned], Awaitable[object]]
+    disk: Executor
+    zombie_grace_seconds: float
+    _passes: dict[tuple[str, TxnId], _Pass] = field(default_factory=dict)
+
+    def forget(self) -> None:
+        """For a new leadership: both passes anew."""
+        self._passes.clear()
+
+    async def run_once(self) -> None:
+        now = asyncio.get_running_loop().time()
+        for table, record in list(self.shard.to_clean()):
+            key, write_ids = (table.table_id, record.txn_id), tuple(record.claimed)
+            done = self._passes.get(key)
+            if done and done.write_ids == write_ids and now - done.first_at < self.zombie_grace_seconds:
+                continue
+            directories = [table.directory(record.txn_id, write_id) for write_id in write_ids]
+            if not await self._delete(directories):
+                continue
+            if done is None or done.write_ids != write_ids:
+                self._passes[key] = _Pass(now, write_ids)
+                continue
+            try:
+                await self.propose(MarkCleaned(record.txn_id, table.table_id, write_ids))
+            except TxnError as error:
+                log.info("cleaning of transaction %s on %s will be repeated: %s", record.txn_id, table.name, error)
+            else:
+                del self._passes[key]
+
+    async def _delete(self, directories: list[str]) -> bool:
+        loop = asyncio.get_running_loop()
+        try:
+            for directory in directories:
+                await loop.run_in_executor(self.disk, delete_directory, directory)
+        except (OSError, TxnError) as error:
+            log.warning("cannot remove %s, will try again: %s", directories, error)
+            return False
+        return True

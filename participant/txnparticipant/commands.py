@@ -1,0 +1,172 @@
+"""A shard's commands: what one Raft entry may ask of it, as values, with their wire form."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from txnparticipant.mvcc import Manifest
+from txnstatus.proto import participant_pb2 as pb
+from txnstatus.proto import table_pb2 as table_pb
+from txnstatus.schema import Schema
+from txnstatus.types import Timestamp, TxnId
+
+
+@dataclass(frozen=True, slots=True)
+class CreateTable:
+    name: str
+    schema: Schema
+    location: str
+
+
+@dataclass(frozen=True, slots=True)
+class BeginTxn:
+    txn_id: TxnId
+    table_id: str
+    owner: str
+
+
+@dataclass(frozen=True, slots=True)
+class OpenWrite:
+    """Claims the write's directory for the transaction, before anything is written there."""
+
+    txn_id: TxnId
+    table_id: str
+    owner: str
+    write_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class AddFiles:
+    txn_id: TxnId
+    table_id: str
+    owner: str
+    write_id: str
+    manifest: Manifest
+    overwrite: bool = False
+    from_writes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class BeginCommit:
+    txn_id: TxnId
+    table_id: str
+    prepare_ts: Timestamp
+
+
+@dataclass(frozen=True, slots=True)
+class FinalizeCommit:
+    txn_id: TxnId
+    table_id: str
+    commit_ts: Timestamp
+
+
+@dataclass(frozen=True, slots=True)
+class AbortTxn:
+    txn_id: TxnId
+    table_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class MarkCleaned:
+    """The directories of these writes are gone for good."""
+
+    txn_id: TxnId
+    table_id: str
+    write_ids: tuple[str, ...]
+
+
+TxnCommand = BeginTxn | OpenWrite | AddFiles | BeginCommit | FinalizeCommit | AbortTxn
+Command = CreateTable | TxnCommand | MarkCleaned
+
+
+def encode(command: Command) -> bytes:
+    wire = pb.ShardCommand()
+    match command:
+        case CreateTable(name, schema, location):
+            create = pb.ShardCommand.CreateTable(name=name, schema=schema.to_wire(), location=location)
+            wire.create_table.CopyFrom(create)
+        case BeginTxn(txn_id, table_id, owner):
+            wire.begin_txn.CopyFrom(pb.ShardCommand.BeginTxn(txn_id=txn_id, table_id=table_id, owner=owner))
+        case OpenWrite(txn_id, table_id, owner, write_id):
+            wire.open_write.CopyFrom(
+                pb.ShardCommand.OpenWrite(txn_id=txn_id, table_id=table_id, owner=owner, write_id=write_id)
+            )
+        case AddFiles():
+            wire.add_files.CopyFrom(
+                pb.ShardCommand.AddFiles(
+                    txn_id=command.txn_id,
+                    table_id=command.table_id,
+                    owner=command.owner,
+                    write_id=command.write_id,
+                    mode=table_pb.OVERWRITE if command.overwrite else table_pb.APPEND,
+                    manifest=manifest_to_wire(command.manifest),
+                    from_writes=command.from_writes,
+                )
+            )
+        case BeginCommit(txn_id, table_id, ts):
+            wire.begin_commit.CopyFrom(pb.ShardCommand.BeginCommit(txn_id=txn_id, table_id=table_id, timestamp=ts))
+        case FinalizeCommit(txn_id, table_id, ts):
+            wire.finalize_commit.CopyFrom(
+                pb.ShardCommand.FinalizeCommit(txn_id=txn_id, table_id=table_id, commit_timestamp=ts)
+            )
+        case AbortTxn(txn_id, table_id):
+            wire.abort_txn.CopyFrom(pb.ShardCommand.AbortTxn(txn_id=txn_id, table_id=table_id))
+        case MarkCleaned(txn_id, table_id, write_ids):
+            wire.mark_cleaned.CopyFrom(
+                pb.ShardCommand.MarkCleaned(txn_id=txn_id, table_id=table_id, write_ids=write_ids)
+            )
+    return wire.SerializeToString()
+
+
+def decode(data: bytes) -> Command:
+    """Raises ValueError on bytes that are no command of this version."""
+    wire = pb.ShardCommand.FromString(data)
+    match wire.WhichOneof("command"):
+        case "create_table":
+            c = wire.create_table
+            return CreateTable(c.name, Schema.from_wire(c.schema), c.location)
+        case "begin_txn":
+            b = wire.begin_txn
+            return BeginTxn(TxnId(b.txn_id), b.table_id, b.owner)
+        case "open_write":
+            o = wire.open_write
+            return OpenWrite(TxnId(o.txn_id), o.table_id, o.owner, o.write_id)
+        case "add_files":
+            a = wire.add_files
+            return AddFiles(
+                TxnId(a.txn_id),
+                a.table_id,
+                a.owner,
+                a.write_id,
+                manifest_from_wire(a.manifest),
+                a.mode == table_pb.OVERWRITE,
+                tuple(a.from_writes),
+            )
+        case "begin_commit":
+            p = wire.begin_commit
+            return BeginCommit(TxnId(p.txn_id), p.table_id, Timestamp(p.timestamp))
+        case "finalize_commit":
+            f = wire.finalize_commit
+            return FinalizeCommit(TxnId(f.txn_id), f.table_id, Timestamp(f.commit_timestamp))
+        case "abort_txn":
+            return AbortTxn(TxnId(wire.abort_txn.txn_id), wire.abort_txn.table_id)
+        case "mark_cleaned":
+            m = wire.mark_cleaned
+            return MarkCleaned(TxnId(m.txn_id), m.table_id, tuple(m.write_ids))
+        case unknown:
+            raise ValueError(f"no shard command of this version: {unknown!r} in {len(data)} bytes")
+
+
+def manifest_to_wire(manifest: Manifest) -> table_pb.ManifestRef:
+    return table_pb.ManifestRef(
+        path=manifest.path,
+        bytes=manifest.bytes,
+        crc32=manifest.crc32,
+        file_count=manifest.file_count,
+        row_count=manifest.row_count,
+        data_bytes=manifest.data_bytes,
+    )
+
+
+def manifest_from_wire(wire: table_pb.ManifestRef) -> Manifest:
+    return Manifest(wire.path, wire.bytes, wire.crc32, wire.file_count, wire.row_count, wire.data_bytes)

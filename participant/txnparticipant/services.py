@@ -1,0 +1,244 @@
+"""The shell of a node's participant shards: RPCs to commands; it decides nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from concurrent.futures import Executor
+
+from txnparticipant import commands as cmd
+from txnparticipant.cleaner import PASS_SECONDS, Cleaner
+from txnparticipant.dispatcher import Dispatcher
+from txnparticipant.mvcc import undecided_at, visible
+from txnparticipant.table_store import Applied, ParticipantShard, Rejected, TableState
+from txnstatus.errors import InvalidArgument, TxnError
+from txnstatus.proto import participant_pb2 as pb
+from txnstatus.proto import table_pb2 as table_pb
+from txnstatus.proto import txn_status_pb2 as status_pb
+from txnstatus.raft.driver import RaftDriver
+from txnstatus.rpc.errors import to_detail
+from txnstatus.schema import Schema, check_table_name, check_write_id
+from txnstatus.storage import file_system
+from txnstatus.system_client import TxnSystemClient
+from txnstatus.types import HybridClock, ParticipantOpType, ParticipantState, Timestamp, TxnId
+
+log = logging.getLogger(__name__)
+
+STATUS_CALL_SECONDS = 10.0
+
+
+class ShardMachine:
+    """A shard as Raft sees it: bytes in, outcome out."""
+
+    def __init__(self, shard: int) -> None:
+        self.shard = ParticipantShard(shard)
+
+    def apply(self, command: bytes) -> Applied | Rejected:
+        return self.shard.apply(cmd.decode(command))
+
+    def snapshot(self) -> bytes:
+        return self.shard.snapshot()
+
+    def restore(self, data: bytes) -> None:
+        self.shard.restore(data)
+
+
+class ShardService:
+    """One shard's replica on this node."""
+
+    def __init__(
+        self,
+        machine: ShardMachine,
+        clock: HybridClock,
+        client: TxnSystemClient,
+        warehouse: str,
+        disk: Executor,
+        zombie_grace_seconds: float,
+    ) -> None:
+        self.shard = machine.shard
+        self._clock = clock
+        self._client = client
+        self._warehouse = warehouse.rstrip("/")
+        self._dispatcher = Dispatcher()
+        self._cleaner = Cleaner(self.shard, self._propose, disk, zombie_grace_seconds)
+        self._driver: RaftDriver
+        self._cleaning: asyncio.Task[None] | None = None
+
+    def start(self, driver: RaftDriver) -> None:
+        self._driver = driver
+        self._cleaning = asyncio.create_task(self._clean())
+
+    async def stop(self) -> None:
+        if self._cleaning is not None:
+            self._cleaning.cancel()
+            await asyncio.gather(self._cleaning, return_exceptions=True)
+
+    def on_leadership(self, leading: bool) -> None:
+        log.info("%s %s", self._driver.group.group, "leading" if leading else "no longer leading")
+        self._cleaner.forget()
+
+    # ---- tables
+
+    async def create_table(self, request: table_pb.CreateTableRequest) -> table_pb.CreateTableResponse:
+        name = check_table_name(request.name)
+        schema = Schema.from_wire(request.schema)
+        location = request.location.rstrip("/") or f"{self._warehouse}/{name.replace('.', '/')}"
+        file_system(location)
+        applied = await self._propose(cmd.CreateTable(name, schema, location))
+        assert applied.table_id
+        return table_pb.CreateTableResponse(table=self.shard.table(name).info())
+
+    async def get_table(self, request: table_pb.GetTableRequest) -> table_pb.GetTableResponse:
+        self._driver.check_lease()
+        return table_pb.GetTableResponse(table=self.shard.table(request.name).info())
+
+    async def list_tables(self) -> table_pb.ListTablesResponse:
+        self._driver.check_lease()
+        return table_pb.ListTablesResponse(tables=[table.info() for table in self.shard.tables()])
+
+    async def scan(self, request: table_pb.ScanRequest) -> table_pb.ScanResponse:
+        """What a reader at the timestamp sees. It never waits for a writer: see TxnStatusTable.commit_ts_at."""
+        self._driver.check_lease()
+        table, at = self.shard.table(request.table), Timestamp(request.timestamp)
+        prepared = self.shard.prepared(table)
+        file_sets = list(table.file_sets.values())
+        outcomes: dict[TxnId, Timestamp] = {}
+        if undecided := undecided_at(prepared, at):
+            answer = await self._client.call_leader(
+                self._client.placement.status_group(),
+                "txnstatus.TxnStatus/GetOutcomes",
+                status_pb.GetOutcomesRequest(txn_ids=undecided, timestamp=at),
+                status_pb.GetOutcomesResponse,
+                STATUS_CALL_SECONDS,
+            )
+            outcomes = dict(zip(undecided, map(Timestamp, answer.commit_timestamps), strict=True))
+        manifests = [cmd.manifest_to_wire(m) for m in visible(file_sets, prepared, outcomes, at)]
+        return table_pb.ScanResponse(table=table.info(), manifests=manifests)
+
+    # ---- writes
+
+    async def open_write(self, request: table_pb.OpenWriteRequest) -> table_pb.OpenWriteResponse:
+        self._driver.check_lease()
+        table, txn_id = self.shard.table(request.table), TxnId(request.txn_id)
+        write_id = check_write_id(request.write_id)
+        await self._begun(table, txn_id, request.owner)
+        await self._propose(cmd.OpenWrite(txn_id, table.table_id, request.owner, write_id))
+        return table_pb.OpenWriteResponse(table=table.info(), directory=table.directory(txn_id, write_id))
+
+    async def add_files(self, request: table_pb.AddFilesRequest) -> table_pb.AddFilesResponse:
+        if not request.HasField("manifest"):
+            raise InvalidArgument("AddFiles needs a manifest")
+        table = self.shard.table(request.table)
+        await self._propose(
+            cmd.AddFiles(
+                TxnId(request.txn_id),
+                table.table_id,
+                request.owner,
+                check_write_id(request.write_id),
+                cmd.manifest_from_wire(request.manifest),
+                request.mode == table_pb.OVERWRITE,
+                tuple(request.from_writes),
+            )
+        )
+        return table_pb.AddFilesResponse()
+
+    async def _begun(self, table: TableState, txn_id: TxnId, owner: str) -> None:
+        """Makes the table a participant of the transaction, once. Raises the status table's refusal."""
+        record = table.txns.get(txn_id)
+        if record is not None and record.state is ParticipantState.OPEN:
+            return
+
+        async def begin() -> None:
+            await self._client.call_leader(
+                self._client.placement.status_group(txn_id),
+                "txnstatus.TxnStatus/RegisterParticipant",
+                status_pb.RegisterParticipantRequest(
+                    txn_id=txn_id,
+                    owner=owner,
+                    participant={"participant_id": table.table_id, "name": table.name},
+                ),
+                status_pb.RegisterParticipantResponse,
+                STATUS_CALL_SECONDS,
+            )
+            await self._propose(cmd.BeginTxn(txn_id, table.table_id, owner))
+
+        await self._dispatcher.admit((table.table_id, txn_id), begin)
+
+    # ---- two-phase commit
+
+    async def participate(self, request: pb.ParticipateRequest) -> pb.ParticipateResponse:
+        """Refusals are answered op by op; what is retriable fails the call, so that its sender finds the leader."""
+        self._clock.update(Timestamp(request.now))
+        results = await asyncio.gather(*(self._participate(op) for op in request.ops))
+        return pb.ParticipateResponse(results=results)
+
+    async def _participate(self, op: pb.ParticipantOp) -> pb.ParticipantOpResult:
+        try:
+            applied = await self._propose(self._command(op))
+        except TxnError as error:
+            if error.retriable:
+                raise
+            return pb.ParticipantOpResult(error=to_detail(error))
+        return pb.ParticipantOpResult(timestamp=applied.timestamp)
+
+    def _command(self, op: pb.ParticipantOp) -> cmd.Command:
+        txn_id, table_id = TxnId(op.txn_id), op.table_id
+        match op.type:
+            case ParticipantOpType.BEGIN_COMMIT:
+                return cmd.BeginCommit(txn_id, table_id, self._clock.now())
+            case ParticipantOpType.FINALIZE_COMMIT:
+                commit_ts = Timestamp(op.commit_timestamp)
+                self._clock.update(commit_ts)
+                return cmd.FinalizeCommit(txn_id, table_id, commit_ts)
+            case ParticipantOpType.ABORT_TXN:
+                return cmd.AbortTxn(txn_id, table_id)
+            case _:
+                raise InvalidArgument(f"no participant operation {op.type}")
+
+    async def _propose(self, command: cmd.Command) -> Applied:
+        """Raises the shard's refusal, NotTheLeader or OutcomeUnknown."""
+        outcome = await self._driver.propose(cmd.encode(command))
+        assert isinstance(outcome, Applied | Rejected)
+        if isinstance(outcome, Rejected):
+            raise outcome.error
+        return outcome
+
+    async def _clean(self) -> None:
+        while True:
+            await asyncio.sleep(PASS_SECONDS)
+            if self._driver.group.has_lease:
+                await self._cleaner.run_once()
+
+
+class ParticipantService:
+    """Implements the Participant service: finds the shard, and asks it."""
+
+    def __init__(self, shards: dict[int, ShardService]) -> None:
+        self._shards = shards
+
+    def _shard(self, number: int) -> ShardService:
+        shard = self._shards.get(number)
+        if shard is None:
+            raise InvalidArgument(f"shard {number} has no replica on this node")
+        return shard
+
+    async def create_table(self, request: pb.ShardCreateTableRequest) -> table_pb.CreateTableResponse:
+        return await self._shard(request.shard).create_table(request.request)
+
+    async def get_table(self, request: pb.ShardGetTableRequest) -> table_pb.GetTableResponse:
+        return await self._shard(request.shard).get_table(request.request)
+
+    async def list_tables(self, request: pb.ShardListTablesRequest) -> table_pb.ListTablesResponse:
+        return await self._shard(request.shard).list_tables()
+
+    async def open_write(self, request: pb.ShardOpenWriteRequest) -> table_pb.OpenWriteResponse:
+        return await self._shard(request.shard).open_write(request.request)
+
+    async def add_files(self, request: pb.ShardAddFilesRequest) -> table_pb.AddFilesResponse:
+        return await self._shard(request.shard).add_files(request.request)
+
+    async def scan(self, request: pb.ShardScanRequest) -> table_pb.ScanResponse:
+        return await self._shard(request.shard).scan(request.request)
+
+    async def participate(self, request: pb.ParticipateRequest) -> pb.ParticipateResponse:
+        return await self._shard(request.shard).participate(request)

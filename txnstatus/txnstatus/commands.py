@@ -1,0 +1,170 @@
+"""The status table's commands: what one Raft entry may ask of it, as values, with their wire form.
+
+Time enters through the log: `now_micros` is the proposer's wall clock, for people; no decision rests on it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from txnstatus.proto import common_pb2 as common
+from txnstatus.proto import txn_status_pb2 as pb
+from txnstatus.types import AbortCause, AbortCode, ParticipantId, Timestamp, TxnId
+
+
+@dataclass(frozen=True, slots=True)
+class BeginTxns:
+    """`count` new transactions with consecutive ids. A request id seen before answers the first ids again."""
+
+    request_id: str
+    count: int
+    owner: str
+    label: str
+    keepalive_millis: int
+    now_micros: int
+
+
+@dataclass(frozen=True, slots=True)
+class RegisterParticipant:
+    txn_id: TxnId
+    owner: str
+    participant_id: ParticipantId
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class BeginCommit:
+    txn_id: TxnId
+    owner: str
+    now_micros: int
+
+
+@dataclass(frozen=True, slots=True)
+class FinalizeCommit:
+    """All participants prepared; `commit_ts` is the highest of their prepare timestamps."""
+
+    txn_id: TxnId
+    commit_ts: Timestamp
+    now_micros: int
+
+
+@dataclass(frozen=True, slots=True)
+class CompleteCommit:
+    txn_id: TxnId
+    now_micros: int
+
+
+@dataclass(frozen=True, slots=True)
+class BeginAbort:
+    txn_id: TxnId
+    owner: str | None
+    """None: the system or an operator, not bound to the owner."""
+    cause: AbortCause
+    now_micros: int
+
+
+@dataclass(frozen=True, slots=True)
+class Expire:
+    """The staleness pass found the transaction silent. Unlike BeginAbort it touches nothing but OPEN."""
+
+    txn_id: TxnId
+    cause: AbortCause
+    now_micros: int
+
+
+@dataclass(frozen=True, slots=True)
+class FinalizeAbort:
+    txn_id: TxnId
+    now_micros: int
+
+
+TxnCommand = RegisterParticipant | BeginCommit | FinalizeCommit | CompleteCommit | BeginAbort | Expire | FinalizeAbort
+Command = BeginTxns | TxnCommand
+
+
+def encode(command: Command) -> bytes:
+    wire = pb.StatusCommand()
+    match command:
+        case BeginTxns():
+            wire.begin_txns.request_id = command.request_id
+            wire.begin_txns.count = command.count
+            wire.begin_txns.owner = command.owner
+            wire.begin_txns.label = command.label
+            wire.begin_txns.keepalive_millis = command.keepalive_millis
+            wire.begin_txns.now_micros = command.now_micros
+        case RegisterParticipant():
+            wire.register_participant.txn_id = command.txn_id
+            wire.register_participant.owner = command.owner
+            wire.register_participant.participant_id = command.participant_id
+            wire.register_participant.name = command.name
+        case BeginCommit():
+            wire.begin_commit.txn_id = command.txn_id
+            wire.begin_commit.owner = command.owner
+            wire.begin_commit.now_micros = command.now_micros
+        case FinalizeCommit():
+            wire.finalize_commit.txn_id = command.txn_id
+            wire.finalize_commit.commit_timestamp = command.commit_ts
+            wire.finalize_commit.now_micros = command.now_micros
+        case CompleteCommit():
+            wire.complete_commit.txn_id = command.txn_id
+            wire.complete_commit.now_micros = command.now_micros
+        case BeginAbort():
+            wire.begin_abort.txn_id = command.txn_id
+            if command.owner is not None:
+                wire.begin_abort.owner = command.owner
+            wire.begin_abort.cause.CopyFrom(cause_to_wire(command.cause))
+            wire.begin_abort.now_micros = command.now_micros
+        case Expire():
+            wire.expire.txn_id = command.txn_id
+            wire.expire.cause.CopyFrom(cause_to_wire(command.cause))
+            wire.expire.now_micros = command.now_micros
+        case FinalizeAbort():
+            wire.finalize_abort.txn_id = command.txn_id
+            wire.finalize_abort.now_micros = command.now_micros
+    return wire.SerializeToString()
+
+
+def decode(data: bytes) -> Command:
+    """Raises ValueError on bytes that are no command of this version."""
+    wire = pb.StatusCommand.FromString(data)
+    match wire.WhichOneof("command"):
+        case "begin_txns":
+            b = wire.begin_txns
+            return BeginTxns(b.request_id, b.count, b.owner, b.label, b.keepalive_millis, b.now_micros)
+        case "register_participant":
+            r = wire.register_participant
+            return RegisterParticipant(TxnId(r.txn_id), r.owner, ParticipantId(r.participant_id), r.name)
+        case "begin_commit":
+            c = wire.begin_commit
+            return BeginCommit(TxnId(c.txn_id), c.owner, c.now_micros)
+        case "finalize_commit":
+            f = wire.finalize_commit
+            return FinalizeCommit(TxnId(f.txn_id), Timestamp(f.commit_timestamp), f.now_micros)
+        case "complete_commit":
+            return CompleteCommit(TxnId(wire.complete_commit.txn_id), wire.complete_commit.now_micros)
+        case "begin_abort":
+            a = wire.begin_abort
+            owner = a.owner if a.HasField("owner") else None
+            return BeginAbort(TxnId(a.txn_id), owner, cause_from_wire(a.cause), a.now_micros)
+        case "expire":
+            e = wire.expire
+            return Expire(TxnId(e.txn_id), cause_from_wire(e.cause), e.now_micros)
+        case "finalize_abort":
+            return FinalizeAbort(TxnId(wire.finalize_abort.txn_id), wire.finalize_abort.now_micros)
+        case unknown:
+            raise ValueError(f"no status command of this version: {unknown!r} in {len(data)} bytes")
+
+
+def cause_to_wire(cause: AbortCause) -> common.AbortCause:
+    return common.AbortCause(
+        code=cause.code,
+        message=cause.message,
+        by=cause.by,
+        winner=cause.winner,
+        objects=cause.objects,
+    )
+
+
+def cause_from_wire(wire: common.AbortCause) -> AbortCause:
+    winner = TxnId(wire.winner) if wire.HasField("winner") else None
+    return AbortCause(AbortCode(wire.code), wire.message, wire.by, winner, tuple(wire.objects))

@@ -1,0 +1,90 @@
+"""CommitTask: who has answered what, and whom to ask again when, for one transaction in one phase."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from txnstatus.errors import TxnError
+from txnstatus.types import NO_TIMESTAMP, ParticipantId, ParticipantOpType, Timestamp, TxnId
+
+
+@dataclass(frozen=True, slots=True)
+class SendOp:
+    """Effect: ask the participant. The answer comes back as ParticipantAnswered, also when nobody answered."""
+
+    txn_id: TxnId
+    participant_id: ParticipantId
+    op: ParticipantOpType
+    commit_ts: Timestamp
+
+
+@dataclass(slots=True)
+class _Progress:
+    answered: bool = False
+    in_flight: bool = False
+    attempts: int = 0
+    next_try: float = 0.0
+
+
+@dataclass(slots=True)
+class CommitTask:
+    """One phase (BEGIN_COMMIT, FINALIZE_COMMIT or ABORT_TXN) of one transaction.
+
+    Every participant is asked at once, and again until it answers: a dead one holds nobody else up.
+    """
+
+    txn_id: TxnId
+    op: ParticipantOpType
+    commit_ts: Timestamp
+    retry_min_seconds: float
+    retry_max_seconds: float
+    highest_timestamp: Timestamp = NO_TIMESTAMP
+    refusal: tuple[ParticipantId, TxnError] | None = None
+    """BEGIN_COMMIT only: the first final refusal. The transaction must abort."""
+    proposed: bool = False
+    """The next state is on its way through the log."""
+    _progress: dict[ParticipantId, _Progress] = field(default_factory=dict)
+
+    def include(self, participants: Iterable[ParticipantId]) -> None:
+        for participant_id in participants:
+            self._progress.setdefault(participant_id, _Progress())
+
+    @property
+    def complete(self) -> bool:
+        return all(p.answered for p in self._progress.values())
+
+    @property
+    def waiting_for(self) -> list[ParticipantId]:
+        return [participant_id for participant_id, p in self._progress.items() if not p.answered]
+
+    def due(self, now: float) -> Iterator[SendOp]:
+        """What is to be sent now; each counts as in flight until it is answered."""
+        for participant_id, progress in self._progress.items():
+            if progress.answered or progress.in_flight or now < progress.next_try:
+                continue
+            progress.in_flight = True
+            progress.attempts += 1
+            yield SendOp(self.txn_id, participant_id, self.op, self.commit_ts)
+
+    def answered(self, participant_id: ParticipantId, timestamp: Timestamp, error: TxnError | None, now: float) -> None:
+        progress = self._progress.get(participant_id)
+        if progress is None:
+            return
+        progress.in_flight = False
+        if error is None:
+            progress.answered = True
+            self.highest_timestamp = max(self.highest_timestamp, timestamp)
+        elif self.op is ParticipantOpType.BEGIN_COMMIT and not error.retriable:
+            progress.answered = True
+            self.refusal = self.refusal or (participant_id, error)
+        else:
+            # FINALIZE_COMMIT and ABORT_TXN have only one right answer: whatever stands in its way, ask again.
+            progress.next_try = now + self._backoff(participant_id, progress.attempts)
+
+    def _backoff(self, participant_id: ParticipantId, attempts: int) -> float:
+        """Exponential, with a jitter that is a function of who, whom and which try: a core rolls no dice."""
+        ceiling = min(self.retry_max_seconds, self.retry_min_seconds * 2.0 ** min(attempts - 1, 16))
+        spread = zlib.crc32(f"{self.txn_id}/{participant_id}/{attempts}".encode()) / 2**32
+        return float(ceiling * (0.5 + spread / 2))

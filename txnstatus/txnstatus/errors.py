@@ -1,0 +1,186 @@
+"""The one error table: code, class, gRPC status, and what the caller does next.
+
+Errors are named by the caller's next act. `UNKNOWN` outcomes are their own error: never success, never failure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from txnstatus.types import AbortCause, TxnId
+
+
+class TxnError(Exception):
+    """Base of everything this package raises on purpose."""
+
+    code: ClassVar[str] = "INTERNAL"
+    grpc_status: ClassVar[str] = "INTERNAL"
+    retriable: ClassVar[bool] = False
+    """Whether the same request may simply be sent again."""
+
+    def __init__(self, message: str, *, txn_id: TxnId | None = None, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.txn_id = txn_id
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return f"{self.message}\n  what to do: {self.hint}" if self.hint else self.message
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _rebuild, (type(self), self.message, dict(self.__dict__))
+
+
+def _rebuild(kind: type[TxnError], message: str, fields: dict[str, object]) -> TxnError:
+    """Errors cross process borders inside Spark, so they pickle with all they carry."""
+    error = kind.__new__(kind)
+    Exception.__init__(error, message)
+    error.__dict__.update(fields)
+    return error
+
+
+class InternalError(TxnError):
+    """A fault in the service itself; its log has the story."""
+
+
+class InvalidArgument(TxnError):
+    """Fix the program: the message names the value and the rule."""
+
+    code = "INVALID_ARGUMENT"
+    grpc_status = "INVALID_ARGUMENT"
+
+
+class NotFound(TxnError):
+    """Fix the program: no such transaction or table."""
+
+    code = "NOT_FOUND"
+    grpc_status = "NOT_FOUND"
+
+
+class AlreadyExists(TxnError):
+    """Fix the program: the name is taken."""
+
+    code = "ALREADY_EXISTS"
+    grpc_status = "ALREADY_EXISTS"
+
+
+class IllegalState(TxnError):
+    """Fix the program: the transaction's state does not allow the operation."""
+
+    code = "ILLEGAL_STATE"
+    grpc_status = "FAILED_PRECONDITION"
+
+
+class NotAuthorized(TxnError):
+    """Fix the program: the transaction belongs to somebody else."""
+
+    code = "NOT_AUTHORIZED"
+    grpc_status = "PERMISSION_DENIED"
+
+
+class TxnAborted(TxnError):
+    """The transaction is over and none of it is visible: run it again from the beginning."""
+
+    code = "TXN_ABORTED"
+    grpc_status = "ABORTED"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        txn_id: TxnId | None = None,
+        hint: str = "",
+        cause: AbortCause | None = None,
+    ) -> None:
+        super().__init__(message, txn_id=txn_id, hint=hint)
+        self.cause = cause
+
+    @property
+    def reason(self) -> str:
+        return self.cause.message if self.cause else ""
+
+    @property
+    def by(self) -> str:
+        return self.cause.by if self.cause else ""
+
+
+class Conflict(TxnAborted):
+    """Another transaction changed the same files first: run it again from the beginning."""
+
+    code = "CONFLICT"
+
+    @property
+    def winner(self) -> TxnId | None:
+        return self.cause.winner if self.cause else None
+
+    @property
+    def objects(self) -> Sequence[str]:
+        return self.cause.objects if self.cause else ()
+
+
+class CommitUnknown(TxnError):
+    """The commit was asked for and its outcome did not arrive: call commit again on the same handle."""
+
+    code = "COMMIT_UNKNOWN"
+    grpc_status = "UNKNOWN"
+
+
+class Unavailable(TxnError):
+    """Nobody could answer in time, though all was retried until the deadline: try later or elsewhere."""
+
+    code = "UNAVAILABLE"
+    grpc_status = "UNAVAILABLE"
+    retriable = True
+
+
+class NotTheLeader(Unavailable):
+    """The replica asked is not the leader, or cannot prove it; `leader` says who may be."""
+
+    code = "NOT_THE_LEADER"
+
+    @property
+    def leader(self) -> str:
+        return self.hint
+
+
+class OutcomeUnknown(Unavailable):
+    """A proposal left this replica and its fate is not known here: the same request, sent again, finds out."""
+
+    code = "OUTCOME_UNKNOWN"
+
+
+class Overloaded(Unavailable):
+    """A limit of the server was reached; the same request may succeed a little later."""
+
+    code = "OVERLOADED"
+    grpc_status = "RESOURCE_EXHAUSTED"
+
+
+ERROR_CLASSES: tuple[type[TxnError], ...] = (
+    InternalError,
+    InvalidArgument,
+    NotFound,
+    AlreadyExists,
+    IllegalState,
+    NotAuthorized,
+    TxnAborted,
+    Conflict,
+    CommitUnknown,
+    Unavailable,
+    NotTheLeader,
+    OutcomeUnknown,
+    Overloaded,
+)
+
+CLASS_BY_CODE: dict[str, type[TxnError]] = {kind.code: kind for kind in ERROR_CLASSES}
+
+CLASS_BY_GRPC_STATUS: dict[str, type[TxnError]] = {
+    # The first class of a status speaks for it when a peer sends no detail.
+    **{kind.grpc_status: kind for kind in reversed(ERROR_CLASSES)},
+    "DEADLINE_EXCEEDED": Unavailable,
+    "CANCELLED": Unavailable,
+    "UNIMPLEMENTED": InvalidArgument,
+    # gRPC itself reports a broken connection's calls as UNKNOWN; our own CommitUnknown always has its detail.
+    "UNKNOWN": InternalError,
+}

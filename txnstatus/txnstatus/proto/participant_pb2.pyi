@@ -1,0 +1,267 @@
+from txnstatus.proto import common_pb2 as _common_pb2
+from txnstatus.proto import table_pb2 as _table_pb2
+from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class ParticipantOpType(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    PARTICIPANT_OP_UNKNOWN: _ClassVar[ParticipantOpType]
+    BEGIN_TXN: _ClassVar[ParticipantOpType]
+    BEGIN_COMMIT: _ClassVar[ParticipantOpType]
+    FINALIZE_COMMIT: _ClassVar[ParticipantOpType]
+    ABORT_TXN: _ClassVar[ParticipantOpType]
+PARTICIPANT_OP_UNKNOWN: ParticipantOpType
+BEGIN_TXN: ParticipantOpType
+BEGIN_COMMIT: ParticipantOpType
+FINALIZE_COMMIT: ParticipantOpType
+ABORT_TXN: ParticipantOpType
+
+class ShardCreateTableRequest(_message.Message):
+    __slots__ = ("shard", "request")
+    SHARD_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_FIELD_NUMBER: _ClassVar[int]
+    shard: int
+    request: _table_pb2.CreateTableRequest
+    def __init__(self, shard: _Optional[int] = ..., request: _Optional[_Union[_table_pb2.CreateTableRequest, _Mapping]] = ...) -> None: ...
+
+class ShardGetTableRequest(_message.Message):
+    __slots__ = ("shard", "request")
+    SHARD_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_FIELD_NUMBER: _ClassVar[int]
+    shard: int
+    request: _table_pb2.GetTableRequest
+    def __init__(self, shard: _Optional[int] = ..., request: _Optional[_Union[_table_pb2.GetTableRequest, _Mapping]] = ...) -> None: ...
+
+class ShardListTablesRequest(_message.Message):
+    __slots__ = ("shard",)
+    SHARD_FIELD_NUMBER: _ClassVar[int]
+    shard: int
+    def __init__(self, shard: _Optional[int] = ...) -> None: ...
+
+class ShardOpenWriteRequest(_message.Message):
+    __slots__ = ("shard", "request")
+    SHARD_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_FIELD_NUMBER: _ClassVar[int]
+    shard: int
+    request: _table_pb2.OpenWriteRequest
+    def __init__(self, shard: _Optional[int] = ..., request: _Optional[_Union[_table_pb2.OpenWriteRequest, _Mapping]] = ...) -> None: ...
+
+class ShardAddFilesRequest(_message.Message):
+    __slots__ = ("shard", "request")
+    SHARD_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_FIELD_NUMBER: _ClassVar[int]
+    shard: int
+    request: _table_pb2.AddFilesRequest
+    def __init__(self, shard: _Optional[int] = ..., request: _Optional[_Union[_table_pb2.AddFilesRequest, _Mapping]] = ...) -> None: ...
+
+class ShardScanRequest(_message.Message):
+    __slots__ = ("shard", "request")
+    SHARD_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_FIELD_NUMBER: _ClassVar[int]
+    shard: int
+    request: _table_pb2.ScanRequest
+    def __init__(self, shard: _Optional[int] = ..., request: _Optional[_Union[_table_pb2.ScanRequest, _Mapping]] = ...) -> None: ...
+
+class ParticipantOp(_message.Message):
+    __slots__ = ("txn_id", "table_id", "type", "commit_timestamp")
+    TXN_ID_FIELD_NUMBER: _ClassVar[int]
+    TABLE_ID_FIELD_NUMBER: _ClassVar[int]
+    TYPE_FIELD_NUMBER: _ClassVar[int]
+    COMMIT_TIMESTAMP_FIELD_NUMBER: _ClassVar[int]
+    txn_id: int
+    table_id: str
+    type: ParticipantOpType
+    commit_timestamp: int
+    def __init__(self, txn_id: _Optional[int] = ..., table_id: _Optional[str] = ..., type: _Optional[_Union[ParticipantOpType, str]] = ..., commit_timestamp: _Optional[int] = ...) -> None: ...
+
+class ParticipateRequest(_message.Message):
+    __slots__ = ("shard", "now", "ops")
+    SHARD_FIELD_NUMBER: _ClassVar[int]
+    NOW_FIELD_NUMBER: _ClassVar[int]
+    OPS_FIELD_NUMBER: _ClassVar[int]
+    shard: int
+    now: int
+    ops: _containers.RepeatedCompositeFieldContainer[ParticipantOp]
+    def __init__(self, shard: _Optional[int] = ..., now: _Optional[int] = ..., ops: _Optional[_Iterable[_Union[ParticipantOp, _Mapping]]] = ...) -> None: ...
+
+class ParticipateResponse(_message.Message):
+    __slots__ = ("results",)
+    RESULTS_FIELD_NUMBER: _ClassVar[int]
+    results: _containers.RepeatedCompositeFieldContainer[ParticipantOpResult]
+    def __init__(self, results: _Optional[_Iterable[_Union[ParticipantOpResult, _Mapping]]] = ...) -> None: ...
+
+class ParticipantOpResult(_message.Message):
+    __slots__ = ("timestamp", "error")
+    TIMESTAMP_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    timestamp: int
+    error: _common_pb2.ErrorDetail
+    def __init__(self, timestamp: _Optional[int] = ..., error: _Optional[_Union[_common_pb2.ErrorDetail, _Mapping]] = ...) -> None: ...
+
+class ShardCommand(_message.Message):
+    __slots__ = ("create_table", "begin_txn", "open_write", "add_files", "begin_commit", "finalize_commit", "abort_txn", "mark_cleaned")
+    class CreateTable(_message.Message):
+        __slots__ = ("name", "schema", "location")
+        NAME_FIELD_NUMBER: _ClassVar[int]
+        SCHEMA_FIELD_NUMBER: _ClassVar[int]
+        LOCATION_FIELD_NUMBER: _ClassVar[int]
+        name: str
+        schema: _common_pb2.TableSchema
+        location: str
+        def __init__(self, name: _Optional[str] = ..., schema: _Optional[_Union[_common_pb2.TableSchema, _Mapping]] = ..., location: _Optional[str] = ...) -> None: ...
+    class BeginTxn(_message.Message):
+        __slots__ = ("txn_id", "table_id", "owner")
+        TXN_ID_FIELD_NUMBER: _ClassVar[int]
+        TABLE_ID_FIELD_NUMBER: _ClassVar[int]
+        OWNER_FIELD_NUMBER: _ClassVar[int]
+        txn_id: int
+        table_id: str
+        owner: str
+        def __init__(self, txn_id: _Optional[int] = ..., table_id: _Optional[str] = ..., owner: _Optional[str] = ...) -> None: ...
+    class OpenWrite(_message.Message):
+        __slots__ = ("txn_id", "table_id", "owner", "write_id")
+        TXN_ID_FIELD_NUMBER: _ClassVar[int]
+        TABLE_ID_FIELD_NUMBER: _ClassVar[int]
+        OWNER_FIELD_NUMBER: _ClassVar[int]
+        WRITE_ID_FIELD_NUMBER: _ClassVar[int]
+        txn_id: int
+        table_id: str
+        owner: str
+        write_id: str
+        def __init__(self, txn_id: _Optional[int] = ..., table_id: _Optional[str] = ..., owner: _Optional[str] = ..., write_id: _Optional[str] = ...) -> None: ...
+    class AddFiles(_message.Message):
+        __slots__ = ("txn_id", "table_id", "owner", "write_id", "mode", "manifest", "from_writes")
+        TXN_ID_FIELD_NUMBER: _ClassVar[int]
+        TABLE_ID_FIELD_NUMBER: _ClassVar[int]
+        OWNER_FIELD_NUMBER: _ClassVar[int]
+        WRITE_ID_FIELD_NUMBER: _ClassVar[int]
+        MODE_FIELD_NUMBER: _ClassVar[int]
+        MANIFEST_FIELD_NUMBER: _ClassVar[int]
+        FROM_WRITES_FIELD_NUMBER: _ClassVar[int]
+        txn_id: int
+        table_id: str
+        owner: str
+        write_id: str
+        mode: _table_pb2.WriteMode
+        manifest: _table_pb2.ManifestRef
+        from_writes: _containers.RepeatedScalarFieldContainer[str]
+        def __init__(self, txn_id: _Optional[int] = ..., table_id: _Optional[str] = ..., owner: _Optional[str] = ..., write_id: _Optional[str] = ..., mode: _Optional[_Union[_table_pb2.WriteMode, str]] = ..., manifest: _Optional[_Union[_table_pb2.ManifestRef, _Mapping]] = ..., from_writes: _Optional[_Iterable[str]] = ...) -> None: ...
+    class BeginCommit(_message.Message):
+        __slots__ = ("txn_id", "table_id", "timestamp")
+        TXN_ID_FIELD_NUMBER: _ClassVar[int]
+        TABLE_ID_FIELD_NUMBER: _ClassVar[int]
+        TIMESTAMP_FIELD_NUMBER: _ClassVar[int]
+        txn_id: int
+        table_id: str
+        timestamp: int
+        def __init__(self, txn_id: _Optional[int] = ..., table_id: _Optional[str] = ..., timestamp: _Optional[int] = ...) -> None: ...
+    class FinalizeCommit(_message.Message):
+        __slots__ = ("txn_id", "table_id", "commit_timestamp")
+        TXN_ID_FIELD_NUMBER: _ClassVar[int]
+        TABLE_ID_FIELD_NUMBER: _ClassVar[int]
+        COMMIT_TIMESTAMP_FIELD_NUMBER: _ClassVar[int]
+        txn_id: int
+        table_id: str
+        commit_timestamp: int
+        def __init__(self, txn_id: _Optional[int] = ..., table_id: _Optional[str] = ..., commit_timestamp: _Optional[int] = ...) -> None: ...
+    class AbortTxn(_message.Message):
+        __slots__ = ("txn_id", "table_id")
+        TXN_ID_FIELD_NUMBER: _ClassVar[int]
+        TABLE_ID_FIELD_NUMBER: _ClassVar[int]
+        txn_id: int
+        table_id: str
+        def __init__(self, txn_id: _Optional[int] = ..., table_id: _Optional[str] = ...) -> None: ...
+    class MarkCleaned(_message.Message):
+        __slots__ = ("table_id", "txn_id", "write_ids")
+        TABLE_ID_FIELD_NUMBER: _ClassVar[int]
+        TXN_ID_FIELD_NUMBER: _ClassVar[int]
+        WRITE_IDS_FIELD_NUMBER: _ClassVar[int]
+        table_id: str
+        txn_id: int
+        write_ids: _containers.RepeatedScalarFieldContainer[str]
+        def __init__(self, table_id: _Optional[str] = ..., txn_id: _Optional[int] = ..., write_ids: _Optional[_Iterable[str]] = ...) -> None: ...
+    CREATE_TABLE_FIELD_NUMBER: _ClassVar[int]
+    BEGIN_TXN_FIELD_NUMBER: _ClassVar[int]
+    OPEN_WRITE_FIELD_NUMBER: _ClassVar[int]
+    ADD_FILES_FIELD_NUMBER: _ClassVar[int]
+    BEGIN_COMMIT_FIELD_NUMBER: _ClassVar[int]
+    FINALIZE_COMMIT_FIELD_NUMBER: _ClassVar[int]
+    ABORT_TXN_FIELD_NUMBER: _ClassVar[int]
+    MARK_CLEANED_FIELD_NUMBER: _ClassVar[int]
+    create_table: ShardCommand.CreateTable
+    begin_txn: ShardCommand.BeginTxn
+    open_write: ShardCommand.OpenWrite
+    add_files: ShardCommand.AddFiles
+    begin_commit: ShardCommand.BeginCommit
+    finalize_commit: ShardCommand.FinalizeCommit
+    abort_txn: ShardCommand.AbortTxn
+    mark_cleaned: ShardCommand.MarkCleaned
+    def __init__(self, create_table: _Optional[_Union[ShardCommand.CreateTable, _Mapping]] = ..., begin_txn: _Optional[_Union[ShardCommand.BeginTxn, _Mapping]] = ..., open_write: _Optional[_Union[ShardCommand.OpenWrite, _Mapping]] = ..., add_files: _Optional[_Union[ShardCommand.AddFiles, _Mapping]] = ..., begin_commit: _Optional[_Union[ShardCommand.BeginCommit, _Mapping]] = ..., finalize_commit: _Optional[_Union[ShardCommand.FinalizeCommit, _Mapping]] = ..., abort_txn: _Optional[_Union[ShardCommand.AbortTxn, _Mapping]] = ..., mark_cleaned: _Optional[_Union[ShardCommand.MarkCleaned, _Mapping]] = ...) -> None: ...
+
+class ShardSnapshot(_message.Message):
+    __slots__ = ("version", "next_table_number", "tables")
+    class TableState(_message.Message):
+        __slots__ = ("info", "txns", "file_sets")
+        INFO_FIELD_NUMBER: _ClassVar[int]
+        TXNS_FIELD_NUMBER: _ClassVar[int]
+        FILE_SETS_FIELD_NUMBER: _ClassVar[int]
+        info: _common_pb2.TableInfo
+        txns: _containers.RepeatedCompositeFieldContainer[ShardSnapshot.TxnRecord]
+        file_sets: _containers.RepeatedCompositeFieldContainer[ShardSnapshot.FileSet]
+        def __init__(self, info: _Optional[_Union[_common_pb2.TableInfo, _Mapping]] = ..., txns: _Optional[_Iterable[_Union[ShardSnapshot.TxnRecord, _Mapping]]] = ..., file_sets: _Optional[_Iterable[_Union[ShardSnapshot.FileSet, _Mapping]]] = ...) -> None: ...
+    class TxnRecord(_message.Message):
+        __slots__ = ("txn_id", "state", "owner", "prepare_timestamp", "commit_timestamp", "claimed", "writes")
+        TXN_ID_FIELD_NUMBER: _ClassVar[int]
+        STATE_FIELD_NUMBER: _ClassVar[int]
+        OWNER_FIELD_NUMBER: _ClassVar[int]
+        PREPARE_TIMESTAMP_FIELD_NUMBER: _ClassVar[int]
+        COMMIT_TIMESTAMP_FIELD_NUMBER: _ClassVar[int]
+        CLAIMED_FIELD_NUMBER: _ClassVar[int]
+        WRITES_FIELD_NUMBER: _ClassVar[int]
+        txn_id: int
+        state: _common_pb2.ParticipantState
+        owner: str
+        prepare_timestamp: int
+        commit_timestamp: int
+        claimed: _containers.RepeatedScalarFieldContainer[str]
+        writes: _containers.RepeatedCompositeFieldContainer[ShardSnapshot.PendingWrite]
+        def __init__(self, txn_id: _Optional[int] = ..., state: _Optional[_Union[_common_pb2.ParticipantState, str]] = ..., owner: _Optional[str] = ..., prepare_timestamp: _Optional[int] = ..., commit_timestamp: _Optional[int] = ..., claimed: _Optional[_Iterable[str]] = ..., writes: _Optional[_Iterable[_Union[ShardSnapshot.PendingWrite, _Mapping]]] = ...) -> None: ...
+    class PendingWrite(_message.Message):
+        __slots__ = ("write_id", "manifest", "replaces", "from_writes")
+        WRITE_ID_FIELD_NUMBER: _ClassVar[int]
+        MANIFEST_FIELD_NUMBER: _ClassVar[int]
+        REPLACES_FIELD_NUMBER: _ClassVar[int]
+        FROM_WRITES_FIELD_NUMBER: _ClassVar[int]
+        write_id: str
+        manifest: _table_pb2.ManifestRef
+        replaces: _containers.RepeatedScalarFieldContainer[str]
+        from_writes: _containers.RepeatedScalarFieldContainer[str]
+        def __init__(self, write_id: _Optional[str] = ..., manifest: _Optional[_Union[_table_pb2.ManifestRef, _Mapping]] = ..., replaces: _Optional[_Iterable[str]] = ..., from_writes: _Optional[_Iterable[str]] = ...) -> None: ...
+    class FileSet(_message.Message):
+        __slots__ = ("write_id", "txn_id", "manifest", "commit_timestamp", "replaced_by", "replaced_timestamp")
+        WRITE_ID_FIELD_NUMBER: _ClassVar[int]
+        TXN_ID_FIELD_NUMBER: _ClassVar[int]
+        MANIFEST_FIELD_NUMBER: _ClassVar[int]
+        COMMIT_TIMESTAMP_FIELD_NUMBER: _ClassVar[int]
+        REPLACED_BY_FIELD_NUMBER: _ClassVar[int]
+        REPLACED_TIMESTAMP_FIELD_NUMBER: _ClassVar[int]
+        write_id: str
+        txn_id: int
+        manifest: _table_pb2.ManifestRef
+        commit_timestamp: int
+        replaced_by: int
+        replaced_timestamp: int
+        def __init__(self, write_id: _Optional[str] = ..., txn_id: _Optional[int] = ..., manifest: _Optional[_Union[_table_pb2.ManifestRef, _Mapping]] = ..., commit_timestamp: _Optional[int] = ..., replaced_by: _Optional[int] = ..., replaced_timestamp: _Optional[int] = ...) -> None: ...
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    NEXT_TABLE_NUMBER_FIELD_NUMBER: _ClassVar[int]
+    TABLES_FIELD_NUMBER: _ClassVar[int]
+    version: int
+    next_table_number: int
+    tables: _containers.RepeatedCompositeFieldContainer[ShardSnapshot.TableState]
+    def __init__(self, version: _Optional[int] = ..., next_table_number: _Optional[int] = ..., tables: _Optional[_Iterable[_Union[ShardSnapshot.TableState, _Mapping]]] = ...) -> None: ...

@@ -1,0 +1,151 @@
+from google.protobuf.internal import containers as _containers
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class RaftFrame(_message.Message):
+    __slots__ = ("hello", "messages")
+    HELLO_FIELD_NUMBER: _ClassVar[int]
+    MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    hello: Hello
+    messages: _containers.RepeatedCompositeFieldContainer[RaftMessage]
+    def __init__(self, hello: _Optional[_Union[Hello, _Mapping]] = ..., messages: _Optional[_Iterable[_Union[RaftMessage, _Mapping]]] = ...) -> None: ...
+
+class Hello(_message.Message):
+    __slots__ = ("cluster_id", "node_id", "incarnation", "protocol")
+    CLUSTER_ID_FIELD_NUMBER: _ClassVar[int]
+    NODE_ID_FIELD_NUMBER: _ClassVar[int]
+    INCARNATION_FIELD_NUMBER: _ClassVar[int]
+    PROTOCOL_FIELD_NUMBER: _ClassVar[int]
+    cluster_id: str
+    node_id: str
+    incarnation: int
+    protocol: int
+    def __init__(self, cluster_id: _Optional[str] = ..., node_id: _Optional[str] = ..., incarnation: _Optional[int] = ..., protocol: _Optional[int] = ...) -> None: ...
+
+class LogEntry(_message.Message):
+    __slots__ = ("index", "term", "command")
+    INDEX_FIELD_NUMBER: _ClassVar[int]
+    TERM_FIELD_NUMBER: _ClassVar[int]
+    COMMAND_FIELD_NUMBER: _ClassVar[int]
+    index: int
+    term: int
+    command: bytes
+    def __init__(self, index: _Optional[int] = ..., term: _Optional[int] = ..., command: _Optional[bytes] = ...) -> None: ...
+
+class RaftMessage(_message.Message):
+    __slots__ = ("group", "term", "request_vote", "response_vote", "append_entries", "snapshot_part", "append_reply", "timeout_now", "stale_term")
+    class RequestVote(_message.Message):
+        __slots__ = ("last_log_index", "last_log_term", "leadership_transfer")
+        LAST_LOG_INDEX_FIELD_NUMBER: _ClassVar[int]
+        LAST_LOG_TERM_FIELD_NUMBER: _ClassVar[int]
+        LEADERSHIP_TRANSFER_FIELD_NUMBER: _ClassVar[int]
+        last_log_index: int
+        last_log_term: int
+        leadership_transfer: bool
+        def __init__(self, last_log_index: _Optional[int] = ..., last_log_term: _Optional[int] = ..., leadership_transfer: _Optional[bool] = ...) -> None: ...
+    class ResponseVote(_message.Message):
+        __slots__ = ()
+        def __init__(self) -> None: ...
+    class AppendEntries(_message.Message):
+        __slots__ = ("commit_index", "prev_log_index", "prev_log_term", "entries", "sent_micros")
+        COMMIT_INDEX_FIELD_NUMBER: _ClassVar[int]
+        PREV_LOG_INDEX_FIELD_NUMBER: _ClassVar[int]
+        PREV_LOG_TERM_FIELD_NUMBER: _ClassVar[int]
+        ENTRIES_FIELD_NUMBER: _ClassVar[int]
+        SENT_MICROS_FIELD_NUMBER: _ClassVar[int]
+        commit_index: int
+        prev_log_index: int
+        prev_log_term: int
+        entries: _containers.RepeatedCompositeFieldContainer[LogEntry]
+        sent_micros: int
+        def __init__(self, commit_index: _Optional[int] = ..., prev_log_index: _Optional[int] = ..., prev_log_term: _Optional[int] = ..., entries: _Optional[_Iterable[_Union[LogEntry, _Mapping]]] = ..., sent_micros: _Optional[int] = ...) -> None: ...
+    class SnapshotPart(_message.Message):
+        __slots__ = ("data", "first", "last", "sent_micros")
+        DATA_FIELD_NUMBER: _ClassVar[int]
+        FIRST_FIELD_NUMBER: _ClassVar[int]
+        LAST_FIELD_NUMBER: _ClassVar[int]
+        SENT_MICROS_FIELD_NUMBER: _ClassVar[int]
+        data: bytes
+        first: bool
+        last: bool
+        sent_micros: int
+        def __init__(self, data: _Optional[bytes] = ..., first: _Optional[bool] = ..., last: _Optional[bool] = ..., sent_micros: _Optional[int] = ...) -> None: ...
+    class AppendReply(_message.Message):
+        __slots__ = ("next_index", "reset", "success", "echo_micros")
+        NEXT_INDEX_FIELD_NUMBER: _ClassVar[int]
+        RESET_FIELD_NUMBER: _ClassVar[int]
+        SUCCESS_FIELD_NUMBER: _ClassVar[int]
+        ECHO_MICROS_FIELD_NUMBER: _ClassVar[int]
+        next_index: int
+        reset: bool
+        success: bool
+        echo_micros: int
+        def __init__(self, next_index: _Optional[int] = ..., reset: _Optional[bool] = ..., success: _Optional[bool] = ..., echo_micros: _Optional[int] = ...) -> None: ...
+    class TimeoutNow(_message.Message):
+        __slots__ = ()
+        def __init__(self) -> None: ...
+    class StaleTerm(_message.Message):
+        __slots__ = ()
+        def __init__(self) -> None: ...
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    TERM_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_VOTE_FIELD_NUMBER: _ClassVar[int]
+    RESPONSE_VOTE_FIELD_NUMBER: _ClassVar[int]
+    APPEND_ENTRIES_FIELD_NUMBER: _ClassVar[int]
+    SNAPSHOT_PART_FIELD_NUMBER: _ClassVar[int]
+    APPEND_REPLY_FIELD_NUMBER: _ClassVar[int]
+    TIMEOUT_NOW_FIELD_NUMBER: _ClassVar[int]
+    STALE_TERM_FIELD_NUMBER: _ClassVar[int]
+    group: str
+    term: int
+    request_vote: RaftMessage.RequestVote
+    response_vote: RaftMessage.ResponseVote
+    append_entries: RaftMessage.AppendEntries
+    snapshot_part: RaftMessage.SnapshotPart
+    append_reply: RaftMessage.AppendReply
+    timeout_now: RaftMessage.TimeoutNow
+    stale_term: RaftMessage.StaleTerm
+    def __init__(self, group: _Optional[str] = ..., term: _Optional[int] = ..., request_vote: _Optional[_Union[RaftMessage.RequestVote, _Mapping]] = ..., response_vote: _Optional[_Union[RaftMessage.ResponseVote, _Mapping]] = ..., append_entries: _Optional[_Union[RaftMessage.AppendEntries, _Mapping]] = ..., snapshot_part: _Optional[_Union[RaftMessage.SnapshotPart, _Mapping]] = ..., append_reply: _Optional[_Union[RaftMessage.AppendReply, _Mapping]] = ..., timeout_now: _Optional[_Union[RaftMessage.TimeoutNow, _Mapping]] = ..., stale_term: _Optional[_Union[RaftMessage.StaleTerm, _Mapping]] = ...) -> None: ...
+
+class JournalRecord(_message.Message):
+    __slots__ = ("entry", "truncate_from", "vote")
+    class Vote(_message.Message):
+        __slots__ = ("term", "voted_for")
+        TERM_FIELD_NUMBER: _ClassVar[int]
+        VOTED_FOR_FIELD_NUMBER: _ClassVar[int]
+        term: int
+        voted_for: str
+        def __init__(self, term: _Optional[int] = ..., voted_for: _Optional[str] = ...) -> None: ...
+    ENTRY_FIELD_NUMBER: _ClassVar[int]
+    TRUNCATE_FROM_FIELD_NUMBER: _ClassVar[int]
+    VOTE_FIELD_NUMBER: _ClassVar[int]
+    entry: LogEntry
+    truncate_from: int
+    vote: JournalRecord.Vote
+    def __init__(self, entry: _Optional[_Union[LogEntry, _Mapping]] = ..., truncate_from: _Optional[int] = ..., vote: _Optional[_Union[JournalRecord.Vote, _Mapping]] = ...) -> None: ...
+
+class JournalBatch(_message.Message):
+    __slots__ = ("records",)
+    RECORDS_FIELD_NUMBER: _ClassVar[int]
+    records: _containers.RepeatedCompositeFieldContainer[JournalRecord]
+    def __init__(self, records: _Optional[_Iterable[_Union[JournalRecord, _Mapping]]] = ...) -> None: ...
+
+class GroupSnapshot(_message.Message):
+    __slots__ = ("version", "group", "last", "previous", "state", "digest")
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    LAST_FIELD_NUMBER: _ClassVar[int]
+    PREVIOUS_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
+    version: int
+    group: str
+    last: LogEntry
+    previous: LogEntry
+    state: bytes
+    digest: bytes
+    def __init__(self, version: _Optional[int] = ..., group: _Optional[str] = ..., last: _Optional[_Union[LogEntry, _Mapping]] = ..., previous: _Optional[_Union[LogEntry, _Mapping]] = ..., state: _Optional[bytes] = ..., digest: _Optional[bytes] = ...) -> None: ...

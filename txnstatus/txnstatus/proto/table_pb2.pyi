@@ -1,0 +1,128 @@
+from txnstatus.proto import common_pb2 as _common_pb2
+from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class WriteMode(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    APPEND: _ClassVar[WriteMode]
+    OVERWRITE: _ClassVar[WriteMode]
+APPEND: WriteMode
+OVERWRITE: WriteMode
+
+class CreateTableRequest(_message.Message):
+    __slots__ = ("name", "schema", "location")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    SCHEMA_FIELD_NUMBER: _ClassVar[int]
+    LOCATION_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    schema: _common_pb2.TableSchema
+    location: str
+    def __init__(self, name: _Optional[str] = ..., schema: _Optional[_Union[_common_pb2.TableSchema, _Mapping]] = ..., location: _Optional[str] = ...) -> None: ...
+
+class CreateTableResponse(_message.Message):
+    __slots__ = ("table",)
+    TABLE_FIELD_NUMBER: _ClassVar[int]
+    table: _common_pb2.TableInfo
+    def __init__(self, table: _Optional[_Union[_common_pb2.TableInfo, _Mapping]] = ...) -> None: ...
+
+class GetTableRequest(_message.Message):
+    __slots__ = ("name",)
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    def __init__(self, name: _Optional[str] = ...) -> None: ...
+
+class GetTableResponse(_message.Message):
+    __slots__ = ("table",)
+    TABLE_FIELD_NUMBER: _ClassVar[int]
+    table: _common_pb2.TableInfo
+    def __init__(self, table: _Optional[_Union[_common_pb2.TableInfo, _Mapping]] = ...) -> None: ...
+
+class ListTablesRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ListTablesResponse(_message.Message):
+    __slots__ = ("tables",)
+    TABLES_FIELD_NUMBER: _ClassVar[int]
+    tables: _containers.RepeatedCompositeFieldContainer[_common_pb2.TableInfo]
+    def __init__(self, tables: _Optional[_Iterable[_Union[_common_pb2.TableInfo, _Mapping]]] = ...) -> None: ...
+
+class OpenWriteRequest(_message.Message):
+    __slots__ = ("txn_id", "owner", "table", "write_id")
+    TXN_ID_FIELD_NUMBER: _ClassVar[int]
+    OWNER_FIELD_NUMBER: _ClassVar[int]
+    TABLE_FIELD_NUMBER: _ClassVar[int]
+    WRITE_ID_FIELD_NUMBER: _ClassVar[int]
+    txn_id: int
+    owner: str
+    table: str
+    write_id: str
+    def __init__(self, txn_id: _Optional[int] = ..., owner: _Optional[str] = ..., table: _Optional[str] = ..., write_id: _Optional[str] = ...) -> None: ...
+
+class OpenWriteResponse(_message.Message):
+    __slots__ = ("table", "directory")
+    TABLE_FIELD_NUMBER: _ClassVar[int]
+    DIRECTORY_FIELD_NUMBER: _ClassVar[int]
+    table: _common_pb2.TableInfo
+    directory: str
+    def __init__(self, table: _Optional[_Union[_common_pb2.TableInfo, _Mapping]] = ..., directory: _Optional[str] = ...) -> None: ...
+
+class ManifestRef(_message.Message):
+    __slots__ = ("path", "bytes", "crc32", "file_count", "row_count", "data_bytes")
+    PATH_FIELD_NUMBER: _ClassVar[int]
+    BYTES_FIELD_NUMBER: _ClassVar[int]
+    CRC32_FIELD_NUMBER: _ClassVar[int]
+    FILE_COUNT_FIELD_NUMBER: _ClassVar[int]
+    ROW_COUNT_FIELD_NUMBER: _ClassVar[int]
+    DATA_BYTES_FIELD_NUMBER: _ClassVar[int]
+    path: str
+    bytes: int
+    crc32: int
+    file_count: int
+    row_count: int
+    data_bytes: int
+    def __init__(self, path: _Optional[str] = ..., bytes: _Optional[int] = ..., crc32: _Optional[int] = ..., file_count: _Optional[int] = ..., row_count: _Optional[int] = ..., data_bytes: _Optional[int] = ...) -> None: ...
+
+class AddFilesRequest(_message.Message):
+    __slots__ = ("txn_id", "owner", "table", "write_id", "mode", "manifest", "from_writes")
+    TXN_ID_FIELD_NUMBER: _ClassVar[int]
+    OWNER_FIELD_NUMBER: _ClassVar[int]
+    TABLE_FIELD_NUMBER: _ClassVar[int]
+    WRITE_ID_FIELD_NUMBER: _ClassVar[int]
+    MODE_FIELD_NUMBER: _ClassVar[int]
+    MANIFEST_FIELD_NUMBER: _ClassVar[int]
+    FROM_WRITES_FIELD_NUMBER: _ClassVar[int]
+    txn_id: int
+    owner: str
+    table: str
+    write_id: str
+    mode: WriteMode
+    manifest: ManifestRef
+    from_writes: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, txn_id: _Optional[int] = ..., owner: _Optional[str] = ..., table: _Optional[str] = ..., write_id: _Optional[str] = ..., mode: _Optional[_Union[WriteMode, str]] = ..., manifest: _Optional[_Union[ManifestRef, _Mapping]] = ..., from_writes: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class AddFilesResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ScanRequest(_message.Message):
+    __slots__ = ("table", "timestamp")
+    TABLE_FIELD_NUMBER: _ClassVar[int]
+    TIMESTAMP_FIELD_NUMBER: _ClassVar[int]
+    table: str
+    timestamp: int
+    def __init__(self, table: _Optional[str] = ..., timestamp: _Optional[int] = ...) -> None: ...
+
+class ScanResponse(_message.Message):
+    __slots__ = ("table", "manifests")
+    TABLE_FIELD_NUMBER: _ClassVar[int]
+    MANIFESTS_FIELD_NUMBER: _ClassVar[int]
+    table: _common_pb2.TableInfo
+    manifests: _containers.RepeatedCompositeFieldContainer[ManifestRef]
+    def __init__(self, table: _Optional[_Union[_common_pb2.TableInfo, _Mapping]] = ..., manifests: _Optional[_Iterable[_Union[ManifestRef, _Mapping]]] = ...) -> None: ...

@@ -1,0 +1,124 @@
+from txnstatus.proto import common_pb2 as _common_pb2
+from google.protobuf.internal import containers as _containers
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class BeginTransactionRequest(_message.Message):
+    __slots__ = ("request_id", "owner", "label", "keepalive_millis", "count")
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    OWNER_FIELD_NUMBER: _ClassVar[int]
+    LABEL_FIELD_NUMBER: _ClassVar[int]
+    KEEPALIVE_MILLIS_FIELD_NUMBER: _ClassVar[int]
+    COUNT_FIELD_NUMBER: _ClassVar[int]
+    request_id: str
+    owner: str
+    label: str
+    keepalive_millis: int
+    count: int
+    def __init__(self, request_id: _Optional[str] = ..., owner: _Optional[str] = ..., label: _Optional[str] = ..., keepalive_millis: _Optional[int] = ..., count: _Optional[int] = ...) -> None: ...
+
+class BeginTransactionResponse(_message.Message):
+    __slots__ = ("txn_ids", "keepalive_millis", "cluster_id")
+    TXN_IDS_FIELD_NUMBER: _ClassVar[int]
+    KEEPALIVE_MILLIS_FIELD_NUMBER: _ClassVar[int]
+    CLUSTER_ID_FIELD_NUMBER: _ClassVar[int]
+    txn_ids: _containers.RepeatedScalarFieldContainer[int]
+    keepalive_millis: int
+    cluster_id: str
+    def __init__(self, txn_ids: _Optional[_Iterable[int]] = ..., keepalive_millis: _Optional[int] = ..., cluster_id: _Optional[str] = ...) -> None: ...
+
+class CommitTransactionRequest(_message.Message):
+    __slots__ = ("txn_id", "owner", "wait_millis")
+    TXN_ID_FIELD_NUMBER: _ClassVar[int]
+    OWNER_FIELD_NUMBER: _ClassVar[int]
+    WAIT_MILLIS_FIELD_NUMBER: _ClassVar[int]
+    txn_id: int
+    owner: str
+    wait_millis: int
+    def __init__(self, txn_id: _Optional[int] = ..., owner: _Optional[str] = ..., wait_millis: _Optional[int] = ...) -> None: ...
+
+class CommitTransactionResponse(_message.Message):
+    __slots__ = ("txn",)
+    TXN_FIELD_NUMBER: _ClassVar[int]
+    txn: _common_pb2.TxnInfo
+    def __init__(self, txn: _Optional[_Union[_common_pb2.TxnInfo, _Mapping]] = ...) -> None: ...
+
+class AbortTransactionRequest(_message.Message):
+    __slots__ = ("txn_id", "owner", "reason", "as_operator")
+    TXN_ID_FIELD_NUMBER: _ClassVar[int]
+    OWNER_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    AS_OPERATOR_FIELD_NUMBER: _ClassVar[int]
+    txn_id: int
+    owner: str
+    reason: str
+    as_operator: bool
+    def __init__(self, txn_id: _Optional[int] = ..., owner: _Optional[str] = ..., reason: _Optional[str] = ..., as_operator: _Optional[bool] = ...) -> None: ...
+
+class AbortTransactionResponse(_message.Message):
+    __slots__ = ("txn",)
+    TXN_FIELD_NUMBER: _ClassVar[int]
+    txn: _common_pb2.TxnInfo
+    def __init__(self, txn: _Optional[_Union[_common_pb2.TxnInfo, _Mapping]] = ...) -> None: ...
+
+class GetTransactionStateRequest(_message.Message):
+    __slots__ = ("txn_id", "wait_millis")
+    TXN_ID_FIELD_NUMBER: _ClassVar[int]
+    WAIT_MILLIS_FIELD_NUMBER: _ClassVar[int]
+    txn_id: int
+    wait_millis: int
+    def __init__(self, txn_id: _Optional[int] = ..., wait_millis: _Optional[int] = ...) -> None: ...
+
+class GetTransactionStateResponse(_message.Message):
+    __slots__ = ("txn",)
+    TXN_FIELD_NUMBER: _ClassVar[int]
+    txn: _common_pb2.TxnInfo
+    def __init__(self, txn: _Optional[_Union[_common_pb2.TxnInfo, _Mapping]] = ...) -> None: ...
+
+class KeepTransactionAliveRequest(_message.Message):
+    __slots__ = ("txn_ids", "owner")
+    TXN_IDS_FIELD_NUMBER: _ClassVar[int]
+    OWNER_FIELD_NUMBER: _ClassVar[int]
+    txn_ids: _containers.RepeatedScalarFieldContainer[int]
+    owner: str
+    def __init__(self, txn_ids: _Optional[_Iterable[int]] = ..., owner: _Optional[str] = ...) -> None: ...
+
+class KeepTransactionAliveResponse(_message.Message):
+    __slots__ = ("results",)
+    RESULTS_FIELD_NUMBER: _ClassVar[int]
+    results: _containers.RepeatedCompositeFieldContainer[KeepAliveResult]
+    def __init__(self, results: _Optional[_Iterable[_Union[KeepAliveResult, _Mapping]]] = ...) -> None: ...
+
+class KeepAliveResult(_message.Message):
+    __slots__ = ("txn_id", "error")
+    TXN_ID_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    txn_id: int
+    error: _common_pb2.ErrorDetail
+    def __init__(self, txn_id: _Optional[int] = ..., error: _Optional[_Union[_common_pb2.ErrorDetail, _Mapping]] = ...) -> None: ...
+
+class GetSnapshotRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class GetSnapshotResponse(_message.Message):
+    __slots__ = ("timestamp",)
+    TIMESTAMP_FIELD_NUMBER: _ClassVar[int]
+    timestamp: int
+    def __init__(self, timestamp: _Optional[int] = ...) -> None: ...
+
+class TxnToken(_message.Message):
+    __slots__ = ("txn_id", "keepalive_millis", "enable_keepalive", "cluster_id")
+    TXN_ID_FIELD_NUMBER: _ClassVar[int]
+    KEEPALIVE_MILLIS_FIELD_NUMBER: _ClassVar[int]
+    ENABLE_KEEPALIVE_FIELD_NUMBER: _ClassVar[int]
+    CLUSTER_ID_FIELD_NUMBER: _ClassVar[int]
+    txn_id: int
+    keepalive_millis: int
+    enable_keepalive: bool
+    cluster_id: str
+    def __init__(self, txn_id: _Optional[int] = ..., keepalive_millis: _Optional[int] = ..., enable_keepalive: _Optional[bool] = ..., cluster_id: _Optional[str] = ...) -> None: ...

@@ -1,0 +1,150 @@
+"""RaftDriver: runs one group's cycle on the node's event loop.
+
+One cycle: drain messages, coalesce what is proposed into one entry, tick, send a leader's entries, make the journal
+durable in a worker thread, then release votes, acknowledgements and answers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import Executor
+from typing import Protocol
+
+from txnstatus.errors import NotTheLeader
+from txnstatus.proto import raft_pb2 as pb
+from txnstatus.raft.group import Proposal, RaftGroup, stop_process
+
+IDLE_TICK_SECONDS = 0.03
+
+
+class Sender(Protocol):
+    """The way to the other replicas; may drop messages, never reorders or repeats them."""
+
+    def send(self, receiver: str, message: pb.RaftMessage) -> None: ...
+
+
+class RaftDriver:
+    def __init__(
+        self,
+        group: RaftGroup,
+        sender: Sender,
+        disk: Executor,
+        on_leadership: Callable[[bool], None],
+    ) -> None:
+        """`on_leadership` hears True once this replica leads and is ready, and False when it no longer does."""
+        self.group = group
+        self._sender = sender
+        self._disk = disk
+        self._on_leadership = on_leadership
+        self._inbox: list[tuple[str, pb.RaftMessage]] = []
+        self._waiting: dict[int, asyncio.Future[object]] = {}
+        self._wake = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._ready_term: int | None = None
+        self._stopping = False
+
+    def start(self) -> None:
+        self._task = asyncio.create_task(self._run(), name=f"raft {self.group.group}")
+
+    async def stop(self) -> None:
+        """Hands leadership over, and ends; the caller goes on delivering messages until this returns."""
+        if self._task is None:
+            return
+        self.group.hand_over()
+        self._stopping = True
+        self._wake.set()
+        await self._task
+        self._set_ready(None)
+        self.group.close()
+        self._release()
+
+    def receive(self, sender: str, message: pb.RaftMessage) -> None:
+        self._inbox.append((sender, message))
+        self._wake.set()
+
+    def connected(self, peer: str) -> None:
+        self.group.connected(peer)
+
+    def disconnected(self, peer: str) -> None:
+        self.group.disconnected(peer)
+
+    async def propose(self, command: bytes) -> object:
+        """Replicates the command; returns what the state machine answered when it applied here.
+
+        Raises NotTheLeader (nothing happened) or OutcomeUnknown (it may yet apply, here or under the next leader).
+        """
+        if self._stopping or not self.group.is_ready:
+            raise self.not_the_leader()
+        proposal = Proposal(command)
+        future: asyncio.Future[object] = asyncio.get_running_loop().create_future()
+        self._waiting[id(proposal)] = future
+        self.group.propose(proposal)
+        self._wake.set()
+        return await future
+
+    def check_lease(self) -> None:
+        """Raises NotTheLeader unless this replica may answer reads from memory now."""
+        if not self.group.has_lease:
+            raise self.not_the_leader()
+
+    def not_the_leader(self) -> NotTheLeader:
+        group = self.group
+        return NotTheLeader(
+            f"{group.node_id} does not lead {group.group}, or cannot prove it now",
+            hint=group.leader if group.leader != group.node_id else "",
+        )
+
+    async def _run(self) -> None:
+        try:
+            while not self._stopping:
+                await self._cycle()
+                await self._sleep()
+            await self._cycle()
+        except Exception as error:  # noqa: BLE001
+            stop_process(f"the Raft driver of {self.group.group} failed", error)
+
+    async def _cycle(self) -> None:
+        group, journal = self.group, self.group.journal
+        inbox, self._inbox = self._inbox, []
+        for sender, message in inbox:
+            group.receive(sender, message)
+        group.tick()
+        for receiver, message in group.take_early():
+            self._sender.send(receiver, message)
+        if journal.dirty:
+            frame = journal.take_unsynced()
+            await asyncio.get_running_loop().run_in_executor(self._disk, journal.write, frame)
+        for receiver, message in group.take_late():
+            self._sender.send(receiver, message)
+        self._set_ready(group.term if group.is_ready else None)
+        self._release()
+
+    async def _sleep(self) -> None:
+        if self._inbox or self.group.wants_tick:
+            await asyncio.sleep(0)
+            return
+        timer = asyncio.get_running_loop().call_later(IDLE_TICK_SECONDS, self._wake.set)
+        await self._wake.wait()
+        timer.cancel()
+        self._wake.clear()
+
+    def _release(self) -> None:
+        for proposal in self.group.take_done():
+            future = self._waiting.pop(id(proposal), None)
+            if future is None or future.done():
+                continue
+            if proposal.error is not None:
+                future.set_exception(proposal.error)
+            else:
+                future.set_result(proposal.outcome)
+
+    def _set_ready(self, term: int | None) -> None:
+        """A new term is a new leadership, also of the same replica: what it kept in memory starts anew."""
+        if term == self._ready_term:
+            return
+        if self._ready_term is not None:
+            self._on_leadership(False)
+        self._ready_term = term
+        if term is not None:
+            self._on_leadership(True)

@@ -1,0 +1,55 @@
+"""TxnErrors on the wire: a status code that any gRPC client understands, with our detail beside it."""
+
+from __future__ import annotations
+
+import grpc
+from google.protobuf.message import DecodeError
+
+from txnstatus.commands import cause_from_wire, cause_to_wire
+from txnstatus.errors import CLASS_BY_CODE, CLASS_BY_GRPC_STATUS, InternalError, TxnAborted, TxnError
+from txnstatus.proto import common_pb2 as common
+from txnstatus.types import TxnId
+
+DETAIL_KEY = "txn-error-bin"
+
+
+def to_detail(error: TxnError) -> common.ErrorDetail:
+    cause = error.cause if isinstance(error, TxnAborted) else None
+    return common.ErrorDetail(
+        code=error.code,
+        message=error.message,
+        txn_id=error.txn_id,
+        hint=error.hint,
+        cause=cause_to_wire(cause) if cause else None,
+    )
+
+
+def from_detail(detail: common.ErrorDetail) -> TxnError:
+    """The error as it was raised; one of a newer release becomes an InternalError that names its code."""
+    kind = CLASS_BY_CODE.get(detail.code)
+    txn_id = TxnId(detail.txn_id) if detail.HasField("txn_id") else None
+    if kind is None:
+        return InternalError(f"{detail.code}: {detail.message}", txn_id=txn_id, hint=detail.hint)
+    if issubclass(kind, TxnAborted):
+        cause = cause_from_wire(detail.cause) if detail.HasField("cause") else None
+        return kind(detail.message, txn_id=txn_id, hint=detail.hint, cause=cause)
+    return kind(detail.message, txn_id=txn_id, hint=detail.hint)
+
+
+def grpc_status(error: TxnError) -> grpc.StatusCode:
+    return grpc.StatusCode[error.grpc_status]
+
+
+def from_rpc_error(error: grpc.RpcError, address: str) -> TxnError:
+    """What a failed gRPC call means: its detail where the peer sent one, else by its status."""
+    metadata = error.trailing_metadata() if isinstance(error, grpc.Call | grpc.aio.AioRpcError) else None
+    for key, value in metadata or ():
+        if key == DETAIL_KEY and isinstance(value, bytes):
+            try:
+                return from_detail(common.ErrorDetail.FromString(value))
+            except DecodeError:
+                break
+    status = error.code() if isinstance(error, grpc.Call | grpc.aio.AioRpcError) else grpc.StatusCode.UNKNOWN
+    detail = error.details() if isinstance(error, grpc.Call | grpc.aio.AioRpcError) else str(error)
+    kind = CLASS_BY_GRPC_STATUS.get(status.name, InternalError)
+    return kind(f"{address}: {detail} ({status.name})")

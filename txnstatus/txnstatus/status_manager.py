@@ -1,0 +1,332 @@
+"""TxnStatusManager: what the leader of a status partition decides beyond the table.
+
+The volatile half of the coordinator: commit tasks, keep-alives, expiry. It owns no thread, clock or socket:
+`handle(event)` returns effects, the shell (status_service.py) performs them and feeds the answers back as events.
+Effects may be performed twice, by two leaders; participants answer "already applied" as success. Gaining leadership
+rebuilds every task from the table: start, failover and retry are one path.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from txnstatus import commands as cmd
+from txnstatus.commit_tasks import CommitTask, SendOp
+from txnstatus.errors import TxnError
+from txnstatus.table import TRANSITIONS, Applied, Op, Rejected, Stay, TxnRecord, TxnStatusTable, illegal
+from txnstatus.types import (
+    TERMINAL,
+    AbortCause,
+    AbortCode,
+    ParticipantId,
+    ParticipantOpType,
+    Timestamp,
+    TxnId,
+    TxnState,
+)
+
+STALENESS_TRACKER = "staleness tracker"
+
+
+@dataclass(frozen=True, slots=True)
+class ManagerSettings:
+    staleness_check_seconds: float = 1.0
+    """How often the staleness pass runs. 0 = off: nothing expires."""
+    max_tick_gap_seconds: float = 1.0
+    """A longer gap between two ticks counts as this much: the leader itself was not well, so nobody ages."""
+    retry_min_seconds: float = 0.05
+    retry_max_seconds: float = 5.0
+
+
+# ---- events
+
+
+@dataclass(frozen=True, slots=True)
+class LeadershipGained:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class LeadershipLost:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class CommandApplied:
+    """A command reached the table on this leader."""
+
+    command: cmd.Command
+    outcome: Applied | Rejected
+
+
+@dataclass(frozen=True, slots=True)
+class CommitRequested:
+    """A commit is about to be proposed: participants may be asked to prepare while it replicates."""
+
+    txn_id: TxnId
+    owner: str
+
+
+@dataclass(frozen=True, slots=True)
+class ParticipantAnswered:
+    txn_id: TxnId
+    participant_id: ParticipantId
+    op: ParticipantOpType
+    timestamp: Timestamp
+    error: TxnError | None
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    pass
+
+
+Event = LeadershipGained | LeadershipLost | CommandApplied | CommitRequested | ParticipantAnswered | Tick
+
+
+# ---- effects
+
+
+@dataclass(frozen=True, slots=True)
+class Propose:
+    command: cmd.Command
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """The transaction's outcome is durable: answer whoever waits for it."""
+
+    txn_id: TxnId
+
+
+Effect = Propose | SendOp | Decided
+
+
+@dataclass(slots=True)
+class _Liveness:
+    """Keep-alive bookkeeping of one OPEN transaction; leader memory only, never written."""
+
+    last_heard: float
+    """In healthy seconds."""
+    expiring: bool = False
+
+
+@dataclass(slots=True)
+class TxnStatusManager:
+    table: TxnStatusTable
+    settings: ManagerSettings = field(default_factory=ManagerSettings)
+    leading: bool = False
+    _tasks: dict[TxnId, CommitTask] = field(default_factory=dict)
+    _liveness: dict[TxnId, _Liveness] = field(default_factory=dict)
+    _healthy_seconds: float = 0.0
+    _last_tick: float | None = None
+    _next_staleness_check: float = 0.0
+
+    def handle(self, event: Event, now: float, wall_micros: int) -> list[Effect]:
+        """`now` is this process's monotonic clock in seconds; `wall_micros` only labels records."""
+        match event:
+            case LeadershipGained():
+                return self._start_leading(now)
+            case LeadershipLost():
+                self._stop_leading()
+                return []
+            case _ if not self.leading:
+                return []  # a late answer to a former leader; the next one asks again
+            case CommandApplied(command, outcome):
+                return self._applied(command, outcome, now, wall_micros)
+            case CommitRequested(txn_id, owner):
+                return self._prepare_early(txn_id, owner, now)
+            case ParticipantAnswered():
+                return self._answered(event, now, wall_micros)
+            case Tick():
+                return self._tick(now, wall_micros)
+
+    def keep_alive(self, txn_id: TxnId, owner: str) -> TxnError | None:
+        """Stamps the transaction; None = it is alive. Costs no log write, as in Kudu."""
+        try:
+            record = self.table.get(txn_id)
+        except TxnError as error:
+            return error
+        refusal = self.table.check_owner(record, owner)
+        if refusal:
+            return refusal
+        liveness = self._liveness.get(txn_id)
+        if TRANSITIONS[record.state, Op.KEEP_ALIVE] is Stay.ILLEGAL or liveness is None:
+            return illegal(record, Op.KEEP_ALIVE)
+        if liveness.expiring:
+            # The expiry is on its way through the log: promising life now could not be kept.
+            return illegal(record, Op.KEEP_ALIVE)
+        liveness.last_heard = self._healthy_seconds
+        return None
+
+    def task_of(self, txn_id: TxnId) -> CommitTask | None:
+        return self._tasks.get(txn_id)
+
+    # ---- leadership
+
+    def _start_leading(self, now: float) -> list[Effect]:
+        self._stop_leading()
+        self.leading = True
+        self._last_tick = now
+        self._next_staleness_check = now + self.settings.staleness_check_seconds
+        effects: list[Effect] = []
+        for record in self.table.records():
+            if record.state is TxnState.OPEN:
+                # One grace, once: the beats of the last interval died with the former leader.
+                self._liveness[record.txn_id] = _Liveness(self._healthy_seconds)
+            elif record.state not in TERMINAL:
+                effects += self._drive(record, now)
+        return effects
+
+    def _stop_leading(self) -> None:
+        self.leading = False
+        self._tasks.clear()
+        self._liveness.clear()
+
+    # ---- driving transactions
+
+    def _applied(self, command: cmd.Command, outcome: Applied | Rejected, now: float, wall_micros: int) -> list[Effect]:
+        if isinstance(outcome, Rejected):
+            return self._forget_expiry(command)
+        effects: list[Effect] = []
+        for txn_id in outcome.txn_ids:
+            record = self.table.get(txn_id)
+            if record.state is TxnState.OPEN:
+                self._liveness.setdefault(txn_id, _Liveness(self._healthy_seconds))
+                continue
+            self._liveness.pop(txn_id, None)
+            if record.state not in (TxnState.COMMIT_IN_PROGRESS, TxnState.OPEN):
+                effects.append(Decided(txn_id))
+            if record.state in TERMINAL:
+                self._tasks.pop(txn_id, None)
+            else:
+                effects += self._drive(record, now)
+                effects += self._advance(record, wall_micros)
+        return effects
+
+    def _forget_expiry(self, command: cmd.Command) -> list[Effect]:
+        if isinstance(command, cmd.Expire) and (liveness := self._liveness.get(command.txn_id)):
+            liveness.expiring = False
+        return []
+
+    def _prepare_early(self, txn_id: TxnId, owner: str, now: float) -> list[Effect]:
+        """BEGIN_COMMIT goes out while COMMIT_IN_PROGRESS replicates: one durable round less for the client.
+
+        Safe, because a participant in COMMIT_IN_PROGRESS can still be aborted, and because the decision is taken only
+        after COMMIT_IN_PROGRESS has applied (`_advance`).
+        """
+        record = self.table.get(txn_id)
+        if record.state is not TxnState.OPEN or self.table.check_owner(record, owner):
+            return []
+        task = self._task(record, ParticipantOpType.BEGIN_COMMIT)
+        return list(task.due(now))
+
+    def _drive(self, record: TxnRecord, now: float) -> Iterable[Effect]:
+        """Makes the transaction's task match its state, and sends what is due."""
+        op = _OP_BY_STATE[record.state]
+        task = self._task(record, op)
+        return list(task.due(now))
+
+    def _task(self, record: TxnRecord, op: ParticipantOpType) -> CommitTask:
+        task = self._tasks.get(record.txn_id)
+        if task is None or task.op is not op:
+            task = CommitTask(
+                record.txn_id,
+                op,
+                record.commit_ts,
+                retry_min_seconds=self.settings.retry_min_seconds,
+                retry_max_seconds=self.settings.retry_max_seconds,
+            )
+            self._tasks[record.txn_id] = task
+        task.include(record.participants)
+        return task
+
+    def _answered(self, answer: ParticipantAnswered, now: float, wall_micros: int) -> list[Effect]:
+        task = self._tasks.get(answer.txn_id)
+        if task is None or task.op is not answer.op:
+            return []  # of a phase that is over
+        task.answered(answer.participant_id, answer.timestamp, answer.error, now)
+        return self._advance(self.table.get(answer.txn_id), wall_micros)
+
+    def _advance(self, record: TxnRecord, wall_micros: int) -> list[Effect]:
+        """Proposes the next state once all participants have answered for this one."""
+        task = self._tasks.get(record.txn_id)
+        if task is None or task.proposed or _OP_BY_STATE.get(record.state) is not task.op:
+            return []
+        if task.refusal is not None and record.state is TxnState.COMMIT_IN_PROGRESS:
+            task.proposed = True
+            return [Propose(cmd.BeginAbort(record.txn_id, None, _refused(record, *task.refusal), wall_micros))]
+        if not task.complete:
+            return []
+        task.proposed = True
+        match record.state:
+            case TxnState.COMMIT_IN_PROGRESS:
+                return [Propose(cmd.FinalizeCommit(record.txn_id, task.highest_timestamp, wall_micros))]
+            case TxnState.FINALIZE_IN_PROGRESS:
+                return [Propose(cmd.CompleteCommit(record.txn_id, wall_micros))]
+            case _:
+                return [Propose(cmd.FinalizeAbort(record.txn_id, wall_micros))]
+
+    # ---- time
+
+    def _tick(self, now: float, wall_micros: int) -> list[Effect]:
+        gap = now - self._last_tick if self._last_tick is not None else 0.0
+        self._last_tick = now
+        self._healthy_seconds += min(gap, self.settings.max_tick_gap_seconds)
+        effects: list[Effect] = []
+        for txn_id, task in self._tasks.items():
+            record = self.table.get(txn_id)
+            effects += task.due(now)
+            effects += self._advance(record, wall_micros)
+        if self.settings.staleness_check_seconds and now >= self._next_staleness_check:
+            self._next_staleness_check = now + self.settings.staleness_check_seconds
+            effects += self._expire_stale(wall_micros)
+        return effects
+
+    def _expire_stale(self, wall_micros: int) -> Iterable[Effect]:
+        for txn_id, liveness in self._liveness.items():
+            record = self.table.get(txn_id)
+            silent = self._healthy_seconds - liveness.last_heard
+            if liveness.expiring or silent * 1000 <= record.keepalive_millis:
+                continue
+            liveness.expiring = True
+            message = f"no heartbeat for {silent:.1f} s; the keep-alive interval is {record.keepalive_millis} ms"
+            cause = AbortCause(AbortCode.EXPIRED, message, STALENESS_TRACKER)
+            yield Propose(cmd.Expire(txn_id, cause, wall_micros))
+
+    def proposal_failed(self, command: cmd.Command) -> None:
+        """A proposal of ours did not get through and is not known to: let the next tick try again."""
+        if isinstance(command, cmd.BeginTxns):
+            return
+        if task := self._tasks.get(command.txn_id):
+            task.proposed = False
+        self._forget_expiry(command)
+
+    def check_invariants(self) -> None:
+        """Raises AssertionError."""
+        if not self.leading:
+            assert not self._tasks, "a follower drives nothing"
+            assert not self._liveness, "a follower expires nothing"
+            return
+        for record in self.table.records():
+            is_open = record.state is TxnState.OPEN
+            assert is_open == (record.txn_id in self._liveness), f"liveness of {record}"
+            driven = record.state not in TERMINAL and not is_open
+            assert not driven or record.txn_id in self._tasks, f"nobody drives {record}"
+
+
+_OP_BY_STATE = {
+    TxnState.COMMIT_IN_PROGRESS: ParticipantOpType.BEGIN_COMMIT,
+    TxnState.FINALIZE_IN_PROGRESS: ParticipantOpType.FINALIZE_COMMIT,
+    TxnState.ABORT_IN_PROGRESS: ParticipantOpType.ABORT_TXN,
+}
+
+
+def _refused(record: TxnRecord, participant_id: ParticipantId, error: TxnError) -> AbortCause:
+    """The cause of an abort that a participant asked for: its own cause where it gave one."""
+    cause = getattr(error, "cause", None)
+    if isinstance(cause, AbortCause) and cause.code is AbortCode.CONFLICT:
+        return cause
+    name = record.participants.get(participant_id, participant_id)
+    return AbortCause(AbortCode.REFUSED, f"{name} refused to prepare: {error.message}", name)

@@ -1,0 +1,96 @@
+"""Files by URI, on any file system that pyarrow has; what is written locally is synced, name and all."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from txnstatus.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from pyarrow import fs
+
+
+def file_system(uri: str) -> tuple[fs.FileSystem, str]:
+    """The file system and the path in it. Raises InvalidArgument."""
+    from pyarrow import fs
+
+    try:
+        system, path = fs.FileSystem.from_uri(uri)
+    except (OSError, ValueError) as error:
+        raise InvalidArgument(f"{uri!r} is not a usable location: {error}") from error
+    return system, path
+
+
+def parquet_files(directory: str) -> list[tuple[str, int]]:
+    """URI and size of every Parquet file below the directory, in order."""
+    from pyarrow import fs
+
+    system, root = file_system(directory)
+    found = system.get_file_info(fs.FileSelector(root, recursive=True))
+    return sorted(
+        (directory + info.path[len(root) :], info.size)
+        for info in found
+        if info.type is fs.FileType.File and info.base_name.endswith(".parquet")
+    )
+
+
+def read_file(uri: str) -> bytes:
+    """Raises OSError."""
+    system, path = file_system(uri)
+    with system.open_input_stream(path) as stream:
+        return bytes(stream.read())
+
+
+def write_file(uri: str, data: bytes) -> None:
+    system, path = file_system(uri)
+    system.create_dir(path.rsplit("/", 1)[0], recursive=True)
+    with system.open_output_stream(path) as stream:
+        stream.write(data)
+    make_durable([uri])
+
+
+def delete_directory(uri: str) -> None:
+    """Idempotent. Only ever a write's own directory. Raises OSError."""
+    from pyarrow import fs
+
+    system, path = file_system(uri)
+    if not path.rsplit("/", 1)[-1].startswith("delta_"):
+        raise InvalidArgument(f"{uri!r} is not a write's directory")
+    if system.get_file_info(path).type is not fs.FileType.NotFound:
+        system.delete_dir(path)
+
+
+def make_durable(uris: Iterable[str]) -> None:
+    """Syncs local files and every directory above them up to the table's; object stores need nothing.
+
+    Neither Spark nor pyarrow syncs what it writes, and a commit may not outlive its files.
+    """
+    from pyarrow import fs
+
+    directories: set[Path] = set()
+    for uri in uris:
+        system, name = file_system(uri)
+        if not isinstance(system, fs.LocalFileSystem):
+            return
+        path = Path(name)
+        _sync(path)
+        for parent in path.parents:
+            if parent in directories:
+                break
+            directories.add(parent)
+            if parent.name.startswith("delta_"):
+                directories.add(parent.parent)
+                break
+    for directory in directories:
+        _sync(directory)
+
+
+def _sync(path: Path) -> None:
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)

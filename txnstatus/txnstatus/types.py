@@ -1,0 +1,104 @@
+"""The words of the system as types: ids, states, hybrid time.
+
+States and their numbers are Kudu's (`TxnStatePB`); what each state promises stands in `proto/common.proto`.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NewType
+
+TxnId = NewType("TxnId", int)
+"""Given out by the status table, never reused; valid iff >= 0."""
+
+ParticipantId = NewType("ParticipantId", str)
+"""The id of a table that takes part in a transaction."""
+
+Timestamp = NewType("Timestamp", int)
+"""Hybrid time, 64 bits: microseconds since 1970 << 12 | logical counter. 0 = none."""
+
+LOGICAL_BITS = 12
+NO_TIMESTAMP = Timestamp(0)
+
+
+class TxnState(enum.IntEnum):
+    OPEN = 1
+    ABORTED = 2
+    COMMIT_IN_PROGRESS = 3
+    COMMITTED = 4
+    ABORT_IN_PROGRESS = 5
+    FINALIZE_IN_PROGRESS = 6
+
+
+TERMINAL = frozenset({TxnState.COMMITTED, TxnState.ABORTED})
+DECIDED_COMMIT = frozenset({TxnState.FINALIZE_IN_PROGRESS, TxnState.COMMITTED})
+DECIDED_ABORT = frozenset({TxnState.ABORT_IN_PROGRESS, TxnState.ABORTED})
+DECIDED = DECIDED_COMMIT | DECIDED_ABORT
+
+
+class ParticipantState(enum.IntEnum):
+    OPEN = 1
+    COMMIT_IN_PROGRESS = 2
+    COMMITTED = 3
+    ABORTED = 4
+
+
+class ParticipantOpType(enum.IntEnum):
+    """What the status leader asks of a participant; numbers are Kudu's."""
+
+    BEGIN_TXN = 1
+    BEGIN_COMMIT = 2
+    FINALIZE_COMMIT = 3
+    ABORT_TXN = 4
+
+
+class AbortCode(enum.StrEnum):
+    REQUESTED = "requested"
+    EXPIRED = "expired"
+    CONFLICT = "conflict"
+    REFUSED = "refused"
+    OPERATOR = "operator"
+
+
+@dataclass(frozen=True, slots=True)
+class AbortCause:
+    """Why a transaction was aborted and by whom; kept in its record for ever."""
+
+    code: AbortCode
+    message: str
+    by: str
+    winner: TxnId | None = None
+    """For CONFLICT: the transaction that was first."""
+    objects: tuple[str, ...] = ()
+    """For CONFLICT: what both changed."""
+
+
+def timestamp(micros: int, logical: int = 0) -> Timestamp:
+    return Timestamp(micros << LOGICAL_BITS | logical)
+
+
+def micros_of(ts: Timestamp) -> int:
+    """The wall-clock part of a hybrid timestamp."""
+    return ts >> LOGICAL_BITS
+
+
+class HybridClock:
+    """A hybrid logical clock: never goes back, never behind anything it was shown.
+
+    Source: Kulkarni et al., "Logical Physical Clocks", in Kudu's 64-bit layout.
+    """
+
+    def __init__(self, wall_micros: Callable[[], int]) -> None:
+        self._wall_micros = wall_micros
+        self._last = NO_TIMESTAMP
+
+    def now(self) -> Timestamp:
+        """A timestamp above every one returned or shown before."""
+        self._last = max(Timestamp(self._last + 1), timestamp(self._wall_micros()))
+        return self._last
+
+    def update(self, seen: Timestamp) -> None:
+        """Takes note of another clock's timestamp."""
+        self._last = max(self._last, seen)
