@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
+import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 ROWS_PER_GROUP = 1 << 20
+MAX_NAME = 100
+NULL_NAME = "__null__"
 
 
 def write_files(data: pa.Table | pa.RecordBatchReader, directory: str, schema: Schema, table: str) -> list[DataFile]:
@@ -99,5 +101,4 @@ def _split(rows: pa.Table, partition_by: Sequence[str]) -> Iterator[tuple[str, p
 
 def _path(value: object) -> str:
     """A value as a directory name. Only people read it: readers go by the manifest, and by what is in the files."""
-    text = "__null__" if value is None else str(value)
-    return "".join(c if c.isalnum() or c in "-_.:" else f"%{ord(c):02X}" for c in itertools.islice(text, 128))
+    return NULL_NAME if value is None else re.sub(r"[^A-Za-z0-9._-]", "_", str(value))[:MAX_NAME]

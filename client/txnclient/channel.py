@@ -12,7 +12,7 @@ from typing import TypeVar
 import grpc
 from google.protobuf.message import Message
 
-from txnstatus.errors import InvalidArgument, TxnError, Unavailable
+from txnstatus.errors import IllegalState, InvalidArgument, TxnError, Unavailable
 from txnstatus.rpc.errors import from_rpc_error
 from txnstatus.rpc.server import GRPC_OPTIONS
 
@@ -34,6 +34,7 @@ class ManagerChannel:
         self._lock = threading.Lock()
         self._pid = os.getpid()
         self._channels: dict[str, grpc.Channel] = {}
+        self._closed = False
         self._turn = random.randrange(len(self.addresses))
 
     def call(
@@ -57,19 +58,22 @@ class ManagerChannel:
             except TxnError as error:
                 if not error.retriable:
                     raise
-                last = error
+                # Its text alone: an exception kept here would keep its frames, and through them the caller's handles,
+                # which must become garbage when their owner drops them.
+                last = error.message
             self._turn = turn + 1
             if time.monotonic() + pause >= deadline:
                 raise Unavailable(
-                    f"no manager answered within {timeout:g} s; tried {', '.join(self.addresses)}; "
-                    f"last: {last.message}",
+                    f"no manager answered within {timeout:g} s; tried {', '.join(self.addresses)}; last: {last}",
                     hint="check that the cluster runs and that these addresses are its nodes'",
-                ) from last
+                )
             time.sleep(pause * random.uniform(0.5, 1.0))
             pause = min(pause * 1.5, PAUSE_MAX_SECONDS)
 
     def close(self) -> None:
+        """What is under way fails; every later call is refused."""
         with self._lock:
+            self._closed = True
             channels, self._channels = self._channels, {}
         for channel in channels.values():
             channel.close()
@@ -86,10 +90,14 @@ class ManagerChannel:
             answer: ResponseT = call(request, timeout=timeout)
         except grpc.RpcError as error:
             raise from_rpc_error(error, address) from None
+        except ValueError as error:
+            raise Unavailable(f"{address}: {error}") from error  # closed by another thread a moment ago
         return answer
 
     def _channel(self, address: str) -> grpc.Channel:
         with self._lock:
+            if self._closed:
+                raise IllegalState("the client is closed")
             if self._pid != os.getpid():
                 # The parent's channels do not work here, and closing them would end the parent's calls.
                 self._channels, self._pid = {}, os.getpid()

@@ -17,16 +17,16 @@ from txnclient.channel import ManagerChannel, parse_addresses
 from txnclient.schemas import to_columns
 from txnclient.snapshot import Snapshot
 from txnclient.token import Token
-from txnclient.transaction import Transaction
+from txnclient.transaction import Transaction, aborted
 from txnstatus.commands import cause_from_wire
-from txnstatus.errors import InvalidArgument
+from txnstatus.errors import IllegalState, InvalidArgument
 from txnstatus.proto import admin_pb2 as admin_pb
 from txnstatus.proto import common_pb2 as common
 from txnstatus.proto import table_pb2 as table_pb
 from txnstatus.proto import txn_manager_pb2 as pb
 from txnstatus.proto import txn_status_pb2 as status_pb
 from txnstatus.schema import Schema
-from txnstatus.types import AbortCause, Timestamp, TxnId, TxnState
+from txnstatus.types import DECIDED_ABORT, AbortCause, Timestamp, TxnId, TxnState
 
 ResponseT = TypeVar("ResponseT", bound=Message)
 
@@ -95,6 +95,7 @@ class Client:
         self.close()
 
     def close(self) -> None:
+        """Ends its heartbeats too: what is still open then expires."""
         self._channel.close()
 
     # ---- transactions
@@ -121,7 +122,8 @@ class Client:
 
         `heartbeat` None: as the token says, which is no unless it was asked for.
 
-        Raises InvalidArgument for a token that is no token, or is for another cluster.
+        Raises InvalidArgument for a token that is no token, or is for another cluster; TxnAborted or IllegalState
+        when the transaction is over.
         """
         parsed = Token.from_bytes(token)
         if parsed.cluster_id != self.cluster_id:
@@ -129,8 +131,16 @@ class Client:
                 f"the token is for cluster {parsed.cluster_id!r}; this is cluster {self.cluster_id!r}",
                 hint="connect to the cluster on which the transaction was begun",
             )
+        self._require_open(parsed.txn_id)
         beats = parsed.enable_keepalive if heartbeat is None else heartbeat
         return Transaction(self, parsed.txn_id, parsed.keepalive_millis, heartbeat=beats)
+
+    def _require_open(self, txn_id: TxnId) -> None:
+        found = self.get(txn_id)
+        if found.state in DECIDED_ABORT:
+            raise aborted(txn_id, found.cause)
+        if found.state is not TxnState.OPEN:
+            raise IllegalState(f"transaction {txn_id} is {found.state.name}: nobody can join it", txn_id=txn_id)
 
     def get(self, txn_id: int) -> TxnSummary:
         """Raises NotFound."""
@@ -173,7 +183,10 @@ class Client:
         Raises AlreadyExists; InvalidArgument, naming the column.
         """
         checked = Schema(to_columns(schema), tuple(partition_by), tuple(primary_key))
-        request = table_pb.CreateTableRequest(name=name, schema=checked.to_wire(), location=location or "")
+        checked.check()
+        request = table_pb.CreateTableRequest(
+            name=name, schema=checked.to_wire(), location=location or "", request_id=uuid.uuid4().hex
+        )
         return _table(self.call("txnstatus.Table/CreateTable", request, table_pb.CreateTableResponse).table)
 
     def table(self, name: str) -> TableInfo:

@@ -33,7 +33,7 @@ MAX_IDS_PER_CALL = 10_000
 class Heartbeats:
     def __init__(self) -> None:
         self._condition = threading.Condition()
-        self._handles: weakref.WeakSet[Transaction] = weakref.WeakSet()
+        self._due: weakref.WeakKeyDictionary[Transaction, float] = weakref.WeakKeyDictionary()
         self._thread: threading.Thread | None = None
         self._pid = 0
 
@@ -42,8 +42,8 @@ class Heartbeats:
         with self._condition:
             if self._pid != os.getpid():
                 # A fork copies the registry, and not the thread. The parent's handles are the parent's.
-                self._handles, self._thread, self._pid = weakref.WeakSet(), None, os.getpid()
-            self._handles.add(handle)
+                self._due, self._thread, self._pid = weakref.WeakKeyDictionary(), None, os.getpid()
+            self._due[handle] = time.monotonic() + _period(handle)
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="txn-heartbeats", daemon=True)
                 self._thread.start()
@@ -51,49 +51,73 @@ class Heartbeats:
 
     def remove(self, handle: Transaction) -> None:
         with self._condition:
-            self._handles.discard(handle)
+            self._due.pop(handle, None)
 
     def _run(self) -> None:
         while True:
-            with self._condition:
-                while not self._handles:
-                    self._condition.wait()
-                period = min(handle.keepalive_seconds for handle in self._handles) / BEATS_PER_INTERVAL
-            started = time.monotonic()
-            failed = not self._beat(timeout=max(0.1, period))
-            # After a failure sooner, and never all clients of a cluster at the same moment.
-            pause = (period / 2 if failed else period) * random.uniform(0.9, 1.0)
-            time.sleep(max(0.01, pause - (time.monotonic() - started)))
+            self._beat_due()
 
-    def _beat(self, timeout: float) -> bool:
-        by_client: defaultdict[Client, list[Transaction]] = defaultdict(list)
-        with self._condition:
-            for handle in self._handles:
-                by_client[handle.client].append(handle)
-        complete = True
-        for client, handles in by_client.items():
+    def _beat_due(self) -> None:
+        """A frame of its own: what it refers to must be gone before the next wait, or no handle is ever garbage."""
+        for client, handles in self._wait_for_due().items():
             for start in range(0, len(handles), MAX_IDS_PER_CALL):
-                try:
-                    self._beat_for(client, handles[start : start + MAX_IDS_PER_CALL], timeout)
-                except TxnError as error:
-                    log.info("a heartbeat failed, the next one follows: %s", error.message)
-                    complete = False
-        return complete
+                self._beat(client, handles[start : start + MAX_IDS_PER_CALL])
 
-    def _beat_for(self, client: Client, handles: list[Transaction], timeout: float) -> None:
+    def _wait_for_due(self) -> dict[Client, list[Transaction]]:
+        """The handles to beat for now, by client: whoever is due, and who would be soon, in the same call."""
+        with self._condition:
+            while True:
+                now = time.monotonic()
+                first = min(self._due.values(), default=None)
+                if first is not None and first <= now:
+                    break
+                self._condition.wait(None if first is None else first - now)
+            due: defaultdict[Client, list[Transaction]] = defaultdict(list)
+            for handle, at in self._due.items():
+                if at - now < _period(handle) / 2:
+                    due[handle.client].append(handle)
+            return due
+
+    def _beat(self, client: Client, handles: list[Transaction]) -> None:
         started = time.monotonic()
-        response = client.call(
-            "txnstatus.TxnManager/KeepTransactionAlive",
-            pb.KeepTransactionAliveRequest(txn_ids=[handle.id for handle in handles], owner=client.owner),
-            pb.KeepTransactionAliveResponse,
-            timeout=timeout,
-        )
+        period = min(_period(handle) for handle in handles)
+        try:
+            response = client.call(
+                "txnstatus.TxnManager/KeepTransactionAlive",
+                pb.KeepTransactionAliveRequest(txn_ids=[handle.id for handle in handles], owner=client.owner),
+                pb.KeepTransactionAliveResponse,
+                timeout=max(0.1, period),
+            )
+        except TxnError as error:
+            if error.retriable:
+                log.info("a heartbeat failed, the next one follows: %s", error.message)
+                self._schedule(handles, period / 4)
+                return
+            for handle in handles:
+                self.remove(handle)
+                handle.mark_lost(error)
+            return
+        alive = []
         for handle, result in zip(handles, response.results, strict=True):
             if result.HasField("error"):
                 self.remove(handle)
                 handle.mark_lost(from_detail(result.error))
             else:
                 handle.mark_heard(started)
+                alive.append(handle)
+        self._schedule(alive, None)
+
+    def _schedule(self, handles: list[Transaction], pause: float | None) -> None:
+        """The next beat of each handle that is still registered; never of all clients at the same moment."""
+        now = time.monotonic()
+        with self._condition:
+            for handle in handles:
+                if handle in self._due:
+                    self._due[handle] = now + (_period(handle) if pause is None else pause) * random.uniform(0.9, 1.0)
+
+
+def _period(handle: Transaction) -> float:
+    return handle.keepalive_seconds / BEATS_PER_INTERVAL
 
 
 HEARTBEATS = Heartbeats()

@@ -10,6 +10,8 @@ import struct
 import zlib
 from dataclasses import dataclass
 
+from google.protobuf.message import DecodeError
+
 from txnstatus.errors import InvalidArgument
 from txnstatus.proto import txn_manager_pb2 as pb
 from txnstatus.types import TxnId
@@ -45,11 +47,14 @@ class Token:
             raise InvalidArgument("the token is empty", hint=_HINT)
         if not data.startswith(_MAGIC[: len(data)]):
             raise InvalidArgument(f"these {len(data)} bytes are no transaction token", hint=_HINT)
-        if len(data) <= _HEADER.size:
+        if len(data) < _HEADER.size:
             raise InvalidArgument(f"the token is cut short: {len(data)} bytes", hint=_HINT)
         _, crc = _HEADER.unpack_from(data)
         payload = data[_HEADER.size :]
         if zlib.crc32(payload) != crc:
             raise InvalidArgument(f"the token is damaged or cut short: {len(data)} bytes", hint=_HINT)
-        wire = pb.TxnToken.FromString(payload)
+        try:
+            wire = pb.TxnToken.FromString(payload)
+        except DecodeError:
+            raise InvalidArgument(f"these {len(data)} bytes are no transaction token", hint=_HINT) from None
         return cls(TxnId(wire.txn_id), wire.keepalive_millis, wire.enable_keepalive, wire.cluster_id)

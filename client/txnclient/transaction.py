@@ -32,6 +32,7 @@ from txnstatus.types import (
     DECIDED,
     DECIDED_ABORT,
     DECIDED_COMMIT,
+    AbortCause,
     AbortCode,
     Timestamp,
     TxnId,
@@ -112,14 +113,9 @@ class Transaction:
         """
         if mode not in ("append", "overwrite"):
             raise InvalidArgument(f"mode {mode!r}: 'append' and 'overwrite' are possible")
-        if type(data).__module__.startswith("pyspark."):
-            from txnclient.spark import writer
-
-            write_id, directory = self._open_write(table)
-            files = writer.write_files(data, directory, self._tables[table][1], table)
-            self._add(table, write_id, directory, files, mode, from_writes=())
-        else:
-            self.add([self.stage(data, table)], table, mode)
+        write_id, directory = self._open_write(table)
+        files = self._write_files(data, directory, table)
+        self._add(table, write_id, directory, files, mode, from_writes=())
 
     def stage(self, data: Any, table: str) -> StagedFiles:
         """Writes a pyarrow Table or RecordBatchReader to files of the transaction, and makes nothing of them yet.
@@ -127,11 +123,8 @@ class Transaction:
         For tasks that joined by token: each attempt stages under a name of its own, and only what reaches the driver
         and is given to `add` becomes part of the transaction. So a task may fail, be retried or run twice.
         """
-        from txnclient import arrow
-
         write_id, directory = self._open_write(table)
-        files = arrow.write_files(data, directory, self._tables[table][1], table)
-        return StagedFiles(table, write_id, tuple(files))
+        return StagedFiles(table, write_id, tuple(self._write_files(data, directory, table)))
 
     def add(self, staged: Iterable[StagedFiles], table: str, mode: Mode = "append") -> None:
         """Adds staged files to the transaction, all of them at once."""
@@ -142,6 +135,16 @@ class Transaction:
         write_id, directory = self._open_write(table)
         files = [file for part in parts for file in part.files]
         self._add(table, write_id, directory, files, mode, from_writes=[part.write_id for part in parts])
+
+    def _write_files(self, data: Any, directory: str, table: str) -> list[manifest.DataFile]:
+        schema = self._tables[table][1]
+        if type(data).__module__.startswith("pyspark."):
+            from txnclient.spark import writer
+
+            return writer.write_files(data, directory, schema, table)
+        from txnclient import arrow
+
+        return arrow.write_files(data, directory, schema, table)
 
     def _open_write(self, table: str) -> tuple[str, str]:
         """Claims a directory. The first write on a table makes it a participant."""
@@ -254,15 +257,19 @@ class Transaction:
             )
         except Unavailable as error:
             raise self._unknown(error.message) from error
-        except TxnAborted:
+        except TxnAborted as error:
             HEARTBEATS.remove(self)
+            self._lost = error
+            raise
+        except TxnError:
+            self._commit_started = False  # refused for good: no commit is under way
             raise
         return response.txn
 
     def _concluded(self, info: common.TxnInfo) -> CommitReceipt:
         HEARTBEATS.remove(self)
         if TxnState(info.state) in DECIDED_ABORT:
-            raise _aborted(info)
+            raise aborted(TxnId(info.txn_id), cause_from_wire(info.cause))
         self.receipt = CommitReceipt(
             TxnId(info.txn_id),
             Timestamp(info.commit_timestamp),
@@ -322,12 +329,13 @@ class Transaction:
             log.warning("transaction %s is lost: %s", self.id, error.message)
 
 
-def _aborted(info: common.TxnInfo) -> TxnAborted:
-    cause = cause_from_wire(info.cause)
-    kind = Conflict if cause.code is AbortCode.CONFLICT else TxnAborted
+def aborted(txn_id: TxnId, cause: AbortCause | None) -> TxnAborted:
+    """The error that tells of an abort: Conflict where that was the cause."""
+    kind = Conflict if cause and cause.code is AbortCode.CONFLICT else TxnAborted
+    why = f" by {cause.by}: {cause.message}" if cause else ""
     return kind(
-        f"transaction {info.txn_id} was aborted by {cause.by}: {cause.message}",
-        txn_id=TxnId(info.txn_id),
+        f"transaction {txn_id} was aborted{why}",
+        txn_id=txn_id,
         hint="none of it is visible; run it again from the beginning",
         cause=cause,
     )

@@ -9,7 +9,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeVar
@@ -42,9 +42,12 @@ class LocalCluster:
         raft: RaftSection | None = None,
         txn: TxnSection | None = None,
         warehouse: str | None = None,
+        environment: Mapping[str, str] | None = None,
     ) -> None:
+        """`environment`: variables for the node processes, besides this process's own."""
         self.directory = directory.absolute()
         self.warehouse = warehouse or (self.directory / "warehouse").as_uri()
+        self.environment = dict(environment or {})
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         self._admin: dict[str, ManagerChannel] = {}
         self.directory.mkdir(parents=True, exist_ok=True)
@@ -136,6 +139,7 @@ class LocalCluster:
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
+                env={**os.environ, **self.environment},
                 start_new_session=True,  # Ctrl-C is for whoever runs the cluster, who then stops it in order
             )
 
@@ -162,7 +166,7 @@ class LocalCluster:
 
     # ---- who leads what
 
-    def status(self, node: str) -> admin_pb2.GetNodeResponse | None:
+    def status(self, node: str, *, digests: bool = False) -> admin_pb2.GetNodeResponse | None:
         """None: it does not answer."""
         channel = self._admin.get(node)
         if channel is None:
@@ -171,7 +175,7 @@ class LocalCluster:
         try:
             return channel.call(
                 "txnstatus.Admin/GetNode",
-                admin_pb2.GetNodeRequest(),
+                admin_pb2.GetNodeRequest(digests=digests),
                 admin_pb2.GetNodeResponse,
                 timeout=1.0,
             )

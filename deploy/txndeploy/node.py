@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import fcntl
+import hashlib
 import json
 import logging
 import os
@@ -21,6 +22,7 @@ from txndeploy import config as configuration
 from txndeploy.config import ConfigError, NodeConfig, Role
 from txnmanager.txn_manager import ClusterView, TableProxy, TxnManager
 from txnparticipant.services import ParticipantService, ShardMachine, ShardService
+from txnstatus import failpoints
 from txnstatus.proto import admin_pb2, participant_pb2, table_pb2, txn_manager_pb2, txn_status_pb2
 from txnstatus.raft.driver import RaftDriver
 from txnstatus.raft.group import RaftGroup, StateMachine
@@ -103,7 +105,7 @@ class Node:
         self._disk.shutdown()
         os.close(self._lock)
 
-    def status(self) -> admin_pb2.GetNodeResponse:
+    def status(self, *, digests: bool = False) -> admin_pb2.GetNodeResponse:
         response = admin_pb2.GetNodeResponse(node_id=self.config.node_id, incarnation=self.incarnation)
         for name, driver in self._drivers.items():
             group = driver.group
@@ -114,6 +116,7 @@ class Node:
                 term=group.term,
                 commit_index=group.commit_index,
                 applied_index=group.applied_index,
+                digest=hashlib.sha256(self._machines[name].snapshot()).digest() if digests else b"",
             )
         return response
 
@@ -176,8 +179,8 @@ class AdminService:
         self.get_cluster = cluster.get_cluster
         self.list_transactions = cluster.list_transactions
 
-    async def get_node(self, _request: admin_pb2.GetNodeRequest) -> admin_pb2.GetNodeResponse:
-        return self._node.status()
+    async def get_node(self, request: admin_pb2.GetNodeRequest) -> admin_pb2.GetNodeResponse:
+        return self._node.status(digests=request.digests)
 
 
 def _own_directory(config: NodeConfig) -> int:
@@ -193,20 +196,31 @@ def _own_directory(config: NodeConfig) -> int:
     except OSError as error:
         raise StartError(f"data_dir {directory} is in use by another process") from error
     identity = {"cluster_id": config.cluster_id, "node_id": config.node_id, "format": DATA_FORMAT}
+    placement = {
+        "participant_shards": config.participant_shards,
+        "replication": config.replication,
+        "roles": {node: sorted(entry.roles) for node, entry in sorted(config.nodes.items())},
+    }
     path = directory / "node.json"
     if not path.exists():
-        _write_durably(path, json.dumps(identity))
+        _write_durably(path, json.dumps({**identity, **placement}))
         return lock
     try:
         found = json.loads(path.read_text())
     except ValueError as error:
         raise StartError(f"{path} does not read: {error}") from error
-    if found != identity:
+    if any(found.get(key) != value for key, value in identity.items()):
         raise StartError(
             f"data_dir {directory} belongs to node {found.get('node_id')!r} of cluster {found.get('cluster_id')!r} "
             f"(format {found.get('format')}), not to node {config.node_id!r} of cluster {config.cluster_id!r} "
             f"(format {DATA_FORMAT}): give this node a directory of its own"
         )
+    for key, value in placement.items():
+        if found.get(key) != value:
+            raise StartError(
+                f"{key} is {value!r}; data_dir {directory} was made with {found.get(key)!r}. It decides which node "
+                "holds what, and cannot be changed for a cluster that has data"
+            )
     return lock
 
 
@@ -218,6 +232,13 @@ def _write_durably(path: Path, text: str) -> None:
         os.fsync(file.fileno())
     new.rename(path)
     sync_directory(path.parent)
+
+
+def _arm_failpoints() -> None:
+    try:
+        failpoints.arm(os.environ.get(failpoints.VARIABLE, ""))
+    except ValueError as error:
+        raise StartError(str(error)) from error
 
 
 async def _serve(config: NodeConfig) -> None:
@@ -240,6 +261,7 @@ def run(path: Path) -> int:
             format="%(asctime)s %(levelname)s " + config.node_id + " %(name)s: %(message)s",
             stream=sys.stderr,
         )
+        _arm_failpoints()
         uvloop.run(_serve(config))
     except (ConfigError, StartError) as error:
         print(f"txnctl node: {error}", file=sys.stderr)

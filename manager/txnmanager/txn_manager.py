@@ -24,6 +24,7 @@ ResponseT = TypeVar("ResponseT", bound=Message)
 
 CALL_SECONDS = 15.0
 MAX_LABEL_CHARACTERS = 256
+MAX_REASON_CHARACTERS = 4_096
 
 
 class TxnManager:
@@ -33,8 +34,8 @@ class TxnManager:
         self._client = client
 
     async def begin_transaction(self, request: pb.BeginTransactionRequest) -> pb.BeginTransactionResponse:
-        if len(request.label) > MAX_LABEL_CHARACTERS:
-            raise InvalidArgument(f"a label of {len(request.label)} characters: {MAX_LABEL_CHARACTERS} are possible")
+        _limit("label", request.label, MAX_LABEL_CHARACTERS)
+        _limit("owner", request.owner, MAX_LABEL_CHARACTERS)
         return await self._status(None, "BeginTransaction", request, pb.BeginTransactionResponse)
 
     async def commit_transaction(self, request: pb.CommitTransactionRequest) -> pb.CommitTransactionResponse:
@@ -56,6 +57,7 @@ class TxnManager:
 
     async def abort_transaction(self, request: pb.AbortTransactionRequest) -> pb.AbortTransactionResponse:
         txn_id = _checked(request.txn_id)
+        _limit("reason", request.reason, MAX_REASON_CHARACTERS)
         return await self._status(txn_id, "AbortTransaction", request, pb.AbortTransactionResponse)
 
     async def get_transaction_state(self, request: pb.GetTransactionStateRequest) -> pb.GetTransactionStateResponse:
@@ -155,6 +157,11 @@ class ClusterView:
             status_pb.ListTransactionsResponse,
             CALL_SECONDS,
         )
+
+
+def _limit(what: str, text: str, characters: int) -> None:
+    if len(text) > characters:
+        raise InvalidArgument(f"{what} of {len(text)} characters: {characters} are possible")
 
 
 def _checked(txn_id: int) -> TxnId:

@@ -16,6 +16,7 @@ class CreateTable:
     name: str
     schema: Schema
     location: str
+    request_id: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +83,10 @@ Command = CreateTable | TxnCommand | MarkCleaned
 def encode(command: Command) -> bytes:
     wire = pb.ShardCommand()
     match command:
-        case CreateTable(name, schema, location):
-            create = pb.ShardCommand.CreateTable(name=name, schema=schema.to_wire(), location=location)
+        case CreateTable(name, schema, location, request_id):
+            create = pb.ShardCommand.CreateTable(
+                name=name, schema=schema.to_wire(), location=location, request_id=request_id
+            )
             wire.create_table.CopyFrom(create)
         case BeginTxn(txn_id, table_id, owner):
             wire.begin_txn.CopyFrom(pb.ShardCommand.BeginTxn(txn_id=txn_id, table_id=table_id, owner=owner))
@@ -124,7 +127,7 @@ def decode(data: bytes) -> Command:
     match wire.WhichOneof("command"):
         case "create_table":
             c = wire.create_table
-            return CreateTable(c.name, Schema.from_wire(c.schema), c.location)
+            return CreateTable(c.name, Schema.from_wire(c.schema), c.location, c.request_id)
         case "begin_txn":
             b = wire.begin_txn
             return BeginTxn(TxnId(b.txn_id), b.table_id, b.owner)

@@ -17,8 +17,8 @@ def first_committer_wins(
     Blind appends remove nothing, so they never conflict.
     """
     for write in writes:
-        for write_id in write.replaces:
-            winner = file_sets[write_id].replaced_by
+        for replaced in write.replaces:
+            winner = file_sets[replaced].replaced_by
             if winner is None or winner == txn_id:
                 continue
             message = f"{table} was overwritten by transaction {winner}, which was first"

@@ -20,6 +20,11 @@ class Manifest:
     data_bytes: int
 
 
+def file_set_id(txn_id: TxnId, write_id: str) -> str:
+    """Write ids come from clients; with the transaction's id before it, one is unique in its table."""
+    return f"{txn_id}_{write_id}"
+
+
 @dataclass(slots=True)
 class FileSet:
     """A committed write."""
@@ -32,6 +37,10 @@ class FileSet:
     """The transaction that removes it; prepared while `replaced_ts` is unset, else committed."""
     replaced_ts: Timestamp = NO_TIMESTAMP
 
+    @property
+    def id(self) -> str:
+        return file_set_id(self.txn_id, self.write_id)
+
     def visible_at(self, ts: Timestamp) -> bool:
         return self.commit_ts <= ts and not (self.replaced_ts and self.replaced_ts <= ts)
 
@@ -43,7 +52,7 @@ class PendingWrite:
     write_id: str
     manifest: Manifest
     replaces: tuple[str, ...] = ()
-    """Write ids of the file sets that it removes."""
+    """Ids of the file sets that it removes."""
     from_writes: tuple[str, ...] = ()
     """Other writes in whose directories its files lie."""
 
@@ -73,7 +82,8 @@ def visible(
     `outcomes` has, for every transaction of `undecided_at`, its commit timestamp at or below `ts`, or NO_TIMESTAMP.
     """
     committed = [txn for txn in prepared if outcomes.get(txn.txn_id, NO_TIMESTAMP)]
-    removed = {write_id for txn in committed for write in txn.writes for write_id in write.replaces}
-    seen = [fs.manifest for fs in file_sets if fs.visible_at(ts) and fs.write_id not in removed]
+    removed = {replaced for txn in committed for write in txn.writes for replaced in write.replaces}
+    seen = [fs.manifest for fs in file_sets if fs.visible_at(ts) and fs.id not in removed]
     # A later overwrite may already have removed what an earlier one of these added.
-    return seen + [w.manifest for txn in committed for w in txn.writes if w.write_id not in removed]
+    added = {file_set_id(txn.txn_id, write.write_id): write.manifest for txn in committed for write in txn.writes}
+    return seen + [manifest for written, manifest in added.items() if written not in removed]

@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Sequence
 from concurrent.futures import Executor
+from typing import TypeVar
+
+from google.protobuf.message import Message
 
 from txnparticipant import commands as cmd
 from txnparticipant.cleaner import PASS_SECONDS, Cleaner
 from txnparticipant.dispatcher import Dispatcher
-from txnparticipant.mvcc import undecided_at, visible
+from txnparticipant.mvcc import Prepared, undecided_at, visible
 from txnparticipant.table_store import Applied, ParticipantShard, Rejected, TableState
 from txnstatus.errors import InvalidArgument, TxnError
+from txnstatus.failpoints import failpoint
+from txnstatus.proto import common_pb2 as common
 from txnstatus.proto import participant_pb2 as pb
 from txnstatus.proto import table_pb2 as table_pb
+from txnstatus.proto import txn_manager_pb2 as manager_pb
 from txnstatus.proto import txn_status_pb2 as status_pb
 from txnstatus.raft.driver import RaftDriver
 from txnstatus.rpc.errors import to_detail
@@ -25,6 +32,8 @@ from txnstatus.types import HybridClock, ParticipantOpType, ParticipantState, Ti
 log = logging.getLogger(__name__)
 
 STATUS_CALL_SECONDS = 10.0
+
+ResponseT = TypeVar("ResponseT", bound=Message)
 
 
 class ShardMachine:
@@ -81,10 +90,13 @@ class ShardService:
 
     async def create_table(self, request: table_pb.CreateTableRequest) -> table_pb.CreateTableResponse:
         name = check_table_name(request.name)
+        if not request.request_id:
+            raise InvalidArgument("a create needs a request id")
         schema = Schema.from_wire(request.schema)
+        schema.check()
         location = request.location.rstrip("/") or f"{self._warehouse}/{name.replace('.', '/')}"
         file_system(location)
-        applied = await self._propose(cmd.CreateTable(name, schema, location))
+        applied = await self._propose(cmd.CreateTable(name, schema, location, request.request_id))
         assert applied.table_id
         return table_pb.CreateTableResponse(table=self.shard.table(name).info())
 
@@ -102,16 +114,7 @@ class ShardService:
         table, at = self.shard.table(request.table), Timestamp(request.timestamp)
         prepared = self.shard.prepared(table)
         file_sets = list(table.file_sets.values())
-        outcomes: dict[TxnId, Timestamp] = {}
-        if undecided := undecided_at(prepared, at):
-            answer = await self._client.call_leader(
-                self._client.placement.status_group(),
-                "txnstatus.TxnStatus/GetOutcomes",
-                status_pb.GetOutcomesRequest(txn_ids=undecided, timestamp=at),
-                status_pb.GetOutcomesResponse,
-                STATUS_CALL_SECONDS,
-            )
-            outcomes = dict(zip(undecided, map(Timestamp, answer.commit_timestamps), strict=True))
+        outcomes = await self._outcomes(prepared, at)
         manifests = [cmd.manifest_to_wire(m) for m in visible(file_sets, prepared, outcomes, at)]
         return table_pb.ScanResponse(table=table.info(), manifests=manifests)
 
@@ -129,6 +132,8 @@ class ShardService:
         if not request.HasField("manifest"):
             raise InvalidArgument("AddFiles needs a manifest")
         table = self.shard.table(request.table)
+        if request.mode == table_pb.OVERWRITE:
+            await self._publish_decided(table)
         await self._propose(
             cmd.AddFiles(
                 TxnId(request.txn_id),
@@ -142,6 +147,44 @@ class ShardService:
         )
         return table_pb.AddFilesResponse()
 
+    async def _outcomes(self, prepared: Sequence[Prepared], at: Timestamp) -> dict[TxnId, Timestamp]:
+        """The commit timestamps, at or below `at`, of those whose outcome this shard does not know."""
+        undecided = undecided_at(prepared, at)
+        if not undecided:
+            return {}
+        answer = await self._ask_status(
+            "GetOutcomes",
+            status_pb.GetOutcomesRequest(txn_ids=undecided, timestamp=at),
+            status_pb.GetOutcomesResponse,
+        )
+        return dict(zip(undecided, map(Timestamp, answer.commit_timestamps), strict=True))
+
+    async def _publish_decided(self, table: TableState) -> None:
+        """Publishes what is committed and not yet finalised here.
+
+        A commit is acknowledged before its FINALIZE_COMMIT arrives. An overwrite that follows must replace what that
+        commit added, and is in no conflict with what it replaced.
+        """
+        prepared = self.shard.prepared(table)
+        if not prepared:
+            return
+        snapshot = await self._ask_status(
+            "GetSnapshot", manager_pb.GetSnapshotRequest(), manager_pb.GetSnapshotResponse
+        )
+        outcomes = await self._outcomes(prepared, Timestamp(snapshot.timestamp))
+        for txn_id, commit_ts in outcomes.items():
+            if commit_ts:
+                await self._propose(cmd.FinalizeCommit(txn_id, table.table_id, commit_ts))
+
+    async def _ask_status(self, method: str, request: Message, response: type[ResponseT]) -> ResponseT:
+        return await self._client.call_leader(
+            self._client.placement.status_group(),
+            f"txnstatus.TxnStatus/{method}",
+            request,
+            response,
+            STATUS_CALL_SECONDS,
+        )
+
     async def _begun(self, table: TableState, txn_id: TxnId, owner: str) -> None:
         """Makes the table a participant of the transaction, once. Raises the status table's refusal."""
         record = table.txns.get(txn_id)
@@ -149,16 +192,11 @@ class ShardService:
             return
 
         async def begin() -> None:
-            await self._client.call_leader(
-                self._client.placement.status_group(txn_id),
-                "txnstatus.TxnStatus/RegisterParticipant",
-                status_pb.RegisterParticipantRequest(
-                    txn_id=txn_id,
-                    owner=owner,
-                    participant={"participant_id": table.table_id, "name": table.name},
-                ),
+            participant = common.ParticipantInfo(participant_id=table.table_id, name=table.name)
+            await self._ask_status(
+                "RegisterParticipant",
+                status_pb.RegisterParticipantRequest(txn_id=txn_id, owner=owner, participant=participant),
                 status_pb.RegisterParticipantResponse,
-                STATUS_CALL_SECONDS,
             )
             await self._propose(cmd.BeginTxn(txn_id, table.table_id, owner))
 
@@ -197,8 +235,11 @@ class ShardService:
 
     async def _propose(self, command: cmd.Command) -> Applied:
         """Raises the shard's refusal, NotTheLeader or OutcomeUnknown."""
+        name = type(command).__name__
+        failpoint(f"shard.before.{name}")
         outcome = await self._driver.propose(cmd.encode(command))
         assert isinstance(outcome, Applied | Rejected)
+        failpoint(f"shard.after.{name}")
         if isinstance(outcome, Rejected):
             raise outcome.error
         return outcome

@@ -41,6 +41,8 @@ class TxnRecord:
     claimed: list[str] = field(default_factory=list)
     """Writes whose directories it holds; once it has ended, those that are to be cleaned."""
     writes: dict[str, PendingWrite] = field(default_factory=dict)
+    superseded: list[str] = field(default_factory=list)
+    """Writes that an overwrite of this transaction replaced: adding one again must not bring it back."""
 
 
 @dataclass(slots=True)
@@ -49,9 +51,11 @@ class TableState:
     name: str
     location: str
     schema: Schema
+    request_id: str
+    """Of its creation: the same request, sent again, is answered alike."""
     txns: dict[TxnId, TxnRecord] = field(default_factory=dict)
     file_sets: dict[str, FileSet] = field(default_factory=dict)
-    """By write id, in the order in which they were finalised here."""
+    """By id, in the order in which they were finalised here."""
     unfinished: dict[TxnId, TxnRecord] = field(default_factory=dict)
     """Those of `txns` that are OPEN or COMMIT_IN_PROGRESS: work goes by these, not by history."""
     uncleaned: dict[TxnId, TxnRecord] = field(default_factory=dict)
@@ -126,11 +130,16 @@ class ParticipantShard:
         return result
 
     def _create(self, command: cmd.CreateTable) -> Applied | Rejected:
-        if command.name in self._ids_by_name:
+        existing = self._tables.get(self._ids_by_name.get(command.name, ""))
+        if existing is not None and existing.request_id == command.request_id:
+            return Applied(table_id=existing.table_id)
+        if existing is not None:
             return Rejected(AlreadyExists(f"table {command.name} exists already"))
         table_id = f"{self.shard}.{self._next_table_number}"
         self._next_table_number += 1
-        self._tables[table_id] = TableState(table_id, command.name, command.location, command.schema)
+        self._tables[table_id] = TableState(
+            table_id, command.name, command.location, command.schema, command.request_id
+        )
         self._ids_by_name[command.name] = table_id
         return Applied(table_id=table_id)
 
@@ -235,6 +244,8 @@ def _write(table: TableState, record: TxnRecord, command: cmd.OpenWrite | cmd.Ad
         if command.write_id not in record.claimed:
             record.claimed.append(command.write_id)
         return Applied()
+    if command.write_id in record.superseded:
+        return Applied()
     known = record.writes.get(command.write_id)
     if known is not None:
         if known.manifest == command.manifest:
@@ -247,7 +258,8 @@ def _write(table: TableState, record: TxnRecord, command: cmd.OpenWrite | cmd.Ad
             return Rejected(IllegalState(message, txn_id=record.txn_id))
     replaces: tuple[str, ...] = ()
     if command.overwrite:
-        replaces = tuple(fs.write_id for fs in table.file_sets.values() if not fs.replaced_ts)
+        replaces = tuple(fs.id for fs in table.file_sets.values() if not fs.replaced_ts)
+        record.superseded += record.writes
         record.writes.clear()
     record.writes[command.write_id] = PendingWrite(command.write_id, command.manifest, replaces, command.from_writes)
     return Applied()
@@ -258,8 +270,8 @@ def _prepare(table: TableState, record: TxnRecord, command: cmd.BeginCommit) -> 
     if conflict:
         return Rejected(conflict)
     for write in record.writes.values():
-        for write_id in write.replaces:
-            table.file_sets[write_id].replaced_by = record.txn_id
+        for replaced in write.replaces:
+            table.file_sets[replaced].replaced_by = record.txn_id
     record.state = ParticipantState.COMMIT_IN_PROGRESS
     record.prepare_ts = command.prepare_ts
     return Applied(command.prepare_ts)
@@ -267,12 +279,14 @@ def _prepare(table: TableState, record: TxnRecord, command: cmd.BeginCommit) -> 
 
 def _publish(table: TableState, record: TxnRecord, commit_ts: Timestamp) -> Applied:
     for write in record.writes.values():
-        table.file_sets[write.write_id] = FileSet(write.write_id, record.txn_id, write.manifest, commit_ts)
-        for write_id in write.replaces:
-            table.file_sets[write_id].replaced_ts = commit_ts
+        added = FileSet(write.write_id, record.txn_id, write.manifest, commit_ts)
+        table.file_sets[added.id] = added
+        for replaced in write.replaces:
+            table.file_sets[replaced].replaced_ts = commit_ts
     used = {write_id for w in record.writes.values() for write_id in (w.write_id, *w.from_writes)}
     record.claimed = [write_id for write_id in record.claimed if write_id not in used]
     record.writes.clear()
+    record.superseded.clear()
     record.state = ParticipantState.COMMITTED
     record.commit_ts = commit_ts
     return Applied(commit_ts)
@@ -281,9 +295,10 @@ def _publish(table: TableState, record: TxnRecord, commit_ts: Timestamp) -> Appl
 def _discard(table: TableState, record: TxnRecord) -> Applied:
     if record.state is ParticipantState.COMMIT_IN_PROGRESS:
         for write in record.writes.values():
-            for write_id in write.replaces:
-                table.file_sets[write_id].replaced_by = None
+            for replaced in write.replaces:
+                table.file_sets[replaced].replaced_by = None
     record.writes.clear()
+    record.superseded.clear()
     record.state = ParticipantState.ABORTED
     record.prepare_ts = NO_TIMESTAMP
     return Applied()
@@ -311,6 +326,7 @@ def _illegal(table: TableState, txn_id: TxnId, record: TxnRecord | None, op: Op)
 def _table_to_wire(table: TableState) -> pb.ShardSnapshot.TableState:
     return pb.ShardSnapshot.TableState(
         info=table.info(),
+        request_id=table.request_id,
         txns=[_txn_to_wire(table.txns[txn_id]) for txn_id in sorted(table.txns)],
         file_sets=[
             pb.ShardSnapshot.FileSet(
@@ -343,11 +359,13 @@ def _txn_to_wire(record: TxnRecord) -> pb.ShardSnapshot.TxnRecord:
             )
             for w in record.writes.values()
         ],
+        superseded=record.superseded,
     )
 
 
 def _table_from_wire(wire: pb.ShardSnapshot.TableState) -> TableState:
-    table = TableState(wire.info.table_id, wire.info.name, wire.info.location, Schema.from_wire(wire.info.schema))
+    info = wire.info
+    table = TableState(info.table_id, info.name, info.location, Schema.from_wire(info.schema), wire.request_id)
     for txn in wire.txns:
         record = table.txns[TxnId(txn.txn_id)] = TxnRecord(
             TxnId(txn.txn_id),
@@ -357,10 +375,11 @@ def _table_from_wire(wire: pb.ShardSnapshot.TableState) -> TableState:
             Timestamp(txn.commit_timestamp),
             list(txn.claimed),
             {w.write_id: _write_from_wire(w) for w in txn.writes},
+            list(txn.superseded),
         )
         table.index(record)
     for fs in wire.file_sets:
-        table.file_sets[fs.write_id] = FileSet(
+        file_set = FileSet(
             fs.write_id,
             TxnId(fs.txn_id),
             cmd.manifest_from_wire(fs.manifest),
@@ -368,6 +387,7 @@ def _table_from_wire(wire: pb.ShardSnapshot.TableState) -> TableState:
             TxnId(fs.replaced_by) if fs.HasField("replaced_by") else None,
             Timestamp(fs.replaced_timestamp),
         )
+        table.file_sets[file_set.id] = file_set
     return table
 
 

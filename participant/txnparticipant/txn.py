@@ -1,6 +1,6 @@
 """A transaction on one participant: the literal (state, operation) table.
 
-Source: Kudu's TxnParticipant. Two differences, both in the row of no record: see docs/protocol.md.
+Source: Kudu's TxnParticipant. One difference, BEGIN_COMMIT without a record: see docs/protocol.md.
 """
 
 from __future__ import annotations

@@ -36,6 +36,7 @@ _ATOMIC = frozenset(
 _PARTITION_TYPES = frozenset(["boolean", "tinyint", "smallint", "int", "bigint", "decimal", "string", "date"])
 _SYNONYMS = {"byte": "tinyint", "short": "smallint", "integer": "int", "long": "bigint", "real": "float"}
 MAX_DECIMAL_PRECISION = 38
+MAX_NESTING = 100
 PARTITION_PREFIX = "_partition_"
 """Of the directories that split a write by partition columns; the columns themselves stay in the files."""
 
@@ -49,16 +50,17 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """Columns in order, with the columns that files are split by and those that identify a row.
-
-    Raises InvalidArgument for a schema that breaks a rule, naming the column.
-    """
+    """Columns in order, with the columns that files are split by and those that identify a row."""
 
     columns: tuple[Column, ...]
     partition_by: tuple[str, ...] = ()
     primary_key: tuple[str, ...] = ()
 
-    def __post_init__(self) -> None:
+    def check(self) -> None:
+        """Raises InvalidArgument for a schema that breaks a rule, naming the column.
+
+        For requests only: what is in the log was checked, and a rule that is new must not refuse it.
+        """
         if not self.columns:
             raise InvalidArgument("a table needs at least one column")
         seen: set[str] = set()
@@ -96,7 +98,6 @@ class Schema:
 
     @classmethod
     def from_wire(cls, wire: common.TableSchema) -> Schema:
-        """Raises InvalidArgument."""
         columns = tuple(Column(c.name, c.type, c.nullable) for c in wire.columns)
         return cls(columns, tuple(wire.partition_by), tuple(wire.primary_key))
 
@@ -131,6 +132,8 @@ def check_write_id(write_id: str) -> str:
 
 def parse_type(text: str) -> str:
     """The normal form of a type. Raises InvalidArgument for one that a table cannot have."""
+    if text.count("<") > MAX_NESTING:
+        raise InvalidArgument(f"a type with {text.count('<')} nested types: {MAX_NESTING} are possible")
     tokens = [match.group(1) for match in _TOKEN.finditer(text)]
     if "".join(tokens) != re.sub(r"\s", "", text):
         raise InvalidArgument(f"type {text!r} does not read as a Spark SQL type")

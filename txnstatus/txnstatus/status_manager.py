@@ -35,6 +35,8 @@ class ManagerSettings:
     """How often the staleness pass runs. 0 = off: nothing expires."""
     max_tick_gap_seconds: float = 1.0
     """A longer gap between two ticks counts as this much: the leader itself was not well, so nobody ages."""
+    failover_grace_seconds: float = 2.0
+    """A new leader hears nothing until its clients have found it: it expires nobody before that, once."""
     retry_min_seconds: float = 0.05
     retry_max_seconds: float = 5.0
 
@@ -174,7 +176,8 @@ class TxnStatusManager:
         for record in self.table.records():
             if record.state is TxnState.OPEN:
                 # One grace, once: the beats of the last interval died with the former leader.
-                self._liveness[record.txn_id] = _Liveness(self._healthy_seconds)
+                extra = max(0.0, self.settings.failover_grace_seconds - record.keepalive_millis / 1000)
+                self._liveness[record.txn_id] = _Liveness(self._healthy_seconds + extra)
             elif record.state not in TERMINAL:
                 effects += self._drive(record, now)
         return effects

@@ -16,6 +16,7 @@ from typing import Any
 from txnstatus import commands as cmd
 from txnstatus.commit_tasks import SendOp
 from txnstatus.errors import InvalidArgument, TxnError, Unavailable
+from txnstatus.failpoints import failpoint
 from txnstatus.proto import participant_pb2 as participant_pb
 from txnstatus.proto import txn_manager_pb2 as pb
 from txnstatus.proto import txn_status_pb2 as status_pb
@@ -195,6 +196,8 @@ class StatusService:
 
     async def keep_transaction_alive(self, request: pb.KeepTransactionAliveRequest) -> pb.KeepTransactionAliveResponse:
         self._driver.check_lease()
+        if not self.manager.leading:
+            raise self._driver.not_the_leader()  # in a moment; what it knows of the living is still being made
         response = pb.KeepTransactionAliveResponse()
         for txn_id in request.txn_ids:
             error = self.manager.keep_alive(TxnId(txn_id), request.owner)
@@ -225,8 +228,11 @@ class StatusService:
 
     async def _propose(self, command: cmd.Command) -> Applied:
         """Raises the table's refusal, NotTheLeader or OutcomeUnknown."""
+        name = type(command).__name__
+        failpoint(f"status.before.{name}")
         outcome = await self._driver.propose(cmd.encode(command))
         assert isinstance(outcome, Applied | Rejected)
+        failpoint(f"status.after.{name}")
         self._handle(CommandApplied(command, outcome))
         if isinstance(outcome, Rejected):
             raise outcome.error

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 from txnstatus.errors import InvalidArgument
 
@@ -31,7 +32,7 @@ def parquet_files(directory: str) -> list[tuple[str, int]]:
     system, root = file_system(directory)
     found = system.get_file_info(fs.FileSelector(root, recursive=True))
     return sorted(
-        (directory + info.path[len(root) :], info.size)
+        (directory + quote(info.path[len(root) :], safe="/="), info.size)
         for info in found
         if info.type is fs.FileType.File and info.base_name.endswith(".parquet")
     )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from txnclient import schemas
 from txnclient.manifest import DataFile
+from txnclient.spark.paths import hadoop_path
 from txnstatus.schema import Schema
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ def read_files(spark: SparkSession, files: Sequence[DataFile], schema: Schema) -
             spark.read.schema(columns)
             # The list is exact: nothing is to be learnt from the directories' names.
             .option("recursiveFileLookup", "true")
-            .parquet(*(file.path for file in files))
+            .parquet(*(hadoop_path(file.path) for file in files))
         )
     # A projection: INSERT INTO a view of the bare scan would append files behind the transactions' back.
     return frame.selectExpr(*(f"`{column.name}`" for column in schema.columns))

@@ -8,13 +8,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pyspark.sql import functions
+
 from txnclient import arrow, schemas
 from txnclient.manifest import DataFile
+from txnclient.spark.paths import hadoop_path
 from txnstatus.schema import PARTITION_PREFIX, Schema
 from txnstatus.storage import make_durable, parquet_files
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
+
+
+def _directory_name(value: Column) -> Column:
+    """As txnclient.arrow names directories: only people read them, and nothing in them needs escaping."""
+    text = functions.regexp_replace(value.cast("string"), "[^A-Za-z0-9._-]", "_")
+    return functions.coalesce(functions.substring(text, 1, arrow.MAX_NAME), functions.lit(arrow.NULL_NAME))
 
 
 def write_files(data: DataFrame, directory: str, schema: Schema, table: str) -> list[DataFile]:
@@ -25,7 +34,7 @@ def write_files(data: DataFrame, directory: str, schema: Schema, table: str) -> 
     for name, copy in zip(schema.partition_by, split_by, strict=True):
         # Spark takes what it splits by out of the files; a copy is split by, so the files keep all columns and one
         # scan reads files of many writes, each pruned by its own statistics.
-        chosen = chosen.withColumn(copy, chosen[f"`{name}`"])
+        chosen = chosen.withColumn(copy, _directory_name(chosen[f"`{name}`"]))
     writer = chosen.write.options(
         **{
             # The default, INT96, has no statistics.
@@ -35,7 +44,7 @@ def write_files(data: DataFrame, directory: str, schema: Schema, table: str) -> 
     )
     if split_by:
         writer = writer.partitionBy(*split_by)
-    writer.parquet(directory)
+    writer.parquet(hadoop_path(directory))
     files = list(arrow.footers(parquet_files(directory)))
     make_durable(file.path for file in files)
     return files

@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from txnstatus.proto import txn_status_pb2 as txnstatus_dot_proto_dot_txn__status__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1btxnstatus/proto/admin.proto\x12\ttxnstatus\x1a txnstatus/proto/txn_status.proto\"\x13\n\x11GetClusterRequest\"\xab\x01\n\x12GetClusterResponse\x12\x12\n\ncluster_id\x18\x01 \x01(\t\x12\x37\n\x05nodes\x18\x02 \x03(\x0b\x32(.txnstatus.GetClusterResponse.NodesEntry\x12\x1a\n\x12participant_shards\x18\x03 \x01(\r\x1a,\n\nNodesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\x10\n\x0eGetNodeRequest\"_\n\x0fGetNodeResponse\x12\x0f\n\x07node_id\x18\x01 \x01(\t\x12\x13\n\x0bincarnation\x18\x02 \x01(\x04\x12&\n\x06groups\x18\x03 \x03(\x0b\x32\x16.txnstatus.GroupStatus\"\x8a\x01\n\x0bGroupStatus\x12\r\n\x05group\x18\x01 \x01(\t\x12\x0e\n\x06leader\x18\x02 \x01(\x08\x12\x11\n\tleader_id\x18\x03 \x01(\t\x12\x0c\n\x04term\x18\x04 \x01(\x04\x12\x14\n\x0c\x63ommit_index\x18\x05 \x01(\x04\x12\x15\n\rapplied_index\x18\x06 \x01(\x04\x12\x0e\n\x06\x64igest\x18\x07 \x01(\x0c\x32\xf1\x01\n\x05\x41\x64min\x12I\n\nGetCluster\x12\x1c.txnstatus.GetClusterRequest\x1a\x1d.txnstatus.GetClusterResponse\x12@\n\x07GetNode\x12\x19.txnstatus.GetNodeRequest\x1a\x1a.txnstatus.GetNodeResponse\x12[\n\x10ListTransactions\x12\".txnstatus.ListTransactionsRequest\x1a#.txnstatus.ListTransactionsResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1btxnstatus/proto/admin.proto\x12\ttxnstatus\x1a txnstatus/proto/txn_status.proto\"\x13\n\x11GetClusterRequest\"\xab\x01\n\x12GetClusterResponse\x12\x12\n\ncluster_id\x18\x01 \x01(\t\x12\x37\n\x05nodes\x18\x02 \x03(\x0b\x32(.txnstatus.GetClusterResponse.NodesEntry\x12\x1a\n\x12participant_shards\x18\x03 \x01(\r\x1a,\n\nNodesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"!\n\x0eGetNodeRequest\x12\x0f\n\x07\x64igests\x18\x01 \x01(\x08\"_\n\x0fGetNodeResponse\x12\x0f\n\x07node_id\x18\x01 \x01(\t\x12\x13\n\x0bincarnation\x18\x02 \x01(\x04\x12&\n\x06groups\x18\x03 \x03(\x0b\x32\x16.txnstatus.GroupStatus\"\x8a\x01\n\x0bGroupStatus\x12\r\n\x05group\x18\x01 \x01(\t\x12\x0e\n\x06leader\x18\x02 \x01(\x08\x12\x11\n\tleader_id\x18\x03 \x01(\t\x12\x0c\n\x04term\x18\x04 \x01(\x04\x12\x14\n\x0c\x63ommit_index\x18\x05 \x01(\x04\x12\x15\n\rapplied_index\x18\x06 \x01(\x04\x12\x0e\n\x06\x64igest\x18\x07 \x01(\x0c\x32\xf1\x01\n\x05\x41\x64min\x12I\n\nGetCluster\x12\x1c.txnstatus.GetClusterRequest\x1a\x1d.txnstatus.GetClusterResponse\x12@\n\x07GetNode\x12\x19.txnstatus.GetNodeRequest\x1a\x1a.txnstatus.GetNodeResponse\x12[\n\x10ListTransactions\x12\".txnstatus.ListTransactionsRequest\x1a#.txnstatus.ListTransactionsResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -41,11 +41,11 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_GETCLUSTERRESPONSE_NODESENTRY']._serialized_start=225
   _globals['_GETCLUSTERRESPONSE_NODESENTRY']._serialized_end=269
   _globals['_GETNODEREQUEST']._serialized_start=271
-  _globals['_GETNODEREQUEST']._serialized_end=287
-  _globals['_GETNODERESPONSE']._serialized_start=289
-  _globals['_GETNODERESPONSE']._serialized_end=384
-  _globals['_GROUPSTATUS']._serialized_start=387
-  _globals['_GROUPSTATUS']._serialized_end=525
-  _globals['_ADMIN']._serialized_start=528
-  _globals['_ADMIN']._serialized_end=769
+  _globals['_GETNODEREQUEST']._serialized_end=304
+  _globals['_GETNODERESPONSE']._serialized_start=306
+  _globals['_GETNODERESPONSE']._serialized_end=401
+  _globals['_GROUPSTATUS']._serialized_start=404
+  _globals['_GROUPSTATUS']._serialized_end=542
+  _globals['_ADMIN']._serialized_start=545
+  _globals['_ADMIN']._serialized_end=786
 # @@protoc_insertion_point(module_scope)

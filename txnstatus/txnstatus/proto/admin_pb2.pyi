@@ -29,8 +29,10 @@ class GetClusterResponse(_message.Message):
     def __init__(self, cluster_id: _Optional[str] = ..., nodes: _Optional[_Mapping[str, str]] = ..., participant_shards: _Optional[int] = ...) -> None: ...
 
 class GetNodeRequest(_message.Message):
-    __slots__ = ()
-    def __init__(self) -> None: ...
+    __slots__ = ("digests",)
+    DIGESTS_FIELD_NUMBER: _ClassVar[int]
+    digests: bool
+    def __init__(self, digests: _Optional[bool] = ...) -> None: ...
 
 class GetNodeResponse(_message.Message):
     __slots__ = ("node_id", "incarnation", "groups")

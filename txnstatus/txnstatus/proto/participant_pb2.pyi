@@ -107,14 +107,16 @@ class ParticipantOpResult(_message.Message):
 class ShardCommand(_message.Message):
     __slots__ = ("create_table", "begin_txn", "open_write", "add_files", "begin_commit", "finalize_commit", "abort_txn", "mark_cleaned")
     class CreateTable(_message.Message):
-        __slots__ = ("name", "schema", "location")
+        __slots__ = ("name", "schema", "location", "request_id")
         NAME_FIELD_NUMBER: _ClassVar[int]
         SCHEMA_FIELD_NUMBER: _ClassVar[int]
         LOCATION_FIELD_NUMBER: _ClassVar[int]
+        REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
         name: str
         schema: _common_pb2.TableSchema
         location: str
-        def __init__(self, name: _Optional[str] = ..., schema: _Optional[_Union[_common_pb2.TableSchema, _Mapping]] = ..., location: _Optional[str] = ...) -> None: ...
+        request_id: str
+        def __init__(self, name: _Optional[str] = ..., schema: _Optional[_Union[_common_pb2.TableSchema, _Mapping]] = ..., location: _Optional[str] = ..., request_id: _Optional[str] = ...) -> None: ...
     class BeginTxn(_message.Message):
         __slots__ = ("txn_id", "table_id", "owner")
         TXN_ID_FIELD_NUMBER: _ClassVar[int]
@@ -207,16 +209,18 @@ class ShardCommand(_message.Message):
 class ShardSnapshot(_message.Message):
     __slots__ = ("version", "next_table_number", "tables")
     class TableState(_message.Message):
-        __slots__ = ("info", "txns", "file_sets")
+        __slots__ = ("info", "request_id", "txns", "file_sets")
         INFO_FIELD_NUMBER: _ClassVar[int]
+        REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
         TXNS_FIELD_NUMBER: _ClassVar[int]
         FILE_SETS_FIELD_NUMBER: _ClassVar[int]
         info: _common_pb2.TableInfo
+        request_id: str
         txns: _containers.RepeatedCompositeFieldContainer[ShardSnapshot.TxnRecord]
         file_sets: _containers.RepeatedCompositeFieldContainer[ShardSnapshot.FileSet]
-        def __init__(self, info: _Optional[_Union[_common_pb2.TableInfo, _Mapping]] = ..., txns: _Optional[_Iterable[_Union[ShardSnapshot.TxnRecord, _Mapping]]] = ..., file_sets: _Optional[_Iterable[_Union[ShardSnapshot.FileSet, _Mapping]]] = ...) -> None: ...
+        def __init__(self, info: _Optional[_Union[_common_pb2.TableInfo, _Mapping]] = ..., request_id: _Optional[str] = ..., txns: _Optional[_Iterable[_Union[ShardSnapshot.TxnRecord, _Mapping]]] = ..., file_sets: _Optional[_Iterable[_Union[ShardSnapshot.FileSet, _Mapping]]] = ...) -> None: ...
     class TxnRecord(_message.Message):
-        __slots__ = ("txn_id", "state", "owner", "prepare_timestamp", "commit_timestamp", "claimed", "writes")
+        __slots__ = ("txn_id", "state", "owner", "prepare_timestamp", "commit_timestamp", "claimed", "writes", "superseded")
         TXN_ID_FIELD_NUMBER: _ClassVar[int]
         STATE_FIELD_NUMBER: _ClassVar[int]
         OWNER_FIELD_NUMBER: _ClassVar[int]
@@ -224,6 +228,7 @@ class ShardSnapshot(_message.Message):
         COMMIT_TIMESTAMP_FIELD_NUMBER: _ClassVar[int]
         CLAIMED_FIELD_NUMBER: _ClassVar[int]
         WRITES_FIELD_NUMBER: _ClassVar[int]
+        SUPERSEDED_FIELD_NUMBER: _ClassVar[int]
         txn_id: int
         state: _common_pb2.ParticipantState
         owner: str
@@ -231,7 +236,8 @@ class ShardSnapshot(_message.Message):
         commit_timestamp: int
         claimed: _containers.RepeatedScalarFieldContainer[str]
         writes: _containers.RepeatedCompositeFieldContainer[ShardSnapshot.PendingWrite]
-        def __init__(self, txn_id: _Optional[int] = ..., state: _Optional[_Union[_common_pb2.ParticipantState, str]] = ..., owner: _Optional[str] = ..., prepare_timestamp: _Optional[int] = ..., commit_timestamp: _Optional[int] = ..., claimed: _Optional[_Iterable[str]] = ..., writes: _Optional[_Iterable[_Union[ShardSnapshot.PendingWrite, _Mapping]]] = ...) -> None: ...
+        superseded: _containers.RepeatedScalarFieldContainer[str]
+        def __init__(self, txn_id: _Optional[int] = ..., state: _Optional[_Union[_common_pb2.ParticipantState, str]] = ..., owner: _Optional[str] = ..., prepare_timestamp: _Optional[int] = ..., commit_timestamp: _Optional[int] = ..., claimed: _Optional[_Iterable[str]] = ..., writes: _Optional[_Iterable[_Union[ShardSnapshot.PendingWrite, _Mapping]]] = ..., superseded: _Optional[_Iterable[str]] = ...) -> None: ...
     class PendingWrite(_message.Message):
         __slots__ = ("write_id", "manifest", "replaces", "from_writes")
         WRITE_ID_FIELD_NUMBER: _ClassVar[int]

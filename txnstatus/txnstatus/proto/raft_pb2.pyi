@@ -135,17 +135,15 @@ class JournalBatch(_message.Message):
     def __init__(self, records: _Optional[_Iterable[_Union[JournalRecord, _Mapping]]] = ...) -> None: ...
 
 class GroupSnapshot(_message.Message):
-    __slots__ = ("version", "group", "last", "previous", "state", "digest")
+    __slots__ = ("version", "group", "last", "previous", "state")
     VERSION_FIELD_NUMBER: _ClassVar[int]
     GROUP_FIELD_NUMBER: _ClassVar[int]
     LAST_FIELD_NUMBER: _ClassVar[int]
     PREVIOUS_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
-    DIGEST_FIELD_NUMBER: _ClassVar[int]
     version: int
     group: str
     last: LogEntry
     previous: LogEntry
     state: bytes
-    digest: bytes
-    def __init__(self, version: _Optional[int] = ..., group: _Optional[str] = ..., last: _Optional[_Union[LogEntry, _Mapping]] = ..., previous: _Optional[_Union[LogEntry, _Mapping]] = ..., state: _Optional[bytes] = ..., digest: _Optional[bytes] = ...) -> None: ...
+    def __init__(self, version: _Optional[int] = ..., group: _Optional[str] = ..., last: _Optional[_Union[LogEntry, _Mapping]] = ..., previous: _Optional[_Union[LogEntry, _Mapping]] = ..., state: _Optional[bytes] = ...) -> None: ...

@@ -16,14 +16,16 @@ APPEND: WriteMode
 OVERWRITE: WriteMode
 
 class CreateTableRequest(_message.Message):
-    __slots__ = ("name", "schema", "location")
+    __slots__ = ("name", "schema", "location", "request_id")
     NAME_FIELD_NUMBER: _ClassVar[int]
     SCHEMA_FIELD_NUMBER: _ClassVar[int]
     LOCATION_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     name: str
     schema: _common_pb2.TableSchema
     location: str
-    def __init__(self, name: _Optional[str] = ..., schema: _Optional[_Union[_common_pb2.TableSchema, _Mapping]] = ..., location: _Optional[str] = ...) -> None: ...
+    request_id: str
+    def __init__(self, name: _Optional[str] = ..., schema: _Optional[_Union[_common_pb2.TableSchema, _Mapping]] = ..., location: _Optional[str] = ..., request_id: _Optional[str] = ...) -> None: ...
 
 class CreateTableResponse(_message.Message):
     __slots__ = ("table",)

@@ -11,9 +11,10 @@ from collections.abc import Callable
 from concurrent.futures import Executor
 from typing import Protocol
 
-from txnstatus.errors import NotTheLeader
+from txnstatus.errors import InvalidArgument, NotTheLeader
+from txnstatus.failpoints import failpoint
 from txnstatus.proto import raft_pb2 as pb
-from txnstatus.raft.group import Proposal, RaftGroup, stop_process
+from txnstatus.raft.group import MAX_BATCH_BYTES, Proposal, RaftGroup, stop_process
 
 IDLE_TICK_SECONDS = 0.03
 
@@ -72,10 +73,13 @@ class RaftDriver:
     async def propose(self, command: bytes) -> object:
         """Replicates the command; returns what the state machine answered when it applied here.
 
-        Raises NotTheLeader (nothing happened) or OutcomeUnknown (it may yet apply, here or under the next leader).
+        Raises InvalidArgument or NotTheLeader (nothing happened), or OutcomeUnknown: it may yet apply, here or under
+        the next leader.
         """
         if self._stopping or not self.group.is_ready:
             raise self.not_the_leader()
+        if len(command) > MAX_BATCH_BYTES:
+            raise InvalidArgument(f"a request of {len(command)} bytes: {MAX_BATCH_BYTES} are possible")
         proposal = Proposal(command)
         future: asyncio.Future[object] = asyncio.get_running_loop().create_future()
         self._waiting[id(proposal)] = future
@@ -114,7 +118,9 @@ class RaftDriver:
             self._sender.send(receiver, message)
         if journal.dirty:
             frame = journal.take_unsynced()
+            failpoint("raft.before_sync")
             await asyncio.get_running_loop().run_in_executor(self._disk, journal.write, frame)
+            failpoint("raft.after_sync")
         for receiver, message in group.take_late():
             self._sender.send(receiver, message)
         self._set_ready(group.term if group.is_ready else None)

@@ -11,33 +11,25 @@ from __future__ import annotations
 
 import logging
 import os
-import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn, Protocol
 
-import pysyncobj.syncobj
-from pysyncobj import SyncObj, SyncObjConf
-from pysyncobj.node import Node
-from pysyncobj.transport import Transport
+from pysyncobj import SyncObjConf
 
 from txnstatus.errors import NotTheLeader, OutcomeUnknown, TxnError
+from txnstatus.failpoints import failpoint
 from txnstatus.proto import raft_pb2 as pb
 from txnstatus.raft import messages, snapshot
 from txnstatus.raft.journal import Entry, Journal
 from txnstatus.raft.messages import Message
+from txnstatus.raft.replica import SUCCESS, Replica, entry_size
 
 log = logging.getLogger(__name__)
 
-# A SyncObj made for `appendEntriesUseBatch=False` opens a pipe to wake its own poller; our driver wakes it.
-pysyncobj.syncobj.PIPE_NOTIFIER_ENABLED = False
-
-_REGULAR = bytes([pysyncobj.syncobj._COMMAND_TYPE.REGULAR])
-_SUCCESS = 0
 MAX_BATCH_BYTES = 1 << 20
 """Commands of one entry; a larger single command is refused."""
-_LENGTH_BYTES = 4
 
 
 class StateMachine(Protocol):
@@ -75,43 +67,6 @@ class Proposal:
     error: TxnError | None = None
 
 
-class _Peer(Node):  # type: ignore[misc]
-    """A node by id. The hash does not depend on the process, so sets iterate alike in every run."""
-
-    def __hash__(self) -> int:
-        return zlib.crc32(self.id.encode())
-
-
-class _NoPoller:
-    def poll(self, timeout: float) -> None:
-        pass
-
-
-class _Outbox(Transport):  # type: ignore[misc]
-    """pysyncobj's transport: keeps what it sends until the cycle lets it out."""
-
-    def __init__(self, group: RaftGroup) -> None:
-        super().__init__(None, None, [])
-        self._group = group
-
-    def send(self, node: Node, message: Message) -> bool:
-        self._group._queue_message(node.id, message)
-        return True
-
-
-class _Replica(SyncObj):  # type: ignore[misc]
-    """SyncObj with its pickled commands replaced by ours: one entry is a batch of length-prefixed commands."""
-
-    def __init__(self, group: RaftGroup, peers: Sequence[str], conf: SyncObjConf, outbox: _Outbox) -> None:
-        self._group = group
-        super().__init__(_Peer(group.node_id), [_Peer(p) for p in peers], conf=conf, transport=outbox)
-        self._poller = _NoPoller()
-
-    def _SyncObj__doApplyCommand(self, command: bytes) -> list[object]:  # noqa: N802
-        """Called for every committed entry, on every replica. Nothing is unpickled, and nothing raises."""
-        return self._group._apply_entry(command)
-
-
 class RaftGroup:
     def __init__(
         self,
@@ -146,14 +101,17 @@ class RaftGroup:
         self._taking_over = False
         self._handed_over_term = -1
         self._submitted_term = -1
+        self._incoming: tuple[str, bytearray] = ("", bytearray())
         directory.mkdir(parents=True, exist_ok=True)
-        self.journal = journal or Journal(directory / "journal")
+        self.journal = journal if journal is not None else Journal(directory / "journal")
         snapshot.align(self.journal, self._snapshot_path, group)
-        self._replica = self._open_replica()
+        self._replica = Replica(
+            node_id, self.peers, self._configuration(), self.journal, apply=self._apply, send=self._queue_message
+        )
         self.journal.sync()
 
-    def _open_replica(self) -> _Replica:
-        conf = SyncObjConf(
+    def _configuration(self) -> SyncObjConf:
+        return SyncObjConf(
             autoTick=False,
             raftMinTimeout=self.settings.election_min_seconds,
             raftMaxTimeout=self.settings.election_max_seconds,
@@ -173,13 +131,6 @@ class RaftGroup:
             deserializer=self._read_snapshot,
             dynamicMembershipChange=False,
         )
-        # pysyncobj opens its journal by path, in its constructor; ours is open already.
-        factory = pysyncobj.syncobj.createJournal
-        pysyncobj.syncobj.createJournal = lambda _path: self.journal
-        try:
-            return _Replica(self, self.peers, conf, _Outbox(self))
-        finally:
-            pysyncobj.syncobj.createJournal = factory
 
     # ---- the cycle
 
@@ -193,6 +144,8 @@ class RaftGroup:
                 return
             self._heard_leader_at = self._monotonic()
             self._last_sent[sender] = message["sent"]
+            if "serialized" in message:
+                message = self._gather_snapshot(sender, message)
         elif kind == "request_vote":
             if not message["transfer"] and self._leader_is_near():
                 return  # a leader that this node heard from may hold a lease on its promise not to vote
@@ -201,7 +154,7 @@ class RaftGroup:
                 return  # an answer to another term's leader would be counted for entries the sender never saw
             self._echoes[sender] = max(self._echoes.get(sender, 0), message["echo"])
         elif kind == "timeout_now":
-            self._taking_over = True
+            self._taking_over = term == self.term and sender == self.leader
         elif kind == "stale_term":
             if term <= self.term:
                 return
@@ -210,14 +163,39 @@ class RaftGroup:
         self._deliver(sender, message)
 
     def _deliver(self, sender: str, message: Message) -> None:
-        peer = _Peer(sender)
-        next_index: dict[Node, int] = self._replica._SyncObj__raftNextIndex
-        sent_up_to = next_index.get(peer, 0)
-        self._replica._SyncObj__transport._onMessageReceived(peer, message)
+        sent_up_to = self._replica.next_index(sender)
+        self._replica.deliver(sender, message)
         self.journal.settle()
         if message["type"] == "next_node_idx" and not message["reset"]:
             # pysyncobj moves back to what was acknowledged, and sends again all that is still on its way.
-            next_index[peer] = max(sent_up_to, next_index.get(peer, 0))
+            self._replica.set_next_index(sender, max(sent_up_to, self._replica.next_index(sender)))
+
+    def _gather_snapshot(self, sender: str, message: Message) -> Message:
+        """What pysyncobj gets for a part of a snapshot: a sign of life, or at the end the whole of it.
+
+        pysyncobj installs what arrives, whole or not, and clears its journal for it, also of entries that this
+        replica has acknowledged. Here a snapshot counts only if it is whole and brings something new.
+        """
+        data, first, last = message.pop("serialized")
+        if first:
+            self._incoming = (sender, bytearray())
+        gathering_from, gathered = self._incoming
+        if gathering_from != sender:
+            return message  # the beginning got lost
+        gathered += data
+        if not last:
+            return message
+        self._incoming = ("", bytearray())
+        try:
+            end, _, _ = snapshot.parse(bytes(gathered), self.group)
+        except snapshot.SnapshotCorrupt as error:
+            log.warning("%s: a snapshot from %s did not arrive whole: %s", self.group, sender, error)
+            return message
+        if end.idx <= self.applied_index or self.journal.has(end):
+            reply = {"type": "next_node_idx", "next_node_idx": end.idx + 1, "reset": False, "success": True}
+            self._queue_message(sender, reply)
+            return message
+        return {**message, "serialized": (bytes(gathered), True, True)}
 
     def propose(self, proposal: Proposal) -> None:
         """Queues a command; it ends in `take_done` of this or a later cycle, with its outcome or an error."""
@@ -264,12 +242,12 @@ class RaftGroup:
 
     @property
     def is_leader(self) -> bool:
-        return bool(self._replica._isLeader())
+        return self._replica.leading
 
     @property
     def is_ready(self) -> bool:
         """Leads, and has applied its own no-op: all that was committed before is in the state machine."""
-        return self.is_leader and self.applied_index >= (self._replica._SyncObj__noopIDx or 1 << 62)
+        return self.is_leader and self.applied_index >= self._replica.own_noop_index
 
     @property
     def has_lease(self) -> bool:
@@ -288,8 +266,7 @@ class RaftGroup:
     @property
     def leader(self) -> str:
         """The last known leader's node id; empty = unknown."""
-        leader = self._replica._getLeader()
-        return str(leader.id) if leader else ""
+        return self._replica.leader_id
 
     @property
     def term(self) -> int:
@@ -306,10 +283,10 @@ class RaftGroup:
     # ---- connections
 
     def connected(self, peer: str) -> None:
-        self._replica._SyncObj__transport._onNodeConnected(_Peer(peer))
+        self._replica.connected(peer)
 
     def disconnected(self, peer: str) -> None:
-        self._replica._SyncObj__transport._onNodeDisconnected(_Peer(peer))
+        self._replica.disconnected(peer)
 
     def hand_over(self) -> None:
         """Asks the follower that is furthest along to take over now; ends this leader's lease for good."""
@@ -328,7 +305,7 @@ class RaftGroup:
         """As many queued proposals as fit in one entry."""
         size = 0
         for count, proposal in enumerate(self._queued):
-            size += len(proposal.command) + _LENGTH_BYTES
+            size += entry_size(proposal.command)
             if count and size > MAX_BATCH_BYTES:
                 break
         else:
@@ -339,14 +316,17 @@ class RaftGroup:
     def _submit(self, batch: list[Proposal]) -> None:
         self._submitted += batch
         self._submitted_term = self.term
-        entry = _REGULAR + b"".join(len(p.command).to_bytes(_LENGTH_BYTES, "little") + p.command for p in batch)
-        self._replica._applyCommand(entry, lambda outcomes, failure: self._ended(batch, outcomes, failure))
+        self._replica.submit(
+            [proposal.command for proposal in batch], lambda outcomes, failure: self._ended(batch, outcomes, failure)
+        )
 
     def _ended(self, batch: list[Proposal], outcomes: list[object] | None, failure: int) -> None:
         """pysyncobj's callback. Its SUCCESS means applied here; with any other word the entry may still commit."""
-        ended = {id(p) for p in batch}
-        self._submitted = [p for p in self._submitted if id(p) not in ended]
-        if failure != _SUCCESS or outcomes is None:
+        if not batch or batch[0].error is not None:
+            return  # this replica lost the leadership meanwhile, and said so
+        ended = {id(proposal) for proposal in batch}
+        self._submitted = [proposal for proposal in self._submitted if id(proposal) not in ended]
+        if failure != SUCCESS or outcomes is None:
             self._fail(batch, OutcomeUnknown(f"{self.node_id} lost track of an entry of {self.group} ({failure})"))
             return
         for proposal, outcome in zip(batch, outcomes, strict=True):
@@ -358,11 +338,9 @@ class RaftGroup:
             proposal.error = error
         self._done += proposals
 
-    def _apply_entry(self, entry: bytes) -> list[object]:
-        if entry[:1] != _REGULAR:
-            return []  # the no-op of a new leader
+    def _apply(self, command: bytes) -> object:
         try:
-            return [self._machine.apply(command) for command in _split(entry)]
+            return self._machine.apply(command)
         except Exception as error:  # noqa: BLE001
             # pysyncobj would log it and apply the entry again at every tick, for ever.
             stop_process(f"group {self.group}: applying entry {self.applied_index + 1} failed", error)
@@ -391,29 +369,22 @@ class RaftGroup:
     def _write_snapshot(self, path: str, meta: tuple[Entry, Entry, Any]) -> None:
         last, previous, _members = meta
         try:
+            failpoint("raft.before_snapshot")
             snapshot.write(Path(path), self.group, last, previous, self._machine.snapshot())
+            failpoint("raft.after_snapshot")
         except Exception as error:  # noqa: BLE001
             stop_process(f"group {self.group}: cannot write a snapshot to {path}", error)
 
     def _read_snapshot(self, path: str) -> tuple[Entry, Entry, list[str]]:
         """pysyncobj calls it at start and after a snapshot arrived; it logs what it raises, and goes on empty."""
         try:
+            failpoint("raft.before_install")
             snapshot.make_durable(Path(path))
             last, previous, state = snapshot.read(Path(path), self.group)
             self._machine.restore(state)
         except Exception as error:  # noqa: BLE001
             stop_process(f"group {self.group}: cannot read the snapshot {path}", error)
         return last, previous, []
-
-
-def _split(entry: bytes) -> list[bytes]:
-    commands, offset = [], len(_REGULAR)
-    while offset < len(entry):
-        length = int.from_bytes(entry[offset : offset + _LENGTH_BYTES], "little")
-        offset += _LENGTH_BYTES
-        commands.append(entry[offset : offset + length])
-        offset += length
-    return commands
 
 
 def stop_process(story: str, error: BaseException) -> NoReturn:

@@ -16,6 +16,7 @@ from typing import NamedTuple, overload
 
 from pysyncobj.journal import Journal as PySyncObjJournal
 
+from txnstatus.failpoints import failpoint
 from txnstatus.proto import raft_pb2 as pb
 
 _HEADER = struct.Struct("<4sIII")
@@ -86,6 +87,11 @@ class Journal(PySyncObjJournal):  # type: ignore[misc]
         if self._suffix:
             self._entries += self._suffix
             self._suffix = []
+
+    def has(self, entry: Entry) -> bool:
+        """Whether an entry of the same index and term is here; then all before it are the same, too."""
+        at = entry.idx - self._entries[0].idx if self._entries else -1
+        return 0 <= at < len(self._entries) and self._entries[at].term == entry.term
 
     # ---- pysyncobj's interface
 
@@ -167,8 +173,11 @@ class Journal(PySyncObjJournal):  # type: ignore[misc]
         new = self.path.with_suffix(".new")
         fd = os.open(new, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600)
         old, self._fd = self._fd, fd
-        self.write(_frame(batch))
+        # A second, empty frame: damage to the first cannot pass for a torn tail, which would be cut without a word.
+        self.write(_frame(batch) + _frame(pb.JournalBatch()))
+        failpoint("journal.before_rename")
         new.rename(self.path)
+        failpoint("journal.after_rename")
         sync_directory(self.path.parent)
         os.close(old)
 

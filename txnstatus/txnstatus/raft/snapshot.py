@@ -6,10 +6,13 @@ import hashlib
 import os
 from pathlib import Path
 
+from google.protobuf.message import DecodeError
+
 from txnstatus.proto import raft_pb2 as pb
 from txnstatus.raft.journal import Entry, Journal, sync_directory
 
 SNAPSHOT_VERSION = 1
+DIGEST_BYTES = hashlib.sha256().digest_size
 
 
 class SnapshotCorrupt(Exception):
@@ -24,10 +27,10 @@ def write(path: Path, group: str, last: Entry, previous: Entry, state: bytes) ->
         last=_to_wire(last),
         previous=_to_wire(previous),
         state=state,
-        digest=hashlib.sha256(state).digest(),
     )
+    data = wire.SerializeToString()
     with path.open("wb") as file:
-        file.write(wire.SerializeToString())
+        file.write(hashlib.sha256(data).digest() + data)
         file.flush()
         os.fsync(file.fileno())
     sync_directory(path.parent)
@@ -43,16 +46,25 @@ def make_durable(path: Path) -> None:
 def read(path: Path, group: str) -> tuple[Entry, Entry, bytes]:
     """The last and the previous entry, and the state. Raises SnapshotCorrupt."""
     try:
-        wire = pb.GroupSnapshot.FromString(path.read_bytes())
-    except Exception as error:  # protobuf's DecodeError has no public home that all runtimes share
-        raise SnapshotCorrupt(f"{path} does not read as a snapshot: {error}. {_REPAIR}") from error
+        return parse(path.read_bytes(), group)
+    except SnapshotCorrupt as error:
+        raise SnapshotCorrupt(f"{path}: {error}. {_REPAIR}") from error
+
+
+def parse(data: bytes, group: str) -> tuple[Entry, Entry, bytes]:
+    """Raises SnapshotCorrupt."""
+    digest, body = data[:DIGEST_BYTES], data[DIGEST_BYTES:]
+    if hashlib.sha256(body).digest() != digest:
+        raise SnapshotCorrupt(f"{len(data)} bytes that are damaged or cut short: the digest does not match")
+    try:
+        wire = pb.GroupSnapshot.FromString(body)
+    except DecodeError as error:
+        raise SnapshotCorrupt(f"{len(data)} bytes that are no snapshot: {error}") from error
     if wire.version != SNAPSHOT_VERSION or wire.group != group:
         raise SnapshotCorrupt(
-            f"{path} is a snapshot of group {wire.group!r}, version {wire.version}; "
-            f"expected {group!r}, version {SNAPSHOT_VERSION}. {_REPAIR}"
+            f"a snapshot of group {wire.group!r}, version {wire.version}; "
+            f"expected {group!r}, version {SNAPSHOT_VERSION}"
         )
-    if hashlib.sha256(wire.state).digest() != wire.digest:
-        raise SnapshotCorrupt(f"{path} is damaged: its digest does not match. {_REPAIR}")
     return _from_wire(wire.last), _from_wire(wire.previous), wire.state
 
 

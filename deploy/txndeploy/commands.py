@@ -1,0 +1,171 @@
+"""The commands of `txnctl`."""
+
+from __future__ import annotations
+
+import functools
+import signal
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, ParamSpec
+
+import typer
+from rich.console import Console
+
+import txnclient
+from txnclient import TxnError, TxnState
+from txndeploy import node as node_process
+from txndeploy import tables
+from txndeploy.config import ConfigError
+from txndeploy.local_cluster import LocalCluster, default_directory
+
+P = ParamSpec("P")
+
+console = Console()
+app = typer.Typer(help="Runs and inspects a txnstatus cluster.", no_args_is_help=True, pretty_exceptions_enable=False)
+txn_app = typer.Typer(help="Look at transactions, and end them.", no_args_is_help=True)
+table_app = typer.Typer(help="Look at tables.", no_args_is_help=True)
+app.add_typer(txn_app, name="txn")
+app.add_typer(table_app, name="table")
+
+ClusterOption = Annotated[
+    str,
+    typer.Option("--cluster", "-c", envvar="TXN_CLUSTER", help="Addresses of nodes: host:port, comma-separated."),
+]
+TimeoutOption = Annotated[float, typer.Option(help="Seconds to keep trying.")]
+
+
+def _tells_errors(command: Callable[P, None]) -> Callable[P, None]:
+    """Errors are for people here: what happened and what to do, and exit code 1."""
+
+    @functools.wraps(command)
+    def run(*args: P.args, **kwargs: P.kwargs) -> None:
+        try:
+            command(*args, **kwargs)
+        except typer.Exit:
+            raise  # a RuntimeError, of all things
+        except (TxnError, ConfigError, TimeoutError, RuntimeError) as error:
+            console.print(f"[red]error:[/red] {error}", highlight=False, soft_wrap=True)
+            raise typer.Exit(1) from None
+
+    return run
+
+
+# ---- running
+
+
+@app.command()
+def node(config: Annotated[Path, typer.Option(help="The node's configuration (TOML).")]) -> None:
+    """Run one node in the foreground, until SIGTERM or Ctrl-C."""
+    raise typer.Exit(node_process.run(config))
+
+
+@app.command()
+@_tells_errors
+def up(
+    nodes: Annotated[int, typer.Option(min=1, max=9, help="How many nodes a new cluster gets.")] = 3,
+    directory: Annotated[
+        Path | None, typer.Option("--dir", help="Where its data is kept; a cluster found there is started again.")
+    ] = None,
+) -> None:
+    """Run a cluster on this machine, until Ctrl-C. The data stays."""
+    where = directory or default_directory()
+    ended = threading.Event()
+    for signum in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(signum, lambda *_: ended.set())
+    with console.status(f"starting the cluster in {where}"):
+        cluster = LocalCluster(where, nodes)
+        cluster.__enter__()
+    try:
+        console.print(tables.nodes(cluster))
+        console.print(f"\nexport TXN_CLUSTER={cluster.addresses}", highlight=False, soft_wrap=True)
+        console.print("Ctrl-C ends the nodes.")
+        ended.wait()
+    finally:
+        with console.status("ending the nodes"):
+            cluster.stop()
+
+
+@app.command()
+@_tells_errors
+def demo(
+    directory: Annotated[Path | None, typer.Option("--dir", help="Where to work; by default a temporary one.")] = None,
+    keep: Annotated[bool, typer.Option(help="Keep the data, to look at it with `txnctl up --dir`.")] = False,
+) -> None:
+    """The main job: one transaction over five tables from PySpark, on three nodes, through the loss of a leader."""
+    from txndeploy import demo as story
+
+    raise typer.Exit(story.run(console, directory, keep=keep))
+
+
+@app.command()
+@_tells_errors
+def status(cluster: ClusterOption, timeout: TimeoutOption = 10.0) -> None:
+    """Which node leads which group."""
+    console.print(tables.groups(cluster, timeout))
+
+
+# ---- transactions
+
+
+@txn_app.command("list")
+@_tells_errors
+def txn_list(
+    cluster: ClusterOption,
+    state: Annotated[list[str] | None, typer.Option(help="Only this state; may be repeated.")] = None,
+    label: Annotated[str, typer.Option(help="Only this label.")] = "",
+    limit: Annotated[int, typer.Option(min=1, help="At most this many, newest first.")] = 50,
+    timeout: TimeoutOption = 10.0,
+) -> None:
+    """List transactions, newest first."""
+    known = {each.name: each for each in TxnState}
+    for name in state or ():
+        if name.upper() not in known:
+            raise typer.BadParameter(f"{name!r} is no state; there are {', '.join(known)}", param_hint="--state")
+    with txnclient.connect(cluster, timeout=timeout) as client:
+        found = client.transactions([known[name.upper()] for name in state or ()], label)
+    newest = sorted(found, key=lambda txn: txn.txn_id, reverse=True)
+    console.print(tables.transactions(newest[:limit]))
+    if len(newest) > limit:
+        console.print(f"{len(newest) - limit} older ones are not shown: --limit")
+
+
+@txn_app.command("show")
+@_tells_errors
+def txn_show(cluster: ClusterOption, txn_id: int, timeout: TimeoutOption = 10.0) -> None:
+    """Show one transaction."""
+    with txnclient.connect(cluster, timeout=timeout) as client:
+        console.print(tables.transaction(client.get(txn_id)))
+
+
+@txn_app.command("abort")
+@_tells_errors
+def txn_abort(
+    cluster: ClusterOption,
+    txn_id: int,
+    reason: Annotated[str, typer.Option(help="Kept in the transaction's record.")],
+    timeout: TimeoutOption = 10.0,
+) -> None:
+    """Abort anybody's transaction, as an operator."""
+    with txnclient.connect(cluster, timeout=timeout) as client:
+        client.abort(txn_id, reason)
+        console.print(tables.transaction(client.get(txn_id)))
+
+
+# ---- tables
+
+
+@table_app.command("list")
+@_tells_errors
+def table_list(cluster: ClusterOption, timeout: TimeoutOption = 10.0) -> None:
+    """List tables, with what a reader sees of them now."""
+    with txnclient.connect(cluster, timeout=timeout) as client:
+        console.print(tables.data_tables(client))
+
+
+@table_app.command("show")
+@_tells_errors
+def table_show(cluster: ClusterOption, name: str, timeout: TimeoutOption = 10.0) -> None:
+    """Show a table's columns."""
+    with txnclient.connect(cluster, timeout=timeout) as client:
+        console.print(tables.columns(client.table(name)))

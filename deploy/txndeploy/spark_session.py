@@ -1,0 +1,79 @@
+"""A PySpark session whose executors are processes of their own, as on a real cluster."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+EXECUTORS = 2
+EXECUTOR_MB = 1024
+
+
+_LOG4J = """
+rootLogger.level = warn
+rootLogger.appenderRef.file.ref = file
+appender.file.type = File
+appender.file.name = file
+appender.file.fileName = {file}
+appender.file.layout.type = PatternLayout
+appender.file.layout.pattern = %d{{ISO8601}} %p %c{{1}}: %m%n
+"""
+
+
+@contextmanager
+def local_cluster_session(
+    name: str, scratch: Path, *, executors: int = EXECUTORS, config: dict[str, str] | None = None
+) -> Iterator[SparkSession]:
+    """`local-cluster[executors,1,1024]`; whatever Spark leaves behind goes to `scratch`.
+
+    Raises RuntimeError when PySpark or Java is missing.
+    """
+    try:
+        import pyspark
+        from pyspark.sql import SparkSession
+    except ModuleNotFoundError as error:
+        raise RuntimeError("PySpark is not installed: pip install 'txnstatus[spark]'") from error
+    if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
+        raise RuntimeError("PySpark needs Java 17 or later: neither JAVA_HOME nor `java` on the PATH leads to one")
+    scratch.mkdir(parents=True, exist_ok=True)
+    home = Path(pyspark.__file__).parent
+    os.environ.setdefault("SPARK_HOME", str(home))
+    # Executors run this interpreter, whatever `python3` is.
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    builder = (
+        SparkSession.builder.master(f"local-cluster[{executors},1,{EXECUTOR_MB}]")
+        .appName(name)
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.executor.memory", f"{EXECUTOR_MB}m")
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.sql.shuffle.partitions", "4")
+        .config("spark.sql.warehouse.dir", str(scratch / "warehouse"))
+        .config("spark.local.dir", str(scratch))
+    )
+    for key, value in (config or {}).items():
+        builder = builder.config(key, value)
+    logging = scratch / "log4j2.properties"
+    logging.write_text(_LOG4J.format(file=scratch / "spark.log"))
+    builder = builder.config("spark.driver.extraJavaOptions", f"-Dlog4j2.configurationFile={logging.as_uri()}")
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    work = home / "work"
+    before = set(work.glob("app-*"))
+    session = builder.getOrCreate()
+    try:
+        yield session
+    finally:
+        session.stop()
+        # A local-cluster's workers log below SPARK_HOME, and leave it there.
+        for left in set(work.glob("app-*")) - before:
+            shutil.rmtree(left, ignore_errors=True)

@@ -1,0 +1,147 @@
+"""What `txnctl` and the demo show, as terminal tables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from rich.table import Table
+
+from txnclient import Client, TxnError, TxnState, TxnSummary, connect
+from txnclient.channel import ManagerChannel
+from txnclient.client import TableInfo
+from txndeploy.local_cluster import LocalCluster
+from txnstatus.proto import admin_pb2
+from txnstatus.types import LOGICAL_BITS, Timestamp, micros_of
+
+_COLOURS = {
+    TxnState.OPEN: "cyan",
+    TxnState.COMMITTED: "green",
+    TxnState.ABORTED: "red",
+    TxnState.ABORT_IN_PROGRESS: "red",
+}
+
+
+def moment(micros: int) -> str:
+    return datetime.fromtimestamp(micros / 1e6, UTC).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
+
+
+def _short(micros: int) -> str:
+    """The time of day for today's moments, the whole for others."""
+    day, _, time = moment(micros).partition(" ")
+    return time if day == datetime.now(UTC).strftime("%Y-%m-%d") else f"{day} {time}"
+
+
+def hybrid_time(ts: Timestamp) -> str:
+    """A hybrid timestamp for people: its wall time, and the logical part where there is one."""
+    if not ts:
+        return "-"
+    logical = ts & ((1 << LOGICAL_BITS) - 1)
+    return moment(micros_of(ts)) + (f" +{logical}" if logical else "")
+
+
+def transactions(txns: Sequence[TxnSummary]) -> Table:
+    table = Table(title="transactions (UTC)", title_justify="left")
+    for heading in ("id", "state", "owner", "label", "begin", "commit timestamp", "participants", "abort reason"):
+        fixed = heading in ("id", "state", "begin")
+        table.add_column(heading, justify="right" if heading == "id" else "left", no_wrap=fixed)
+    for txn in txns:
+        reason = f"{txn.cause.message} (by {txn.cause.by})" if txn.cause else ""
+        table.add_row(
+            str(txn.txn_id),
+            _state(txn.state),
+            txn.owner,
+            txn.label,
+            _short(txn.begin_micros),
+            _short(micros_of(txn.commit_timestamp)) if txn.commit_timestamp else "-",
+            "\n".join(txn.participants),
+            reason,
+        )
+    return table
+
+
+def transaction(txn: TxnSummary) -> Table:
+    table = Table(title=f"transaction {txn.txn_id}", title_justify="left", show_header=False)
+    table.add_row("state", _state(txn.state))
+    table.add_row("owner", txn.owner)
+    table.add_row("label", txn.label or "-")
+    table.add_row("begin (UTC)", moment(txn.begin_micros))
+    table.add_row("last transition (UTC)", moment(txn.last_transition_micros))
+    table.add_row("keep-alive interval", f"{txn.keepalive_millis} ms")
+    table.add_row("commit timestamp", f"{hybrid_time(txn.commit_timestamp)}  ({txn.commit_timestamp})")
+    table.add_row("participants", "\n".join(txn.participants) or "-")
+    if txn.cause:
+        table.add_row("aborted by", txn.cause.by)
+        table.add_row("abort reason", f"{txn.cause.message} ({txn.cause.code})")
+    return table
+
+
+def data_tables(client: Client) -> Table:
+    table = Table(title="tables", title_justify="left")
+    for heading in ("name", "rows", "files", "partitioned by", "location"):
+        table.add_column(heading, justify="right" if heading in ("rows", "files") else "left")
+    snapshot = client.snapshot()
+    for info in client.tables():
+        found = snapshot.files(info.name)
+        table.add_row(
+            info.name,
+            f"{found.rows:,}",
+            str(len(found.files)),
+            ", ".join(info.schema.partition_by) or "-",
+            info.location,
+        )
+    return table
+
+
+def columns(info: TableInfo) -> Table:
+    table = Table(title=f"{info.name} ({info.location})", title_justify="left")
+    for heading in ("column", "type", "nullable", "role"):
+        table.add_column(heading)
+    for column in info.schema.columns:
+        roles = [
+            role
+            for role, chosen in (("partition", info.schema.partition_by), ("key", info.schema.primary_key))
+            if column.name in chosen
+        ]
+        table.add_row(column.name, column.type, "yes" if column.nullable else "no", ", ".join(roles))
+    return table
+
+
+def nodes(cluster: LocalCluster) -> Table:
+    table = Table(title=f"cluster in {cluster.directory}", title_justify="left")
+    for heading in ("node", "address", "leads", "log"):
+        table.add_column(heading)
+    for name, config in cluster.configs.items():
+        status = cluster.status(name)
+        leads = [group.group for group in status.groups if group.leader] if status else ["(no answer)"]
+        table.add_row(name, config.nodes[name].address, ", ".join(leads) or "-", str(cluster.log_path(name)))
+    return table
+
+
+def groups(addresses: str, timeout: float) -> Table:
+    """Raises Unavailable when no node answers at all."""
+    table = Table(title="groups", title_justify="left")
+    for heading in ("node", "group", "role", "term", "committed", "applied"):
+        table.add_column(heading)
+    with connect(addresses, timeout=timeout) as client:
+        answer = client.call("txnstatus.Admin/GetCluster", admin_pb2.GetClusterRequest(), admin_pb2.GetClusterResponse)
+    for node, address in sorted(answer.nodes.items()):
+        channel = ManagerChannel([address])
+        try:
+            status = channel.call(
+                "txnstatus.Admin/GetNode", admin_pb2.GetNodeRequest(), admin_pb2.GetNodeResponse, timeout=1.0
+            )
+        except TxnError:
+            table.add_row(node, "-", "[red]no answer[/red]", "", "", "")
+            continue
+        finally:
+            channel.close()
+        for group in status.groups:
+            role = "[green]leader[/green]" if group.leader else "follower"
+            table.add_row(node, group.group, role, str(group.term), str(group.commit_index), str(group.applied_index))
+    return table
+
+
+def _state(state: TxnState) -> str:
+    colour = _COLOURS.get(state, "yellow")
+    return f"[{colour}]{state.name}[/{colour}]"

@@ -1,0 +1,196 @@
+"""Writes the generated parts of docs/protocol.md: the tables that the code is driven by, as the code has them.
+
+python docs/generate.py            # rewrite what stands between the markers
+python docs/generate.py --check    # only say whether that would change anything; exit code 1 if so
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from importlib import import_module
+from pathlib import Path
+
+from google.protobuf.descriptor import MethodDescriptor, ServiceDescriptor
+
+import txnstatus.proto
+from txnparticipant import commands as participant_cmd
+from txnparticipant import txn as participant
+from txnparticipant.mvcc import Manifest
+from txnparticipant.table_store import ParticipantShard
+from txnparticipant.table_store import Rejected as ParticipantRejected
+from txnstatus import table as status
+from txnstatus.errors import ERROR_CLASSES
+from txnstatus.schema import Column, Schema
+from txnstatus.types import ParticipantState, Timestamp, TxnId
+
+PAGE = Path(__file__).parent / "protocol.md"
+MARKED = re.compile(r"(<!-- begin: (?P<name>[\w-]+) -->\n).*?(<!-- end: (?P=name) -->)", re.DOTALL)
+
+PROTOS = ("txn_manager", "table", "admin", "txn_status", "participant", "rpc", "raft")
+"""Those with services, what clients call first."""
+
+
+def status_table() -> Iterator[str]:
+    yield from _row("operation", *(state.name for state in status.TABLE_COLUMNS))
+    yield from _rule(1 + len(status.TABLE_COLUMNS))
+    for op, outcomes in status.transitions_by_op():
+        cells = []
+        for state, outcome in zip(status.TABLE_COLUMNS, outcomes, strict=True):
+            if outcome is status.Stay.ILLEGAL:
+                record = status.TxnRecord(TxnId(0), "", "", 0, 0, 0, state)
+                cells.append(_illegal(status.illegal(record, op).code))
+            else:
+                cells.append(outcome.value if isinstance(outcome, status.Stay) else f"**{outcome.name}**")
+        yield from _row(op.value, *cells)
+
+
+def participant_table() -> Iterator[str]:
+    yield from _row("operation", *(state.name if state else "no record" for state in participant.TABLE_COLUMNS))
+    yield from _rule(1 + len(participant.TABLE_COLUMNS))
+    for op in participant.Op:
+        cells = []
+        for state in participant.TABLE_COLUMNS:
+            outcome = participant.TRANSITIONS[state, op]
+            if outcome is participant.Stay.ILLEGAL:
+                cells.append(_illegal(_participant_refusal(state, op)))
+            else:
+                cells.append(outcome.value if isinstance(outcome, participant.Stay) else f"**{outcome.name}**")
+        yield from _row(op.value, *cells)
+
+
+def _participant_refusal(state: ParticipantState | None, op: participant.Op) -> str:
+    """The code of the error with which a shard refuses the operation in this state: it is brought there and asked."""
+    shard = ParticipantShard(0)
+    shard.apply(participant_cmd.CreateTable("db.t", Schema((Column("a", "bigint"),)), "file:///t", "request"))
+    txn, table, ts = TxnId(0), shard.table("db.t").table_id, Timestamp(1)
+    commands: Mapping[participant.Op, participant_cmd.TxnCommand] = {
+        participant.Op.BEGIN_TXN: participant_cmd.BeginTxn(txn, table, ""),
+        participant.Op.WRITE: participant_cmd.AddFiles(txn, table, "", "w", Manifest("", 0, 0, 0, 0, 0)),
+        participant.Op.BEGIN_COMMIT: participant_cmd.BeginCommit(txn, table, ts),
+        participant.Op.FINALIZE_COMMIT: participant_cmd.FinalizeCommit(txn, table, ts),
+        participant.Op.ABORT_TXN: participant_cmd.AbortTxn(txn, table),
+    }
+    way: Mapping[ParticipantState | None, tuple[participant.Op, ...]] = {
+        None: (),
+        ParticipantState.OPEN: (participant.Op.BEGIN_TXN,),
+        ParticipantState.COMMIT_IN_PROGRESS: (participant.Op.BEGIN_TXN, participant.Op.BEGIN_COMMIT),
+        ParticipantState.COMMITTED: (
+            participant.Op.BEGIN_TXN,
+            participant.Op.BEGIN_COMMIT,
+            participant.Op.FINALIZE_COMMIT,
+        ),
+        ParticipantState.ABORTED: (participant.Op.BEGIN_TXN, participant.Op.ABORT_TXN),
+    }
+    for step in way[state]:
+        shard.apply(commands[step])
+    refusal = shard.apply(commands[op])
+    assert isinstance(refusal, ParticipantRejected), f"{op} in {state} is illegal by the table, and was done"
+    return refusal.error.code
+
+
+def errors() -> Iterator[str]:
+    yield from _row("code", "class", "gRPC status", "retriable", "what the caller does next")
+    yield from _rule(5)
+    for kind in ERROR_CLASSES:
+        does = (kind.__doc__ or "").splitlines()[0]
+        yield from _row(
+            f"`{kind.code}`", f"`{kind.__name__}`", kind.grpc_status, "yes" if kind.retriable else "no", does
+        )
+
+
+def services() -> Iterator[str]:
+    texts = {file.stem: file.read_text() for file in Path(txnstatus.proto.__path__[0]).glob("*.proto")}
+    having = {proto for proto, text in texts.items() if re.search("^service ", text, re.MULTILINE)}
+    assert having == set(PROTOS), f"services are in {sorted(having)}; PROTOS says in which order they come"
+    for number, proto in enumerate(PROTOS):
+        descriptor = import_module(f"txnstatus.proto.{proto}_pb2").DESCRIPTOR
+        comments = _comments(texts[proto])
+        for service in descriptor.services_by_name.values():
+            if number:
+                yield ""
+            yield from _service(service, proto, comments)
+
+
+def _service(service: ServiceDescriptor, proto: str, comments: Mapping[str, str]) -> Iterator[str]:
+    about = comments.get(service.name) or comments[""]
+    yield f"`{service.full_name}` ([{proto}.proto](../txnstatus/txnstatus/proto/{proto}.proto)): {about}"
+    yield ""
+    for method in service.methods:
+        about = comments.get(method.name, "")
+        yield f"- `{method.name}`{_streams(method)}{': ' if about else ''}{about}"
+
+
+def _streams(method: MethodDescriptor) -> str:
+    return " (a stream both ways)" if method.client_streaming and method.server_streaming else ""
+
+
+def _comments(proto: str) -> dict[str, str]:
+    """What stands above the file, each service and each rpc."""
+    found: dict[str, str] = {}
+    pending: list[str] = []
+    for line in map(str.strip, proto.splitlines()):
+        if line.startswith("//"):
+            pending.append(line.removeprefix("//").strip())
+            continue
+        if line.startswith("syntax"):
+            found[""] = " ".join(pending)
+        elif named := re.match(r"(?:service|rpc) (\w+)", line):
+            found[named.group(1)] = " ".join(pending)
+        pending = []
+    return found
+
+
+def _illegal(code: str) -> str:
+    return f"illegal: {code}"
+
+
+def _row(*cells: str) -> Iterator[str]:
+    yield f"| {' | '.join(cells)} |"
+
+
+def _rule(columns: int) -> Iterator[str]:
+    yield f"|{'---|' * columns}"
+
+
+PARTS: Mapping[str, Callable[[], Iterable[str]]] = {
+    "status-table": status_table,
+    "participant-table": participant_table,
+    "errors": errors,
+    "services": services,
+}
+
+
+def generated(page: str) -> str:
+    """The page with its generated parts made anew. Raises ValueError unless it has each part's markers once."""
+    names = [match["name"] for match in MARKED.finditer(page)]
+    if sorted(names) != sorted(PARTS):
+        raise ValueError(f"the page has markers for {names}; expected {list(PARTS)}")
+
+    def fill(match: re.Match[str]) -> str:
+        body = "\n".join(PARTS[match["name"]]())
+        return f"{match[1]}\n{body}\n\n{match[3]}"
+
+    return MARKED.sub(fill, page)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description="Writes the generated parts of docs/protocol.md.")
+    parser.add_argument("--check", action="store_true", help="write nothing; exit with 1 if the page is stale")
+    parser.add_argument("--page", type=Path, default=PAGE)
+    options = parser.parse_args(arguments)
+    before = options.page.read_text()
+    after = generated(before)
+    if after == before:
+        return 0
+    if options.check:
+        print(f"{options.page} is stale: run `python docs/generate.py` and commit the result", file=sys.stderr)
+        return 1
+    options.page.write_text(after)
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,261 @@
+"""Nodes die at every step of a transaction's life: it has one outcome, in all tables, and nothing hangs."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support import (
+    SCHEMA,
+    commit_until_known,
+    connect,
+    fast_cluster,
+    rows,
+    settled,
+    visible,
+    wait_until,
+)
+from txnclient import Client, TxnAborted, TxnError, TxnState, Unavailable
+from txnclient.transaction import Transaction
+from txndeploy.local_cluster import LocalCluster
+from txnstatus.types import DECIDED_COMMIT, TERMINAL
+
+STATUS_COMMANDS = (
+    "BeginTxns",
+    "RegisterParticipant",
+    "BeginCommit",
+    "FinalizeCommit",
+    "CompleteCommit",
+    "BeginAbort",
+    "FinalizeAbort",
+    "Expire",
+)
+SHARD_COMMANDS = (
+    "CreateTable",
+    "BeginTxn",
+    "OpenWrite",
+    "AddFiles",
+    "BeginCommit",
+    "FinalizeCommit",
+    "AbortTxn",
+    "MarkCleaned",
+)
+CRASH_POINTS = [
+    *(f"{when}.{command}" for command in STATUS_COMMANDS for when in ("status.before", "status.after")),
+    *(f"{when}.{command}" for command in SHARD_COMMANDS for when in ("shard.before", "shard.after")),
+]
+TABLES = ("t.one", "t.two", "t.three")
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[LocalCluster]:
+    with fast_cluster(tmp_path / "cluster") as running:
+        yield running
+
+
+@pytest.mark.parametrize("point", CRASH_POINTS)
+def test_whoever_leads_dies_at(point: str, tmp_path: Path) -> None:
+    """The first process to reach the point dies there by kill -9; the client does what the errors tell it to."""
+    flag = tmp_path / "died"
+    environment = {"TXN_FAILPOINTS": f"{point}=crash_once:{flag}"}
+    with fast_cluster(tmp_path / "cluster", environment=environment) as cluster, connect(cluster) as client:
+        for table in TABLES:
+            _create(client, table)
+        committed = _write_all(client, label="commits", first_id=0)
+        commit_until_known(committed)
+        assert visible(client, *TABLES) == [[0], [1], [2]]
+        aborted = _write_all(client, label="aborts", first_id=10)
+        aborted.abort(reason="as planned")
+        silent = client.begin(label="falls silent", keepalive_millis=1500)
+        silent.write(rows(99), TABLES[0])
+        silent_id = silent.id
+        del silent
+
+        def ended() -> bool:
+            return all(txn.state in TERMINAL for txn in client.transactions())
+
+        wait_until(ended, "every transaction ends")
+        wait_until(flag.exists, f"somebody died at {point}")
+        for node in cluster.configs:
+            if not cluster.running(node):
+                cluster.start_node(node)
+        cluster.wait_ready()
+        assert visible(client, *TABLES) == [[0], [1], [2]]
+        assert client.get(committed.id).state is TxnState.COMMITTED
+        assert client.get(aborted.id).state is TxnState.ABORTED
+        assert client.get(silent_id).state is TxnState.ABORTED
+        wait_until(lambda: settled(cluster), "all replicas hold the same state")
+
+
+def test_the_leader_dies_between_every_two_steps(cluster: LocalCluster) -> None:
+    with connect(cluster) as client:
+        for table in TABLES:
+            _create(client, table)
+        _kill_and_replace(cluster)
+        txn = client.begin(label="survivor")
+        _kill_and_replace(cluster)
+        for number, table in enumerate(TABLES):
+            txn.write(rows(number), table)
+            _kill_and_replace(cluster)
+        assert visible(client, *TABLES) == [[], [], []]
+        txn.start_commit()
+        _kill_and_replace(cluster)
+        receipt = commit_until_known(txn)
+        assert receipt.tables == tuple(sorted(TABLES))
+        _kill_and_replace(cluster)
+        assert visible(client, *TABLES) == [[0], [1], [2]]
+        wait_until(lambda: client.get(txn.id).state is TxnState.COMMITTED, "the commit is completed")
+
+
+def test_all_nodes_die_at_once_and_nothing_acknowledged_is_lost(cluster: LocalCluster) -> None:
+    with connect(cluster) as client:
+        for table in TABLES:
+            _create(client, table)
+        done = [_write_all(client, label="", first_id=10 * number) for number in range(3)]
+        receipts = [commit_until_known(txn) for txn in done]
+        open_one = _write_all(client, label="still open", first_id=500)
+        before = client.snapshot()
+        seen = visible(client, *TABLES)
+        for node in cluster.configs:
+            cluster.kill(node)
+        cluster.start()
+        assert visible(client, *TABLES) == seen
+        assert client.snapshot().timestamp >= before.timestamp
+        for receipt in receipts:
+            assert client.get(receipt.txn_id).commit_timestamp == receipt.commit_timestamp
+        commit_until_known(open_one)
+        assert [len(ids) for ids in visible(client, *TABLES)] == [4, 4, 4]
+        wait_until(lambda: settled(cluster), "all replicas hold the same state")
+
+
+def test_a_paused_leader_does_not_answer_from_the_past(cluster: LocalCluster) -> None:
+    """SIGSTOP: the others go on; when it wakes it must not serve what it remembers."""
+    with connect(cluster) as client:
+        _create(client, TABLES[0])
+        paused = cluster.leader()
+        cluster.pause(paused)
+        txn = client.begin()
+        txn.write(rows(1), TABLES[0])
+        commit_until_known(txn)
+        cluster.resume(paused)
+        for _ in range(20):
+            assert visible(client, TABLES[0]) == [[1]]
+            assert client.get(txn.id).state in DECIDED_COMMIT
+
+
+def test_without_a_majority_nothing_is_promised(cluster: LocalCluster) -> None:
+    with connect(cluster, timeout=3.0) as client:
+        _create(client, TABLES[0])
+        txn = client.begin()
+        txn.write(rows(1), TABLES[0])
+        keep = cluster.leader()
+        gone = [node for node in cluster.configs if node != keep]
+        for node in gone:
+            cluster.kill(node)
+        with pytest.raises(TxnError) as caught:
+            txn.commit(timeout=3)
+        assert caught.value.code == "COMMIT_UNKNOWN"
+        with pytest.raises(Unavailable):
+            client.snapshot()
+        for node in gone:
+            cluster.start_node(node)
+        cluster.wait_ready()
+        commit_until_known(txn)
+        assert visible(client, TABLES[0]) == [[1]]
+
+
+def test_commit_and_abort_race_to_one_outcome(cluster: LocalCluster) -> None:
+    """From two handles at once: exactly one wins, and both hear the same."""
+    with connect(cluster) as client:
+        for table in TABLES:
+            _create(client, table)
+        expected: list[int] = []
+        for number in range(25):
+            txn = _write_all(client, label="race", first_id=10 * number)
+            other = client.join(txn.token())
+            heard: dict[str, TxnError | None] = {}
+            threads = [
+                threading.Thread(target=_try, args=(heard, "commit", txn.commit)),
+                threading.Thread(target=_try, args=(heard, "abort", other.abort)),
+            ]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join(60)
+            state = client.get(txn.id).state
+            if state in DECIDED_COMMIT:
+                expected.append(10 * number)
+                assert heard["commit"] is None
+                assert heard["abort"] is not None
+                assert heard["abort"].code == "ILLEGAL_STATE"
+            else:
+                assert heard["abort"] is None
+                assert isinstance(heard["commit"], TxnAborted)
+        wait_until(lambda: all(txn.state in TERMINAL for txn in client.transactions()), "all end")
+        assert visible(client, TABLES[0]) == [expected]
+        assert [len(ids) for ids in visible(client, *TABLES)] == [len(expected)] * 3
+
+
+def test_readers_see_all_or_nothing_while_leaders_die(cluster: LocalCluster) -> None:
+    with connect(cluster) as client, connect(cluster) as reading:
+        for table in TABLES:
+            _create(client, table)
+        stop, torn, polls = threading.Event(), [], [0]
+
+        def read() -> None:
+            while not stop.is_set():
+                seen = [len(ids) for ids in visible(reading, *TABLES)]
+                polls[0] += 1
+                if len(set(seen)) != 1:
+                    torn.append(seen)
+
+        reader = threading.Thread(target=read)
+        reader.start()
+        try:
+            for number in range(4):
+                txn = _write_all(client, label="", first_id=10 * number)
+                txn.start_commit()
+                _kill_and_replace(cluster)
+                commit_until_known(txn)
+        finally:
+            stop.set()
+            reader.join(60)
+        assert not torn
+        assert polls[0] >= 4
+        assert [len(ids) for ids in visible(client, *TABLES)] == [4, 4, 4]
+
+
+def _create(client: Client, table: str) -> None:
+    """A create whose answer was lost is answered "exists" the second time."""
+    try:
+        client.create_table(table, SCHEMA)
+    except TxnError as error:
+        if error.code != "ALREADY_EXISTS":
+            raise
+
+
+def _write_all(client: Client, label: str, first_id: int) -> Transaction:
+    txn = client.begin(label=label)
+    for number, table in enumerate(TABLES):
+        txn.write(rows(first_id + number), table)
+    return txn
+
+
+def _kill_and_replace(cluster: LocalCluster) -> None:
+    """kill -9 of the status partition's leader; it comes back once the others have a leader."""
+    killed = cluster.leader()
+    cluster.kill(killed)
+    cluster.wait_ready()
+    cluster.start_node(killed)
+    wait_until(lambda: cluster.status(killed) is not None, f"{killed} answers again")
+
+
+def _try(heard: dict[str, TxnError | None], name: str, act: object) -> None:
+    try:
+        act()  # type: ignore[operator]
+        heard[name] = None
+    except TxnError as error:
+        heard[name] = error

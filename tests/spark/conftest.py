@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.support import connect, fast_cluster
+from txnclient import Client
+from txndeploy.config import TxnSection
+from txndeploy.local_cluster import LocalCluster
+from txndeploy.spark_session import local_cluster_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_numbers = itertools.count(1)
+
+
+@pytest.fixture(scope="session")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
+    txn = TxnSection(staleness_check_seconds=0.2, zombie_grace_seconds=1.0)
+    with fast_cluster(tmp_path_factory.mktemp("cluster"), txn=txn) as running:
+        yield running
+
+
+@pytest.fixture
+def client(cluster: LocalCluster) -> Iterator[Client]:
+    with connect(cluster) as connected:
+        yield connected
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """Two executors, each a process."""
+    with local_cluster_session("tests", tmp_path_factory.mktemp("spark")) as session:
+        yield session
+
+
+@pytest.fixture
+def new_table(client: Client) -> Callable[..., str]:
+    """Makes a table of the test's own."""
+
+    def make(schema: object, **options: object) -> str:
+        name = f"s.table_{next(_numbers)}"
+        client.create_table(name, schema, **options)  # type: ignore[arg-type]
+        return name
+
+    return make
+
+
+@pytest.fixture
+def attempts(tmp_path: Path) -> Path:
+    """A directory in which tasks of all processes leave marks."""
+    path = tmp_path / "attempts"
+    path.mkdir()
+    return path

@@ -1,0 +1,75 @@
+"""What tests of several kinds share."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+import pyarrow as pa
+
+import txnclient
+from txnclient import Client, CommitReceipt, CommitUnknown, Transaction
+from txndeploy.config import RaftSection, TxnSection
+from txndeploy.local_cluster import LocalCluster
+
+ResultT = TypeVar("ResultT")
+
+KEEPALIVE_MS = 4_000
+FAST_RAFT = RaftSection(heartbeat_seconds=0.08, election_min_seconds=0.4, election_max_seconds=0.8)
+FAST_TXN = TxnSection(
+    keepalive_default_ms=KEEPALIVE_MS, keepalive_min_ms=500, staleness_check_seconds=0.2, zombie_grace_seconds=1.0
+)
+SCHEMA = "id bigint, note string"
+
+
+def fast_cluster(directory: Path, **options: object) -> LocalCluster:
+    """A cluster that notices deaths and silence sooner than the defaults do."""
+    settings: dict[str, object] = {"raft": FAST_RAFT, "txn": FAST_TXN, "participant_shards": 3, **options}
+    return LocalCluster(directory, **settings)  # type: ignore[arg-type]
+
+
+def rows(*ids: int) -> pa.Table:
+    return pa.table({"id": pa.array(ids, pa.int64()), "note": [f"row {i}" for i in ids]})
+
+
+def visible(client: Client, *tables: str) -> list[list[int]]:
+    """The ids that one snapshot sees in each table, sorted."""
+    snapshot = client.snapshot()
+    return [sorted(snapshot.to_arrow(table)["id"].to_pylist()) for table in tables]
+
+
+def wait_until(condition: Callable[[], ResultT], what: str, timeout: float = 30.0) -> ResultT:
+    """Polls until the condition holds. Raises AssertionError at the deadline."""
+    deadline = time.monotonic() + timeout
+    while not (result := condition()):
+        assert time.monotonic() < deadline, f"{what}: not within {timeout:.0f} s"
+        time.sleep(0.05)
+    return result
+
+
+def commit_until_known(txn: Transaction, timeout: float = 60.0) -> CommitReceipt:
+    """As the error says: an unknown outcome means, commit again on the same handle."""
+    deadline = time.monotonic() + timeout
+    while True:
+        try:
+            return txn.commit(timeout=10)
+        except CommitUnknown:
+            assert time.monotonic() < deadline, f"no outcome of {txn} within {timeout:.0f} s"
+
+
+def settled(cluster: LocalCluster) -> bool:
+    """Whether all replicas of every group have applied the same entries, and hold the same state."""
+    seen: dict[str, set[tuple[int, bytes]]] = {}
+    for node in cluster.configs:
+        status = cluster.status(node, digests=True)
+        if status is None:
+            return False
+        for group in status.groups:
+            seen.setdefault(group.group, set()).add((group.applied_index, group.digest))
+    return all(len(states) == 1 for states in seen.values())
+
+
+def connect(cluster: LocalCluster, **options: object) -> Client:
+    return txnclient.connect(cluster.addresses, **options)  # type: ignore[arg-type]

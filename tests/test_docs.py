@@ -1,0 +1,84 @@
+"""The documents agree with the code, and their links lead somewhere."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import re
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])
+FENCED = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
+LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+
+
+@pytest.fixture(scope="module")
+def generate() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("docs_generate", ROOT / "docs" / "generate.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_generated_tables_are_fresh(generate: ModuleType) -> None:
+    assert generate.main(["--check"]) == 0, "run `python docs/generate.py` and commit the result"
+
+
+def test_a_stale_table_is_noticed_and_mended(
+    generate: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fresh = generate.generated(generate.PAGE.read_text())
+    page = tmp_path / "protocol.md"
+    page.write_text(fresh.replace("**COMMIT_IN_PROGRESS**", "**COMMITTED**", 1))
+    assert generate.main(["--check", "--page", str(page)]) == 1
+    assert "is stale" in capsys.readouterr().err
+    assert generate.main(["--page", str(page)]) == 0
+    assert page.read_text() == fresh
+
+
+def test_a_page_without_its_markers_is_refused(generate: ModuleType) -> None:
+    with pytest.raises(ValueError, match="markers"):
+        generate.generated("no table here")
+
+
+def test_every_failpoint_is_listed() -> None:
+    names = set()
+    for file in [file for folder in ("txnstatus", "participant", "manager") for file in (ROOT / folder).rglob("*.py")]:
+        for node in ast.walk(ast.parse(file.read_text())):
+            match node:
+                case ast.Call(func=ast.Name(id="failpoint"), args=[ast.Constant(value=str() as name)]):
+                    names.add(name)
+                case ast.Call(func=ast.Name(id="failpoint"), args=[ast.JoinedStr(values=[ast.Constant() as start, _])]):
+                    names.add(f"{start.value}COMMAND")
+                case ast.Call(func=ast.Name(id="failpoint")):
+                    pytest.fail(f"{file.relative_to(ROOT)}:{node.lineno}: a failpoint without a name to list")
+    section = (ROOT / "docs" / "testing.md").read_text().partition("\n## Failpoints\n")[2].partition("\n## ")[0]
+    listed = set(re.findall(r"`(\w+\.\w+(?:\.COMMAND)?)`", section.partition("|---|---|")[2]))
+    assert names == listed
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_links_lead_somewhere(page: Path) -> None:
+    broken = []
+    for link in LINK.findall(FENCED.sub("", page.read_text())):
+        if re.match(r"[a-z]+:", link):
+            continue  # elsewhere: not checked here
+        path, _, anchor = link.partition("#")
+        target = (page.parent / path).resolve() if path else page
+        if not target.exists():
+            broken.append(f"{link}: no such file")
+        elif anchor and target.suffix == ".md" and anchor not in _anchors(target):
+            broken.append(f"{link}: no such heading")
+    assert not broken, f"{page.relative_to(ROOT)}:\n  " + "\n  ".join(broken)
+
+
+def _anchors(page: Path) -> set[str]:
+    """As GitHub makes them from headings."""
+    headings = re.findall(r"^#+ +(.+?) *$", FENCED.sub("", page.read_text()), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}

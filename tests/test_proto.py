@@ -1,0 +1,130 @@
+"""The wire format: generated code is fresh; every number is on record, so that changing one is a reviewed diff."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+
+from google.protobuf import descriptor_pb2 as d
+from google.protobuf.descriptor import FileDescriptor
+
+ROOT = Path(__file__).parent.parent
+PROTO = ROOT / "txnstatus" / "txnstatus" / "proto"
+WIRE = Path(__file__).parent / "fixtures" / "wire.txt"
+REWRITE = "REWRITE_WIRE"
+
+HOW = f"""
+The wire format and what tests/fixtures/wire.txt records of it differ (- recorded, + now):
+
+{{diff}}
+
+Nodes of two releases talk to each other during an upgrade, and journals and snapshots outlive a release. So:
+  a new field or message        fine: give it a number that was never used
+  a field that is gone          leave its number and its name behind as `reserved`
+  another number or type        do not: add a new field beside the old one
+If that is what you did, record it:  {REWRITE}=1 python -m pytest {{test}}
+"""
+
+
+# ---- generated code
+
+
+def test_generated_code_is_fresh(tmp_path: Path) -> None:
+    command = _make_proto_command(tmp_path)
+    subprocess.run(command, cwd=ROOT, check=True)
+    fresh = {file.name: file.read_text() for file in (tmp_path / "txnstatus" / "proto").iterdir()}
+    kept = {file.name: file.read_text() for file in PROTO.glob("*_pb2.py*")}
+    assert len(fresh) == 2 * len(list(PROTO.glob("*.proto"))), f"not everything was generated: {sorted(fresh)}"
+    stale = sorted(name for name in fresh.keys() | kept.keys() if fresh.get(name) != kept.get(name))
+    assert not stale, f"run `make proto` and commit the result; stale, missing or left over: {', '.join(stale)}"
+
+
+def _make_proto_command(out: Path) -> list[str]:
+    """The Makefile's own command, with this interpreter, into another directory."""
+    (recipe,) = re.findall(r"^\t(.*grpc_tools\.protoc.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    words = shlex.split(
+        recipe.replace("$(BIN)/python", sys.executable).replace("$(PROTO)", PROTO.relative_to(ROOT).as_posix())
+    )
+    words = [re.sub(r"^(--\w+_out)=txnstatus$", rf"\1={out}", word) for word in words]
+    assert sum(word.endswith(f"_out={out}") for word in words) == 2, f"unexpected: {words}"
+    protos = sorted(file.relative_to(ROOT).as_posix() for file in PROTO.glob("*.proto"))
+    return [*(word for word in words if not word.endswith("*.proto")), *protos]
+
+
+# ---- numbers
+
+
+def test_wire_format_is_as_recorded() -> None:
+    now = sorted(line for file in _files() for line in _lines(file))
+    assert len(set(now)) == len(now), "two things have one name"
+    if os.environ.get(REWRITE):
+        WIRE.write_text("\n".join(now) + "\n")
+    recorded = WIRE.read_text().splitlines()
+    diff = [
+        line for line in difflib.unified_diff(recorded, now, lineterm="", n=0) if line[:2] not in ("--", "++", "@@")
+    ]
+    assert not diff, HOW.format(diff="\n".join(diff), test="tests/test_proto.py")
+
+
+def _files() -> Iterator[d.FileDescriptorProto]:
+    for file in sorted(PROTO.glob("*.proto")):
+        descriptor: FileDescriptor = import_module(f"txnstatus.proto.{file.stem}_pb2").DESCRIPTOR
+        wire = d.FileDescriptorProto()
+        descriptor.CopyToProto(wire)
+        yield wire
+
+
+def _lines(file: d.FileDescriptorProto) -> Iterator[str]:
+    prefix = f"{file.package}." if file.package else ""
+    for message in file.message_type:
+        yield from _message(message, "", prefix)
+    for enum in file.enum_type:
+        yield from _enum(enum, "")
+    for service in file.service:
+        for method in service.method:
+            request = "stream " * method.client_streaming + _short(method.input_type, prefix)
+            response = "stream " * method.server_streaming + _short(method.output_type, prefix)
+            yield f"{service.name}/{method.name} = {request} -> {response}"
+
+
+def _message(message: d.DescriptorProto, outer: str, prefix: str) -> Iterator[str]:
+    name = f"{outer}{message.name}"
+    for field in message.field:
+        yield f"{name}.{field.name} = {field.number} {_type(message, field, prefix)}"
+    for reserved in message.reserved_range:
+        yield f"{name} reserved {reserved.start} to {reserved.end - 1}"
+    for reserved_name in message.reserved_name:
+        yield f"{name} reserved {reserved_name}"
+    if not message.field:
+        yield f"{name} empty"
+    for nested in message.nested_type:
+        yield from _message(nested, f"{name}.", prefix)
+    for enum in message.enum_type:
+        yield from _enum(enum, f"{name}.")
+
+
+def _enum(enum: d.EnumDescriptorProto, outer: str) -> Iterator[str]:
+    for value in enum.value:
+        yield f"{outer}{enum.name}.{value.name} = {value.number}"
+
+
+def _type(message: d.DescriptorProto, field: d.FieldDescriptorProto, prefix: str) -> str:
+    name = _short(field.type_name, prefix) or d.FieldDescriptorProto.Type.Name(field.type).removeprefix("TYPE_").lower()
+    if field.label == d.FieldDescriptorProto.LABEL_REPEATED:
+        return f"repeated {name}"
+    if field.proto3_optional:
+        return f"optional {name}"
+    if field.HasField("oneof_index"):
+        return f"{name} in oneof {message.oneof_decl[field.oneof_index].name}"
+    return name
+
+
+def _short(type_name: str, prefix: str) -> str:
+    return type_name.removeprefix(".").removeprefix(prefix)

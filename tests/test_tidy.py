@@ -1,0 +1,167 @@
+"""The shape of the source: short functions, short files, a docstring a module, nothing left lying about."""
+
+from __future__ import annotations
+
+import ast
+import io
+import re
+import tokenize
+import tomllib
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PACKAGES: list[str] = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"][
+    "wheel"
+]["packages"]
+OTHER_FOLDERS = ("tests", "docs", "benchmarks")
+MAY_PRINT = "txndeploy"
+"""The package of the command line."""
+
+MAX_FUNCTION_LINES = 70
+MAX_FILE_LINES = 400
+LEFT_OVER = re.compile(r"\b(TODO|FIXME|XXX)\b")
+
+
+@dataclass(frozen=True)
+class Source:
+    path: str
+    """Relative to the repository."""
+    text: str
+
+    @property
+    def tree(self) -> ast.Module:
+        return ast.parse(self.text)
+
+
+def _read(folders: Iterable[str], suffix: str = ".py") -> list[Source]:
+    return [
+        Source(file.relative_to(ROOT).as_posix(), file.read_text())
+        for folder in folders
+        for file in sorted((ROOT / folder).rglob(f"*{suffix}"))
+        if not file.stem.endswith("_pb2")
+    ]
+
+
+LIBRARY = _read(PACKAGES)
+EVERYTHING = LIBRARY + _read(OTHER_FOLDERS)
+PROTOS = _read(PACKAGES, ".proto")
+
+
+# ---- the rules: each yields what breaks it
+
+
+def long_functions(source: Source) -> Iterator[str]:
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            lines = (node.end_lineno or node.lineno) - node.lineno + 1
+            if lines > MAX_FUNCTION_LINES:
+                yield f"{source.path}:{node.lineno}: {node.name} has {lines} lines; {MAX_FUNCTION_LINES} are possible"
+
+
+def long_files(source: Source) -> Iterator[str]:
+    lines = source.text.count("\n")
+    if lines > MAX_FILE_LINES:
+        yield f"{source.path}: {lines} lines; {MAX_FILE_LINES} are possible"
+
+
+def left_overs(source: Source) -> Iterator[str]:
+    """Notes to oneself, in comments."""
+    if source.path.endswith(".proto"):
+        comments = [(n, line) for n, line in enumerate(source.text.splitlines(), 1) if "//" in line]
+    else:
+        tokens = tokenize.generate_tokens(io.StringIO(source.text).readline)
+        comments = [(token.start[0], token.string) for token in tokens if token.type == tokenize.COMMENT]
+    for line, comment in comments:
+        if LEFT_OVER.search(comment):
+            yield f"{source.path}:{line}: {comment.strip()}"
+
+
+def no_docstring(source: Source) -> Iterator[str]:
+    name = Path(source.path).stem
+    is_public = name in ("__init__", "__main__") or not name.startswith("_")
+    if is_public and not ast.get_docstring(source.tree):
+        yield f"{source.path}: no docstring says what the module is for"
+
+
+def swallowed(source: Source) -> Iterator[str]:
+    for node in ast.walk(source.tree):
+        match node:
+            case ast.ExceptHandler(type=None | ast.Name(id="Exception" | "BaseException"), body=[only]) if isinstance(
+                only, ast.Pass | ast.Continue
+            ) or (isinstance(only, ast.Expr) and isinstance(only.value, ast.Constant)):
+                yield f"{source.path}:{node.lineno}: every exception is caught and none is told"
+            case ast.Call(
+                func=ast.Name(id="suppress") | ast.Attribute(attr="suppress"),
+                args=[ast.Name(id="Exception" | "BaseException"), *_],
+            ):
+                yield f"{source.path}:{node.lineno}: every exception is suppressed"
+
+
+def prints(source: Source) -> Iterator[str]:
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print":
+            yield f"{source.path}:{node.lineno}: a library logs; it does not print"
+
+
+# ---- the source keeps them
+
+
+@pytest.mark.parametrize(
+    ("rule", "sources"),
+    [
+        (long_functions, EVERYTHING),
+        (long_files, LIBRARY),
+        (left_overs, EVERYTHING + PROTOS),
+        (no_docstring, LIBRARY),
+        (swallowed, EVERYTHING),
+        (prints, [source for source in LIBRARY if f"/{MAY_PRINT}/" not in source.path]),
+    ],
+    ids=lambda value: value.__name__ if callable(value) else "",
+)
+def test_source_is_tidy(rule: Callable[[Source], Iterator[str]], sources: list[Source]) -> None:
+    assert len(sources) > 5, "the source was not found"
+    broken = [line for source in sources for line in rule(source)]
+    assert not broken, "\n  " + "\n  ".join(broken)
+
+
+def test_every_package_is_typed() -> None:
+    missing = [f"{folder}/py.typed" for folder in PACKAGES if not (ROOT / folder / "py.typed").is_file()]
+    assert not missing, f"missing: {', '.join(missing)}"
+
+
+# ---- the rules see what they should
+
+
+@pytest.mark.parametrize(
+    ("rule", "text"),
+    [
+        (long_functions, "def f():\n" + "    pass\n" * MAX_FUNCTION_LINES),
+        (long_files, "x = 1\n" * (MAX_FILE_LINES + 1)),
+        (left_overs, "x = 1  # " + "TO" + "DO: more\n"),
+        (no_docstring, "x = 1\n"),
+        (swallowed, "try:\n    f()\nexcept Exception:\n    pass\n"),
+        (swallowed, "try:\n    f()\nexcept:\n    ...\n"),
+        (swallowed, "with contextlib.suppress(Exception):\n    f()\n"),
+        (prints, "def f():\n    print(1)\n"),
+    ],
+)
+def test_a_rule_sees(rule: Callable[[Source], Iterator[str]], text: str) -> None:
+    assert len(list(rule(Source("m.py", text)))) == 1
+
+
+@pytest.mark.parametrize(
+    ("rule", "text"),
+    [
+        (long_functions, "def f():\n" + "    pass\n" * (MAX_FUNCTION_LINES - 1)),
+        (long_files, "x = 1\n" * MAX_FILE_LINES),
+        (swallowed, "try:\n    f()\nexcept OSError:\n    pass\n"),
+        (swallowed, "try:\n    f()\nexcept Exception:\n    log()\n"),
+        (no_docstring, '"""What it is for."""\n'),
+    ],
+)
+def test_a_rule_lets_pass(rule: Callable[[Source], Iterator[str]], text: str) -> None:
+    assert not list(rule(Source("m.py", text)))

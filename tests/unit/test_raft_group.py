@@ -1,0 +1,742 @@
+"""RaftGroup on pysyncobj: each hazard that the adapter closes, and what a nemesis must not be able to break."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.unit.raft_harness import FAST, GROUP, SMALL_SNAPSHOTS, Cluster, ProcessStopped, Recorder
+from txnstatus.errors import NotTheLeader, OutcomeUnknown
+from txnstatus.proto import raft_pb2 as pb
+from txnstatus.raft import messages
+from txnstatus.raft.group import MAX_BATCH_BYTES, Proposal, RaftGroup, RaftSettings
+from txnstatus.raft.journal import Journal
+from txnstatus.raft.snapshot import SnapshotCorrupt
+
+
+@pytest.fixture
+def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cluster:
+    return Cluster(tmp_path, monkeypatch)
+
+
+@pytest.fixture
+def compacting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cluster:
+    """A cluster whose nodes write a snapshot every few entries."""
+    return Cluster(tmp_path, monkeypatch, settings=SMALL_SNAPSHOTS)
+
+
+def kinds(sent: list[tuple[str, pb.RaftMessage]]) -> list[str | None]:
+    return [message.WhichOneof("body") for _, message in sent]
+
+
+# ---- ordinary running
+
+
+def test_a_cluster_elects_one_leader_and_replicates(cluster: Cluster) -> None:
+    made = cluster.commit(20, batch=3)
+    assert [sent.proposal.outcome for sent in made] == list(range(1, 21))
+    cluster.run_until(cluster.converged)
+    assert [node.applied for node in cluster.up] == [[s.proposal.command for s in made]] * 3
+
+
+def test_a_group_of_one_leads_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = Cluster(tmp_path, monkeypatch, size=1)
+    cluster.commit(5)
+    cluster.restart("n0")
+    cluster.commit(5)
+    cluster.settle()
+
+
+def test_what_is_proposed_together_is_one_entry(cluster: Cluster) -> None:
+    leader = cluster.leader()
+    before = cluster[leader].live.journal[-1].idx
+    cluster.commit(50, via=leader, batch=50)
+    assert cluster[leader].live.journal[-1].idx == before + 1
+
+
+def test_a_batch_is_cut_below_the_limit_of_an_entry(cluster: Cluster) -> None:
+    leader = cluster.leader()
+    before = cluster[leader].live.journal[-1].idx
+    for number in range(4):
+        cluster.propose(leader, b"%d" % number + bytes(MAX_BATCH_BYTES // 2 - 100))
+    cluster.run_until(lambda: all(sent.acknowledged for sent in cluster.sent))
+    assert cluster[leader].live.journal[-1].idx == before + 2
+
+
+def test_a_command_that_no_entry_can_hold_is_refused(cluster: Cluster) -> None:
+    with pytest.raises(ValueError, match="at most"):
+        cluster[cluster.leader()].live.propose(Proposal(bytes(MAX_BATCH_BYTES + 1)))
+
+
+def test_the_largest_command_goes_through_whole(cluster: Cluster) -> None:
+    leader = cluster.leader()
+    cluster.propose(leader, b"x" * MAX_BATCH_BYTES)
+    cluster.settle()
+    assert cluster.history[0] == b"x" * MAX_BATCH_BYTES
+
+
+def test_an_empty_command_is_a_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = Cluster(tmp_path, monkeypatch, size=1)
+    cluster.run_until(cluster.leaders)
+    proposal = Proposal(b"")
+    cluster["n0"].live.propose(proposal)
+    cluster["n0"].live.tick()
+    cluster["n0"].live.tick()
+    assert proposal in cluster["n0"].live.take_done()
+    assert cluster["n0"].applied == [b""]
+
+
+def test_the_journal_that_is_given_is_the_one_that_is_used_also_when_it_is_empty(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pysyncobj.syncobj.monotonicTime", lambda: 1000.0)
+    journal = Journal(tmp_path / "elsewhere")
+    group = RaftGroup(GROUP, "a", ["b", "c"], Recorder("a", []), tmp_path, FAST, lambda: 1000.0, journal)
+    assert group.journal is journal
+
+
+def test_settings_that_cannot_work_are_refused() -> None:
+    for heartbeat, lowest, highest in ((0.3, 0.8, 1.6), (0.1, 1.0, 1.0), (0.1, 2.0, 1.0)):
+        with pytest.raises(ValueError, match="must be less than"):
+            RaftSettings(heartbeat_seconds=heartbeat, election_min_seconds=lowest, election_max_seconds=highest)
+
+
+def test_leadership_is_handed_over_without_waiting_for_a_time_out(cluster: Cluster) -> None:
+    leader = cluster.leader()
+    cluster.commit(3)
+    cluster.run_until(cluster.converged)
+    cluster[leader].live.hand_over()
+    assert not cluster[leader].live.has_lease, "its lease ends with the hand-over"
+    since = cluster.now
+    others = [node_id for node_id in cluster.ids if node_id != leader]
+    cluster.run_until(lambda: any(cluster[node_id].live.is_ready for node_id in others))
+    assert cluster.now - since < FAST.election_min_seconds
+    cluster.settle()
+
+
+def test_a_closed_group_answers_all_it_was_given(cluster: Cluster) -> None:
+    leader = cluster.leader()
+    taken, queued = cluster.propose(leader), cluster.propose(leader)
+    cluster[leader].live.tick()
+    waiting = cluster.propose(leader)
+    cluster[leader].live.close()
+    assert [type(sent.proposal.error) for sent in (taken, queued, waiting)] == [OutcomeUnknown] * 3
+
+
+# ---- hazards
+
+
+def test_r1_a_part_of_a_snapshot_says_nothing_of_the_receivers_own_entries() -> None:
+    """Pins: a decoded snapshot part moves no commit index, whatever its sender's was."""
+    part = {"type": "append_entries", "term": 3, "commit_index": 99, "serialized": (b"", True, False), "sent": 1}
+    assert messages.decode(messages.encode(GROUP, part, 3))["commit_index"] == 0
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_r1_a_snapshot_does_not_commit_a_divergent_tail(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    """Pins: commit index 0 in snapshot parts. The cut-off leader has entries that the others compacted away."""
+    cluster = Cluster(tmp_path, monkeypatch, seed=seed, settings=SMALL_SNAPSHOTS)
+    cluster.commit(3)
+    old = cluster.leader()
+    cluster.isolate(old)
+    divergent = [cluster.propose(old) for _ in range(3)]
+    for _ in divergent:
+        cluster.step()
+    new = cluster.leader([node_id for node_id in cluster.ids if node_id != old])
+    cluster.commit(60, via=new)
+    assert cluster[new].live.journal[0].idx > cluster[old].live.journal[-1].idx, "the entries it needs are gone"
+    cluster.settle()
+    assert cluster[old].machine is not None
+    assert cluster[old].machine.restored >= 1
+    for sent in divergent:
+        assert isinstance(sent.proposal.error, OutcomeUnknown)
+        assert sent.proposal.command not in cluster.history
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_r2_a_power_cut_between_snapshot_and_trimming_loses_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    """Pins: journal and snapshot are aligned at start; pysyncobj would clear a journal that begins before its snapshot.
+
+    The follower's journal is then the only one with the last acknowledged entries: of those who had them, it alone
+    comes back.
+    """
+    cluster = Cluster(tmp_path, monkeypatch, seed=seed, settings=SMALL_SNAPSHOTS)
+    leader, (follower, other) = cluster.leader(), cluster.followers()
+    cluster.isolate(other)
+    node = cluster[follower]
+
+    def acknowledged_beyond_the_snapshot() -> int:
+        if node.live.journal[0].idx > 1 or not (node.directory / "snapshot").exists():
+            return 0
+        return sum(sent.acknowledged for sent in cluster.sent) - len(node.applied)
+
+    while acknowledged_beyond_the_snapshot() <= 0:
+        cluster.propose(leader)
+        cluster.step()
+        assert node.live.journal[0].idx == 1, "it trimmed its journal before it could be stopped"
+    tail = node.live.journal[-1]
+    for node_id in (leader, follower):
+        cluster.crash(node_id)
+    cluster.heal()
+    cluster.start(follower)
+    assert node.live.journal[-1] == tail
+    cluster.leader([follower, other])
+    cluster.settle()
+
+
+@pytest.mark.parametrize("size", [1, 3])
+def test_r3_a_power_cut_while_the_journal_is_trimmed_loses_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    """Pins: trimming writes a new file and renames it; pysyncobj would clear the file and add one by one."""
+    cluster = Cluster(tmp_path, monkeypatch, size=size, settings=SMALL_SNAPSHOTS)
+    leader = cluster.leader()
+    for node in cluster.up:
+        node.disk.power_fails = (node.directory / "journal.new").exists
+    while cluster[leader].group is not None:
+        cluster.propose(leader)
+        cluster.step()
+    assert (cluster[leader].directory / "journal.new").exists(), "it stopped inside the trimming"
+    assert sum(sent.acknowledged for sent in cluster.sent) >= 5
+    for node in cluster.nodes.values():
+        node.disk.power_fails = lambda: False
+        if node.group is not None:
+            cluster.crash(node.node_id)
+    cluster.settle()
+
+
+def test_r5_an_append_that_comes_late_takes_nothing_back(cluster: Cluster) -> None:
+    """Pins: truncation on a real conflict only. pysyncobj cuts at every AppendEntries, matching or not."""
+    leader, (follower, _) = cluster.leader(), cluster.followers()
+    captured: list[pb.RaftMessage] = []
+
+    def tap(sender: str, receiver: str, message: pb.RaftMessage) -> bool:
+        if (sender, receiver) == (leader, follower) and message.append_entries.entries:
+            captured.append(message)
+        return True
+
+    cluster.tap = tap
+    cluster.commit(10, via=leader)
+    cluster.run_until(cluster.converged)
+    node = cluster[follower]
+    before = node.live.journal[:]
+    assert len(captured) >= 5
+    for message in captured:
+        node.live.receive(leader, message)
+        assert node.live.journal[:] == before
+    assert not node.live.journal.dirty
+    cluster.restart(follower)
+    assert node.live.journal[:] == before
+    cluster.settle()
+
+
+def test_r6_an_exception_in_the_state_machine_ends_the_process(cluster: Cluster) -> None:
+    """Pins: fail-stop. pysyncobj would apply the entry again at every tick, for ever."""
+    cluster.may_stop = True
+    leader = cluster.leader()
+    cluster.propose(leader, b"poison")
+    with pytest.raises(ProcessStopped):
+        cluster.run(1.0)
+    assert len(cluster.stopped) == 1
+    assert "a fault in the state machine" in cluster.stopped[0]
+    assert GROUP in cluster.stopped[0]
+
+
+def test_r7_a_deposed_leader_has_no_lease_while_another_one_has(cluster: Cluster) -> None:
+    """Pins: the lease that answered messages give. The harness checks after every cycle that no two hold one."""
+    old = cluster.leader()
+    cluster.isolate(old)
+    others = [node_id for node_id in cluster.ids if node_id != old]
+    new = cluster.leader(others)
+    assert cluster[new].live.has_lease
+    assert not cluster[old].live.has_lease
+    cluster.settle()
+
+
+def test_r7_a_lease_ends_before_anybody_else_can_be_elected(cluster: Cluster) -> None:
+    """Pins: the lease runs from when the answered message was sent, and is shorter than the promise it rests on."""
+    leader = cluster.leader()
+    cluster.run(1.0)
+    cluster.isolate(leader)
+    since = cluster.now
+    cluster.run_until(lambda: not cluster[leader].live.has_lease)
+    assert cluster.now - since < FAST.election_min_seconds
+    assert not any(cluster[node_id].live.is_leader for node_id in cluster.ids if node_id != leader)
+
+
+def test_r7_a_leader_that_nobody_answers_steps_down(cluster: Cluster) -> None:
+    """Pins: the fallback time is an election time-out, and not pysyncobj's 30 s."""
+    leader = cluster.leader()
+    cluster.isolate(leader)
+    cluster.run(2 * FAST.election_max_seconds)
+    assert not cluster[leader].live.is_leader
+
+
+def test_r7_one_way_cuts_give_no_lease_either(cluster: Cluster) -> None:
+    """Pins: the lease counts answers. What the leader sends and nobody receives proves nothing."""
+    leader = cluster.leader()
+    cluster.run(0.5)
+    for other in cluster.ids:
+        if other != leader:
+            cluster.cut.add((other, leader))
+    cluster.run(FAST.election_min_seconds)
+    assert not cluster[leader].live.has_lease
+    cluster.settle()
+
+
+@pytest.mark.parametrize("damage", [b"", b"not a snapshot", None])
+def test_r9_a_node_whose_snapshot_does_not_read_refuses_to_start(compacting: Cluster, damage: bytes | None) -> None:
+    """Pins: alignment reads the snapshot before Raft does. pysyncobj would log it, and run empty."""
+    follower = compacting.followers()[0]
+    compacting.commit(40)
+    compacting.run_until((compacting[follower].directory / "snapshot").exists)
+    compacting.crash(follower)
+    path = compacting[follower].directory / "snapshot"
+    path.write_bytes(path.read_bytes()[:-40] if damage is None else damage)
+    with pytest.raises(SnapshotCorrupt, match="remove its data directory"):
+        compacting.start(follower)
+
+
+def test_r9_a_node_that_lost_its_snapshot_refuses_to_start(compacting: Cluster) -> None:
+    """Pins: a journal that was trimmed needs its snapshot."""
+    follower = compacting.followers()[0]
+    compacting.commit(40)
+    compacting.run_until(lambda: compacting[follower].live.journal[0].idx > 1)
+    compacting.crash(follower)
+    (compacting[follower].directory / "snapshot").unlink()
+    with pytest.raises(SnapshotCorrupt, match="missing"):
+        compacting.start(follower)
+
+
+class Alone:
+    """One member of a group of three, whose messages the test writes itself."""
+
+    def __init__(self, directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 1000.0
+        self._directory = directory
+        monkeypatch.setattr("pysyncobj.syncobj.monotonicTime", lambda: self.now)
+        self.start()
+
+    def start(self) -> None:
+        self.group = RaftGroup(GROUP, "b", ["a", "c"], Recorder("b", []), self._directory, FAST, lambda: self.now)
+
+    def crash(self) -> None:
+        self.start()  # what was not synced is in no file
+
+    def receive(self, sender: str, **body: object) -> None:
+        self.group.receive(sender, pb.RaftMessage(group=GROUP, **body))  # type: ignore[arg-type]
+
+    def cycle(self) -> list[tuple[str, pb.RaftMessage]]:
+        self.group.tick()
+        early = self.group.take_early()
+        self.group.journal.sync()
+        return early + self.group.take_late()
+
+
+def vote_request(term: int, index: int = 1, log_term: int = 0, *, transfer: bool = False) -> dict[str, object]:
+    request = pb.RaftMessage.RequestVote(last_log_index=index, last_log_term=log_term, leadership_transfer=transfer)
+    return {"term": term, "request_vote": request}
+
+
+def append(term: int, *entries: pb.LogEntry, prev: tuple[int, int] = (1, 0), commit: int = 1) -> dict[str, object]:
+    body = pb.RaftMessage.AppendEntries(
+        commit_index=commit, prev_log_index=prev[0], prev_log_term=prev[1], entries=entries, sent_micros=123
+    )
+    return {"term": term, "append_entries": body}
+
+
+@pytest.fixture
+def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Alone:
+    return Alone(tmp_path, monkeypatch)
+
+
+def test_r10_term_and_vote_survive_a_crash(alone: Alone) -> None:
+    """Pins: term and vote are in the journal. With them forgotten, a node votes twice in one term."""
+    alone.now += FAST.election_min_seconds
+    alone.receive("a", **vote_request(5))
+    assert kinds(alone.cycle()) == ["response_vote"]
+    alone.crash()
+    assert alone.group.term == 5
+    alone.now += FAST.election_min_seconds
+    alone.receive("c", **vote_request(5))
+    assert alone.cycle() == [], "its vote of this term is given"
+
+
+def test_r10_a_vote_leaves_only_after_the_sync(alone: Alone) -> None:
+    """Pins: votes are late messages; and the term and the vote wait for the sync that comes before those."""
+    alone.now += FAST.election_min_seconds
+    alone.receive("a", **vote_request(5))
+    alone.group.tick()
+    assert alone.group.take_early() == []
+    assert alone.group.journal.dirty
+    alone.crash()
+    assert alone.group.term == 0, "the vote was not durable, and nobody has heard of it"
+
+
+def test_r16_an_acknowledgement_leaves_only_after_the_sync(alone: Alone) -> None:
+    """Pins: acknowledgements are late messages. pysyncobj syncs nothing, ever."""
+    alone.receive("a", **append(1, pb.LogEntry(index=2, term=1, command=b"\0")))
+    alone.group.tick()
+    assert alone.group.take_early() == []
+    assert alone.group.journal.dirty
+    assert Journal(tmp_copy(alone.group.journal.path))[:] == alone.group.journal[:1]
+    alone.group.journal.sync()
+    assert kinds(alone.group.take_late()) == ["append_reply"]
+
+
+def tmp_copy(path: Path) -> Path:
+    """What a process that started now would find."""
+    copy = path.with_name("copy")
+    copy.write_bytes(path.read_bytes())
+    return copy
+
+
+def test_r7_a_node_does_not_vote_soon_after_it_heard_from_a_leader(alone: Alone) -> None:
+    """Pins: the promise that the leader's lease rests on; also right after a start, when it may have been given."""
+    alone.receive("c", **vote_request(5))
+    assert alone.cycle() == [], "it has just started"
+    alone.now += FAST.election_min_seconds
+    alone.receive("a", **append(6))
+    alone.cycle()
+    alone.now += FAST.election_min_seconds * 0.9
+    alone.receive("c", **vote_request(7))
+    assert alone.cycle() == []
+    assert alone.group.term == 6, "the request did not even raise the term"
+    alone.now += FAST.election_min_seconds * 0.2
+    alone.receive("c", **vote_request(7))
+    assert "response_vote" in kinds(alone.cycle())
+
+
+def test_a_leader_that_hands_over_is_no_reason_not_to_vote(alone: Alone) -> None:
+    alone.receive("a", **append(6))
+    alone.cycle()
+    alone.receive("c", **vote_request(7, transfer=True))
+    assert kinds(alone.cycle()) == ["response_vote"]
+
+
+def test_a_late_request_to_take_over_does_not_break_the_promise_of_others(alone: Alone) -> None:
+    """A voter ignores its promise for a hand-over, so only a hand-over of the present leader may call itself one.
+
+    The request is one of a leader of an earlier term; this node's own election time-out ends in the same tick.
+    """
+    alone.group.connected("a")
+    alone.group.connected("c")
+    alone.receive("a", **append(6))
+    alone.cycle()
+    alone.now += 2 * FAST.election_max_seconds
+    alone.receive("c", term=3, timeout_now=pb.RaftMessage.TimeoutNow())
+    requests = [message.request_vote for _, message in alone.cycle() if message.WhichOneof("body") == "request_vote"]
+    assert len(requests) == 2
+    assert not any(request.leadership_transfer for request in requests)
+
+
+def test_r12_what_a_follower_is_given_fails_there_and_goes_nowhere(cluster: Cluster) -> None:
+    """Pins: no forwarding. pysyncobj's answers to forwarded commands go astray after a restart, or never come."""
+    follower = cluster.followers()[0]
+    leader = cluster.leader()
+    sent = cluster.propose(follower, b"through a follower")
+    cluster.run(1.0)
+    assert sent.ended
+    assert isinstance(sent.proposal.error, NotTheLeader)
+    assert sent.proposal.error.leader == leader
+    for node in cluster.up:
+        assert all(b"through a follower" not in entry.command for entry in node.live.journal[:])
+    cluster.settle()
+
+
+def test_r12_a_forwarded_command_is_dropped_and_has_no_wire_form(alone: Alone) -> None:
+    """Pins: only messages that the adapter knows cross the wire."""
+    alone.group._queue_message("a", {"type": "apply_command", "command": b"x"})
+    assert alone.cycle() == []
+    for kind in ("apply_command", "apply_command_response"):
+        with pytest.raises(ValueError, match=kind):
+            messages.encode(GROUP, {"type": kind, "command": b"x"}, 1)
+    with pytest.raises(ValueError, match="does not know"):
+        messages.decode(pb.RaftMessage(group=GROUP, term=1))
+
+
+@pytest.mark.parametrize("term_offset", [-1, 1])
+def test_r13_an_acknowledgement_of_another_term_counts_for_nothing(cluster: Cluster, term_offset: int) -> None:
+    """Pins: acknowledgements carry the term. A stale one would commit entries that its sender never saw."""
+    leader, followers = cluster.leader(), cluster.followers()
+    cluster.run_until(cluster.converged)
+    cluster.isolate(leader)
+    group = cluster[leader].live
+    cluster.propose(leader)
+    cluster.step()
+    uncommitted, commit_index = group.journal[-1].idx, group.commit_index
+    for follower in followers:
+        reply = pb.RaftMessage.AppendReply(next_index=uncommitted + 1, success=True, echo_micros=int(cluster.now * 1e6))
+        group.receive(follower, pb.RaftMessage(group=GROUP, term=group.term + term_offset, append_reply=reply))
+    cluster.step()
+    assert group.commit_index == commit_index
+    cluster.settle()
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_r16_a_power_cut_of_all_nodes_loses_nothing_that_was_acknowledged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    """Pins: sync before acknowledging. The harness truncates each journal to what was synced, and tears the rest."""
+    cluster = Cluster(tmp_path, monkeypatch, seed=seed)
+    for _ in range(3):
+        leader = cluster.leader()
+        for _ in range(20):
+            cluster.propose(leader)
+            cluster.step()
+        for node_id in cluster.ids:
+            cluster.crash(node_id)
+        for node_id in cluster.ids:
+            cluster.start(node_id)
+    assert sum(sent.acknowledged for sent in cluster.sent) >= 30
+    cluster.settle()
+
+
+# ---- more that went wrong, or could
+
+
+def test_what_a_deposed_leader_was_given_ends_unknown_and_never_hangs(cluster: Cluster) -> None:
+    leader = cluster.leader()
+    cluster.isolate(leader)
+    made = []
+    for _ in range(5):
+        made.append(cluster.propose(leader))
+        cluster.step()
+    cluster.run_until(lambda: all(sent.ended for sent in made))
+    assert {type(sent.proposal.error) for sent in made} == {OutcomeUnknown}
+    cluster.settle()
+
+
+def test_what_a_deposed_leader_was_given_ends_once(cluster: Cluster) -> None:
+    """Its entries are committed by the next leader, and applied here too: by then the proposer has been answered."""
+    leader = cluster.leader()
+    cluster.run_until(cluster.converged)
+    for node_id in cluster.followers():
+        cluster.cut.add((node_id, leader))
+    sent = cluster.propose(leader)
+    cluster.run_until(lambda: sent.ended)
+    cluster.settle()
+    assert sent.proposal.command in cluster.history
+    assert isinstance(sent.proposal.error, OutcomeUnknown)
+    assert sent.proposal.outcome is None
+    assert sent.endings == 1
+
+
+def test_a_node_with_an_inflated_term_comes_back(cluster: Cluster) -> None:
+    """It stood for election all the time that it was cut off. Nobody votes for it, and its log is behind."""
+    follower = cluster.followers()[0]
+    cluster.isolate(follower)
+    cluster.run(5.0)
+    cluster.commit(5)
+    assert cluster[follower].live.term > cluster[cluster.leader()].live.term
+    cluster.heal()
+    cluster.run_until(cluster.converged, limit=5.0)
+    cluster.settle()
+
+
+def test_a_leader_that_hears_of_a_later_term_steps_down(cluster: Cluster) -> None:
+    leader, (follower, _) = cluster.leader(), cluster.followers()
+    group = cluster[leader].live
+    later = group.term + 7
+    group.receive(follower, pb.RaftMessage(group=GROUP, term=later, stale_term={}))
+    assert not group.is_leader
+    assert group.term == later
+    cluster.settle()
+
+
+def test_news_of_an_earlier_term_changes_nothing(cluster: Cluster) -> None:
+    leader, (follower, _) = cluster.leader(), cluster.followers()
+    group = cluster[leader].live
+    group.receive(follower, pb.RaftMessage(group=GROUP, term=group.term, stale_term={}))
+    assert group.is_leader
+
+
+def test_a_stale_leader_is_told_so(alone: Alone) -> None:
+    alone.receive("a", **append(6))
+    alone.cycle()
+    alone.receive("c", **append(5))
+    ((receiver, message),) = alone.cycle()
+    assert (receiver, message.WhichOneof("body"), message.term) == ("c", "stale_term", 6)
+
+
+def test_a_node_that_is_far_behind_gets_a_snapshot(compacting: Cluster) -> None:
+    follower = compacting.followers()[0]
+    compacting.crash(follower)
+    compacting.commit(100)
+    compacting.start(follower)
+    compacting.run_until(compacting.converged)
+    machine = compacting[follower].machine
+    assert machine is not None
+    assert machine.restored >= 1
+    assert machine.applied == compacting.history
+    compacting.settle()
+
+
+def test_a_snapshot_that_was_received_survives_a_power_cut(compacting: Cluster) -> None:
+    follower = compacting.followers()[0]
+    compacting.crash(follower)
+    compacting.commit(100)
+    compacting.start(follower)
+    compacting.run_until(compacting.converged)
+    compacting.restart(follower)
+    compacting.settle()
+
+
+def test_a_new_node_with_an_empty_disk_gets_everything(compacting: Cluster) -> None:
+    """What the refusals to start tell people to do."""
+    follower = compacting.followers()[0]
+    compacting.commit(60)
+    compacting.crash(follower)
+    for path in compacting[follower].directory.iterdir():
+        path.unlink()
+    compacting.settle()
+
+
+def test_a_snapshot_sent_twice_takes_back_nothing_that_was_acknowledged(compacting: Cluster) -> None:
+    """A follower that lags answers several heartbeats with "send from here"; each may start the transfer anew.
+
+    The second copy arrives when the follower has acknowledged entries beyond it, which the leader has counted.
+    """
+    leader, (follower, _) = compacting.leader(), compacting.followers()
+    compacting.crash(follower)
+    compacting.commit(100, via=leader)
+    compacting.start(follower)
+    parts: list[pb.RaftMessage] = []
+
+    def tap(sender: str, receiver: str, message: pb.RaftMessage) -> bool:
+        if receiver == follower and message.WhichOneof("body") == "snapshot_part":
+            parts.append(message)
+        return True
+
+    compacting.tap = tap
+    compacting.run_until(compacting.converged)
+    compacting.commit(3, via=leader)
+    compacting.run_until(compacting.converged)
+    node, acknowledged = compacting[follower], compacting[follower].live.journal[-1].idx
+    first = next(i for i, part in enumerate(parts) if part.snapshot_part.first)
+    last = next(i for i, part in enumerate(parts) if part.snapshot_part.last)
+    for part in parts[first : last + 1]:
+        if part.term == node.live.term:
+            node.inbox.append((leader, part))
+    compacting.cycle(follower)
+    assert node.live.journal[-1].idx == acknowledged
+    compacting.settle()
+
+
+@pytest.mark.parametrize("which", ["first", "middle", "last"])
+def test_a_part_of_a_snapshot_that_got_lost_does_no_harm(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, which: str
+) -> None:
+    """Links may drop messages: a transfer with a hole must neither end the process nor replace a good snapshot."""
+    cluster = Cluster(tmp_path, monkeypatch, settings=SMALL_SNAPSHOTS)
+    leader, (follower, _) = cluster.leader(), cluster.followers()
+    cluster.crash(follower)
+    for number in range(20):
+        cluster.propose(leader, b"%d " % number + b"x" * 50_000)
+        cluster.step()
+    cluster.run_until(lambda: all(sent.acknowledged for sent in cluster.sent))
+    cluster.start(follower)
+    dropped: list[pb.RaftMessage] = []
+
+    def drop_one(_sender: str, _receiver: str, message: pb.RaftMessage) -> bool:
+        part = message.snapshot_part
+        kind = "first" if part.first else "last" if part.last else "middle"
+        if message.WhichOneof("body") == "snapshot_part" and kind == which and not dropped:
+            dropped.append(message)
+            return False
+        return True
+
+    cluster.tap = drop_one
+    cluster.run_until(cluster.converged)
+    assert len(dropped) == 1
+    cluster.settle()
+
+
+def test_entries_lost_on_the_way_are_sent_again(cluster: Cluster) -> None:
+    """Pins: nextIndex is not moved back at every acknowledgement, and still follows what a follower asks for."""
+    leader, (follower, _) = cluster.leader(), cluster.followers()
+    lost = 0
+
+    def drop_every_other(sender: str, receiver: str, message: pb.RaftMessage) -> bool:
+        nonlocal lost
+        if receiver == follower and message.append_entries.entries:
+            lost += 1
+            return lost % 2 == 0
+        return True
+
+    cluster.tap = drop_every_other
+    cluster.commit(30, via=leader)
+    cluster.run_until(cluster.converged)
+    assert lost > 5
+    cluster.settle()
+
+
+def test_an_entry_is_sent_to_a_follower_once(cluster: Cluster) -> None:
+    """Pins: an acknowledgement does not move nextIndex back to what it acknowledges."""
+    leader, (follower, _) = cluster.leader(), cluster.followers()
+    cluster.run_until(cluster.converged)
+    seen: list[int] = []
+
+    def tap(sender: str, receiver: str, message: pb.RaftMessage) -> bool:
+        if (sender, receiver) == (leader, follower):
+            seen.extend(entry.index for entry in message.append_entries.entries)
+        return True
+
+    cluster.tap = tap
+    made = []
+    for _ in range(50):
+        made.append(cluster.propose(leader))
+        cluster.step()
+    cluster.run_until(lambda: all(sent.acknowledged for sent in made))
+    assert len(seen) == len(set(seen)) == 50
+
+
+# ---- nemesis
+
+
+def havoc(cluster: Cluster) -> None:
+    """One fault, or the end of some."""
+    rng = cluster.rng
+    node = cluster[rng.choice(cluster.ids)]
+    match rng.randrange(8):
+        case 0:
+            cluster.isolate(node.node_id)
+        case 1:
+            cluster.cut.add((node.node_id, rng.choice([i for i in cluster.ids if i != node.node_id])))
+        case 2 | 3:
+            cluster.heal()
+        case 4:
+            if node.group is not None:
+                cluster.crash(node.node_id)
+        case 5:
+            for down in [n for n in cluster.nodes.values() if n.group is None]:
+                cluster.start(down.node_id)
+        case 6:
+            node.paused = not node.paused
+        case 7:
+            other = rng.choice([i for i in cluster.ids if i != node.node_id])
+            cluster.reconnect(node.node_id, other)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_under_a_nemesis_nothing_is_lost_and_nobody_disagrees(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    """Partitions, one-way cuts, pauses, power cuts at every seam, restarts. The harness checks after every cycle."""
+    cluster = Cluster(tmp_path, monkeypatch, seed=seed, settings=SMALL_SNAPSHOTS if seed % 2 else FAST)
+    cluster.leader()
+    cluster.crash_chance = 0.0005
+    for number in range(500):
+        for node in cluster.up:
+            if node.live.is_leader or cluster.rng.random() < 0.02:
+                cluster.propose(node.node_id)
+        if number % 25 == 0:
+            havoc(cluster)
+        cluster.step()
+    cluster.settle()
+    assert sum(sent.acknowledged for sent in cluster.sent) >= 20, "the run proved nothing"

@@ -1,0 +1,115 @@
+"""The shell of a shard, with its Raft group and the status table played by a few lines."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
+from typing import Any, cast
+
+from google.protobuf.message import Message
+
+from txnparticipant import commands as cmd
+from txnparticipant.mvcc import Manifest
+from txnparticipant.services import ShardMachine, ShardService
+from txnstatus.proto import table_pb2 as table_pb
+from txnstatus.proto import txn_manager_pb2 as manager_pb
+from txnstatus.proto import txn_status_pb2 as status_pb
+from txnstatus.raft.driver import RaftDriver
+from txnstatus.schema import Column, Schema
+from txnstatus.system_client import Placement, TxnSystemClient
+from txnstatus.types import HybridClock, Timestamp, TxnId
+
+TABLE = "air.flights"
+MANIFEST = Manifest("file:///m", 1, 1, 1, 1, 1)
+
+
+class Status:
+    """A status table of which only the commit timestamps matter."""
+
+    def __init__(self, commits: Mapping[int, int]) -> None:
+        self.placement = Placement({"n1": "h:1"}, ["n1"], ["n1"], 1)
+        self._commits = commits
+
+    async def call_leader(self, _group: str, method: str, request: Any, _response: Any, _timeout: float) -> Message:
+        last = max(self._commits.values(), default=0)
+        if method.endswith("/GetSnapshot"):
+            return manager_pb.GetSnapshotResponse(timestamp=last)
+        assert method.endswith("/GetOutcomes")
+        assert request.timestamp <= last
+        return status_pb.GetOutcomesResponse(commit_timestamps=[self._commits.get(i, 0) for i in request.txn_ids])
+
+
+def service(commits: Mapping[int, int]) -> ShardService:
+    machine = ShardMachine(0)
+    ticks = itertools.count(1)
+
+    async def propose(command: bytes) -> object:
+        return machine.apply(command)
+
+    driver = SimpleNamespace(propose=propose, check_lease=lambda: None)
+    made = ShardService(
+        machine,
+        HybridClock(lambda: next(ticks)),
+        cast(TxnSystemClient, Status(commits)),
+        "file:///w",
+        ThreadPoolExecutor(1),
+        zombie_grace_seconds=1.0,
+    )
+    made._driver = cast(RaftDriver, driver)
+    machine.shard.apply(cmd.CreateTable(TABLE, Schema((Column("id", "bigint"),)), "file:///w/t", "r"))
+    return made
+
+
+def wrote_and_prepared(made: ShardService, txn: int, write_id: str, prepare_ts: int) -> None:
+    txn_id, table_id = TxnId(txn), "0.0"
+    for command in (
+        cmd.BeginTxn(txn_id, table_id, "me"),
+        cmd.OpenWrite(txn_id, table_id, "me", write_id),
+        cmd.AddFiles(txn_id, table_id, "me", write_id, MANIFEST),
+        cmd.BeginCommit(txn_id, table_id, Timestamp(prepare_ts)),
+    ):
+        made.shard.apply(command)
+
+
+def overwrite(made: ShardService, txn: int, write_id: str) -> None:
+    made.shard.apply(cmd.BeginTxn(TxnId(txn), "0.0", "me"))
+    made.shard.apply(cmd.OpenWrite(TxnId(txn), "0.0", "me", write_id))
+    request = table_pb.AddFilesRequest(
+        txn_id=txn,
+        owner="me",
+        table=TABLE,
+        write_id=write_id,
+        mode=table_pb.OVERWRITE,
+        manifest=cmd.manifest_to_wire(MANIFEST),
+    )
+    asyncio.run(made.add_files(request))
+
+
+def test_an_overwrite_replaces_what_is_committed_and_not_finalised_here_yet() -> None:
+    """The commit was acknowledged; its FINALIZE_COMMIT is on its way. The overwrite came after the acknowledgement."""
+    made = service({1: 110})
+    wrote_and_prepared(made, 1, "appended1", prepare_ts=100)
+    overwrite(made, 2, "overwrit2")
+    write = made.shard.table(TABLE).txns[TxnId(2)].writes["overwrit2"]
+    assert write.replaces == ("1_appended1",)
+    made.shard.check_invariants()
+
+
+def test_an_overwrite_leaves_what_is_undecided() -> None:
+    made = service({9: 500})
+    wrote_and_prepared(made, 1, "appended1", prepare_ts=100)
+    overwrite(made, 2, "overwrit2")
+    assert made.shard.table(TABLE).txns[TxnId(2)].writes["overwrit2"].replaces == ()
+
+
+def test_a_scan_shows_what_is_committed_and_not_finalised_here_yet() -> None:
+    made = service({1: 110})
+    wrote_and_prepared(made, 1, "appended1", prepare_ts=100)
+    for at, seen in ((109, 0), (110, 1)):
+        status = cast(Any, made._client)
+        status._commits = {1: 110} if at >= 110 else {7: 109}
+        answer = asyncio.run(made.scan(table_pb.ScanRequest(table=TABLE, timestamp=at)))
+        assert len(answer.manifests) == seen

@@ -1,0 +1,588 @@
+"""The leader's volatile half: commit tasks, expiry and leadership, driven by events with a clock that tests set."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+import pytest
+
+from txnstatus import commands as cmd
+from txnstatus.commit_tasks import SendOp
+from txnstatus.errors import Conflict, IllegalState, NotAuthorized, NotFound, TxnAborted, TxnError, Unavailable
+from txnstatus.status_manager import (
+    STALENESS_TRACKER,
+    CommandApplied,
+    CommitRequested,
+    Decided,
+    Effect,
+    Event,
+    LeadershipGained,
+    LeadershipLost,
+    ManagerSettings,
+    ParticipantAnswered,
+    Propose,
+    Tick,
+    TxnStatusManager,
+)
+from txnstatus.table import Applied, Rejected, TxnStatusTable
+from txnstatus.types import (
+    AbortCause,
+    AbortCode,
+    ParticipantId,
+    ParticipantOpType,
+    Timestamp,
+    TxnId,
+    TxnState,
+)
+
+OWNER, OTHER = "ada", "bob"
+TXN = TxnId(0)
+A, B = ParticipantId("0.0"), ParticipantId("1.0")
+NAMES = {A: "air.flights", B: "air.weather"}
+BEGIN_COMMIT, FINALIZE = ParticipantOpType.BEGIN_COMMIT, ParticipantOpType.FINALIZE_COMMIT
+ABORT = ParticipantOpType.ABORT_TXN
+KEEPALIVE_SECONDS = 3.0
+SETTINGS = ManagerSettings(
+    staleness_check_seconds=1.0, max_tick_gap_seconds=1.0, retry_min_seconds=0.1, retry_max_seconds=1.0
+)
+GONE = Unavailable("nobody answered")
+REQUESTED = AbortCause(AbortCode.REQUESTED, "the program said so", OWNER)
+CLOSE = 1e-9
+
+
+class Leader:
+    """One leader: its table, its manager, and the time."""
+
+    def __init__(
+        self, table: TxnStatusTable | None = None, settings: ManagerSettings = SETTINGS, *, leads: bool = True
+    ) -> None:
+        self.table = table or TxnStatusTable()
+        self.manager = TxnStatusManager(self.table, settings)
+        self.now = 1000.0
+        if leads:
+            self.handle(LeadershipGained())
+
+    def handle(self, event: Event) -> list[Effect]:
+        effects = self.manager.handle(event, self.now, 42)
+        self.manager.check_invariants()
+        return effects
+
+    def apply(self, command: cmd.Command) -> list[Effect]:
+        """Takes the command through the log and tells the manager."""
+        outcome = self.table.apply(command)
+        self.table.check_invariants()
+        return self.handle(CommandApplied(command, outcome))
+
+    def apply_all(self, effects: Iterable[Effect]) -> list[Effect]:
+        """Takes what the manager proposed through the log; returns what follows."""
+        return [
+            following for effect in effects if isinstance(effect, Propose) for following in self.apply(effect.command)
+        ]
+
+    def begin(
+        self, *participants: ParticipantId, request_id: str = "request-0", keepalive: float = KEEPALIVE_SECONDS
+    ) -> TxnId:
+        command = cmd.BeginTxns(request_id, 1, OWNER, "", int(keepalive * 1000), 1)
+        outcome = self.table.apply(command)
+        assert isinstance(outcome, Applied)
+        self.handle(CommandApplied(command, outcome))
+        for participant in participants:
+            self.register(outcome.txn_ids[0], participant)
+        return outcome.txn_ids[0]
+
+    def register(self, txn_id: TxnId, participant: ParticipantId) -> None:
+        assert self.apply(cmd.RegisterParticipant(txn_id, OWNER, participant, NAMES[participant])) == []
+
+    def commit(self, txn_id: TxnId = TXN) -> list[Effect]:
+        return self.apply(cmd.BeginCommit(txn_id, OWNER, 2))
+
+    def abort(self, txn_id: TxnId = TXN) -> list[Effect]:
+        return self.apply(cmd.BeginAbort(txn_id, OWNER, REQUESTED, 2))
+
+    def answer(
+        self,
+        participant: ParticipantId,
+        op: ParticipantOpType,
+        ts: int = 0,
+        error: TxnError | None = None,
+        txn_id: TxnId = TXN,
+    ) -> list[Effect]:
+        return self.handle(ParticipantAnswered(txn_id, participant, op, Timestamp(ts), error))
+
+    def tick(self, seconds: float = 0.0) -> list[Effect]:
+        self.now += seconds
+        return self.handle(Tick())
+
+    def live(self, seconds: float, step: float = 0.5) -> list[Effect]:
+        """Healthy time: ticks that come as they should."""
+        effects = []
+        for _ in range(round(seconds / step)):
+            effects += self.tick(step)
+        return effects
+
+    @property
+    def state(self) -> TxnState:
+        return self.table.get(TXN).state
+
+
+def send(op: ParticipantOpType, *participants: ParticipantId, ts: int = 0, txn_id: TxnId = TXN) -> list[SendOp]:
+    return [SendOp(txn_id, participant, op, Timestamp(ts)) for participant in participants]
+
+
+def leader_with_txn_in(state: TxnState, settings: ManagerSettings = SETTINGS) -> Leader:
+    """A leader whose transaction 0 has participants A and B, and of which nobody has answered in this phase."""
+    leader = Leader(settings=settings)
+    leader.begin(A, B)
+    if state in (TxnState.COMMIT_IN_PROGRESS, TxnState.FINALIZE_IN_PROGRESS, TxnState.COMMITTED):
+        leader.commit()
+    if state in (TxnState.FINALIZE_IN_PROGRESS, TxnState.COMMITTED):
+        leader.answer(A, BEGIN_COMMIT, 100)
+        leader.apply_all(leader.answer(B, BEGIN_COMMIT, 120))
+    if state is TxnState.COMMITTED:
+        leader.answer(A, FINALIZE)
+        leader.apply_all(leader.answer(B, FINALIZE))
+    if state in (TxnState.ABORT_IN_PROGRESS, TxnState.ABORTED):
+        leader.abort()
+    if state is TxnState.ABORTED:
+        leader.answer(A, ABORT)
+        leader.apply_all(leader.answer(B, ABORT))
+    assert leader.state is state
+    return leader
+
+
+# ---- commit
+
+
+def test_a_commit_from_beginning_to_end() -> None:
+    leader = leader_with_txn_in(TxnState.OPEN)
+    assert leader.commit() == send(BEGIN_COMMIT, A, B)
+    assert leader.answer(A, BEGIN_COMMIT, 120) == []
+    proposed = leader.answer(B, BEGIN_COMMIT, 100)
+    assert proposed == [Propose(cmd.FinalizeCommit(TXN, Timestamp(120), 42))]
+    assert leader.apply_all(proposed) == [Decided(TXN), *send(FINALIZE, A, B, ts=120)]
+    assert leader.answer(B, FINALIZE) == []
+    proposed = leader.answer(A, FINALIZE)
+    assert proposed == [Propose(cmd.CompleteCommit(TXN, 42))]
+    assert leader.apply_all(proposed) == [Decided(TXN)]
+    assert leader.state is TxnState.COMMITTED
+    assert leader.manager.task_of(TXN) is None
+    assert leader.live(20) == []
+
+
+def test_the_final_timestamp_is_the_one_that_the_table_decided() -> None:
+    """It may be above all prepare timestamps: participants must get the record's, not the task's."""
+    leader = Leader()
+    first = leader.begin(A, request_id="request-a")
+    second = leader.begin(A, request_id="request-b")
+    for txn_id, ts in ((first, 500), (second, 300)):
+        leader.commit(txn_id)
+        effects = leader.apply_all(leader.answer(A, BEGIN_COMMIT, ts, txn_id=txn_id))
+    assert effects == [Decided(second), *send(FINALIZE, A, ts=501, txn_id=second)]
+
+
+def test_an_empty_commit_is_decided_by_its_own_entry() -> None:
+    leader = Leader()
+    leader.begin()
+    assert leader.handle(CommitRequested(TXN, OWNER)) == []
+    assert leader.commit() == [Decided(TXN)]
+    assert leader.state is TxnState.COMMITTED
+    assert leader.live(20) == []
+
+
+def test_participants_prepare_while_the_commit_replicates() -> None:
+    leader = leader_with_txn_in(TxnState.OPEN)
+    assert leader.handle(CommitRequested(TXN, OWNER)) == send(BEGIN_COMMIT, A, B)
+    assert leader.handle(CommitRequested(TXN, OWNER)) == [], "they are asked once"
+    assert leader.commit() == [], "they have been asked already"
+    assert leader.answer(A, BEGIN_COMMIT, 100) == []
+    assert leader.answer(B, BEGIN_COMMIT, 120) == [Propose(cmd.FinalizeCommit(TXN, Timestamp(120), 42))]
+
+
+def test_answers_that_come_before_the_commit_is_durable_decide_nothing() -> None:
+    leader = leader_with_txn_in(TxnState.OPEN)
+    leader.handle(CommitRequested(TXN, OWNER))
+    assert leader.answer(A, BEGIN_COMMIT, 100) == []
+    assert leader.answer(B, BEGIN_COMMIT, 120) == []
+    assert leader.tick(0.1) == []
+    assert leader.commit() == [Propose(cmd.FinalizeCommit(TXN, Timestamp(120), 42))]
+
+
+def test_a_participant_that_registers_after_the_early_prepare_is_asked_too() -> None:
+    leader = Leader()
+    leader.begin(A)
+    assert leader.handle(CommitRequested(TXN, OWNER)) == send(BEGIN_COMMIT, A)
+    leader.answer(A, BEGIN_COMMIT, 100)
+    leader.register(TXN, B)
+    assert leader.commit() == send(BEGIN_COMMIT, B)
+    assert leader.answer(B, BEGIN_COMMIT, 90) == [Propose(cmd.FinalizeCommit(TXN, Timestamp(100), 42))]
+
+
+@pytest.mark.parametrize("state", [s for s in TxnState if s is not TxnState.OPEN])
+def test_only_an_open_transaction_is_prepared_early(state: TxnState) -> None:
+    assert leader_with_txn_in(state).handle(CommitRequested(TXN, OWNER)) == []
+
+
+def test_nothing_is_prepared_early_for_somebody_else() -> None:
+    leader = leader_with_txn_in(TxnState.OPEN)
+    assert leader.handle(CommitRequested(TXN, OTHER)) == []
+    assert leader.manager.task_of(TXN) is None
+
+
+def test_a_commit_asked_for_again_starts_nothing_twice() -> None:
+    leader = leader_with_txn_in(TxnState.COMMIT_IN_PROGRESS)
+    assert leader.commit() == []
+    leader.answer(A, BEGIN_COMMIT, 100)
+    leader.answer(B, BEGIN_COMMIT, 100)
+    assert leader.commit() == [], "the decision is on its way already"
+
+
+def test_answers_of_another_phase_count_for_nothing() -> None:
+    leader = leader_with_txn_in(TxnState.FINALIZE_IN_PROGRESS)
+    for participant in (A, B):
+        assert leader.answer(participant, BEGIN_COMMIT, 500) == []
+    task = leader.manager.task_of(TXN)
+    assert task is not None
+    assert task.waiting_for == [A, B]
+
+
+def test_answers_of_strangers_count_for_nothing() -> None:
+    leader = leader_with_txn_in(TxnState.COMMIT_IN_PROGRESS)
+    assert leader.answer(ParticipantId("9.9"), BEGIN_COMMIT, 100) == []
+    assert leader.answer(A, BEGIN_COMMIT, 100, txn_id=TxnId(77)) == []
+
+
+# ---- refusals and aborts
+
+
+def test_a_refusal_to_prepare_aborts_at_once_and_names_who_refused() -> None:
+    leader = leader_with_txn_in(TxnState.COMMIT_IN_PROGRESS)
+    effects = leader.answer(B, BEGIN_COMMIT, error=IllegalState("the table was dropped"))
+    cause = AbortCause(AbortCode.REFUSED, "air.weather refused to prepare: the table was dropped", "air.weather")
+    assert effects == [Propose(cmd.BeginAbort(TXN, None, cause, 42))]
+    assert leader.apply_all(effects) == [Decided(TXN), *send(ABORT, A, B)]
+    assert leader.table.get(TXN).cause == cause
+
+
+def test_the_cause_of_a_conflict_is_passed_on_as_it_is() -> None:
+    cause = AbortCause(AbortCode.CONFLICT, "air.flights was overwritten", "air.flights", TxnId(5), ("air.flights",))
+    leader = leader_with_txn_in(TxnState.COMMIT_IN_PROGRESS)
+    effects = leader.answer(A, BEGIN_COMMIT, error=Conflict("overwritten", cause=cause))
+    assert effects == [Propose(cmd.BeginAbort(TXN, None, cause, 42))]
+
+
+def test_the_first_refusal_is_the_cause() -> None:
+    leader = leader_with_txn_in(TxnState.OPEN)
+    leader.handle(CommitRequested(TXN, OWNER))
+    assert leader.answer(A, BEGIN_COMMIT, error=TxnAborted("was aborted")) == []
+    assert leader.answer(B, BEGIN_COMMIT, error=IllegalState("late")) == []
+    (effect,) = leader.commit()
+    assert isinstance(effect, Propose)
+    assert isinstance(effect.command, cmd.BeginAbort)
+    assert effect.command.cause.by == "air.flights"
+
+
+def test_an_abort_during_a_commit_goes_at_once_to_all_though_one_is_silent() -> None:
+    leader = leader_with_txn_in(TxnState.COMMIT_IN_PROGRESS)
+    leader.answer(A, BEGIN_COMMIT, 100)
+    assert leader.abort() == [Decided(TXN), *send(ABORT, A, B)]
+    assert leader.answer(A, ABORT) == []
+    assert leader.answer(B, BEGIN_COMMIT, 120) == [], "its answer to the commit comes too late"
+    assert leader.answer(B, ABORT) == [Propose(cmd.FinalizeAbort(TXN, 42))]
+
+
+def test_an_abort_is_finished_when_all_have_heard() -> None:
+    leader = leader_with_txn_in(TxnState.ABORT_IN_PROGRESS)
+    leader.answer(A, ABORT)
+    assert leader.apply_all(leader.answer(B, ABORT)) == [Decided(TXN)]
+    assert leader.state is TxnState.ABORTED
+    assert leader.manager.task_of(TXN) is None
+
+
+def test_an_abort_that_races_the_decision_loses_to_it() -> None:
+    leader = leader_with_txn_in(TxnState.FINALIZE_IN_PROGRESS)
+    command = cmd.BeginAbort(TXN, OWNER, REQUESTED, 2)
+    outcome = leader.table.apply(command)
+    assert isinstance(outcome, Rejected)
+    assert leader.handle(CommandApplied(command, outcome)) == []
+    assert leader.state is TxnState.FINALIZE_IN_PROGRESS
+
+
+# ---- retries
+
+
+@pytest.mark.parametrize(
+    ("state", "op"),
+    [
+        (TxnState.COMMIT_IN_PROGRESS, BEGIN_COMMIT),
+        (TxnState.FINALIZE_IN_PROGRESS, FINALIZE),
+        (TxnState.ABORT_IN_PROGRESS, ABORT),
+    ],
+)
+def test_a_participant_that_did_not_answer_is_asked_again_later_and_later(
+    state: TxnState, op: ParticipantOpType
+) -> None:
+    leader = leader_with_txn_in(state)
+    leader.answer(A, op, 100)
+    assert leader.tick(0.5) == [], "B is still being asked"
+    pauses = []
+    for _ in range(8):
+        assert leader.answer(B, op, error=GONE) == []
+        asked_at = leader.now
+        while not (effects := leader.tick(0.01)):
+            assert leader.now < asked_at + 5
+        assert effects == send(op, B, ts=leader.table.get(TXN).commit_ts)
+        pauses.append(leader.now - asked_at)
+    for number, pause in enumerate(pauses):
+        ceiling = min(SETTINGS.retry_max_seconds, SETTINGS.retry_min_seconds * 2**number)
+        assert ceiling / 2 - CLOSE <= pause <= ceiling + 0.01 + CLOSE
+    assert len(leader.answer(B, op, 100)) == 1, "and then it goes on"
+
+
+@pytest.mark.parametrize("error", [GONE, NotFound("no such table"), IllegalState("what?"), TxnAborted("aborted here")])
+@pytest.mark.parametrize(
+    ("state", "op"), [(TxnState.FINALIZE_IN_PROGRESS, FINALIZE), (TxnState.ABORT_IN_PROGRESS, ABORT)]
+)
+def test_no_error_counts_as_done_after_the_decision(state: TxnState, op: ParticipantOpType, error: TxnError) -> None:
+    leader = leader_with_txn_in(state)
+    leader.answer(A, op)
+    for _ in range(5):
+        assert leader.answer(B, op, error=error) == []
+        assert leader.state is state
+        assert send(op, B, ts=leader.table.get(TXN).commit_ts)[0] in leader.live(1.5)
+
+
+def test_a_proposal_that_failed_is_made_again_at_the_next_tick() -> None:
+    leader = leader_with_txn_in(TxnState.COMMIT_IN_PROGRESS)
+    leader.answer(A, BEGIN_COMMIT, 100)
+    (proposed,) = leader.answer(B, BEGIN_COMMIT, 100)
+    assert isinstance(proposed, Propose)
+    assert leader.tick(0.1) == []
+    leader.manager.proposal_failed(proposed.command)
+    assert leader.tick(0.1) == [proposed]
+    assert leader.tick(0.1) == [], "once"
+
+
+def test_a_failed_begin_concerns_no_task() -> None:
+    leader = leader_with_txn_in(TxnState.COMMIT_IN_PROGRESS)
+    leader.manager.proposal_failed(cmd.BeginTxns("request-x", 1, OWNER, "", 0, 1))
+    assert leader.tick(0.1) == []
+
+
+# ---- expiry
+
+
+def expiries(effects: Iterable[Effect]) -> list[cmd.Expire]:
+    return [e.command for e in effects if isinstance(e, Propose) and isinstance(e.command, cmd.Expire)]
+
+
+def test_a_silent_open_transaction_expires_after_its_interval_and_not_before() -> None:
+    leader = leader_with_txn_in(TxnState.OPEN)
+    assert leader.live(KEEPALIVE_SECONDS) == []
+    (expire,) = expiries(leader.live(KEEPALIVE_SECONDS))
+    assert expire.txn_id == TXN
+    assert (expire.cause.code, expire.cause.by) == (AbortCode.EXPIRED, STALENESS_TRACKER)
+    assert "3000 ms" in expire.cause.message
+    assert leader.apply(expire) == [Decided(TXN), *send(ABORT, A, B)]
+
+
+def test_one_that_beats_never_expires() -> None:
+    leader = leader_with_txn_in(TxnState.OPEN)
+    for _ in range(20):
+        assert leader.manager.keep_alive(TXN, OWNER) is None
+        assert leader.live(KEEPALIVE_SECONDS) == []
+
+
+@pytest.mark.parametrize("state", [s for s in TxnState if s is not TxnState.OPEN])
+def test_only_open_transactions_expire(state: TxnState) -> None:
+    assert expiries(leader_with_txn_in(state).live(10 * KEEPALIVE_SECONDS)) == []
+
+
+def test_a_time_in_which_the_leader_was_not_well_hardly_counts() -> None:
+    leader = leader_with_txn_in(TxnState.OPEN)
+    assert leader.tick(1000.0) == []
+    assert leader.tick(1000.0) == []
+    assert leader.tick(1000.0) == []
+    assert len(expiries(leader.tick(0.5) + leader.tick(0.5))) == 1, "three gaps of at most 1 s, and half a second"
+
+
+def test_with_the_check_off_nothing_expires() -> None:
+    leader = leader_with_txn_in(TxnState.OPEN, replace(SETTINGS, staleness_check_seconds=0))
+    assert leader.live(100 * KEEPALIVE_SECONDS) == []
+
+
+def test_an_expiry_is_proposed_once() -> None:
+    leader = leader_with_txn_in(TxnState.OPEN)
+    assert len(expiries(leader.live(10 * KEEPALIVE_SECONDS))) == 1
+
+
+def test_a_failed_expiry_is_proposed_again() -> None:
+    leader = leader_with_txn_in(TxnState.OPEN)
+    (expire,) = expiries(leader.live(2 * KEEPALIVE_SECONDS))
+    leader.manager.proposal_failed(expire)
+    assert [e.txn_id for e in expiries(leader.live(1.0))] == [TXN]
+
+
+def test_a_keep_alive_is_refused_while_the_expiry_is_on_its_way_and_welcome_when_it_failed() -> None:
+    leader = leader_with_txn_in(TxnState.OPEN)
+    (expire,) = expiries(leader.live(2 * KEEPALIVE_SECONDS))
+    assert isinstance(leader.manager.keep_alive(TXN, OWNER), IllegalState)
+    leader.manager.proposal_failed(expire)
+    assert leader.manager.keep_alive(TXN, OWNER) is None
+    assert expiries(leader.live(KEEPALIVE_SECONDS)) == []
+
+
+def test_a_commit_that_overtakes_an_expiry_wins() -> None:
+    leader = leader_with_txn_in(TxnState.OPEN)
+    (expire,) = expiries(leader.live(2 * KEEPALIVE_SECONDS))
+    assert leader.commit() == send(BEGIN_COMMIT, A, B)
+    outcome = leader.table.apply(expire)
+    assert isinstance(outcome, Rejected)
+    assert leader.handle(CommandApplied(expire, outcome)) == []
+    assert leader.state is TxnState.COMMIT_IN_PROGRESS
+
+
+def test_keep_alive_checks_existence_then_ownership() -> None:
+    leader = leader_with_txn_in(TxnState.OPEN)
+    assert type(leader.manager.keep_alive(TxnId(99), OTHER)) is NotFound
+    assert type(leader.manager.keep_alive(TXN, OTHER)) is NotAuthorized
+
+
+def test_the_clock_of_a_transaction_starts_when_it_begins() -> None:
+    leader = Leader()
+    leader.live(100.0)
+    leader.begin(A)
+    assert leader.live(KEEPALIVE_SECONDS) == []
+
+
+# ---- leadership
+
+
+def test_a_follower_does_nothing() -> None:
+    leader = Leader(leads=False)
+    leader.begin(A)
+    assert leader.handle(CommitRequested(TXN, OWNER)) == []
+    assert leader.commit() == []
+    assert leader.answer(A, BEGIN_COMMIT, 100) == []
+    assert leader.live(100.0) == []
+
+
+@pytest.mark.parametrize("state", list(TxnState))
+def test_losing_leadership_forgets_everything(state: TxnState) -> None:
+    leader = leader_with_txn_in(state)
+    assert leader.handle(LeadershipLost()) == []
+    assert leader.manager.task_of(TXN) is None
+    assert leader.live(100.0) == []
+    assert leader.answer(A, BEGIN_COMMIT, 100) == []
+
+
+@pytest.mark.parametrize(
+    ("state", "op", "ts"),
+    [
+        (TxnState.COMMIT_IN_PROGRESS, BEGIN_COMMIT, 0),
+        (TxnState.FINALIZE_IN_PROGRESS, FINALIZE, 120),
+        (TxnState.ABORT_IN_PROGRESS, ABORT, 0),
+    ],
+)
+def test_a_new_leader_takes_up_what_is_unfinished(state: TxnState, op: ParticipantOpType, ts: int) -> None:
+    former = leader_with_txn_in(state)
+    former.answer(A, op, 100)
+    leader = Leader(former.table, leads=False)
+    assert leader.handle(LeadershipGained()) == send(op, A, B, ts=ts), "what the former one knew died with it"
+    leader.answer(A, op, 130)
+    assert len(leader.answer(B, op, 130)) == 1
+
+
+@pytest.mark.parametrize("state", [TxnState.OPEN, TxnState.COMMITTED, TxnState.ABORTED])
+def test_a_new_leader_sends_nothing_for_what_is_open_or_over(state: TxnState) -> None:
+    leader = Leader(leader_with_txn_in(state).table, leads=False)
+    assert leader.handle(LeadershipGained()) == []
+    assert leader.manager.task_of(TXN) is None
+
+
+def test_a_new_leader_gives_each_open_transaction_one_whole_interval() -> None:
+    former = leader_with_txn_in(TxnState.OPEN)
+    former.live(KEEPALIVE_SECONDS)
+    leader = Leader(former.table)
+    assert leader.live(KEEPALIVE_SECONDS) == []
+    assert len(expiries(leader.live(KEEPALIVE_SECONDS))) == 1, "one grace, once"
+
+
+def test_clients_get_time_to_find_a_new_leader_however_short_their_interval() -> None:
+    former = Leader()
+    former.begin(A, keepalive=0.5)
+    leader = Leader(former.table)
+    assert leader.live(SETTINGS.failover_grace_seconds) == []
+    assert len(expiries(leader.live(2.0))) == 1, "one grace, once"
+
+
+def test_after_the_first_beat_the_interval_counts_again() -> None:
+    former = Leader()
+    former.begin(A, keepalive=0.5)
+    leader = Leader(former.table)
+    assert leader.manager.keep_alive(TXN, OWNER) is None
+    assert len(expiries(leader.live(2.0))) == 1
+
+
+def test_leading_again_gives_the_grace_anew_and_forgets_an_expiry_that_was_under_way() -> None:
+    leader = leader_with_txn_in(TxnState.OPEN)
+    assert len(expiries(leader.live(2 * KEEPALIVE_SECONDS))) == 1
+    leader.handle(LeadershipLost())
+    leader.now += 50.0
+    assert leader.handle(LeadershipGained()) == []
+    assert leader.manager.keep_alive(TXN, OWNER) is None
+    assert leader.live(KEEPALIVE_SECONDS) == []
+    assert len(expiries(leader.live(KEEPALIVE_SECONDS))) == 1
+
+
+def test_the_pause_between_two_leaderships_does_not_count_as_silence() -> None:
+    leader = leader_with_txn_in(TxnState.OPEN)
+    leader.handle(LeadershipLost())
+    leader.now += 1000.0
+    leader.handle(LeadershipGained())
+    assert leader.live(KEEPALIVE_SECONDS) == []
+
+
+def test_two_leaders_at_once_do_no_harm() -> None:
+    """The former leader does not know yet. Both ask, both are answered; what both propose applies to both tables."""
+    one, two = Leader(), Leader(leads=False)
+
+    def replicate(command: cmd.Command) -> None:
+        for leader in (one, two):
+            leader.apply(command)
+        assert one.table.snapshot() == two.table.snapshot()
+
+    replicate(cmd.BeginTxns("request-0", 1, OWNER, "", 3000, 1))
+    replicate(cmd.RegisterParticipant(TXN, OWNER, A, NAMES[A]))
+    replicate(cmd.BeginCommit(TXN, OWNER, 2))
+    assert two.handle(LeadershipGained()) == send(BEGIN_COMMIT, A)
+    for op in (BEGIN_COMMIT, FINALIZE):
+        # The participant answers each of them, the second as "already applied", with the same timestamp.
+        proposals = [e for leader in (one, two) for e in leader.answer(A, op, 100)]
+        assert len(proposals) == 2
+        for proposal in proposals:
+            assert isinstance(proposal, Propose)
+            replicate(proposal.command)
+    assert one.state is two.state is TxnState.COMMITTED
+    assert one.table.get(TXN).commit_ts == 100
+    assert one.manager.task_of(TXN) is two.manager.task_of(TXN) is None
+
+
+def test_two_leaders_of_different_minds_end_alike() -> None:
+    """One heard that all prepared, the other that one refused: the log decides, once, and both follow it."""
+    for commits_first in (True, False):
+        one, two = leader_with_txn_in(TxnState.COMMIT_IN_PROGRESS), leader_with_txn_in(TxnState.COMMIT_IN_PROGRESS)
+        one.answer(A, BEGIN_COMMIT, 100)
+        (finalize,) = one.answer(B, BEGIN_COMMIT, 100)
+        (abort,) = two.answer(B, BEGIN_COMMIT, error=IllegalState("late"))
+        for effect in (finalize, abort) if commits_first else (abort, finalize):
+            assert isinstance(effect, Propose)
+            for leader in (one, two):
+                leader.apply(effect.command)
+        assert one.table.snapshot() == two.table.snapshot()
+        assert one.state is (TxnState.FINALIZE_IN_PROGRESS if commits_first else TxnState.ABORT_IN_PROGRESS)
+        expected = FINALIZE if commits_first else ABORT
+        for leader in (one, two):
+            task = leader.manager.task_of(TXN)
+            assert task is not None
+            assert task.op is expected

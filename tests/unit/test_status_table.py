@@ -1,0 +1,457 @@
+"""The transaction status table: every pair of state and operation, and what must hold whatever is asked of it."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from txnstatus import commands as cmd
+from txnstatus.errors import IllegalState, InvalidArgument, NotAuthorized, NotFound, TxnAborted, TxnError
+from txnstatus.status_manager import LeadershipGained, TxnStatusManager
+from txnstatus.table import (
+    MAX_BEGIN_COUNT,
+    TABLE_COLUMNS,
+    TRANSITIONS,
+    Applied,
+    Op,
+    Rejected,
+    Stay,
+    TxnStatusTable,
+    transitions_by_op,
+)
+from txnstatus.types import (
+    NO_TIMESTAMP,
+    TERMINAL,
+    AbortCause,
+    AbortCode,
+    ParticipantId,
+    Timestamp,
+    TxnId,
+    TxnState,
+)
+
+OWNER = "ada"
+OTHER = "bob"
+TXN = TxnId(0)
+PARTICIPANT = ParticipantId("0.0")
+CAUSE = AbortCause(AbortCode.REQUESTED, "the program said so", OWNER)
+STALE = AbortCause(AbortCode.EXPIRED, "no heartbeat", "staleness tracker")
+
+OPEN, CIP, FIP = TxnState.OPEN, TxnState.COMMIT_IN_PROGRESS, TxnState.FINALIZE_IN_PROGRESS
+COMMITTED, AIP, ABORTED = TxnState.COMMITTED, TxnState.ABORT_IN_PROGRESS, TxnState.ABORTED
+STATES = (OPEN, CIP, FIP, COMMITTED, AIP, ABORTED)
+
+# What each operation does in each of STATES, written down a second time, from Kudu's behaviour and not from the code.
+# ok: nothing changes.  illegal: IllegalState.  aborted: TxnAborted with its cause.
+OK, ILLEGAL, WAS_ABORTED = "ok", "illegal", "aborted"
+EXPECTED: dict[Op, tuple[TxnState | str, ...]] = {
+    Op.REGISTER_PARTICIPANT: (OK, ILLEGAL, ILLEGAL, ILLEGAL, WAS_ABORTED, WAS_ABORTED),
+    Op.KEEP_ALIVE: (OK, ILLEGAL, ILLEGAL, ILLEGAL, WAS_ABORTED, WAS_ABORTED),
+    Op.BEGIN_COMMIT: (CIP, OK, OK, OK, WAS_ABORTED, WAS_ABORTED),
+    Op.FINALIZE_COMMIT: (ILLEGAL, FIP, OK, OK, ILLEGAL, ILLEGAL),
+    Op.COMPLETE_COMMIT: (ILLEGAL, ILLEGAL, COMMITTED, OK, ILLEGAL, ILLEGAL),
+    Op.BEGIN_ABORT: (AIP, AIP, ILLEGAL, ILLEGAL, OK, OK),
+    Op.EXPIRE: (AIP, ILLEGAL, ILLEGAL, ILLEGAL, OK, OK),
+    Op.FINALIZE_ABORT: (ILLEGAL, ILLEGAL, ILLEGAL, ILLEGAL, ABORTED, OK),
+}
+PAIRS = [(state, op, row[i]) for op, row in EXPECTED.items() for i, state in enumerate(STATES)]
+
+
+def ok(table: TxnStatusTable, command: cmd.Command) -> Applied:
+    outcome = table.apply(command)
+    table.check_invariants()
+    assert isinstance(outcome, Applied), outcome
+    return outcome
+
+
+def refused(table: TxnStatusTable, command: cmd.Command) -> TxnError:
+    """The refusal; it must not have changed a byte."""
+    before = table.snapshot()
+    outcome = table.apply(command)
+    assert isinstance(outcome, Rejected), outcome
+    assert table.snapshot() == before
+    return outcome.error
+
+
+def begin(request_id: str = "request-0", count: int = 1, owner: str = OWNER) -> cmd.BeginTxns:
+    return cmd.BeginTxns(request_id, count, owner, "nightly", 3000, now_micros=100)
+
+
+def register(txn_id: TxnId = TXN, participant: str = PARTICIPANT, name: str = "air.flights") -> cmd.RegisterParticipant:
+    return cmd.RegisterParticipant(txn_id, OWNER, ParticipantId(participant), name)
+
+
+def command_for(op: Op, txn_id: TxnId = TXN) -> cmd.TxnCommand:
+    return {
+        Op.REGISTER_PARTICIPANT: register(txn_id, "0.1", "air.weather"),
+        Op.BEGIN_COMMIT: cmd.BeginCommit(txn_id, OWNER, 900),
+        Op.FINALIZE_COMMIT: cmd.FinalizeCommit(txn_id, Timestamp(7777), 900),
+        Op.COMPLETE_COMMIT: cmd.CompleteCommit(txn_id, 900),
+        Op.BEGIN_ABORT: cmd.BeginAbort(txn_id, OWNER, CAUSE, 900),
+        Op.EXPIRE: cmd.Expire(txn_id, STALE, 900),
+        Op.FINALIZE_ABORT: cmd.FinalizeAbort(txn_id, 900),
+    }[op]
+
+
+_PATHS: dict[TxnState, list[cmd.TxnCommand]] = {
+    OPEN: [],
+    CIP: [cmd.BeginCommit(TXN, OWNER, 200)],
+    FIP: [cmd.BeginCommit(TXN, OWNER, 200), cmd.FinalizeCommit(TXN, Timestamp(5000), 300)],
+    COMMITTED: [
+        cmd.BeginCommit(TXN, OWNER, 200),
+        cmd.FinalizeCommit(TXN, Timestamp(5000), 300),
+        cmd.CompleteCommit(TXN, 400),
+    ],
+    AIP: [cmd.BeginAbort(TXN, OWNER, CAUSE, 200)],
+    ABORTED: [cmd.BeginAbort(TXN, OWNER, CAUSE, 200), cmd.FinalizeAbort(TXN, 300)],
+}
+
+
+def table_with_txn_in(state: TxnState) -> TxnStatusTable:
+    """A table whose transaction 0, with one participant, was brought into the state by real commands."""
+    table = TxnStatusTable()
+    ok(table, begin())
+    ok(table, register())
+    for command in _PATHS[state]:
+        ok(table, command)
+    assert table.get(TXN).state is state
+    return table
+
+
+# ---- the table
+
+
+def test_the_literal_covers_every_state_and_operation() -> None:
+    assert set(TRANSITIONS) == {(state, op) for state in TxnState for op in Op}
+    assert set(EXPECTED) == set(Op)
+    assert set(STATES) == set(TxnState) == set(TABLE_COLUMNS)
+
+
+def test_the_rows_for_the_documentation_are_the_literal() -> None:
+    rows = dict(transitions_by_op())
+    assert {(state, op): rows[op][i] for op in Op for i, state in enumerate(TABLE_COLUMNS)} == dict(TRANSITIONS)
+
+
+@pytest.mark.parametrize(("state", "op", "expected"), PAIRS, ids=lambda value: str(getattr(value, "name", value)))
+def test_every_pair_of_state_and_operation(state: TxnState, op: Op, expected: TxnState | str) -> None:
+    literal = TRANSITIONS[state, op]
+    if isinstance(expected, TxnState):
+        assert literal is expected
+    else:
+        assert literal is (Stay.OK if expected == OK else Stay.ILLEGAL)
+    if op is Op.KEEP_ALIVE:
+        _check_keep_alive(table_with_txn_in(state), expected)
+        return
+    table, command = table_with_txn_in(state), command_for(op)
+    before, record = table.snapshot(), table.get(TXN)
+    cause, commit_ts = record.cause, record.commit_ts
+    if expected == ILLEGAL:
+        error = refused(table, command)
+        assert type(error) is IllegalState
+        assert op in error.message
+        assert state.name in error.message
+        assert error.txn_id == TXN
+    elif expected == WAS_ABORTED:
+        error = refused(table, command)
+        assert type(error) is TxnAborted
+        assert error.cause == CAUSE
+        assert CAUSE.message in error.message
+    elif op is Op.REGISTER_PARTICIPANT:
+        assert ok(table, command).changed
+        assert record.participants == {"0.0": "air.flights", "0.1": "air.weather"}
+    elif expected == OK:
+        assert ok(table, command) == Applied((TXN,), changed=False)
+        assert table.snapshot() == before
+    else:
+        assert ok(table, command) == Applied((TXN,), changed=True)
+        assert record.state is expected
+        assert record.last_transition_micros == 900
+        assert record.commit_ts == (7777 if op is Op.FINALIZE_COMMIT else commit_ts)
+        assert record.cause == {Op.BEGIN_ABORT: CAUSE, Op.EXPIRE: STALE}.get(op, cause)
+
+
+def _check_keep_alive(table: TxnStatusTable, expected: TxnState | str) -> None:
+    """KeepAlive is no command: the leader answers it from its memory."""
+    before = table.snapshot()
+    manager = TxnStatusManager(table)
+    manager.handle(LeadershipGained(), 0.0, 0)
+    error = manager.keep_alive(TXN, OWNER)
+    if expected == OK:
+        assert error is None
+    else:
+        assert type(error) is {ILLEGAL: IllegalState, WAS_ABORTED: TxnAborted}[str(expected)]
+    assert table.snapshot() == before
+
+
+# ---- who and what
+
+
+@pytest.mark.parametrize("op", [op for op in Op if op is not Op.KEEP_ALIVE])
+@pytest.mark.parametrize("txn_id", [TxnId(1), TxnId(2**62), TxnId(-1), TxnId(-(2**63))])
+def test_an_unknown_id_is_not_found(op: Op, txn_id: TxnId) -> None:
+    error = refused(table_with_txn_in(OPEN), command_for(op, txn_id))
+    assert type(error) is NotFound
+    assert error.txn_id == txn_id
+    assert str(txn_id) in error.message
+
+
+def test_the_refusal_of_an_unknown_id_names_the_highest_one() -> None:
+    table = TxnStatusTable()
+    ok(table, begin(count=3))
+    assert "highest id given out is 2" in refused(table, command_for(Op.BEGIN_COMMIT, TxnId(3))).message
+    with pytest.raises(NotFound):
+        table.get(TxnId(3))
+
+
+@pytest.mark.parametrize("state", STATES)
+@pytest.mark.parametrize(
+    "command",
+    [
+        cmd.RegisterParticipant(TXN, OTHER, ParticipantId("0.1"), "air.weather"),
+        cmd.BeginCommit(TXN, OTHER, 900),
+        cmd.BeginAbort(TXN, OTHER, CAUSE, 900),
+    ],
+)
+def test_only_the_owner_may_ask_whatever_the_state(state: TxnState, command: cmd.TxnCommand) -> None:
+    error = refused(table_with_txn_in(state), command)
+    assert type(error) is NotAuthorized
+    assert OTHER in error.message
+
+
+def test_existence_is_checked_before_ownership() -> None:
+    error = refused(table_with_txn_in(OPEN), cmd.BeginCommit(TxnId(99), OTHER, 900))
+    assert type(error) is NotFound
+
+
+def test_the_system_may_abort_without_being_the_owner() -> None:
+    table = table_with_txn_in(OPEN)
+    operator = AbortCause(AbortCode.OPERATOR, "stuck", "operator eve")
+    assert ok(table, cmd.BeginAbort(TXN, None, operator, 900)).changed
+    assert table.get(TXN).cause == operator
+
+
+def test_the_first_cause_of_an_abort_stays() -> None:
+    table = table_with_txn_in(AIP)
+    ok(table, cmd.Expire(TXN, STALE, 900))
+    ok(table, cmd.BeginAbort(TXN, None, STALE, 950))
+    assert table.get(TXN).cause == CAUSE
+
+
+# ---- nobody takes part
+
+
+def test_an_empty_commit_is_committed_at_once_and_has_no_timestamp() -> None:
+    table = TxnStatusTable()
+    ok(table, begin())
+    assert ok(table, cmd.BeginCommit(TXN, OWNER, 200)).changed
+    assert table.get(TXN).state is COMMITTED
+    assert table.get(TXN).commit_ts == NO_TIMESTAMP
+    assert table.last_commit_ts == NO_TIMESTAMP
+
+
+@pytest.mark.parametrize("command", [cmd.BeginAbort(TXN, OWNER, CAUSE, 200), cmd.Expire(TXN, CAUSE, 200)])
+def test_an_empty_abort_is_aborted_at_once_and_keeps_its_cause(command: cmd.TxnCommand) -> None:
+    table = TxnStatusTable()
+    ok(table, begin())
+    ok(table, command)
+    assert table.get(TXN).state is ABORTED
+    assert table.get(TXN).cause == CAUSE
+
+
+# ---- begin and register
+
+
+def test_a_begin_gives_out_consecutive_ids_that_are_never_reused() -> None:
+    table = TxnStatusTable()
+    assert ok(table, begin("request-a", count=3)).txn_ids == (0, 1, 2)
+    ok(table, cmd.BeginCommit(TxnId(2), OWNER, 200))
+    assert ok(table, begin("request-b", count=2)).txn_ids == (3, 4)
+    assert table.next_txn_id == 5
+
+
+def test_a_begin_keeps_what_it_was_asked_with() -> None:
+    table = TxnStatusTable()
+    ok(table, begin())
+    record = table.get(TXN)
+    assert (record.owner, record.label, record.keepalive_millis, record.begin_micros) == (OWNER, "nightly", 3000, 100)
+
+
+def test_a_begin_sent_again_answers_the_same_ids_and_begins_nothing() -> None:
+    table = TxnStatusTable()
+    first = ok(table, begin("request-a", count=2))
+    ok(table, begin("request-b"))
+    ok(table, cmd.BeginCommit(TXN, OWNER, 200))
+    before = table.snapshot()
+    assert ok(table, begin("request-a", count=2)) == Applied(first.txn_ids, changed=False)
+    assert table.snapshot() == before
+
+
+@pytest.mark.parametrize("count", [0, MAX_BEGIN_COUNT + 1, 2**32 - 1])
+def test_a_begin_of_too_few_or_too_many_is_refused(count: int) -> None:
+    error = refused(TxnStatusTable(), begin(count=count))
+    assert type(error) is InvalidArgument
+    assert str(count) in error.message
+
+
+@pytest.mark.parametrize("count", [1, MAX_BEGIN_COUNT])
+def test_a_begin_within_its_limits(count: int) -> None:
+    assert len(ok(TxnStatusTable(), begin(count=count)).txn_ids) == count
+
+
+def test_a_participant_registers_once_and_keeps_its_first_name() -> None:
+    table = table_with_txn_in(OPEN)
+    before = table.snapshot()
+    assert not ok(table, register(name="renamed.since")).changed
+    assert table.snapshot() == before
+
+
+# ---- commit timestamps
+
+
+def prepared(table: TxnStatusTable, request_id: str) -> TxnId:
+    """A new transaction with one participant, in COMMIT_IN_PROGRESS."""
+    (txn_id,) = ok(table, begin(request_id)).txn_ids
+    ok(table, register(txn_id))
+    ok(table, cmd.BeginCommit(txn_id, OWNER, 200))
+    return txn_id
+
+
+def test_commit_timestamps_rise_in_the_order_of_decisions_even_when_prepares_do_not() -> None:
+    table = TxnStatusTable()
+    decided = []
+    for number, prepare_ts in enumerate([500, 100, 100, 501, 2000, 1]):
+        txn_id = prepared(table, f"request-{number}")
+        ok(table, cmd.FinalizeCommit(txn_id, Timestamp(prepare_ts), 300))
+        commit_ts = table.get(txn_id).commit_ts
+        assert commit_ts >= prepare_ts
+        assert table.last_commit_ts == commit_ts
+        decided.append(commit_ts)
+    assert decided == [500, 501, 502, 503, 2000, 2001]
+
+
+def test_a_decision_sent_again_does_not_move_the_commit_timestamp() -> None:
+    table = TxnStatusTable()
+    txn_id = prepared(table, "request-a")
+    ok(table, cmd.FinalizeCommit(txn_id, Timestamp(500), 300))
+    ok(table, cmd.FinalizeCommit(txn_id, Timestamp(9000), 400))
+    assert table.get(txn_id).commit_ts == table.last_commit_ts == 500
+
+
+def test_commit_ts_at_answers_only_what_is_committed_at_or_below_the_snapshot() -> None:
+    table = TxnStatusTable()
+    first, second, undecided = (prepared(table, f"request-{i}") for i in range(3))
+    aborted = prepared(table, "request-aborted")
+    ok(table, cmd.BeginAbort(aborted, OWNER, CAUSE, 300))
+    ok(table, cmd.FinalizeCommit(first, Timestamp(500), 300))
+    ok(table, cmd.FinalizeCommit(second, Timestamp(700), 300))
+    ok(table, cmd.CompleteCommit(second, 400))
+    assert table.commit_ts_at(first, Timestamp(700)) == 500
+    assert table.commit_ts_at(first, Timestamp(500)) == 500
+    assert table.commit_ts_at(first, Timestamp(499)) == NO_TIMESTAMP
+    assert table.commit_ts_at(second, Timestamp(699)) == NO_TIMESTAMP
+    assert table.commit_ts_at(second, Timestamp(700)) == 700
+    for txn_id in (undecided, aborted, TxnId(99)):
+        assert table.commit_ts_at(txn_id, Timestamp(700)) == NO_TIMESTAMP
+
+
+def test_what_commit_ts_at_said_of_an_undecided_transaction_stays_true() -> None:
+    table = TxnStatusTable()
+    first, late = prepared(table, "request-a"), prepared(table, "request-b")
+    ok(table, cmd.FinalizeCommit(first, Timestamp(500), 300))
+    snapshot_ts = table.last_commit_ts
+    assert table.commit_ts_at(late, snapshot_ts) == NO_TIMESTAMP
+    ok(table, cmd.FinalizeCommit(late, Timestamp(3), 300))
+    assert table.commit_ts_at(late, snapshot_ts) == NO_TIMESTAMP
+
+
+def test_commit_ts_at_refuses_a_timestamp_from_the_future() -> None:
+    table = table_with_txn_in(COMMITTED)
+    with pytest.raises(InvalidArgument, match="ahead of the last commit"):
+        table.commit_ts_at(TXN, Timestamp(table.last_commit_ts + 1))
+
+
+# ---- snapshots
+
+
+def busy_table() -> TxnStatusTable:
+    """A table with a transaction in every state."""
+    table = TxnStatusTable()
+    for number, (state, path) in enumerate(_PATHS.items()):
+        (txn_id,) = ok(table, begin(f"request-{number}")).txn_ids
+        ok(table, register(txn_id))
+        for command in path:
+            ok(table, command_for(Op(type(command).__name__), txn_id))
+        assert table.get(txn_id).state is state
+    return table
+
+
+def test_a_restored_table_is_the_same_and_goes_on_the_same() -> None:
+    table, restored = busy_table(), TxnStatusTable()
+    restored.restore(table.snapshot())
+    restored.check_invariants()
+    assert restored.snapshot() == table.snapshot()
+    assert list(restored.records()) == list(table.records())
+    for command in (begin("request-0"), begin("request-new"), cmd.BeginCommit(TXN, OWNER, 950)):
+        assert restored.apply(command) == table.apply(command)
+        assert restored.snapshot() == table.snapshot()
+
+
+def test_restore_replaces_all_that_was_there() -> None:
+    table = busy_table()
+    table.restore(TxnStatusTable().snapshot())
+    assert list(table.records()) == []
+    assert table.snapshot() == TxnStatusTable().snapshot()
+
+
+def test_a_snapshot_of_another_version_is_refused() -> None:
+    with pytest.raises(ValueError, match="version 2"):
+        TxnStatusTable().restore(b"\x08\x02")
+
+
+# ---- whatever comes
+
+ids = st.integers(-1, 5).map(TxnId)
+owners = st.sampled_from([OWNER, OWNER, OWNER, OTHER])
+causes = st.sampled_from([CAUSE, STALE])
+micros = st.integers(0, 1000)
+any_command = st.one_of(
+    st.builds(cmd.BeginTxns, st.sampled_from("abcd"), st.integers(0, 2), owners, st.just(""), st.just(1000), micros),
+    st.builds(cmd.RegisterParticipant, ids, owners, st.sampled_from(["0.0", "1.0"]).map(ParticipantId), st.just("t.u")),
+    st.builds(cmd.BeginCommit, ids, owners, micros),
+    st.builds(cmd.FinalizeCommit, ids, st.integers(1, 50).map(Timestamp), micros),
+    st.builds(cmd.CompleteCommit, ids, micros),
+    st.builds(cmd.BeginAbort, ids, st.one_of(st.none(), owners), causes, micros),
+    st.builds(cmd.Expire, ids, causes, micros),
+    st.builds(cmd.FinalizeAbort, ids, micros),
+)
+
+
+@settings(deadline=None, max_examples=150)
+@given(st.lists(st.tuples(any_command, st.booleans()), max_size=60))
+def test_replicas_agree_and_terminal_states_last_whatever_is_asked(steps: list[tuple[cmd.Command, bool]]) -> None:
+    """The second replica is now and then replaced by one restored from the first one's snapshot."""
+    one, two = TxnStatusTable(), TxnStatusTable()
+    ended: dict[TxnId, tuple[TxnState, Timestamp, AbortCause | None]] = {}
+    answers: dict[str, tuple[TxnId, ...]] = {}
+    last_commit_ts = NO_TIMESTAMP
+    for command, restore in steps:
+        outcome = one.apply(command)
+        assert str(outcome) == str(two.apply(command))
+        one.check_invariants()
+        assert one.snapshot() == two.snapshot()
+        if restore:
+            two = TxnStatusTable()
+            two.restore(one.snapshot())
+        for txn_id, end in ended.items():
+            record = one.get(txn_id)
+            assert (record.state, record.commit_ts, record.cause) == end
+        for record in one.records():
+            if record.state in TERMINAL:
+                ended[record.txn_id] = (record.state, record.commit_ts, record.cause)
+        assert one.last_commit_ts >= last_commit_ts
+        last_commit_ts = one.last_commit_ts
+        if isinstance(command, cmd.BeginTxns) and isinstance(outcome, Applied):
+            assert answers.setdefault(command.request_id, outcome.txn_ids) == outcome.txn_ids
+    given_out = [txn_id for txn_ids in answers.values() for txn_id in txn_ids]
+    assert sorted(given_out) == list(range(one.next_txn_id))
