@@ -117,7 +117,7 @@ def _run(console: Console, work: Path, *, keep: bool) -> int:
             Progress(
                 SpinnerColumn(finished_text="[green]✓[/green]"),
                 TextColumn("{task.description}"),
-                BarColumn(bar_width=24),
+                BarColumn(bar_width=8),
                 MofNCompleteColumn(),
                 TimeElapsedColumn(),
                 console=console,
@@ -153,7 +153,7 @@ def _run(console: Console, work: Path, *, keep: bool) -> int:
         _abort_one(progress, client, frames)
         _lose_one(progress, cluster, client, story)
         reader.stop()
-        with _step(progress, "plain df.write.parquet of the same data, for comparison", total=len(SOURCES)) as advance:
+        with _step(progress, "plain Parquet of the same data, to compare", total=len(SOURCES)) as advance:
             story.plain_seconds = _write_plain(frames, work / "plain", advance)
         counts = _count(spark, client)
         _check(story, reader, expected, counts)
@@ -223,7 +223,7 @@ def _abort_one(progress: Progress, client: Client, frames: dict[str, DataFrame])
 
 def _lose_one(progress: Progress, cluster: LocalCluster, client: Client, story: Story) -> None:
     """A driver that dies without a word: the staleness pass must end its transaction."""
-    with _step(progress, "kill -9 the process of a third transaction; wait for its expiry"):
+    with _step(progress, "kill a third one's process; wait for its expiry"):
         context = multiprocessing.get_context("spawn")
         begun, child = context.Pipe()
         process = context.Process(target=_begin_and_hang, args=(cluster.addresses, child), daemon=True)

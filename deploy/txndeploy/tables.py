@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from typing import Literal
 
 from rich.table import Table
 
@@ -28,7 +29,7 @@ def moment(micros: int) -> str:
 
 def _short(micros: int) -> str:
     """The time of day for today's moments, the whole for others."""
-    day, _, time = moment(micros).partition(" ")
+    day, _, time = moment(micros).partition(".")[0].partition(" ")
     return time if day == datetime.now(UTC).strftime("%Y-%m-%d") else f"{day} {time}"
 
 
@@ -44,7 +45,8 @@ def transactions(txns: Sequence[TxnSummary]) -> Table:
     table = Table(title="transactions (UTC)", title_justify="left")
     for heading in ("id", "state", "owner", "label", "begin", "commit timestamp", "participants", "abort reason"):
         fixed = heading in ("id", "state", "begin")
-        table.add_column(heading, justify="right" if heading == "id" else "left", no_wrap=fixed)
+        justify: Literal["left", "right"] = "right" if heading == "id" else "left"
+        table.add_column(heading, justify=justify, no_wrap=fixed, overflow="fold")
     for txn in txns:
         reason = f"{txn.cause.message} (by {txn.cause.by})" if txn.cause else ""
         table.add_row(
