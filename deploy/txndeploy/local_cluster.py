@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -22,6 +23,7 @@ from txnstatus.proto import admin_pb2
 
 ResultT = TypeVar("ResultT")
 
+LOWEST_PORT = 10_240
 READY_SECONDS = 60.0
 POLL_SECONDS = 0.05
 
@@ -58,7 +60,7 @@ class LocalCluster:
             return
         entries = {
             f"n{number}": NodeEntry(address=f"127.0.0.1:{port}")
-            for number, port in enumerate(_free_ports(nodes), start=1)
+            for number, port in enumerate(free_ports(nodes), start=1)
         }
         self.configs = {
             node: NodeConfig(
@@ -223,15 +225,29 @@ def _wait(condition: Callable[[], ResultT], what: str, timeout: float) -> Result
         time.sleep(POLL_SECONDS)
 
 
-def _free_ports(count: int) -> list[int]:
-    sockets = [socket.socket() for _ in range(count)]
+def free_ports(count: int) -> list[int]:
+    """Ports that are free now, and that the kernel gives to nobody's outgoing connections.
+
+    One from its own range could be taken while a node is down; and a connection to such a port, with nobody there, can
+    even connect to itself.
+    """
+    found: list[int] = []
+    candidates = iter(random.sample(range(LOWEST_PORT, _first_ephemeral_port()), 1_000))
+    while len(found) < count:
+        port = next(candidates)
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            with contextlib.suppress(OSError):
+                probe.bind(("127.0.0.1", port))
+                found.append(port)
+    return found
+
+
+def _first_ephemeral_port() -> int:
     try:
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in sockets]
-    finally:
-        for each in sockets:
-            each.close()
+        return int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    except OSError:
+        return 32_768
 
 
 def default_directory() -> Path:
