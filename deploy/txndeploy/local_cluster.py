@@ -18,6 +18,7 @@ from typing import Self, TypeVar
 from txnclient.channel import ManagerChannel
 from txndeploy import config as configuration
 from txndeploy.config import NodeConfig, NodeEntry, RaftSection, TxnSection
+from txnstatus.durable import make_directory, write_file
 from txnstatus.errors import TxnError
 from txnstatus.proto import admin_pb2
 
@@ -76,8 +77,8 @@ class LocalCluster:
             for node in entries
         }
         for node, config in self.configs.items():
-            (self.directory / node).mkdir(exist_ok=True)
-            self.config_path(node).write_text(configuration.dump(config))
+            make_directory(self.directory / node)
+            write_file(self.config_path(node), configuration.dump(config))
 
     # ---- the whole
 

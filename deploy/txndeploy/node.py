@@ -23,10 +23,11 @@ from txndeploy.config import ConfigError, NodeConfig, Role
 from txnmanager.txn_manager import ClusterView, TableProxy, TxnManager
 from txnparticipant.services import ParticipantService, ShardMachine, ShardService
 from txnstatus import failpoints
+from txnstatus.durable import make_directory, write_file
 from txnstatus.proto import admin_pb2, participant_pb2, table_pb2, txn_manager_pb2, txn_status_pb2
 from txnstatus.raft.driver import RaftDriver
 from txnstatus.raft.group import RaftGroup, StateMachine
-from txnstatus.raft.journal import JournalCorrupt, sync_directory
+from txnstatus.raft.journal import JournalCorrupt
 from txnstatus.raft.snapshot import SnapshotCorrupt
 from txnstatus.raft.transport import RaftTransport
 from txnstatus.rpc.server import GRPC_OPTIONS, Registry
@@ -187,7 +188,7 @@ def _own_directory(config: NodeConfig) -> int:
     """Makes the data directory this node's, or finds that it is; holds its lock. Raises StartError."""
     directory = config.data_dir
     try:
-        directory.mkdir(parents=True, exist_ok=True)
+        make_directory(directory)
         lock = os.open(directory / "lock", os.O_RDWR | os.O_CREAT, 0o600)
     except OSError as error:
         raise StartError(f"data_dir {directory} cannot be used: {error.strerror}") from error
@@ -203,7 +204,7 @@ def _own_directory(config: NodeConfig) -> int:
     }
     path = directory / "node.json"
     if not path.exists():
-        _write_durably(path, json.dumps({**identity, **placement}))
+        write_file(path, json.dumps({**identity, **placement}))
         return lock
     try:
         found = json.loads(path.read_text())
@@ -222,16 +223,6 @@ def _own_directory(config: NodeConfig) -> int:
                 "holds what, and cannot be changed for a cluster that has data"
             )
     return lock
-
-
-def _write_durably(path: Path, text: str) -> None:
-    new = path.with_suffix(".new")
-    with new.open("w") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    new.rename(path)
-    sync_directory(path.parent)
 
 
 def _arm_failpoints() -> None:

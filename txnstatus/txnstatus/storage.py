@@ -65,7 +65,7 @@ def delete_directory(uri: str) -> None:
 
 
 def make_durable(uris: Iterable[str]) -> None:
-    """Syncs local files and every directory above them up to the table's; object stores need nothing.
+    """Syncs local files and every directory above them; object stores need nothing.
 
     Neither Spark nor pyarrow syncs what it writes, and a commit may not outlive its files.
     """
@@ -78,14 +78,9 @@ def make_durable(uris: Iterable[str]) -> None:
             return
         path = Path(name)
         _sync(path)
-        for parent in path.parents:
-            if parent in directories:
-                break
-            directories.add(parent)
-            if parent.name.startswith("delta_"):
-                directories.add(parent.parent)
-                break
-    for directory in directories:
+        directories.update(path.parents)
+    # From the files upwards: a name is made durable after what it leads to.
+    for directory in sorted(directories, key=lambda each: len(each.parts), reverse=True):
         _sync(directory)
 
 

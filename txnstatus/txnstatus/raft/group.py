@@ -18,6 +18,7 @@ from typing import Any, NoReturn, Protocol
 
 from pysyncobj import SyncObjConf
 
+from txnstatus.durable import make_directory
 from txnstatus.errors import NotTheLeader, OutcomeUnknown, TxnError
 from txnstatus.failpoints import failpoint
 from txnstatus.proto import raft_pb2 as pb
@@ -102,7 +103,7 @@ class RaftGroup:
         self._handed_over_term = -1
         self._submitted_term = -1
         self._incoming: tuple[str, bytearray] = ("", bytearray())
-        directory.mkdir(parents=True, exist_ok=True)
+        make_directory(directory)
         self.journal = journal if journal is not None else Journal(directory / "journal")
         snapshot.align(self.journal, self._snapshot_path, group)
         self._replica = Replica(

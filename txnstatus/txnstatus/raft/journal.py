@@ -16,6 +16,7 @@ from typing import NamedTuple, overload
 
 from pysyncobj.journal import Journal as PySyncObjJournal
 
+from txnstatus.durable import sync_directory
 from txnstatus.failpoints import failpoint
 from txnstatus.proto import raft_pb2 as pb
 
@@ -238,12 +239,3 @@ def _next_frame(data: bytes, start: int) -> int | None:
             return start
         start += 1
     return None
-
-
-def sync_directory(path: Path) -> None:
-    """Makes the names in a directory durable."""
-    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)

@@ -8,8 +8,9 @@ from pathlib import Path
 
 from google.protobuf.message import DecodeError
 
+from txnstatus.durable import sync_directory
 from txnstatus.proto import raft_pb2 as pb
-from txnstatus.raft.journal import Entry, Journal, sync_directory
+from txnstatus.raft.journal import Entry, Journal
 
 SNAPSHOT_VERSION = 1
 DIGEST_BYTES = hashlib.sha256().digest_size

@@ -1,0 +1,37 @@
+"""Names and small files that survive a power cut: a file's sync does not make its name durable."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+
+def sync_directory(path: Path) -> None:
+    """Makes the names in a directory durable."""
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def make_directory(path: Path) -> None:
+    """Makes the directory and its parents, and their names durable."""
+    missing = []
+    while not path.exists():
+        missing.append(path)
+        path = path.parent
+    for directory in reversed(missing):
+        directory.mkdir(exist_ok=True)
+        sync_directory(directory.parent)
+
+
+def write_file(path: Path, text: str) -> None:
+    """The whole file under its name, or what was there before."""
+    new = path.with_name(path.name + ".new")
+    with new.open("w") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    new.rename(path)
+    sync_directory(path.parent)
