@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 PROTO  := txnstatus/txnstatus/proto
 
-.PHONY: demo test check format proto clean help
+.PHONY: demo test soak check format proto clean help
 
 help:            ## what there is
 	@grep -hE '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
@@ -15,6 +15,9 @@ demo: $(STAMP)   ## run the main job: one transaction over five tables, on a thr
 
 test: check      ## lint, types, layering, then all tests
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+soak: $(STAMP)   ## writers and readers while nodes die at random, for SECONDS (600)
+	TXN_SOAK_SECONDS=$(or $(SECONDS),600) $(BIN)/python -m pytest tests/integration/test_soak.py -s --timeout 100000
 
 check: $(STAMP)  ## lint, formatting and strict typing
 	$(BIN)/ruff check .

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from txnstatus.proto import raft_pb2 as pb
-from txnstatus.raft.journal import Entry, Journal, JournalCorrupt
+from txnstatus.raft.journal import Entry, Journal, JournalCorrupt, JournalDiverged
 
 
 class PowerCut(Exception):
@@ -463,3 +463,17 @@ def test_damage_to_a_rewritten_file_is_not_taken_for_a_torn_tail(tmp_path: Path)
     path.write_bytes(data)
     with pytest.raises(JournalCorrupt):
         Journal(path)
+
+
+def test_an_applied_entry_is_never_dropped_for_another(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "journal")
+    for index in range(1, 6):
+        journal.add(b"command", index, 1)
+    journal.applied_index = 4
+    journal.deleteEntriesFrom(4)
+    journal.add(b"another", 5, 2)
+    journal.settle()
+    assert [entry.term for entry in journal[:]] == [1, 1, 1, 1, 2]
+    journal.deleteEntriesFrom(3)
+    with pytest.raises(JournalDiverged, match="entry 4 of term 3"):
+        journal.add(b"another", 4, 3)

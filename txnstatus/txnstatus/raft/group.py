@@ -218,6 +218,7 @@ class RaftGroup:
             self._fail(self._submitted, OutcomeUnknown(f"{self.node_id} lost the leadership of {self.group}"))
             self._submitted = []
         self._taking_over = False
+        self.journal.applied_index = self.applied_index
 
     def take_early(self) -> list[tuple[str, pb.RaftMessage]]:
         """What may leave before the journal is synced: a leader's entries (Raft thesis, 10.2.1)."""

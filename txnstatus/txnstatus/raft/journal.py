@@ -36,6 +36,10 @@ class JournalCorrupt(Exception):
     """The journal cannot be trusted: the node must not start."""
 
 
+class JournalDiverged(Exception):
+    """A leader's entries contradict what is applied here. It cannot happen; if it does, the process must end."""
+
+
 class Journal(PySyncObjJournal):  # type: ignore[misc]
     """What pysyncobj calls its journal, kept in memory and in one append-only file.
 
@@ -52,6 +56,8 @@ class Journal(PySyncObjJournal):  # type: ignore[misc]
         self._suffix: list[Entry] = []
         self._term = 0
         self._voted_for: str | None = None
+        self.applied_index = 0
+        """Entries up to here are in the state machine: no conflict may ever drop one."""
         self._unsynced = pb.JournalBatch()
         path.with_suffix(".new").unlink(missing_ok=True)
         length = self._replay(path.read_bytes()) if path.exists() else 0
@@ -102,6 +108,8 @@ class Journal(PySyncObjJournal):  # type: ignore[misc]
             if (self._suffix[0].idx, self._suffix[0].term) == (idx, term):
                 self._entries.append(self._suffix.pop(0))
                 return
+            if idx <= self.applied_index:
+                raise JournalDiverged(f"{self.path}: entry {idx} of term {term} contradicts an applied one")
             self._suffix = []
             self._unsynced.records.add(truncate_from=idx)
         self._entries.append(entry)

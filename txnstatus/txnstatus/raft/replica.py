@@ -5,6 +5,7 @@ pysyncobj 0.3.17 is used as it is. Its private names are touched here and nowher
 
 from __future__ import annotations
 
+import logging
 import zlib
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -24,6 +25,18 @@ _REGULAR = bytes([pysyncobj.syncobj._COMMAND_TYPE.REGULAR])
 _LENGTH_BYTES = 4
 SUCCESS = 0
 NEVER = 1 << 62
+
+
+def _not_a_false_alarm(record: logging.LogRecord) -> bool:
+    """pysyncobj announces a divergence whenever a message repeats entries that are applied.
+
+    It is about to truncate them; our journal drops an entry only for another one, and ends the process if that
+    contradicts an applied one (JournalDiverged).
+    """
+    return not str(record.msg).startswith("truncating already-applied log entries")
+
+
+logging.getLogger("pysyncobj.syncobj").addFilter(_not_a_false_alarm)
 
 
 class _Peer(Node):  # type: ignore[misc]
