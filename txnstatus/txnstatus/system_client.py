@@ -61,10 +61,6 @@ class Placement:
         rotated = [*candidates[start:], *candidates[:start]]
         return tuple(rotated[: self.replication])
 
-    def groups_of(self, node_id: str) -> tuple[str, ...]:
-        groups = ["status-0", *(self.shard_group(shard) for shard in range(self.participant_shards))]
-        return tuple(group for group in groups if node_id in self.members(group))
-
 
 class TxnSystemClient:
     def __init__(self, placement: Placement) -> None:
@@ -106,11 +102,6 @@ class TxnSystemClient:
                 ) from last
             await asyncio.sleep(pause * random.uniform(0.5, 1.0))
             pause = min(pause * 1.5, RETRY_MAX_SECONDS)
-
-    async def call_node(
-        self, node: str, method: str, request: Message, response: type[ResponseT], timeout: float
-    ) -> ResponseT:
-        return await self._channels[node].call(method, request, response, timeout)
 
     async def close(self) -> None:
         await asyncio.gather(*(channel.close() for channel in self._channels.values()))
