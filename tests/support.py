@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
 
 import pyarrow as pa
 
 import txnclient
 from txnclient import Client, CommitReceipt, CommitUnknown, Transaction
 from txndeploy.config import RaftSection, TxnSection
-from txndeploy.local_cluster import LocalCluster
+from txndeploy.local_cluster import LocalCluster, wait_until
 
-ResultT = TypeVar("ResultT")
+__all__ = [
+    "commit_until_known",
+    "connect",
+    "fast_cluster",
+    "rows",
+    "settled",
+    "visible",
+    "wait_until",
+]
 
 KEEPALIVE_MS = 4_000
 FAST_RAFT = RaftSection(heartbeat_seconds=0.08, election_min_seconds=0.4, election_max_seconds=0.8)
@@ -38,15 +44,6 @@ def visible(client: Client, *tables: str) -> list[list[int]]:
     """The ids that one snapshot sees in each table, sorted."""
     snapshot = client.snapshot()
     return [sorted(snapshot.to_arrow(table)["id"].to_pylist()) for table in tables]
-
-
-def wait_until(condition: Callable[[], ResultT], what: str, timeout: float = 30.0) -> ResultT:
-    """Polls until the condition holds. Raises AssertionError at the deadline."""
-    deadline = time.monotonic() + timeout
-    while not (result := condition()):
-        assert time.monotonic() < deadline, f"{what}: not within {timeout:.0f} s"
-        time.sleep(0.05)
-    return result
 
 
 def commit_until_known(txn: Transaction, timeout: float = 60.0) -> CommitReceipt:

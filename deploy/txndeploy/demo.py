@@ -28,7 +28,7 @@ from txnclient import Client, StagedFiles, Transaction, TxnState, TxnSummary
 from txndeploy import flights, tables
 from txndeploy.config import TxnSection
 from txndeploy.flights import SOURCES, Source
-from txndeploy.local_cluster import LocalCluster
+from txndeploy.local_cluster import LocalCluster, wait_until
 from txndeploy.spark_session import local_cluster_session
 
 if TYPE_CHECKING:
@@ -235,12 +235,12 @@ def _lose_one(progress: Progress, cluster: LocalCluster, client: Client, story: 
         txn_id = begun.recv()
         process.kill()
         process.join()
-        deadline = time.monotonic() + EXPIRY_SECONDS
-        while client.get(txn_id).state is not TxnState.ABORTED:
-            if time.monotonic() > deadline:
-                story.problems.append(f"transaction {txn_id} did not expire within {EXPIRY_SECONDS:.0f} s")
-                return
-            time.sleep(0.1)
+        try:
+            wait_until(
+                lambda: client.get(txn_id).state is TxnState.ABORTED, f"expiry of transaction {txn_id}", EXPIRY_SECONDS
+            )
+        except TimeoutError as error:
+            story.problems.append(str(error))
 
 
 def _begin_and_hang(addresses: str, begun: multiprocessing.connection.Connection) -> None:

@@ -187,7 +187,7 @@ class LocalCluster:
 
     def leader(self, group: str = "status-0", timeout: float = READY_SECONDS) -> str:
         """The node that leads the group and is ready to serve; waits for one. Raises TimeoutError."""
-        return _wait(lambda: self._leader_now(group), f"a leader of {group}", timeout)
+        return wait_until(lambda: self._leader_now(group), f"a leader of {group}", timeout)
 
     def wait_ready(self, timeout: float = READY_SECONDS) -> None:
         """Until every group has a leader. Raises TimeoutError, or RuntimeError for a node that ended."""
@@ -201,7 +201,7 @@ class LocalCluster:
                     raise RuntimeError(f"node {node} could not start:\n" + "\n".join(story))
             return all(self._leader_now(group) for group in ["status-0", *shards])
 
-        _wait(all_led, "a leader of every group", timeout)
+        wait_until(all_led, "a leader of every group", timeout)
 
     def _leader_now(self, group: str) -> str:
         best, best_term = "", -1
@@ -215,14 +215,15 @@ class LocalCluster:
         return best
 
 
-def _wait(condition: Callable[[], ResultT], what: str, timeout: float) -> ResultT:
+def wait_until(condition: Callable[[], ResultT], what: str, timeout: float = 30.0) -> ResultT:
+    """Polls until the condition holds, and returns what it returned. Raises TimeoutError."""
     deadline = time.monotonic() + timeout
     while True:
         result = condition()
         if result:
             return result
         if time.monotonic() > deadline:
-            raise TimeoutError(f"{what} did not appear within {timeout:.0f} s")
+            raise TimeoutError(f"{what}: not within {timeout:.0f} s")
         time.sleep(POLL_SECONDS)
 
 

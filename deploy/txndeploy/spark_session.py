@@ -29,10 +29,8 @@ appender.file.layout.pattern = %d{{ISO8601}} %p %c{{1}}: %m%n
 
 
 @contextmanager
-def local_cluster_session(
-    name: str, scratch: Path, *, executors: int = EXECUTORS, config: dict[str, str] | None = None
-) -> Iterator[SparkSession]:
-    """`local-cluster[executors,1,1024]`; whatever Spark leaves behind goes to `scratch`.
+def local_cluster_session(name: str, scratch: Path) -> Iterator[SparkSession]:
+    """`local-cluster[2,1,1024]`; whatever Spark leaves behind goes to `scratch`.
 
     Raises RuntimeError when PySpark or Java is missing.
     """
@@ -49,7 +47,7 @@ def local_cluster_session(
     # Executors run this interpreter, whatever `python3` is.
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     builder = (
-        SparkSession.builder.master(f"local-cluster[{executors},1,{EXECUTOR_MB}]")
+        SparkSession.builder.master(f"local-cluster[{EXECUTORS},1,{EXECUTOR_MB}]")
         .appName(name)
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
@@ -61,8 +59,6 @@ def local_cluster_session(
         .config("spark.sql.warehouse.dir", str(scratch / "warehouse"))
         .config("spark.local.dir", str(scratch))
     )
-    for key, value in (config or {}).items():
-        builder = builder.config(key, value)
     logging = scratch / "log4j2.properties"
     logging.write_text(_LOG4J.format(file=scratch / "spark.log"))
     builder = builder.config("spark.driver.extraJavaOptions", f"-Dlog4j2.configurationFile={logging.as_uri()}")

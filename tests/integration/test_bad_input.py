@@ -29,7 +29,7 @@ from txnclient import (
 from txnclient.token import Token
 from txnclient.transaction import Transaction
 from txndeploy import config as configuration
-from txndeploy.local_cluster import LocalCluster
+from txndeploy.local_cluster import LocalCluster, free_ports
 from txnstatus.types import TxnId
 
 NewTable = Callable[..., str]
@@ -179,7 +179,7 @@ def test_bad_addresses(addresses: str) -> None:
 
 
 def test_no_node_reachable() -> None:
-    ports = _closed_ports(2)
+    ports = free_ports(2)
     addresses = ",".join(f"127.0.0.1:{port}" for port in ports)
     client = txnclient.connect(addresses, timeout=1.0)
     started = time.monotonic()
@@ -308,14 +308,3 @@ def test_a_node_ends_cleanly_on_sigterm(tmp_path: Path) -> None:
         assert cluster.stop_node(cluster.leader()) == 0
         with connect(cluster) as client:
             client.begin().commit()
-
-
-def _closed_ports(count: int) -> list[int]:
-    sockets = [socket.socket() for _ in range(count)]
-    try:
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in sockets]
-    finally:
-        for each in sockets:
-            each.close()

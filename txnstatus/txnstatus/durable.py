@@ -6,9 +6,9 @@ import os
 from pathlib import Path
 
 
-def sync_directory(path: Path) -> None:
-    """Makes the names in a directory durable."""
-    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+def sync(path: Path) -> None:
+    """Makes durable what a file holds, or the names in a directory."""
+    fd = os.open(path, os.O_RDONLY)
     try:
         os.fsync(fd)
     finally:
@@ -23,7 +23,7 @@ def make_directory(path: Path) -> None:
         path = path.parent
     for directory in reversed(missing):
         directory.mkdir(exist_ok=True)
-        sync_directory(directory.parent)
+        sync(directory.parent)
 
 
 def write_file(path: Path, text: str) -> None:
@@ -34,4 +34,4 @@ def write_file(path: Path, text: str) -> None:
         file.flush()
         os.fsync(file.fileno())
     new.rename(path)
-    sync_directory(path.parent)
+    sync(path.parent)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
+from txnstatus.durable import sync
 from txnstatus.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -77,16 +77,8 @@ def make_durable(uris: Iterable[str]) -> None:
         if not isinstance(system, fs.LocalFileSystem):
             return
         path = Path(name)
-        _sync(path)
+        sync(path)
         directories.update(path.parents)
     # From the files upwards: a name is made durable after what it leads to.
     for directory in sorted(directories, key=lambda each: len(each.parts), reverse=True):
-        _sync(directory)
-
-
-def _sync(path: Path) -> None:
-    fd = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
+        sync(directory)

@@ -16,7 +16,7 @@ from typing import NamedTuple, overload
 
 from pysyncobj.journal import Journal as PySyncObjJournal
 
-from txnstatus.durable import sync_directory
+from txnstatus import durable
 from txnstatus.failpoints import failpoint
 from txnstatus.proto import raft_pb2 as pb
 
@@ -64,7 +64,7 @@ class Journal(PySyncObjJournal):  # type: ignore[misc]
         self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
         os.ftruncate(self._fd, length)
         os.fsync(self._fd)
-        sync_directory(path.parent)
+        durable.sync(path.parent)
 
     # ---- durability
 
@@ -130,7 +130,7 @@ class Journal(PySyncObjJournal):  # type: ignore[misc]
         self.settle()
         if entryTo <= 0:
             return
-        sync_directory(self.path.parent)  # the snapshot's name, before what it replaces goes
+        durable.sync(self.path.parent)  # the snapshot's name, before what it replaces goes
         del self._entries[:entryTo]
         self._rewrite()
 
@@ -187,7 +187,7 @@ class Journal(PySyncObjJournal):  # type: ignore[misc]
         failpoint("journal.before_rename")
         new.rename(self.path)
         failpoint("journal.after_rename")
-        sync_directory(self.path.parent)
+        durable.sync(self.path.parent)
         os.close(old)
 
     def _replay(self, data: bytes) -> int:

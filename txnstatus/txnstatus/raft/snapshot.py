@@ -8,7 +8,7 @@ from pathlib import Path
 
 from google.protobuf.message import DecodeError
 
-from txnstatus.durable import sync_directory
+from txnstatus.durable import sync
 from txnstatus.proto import raft_pb2 as pb
 from txnstatus.raft.journal import Entry, Journal
 
@@ -34,14 +34,13 @@ def write(path: Path, group: str, last: Entry, previous: Entry, state: bytes) ->
         file.write(hashlib.sha256(data).digest() + data)
         file.flush()
         os.fsync(file.fileno())
-    sync_directory(path.parent)
+    sync(path.parent)
 
 
 def make_durable(path: Path) -> None:
     """For a snapshot that came from another replica: pysyncobj writes and renames it, and syncs nothing."""
-    with path.open("rb") as file:
-        os.fsync(file.fileno())
-    sync_directory(path.parent)
+    sync(path)
+    sync(path.parent)
 
 
 def read(path: Path, group: str) -> tuple[Entry, Entry, bytes]:
