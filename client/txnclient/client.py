@@ -17,9 +17,9 @@ from txnclient.channel import ManagerChannel, parse_addresses
 from txnclient.schemas import to_columns
 from txnclient.snapshot import Snapshot
 from txnclient.token import Token
-from txnclient.transaction import Transaction, aborted
+from txnclient.transaction import Transaction
 from txnstatus.commands import cause_from_wire
-from txnstatus.errors import IllegalState, InvalidArgument
+from txnstatus.errors import IllegalState, InvalidArgument, aborted
 from txnstatus.proto import admin_pb2 as admin_pb
 from txnstatus.proto import common_pb2 as common
 from txnstatus.proto import table_pb2 as table_pb

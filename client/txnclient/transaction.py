@@ -17,12 +17,12 @@ from txnclient.token import Token
 from txnstatus.commands import cause_from_wire
 from txnstatus.errors import (
     CommitUnknown,
-    Conflict,
     IllegalState,
     InvalidArgument,
     TxnAborted,
     TxnError,
     Unavailable,
+    aborted,
 )
 from txnstatus.proto import common_pb2 as common
 from txnstatus.proto import table_pb2 as table_pb
@@ -32,8 +32,6 @@ from txnstatus.types import (
     DECIDED,
     DECIDED_ABORT,
     DECIDED_COMMIT,
-    AbortCause,
-    AbortCode,
     Timestamp,
     TxnId,
     TxnState,
@@ -327,15 +325,3 @@ class Transaction:
         if not self._commit_started:
             self._lost = error
             log.warning("transaction %s is lost: %s", self.id, error.message)
-
-
-def aborted(txn_id: TxnId, cause: AbortCause | None) -> TxnAborted:
-    """The error that tells of an abort: Conflict where that was the cause."""
-    kind = Conflict if cause and cause.code is AbortCode.CONFLICT else TxnAborted
-    why = f" by {cause.by}: {cause.message}" if cause else ""
-    return kind(
-        f"transaction {txn_id} was aborted{why}",
-        txn_id=txn_id,
-        hint="none of it is visible; run it again from the beginning",
-        cause=cause,
-    )

@@ -17,8 +17,8 @@ from txnstatus.errors import (
     IllegalState,
     NotAuthorized,
     NotFound,
-    TxnAborted,
     TxnError,
+    aborted,
 )
 from txnstatus.proto import common_pb2 as common
 from txnstatus.proto import participant_pb2 as pb
@@ -317,7 +317,7 @@ def _illegal(table: TableState, txn_id: TxnId, record: TxnRecord | None, op: Op)
     if record is None:
         return NotFound(f"transaction {txn_id} has not begun on {table.name}", txn_id=txn_id)
     if record.state is ParticipantState.ABORTED:
-        return TxnAborted(f"transaction {txn_id} was aborted", txn_id=txn_id, hint="run it again from the beginning")
+        return aborted(txn_id, None)  # why, the status table knows
     return IllegalState(
         f"{op} is not possible: transaction {txn_id} is {record.state.name} on {table.name}", txn_id=txn_id
     )

@@ -110,6 +110,10 @@ def test_two_overwrites_conflict_and_the_first_committer_wins(client: Client, ne
         second.commit()
     assert caught.value.winner == first.id
     assert list(caught.value.objects) == [table]
+    again = Transaction(client, second.id, 1000, heartbeat=False)
+    for act in (second.commit, again.commit, again.is_commit_complete, lambda: again.write(rows(9), table)):
+        with pytest.raises(Conflict, match=table):
+            act()
     assert visible(client, table, other) == [[2], []]
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from txnstatus.types import AbortCause, TxnId
+from txnstatus.types import AbortCause, AbortCode, TxnId
 
 
 class TxnError(Exception):
@@ -117,6 +117,18 @@ class Conflict(TxnAborted):
     @property
     def objects(self) -> Sequence[str]:
         return self.cause.objects if self.cause else ()
+
+
+def aborted(txn_id: TxnId, cause: AbortCause | None) -> TxnAborted:
+    """The error that tells of an abort: Conflict where that was the cause."""
+    kind = Conflict if cause and cause.code is AbortCode.CONFLICT else TxnAborted
+    why = f" by {cause.by}: {cause.message}" if cause else ""
+    return kind(
+        f"transaction {txn_id} was aborted{why}",
+        txn_id=txn_id,
+        hint="none of it is visible; run it again from the beginning",
+        cause=cause,
+    )
 
 
 class CommitUnknown(TxnError):

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from txnstatus import commands as cmd
-from txnstatus.errors import IllegalState, InvalidArgument, NotAuthorized, NotFound, TxnAborted, TxnError
+from txnstatus.errors import IllegalState, InvalidArgument, NotAuthorized, NotFound, TxnError, aborted
 from txnstatus.proto import common_pb2 as common
 from txnstatus.proto import txn_status_pb2 as pb
 from txnstatus.types import (
@@ -329,14 +329,7 @@ class TxnStatusTable:
 def illegal(record: TxnRecord, op: Op) -> TxnError:
     """The refusal of `op` in the record's state, named by what the caller does next."""
     if record.state in DECIDED_ABORT and op not in (Op.FINALIZE_COMMIT, Op.COMPLETE_COMMIT):
-        cause = record.cause
-        by = f" by {cause.by}: {cause.message}" if cause else ""
-        return TxnAborted(
-            f"transaction {record.txn_id} was aborted{by}",
-            txn_id=record.txn_id,
-            hint="none of it is visible; run it again from the beginning",
-            cause=cause,
-        )
+        return aborted(record.txn_id, record.cause)
     return IllegalState(
         f"{op} is not possible: transaction {record.txn_id} is {record.state.name}", txn_id=record.txn_id
     )
