@@ -36,7 +36,7 @@ def read_files(spark: SparkSession, files: Sequence[DataFile], schema: Schema) -
 
 @contextmanager
 def _listing_on_the_driver(spark: SparkSession) -> Iterator[None]:
-    """For more than 32 paths Spark starts a job to look at each; it costs seconds, and the driver does it in 0.1."""
+    """For more than 32 paths Spark starts a job to look at each; the driver does it sooner."""
     with _lock:
         before = spark.conf.get(_LISTING)
         spark.conf.set(_LISTING, "1000000")
