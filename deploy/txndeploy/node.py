@@ -1,40 +1,31 @@
-"""A node: one process, one event loop, any of the roles behind one gRPC port."""
+"""A node: one process, one event loop, one gRPC port; what it serves is in `roles`."""
 
 from __future__ import annotations
 
 import asyncio
 import fcntl
-import hashlib
 import json
 import logging
 import os
 import secrets
 import signal
 import sys
-import time
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import grpc
 import uvloop
 
 from txndeploy import config as configuration
-from txndeploy.config import ConfigError, NodeConfig, Role
-from txnmanager.txn_manager import ClusterView, TableProxy, TxnManager
-from txnparticipant.services import ParticipantService, ShardMachine, ShardService
+from txndeploy.config import ConfigError, NodeConfig
+from txndeploy.roles import Roles
 from txnstatus import failpoints
 from txnstatus.durable import make_directory, write_file
-from txnstatus.proto import admin_pb2, participant_pb2, table_pb2, txn_manager_pb2, txn_status_pb2
-from txnstatus.raft.driver import RaftDriver
-from txnstatus.raft.group import RaftGroup, StateMachine
+from txnstatus.environment import Environment
 from txnstatus.raft.journal import JournalCorrupt
 from txnstatus.raft.snapshot import SnapshotCorrupt
 from txnstatus.raft.transport import RaftTransport
-from txnstatus.rpc.server import GRPC_OPTIONS, Registry
-from txnstatus.status_manager import ManagerSettings
-from txnstatus.status_service import KeepaliveLimits, StatusMachine, StatusService
+from txnstatus.rpc.server import GRPC_OPTIONS
 from txnstatus.system_client import TxnSystemClient
-from txnstatus.types import HybridClock
 
 log = logging.getLogger(__name__)
 
@@ -47,141 +38,51 @@ class StartError(Exception):
 
 
 class Node:
-    """Composes the roles. Raises StartError from the constructor and from `start`."""
+    """The process: its directory, its port, and its streams to the others around the roles.
+
+    Raises StartError from the constructor and from `start`.
+    """
 
     def __init__(self, config: NodeConfig) -> None:
         self.config = config
         self.incarnation = secrets.randbits(63)
         self._lock = _own_directory(config)
-        self._placement = config.placement()
-        self._clock = HybridClock(lambda: time.time_ns() // 1000)
-        self._client = TxnSystemClient(self._placement)
-        self._disk = ThreadPoolExecutor(max_workers=8, thread_name_prefix="disk")
-        self._transport = RaftTransport(config.cluster_id, config.node_id, self._placement.nodes, self.incarnation)
-        self._registry = Registry()
-        self._drivers: dict[str, RaftDriver] = {}
-        self._machines: dict[str, StateMachine] = {}
-        self._services: list[tuple[StatusService | ShardService, RaftDriver]] = []
-        self._server: grpc.aio.Server | None = None
-        roles = config.nodes[config.node_id].roles
+        environment = self._environment = Environment()
+        placement = config.placement()
+        self._client = TxnSystemClient(placement, environment)
+        self._transport = RaftTransport(config.cluster_id, config.node_id, placement.nodes, self.incarnation)
         try:
-            if Role.STATUS in roles:
-                self._add_status()
-            if Role.PARTICIPANT in roles:
-                self._add_participants()
+            self._roles = Roles(config, environment, self._client, self._transport, self.incarnation)
         except (JournalCorrupt, SnapshotCorrupt) as error:
             raise StartError(str(error)) from error
-        if Role.MANAGER in roles:
-            self._registry.add(txn_manager_pb2.DESCRIPTOR.services_by_name["TxnManager"], TxnManager(self._client))
-            self._registry.add(table_pb2.DESCRIPTOR.services_by_name["Table"], TableProxy(self._client))
-        admin = AdminService(self, ClusterView(self._client, config.cluster_id))
-        self._registry.add(admin_pb2.DESCRIPTOR.services_by_name["Admin"], admin)
+        self._server: grpc.aio.Server | None = None
 
     async def start(self) -> None:
         address = self.config.nodes[self.config.node_id].address
         self._server = grpc.aio.server(options=GRPC_OPTIONS)
-        self._server.add_generic_rpc_handlers([*self._registry.grpc_handlers(), self._transport.grpc_handler()])
+        self._server.add_generic_rpc_handlers([*self._roles.registry.grpc_handlers(), self._transport.grpc_handler()])
         try:
             self._server.add_insecure_port(address)
         except RuntimeError as error:
             raise StartError(
                 f"cannot listen on {address}: is the port in use, or the address not this host's?"
             ) from error
-        for service, driver in self._services:
-            service.start(driver)
-            driver.start()
+        self._roles.start()
         await self._server.start()
         self._transport.start()
         log.info("node %s of cluster %s serves on %s", self.config.node_id, self.config.cluster_id, address)
 
     async def stop(self) -> None:
         """Hands its leaderships over, then ends; what is under way fails with retriable errors."""
-        await asyncio.gather(*(driver.stop() for driver in self._drivers.values()))
+        await self._roles.hand_over()
         await self._transport.drain()
-        await asyncio.gather(*(service.stop() for service, _ in self._services))
+        await self._roles.stop()
         if self._server is not None:
             await self._server.stop(grace=0.2)
         await self._transport.stop()
         await self._client.close()
-        self._disk.shutdown()
+        self._environment.blocking.shutdown()
         os.close(self._lock)
-
-    def status(self, *, digests: bool = False) -> admin_pb2.GetNodeResponse:
-        response = admin_pb2.GetNodeResponse(node_id=self.config.node_id, incarnation=self.incarnation)
-        for name, driver in self._drivers.items():
-            group = driver.group
-            response.groups.add(
-                group=name,
-                leader=group.is_ready,
-                leader_id=group.leader,
-                term=group.term,
-                commit_index=group.commit_index,
-                applied_index=group.applied_index,
-                digest=hashlib.sha256(self._machines[name].snapshot()).digest() if digests else b"",
-            )
-        return response
-
-    def _add_status(self) -> None:
-        machine = StatusMachine(self._clock)
-        txn = self.config.txn
-        service = StatusService(
-            machine,
-            self._clock,
-            self._client,
-            ManagerSettings(staleness_check_seconds=txn.staleness_check_seconds),
-            KeepaliveLimits(txn.keepalive_default_ms, txn.keepalive_min_ms, txn.keepalive_max_ms),
-            self.config.cluster_id,
-        )
-        if self._add_group(self._placement.status_group(), machine, service):
-            self._registry.add(txn_status_pb2.DESCRIPTOR.services_by_name["TxnStatus"], service)
-
-    def _add_participants(self) -> None:
-        shards: dict[int, ShardService] = {}
-        for number in range(self.config.participant_shards):
-            machine = ShardMachine(number)
-            service = ShardService(
-                machine,
-                self._clock,
-                self._client,
-                self.config.warehouse,
-                self._disk,
-                self.config.txn.zombie_grace_seconds,
-            )
-            if self._add_group(self._placement.shard_group(number), machine, service):
-                shards[number] = service
-        self._registry.add(participant_pb2.DESCRIPTOR.services_by_name["Participant"], ParticipantService(shards))
-
-    def _add_group(self, name: str, machine: StateMachine, service: StatusService | ShardService) -> bool:
-        members = self._placement.members(name)
-        if self.config.node_id not in members:
-            return False
-        group = RaftGroup(
-            name,
-            self.config.node_id,
-            [member for member in members if member != self.config.node_id],
-            machine,
-            self.config.data_dir / "raft" / name,
-            self.config.raft.settings(),
-            time.monotonic,
-        )
-        driver = RaftDriver(group, self._transport, self._disk, service.on_leadership)
-        self._transport.add(driver)
-        self._drivers[name] = driver
-        self._machines[name] = machine
-        self._services.append((service, driver))
-        return True
-
-
-class AdminService:
-    """Implements the Admin service."""
-
-    def __init__(self, node: Node, cluster: ClusterView) -> None:
-        self._node = node
-        self.get_cluster = cluster.get_cluster
-        self.list_transactions = cluster.list_transactions
-
-    async def get_node(self, request: admin_pb2.GetNodeRequest) -> admin_pb2.GetNodeResponse:
-        return self._node.status(digests=request.digests)
 
 
 def _own_directory(config: NodeConfig) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Executor
 from typing import TypeVar
 
@@ -45,11 +45,11 @@ class ShardMachine:
     def apply(self, command: bytes) -> Applied | Rejected:
         return self.shard.apply(cmd.decode(command))
 
-    def snapshot(self) -> bytes:
-        return self.shard.snapshot()
+    def snapshot(self) -> Iterator[bytes]:
+        return iter([self.shard.snapshot()])
 
-    def restore(self, data: bytes) -> None:
-        self.shard.restore(data)
+    def restore(self, chunks: Iterable[bytes]) -> None:
+        self.shard.restore(b"".join(chunks))
 
 
 class ShardService:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 import random
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NoReturn
@@ -70,10 +70,11 @@ class Recorder:
             raise Diverged(f"{self.node_id} applied {command!r} at {position}, where others applied {expected!r}")
         return len(self.applied)
 
-    def snapshot(self) -> bytes:
-        return b"\n".join(self.applied)
+    def snapshot(self) -> Iterator[bytes]:
+        return iter([b"\n".join(self.applied)])
 
-    def restore(self, data: bytes) -> None:
+    def restore(self, chunks: Iterable[bytes]) -> None:
+        data = b"".join(chunks)
         self.restored += 1
         self.applied = data.split(b"\n") if data else []
         if self.applied != self._history[: len(self.applied)]:

@@ -8,13 +8,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import time
 from collections import defaultdict
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterable, Iterator
 from typing import Any
 
 from txnstatus import commands as cmd
 from txnstatus.commit_tasks import SendOp
+from txnstatus.environment import Environment
 from txnstatus.errors import InvalidArgument, TxnError, Unavailable
 from txnstatus.failpoints import failpoint
 from txnstatus.proto import participant_pb2 as participant_pb
@@ -69,11 +69,11 @@ class StatusMachine:
         self._clock.update(self.table.last_commit_ts)
         return outcome
 
-    def snapshot(self) -> bytes:
-        return self.table.snapshot()
+    def snapshot(self) -> Iterator[bytes]:
+        return iter([self.table.snapshot()])
 
-    def restore(self, data: bytes) -> None:
-        self.table.restore(data)
+    def restore(self, chunks: Iterable[bytes]) -> None:
+        self.table.restore(b"".join(chunks))
         self._clock.update(self.table.last_commit_ts)
 
 
@@ -100,6 +100,7 @@ class StatusService:
     def __init__(
         self,
         machine: StatusMachine,
+        environment: Environment,
         clock: HybridClock,
         client: TxnSystemClient,
         settings: ManagerSettings,
@@ -108,6 +109,7 @@ class StatusService:
     ) -> None:
         self.machine = machine
         self.manager = TxnStatusManager(machine.table, settings)
+        self._environment = environment
         self._clock = clock
         self._client = client
         self._keepalive = keepalive
@@ -145,7 +147,7 @@ class StatusService:
                 request.owner,
                 request.label,
                 keepalive,
-                _wall_micros(),
+                self._environment.wall_micros(),
             )
         )
         first = self.machine.table.get(applied.txn_ids[0])
@@ -171,7 +173,7 @@ class StatusService:
         self._driver.check_lease()
         self.machine.table.get(txn_id)
         self._handle(CommitRequested(txn_id, request.owner))
-        await self._propose(cmd.BeginCommit(txn_id, request.owner, _wall_micros()))
+        await self._propose(cmd.BeginCommit(txn_id, request.owner, self._environment.wall_micros()))
         if request.wait_millis:
             await self._wait_decided(txn_id, request.wait_millis / 1000)
         return pb.CommitTransactionResponse(txn=to_wire(self.machine.table.get(txn_id)))
@@ -183,7 +185,7 @@ class StatusService:
         else:
             owner, code, by = request.owner, AbortCode.REQUESTED, request.owner
         cause = AbortCause(code, request.reason or "abort was called", by)
-        await self._propose(cmd.BeginAbort(txn_id, owner, cause, _wall_micros()))
+        await self._propose(cmd.BeginAbort(txn_id, owner, cause, self._environment.wall_micros()))
         return pb.AbortTransactionResponse(txn=to_wire(self.machine.table.get(txn_id)))
 
     async def get_transaction_state(self, request: pb.GetTransactionStateRequest) -> pb.GetTransactionStateResponse:
@@ -248,7 +250,7 @@ class StatusService:
             log.info("%s was refused: %s", type(command).__name__, error)
 
     def _handle(self, event: Event) -> None:
-        for effect in self.manager.handle(event, time.monotonic(), _wall_micros()):
+        for effect in self.manager.handle(event, self._environment.monotonic(), self._environment.wall_micros()):
             self._perform(effect)
 
     def _perform(self, effect: Effect) -> None:
@@ -347,7 +349,3 @@ class StatusService:
         self._background.discard(task)
         if not task.cancelled() and (error := task.exception()):
             log.error("a background task of the status partition failed", exc_info=error)
-
-
-def _wall_micros() -> int:
-    return time.time_ns() // 1000

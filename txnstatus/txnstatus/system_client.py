@@ -6,14 +6,14 @@ Used by managers, status leaders and participants. It keeps a guess of each grou
 from __future__ import annotations
 
 import asyncio
-import random
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from google.protobuf.message import Message
 
+from txnstatus.environment import Environment
 from txnstatus.errors import NotTheLeader, TxnError, Unavailable
 from txnstatus.rpc.channel import PeerChannel
 from txnstatus.types import TxnId
@@ -62,10 +62,21 @@ class Placement:
         return tuple(rotated[: self.replication])
 
 
+class Channel(Protocol):
+    """Calls to one node; `PeerChannel` is the real one."""
+
+    async def call(self, method: str, request: Message, response: type[ResponseT], timeout: float) -> ResponseT: ...
+    async def close(self) -> None: ...
+
+
 class TxnSystemClient:
-    def __init__(self, placement: Placement) -> None:
+    def __init__(
+        self, placement: Placement, environment: Environment, connect: Callable[[str], Channel] = PeerChannel
+    ) -> None:
+        """`connect` makes a channel to an address."""
         self.placement = placement
-        self._channels = {node: PeerChannel(address) for node, address in placement.nodes.items()}
+        self._random = environment.random
+        self._channels = {node: connect(address) for node, address in placement.nodes.items()}
         self._leaders: dict[str, str] = {}
 
     async def call_leader(
@@ -100,7 +111,7 @@ class TxnSystemClient:
                     f"no leader of {group} answered {method} within {timeout:.1f} s; "
                     f"tried {', '.join(members)}; last: {last.message}"
                 ) from last
-            await asyncio.sleep(pause * random.uniform(0.5, 1.0))
+            await asyncio.sleep(pause * self._random.uniform(0.5, 1.0))
             pause = min(pause * 1.5, RETRY_MAX_SECONDS)
 
     async def close(self) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn, Protocol
@@ -37,8 +37,11 @@ class StateMachine(Protocol):
     """What a group replicates. `apply` is total and deterministic; an exception ends the process."""
 
     def apply(self, command: bytes) -> object: ...
-    def snapshot(self) -> bytes: ...
-    def restore(self, data: bytes) -> None: ...
+    def snapshot(self) -> Iterator[bytes]:
+        """The state as of this call, in chunks; each is made when it is asked for, also after later commands."""
+        ...
+
+    def restore(self, chunks: Iterable[bytes]) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -372,7 +375,7 @@ class RaftGroup:
         last, previous, _members = meta
         try:
             failpoint("raft.before_snapshot")
-            snapshot.write(Path(path), self.group, last, previous, self._machine.snapshot())
+            snapshot.write(Path(path), self.group, last, previous, b"".join(self._machine.snapshot()))
             failpoint("raft.after_snapshot")
         except Exception as error:  # noqa: BLE001
             stop_process(f"group {self.group}: cannot write a snapshot to {path}", error)
@@ -383,7 +386,7 @@ class RaftGroup:
             failpoint("raft.before_install")
             snapshot.make_durable(Path(path))
             last, previous, state = snapshot.read(Path(path), self.group)
-            self._machine.restore(state)
+            self._machine.restore([state])
         except Exception as error:  # noqa: BLE001
             stop_process(f"group {self.group}: cannot read the snapshot {path}", error)
         return last, previous, []
