@@ -16,12 +16,14 @@ Importing this loads neither pyspark nor pyarrow; a method that needs one of the
 
 from txnclient.client import Client, TxnSummary, connect
 from txnclient.manifest import DataFile, StagedFiles
+from txnclient.outcome import CommitReceipt
 from txnclient.snapshot import Snapshot
-from txnclient.transaction import CommitReceipt, Transaction
+from txnclient.transaction import Transaction
 from txnstatus.errors import (
     AlreadyExists,
     CommitUnknown,
     Conflict,
+    Forgotten,
     IllegalState,
     InternalError,
     InvalidArgument,
@@ -43,6 +45,7 @@ __all__ = [
     "CommitUnknown",
     "Conflict",
     "DataFile",
+    "Forgotten",
     "IllegalState",
     "InternalError",
     "InvalidArgument",

@@ -58,6 +58,12 @@ class NotFound(TxnError):
     grpc_status = "NOT_FOUND"
 
 
+class Forgotten(NotFound):
+    """The transaction finished long ago, and its record is gone: how it ended is not known any more."""
+
+    code = "FORGOTTEN"
+
+
 class AlreadyExists(TxnError):
     """Fix the program: the name is taken."""
 
@@ -173,6 +179,7 @@ ERROR_CLASSES: tuple[type[TxnError], ...] = (
     InternalError,
     InvalidArgument,
     NotFound,
+    Forgotten,
     AlreadyExists,
     IllegalState,
     NotAuthorized,
