@@ -129,7 +129,7 @@ class Heartbeats:
         now = time.monotonic()
         with self._condition:
             self._schedule.answered(alive, sent, now)
-            silent = self._schedule.failed(unanswered, now)
+            silent = self._schedule.failed(unanswered, sent, now)
             for key in handles.keys() - set(alive) - unanswered.keys():
                 self._forget(key)
         for key, error in itertools.islice(unanswered.items(), 1):

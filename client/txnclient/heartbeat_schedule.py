@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 MAX_IDS_PER_CALL = 1_000
 MAX_PAUSE_SECONDS = 1.0
-"""After a failure the next attempt comes after an eighth of the interval, and after this at the latest."""
+"""Attempts that fail are an eighth of the interval apart, and this at most: one that hung is followed by the next."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,7 @@ class HeartbeatSchedule:
                 beat.silent = False
                 self._put(key, beat, max(now, sent + beat.period * self._jitter()))
 
-    def failed(self, keys: Iterable[int], now: float) -> list[tuple[int, float]]:
+    def failed(self, keys: Iterable[int], sent: float, now: float) -> list[tuple[int, float]]:
         """No answer for these: the next attempt follows soon.
 
         Returns those that have by now been silent for longer than their interval, with the seconds, each once: what
@@ -111,7 +111,7 @@ class HeartbeatSchedule:
                     beat.silent = True
                     silent.append((key, now - beat.heard))
                 pause = min(beat.keepalive / 8, MAX_PAUSE_SECONDS)
-                self._put(key, beat, now + pause * self._jitter())
+                self._put(key, beat, max(now, sent + pause * self._jitter()))
         return silent
 
     def check_invariants(self) -> None:

@@ -52,8 +52,10 @@ def test_after_a_failure_the_next_attempt_comes_sooner() -> None:
     schedule = HeartbeatSchedule()
     schedule.add(1, KEEPALIVE, heard=0.0)
     assert schedule.due(2.0)
-    assert schedule.failed([1], now=3.0) == []
-    assert schedule.next_due() == 3.5
+    assert schedule.failed([1], sent=2.0, now=2.1) == []
+    assert schedule.next_due() == 2.5
+    assert schedule.due(2.5)
+    assert schedule.failed([1], sent=2.5, now=3.5) == []
     assert schedule.due(3.5), "a hung call, and time for another one before the interval is over"
 
 
@@ -63,13 +65,13 @@ def test_silence_is_told_once_until_somebody_answers() -> None:
     told = []
     for now in (2.0, 3.0, 4.0, 4.5, 6.0, 9.0):
         assert schedule.due(now)
-        told += schedule.failed([1], now)
+        told += schedule.failed([1], now, now)
     assert told == [(1, 4.5)]
     assert schedule.due(20.0), "it goes on: a service that was down expires nobody for that"
     schedule.answered([1], sent=20.0, now=20.1)
     for now in (23.0, 24.5):
         assert schedule.due(now)
-        told += schedule.failed([1], now)
+        told += schedule.failed([1], now, now)
     assert told == [(1, 4.5), (1, 4.5)]
 
 
@@ -118,7 +120,7 @@ def test_what_is_removed_while_its_call_is_under_way_stays_removed() -> None:
     assert schedule.due(2.0)
     schedule.remove(1)
     schedule.answered([1], 2.0, 2.0)
-    assert schedule.failed([1], 99.0) == []
+    assert schedule.failed([1], 2.0, 99.0) == []
     assert schedule.next_due() is None
     assert not schedule
 
@@ -146,7 +148,7 @@ def test_every_handle_beats_again_whatever_happens(steps: list[tuple[str, int, f
         elif call := schedule.due(now):
             schedule.check_invariants()
             assert len(set(call.keys)) == len(call.keys)
-            schedule.answered(call.keys, now, now) if step == "answer" else schedule.failed(call.keys, now)
+            schedule.answered(call.keys, now, now) if step == "answer" else schedule.failed(call.keys, now, now)
         schedule.check_invariants()
         assert (schedule.next_due() is None) == (len(schedule) == 0), "nothing is under way here"
 
