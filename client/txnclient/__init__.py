@@ -16,8 +16,9 @@ Importing this loads neither pyspark nor pyarrow; a method that needs one of the
 
 from txnclient.client import Client, TxnSummary, connect
 from txnclient.manifest import DataFile, StagedFiles
+from txnclient.outcome import CommitReceipt
 from txnclient.snapshot import Snapshot
-from txnclient.transaction import CommitReceipt, Transaction
+from txnclient.transaction import Transaction
 from txnstatus.errors import (
     AlreadyExists,
     CommitUnknown,

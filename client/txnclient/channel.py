@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-import os
 import random
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 import grpc
 from google.protobuf.message import Message
 
+from txnclient import forking
 from txnstatus.errors import IllegalState, InvalidArgument, TxnError, Unavailable
-from txnstatus.rpc.errors import from_rpc_error
+from txnstatus.rpc.errors import from_rpc_error, transport_status
 from txnstatus.rpc.server import GRPC_OPTIONS
 
 ResponseT = TypeVar("ResponseT", bound=Message)
 
 ATTEMPT_SECONDS = 10.0
+ATTEMPTS = 3
+"""One manager that hangs gets this fraction of the deadline at most, when there are others to ask."""
+BAD_SECONDS = 2.0
+"""For how long a manager that failed is asked last."""
 PAUSE_SECONDS = 0.02
 PAUSE_MAX_SECONDS = 0.5
 
@@ -26,16 +30,27 @@ PAUSE_MAX_SECONDS = 0.5
 class ManagerChannel:
     """Managers keep nothing, so any of them will do: the last that answered is asked first.
 
-    Every request is idempotent by its content. Safe to use from many threads, and in a forked child.
+    Every request is idempotent by its content, so it is simply sent to the next one. Safe to use from many threads.
     """
 
     def __init__(self, addresses: Sequence[str]) -> None:
         self.addresses = tuple(addresses)
-        self._lock = threading.Lock()
-        self._pid = os.getpid()
-        self._channels: dict[str, grpc.Channel] = {}
+        self._roster = Roster(self.addresses, first=random.randrange(len(self.addresses)))
         self._closed = False
-        self._turn = random.randrange(len(self.addresses))
+        self._lock = threading.Lock()
+        self._channels: dict[str, grpc.Channel] = {}
+        forking.register(self)
+
+    def after_fork(self) -> None:
+        """The parent's channels do not work in a child."""
+        self._lock = threading.Lock()
+        if self._channels:
+            forking.keep(self._channels)
+            self._channels = {}
+
+    def attempt_seconds(self, timeout: float) -> float:
+        """How long one manager is waited for, of the `timeout` seconds that a call has."""
+        return min(ATTEMPT_SECONDS, timeout / min(ATTEMPTS, len(self.addresses)))
 
     def call(
         self,
@@ -44,31 +59,49 @@ class ManagerChannel:
         response: type[ResponseT],
         *,
         timeout: float,
-        attempt_seconds: float = ATTEMPT_SECONDS,
+        attempt_seconds: float | None = None,
+        on_repeat: Callable[[], None] | None = None,
     ) -> ResponseT:
-        """Raises the final answer, or Unavailable with the addresses tried."""
+        """`on_repeat` runs before every attempt after the first: it may change the request.
+
+        Raises the final answer, or Unavailable with the addresses tried.
+        """
         deadline = time.monotonic() + timeout
+        attempt_seconds = attempt_seconds or self.attempt_seconds(timeout)
         pause = PAUSE_SECONDS
+        no_managers: set[str] = set()
         while True:
-            turn = self._turn
-            address = self.addresses[turn % len(self.addresses)]
+            address = self._choose()
             left = max(0.001, deadline - time.monotonic())
             try:
-                return self._attempt(address, method, request, response, min(left, attempt_seconds))
+                answer = self._attempt(address, method, request, response, min(left, attempt_seconds))
+            except _NoManager as error:
+                no_managers.add(address)
+                if no_managers >= set(self.addresses):
+                    raise InvalidArgument(
+                        f"none of {', '.join(self.addresses)} answers {method}: {error.message}",
+                        hint="give the addresses of nodes that have the manager role",
+                    ) from None
+                last = error.message
             except TxnError as error:
                 if not error.retriable:
                     raise
                 # Its text alone: an exception kept here would keep its frames, and through them the caller's handles,
                 # which must become garbage when their owner drops them.
                 last = error.message
-            self._turn = turn + 1
-            if time.monotonic() + pause >= deadline:
-                raise Unavailable(
-                    f"no manager answered within {timeout:g} s; tried {', '.join(self.addresses)}; last: {last}",
-                    hint="check that the cluster runs and that these addresses are its nodes'",
-                )
-            time.sleep(pause * random.uniform(0.5, 1.0))
-            pause = min(pause * 1.5, PAUSE_MAX_SECONDS)
+            else:
+                with self._lock:
+                    self._roster.answered(address)
+                return answer
+            now = time.monotonic()
+            wait = 0.0 if self._failed(address, now) else pause * random.uniform(0.5, 1.0)
+            if now + wait >= deadline:
+                raise self._nobody(timeout, last)
+            if wait:
+                time.sleep(wait)
+                pause = min(pause * 1.5, PAUSE_MAX_SECONDS)
+            if on_repeat is not None:
+                on_repeat()
 
     def close(self) -> None:
         """What is under way fails; every later call is refused."""
@@ -89,7 +122,7 @@ class ManagerChannel:
         try:
             answer: ResponseT = call(request, timeout=timeout)
         except grpc.RpcError as error:
-            raise from_rpc_error(error, address) from None
+            raise _meaning(error, address) from None
         except ValueError as error:
             raise Unavailable(f"{address}: {error}") from error  # closed by another thread a moment ago
         return answer
@@ -98,13 +131,69 @@ class ManagerChannel:
         with self._lock:
             if self._closed:
                 raise IllegalState("the client is closed")
-            if self._pid != os.getpid():
-                # The parent's channels do not work here, and closing them would end the parent's calls.
-                self._channels, self._pid = {}, os.getpid()
+            if forking.is_mute():
+                raise IllegalState("no call is possible in this forked process", hint=forking.HINT)
             channel = self._channels.get(address)
             if channel is None:
                 channel = self._channels[address] = grpc.insecure_channel(address, options=GRPC_OPTIONS)
             return channel
+
+    def _choose(self) -> str:
+        with self._lock:
+            return self._roster.choose(time.monotonic())
+
+    def _failed(self, address: str, now: float) -> bool:
+        with self._lock:
+            return self._roster.failed(address, now)
+
+    def _nobody(self, timeout: float, last: str) -> Unavailable:
+        return Unavailable(
+            f"no manager answered within {timeout:g} s; tried {', '.join(self.addresses)}; last: {last}",
+            hint=forking.HINT
+            if forking.is_forked()
+            else "check that the cluster runs and that these addresses are its nodes'",
+        )
+
+
+class Roster:
+    """Whom to ask next. It has no clock."""
+
+    def __init__(self, addresses: Sequence[str], first: int = 0) -> None:
+        self._addresses = tuple(addresses)
+        self._turn = first
+        self._bad_until: dict[str, float] = {}
+
+    def choose(self, now: float) -> str:
+        """The one that answered last, or the next one if it failed; first those that did not fail lately."""
+        rotated = [*self._addresses[self._turn :], *self._addresses[: self._turn]]
+        return min(rotated, key=lambda address: max(now, self._bad_until.get(address, now)))
+
+    def answered(self, address: str) -> None:
+        self._bad_until.pop(address, None)
+        self._turn = self._addresses.index(address)
+
+    def failed(self, address: str, now: float) -> bool:
+        """Whether there is another one to ask at once."""
+        self._bad_until[address] = now + BAD_SECONDS
+        if self._addresses[self._turn] == address:
+            self._turn = (self._turn + 1) % len(self._addresses)
+        return any(self._bad_until.get(other, now) <= now for other in self._addresses)
+
+
+class _NoManager(Unavailable):
+    """Somebody answers there, and knows no such method."""
+
+
+_TRANSPORT_FAILURES = (grpc.StatusCode.UNKNOWN, grpc.StatusCode.INTERNAL, grpc.StatusCode.CANCELLED)
+
+
+def _meaning(error: grpc.RpcError, address: str) -> TxnError:
+    """What comes without our detail, gRPC made itself: of a connection that broke, or of a peer that is no manager."""
+    meaning = from_rpc_error(error, address)
+    status = transport_status(error)
+    if status is grpc.StatusCode.UNIMPLEMENTED:
+        return _NoManager(meaning.message)
+    return Unavailable(meaning.message) if status in _TRANSPORT_FAILURES else meaning
 
 
 def parse_addresses(addresses: str | Sequence[str]) -> tuple[str, ...]:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import getpass
 import os
+import time
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from google.protobuf.message import Message
 
 from txnclient.channel import ManagerChannel, parse_addresses
+from txnclient.heartbeat import Heartbeats
+from txnclient.requests import build
 from txnclient.schemas import to_columns
 from txnclient.snapshot import Snapshot
 from txnclient.token import Token
@@ -26,6 +28,7 @@ from txnstatus.proto import table_pb2 as table_pb
 from txnstatus.proto import txn_manager_pb2 as pb
 from txnstatus.proto import txn_status_pb2 as status_pb
 from txnstatus.schema import Schema
+from txnstatus.table import MAX_BEGIN_COUNT
 from txnstatus.types import DECIDED_ABORT, AbortCause, Timestamp, TxnId, TxnState
 
 ResponseT = TypeVar("ResponseT", bound=Message)
@@ -85,6 +88,9 @@ class Client:
         self.owner = owner
         self.timeout = timeout
         self._channel = ManagerChannel(addresses)
+        self._cluster_id = ""
+        self.heartbeats = Heartbeats(self._channel, owner)
+        """For the handles of this client."""
 
     def __enter__(self) -> Self:
         return self
@@ -96,22 +102,46 @@ class Client:
 
     def close(self) -> None:
         """Ends its heartbeats too: what is still open then expires."""
+        self.heartbeats.close()
         self._channel.close()
 
     # ---- transactions
 
     def begin(self, label: str = "", *, keepalive_millis: int = 0) -> Transaction:
         """Begins a transaction. `keepalive_millis` 0: the server's default; it is aborted when silent for longer."""
-        if keepalive_millis < 0:
-            raise InvalidArgument(f"keep-alive interval {keepalive_millis} ms is negative")
-        response = self.call(
-            "txnstatus.TxnManager/BeginTransaction",
-            pb.BeginTransactionRequest(
-                request_id=uuid.uuid4().hex, owner=self.owner, label=label, keepalive_millis=keepalive_millis
-            ),
-            pb.BeginTransactionResponse,
+        (txn,) = self.begin_many(1, label, keepalive_millis=keepalive_millis)
+        return txn
+
+    def begin_many(self, count: int, label: str = "", *, keepalive_millis: int = 0) -> list[Transaction]:
+        """Begins `count` transactions, 1 to 1,000, in one call; each is its own, they share nothing but the label.
+
+        Raises InvalidArgument, and Overloaded when too many are open.
+        """
+        if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= MAX_BEGIN_COUNT:
+            raise InvalidArgument(
+                f"cannot begin {count!r} transactions in one call: 1 to {MAX_BEGIN_COUNT} may be begun"
+            )
+        request = build(
+            pb.BeginTransactionRequest,
+            request_id=uuid.uuid4().hex,
+            owner=self.owner,
+            label=label,
+            keepalive_millis=keepalive_millis,
+            count=count,
         )
-        return Transaction(self, TxnId(response.txn_ids[0]), response.keepalive_millis, heartbeat=True)
+        sent_at = time.monotonic()
+
+        def on_repeat() -> None:
+            request.is_retry = True
+
+        response = self.call(
+            "txnstatus.TxnManager/BeginTransaction", request, pb.BeginTransactionResponse, on_repeat=on_repeat
+        )
+        self._cluster_id = response.cluster_id
+        return [
+            Transaction(self, TxnId(txn_id), response.keepalive_millis, heartbeat=True, heard_at=sent_at)
+            for txn_id in response.txn_ids
+        ]
 
     def transaction(self, label: str = "", *, keepalive_millis: int = 0) -> Transaction:
         """For `with`: commits when the block ends, aborts when it raises."""
@@ -144,7 +174,7 @@ class Client:
 
     def get(self, txn_id: int) -> TxnSummary:
         """Raises NotFound."""
-        request = pb.GetTransactionStateRequest(txn_id=txn_id)
+        request = build(pb.GetTransactionStateRequest, txn_id=txn_id)
         response = self.call("txnstatus.TxnManager/GetTransactionState", request, pb.GetTransactionStateResponse)
         return _summary(response.txn)
 
@@ -156,7 +186,9 @@ class Client:
         `limit` None: all of them.
         """
         found: list[TxnSummary] = []
-        request = status_pb.ListTransactionsRequest(states=[state.name for state in states], label=label)
+        request = build(
+            status_pb.ListTransactionsRequest, states=[TxnState(state).name for state in states], label=label
+        )
         while limit is None or len(found) < limit:
             request.limit = 0 if limit is None else limit - len(found)
             response = self.call("txnstatus.Admin/ListTransactions", request, status_pb.ListTransactionsResponse)
@@ -168,11 +200,8 @@ class Client:
 
     def abort(self, txn_id: int, reason: str) -> None:
         """Aborts anybody's transaction, as an operator; the record says so."""
-        self.call(
-            "txnstatus.TxnManager/AbortTransaction",
-            pb.AbortTransactionRequest(txn_id=txn_id, owner=self.owner, reason=reason, as_operator=True),
-            pb.AbortTransactionResponse,
-        )
+        request = build(pb.AbortTransactionRequest, txn_id=txn_id, owner=self.owner, reason=reason, as_operator=True)
+        self.call("txnstatus.TxnManager/AbortTransaction", request, pb.AbortTransactionResponse)
 
     # ---- tables
 
@@ -193,14 +222,18 @@ class Client:
         """
         checked = Schema(to_columns(schema), tuple(partition_by), tuple(primary_key))
         checked.check()
-        request = table_pb.CreateTableRequest(
-            name=name, schema=checked.to_wire(), location=location or "", request_id=uuid.uuid4().hex
+        request = build(
+            table_pb.CreateTableRequest,
+            name=name,
+            schema=checked.to_wire(),
+            location=location or "",
+            request_id=uuid.uuid4().hex,
         )
         return _table(self.call("txnstatus.Table/CreateTable", request, table_pb.CreateTableResponse).table)
 
     def table(self, name: str) -> TableInfo:
         """Raises NotFound."""
-        request = table_pb.GetTableRequest(name=name)
+        request = build(table_pb.GetTableRequest, name=name)
         return _table(self.call("txnstatus.Table/GetTable", request, table_pb.GetTableResponse).table)
 
     def tables(self) -> list[TableInfo]:
@@ -215,16 +248,30 @@ class Client:
 
     # ---- calling
 
-    @cached_property
+    @property
     def cluster_id(self) -> str:
-        request = admin_pb.GetClusterRequest()
-        return self.call("txnstatus.Admin/GetCluster", request, admin_pb.GetClusterResponse).cluster_id
+        """The cluster's name: asked for once, unless a begin told it."""
+        if not self._cluster_id:
+            answer = self.call("txnstatus.Admin/GetCluster", admin_pb.GetClusterRequest(), admin_pb.GetClusterResponse)
+            self._cluster_id = answer.cluster_id
+        return self._cluster_id
+
+    def attempt_seconds(self, timeout: float) -> float:
+        """How long a call with that deadline waits for one manager."""
+        return self._channel.attempt_seconds(timeout)
 
     def call(
-        self, method: str, request: Message, response: type[ResponseT], *, timeout: float | None = None
+        self,
+        method: str,
+        request: Message,
+        response: type[ResponseT],
+        *,
+        timeout: float | None = None,
+        on_repeat: Callable[[], None] | None = None,
     ) -> ResponseT:
         """One call to any living manager; for the parts of this package. Raises TxnError."""
-        return self._channel.call(method, request, response, timeout=self.timeout if timeout is None else timeout)
+        timeout = self.timeout if timeout is None else timeout
+        return self._channel.call(method, request, response, timeout=timeout, on_repeat=on_repeat)
 
 
 def _table(wire: common.TableInfo) -> TableInfo:

@@ -1,124 +1,175 @@
-"""Heartbeats: one daemon thread a process keeps all its handles' transactions alive, one call for each cluster.
+"""Heartbeats: while a client has handles to keep alive, one daemon thread beats for all of them, many to a call.
 
 A handle that is garbage stops beating; its transaction then expires. The thread touches no storage, and an error
-never ends it: whatever one round meets, the next one is due.
+never ends it: whatever one round meets, the next one is due. What is due when, decides heartbeat_schedule.py.
 """
 
 from __future__ import annotations
 
+import copy
+import itertools
 import logging
-import os
 import random
 import threading
 import time
 import weakref
-from collections import defaultdict
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from txnstatus.errors import TxnError
+from txnclient import forking
+from txnclient.channel import ManagerChannel
+from txnclient.heartbeat_schedule import Call, HeartbeatSchedule
+from txnstatus.errors import InternalError, TxnError, Unavailable
 from txnstatus.proto import txn_manager_pb2 as pb
 from txnstatus.rpc.errors import from_detail
+from txnstatus.types import TxnId
 
 if TYPE_CHECKING:
-    from txnclient.client import Client
     from txnclient.transaction import Transaction
 
 log = logging.getLogger(__name__)
 
-BEATS_PER_INTERVAL = 3
-"""Beats in one keep-alive interval: two may be lost in a row."""
-MAX_IDS_PER_CALL = 10_000
+IDLE_SECONDS = 5.0
+"""The thread of a client without handles ends after this; the next handle starts another."""
 
 
 class Heartbeats:
-    def __init__(self) -> None:
-        self._condition = threading.Condition()
-        self._due: weakref.WeakKeyDictionary[Transaction, float] = weakref.WeakKeyDictionary()
-        self._thread: threading.Thread | None = None
-        self._pid = 0
+    """Those of one client. Safe to use from many threads; in a forked child it beats for the child's handles only."""
 
-    def add(self, handle: Transaction) -> None:
-        """Beats for the handle until `remove`, until it is lost, or until it is garbage."""
+    def __init__(self, channel: ManagerChannel, owner: str) -> None:
+        self._channel = channel
+        self._owner = owner
+        self._closed = False
+        self.after_fork()
+        forking.register(self)
+
+    def after_fork(self) -> None:
+        """The parent's handles are the parent's; its thread is not here, and may have held the lock."""
+        self._condition = threading.Condition()
+        self._schedule = HeartbeatSchedule(lambda: random.uniform(0.9, 1.0))
+        self._handles: dict[int, weakref.ref[Transaction]] = {}
+        self._keys = itertools.count()
+        self._thread: threading.Thread | None = None
+
+    def add(self, handle: Transaction, heard: float) -> int:
+        """Beats for the handle until `remove`, until it is lost, or until it is garbage. Returns its key."""
         with self._condition:
-            if self._pid != os.getpid():
-                # A fork copies the registry, and not the thread. The parent's handles are the parent's.
-                self._due, self._thread, self._pid = weakref.WeakKeyDictionary(), None, os.getpid()
-            self._due[handle] = time.monotonic() + _period(handle)
+            key = next(self._keys)
+            if self._closed:
+                return key
+            before = self._schedule.next_due()
+            self._handles[key] = weakref.ref(handle)
+            self._schedule.add(key, handle.keepalive_seconds, heard)
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="txn-heartbeats", daemon=True)
                 self._thread.start()
+            elif before is None or self._schedule.next_due() != before:
+                self._condition.notify()
+            return key
+
+    def remove(self, key: int) -> None:
+        with self._condition:
+            self._forget(key)
+
+    def close(self) -> None:
+        """Ends the thread, and every beat."""
+        with self._condition:
+            self._closed = True
+            for key in list(self._handles):
+                self._forget(key)
             self._condition.notify()
 
-    def remove(self, handle: Transaction) -> None:
-        with self._condition:
-            self._due.pop(handle, None)
+    def _forget(self, key: int) -> None:
+        self._handles.pop(key, None)
+        self._schedule.remove(key)
+
+    # ---- the thread
 
     def _run(self) -> None:
-        while True:
-            self._beat_due()
+        while (call := self._wait()) is not None:
+            self._beat(call)
 
-    def _beat_due(self) -> None:
-        """A frame of its own: what it refers to must be gone before the next wait, or no handle is ever garbage."""
-        for client, handles in self._wait_for_due().items():
-            for start in range(0, len(handles), MAX_IDS_PER_CALL):
-                self._beat(client, handles[start : start + MAX_IDS_PER_CALL])
-
-    def _wait_for_due(self) -> dict[Client, list[Transaction]]:
-        """The handles to beat for now, by client: whoever is due, and who would be soon, in the same call."""
+    def _wait(self) -> Call | None:
+        """The next call, when its time has come; None when the thread is to end. It holds no handle meanwhile."""
         with self._condition:
-            while True:
+            while not self._closed:
                 now = time.monotonic()
-                first = min(self._due.values(), default=None)
-                if first is not None and first <= now:
+                if call := self._schedule.due(now):
+                    return call
+                at = self._schedule.next_due()
+                woken = self._condition.wait(IDLE_SECONDS if at is None else at - now)
+                if at is None and not woken and not self._handles:
                     break
-                self._condition.wait(None if first is None else first - now)
-            due: defaultdict[Client, list[Transaction]] = defaultdict(list)
-            for handle, at in self._due.items():
-                if at - now < _period(handle) / 2:
-                    due[handle.client].append(handle)
-            return due
+            self._thread = None
+            return None
 
-    def _beat(self, client: Client, handles: list[Transaction]) -> None:
-        started = time.monotonic()
-        period = min(_period(handle) for handle in handles)
-        try:
-            response = client.call(
-                "txnstatus.TxnManager/KeepTransactionAlive",
-                pb.KeepTransactionAliveRequest(txn_ids=[handle.id for handle in handles], owner=client.owner),
-                pb.KeepTransactionAliveResponse,
-                timeout=max(0.1, period),
-            )
-        except TxnError as error:
-            if error.retriable:
-                log.info("a heartbeat failed, the next one follows: %s", error.message)
-                self._schedule(handles, period / 4)
-                return
-            for handle in handles:
-                self.remove(handle)
-                handle.mark_lost(error)
+    def _beat(self, call: Call) -> None:
+        """A frame of its own: what it refers to must be gone before the next wait, or no handle is ever garbage."""
+        handles = self._living(call.keys)
+        if not handles:
             return
-        alive = []
-        for handle, result in zip(handles, response.results, strict=True):
-            if result.HasField("error"):
-                self.remove(handle)
-                handle.mark_lost(from_detail(result.error))
-            else:
-                handle.mark_heard(started)
-                alive.append(handle)
-        self._schedule(alive, None)
+        sent = time.monotonic()
+        answers = self._ask([handle.id for handle in handles.values()], call.timeout)
+        alive: list[int] = []
+        unanswered: dict[int, TxnError] = {}
+        for key, handle in handles.items():
+            answer = answers.get(handle.id, Unavailable("the answer left the transaction out"))
+            if answer is None:
+                alive.append(key)
+                handle.heartbeat_answered(sent)
+            elif answer.retriable or isinstance(answer, InternalError):
+                unanswered[key] = answer
+            elif self._still_beats(key):
+                handle.heartbeat_refused(answer)
+        self._conclude(alive, unanswered, handles, sent)
 
-    def _schedule(self, handles: list[Transaction], pause: float | None) -> None:
-        """The next beat of each handle that is still registered; never of all clients at the same moment."""
+    def _conclude(
+        self, alive: list[int], unanswered: dict[int, TxnError], handles: dict[int, Transaction], sent: float
+    ) -> None:
         now = time.monotonic()
         with self._condition:
-            for handle in handles:
-                if handle in self._due:
-                    self._due[handle] = now + (_period(handle) if pause is None else pause) * random.uniform(0.9, 1.0)
+            self._schedule.answered(alive, sent, now)
+            silent = self._schedule.failed(unanswered, sent, now)
+            for key in handles.keys() - set(alive) - unanswered.keys():
+                self._forget(key)
+        for key, error in itertools.islice(unanswered.items(), 1):
+            log.info("a heartbeat of %s failed, the next one follows: %s", handles[key], error.message)
+        for key, seconds in silent:
+            handles[key].heartbeat_silent(seconds, unanswered[key])
 
+    def _ask(self, txn_ids: Sequence[TxnId], timeout: float) -> dict[TxnId, TxnError | None]:
+        """By transaction id: None = alive. An error of the call as a whole is everybody's."""
+        try:
+            response = self._channel.call(
+                "txnstatus.TxnManager/KeepTransactionAlive",
+                pb.KeepTransactionAliveRequest(txn_ids=sorted(set(txn_ids)), owner=self._owner),
+                pb.KeepTransactionAliveResponse,
+                timeout=timeout,
+                attempt_seconds=timeout,
+            )
+        except TxnError as error:
+            return dict.fromkeys(
+                txn_ids, copy.copy(error)
+            )  # without its traceback, which holds the frames of the handles
+        except Exception as error:
+            log.exception("a heartbeat failed in a way that nobody thought of; the next one follows")
+            return dict.fromkeys(txn_ids, InternalError(str(error)))
+        return {
+            TxnId(result.txn_id): from_detail(result.error) if result.HasField("error") else None
+            for result in response.results
+        }
 
-def _period(handle: Transaction) -> float:
-    return handle.keepalive_seconds / BEATS_PER_INTERVAL
+    def _living(self, keys: tuple[int, ...]) -> dict[int, Transaction]:
+        living = {}
+        with self._condition:
+            for key in keys:
+                handle = self._handles[key]() if key in self._handles else None
+                if handle is None:
+                    self._forget(key)
+                else:
+                    living[key] = handle
+        return living
 
-
-HEARTBEATS = Heartbeats()
-"""The one of this process."""
+    def _still_beats(self, key: int) -> bool:
+        with self._condition:
+            return key in self._handles

@@ -6,22 +6,26 @@ import logging
 import time
 import uuid
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 
-from txnclient import manifest
-from txnclient.heartbeat import HEARTBEATS
+from google.protobuf.message import Message
+
+from txnclient import manifest, outcome
+from txnclient.liveness import Liveness, OnLost
 from txnclient.manifest import StagedFiles
+from txnclient.outcome import CommitReceipt
+from txnclient.requests import build
 from txnclient.token import Token
 from txnstatus.commands import cause_from_wire
 from txnstatus.errors import (
-    CommitUnknown,
+    Forgotten,
     IllegalState,
     InvalidArgument,
+    NotAuthorized,
+    NotFound,
     TxnAborted,
     TxnError,
-    Unavailable,
     aborted,
 )
 from txnstatus.proto import common_pb2 as common
@@ -32,7 +36,6 @@ from txnstatus.types import (
     DECIDED,
     DECIDED_ABORT,
     DECIDED_COMMIT,
-    Timestamp,
     TxnId,
     TxnState,
 )
@@ -40,22 +43,16 @@ from txnstatus.types import (
 if TYPE_CHECKING:
     from txnclient.client import Client
 
+ResponseT = TypeVar("ResponseT", bound=Message)
+
 log = logging.getLogger(__name__)
 
 Mode = Literal["append", "overwrite"]
 DEFAULT_COMMIT_SECONDS = 30.0
 TURN_SECONDS = 5.0
 """A commit waits on the server in turns, each shorter than one attempt of a call."""
-
-
-@dataclass(frozen=True, slots=True)
-class CommitReceipt:
-    """What a commit returns: it happened, durably, and every reader from now on sees all of it."""
-
-    txn_id: TxnId
-    commit_timestamp: Timestamp
-    """0 for a transaction that wrote nothing."""
-    tables: tuple[str, ...]
+_REFUSALS = (IllegalState, InvalidArgument, NotAuthorized, NotFound)
+"""A commit that is answered with one of these has not begun. Any other error says nothing about it."""
 
 
 class Transaction:
@@ -65,17 +62,27 @@ class Transaction:
     without a commit, the service aborts it.
     """
 
-    def __init__(self, client: Client, txn_id: TxnId, keepalive_millis: int, *, heartbeat: bool) -> None:
+    def __init__(
+        self,
+        client: Client,
+        txn_id: TxnId,
+        keepalive_millis: int,
+        *,
+        heartbeat: bool,
+        heard_at: float | None = None,
+    ) -> None:
+        """`heard_at`: the monotonic time from which on the service has known of this handle; by default now."""
         self.client = client
         self.id = txn_id
         self.receipt: CommitReceipt | None = None
         self._keepalive_millis = keepalive_millis
         self._commit_started = False
-        self._lost: TxnError | None = None
-        self._heard_at = time.monotonic()
+        self._commit_pending = False  # True: it may have reached the service, and its outcome has not come
+        self._abort_asked = False
+        heard_at = time.monotonic() if heard_at is None else heard_at
+        self._liveness = Liveness(txn_id, self.keepalive_seconds, heard_at)
         self._tables: dict[str, tuple[str, Schema]] = {}
-        if heartbeat:
-            HEARTBEATS.add(self)
+        self._heartbeat = client.heartbeats.add(self, heard_at) if heartbeat else None
 
     def __repr__(self) -> str:
         return f"<Transaction {self.id}>"
@@ -96,7 +103,6 @@ class Transaction:
             self.abort(reason=f"{type(error).__name__}: {error}"[:500])
         except TxnError as abort_error:
             # The program's own error is the one to raise. The transaction expires without its heartbeats.
-            HEARTBEATS.remove(self)
             log.warning("transaction %s could not be aborted, it will expire: %s", self.id, abort_error.message)
 
     # ---- writing
@@ -148,11 +154,10 @@ class Transaction:
         """Claims a directory. The first write on a table makes it a participant."""
         self._require_writable()
         write_id = uuid.uuid4().hex
-        response = self.client.call(
-            "txnstatus.Table/OpenWrite",
-            table_pb.OpenWriteRequest(txn_id=self.id, owner=self.client.owner, table=table, write_id=write_id),
-            table_pb.OpenWriteResponse,
+        request = build(
+            table_pb.OpenWriteRequest, txn_id=self.id, owner=self.client.owner, table=table, write_id=write_id
         )
+        response = self._ask("txnstatus.Table/OpenWrite", request, table_pb.OpenWriteResponse)
         info = response.table
         self._tables[table] = info.table_id, Schema.from_wire(info.schema)
         return write_id, response.directory
@@ -169,7 +174,7 @@ class Transaction:
         self._require_writable()
         table_id, _ = self._tables[table]
         ref = manifest.write(directory, files, table_id=table_id, txn_id=self.id, write_id=write_id)
-        self.client.call(
+        self._ask(
             "txnstatus.Table/AddFiles",
             table_pb.AddFilesRequest(
                 txn_id=self.id,
@@ -183,9 +188,16 @@ class Transaction:
             table_pb.AddFilesResponse,
         )
 
+    def _ask(self, method: str, request: Message, response: type[ResponseT]) -> ResponseT:
+        """A call on behalf of a write. An answer that ends the transaction ends the handle too."""
+        try:
+            return self.client.call(method, request, response)
+        except (TxnAborted, NotAuthorized) as error:
+            self._lose(error)
+            raise
+
     def _require_writable(self) -> None:
-        if self._lost is not None:
-            raise self._lost
+        self._liveness.require()
         if self._commit_started:
             raise IllegalState(f"transaction {self.id} is being committed: nothing can be written", txn_id=self.id)
 
@@ -194,8 +206,9 @@ class Transaction:
     def commit(self, timeout: float = DEFAULT_COMMIT_SECONDS) -> CommitReceipt:
         """Commits, and returns once the outcome is durable and visible.
 
-        Raises Conflict or TxnAborted (run the transaction again), or CommitUnknown when the outcome did not arrive
-        in time: then call `commit` again on this handle; it asks for the outcome and commits nothing twice.
+        Also on a handle that is not alive: the service knows better. Raises Conflict or TxnAborted (run the
+        transaction again), or CommitUnknown when the outcome did not arrive in time: then call `commit` again on this
+        handle; it asks for the outcome and commits nothing twice.
         """
         if self.receipt is not None:
             return self.receipt
@@ -203,11 +216,13 @@ class Transaction:
         self._commit_started = True
         while True:
             left = max(0.001, deadline - time.monotonic())
-            info = self._request_commit(wait_seconds=min(left, TURN_SECONDS), timeout=left)
+            # A manager answers well before it would be taken for one that hangs.
+            wait = min(TURN_SECONDS, self.client.attempt_seconds(left) / 2)
+            info = self._request_commit(wait_seconds=wait, timeout=left)
             if TxnState(info.state) in DECIDED:
                 return self._concluded(info)
             if time.monotonic() >= deadline:
-                raise self._unknown(f"its state after {timeout:g} s is {TxnState(info.state).name}")
+                raise outcome.unknown(self.id, f"its state after {timeout:g} s is {TxnState(info.state).name}")
 
     def start_commit(self) -> None:
         """Asks for the commit, and does not wait: see `is_commit_complete`. Nothing can be written after it."""
@@ -219,7 +234,11 @@ class Transaction:
 
         Raises Conflict or TxnAborted when it was aborted instead, IllegalState when it was not started.
         """
-        info = self._info()
+        try:
+            info = self._info()
+        except Forgotten as error:
+            self._check_forgotten(error)
+            raise
         state = TxnState(info.state)
         if state is TxnState.OPEN:
             raise IllegalState(f"no commit of transaction {self.id} was started", txn_id=self.id)
@@ -230,16 +249,16 @@ class Transaction:
     def abort(self, reason: str = "") -> None:
         """Ends the transaction; nothing of it will ever be visible. Repeating it is harmless.
 
-        Raises IllegalState when it is committed already.
+        From here on the handle does not beat: should this call fail, the transaction expires by itself.
+
+        Raises IllegalState when it is committed already; Unavailable when it is not known whether the abort arrived.
         """
-        self.client.call(
-            "txnstatus.TxnManager/AbortTransaction",
-            pb.AbortTransactionRequest(txn_id=self.id, owner=self.client.owner, reason=reason),
-            pb.AbortTransactionResponse,
-        )
-        HEARTBEATS.remove(self)
-        self._lost = TxnAborted(
-            f"transaction {self.id} was aborted by this handle", txn_id=self.id, hint="begin another one"
+        self._abort_asked = True
+        self._stop_heartbeats()
+        request = build(pb.AbortTransactionRequest, txn_id=self.id, owner=self.client.owner, reason=reason)
+        self.client.call("txnstatus.TxnManager/AbortTransaction", request, pb.AbortTransactionResponse)
+        self._liveness.end(
+            TxnAborted(f"transaction {self.id} was aborted by this handle", txn_id=self.id, hint="begin another one")
         )
 
     def _request_commit(self, wait_seconds: float, timeout: float) -> common.TxnInfo:
@@ -252,35 +271,38 @@ class Transaction:
                 request,
                 pb.CommitTransactionResponse,
                 timeout=timeout,
+                on_repeat=self._commit_repeated,
             )
-        except Unavailable as error:
-            raise self._unknown(error.message) from error
         except TxnAborted as error:
-            HEARTBEATS.remove(self)
-            self._lost = error
+            self._lose(error)
             raise
-        except TxnError:
-            self._commit_started = False  # refused for good: no commit is under way
+        except _REFUSALS as error:
+            self._check_forgotten(error)
+            self._commit_started = self._commit_pending  # refused for good: if none was under way, none is
             raise
+        except TxnError as error:
+            self._commit_pending = True
+            raise outcome.unknown(self.id, error.message) from error
+        self._commit_pending = True
         return response.txn
 
-    def _concluded(self, info: common.TxnInfo) -> CommitReceipt:
-        HEARTBEATS.remove(self)
-        if TxnState(info.state) in DECIDED_ABORT:
-            raise aborted(TxnId(info.txn_id), cause_from_wire(info.cause))
-        self.receipt = CommitReceipt(
-            TxnId(info.txn_id),
-            Timestamp(info.commit_timestamp),
-            tuple(sorted(participant.name for participant in info.participants)),
-        )
-        return self.receipt
+    def _commit_repeated(self) -> None:
+        self._commit_pending = True
 
-    def _unknown(self, why: str) -> CommitUnknown:
-        return CommitUnknown(
-            f"the outcome of committing transaction {self.id} is not known: {why}",
-            txn_id=self.id,
-            hint="call commit() again on this handle; it commits nothing twice",
-        )
+    def _check_forgotten(self, error: TxnError) -> None:
+        """Raises CommitUnknown when the record is gone of a commit whose outcome has not come."""
+        if isinstance(error, Forgotten) and self._commit_pending:
+            self._stop_heartbeats()
+            raise outcome.never_known(self.id, error.message) from error
+
+    def _concluded(self, info: common.TxnInfo) -> CommitReceipt:
+        self._stop_heartbeats()
+        if TxnState(info.state) in DECIDED_ABORT:
+            error = aborted(TxnId(info.txn_id), cause_from_wire(info.cause))
+            self._lose(error)
+            raise error
+        self.receipt = outcome.receipt(info)
+        return self.receipt
 
     # ---- looking
 
@@ -289,20 +311,33 @@ class Transaction:
 
     @property
     def alive(self) -> bool:
-        """Whether the service, when last heard, still had this transaction open for this handle."""
-        return self._lost is None and self.receipt is None
+        """Whether the service, when last heard, still had this transaction open, and that was not too long ago."""
+        return self._liveness.alive and self.receipt is None
 
     @property
     def last_heartbeat_age(self) -> float:
-        """Seconds since the service last answered a heartbeat of this handle, or since the handle was made."""
-        return time.monotonic() - self._heard_at
+        """Seconds since the last heartbeat that was answered left, or since the begin did."""
+        return time.monotonic() - self._liveness.heard_at
+
+    def on_lost(self, callback: OnLost) -> None:
+        """Calls `callback(error)` once, when this handle learns that its transaction is lost.
+
+        TxnAborted: aborted by somebody, or expired; `error.by` and `error.reason` say who and why. NotFound,
+        NotAuthorized, IllegalState: gone, not ours, or ended by another handle. Unavailable: no heartbeat was answered
+        for longer than the keep-alive interval, so what became of it is not known; should one be answered later, the
+        handle is `alive` again.
+
+        It runs on the heartbeat thread, so it must return soon; on the caller's when a call of this handle brought the
+        news, or when the handle is lost already. An abort by this handle is no news. What it raises is logged.
+        """
+        self._liveness.on_lost(callback)
 
     @property
     def keepalive_seconds(self) -> float:
         return self._keepalive_millis / 1000
 
     def token(self, *, enable_keepalive: bool = False) -> bytes:
-        """The serialised handle, for `Client.join` in another process.
+        """The serialised handle, for `Client.join` in another process. The same bytes every time, whatever happened.
 
         By default the joined handle does not beat: whoever began the transaction goes on keeping it alive.
         """
@@ -315,13 +350,29 @@ class Transaction:
             pb.GetTransactionStateResponse,
         ).txn
 
+    def _lose(self, error: TxnError) -> None:
+        self._stop_heartbeats()
+        if not self._abort_asked:
+            self._liveness.lose(error)
+
+    def _stop_heartbeats(self) -> None:
+        if self._heartbeat is not None:
+            self.client.heartbeats.remove(self._heartbeat)
+
     # ---- for the heartbeat thread
 
-    def mark_heard(self, at: float) -> None:
-        self._heard_at = at
+    def heartbeat_answered(self, sent_at: float) -> None:
+        self._liveness.heard(sent_at)
 
-    def mark_lost(self, error: TxnError) -> None:
-        """The service refused a heartbeat for good: writes fail at once with what it said."""
+    def heartbeat_silent(self, seconds: float, last: TxnError) -> None:
+        """Nobody answered for longer than the keep-alive interval."""
         if not self._commit_started:
-            self._lost = error
-            log.warning("transaction %s is lost: %s", self.id, error.message)
+            log.warning("no heartbeat of transaction %s was answered for %.1f s: %s", self.id, seconds, last.message)
+            self._liveness.silent(seconds, last)
+
+    def heartbeat_refused(self, error: TxnError) -> None:
+        """For good. A commit under way refuses heartbeats too; what came of it, its answer says."""
+        if self._commit_started and isinstance(error, IllegalState):
+            return
+        log.warning("transaction %s is lost: %s", self.id, error.message)
+        self._lose(error)

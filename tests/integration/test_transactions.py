@@ -154,8 +154,8 @@ def _stage(addresses: str, token: bytes, table: str, number: int) -> txnclient.S
 
 def test_a_forgotten_handle_expires_and_a_beating_one_does_not(client: Client, new_table: NewTable) -> None:
     table = new_table()
-    beating = client.begin(label="beating", keepalive_millis=600)
-    forgotten = client.begin(label="forgotten", keepalive_millis=600)
+    beating = client.begin(label="beating", keepalive_millis=2_000)
+    forgotten = client.begin(label="forgotten", keepalive_millis=2_000)
     forgotten.write(rows(1), table)
     beating.write(rows(2), table)
     lost_id = forgotten.id

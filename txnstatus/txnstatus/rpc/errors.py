@@ -6,7 +6,7 @@ import grpc
 from google.protobuf.message import DecodeError
 
 from txnstatus.commands import cause_from_wire, cause_to_wire
-from txnstatus.errors import CLASS_BY_CODE, CLASS_BY_GRPC_STATUS, InternalError, TxnAborted, TxnError
+from txnstatus.errors import CLASS_BY_CODE, CLASS_BY_GRPC_STATUS, InternalError, InvalidArgument, TxnAborted, TxnError
 from txnstatus.proto import common_pb2 as common
 from txnstatus.types import TxnId
 
@@ -42,14 +42,31 @@ def grpc_status(error: TxnError) -> grpc.StatusCode:
 
 def from_rpc_error(error: grpc.RpcError, address: str) -> TxnError:
     """What a failed gRPC call means: its detail where the peer sent one, else by its status."""
+    detail = _detail(error)
+    if detail is not None:
+        return from_detail(detail)
+    status = _status(error)
+    said = error.details() if isinstance(error, grpc.Call | grpc.aio.AioRpcError) else str(error)
+    if status is grpc.StatusCode.RESOURCE_EXHAUSTED and "larger than max" in str(said):
+        return InvalidArgument(f"{address}: {said}")
+    return CLASS_BY_GRPC_STATUS.get(status.name, InternalError)(f"{address}: {said} ({status.name})")
+
+
+def transport_status(error: grpc.RpcError) -> grpc.StatusCode | None:
+    """The status of a failure that gRPC itself made; None: a handler of ours raised it."""
+    return _status(error) if _detail(error) is None else None
+
+
+def _status(error: grpc.RpcError) -> grpc.StatusCode:
+    return error.code() if isinstance(error, grpc.Call | grpc.aio.AioRpcError) else grpc.StatusCode.UNKNOWN
+
+
+def _detail(error: grpc.RpcError) -> common.ErrorDetail | None:
     metadata = error.trailing_metadata() if isinstance(error, grpc.Call | grpc.aio.AioRpcError) else None
     for key, value in metadata or ():
         if key == DETAIL_KEY and isinstance(value, bytes):
             try:
-                return from_detail(common.ErrorDetail.FromString(value))
+                return common.ErrorDetail.FromString(value)
             except DecodeError:
-                break
-    status = error.code() if isinstance(error, grpc.Call | grpc.aio.AioRpcError) else grpc.StatusCode.UNKNOWN
-    detail = error.details() if isinstance(error, grpc.Call | grpc.aio.AioRpcError) else str(error)
-    kind = CLASS_BY_GRPC_STATUS.get(status.name, InternalError)
-    return kind(f"{address}: {detail} ({status.name})")
+                return None
+    return None

@@ -1,0 +1,44 @@
+"""What a commit comes to: a receipt, or an error that says what is not known."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from txnstatus.errors import CommitUnknown
+from txnstatus.proto import common_pb2 as common
+from txnstatus.types import Timestamp, TxnId
+
+
+@dataclass(frozen=True, slots=True)
+class CommitReceipt:
+    """What a commit returns: it happened, durably, and every reader from now on sees all of it."""
+
+    txn_id: TxnId
+    commit_timestamp: Timestamp
+    """0 for a transaction that wrote nothing."""
+    tables: tuple[str, ...]
+
+
+def receipt(info: common.TxnInfo) -> CommitReceipt:
+    return CommitReceipt(
+        TxnId(info.txn_id),
+        Timestamp(info.commit_timestamp),
+        tuple(sorted(participant.name for participant in info.participants)),
+    )
+
+
+def unknown(txn_id: TxnId, why: str) -> CommitUnknown:
+    return CommitUnknown(
+        f"the outcome of committing transaction {txn_id} is not known: {why}",
+        txn_id=txn_id,
+        hint="call commit() again on this handle; it commits nothing twice",
+    )
+
+
+def never_known(txn_id: TxnId, why: str) -> CommitUnknown:
+    """An earlier answer was lost, and now the record of what happened is gone."""
+    return CommitUnknown(
+        f"the outcome of committing transaction {txn_id} is not known, and never will be: {why}",
+        txn_id=txn_id,
+        hint="its record was forgotten, so asking again cannot help: look for its rows in the tables it wrote",
+    )
