@@ -21,15 +21,16 @@ from txnparticipant import txn as participant
 from txnparticipant.mvcc import Manifest
 from txnparticipant.table_store import ParticipantShard
 from txnparticipant.table_store import Rejected as ParticipantRejected
-from txnstatus import table as status
+from txnstatus import transitions as status
 from txnstatus.errors import ERROR_CLASSES
+from txnstatus.records import BeginRequest, TxnRecord, illegal
 from txnstatus.schema import Column, Schema
 from txnstatus.types import ParticipantState, Timestamp, TxnId
 
 PAGE = Path(__file__).parent / "protocol.md"
 MARKED = re.compile(r"(<!-- begin: (?P<name>[\w-]+) -->\n).*?(<!-- end: (?P=name) -->)", re.DOTALL)
 
-PROTOS = ("txn_manager", "table", "admin", "txn_status", "participant", "rpc", "raft")
+PROTOS = ("txn_manager", "table", "admin", "txn_status", "participant", "catalog", "rpc", "raft")
 """Those with services, what clients call first."""
 
 
@@ -40,8 +41,8 @@ def status_table() -> Iterator[str]:
         cells = []
         for state, outcome in zip(status.TABLE_COLUMNS, outcomes, strict=True):
             if outcome is status.Stay.ILLEGAL:
-                record = status.TxnRecord(TxnId(0), "", "", 0, 0, 0, state)
-                cells.append(_illegal(status.illegal(record, op).code))
+                record = TxnRecord(TxnId(0), "", "", 0, 0, 0, BeginRequest("", TxnId(0), 1, kept=1), state)
+                cells.append(_illegal(illegal(record, op).code))
             else:
                 cells.append(outcome.value if isinstance(outcome, status.Stay) else f"**{outcome.name}**")
         yield from _row(op.value, *cells)

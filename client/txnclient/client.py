@@ -148,14 +148,23 @@ class Client:
         response = self.call("txnstatus.TxnManager/GetTransactionState", request, pb.GetTransactionStateResponse)
         return _summary(response.txn)
 
-    def transactions(self, states: Iterable[TxnState] = (), label: str = "") -> list[TxnSummary]:
-        """All transactions, or those in some states or with one label, by id."""
-        response = self.call(
-            "txnstatus.Admin/ListTransactions",
-            status_pb.ListTransactionsRequest(states=[state.name for state in states], label=label),
-            status_pb.ListTransactionsResponse,
-        )
-        return [_summary(txn) for txn in response.txns]
+    def transactions(
+        self, states: Iterable[TxnState] = (), label: str = "", *, limit: int | None = None
+    ) -> list[TxnSummary]:
+        """Transactions that are not forgotten, or those in some states or with one label; the newest first.
+
+        `limit` None: all of them.
+        """
+        found: list[TxnSummary] = []
+        request = status_pb.ListTransactionsRequest(states=[state.name for state in states], label=label)
+        while limit is None or len(found) < limit:
+            request.limit = 0 if limit is None else limit - len(found)
+            response = self.call("txnstatus.Admin/ListTransactions", request, status_pb.ListTransactionsResponse)
+            found += map(_summary, response.txns)
+            if not response.more:
+                break
+            request.below_txn_id = found[-1].txn_id
+        return found
 
     def abort(self, txn_id: int, reason: str) -> None:
         """Aborts anybody's transaction, as an operator; the record says so."""

@@ -17,7 +17,9 @@ from txnclient import TxnError, TxnState
 from txndeploy import node as node_process
 from txndeploy import tables
 from txndeploy.config import ConfigError
-from txndeploy.local_cluster import LocalCluster, default_directory
+from txndeploy.local_cluster import LocalCluster, default_directory, wait_until
+from txnstatus.catalog import from_wire
+from txnstatus.proto import admin_pb2
 
 P = ParamSpec("P")
 
@@ -26,7 +28,11 @@ app = typer.Typer(help="Runs and inspects a txnstatus cluster.", no_args_is_help
 txn_app = typer.Typer(help="Look at transactions, and end them.", no_args_is_help=True)
 table_app = typer.Typer(help="Look at tables.", no_args_is_help=True)
 app.add_typer(txn_app, name="txn")
+node_app = typer.Typer(help="Run a node, or replace one.", no_args_is_help=True)
+config_app = typer.Typer(help="Options that may change while the cluster runs.", no_args_is_help=True)
 app.add_typer(table_app, name="table")
+app.add_typer(config_app, name="config")
+app.add_typer(node_app, name="node")
 
 ClusterOption = Annotated[
     str,
@@ -54,10 +60,40 @@ def _tells_errors(command: Callable[P, None]) -> Callable[P, None]:
 # ---- running
 
 
-@app.command()
-def node(config: Annotated[Path, typer.Option(help="The node's configuration (TOML).")]) -> None:
+@node_app.command("run")
+def node_run(config: Annotated[Path, typer.Option(help="The node's configuration (TOML).")]) -> None:
     """Run one node in the foreground, until SIGTERM or Ctrl-C."""
     raise typer.Exit(node_process.run(config))
+
+
+@node_app.command("replace")
+@_tells_errors
+def node_replace(
+    cluster: ClusterOption,
+    old: Annotated[str, typer.Argument(help="The dead node; it must never come back.")],
+    new: Annotated[str, typer.Argument(help="The new one: a name that no node has had.")],
+    address: Annotated[str, typer.Option(help="The new node's host:port.")],
+    timeout: TimeoutOption = 300.0,
+) -> None:
+    """Let a new node take a dead one's place in every group, while the cluster serves.
+
+    Start the new node first, with `joins = true` in its configuration.
+    """
+    with txnclient.connect(cluster, timeout=10.0) as client, console.status(f"{new} takes the place of {old}") as line:
+        request = admin_pb2.ReplaceNodeRequest(old_node=old, new_node=new, address=address)
+        client.call("txnstatus.Admin/ReplaceNode", request, admin_pb2.ReplaceNodeResponse)
+
+        def done() -> bool:
+            answer = client.call(
+                "txnstatus.Admin/GetCluster", admin_pb2.GetClusterRequest(), admin_pb2.GetClusterResponse
+            )
+            state = from_wire(answer.catalog)
+            left = [name for name, members in state.groups.items() if old in members]
+            line.update(f"{new} takes the place of {old}; groups to go: {', '.join(left) or 'none'}")
+            return old not in state.nodes
+
+        wait_until(done, f"{new} in the place of {old}", timeout)
+    console.print(f"{new} has taken the place of {old}.")
 
 
 @app.command()
@@ -123,11 +159,10 @@ def txn_list(
         if name.upper() not in known:
             raise typer.BadParameter(f"{name!r} is no state; there are {', '.join(known)}", param_hint="--state")
     with txnclient.connect(cluster, timeout=timeout) as client:
-        found = client.transactions([known[name.upper()] for name in state or ()], label)
-    newest = sorted(found, key=lambda txn: txn.txn_id, reverse=True)
+        newest = client.transactions([known[name.upper()] for name in state or ()], label, limit=limit + 1)
     console.print(tables.transactions(newest[:limit]))
     if len(newest) > limit:
-        console.print(f"{len(newest) - limit} older ones are not shown: --limit")
+        console.print("there are older ones: --limit")
 
 
 @txn_app.command("show")
@@ -150,6 +185,28 @@ def txn_abort(
     with txnclient.connect(cluster, timeout=timeout) as client:
         client.abort(txn_id, reason)
         console.print(tables.transaction(client.get(txn_id)))
+
+
+# ---- options
+
+
+@config_app.command("list")
+@_tells_errors
+def config_list(cluster: ClusterOption, timeout: TimeoutOption = 10.0) -> None:
+    """List the options of the cluster, with their values now."""
+    with txnclient.connect(cluster, timeout=timeout) as client:
+        answer = client.call("txnstatus.Admin/GetCluster", admin_pb2.GetClusterRequest(), admin_pb2.GetClusterResponse)
+    console.print(tables.options(from_wire(answer.catalog)))
+
+
+@config_app.command("set")
+@_tells_errors
+def config_set(cluster: ClusterOption, name: str, value: int, timeout: TimeoutOption = 10.0) -> None:
+    """Change an option on all nodes, without a restart, for good. Times are in milliseconds."""
+    with txnclient.connect(cluster, timeout=timeout) as client:
+        request = admin_pb2.SetOptionRequest(name=name, value=value)
+        answer = client.call("txnstatus.Admin/SetOption", request, admin_pb2.SetOptionResponse)
+    console.print(tables.options(from_wire(answer.catalog)))
 
 
 # ---- tables

@@ -9,11 +9,16 @@ from typing import Annotated, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
+from txnstatus.catalog import CatalogState, NodeInfo, initial
+from txnstatus.errors import InvalidArgument
+from txnstatus.options import Options
 from txnstatus.raft.group import RaftSettings
-from txnstatus.system_client import Placement
 
 NodeId = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$")]
 Address = Annotated[str, Field(pattern=r"^[^\s:/]+:[0-9]{1,5}$")]
+
+
+_DEFAULTS = Options()
 
 
 class ConfigError(Exception):
@@ -57,20 +62,30 @@ class RaftSection(_Section):
 
 
 class TxnSection(_Section):
-    keepalive_default_ms: int = Field(30_000, ge=100)
-    keepalive_min_ms: int = Field(1_000, ge=100)
-    keepalive_max_ms: int = Field(3_600_000, ge=100)
-    staleness_check_seconds: float = Field(1.0, ge=0)
+    """What a new cluster begins with. Those that are options are changed later with `txnctl config set`."""
+
+    keepalive_default_ms: int = _DEFAULTS.keepalive_default_ms
+    keepalive_min_ms: int = _DEFAULTS.keepalive_min_ms
+    keepalive_max_ms: int = _DEFAULTS.keepalive_max_ms
+    staleness_interval_ms: int = _DEFAULTS.staleness_interval_ms
+    retention_ms: int = _DEFAULTS.retention_ms
+    max_lifetime_ms: int = _DEFAULTS.max_lifetime_ms
+    max_open_transactions: int = _DEFAULTS.max_open_transactions
+    range_span: int = Field(1_000_000, ge=1, le=1_000_000_000)
+    """Transaction ids in one status range; for the life of the cluster."""
     zombie_grace_seconds: float = Field(60.0, ge=0)
 
     @model_validator(mode="after")
     def _related(self) -> Self:
-        if not self.keepalive_min_ms <= self.keepalive_default_ms <= self.keepalive_max_ms:
-            raise ValueError(
-                f"keepalive_default_ms {self.keepalive_default_ms} must lie between keepalive_min_ms "
-                f"{self.keepalive_min_ms} and keepalive_max_ms {self.keepalive_max_ms}"
-            )
+        self.options()
         return self
+
+    def options(self) -> Options:
+        """Raises ValueError."""
+        try:
+            return Options.checked({name: getattr(self, name) for name, _, _ in _DEFAULTS.items()})
+        except InvalidArgument as error:
+            raise ValueError(error.message) from error
 
 
 class NodeConfig(_Section):
@@ -82,6 +97,8 @@ class NodeConfig(_Section):
     participant_shards: int = Field(4, ge=1, le=1024)
     replication: int = Field(3, ge=1, le=7)
     log_level: str = Field("INFO", pattern="^(DEBUG|INFO|WARNING|ERROR)$")
+    joins: bool = False
+    """Whether this node is to take a dead one's place (`txnctl node replace`); the cluster is the other `nodes`."""
     nodes: dict[NodeId, NodeEntry]
     raft: RaftSection = RaftSection()
     txn: TxnSection = TxnSection()
@@ -115,13 +132,15 @@ class NodeConfig(_Section):
     def with_role(self, role: Role) -> list[str]:
         return [node for node, entry in self.nodes.items() if role in entry.roles]
 
-    def placement(self) -> Placement:
-        return Placement(
-            nodes={node: entry.address for node, entry in self.nodes.items()},
-            status_nodes=self.with_role(Role.STATUS),
-            participant_nodes=self.with_role(Role.PARTICIPANT),
+    def initial_catalog(self) -> CatalogState:
+        """What the catalog of a new cluster of these nodes says; a node that joins one later is not in it."""
+        founders = {node: entry for node, entry in self.nodes.items() if not (self.joins and node == self.node_id)}
+        return initial(
+            {node: NodeInfo(entry.address, tuple(entry.roles)) for node, entry in founders.items()},
             participant_shards=self.participant_shards,
             replication=self.replication,
+            range_span=self.txn.range_span,
+            options=self.txn.options(),
         )
 
 
@@ -157,6 +176,8 @@ def dump(config: NodeConfig) -> str:
 def _value(value: object) -> str:
     if isinstance(value, list):
         return "[" + ", ".join(_value(item) for item in value) + "]"
+    if isinstance(value, bool):
+        return str(value).lower()
     return _string(value) if isinstance(value, str) else str(value)
 
 

@@ -78,7 +78,7 @@ class LocalCluster:
         }
         for node, config in self.configs.items():
             make_directory(self.directory / node)
-            write_file(self.config_path(node), configuration.dump(config))
+            write_file(self.config_path(node), configuration.dump(config).encode())
 
     # ---- the whole
 
@@ -166,6 +166,11 @@ class LocalCluster:
         if self.running(node):
             self.kill(node)
         self.start_node(node)
+
+    def resident_bytes(self, node: str) -> int:
+        """Of the node's process (Linux)."""
+        pages = int(Path(f"/proc/{self._processes[node].pid}/statm").read_text().split()[1])
+        return pages * os.sysconf("SC_PAGE_SIZE")
 
     # ---- who leads what
 

@@ -14,13 +14,17 @@ from pathlib import Path
 
 import grpc
 import uvloop
+from google.protobuf.message import DecodeError
 
 from txndeploy import config as configuration
 from txndeploy.config import ConfigError, NodeConfig
 from txndeploy.roles import Roles
 from txnstatus import failpoints
+from txnstatus.catalog import CATALOG, CatalogState, from_wire, to_wire
+from txnstatus.cluster_map import ClusterMap
 from txnstatus.durable import make_directory, write_file
 from txnstatus.environment import Environment
+from txnstatus.proto import catalog_pb2 as pb
 from txnstatus.raft.journal import JournalCorrupt
 from txnstatus.raft.snapshot import SnapshotCorrupt
 from txnstatus.raft.transport import RaftTransport
@@ -48,9 +52,10 @@ class Node:
         self.incarnation = secrets.randbits(63)
         self._lock = _own_directory(config)
         environment = self._environment = Environment()
-        placement = config.placement()
-        self._client = TxnSystemClient(placement, environment)
-        self._transport = RaftTransport(config.cluster_id, config.node_id, placement.nodes, self.incarnation)
+        cluster = ClusterMap(_saved_catalog(config) or config.initial_catalog())
+        cluster.subscribe(lambda state: _save_catalog(config, state))
+        self._client = TxnSystemClient(cluster, environment)
+        self._transport = RaftTransport(config.cluster_id, config.node_id, self.incarnation, cluster)
         try:
             self._roles = Roles(config, environment, self._client, self._transport, self.incarnation)
         except (JournalCorrupt, SnapshotCorrupt) as error:
@@ -98,14 +103,15 @@ def _own_directory(config: NodeConfig) -> int:
     except OSError as error:
         raise StartError(f"data_dir {directory} is in use by another process") from error
     identity = {"cluster_id": config.cluster_id, "node_id": config.node_id, "format": DATA_FORMAT}
-    placement = {
+    founding = {
         "participant_shards": config.participant_shards,
         "replication": config.replication,
+        "range_span": config.txn.range_span,
         "roles": {node: sorted(entry.roles) for node, entry in sorted(config.nodes.items())},
     }
     path = directory / "node.json"
     if not path.exists():
-        write_file(path, json.dumps({**identity, **placement}))
+        write_file(path, json.dumps({**identity, **founding}).encode())
         return lock
     try:
         found = json.loads(path.read_text())
@@ -117,13 +123,26 @@ def _own_directory(config: NodeConfig) -> int:
             f"(format {found.get('format')}), not to node {config.node_id!r} of cluster {config.cluster_id!r} "
             f"(format {DATA_FORMAT}): give this node a directory of its own"
         )
-    for key, value in placement.items():
+    for key, value in founding.items():
         if found.get(key) != value:
             raise StartError(
                 f"{key} is {value!r}; data_dir {directory} was made with {found.get(key)!r}. It decides which node "
                 "holds what, and cannot be changed for a cluster that has data"
             )
     return lock
+
+
+def _saved_catalog(config: NodeConfig) -> CatalogState | None:
+    """The last state this node has heard of: what it holds, before it has found anybody. Raises StartError."""
+    path = config.data_dir / CATALOG
+    try:
+        return from_wire(pb.CatalogState.FromString(path.read_bytes())) if path.exists() else None
+    except (DecodeError, ValueError) as error:
+        raise StartError(f"{path} does not read: {error}. Remove it: the node gets it from the others") from error
+
+
+def _save_catalog(config: NodeConfig, state: CatalogState) -> None:
+    write_file(config.data_dir / CATALOG, to_wire(state).SerializeToString())
 
 
 def _arm_failpoints() -> None:

@@ -4,30 +4,63 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from typing import Protocol
+import logging
+import shutil
+from collections.abc import Coroutine, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Protocol
 
 from txndeploy.config import NodeConfig, Role
+from txndeploy.loop_watch import LoopWatch
 from txnmanager.txn_manager import ClusterView, TableProxy, TxnManager
 from txnparticipant.services import ParticipantService, ShardMachine, ShardService
+from txnstatus.catalog import CATALOG, CatalogState
+from txnstatus.catalog_service import CatalogClient, CatalogMachine, CatalogService
 from txnstatus.environment import Environment
-from txnstatus.proto import admin_pb2, participant_pb2, table_pb2, txn_manager_pb2, txn_status_pb2
+from txnstatus.errors import Unavailable
+from txnstatus.proto import admin_pb2, catalog_pb2, participant_pb2, table_pb2, txn_manager_pb2, txn_status_pb2
 from txnstatus.raft.driver import RaftDriver, Sender
-from txnstatus.raft.group import RaftGroup, StateMachine
+from txnstatus.raft.group import RaftGroup, StateMachine, stop_process
+from txnstatus.range_service import RangeService
 from txnstatus.rpc.server import Registry
-from txnstatus.status_manager import ManagerSettings
-from txnstatus.status_service import KeepaliveLimits, StatusMachine, StatusService
+from txnstatus.status_ranges import StatusRanges
+from txnstatus.status_service import StatusMachine, StatusService
 from txnstatus.system_client import TxnSystemClient
+from txnstatus.table import TxnStatusTable
 from txnstatus.types import HybridClock
+
+log = logging.getLogger(__name__)
 
 
 class Transport(Sender, Protocol):
     """Delivers the messages of the other nodes to the drivers it was given."""
 
     def add(self, driver: RaftDriver) -> None: ...
+    def remove(self, group: str) -> None: ...
+
+
+class Service(Protocol):
+    """What serves one group on this node."""
+
+    def start(self, driver: RaftDriver) -> None: ...
+    async def stop(self) -> None: ...
+    def on_leadership(self, leading: bool) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    machine: StateMachine
+    service: Service
+    driver: RaftDriver
 
 
 class Roles:
-    """Raises JournalCorrupt or SnapshotCorrupt from the constructor."""
+    """Holds a replica of every group that the catalog gives this node; opens and closes them as it changes.
+
+    Raises JournalCorrupt or SnapshotCorrupt from the constructor.
+    """
 
     def __init__(
         self,
@@ -42,39 +75,43 @@ class Roles:
         self._incarnation = incarnation
         self._environment = environment
         self._client = client
+        self._cluster = client.cluster
         self._transport = transport
-        self._placement = config.placement()
         self._clock = HybridClock(environment.wall_micros)
-        self._drivers: dict[str, RaftDriver] = {}
-        self._machines: dict[str, StateMachine] = {}
-        self._services: list[tuple[StatusService | ShardService, RaftDriver]] = []
-        roles = config.nodes[config.node_id].roles
-        if Role.STATUS in roles:
-            self._add_status()
-        if Role.PARTICIPANT in roles:
-            self._add_participants()
-        if Role.MANAGER in roles:
-            self.registry.add(txn_manager_pb2.DESCRIPTOR.services_by_name["TxnManager"], TxnManager(client))
-            self.registry.add(table_pb2.DESCRIPTOR.services_by_name["Table"], TableProxy(client))
-        admin = AdminService(self, ClusterView(client, config.cluster_id))
-        self.registry.add(admin_pb2.DESCRIPTOR.services_by_name["Admin"], admin)
+        self._groups: dict[str, _Group] = {}
+        self._status: dict[int, StatusService] = {}
+        self._shards: dict[int, ShardService] = {}
+        self._background: set[asyncio.Task[None]] = set()
+        self._watch = LoopWatch()
+        self._register()
+        # The catalog's replica first: what it restores says which others there are.
+        for name in sorted(self._wanted(), key=lambda name: name != CATALOG):
+            self._open(name)
 
     def start(self) -> None:
-        for service, driver in self._services:
-            service.start(driver)
-            driver.start()
+        for group in self._groups.values():
+            self._start(group)
+        self._cluster.subscribe(self._catalog_changed)
+        self._spawn(CatalogClient(self._client).run())
+        self._spawn(self._watch.run())
+        self._align()
 
     async def hand_over(self) -> None:
         """Ends the groups, and hands their leaderships over; messages must still be delivered meanwhile."""
-        await asyncio.gather(*(driver.stop() for driver in self._drivers.values()))
+        for task in self._background:
+            task.cancel()
+        await asyncio.gather(*self._background, return_exceptions=True)
+        await asyncio.gather(*(group.driver.stop() for group in self._groups.values()))
 
     async def stop(self) -> None:
-        await asyncio.gather(*(service.stop() for service, _ in self._services))
+        await asyncio.gather(*(group.service.stop() for group in self._groups.values()))
 
     def status(self, *, digests: bool = False) -> admin_pb2.GetNodeResponse:
-        response = admin_pb2.GetNodeResponse(node_id=self.config.node_id, incarnation=self._incarnation)
-        for name, driver in self._drivers.items():
-            group = driver.group
+        response = admin_pb2.GetNodeResponse(
+            node_id=self.config.node_id, incarnation=self._incarnation, longest_pause_seconds=self._watch.longest_pause
+        )
+        for name, entry in self._groups.items():
+            group = entry.driver.group
             response.groups.add(
                 group=name,
                 leader=group.is_ready,
@@ -82,60 +119,140 @@ class Roles:
                 term=group.term,
                 commit_index=group.commit_index,
                 applied_index=group.applied_index,
-                digest=hashlib.sha256(b"".join(self._machines[name].snapshot())).digest() if digests else b"",
+                digest=hashlib.sha256(b"".join(entry.machine.snapshot())).digest() if digests else b"",
             )
         return response
 
-    def _add_status(self) -> None:
-        machine = StatusMachine(self._clock)
-        txn = self.config.txn
-        service = StatusService(
-            machine,
-            self._environment,
-            self._clock,
-            self._client,
-            ManagerSettings(staleness_check_seconds=txn.staleness_check_seconds),
-            KeepaliveLimits(txn.keepalive_default_ms, txn.keepalive_min_ms, txn.keepalive_max_ms),
-            self.config.cluster_id,
-        )
-        if self._add_group(self._placement.status_group(), machine, service):
-            self.registry.add(txn_status_pb2.DESCRIPTOR.services_by_name["TxnStatus"], service)
+    async def move_replica(self, name: str, old: str, new: str) -> Sequence[str]:
+        """On the group's leader: `old` leaves, then `new` comes; one change at a time. Returns the members then."""
+        entry = self._groups.get(name)
+        if entry is None:
+            raise Unavailable(f"{self.config.node_id} has no replica of {name}")
+        if new not in self._cluster.state.nodes:
+            raise Unavailable(f"the catalog of {self.config.node_id} does not know {new} yet")
+        entry.driver.check_lease()
+        raise Unavailable(f"{old} cannot give its place in {name} to {new}: members do not change yet")
 
-    def _add_participants(self) -> None:
-        shards: dict[int, ShardService] = {}
-        for number in range(self.config.participant_shards):
-            machine = ShardMachine(number)
-            service = ShardService(
-                machine,
-                self._clock,
-                self._client,
-                self.config.warehouse,
-                self._environment.blocking,
-                self.config.txn.zombie_grace_seconds,
-            )
-            if self._add_group(self._placement.shard_group(number), machine, service):
-                shards[number] = service
-        self.registry.add(participant_pb2.DESCRIPTOR.services_by_name["Participant"], ParticipantService(shards))
+    # ---- groups
 
-    def _add_group(self, name: str, machine: StateMachine, service: StatusService | ShardService) -> bool:
-        members = self._placement.members(name)
-        if self.config.node_id not in members:
-            return False
+    def _register(self) -> None:
+        node_id, client = self.config.node_id, self._client
+        roles = self.config.nodes[node_id].roles
+        ranges = StatusRanges(client)
+        view = ClusterView(client, ranges, self.config.cluster_id)
+        self._add(admin_pb2, "Admin", AdminService(self, view))
+        if Role.STATUS in roles:
+            self._add(txn_status_pb2, "TxnStatus", RangeService(self._status, self._cluster, node_id))
+        if Role.PARTICIPANT in roles:
+            self._add(participant_pb2, "Participant", ParticipantService(self._shards, node_id))
+        if Role.MANAGER in roles:
+            self._add(txn_manager_pb2, "TxnManager", TxnManager(ranges))
+            self._add(table_pb2, "Table", TableProxy(client))
+
+    def _add(self, module: ModuleType, service: str, implementation: object) -> None:
+        self.registry.add(module.DESCRIPTOR.services_by_name[service], implementation)
+
+    def _wanted(self) -> set[str]:
+        """The groups of which this node holds a replica, or is about to."""
+        node_id, state = self.config.node_id, self._cluster.state
+        held = {name for name, members in state.groups.items() if node_id in members}
+        replacement = state.replacement
+        if replacement is not None and replacement.new_node == node_id:
+            held |= {name for name, members in state.groups.items() if replacement.old_node in members}
+        return held
+
+    def _catalog_changed(self, state: CatalogState) -> None:
+        for service in self._status.values():
+            service.configure(state)
+        # Not now: the change may have come from within a cycle of the catalog's own group.
+        asyncio.get_running_loop().call_soon(self._align)
+
+    def _align(self) -> None:
+        """Opens and closes groups, until they are what the catalog says."""
+        wanted = self._wanted()
+        for name in sorted(wanted - self._groups.keys()):
+            self._start(self._open(name))
+        for name in sorted(self._groups.keys() - wanted):
+            self._spawn(self._close(name, self._groups.pop(name)))
+
+    def _open(self, name: str) -> _Group:
+        machine, service = self._made(name)
         group = RaftGroup(
             name,
             self.config.node_id,
-            [member for member in members if member != self.config.node_id],
+            [member for member in self._cluster.members(name) if member != self.config.node_id],
             machine,
-            self.config.data_dir / "raft" / name,
+            self._directory(name),
             self.config.raft.settings(),
             self._environment.monotonic,
         )
         driver = RaftDriver(group, self._transport, self._environment.blocking, service.on_leadership)
-        self._transport.add(driver)
-        self._drivers[name] = driver
-        self._machines[name] = machine
-        self._services.append((service, driver))
-        return True
+        self._groups[name] = _Group(machine, service, driver)
+        return self._groups[name]
+
+    def _made(self, name: str) -> tuple[StateMachine, Service]:
+        kind, _, number = name.partition("-")
+        match kind:
+            case "status":
+                span, first = self._cluster.state.range_span, int(number) * self._cluster.state.range_span
+                status_machine = StatusMachine(TxnStatusTable(first, first + span), self._clock)
+                status = self._status[int(number)] = StatusService(
+                    int(number),
+                    status_machine,
+                    self._environment,
+                    self._clock,
+                    self._client,
+                    self.config.cluster_id,
+                )
+                return status_machine, status
+            case "shard":
+                shard_machine = ShardMachine(int(number))
+                shard = self._shards[int(number)] = ShardService(
+                    shard_machine,
+                    self._clock,
+                    StatusRanges(self._client),
+                    self.config.warehouse,
+                    self._environment.blocking,
+                    self.config.txn.zombie_grace_seconds,
+                )
+                return shard_machine, shard
+            case _:
+                catalog_machine = CatalogMachine(self._cluster.state, self._cluster.update)
+                catalog = CatalogService(catalog_machine, self._client)
+                self._add(catalog_pb2, "Catalog", catalog)
+                return catalog_machine, catalog
+
+    def _start(self, group: _Group) -> None:
+        group.service.start(group.driver)
+        self._transport.add(group.driver)
+        group.driver.start()
+
+    async def _close(self, name: str, group: _Group) -> None:
+        """The catalog does not give it to this node any more: its replica goes, and its files."""
+        log.info("%s closes its replica of %s", self.config.node_id, name)
+        kind, _, number = name.partition("-")
+        if kind == "status":
+            del self._status[int(number)]
+        elif kind == "shard":
+            del self._shards[int(number)]
+        await group.driver.stop()
+        self._transport.remove(name)
+        await group.service.stop()
+        loop = asyncio.get_running_loop()
+        await loop.run_in_executor(self._environment.blocking, shutil.rmtree, self._directory(name))
+
+    def _directory(self, name: str) -> Path:
+        return self.config.data_dir / "raft" / name
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._background.add(task)
+        task.add_done_callback(self._finished)
+
+    def _finished(self, task: asyncio.Task[None]) -> None:
+        self._background.discard(task)
+        if not task.cancelled() and (error := task.exception()):
+            stop_process(f"the groups of {self.config.node_id} do not follow the catalog", error)
 
 
 class AdminService:
@@ -145,6 +262,12 @@ class AdminService:
         self._roles = roles
         self.get_cluster = cluster.get_cluster
         self.list_transactions = cluster.list_transactions
+        self.set_option = cluster.set_option
+        self.replace_node = cluster.replace_node
 
     async def get_node(self, request: admin_pb2.GetNodeRequest) -> admin_pb2.GetNodeResponse:
         return self._roles.status(digests=request.digests)
+
+    async def move_replica(self, request: admin_pb2.MoveReplicaRequest) -> admin_pb2.MoveReplicaResponse:
+        members = await self._roles.move_replica(request.group, request.old_node, request.new_node)
+        return admin_pb2.MoveReplicaResponse(members=members)

@@ -12,6 +12,7 @@ from txnclient import Client, TxnError, TxnState, TxnSummary, connect
 from txnclient.channel import ManagerChannel
 from txnclient.client import TableInfo
 from txndeploy.local_cluster import LocalCluster
+from txnstatus.catalog import CatalogState, from_wire
 from txnstatus.proto import admin_pb2
 from txnstatus.types import LOGICAL_BITS, Timestamp, micros_of
 
@@ -127,8 +128,8 @@ def groups(addresses: str, timeout: float) -> Table:
         table.add_column(heading)
     with connect(addresses, timeout=timeout) as client:
         answer = client.call("txnstatus.Admin/GetCluster", admin_pb2.GetClusterRequest(), admin_pb2.GetClusterResponse)
-    for node, address in sorted(answer.nodes.items()):
-        channel = ManagerChannel([address])
+    for node, info in sorted(from_wire(answer.catalog).nodes.items()):
+        channel = ManagerChannel([info.address])
         try:
             status = channel.call(
                 "txnstatus.Admin/GetNode", admin_pb2.GetNodeRequest(), admin_pb2.GetNodeResponse, timeout=1.0
@@ -141,6 +142,15 @@ def groups(addresses: str, timeout: float) -> Table:
         for group in status.groups:
             role = "[green]leader[/green]" if group.leader else "follower"
             table.add_row(node, group.group, role, str(group.term), str(group.commit_index), str(group.applied_index))
+    return table
+
+
+def options(state: CatalogState) -> Table:
+    table = Table(title="options", title_justify="left")
+    for heading in ("option", "value", "meaning"):
+        table.add_column(heading)
+    for name, value, meaning in state.options.items():
+        table.add_row(name, str(value), meaning)
     return table
 
 

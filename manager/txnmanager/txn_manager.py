@@ -10,13 +10,17 @@ from typing import TypeVar
 
 from google.protobuf.message import Message
 
+from txnstatus.catalog import shard_group, to_wire
+from txnstatus.catalog_service import CatalogClient
 from txnstatus.errors import InvalidArgument, NotFound
 from txnstatus.proto import admin_pb2 as admin_pb
+from txnstatus.proto import catalog_pb2 as catalog_pb
 from txnstatus.proto import participant_pb2 as participant_pb
 from txnstatus.proto import table_pb2 as table_pb
 from txnstatus.proto import txn_manager_pb2 as pb
 from txnstatus.proto import txn_status_pb2 as status_pb
 from txnstatus.schema import check_table_name
+from txnstatus.status_ranges import StatusRanges
 from txnstatus.system_client import TxnSystemClient
 from txnstatus.types import DECIDED, TxnId, TxnState
 
@@ -30,51 +34,40 @@ MAX_REASON_CHARACTERS = 4_096
 class TxnManager:
     """Implements the TxnManager service."""
 
-    def __init__(self, client: TxnSystemClient) -> None:
-        self._client = client
+    def __init__(self, ranges: StatusRanges) -> None:
+        self._ranges = ranges
 
     async def begin_transaction(self, request: pb.BeginTransactionRequest) -> pb.BeginTransactionResponse:
         _limit("label", request.label, MAX_LABEL_CHARACTERS)
         _limit("owner", request.owner, MAX_LABEL_CHARACTERS)
-        return await self._status(None, "BeginTransaction", request, pb.BeginTransactionResponse)
+        _limit("request id", request.request_id, MAX_LABEL_CHARACTERS)
+        return await self._ranges.begin(request)
 
     async def commit_transaction(self, request: pb.CommitTransactionRequest) -> pb.CommitTransactionResponse:
         """With `wait_millis`, answers when the outcome is durable; the status leaders wait in short turns."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + request.wait_millis / 1000
-        txn_id = _checked(request.txn_id)
-        response = await self._status(txn_id, "CommitTransaction", request, pb.CommitTransactionResponse)
+        response = await self._ranges.call(request.txn_id, "CommitTransaction", request, pb.CommitTransactionResponse)
         while request.wait_millis and TxnState(response.txn.state) not in DECIDED and loop.time() < deadline:
             left = max(1, int((deadline - loop.time()) * 1000))
-            state = await self._status(
-                txn_id,
-                "GetTransactionState",
-                pb.GetTransactionStateRequest(txn_id=txn_id, wait_millis=left),
-                pb.GetTransactionStateResponse,
+            state = await self.get_transaction_state(
+                pb.GetTransactionStateRequest(txn_id=request.txn_id, wait_millis=left)
             )
             response = pb.CommitTransactionResponse(txn=state.txn)
         return response
 
     async def abort_transaction(self, request: pb.AbortTransactionRequest) -> pb.AbortTransactionResponse:
-        txn_id = _checked(request.txn_id)
         _limit("reason", request.reason, MAX_REASON_CHARACTERS)
-        return await self._status(txn_id, "AbortTransaction", request, pb.AbortTransactionResponse)
+        return await self._ranges.call(request.txn_id, "AbortTransaction", request, pb.AbortTransactionResponse)
 
     async def get_transaction_state(self, request: pb.GetTransactionStateRequest) -> pb.GetTransactionStateResponse:
-        txn_id = _checked(request.txn_id)
-        return await self._status(txn_id, "GetTransactionState", request, pb.GetTransactionStateResponse)
+        return await self._ranges.call(request.txn_id, "GetTransactionState", request, pb.GetTransactionStateResponse)
 
     async def keep_transaction_alive(self, request: pb.KeepTransactionAliveRequest) -> pb.KeepTransactionAliveResponse:
-        return await self._status(None, "KeepTransactionAlive", request, pb.KeepTransactionAliveResponse)
+        return await self._ranges.keep_alive(request)
 
-    async def get_snapshot(self, request: pb.GetSnapshotRequest) -> pb.GetSnapshotResponse:
-        return await self._status(None, "GetSnapshot", request, pb.GetSnapshotResponse)
-
-    async def _status(
-        self, txn_id: TxnId | None, method: str, request: Message, response: type[ResponseT]
-    ) -> ResponseT:
-        group = self._client.placement.status_group(txn_id)
-        return await self._client.call_leader(group, f"txnstatus.TxnStatus/{method}", request, response, CALL_SECONDS)
+    async def get_snapshot(self, _request: pb.GetSnapshotRequest) -> pb.GetSnapshotResponse:
+        return pb.GetSnapshotResponse(timestamp=await self._ranges.snapshot())
 
 
 class TableProxy:
@@ -94,7 +87,7 @@ class TableProxy:
         return await self._ask(shard, "GetTable", wrapped, table_pb.GetTableResponse)
 
     async def list_tables(self, _request: table_pb.ListTablesRequest) -> table_pb.ListTablesResponse:
-        shards = range(self._client.placement.participant_shards)
+        shards = range(self._client.cluster.state.participant_shards)
         answers = await asyncio.gather(
             *(
                 self._ask(
@@ -127,36 +120,40 @@ class TableProxy:
         return await self._ask(shard, "Scan", wrapped, table_pb.ScanResponse)
 
     def _shard(self, table: str) -> int:
-        return self._client.placement.shard_of_table(check_table_name(table))
+        return self._client.cluster.shard_of_table(check_table_name(table))
 
     async def _ask(self, shard: int, method: str, request: Message, response: type[ResponseT]) -> ResponseT:
-        group = self._client.placement.shard_group(shard)
+        group = shard_group(shard)
         return await self._client.call_leader(group, f"txnstatus.Participant/{method}", request, response, CALL_SECONDS)
 
 
 class ClusterView:
     """The part of the Admin service that concerns the whole cluster."""
 
-    def __init__(self, client: TxnSystemClient, cluster_id: str) -> None:
-        self._client = client
+    def __init__(self, client: TxnSystemClient, ranges: StatusRanges, cluster_id: str) -> None:
+        self._catalog = CatalogClient(client)
+        self._cluster = client.cluster
+        self._ranges = ranges
         self._cluster_id = cluster_id
 
     async def get_cluster(self, _request: admin_pb.GetClusterRequest) -> admin_pb.GetClusterResponse:
-        placement = self._client.placement
-        return admin_pb.GetClusterResponse(
-            cluster_id=self._cluster_id,
-            nodes=placement.nodes,
-            participant_shards=placement.participant_shards,
+        return admin_pb.GetClusterResponse(cluster_id=self._cluster_id, catalog=to_wire(self._cluster.state))
+
+    async def set_option(self, request: admin_pb.SetOptionRequest) -> admin_pb.SetOptionResponse:
+        """Answers with the options as they are then, on every node within moments."""
+        command = catalog_pb.CatalogCommand.SetOption(name=request.name, value=request.value)
+        state = await self._catalog.change(catalog_pb.CatalogCommand(set_option=command))
+        return admin_pb.SetOptionResponse(catalog=to_wire(state))
+
+    async def replace_node(self, request: admin_pb.ReplaceNodeRequest) -> admin_pb.ReplaceNodeResponse:
+        command = catalog_pb.CatalogCommand.ReplaceNode(
+            old_node=request.old_node, new_node=request.new_node, address=request.address
         )
+        state = await self._catalog.change(catalog_pb.CatalogCommand(replace_node=command))
+        return admin_pb.ReplaceNodeResponse(catalog=to_wire(state))
 
     async def list_transactions(self, request: status_pb.ListTransactionsRequest) -> status_pb.ListTransactionsResponse:
-        return await self._client.call_leader(
-            self._client.placement.status_group(),
-            "txnstatus.TxnStatus/ListTransactions",
-            request,
-            status_pb.ListTransactionsResponse,
-            CALL_SECONDS,
-        )
+        return await self._ranges.listed(request)
 
 
 def _limit(what: str, text: str, characters: int) -> None:
@@ -165,7 +162,7 @@ def _limit(what: str, text: str, characters: int) -> None:
 
 
 def _checked(txn_id: int) -> TxnId:
-    """Raises NotFound for an id that no partition can hold, as Kudu does."""
+    """Raises NotFound for an id that no range can hold, as Kudu does."""
     if txn_id < 0:
         raise NotFound(f"transaction {txn_id} cannot exist: ids start at 0", txn_id=TxnId(txn_id))
     return TxnId(txn_id)

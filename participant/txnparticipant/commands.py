@@ -76,8 +76,15 @@ class MarkCleaned:
     write_ids: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class ForgetTxns:
+    """Drops what ended below the id: the status table has forgotten it, so nobody will ask about it any more."""
+
+    below_txn_id: TxnId
+
+
 TxnCommand = BeginTxn | OpenWrite | AddFiles | BeginCommit | FinalizeCommit | AbortTxn
-Command = CreateTable | TxnCommand | MarkCleaned
+Command = CreateTable | TxnCommand | MarkCleaned | ForgetTxns
 
 
 def encode(command: Command) -> bytes:
@@ -118,6 +125,8 @@ def encode(command: Command) -> bytes:
             wire.mark_cleaned.CopyFrom(
                 pb.ShardCommand.MarkCleaned(txn_id=txn_id, table_id=table_id, write_ids=write_ids)
             )
+        case ForgetTxns(below_txn_id):
+            wire.forget_txns.below_txn_id = below_txn_id
     return wire.SerializeToString()
 
 
@@ -156,6 +165,8 @@ def decode(data: bytes) -> Command:
         case "mark_cleaned":
             m = wire.mark_cleaned
             return MarkCleaned(TxnId(m.txn_id), m.table_id, tuple(m.write_ids))
+        case "forget_txns":
+            return ForgetTxns(TxnId(wire.forget_txns.below_txn_id))
         case unknown:
             raise ValueError(f"no shard command of this version: {unknown!r} in {len(data)} bytes")
 

@@ -4,36 +4,32 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
-from typing import TypeVar
-
-from google.protobuf.message import Message
 
 from txnparticipant import commands as cmd
 from txnparticipant.cleaner import PASS_SECONDS, Cleaner
 from txnparticipant.dispatcher import Dispatcher
 from txnparticipant.mvcc import Prepared, undecided_at, visible
-from txnparticipant.table_store import Applied, ParticipantShard, Rejected, TableState
-from txnstatus.errors import InvalidArgument, TxnError
+from txnparticipant.records import TableState
+from txnparticipant.table_store import Applied, ParticipantShard, Rejected
+from txnstatus.errors import InvalidArgument, TxnError, Unavailable
 from txnstatus.failpoints import failpoint
 from txnstatus.proto import common_pb2 as common
 from txnstatus.proto import participant_pb2 as pb
 from txnstatus.proto import table_pb2 as table_pb
-from txnstatus.proto import txn_manager_pb2 as manager_pb
 from txnstatus.proto import txn_status_pb2 as status_pb
 from txnstatus.raft.driver import RaftDriver
 from txnstatus.rpc.errors import to_detail
 from txnstatus.schema import Schema, check_table_name, check_write_id
+from txnstatus.status_ranges import StatusRanges
 from txnstatus.storage import file_system
-from txnstatus.system_client import TxnSystemClient
 from txnstatus.types import HybridClock, ParticipantOpType, ParticipantState, Timestamp, TxnId
 
 log = logging.getLogger(__name__)
 
-STATUS_CALL_SECONDS = 10.0
 
-ResponseT = TypeVar("ResponseT", bound=Message)
+FORGET_PASS_SECONDS = 5.0
 
 
 class ShardMachine:
@@ -59,18 +55,19 @@ class ShardService:
         self,
         machine: ShardMachine,
         clock: HybridClock,
-        client: TxnSystemClient,
+        ranges: StatusRanges,
         warehouse: str,
         disk: Executor,
         zombie_grace_seconds: float,
     ) -> None:
         self.shard = machine.shard
         self._clock = clock
-        self._client = client
+        self._ranges = ranges
         self._warehouse = warehouse.rstrip("/")
         self._dispatcher = Dispatcher()
         self._cleaner = Cleaner(self.shard, self._propose, disk, zombie_grace_seconds)
         self._driver: RaftDriver
+        self._next_forgetting = 0.0
         self._cleaning: asyncio.Task[None] | None = None
 
     def start(self, driver: RaftDriver) -> None:
@@ -149,15 +146,7 @@ class ShardService:
 
     async def _outcomes(self, prepared: Sequence[Prepared], at: Timestamp) -> dict[TxnId, Timestamp]:
         """The commit timestamps, at or below `at`, of those whose outcome this shard does not know."""
-        undecided = undecided_at(prepared, at)
-        if not undecided:
-            return {}
-        answer = await self._ask_status(
-            "GetOutcomes",
-            status_pb.GetOutcomesRequest(txn_ids=undecided, timestamp=at),
-            status_pb.GetOutcomesResponse,
-        )
-        return dict(zip(undecided, map(Timestamp, answer.commit_timestamps), strict=True))
+        return await self._ranges.outcomes(undecided_at(prepared, at), at)
 
     async def _publish_decided(self, table: TableState) -> None:
         """Publishes what is committed and not yet finalised here.
@@ -168,22 +157,10 @@ class ShardService:
         prepared = self.shard.prepared(table)
         if not prepared:
             return
-        snapshot = await self._ask_status(
-            "GetSnapshot", manager_pb.GetSnapshotRequest(), manager_pb.GetSnapshotResponse
-        )
-        outcomes = await self._outcomes(prepared, Timestamp(snapshot.timestamp))
+        outcomes = await self._outcomes(prepared, await self._ranges.snapshot())
         for txn_id, commit_ts in outcomes.items():
             if commit_ts:
                 await self._propose(cmd.FinalizeCommit(txn_id, table.table_id, commit_ts))
-
-    async def _ask_status(self, method: str, request: Message, response: type[ResponseT]) -> ResponseT:
-        return await self._client.call_leader(
-            self._client.placement.status_group(),
-            f"txnstatus.TxnStatus/{method}",
-            request,
-            response,
-            STATUS_CALL_SECONDS,
-        )
 
     async def _begun(self, table: TableState, txn_id: TxnId, owner: str) -> None:
         """Makes the table a participant of the transaction, once. Raises the status table's refusal."""
@@ -193,7 +170,8 @@ class ShardService:
 
         async def begin() -> None:
             participant = common.ParticipantInfo(participant_id=table.table_id, name=table.name)
-            await self._ask_status(
+            await self._ranges.call(
+                txn_id,
                 "RegisterParticipant",
                 status_pb.RegisterParticipantRequest(txn_id=txn_id, owner=owner, participant=participant),
                 status_pb.RegisterParticipantResponse,
@@ -249,18 +227,35 @@ class ShardService:
             await asyncio.sleep(PASS_SECONDS)
             if self._driver.group.has_lease:
                 await self._cleaner.run_once()
+                await self._forget_ended()
+
+    async def _forget_ended(self) -> None:
+        """Drops what the status table has forgotten."""
+        now = asyncio.get_running_loop().time()
+        if now < self._next_forgetting:
+            return
+        self._next_forgetting = now + FORGET_PASS_SECONDS
+        try:
+            below = await self._ranges.forgotten_below()
+            if below > self.shard.forgotten_below:
+                await self._propose(cmd.ForgetTxns(below))
+        except TxnError as error:
+            log.info("%s forgets nothing for now: %s", self._driver.group.group, error.message)
 
 
 class ParticipantService:
     """Implements the Participant service: finds the shard, and asks it."""
 
-    def __init__(self, shards: dict[int, ShardService]) -> None:
+    def __init__(self, shards: Mapping[int, ShardService], node_id: str) -> None:
+        """`shards`: those that have a replica on this node, by number; they come and go."""
         self._shards = shards
+        self._node_id = node_id
 
     def _shard(self, number: int) -> ShardService:
         shard = self._shards.get(number)
         if shard is None:
-            raise InvalidArgument(f"shard {number} has no replica on this node")
+            # Either catalog may be ahead, this node's or the caller's: it will look again.
+            raise Unavailable(f"{self._node_id} has no replica of shard {number}")
         return shard
 
     async def create_table(self, request: pb.ShardCreateTableRequest) -> table_pb.CreateTableResponse:

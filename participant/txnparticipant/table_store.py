@@ -6,11 +6,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from txnparticipant import commands as cmd
 from txnparticipant.conflicts import first_committer_wins
 from txnparticipant.mvcc import FileSet, PendingWrite, Prepared
+from txnparticipant.records import LIVE, TableState, TxnRecord, table_from_wire, table_to_wire
 from txnparticipant.txn import TRANSITIONS, Op, Stay
 from txnstatus.errors import (
     AlreadyExists,
@@ -19,65 +20,12 @@ from txnstatus.errors import (
     NotFound,
     TxnError,
     aborted,
+    forgotten,
 )
-from txnstatus.proto import common_pb2 as common
 from txnstatus.proto import participant_pb2 as pb
-from txnstatus.schema import Schema
 from txnstatus.types import NO_TIMESTAMP, ParticipantState, Timestamp, TxnId
 
 SNAPSHOT_VERSION = 1
-_LIVE = (ParticipantState.OPEN, ParticipantState.COMMIT_IN_PROGRESS)
-
-
-@dataclass(slots=True)
-class TxnRecord:
-    """One transaction on one table."""
-
-    txn_id: TxnId
-    owner: str
-    state: ParticipantState
-    prepare_ts: Timestamp = NO_TIMESTAMP
-    commit_ts: Timestamp = NO_TIMESTAMP
-    claimed: list[str] = field(default_factory=list)
-    """Writes whose directories it holds; once it has ended, those that are to be cleaned."""
-    writes: dict[str, PendingWrite] = field(default_factory=dict)
-    superseded: list[str] = field(default_factory=list)
-    """Writes that an overwrite of this transaction replaced: adding one again must not bring it back."""
-
-
-@dataclass(slots=True)
-class TableState:
-    table_id: str
-    name: str
-    location: str
-    schema: Schema
-    request_id: str
-    """Of its creation: the same request, sent again, is answered alike."""
-    txns: dict[TxnId, TxnRecord] = field(default_factory=dict)
-    file_sets: dict[str, FileSet] = field(default_factory=dict)
-    """By id, in the order in which they were finalised here."""
-    unfinished: dict[TxnId, TxnRecord] = field(default_factory=dict)
-    """Those of `txns` that are OPEN or COMMIT_IN_PROGRESS: work goes by these, not by history."""
-    uncleaned: dict[TxnId, TxnRecord] = field(default_factory=dict)
-    """Those of `txns` that have ended and still hold directories."""
-
-    def directory(self, txn_id: TxnId, write_id: str) -> str:
-        """Where one write's files are: unique, so that a listing of it is exact and cleaning it is safe."""
-        return f"{self.location}/delta_{txn_id}_{write_id}"
-
-    def index(self, record: TxnRecord) -> None:
-        """To be called after every change of a record."""
-        live = record.state in _LIVE
-        for index, belongs in ((self.unfinished, live), (self.uncleaned, bool(record.claimed) and not live)):
-            if belongs:
-                index[record.txn_id] = record
-            else:
-                index.pop(record.txn_id, None)
-
-    def info(self) -> common.TableInfo:
-        return common.TableInfo(
-            table_id=self.table_id, name=self.name, location=self.location, schema=self.schema.to_wire()
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,18 +49,26 @@ class ParticipantShard:
         self._tables: dict[str, TableState] = {}
         self._ids_by_name: dict[str, str] = {}
         self._next_table_number = 0
+        self.forgotten_below = TxnId(0)
+        """Transactions below it are over for good; what still comes for one is late, and refused."""
 
     # ---- commands
 
     def apply(self, command: cmd.Command) -> Applied | Rejected:
         if isinstance(command, cmd.CreateTable):
             return self._create(command)
+        if isinstance(command, cmd.ForgetTxns):
+            return self._forget(command.below_txn_id)
         table = self._tables.get(command.table_id)
         if table is None:
             return Rejected(NotFound(f"no table with id {command.table_id!r} in shard {self.shard}"))
         if isinstance(command, cmd.MarkCleaned):
-            return _mark_cleaned(table, command)
+            cleaned = _mark_cleaned(table, command)
+            self._drop_if_forgotten(table, command.txn_id)
+            return cleaned
         record = table.txns.get(command.txn_id)
+        if record is None and command.txn_id < self.forgotten_below:
+            return Rejected(forgotten(command.txn_id))
         op = _OP_OF_COMMAND[type(command)]
         outcome = TRANSITIONS[record.state if record else None, op]
         if outcome is Stay.ILLEGAL:
@@ -142,6 +98,18 @@ class ParticipantShard:
         )
         self._ids_by_name[command.name] = table_id
         return Applied(table_id=table_id)
+
+    def _forget(self, below: TxnId) -> Applied:
+        self.forgotten_below = max(self.forgotten_below, below)
+        for table in self._tables.values():
+            for txn_id in [txn_id for txn_id in table.txns if txn_id < below]:
+                self._drop_if_forgotten(table, txn_id)
+        return Applied()
+
+    def _drop_if_forgotten(self, table: TableState, txn_id: TxnId) -> None:
+        ended = txn_id not in table.unfinished and txn_id not in table.uncleaned
+        if ended and txn_id < self.forgotten_below:
+            table.txns.pop(txn_id, None)
 
     # ---- questions
 
@@ -174,7 +142,8 @@ class ParticipantShard:
         wire = pb.ShardSnapshot(
             version=SNAPSHOT_VERSION,
             next_table_number=self._next_table_number,
-            tables=[_table_to_wire(self._tables[table_id]) for table_id in sorted(self._tables)],
+            forgotten_below=self.forgotten_below,
+            tables=[table_to_wire(self._tables[table_id]) for table_id in sorted(self._tables)],
         )
         return wire.SerializeToString(deterministic=True)
 
@@ -184,7 +153,8 @@ class ParticipantShard:
         if wire.version != SNAPSHOT_VERSION:
             raise ValueError(f"shard snapshot of version {wire.version}; this release reads {SNAPSHOT_VERSION}")
         self._next_table_number = wire.next_table_number
-        self._tables = {t.info.table_id: _table_from_wire(t) for t in wire.tables}
+        self.forgotten_below = TxnId(wire.forgotten_below)
+        self._tables = {t.info.table_id: table_from_wire(t) for t in wire.tables}
         self._ids_by_name = {table.name: table_id for table_id, table in self._tables.items()}
 
     def check_invariants(self) -> None:
@@ -196,7 +166,7 @@ class ParticipantShard:
                 committed = record.state is ParticipantState.COMMITTED
                 assert committed == (record.commit_ts != NO_TIMESTAMP), f"commit timestamp of {record}"
                 assert record.commit_ts >= record.prepare_ts or not committed, f"{record} committed before it prepared"
-                live = record.state in _LIVE
+                live = record.state in LIVE
                 assert live == (record.txn_id in table.unfinished), f"index of {record}"
                 assert (bool(record.claimed) and not live) == (record.txn_id in table.uncleaned), f"index of {record}"
                 assert live or not record.writes, f"ended, with writes pending: {record}"
@@ -204,12 +174,17 @@ class ParticipantShard:
                     used = {write.write_id, *write.from_writes}
                     assert used <= set(record.claimed), f"unclaimed directories: {write}"
             for file_set in table.file_sets.values():
-                assert table.txns[file_set.txn_id].commit_ts == file_set.commit_ts, (
-                    f"visible, not committed: {file_set}"
-                )
+                writer = table.txns.get(file_set.txn_id)
+                assert (
+                    file_set.txn_id < self.forgotten_below if writer is None else writer.commit_ts == file_set.commit_ts
+                ), f"visible, not committed: {file_set}"
                 if file_set.replaced_by is not None:
-                    replacer = table.txns[file_set.replaced_by]
-                    assert replacer.commit_ts == file_set.replaced_ts, f"wrong replacement: {file_set}"
+                    replacer = table.txns.get(file_set.replaced_by)
+                    assert (
+                        file_set.replaced_by < self.forgotten_below and file_set.replaced_ts
+                        if replacer is None
+                        else replacer.commit_ts == file_set.replaced_ts
+                    ), f"wrong replacement: {file_set}"
 
 
 _OP_OF_COMMAND = {
@@ -306,7 +281,7 @@ def _discard(table: TableState, record: TxnRecord) -> Applied:
 
 def _mark_cleaned(table: TableState, command: cmd.MarkCleaned) -> Applied | Rejected:
     record = table.txns.get(command.txn_id)
-    if record is None or record.state in _LIVE:
+    if record is None or record.state in LIVE:
         return Rejected(IllegalState(f"transaction {command.txn_id} has not ended on {table.name}"))
     record.claimed = [write_id for write_id in record.claimed if write_id not in command.write_ids]
     table.index(record)
@@ -320,78 +295,4 @@ def _illegal(table: TableState, txn_id: TxnId, record: TxnRecord | None, op: Op)
         return aborted(txn_id, None)  # why, the status table knows
     return IllegalState(
         f"{op} is not possible: transaction {txn_id} is {record.state.name} on {table.name}", txn_id=txn_id
-    )
-
-
-def _table_to_wire(table: TableState) -> pb.ShardSnapshot.TableState:
-    return pb.ShardSnapshot.TableState(
-        info=table.info(),
-        request_id=table.request_id,
-        txns=[_txn_to_wire(table.txns[txn_id]) for txn_id in sorted(table.txns)],
-        file_sets=[
-            pb.ShardSnapshot.FileSet(
-                write_id=fs.write_id,
-                txn_id=fs.txn_id,
-                manifest=cmd.manifest_to_wire(fs.manifest),
-                commit_timestamp=fs.commit_ts,
-                replaced_by=fs.replaced_by,
-                replaced_timestamp=fs.replaced_ts,
-            )
-            for fs in table.file_sets.values()
-        ],
-    )
-
-
-def _txn_to_wire(record: TxnRecord) -> pb.ShardSnapshot.TxnRecord:
-    return pb.ShardSnapshot.TxnRecord(
-        txn_id=record.txn_id,
-        state=f"PARTICIPANT_{record.state.name}",
-        owner=record.owner,
-        prepare_timestamp=record.prepare_ts,
-        commit_timestamp=record.commit_ts,
-        claimed=record.claimed,
-        writes=[
-            pb.ShardSnapshot.PendingWrite(
-                write_id=w.write_id,
-                manifest=cmd.manifest_to_wire(w.manifest),
-                replaces=w.replaces,
-                from_writes=w.from_writes,
-            )
-            for w in record.writes.values()
-        ],
-        superseded=record.superseded,
-    )
-
-
-def _table_from_wire(wire: pb.ShardSnapshot.TableState) -> TableState:
-    info = wire.info
-    table = TableState(info.table_id, info.name, info.location, Schema.from_wire(info.schema), wire.request_id)
-    for txn in wire.txns:
-        record = table.txns[TxnId(txn.txn_id)] = TxnRecord(
-            TxnId(txn.txn_id),
-            txn.owner,
-            ParticipantState(txn.state),
-            Timestamp(txn.prepare_timestamp),
-            Timestamp(txn.commit_timestamp),
-            list(txn.claimed),
-            {w.write_id: _write_from_wire(w) for w in txn.writes},
-            list(txn.superseded),
-        )
-        table.index(record)
-    for fs in wire.file_sets:
-        file_set = FileSet(
-            fs.write_id,
-            TxnId(fs.txn_id),
-            cmd.manifest_from_wire(fs.manifest),
-            Timestamp(fs.commit_timestamp),
-            TxnId(fs.replaced_by) if fs.HasField("replaced_by") else None,
-            Timestamp(fs.replaced_timestamp),
-        )
-        table.file_sets[file_set.id] = file_set
-    return table
-
-
-def _write_from_wire(wire: pb.ShardSnapshot.PendingWrite) -> PendingWrite:
-    return PendingWrite(
-        wire.write_id, cmd.manifest_from_wire(wire.manifest), tuple(wire.replaces), tuple(wire.from_writes)
     )

@@ -21,7 +21,7 @@ _numbers = itertools.count(1)
 
 @pytest.fixture(scope="session")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
-    txn = TxnSection(staleness_check_seconds=0.2, zombie_grace_seconds=1.0)
+    txn = TxnSection(staleness_interval_ms=200, zombie_grace_seconds=1.0)
     with fast_cluster(tmp_path_factory.mktemp("cluster"), txn=txn) as running:
         yield running
 

@@ -27,6 +27,12 @@ STATUS_GOLDEN: list[tuple[status_cmd.Command, str]] = [
         "0a1c0a057265712d3110021a0361646122076e696768746c7928b8173005",
     ),
     (
+        status_cmd.BeginTxns("req-1", 2, "ada", "nightly", 3000, 5, TS, 100_000),
+        "0a290a057265712d3110021a0361646122076e696768746c7928b8173005390000bc93e9fe246140a08d06",
+    ),
+    (status_cmd.Forget(5), "4a020805"),
+    (status_cmd.RaiseFloor(TS), "5209090000bc93e9fe2461"),
+    (
         status_cmd.RegisterParticipant(TxnId(7), "ada", ParticipantId("3.0"), "air.t"),
         "1213080712036164611a03332e3022056169722e74",
     ),
@@ -117,7 +123,7 @@ causes = st.builds(
     AbortCause, st.sampled_from(AbortCode), text, text, st.none() | txn_ids, st.lists(text, max_size=3).map(tuple)
 )
 status_commands = st.one_of(
-    st.builds(status_cmd.BeginTxns, text, uint32, text, text, uint32, micros),
+    st.builds(status_cmd.BeginTxns, text, uint32, text, text, uint32, micros, timestamps, uint32),
     st.builds(status_cmd.RegisterParticipant, txn_ids, text, text.map(ParticipantId), text),
     st.builds(status_cmd.BeginCommit, txn_ids, text, micros),
     st.builds(status_cmd.FinalizeCommit, txn_ids, timestamps, micros),
@@ -125,6 +131,8 @@ status_commands = st.one_of(
     st.builds(status_cmd.BeginAbort, txn_ids, st.none() | text, causes, micros),
     st.builds(status_cmd.Expire, txn_ids, causes, micros),
     st.builds(status_cmd.FinalizeAbort, txn_ids, micros),
+    st.builds(status_cmd.Forget, micros),
+    st.builds(status_cmd.RaiseFloor, timestamps),
 )
 manifests = st.builds(Manifest, text, uint64, uint32, uint32, uint64, uint64)
 texts = st.lists(text, max_size=3).map(tuple)

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from txnparticipant import commands as cmd
 from txnparticipant.mvcc import Manifest, undecided_at, visible
-from txnparticipant.table_store import Applied, ParticipantShard, Rejected, TableState, TxnRecord
+from txnparticipant.records import TableState, TxnRecord
+from txnparticipant.table_store import Applied, ParticipantShard, Rejected
 from txnparticipant.txn import TABLE_COLUMNS, TRANSITIONS, Op, Stay
 from txnstatus.errors import (
     AlreadyExists,

@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 from typing import Any, cast
-
-from google.protobuf.message import Message
 
 from txnparticipant import commands as cmd
 from txnparticipant.mvcc import Manifest
 from txnparticipant.services import ShardMachine, ShardService
 from txnstatus.proto import table_pb2 as table_pb
-from txnstatus.proto import txn_manager_pb2 as manager_pb
-from txnstatus.proto import txn_status_pb2 as status_pb
 from txnstatus.raft.driver import RaftDriver
 from txnstatus.schema import Column, Schema
-from txnstatus.system_client import Placement, TxnSystemClient
+from txnstatus.status_ranges import StatusRanges
 from txnstatus.types import HybridClock, Timestamp, TxnId
 
 TABLE = "air.flights"
@@ -30,16 +26,14 @@ class Status:
     """A status table of which only the commit timestamps matter."""
 
     def __init__(self, commits: Mapping[int, int]) -> None:
-        self.placement = Placement({"n1": "h:1"}, ["n1"], ["n1"], 1)
-        self._commits = commits
+        self.commits = commits
 
-    async def call_leader(self, _group: str, method: str, request: Any, _response: Any, _timeout: float) -> Message:
-        last = max(self._commits.values(), default=0)
-        if method.endswith("/GetSnapshot"):
-            return manager_pb.GetSnapshotResponse(timestamp=last)
-        assert method.endswith("/GetOutcomes")
-        assert request.timestamp <= last
-        return status_pb.GetOutcomesResponse(commit_timestamps=[self._commits.get(i, 0) for i in request.txn_ids])
+    async def snapshot(self) -> Timestamp:
+        return Timestamp(max(self.commits.values(), default=0))
+
+    async def outcomes(self, txn_ids: Iterable[TxnId], at: Timestamp) -> dict[TxnId, Timestamp]:
+        assert at <= await self.snapshot()
+        return {txn_id: Timestamp(self.commits.get(txn_id, 0)) for txn_id in txn_ids}
 
 
 def service(commits: Mapping[int, int]) -> ShardService:
@@ -53,7 +47,7 @@ def service(commits: Mapping[int, int]) -> ShardService:
     made = ShardService(
         machine,
         HybridClock(lambda: next(ticks)),
-        cast(TxnSystemClient, Status(commits)),
+        cast(StatusRanges, Status(commits)),
         "file:///w",
         ThreadPoolExecutor(1),
         zombie_grace_seconds=1.0,
@@ -109,7 +103,6 @@ def test_a_scan_shows_what_is_committed_and_not_finalised_here_yet() -> None:
     made = service({1: 110})
     wrote_and_prepared(made, 1, "appended1", prepare_ts=100)
     for at, seen in ((109, 0), (110, 1)):
-        status = cast(Any, made._client)
-        status._commits = {1: 110} if at >= 110 else {7: 109}
+        cast(Any, made._ranges).commits = {1: 110} if at >= 110 else {7: 109}
         answer = asyncio.run(made.scan(table_pb.ScanRequest(table=TABLE, timestamp=at)))
         assert len(answer.manifests) == seen

@@ -9,12 +9,15 @@ from dataclasses import dataclass
 
 from txnstatus.proto import common_pb2 as common
 from txnstatus.proto import txn_status_pb2 as pb
-from txnstatus.types import AbortCause, AbortCode, ParticipantId, Timestamp, TxnId
+from txnstatus.types import NO_TIMESTAMP, AbortCause, AbortCode, ParticipantId, Timestamp, TxnId
 
 
 @dataclass(frozen=True, slots=True)
 class BeginTxns:
-    """`count` new transactions with consecutive ids. A request id seen before answers the first ids again."""
+    """`count` new transactions with consecutive ids. A request id seen before answers the first ids again.
+
+    One that does not fit makes the range full, and begins nothing.
+    """
 
     request_id: str
     count: int
@@ -22,6 +25,10 @@ class BeginTxns:
     label: str
     keepalive_millis: int
     now_micros: int
+    floor: Timestamp = NO_TIMESTAMP
+    """The last commit of the ranges before this one: all commits here are above it."""
+    max_unfinished: int = 0
+    """Refused where more would then be unfinished in the range; 0 = no limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +85,22 @@ class FinalizeAbort:
     now_micros: int
 
 
+@dataclass(frozen=True, slots=True)
+class Forget:
+    """Drops the records of transactions that finished before a time, the oldest first, some thousands at most."""
+
+    finished_before_micros: int
+
+
+@dataclass(frozen=True, slots=True)
+class RaiseFloor:
+    """A snapshot was taken at `timestamp`: what commits here from now on is above it."""
+
+    timestamp: Timestamp
+
+
 TxnCommand = RegisterParticipant | BeginCommit | FinalizeCommit | CompleteCommit | BeginAbort | Expire | FinalizeAbort
-Command = BeginTxns | TxnCommand
+Command = BeginTxns | TxnCommand | Forget | RaiseFloor
 
 
 def encode(command: Command) -> bytes:
@@ -92,6 +113,8 @@ def encode(command: Command) -> bytes:
             wire.begin_txns.label = command.label
             wire.begin_txns.keepalive_millis = command.keepalive_millis
             wire.begin_txns.now_micros = command.now_micros
+            wire.begin_txns.floor = command.floor
+            wire.begin_txns.max_unfinished = command.max_unfinished
         case RegisterParticipant():
             wire.register_participant.txn_id = command.txn_id
             wire.register_participant.owner = command.owner
@@ -121,6 +144,10 @@ def encode(command: Command) -> bytes:
         case FinalizeAbort():
             wire.finalize_abort.txn_id = command.txn_id
             wire.finalize_abort.now_micros = command.now_micros
+        case Forget():
+            wire.forget.finished_before_micros = command.finished_before_micros
+        case RaiseFloor():
+            wire.raise_floor.timestamp = command.timestamp
     return wire.SerializeToString()
 
 
@@ -130,7 +157,16 @@ def decode(data: bytes) -> Command:
     match wire.WhichOneof("command"):
         case "begin_txns":
             b = wire.begin_txns
-            return BeginTxns(b.request_id, b.count, b.owner, b.label, b.keepalive_millis, b.now_micros)
+            return BeginTxns(
+                b.request_id,
+                b.count,
+                b.owner,
+                b.label,
+                b.keepalive_millis,
+                b.now_micros,
+                Timestamp(b.floor),
+                b.max_unfinished,
+            )
         case "register_participant":
             r = wire.register_participant
             return RegisterParticipant(TxnId(r.txn_id), r.owner, ParticipantId(r.participant_id), r.name)
@@ -151,6 +187,10 @@ def decode(data: bytes) -> Command:
             return Expire(TxnId(e.txn_id), cause_from_wire(e.cause), e.now_micros)
         case "finalize_abort":
             return FinalizeAbort(TxnId(wire.finalize_abort.txn_id), wire.finalize_abort.now_micros)
+        case "forget":
+            return Forget(wire.forget.finished_before_micros)
+        case "raise_floor":
+            return RaiseFloor(Timestamp(wire.raise_floor.timestamp))
         case unknown:
             raise ValueError(f"no status command of this version: {unknown!r} in {len(data)} bytes")
 

@@ -68,10 +68,13 @@ class CommitTask:
             progress.attempts += 1
             yield SendOp(self.txn_id, participant_id, self.op, self.commit_ts)
 
-    def answered(self, participant_id: ParticipantId, timestamp: Timestamp, error: TxnError | None, now: float) -> None:
+    def answered(
+        self, participant_id: ParticipantId, timestamp: Timestamp, error: TxnError | None, now: float
+    ) -> float | None:
+        """Returns when the participant is to be asked again, if it is."""
         progress = self._progress.get(participant_id)
         if progress is None:
-            return
+            return None
         progress.in_flight = False
         if error is None:
             progress.answered = True
@@ -82,6 +85,8 @@ class CommitTask:
         else:
             # FINALIZE_COMMIT and ABORT_TXN have only one right answer: whatever stands in its way, ask again.
             progress.next_try = now + self._backoff(participant_id, progress.attempts)
+            return progress.next_try
+        return None
 
     def _backoff(self, participant_id: ParticipantId, attempts: int) -> float:
         """Exponential, with a jitter that is a function of who, whom and which try: a core rolls no dice."""

@@ -26,11 +26,11 @@ def make_directory(path: Path) -> None:
         sync(directory.parent)
 
 
-def write_file(path: Path, text: str) -> None:
+def write_file(path: Path, data: bytes) -> None:
     """The whole file under its name, or what was there before."""
     new = path.with_name(path.name + ".new")
-    with new.open("w") as file:
-        file.write(text)
+    with new.open("wb") as file:
+        file.write(data)
         file.flush()
         os.fsync(file.fileno())
     new.rename(path)

@@ -58,6 +58,12 @@ class NotFound(TxnError):
     grpc_status = "NOT_FOUND"
 
 
+class Forgotten(NotFound):
+    """The transaction finished long ago, and its record is gone: how it ended is not known any more."""
+
+    code = "FORGOTTEN"
+
+
 class AlreadyExists(TxnError):
     """Fix the program: the name is taken."""
 
@@ -131,6 +137,14 @@ def aborted(txn_id: TxnId, cause: AbortCause | None) -> TxnAborted:
     )
 
 
+def forgotten(txn_id: TxnId) -> Forgotten:
+    return Forgotten(
+        f"transaction {txn_id} is finished and forgotten: records are kept for a time only",
+        txn_id=txn_id,
+        hint="look at the tables for what it did; keep records longer with txnctl config set retention_ms",
+    )
+
+
 class CommitUnknown(TxnError):
     """The commit was asked for and its outcome did not arrive: call commit again on the same handle."""
 
@@ -169,10 +183,18 @@ class Overloaded(Unavailable):
     grpc_status = "RESOURCE_EXHAUSTED"
 
 
+class LimitReached(TxnError):
+    """The service is told not to take on more: end something first, or raise the limit."""
+
+    code = "LIMIT_REACHED"
+    grpc_status = "RESOURCE_EXHAUSTED"
+
+
 ERROR_CLASSES: tuple[type[TxnError], ...] = (
     InternalError,
     InvalidArgument,
     NotFound,
+    Forgotten,
     AlreadyExists,
     IllegalState,
     NotAuthorized,
@@ -183,6 +205,7 @@ ERROR_CLASSES: tuple[type[TxnError], ...] = (
     NotTheLeader,
     OutcomeUnknown,
     Overloaded,
+    LimitReached,
 )
 
 CLASS_BY_CODE: dict[str, type[TxnError]] = {kind.code: kind for kind in ERROR_CLASSES}

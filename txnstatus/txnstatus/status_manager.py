@@ -8,25 +8,41 @@ rebuilds every task from the table: start, failover and retry are one path.
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from txnstatus import commands as cmd
-from txnstatus.commit_tasks import CommitTask, SendOp
+from txnstatus.commit_tasks import CommitTask
 from txnstatus.errors import TxnError
-from txnstatus.table import TRANSITIONS, Applied, Op, Rejected, Stay, TxnRecord, TxnStatusTable, illegal
+from txnstatus.events import (
+    CommandApplied,
+    CommitRequested,
+    Decided,
+    Effect,
+    Event,
+    LeadershipGained,
+    LeadershipLost,
+    ParticipantAnswered,
+    Propose,
+    Tick,
+)
+from txnstatus.records import TxnRecord, illegal
+from txnstatus.table import Applied, Rejected, TxnStatusTable
+from txnstatus.transitions import TRANSITIONS, Op, Stay
 from txnstatus.types import (
     TERMINAL,
     AbortCause,
     AbortCode,
     ParticipantId,
     ParticipantOpType,
-    Timestamp,
     TxnId,
     TxnState,
 )
 
 STALENESS_TRACKER = "staleness tracker"
+MAX_EXPIRIES = 2_000
+"""Transactions that one staleness pass looks at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,70 +55,10 @@ class ManagerSettings:
     """A new leader hears nothing until its clients have found it: it expires nobody before that, once."""
     retry_min_seconds: float = 0.05
     retry_max_seconds: float = 5.0
-
-
-# ---- events
-
-
-@dataclass(frozen=True, slots=True)
-class LeadershipGained:
-    pass
-
-
-@dataclass(frozen=True, slots=True)
-class LeadershipLost:
-    pass
-
-
-@dataclass(frozen=True, slots=True)
-class CommandApplied:
-    """A command reached the table on this leader."""
-
-    command: cmd.Command
-    outcome: Applied | Rejected
-
-
-@dataclass(frozen=True, slots=True)
-class CommitRequested:
-    """A commit is about to be proposed: participants may be asked to prepare while it replicates."""
-
-    txn_id: TxnId
-    owner: str
-
-
-@dataclass(frozen=True, slots=True)
-class ParticipantAnswered:
-    txn_id: TxnId
-    participant_id: ParticipantId
-    op: ParticipantOpType
-    timestamp: Timestamp
-    error: TxnError | None
-
-
-@dataclass(frozen=True, slots=True)
-class Tick:
-    pass
-
-
-Event = LeadershipGained | LeadershipLost | CommandApplied | CommitRequested | ParticipantAnswered | Tick
-
-
-# ---- effects
-
-
-@dataclass(frozen=True, slots=True)
-class Propose:
-    command: cmd.Command
-
-
-@dataclass(frozen=True, slots=True)
-class Decided:
-    """The transaction's outcome is durable: answer whoever waits for it."""
-
-    txn_id: TxnId
-
-
-Effect = Propose | SendOp | Decided
+    retention_seconds: float = 3600.0
+    """How long a finished transaction's record is kept."""
+    max_lifetime_seconds: float = 0.0
+    """An OPEN transaction older than this expires, however well it beats. 0 = no limit."""
 
 
 @dataclass(slots=True)
@@ -111,6 +67,8 @@ class _Liveness:
 
     last_heard: float
     """In healthy seconds."""
+    born: float
+    """In healthy seconds; for one that a former leader began, by its wall clock."""
     expiring: bool = False
 
 
@@ -120,16 +78,21 @@ class TxnStatusManager:
     settings: ManagerSettings = field(default_factory=ManagerSettings)
     leading: bool = False
     _tasks: dict[TxnId, CommitTask] = field(default_factory=dict)
+    _retries: list[tuple[float, TxnId]] = field(default_factory=list)
+    """A heap of when which task has something to do again."""
     _liveness: dict[TxnId, _Liveness] = field(default_factory=dict)
+    _deadlines: list[tuple[float, TxnId]] = field(default_factory=list)
+    """A heap of when, in healthy seconds, a transaction may expire at the earliest; one entry each."""
     _healthy_seconds: float = 0.0
     _last_tick: float | None = None
     _next_staleness_check: float = 0.0
+    _forgetting: bool = False
 
     def handle(self, event: Event, now: float, wall_micros: int) -> list[Effect]:
         """`now` is this process's monotonic clock in seconds; `wall_micros` only labels records."""
         match event:
             case LeadershipGained():
-                return self._start_leading(now)
+                return self._start_leading(now, wall_micros)
             case LeadershipLost():
                 self._stop_leading()
                 return []
@@ -143,6 +106,13 @@ class TxnStatusManager:
                 return self._answered(event, now, wall_micros)
             case Tick():
                 return self._tick(now, wall_micros)
+
+    def configure(self, settings: ManagerSettings) -> None:
+        """Settings may change at any time; they hold from now on, also for what is OPEN."""
+        self.settings = settings
+        deadlines = [(self._deadline(self.table.get(i), liveness), i) for i, liveness in self._liveness.items()]
+        heapq.heapify(deadlines)
+        self._deadlines = deadlines
 
     def keep_alive(self, txn_id: TxnId, owner: str) -> TxnError | None:
         """Stamps the transaction; None = it is alive. Costs no log write, as in Kudu."""
@@ -159,7 +129,7 @@ class TxnStatusManager:
         if liveness.expiring:
             # The expiry is on its way through the log: promising life now could not be kept.
             return illegal(record, Op.KEEP_ALIVE)
-        liveness.last_heard = self._healthy_seconds
+        liveness.last_heard = max(liveness.last_heard, self._healthy_seconds)  # a beat ends no grace
         return None
 
     def task_of(self, txn_id: TxnId) -> CommitTask | None:
@@ -167,39 +137,47 @@ class TxnStatusManager:
 
     # ---- leadership
 
-    def _start_leading(self, now: float) -> list[Effect]:
+    def _start_leading(self, now: float, wall_micros: int) -> list[Effect]:
         self._stop_leading()
         self.leading = True
         self._last_tick = now
         self._next_staleness_check = now + self.settings.staleness_check_seconds
         effects: list[Effect] = []
-        for record in self.table.records():
+        for record in self.table.unfinished:
             if record.state is TxnState.OPEN:
                 # One grace, once: the beats of the last interval died with the former leader.
                 extra = max(0.0, self.settings.failover_grace_seconds - record.keepalive_millis / 1000)
-                self._liveness[record.txn_id] = _Liveness(self._healthy_seconds + extra)
-            elif record.state not in TERMINAL:
+                age = max(0, wall_micros - record.begin_micros) / 1e6
+                self._watch(record, _Liveness(self._healthy_seconds + extra, self._healthy_seconds - age))
+            else:
                 effects += self._drive(record, now)
         return effects
 
     def _stop_leading(self) -> None:
         self.leading = False
+        self._forgetting = False
         self._tasks.clear()
+        self._retries.clear()
         self._liveness.clear()
+        self._deadlines.clear()
 
     # ---- driving transactions
 
     def _applied(self, command: cmd.Command, outcome: Applied | Rejected, now: float, wall_micros: int) -> list[Effect]:
+        if isinstance(command, cmd.Forget):
+            self._forgetting = False
         if isinstance(outcome, Rejected):
             return self._forget_expiry(command)
         effects: list[Effect] = []
-        for txn_id in outcome.txn_ids:
-            record = self.table.get(txn_id)
+        for applied in outcome.records:
+            txn_id = applied.txn_id
+            record = self.table.find(txn_id) or applied  # as it is now: later commands may have applied already
             if record.state is TxnState.OPEN:
-                self._liveness.setdefault(txn_id, _Liveness(self._healthy_seconds))
+                if txn_id not in self._liveness:
+                    self._watch(record, _Liveness(self._healthy_seconds, self._healthy_seconds))
                 continue
             self._liveness.pop(txn_id, None)
-            if record.state not in (TxnState.COMMIT_IN_PROGRESS, TxnState.OPEN):
+            if record.state is not TxnState.COMMIT_IN_PROGRESS:
                 effects.append(Decided(txn_id))
             if record.state in TERMINAL:
                 self._tasks.pop(txn_id, None)
@@ -219,8 +197,8 @@ class TxnStatusManager:
         Safe, because a participant in COMMIT_IN_PROGRESS can still be aborted, and because the decision is taken only
         after COMMIT_IN_PROGRESS has applied (`_advance`).
         """
-        record = self.table.get(txn_id)
-        if record.state is not TxnState.OPEN or self.table.check_owner(record, owner):
+        record = self.table.find(txn_id)
+        if record is None or record.state is not TxnState.OPEN or self.table.check_owner(record, owner):
             return []
         task = self._task(record, ParticipantOpType.BEGIN_COMMIT)
         return list(task.due(now))
@@ -249,8 +227,11 @@ class TxnStatusManager:
         task = self._tasks.get(answer.txn_id)
         if task is None or task.op is not answer.op:
             return []  # of a phase that is over
-        task.answered(answer.participant_id, answer.timestamp, answer.error, now)
-        return self._advance(self.table.get(answer.txn_id), wall_micros)
+        again_at = task.answered(answer.participant_id, answer.timestamp, answer.error, now)
+        if again_at is not None:
+            heapq.heappush(self._retries, (again_at, answer.txn_id))
+        record = self.table.find(answer.txn_id)
+        return self._advance(record, wall_micros) if record else []
 
     def _advance(self, record: TxnRecord, wall_micros: int) -> list[Effect]:
         """Proposes the next state once all participants have answered for this one."""
@@ -260,6 +241,8 @@ class TxnStatusManager:
         if task.refusal is not None and record.state is TxnState.COMMIT_IN_PROGRESS:
             task.proposed = True
             return [Propose(cmd.BeginAbort(record.txn_id, None, _refused(record, *task.refusal), wall_micros))]
+        # The task may be older than the record: one may have registered between the early prepare and the commit.
+        task.include(record.participants)
         if not task.complete:
             return []
         task.proposed = True
@@ -278,33 +261,66 @@ class TxnStatusManager:
         self._last_tick = now
         self._healthy_seconds += min(gap, self.settings.max_tick_gap_seconds)
         effects: list[Effect] = []
-        for txn_id, task in self._tasks.items():
-            record = self.table.get(txn_id)
-            effects += task.due(now)
-            effects += self._advance(record, wall_micros)
+        while self._retries and self._retries[0][0] <= now:
+            _, txn_id = heapq.heappop(self._retries)
+            task, record = self._tasks.get(txn_id), self.table.find(txn_id)
+            if task is not None and record is not None:
+                effects += task.due(now)
+                effects += self._advance(record, wall_micros)
         if self.settings.staleness_check_seconds and now >= self._next_staleness_check:
             self._next_staleness_check = now + self.settings.staleness_check_seconds
             effects += self._expire_stale(wall_micros)
+        oldest_kept = wall_micros - int(self.settings.retention_seconds * 1e6)
+        if not self._forgetting and self.table.finished_before(oldest_kept):
+            self._forgetting = True
+            effects.append(Propose(cmd.Forget(oldest_kept)))
         return effects
 
-    def _expire_stale(self, wall_micros: int) -> Iterable[Effect]:
-        for txn_id, liveness in self._liveness.items():
-            record = self.table.get(txn_id)
-            silent = self._healthy_seconds - liveness.last_heard
-            if liveness.expiring or silent * 1000 <= record.keepalive_millis:
-                continue
-            liveness.expiring = True
-            message = f"no heartbeat for {silent:.1f} s; the keep-alive interval is {record.keepalive_millis} ms"
-            cause = AbortCause(AbortCode.EXPIRED, message, STALENESS_TRACKER)
-            yield Propose(cmd.Expire(txn_id, cause, wall_micros))
+    def _watch(self, record: TxnRecord, liveness: _Liveness) -> None:
+        self._liveness[record.txn_id] = liveness
+        heapq.heappush(self._deadlines, (self._deadline(record, liveness), record.txn_id))
 
-    def proposal_failed(self, command: cmd.Command) -> None:
+    def _deadline(self, record: TxnRecord, liveness: _Liveness) -> float:
+        """In healthy seconds."""
+        deadline = liveness.last_heard + record.keepalive_millis / 1000
+        if self.settings.max_lifetime_seconds:
+            deadline = min(deadline, liveness.born + self.settings.max_lifetime_seconds)
+        return deadline
+
+    def _expire_stale(self, wall_micros: int) -> Iterable[Effect]:
+        """Looks only at those whose time may have come, and at some thousands at most: the rest come next time."""
+        looked_at: list[tuple[float, TxnId]] = []
+        while self._deadlines and self._deadlines[0][0] < self._healthy_seconds and len(looked_at) < MAX_EXPIRIES:
+            _, txn_id = heapq.heappop(self._deadlines)
+            liveness, record = self._liveness.get(txn_id), self.table.find(txn_id)
+            if liveness is None or record is None:
+                continue  # it has ended
+            deadline = self._deadline(record, liveness)
+            if deadline < self._healthy_seconds and not liveness.expiring:
+                liveness.expiring = True
+                yield Propose(cmd.Expire(txn_id, self._why(record, liveness), wall_micros))
+            # Until it has ended, it is looked at again: the Expire may be refused or lost.
+            looked_at.append((max(deadline, self._healthy_seconds), txn_id))
+        for entry in looked_at:
+            heapq.heappush(self._deadlines, entry)
+
+    def _why(self, record: TxnRecord, liveness: _Liveness) -> AbortCause:
+        silent, age = self._healthy_seconds - liveness.last_heard, self._healthy_seconds - liveness.born
+        if silent * 1000 > record.keepalive_millis:
+            message = f"no heartbeat for {silent:.1f} s; the keep-alive interval is {record.keepalive_millis} ms"
+        else:
+            message = f"{age:.1f} s old; the maximum lifetime is {self.settings.max_lifetime_seconds:.1f} s"
+        return AbortCause(AbortCode.EXPIRED, message, STALENESS_TRACKER)
+
+    def proposal_failed(self, command: cmd.Command, now: float) -> None:
         """A proposal of ours did not get through and is not known to: let the next tick try again."""
-        if isinstance(command, cmd.BeginTxns):
-            return
-        if task := self._tasks.get(command.txn_id):
-            task.proposed = False
-        self._forget_expiry(command)
+        if isinstance(command, cmd.Forget):
+            self._forgetting = False
+        elif not isinstance(command, cmd.BeginTxns | cmd.RaiseFloor):
+            if task := self._tasks.get(command.txn_id):
+                task.proposed = False
+                heapq.heappush(self._retries, (now, command.txn_id))
+            self._forget_expiry(command)
 
     def check_invariants(self) -> None:
         """Raises AssertionError."""
@@ -312,11 +328,12 @@ class TxnStatusManager:
             assert not self._tasks, "a follower drives nothing"
             assert not self._liveness, "a follower expires nothing"
             return
-        for record in self.table.records():
+        watched = {txn_id for _, txn_id in self._deadlines}
+        for record in self.table.unfinished:
             is_open = record.state is TxnState.OPEN
             assert is_open == (record.txn_id in self._liveness), f"liveness of {record}"
-            driven = record.state not in TERMINAL and not is_open
-            assert not driven or record.txn_id in self._tasks, f"nobody drives {record}"
+            assert not is_open or record.txn_id in watched, f"never looked at: {record}"
+            assert is_open or record.txn_id in self._tasks, f"nobody drives {record}"
 
 
 _OP_BY_STATE = {

@@ -7,22 +7,19 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import logging
 from collections import defaultdict
 from collections.abc import Coroutine, Iterable, Iterator
 from typing import Any
 
 from txnstatus import commands as cmd
+from txnstatus.catalog import CatalogState, shard_group
+from txnstatus.cluster_map import shard_of_table_id
 from txnstatus.commit_tasks import SendOp
 from txnstatus.environment import Environment
 from txnstatus.errors import InvalidArgument, TxnError, Unavailable
-from txnstatus.failpoints import failpoint
-from txnstatus.proto import participant_pb2 as participant_pb
-from txnstatus.proto import txn_manager_pb2 as pb
-from txnstatus.proto import txn_status_pb2 as status_pb
-from txnstatus.raft.driver import RaftDriver
-from txnstatus.rpc.errors import from_detail, to_detail
-from txnstatus.status_manager import (
+from txnstatus.events import (
     CommandApplied,
     CommitRequested,
     Decided,
@@ -30,14 +27,21 @@ from txnstatus.status_manager import (
     Event,
     LeadershipGained,
     LeadershipLost,
-    ManagerSettings,
     ParticipantAnswered,
     Propose,
     Tick,
-    TxnStatusManager,
 )
+from txnstatus.failpoints import failpoint
+from txnstatus.proto import participant_pb2 as participant_pb
+from txnstatus.proto import txn_manager_pb2 as pb
+from txnstatus.proto import txn_status_pb2 as status_pb
+from txnstatus.raft.driver import RaftDriver
+from txnstatus.records import TxnRecord, to_wire
+from txnstatus.rpc.errors import from_detail, to_detail
+from txnstatus.status_manager import ManagerSettings, TxnStatusManager
+from txnstatus.status_ranges import MAX_LISTED, StatusRanges
 from txnstatus.system_client import TxnSystemClient
-from txnstatus.table import Applied, Rejected, TxnStatusTable, to_wire
+from txnstatus.table import Applied, Rejected, TxnStatusTable
 from txnstatus.types import (
     DECIDED,
     AbortCause,
@@ -60,8 +64,8 @@ PARTICIPANT_CALL_SECONDS = 5.0
 class StatusMachine:
     """The table as Raft sees it: bytes in, outcome out."""
 
-    def __init__(self, clock: HybridClock) -> None:
-        self.table = TxnStatusTable()
+    def __init__(self, table: TxnStatusTable, clock: HybridClock) -> None:
+        self.table = table
         self._clock = clock
 
     def apply(self, command: bytes) -> Applied | Rejected:
@@ -70,54 +74,50 @@ class StatusMachine:
         return outcome
 
     def snapshot(self) -> Iterator[bytes]:
-        return iter([self.table.snapshot()])
+        return self.table.snapshot()
 
     def restore(self, chunks: Iterable[bytes]) -> None:
-        self.table.restore(b"".join(chunks))
+        self.table.restore(chunks)
         self._clock.update(self.table.last_commit_ts)
 
 
-class KeepaliveLimits:
-    """What a begin may ask for, in milliseconds."""
-
-    def __init__(self, default: int, minimum: int, maximum: int) -> None:
-        self.default, self.minimum, self.maximum = default, minimum, maximum
-
-    def choose(self, asked: int) -> int:
-        """Raises InvalidArgument outside the limits; 0 asks for the default."""
-        if asked == 0:
-            return self.default
-        if not self.minimum <= asked <= self.maximum:
-            raise InvalidArgument(
-                f"keep-alive interval {asked} ms is out of range: {self.minimum} to {self.maximum} ms are possible here"
-            )
-        return asked
-
-
 class StatusService:
-    """Implements the TxnStatus service for one partition."""
+    """Answers for one range, on a node that holds a replica."""
 
     def __init__(
         self,
+        number: int,
         machine: StatusMachine,
         environment: Environment,
         clock: HybridClock,
         client: TxnSystemClient,
-        settings: ManagerSettings,
-        keepalive: KeepaliveLimits,
         cluster_id: str,
     ) -> None:
-        self.machine = machine
-        self.manager = TxnStatusManager(machine.table, settings)
+        self.number = number
+        self.table = machine.table
+        self.manager = TxnStatusManager(machine.table)
         self._environment = environment
         self._clock = clock
         self._client = client
-        self._keepalive = keepalive
+        self._ranges = StatusRanges(client)
         self._cluster_id = cluster_id
         self._driver: RaftDriver
         self._decisions: defaultdict[TxnId, list[asyncio.Future[None]]] = defaultdict(list)
         self._outbox: defaultdict[int, list[SendOp]] = defaultdict(list)
         self._background: set[asyncio.Task[None]] = set()
+        self._tending: asyncio.Task[None] | None = None
+        self.configure(client.cluster.state)
+
+    def configure(self, catalog: CatalogState) -> None:
+        """Takes up the cluster's options, at the start and whenever they change."""
+        options = self._options = catalog.options
+        self.manager.configure(
+            ManagerSettings(
+                staleness_check_seconds=options.staleness_interval_ms / 1000,
+                retention_seconds=options.retention_ms / 1000,
+                max_lifetime_seconds=options.max_lifetime_ms / 1000,
+            )
+        )
 
     def start(self, driver: RaftDriver) -> None:
         self._driver = driver
@@ -136,23 +136,34 @@ class StatusService:
 
     # ---- RPCs
 
-    async def begin_transaction(self, request: pb.BeginTransactionRequest) -> pb.BeginTransactionResponse:
+    async def begin_transaction(self, wrapped: status_pb.RangeBeginRequest) -> status_pb.RangeBeginResponse:
+        request = wrapped.request
         if not request.owner or not request.request_id:
             raise InvalidArgument("a begin needs an owner and a request id")
-        keepalive = self._keepalive.choose(request.keepalive_millis)
-        applied = await self._propose(
-            cmd.BeginTxns(
-                request.request_id,
-                request.count or 1,
-                request.owner,
-                request.label,
-                keepalive,
-                self._environment.wall_micros(),
-            )
+        self._driver.check_lease()
+        begun = self.table.begun_by(request.request_id)
+        if begun is None and not self.table.full:
+            begun = (await self._propose(self._begin_command(wrapped))).records
+        if not begun:
+            return status_pb.RangeBeginResponse(last_commit_timestamp=self.table.last_commit_ts)
+        response = pb.BeginTransactionResponse(
+            txn_ids=[record.txn_id for record in begun],
+            keepalive_millis=begun[0].keepalive_millis,
+            cluster_id=self._cluster_id,
         )
-        first = self.machine.table.get(applied.txn_ids[0])
-        return pb.BeginTransactionResponse(
-            txn_ids=applied.txn_ids, keepalive_millis=first.keepalive_millis, cluster_id=self._cluster_id
+        return status_pb.RangeBeginResponse(begun=response)
+
+    def _begin_command(self, wrapped: status_pb.RangeBeginRequest) -> cmd.BeginTxns:
+        request = wrapped.request
+        return cmd.BeginTxns(
+            request.request_id,
+            request.count or 1,
+            request.owner,
+            request.label,
+            self._options.keepalive(request.keepalive_millis),
+            self._environment.wall_micros(),
+            _timestamp(wrapped.floor),
+            self._options.max_open_transactions,
         )
 
     async def register_participant(
@@ -161,22 +172,22 @@ class StatusService:
         participant = request.participant
         if not participant.participant_id:
             raise InvalidArgument("a participant needs an id")
-        txn_id = TxnId(request.txn_id)
-        await self._propose(
-            cmd.RegisterParticipant(txn_id, request.owner, ParticipantId(participant.participant_id), participant.name)
+        command = cmd.RegisterParticipant(
+            TxnId(request.txn_id), request.owner, ParticipantId(participant.participant_id), participant.name
         )
-        record = self.machine.table.get(txn_id)
+        (record,) = (await self._propose(command)).records
         return status_pb.RegisterParticipantResponse(keepalive_millis=record.keepalive_millis)
 
     async def commit_transaction(self, request: pb.CommitTransactionRequest) -> pb.CommitTransactionResponse:
         txn_id = TxnId(request.txn_id)
         self._driver.check_lease()
-        self.machine.table.get(txn_id)
+        self.table.get(txn_id)
         self._handle(CommitRequested(txn_id, request.owner))
-        await self._propose(cmd.BeginCommit(txn_id, request.owner, self._environment.wall_micros()))
-        if request.wait_millis:
-            await self._wait_decided(txn_id, request.wait_millis / 1000)
-        return pb.CommitTransactionResponse(txn=to_wire(self.machine.table.get(txn_id)))
+        command = cmd.BeginCommit(txn_id, request.owner, self._environment.wall_micros())
+        (record,) = (await self._propose(command)).records
+        if request.wait_millis and record.state not in DECIDED:
+            record = await self._wait_decided(record, request.wait_millis / 1000)
+        return pb.CommitTransactionResponse(txn=to_wire(record))
 
     async def abort_transaction(self, request: pb.AbortTransactionRequest) -> pb.AbortTransactionResponse:
         txn_id = TxnId(request.txn_id)
@@ -185,46 +196,59 @@ class StatusService:
         else:
             owner, code, by = request.owner, AbortCode.REQUESTED, request.owner
         cause = AbortCause(code, request.reason or "abort was called", by)
-        await self._propose(cmd.BeginAbort(txn_id, owner, cause, self._environment.wall_micros()))
-        return pb.AbortTransactionResponse(txn=to_wire(self.machine.table.get(txn_id)))
+        command = cmd.BeginAbort(txn_id, owner, cause, self._environment.wall_micros())
+        (record,) = (await self._propose(command)).records
+        return pb.AbortTransactionResponse(txn=to_wire(record))
 
     async def get_transaction_state(self, request: pb.GetTransactionStateRequest) -> pb.GetTransactionStateResponse:
         self._driver.check_lease()
-        txn_id = TxnId(request.txn_id)
-        record = self.machine.table.get(txn_id)
-        if request.wait_millis:
-            await self._wait_decided(txn_id, request.wait_millis / 1000)
+        record = self.table.get(TxnId(request.txn_id))
+        if request.wait_millis and record.state not in DECIDED:
+            record = await self._wait_decided(record, request.wait_millis / 1000)
         return pb.GetTransactionStateResponse(txn=to_wire(record))
 
-    async def keep_transaction_alive(self, request: pb.KeepTransactionAliveRequest) -> pb.KeepTransactionAliveResponse:
+    async def keep_transaction_alive(self, wrapped: status_pb.RangeKeepAliveRequest) -> pb.KeepTransactionAliveResponse:
         self._driver.check_lease()
         if not self.manager.leading:
             raise self._driver.not_the_leader()  # in a moment; what it knows of the living is still being made
+        request = wrapped.request
         response = pb.KeepTransactionAliveResponse()
         for txn_id in request.txn_ids:
             error = self.manager.keep_alive(TxnId(txn_id), request.owner)
             response.results.add(txn_id=txn_id, error=to_detail(error) if error else None)
         return response
 
-    async def get_snapshot(self, _request: pb.GetSnapshotRequest) -> pb.GetSnapshotResponse:
+    async def raise_floor(self, request: status_pb.RaiseFloorRequest) -> status_pb.RaiseFloorResponse:
+        floor = _timestamp(request.timestamp)
         self._driver.check_lease()
-        return pb.GetSnapshotResponse(timestamp=self.machine.table.last_commit_ts)
+        if self.table.last_commit_ts < floor:
+            await self._propose(cmd.RaiseFloor(floor))
+        table = self.table
+        return status_pb.RaiseFloorResponse(
+            last_commit_timestamp=table.last_commit_ts,
+            full=table.full,
+            settled=table.settled,
+            oldest_kept_txn_id=table.oldest_kept,
+        )
 
     async def get_outcomes(self, request: status_pb.GetOutcomesRequest) -> status_pb.GetOutcomesResponse:
         self._driver.check_lease()
-        at = Timestamp(request.timestamp)
-        outcomes = [self.machine.table.commit_ts_at(TxnId(txn_id), at) for txn_id in request.txn_ids]
+        at = _timestamp(request.timestamp)
+        outcomes = [self.table.commit_ts_at(TxnId(txn_id), at) for txn_id in request.txn_ids]
         return status_pb.GetOutcomesResponse(commit_timestamps=outcomes)
 
-    async def list_transactions(self, request: status_pb.ListTransactionsRequest) -> status_pb.ListTransactionsResponse:
+    async def list_transactions(self, wrapped: status_pb.RangeListRequest) -> status_pb.ListTransactionsResponse:
         self._driver.check_lease()
+        request = wrapped.request
+        limit = min(request.limit or MAX_LISTED, MAX_LISTED)
         states = {TxnState(state) for state in request.states}
-        matching = [
-            to_wire(record)
-            for record in self.machine.table.records()
+        matching = (
+            record
+            for record in self.table.records(request.below_txn_id or None)
             if (not states or record.state in states) and (not request.label or record.label == request.label)
-        ]
-        return status_pb.ListTransactionsResponse(txns=matching)
+        )
+        found = list(itertools.islice(matching, limit + 1))
+        return status_pb.ListTransactionsResponse(txns=map(to_wire, found[:limit]), more=len(found) > limit)
 
     # ---- performing
 
@@ -245,7 +269,7 @@ class StatusService:
         try:
             await self._propose(command)
         except Unavailable:
-            self.manager.proposal_failed(command)
+            self.manager.proposal_failed(command, self._environment.monotonic())
         except TxnError as error:
             log.info("%s was refused: %s", type(command).__name__, error)
 
@@ -262,7 +286,7 @@ class StatusService:
                     if not waiter.done():
                         waiter.set_result(None)
             case SendOp():
-                shard = self._client.placement.shard_of_table_id(effect.participant_id)
+                shard = shard_of_table_id(effect.participant_id)
                 if not self._outbox[shard]:
                     # What else this loop turn has for the shard goes in the same call.
                     asyncio.get_running_loop().call_soon(self._flush, shard)
@@ -287,7 +311,7 @@ class StatusService:
         )
         try:
             response = await self._client.call_leader(
-                self._client.placement.shard_group(shard),
+                shard_group(shard),
                 "txnstatus.Participant/Participate",
                 request,
                 participant_pb.ParticipateResponse,
@@ -315,11 +339,27 @@ class StatusService:
             # Time in which this leader could not hear its clients does not count against them.
             if self._driver.group.has_lease:
                 self._handle(Tick())
+                self._tend_range()
 
-    async def _wait_decided(self, txn_id: TxnId, seconds: float) -> None:
-        """Returns when the outcome is known here, or the time is over. Raises NotTheLeader."""
-        if self.machine.table.get(txn_id).state in DECIDED:
+    def _tend_range(self) -> None:
+        """Has the next range added before this one is full, and this one dropped when it is spent."""
+        catalog = self._client.cluster.state
+        if self._tending is not None and not self._tending.done():
             return
+        if self.table.nearly_full and catalog.next_range == self.number + 1:
+            self._tending = self._spawn(self._tend(self._ranges.add_range(self.number + 1)))
+        elif self.table.spent and catalog.next_range > self.number + 1 and not catalog.range_was_dropped(self.number):
+            self._tending = self._spawn(self._tend(self._ranges.drop_range(self.number, self.table.last_commit_ts)))
+
+    async def _tend(self, change: Coroutine[Any, Any, None]) -> None:
+        try:
+            await change
+        except TxnError as error:
+            log.info("range %d: the catalog was not changed, will try again: %s", self.number, error.message)
+
+    async def _wait_decided(self, record: TxnRecord, seconds: float) -> TxnRecord:
+        """Returns the record when the outcome is known here, or the time is over. Raises NotTheLeader."""
+        txn_id = record.txn_id
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._decisions[txn_id].append(waiter)
         try:
@@ -332,6 +372,7 @@ class StatusService:
                 waiters.remove(waiter)
                 if not waiters:
                     del self._decisions[txn_id]
+        return self.table.get(txn_id)
 
     def _fail_waiters(self) -> None:
         decisions, self._decisions = self._decisions, defaultdict(list)
@@ -340,12 +381,20 @@ class StatusService:
                 if not waiter.done():
                     waiter.set_exception(self._driver.not_the_leader())
 
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(work)
         self._background.add(task)
         task.add_done_callback(self._finished)
+        return task
 
     def _finished(self, task: asyncio.Task[None]) -> None:
         self._background.discard(task)
         if not task.cancelled() and (error := task.exception()):
             log.error("a background task of the status partition failed", exc_info=error)
+
+
+def _timestamp(value: int) -> Timestamp:
+    """Raises InvalidArgument for a number that no clock will show in a thousand years."""
+    if value >= 1 << 63:
+        raise InvalidArgument(f"{value} is no timestamp")
+    return Timestamp(value)

@@ -7,109 +7,31 @@ docs/protocol.md says why.
 
 from __future__ import annotations
 
-import enum
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence, ValuesView
+from dataclasses import dataclass, replace
 
 from txnstatus import commands as cmd
-from txnstatus.errors import IllegalState, InvalidArgument, NotAuthorized, NotFound, TxnError, aborted
-from txnstatus.proto import common_pb2 as common
+from txnstatus.errors import InvalidArgument, LimitReached, NotAuthorized, NotFound, TxnError, forgotten
 from txnstatus.proto import txn_status_pb2 as pb
+from txnstatus.records import BeginRequest, TxnRecord, from_wire, illegal, to_saved
+from txnstatus.transitions import TRANSITIONS, Op, Stay
 from txnstatus.types import (
     DECIDED_ABORT,
     DECIDED_COMMIT,
     NO_TIMESTAMP,
     TERMINAL,
-    AbortCause,
-    ParticipantId,
     Timestamp,
     TxnId,
     TxnState,
 )
 
-SNAPSHOT_VERSION = 1
+SNAPSHOT_VERSION = 2
 MAX_BEGIN_COUNT = 1_000
-
-
-class Op(enum.StrEnum):
-    """What can be asked of a transaction, as rows of the table below."""
-
-    REGISTER_PARTICIPANT = "RegisterParticipant"
-    KEEP_ALIVE = "KeepAlive"
-    BEGIN_COMMIT = "BeginCommit"
-    FINALIZE_COMMIT = "FinalizeCommit"
-    COMPLETE_COMMIT = "CompleteCommit"
-    BEGIN_ABORT = "BeginAbort"
-    EXPIRE = "Expire"
-    FINALIZE_ABORT = "FinalizeAbort"
-
-
-class Stay(enum.StrEnum):
-    """Outcomes that leave the state as it is."""
-
-    OK = "ok"
-    ILLEGAL = "illegal"
-
-
-_OPEN = TxnState.OPEN
-_CIP = TxnState.COMMIT_IN_PROGRESS
-_FIP = TxnState.FINALIZE_IN_PROGRESS
-_COMMITTED = TxnState.COMMITTED
-_AIP = TxnState.ABORT_IN_PROGRESS
-_ABORTED = TxnState.ABORTED
-_OK = Stay.OK
-_ILLEGAL = Stay.ILLEGAL
-
-TRANSITIONS: Mapping[tuple[TxnState, Op], TxnState | Stay] = {
-    (_OPEN, Op.REGISTER_PARTICIPANT): _OK,
-    (_CIP, Op.REGISTER_PARTICIPANT): _ILLEGAL,
-    (_FIP, Op.REGISTER_PARTICIPANT): _ILLEGAL,
-    (_COMMITTED, Op.REGISTER_PARTICIPANT): _ILLEGAL,
-    (_AIP, Op.REGISTER_PARTICIPANT): _ILLEGAL,
-    (_ABORTED, Op.REGISTER_PARTICIPANT): _ILLEGAL,
-    (_OPEN, Op.KEEP_ALIVE): _OK,
-    (_CIP, Op.KEEP_ALIVE): _ILLEGAL,
-    (_FIP, Op.KEEP_ALIVE): _ILLEGAL,
-    (_COMMITTED, Op.KEEP_ALIVE): _ILLEGAL,
-    (_AIP, Op.KEEP_ALIVE): _ILLEGAL,
-    (_ABORTED, Op.KEEP_ALIVE): _ILLEGAL,
-    (_OPEN, Op.BEGIN_COMMIT): _CIP,  # straight to COMMITTED when nobody takes part
-    (_CIP, Op.BEGIN_COMMIT): _OK,
-    (_FIP, Op.BEGIN_COMMIT): _OK,
-    (_COMMITTED, Op.BEGIN_COMMIT): _OK,
-    (_AIP, Op.BEGIN_COMMIT): _ILLEGAL,
-    (_ABORTED, Op.BEGIN_COMMIT): _ILLEGAL,
-    (_OPEN, Op.FINALIZE_COMMIT): _ILLEGAL,
-    (_CIP, Op.FINALIZE_COMMIT): _FIP,
-    (_FIP, Op.FINALIZE_COMMIT): _OK,
-    (_COMMITTED, Op.FINALIZE_COMMIT): _OK,
-    (_AIP, Op.FINALIZE_COMMIT): _ILLEGAL,
-    (_ABORTED, Op.FINALIZE_COMMIT): _ILLEGAL,
-    (_OPEN, Op.COMPLETE_COMMIT): _ILLEGAL,
-    (_CIP, Op.COMPLETE_COMMIT): _ILLEGAL,
-    (_FIP, Op.COMPLETE_COMMIT): _COMMITTED,
-    (_COMMITTED, Op.COMPLETE_COMMIT): _OK,
-    (_AIP, Op.COMPLETE_COMMIT): _ILLEGAL,
-    (_ABORTED, Op.COMPLETE_COMMIT): _ILLEGAL,
-    (_OPEN, Op.BEGIN_ABORT): _AIP,  # straight to ABORTED when nobody takes part
-    (_CIP, Op.BEGIN_ABORT): _AIP,
-    (_FIP, Op.BEGIN_ABORT): _ILLEGAL,
-    (_COMMITTED, Op.BEGIN_ABORT): _ILLEGAL,
-    (_AIP, Op.BEGIN_ABORT): _OK,
-    (_ABORTED, Op.BEGIN_ABORT): _OK,
-    (_OPEN, Op.EXPIRE): _AIP,  # straight to ABORTED when nobody takes part
-    (_CIP, Op.EXPIRE): _ILLEGAL,
-    (_FIP, Op.EXPIRE): _ILLEGAL,
-    (_COMMITTED, Op.EXPIRE): _ILLEGAL,
-    (_AIP, Op.EXPIRE): _OK,
-    (_ABORTED, Op.EXPIRE): _OK,
-    (_OPEN, Op.FINALIZE_ABORT): _ILLEGAL,
-    (_CIP, Op.FINALIZE_ABORT): _ILLEGAL,
-    (_FIP, Op.FINALIZE_ABORT): _ILLEGAL,
-    (_COMMITTED, Op.FINALIZE_ABORT): _ILLEGAL,
-    (_AIP, Op.FINALIZE_ABORT): _ABORTED,
-    (_ABORTED, Op.FINALIZE_ABORT): _OK,
-}
+MAX_FORGET_COUNT = 5_000
+"""One Forget drops no more, so that it does not hold the others up."""
+CHUNK_RECORDS = 250
+"""Records in one chunk of a snapshot: a few milliseconds' work."""
 
 _OP_OF_COMMAND: Mapping[type[cmd.TxnCommand], Op] = {
     cmd.RegisterParticipant: Op.REGISTER_PARTICIPANT,
@@ -121,30 +43,23 @@ _OP_OF_COMMAND: Mapping[type[cmd.TxnCommand], Op] = {
     cmd.FinalizeAbort: Op.FINALIZE_ABORT,
 }
 
-
-@dataclass(slots=True)
-class TxnRecord:
-    """One transaction, as the status table keeps it."""
-
-    txn_id: TxnId
-    owner: str
-    label: str
-    keepalive_millis: int
-    begin_micros: int
-    last_transition_micros: int
-    state: TxnState = TxnState.OPEN
-    commit_ts: Timestamp = NO_TIMESTAMP
-    cause: AbortCause | None = None
-    participants: dict[ParticipantId, str] = field(default_factory=dict)
-    """Participant id to the table's name when it registered."""
+_WITHOUT_PARTICIPANTS = {
+    TxnState.COMMIT_IN_PROGRESS: TxnState.COMMITTED,
+    TxnState.ABORT_IN_PROGRESS: TxnState.ABORTED,
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Applied:
     """The command took effect, now or (`changed` False) before."""
 
-    txn_ids: tuple[TxnId, ...]
+    records: tuple[TxnRecord, ...]
+    """The transactions it was about, as they are now. A begin without any has made the range full."""
     changed: bool
+
+    @property
+    def txn_ids(self) -> tuple[TxnId, ...]:
+        return tuple(record.txn_id for record in self.records)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,38 +69,33 @@ class Rejected:
     error: TxnError
 
 
-@dataclass(frozen=True, slots=True)
-class _BeginRequest:
-    first_txn_id: TxnId
-    count: int
-
-
 class TxnStatusTable:
-    """The state of one status partition. Only `apply` and `restore` change it."""
+    """The transactions with ids in [first_txn_id, end_txn_id). Only `apply` and `restore` change it."""
 
-    def __init__(self) -> None:
-        self._txns: dict[TxnId, TxnRecord] = {}
-        self._begin_requests: dict[str, _BeginRequest] = {}
-        self._next_txn_id = TxnId(0)
+    def __init__(self, first_txn_id: int, end_txn_id: int) -> None:
+        self.first_txn_id = TxnId(first_txn_id)
+        self.end_txn_id = TxnId(end_txn_id)
+        self._next_txn_id = self.first_txn_id
+        self._full = False
         self._last_commit_ts = NO_TIMESTAMP
+        self._unfinished: dict[TxnId, TxnRecord] = {}
+        self._finished: dict[TxnId, TxnRecord] = {}
+        self._finished_order: deque[TxnId] = deque()
+        self._requests: dict[str, BeginRequest] = {}
+        self._oldest_kept = self.first_txn_id
 
     # ---- commands
 
     def apply(self, command: cmd.Command) -> Applied | Rejected:
-        if isinstance(command, cmd.BeginTxns):
-            return self._begin(command)
-        record = self._txns.get(command.txn_id)
-        if record is None:
-            return Rejected(self._unknown(command.txn_id))
-        refusal = self.check_owner(record, getattr(command, "owner", None))
-        if refusal:
-            return Rejected(refusal)
-        op = _OP_OF_COMMAND[type(command)]
-        outcome = TRANSITIONS[record.state, op]
-        if outcome is Stay.ILLEGAL:
-            return Rejected(illegal(record, op))
-        changed = self._change(record, command, outcome)
-        return Applied((record.txn_id,), changed)
+        match command:
+            case cmd.BeginTxns():
+                return self._begin(command)
+            case cmd.Forget():
+                return self._forget(command.finished_before_micros)
+            case cmd.RaiseFloor():
+                return self._raise_floor(command.timestamp)
+            case _:
+                return self._move(command)
 
     def _begin(self, command: cmd.BeginTxns) -> Applied | Rejected:
         if not 1 <= command.count <= MAX_BEGIN_COUNT:
@@ -194,64 +104,168 @@ class TxnStatusTable:
                     f"cannot begin {command.count} transactions in one call: 1 to {MAX_BEGIN_COUNT} may be begun"
                 )
             )
-        seen = self._begin_requests.get(command.request_id)
-        if seen:
-            return Applied(_ids(seen), changed=False)
-        request = _BeginRequest(self._next_txn_id, command.count)
-        self._begin_requests[command.request_id] = request
+        begun = self.begun_by(command.request_id)
+        if begun is not None:
+            return Applied(begun, changed=False)
+        if self._full or self._next_txn_id + command.count > self.end_txn_id:
+            changed = not self._full
+            self._full = True
+            return Applied((), changed)
+        if command.max_unfinished and len(self._unfinished) + command.count > command.max_unfinished:
+            return Rejected(
+                LimitReached(
+                    f"{len(self._unfinished)} transactions of this range are unfinished, and "
+                    f"{command.max_unfinished} may be: {command.count} more cannot begin",
+                    hint="commit or abort some, or raise the limit: txnctl config set max_open_transactions N",
+                )
+            )
+        self._raise_floor(command.floor)
+        request = BeginRequest(command.request_id, self._next_txn_id, command.count, command.count)
+        self._requests[command.request_id] = request
         self._next_txn_id = TxnId(self._next_txn_id + command.count)
-        for txn_id in _ids(request):
-            self._txns[txn_id] = TxnRecord(
+        for txn_id in map(TxnId, request.txn_ids()):
+            self._unfinished[txn_id] = TxnRecord(
                 txn_id,
                 command.owner,
                 command.label,
                 command.keepalive_millis,
                 begin_micros=command.now_micros,
                 last_transition_micros=command.now_micros,
+                request=request,
             )
-        return Applied(_ids(request), changed=True)
+        self._full = self._next_txn_id == self.end_txn_id
+        return Applied(tuple(self._unfinished[TxnId(i)] for i in request.txn_ids()), changed=True)
 
-    def _change(self, record: TxnRecord, command: cmd.TxnCommand, outcome: TxnState | Stay) -> bool:
+    def _move(self, command: cmd.TxnCommand) -> Applied | Rejected:
+        record = self.find(command.txn_id)
+        if record is None:
+            return Rejected(self._absent(command.txn_id))
+        refusal = self.check_owner(record, getattr(command, "owner", None))
+        if refusal:
+            return Rejected(refusal)
+        op = _OP_OF_COMMAND[type(command)]
+        outcome = TRANSITIONS[record.state, op]
+        if outcome is Stay.ILLEGAL:
+            return Rejected(illegal(record, op))
+        changed = self._changed(record, command, outcome)
+        self._keep(changed)
+        return Applied((changed,), changed is not record)
+
+    def _changed(self, record: TxnRecord, command: cmd.TxnCommand, outcome: TxnState | Stay) -> TxnRecord:
         if isinstance(command, cmd.RegisterParticipant):
-            known = command.participant_id in record.participants
-            record.participants.setdefault(command.participant_id, command.name)
-            return not known
+            if command.participant_id in record.participants:
+                return record
+            return replace(record, participants={**record.participants, command.participant_id: command.name})
         if not isinstance(outcome, TxnState):
-            return False
+            return record
         if not record.participants:
             # Nobody is left to hear of it: one entry, one durable round.
-            outcome = {_CIP: _COMMITTED, _AIP: _ABORTED}.get(outcome, outcome)
+            outcome = _WITHOUT_PARTICIPANTS.get(outcome, outcome)
+        record = replace(record, state=outcome, last_transition_micros=command.now_micros)
         if isinstance(command, cmd.FinalizeCommit):
             # Commit timestamps rise in the order of the decisions. So a snapshot at the last one never has to wait
             # for a transaction that is still undecided: that one will be above it.
-            record.commit_ts = max(command.commit_ts, Timestamp(self._last_commit_ts + 1))
-            self._last_commit_ts = record.commit_ts
-        elif isinstance(command, cmd.BeginAbort | cmd.Expire):
-            record.cause = command.cause
-        record.state = outcome
-        record.last_transition_micros = command.now_micros
-        return True
+            self._last_commit_ts = max(command.commit_ts, Timestamp(self._last_commit_ts + 1))
+            return replace(record, commit_ts=self._last_commit_ts)
+        if isinstance(command, cmd.BeginAbort | cmd.Expire):
+            return replace(record, cause=command.cause)
+        return record
+
+    def _keep(self, record: TxnRecord) -> None:
+        if record.state not in TERMINAL:
+            self._unfinished[record.txn_id] = record
+        elif self._unfinished.pop(record.txn_id, None):
+            self._finished[record.txn_id] = record
+            self._finished_order.append(record.txn_id)
+
+    def _forget(self, finished_before_micros: int) -> Applied:
+        forgotten = 0
+        while forgotten < MAX_FORGET_COUNT and self._finished_order:
+            record = self._finished[self._finished_order[0]]
+            if record.last_transition_micros >= finished_before_micros:
+                break
+            self._finished_order.popleft()
+            del self._finished[record.txn_id]
+            record.request.kept -= 1
+            if not record.request.kept:
+                del self._requests[record.request.request_id]
+            forgotten += 1
+        return Applied((), changed=forgotten > 0)
+
+    def _raise_floor(self, timestamp: Timestamp) -> Applied:
+        changed = timestamp > self._last_commit_ts
+        self._last_commit_ts = max(self._last_commit_ts, timestamp)
+        return Applied((), changed)
 
     # ---- questions
 
     @property
     def last_commit_ts(self) -> Timestamp:
-        """The highest commit timestamp decided so far: what a new snapshot reads at."""
+        """The highest commit timestamp decided so far, or the floor: whatever commits from now on is above."""
         return self._last_commit_ts
 
     @property
     def next_txn_id(self) -> TxnId:
         return self._next_txn_id
 
+    @property
+    def oldest_kept(self) -> TxnId:
+        """All ids below are forgotten, or were never given out."""
+        while self._oldest_kept < self._next_txn_id and self.find(self._oldest_kept) is None:
+            self._oldest_kept = TxnId(self._oldest_kept + 1)
+        return self.end_txn_id if self.spent else self._oldest_kept
+
+    @property
+    def full(self) -> bool:
+        """Nothing will ever begin here again."""
+        return self._full
+
+    @property
+    def nearly_full(self) -> bool:
+        """Four fifths of the ids are given out: the next range should be there before they are all gone."""
+        used, span = self._next_txn_id - self.first_txn_id, self.end_txn_id - self.first_txn_id
+        return self._full or used * 5 >= span * 4
+
+    @property
+    def settled(self) -> bool:
+        """Full, and nothing is unfinished: nothing will commit here any more."""
+        return self._full and not self._unfinished
+
+    @property
+    def spent(self) -> bool:
+        """Full, and everything that was here is forgotten: the range may go."""
+        return self.settled and not self._finished
+
+    @property
+    def unfinished(self) -> ValuesView[TxnRecord]:
+        return self._unfinished.values()
+
+    def finished_before(self, micros: int) -> bool:
+        """Whether there is something that `Forget` with this time would drop."""
+        order = self._finished_order
+        return bool(order) and self._finished[order[0]].last_transition_micros < micros
+
+    def records(self, below: int | None = None) -> Iterator[TxnRecord]:
+        """All records with ids below `below`, the highest id first."""
+        ids = sorted((*self._unfinished, *self._finished), reverse=True)
+        return (self.get(txn_id) for txn_id in ids if below is None or txn_id < below)
+
+    def find(self, txn_id: TxnId) -> TxnRecord | None:
+        return self._unfinished.get(txn_id) or self._finished.get(txn_id)
+
     def get(self, txn_id: TxnId) -> TxnRecord:
-        """Raises NotFound."""
-        record = self._txns.get(txn_id)
+        """Raises NotFound, or Forgotten."""
+        record = self.find(txn_id)
         if record is None:
-            raise self._unknown(txn_id)
+            raise self._absent(txn_id)
         return record
 
-    def records(self) -> Iterator[TxnRecord]:
-        return iter(self._txns.values())
+    def begun_by(self, request_id: str) -> tuple[TxnRecord, ...] | None:
+        """What a begin with this request id made, if there was one; without those that are forgotten."""
+        request = self._requests.get(request_id)
+        if request is None:
+            return None
+        return tuple(record for i in request.txn_ids() if (record := self.find(TxnId(i))))
 
     def check_owner(self, record: TxnRecord, owner: str | None) -> NotAuthorized | None:
         """Existence is checked before ownership, as in Kudu. None as owner is the system itself."""
@@ -267,18 +281,21 @@ class TxnStatusTable:
         Final: what is undecided now will get a timestamp above `last_commit_ts`, and so above every snapshot.
         Raises InvalidArgument for a timestamp that no snapshot of this table can have.
         """
-        if snapshot_ts > self._last_commit_ts:
+        if snapshot_ts > self._last_commit_ts and not self.settled:
             raise InvalidArgument(
                 f"timestamp {snapshot_ts} is ahead of the last commit's, {self._last_commit_ts}: take a snapshot first"
             )
-        record = self._txns.get(txn_id)
+        record = self.find(txn_id)
         if record is None or record.state not in DECIDED_COMMIT or record.commit_ts > snapshot_ts:
             return NO_TIMESTAMP
         return record.commit_ts
 
-    def _unknown(self, txn_id: TxnId) -> NotFound:
-        if txn_id < 0:
-            return NotFound(f"transaction {txn_id} cannot exist: ids start at 0", txn_id=txn_id)
+    def _absent(self, txn_id: TxnId) -> NotFound:
+        if not self.first_txn_id <= txn_id < self.end_txn_id:
+            message = f"transaction {txn_id} is not of this range, {self.first_txn_id} to {self.end_txn_id - 1}"
+            return NotFound(message, txn_id=txn_id)
+        if txn_id < self._next_txn_id:
+            return forgotten(txn_id)
         return NotFound(
             f"transaction {txn_id} is unknown: the highest id given out is {self._next_txn_id - 1}",
             txn_id=txn_id,
@@ -286,95 +303,80 @@ class TxnStatusTable:
 
     # ---- snapshots
 
-    def snapshot(self) -> bytes:
-        wire = pb.StatusSnapshot(
+    def snapshot(self) -> Iterator[bytes]:
+        """The state as of this call, in chunks. Records do not change, so only references are taken now."""
+        header = pb.StatusSnapshot(
             version=SNAPSHOT_VERSION,
             next_txn_id=self._next_txn_id,
             last_commit_timestamp=self._last_commit_ts,
-            txns=[to_wire(self._txns[txn_id]) for txn_id in sorted(self._txns)],
-            begin_requests=[
-                pb.StatusSnapshot.RequestRecord(request_id=rid, first_txn_id=r.first_txn_id, count=r.count)
-                for rid, r in sorted(self._begin_requests.items(), key=lambda item: item[1].first_txn_id)
-            ],
+            first_txn_id=self.first_txn_id,
+            end_txn_id=self.end_txn_id,
+            full=self._full,
         )
-        return wire.SerializeToString(deterministic=True)
+        unfinished = [self._unfinished[txn_id] for txn_id in sorted(self._unfinished)]
+        finished = [self._finished[txn_id] for txn_id in self._finished_order]
+        return _chunks(header, unfinished, finished)
 
-    def restore(self, data: bytes) -> None:
-        """Raises ValueError for a snapshot of another version."""
-        wire = pb.StatusSnapshot.FromString(data)
+    def restore(self, chunks: Iterable[bytes]) -> None:
+        """Raises ValueError for a snapshot of another version or range."""
+        self.__init__(self.first_txn_id, self.end_txn_id)  # type: ignore[misc]
+        for chunk in chunks:
+            wire = pb.StatusSnapshot.FromString(chunk)
+            if wire.version:
+                self._restore_header(wire)
+            for saved in wire.unfinished:
+                record = self._restored(saved)
+                self._unfinished[record.txn_id] = record
+            for saved in wire.finished:
+                record = self._restored(saved)
+                self._finished[record.txn_id] = record
+                self._finished_order.append(record.txn_id)
+        self._oldest_kept = min([self._next_txn_id, *self._unfinished, *self._finished])
+
+    def _restore_header(self, wire: pb.StatusSnapshot) -> None:
         if wire.version != SNAPSHOT_VERSION:
             raise ValueError(f"status snapshot of version {wire.version}; this release reads {SNAPSHOT_VERSION}")
+        if (wire.first_txn_id, wire.end_txn_id) != (self.first_txn_id, self.end_txn_id):
+            raise ValueError(f"a snapshot of the range {wire.first_txn_id} to {wire.end_txn_id - 1}")
         self._next_txn_id = TxnId(wire.next_txn_id)
         self._last_commit_ts = Timestamp(wire.last_commit_timestamp)
-        self._txns = {TxnId(txn.txn_id): from_wire(txn) for txn in wire.txns}
-        self._begin_requests = {
-            r.request_id: _BeginRequest(TxnId(r.first_txn_id), r.count) for r in wire.begin_requests
-        }
+        self._full = wire.full
+
+    def _restored(self, saved: pb.StatusSnapshot.Record) -> TxnRecord:
+        first = TxnId(saved.request_first_txn_id)
+        request = self._requests.setdefault(
+            saved.request_id, BeginRequest(saved.request_id, first, saved.request_count, kept=0)
+        )
+        request.kept += 1
+        return from_wire(saved.txn, request)
 
     def check_invariants(self) -> None:
         """Raises AssertionError; called after every step in tests and in the simulator."""
-        for txn_id, record in self._txns.items():
-            assert txn_id == record.txn_id < self._next_txn_id, f"{txn_id} was never given out"
+        assert self.first_txn_id <= self._next_txn_id <= self.end_txn_id, "ids outside the range"
+        assert sorted(self._finished) == sorted(self._finished_order), "the order of finishing"
+        assert not self._unfinished.keys() & self._finished.keys(), "both finished and not"
+        kept: Counter[str] = Counter()
+        for txn_id, record in (*self._unfinished.items(), *self._finished.items()):
+            assert self.first_txn_id <= txn_id == record.txn_id < self._next_txn_id, f"{txn_id} was never given out"
+            assert (record.state in TERMINAL) == (txn_id in self._finished), f"misplaced: {record}"
             decided = record.state in DECIDED_COMMIT and bool(record.participants)
             assert decided == (record.commit_ts != NO_TIMESTAMP), f"commit timestamp of {record}"
             assert record.commit_ts <= self._last_commit_ts, f"{record} is above the last commit"
             assert (record.state in DECIDED_ABORT) == (record.cause is not None), f"cause of {record}"
-            assert record.participants or record.state in TERMINAL | {_OPEN}, f"nobody to tell: {record}"
-        commits = [r.commit_ts for r in self._txns.values() if r.commit_ts]
+            assert record.participants or record.state in TERMINAL | {TxnState.OPEN}, f"nobody to tell: {record}"
+            kept[record.request.request_id] += 1
+        commits = [r.commit_ts for r in self.records() if r.commit_ts]
         assert len(set(commits)) == len(commits), "two transactions share a commit timestamp"
-        for request in self._begin_requests.values():
-            assert request.first_txn_id + request.count <= self._next_txn_id, f"{request} was never given out"
+        assert {rid: r.kept for rid, r in self._requests.items()} == kept, "requests without records"
 
 
-def illegal(record: TxnRecord, op: Op) -> TxnError:
-    """The refusal of `op` in the record's state, named by what the caller does next."""
-    if record.state in DECIDED_ABORT and op not in (Op.FINALIZE_COMMIT, Op.COMPLETE_COMMIT):
-        return aborted(record.txn_id, record.cause)
-    return IllegalState(
-        f"{op} is not possible: transaction {record.txn_id} is {record.state.name}", txn_id=record.txn_id
-    )
-
-
-def to_wire(record: TxnRecord) -> common.TxnInfo:
-    return common.TxnInfo(
-        txn_id=record.txn_id,
-        state=record.state.name,
-        owner=record.owner,
-        label=record.label,
-        keepalive_millis=record.keepalive_millis,
-        begin_micros=record.begin_micros,
-        last_transition_micros=record.last_transition_micros,
-        commit_timestamp=record.commit_ts,
-        cause=cmd.cause_to_wire(record.cause) if record.cause else None,
-        participants=[
-            common.ParticipantInfo(participant_id=pid, name=name) for pid, name in record.participants.items()
-        ],
-    )
-
-
-def from_wire(wire: common.TxnInfo) -> TxnRecord:
-    return TxnRecord(
-        TxnId(wire.txn_id),
-        wire.owner,
-        wire.label,
-        wire.keepalive_millis,
-        wire.begin_micros,
-        wire.last_transition_micros,
-        TxnState(wire.state),
-        Timestamp(wire.commit_timestamp),
-        cmd.cause_from_wire(wire.cause) if wire.HasField("cause") else None,
-        {ParticipantId(p.participant_id): p.name for p in wire.participants},
-    )
-
-
-def _ids(request: _BeginRequest) -> tuple[TxnId, ...]:
-    return tuple(TxnId(i) for i in range(request.first_txn_id, request.first_txn_id + request.count))
-
-
-def transitions_by_op() -> Iterable[tuple[Op, list[TxnState | Stay]]]:
-    """The literal above, a row an operation and a column a state, for docs/protocol.md."""
-    for op in Op:
-        yield op, [TRANSITIONS[state, op] for state in TABLE_COLUMNS]
-
-
-TABLE_COLUMNS = (_OPEN, _CIP, _FIP, _COMMITTED, _AIP, _ABORTED)
+def _chunks(
+    header: pb.StatusSnapshot, unfinished: Sequence[TxnRecord], finished: Sequence[TxnRecord]
+) -> Iterator[bytes]:
+    yield header.SerializeToString(deterministic=True)
+    for start in range(0, len(unfinished), CHUNK_RECORDS):
+        part = pb.StatusSnapshot(unfinished=map(to_saved, unfinished[start : start + CHUNK_RECORDS]))
+        yield part.SerializeToString(deterministic=True)
+    for start in range(0, len(finished), CHUNK_RECORDS):
+        part = pb.StatusSnapshot(finished=map(to_saved, finished[start : start + CHUNK_RECORDS]))
+        yield part.SerializeToString(deterministic=True)

@@ -1,3 +1,4 @@
+from txnstatus.proto import catalog_pb2 as _catalog_pb2
 from txnstatus.proto import txn_status_pb2 as _txn_status_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf import descriptor as _descriptor
@@ -12,21 +13,58 @@ class GetClusterRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class GetClusterResponse(_message.Message):
-    __slots__ = ("cluster_id", "nodes", "participant_shards")
-    class NodesEntry(_message.Message):
-        __slots__ = ("key", "value")
-        KEY_FIELD_NUMBER: _ClassVar[int]
-        VALUE_FIELD_NUMBER: _ClassVar[int]
-        key: str
-        value: str
-        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    __slots__ = ("cluster_id", "catalog")
     CLUSTER_ID_FIELD_NUMBER: _ClassVar[int]
-    NODES_FIELD_NUMBER: _ClassVar[int]
-    PARTICIPANT_SHARDS_FIELD_NUMBER: _ClassVar[int]
+    CATALOG_FIELD_NUMBER: _ClassVar[int]
     cluster_id: str
-    nodes: _containers.ScalarMap[str, str]
-    participant_shards: int
-    def __init__(self, cluster_id: _Optional[str] = ..., nodes: _Optional[_Mapping[str, str]] = ..., participant_shards: _Optional[int] = ...) -> None: ...
+    catalog: _catalog_pb2.CatalogState
+    def __init__(self, cluster_id: _Optional[str] = ..., catalog: _Optional[_Union[_catalog_pb2.CatalogState, _Mapping]] = ...) -> None: ...
+
+class SetOptionRequest(_message.Message):
+    __slots__ = ("name", "value")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    VALUE_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    value: int
+    def __init__(self, name: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
+
+class SetOptionResponse(_message.Message):
+    __slots__ = ("catalog",)
+    CATALOG_FIELD_NUMBER: _ClassVar[int]
+    catalog: _catalog_pb2.CatalogState
+    def __init__(self, catalog: _Optional[_Union[_catalog_pb2.CatalogState, _Mapping]] = ...) -> None: ...
+
+class ReplaceNodeRequest(_message.Message):
+    __slots__ = ("old_node", "new_node", "address")
+    OLD_NODE_FIELD_NUMBER: _ClassVar[int]
+    NEW_NODE_FIELD_NUMBER: _ClassVar[int]
+    ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    old_node: str
+    new_node: str
+    address: str
+    def __init__(self, old_node: _Optional[str] = ..., new_node: _Optional[str] = ..., address: _Optional[str] = ...) -> None: ...
+
+class ReplaceNodeResponse(_message.Message):
+    __slots__ = ("catalog",)
+    CATALOG_FIELD_NUMBER: _ClassVar[int]
+    catalog: _catalog_pb2.CatalogState
+    def __init__(self, catalog: _Optional[_Union[_catalog_pb2.CatalogState, _Mapping]] = ...) -> None: ...
+
+class MoveReplicaRequest(_message.Message):
+    __slots__ = ("group", "old_node", "new_node")
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    OLD_NODE_FIELD_NUMBER: _ClassVar[int]
+    NEW_NODE_FIELD_NUMBER: _ClassVar[int]
+    group: str
+    old_node: str
+    new_node: str
+    def __init__(self, group: _Optional[str] = ..., old_node: _Optional[str] = ..., new_node: _Optional[str] = ...) -> None: ...
+
+class MoveReplicaResponse(_message.Message):
+    __slots__ = ("members",)
+    MEMBERS_FIELD_NUMBER: _ClassVar[int]
+    members: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, members: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class GetNodeRequest(_message.Message):
     __slots__ = ("digests",)
@@ -35,17 +73,19 @@ class GetNodeRequest(_message.Message):
     def __init__(self, digests: _Optional[bool] = ...) -> None: ...
 
 class GetNodeResponse(_message.Message):
-    __slots__ = ("node_id", "incarnation", "groups")
+    __slots__ = ("node_id", "incarnation", "groups", "longest_pause_seconds")
     NODE_ID_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
     GROUPS_FIELD_NUMBER: _ClassVar[int]
+    LONGEST_PAUSE_SECONDS_FIELD_NUMBER: _ClassVar[int]
     node_id: str
     incarnation: int
     groups: _containers.RepeatedCompositeFieldContainer[GroupStatus]
-    def __init__(self, node_id: _Optional[str] = ..., incarnation: _Optional[int] = ..., groups: _Optional[_Iterable[_Union[GroupStatus, _Mapping]]] = ...) -> None: ...
+    longest_pause_seconds: float
+    def __init__(self, node_id: _Optional[str] = ..., incarnation: _Optional[int] = ..., groups: _Optional[_Iterable[_Union[GroupStatus, _Mapping]]] = ..., longest_pause_seconds: _Optional[float] = ...) -> None: ...
 
 class GroupStatus(_message.Message):
-    __slots__ = ("group", "leader", "leader_id", "term", "commit_index", "applied_index", "digest")
+    __slots__ = ("group", "leader", "leader_id", "term", "commit_index", "applied_index", "digest", "members")
     GROUP_FIELD_NUMBER: _ClassVar[int]
     LEADER_FIELD_NUMBER: _ClassVar[int]
     LEADER_ID_FIELD_NUMBER: _ClassVar[int]
@@ -53,6 +93,7 @@ class GroupStatus(_message.Message):
     COMMIT_INDEX_FIELD_NUMBER: _ClassVar[int]
     APPLIED_INDEX_FIELD_NUMBER: _ClassVar[int]
     DIGEST_FIELD_NUMBER: _ClassVar[int]
+    MEMBERS_FIELD_NUMBER: _ClassVar[int]
     group: str
     leader: bool
     leader_id: str
@@ -60,4 +101,5 @@ class GroupStatus(_message.Message):
     commit_index: int
     applied_index: int
     digest: bytes
-    def __init__(self, group: _Optional[str] = ..., leader: _Optional[bool] = ..., leader_id: _Optional[str] = ..., term: _Optional[int] = ..., commit_index: _Optional[int] = ..., applied_index: _Optional[int] = ..., digest: _Optional[bytes] = ...) -> None: ...
+    members: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, group: _Optional[str] = ..., leader: _Optional[bool] = ..., leader_id: _Optional[str] = ..., term: _Optional[int] = ..., commit_index: _Optional[int] = ..., applied_index: _Optional[int] = ..., digest: _Optional[bytes] = ..., members: _Optional[_Iterable[str]] = ...) -> None: ...

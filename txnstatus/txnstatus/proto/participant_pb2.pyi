@@ -105,7 +105,7 @@ class ParticipantOpResult(_message.Message):
     def __init__(self, timestamp: _Optional[int] = ..., error: _Optional[_Union[_common_pb2.ErrorDetail, _Mapping]] = ...) -> None: ...
 
 class ShardCommand(_message.Message):
-    __slots__ = ("create_table", "begin_txn", "open_write", "add_files", "begin_commit", "finalize_commit", "abort_txn", "mark_cleaned")
+    __slots__ = ("create_table", "begin_txn", "open_write", "add_files", "begin_commit", "finalize_commit", "abort_txn", "mark_cleaned", "forget_txns")
     class CreateTable(_message.Message):
         __slots__ = ("name", "schema", "location", "request_id")
         NAME_FIELD_NUMBER: _ClassVar[int]
@@ -179,6 +179,11 @@ class ShardCommand(_message.Message):
         txn_id: int
         table_id: str
         def __init__(self, txn_id: _Optional[int] = ..., table_id: _Optional[str] = ...) -> None: ...
+    class ForgetTxns(_message.Message):
+        __slots__ = ("below_txn_id",)
+        BELOW_TXN_ID_FIELD_NUMBER: _ClassVar[int]
+        below_txn_id: int
+        def __init__(self, below_txn_id: _Optional[int] = ...) -> None: ...
     class MarkCleaned(_message.Message):
         __slots__ = ("table_id", "txn_id", "write_ids")
         TABLE_ID_FIELD_NUMBER: _ClassVar[int]
@@ -196,6 +201,7 @@ class ShardCommand(_message.Message):
     FINALIZE_COMMIT_FIELD_NUMBER: _ClassVar[int]
     ABORT_TXN_FIELD_NUMBER: _ClassVar[int]
     MARK_CLEANED_FIELD_NUMBER: _ClassVar[int]
+    FORGET_TXNS_FIELD_NUMBER: _ClassVar[int]
     create_table: ShardCommand.CreateTable
     begin_txn: ShardCommand.BeginTxn
     open_write: ShardCommand.OpenWrite
@@ -204,10 +210,11 @@ class ShardCommand(_message.Message):
     finalize_commit: ShardCommand.FinalizeCommit
     abort_txn: ShardCommand.AbortTxn
     mark_cleaned: ShardCommand.MarkCleaned
-    def __init__(self, create_table: _Optional[_Union[ShardCommand.CreateTable, _Mapping]] = ..., begin_txn: _Optional[_Union[ShardCommand.BeginTxn, _Mapping]] = ..., open_write: _Optional[_Union[ShardCommand.OpenWrite, _Mapping]] = ..., add_files: _Optional[_Union[ShardCommand.AddFiles, _Mapping]] = ..., begin_commit: _Optional[_Union[ShardCommand.BeginCommit, _Mapping]] = ..., finalize_commit: _Optional[_Union[ShardCommand.FinalizeCommit, _Mapping]] = ..., abort_txn: _Optional[_Union[ShardCommand.AbortTxn, _Mapping]] = ..., mark_cleaned: _Optional[_Union[ShardCommand.MarkCleaned, _Mapping]] = ...) -> None: ...
+    forget_txns: ShardCommand.ForgetTxns
+    def __init__(self, create_table: _Optional[_Union[ShardCommand.CreateTable, _Mapping]] = ..., begin_txn: _Optional[_Union[ShardCommand.BeginTxn, _Mapping]] = ..., open_write: _Optional[_Union[ShardCommand.OpenWrite, _Mapping]] = ..., add_files: _Optional[_Union[ShardCommand.AddFiles, _Mapping]] = ..., begin_commit: _Optional[_Union[ShardCommand.BeginCommit, _Mapping]] = ..., finalize_commit: _Optional[_Union[ShardCommand.FinalizeCommit, _Mapping]] = ..., abort_txn: _Optional[_Union[ShardCommand.AbortTxn, _Mapping]] = ..., mark_cleaned: _Optional[_Union[ShardCommand.MarkCleaned, _Mapping]] = ..., forget_txns: _Optional[_Union[ShardCommand.ForgetTxns, _Mapping]] = ...) -> None: ...
 
 class ShardSnapshot(_message.Message):
-    __slots__ = ("version", "next_table_number", "tables")
+    __slots__ = ("version", "next_table_number", "tables", "forgotten_below")
     class TableState(_message.Message):
         __slots__ = ("info", "request_id", "txns", "file_sets")
         INFO_FIELD_NUMBER: _ClassVar[int]
@@ -267,7 +274,9 @@ class ShardSnapshot(_message.Message):
     VERSION_FIELD_NUMBER: _ClassVar[int]
     NEXT_TABLE_NUMBER_FIELD_NUMBER: _ClassVar[int]
     TABLES_FIELD_NUMBER: _ClassVar[int]
+    FORGOTTEN_BELOW_FIELD_NUMBER: _ClassVar[int]
     version: int
     next_table_number: int
     tables: _containers.RepeatedCompositeFieldContainer[ShardSnapshot.TableState]
-    def __init__(self, version: _Optional[int] = ..., next_table_number: _Optional[int] = ..., tables: _Optional[_Iterable[_Union[ShardSnapshot.TableState, _Mapping]]] = ...) -> None: ...
+    forgotten_below: int
+    def __init__(self, version: _Optional[int] = ..., next_table_number: _Optional[int] = ..., tables: _Optional[_Iterable[_Union[ShardSnapshot.TableState, _Mapping]]] = ..., forgotten_below: _Optional[int] = ...) -> None: ...

@@ -25,41 +25,41 @@ _sym_db = _symbol_database.Default()
 from txnstatus.proto import common_pb2 as txnstatus_dot_proto_dot_common__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n!txnstatus/proto/txn_manager.proto\x12\ttxnstatus\x1a\x1ctxnstatus/proto/common.proto\"t\n\x17\x42\x65ginTransactionRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\r\n\x05owner\x18\x02 \x01(\t\x12\r\n\x05label\x18\x03 \x01(\t\x12\x18\n\x10keepalive_millis\x18\x04 \x01(\r\x12\r\n\x05\x63ount\x18\x05 \x01(\r\"Y\n\x18\x42\x65ginTransactionResponse\x12\x0f\n\x07txn_ids\x18\x01 \x03(\x03\x12\x18\n\x10keepalive_millis\x18\x02 \x01(\r\x12\x12\n\ncluster_id\x18\x03 \x01(\t\"N\n\x18\x43ommitTransactionRequest\x12\x0e\n\x06txn_id\x18\x01 \x01(\x03\x12\r\n\x05owner\x18\x02 \x01(\t\x12\x13\n\x0bwait_millis\x18\x03 \x01(\r\"<\n\x19\x43ommitTransactionResponse\x12\x1f\n\x03txn\x18\x01 \x01(\x0b\x32\x12.txnstatus.TxnInfo\"]\n\x17\x41\x62ortTransactionRequest\x12\x0e\n\x06txn_id\x18\x01 \x01(\x03\x12\r\n\x05owner\x18\x02 \x01(\t\x12\x0e\n\x06reason\x18\x03 \x01(\t\x12\x13\n\x0b\x61s_operator\x18\x04 \x01(\x08\";\n\x18\x41\x62ortTransactionResponse\x12\x1f\n\x03txn\x18\x01 \x01(\x0b\x32\x12.txnstatus.TxnInfo\"A\n\x1aGetTransactionStateRequest\x12\x0e\n\x06txn_id\x18\x01 \x01(\x03\x12\x13\n\x0bwait_millis\x18\x02 \x01(\r\">\n\x1bGetTransactionStateResponse\x12\x1f\n\x03txn\x18\x01 \x01(\x0b\x32\x12.txnstatus.TxnInfo\"=\n\x1bKeepTransactionAliveRequest\x12\x0f\n\x07txn_ids\x18\x01 \x03(\x03\x12\r\n\x05owner\x18\x02 \x01(\t\"K\n\x1cKeepTransactionAliveResponse\x12+\n\x07results\x18\x01 \x03(\x0b\x32\x1a.txnstatus.KeepAliveResult\"H\n\x0fKeepAliveResult\x12\x0e\n\x06txn_id\x18\x01 \x01(\x03\x12%\n\x05\x65rror\x18\x02 \x01(\x0b\x32\x16.txnstatus.ErrorDetail\"\x14\n\x12GetSnapshotRequest\"(\n\x13GetSnapshotResponse\x12\x11\n\ttimestamp\x18\x01 \x01(\x06\"h\n\x08TxnToken\x12\x0e\n\x06txn_id\x18\x01 \x01(\x03\x12\x18\n\x10keepalive_millis\x18\x02 \x01(\r\x12\x18\n\x10\x65nable_keepalive\x18\x03 \x01(\x08\x12\x12\n\ncluster_id\x18\x04 \x01(\tJ\x04\x08\x05\x10\n2\xc3\x04\n\nTxnManager\x12[\n\x10\x42\x65ginTransaction\x12\".txnstatus.BeginTransactionRequest\x1a#.txnstatus.BeginTransactionResponse\x12^\n\x11\x43ommitTransaction\x12#.txnstatus.CommitTransactionRequest\x1a$.txnstatus.CommitTransactionResponse\x12[\n\x10\x41\x62ortTransaction\x12\".txnstatus.AbortTransactionRequest\x1a#.txnstatus.AbortTransactionResponse\x12\x64\n\x13GetTransactionState\x12%.txnstatus.GetTransactionStateRequest\x1a&.txnstatus.GetTransactionStateResponse\x12g\n\x14KeepTransactionAlive\x12&.txnstatus.KeepTransactionAliveRequest\x1a\'.txnstatus.KeepTransactionAliveResponse\x12L\n\x0bGetSnapshot\x12\x1d.txnstatus.GetSnapshotRequest\x1a\x1e.txnstatus.GetSnapshotResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n!txnstatus/proto/txn_manager.proto\x12\ttxnstatus\x1a\x1ctxnstatus/proto/common.proto\"\x86\x01\n\x17\x42\x65ginTransactionRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\r\n\x05owner\x18\x02 \x01(\t\x12\r\n\x05label\x18\x03 \x01(\t\x12\x18\n\x10keepalive_millis\x18\x04 \x01(\r\x12\r\n\x05\x63ount\x18\x05 \x01(\r\x12\x10\n\x08is_retry\x18\x06 \x01(\x08\"Y\n\x18\x42\x65ginTransactionResponse\x12\x0f\n\x07txn_ids\x18\x01 \x03(\x03\x12\x18\n\x10keepalive_millis\x18\x02 \x01(\r\x12\x12\n\ncluster_id\x18\x03 \x01(\t\"N\n\x18\x43ommitTransactionRequest\x12\x0e\n\x06txn_id\x18\x01 \x01(\x03\x12\r\n\x05owner\x18\x02 \x01(\t\x12\x13\n\x0bwait_millis\x18\x03 \x01(\r\"<\n\x19\x43ommitTransactionResponse\x12\x1f\n\x03txn\x18\x01 \x01(\x0b\x32\x12.txnstatus.TxnInfo\"]\n\x17\x41\x62ortTransactionRequest\x12\x0e\n\x06txn_id\x18\x01 \x01(\x03\x12\r\n\x05owner\x18\x02 \x01(\t\x12\x0e\n\x06reason\x18\x03 \x01(\t\x12\x13\n\x0b\x61s_operator\x18\x04 \x01(\x08\";\n\x18\x41\x62ortTransactionResponse\x12\x1f\n\x03txn\x18\x01 \x01(\x0b\x32\x12.txnstatus.TxnInfo\"A\n\x1aGetTransactionStateRequest\x12\x0e\n\x06txn_id\x18\x01 \x01(\x03\x12\x13\n\x0bwait_millis\x18\x02 \x01(\r\">\n\x1bGetTransactionStateResponse\x12\x1f\n\x03txn\x18\x01 \x01(\x0b\x32\x12.txnstatus.TxnInfo\"=\n\x1bKeepTransactionAliveRequest\x12\x0f\n\x07txn_ids\x18\x01 \x03(\x03\x12\r\n\x05owner\x18\x02 \x01(\t\"K\n\x1cKeepTransactionAliveResponse\x12+\n\x07results\x18\x01 \x03(\x0b\x32\x1a.txnstatus.KeepAliveResult\"H\n\x0fKeepAliveResult\x12\x0e\n\x06txn_id\x18\x01 \x01(\x03\x12%\n\x05\x65rror\x18\x02 \x01(\x0b\x32\x16.txnstatus.ErrorDetail\"\x14\n\x12GetSnapshotRequest\"(\n\x13GetSnapshotResponse\x12\x11\n\ttimestamp\x18\x01 \x01(\x06\"h\n\x08TxnToken\x12\x0e\n\x06txn_id\x18\x01 \x01(\x03\x12\x18\n\x10keepalive_millis\x18\x02 \x01(\r\x12\x18\n\x10\x65nable_keepalive\x18\x03 \x01(\x08\x12\x12\n\ncluster_id\x18\x04 \x01(\tJ\x04\x08\x05\x10\n2\xc3\x04\n\nTxnManager\x12[\n\x10\x42\x65ginTransaction\x12\".txnstatus.BeginTransactionRequest\x1a#.txnstatus.BeginTransactionResponse\x12^\n\x11\x43ommitTransaction\x12#.txnstatus.CommitTransactionRequest\x1a$.txnstatus.CommitTransactionResponse\x12[\n\x10\x41\x62ortTransaction\x12\".txnstatus.AbortTransactionRequest\x1a#.txnstatus.AbortTransactionResponse\x12\x64\n\x13GetTransactionState\x12%.txnstatus.GetTransactionStateRequest\x1a&.txnstatus.GetTransactionStateResponse\x12g\n\x14KeepTransactionAlive\x12&.txnstatus.KeepTransactionAliveRequest\x1a\'.txnstatus.KeepTransactionAliveResponse\x12L\n\x0bGetSnapshot\x12\x1d.txnstatus.GetSnapshotRequest\x1a\x1e.txnstatus.GetSnapshotResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'txnstatus.proto.txn_manager_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_BEGINTRANSACTIONREQUEST']._serialized_start=78
-  _globals['_BEGINTRANSACTIONREQUEST']._serialized_end=194
-  _globals['_BEGINTRANSACTIONRESPONSE']._serialized_start=196
-  _globals['_BEGINTRANSACTIONRESPONSE']._serialized_end=285
-  _globals['_COMMITTRANSACTIONREQUEST']._serialized_start=287
-  _globals['_COMMITTRANSACTIONREQUEST']._serialized_end=365
-  _globals['_COMMITTRANSACTIONRESPONSE']._serialized_start=367
-  _globals['_COMMITTRANSACTIONRESPONSE']._serialized_end=427
-  _globals['_ABORTTRANSACTIONREQUEST']._serialized_start=429
-  _globals['_ABORTTRANSACTIONREQUEST']._serialized_end=522
-  _globals['_ABORTTRANSACTIONRESPONSE']._serialized_start=524
-  _globals['_ABORTTRANSACTIONRESPONSE']._serialized_end=583
-  _globals['_GETTRANSACTIONSTATEREQUEST']._serialized_start=585
-  _globals['_GETTRANSACTIONSTATEREQUEST']._serialized_end=650
-  _globals['_GETTRANSACTIONSTATERESPONSE']._serialized_start=652
-  _globals['_GETTRANSACTIONSTATERESPONSE']._serialized_end=714
-  _globals['_KEEPTRANSACTIONALIVEREQUEST']._serialized_start=716
-  _globals['_KEEPTRANSACTIONALIVEREQUEST']._serialized_end=777
-  _globals['_KEEPTRANSACTIONALIVERESPONSE']._serialized_start=779
-  _globals['_KEEPTRANSACTIONALIVERESPONSE']._serialized_end=854
-  _globals['_KEEPALIVERESULT']._serialized_start=856
-  _globals['_KEEPALIVERESULT']._serialized_end=928
-  _globals['_GETSNAPSHOTREQUEST']._serialized_start=930
-  _globals['_GETSNAPSHOTREQUEST']._serialized_end=950
-  _globals['_GETSNAPSHOTRESPONSE']._serialized_start=952
-  _globals['_GETSNAPSHOTRESPONSE']._serialized_end=992
-  _globals['_TXNTOKEN']._serialized_start=994
-  _globals['_TXNTOKEN']._serialized_end=1098
-  _globals['_TXNMANAGER']._serialized_start=1101
-  _globals['_TXNMANAGER']._serialized_end=1680
+  _globals['_BEGINTRANSACTIONREQUEST']._serialized_start=79
+  _globals['_BEGINTRANSACTIONREQUEST']._serialized_end=213
+  _globals['_BEGINTRANSACTIONRESPONSE']._serialized_start=215
+  _globals['_BEGINTRANSACTIONRESPONSE']._serialized_end=304
+  _globals['_COMMITTRANSACTIONREQUEST']._serialized_start=306
+  _globals['_COMMITTRANSACTIONREQUEST']._serialized_end=384
+  _globals['_COMMITTRANSACTIONRESPONSE']._serialized_start=386
+  _globals['_COMMITTRANSACTIONRESPONSE']._serialized_end=446
+  _globals['_ABORTTRANSACTIONREQUEST']._serialized_start=448
+  _globals['_ABORTTRANSACTIONREQUEST']._serialized_end=541
+  _globals['_ABORTTRANSACTIONRESPONSE']._serialized_start=543
+  _globals['_ABORTTRANSACTIONRESPONSE']._serialized_end=602
+  _globals['_GETTRANSACTIONSTATEREQUEST']._serialized_start=604
+  _globals['_GETTRANSACTIONSTATEREQUEST']._serialized_end=669
+  _globals['_GETTRANSACTIONSTATERESPONSE']._serialized_start=671
+  _globals['_GETTRANSACTIONSTATERESPONSE']._serialized_end=733
+  _globals['_KEEPTRANSACTIONALIVEREQUEST']._serialized_start=735
+  _globals['_KEEPTRANSACTIONALIVEREQUEST']._serialized_end=796
+  _globals['_KEEPTRANSACTIONALIVERESPONSE']._serialized_start=798
+  _globals['_KEEPTRANSACTIONALIVERESPONSE']._serialized_end=873
+  _globals['_KEEPALIVERESULT']._serialized_start=875
+  _globals['_KEEPALIVERESULT']._serialized_end=947
+  _globals['_GETSNAPSHOTREQUEST']._serialized_start=949
+  _globals['_GETSNAPSHOTREQUEST']._serialized_end=969
+  _globals['_GETSNAPSHOTRESPONSE']._serialized_start=971
+  _globals['_GETSNAPSHOTRESPONSE']._serialized_end=1011
+  _globals['_TXNTOKEN']._serialized_start=1013
+  _globals['_TXNTOKEN']._serialized_end=1117
+  _globals['_TXNMANAGER']._serialized_start=1120
+  _globals['_TXNMANAGER']._serialized_end=1699
 # @@protoc_insertion_point(module_scope)

@@ -8,18 +8,20 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class BeginTransactionRequest(_message.Message):
-    __slots__ = ("request_id", "owner", "label", "keepalive_millis", "count")
+    __slots__ = ("request_id", "owner", "label", "keepalive_millis", "count", "is_retry")
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     OWNER_FIELD_NUMBER: _ClassVar[int]
     LABEL_FIELD_NUMBER: _ClassVar[int]
     KEEPALIVE_MILLIS_FIELD_NUMBER: _ClassVar[int]
     COUNT_FIELD_NUMBER: _ClassVar[int]
+    IS_RETRY_FIELD_NUMBER: _ClassVar[int]
     request_id: str
     owner: str
     label: str
     keepalive_millis: int
     count: int
-    def __init__(self, request_id: _Optional[str] = ..., owner: _Optional[str] = ..., label: _Optional[str] = ..., keepalive_millis: _Optional[int] = ..., count: _Optional[int] = ...) -> None: ...
+    is_retry: bool
+    def __init__(self, request_id: _Optional[str] = ..., owner: _Optional[str] = ..., label: _Optional[str] = ..., keepalive_millis: _Optional[int] = ..., count: _Optional[int] = ..., is_retry: _Optional[bool] = ...) -> None: ...
 
 class BeginTransactionResponse(_message.Message):
     __slots__ = ("txn_ids", "keepalive_millis", "cluster_id")

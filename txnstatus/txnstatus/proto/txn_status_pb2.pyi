@@ -8,6 +8,60 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
+class RangeBeginRequest(_message.Message):
+    __slots__ = ("range", "request", "floor")
+    RANGE_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_FIELD_NUMBER: _ClassVar[int]
+    FLOOR_FIELD_NUMBER: _ClassVar[int]
+    range: int
+    request: _txn_manager_pb2.BeginTransactionRequest
+    floor: int
+    def __init__(self, range: _Optional[int] = ..., request: _Optional[_Union[_txn_manager_pb2.BeginTransactionRequest, _Mapping]] = ..., floor: _Optional[int] = ...) -> None: ...
+
+class RangeBeginResponse(_message.Message):
+    __slots__ = ("begun", "last_commit_timestamp")
+    BEGUN_FIELD_NUMBER: _ClassVar[int]
+    LAST_COMMIT_TIMESTAMP_FIELD_NUMBER: _ClassVar[int]
+    begun: _txn_manager_pb2.BeginTransactionResponse
+    last_commit_timestamp: int
+    def __init__(self, begun: _Optional[_Union[_txn_manager_pb2.BeginTransactionResponse, _Mapping]] = ..., last_commit_timestamp: _Optional[int] = ...) -> None: ...
+
+class RangeKeepAliveRequest(_message.Message):
+    __slots__ = ("range", "request")
+    RANGE_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_FIELD_NUMBER: _ClassVar[int]
+    range: int
+    request: _txn_manager_pb2.KeepTransactionAliveRequest
+    def __init__(self, range: _Optional[int] = ..., request: _Optional[_Union[_txn_manager_pb2.KeepTransactionAliveRequest, _Mapping]] = ...) -> None: ...
+
+class RaiseFloorRequest(_message.Message):
+    __slots__ = ("range", "timestamp")
+    RANGE_FIELD_NUMBER: _ClassVar[int]
+    TIMESTAMP_FIELD_NUMBER: _ClassVar[int]
+    range: int
+    timestamp: int
+    def __init__(self, range: _Optional[int] = ..., timestamp: _Optional[int] = ...) -> None: ...
+
+class RaiseFloorResponse(_message.Message):
+    __slots__ = ("last_commit_timestamp", "full", "settled", "oldest_kept_txn_id")
+    LAST_COMMIT_TIMESTAMP_FIELD_NUMBER: _ClassVar[int]
+    FULL_FIELD_NUMBER: _ClassVar[int]
+    SETTLED_FIELD_NUMBER: _ClassVar[int]
+    OLDEST_KEPT_TXN_ID_FIELD_NUMBER: _ClassVar[int]
+    last_commit_timestamp: int
+    full: bool
+    settled: bool
+    oldest_kept_txn_id: int
+    def __init__(self, last_commit_timestamp: _Optional[int] = ..., full: _Optional[bool] = ..., settled: _Optional[bool] = ..., oldest_kept_txn_id: _Optional[int] = ...) -> None: ...
+
+class RangeListRequest(_message.Message):
+    __slots__ = ("range", "request")
+    RANGE_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_FIELD_NUMBER: _ClassVar[int]
+    range: int
+    request: ListTransactionsRequest
+    def __init__(self, range: _Optional[int] = ..., request: _Optional[_Union[ListTransactionsRequest, _Mapping]] = ...) -> None: ...
+
 class RegisterParticipantRequest(_message.Message):
     __slots__ = ("txn_id", "owner", "participant")
     TXN_ID_FIELD_NUMBER: _ClassVar[int]
@@ -25,12 +79,14 @@ class RegisterParticipantResponse(_message.Message):
     def __init__(self, keepalive_millis: _Optional[int] = ...) -> None: ...
 
 class GetOutcomesRequest(_message.Message):
-    __slots__ = ("txn_ids", "timestamp")
+    __slots__ = ("txn_ids", "timestamp", "range")
     TXN_IDS_FIELD_NUMBER: _ClassVar[int]
     TIMESTAMP_FIELD_NUMBER: _ClassVar[int]
+    RANGE_FIELD_NUMBER: _ClassVar[int]
     txn_ids: _containers.RepeatedScalarFieldContainer[int]
     timestamp: int
-    def __init__(self, txn_ids: _Optional[_Iterable[int]] = ..., timestamp: _Optional[int] = ...) -> None: ...
+    range: int
+    def __init__(self, txn_ids: _Optional[_Iterable[int]] = ..., timestamp: _Optional[int] = ..., range: _Optional[int] = ...) -> None: ...
 
 class GetOutcomesResponse(_message.Message):
     __slots__ = ("commit_timestamps",)
@@ -39,36 +95,46 @@ class GetOutcomesResponse(_message.Message):
     def __init__(self, commit_timestamps: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class ListTransactionsRequest(_message.Message):
-    __slots__ = ("states", "label")
+    __slots__ = ("states", "label", "below_txn_id", "limit")
     STATES_FIELD_NUMBER: _ClassVar[int]
     LABEL_FIELD_NUMBER: _ClassVar[int]
+    BELOW_TXN_ID_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
     states: _containers.RepeatedScalarFieldContainer[_common_pb2.TxnState]
     label: str
-    def __init__(self, states: _Optional[_Iterable[_Union[_common_pb2.TxnState, str]]] = ..., label: _Optional[str] = ...) -> None: ...
+    below_txn_id: int
+    limit: int
+    def __init__(self, states: _Optional[_Iterable[_Union[_common_pb2.TxnState, str]]] = ..., label: _Optional[str] = ..., below_txn_id: _Optional[int] = ..., limit: _Optional[int] = ...) -> None: ...
 
 class ListTransactionsResponse(_message.Message):
-    __slots__ = ("txns",)
+    __slots__ = ("txns", "more")
     TXNS_FIELD_NUMBER: _ClassVar[int]
+    MORE_FIELD_NUMBER: _ClassVar[int]
     txns: _containers.RepeatedCompositeFieldContainer[_common_pb2.TxnInfo]
-    def __init__(self, txns: _Optional[_Iterable[_Union[_common_pb2.TxnInfo, _Mapping]]] = ...) -> None: ...
+    more: bool
+    def __init__(self, txns: _Optional[_Iterable[_Union[_common_pb2.TxnInfo, _Mapping]]] = ..., more: _Optional[bool] = ...) -> None: ...
 
 class StatusCommand(_message.Message):
-    __slots__ = ("begin_txns", "register_participant", "begin_commit", "finalize_commit", "complete_commit", "begin_abort", "finalize_abort", "expire")
+    __slots__ = ("begin_txns", "register_participant", "begin_commit", "finalize_commit", "complete_commit", "begin_abort", "finalize_abort", "expire", "forget", "raise_floor")
     class BeginTxns(_message.Message):
-        __slots__ = ("request_id", "count", "owner", "label", "keepalive_millis", "now_micros")
+        __slots__ = ("request_id", "count", "owner", "label", "keepalive_millis", "now_micros", "floor", "max_unfinished")
         REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
         COUNT_FIELD_NUMBER: _ClassVar[int]
         OWNER_FIELD_NUMBER: _ClassVar[int]
         LABEL_FIELD_NUMBER: _ClassVar[int]
         KEEPALIVE_MILLIS_FIELD_NUMBER: _ClassVar[int]
         NOW_MICROS_FIELD_NUMBER: _ClassVar[int]
+        FLOOR_FIELD_NUMBER: _ClassVar[int]
+        MAX_UNFINISHED_FIELD_NUMBER: _ClassVar[int]
         request_id: str
         count: int
         owner: str
         label: str
         keepalive_millis: int
         now_micros: int
-        def __init__(self, request_id: _Optional[str] = ..., count: _Optional[int] = ..., owner: _Optional[str] = ..., label: _Optional[str] = ..., keepalive_millis: _Optional[int] = ..., now_micros: _Optional[int] = ...) -> None: ...
+        floor: int
+        max_unfinished: int
+        def __init__(self, request_id: _Optional[str] = ..., count: _Optional[int] = ..., owner: _Optional[str] = ..., label: _Optional[str] = ..., keepalive_millis: _Optional[int] = ..., now_micros: _Optional[int] = ..., floor: _Optional[int] = ..., max_unfinished: _Optional[int] = ...) -> None: ...
     class RegisterParticipant(_message.Message):
         __slots__ = ("txn_id", "owner", "participant_id", "name")
         TXN_ID_FIELD_NUMBER: _ClassVar[int]
@@ -132,6 +198,16 @@ class StatusCommand(_message.Message):
         cause: _common_pb2.AbortCause
         now_micros: int
         def __init__(self, txn_id: _Optional[int] = ..., cause: _Optional[_Union[_common_pb2.AbortCause, _Mapping]] = ..., now_micros: _Optional[int] = ...) -> None: ...
+    class Forget(_message.Message):
+        __slots__ = ("finished_before_micros",)
+        FINISHED_BEFORE_MICROS_FIELD_NUMBER: _ClassVar[int]
+        finished_before_micros: int
+        def __init__(self, finished_before_micros: _Optional[int] = ...) -> None: ...
+    class RaiseFloor(_message.Message):
+        __slots__ = ("timestamp",)
+        TIMESTAMP_FIELD_NUMBER: _ClassVar[int]
+        timestamp: int
+        def __init__(self, timestamp: _Optional[int] = ...) -> None: ...
     BEGIN_TXNS_FIELD_NUMBER: _ClassVar[int]
     REGISTER_PARTICIPANT_FIELD_NUMBER: _ClassVar[int]
     BEGIN_COMMIT_FIELD_NUMBER: _ClassVar[int]
@@ -140,6 +216,8 @@ class StatusCommand(_message.Message):
     BEGIN_ABORT_FIELD_NUMBER: _ClassVar[int]
     FINALIZE_ABORT_FIELD_NUMBER: _ClassVar[int]
     EXPIRE_FIELD_NUMBER: _ClassVar[int]
+    FORGET_FIELD_NUMBER: _ClassVar[int]
+    RAISE_FLOOR_FIELD_NUMBER: _ClassVar[int]
     begin_txns: StatusCommand.BeginTxns
     register_participant: StatusCommand.RegisterParticipant
     begin_commit: StatusCommand.BeginCommit
@@ -148,27 +226,37 @@ class StatusCommand(_message.Message):
     begin_abort: StatusCommand.BeginAbort
     finalize_abort: StatusCommand.FinalizeAbort
     expire: StatusCommand.Expire
-    def __init__(self, begin_txns: _Optional[_Union[StatusCommand.BeginTxns, _Mapping]] = ..., register_participant: _Optional[_Union[StatusCommand.RegisterParticipant, _Mapping]] = ..., begin_commit: _Optional[_Union[StatusCommand.BeginCommit, _Mapping]] = ..., finalize_commit: _Optional[_Union[StatusCommand.FinalizeCommit, _Mapping]] = ..., complete_commit: _Optional[_Union[StatusCommand.CompleteCommit, _Mapping]] = ..., begin_abort: _Optional[_Union[StatusCommand.BeginAbort, _Mapping]] = ..., finalize_abort: _Optional[_Union[StatusCommand.FinalizeAbort, _Mapping]] = ..., expire: _Optional[_Union[StatusCommand.Expire, _Mapping]] = ...) -> None: ...
+    forget: StatusCommand.Forget
+    raise_floor: StatusCommand.RaiseFloor
+    def __init__(self, begin_txns: _Optional[_Union[StatusCommand.BeginTxns, _Mapping]] = ..., register_participant: _Optional[_Union[StatusCommand.RegisterParticipant, _Mapping]] = ..., begin_commit: _Optional[_Union[StatusCommand.BeginCommit, _Mapping]] = ..., finalize_commit: _Optional[_Union[StatusCommand.FinalizeCommit, _Mapping]] = ..., complete_commit: _Optional[_Union[StatusCommand.CompleteCommit, _Mapping]] = ..., begin_abort: _Optional[_Union[StatusCommand.BeginAbort, _Mapping]] = ..., finalize_abort: _Optional[_Union[StatusCommand.FinalizeAbort, _Mapping]] = ..., expire: _Optional[_Union[StatusCommand.Expire, _Mapping]] = ..., forget: _Optional[_Union[StatusCommand.Forget, _Mapping]] = ..., raise_floor: _Optional[_Union[StatusCommand.RaiseFloor, _Mapping]] = ...) -> None: ...
 
 class StatusSnapshot(_message.Message):
-    __slots__ = ("version", "next_txn_id", "last_commit_timestamp", "txns", "begin_requests")
-    class RequestRecord(_message.Message):
-        __slots__ = ("request_id", "first_txn_id", "count")
+    __slots__ = ("version", "next_txn_id", "last_commit_timestamp", "first_txn_id", "end_txn_id", "full", "unfinished", "finished")
+    class Record(_message.Message):
+        __slots__ = ("txn", "request_id", "request_first_txn_id", "request_count")
+        TXN_FIELD_NUMBER: _ClassVar[int]
         REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
-        FIRST_TXN_ID_FIELD_NUMBER: _ClassVar[int]
-        COUNT_FIELD_NUMBER: _ClassVar[int]
+        REQUEST_FIRST_TXN_ID_FIELD_NUMBER: _ClassVar[int]
+        REQUEST_COUNT_FIELD_NUMBER: _ClassVar[int]
+        txn: _common_pb2.TxnInfo
         request_id: str
-        first_txn_id: int
-        count: int
-        def __init__(self, request_id: _Optional[str] = ..., first_txn_id: _Optional[int] = ..., count: _Optional[int] = ...) -> None: ...
+        request_first_txn_id: int
+        request_count: int
+        def __init__(self, txn: _Optional[_Union[_common_pb2.TxnInfo, _Mapping]] = ..., request_id: _Optional[str] = ..., request_first_txn_id: _Optional[int] = ..., request_count: _Optional[int] = ...) -> None: ...
     VERSION_FIELD_NUMBER: _ClassVar[int]
     NEXT_TXN_ID_FIELD_NUMBER: _ClassVar[int]
     LAST_COMMIT_TIMESTAMP_FIELD_NUMBER: _ClassVar[int]
-    TXNS_FIELD_NUMBER: _ClassVar[int]
-    BEGIN_REQUESTS_FIELD_NUMBER: _ClassVar[int]
+    FIRST_TXN_ID_FIELD_NUMBER: _ClassVar[int]
+    END_TXN_ID_FIELD_NUMBER: _ClassVar[int]
+    FULL_FIELD_NUMBER: _ClassVar[int]
+    UNFINISHED_FIELD_NUMBER: _ClassVar[int]
+    FINISHED_FIELD_NUMBER: _ClassVar[int]
     version: int
     next_txn_id: int
     last_commit_timestamp: int
-    txns: _containers.RepeatedCompositeFieldContainer[_common_pb2.TxnInfo]
-    begin_requests: _containers.RepeatedCompositeFieldContainer[StatusSnapshot.RequestRecord]
-    def __init__(self, version: _Optional[int] = ..., next_txn_id: _Optional[int] = ..., last_commit_timestamp: _Optional[int] = ..., txns: _Optional[_Iterable[_Union[_common_pb2.TxnInfo, _Mapping]]] = ..., begin_requests: _Optional[_Iterable[_Union[StatusSnapshot.RequestRecord, _Mapping]]] = ...) -> None: ...
+    first_txn_id: int
+    end_txn_id: int
+    full: bool
+    unfinished: _containers.RepeatedCompositeFieldContainer[StatusSnapshot.Record]
+    finished: _containers.RepeatedCompositeFieldContainer[StatusSnapshot.Record]
+    def __init__(self, version: _Optional[int] = ..., next_txn_id: _Optional[int] = ..., last_commit_timestamp: _Optional[int] = ..., first_txn_id: _Optional[int] = ..., end_txn_id: _Optional[int] = ..., full: _Optional[bool] = ..., unfinished: _Optional[_Iterable[_Union[StatusSnapshot.Record, _Mapping]]] = ..., finished: _Optional[_Iterable[_Union[StatusSnapshot.Record, _Mapping]]] = ...) -> None: ...

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 
 import grpc
 
+from txnstatus.catalog import CatalogState
+from txnstatus.cluster_map import ClusterMap
 from txnstatus.proto import raft_pb2 as pb
 from txnstatus.raft.driver import RaftDriver
 from txnstatus.raft.group import stop_process
@@ -28,23 +30,35 @@ MAX_QUEUED_MESSAGES = 10_000
 
 
 class RaftTransport:
-    def __init__(self, cluster_id: str, node_id: str, addresses: Mapping[str, str], incarnation: int) -> None:
+    def __init__(self, cluster_id: str, node_id: str, incarnation: int, cluster: ClusterMap) -> None:
         self._hello = pb.Hello(cluster_id=cluster_id, node_id=node_id, incarnation=incarnation, protocol=PROTOCOL)
         self.node_id = node_id
-        self._addresses = {node: address for node, address in addresses.items() if node != node_id}
+        self._cluster = cluster
         self._drivers: dict[str, RaftDriver] = {}
         self._links: dict[str, _Link] = {}
-        self._dialers: list[asyncio.Task[None]] = []
+        self._dialers: dict[str, asyncio.Task[None]] = {}
 
     def add(self, driver: RaftDriver) -> None:
         self._drivers[driver.group.group] = driver
+        for peer in self._links.keys() & set(driver.group.peers):
+            driver.connected(peer)
+
+    def remove(self, group: str) -> None:
+        self._drivers.pop(group, None)
 
     def start(self) -> None:
-        for peer, address in self._addresses.items():
-            if self.node_id < peer:
-                task = asyncio.create_task(self._dial(peer, address), name=f"raft dial {peer}")
-                task.add_done_callback(_report)
-                self._dialers.append(task)
+        self._dial_all(self._cluster.state)
+        self._cluster.subscribe(self._dial_all)
+
+    def _dial_all(self, state: CatalogState) -> None:
+        """Dials the nodes that are new, and no longer those that are gone."""
+        wanted = {peer for peer in state.nodes if self.node_id < peer}
+        for peer in wanted - self._dialers.keys():
+            task = asyncio.create_task(self._dial(peer), name=f"raft dial {peer}")
+            task.add_done_callback(_report)
+            self._dialers[peer] = task
+        for peer in self._dialers.keys() - wanted:
+            self._dialers.pop(peer).cancel()
 
     async def drain(self, timeout: float = 1.0) -> None:
         """Returns when what was sent has been handed to the streams, or the time is over."""
@@ -55,9 +69,9 @@ class RaftTransport:
             await asyncio.sleep(0.01)
 
     async def stop(self) -> None:
-        for task in self._dialers:
+        for task in self._dialers.values():
             task.cancel()
-        await asyncio.gather(*self._dialers, return_exceptions=True)
+        await asyncio.gather(*self._dialers.values(), return_exceptions=True)
         for link in list(self._links.values()):
             link.close()
 
@@ -76,9 +90,10 @@ class RaftTransport:
 
     # ---- both ends
 
-    async def _dial(self, peer: str, address: str) -> None:
+    async def _dial(self, peer: str) -> None:
         options = [*GRPC_OPTIONS, ("grpc.keepalive_time_ms", 10_000), ("grpc.keepalive_timeout_ms", 3_000)]
         while True:
+            address = self._cluster.state.nodes[peer].address
             async with grpc.aio.insecure_channel(address, options=options) as channel:
                 stream: grpc.aio.StreamStreamCall[pb.RaftFrame, pb.RaftFrame] = channel.stream_stream(
                     "/txnstatus.Raft/Exchange",
@@ -152,7 +167,7 @@ class RaftTransport:
             return f"node {hello.node_id!r} is of cluster {hello.cluster_id!r}; this is {own.cluster_id!r}"
         if hello.protocol != own.protocol:
             return f"node {hello.node_id!r} speaks raft protocol {hello.protocol}; this node {own.protocol}"
-        if hello.node_id not in self._addresses or (expected and hello.node_id != expected):
+        if hello.node_id not in self._cluster.state.nodes or (expected and hello.node_id != expected):
             return f"node {hello.node_id!r} answers where {expected or 'a configured peer'!r} should"
         return None
 

@@ -1,0 +1,139 @@
+"""What a shard keeps of a table and of a transaction on it, and the form of both in a snapshot."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from txnparticipant import commands as cmd
+from txnparticipant.mvcc import FileSet, PendingWrite
+from txnstatus.proto import common_pb2 as common
+from txnstatus.proto import participant_pb2 as pb
+from txnstatus.schema import Schema
+from txnstatus.types import NO_TIMESTAMP, ParticipantState, Timestamp, TxnId
+
+LIVE = (ParticipantState.OPEN, ParticipantState.COMMIT_IN_PROGRESS)
+
+
+@dataclass(slots=True)
+class TxnRecord:
+    """One transaction on one table."""
+
+    txn_id: TxnId
+    owner: str
+    state: ParticipantState
+    prepare_ts: Timestamp = NO_TIMESTAMP
+    commit_ts: Timestamp = NO_TIMESTAMP
+    claimed: list[str] = field(default_factory=list)
+    """Writes whose directories it holds; once it has ended, those that are to be cleaned."""
+    writes: dict[str, PendingWrite] = field(default_factory=dict)
+    superseded: list[str] = field(default_factory=list)
+    """Writes that an overwrite of this transaction replaced: adding one again must not bring it back."""
+
+
+@dataclass(slots=True)
+class TableState:
+    table_id: str
+    name: str
+    location: str
+    schema: Schema
+    request_id: str
+    """Of its creation: the same request, sent again, is answered alike."""
+    txns: dict[TxnId, TxnRecord] = field(default_factory=dict)
+    file_sets: dict[str, FileSet] = field(default_factory=dict)
+    """By id, in the order in which they were finalised here."""
+    unfinished: dict[TxnId, TxnRecord] = field(default_factory=dict)
+    """Those of `txns` that are OPEN or COMMIT_IN_PROGRESS: work goes by these, not by history."""
+    uncleaned: dict[TxnId, TxnRecord] = field(default_factory=dict)
+    """Those of `txns` that have ended and still hold directories."""
+
+    def directory(self, txn_id: TxnId, write_id: str) -> str:
+        """Where one write's files are: unique, so that a listing of it is exact and cleaning it is safe."""
+        return f"{self.location}/delta_{txn_id}_{write_id}"
+
+    def index(self, record: TxnRecord) -> None:
+        """To be called after every change of a record."""
+        live = record.state in LIVE
+        for index, belongs in ((self.unfinished, live), (self.uncleaned, bool(record.claimed) and not live)):
+            if belongs:
+                index[record.txn_id] = record
+            else:
+                index.pop(record.txn_id, None)
+
+    def info(self) -> common.TableInfo:
+        return common.TableInfo(
+            table_id=self.table_id, name=self.name, location=self.location, schema=self.schema.to_wire()
+        )
+
+
+def table_to_wire(table: TableState) -> pb.ShardSnapshot.TableState:
+    return pb.ShardSnapshot.TableState(
+        info=table.info(),
+        request_id=table.request_id,
+        txns=[_txn_to_wire(table.txns[txn_id]) for txn_id in sorted(table.txns)],
+        file_sets=[
+            pb.ShardSnapshot.FileSet(
+                write_id=fs.write_id,
+                txn_id=fs.txn_id,
+                manifest=cmd.manifest_to_wire(fs.manifest),
+                commit_timestamp=fs.commit_ts,
+                replaced_by=fs.replaced_by,
+                replaced_timestamp=fs.replaced_ts,
+            )
+            for fs in table.file_sets.values()
+        ],
+    )
+
+
+def _txn_to_wire(record: TxnRecord) -> pb.ShardSnapshot.TxnRecord:
+    return pb.ShardSnapshot.TxnRecord(
+        txn_id=record.txn_id,
+        state=f"PARTICIPANT_{record.state.name}",
+        owner=record.owner,
+        prepare_timestamp=record.prepare_ts,
+        commit_timestamp=record.commit_ts,
+        claimed=record.claimed,
+        writes=[
+            pb.ShardSnapshot.PendingWrite(
+                write_id=w.write_id,
+                manifest=cmd.manifest_to_wire(w.manifest),
+                replaces=w.replaces,
+                from_writes=w.from_writes,
+            )
+            for w in record.writes.values()
+        ],
+        superseded=record.superseded,
+    )
+
+
+def table_from_wire(wire: pb.ShardSnapshot.TableState) -> TableState:
+    info = wire.info
+    table = TableState(info.table_id, info.name, info.location, Schema.from_wire(info.schema), wire.request_id)
+    for txn in wire.txns:
+        record = table.txns[TxnId(txn.txn_id)] = TxnRecord(
+            TxnId(txn.txn_id),
+            txn.owner,
+            ParticipantState(txn.state),
+            Timestamp(txn.prepare_timestamp),
+            Timestamp(txn.commit_timestamp),
+            list(txn.claimed),
+            {w.write_id: _write_from_wire(w) for w in txn.writes},
+            list(txn.superseded),
+        )
+        table.index(record)
+    for fs in wire.file_sets:
+        file_set = FileSet(
+            fs.write_id,
+            TxnId(fs.txn_id),
+            cmd.manifest_from_wire(fs.manifest),
+            Timestamp(fs.commit_timestamp),
+            TxnId(fs.replaced_by) if fs.HasField("replaced_by") else None,
+            Timestamp(fs.replaced_timestamp),
+        )
+        table.file_sets[file_set.id] = file_set
+    return table
+
+
+def _write_from_wire(wire: pb.ShardSnapshot.PendingWrite) -> PendingWrite:
+    return PendingWrite(
+        wire.write_id, cmd.manifest_from_wire(wire.manifest), tuple(wire.replaces), tuple(wire.from_writes)
+    )

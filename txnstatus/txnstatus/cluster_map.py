@@ -1,0 +1,66 @@
+"""ClusterMap: the last state of the catalog that this process has heard of.
+
+It may lag behind; whoever acts on it finds that out from the answer (not the leader, no such replica), and asks again
+by what the map says then.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import zlib
+from collections.abc import Callable
+
+from txnstatus.catalog import CatalogState, shard_group
+from txnstatus.errors import NotFound, Unavailable
+
+
+class ClusterMap:
+    def __init__(self, state: CatalogState) -> None:
+        self.state = state
+        self._listeners: list[Callable[[CatalogState], None]] = []
+        self._changed = asyncio.Event()
+
+    def update(self, state: CatalogState) -> None:
+        """Takes a newer state; an older one is ignored."""
+        if state.version <= self.state.version:
+            return
+        self.state = state
+        changed, self._changed = self._changed, asyncio.Event()
+        changed.set()
+        for listener in self._listeners:
+            listener(state)
+
+    def subscribe(self, listener: Callable[[CatalogState], None]) -> None:
+        self._listeners.append(listener)
+
+    async def wait_for(self, condition: Callable[[CatalogState], bool], what: str, timeout: float) -> CatalogState:
+        """The first state in which the condition holds. Raises Unavailable."""
+        try:
+            async with asyncio.timeout(timeout):
+                while not condition(self.state):
+                    await self._changed.wait()
+        except TimeoutError:
+            raise Unavailable(f"{what}: the catalog did not say so within {timeout:.1f} s") from None
+        return self.state
+
+    def members(self, group: str) -> tuple[str, ...]:
+        """The nodes that hold a replica, in order of preference. Raises NotFound for a group that there is not."""
+        members = self.state.groups.get(group)
+        if members is None:
+            raise NotFound(f"there is no group {group!r}")
+        return members
+
+    def address(self, node: str) -> str | None:
+        info = self.state.nodes.get(node)
+        return info.address if info else None
+
+    def shard_of_table(self, name: str) -> int:
+        return zlib.crc32(name.encode()) % self.state.participant_shards
+
+    def shard_groups(self) -> list[str]:
+        return [shard_group(shard) for shard in range(self.state.participant_shards)]
+
+
+def shard_of_table_id(table_id: str) -> int:
+    """A table id is `SHARD.NUMBER`. Raises ValueError."""
+    return int(table_id.split(".", 1)[0])

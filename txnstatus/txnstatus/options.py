@@ -1,0 +1,67 @@
+"""Options that may change while the cluster runs: their names, rules and defaults."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from txnstatus.errors import InvalidArgument, NotFound
+
+
+def _option(default: int, minimum: int, meaning: str) -> Any:
+    return field(default=default, metadata={"minimum": minimum, "meaning": meaning})
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Times are in milliseconds. Names follow Kudu's flags where Kudu has them."""
+
+    keepalive_default_ms: int = _option(30_000, 100, "keep-alive interval of a begin that asks for none")
+    keepalive_min_ms: int = _option(1_000, 100, "the shortest a begin may ask for")
+    keepalive_max_ms: int = _option(3_600_000, 100, "the longest a begin may ask for")
+    staleness_interval_ms: int = _option(1_000, 0, "how often silent transactions are looked for; 0 = never")
+    retention_ms: int = _option(3_600_000, 0, "how long the record of a finished transaction is kept")
+    max_lifetime_ms: int = _option(0, 0, "an open transaction older than this is aborted; 0 = no limit")
+    max_open_transactions: int = _option(100_000, 0, "unfinished transactions in one status range; 0 = no limit")
+
+    def with_value(self, name: str, value: int) -> Options:
+        """Raises NotFound for an unknown name, InvalidArgument for a value out of bounds."""
+        return Options.checked({**{known: old for known, old, _ in self.items()}, name: value})
+
+    @staticmethod
+    def checked(values: Mapping[str, int]) -> Options:
+        """Raises NotFound for an unknown name, InvalidArgument for values that are out of bounds or do not fit."""
+        known = {each.name: each for each in fields(Options)}
+        for name, value in values.items():
+            if name not in known:
+                raise NotFound(f"no option {name!r}; there are {', '.join(known)}")
+            minimum = known[name].metadata["minimum"]
+            if not minimum <= value <= MAX_VALUE:
+                raise InvalidArgument(f"{name} = {value} is out of range: {minimum} to {MAX_VALUE} are possible")
+        options = Options(**values)
+        if not options.keepalive_min_ms <= options.keepalive_default_ms <= options.keepalive_max_ms:
+            raise InvalidArgument(
+                f"keepalive_default_ms {options.keepalive_default_ms} must lie between keepalive_min_ms "
+                f"{options.keepalive_min_ms} and keepalive_max_ms {options.keepalive_max_ms}"
+            )
+        return options
+
+    def keepalive(self, asked: int) -> int:
+        """The interval of a begin that asks for `asked` ms; 0 asks for the default. Raises InvalidArgument."""
+        if asked == 0:
+            return self.keepalive_default_ms
+        if not self.keepalive_min_ms <= asked <= self.keepalive_max_ms:
+            raise InvalidArgument(
+                f"keep-alive interval {asked} ms is out of range: "
+                f"{self.keepalive_min_ms} to {self.keepalive_max_ms} ms are possible here"
+            )
+        return asked
+
+    def items(self) -> Iterator[tuple[str, int, str]]:
+        """Name, value, meaning."""
+        for each in fields(self):
+            yield each.name, getattr(self, each.name), each.metadata["meaning"]
+
+
+MAX_VALUE = 2**31 - 1

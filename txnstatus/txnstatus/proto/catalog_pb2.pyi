@@ -1,0 +1,123 @@
+from google.protobuf.internal import containers as _containers
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class GetCatalogRequest(_message.Message):
+    __slots__ = ("known_version", "wait_millis")
+    KNOWN_VERSION_FIELD_NUMBER: _ClassVar[int]
+    WAIT_MILLIS_FIELD_NUMBER: _ClassVar[int]
+    known_version: int
+    wait_millis: int
+    def __init__(self, known_version: _Optional[int] = ..., wait_millis: _Optional[int] = ...) -> None: ...
+
+class CatalogState(_message.Message):
+    __slots__ = ("format", "version", "range_span", "nodes", "groups", "next_range", "floor", "options", "replacement", "replication", "participant_shards")
+    class Node(_message.Message):
+        __slots__ = ("node_id", "address", "roles")
+        NODE_ID_FIELD_NUMBER: _ClassVar[int]
+        ADDRESS_FIELD_NUMBER: _ClassVar[int]
+        ROLES_FIELD_NUMBER: _ClassVar[int]
+        node_id: str
+        address: str
+        roles: _containers.RepeatedScalarFieldContainer[str]
+        def __init__(self, node_id: _Optional[str] = ..., address: _Optional[str] = ..., roles: _Optional[_Iterable[str]] = ...) -> None: ...
+    class Group(_message.Message):
+        __slots__ = ("name", "members")
+        NAME_FIELD_NUMBER: _ClassVar[int]
+        MEMBERS_FIELD_NUMBER: _ClassVar[int]
+        name: str
+        members: _containers.RepeatedScalarFieldContainer[str]
+        def __init__(self, name: _Optional[str] = ..., members: _Optional[_Iterable[str]] = ...) -> None: ...
+    class Option(_message.Message):
+        __slots__ = ("name", "value")
+        NAME_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        name: str
+        value: int
+        def __init__(self, name: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
+    class Replacement(_message.Message):
+        __slots__ = ("old_node", "new_node")
+        OLD_NODE_FIELD_NUMBER: _ClassVar[int]
+        NEW_NODE_FIELD_NUMBER: _ClassVar[int]
+        old_node: str
+        new_node: str
+        def __init__(self, old_node: _Optional[str] = ..., new_node: _Optional[str] = ...) -> None: ...
+    FORMAT_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    RANGE_SPAN_FIELD_NUMBER: _ClassVar[int]
+    NODES_FIELD_NUMBER: _ClassVar[int]
+    GROUPS_FIELD_NUMBER: _ClassVar[int]
+    NEXT_RANGE_FIELD_NUMBER: _ClassVar[int]
+    FLOOR_FIELD_NUMBER: _ClassVar[int]
+    OPTIONS_FIELD_NUMBER: _ClassVar[int]
+    REPLACEMENT_FIELD_NUMBER: _ClassVar[int]
+    REPLICATION_FIELD_NUMBER: _ClassVar[int]
+    PARTICIPANT_SHARDS_FIELD_NUMBER: _ClassVar[int]
+    format: int
+    version: int
+    range_span: int
+    nodes: _containers.RepeatedCompositeFieldContainer[CatalogState.Node]
+    groups: _containers.RepeatedCompositeFieldContainer[CatalogState.Group]
+    next_range: int
+    floor: int
+    options: _containers.RepeatedCompositeFieldContainer[CatalogState.Option]
+    replacement: CatalogState.Replacement
+    replication: int
+    participant_shards: int
+    def __init__(self, format: _Optional[int] = ..., version: _Optional[int] = ..., range_span: _Optional[int] = ..., nodes: _Optional[_Iterable[_Union[CatalogState.Node, _Mapping]]] = ..., groups: _Optional[_Iterable[_Union[CatalogState.Group, _Mapping]]] = ..., next_range: _Optional[int] = ..., floor: _Optional[int] = ..., options: _Optional[_Iterable[_Union[CatalogState.Option, _Mapping]]] = ..., replacement: _Optional[_Union[CatalogState.Replacement, _Mapping]] = ..., replication: _Optional[int] = ..., participant_shards: _Optional[int] = ...) -> None: ...
+
+class CatalogCommand(_message.Message):
+    __slots__ = ("add_range", "drop_range", "set_option", "replace_node", "move_replica", "finish_replacement")
+    class AddRange(_message.Message):
+        __slots__ = ("number",)
+        NUMBER_FIELD_NUMBER: _ClassVar[int]
+        number: int
+        def __init__(self, number: _Optional[int] = ...) -> None: ...
+    class DropRange(_message.Message):
+        __slots__ = ("number", "last_commit_timestamp")
+        NUMBER_FIELD_NUMBER: _ClassVar[int]
+        LAST_COMMIT_TIMESTAMP_FIELD_NUMBER: _ClassVar[int]
+        number: int
+        last_commit_timestamp: int
+        def __init__(self, number: _Optional[int] = ..., last_commit_timestamp: _Optional[int] = ...) -> None: ...
+    class SetOption(_message.Message):
+        __slots__ = ("name", "value")
+        NAME_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        name: str
+        value: int
+        def __init__(self, name: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
+    class ReplaceNode(_message.Message):
+        __slots__ = ("old_node", "new_node", "address")
+        OLD_NODE_FIELD_NUMBER: _ClassVar[int]
+        NEW_NODE_FIELD_NUMBER: _ClassVar[int]
+        ADDRESS_FIELD_NUMBER: _ClassVar[int]
+        old_node: str
+        new_node: str
+        address: str
+        def __init__(self, old_node: _Optional[str] = ..., new_node: _Optional[str] = ..., address: _Optional[str] = ...) -> None: ...
+    class MoveReplica(_message.Message):
+        __slots__ = ("group",)
+        GROUP_FIELD_NUMBER: _ClassVar[int]
+        group: str
+        def __init__(self, group: _Optional[str] = ...) -> None: ...
+    class FinishReplacement(_message.Message):
+        __slots__ = ()
+        def __init__(self) -> None: ...
+    ADD_RANGE_FIELD_NUMBER: _ClassVar[int]
+    DROP_RANGE_FIELD_NUMBER: _ClassVar[int]
+    SET_OPTION_FIELD_NUMBER: _ClassVar[int]
+    REPLACE_NODE_FIELD_NUMBER: _ClassVar[int]
+    MOVE_REPLICA_FIELD_NUMBER: _ClassVar[int]
+    FINISH_REPLACEMENT_FIELD_NUMBER: _ClassVar[int]
+    add_range: CatalogCommand.AddRange
+    drop_range: CatalogCommand.DropRange
+    set_option: CatalogCommand.SetOption
+    replace_node: CatalogCommand.ReplaceNode
+    move_replica: CatalogCommand.MoveReplica
+    finish_replacement: CatalogCommand.FinishReplacement
+    def __init__(self, add_range: _Optional[_Union[CatalogCommand.AddRange, _Mapping]] = ..., drop_range: _Optional[_Union[CatalogCommand.DropRange, _Mapping]] = ..., set_option: _Optional[_Union[CatalogCommand.SetOption, _Mapping]] = ..., replace_node: _Optional[_Union[CatalogCommand.ReplaceNode, _Mapping]] = ..., move_replica: _Optional[_Union[CatalogCommand.MoveReplica, _Mapping]] = ..., finish_replacement: _Optional[_Union[CatalogCommand.FinishReplacement, _Mapping]] = ...) -> None: ...

@@ -1,0 +1,99 @@
+"""A transaction's record in the status table, and its wire forms."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from txnstatus import commands as cmd
+from txnstatus.errors import IllegalState, TxnError, aborted
+from txnstatus.proto import common_pb2 as common
+from txnstatus.proto import txn_status_pb2 as pb
+from txnstatus.transitions import Op
+from txnstatus.types import DECIDED_ABORT, NO_TIMESTAMP, AbortCause, ParticipantId, Timestamp, TxnId, TxnState
+
+
+@dataclass(slots=True)
+class BeginRequest:
+    """One call that began transactions; kept as long as one of their records is."""
+
+    request_id: str
+    first_txn_id: TxnId
+    count: int
+    kept: int
+
+    def txn_ids(self) -> range:
+        return range(self.first_txn_id, self.first_txn_id + self.count)
+
+
+@dataclass(frozen=True, slots=True)
+class TxnRecord:
+    """One transaction, as the status table keeps it. A change makes a new record, so a snapshot needs no copies."""
+
+    txn_id: TxnId
+    owner: str
+    label: str
+    keepalive_millis: int
+    begin_micros: int
+    last_transition_micros: int
+    request: BeginRequest = field(repr=False, compare=False)
+    state: TxnState = TxnState.OPEN
+    commit_ts: Timestamp = NO_TIMESTAMP
+    cause: AbortCause | None = None
+    participants: Mapping[ParticipantId, str] = field(default_factory=lambda: _NOBODY)
+    """Participant id to the table's name when it registered."""
+
+
+_NOBODY: Mapping[ParticipantId, str] = MappingProxyType({})
+
+
+def illegal(record: TxnRecord, op: Op) -> TxnError:
+    """The refusal of `op` in the record's state, named by what the caller does next."""
+    if record.state in DECIDED_ABORT and op not in (Op.FINALIZE_COMMIT, Op.COMPLETE_COMMIT):
+        return aborted(record.txn_id, record.cause)
+    return IllegalState(
+        f"{op} is not possible: transaction {record.txn_id} is {record.state.name}", txn_id=record.txn_id
+    )
+
+
+def to_wire(record: TxnRecord) -> common.TxnInfo:
+    return common.TxnInfo(
+        txn_id=record.txn_id,
+        state=record.state.name,
+        owner=record.owner,
+        label=record.label,
+        keepalive_millis=record.keepalive_millis,
+        begin_micros=record.begin_micros,
+        last_transition_micros=record.last_transition_micros,
+        commit_timestamp=record.commit_ts,
+        cause=cmd.cause_to_wire(record.cause) if record.cause else None,
+        participants=[
+            common.ParticipantInfo(participant_id=pid, name=name) for pid, name in record.participants.items()
+        ],
+    )
+
+
+def from_wire(wire: common.TxnInfo, request: BeginRequest) -> TxnRecord:
+    return TxnRecord(
+        TxnId(wire.txn_id),
+        wire.owner,
+        wire.label,
+        wire.keepalive_millis,
+        wire.begin_micros,
+        wire.last_transition_micros,
+        request,
+        TxnState(wire.state),
+        Timestamp(wire.commit_timestamp),
+        cmd.cause_from_wire(wire.cause) if wire.HasField("cause") else None,
+        {ParticipantId(p.participant_id): p.name for p in wire.participants} or _NOBODY,
+    )
+
+
+def to_saved(record: TxnRecord) -> pb.StatusSnapshot.Record:
+    return pb.StatusSnapshot.Record(
+        txn=to_wire(record),
+        request_id=record.request.request_id,
+        request_first_txn_id=record.request.first_txn_id,
+        request_count=record.request.count,
+    )
