@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.faults.points import SHARD_COMMANDS, STATUS_COMMANDS
 from tests.support import (
     SCHEMA,
     commit_until_known,
@@ -23,26 +24,6 @@ from txnclient.transaction import Transaction
 from txndeploy.local_cluster import LocalCluster
 from txnstatus.types import DECIDED_COMMIT, TERMINAL
 
-STATUS_COMMANDS = (
-    "BeginTxns",
-    "RegisterParticipant",
-    "BeginCommit",
-    "FinalizeCommit",
-    "CompleteCommit",
-    "BeginAbort",
-    "FinalizeAbort",
-    "Expire",
-)
-SHARD_COMMANDS = (
-    "CreateTable",
-    "BeginTxn",
-    "OpenWrite",
-    "AddFiles",
-    "BeginCommit",
-    "FinalizeCommit",
-    "AbortTxn",
-    "MarkCleaned",
-)
 CRASH_POINTS = [
     *(f"{when}.{command}" for command in STATUS_COMMANDS for when in ("status.before", "status.after")),
     *(f"{when}.{command}" for command in SHARD_COMMANDS for when in ("shard.before", "shard.after")),
@@ -60,7 +41,7 @@ def cluster(tmp_path: Path) -> Iterator[LocalCluster]:
 def test_whoever_leads_dies_at(point: str, tmp_path: Path) -> None:
     """The first process to reach the point dies there by kill -9; the client does what the errors tell it to."""
     flag = tmp_path / "died"
-    environment = {"TXN_FAILPOINTS": f"{point}=crash_once:{flag}"}
+    environment = {"TXN_FAILPOINTS": f"{point}=crash@{flag}"}
     with fast_cluster(tmp_path / "cluster", environment=environment) as cluster, connect(cluster) as client:
         for table in TABLES:
             _create(client, table)

@@ -18,7 +18,7 @@ from txnstatus.catalog import CatalogState, shard_group
 from txnstatus.cluster_map import shard_of_table_id
 from txnstatus.commit_tasks import SendOp
 from txnstatus.environment import Environment
-from txnstatus.errors import InvalidArgument, TxnError, Unavailable
+from txnstatus.errors import InvalidArgument, NotTheLeader, OutcomeUnknown, TxnError, Unavailable
 from txnstatus.events import (
     CommandApplied,
     CommitRequested,
@@ -255,10 +255,10 @@ class StatusService:
     async def _propose(self, command: cmd.Command) -> Applied:
         """Raises the table's refusal, NotTheLeader or OutcomeUnknown."""
         name = type(command).__name__
-        failpoint(f"status.before.{name}")
+        failpoint(f"status.before.{name}", NotTheLeader)
         outcome = await self._driver.propose(cmd.encode(command))
         assert isinstance(outcome, Applied | Rejected)
-        failpoint(f"status.after.{name}")
+        failpoint(f"status.after.{name}", OutcomeUnknown)
         self._handle(CommandApplied(command, outcome))
         if isinstance(outcome, Rejected):
             raise outcome.error
@@ -310,6 +310,7 @@ class StatusService:
             ],
         )
         try:
+            failpoint("status.before_participate", Unavailable)
             response = await self._client.call_leader(
                 shard_group(shard),
                 "txnstatus.Participant/Participate",
@@ -317,6 +318,7 @@ class StatusService:
                 participant_pb.ParticipateResponse,
                 PARTICIPANT_CALL_SECONDS,
             )
+            failpoint("status.after_participate", Unavailable)
             results = list(response.results)
         except TxnError as error:
             failure = Unavailable(error.message)  # of the call as a whole: no participant has refused anything
