@@ -128,6 +128,7 @@ class ShardService:
     async def add_files(self, request: table_pb.AddFilesRequest) -> table_pb.AddFilesResponse:
         if not request.HasField("manifest"):
             raise InvalidArgument("AddFiles needs a manifest")
+        self._driver.check_lease()  # another replica, or this one before it has caught up, may not know the table
         table = self.shard.table(request.table)
         if request.mode == table_pb.OVERWRITE:
             await self._publish_decided(table)
