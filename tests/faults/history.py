@@ -91,6 +91,8 @@ class History:
     """Transactions that tried to write anything."""
     unexpected: list[str] = field(default_factory=list)
     """Answers that no fault excuses."""
+    acknowledged: dict[TxnId, Call] = field(default_factory=dict)
+    """The first answer to each transaction that said it is committed."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def add(self, event: Begin | Call | Scan) -> None:
@@ -100,6 +102,9 @@ class History:
                     self.begins.append(event)
                 case Call():
                     self.calls.append(event)
+                    first = self.acknowledged.get(event.txn_id)
+                    if event.state in DECIDED_COMMIT and (first is None or event.returned < first.returned):
+                        self.acknowledged[event.txn_id] = event
                 case Scan():
                     self.scans.append(event)
 
@@ -113,19 +118,9 @@ class History:
         counts["begun"] = len(self.ids)
         counts["calls"] = len(self.begins) + len(self.calls) + len(self.scans)
         counts["scans"] = len(self.scans)
-        counts["committed"] = len(self.acknowledged())
+        counts["committed"] = len(self.acknowledged)
         counts["unknown"] = sum(call.answer is Answer.UNKNOWN for call in list(self.calls))
         return counts
-
-    def acknowledged(self) -> dict[TxnId, Call]:
-        """The first answer to each transaction that said it is committed."""
-        first: dict[TxnId, Call] = {}
-        for call in list(self.calls):
-            if call.state in DECIDED_COMMIT and (
-                call.txn_id not in first or call.returned < first[call.txn_id].returned
-            ):
-                first[call.txn_id] = call
-        return first
 
 
 def now() -> float:
@@ -270,7 +265,7 @@ def _expired_while_alive(history: History) -> Iterator[str]:
 
 def _commit_order(history: History) -> Iterator[str]:
     """What was acknowledged before another transaction began has a lower timestamp, whatever the clocks do."""
-    acknowledged = sorted((c for c in history.acknowledged().values() if c.commit_ts), key=lambda call: call.returned)
+    acknowledged = sorted((c for c in history.acknowledged.values() if c.commit_ts), key=lambda call: call.returned)
     begun = {txn_id: begin.invoked for begin in history.begins for txn_id in begin.txn_ids}
     later = sorted((c for c in acknowledged if c.txn_id in begun), key=lambda call: begun[call.txn_id])
     highest, at = (NO_TIMESTAMP, TxnId(-1)), 0
@@ -284,7 +279,7 @@ def _commit_order(history: History) -> Iterator[str]:
 
 def _wrong_scans(history: History) -> Iterator[str]:
     """Invariants 3 to 6 and 12: a snapshot shows what was committed up to it, all of it, once, and again the same."""
-    acknowledged = history.acknowledged()
+    acknowledged = history.acknowledged
     aborted = {call.txn_id for call in history.calls if call.cause is not None}
     by_return = sorted((c for c in acknowledged.values() if c.commit_ts), key=lambda call: call.returned)
     highest, at = (NO_TIMESTAMP, TxnId(-1)), 0
@@ -330,3 +325,19 @@ def _torn(history: History, scan: Scan) -> Iterator[str]:
 def _some(txn_ids: Iterable[TxnId]) -> str:
     ordered = sorted(txn_ids)
     return ", ".join(map(str, ordered[:5])) + (f" and {len(ordered) - 5} more" if len(ordered) > 5 else "")
+
+
+# ---- whether a run counts
+
+COMMITS_PER_FAULT = 5
+NEEDED = ("abort ok", "keep-alive ok", "state state", "scans")
+
+
+def shortfalls(counts: Mapping[str, int], faults: int, min_faults: int) -> list[str]:
+    """What a run lacks that would let it say something: without load, or without faults, it is void."""
+    lacking = [f"no {what}" for what in NEEDED if not counts.get(what)]
+    if faults < min_faults:
+        lacking.append(f"{faults} faults of {min_faults}")
+    if counts.get("committed", 0) < COMMITS_PER_FAULT * (faults + 1):
+        lacking.append(f"{counts.get('committed', 0)} commits with {faults} faults")
+    return lacking

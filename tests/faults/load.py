@@ -8,6 +8,7 @@ from __future__ import annotations
 import random
 import re
 import threading
+import traceback
 import uuid
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -104,9 +105,10 @@ class Load:
                     self._actions[action](self, client, dice)
                 except (Unavailable, TxnAborted):
                     continue  # of a call that is no part of the history, such as creating a table
-                except BaseException as error:
-                    self.history.unexpected.append(f"client, {action}: {type(error).__name__}: {error}")
-                    raise
+                except Exception as error:  # noqa: BLE001
+                    story = "".join(traceback.format_exception(error))
+                    self.history.unexpected.append(f"a client ended in {action!r}:\n{story}")
+                    return
 
     # ---- what a client does
 

@@ -15,7 +15,15 @@ from tests.support import wait_until
 Fault = Callable[[Rig], AbstractContextManager[None]]
 
 FAULTS: dict[str, Fault] = {}
-NEEDS_LINKS: set[str] = set()
+_NEEDS: dict[str, str] = {}
+CANNOT_GO_ON = 70
+"""The exit code of a process that no longer trusts itself."""
+JUMP_SECONDS = 300
+
+
+def possible(rig: Rig) -> list[str]:
+    """The faults for which the rig has what they need."""
+    return [name for name in FAULTS if name not in _NEEDS or getattr(rig, _NEEDS[name])]
 
 
 def torment(rig: Rig, names: Sequence[str], *, shortest: float = 0.3, longest: float = 2.0) -> None:
@@ -28,13 +36,14 @@ def torment(rig: Rig, names: Sequence[str], *, shortest: float = 0.3, longest: f
         rig.await_progress()
 
 
-def _fault(name: str, *, links: bool = False) -> Callable[[Callable[[Rig], Iterator[None]]], Fault]:
+def _fault(name: str, needs: str = "") -> Callable[[Callable[[Rig], Iterator[None]]], Fault]:
+    """Enters a fault under its name; `needs` is the part of the rig that it is about."""
+
     def register(body: Callable[[Rig], Iterator[None]]) -> Fault:
-        fault = contextlib.contextmanager(body)
-        FAULTS[name] = fault
-        if links:
-            NEEDS_LINKS.add(name)
-        return fault
+        FAULTS[name] = contextlib.contextmanager(body)
+        if needs:
+            _NEEDS[name] = needs
+        return FAULTS[name]
 
     return register
 
@@ -109,57 +118,57 @@ def rolling_restart(rig: Rig) -> Iterator[None]:
 # ---- the network between nodes
 
 
-@_fault("partition", links=True)
+@_fault("partition", "links")
 def partition(rig: Rig) -> Iterator[None]:
     """One node from all others, both ways."""
     node = _victim(rig)
     yield from _links(rig, [way for other in _others(rig, node) for way in ((node, other), (other, node))], cut=True)
 
 
-@_fault("mute", links=True)
+@_fault("mute", "links")
 def mute(rig: Rig) -> Iterator[None]:
     """One way: the node hears the others, and nobody hears it."""
     node = _victim(rig)
     yield from _links(rig, [(node, other) for other in _others(rig, node)], cut=True)
 
 
-@_fault("deaf", links=True)
+@_fault("deaf", "links")
 def deaf(rig: Rig) -> Iterator[None]:
     """One way: the others hear the node, and it hears nobody."""
     node = _victim(rig)
     yield from _links(rig, [(other, node) for other in _others(rig, node)], cut=True)
 
 
-@_fault("bridge", links=True)
+@_fault("bridge", "links")
 def bridge(rig: Rig) -> Iterator[None]:
     """Two nodes do not reach each other; the third reaches both."""
     one, other = rig.dice.sample(sorted(rig.cluster.configs), 2)
     yield from _links(rig, [(one, other), (other, one)], cut=True)
 
 
-@_fault("split", links=True)
+@_fault("split", "links")
 def split(rig: Rig) -> Iterator[None]:
     """Nobody reaches anybody."""
     yield from _links(rig, _every_way(rig), cut=True)
 
 
-@_fault("delay", links=True)
+@_fault("delay", "links")
 def delay(rig: Rig) -> Iterator[None]:
     yield from _links(rig, _every_way(rig), delay=rig.dice.uniform(0.02, 0.1))
 
 
-@_fault("loss", links=True)
+@_fault("loss", "links")
 def loss(rig: Rig) -> Iterator[None]:
     yield from _links(rig, _every_way(rig), loss=rig.dice.uniform(0.05, 0.5))
 
 
-@_fault("clog", links=True)
+@_fault("clog", "links")
 def clog(rig: Rig) -> Iterator[None]:
     node = _victim(rig)
     yield from _links(rig, [(node, other) for other in _others(rig, node)], clogged=True)
 
 
-@_fault("reset", links=True)
+@_fault("reset", "links")
 def reset(rig: Rig) -> Iterator[None]:
     """Connections break, and can be made again at once."""
     assert rig.links is not None
@@ -177,3 +186,75 @@ def _links(rig: Rig, ways: list[tuple[str, str]], **how: bool | float) -> Iterat
 
 def _every_way(rig: Rig) -> list[tuple[str, str]]:
     return [(node, other) for node in sorted(rig.cluster.configs) for other in _others(rig, node)]
+
+
+# ---- wall clocks
+
+
+@_fault("clock jumps", "clocks")
+def clock(rig: Rig) -> Iterator[None]:
+    """One node's wall clock, far ahead or back, and then right again, which is a jump as well."""
+    assert rig.clocks is not None
+    node = _victim(rig)
+    rig.clocks.jump(node, rig.dice.choice([-JUMP_SECONDS, JUMP_SECONDS]))
+    yield
+    rig.clocks.jump(node, 0)
+
+
+@_fault("clocks apart", "clocks")
+def clocks_apart(rig: Rig) -> Iterator[None]:
+    """All wall clocks at once; the one that is ahead then loses its leaderships to one that is behind."""
+    assert rig.clocks is not None
+    offsets = [JUMP_SECONDS, 0, -JUMP_SECONDS]
+    rig.dice.shuffle(offsets)
+    for node, offset in zip(sorted(rig.cluster.configs), offsets, strict=True):
+        rig.clocks.jump(node, offset)
+    rig.hold(0.3, 1.0)
+    node = _victim(rig)
+    rig.cluster.kill(node)
+    yield
+    rig.cluster.start_node(node)
+    for node in rig.cluster.configs:
+        rig.clocks.jump(node, 0)
+
+
+# ---- disks
+
+
+@_fault("slow disk")
+def slow_disk(rig: Rig) -> Iterator[None]:
+    """Every sync of some nodes takes far longer than usual; leaders may change, promises may not."""
+    nodes = rig.dice.sample(sorted(rig.cluster.configs), rig.dice.randint(1, 3))
+    for node in nodes:
+        rig.cluster.arm(node, "journal.before_sync=delay:0.15")
+    yield
+    for node in nodes:
+        rig.cluster.arm(node, "")
+
+
+@_fault("failed disk", "disks")
+def failed_disk(rig: Rig) -> Iterator[None]:
+    """Every write and sync gets EIO. What the disk holds is then unknown, so the node ends, and says why."""
+    node = _victim(rig)
+    rig.disks[node].cut()
+    wait_until(lambda: not rig.cluster.running(node), f"{node} ends")
+    assert rig.cluster.exit_code(node) == CANNOT_GO_ON
+    assert "Input/output error" in rig.cluster.log_path(node).read_text()
+    yield
+    rig.disks[node].back()
+    rig.cluster.start_node(node)
+
+
+@_fault("power cut", "disks")
+def power_cut(rig: Rig) -> Iterator[None]:
+    """All nodes at once: only what was synced is there afterwards."""
+    for disk in rig.disks.values():
+        disk.cut()
+    for node in rig.cluster.configs:
+        if rig.cluster.running(node):
+            rig.cluster.kill(node)
+    for disk in rig.disks.values():
+        disk.back()
+    yield
+    for node in rig.cluster.configs:
+        rig.cluster.start_node(node)

@@ -9,11 +9,13 @@ import contextlib
 import random
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.faults.history import History, now, problems
+from tests.faults.clocks import Clocks
+from tests.faults.disks import Disk, mounted
+from tests.faults.history import History, now, problems, shortfalls
 from tests.faults.links import Links
 from tests.faults.load import Load, Recorder
 from tests.support import FAST_RAFT, connect, fast_cluster, settled, visible, wait_until
@@ -22,10 +24,9 @@ from txndeploy.local_cluster import LocalCluster
 from txnstatus.types import TERMINAL
 
 RECOVERY_SECONDS = 60.0
+DISK_MEGABYTES = 64
 SNAPSHOT_ENTRIES = 150
 """Small, so that snapshots are taken, installed and started from all the time."""
-COMMITS_PER_SECOND = 2.0
-"""The floor of a run's load: acknowledged commits, on average."""
 
 
 @dataclass
@@ -35,9 +36,11 @@ class Rig:
     cluster: LocalCluster
     load: Load
     history: History
-    links: Links | None
     seed: int
     dice: random.Random
+    links: Links | None = None
+    clocks: Clocks | None = None
+    disks: Mapping[str, Disk] = field(default_factory=dict)
     faults: Counter[str] = field(default_factory=Counter)
     started: float = field(default_factory=now)
 
@@ -47,12 +50,13 @@ class Rig:
 
     def await_progress(self, commits: int = 3) -> None:
         """Until more commits are acknowledged: what was broken works again. Raises TimeoutError."""
-        before = len(self.history.acknowledged())
+        before = len(self.history.acknowledged)
         wait_until(
-            lambda: len(self.history.acknowledged()) >= before + commits or bool(self.history.unexpected),
+            lambda: len(self.history.acknowledged) >= before + commits or bool(self.history.unexpected),
             f"commits after {dict(self.faults)}",
             RECOVERY_SECONDS,
         )
+        assert not self.history.unexpected, "\n".join(self.history.unexpected)
 
     def await_nodes(self) -> None:
         """Until every node answers. Raises TimeoutError."""
@@ -69,11 +73,19 @@ class Rig:
 
 @contextlib.contextmanager
 def running(
-    directory: Path, seed: int, *, min_faults: int, links: bool = False, tidy: bool = True, **options: object
+    directory: Path,
+    seed: int,
+    *,
+    min_faults: int,
+    links: bool = False,
+    clocks: bool = False,
+    disks: bool = False,
+    **options: object,
 ) -> Iterator[Rig]:
     """A cluster and its load. When the block ends, the history is checked, and whether the run counts.
 
-    `links`: the nodes reach each other through proxies that can be cut. `tidy`: end the cluster's processes.
+    `links`: the nodes reach each other through proxies that can be cut. `clocks`: their wall clocks can jump. `disks`:
+    the data of each lies on a disk that can fail. Skips the test where these cannot be had.
     """
     print(f"\nseed {seed}")
     with contextlib.ExitStack() as stack:
@@ -81,16 +93,21 @@ def running(
         raft = FAST_RAFT.model_copy(update={"snapshot_entries": SNAPSHOT_ENTRIES})
         settings: dict[str, object] = {"raft": raft, "link": between.link if between else None, **options}
         cluster = fast_cluster(directory, **settings)
+        nodes = list(cluster.configs)
+        own_clocks = Clocks(directory / "clocks", nodes) if clocks else None
+        for node in nodes:
+            cluster.node_environment[node] = own_clocks.environment(node) if own_clocks else {}
+        paths = [cluster.configs[node].data_dir for node in nodes]
+        mounts = stack.enter_context(mounted(Disk, paths, DISK_MEGABYTES)) if disks else []
         stack.callback(cluster.stop)
         cluster.start()
         history = History()
         load = Load(cluster, history, seed)
         with load:
-            rig = Rig(cluster, load, history, between, seed, random.Random(seed))
+            own_disks = dict(zip(nodes, mounts, strict=bool(mounts)))
+            rig = Rig(cluster, load, history, seed, random.Random(seed), between, own_clocks, own_disks)
             rig.await_progress()
             yield rig
-            if between:
-                between.heal()
             cluster.start()
             rig.await_progress()
         _finish(rig)
@@ -105,7 +122,7 @@ def _finish(rig: Rig) -> None:
         wait_until(lambda: settled(rig.cluster), "all replicas hold the same state", RECOVERY_SECONDS)
         recorder = Recorder(client, rig.history)
         recorder.read_all()
-        committed = rig.history.acknowledged()
+        committed = rig.history.acknowledged
         for pair in rig.load.pairs:
             assert recorder.scan(pair) is not None
             rows = visible(client, *pair)
@@ -116,16 +133,8 @@ def _finish(rig: Rig) -> None:
 def _judge(rig: Rig, min_faults: int) -> None:
     found = problems(rig.history)
     assert not found, f"{len(found)} problems, seed {rig.seed}:\n" + "\n".join(found[:20])
-    counts, seconds = rig.history.count(), now() - rig.started
-    void = []
-    if sum(rig.faults.values()) < min_faults:
-        void.append(f"{sum(rig.faults.values())} faults of {min_faults}")
-    if counts["committed"] < COMMITS_PER_SECOND * seconds:
-        void.append(f"{counts['committed']} commits in {seconds:.0f} s")
-    for need in ("abort ok", "keep-alive ok", "state state", "scans"):
-        if not counts[need]:
-            void.append(f"no {need}")
-    assert not void, f"the run is void: {'; '.join(void)}"
+    lacking = shortfalls(rig.history.count(), sum(rig.faults.values()), min_faults)
+    assert not lacking, f"the run is void: {'; '.join(lacking)}"
 
 
 def unavailable(rig: Rig) -> bool:

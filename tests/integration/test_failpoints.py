@@ -14,9 +14,11 @@ from typing import NamedTuple
 
 import pytest
 
+from tests.faults.nemesis import CANNOT_GO_ON
 from tests.faults.points import POINTS, Point
 from tests.faults.rig import Rig, running
 from tests.support import wait_until
+from txnstatus import failpoints
 
 SEED = int(os.environ.get("TXN_SEED", "1"))
 WHOLE_MATRIX = "TXN_FAILPOINT_MATRIX" in os.environ
@@ -25,7 +27,6 @@ PARTS = 2
 ACTIONS = ("crash", "error", "delay:0.5")
 ROLES = ("leader", "follower")
 FIRE_SECONDS = 60.0
-PROCESS_CANNOT_GO_ON = 70
 
 
 class Cell(NamedTuple):
@@ -63,7 +64,7 @@ def _fire(rig: Rig, cell: Cell, mark: Path) -> None:
     followers = [node for node in cluster.configs if node != leader]
     if point.at_start:
         node = leader if cell.role == "leader" else followers[0]
-        cluster.node_environment[node] = {"TXN_FAILPOINTS": specification}
+        cluster.node_environment[node][failpoints.VARIABLE] = specification
         cluster.restart(node)
     elif cell.role == "leader" and point.replicas:
         cluster.arm(leader, specification)
@@ -76,7 +77,8 @@ def _fire(rig: Rig, cell: Cell, mark: Path) -> None:
             cluster.restart(leader)
     wait_until(mark.exists, f"somebody came to {cell}", FIRE_SECONDS)
     _check_what_became_of(rig, cell, int(mark.read_text()))
-    cluster.node_environment.clear()
+    for environment in cluster.node_environment.values():
+        environment.pop(failpoints.VARIABLE, None)
     for node in cluster.configs:
         if not cluster.running(node):
             cluster.start_node(node)
@@ -96,7 +98,7 @@ def _check_what_became_of(rig: Rig, cell: Cell, pid: int) -> None:
     if cell.action == "crash":
         expected = -signal.SIGKILL
     elif cell.action == "error" and cell.point.ends_process:
-        expected = PROCESS_CANNOT_GO_ON
+        expected = CANNOT_GO_ON
     else:
         assert rig.cluster.running(node), f"{node} ended by {cell}"
         return

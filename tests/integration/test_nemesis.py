@@ -41,3 +41,10 @@ def test_processes_die_stop_and_come_back(names: list[str], tmp_path: Path) -> N
 def test_the_network_between_nodes_fails(names: list[str], tmp_path: Path) -> None:
     with running(tmp_path / "cluster", SEED, min_faults=len(names), links=True) as rig:
         torment(rig, names, shortest=1.0, longest=3.0)
+
+
+def test_wall_clocks_jump(tmp_path: Path) -> None:
+    """By five minutes, ahead and back: timestamps rise all the same, and nobody expires who is alive."""
+    names = ["clock jumps", "clocks apart", "clock jumps"]
+    with running(tmp_path / "cluster", SEED, min_faults=len(names), clocks=True) as rig:
+        torment(rig, names)

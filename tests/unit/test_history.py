@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.faults.history import Answer, Begin, Call, History, Kind, Scan, problems, steps_of
+from tests.faults.history import Answer, Begin, Call, History, Kind, Scan, problems, shortfalls, steps_of
 from tests.faults.linear import Model, Moves, Step, TooHard, linearizable, observed
 from txnstatus.types import AbortCause, AbortCode, Timestamp, TxnId, TxnState
 
@@ -180,3 +180,22 @@ def test_an_unknown_outcome_may_be_either_and_is_one() -> None:
         calls = [unknown, *(Call(Kind.STATE, T0, at, at, Answer.STATE, state) for at, state in seen)]
         assert linearizable(list(steps_of(calls, model)), model.moves) is good, seen
     assert math.isinf(next(iter(steps_of([unknown], model))).returned)
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({}, ""),
+        ({"committed": 10}, "10 commits"),
+        ({"scans": 0}, "no scans"),
+        ({"abort ok": 0}, "no abort ok"),
+    ],
+)
+def test_a_run_without_load_is_void(change: dict[str, int], says: str) -> None:
+    counts = {"committed": 100, "scans": 1, "abort ok": 1, "keep-alive ok": 1, "state state": 1}
+    assert says in "".join(shortfalls(counts | change, faults=4, min_faults=4))
+    assert bool(shortfalls(counts | change, faults=4, min_faults=4)) is bool(says)
+
+
+def test_a_run_without_faults_is_void() -> None:
+    assert "3 faults of 4" in "".join(shortfalls({}, faults=3, min_faults=4))
