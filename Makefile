@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 PROTO  := txnstatus/txnstatus/proto
 
-.PHONY: demo test soak check format proto clean help
+.PHONY: demo test soak powercut failpoints check format proto clean help
 
 help:            ## what there is
 	@grep -hE '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
@@ -16,8 +16,17 @@ demo: $(STAMP)   ## run the main job: one transaction over five tables, on a thr
 test: check      ## lint, types, layering, then all tests
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 
-soak: $(STAMP)   ## writers and readers while nodes die at random, for SECONDS (600)
-	TXN_SOAK_SECONDS=$(or $(SECONDS),600) $(BIN)/python -m pytest tests/integration/test_soak.py -s --timeout 100000
+soak: $(STAMP)   ## all faults mixed, under load, for SECONDS (600), drawn from SEED (1)
+	TXN_SOAK_SECONDS=$(or $(SECONDS),600) TXN_SEED=$(or $(SEED),1) \
+	$(BIN)/python -m pytest tests/integration/test_soak.py -s
+
+powercut: $(STAMP) ## all nodes lose power CUTS (50) times (root)
+	TXN_POWER_CUTS=$(or $(CUTS),50) TXN_SEED=$(or $(SEED),1) \
+	$(BIN)/python -m pytest tests/integration/test_power_cut.py -s
+
+failpoints: $(STAMP) ## every failpoint, action and role, under load
+	TXN_FAILPOINT_MATRIX=1 TXN_SEED=$(or $(SEED),1) \
+	$(BIN)/python -m pytest tests/integration/test_failpoints.py -s
 
 check: $(STAMP)  ## lint, formatting and strict typing
 	$(BIN)/ruff check .

@@ -18,6 +18,7 @@ from typing import Self, TypeVar
 from txnclient.channel import ManagerChannel
 from txndeploy import config as configuration
 from txndeploy.config import NodeConfig, NodeEntry, RaftSection, TxnSection
+from txnstatus import failpoints
 from txnstatus.durable import make_directory, write_file
 from txnstatus.errors import TxnError
 from txnstatus.proto import admin_pb2
@@ -27,6 +28,7 @@ ResultT = TypeVar("ResultT")
 LOWEST_PORT = 10_240
 READY_SECONDS = 60.0
 POLL_SECONDS = 0.05
+ARM_SECONDS = 10.0
 
 
 class LocalCluster:
@@ -46,11 +48,18 @@ class LocalCluster:
         txn: TxnSection | None = None,
         warehouse: str | None = None,
         environment: Mapping[str, str] | None = None,
+        link: Callable[[str, str, str], str] | None = None,
     ) -> None:
-        """`environment`: variables for the node processes, besides this process's own."""
+        """`environment`: variables for the node processes, besides this process's own.
+
+        `link`: called with two nodes' ids and the second one's address, returns the address under which the first
+        shall reach the second, such as that of a proxy between them.
+        """
         self.directory = directory.absolute()
         self.warehouse = warehouse or (self.directory / "warehouse").as_uri()
         self.environment = dict(environment or {})
+        self.node_environment: dict[str, dict[str, str]] = {}
+        """Variables for single nodes, when they are started next."""
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         self._admin: dict[str, ManagerChannel] = {}
         self.directory.mkdir(parents=True, exist_ok=True)
@@ -70,7 +79,7 @@ class LocalCluster:
                 data_dir=self.directory / node / "data",
                 warehouse=self.warehouse,
                 participant_shards=participant_shards,
-                nodes=entries,
+                nodes=_seen_by(node, entries, link),
                 raft=raft or RaftSection(),
                 txn=txn or TxnSection(),
             )
@@ -120,8 +129,7 @@ class LocalCluster:
     @property
     def addresses(self) -> str:
         """For `txnclient.connect`."""
-        entries = next(iter(self.configs.values())).nodes
-        return ",".join(entry.address for entry in entries.values())
+        return ",".join(self.address(node) for node in self.configs)
 
     # ---- one node
 
@@ -131,9 +139,21 @@ class LocalCluster:
     def log_path(self, node: str) -> Path:
         return self.directory / node / "node.log"
 
+    def address(self, node: str) -> str:
+        """Where the node listens."""
+        return self.configs[node].nodes[node].address
+
     def running(self, node: str) -> bool:
         process = self._processes.get(node)
         return process is not None and process.poll() is None
+
+    def exit_code(self, node: str) -> int | None:
+        """How the process ended, as in subprocess; None: it runs, or never did."""
+        process = self._processes.get(node)
+        return process.poll() if process else None
+
+    def pid(self, node: str) -> int:
+        return self._processes[node].pid
 
     def start_node(self, node: str) -> None:
         with self.log_path(node).open("ab") as output:
@@ -142,7 +162,12 @@ class LocalCluster:
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
-                env={**os.environ, **self.environment},
+                env={
+                    **os.environ,
+                    failpoints.FILE_VARIABLE: str(self._failpoints_path(node)),
+                    **self.environment,
+                    **self.node_environment.get(node, {}),
+                },
                 start_new_session=True,  # Ctrl-C is for whoever runs the cluster, who then stops it in order
             )
 
@@ -172,14 +197,26 @@ class LocalCluster:
         pages = int(Path(f"/proc/{self._processes[node].pid}/statm").read_text().split()[1])
         return pages * os.sysconf("SC_PAGE_SIZE")
 
+    def arm(self, node: str, specification: str) -> None:
+        """Arms failpoints in the running node, in place of those armed before; see txnstatus.failpoints.
+
+        Raises TimeoutError when the node does not take them up.
+        """
+        path = self._failpoints_path(node)
+        path.write_text(specification)
+        self._processes[node].send_signal(signal.SIGUSR1)
+        wait_until(lambda: not path.exists(), f"{node} arms {specification!r}", ARM_SECONDS)
+
+    def _failpoints_path(self, node: str) -> Path:
+        return self.directory / node / "failpoints"
+
     # ---- who leads what
 
     def status(self, node: str, *, digests: bool = False) -> admin_pb2.GetNodeResponse | None:
         """None: it does not answer."""
         channel = self._admin.get(node)
         if channel is None:
-            address = self.configs[node].nodes[node].address
-            channel = self._admin[node] = ManagerChannel([address])
+            channel = self._admin[node] = ManagerChannel([self.address(node)])
         try:
             return channel.call(
                 "txnstatus.Admin/GetNode",
@@ -218,6 +255,16 @@ class LocalCluster:
                 if entry.group == group and entry.leader and entry.term > best_term:
                     best, best_term = node, entry.term
         return best
+
+
+def _seen_by(
+    node: str, entries: Mapping[str, NodeEntry], link: Callable[[str, str, str], str] | None
+) -> dict[str, NodeEntry]:
+    """The nodes as one of them is to reach them."""
+    return {
+        other: entry if link is None or other == node else NodeEntry(address=link(node, other, entry.address))
+        for other, entry in entries.items()
+    }
 
 
 def wait_until(condition: Callable[[], ResultT], what: str, timeout: float = 30.0) -> ResultT:

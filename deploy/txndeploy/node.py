@@ -156,6 +156,8 @@ async def _serve(config: NodeConfig) -> None:
     stopping = asyncio.Event()
     for signum in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(signum, stopping.set)
+    if path := os.environ.get(failpoints.FILE_VARIABLE):
+        asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, failpoints.arm_from_file, Path(path))
     node = Node(config)
     await node.start()
     await stopping.wait()

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from txnparticipant.commands import MarkCleaned
 from txnparticipant.table_store import ParticipantShard
 from txnstatus.errors import TxnError
+from txnstatus.failpoints import failpoint
 from txnstatus.storage import delete_directory
 from txnstatus.types import TxnId
 
@@ -67,8 +68,10 @@ class Cleaner:
     async def _delete(self, directories: list[str]) -> bool:
         loop = asyncio.get_running_loop()
         try:
+            failpoint("cleaner.before_delete")
             for directory in directories:
                 await loop.run_in_executor(self.disk, delete_directory, directory)
+            failpoint("cleaner.after_delete")
         except (OSError, TxnError) as error:
             log.warning("cannot remove %s, will try again: %s", directories, error)
             return False

@@ -13,7 +13,7 @@ from txnparticipant.dispatcher import Dispatcher
 from txnparticipant.mvcc import Prepared, undecided_at, visible
 from txnparticipant.records import TableState
 from txnparticipant.table_store import Applied, ParticipantShard, Rejected
-from txnstatus.errors import InvalidArgument, TxnError, Unavailable
+from txnstatus.errors import InvalidArgument, NotTheLeader, OutcomeUnknown, TxnError, Unavailable
 from txnstatus.failpoints import failpoint
 from txnstatus.proto import common_pb2 as common
 from txnstatus.proto import participant_pb2 as pb
@@ -128,6 +128,7 @@ class ShardService:
     async def add_files(self, request: table_pb.AddFilesRequest) -> table_pb.AddFilesResponse:
         if not request.HasField("manifest"):
             raise InvalidArgument("AddFiles needs a manifest")
+        self._driver.check_lease()  # another replica, or this one before it has caught up, may not know the table
         table = self.shard.table(request.table)
         if request.mode == table_pb.OVERWRITE:
             await self._publish_decided(table)
@@ -169,6 +170,7 @@ class ShardService:
             return
 
         async def begin() -> None:
+            failpoint("shard.before_register", Unavailable)
             participant = common.ParticipantInfo(participant_id=table.table_id, name=table.name)
             await self._ranges.call(
                 txn_id,
@@ -176,6 +178,7 @@ class ShardService:
                 status_pb.RegisterParticipantRequest(txn_id=txn_id, owner=owner, participant=participant),
                 status_pb.RegisterParticipantResponse,
             )
+            failpoint("shard.after_register", Unavailable)
             await self._propose(cmd.BeginTxn(txn_id, table.table_id, owner))
 
         await self._dispatcher.admit((table.table_id, txn_id), begin)
@@ -214,10 +217,10 @@ class ShardService:
     async def _propose(self, command: cmd.Command) -> Applied:
         """Raises the shard's refusal, NotTheLeader or OutcomeUnknown."""
         name = type(command).__name__
-        failpoint(f"shard.before.{name}")
+        failpoint(f"shard.before.{name}", NotTheLeader)
         outcome = await self._driver.propose(cmd.encode(command))
         assert isinstance(outcome, Applied | Rejected)
-        failpoint(f"shard.after.{name}")
+        failpoint(f"shard.after.{name}", OutcomeUnknown)
         if isinstance(outcome, Rejected):
             raise outcome.error
         return outcome

@@ -1,4 +1,7 @@
-"""Nodes die at every step of a transaction's life: it has one outcome, in all tables, and nothing hangs."""
+"""Nodes die between the steps of a transaction's life: it has one outcome, in all tables, and nothing hangs.
+
+That they die at every failpoint is in test_failpoints.
+"""
 
 from __future__ import annotations
 
@@ -23,30 +26,6 @@ from txnclient.transaction import Transaction
 from txndeploy.local_cluster import LocalCluster
 from txnstatus.types import DECIDED_COMMIT, TERMINAL
 
-STATUS_COMMANDS = (
-    "BeginTxns",
-    "RegisterParticipant",
-    "BeginCommit",
-    "FinalizeCommit",
-    "CompleteCommit",
-    "BeginAbort",
-    "FinalizeAbort",
-    "Expire",
-)
-SHARD_COMMANDS = (
-    "CreateTable",
-    "BeginTxn",
-    "OpenWrite",
-    "AddFiles",
-    "BeginCommit",
-    "FinalizeCommit",
-    "AbortTxn",
-    "MarkCleaned",
-)
-CRASH_POINTS = [
-    *(f"{when}.{command}" for command in STATUS_COMMANDS for when in ("status.before", "status.after")),
-    *(f"{when}.{command}" for command in SHARD_COMMANDS for when in ("shard.before", "shard.after")),
-]
 TABLES = ("t.one", "t.two", "t.three")
 
 
@@ -54,42 +33,6 @@ TABLES = ("t.one", "t.two", "t.three")
 def cluster(tmp_path: Path) -> Iterator[LocalCluster]:
     with fast_cluster(tmp_path / "cluster") as running:
         yield running
-
-
-@pytest.mark.parametrize("point", CRASH_POINTS)
-def test_whoever_leads_dies_at(point: str, tmp_path: Path) -> None:
-    """The first process to reach the point dies there by kill -9; the client does what the errors tell it to."""
-    flag = tmp_path / "died"
-    environment = {"TXN_FAILPOINTS": f"{point}=crash_once:{flag}"}
-    with fast_cluster(tmp_path / "cluster", environment=environment) as cluster, connect(cluster) as client:
-        for table in TABLES:
-            _create(client, table)
-        committed = _write_all(client, label="commits", first_id=0)
-        commit_until_known(committed)
-        assert visible(client, *TABLES) == [[0], [1], [2]]
-        aborted = _write_all(client, label="aborts", first_id=10)
-        aborted.abort(reason="as planned")
-        silent = client.begin(label="falls silent", keepalive_millis=1500)
-        silent.write(rows(99), TABLES[0])
-        silent_id = silent.id
-        del silent
-
-        def ended() -> bool:
-            return all(txn.state in TERMINAL for txn in client.transactions())
-
-        wait_until(ended, "every transaction ends")
-        wait_until(flag.exists, f"somebody came to {point}")
-        # The mark is made a moment before the death; whoever is taken for alive now would stay dead.
-        wait_until(lambda: not all(cluster.running(node) for node in cluster.configs), f"somebody died at {point}")
-        for node in cluster.configs:
-            if not cluster.running(node):
-                cluster.start_node(node)
-        cluster.wait_ready()
-        assert visible(client, *TABLES) == [[0], [1], [2]]
-        assert client.get(committed.id).state is TxnState.COMMITTED
-        assert client.get(aborted.id).state is TxnState.ABORTED
-        assert client.get(silent_id).state is TxnState.ABORTED
-        wait_until(lambda: settled(cluster), "all replicas hold the same state")
 
 
 def test_the_leader_dies_between_every_two_steps(cluster: LocalCluster) -> None:

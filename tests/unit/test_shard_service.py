@@ -9,9 +9,12 @@ from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 from typing import Any, cast
 
+import pytest
+
 from txnparticipant import commands as cmd
 from txnparticipant.mvcc import Manifest
 from txnparticipant.services import ShardMachine, ShardService
+from txnstatus.errors import NotTheLeader
 from txnstatus.proto import table_pb2 as table_pb
 from txnstatus.raft.driver import RaftDriver
 from txnstatus.schema import Column, Schema
@@ -106,3 +109,21 @@ def test_a_scan_shows_what_is_committed_and_not_finalised_here_yet() -> None:
         cast(Any, made._ranges).commits = {1: 110} if at >= 110 else {7: 109}
         answer = asyncio.run(made.scan(table_pb.ScanRequest(table=TABLE, timestamp=at)))
         assert len(answer.manifests) == seen
+
+
+def test_a_replica_that_may_be_behind_says_so_and_not_that_a_table_does_not_exist() -> None:
+    """A node that has just started knows nothing yet; NOT_FOUND would end what another replica can go on with."""
+    made = service({})
+
+    def check_lease() -> None:
+        raise NotTheLeader("not now")
+
+    cast(Any, made._driver).check_lease = check_lease
+    for call in (
+        made.add_files(table_pb.AddFilesRequest(table="air.new", write_id="writewrite", manifest={})),
+        made.open_write(table_pb.OpenWriteRequest(table="air.new", write_id="writewrite")),
+        made.get_table(table_pb.GetTableRequest(name="air.new")),
+        made.scan(table_pb.ScanRequest(table="air.new")),
+    ):
+        with pytest.raises(NotTheLeader):
+            asyncio.run(call)

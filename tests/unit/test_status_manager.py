@@ -441,6 +441,19 @@ def test_a_commit_that_overtakes_an_expiry_wins() -> None:
     assert leader.state is TxnState.COMMIT_IN_PROGRESS
 
 
+def test_the_time_before_a_heartbeat_does_not_count_against_it() -> None:
+    """A leader was busy and did not tick; the beat that came meanwhile starts a whole interval all the same."""
+    leader = Leader()
+    leader.now += 0.9
+    leader.begin(A, keepalive=0.95)
+    assert leader.tick(0.1) == []
+    for _ in range(3):
+        leader.now += 0.9
+        leader.manager.advance_time(leader.now)
+        assert leader.manager.keep_alive(TXN, OWNER) is None
+        assert leader.tick(0.1) == []
+
+
 def test_keep_alive_checks_existence_then_ownership() -> None:
     leader = leader_with_txn_in(TxnState.OPEN)
     assert type(leader.manager.keep_alive(TxnId(99), OTHER)) is NotFound

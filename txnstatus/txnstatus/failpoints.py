@@ -1,59 +1,101 @@
-"""Named points in the code at which a test makes a process die or stall. Off, each costs one look-up.
+"""Named points in the code at which a test makes a process die, fail or wait. Off, each costs one look-up.
 
 Armed by the environment variable TXN_FAILPOINTS: `NAME=ACTION`, several separated by `;`. Actions: `crash` (kill -9 of
-itself), `crash_once:FILE` (only whoever creates FILE dies, so one process of a cluster), `stall:SECONDS` (blocks the
-whole process, as a slow disk or a long pause does). An unknown name never fires; docs/testing.md lists the names.
+itself), `error` (raises what a real fault at that point would), `delay:SECONDS` (blocks the thread that comes there: a
+worker at a disk's point, the whole process elsewhere). `ACTION@FILE` happens once: only to whoever creates FILE, which
+then holds its process id. An unknown name never fires; docs/testing.md lists the names.
+
+While the process runs, SIGUSR1 makes it arm what the file named by TXN_FAILPOINTS_FILE says, and remove that file.
 """
 
 from __future__ import annotations
 
+import errno
+import logging
 import os
 import signal
 import time
 from collections.abc import Callable
+from pathlib import Path
+
+log = logging.getLogger(__name__)
 
 VARIABLE = "TXN_FAILPOINTS"
+FILE_VARIABLE = "TXN_FAILPOINTS_FILE"
 
-_armed: dict[str, Callable[[], None]] = {}
+Fault = Callable[[str], Exception]
+
+_armed: dict[str, Callable[[Fault], None]] = {}
 
 
-def failpoint(name: str) -> None:
+def io_error(message: str) -> OSError:
+    """What a failing disk raises."""
+    return OSError(errno.EIO, message)
+
+
+def failpoint(name: str, fault: Fault = io_error) -> None:
+    """`fault` makes the exception that a real fault here would be."""
     action = _armed.get(name)
     if action is not None:
-        action()
+        action(fault)
 
 
 def arm(specification: str) -> None:
-    """Replaces what is armed. Raises ValueError."""
+    """Replaces what is armed. Raises ValueError, and then arms nothing."""
     _armed.clear()
+    armed = {}
     for part in filter(None, specification.split(";")):
         name, separator, action = part.partition("=")
         if not separator:
             raise ValueError(f"{VARIABLE}: {part!r} is not NAME=ACTION")
-        _armed[name] = _action(action)
+        armed[name] = _action(name, action)
+    _armed.update(armed)
 
 
-def _action(text: str) -> Callable[[], None]:
-    kind, _, argument = text.partition(":")
+def arm_from_file(path: Path) -> None:
+    """Arms what the file says and removes it, which tells whoever wrote it. Raises ValueError or OSError."""
+    arm(path.read_text())
+    path.unlink()
+
+
+def _action(name: str, text: str) -> Callable[[Fault], None]:
+    what, _, mark = text.partition("@")
+    kind, _, argument = what.partition(":")
+    act: Callable[[Fault], None]
     match kind:
         case "crash":
-            return _crash
-        case "crash_once" if argument:
-            return lambda: _crash_once(argument)
-        case "stall" if argument:
+            act = _crash
+        case "error":
+
+            def act(fault: Fault) -> None:
+                raise fault(f"failpoint {name}")
+
+        case "delay" if argument:
             seconds = float(argument)
-            return lambda: time.sleep(seconds)
+
+            def act(_fault: Fault) -> None:
+                time.sleep(seconds)
+
         case _:
-            raise ValueError(f"{VARIABLE}: no action {text!r}; there are crash, crash_once:FILE and stall:SECONDS")
+            raise ValueError(f"{VARIABLE}: no action {text!r}; there are crash, error and delay:SECONDS")
+
+    def perform(fault: Fault) -> None:
+        if not mark or _is_first(mark):
+            log.warning("failpoint %s: %s", name, what)
+            act(fault)
+
+    return perform
 
 
-def _crash_once(path: str) -> None:
+def _is_first(mark: str) -> bool:
     try:
-        os.close(os.open(path, os.O_CREAT | os.O_EXCL))
+        fd = os.open(mark, os.O_CREAT | os.O_EXCL | os.O_WRONLY)
     except FileExistsError:
-        return
-    _crash()
+        return False
+    os.write(fd, str(os.getpid()).encode())
+    os.close(fd)
+    return True
 
 
-def _crash() -> None:
+def _crash(_fault: Fault) -> None:
     os.kill(os.getpid(), signal.SIGKILL)

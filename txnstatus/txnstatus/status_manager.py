@@ -84,7 +84,7 @@ class TxnStatusManager:
     _deadlines: list[tuple[float, TxnId]] = field(default_factory=list)
     """A heap of when, in healthy seconds, a transaction may expire at the earliest; one entry each."""
     _healthy_seconds: float = 0.0
-    _last_tick: float | None = None
+    _advanced_at: float | None = None
     _next_staleness_check: float = 0.0
     _forgetting: bool = False
 
@@ -99,6 +99,7 @@ class TxnStatusManager:
             case _ if not self.leading:
                 return []  # a late answer to a former leader; the next one asks again
             case CommandApplied(command, outcome):
+                self.advance_time(now)
                 return self._applied(command, outcome, now, wall_micros)
             case CommitRequested(txn_id, owner):
                 return self._prepare_early(txn_id, owner, now)
@@ -115,7 +116,10 @@ class TxnStatusManager:
         self._deadlines = deadlines
 
     def keep_alive(self, txn_id: TxnId, owner: str) -> TxnError | None:
-        """Stamps the transaction; None = it is alive. Costs no log write, as in Kudu."""
+        """Stamps the transaction; None = it is alive. Costs no log write, as in Kudu.
+
+        Call `advance_time` first: the time since the last tick must not count against who beats now.
+        """
         try:
             record = self.table.get(txn_id)
         except TxnError as error:
@@ -132,6 +136,12 @@ class TxnStatusManager:
         liveness.last_heard = max(liveness.last_heard, self._healthy_seconds)  # a beat ends no grace
         return None
 
+    def advance_time(self, now: float) -> None:
+        """Healthy time goes on, by what passed since the last time, or less if that was long."""
+        gap = now - self._advanced_at if self._advanced_at is not None else 0.0
+        self._advanced_at = now
+        self._healthy_seconds += min(gap, self.settings.max_tick_gap_seconds)
+
     def task_of(self, txn_id: TxnId) -> CommitTask | None:
         return self._tasks.get(txn_id)
 
@@ -140,7 +150,7 @@ class TxnStatusManager:
     def _start_leading(self, now: float, wall_micros: int) -> list[Effect]:
         self._stop_leading()
         self.leading = True
-        self._last_tick = now
+        self._advanced_at = now
         self._next_staleness_check = now + self.settings.staleness_check_seconds
         effects: list[Effect] = []
         for record in self.table.unfinished:
@@ -257,9 +267,7 @@ class TxnStatusManager:
     # ---- time
 
     def _tick(self, now: float, wall_micros: int) -> list[Effect]:
-        gap = now - self._last_tick if self._last_tick is not None else 0.0
-        self._last_tick = now
-        self._healthy_seconds += min(gap, self.settings.max_tick_gap_seconds)
+        self.advance_time(now)
         effects: list[Effect] = []
         while self._retries and self._retries[0][0] <= now:
             _, txn_id = heapq.heappop(self._retries)

@@ -18,7 +18,7 @@ from txnstatus.catalog import CatalogState, shard_group
 from txnstatus.cluster_map import shard_of_table_id
 from txnstatus.commit_tasks import SendOp
 from txnstatus.environment import Environment
-from txnstatus.errors import InvalidArgument, TxnError, Unavailable
+from txnstatus.errors import InvalidArgument, NotTheLeader, OutcomeUnknown, TxnError, Unavailable
 from txnstatus.events import (
     CommandApplied,
     CommitRequested,
@@ -105,6 +105,7 @@ class StatusService:
         self._decisions: defaultdict[TxnId, list[asyncio.Future[None]]] = defaultdict(list)
         self._outbox: defaultdict[int, list[SendOp]] = defaultdict(list)
         self._background: set[asyncio.Task[None]] = set()
+        self._proposals: set[asyncio.Task[Applied]] = set()
         self._tending: asyncio.Task[None] | None = None
         self.configure(client.cluster.state)
 
@@ -212,6 +213,7 @@ class StatusService:
         if not self.manager.leading:
             raise self._driver.not_the_leader()  # in a moment; what it knows of the living is still being made
         request = wrapped.request
+        self.manager.advance_time(self._environment.monotonic())
         response = pb.KeepTransactionAliveResponse()
         for txn_id in request.txn_ids:
             error = self.manager.keep_alive(TxnId(txn_id), request.owner)
@@ -253,16 +255,30 @@ class StatusService:
     # ---- performing
 
     async def _propose(self, command: cmd.Command) -> Applied:
-        """Raises the table's refusal, NotTheLeader or OutcomeUnknown."""
+        """Raises the table's refusal, NotTheLeader or OutcomeUnknown.
+
+        It goes on when its caller is gone: what has applied must be acted upon, or nobody watches what was begun.
+        """
+        task = asyncio.create_task(self._propose_to_the_end(command))
+        self._proposals.add(task)
+        task.add_done_callback(self._proposal_ended)
+        return await asyncio.shield(task)
+
+    async def _propose_to_the_end(self, command: cmd.Command) -> Applied:
         name = type(command).__name__
-        failpoint(f"status.before.{name}")
+        failpoint(f"status.before.{name}", NotTheLeader)
         outcome = await self._driver.propose(cmd.encode(command))
         assert isinstance(outcome, Applied | Rejected)
-        failpoint(f"status.after.{name}")
         self._handle(CommandApplied(command, outcome))
+        failpoint(f"status.after.{name}", OutcomeUnknown)
         if isinstance(outcome, Rejected):
             raise outcome.error
         return outcome
+
+    def _proposal_ended(self, task: asyncio.Task[Applied]) -> None:
+        self._proposals.discard(task)
+        if not task.cancelled():
+            task.exception()  # whoever still waits has it; nobody else needs it
 
     async def _propose_own(self, command: cmd.Command) -> None:
         """A proposal of the manager itself: a refusal means somebody else was first."""
@@ -310,6 +326,7 @@ class StatusService:
             ],
         )
         try:
+            failpoint("status.before_participate", Unavailable)
             response = await self._client.call_leader(
                 shard_group(shard),
                 "txnstatus.Participant/Participate",
@@ -317,6 +334,7 @@ class StatusService:
                 participant_pb.ParticipateResponse,
                 PARTICIPANT_CALL_SECONDS,
             )
+            failpoint("status.after_participate", Unavailable)
             results = list(response.results)
         except TxnError as error:
             failure = Unavailable(error.message)  # of the call as a whole: no participant has refused anything

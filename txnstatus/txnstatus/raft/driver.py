@@ -114,6 +114,7 @@ class RaftDriver:
         for sender, message in inbox:
             group.receive(sender, message)
         group.tick()
+        failpoint("raft.before_send")
         for receiver, message in group.take_early():
             self._sender.send(receiver, message)
         if journal.dirty:
@@ -123,6 +124,7 @@ class RaftDriver:
             failpoint("raft.after_sync")
         for receiver, message in group.take_late():
             self._sender.send(receiver, message)
+        failpoint("raft.before_release")
         self._set_ready(group.term if group.is_ready else None)
         self._release()
 

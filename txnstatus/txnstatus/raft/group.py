@@ -345,6 +345,7 @@ class RaftGroup:
 
     def _apply(self, command: bytes) -> object:
         try:
+            failpoint("raft.before_apply")
             return self._machine.apply(command)
         except Exception as error:  # noqa: BLE001
             # pysyncobj would log it and apply the entry again at every tick, for ever.

@@ -83,6 +83,7 @@ class Journal(PySyncObjJournal):  # type: ignore[misc]
         written = os.write(self._fd, frame)
         if written != len(frame):
             raise OSError(f"short write to {self.path}: {written} of {len(frame)} bytes")
+        failpoint("journal.before_sync")
         self._sync_fd(self._fd)
 
     def sync(self) -> None:

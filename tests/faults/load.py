@@ -1,0 +1,353 @@
+"""The load: clients that begin, write, commit, abort, meddle with each other's transactions, read, and vanish.
+
+What they do is drawn from a seed; what they are told goes into the history.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+import threading
+import traceback
+import uuid
+from collections import deque
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import Any, Self
+
+from tests.faults.history import Answer, Begin, Call, History, Kind, Scan, now
+from tests.support import SCHEMA, connect, rows
+from txnclient import Client
+from txnclient.token import Token
+from txndeploy.local_cluster import LocalCluster
+from txnstatus.commands import cause_from_wire
+from txnstatus.errors import (
+    AlreadyExists,
+    CommitUnknown,
+    IllegalState,
+    NotFound,
+    TxnAborted,
+    TxnError,
+    Unavailable,
+)
+from txnstatus.proto import table_pb2 as table_pb
+from txnstatus.proto import txn_manager_pb2 as pb
+from txnstatus.rpc.errors import from_detail
+from txnstatus.types import DECIDED_ABORT, AbortCause, Timestamp, TxnId, TxnState
+
+WORKERS = 8
+CALL_SECONDS = (0.4, 4.0, 4.0)
+"""What clients wait for one call at most; the impatient ones get to know the unknown outcome."""
+COMMIT_WAIT_SECONDS = 2.0
+WRITES_PER_PAIR = 120
+SHORT_KEEPALIVE_MS = 700
+REMEMBERED = 30
+"""Transactions that others may meddle with: few, so that calls on one of them overlap."""
+_TXN_OF_FILES = re.compile(r"/delta_(\d+)_")
+
+ACTIONS = {
+    "empty": 20,
+    "write": 30,
+    "meddle": 25,
+    "begin twice": 5,
+    "commit twice": 5,
+    "vanish": 3,
+    "scan": 10,
+    "create": 2,
+}
+"""What a client does next, and how often of 100."""
+
+
+class Load:
+    """Runs from `start` to `stop`; an exception in a client is a problem of the history."""
+
+    def __init__(self, cluster: LocalCluster, history: History, seed: int, workers: int = WORKERS) -> None:
+        self.history = history
+        self._cluster = cluster
+        self._stop = threading.Event()
+        self._recent: deque[TxnId] = deque(maxlen=REMEMBERED)
+        self._snapshots: deque[tuple[Timestamp, tuple[str, str]]] = deque(maxlen=REMEMBERED)
+        self._pairs: list[tuple[str, str]] = []
+        self._writes = 0
+        self._lock = threading.Lock()
+        self._threads = [
+            threading.Thread(target=self._work, args=(random.Random(f"{seed}/{number}"),), name=f"client {number}")
+            for number in range(workers)
+        ]
+
+    def __enter__(self) -> Self:
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        self._stop.set()
+        for thread in self._threads:
+            thread.join(120)
+            assert not thread.is_alive(), f"{thread.name} does not end"
+
+    @property
+    def pairs(self) -> Sequence[tuple[str, str]]:
+        """The tables that were written to, two by two: each transaction writes to both of a pair."""
+        return self._pairs
+
+    def _work(self, dice: random.Random) -> None:
+        with connect(self._cluster, timeout=dice.choice(CALL_SECONDS)) as connected:
+            client = Recorder(connected, self.history)
+            while not self._stop.is_set():
+                action = dice.choices(list(ACTIONS), list(ACTIONS.values()))[0]
+                try:
+                    self._actions[action](self, client, dice)
+                except (Unavailable, TxnAborted):
+                    continue  # of a call that is no part of the history, such as creating a table
+                except Exception as error:  # noqa: BLE001
+                    story = "".join(traceback.format_exception(error))
+                    self.history.unexpected.append(f"a client ended in {action!r}:\n{story}")
+                    return
+
+    # ---- what a client does
+
+    def _empty(self, client: Recorder, dice: random.Random) -> None:
+        txn_id = client.begin()
+        if txn_id is not None:
+            self._share(txn_id, dice)
+            self._end(client, txn_id, dice)
+
+    def _write(self, client: Recorder, dice: random.Random) -> None:
+        txn_id = client.begin()
+        if txn_id is None:
+            return
+        if client.write(txn_id, self._pair(client)):
+            self._share(txn_id, dice)
+            self._end(client, txn_id, dice)
+        else:
+            client.abort(txn_id)
+
+    def _meddle(self, client: Recorder, dice: random.Random) -> None:
+        with self._lock:
+            if not self._recent:
+                return
+            txn_id = dice.choice(self._recent)
+        act = dice.choices([client.state, client.keep_alive, client.commit, client.abort], [60, 20, 10, 10])[0]
+        act(txn_id)
+
+    def _begin_twice(self, client: Recorder, dice: random.Random) -> None:
+        request_id = uuid.uuid4().hex
+        count = dice.choice([1, 1, 1, 5])
+        client.begin(request_id, count=count)
+        txn_id = client.begin(request_id, count=count)
+        if txn_id is not None:
+            self._end(client, txn_id, dice)
+
+    def _commit_twice(self, client: Recorder, dice: random.Random) -> None:
+        txn_id = client.begin()
+        if txn_id is not None and client.write(txn_id, self._pair(client)):
+            client.commit(txn_id, wait_seconds=0)
+            self._share(txn_id, dice)
+            client.commit(txn_id)
+
+    def _vanish(self, client: Recorder, dice: random.Random) -> None:
+        txn_id = client.begin(keepalive_millis=SHORT_KEEPALIVE_MS)
+        if txn_id is not None:
+            self._share(txn_id, dice)
+            if dice.random() < 0.5:
+                client.write(txn_id, self._pair(client))
+
+    def _scan(self, client: Recorder, dice: random.Random) -> None:
+        with self._lock:
+            earlier = dice.choice(self._snapshots) if self._snapshots and dice.random() < 0.3 else None
+        if earlier is not None:
+            client.scan(earlier[1], earlier[0])
+        elif self._pairs:
+            pair = dice.choice(self._pairs[-2:])
+            timestamp = client.scan(pair)
+            if timestamp is not None:
+                with self._lock:
+                    self._snapshots.append((timestamp, pair))
+
+    def _create(self, client: Recorder, _dice: random.Random) -> None:
+        client.create_table(f"load.spare_{uuid.uuid4().hex}")
+
+    _actions: dict[str, Callable[[Load, Recorder, random.Random], None]] = {  # noqa: RUF012
+        "empty": _empty,
+        "write": _write,
+        "meddle": _meddle,
+        "begin twice": _begin_twice,
+        "commit twice": _commit_twice,
+        "vanish": _vanish,
+        "scan": _scan,
+        "create": _create,
+    }
+
+    def _end(self, client: Recorder, txn_id: TxnId, dice: random.Random) -> None:
+        if dice.random() < 0.2:
+            client.keep_alive(txn_id)
+        if dice.random() < 0.2:
+            client.abort(txn_id)
+        else:
+            client.commit(txn_id)
+
+    def _share(self, txn_id: TxnId, dice: random.Random) -> None:
+        if dice.random() < 0.5:
+            with self._lock:
+                self._recent.append(txn_id)
+
+    def _pair(self, client: Recorder) -> tuple[str, str]:
+        """The tables to write to now; new ones after a while, so that reading stays cheap."""
+        with self._lock:
+            self._writes += 1
+            if (self._writes - 1) // WRITES_PER_PAIR >= len(self._pairs):
+                number = len(self._pairs)
+                pair = (f"load.one_{number}", f"load.two_{number}")
+                for table in pair:
+                    client.create_table(table)
+                self._pairs.append(pair)
+            return self._pairs[-1]
+
+
+class Recorder:
+    """One client's calls: makes them, and notes what came back."""
+
+    def __init__(self, client: Client, history: History) -> None:
+        self.client = client
+        self.history = history
+
+    def begin(self, request_id: str = "", *, keepalive_millis: int = 0, count: int = 1) -> TxnId | None:
+        """Begins transactions; returns the first. None: nobody knows whether they were begun."""
+        request = pb.BeginTransactionRequest(
+            request_id=request_id or uuid.uuid4().hex,
+            owner=self.client.owner,
+            keepalive_millis=keepalive_millis,
+            count=count,
+        )
+        invoked = now()
+        try:
+            response = self.client.call("txnstatus.TxnManager/BeginTransaction", request, pb.BeginTransactionResponse)
+        except Unavailable:
+            return None
+        ids = tuple(map(TxnId, response.txn_ids))
+        self.history.add(Begin(request.request_id, invoked, now(), ids, response.keepalive_millis / 1000))
+        return ids[0]
+
+    def commit(self, txn_id: TxnId, wait_seconds: float = COMMIT_WAIT_SECONDS) -> None:
+        request = pb.CommitTransactionRequest(
+            txn_id=txn_id, owner=self.client.owner, wait_millis=int(wait_seconds * 1000)
+        )
+        self._record(
+            Kind.COMMIT,
+            txn_id,
+            lambda: (
+                self.client.call("txnstatus.TxnManager/CommitTransaction", request, pb.CommitTransactionResponse).txn
+            ),
+        )
+
+    def abort(self, txn_id: TxnId) -> None:
+        request = pb.AbortTransactionRequest(txn_id=txn_id, owner=self.client.owner, reason="of the load")
+        self._record(
+            Kind.ABORT,
+            txn_id,
+            lambda: (
+                self.client.call("txnstatus.TxnManager/AbortTransaction", request, pb.AbortTransactionResponse) and None
+            ),
+        )
+
+    def state(self, txn_id: TxnId) -> None:
+        self._record(Kind.STATE, txn_id, lambda: self.client.get(txn_id))
+
+    def keep_alive(self, txn_id: TxnId) -> None:
+        request = pb.KeepTransactionAliveRequest(txn_ids=[txn_id], owner=self.client.owner)
+
+        def call() -> None:
+            response = self.client.call(
+                "txnstatus.TxnManager/KeepTransactionAlive", request, pb.KeepTransactionAliveResponse
+            )
+            if response.results[0].HasField("error"):
+                raise from_detail(response.results[0].error)
+
+        self._record(Kind.KEEP_ALIVE, txn_id, call)
+
+    def write(self, txn_id: TxnId, tables: tuple[str, ...]) -> bool:
+        """One row, the transaction's own id, into each table. False: nobody knows which are there."""
+        self.history.attempted.add(txn_id)
+        try:
+            token = Token(txn_id, 1_000, False, self.client.cluster_id).to_bytes()
+            txn = self.client.join(token, heartbeat=False)
+            for table in tables:
+                txn.write(rows(txn_id), table)
+        except (Unavailable, TxnAborted, IllegalState):
+            return False
+        self.history.written[txn_id] = tables
+        return True
+
+    def scan(self, tables: tuple[str, ...], timestamp: Timestamp | None = None) -> Timestamp | None:
+        """Reads the tables at one snapshot, or again at an earlier one. None: it could not be read."""
+        invoked = now()
+        try:
+            at = self.client.snapshot().timestamp if timestamp is None else timestamp
+            shown = {table: self._scan_table(table, at) for table in tables}
+        except Unavailable:
+            return None
+        self.history.add(Scan(invoked, at, shown, repeated=timestamp is not None))
+        return at
+
+    def _scan_table(self, table: str, timestamp: Timestamp) -> tuple[TxnId, ...]:
+        request = table_pb.ScanRequest(table=table, timestamp=timestamp)
+        response = self.client.call("txnstatus.Table/Scan", request, table_pb.ScanResponse)
+        return tuple(TxnId(int(_TXN_OF_FILES.findall(manifest.path)[-1])) for manifest in response.manifests)
+
+    def create_table(self, table: str) -> None:
+        """Raises Unavailable."""
+        try:
+            self.client.create_table(table, SCHEMA)
+        except AlreadyExists:
+            return  # by a create whose answer was lost
+
+    def read_all(self) -> None:
+        """The state of every transaction that was begun, from one listing."""
+        invoked = now()
+        listed = {summary.txn_id: summary for summary in self.client.transactions()}
+        returned = now()
+        for txn_id in sorted(self.history.ids):
+            self.history.add(_of_record(Kind.STATE, txn_id, invoked, returned, listed.get(txn_id)))
+
+    def _record(self, kind: Kind, txn_id: TxnId, act: Callable[[], Any]) -> None:
+        invoked = now()
+        cause = None
+        try:
+            record = act()
+        except TxnAborted as error:
+            answer, cause = Answer.ABORTED, error.cause
+        except IllegalState:
+            answer = Answer.ILLEGAL
+        except NotFound:
+            answer = Answer.NOT_FOUND
+        except (Unavailable, CommitUnknown):
+            answer = Answer.UNKNOWN
+        except TxnError as error:
+            self.history.unexpected.append(f"{kind} of transaction {txn_id}: {type(error).__name__}: {error.message}")
+            answer = Answer.UNKNOWN
+        else:
+            if record is None:
+                self.history.add(Call(kind, txn_id, invoked, now(), Answer.OK))
+            else:
+                self.history.add(_of_record(kind, txn_id, invoked, now(), record))
+            return
+        self.history.add(Call(kind, txn_id, invoked, now(), answer, cause=cause))
+
+
+def _of_record(kind: Kind, txn_id: TxnId, invoked: float, returned: float, record: Any) -> Call:
+    """A call that was answered with the record: a TxnSummary, or its wire form."""
+    if record is None:
+        return Call(kind, txn_id, invoked, returned, Answer.NOT_FOUND)
+    state = TxnState(record.state)
+    cause = None
+    if state in DECIDED_ABORT:
+        cause = record.cause
+        if not isinstance(cause, AbortCause):
+            cause = cause_from_wire(cause)
+    return Call(kind, txn_id, invoked, returned, Answer.STATE, state, Timestamp(record.commit_timestamp), cause)

@@ -1,0 +1,147 @@
+"""A cluster under load, and what a run must have shown in the end: no promise broken, and enough of everything.
+
+A run without enough load or without enough faults says nothing, so it fails: it is void.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import threading
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.faults.clocks import Clocks
+from tests.faults.disks import Disk, mounted
+from tests.faults.history import History, now, problems, shortfalls
+from tests.faults.links import Links
+from tests.faults.load import Load, Recorder
+from tests.support import FAST_RAFT, connect, fast_cluster, settled, visible, wait_until
+from txnclient import Unavailable
+from txndeploy.local_cluster import LocalCluster
+from txnstatus.types import TERMINAL
+
+RECOVERY_SECONDS = 60.0
+DISK_MEGABYTES = 64
+SNAPSHOT_ENTRIES = 150
+"""Small, so that snapshots are taken, installed and started from all the time."""
+
+
+@dataclass
+class Rig:
+    """One run. Everything that is drawn, is drawn from `dice`; `seed` makes the same choices again."""
+
+    cluster: LocalCluster
+    load: Load
+    history: History
+    seed: int
+    dice: random.Random
+    links: Links | None = None
+    clocks: Clocks | None = None
+    disks: Mapping[str, Disk] = field(default_factory=dict)
+    faults: Counter[str] = field(default_factory=Counter)
+    started: float = field(default_factory=now)
+
+    def hold(self, shortest: float, longest: float) -> None:
+        """The length of a fault; nothing is waited for."""
+        threading.Event().wait(self.dice.uniform(shortest, longest))
+
+    def await_progress(self, commits: int = 3) -> None:
+        """Until more commits are acknowledged: what was broken works again. Raises TimeoutError."""
+        before = len(self.history.acknowledged)
+        wait_until(
+            lambda: len(self.history.acknowledged) >= before + commits or bool(self.history.unexpected),
+            f"commits after {dict(self.faults)}",
+            RECOVERY_SECONDS,
+        )
+        assert not self.history.unexpected, "\n".join(self.history.unexpected)
+
+    def await_nodes(self) -> None:
+        """Until every node answers. Raises TimeoutError."""
+        for node in self.cluster.configs:
+            wait_until(lambda node=node: self.cluster.status(node) is not None, f"{node} answers", RECOVERY_SECONDS)  # type: ignore[misc]
+
+    def report(self) -> str:
+        seconds = now() - self.started
+        counts = self.history.count()
+        words = ", ".join(f"{number} {name}" for name, number in sorted(counts.items()))
+        faults = ", ".join(f"{number} {name}" for name, number in sorted(self.faults.items()))
+        return f"seed {self.seed}, {seconds:.0f} s; faults: {faults or 'none'}; {words}"
+
+
+@contextlib.contextmanager
+def running(
+    directory: Path,
+    seed: int,
+    *,
+    min_faults: int,
+    links: bool = False,
+    clocks: bool = False,
+    disks: bool = False,
+    **options: object,
+) -> Iterator[Rig]:
+    """A cluster and its load. When the block ends, the history is checked, and whether the run counts.
+
+    `links`: the nodes reach each other through proxies that can be cut. `clocks`: their wall clocks can jump. `disks`:
+    the data of each lies on a disk that can fail. Skips the test where these cannot be had.
+    """
+    print(f"\nseed {seed}")
+    with contextlib.ExitStack() as stack:
+        between = stack.enter_context(Links(seed)) if links else None
+        raft = FAST_RAFT.model_copy(update={"snapshot_entries": SNAPSHOT_ENTRIES})
+        settings: dict[str, object] = {"raft": raft, "link": between.link if between else None, **options}
+        cluster = fast_cluster(directory, **settings)
+        nodes = list(cluster.configs)
+        own_clocks = Clocks(directory / "clocks", nodes) if clocks else None
+        for node in nodes:
+            cluster.node_environment[node] = own_clocks.environment(node) if own_clocks else {}
+        paths = [cluster.configs[node].data_dir for node in nodes]
+        mounts = stack.enter_context(mounted(Disk, paths, DISK_MEGABYTES)) if disks else []
+        stack.callback(cluster.stop)
+        cluster.start()
+        history = History()
+        load = Load(cluster, history, seed)
+        with load:
+            own_disks = dict(zip(nodes, mounts, strict=bool(mounts)))
+            rig = Rig(cluster, load, history, seed, random.Random(seed), between, own_clocks, own_disks)
+            rig.await_progress()
+            yield rig
+            cluster.start()
+            rig.await_progress()
+        _finish(rig)
+        print(rig.report())
+        _judge(rig, min_faults)
+
+
+def _finish(rig: Rig) -> None:
+    """Everything ends without further faults, and everything is read once more."""
+    with connect(rig.cluster) as client:
+        wait_until(lambda: all(txn.state in TERMINAL for txn in client.transactions()), "all end", RECOVERY_SECONDS)
+        wait_until(lambda: settled(rig.cluster), "all replicas hold the same state", RECOVERY_SECONDS)
+        recorder = Recorder(client, rig.history)
+        recorder.read_all()
+        committed = rig.history.acknowledged
+        for pair in rig.load.pairs:
+            assert recorder.scan(pair) is not None
+            rows = visible(client, *pair)
+            written = [t for t, tables in rig.history.written.items() if tables == pair and t in committed]
+            assert rows == [sorted(written)] * 2, "the data files hold other rows than the snapshot lists"
+
+
+def _judge(rig: Rig, min_faults: int) -> None:
+    found = problems(rig.history)
+    assert not found, f"{len(found)} problems, seed {rig.seed}:\n" + "\n".join(found[:20])
+    lacking = shortfalls(rig.history.count(), sum(rig.faults.values()), min_faults)
+    assert not lacking, f"the run is void: {'; '.join(lacking)}"
+
+
+def unavailable(rig: Rig) -> bool:
+    """Whether a begin is not answered now, within a moment."""
+    with connect(rig.cluster, timeout=1.0) as client:
+        try:
+            client.begin().abort()
+        except Unavailable:
+            return True
+    return False

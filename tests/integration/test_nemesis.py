@@ -1,0 +1,50 @@
+"""Faults of processes and of the network, under load: whatever clients were told stays true.
+
+One run for each kind, with the history checked at the end (tests/faults). `make soak` mixes all of them for longer.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.faults.nemesis import torment
+from tests.faults.rig import running
+
+SEED = int(os.environ.get("TXN_SEED", "1"))
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["kill", "pause", "kill", "pause", "kill two"],
+        ["restart", "kill all", "rolling restart"],
+    ],
+    ids=lambda names: ", ".join(dict.fromkeys(names)),
+)
+def test_processes_die_stop_and_come_back(names: list[str], tmp_path: Path) -> None:
+    with running(tmp_path / "cluster", SEED, min_faults=len(names)) as rig:
+        torment(rig, names)
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["partition", "split", "bridge"],
+        ["mute", "deaf", "mute", "deaf"],
+        ["delay", "loss", "clog", "reset"],
+    ],
+    ids=", ".join,
+)
+def test_the_network_between_nodes_fails(names: list[str], tmp_path: Path) -> None:
+    with running(tmp_path / "cluster", SEED, min_faults=len(names), links=True) as rig:
+        torment(rig, names, shortest=1.0, longest=3.0)
+
+
+def test_wall_clocks_jump(tmp_path: Path) -> None:
+    """By five minutes, ahead and back: timestamps rise all the same, and nobody expires who is alive."""
+    names = ["clock jumps", "clocks apart", "clock jumps"]
+    with running(tmp_path / "cluster", SEED, min_faults=len(names), clocks=True) as rig:
+        torment(rig, names)
