@@ -21,7 +21,7 @@ from txndeploy.roles import Roles
 from txnstatus import failpoints
 from txnstatus.durable import make_directory, write_file
 from txnstatus.environment import Environment
-from txnstatus.raft.journal import JournalCorrupt
+from txnstatus.raft.segments import JournalCorrupt
 from txnstatus.raft.snapshot import SnapshotCorrupt
 from txnstatus.raft.transport import RaftTransport
 from txnstatus.rpc.server import GRPC_OPTIONS

@@ -124,11 +124,12 @@ class Roles:
         group = RaftGroup(
             name,
             self.config.node_id,
-            [member for member in members if member != self.config.node_id],
+            members,
             machine,
             self.config.data_dir / "raft" / name,
             self.config.raft.settings(),
             self._environment.monotonic,
+            self._environment.disk,
         )
         driver = RaftDriver(group, self._transport, self._environment.blocking, service.on_leadership)
         self._transport.add(driver)

@@ -12,6 +12,10 @@ from pathlib import Path
 from typing import Protocol
 
 
+class DiskFull(Exception):
+    """There was no room, and nothing was written: it may be tried again when there is."""
+
+
 class DiskFile(Protocol):
     """A file that is open for appending."""
 
