@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
-import shutil
 from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +21,8 @@ from txnstatus.environment import Environment
 from txnstatus.errors import Unavailable
 from txnstatus.proto import admin_pb2, catalog_pb2, participant_pb2, table_pb2, txn_manager_pb2, txn_status_pb2
 from txnstatus.raft.driver import RaftDriver, Sender
-from txnstatus.raft.group import RaftGroup, StateMachine, stop_process
+from txnstatus.raft.group import RaftGroup, StateMachine
+from txnstatus.raft.stop import stop_process
 from txnstatus.range_service import RangeService
 from txnstatus.rpc.server import Registry
 from txnstatus.status_ranges import StatusRanges
@@ -130,8 +130,13 @@ class Roles:
             raise Unavailable(f"{self.config.node_id} has no replica of {name}")
         if new not in self._cluster.state.nodes:
             raise Unavailable(f"the catalog of {self.config.node_id} does not know {new} yet")
-        entry.driver.check_lease()
-        raise Unavailable(f"{old} cannot give its place in {name} to {new}: members do not change yet")
+        driver = entry.driver
+        driver.check_lease()
+        if old in driver.group.members:
+            await driver.change_members(remove=old)
+        if new not in driver.group.members:
+            await driver.change_members(add=new)
+        return driver.group.members
 
     # ---- groups
 
@@ -180,15 +185,21 @@ class Roles:
         group = RaftGroup(
             name,
             self.config.node_id,
-            [member for member in self._cluster.members(name) if member != self.config.node_id],
+            self._founders(name),
             machine,
             self._directory(name),
             self.config.raft.settings(),
             self._environment.monotonic,
+            self._environment.disk,
         )
         driver = RaftDriver(group, self._transport, self._environment.blocking, service.on_leadership)
         self._groups[name] = _Group(machine, service, driver)
         return self._groups[name]
+
+    def _founders(self, name: str) -> Sequence[str]:
+        """The members of a group that begins; empty where this node is to join one that runs."""
+        members = self._cluster.members(name)
+        return members if self.config.node_id in members else ()
 
     def _made(self, name: str) -> tuple[StateMachine, Service]:
         kind, _, number = name.partition("-")
@@ -238,8 +249,8 @@ class Roles:
         await group.driver.stop()
         self._transport.remove(name)
         await group.service.stop()
-        loop = asyncio.get_running_loop()
-        await loop.run_in_executor(self._environment.blocking, shutil.rmtree, self._directory(name))
+        remove = self._environment.disk.wipe
+        await asyncio.get_running_loop().run_in_executor(self._environment.blocking, remove, self._directory(name))
 
     def _directory(self, name: str) -> Path:
         return self.config.data_dir / "raft" / name

@@ -275,7 +275,7 @@ def test_a_corrupt_journal_refuses_to_start(tmp_path: Path) -> None:
             for _ in range(5):
                 client.begin().commit()
         cluster.stop_node("n1")
-        journal = cluster.configs["n1"].data_dir / "raft" / "status-0" / "journal"
+        journal = cluster.configs["n1"].data_dir / "raft" / "status-0" / "journal" / f"{1:020}.log"
         damaged = bytearray(journal.read_bytes())
         damaged[30] ^= 0xFF
         journal.write_bytes(damaged)

@@ -10,8 +10,8 @@ import asyncio
 import zlib
 from collections.abc import Callable
 
-from txnstatus.catalog import CatalogState, shard_group
-from txnstatus.errors import NotFound, Unavailable
+from txnstatus.catalog import CatalogState
+from txnstatus.errors import InvalidArgument, NotFound, Unavailable
 
 
 class ClusterMap:
@@ -57,8 +57,16 @@ class ClusterMap:
     def shard_of_table(self, name: str) -> int:
         return zlib.crc32(name.encode()) % self.state.participant_shards
 
-    def shard_groups(self) -> list[str]:
-        return [shard_group(shard) for shard in range(self.state.participant_shards)]
+    def check_table_id(self, table_id: str) -> None:
+        """Raises InvalidArgument for what cannot be the id of a table of this cluster."""
+        try:
+            known = 0 <= shard_of_table_id(table_id) < self.state.participant_shards
+        except ValueError:
+            known = False
+        if not known:
+            raise InvalidArgument(
+                f"{table_id!r} is no table id: one is SHARD.NUMBER, with a shard below {self.state.participant_shards}"
+            )
 
 
 def shard_of_table_id(table_id: str) -> int:

@@ -14,8 +14,7 @@ from collections.abc import Coroutine, Iterable, Iterator
 from typing import Any
 
 from txnstatus import commands as cmd
-from txnstatus.catalog import CatalogState, shard_group
-from txnstatus.cluster_map import shard_of_table_id
+from txnstatus.catalog import CatalogState
 from txnstatus.commit_tasks import SendOp
 from txnstatus.environment import Environment
 from txnstatus.errors import InvalidArgument, NotTheLeader, OutcomeUnknown, TxnError, Unavailable
@@ -27,17 +26,16 @@ from txnstatus.events import (
     Event,
     LeadershipGained,
     LeadershipLost,
-    ParticipantAnswered,
     Propose,
     Tick,
 )
 from txnstatus.failpoints import failpoint
-from txnstatus.proto import participant_pb2 as participant_pb
+from txnstatus.participant_calls import ParticipantCalls
 from txnstatus.proto import txn_manager_pb2 as pb
 from txnstatus.proto import txn_status_pb2 as status_pb
 from txnstatus.raft.driver import RaftDriver
 from txnstatus.records import TxnRecord, to_wire
-from txnstatus.rpc.errors import from_detail, to_detail
+from txnstatus.rpc.errors import to_detail
 from txnstatus.status_manager import ManagerSettings, TxnStatusManager
 from txnstatus.status_ranges import MAX_LISTED, StatusRanges
 from txnstatus.system_client import TxnSystemClient
@@ -58,7 +56,6 @@ log = logging.getLogger(__name__)
 MAX_WAIT_SECONDS = 2.0
 """A handler waits this long at most; whoever wants to wait longer asks again."""
 TICK_SECONDS = 0.1
-PARTICIPANT_CALL_SECONDS = 5.0
 
 
 class StatusMachine:
@@ -103,7 +100,7 @@ class StatusService:
         self._cluster_id = cluster_id
         self._driver: RaftDriver
         self._decisions: defaultdict[TxnId, list[asyncio.Future[None]]] = defaultdict(list)
-        self._outbox: defaultdict[int, list[SendOp]] = defaultdict(list)
+        self._calls = ParticipantCalls(client, clock, self._handle, self._spawn)
         self._background: set[asyncio.Task[None]] = set()
         self._proposals: set[asyncio.Task[Applied]] = set()
         self._tending: asyncio.Task[None] | None = None
@@ -171,8 +168,7 @@ class StatusService:
         self, request: status_pb.RegisterParticipantRequest
     ) -> status_pb.RegisterParticipantResponse:
         participant = request.participant
-        if not participant.participant_id:
-            raise InvalidArgument("a participant needs an id")
+        self._client.cluster.check_table_id(participant.participant_id)
         command = cmd.RegisterParticipant(
             TxnId(request.txn_id), request.owner, ParticipantId(participant.participant_id), participant.name
         )
@@ -302,54 +298,7 @@ class StatusService:
                     if not waiter.done():
                         waiter.set_result(None)
             case SendOp():
-                shard = shard_of_table_id(effect.participant_id)
-                if not self._outbox[shard]:
-                    # What else this loop turn has for the shard goes in the same call.
-                    asyncio.get_running_loop().call_soon(self._flush, shard)
-                self._outbox[shard].append(effect)
-
-    def _flush(self, shard: int) -> None:
-        self._spawn(self._participate(shard, self._outbox.pop(shard)))
-
-    async def _participate(self, shard: int, sends: list[SendOp]) -> None:
-        request = participant_pb.ParticipateRequest(
-            shard=shard,
-            now=self._clock.now(),
-            ops=[
-                participant_pb.ParticipantOp(
-                    txn_id=send.txn_id,
-                    table_id=send.participant_id,
-                    type=send.op.name,
-                    commit_timestamp=send.commit_ts,
-                )
-                for send in sends
-            ],
-        )
-        try:
-            failpoint("status.before_participate", Unavailable)
-            response = await self._client.call_leader(
-                shard_group(shard),
-                "txnstatus.Participant/Participate",
-                request,
-                participant_pb.ParticipateResponse,
-                PARTICIPANT_CALL_SECONDS,
-            )
-            failpoint("status.after_participate", Unavailable)
-            results = list(response.results)
-        except TxnError as error:
-            failure = Unavailable(error.message)  # of the call as a whole: no participant has refused anything
-            results = [participant_pb.ParticipantOpResult(error=to_detail(failure))] * len(sends)
-        for send, result in zip(sends, results, strict=True):
-            self._clock.update(Timestamp(result.timestamp))
-            self._handle(
-                ParticipantAnswered(
-                    send.txn_id,
-                    send.participant_id,
-                    send.op,
-                    Timestamp(result.timestamp),
-                    from_detail(result.error) if result.HasField("error") else None,
-                )
-            )
+                self._calls.send(effect)
 
     async def _tick(self) -> None:
         while True:
