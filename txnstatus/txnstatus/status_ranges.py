@@ -51,11 +51,10 @@ class StatusRanges:
 
         A retried request may have begun in a range that has filled up since: a full range answers what it began.
         """
-        number = self._state.ranges[0]
+        # Passed by is only what was full when the request came: a retry that overtakes this one cannot be there.
+        passed = -1 if request.is_retry else max(self._full, default=-1)
+        number = await self._next_range(passed)
         while True:
-            if number in self._full and not request.is_retry:
-                number = await self._next_range(number)
-                continue
             answer = await self._try_begin(number, request)
             if answer is not None:
                 return answer
@@ -77,12 +76,12 @@ class StatusRanges:
         return None
 
     async def _next_range(self, number: int) -> int:
-        """The live range after a full one; it is added where there is none."""
-        later = [candidate for candidate in self._state.ranges if candidate > number]
-        if later:
-            return later[0]
-        await self.add_range(number + 1)
-        return self._state.ranges[-1]
+        """The first live range after a full one; it is added where there is none."""
+        while True:
+            later = [candidate for candidate in self._state.ranges if candidate > number]
+            if later:
+                return later[0]
+            await self.add_range(number + 1)
 
     async def add_range(self, number: int) -> None:
         """Adds it, unless it was added before. Raises Unavailable."""

@@ -98,11 +98,11 @@ class TxnStatusTable:
                 return self._move(command)
 
     def _begin(self, command: cmd.BeginTxns) -> Applied | Rejected:
-        if not 1 <= command.count <= MAX_BEGIN_COUNT:
+        # One that no range can hold would leave every range full behind it.
+        most = min(MAX_BEGIN_COUNT, self.end_txn_id - self.first_txn_id)
+        if not 1 <= command.count <= most:
             return Rejected(
-                InvalidArgument(
-                    f"cannot begin {command.count} transactions in one call: 1 to {MAX_BEGIN_COUNT} may be begun"
-                )
+                InvalidArgument(f"cannot begin {command.count} transactions in one call: 1 to {most} may be begun")
             )
         begun = self.begun_by(command.request_id)
         if begun is not None:
