@@ -217,6 +217,22 @@ def test_a_participant_that_registers_after_the_early_prepare_is_asked_too() -> 
     assert leader.answer(B, BEGIN_COMMIT, 90) == [Propose(cmd.FinalizeCommit(TXN, Timestamp(100), 42))]
 
 
+@pytest.mark.parametrize("event", [ParticipantAnswered(TXN, A, BEGIN_COMMIT, Timestamp(100), None), Tick()])
+def test_nothing_is_decided_without_one_that_registered_after_the_early_prepare(event: Event) -> None:
+    leader = Leader()
+    leader.begin(A)
+    assert leader.handle(CommitRequested(TXN, OWNER)) == send(BEGIN_COMMIT, A)
+    if isinstance(event, Tick):
+        leader.answer(A, BEGIN_COMMIT, 100)
+    for command in (cmd.RegisterParticipant(TXN, OWNER, B, NAMES[B]), cmd.BeginCommit(TXN, OWNER, 2)):
+        assert isinstance(leader.table.apply(command), Applied)
+    # Both have applied, and the manager has not heard of them yet.
+    effects = leader.manager.handle(event, leader.now, 42)
+    assert not [effect for effect in effects if isinstance(effect, Propose)]
+    assert leader.commit() == send(BEGIN_COMMIT, B)
+    assert leader.answer(B, BEGIN_COMMIT, 90) == [Propose(cmd.FinalizeCommit(TXN, Timestamp(100), 42))]
+
+
 @pytest.mark.parametrize("state", [s for s in TxnState if s is not TxnState.OPEN])
 def test_only_an_open_transaction_is_prepared_early(state: TxnState) -> None:
     assert leader_with_txn_in(state).handle(CommitRequested(TXN, OWNER)) == []
