@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 PROTO  := txnstatus/txnstatus/proto
 
-.PHONY: demo test soak powercut failpoints check format proto clean help
+.PHONY: demo test soak powercut failpoints exhaustive check format proto clean help
 
 help:            ## what there is
 	@grep -hE '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
@@ -27,6 +27,9 @@ powercut: $(STAMP) ## all nodes lose power CUTS (50) times (root)
 failpoints: $(STAMP) ## every failpoint, action and role, under load
 	TXN_FAILPOINT_MATRIX=1 TXN_SEED=$(or $(SEED),1) \
 	$(BIN)/python -m pytest tests/integration/test_failpoints.py -s
+
+exhaustive: $(STAMP) ## search every state the protocol can reach, with the code as it is shipped
+	$(BIN)/python -m tests.exhaustive.search $(if $(STATES),--states $(STATES))
 
 check: $(STAMP)  ## lint, formatting and strict typing
 	$(BIN)/ruff check .

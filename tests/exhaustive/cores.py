@@ -1,0 +1,370 @@
+"""The shipped cores, one step at a time, from one numbered state to the next.
+
+Nothing of the protocol is written here: every step thaws a core, lets it take one command or event, and freezes it
+again. Cores are deterministic, so a step that was computed once need not be computed again; that is what makes the
+search fast. All knowledge of how the cores keep their state is in this module.
+
+Time is left out. A call that waits for its next try is due at the next `retry`; a transaction is silent when `expire`
+says so. Both may happen at any moment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from tests.exhaustive.violation import guarded
+from txnparticipant import commands as shard_cmd
+from txnparticipant.mvcc import Manifest
+from txnparticipant.table_store import Applied as ShardApplied
+from txnparticipant.table_store import ParticipantShard, TableState
+from txnparticipant.table_store import Rejected as ShardRejected
+from txnstatus import commands as cmd
+from txnstatus.commit_tasks import CommitTask, SendOp, _Progress
+from txnstatus.errors import TxnError
+from txnstatus.schema import Column, Schema
+from txnstatus.status_manager import (
+    CommandApplied,
+    CommitRequested,
+    Effect,
+    Event,
+    LeadershipGained,
+    ManagerSettings,
+    ParticipantAnswered,
+    Tick,
+    TxnStatusManager,
+    _Liveness,
+)
+from txnstatus.table import Applied, Rejected, TxnStatusTable
+from txnstatus.types import ParticipantId, ParticipantOpType, Timestamp, TxnId
+
+OWNER = "ada"
+KEEPALIVE_MILLIS = 1_000
+NOW = 0.0
+LATER = 1e6
+WAITING = 1.0
+"""As `next_try`: after NOW, before LATER."""
+SETTINGS = ManagerSettings(
+    staleness_check_seconds=1.0,
+    max_tick_gap_seconds=0.0,  # healthy time stands still: `expire` says who is silent
+    failover_grace_seconds=0.0,
+    retry_min_seconds=WAITING,
+    retry_max_seconds=WAITING,
+)
+FIRST_TXN = TxnId(1_000)
+"""Committed what the tables hold at the start."""
+FIRST_WRITE = "first0001"
+FIRST_TS = Timestamp(1)
+
+T = TypeVar("T", bound=Hashable)
+
+
+class Interned(Generic[T]):
+    """Values by small numbers, equal values by one number."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[T, int] = {}
+        self.values: list[T] = []
+
+    def __call__(self, value: T) -> int:
+        number = self._numbers.setdefault(value, len(self.values))
+        if number == len(self.values):
+            self.values.append(value)
+        return number
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+
+class Error(NamedTuple):
+    """A refusal, as a value."""
+
+    kind: type[TxnError]
+    message: str
+    cause: object
+
+    @classmethod
+    def of(cls, error: TxnError) -> Error:
+        return cls(type(error), error.message, getattr(error, "cause", None))
+
+    def thawed(self) -> TxnError:
+        error = self.kind(self.message)
+        if self.cause is not None:
+            error.cause = self.cause  # type: ignore[attr-defined]
+        return error
+
+
+class FrozenTask(NamedTuple):
+    txn_id: TxnId
+    op: ParticipantOpType
+    commit_ts: Timestamp
+    highest: Timestamp
+    refusal: tuple[ParticipantId, Error] | None
+    proposed: bool
+    progress: tuple[tuple[ParticipantId, bool, bool, bool], ...]
+    """Participant, answered, in flight, waiting for the next try."""
+
+
+class FrozenManager(NamedTuple):
+    tasks: tuple[FrozenTask, ...]
+    expiring: tuple[tuple[TxnId, bool], ...]
+    """The transactions that may expire, and whether an Expire is on its way."""
+
+
+NOBODY = FrozenManager((), ())
+
+
+class StatusCore:
+    """TxnStatusTable and TxnStatusManager."""
+
+    def __init__(self, check_step: Callable[[TxnStatusTable, cmd.Command, Any, TxnStatusTable], None]) -> None:
+        self._check_step = check_step
+        self._snapshots = Interned[bytes]()
+        self._tables: list[TxnStatusTable] = []
+        self.managers = Interned[FrozenManager]()
+        self._applied: dict[tuple[int, cmd.Command], tuple[int, Applied | Error]] = {}
+        self._handled: dict[tuple[int, int, Hashable], tuple[int, tuple[Effect, ...]]] = {}
+        self.start = self._number(TxnStatusTable())
+        self.steps = 0
+
+    def table(self, number: int) -> TxnStatusTable:
+        """To be read only."""
+        return self._tables[number]
+
+    def apply(self, table: int, command: cmd.Command) -> tuple[int, Applied | Error]:
+        key = table, command
+        known = self._applied.get(key)
+        if known is None:
+            after = _table_from(self._snapshots.values[table])
+            with guarded("the status table"):
+                outcome = after.apply(command)
+            self._check_step(self.table(table), command, outcome, after)
+            with guarded("the status table"):
+                after.check_invariants()
+            frozen = Error.of(outcome.error) if isinstance(outcome, Rejected) else outcome
+            known = self._applied[key] = self._number(after), frozen
+            self.steps += 1
+        return known
+
+    def _number(self, table: TxnStatusTable) -> int:
+        number = self._snapshots(_snapshot_of(table))
+        if number == len(self._tables):
+            self._tables.append(table)
+        return number
+
+    # ---- events of the leader
+
+    def gain(self, table: int) -> tuple[int, tuple[Effect, ...]]:
+        return self._handle(table, None, "gain", lambda m: m.handle(LeadershipGained(), NOW, 1))
+
+    def notify(
+        self, table: int, manager: int, command: cmd.Command, outcome: Applied | Error
+    ) -> tuple[int, tuple[Effect, ...]]:
+        told = Rejected(outcome.thawed()) if isinstance(outcome, Error) else outcome
+        event = CommandApplied(command, told)
+        return self._handle(table, manager, ("applied", command, outcome), _handling(event))
+
+    def request_commit(self, table: int, manager: int, txn_id: TxnId) -> tuple[int, tuple[Effect, ...]]:
+        return self._handle(table, manager, ("requested", txn_id), _handling(CommitRequested(txn_id, OWNER)))
+
+    def answer(
+        self, table: int, manager: int, send: SendOp, timestamp: Timestamp, error: Error | None
+    ) -> tuple[int, tuple[Effect, ...]]:
+        event = ParticipantAnswered(
+            send.txn_id, send.participant_id, send.op, timestamp, error.thawed() if error else None
+        )
+        return self._handle(table, manager, ("answered", send, timestamp, error), _handling(event))
+
+    def retry(self, table: int, manager: int) -> tuple[int, tuple[Effect, ...]]:
+        return self._handle(table, manager, "retry", lambda m: m.handle(Tick(), LATER, 1))
+
+    def expire(self, table: int, manager: int, txn_id: TxnId) -> tuple[int, tuple[Effect, ...]]:
+        def pass_with_one_silent(m: TxnStatusManager) -> list[Effect]:
+            if txn_id in m._liveness:
+                m._liveness[txn_id].last_heard = -KEEPALIVE_MILLIS / 1000 - 1
+            return m.handle(Tick(), NOW, 1)
+
+        return self._handle(table, manager, ("expire", txn_id), pass_with_one_silent)
+
+    def proposal_failed(self, table: int, manager: int, command: cmd.Command) -> tuple[int, tuple[Effect, ...]]:
+        def fail(m: TxnStatusManager) -> list[Effect]:
+            m.proposal_failed(command)
+            return []
+
+        return self._handle(table, manager, ("failed", command), fail)
+
+    def keep_alive(self, table: int, manager: int, txn_id: TxnId) -> TxnError | None:
+        return self._thaw(table, manager).keep_alive(txn_id, OWNER)
+
+    def check_manager(self, table: int, manager: int) -> None:
+        """Only where the manager has heard of everything that was applied."""
+        with guarded("the status manager"):
+            self._thaw(table, manager).check_invariants()
+
+    def _handle(
+        self, table: int, manager: int | None, key: Hashable, act: Callable[[TxnStatusManager], list[Effect]]
+    ) -> tuple[int, tuple[Effect, ...]]:
+        full = table, -1 if manager is None else manager, key
+        known = self._handled.get(full)
+        if known is None:
+            thawed = self._thaw(table, manager)
+            with guarded("the status manager"):
+                effects = act(thawed)
+            known = self._handled[full] = self.managers(_frozen(thawed)), tuple(effects)
+            self.steps += 1
+        return known
+
+    def _thaw(self, table: int, number: int | None) -> TxnStatusManager:
+        manager = TxnStatusManager(self.table(table), SETTINGS)
+        if number is None:
+            return manager
+        frozen = self.managers.values[number]
+        manager.leading = True
+        manager._last_tick = NOW
+        manager._tasks = {task.txn_id: _thawed(task) for task in frozen.tasks}
+        manager._liveness = {txn_id: _Liveness(NOW, expiring) for txn_id, expiring in frozen.expiring}
+        return manager
+
+
+def _handling(event: Event) -> Callable[[TxnStatusManager], list[Effect]]:
+    return lambda manager: manager.handle(event, NOW, 1)
+
+
+def _frozen(manager: TxnStatusManager) -> FrozenManager:
+    tasks = []
+    for txn_id, task in sorted(manager._tasks.items()):
+        refusal = (task.refusal[0], Error.of(task.refusal[1])) if task.refusal else None
+        progress = tuple(
+            (p, x.answered, x.in_flight, not x.answered and x.next_try > NOW) for p, x in sorted(task._progress.items())
+        )
+        tasks.append(
+            FrozenTask(txn_id, task.op, task.commit_ts, task.highest_timestamp, refusal, task.proposed, progress)
+        )
+    return FrozenManager(tuple(tasks), tuple((t, x.expiring) for t, x in sorted(manager._liveness.items())))
+
+
+def _thawed(frozen: FrozenTask) -> CommitTask:
+    return CommitTask(
+        frozen.txn_id,
+        frozen.op,
+        frozen.commit_ts,
+        retry_min_seconds=WAITING,
+        retry_max_seconds=WAITING,
+        highest_timestamp=frozen.highest,
+        refusal=(frozen.refusal[0], frozen.refusal[1].thawed()) if frozen.refusal else None,
+        proposed=frozen.proposed,
+        _progress={
+            p: _Progress(answered, in_flight, attempts=1, next_try=WAITING if waiting else NOW)
+            for p, answered, in_flight, waiting in frozen.progress
+        },
+    )
+
+
+def _snapshot_of(core: TxnStatusTable | ParticipantShard) -> bytes:
+    return core.snapshot()
+
+
+def _table_from(snapshot: bytes) -> TxnStatusTable:
+    table = TxnStatusTable()
+    table.restore(snapshot)
+    return table
+
+
+def _shard_from(snapshot: bytes) -> ParticipantShard:
+    shard = ParticipantShard(0)
+    shard.restore(snapshot)
+    return shard
+
+
+# ---- participants
+
+
+class Accepted(NamedTuple):
+    """A write that the shard has said yes to; never forgotten, whatever the shard does with it."""
+
+    txn_id: TxnId
+    replaces: tuple[str, ...]
+
+
+class FrozenShard(NamedTuple):
+    snapshot: bytes
+    accepted: tuple[Accepted, ...]
+
+
+class ShardCore:
+    """A ParticipantShard with one table."""
+
+    def __init__(
+        self,
+        participant_id: ParticipantId,
+        check_step: Callable[[TableState, shard_cmd.TxnCommand, Any, TableState], None],
+    ) -> None:
+        self.participant_id = participant_id
+        self._check_step = check_step
+        self.states = Interned[FrozenShard]()
+        self._shards: list[ParticipantShard] = []
+        self._applied: dict[tuple[int, shard_cmd.TxnCommand], tuple[int, ShardApplied | Error]] = {}
+        self.steps = 0
+        self.start = self._first()
+
+    def table(self, number: int) -> TableState:
+        """To be read only."""
+        return next(self._shards[number].tables())
+
+    def shard(self, number: int) -> ParticipantShard:
+        """To be read only."""
+        return self._shards[number]
+
+    def apply(self, number: int, command: shard_cmd.TxnCommand) -> tuple[int, ShardApplied | Error]:
+        key = number, command
+        known = self._applied.get(key)
+        if known is None:
+            frozen = self.states.values[number]
+            after = _shard_from(frozen.snapshot)
+            with guarded(f"table {self.participant_id}"):
+                outcome = after.apply(command)
+            table = next(after.tables())
+            self._check_step(self.table(number), command, outcome, table)
+            with guarded(f"table {self.participant_id}"):
+                after.check_invariants()
+            accepted = frozen.accepted
+            if isinstance(command, shard_cmd.AddFiles) and isinstance(outcome, ShardApplied):
+                write = table.txns[command.txn_id].writes[command.write_id]
+                accepted = tuple(sorted({*accepted, Accepted(command.txn_id, tuple(write.replaces))}))
+            told = Error.of(outcome.error) if isinstance(outcome, ShardRejected) else outcome
+            known = self._applied[key] = self._number(after, accepted), told
+            self.steps += 1
+        return known
+
+    def _number(self, shard: ParticipantShard, accepted: tuple[Accepted, ...]) -> int:
+        number = self.states(FrozenShard(_snapshot_of(shard), accepted))
+        if number == len(self._shards):
+            self._shards.append(shard)
+        return number
+
+    def _first(self) -> int:
+        """A table with one committed write."""
+        shard = ParticipantShard(int(self.participant_id.split(".", maxsplit=1)[0]))
+        name = f"lake.{self.participant_id.replace('.', '_')}"
+        first: list[shard_cmd.Command] = [
+            shard_cmd.CreateTable(name, Schema((Column("id", "bigint"),)), f"file:///{name}", "create"),
+            shard_cmd.BeginTxn(FIRST_TXN, self.participant_id, OWNER),
+            shard_cmd.OpenWrite(FIRST_TXN, self.participant_id, OWNER, FIRST_WRITE),
+            shard_cmd.AddFiles(FIRST_TXN, self.participant_id, OWNER, FIRST_WRITE, manifest_of(FIRST_TXN)),
+            shard_cmd.BeginCommit(FIRST_TXN, self.participant_id, FIRST_TS),
+            shard_cmd.FinalizeCommit(FIRST_TXN, self.participant_id, FIRST_TS),
+        ]
+        for command in first:
+            outcome = shard.apply(command)
+            if isinstance(outcome, ShardRejected):
+                raise outcome.error
+        return self._number(shard, ())
+
+
+def manifest_of(txn_id: TxnId) -> Manifest:
+    """Of the one write that a transaction makes to a table."""
+    return Manifest(f"manifest-{txn_id}", 1, 1, 1, 1, 1)
+
+
+def write_of(txn_id: TxnId) -> str:
+    return FIRST_WRITE if txn_id == FIRST_TXN else f"write000{txn_id}"

@@ -1,0 +1,225 @@
+"""Faults planted in the shipped code, for the search to find: a search that finds nothing must be able to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from tests.exhaustive import invariants as rules
+from tests.exhaustive.clients import APPEND, OVERWRITE, Config
+from txnparticipant import commands as shard_cmd
+from txnparticipant import table_store, txn
+from txnparticipant.mvcc import FileSet
+from txnparticipant.table_store import ParticipantShard, TableState
+from txnstatus import commands as cmd
+from txnstatus import table
+from txnstatus.commit_tasks import CommitTask
+from txnstatus.errors import TxnError
+from txnstatus.status_manager import Decided, Effect, Propose, TxnStatusManager
+from txnstatus.types import ParticipantId, ParticipantOpType, ParticipantState, Timestamp, TxnState
+
+BOTH: Mapping[int, str] = {0: APPEND, 1: APPEND}
+OVER: Mapping[int, str] = {0: OVERWRITE}
+ONE = Config("one", (BOTH,), crashes=1, faults=1, in_flight=3, written=True)
+HASTY = Config("hasty", (BOTH,), crashes=0, faults=1, in_flight=3, impatient=True, aborts=False)
+TWO = Config("two", (BOTH, BOTH), crashes=0, faults=0, in_flight=3, written=True, aborts=False, expires=False)
+RIVALS = Config("rivals", (OVER, OVER), crashes=0, faults=0, in_flight=3, written=True)
+SHAKY = Config("shaky", (BOTH,), crashes=0, faults=2, in_flight=3, written=True, aborts=False, expires=False)
+
+Patch = pytest.MonkeyPatch
+
+
+@dataclass(frozen=True)
+class Planted:
+    name: str
+    plant: Callable[[Patch], None]
+    config: Config
+    rule: str
+    """The one that is broken first."""
+    steps: int
+    """Of a shortest way there."""
+
+
+def _status_rule(state: TxnState, op: table.Op, outcome: TxnState | table.Stay) -> Callable[[Patch], None]:
+    return lambda patch: patch.setitem(table.TRANSITIONS, (state, op), outcome)  # type: ignore[arg-type]
+
+
+def _shard_rule(state: ParticipantState, op: txn.Op, outcome: ParticipantState | txn.Stay) -> Callable[[Patch], None]:
+    return lambda patch: patch.setitem(txn.TRANSITIONS, (state, op), outcome)  # type: ignore[arg-type]
+
+
+def _one_answer_is_enough(patch: Patch) -> None:
+    def complete(task: CommitTask) -> bool:
+        prepares = task.op is ParticipantOpType.BEGIN_COMMIT
+        return (any if prepares else all)(p.answered for p in task._progress.values())
+
+    patch.setattr(CommitTask, "complete", property(complete))
+
+
+def _late_participants_are_not_asked(patch: Patch) -> None:
+    include = CommitTask.include
+
+    def first_only(task: CommitTask, participants: Iterable[ParticipantId]) -> None:
+        if not task._progress:
+            include(task, participants)
+
+    patch.setattr(CommitTask, "include", first_only)
+
+
+def _answering(
+    change: Callable[[CommitTask, ParticipantId, Timestamp, TxnError | None], None],
+) -> Callable[[Patch], None]:
+    """`change` runs after each answer."""
+
+    def plant(patch: Patch) -> None:
+        answered = CommitTask.answered
+
+        def changed(task: CommitTask, who: ParticipantId, at: Timestamp, error: TxnError | None, now: float) -> None:
+            answered(task, who, at, error, now)
+            change(task, who, at, error)
+
+        patch.setattr(CommitTask, "answered", changed)
+
+    return plant
+
+
+def _last_timestamp(task: CommitTask, _who: ParticipantId, at: Timestamp, error: TxnError | None) -> None:
+    if error is None:
+        task.highest_timestamp = at
+
+
+def _silence_is_consent(task: CommitTask, who: ParticipantId, _at: Timestamp, error: TxnError | None) -> None:
+    if error is not None and task.op is ParticipantOpType.BEGIN_COMMIT:
+        task._progress[who].answered = True
+
+
+def _never_asked_again(task: CommitTask, who: ParticipantId, _at: Timestamp, error: TxnError | None) -> None:
+    if error is not None:
+        task._progress[who].in_flight = True
+
+
+def _told_too_early(patch: Patch) -> None:
+    advance = TxnStatusManager._advance
+
+    def advance_and_tell(manager: TxnStatusManager, record: table.TxnRecord, wall_micros: int) -> list[Effect]:
+        effects = advance(manager, record, wall_micros)
+        commits = [e for e in effects if isinstance(e, Propose) and isinstance(e.command, cmd.FinalizeCommit)]
+        return effects + [Decided(record.txn_id) for _ in commits]
+
+    patch.setattr(TxnStatusManager, "_advance", advance_and_tell)
+
+
+def _new_leader_starts_nothing(patch: Patch) -> None:
+    start = TxnStatusManager._start_leading
+
+    def start_idle(manager: TxnStatusManager, now: float) -> list[Effect]:
+        start(manager, now)
+        manager._tasks.clear()
+        return []
+
+    patch.setattr(TxnStatusManager, "_start_leading", start_idle)
+
+
+def _timestamps_do_not_rise(patch: Patch) -> None:
+    patch.setattr(table, "max", lambda prepared, _after_the_last: prepared, raising=False)
+
+
+def _no_tombstone(patch: Patch) -> None:
+    apply = ParticipantShard.apply
+
+    def forgetting(shard: ParticipantShard, command: shard_cmd.Command) -> Any:
+        if isinstance(command, shard_cmd.AbortTxn) and command.txn_id not in next(shard.tables()).txns:
+            return table_store.Applied()
+        return apply(shard, command)
+
+    patch.setattr(ParticipantShard, "apply", forgetting)
+
+
+def _conflicts_are_overlooked(patch: Patch) -> None:
+    patch.setattr(table_store, "first_committer_wins", lambda *_: None)
+
+
+def _claims_outlive_an_abort(patch: Patch) -> None:
+    discard = table_store._discard
+
+    def discard_but_claims(held: TableState, record: table_store.TxnRecord) -> table_store.Applied:
+        claims = {fs.id: fs.replaced_by for fs in held.file_sets.values()}
+        applied = discard(held, record)
+        for file_set in held.file_sets.values():
+            file_set.replaced_by = claims[file_set.id]
+        return applied
+
+    patch.setattr(table_store, "_discard", discard_but_claims)
+
+
+def _removed_files_stay(patch: Patch) -> None:
+    patch.setattr(FileSet, "visible_at", lambda file_set, ts: file_set.commit_ts <= ts)
+
+
+_S, _P = TxnState, ParticipantState
+PLANTED = (
+    Planted("finalise when one has prepared", _one_answer_is_enough, ONE, rules.PREPARED, 6),
+    Planted("silence is consent", _answering(_silence_is_consent), ONE, rules.PREPARED, 7),
+    Planted("do not ask who registered late", _late_participants_are_not_asked, HASTY, rules.PREPARED, 18),
+    Planted(
+        "register during the commit",
+        _status_rule(_S.COMMIT_IN_PROGRESS, table.Op.REGISTER_PARTICIPANT, table.Stay.OK),
+        HASTY,
+        rules.PREPARED,
+        13,
+    ),
+    Planted(
+        "expire a commit in progress",
+        _status_rule(_S.COMMIT_IN_PROGRESS, table.Op.EXPIRE, _S.ABORT_IN_PROGRESS),
+        ONE,
+        rules.EXPIRY,
+        4,
+    ),
+    Planted(
+        "commit what is being aborted",
+        _status_rule(_S.ABORT_IN_PROGRESS, table.Op.BEGIN_COMMIT, _S.COMMIT_IN_PROGRESS),
+        ONE,
+        rules.ONE_DECISION,
+        4,
+    ),
+    Planted(
+        "abort after the commit point",
+        _status_rule(_S.FINALIZE_IN_PROGRESS, table.Op.BEGIN_ABORT, _S.ABORT_IN_PROGRESS),
+        ONE,
+        rules.ONE_DECISION,
+        10,
+    ),
+    Planted("acknowledge before the decision", _told_too_early, ONE, rules.ACKNOWLEDGED, 7),
+    Planted("the last prepare's timestamp", _answering(_last_timestamp), ONE, rules.ONE_TIMESTAMP, 8),
+    Planted("timestamps do not rise", _timestamps_do_not_rise, TWO, rules.STABLE_READS, 17),
+    Planted("nobody asks again", _answering(_never_asked_again), ONE, rules.LIVENESS, 7),
+    Planted("a new leader starts nothing", _new_leader_starts_nothing, ONE, rules.OWN_CHECKS, 2),
+    Planted("no tombstone for an abort that comes first", _no_tombstone, HASTY, rules.ENDED, 13),
+    Planted(
+        "prepare after an abort",
+        _shard_rule(_P.ABORTED, txn.Op.BEGIN_COMMIT, _P.COMMIT_IN_PROGRESS),
+        ONE,
+        rules.ONE_DECISION,
+        7,
+    ),
+    Planted(
+        "prepare twice",
+        _shard_rule(_P.COMMIT_IN_PROGRESS, txn.Op.BEGIN_COMMIT, _P.COMMIT_IN_PROGRESS),
+        SHAKY,
+        rules.ONE_TIMESTAMP,
+        5,
+    ),
+    Planted(
+        "write after the prepare",
+        _shard_rule(_P.COMMIT_IN_PROGRESS, txn.Op.WRITE, txn.Stay.OK),
+        HASTY,
+        rules.SEALED,
+        13,
+    ),
+    Planted("overlook conflicts", _conflicts_are_overlooked, RIVALS, rules.CONFLICTS, 6),
+    Planted("claims outlive an abort", _claims_outlive_an_abort, RIVALS, rules.CLAIMS, 7),
+    Planted("removed files stay visible", _removed_files_stay, RIVALS, rules.VISIBILITY, 8),
+)

@@ -1,0 +1,218 @@
+"""What must hold, written down a second time: nothing here asks the code what it would do.
+
+What each rule says stands in docs/testing.md, "Exhaustive search".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tests.exhaustive.cores import FIRST_TXN, Accepted
+from tests.exhaustive.violation import OWN_CHECKS, TOTAL, require
+from txnparticipant import commands as shard_cmd
+from txnparticipant.mvcc import file_set_id, undecided_at, visible
+from txnparticipant.table_store import Applied as ShardApplied
+from txnparticipant.table_store import ParticipantShard, TableState
+from txnstatus import commands as cmd
+from txnstatus.table import TxnStatusTable
+from txnstatus.types import (
+    DECIDED,
+    DECIDED_ABORT,
+    DECIDED_COMMIT,
+    NO_TIMESTAMP,
+    TERMINAL,
+    ParticipantState,
+    Timestamp,
+    TxnId,
+    TxnState,
+)
+
+ONE_DECISION = "1 one decision"
+ONE_OUTCOME = "2 an id answers one outcome"
+ACKNOWLEDGED = "3 what was acknowledged stays"
+VISIBILITY = "4 all visible or nothing"
+STABLE_READS = "5 a timestamp is read alike for ever"
+CONFLICTS = "7 no lost overwrite"
+SEALED = "8 nothing written after the prepare"
+EXPIRY = "9 only OPEN expires"
+CLAIMS = "10 a claim belongs to a live transaction"
+PREPARED = "committed only if all prepared"
+ONE_TIMESTAMP = "one commit timestamp"
+ENDED = "ended means ended everywhere"
+LIVENESS = "without further faults all end"
+
+ALL = (
+    ONE_DECISION,
+    ONE_OUTCOME,
+    ACKNOWLEDGED,
+    VISIBILITY,
+    STABLE_READS,
+    CONFLICTS,
+    SEALED,
+    EXPIRY,
+    CLAIMS,
+    PREPARED,
+    ONE_TIMESTAMP,
+    ENDED,
+    LIVENESS,
+    OWN_CHECKS,
+    TOTAL,
+)
+
+_S = TxnState
+_MOVES = {
+    (_S.OPEN, _S.COMMIT_IN_PROGRESS),
+    (_S.OPEN, _S.COMMITTED),
+    (_S.OPEN, _S.ABORT_IN_PROGRESS),
+    (_S.OPEN, _S.ABORTED),
+    (_S.COMMIT_IN_PROGRESS, _S.FINALIZE_IN_PROGRESS),
+    (_S.COMMIT_IN_PROGRESS, _S.ABORT_IN_PROGRESS),
+    (_S.FINALIZE_IN_PROGRESS, _S.COMMITTED),
+    (_S.ABORT_IN_PROGRESS, _S.ABORTED),
+}
+_P = ParticipantState
+_SHARD_MOVES = {
+    (None, _P.OPEN),
+    (None, _P.COMMIT_IN_PROGRESS),  # registered, never begun
+    (None, _P.ABORTED),
+    (_P.OPEN, _P.COMMIT_IN_PROGRESS),
+    (_P.OPEN, _P.ABORTED),
+    (_P.COMMIT_IN_PROGRESS, _P.COMMITTED),
+    (_P.COMMIT_IN_PROGRESS, _P.ABORTED),
+}
+
+
+def status_step(before: TxnStatusTable, command: cmd.Command, _outcome: Any, after: TxnStatusTable) -> None:
+    """What one command may do to the status table."""
+    rises = after.last_commit_ts >= before.last_commit_ts
+    require(rises, STABLE_READS, f"{command} took the last commit back to {after.last_commit_ts}")
+    new = {record.txn_id: record for record in after.records()}
+    for old in before.records():
+        record = new.get(old.txn_id)
+        require(record is not None, ONE_OUTCOME, f"{command} lost transaction {old.txn_id}")
+        assert record is not None
+        move = old.state, record.state
+        story = f"{command} took transaction {old.txn_id} from {old.state.name} to {record.state.name}"
+        require(old.state is record.state or move in _MOVES, ONE_DECISION, story)
+        if isinstance(command, cmd.Expire):
+            require(old.state is record.state or old.state is _S.OPEN, EXPIRY, story)
+        if old.state in DECIDED:
+            same = old.commit_ts == record.commit_ts and old.cause == record.cause
+            require(same, ONE_OUTCOME, f"{command} changed the outcome of transaction {old.txn_id}")
+        if old.state is not _S.OPEN:
+            same = list(old.participants) == list(record.participants)
+            require(same, PREPARED, f"{command} added a participant to transaction {old.txn_id}, {old.state.name}")
+        for at in _timestamps(before):
+            same = before.commit_ts_at(old.txn_id, at) == after.commit_ts_at(old.txn_id, at)
+            require(same, STABLE_READS, f"{command} changed what a reader at {at} is told of {old.txn_id}")
+
+
+def shard_step(before: TableState, command: shard_cmd.TxnCommand, outcome: Any, after: TableState) -> None:
+    """What one command may do to a table."""
+    for txn_id, old in before.txns.items():
+        require(txn_id in after.txns, ONE_OUTCOME, f"{command} lost transaction {txn_id} on {after.table_id}")
+        if old.prepare_ts and after.txns[txn_id].state is not _P.ABORTED:
+            same = old.prepare_ts == after.txns[txn_id].prepare_ts
+            require(same, ONE_TIMESTAMP, f"{command} prepared transaction {txn_id} a second time")
+    old_record, record = before.txns.get(command.txn_id), after.txns.get(command.txn_id)
+    old_state = old_record.state if old_record else None
+    state = record.state if record else None
+    story = f"{command} took {command.txn_id} on {after.table_id} from {_name(old_state)} to {_name(state)}"
+    require(old_state is state or (old_state, state) in _SHARD_MOVES, ONE_DECISION, story)
+    if isinstance(command, shard_cmd.AddFiles | shard_cmd.OpenWrite) and isinstance(outcome, ShardApplied):
+        require(old_state is _P.OPEN, SEALED, f"{command} was accepted in {_name(old_state)}")
+    if isinstance(command, shard_cmd.FinalizeCommit) and old_record and state is _P.COMMITTED is not old_state:
+        for write in old_record.writes.values():
+            for replaced in write.replaces:
+                gone = before.file_sets[replaced].replaced_ts
+                require(not gone, CONFLICTS, f"{command} removes {replaced}, which another removed at {gone}")
+
+
+def acknowledged(table: TxnStatusTable, txn_id: TxnId) -> bool:
+    """On `Decided`, and on the answer to a client: whether what is told now is a commit."""
+    state = table.get(txn_id).state
+    require(state in DECIDED, ACKNOWLEDGED, f"transaction {txn_id} is said to be decided; it is {state.name}")
+    return state in DECIDED_COMMIT
+
+
+def everywhere(
+    table: TxnStatusTable,
+    shards: Sequence[ParticipantShard],
+    accepted: Sequence[Sequence[Accepted]],
+    told: Mapping[TxnId, bool],
+) -> None:
+    """What the status table and the participants may be together."""
+    tables = [next(shard.tables()) for shard in shards]
+    for record in table.records():
+        txn_id, state = record.txn_id, record.state
+        story = f"transaction {txn_id} is {state.name}"
+        if txn_id in told:
+            kept = state in (DECIDED_COMMIT if told[txn_id] else DECIDED_ABORT)
+            require(kept, ACKNOWLEDGED, f"{story}; told: {'committed' if told[txn_id] else 'aborted'}")
+        for participant in tables:
+            held = participant.txns.get(txn_id)
+            there = held.state if held else None
+            here = f"{story}, and {_name(there)} on {participant.table_id}"
+            registered = participant.table_id in record.participants
+            if registered and state in DECIDED_COMMIT:
+                require(there in (_P.COMMIT_IN_PROGRESS, _P.COMMITTED), PREPARED, here)
+                assert held is not None
+                late = held.prepare_ts <= record.commit_ts
+                require(late, ONE_TIMESTAMP, f"{here}, prepared at {held.prepare_ts}, commits at {record.commit_ts}")
+            if registered and state in TERMINAL:
+                ended = _P.COMMITTED if state is _S.COMMITTED else _P.ABORTED
+                require(there is ended, ENDED, here)
+            if there is _P.COMMITTED:
+                assert held is not None
+                require(state in DECIDED_COMMIT, ONE_DECISION, here)
+                same = held.commit_ts == record.commit_ts
+                require(same, ONE_TIMESTAMP, f"{here}, {held.commit_ts} there and {record.commit_ts} in the table")
+            if there is _P.ABORTED:
+                require(state in DECIDED_ABORT, ONE_DECISION, here)
+            require(registered or there is None, PREPARED, f"{here}, where it never registered")
+    for participant in tables:
+        _claims(participant)
+    for shard, writes in zip(shards, accepted, strict=True):
+        _reads(table, shard, writes)
+
+
+def _claims(table: TableState) -> None:
+    for file_set in table.file_sets.values():
+        if file_set.replaced_by is not None and not file_set.replaced_ts:
+            state = table.txns[file_set.replaced_by].state
+            story = f"{file_set.id} of {table.table_id} is claimed by {file_set.replaced_by}, which is {state.name}"
+            require(state is _P.COMMIT_IN_PROGRESS, CLAIMS, story)
+    prepared = [r for r in table.txns.values() if r.state is _P.COMMIT_IN_PROGRESS]
+    removed = [replaced for r in prepared for w in r.writes.values() for replaced in w.replaces]
+    require(len(removed) == len(set(removed)), CONFLICTS, f"two are prepared to remove one of {removed}")
+
+
+def _reads(table: TxnStatusTable, shard: ParticipantShard, accepted: Sequence[Accepted]) -> None:
+    """Every timestamp that a snapshot can have, read with the shipped code, against what was accepted."""
+    participant = next(shard.tables())
+    committed = {r.txn_id: r.commit_ts for r in table.records() if r.state in DECIDED_COMMIT}
+    for at in _timestamps(table):
+        if at == NO_TIMESTAMP:
+            continue
+        prepared = shard.prepared(participant)
+        outcomes = {txn_id: table.commit_ts_at(txn_id, at) for txn_id in undecided_at(prepared, at)}
+        seen = {m.path for m in visible(participant.file_sets.values(), prepared, outcomes, at)}
+        there = [write for write in accepted if write.txn_id in committed and committed[write.txn_id] <= at]
+        gone = {replaced for write in there for replaced in write.replaces}
+        expected = {
+            f"manifest-{txn_id}"
+            for txn_id in (FIRST_TXN, *(write.txn_id for write in there))
+            if not any(replaced.startswith(file_set_id(txn_id, "")) for replaced in gone)
+        }
+        story = f"a reader of {participant.table_id} at {at} sees {sorted(seen)}; committed: {sorted(expected)}"
+        require(seen == expected, VISIBILITY, story)
+
+
+def _timestamps(table: TxnStatusTable) -> list[Timestamp]:
+    """Of all decided commits."""
+    return sorted({r.commit_ts for r in table.records() if r.state in DECIDED_COMMIT and r.commit_ts})
+
+
+def _name(state: ParticipantState | None) -> str:
+    return state.name if state else "unknown"

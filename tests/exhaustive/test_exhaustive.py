@@ -1,0 +1,67 @@
+"""Small configurations, searched whole; and planted faults, which the search must find by a shortest way."""
+
+from __future__ import annotations
+
+import itertools
+from operator import attrgetter
+
+import pytest
+
+from tests.exhaustive.clients import Config
+from tests.exhaustive.faults import PLANTED, Planted
+from tests.exhaustive.invariants import ACKNOWLEDGED
+from tests.exhaustive.search import MAX_STATES, SMALL, main, search
+
+COMMITTED, ABORTED = "COMMITTED", "ABORTED"
+EITHER = {(COMMITTED,), (ABORTED,)}
+OUTCOMES: dict[str, set[tuple[str, ...]]] = {
+    "life": {(), *EITHER},
+    "impatient": {(), *EITHER},
+    "commits": set(itertools.product((COMMITTED, ABORTED), repeat=2)),
+    "conflict": set(itertools.product((COMMITTED, ABORTED), repeat=2)) - {(COMMITTED, COMMITTED)},
+}
+"""How the transactions may end. A client may stop before it commits, so each may expire."""
+FOUND_WITHIN = 200_000
+"""States in which a planted fault must have been found."""
+
+
+@pytest.mark.parametrize("config", SMALL, ids=lambda config: config.name)
+def test_no_rule_is_broken_in_any_state(config: Config) -> None:
+    found = search(config, MAX_STATES)
+    assert found.violation is None, found.story()
+    assert found.complete
+    assert found.outcomes == OUTCOMES[config.name]
+
+
+def test_a_search_is_the_same_every_time() -> None:
+    first, second = (search(SMALL[0], 5_000) for _ in range(2))
+    covered = attrgetter("states", "transitions", "core_steps", "outcomes")
+    assert covered(first) == covered(second)
+
+
+def test_a_limit_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["life", "--states", "100"]) == 0
+    told = capsys.readouterr().out
+    assert "part" in told
+    assert "all" not in told.split("Rules")[0]
+
+
+def test_a_broken_rule_is_told_step_by_step(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    planted = next(p for p in PLANTED if p.rule == ACKNOWLEDGED)
+    planted.plant(monkeypatch)
+    assert main(["commits"]) == 1
+    told = capsys.readouterr().out
+    assert "transaction 0 is said to be decided; it is COMMIT_IN_PROGRESS" in told
+    assert "1. client 0 asks for commit" in told
+    assert "on the way: commit of transaction 0" in told
+
+
+@pytest.mark.parametrize("planted", PLANTED, ids=lambda planted: planted.name)
+def test_a_planted_fault_is_found(planted: Planted, monkeypatch: pytest.MonkeyPatch) -> None:
+    planted.plant(monkeypatch)
+    found = search(planted.config, FOUND_WITHIN)
+    assert found.violation is not None, f"not found in {found.states} states"
+    assert found.violation.rule == planted.rule, found.story()
+    assert len(found.trace) == planted.steps, found.story()
