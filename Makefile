@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 PROTO  := txnstatus/txnstatus/proto
 
-.PHONY: demo test soak powercut failpoints exhaustive check format proto clean help
+.PHONY: demo test soak powercut failpoints exhaustive model check format proto clean help
 
 help:            ## what there is
 	@grep -hE '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
@@ -30,6 +30,9 @@ failpoints: $(STAMP) ## every failpoint, action and role, under load
 
 exhaustive: $(STAMP) ## search every state the protocol can reach, with the code as it is shipped
 	$(BIN)/python -m tests.exhaustive.search $(if $(STATES),--states $(STATES))
+
+model: $(STAMP)  ## check the Spin model in docs/model; needs spin and a C compiler
+	$(BIN)/python -m pytest tests/test_model.py -v
 
 check: $(STAMP)  ## lint, formatting and strict typing
 	$(BIN)/ruff check .
