@@ -8,9 +8,10 @@ from typing import NamedTuple
 
 from tests.exhaustive.coordinator import PARTICIPANTS, View, client_name
 from tests.exhaustive.messages import Message
-from txnparticipant.table_store import TableState
+from txnparticipant.records import TableState
 from txnstatus import commands as cmd
-from txnstatus.table import TxnRecord, TxnStatusTable
+from txnstatus.records import TxnRecord
+from txnstatus.table import TxnStatusTable
 from txnstatus.types import ParticipantState, TxnId, TxnState
 
 APPEND, OVERWRITE = "append", "overwrite"

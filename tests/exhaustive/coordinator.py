@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from tests.exhaustive import invariants
-from tests.exhaustive.cores import KEEPALIVE_MILLIS, OWNER, Error, Interned, StatusCore
+from tests.exhaustive.cores import KEEPALIVE_MILLIS, OWNER, Done, Error, Interned, StatusCore
 from tests.exhaustive.violation import require
 from txnstatus import commands as cmd
 from txnstatus.commit_tasks import SendOp
 from txnstatus.errors import TxnAborted
-from txnstatus.status_manager import Decided, Effect, Propose
-from txnstatus.table import Applied, TxnStatusTable
+from txnstatus.events import Decided, Effect, Propose
+from txnstatus.table import TxnStatusTable
 from txnstatus.types import DECIDED, AbortCause, AbortCode, ParticipantId, Timestamp, TxnId
 
 PARTICIPANTS = (ParticipantId("0.0"), ParticipantId("1.0"))
@@ -34,7 +34,7 @@ class State(NamedTuple):
     manager: int
     log: tuple[Entry, ...]
     """Proposed, not applied yet."""
-    applied: tuple[tuple[cmd.Command, Applied | Error], ...]
+    applied: tuple[tuple[cmd.Command, Done | Error], ...]
     """Applied, and the manager has not heard of it yet."""
     told: tuple[tuple[TxnId, bool], ...]
     """Outcomes that were given away: committed or not."""
@@ -112,7 +112,7 @@ class Coordinator:
 
     def may_expire(self, number: int) -> list[TxnId]:
         manager = self.core.managers.values[self.states.values[number].manager]
-        return [txn_id for txn_id, expiring in manager.expiring if not expiring]
+        return [txn_id for txn_id, expiring, _looks in manager.open if not expiring]
 
     def calls(self, number: int) -> list[SendOp]:
         """Those that wait for an answer."""
@@ -225,7 +225,7 @@ class Coordinator:
             log.append(Entry(then, own=False))
         return self._to(state._replace(log=tuple(log), told=tuple(sorted(told.items()))), tuple(sent))
 
-    def _told(self, state: State, command: cmd.Command, outcome: Applied | Error) -> tuple[tuple[TxnId, bool], ...]:
+    def _told(self, state: State, command: cmd.Command, outcome: Done | Error) -> tuple[tuple[TxnId, bool], ...]:
         """A client that asks for a commit is told at once where the outcome is known."""
         told = dict(state.told)
         if isinstance(command, cmd.BeginCommit):
@@ -254,7 +254,7 @@ class Coordinator:
                 require(not alive, invariants.EXPIRY, story)
 
 
-def _answer_to_register(command: cmd.Command, outcome: Applied | Error) -> tuple[tuple[object, ...], ...]:
+def _answer_to_register(command: cmd.Command, outcome: Done | Error) -> tuple[tuple[object, ...], ...]:
     if not isinstance(command, cmd.RegisterParticipant):
         return ()
     kind = "refused" if isinstance(outcome, Error) else "registered"

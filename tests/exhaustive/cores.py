@@ -16,30 +16,22 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from tests.exhaustive.violation import guarded
 from txnparticipant import commands as shard_cmd
 from txnparticipant.mvcc import Manifest
+from txnparticipant.records import TableState
 from txnparticipant.table_store import Applied as ShardApplied
-from txnparticipant.table_store import ParticipantShard, TableState
+from txnparticipant.table_store import ParticipantShard
 from txnparticipant.table_store import Rejected as ShardRejected
 from txnstatus import commands as cmd
 from txnstatus.commit_tasks import CommitTask, SendOp, _Progress
 from txnstatus.errors import TxnError
+from txnstatus.events import CommandApplied, CommitRequested, Effect, Event, LeadershipGained, ParticipantAnswered, Tick
 from txnstatus.schema import Column, Schema
-from txnstatus.status_manager import (
-    CommandApplied,
-    CommitRequested,
-    Effect,
-    Event,
-    LeadershipGained,
-    ManagerSettings,
-    ParticipantAnswered,
-    Tick,
-    TxnStatusManager,
-    _Liveness,
-)
+from txnstatus.status_manager import ManagerSettings, TxnStatusManager, _Liveness
 from txnstatus.table import Applied, Rejected, TxnStatusTable
 from txnstatus.types import ParticipantId, ParticipantOpType, Timestamp, TxnId
 
 OWNER = "ada"
 KEEPALIVE_MILLIS = 1_000
+RANGE = 0, 100
 NOW = 0.0
 LATER = 1e6
 WAITING = 1.0
@@ -50,6 +42,7 @@ SETTINGS = ManagerSettings(
     failover_grace_seconds=0.0,
     retry_min_seconds=WAITING,
     retry_max_seconds=WAITING,
+    retention_seconds=LATER,
 )
 FIRST_TXN = TxnId(1_000)
 """Committed what the tables hold at the start."""
@@ -107,11 +100,20 @@ class FrozenTask(NamedTuple):
 
 class FrozenManager(NamedTuple):
     tasks: tuple[FrozenTask, ...]
-    expiring: tuple[tuple[TxnId, bool], ...]
-    """The transactions that may expire, and whether an Expire is on its way."""
+    retries: tuple[TxnId, ...]
+    """The tasks that have something to do again."""
+    open: tuple[tuple[TxnId, bool, bool], ...]
+    """The transactions that may expire: whether an Expire is on its way, and whether the staleness pass looks."""
 
 
-NOBODY = FrozenManager((), ())
+class Done(NamedTuple):
+    """Applied, as a value. Nothing is forgotten here, so the records are found again by their ids."""
+
+    txn_ids: tuple[TxnId, ...]
+    changed: bool
+
+    def thawed(self, table: TxnStatusTable) -> Applied:
+        return Applied(tuple(map(table.get, self.txn_ids)), self.changed)
 
 
 class StatusCore:
@@ -119,19 +121,19 @@ class StatusCore:
 
     def __init__(self, check_step: Callable[[TxnStatusTable, cmd.Command, Any, TxnStatusTable], None]) -> None:
         self._check_step = check_step
-        self._snapshots = Interned[bytes]()
+        self._snapshots = Interned[tuple[bytes, ...]]()
         self._tables: list[TxnStatusTable] = []
         self.managers = Interned[FrozenManager]()
-        self._applied: dict[tuple[int, cmd.Command], tuple[int, Applied | Error]] = {}
+        self._applied: dict[tuple[int, cmd.Command], tuple[int, Done | Error]] = {}
         self._handled: dict[tuple[int, int, Hashable], tuple[int, tuple[Effect, ...]]] = {}
-        self.start = self._number(TxnStatusTable())
+        self.start = self._number(TxnStatusTable(*RANGE))
         self.steps = 0
 
     def table(self, number: int) -> TxnStatusTable:
         """To be read only."""
         return self._tables[number]
 
-    def apply(self, table: int, command: cmd.Command) -> tuple[int, Applied | Error]:
+    def apply(self, table: int, command: cmd.Command) -> tuple[int, Done | Error]:
         key = table, command
         known = self._applied.get(key)
         if known is None:
@@ -141,13 +143,14 @@ class StatusCore:
             self._check_step(self.table(table), command, outcome, after)
             with guarded("the status table"):
                 after.check_invariants()
-            frozen = Error.of(outcome.error) if isinstance(outcome, Rejected) else outcome
-            known = self._applied[key] = self._number(after), frozen
+            rejected = isinstance(outcome, Rejected)
+            said = Error.of(outcome.error) if rejected else Done(outcome.txn_ids, outcome.changed)
+            known = self._applied[key] = self._number(after), said
             self.steps += 1
         return known
 
     def _number(self, table: TxnStatusTable) -> int:
-        number = self._snapshots(_snapshot_of(table))
+        number = self._snapshots(tuple(table.snapshot()))
         if number == len(self._tables):
             self._tables.append(table)
         return number
@@ -158,9 +161,9 @@ class StatusCore:
         return self._handle(table, None, "gain", lambda m: m.handle(LeadershipGained(), NOW, 1))
 
     def notify(
-        self, table: int, manager: int, command: cmd.Command, outcome: Applied | Error
+        self, table: int, manager: int, command: cmd.Command, outcome: Done | Error
     ) -> tuple[int, tuple[Effect, ...]]:
-        told = Rejected(outcome.thawed()) if isinstance(outcome, Error) else outcome
+        told = Rejected(outcome.thawed()) if isinstance(outcome, Error) else outcome.thawed(self.table(table))
         event = CommandApplied(command, told)
         return self._handle(table, manager, ("applied", command, outcome), _handling(event))
 
@@ -182,13 +185,14 @@ class StatusCore:
         def pass_with_one_silent(m: TxnStatusManager) -> list[Effect]:
             if txn_id in m._liveness:
                 m._liveness[txn_id].last_heard = -KEEPALIVE_MILLIS / 1000 - 1
+                m._deadlines = sorted((m._deadline(m.table.get(i), m._liveness[i]), i) for _, i in m._deadlines)
             return m.handle(Tick(), NOW, 1)
 
         return self._handle(table, manager, ("expire", txn_id), pass_with_one_silent)
 
     def proposal_failed(self, table: int, manager: int, command: cmd.Command) -> tuple[int, tuple[Effect, ...]]:
         def fail(m: TxnStatusManager) -> list[Effect]:
-            m.proposal_failed(command)
+            m.proposal_failed(command, NOW)
             return []
 
         return self._handle(table, manager, ("failed", command), fail)
@@ -220,9 +224,11 @@ class StatusCore:
             return manager
         frozen = self.managers.values[number]
         manager.leading = True
-        manager._last_tick = NOW
+        manager._advanced_at = NOW
         manager._tasks = {task.txn_id: _thawed(task) for task in frozen.tasks}
-        manager._liveness = {txn_id: _Liveness(NOW, expiring) for txn_id, expiring in frozen.expiring}
+        manager._retries = [(WAITING, txn_id) for txn_id in frozen.retries]
+        manager._liveness = {txn_id: _Liveness(NOW, NOW, expiring) for txn_id, expiring, _ in frozen.open}
+        manager._deadlines = [(NOW + KEEPALIVE_MILLIS / 1000, txn_id) for txn_id, _, looks in frozen.open if looks]
         return manager
 
 
@@ -240,7 +246,12 @@ def _frozen(manager: TxnStatusManager) -> FrozenManager:
         tasks.append(
             FrozenTask(txn_id, task.op, task.commit_ts, task.highest_timestamp, refusal, task.proposed, progress)
         )
-    return FrozenManager(tuple(tasks), tuple((t, x.expiring) for t, x in sorted(manager._liveness.items())))
+    watched = {txn_id for _, txn_id in manager._deadlines}
+    return FrozenManager(
+        tuple(tasks),
+        tuple(sorted({txn_id for _, txn_id in manager._retries})),
+        tuple((txn_id, x.expiring, txn_id in watched) for txn_id, x in sorted(manager._liveness.items())),
+    )
 
 
 def _thawed(frozen: FrozenTask) -> CommitTask:
@@ -260,12 +271,8 @@ def _thawed(frozen: FrozenTask) -> CommitTask:
     )
 
 
-def _snapshot_of(core: TxnStatusTable | ParticipantShard) -> bytes:
-    return core.snapshot()
-
-
-def _table_from(snapshot: bytes) -> TxnStatusTable:
-    table = TxnStatusTable()
+def _table_from(snapshot: tuple[bytes, ...]) -> TxnStatusTable:
+    table = TxnStatusTable(*RANGE)
     table.restore(snapshot)
     return table
 
@@ -337,7 +344,7 @@ class ShardCore:
         return known
 
     def _number(self, shard: ParticipantShard, accepted: tuple[Accepted, ...]) -> int:
-        number = self.states(FrozenShard(_snapshot_of(shard), accepted))
+        number = self.states(FrozenShard(shard.snapshot(), accepted))
         if number == len(self._shards):
             self._shards.append(shard)
         return number

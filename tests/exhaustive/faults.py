@@ -13,12 +13,17 @@ from tests.exhaustive.clients import APPEND, OVERWRITE, Config
 from txnparticipant import commands as shard_cmd
 from txnparticipant import table_store, txn
 from txnparticipant.mvcc import FileSet
-from txnparticipant.table_store import ParticipantShard, TableState
+from txnparticipant.records import TableState
+from txnparticipant.records import TxnRecord as ShardRecord
+from txnparticipant.table_store import ParticipantShard
 from txnstatus import commands as cmd
 from txnstatus import table
 from txnstatus.commit_tasks import CommitTask
 from txnstatus.errors import TxnError
-from txnstatus.status_manager import Decided, Effect, Propose, TxnStatusManager
+from txnstatus.events import Decided, Effect, Propose
+from txnstatus.records import TxnRecord
+from txnstatus.status_manager import TxnStatusManager
+from txnstatus.transitions import TRANSITIONS, Op, Stay
 from txnstatus.types import ParticipantId, ParticipantOpType, ParticipantState, Timestamp, TxnState
 
 BOTH: Mapping[int, str] = {0: APPEND, 1: APPEND}
@@ -43,8 +48,8 @@ class Planted:
     """Of a shortest way there."""
 
 
-def _status_rule(state: TxnState, op: table.Op, outcome: TxnState | table.Stay) -> Callable[[Patch], None]:
-    return lambda patch: patch.setitem(table.TRANSITIONS, (state, op), outcome)  # type: ignore[arg-type]
+def _status_rule(state: TxnState, op: Op, outcome: TxnState | Stay) -> Callable[[Patch], None]:
+    return lambda patch: patch.setitem(TRANSITIONS, (state, op), outcome)  # type: ignore[arg-type]
 
 
 def _shard_rule(state: ParticipantState, op: txn.Op, outcome: ParticipantState | txn.Stay) -> Callable[[Patch], None]:
@@ -77,9 +82,12 @@ def _answering(
     def plant(patch: Patch) -> None:
         answered = CommitTask.answered
 
-        def changed(task: CommitTask, who: ParticipantId, at: Timestamp, error: TxnError | None, now: float) -> None:
-            answered(task, who, at, error, now)
+        def changed(
+            task: CommitTask, who: ParticipantId, at: Timestamp, error: TxnError | None, now: float
+        ) -> float | None:
+            again = answered(task, who, at, error, now)
             change(task, who, at, error)
+            return again
 
         patch.setattr(CommitTask, "answered", changed)
 
@@ -104,7 +112,7 @@ def _never_asked_again(task: CommitTask, who: ParticipantId, _at: Timestamp, err
 def _told_too_early(patch: Patch) -> None:
     advance = TxnStatusManager._advance
 
-    def advance_and_tell(manager: TxnStatusManager, record: table.TxnRecord, wall_micros: int) -> list[Effect]:
+    def advance_and_tell(manager: TxnStatusManager, record: TxnRecord, wall_micros: int) -> list[Effect]:
         effects = advance(manager, record, wall_micros)
         commits = [e for e in effects if isinstance(e, Propose) and isinstance(e.command, cmd.FinalizeCommit)]
         return effects + [Decided(record.txn_id) for _ in commits]
@@ -115,8 +123,8 @@ def _told_too_early(patch: Patch) -> None:
 def _new_leader_starts_nothing(patch: Patch) -> None:
     start = TxnStatusManager._start_leading
 
-    def start_idle(manager: TxnStatusManager, now: float) -> list[Effect]:
-        start(manager, now)
+    def start_idle(manager: TxnStatusManager, now: float, wall_micros: int) -> list[Effect]:
+        start(manager, now, wall_micros)
         manager._tasks.clear()
         return []
 
@@ -145,7 +153,7 @@ def _conflicts_are_overlooked(patch: Patch) -> None:
 def _claims_outlive_an_abort(patch: Patch) -> None:
     discard = table_store._discard
 
-    def discard_but_claims(held: TableState, record: table_store.TxnRecord) -> table_store.Applied:
+    def discard_but_claims(held: TableState, record: ShardRecord) -> table_store.Applied:
         claims = {fs.id: fs.replaced_by for fs in held.file_sets.values()}
         applied = discard(held, record)
         for file_set in held.file_sets.values():
@@ -166,28 +174,28 @@ PLANTED = (
     Planted("do not ask who registered late", _late_participants_are_not_asked, HASTY, rules.PREPARED, 18),
     Planted(
         "register during the commit",
-        _status_rule(_S.COMMIT_IN_PROGRESS, table.Op.REGISTER_PARTICIPANT, table.Stay.OK),
+        _status_rule(_S.COMMIT_IN_PROGRESS, Op.REGISTER_PARTICIPANT, Stay.OK),
         HASTY,
         rules.PREPARED,
         13,
     ),
     Planted(
         "expire a commit in progress",
-        _status_rule(_S.COMMIT_IN_PROGRESS, table.Op.EXPIRE, _S.ABORT_IN_PROGRESS),
+        _status_rule(_S.COMMIT_IN_PROGRESS, Op.EXPIRE, _S.ABORT_IN_PROGRESS),
         ONE,
         rules.EXPIRY,
         4,
     ),
     Planted(
         "commit what is being aborted",
-        _status_rule(_S.ABORT_IN_PROGRESS, table.Op.BEGIN_COMMIT, _S.COMMIT_IN_PROGRESS),
+        _status_rule(_S.ABORT_IN_PROGRESS, Op.BEGIN_COMMIT, _S.COMMIT_IN_PROGRESS),
         ONE,
         rules.ONE_DECISION,
         4,
     ),
     Planted(
         "abort after the commit point",
-        _status_rule(_S.FINALIZE_IN_PROGRESS, table.Op.BEGIN_ABORT, _S.ABORT_IN_PROGRESS),
+        _status_rule(_S.FINALIZE_IN_PROGRESS, Op.BEGIN_ABORT, _S.ABORT_IN_PROGRESS),
         ONE,
         rules.ONE_DECISION,
         10,

@@ -11,7 +11,8 @@ from tests.exhaustive.cores import OWNER, Accepted, Error, ShardCore, manifest_o
 from tests.exhaustive.messages import Message
 from txnparticipant import commands as cmd
 from txnparticipant.mvcc import undecided_at
-from txnparticipant.table_store import ParticipantShard, TableState
+from txnparticipant.records import TableState
+from txnparticipant.table_store import ParticipantShard
 from txnstatus.commit_tasks import SendOp
 from txnstatus.table import TxnStatusTable
 from txnstatus.types import ParticipantOpType, ParticipantState, Timestamp, TxnId

@@ -182,7 +182,8 @@ class World:
 
     def outcome(self, state: State) -> tuple[str, ...]:
         """By transaction, in the order of their ids."""
-        return tuple(record.state.name for record in self.coordinator.table(state[0]).records())
+        records = {record.txn_id: record for record in self.coordinator.table(state[0]).records()}
+        return tuple(records[txn_id].state.name for txn_id in sorted(records))
 
     # ---- rules
 
