@@ -100,6 +100,9 @@ class NodeConfig(_Section):
     joins: bool = False
     """Whether this node is to take a dead one's place (`txnctl node replace`); the cluster is the other `nodes`."""
     nodes: dict[NodeId, NodeEntry]
+    """The same on every node."""
+    reach: dict[NodeId, Address] = {}
+    """Where this node reaches others, if not at their addresses: through a proxy, or another network."""
     raft: RaftSection = RaftSection()
     txn: TxnSection = TxnSection()
 

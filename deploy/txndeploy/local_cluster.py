@@ -79,7 +79,8 @@ class LocalCluster:
                 data_dir=self.directory / node / "data",
                 warehouse=self.warehouse,
                 participant_shards=participant_shards,
-                nodes=_seen_by(node, entries, link),
+                nodes=entries,
+                reach=_reach(node, entries, link),
                 raft=raft or RaftSection(),
                 txn=txn or TxnSection(),
             )
@@ -132,6 +133,28 @@ class LocalCluster:
         return ",".join(self.address(node) for node in self.configs)
 
     # ---- one node
+
+    def add_node(self, node: str) -> str:
+        """Makes and starts a node that is to take another one's place; returns its address."""
+        example = next(iter(self.configs.values()))
+        entry = NodeEntry(address=f"127.0.0.1:{free_ports(1)[0]}")
+        update = {
+            "node_id": node,
+            "joins": True,
+            "data_dir": self.directory / node / "data",
+            "nodes": {**example.nodes, node: entry},
+        }
+        self.configs[node] = example.model_copy(update=update)
+        make_directory(self.directory / node)
+        write_file(self.config_path(node), configuration.dump(self.configs[node]).encode())
+        self.start_node(node)
+        return entry.address
+
+    def forget_node(self, node: str) -> None:
+        """A dead node that was replaced: it is not started or asked any more."""
+        if self.running(node):
+            raise ValueError(f"{node} is running")
+        del self.configs[node]
 
     def config_path(self, node: str) -> Path:
         return self.directory / node / "node.toml"
@@ -257,14 +280,10 @@ class LocalCluster:
         return best
 
 
-def _seen_by(
-    node: str, entries: Mapping[str, NodeEntry], link: Callable[[str, str, str], str] | None
-) -> dict[str, NodeEntry]:
-    """The nodes as one of them is to reach them."""
-    return {
-        other: entry if link is None or other == node else NodeEntry(address=link(node, other, entry.address))
-        for other, entry in entries.items()
-    }
+def _reach(node: str, entries: Mapping[str, NodeEntry], link: Callable[[str, str, str], str] | None) -> dict[str, str]:
+    if link is None:
+        return {}
+    return {other: link(node, other, entry.address) for other, entry in entries.items() if other != node}
 
 
 def wait_until(condition: Callable[[], ResultT], what: str, timeout: float = 30.0) -> ResultT:

@@ -52,7 +52,7 @@ class Node:
         self.incarnation = secrets.randbits(63)
         self._lock = _own_directory(config)
         environment = self._environment = Environment()
-        cluster = ClusterMap(_saved_catalog(config) or config.initial_catalog())
+        cluster = ClusterMap(_saved_catalog(config) or config.initial_catalog(), config.reach)
         cluster.subscribe(lambda state: _save_catalog(config, state))
         self._client = TxnSystemClient(cluster, environment)
         self._transport = RaftTransport(config.cluster_id, config.node_id, self.incarnation, cluster)

@@ -119,6 +119,7 @@ class Roles:
                 term=group.term,
                 commit_index=group.commit_index,
                 applied_index=group.applied_index,
+                members=group.members,
                 digest=hashlib.sha256(b"".join(entry.machine.snapshot())).digest() if digests else b"",
             )
         return response

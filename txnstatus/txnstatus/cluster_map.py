@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import asyncio
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from txnstatus.catalog import CatalogState
 from txnstatus.errors import InvalidArgument, NotFound, Unavailable
 
 
 class ClusterMap:
-    def __init__(self, state: CatalogState) -> None:
+    def __init__(self, state: CatalogState, reach: Mapping[str, str] | None = None) -> None:
+        """`reach`: addresses under which this process reaches nodes, where they differ from those in the catalog."""
         self.state = state
+        self._reach = dict(reach or {})
         self._listeners: list[Callable[[CatalogState], None]] = []
         self._changed = asyncio.Event()
 
@@ -51,8 +53,9 @@ class ClusterMap:
         return members
 
     def address(self, node: str) -> str | None:
+        """Where this process reaches the node; None: the catalog has no such node."""
         info = self.state.nodes.get(node)
-        return info.address if info else None
+        return self._reach.get(node, info.address) if info else None
 
     def shard_of_table(self, name: str) -> int:
         return zlib.crc32(name.encode()) % self.state.participant_shards

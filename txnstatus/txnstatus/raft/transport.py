@@ -93,7 +93,9 @@ class RaftTransport:
     async def _dial(self, peer: str) -> None:
         options = [*GRPC_OPTIONS, ("grpc.keepalive_time_ms", 10_000), ("grpc.keepalive_timeout_ms", 3_000)]
         while True:
-            address = self._cluster.state.nodes[peer].address
+            address = self._cluster.address(peer)
+            if address is None:
+                return
             async with grpc.aio.insecure_channel(address, options=options) as channel:
                 stream: grpc.aio.StreamStreamCall[pb.RaftFrame, pb.RaftFrame] = channel.stream_stream(
                     "/txnstatus.Raft/Exchange",

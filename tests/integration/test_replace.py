@@ -1,0 +1,105 @@
+"""A node is dead for good: a new one takes its place in every group, while the cluster serves."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+from typer.testing import CliRunner
+
+from tests.support import SCHEMA, commit_until_known, connect, fast_cluster, rows, settled, visible, wait_until
+from txnclient import Client
+from txndeploy.commands import app
+from txndeploy.config import RaftSection
+from txndeploy.local_cluster import LocalCluster
+
+RAFT = RaftSection(heartbeat_seconds=0.08, election_min_seconds=0.4, election_max_seconds=0.8, snapshot_entries=50)
+"""Snapshots come early, so the new node has to get some."""
+
+
+class Load:
+    """One program that commits a row after the other."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+        self.committed: list[int] = []
+        self.error: Exception | None = None
+
+    def __enter__(self) -> Load:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        self._thread.join(120)
+
+    def _run(self) -> None:
+        number = 0
+        try:
+            while not self._ended.is_set():
+                txn = self._client.begin()
+                txn.write(rows(number), "t.one")
+                txn.write(rows(number), "t.two")
+                commit_until_known(txn)
+                self.committed.append(number)
+                number += 1
+        except Exception as error:  # noqa: BLE001 - shown by the test
+            self.error = error
+
+    def more(self, count: int) -> None:
+        goal = len(self.committed) + count
+        wait_until(lambda: self.error or len(self.committed) >= goal, f"{count} more commits", 90)
+        assert self.error is None
+
+
+def members(cluster: LocalCluster) -> dict[str, set[str]]:
+    """What the running nodes say of each group."""
+    said: dict[str, set[str]] = {}
+    for node in cluster.configs:
+        status = cluster.status(node)
+        for group in status.groups if status else ():
+            said.setdefault(group.group, set()).update(group.members)
+    return said
+
+
+def test_a_new_node_takes_a_dead_ones_place_under_load(tmp_path: Path) -> None:
+    with fast_cluster(tmp_path, raft=RAFT) as cluster, connect(cluster) as client:
+        client.create_table("t.one", SCHEMA)
+        client.create_table("t.two", SCHEMA)
+        with Load(client) as load:
+            load.more(10)
+            victim = cluster.leader()
+            cluster.kill(victim)
+            address = cluster.add_node("n4")
+            arguments = ["node", "replace", victim, "n4", "--address", address, "--cluster", cluster.addresses]
+            result = CliRunner().invoke(app, arguments)
+            assert result.exit_code == 0, result.output
+            cluster.forget_node(victim)
+            load.more(10)
+            for group, said in members(cluster).items():
+                assert said == set(cluster.configs), group
+            # The new node counts: with it, one of the others may die.
+            other = next(node for node in cluster.configs if node != "n4")
+            cluster.kill(other)
+            load.more(10)
+            cluster.start_node(other)
+        assert load.error is None
+        expected = list(range(len(load.committed)))
+        wait_until(lambda: settled(cluster), "the replicas are alike", 60)
+        assert [seen[: len(expected)] for seen in visible(client, "t.one", "t.two")] == [expected, expected]
+
+
+def test_a_replacement_is_refused_with_a_reason(tmp_path: Path) -> None:
+    with fast_cluster(tmp_path) as cluster:
+
+        def refusal(old: str, new: str, address: str = "127.0.0.1:1") -> str:
+            arguments = ["node", "replace", old, new, "--address", address, "--cluster", cluster.addresses]
+            result = CliRunner().invoke(app, arguments)
+            assert result.exit_code == 1
+            return result.output
+
+        assert "no node 'n9'" in refusal("n9", "n4")
+        assert "is a node already" in refusal("n1", "n2")
+        assert "another node's" in refusal("n1", "n4", cluster.configs["n2"].nodes["n2"].address)
