@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from txnstatus.catalog import CatalogState, NodeInfo, initial
 from txnstatus.errors import InvalidArgument
 from txnstatus.options import Options
-from txnstatus.raft.group import RaftSettings
+from txnstatus.raft.settings import RaftSettings
 
 NodeId = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$")]
 Address = Annotated[str, Field(pattern=r"^[^\s:/]+:[0-9]{1,5}$")]

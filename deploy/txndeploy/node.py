@@ -25,7 +25,7 @@ from txnstatus.cluster_map import ClusterMap
 from txnstatus.durable import make_directory, write_file
 from txnstatus.environment import Environment
 from txnstatus.proto import catalog_pb2 as pb
-from txnstatus.raft.journal import JournalCorrupt
+from txnstatus.raft.segments import JournalCorrupt
 from txnstatus.raft.snapshot import SnapshotCorrupt
 from txnstatus.raft.transport import RaftTransport
 from txnstatus.rpc.server import GRPC_OPTIONS

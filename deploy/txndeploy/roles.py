@@ -22,7 +22,8 @@ from txnstatus.environment import Environment
 from txnstatus.errors import Unavailable
 from txnstatus.proto import admin_pb2, catalog_pb2, participant_pb2, table_pb2, txn_manager_pb2, txn_status_pb2
 from txnstatus.raft.driver import RaftDriver, Sender
-from txnstatus.raft.group import RaftGroup, StateMachine, stop_process
+from txnstatus.raft.group import RaftGroup, StateMachine
+from txnstatus.raft.stop import stop_process
 from txnstatus.range_service import RangeService
 from txnstatus.rpc.server import Registry
 from txnstatus.status_ranges import StatusRanges
@@ -131,7 +132,8 @@ class Roles:
         if new not in self._cluster.state.nodes:
             raise Unavailable(f"the catalog of {self.config.node_id} does not know {new} yet")
         entry.driver.check_lease()
-        raise Unavailable(f"{old} cannot give its place in {name} to {new}: members do not change yet")
+        await entry.driver.change_members(remove=old)
+        return await entry.driver.change_members(add=new)
 
     # ---- groups
 
@@ -177,14 +179,16 @@ class Roles:
 
     def _open(self, name: str) -> _Group:
         machine, service = self._made(name)
+        members = self._cluster.members(name)
         group = RaftGroup(
             name,
             self.config.node_id,
-            [member for member in self._cluster.members(name) if member != self.config.node_id],
+            members if self.config.node_id in members else (),
             machine,
             self._directory(name),
             self.config.raft.settings(),
             self._environment.monotonic,
+            self._environment.disk,
         )
         driver = RaftDriver(group, self._transport, self._environment.blocking, service.on_leadership)
         self._groups[name] = _Group(machine, service, driver)

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 import txnclient
-from tests.support import connect, fast_cluster, rows, visible
+from tests.support import connect, fast_cluster, rows, visible, wait_until
 from txnclient import (
     AlreadyExists,
     Client,
@@ -275,7 +275,7 @@ def test_a_corrupt_journal_refuses_to_start(tmp_path: Path) -> None:
             for _ in range(5):
                 client.begin().commit()
         cluster.stop_node("n1")
-        journal = cluster.configs["n1"].data_dir / "raft" / "status-0" / "journal"
+        journal = cluster.configs["n1"].data_dir / "raft" / "status-0" / "journal" / f"{1:020}.log"
         damaged = bytearray(journal.read_bytes())
         damaged[30] ^= 0xFF
         journal.write_bytes(damaged)
@@ -297,7 +297,7 @@ def test_a_node_of_another_cluster_is_not_let_in(tmp_path: Path) -> None:
         cluster.start_node("n3")
         with connect(cluster) as client:
             client.begin().commit()
-        assert cluster.running("n3")
+        wait_until(lambda: cluster.status("n3") is not None, "n3 answers")
         status = cluster.status("n3")
         assert status is not None
         assert not any(group.leader or group.leader_id for group in status.groups)

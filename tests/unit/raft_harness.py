@@ -1,7 +1,7 @@
 """A cluster of RaftGroups in one thread: its clock, chance, network and disks are the test's.
 
-Each node runs the cycle of raft/driver.py. Links are FIFO and may drop; a crash loses what no sync has covered, and
-may leave part of it torn. What must hold always is checked after every cycle:
+Each node runs the cycle of raft/driver.py on a disk in memory. Links are FIFO and may drop; a power cut loses what no
+sync has covered, and may leave part of it torn. What must hold always is checked after every cycle:
 
 - all replicas apply the same commands in the same order, each once;
 - one leader a term, and one holder of a lease at any moment;
@@ -11,7 +11,6 @@ may leave part of it torn. What must hold always is checked after every cycle:
 
 from __future__ import annotations
 
-import os
 import random
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator
@@ -22,18 +21,29 @@ from typing import NoReturn
 import pysyncobj.syncobj
 import pytest
 
+from txndeploy.sim.disk import SimDisk
 from txnstatus.errors import TxnError
 from txnstatus.proto import raft_pb2 as pb
-from txnstatus.raft.group import Proposal, RaftGroup, RaftSettings
-from txnstatus.raft.journal import Journal
+from txnstatus.raft.disk import DiskFull
+from txnstatus.raft.group import RaftGroup
+from txnstatus.raft.proposals import Proposal
+from txnstatus.raft.settings import RaftSettings
 
 GROUP = "test-0"
 STEP = 0.01
 FAST = RaftSettings(
-    heartbeat_seconds=0.05, election_min_seconds=0.2, election_max_seconds=0.4, snapshot_entries=1_000_000
+    heartbeat_seconds=0.05,
+    election_min_seconds=0.2,
+    election_max_seconds=0.4,
+    snapshot_entries=1_000_000,
+    segment_bytes=2_000,
 )
 SMALL_SNAPSHOTS = RaftSettings(
-    heartbeat_seconds=0.05, election_min_seconds=0.2, election_max_seconds=0.4, snapshot_entries=12
+    heartbeat_seconds=0.05,
+    election_min_seconds=0.2,
+    election_max_seconds=0.4,
+    snapshot_entries=12,
+    segment_bytes=400,
 )
 
 Tap = Callable[[str, str, pb.RaftMessage], bool]
@@ -71,50 +81,25 @@ class Recorder:
         return len(self.applied)
 
     def snapshot(self) -> Iterator[bytes]:
-        return iter([b"\n".join(self.applied)])
+        frozen = list(self.applied)
+        for start in range(0, len(frozen), 5):
+            yield b"".join(len(c).to_bytes(4, "little") + c for c in frozen[start : start + 5])
 
     def restore(self, chunks: Iterable[bytes]) -> None:
-        data = b"".join(chunks)
         self.restored += 1
-        self.applied = data.split(b"\n") if data else []
+        self.applied = []
+        for chunk in chunks:
+            offset = 0
+            while offset < len(chunk):
+                end = offset + 4 + int.from_bytes(chunk[offset : offset + 4], "little")
+                self.applied.append(chunk[offset + 4 : end])
+                offset = end
         if self.applied != self._history[: len(self.applied)]:
             raise Diverged(f"{self.node_id} restored another history")
 
 
 class Diverged(BaseException):
     pass
-
-
-class Disk:
-    """Which bytes of which file a power cut leaves."""
-
-    def __init__(self) -> None:
-        self._synced: dict[int, int] = {}
-        self.power_fails: Callable[[], bool] = lambda: False
-        """Asked in every sync, before it has made anything durable."""
-
-    def opened(self, path: Path) -> None:
-        stat = path.stat()
-        self._synced[stat.st_ino] = stat.st_size
-
-    def sync(self, fd: int) -> None:
-        if self.power_fails():
-            raise PowerCut
-        stat = os.fstat(fd)
-        self._synced[stat.st_ino] = stat.st_size
-
-    def lose_power(self, path: Path, rng: random.Random) -> None:
-        """Of what was not synced, some first part may have reached the disk."""
-        stat = path.stat()
-        synced = self._synced.get(stat.st_ino, 0)
-        os.truncate(path, synced + rng.randint(0, stat.st_size - synced))
-
-
-class SimJournal(Journal):
-    """The real journal, on a disk that can lose power."""
-
-    def __bool__(self) -> bool:
-        return True  # an empty journal is a journal, too
 
 
 @dataclass
@@ -138,19 +123,28 @@ class Sent:
 @dataclass
 class SimNode:
     node_id: str
-    directory: Path
-    disk: Disk = field(default_factory=Disk)
+    disk: SimDisk
+    bootstrap: list[str]
+    directory: Path = Path("/raft")
     group: RaftGroup | None = None
     machine: Recorder | None = None
     inbox: list[tuple[str, pb.RaftMessage]] = field(default_factory=list)
     promised: tuple[int, int] = (0, 0)
     """The term and the index up to which it acknowledged."""
     paused: bool = False
+    job: tuple[float, Callable[[], None] | None] | None = None
+    """Disk work under way, and when it is done; then it stays for another cycle."""
+    holds_jobs: bool = False
+    """Disk work is done, and the group does not get to know."""
 
     @property
     def live(self) -> RaftGroup:
         assert self.group is not None, f"{self.node_id} is down"
         return self.group
+
+    @property
+    def has_snapshot(self) -> bool:
+        return self.disk.size(self.directory / "snapshot") is not None
 
     @property
     def applied(self) -> list[bytes]:
@@ -161,7 +155,6 @@ class SimNode:
 class Cluster:
     def __init__(
         self,
-        root: Path,
         monkeypatch: pytest.MonkeyPatch,
         *,
         size: int = 3,
@@ -175,6 +168,7 @@ class Cluster:
         self.cut: set[tuple[str, str]] = set()
         self.tap: Tap = lambda _sender, _receiver, _message: True
         self.sent: list[Sent] = []
+        self._by_proposal: dict[int, Sent] = {}
         self.stopped: list[str] = []
         self.may_stop = False
         self.crash_chance = 0.0
@@ -185,9 +179,9 @@ class Cluster:
         monkeypatch.setattr(pysyncobj.syncobj, "random", random.Random(seed + 1))
         monkeypatch.setattr("txnstatus.raft.group.stop_process", self._stop_process)
         self.ids = [f"n{i}" for i in range(size)]
-        self.nodes = {node_id: SimNode(node_id, root / node_id) for node_id in self.ids}
-        for node in self.nodes.values():
-            node.disk.power_fails = self._power_fails
+        self.nodes: dict[str, SimNode] = {}
+        for node_id in list(self.ids):
+            self._add_node(node_id, list(self.ids))
         for node_id in self.ids:
             self.start(node_id)
 
@@ -209,30 +203,44 @@ class Cluster:
     def up(self) -> list[SimNode]:
         return [node for node in self.nodes.values() if node.group is not None]
 
-    def start(self, node_id: str) -> RaftGroup:
+    def _add_node(self, node_id: str, bootstrap: list[str]) -> SimNode:
+        node = self.nodes[node_id] = SimNode(node_id, SimDisk(self.rng), bootstrap)
+        node.disk.before = lambda _operation, _path: self._seam()
+        return node
+
+    def start(self, node_id: str) -> None:
+        """With a `crash_chance`, its machine may stop again at once."""
         node = self.nodes[node_id]
         assert node.group is None
-        node.directory.mkdir(parents=True, exist_ok=True)
-        journal = SimJournal(node.directory / "journal", node.disk.sync)
-        node.disk.opened(journal.path)
         node.machine = Recorder(node_id, self.history)
-        peers = [peer for peer in self.ids if peer != node_id]
-        node.group = RaftGroup(
-            GROUP, node_id, peers, node.machine, node.directory, self.settings, lambda: self.now, journal
-        )
+        node.job = None
+        try:
+            node.group = RaftGroup(
+                GROUP, node_id, node.bootstrap, node.machine, node.directory, self.settings, lambda: self.now, node.disk
+            )
+        except PowerCut:
+            node.disk.lose_power()
+            return
         for other in self.up:
             if other is not node:
                 node.group.connected(other.node_id)
                 other.live.connected(node_id)
-        return node.group
+
+    def join(self, node_id: str) -> None:
+        """A new node, that no member knows of yet."""
+        self.ids.append(node_id)
+        self._add_node(node_id, [])
+        self.start(node_id)
 
     def crash(self, node_id: str) -> None:
         """A power cut: memory, messages under way and what was not synced are gone."""
+        self.kill(node_id)
+        self.nodes[node_id].disk.lose_power()
+
+    def kill(self, node_id: str) -> None:
+        """The process ends; its machine goes on."""
         node = self.nodes[node_id]
-        journal = node.live.journal
-        os.close(journal._fd)
-        node.disk.lose_power(journal.path, self.rng)
-        node.group = node.machine = None
+        node.group = node.machine = node.job = None
         node.inbox.clear()
         node.promised = (0, 0)
         for sent in self.sent:
@@ -243,10 +251,10 @@ class Cluster:
         for other_node in self.up:
             other_node.live.disconnected(node_id)
 
-    def restart(self, node_id: str) -> RaftGroup:
+    def restart(self, node_id: str) -> None:
         if self.nodes[node_id].group is not None:
             self.crash(node_id)
-        return self.start(node_id)
+        self.start(node_id)
 
     # ---- network
 
@@ -297,10 +305,18 @@ class Cluster:
         except PowerCut:
             self.crash(node_id)
             return
-        self._check(node)
+        except OSError as error:
+            # In raft/driver.py any exception ends the process.
+            self.stopped.append(repr(error))
+            self.kill(node_id)
+        if self.stopped and not self.may_stop:
+            raise AssertionError(f"{node_id} ended itself: {self.stopped}")
+        if node.group is not None:
+            self._check(node)
 
     def _cycle(self, node: SimNode) -> None:
         group, journal = node.live, node.live.journal
+        self._run_jobs(node)
         inbox, node.inbox = node.inbox, []
         for sender, message in inbox:
             group.receive(sender, message)
@@ -308,21 +324,35 @@ class Cluster:
         self._send(node.node_id, group.take_early())
         self._seam()
         if journal.dirty:
-            journal.write(journal.take_unsynced())
+            try:
+                journal.write(journal.take_unsynced())
+            except DiskFull as error:
+                group.stand_still(error)
+            else:
+                group.go_on()
         self._seam()
         late = group.take_late()
         self._note_promises(node, late)
         self._send(node.node_id, late)
         self._seam()
         for proposal in group.take_done():
-            (sent,) = (s for s in self.sent if s.proposal is proposal)
-            sent.endings += 1
+            self._by_proposal[id(proposal)].endings += 1
 
-    def _power_fails(self) -> bool:
-        return self.rng.random() < self.crash_chance
+    def _run_jobs(self, node: SimNode) -> None:
+        """Disk work beside the cycles takes its time, and the power may fail in it."""
+        if node.job is None:
+            work = node.live.jobs.take()
+            node.job = (self.now + self.rng.choice([0.0, 0.01, 0.05]), work) if work is not None else None
+        elif node.job[0] <= self.now:
+            work, node.job = node.job[1], (self.now, None)
+            if work is not None:
+                work()
+            elif not node.holds_jobs:
+                node.job = None
+                node.live.jobs.finish()
 
     def _seam(self) -> None:
-        if self._power_fails():
+        if self.rng.random() < self.crash_chance:
             raise PowerCut
 
     def _note_promises(self, node: SimNode, late: list[tuple[str, pb.RaftMessage]]) -> None:
@@ -331,8 +361,6 @@ class Cluster:
                 node.promised = max(node.promised, (message.term, message.append_reply.next_index - 1))
 
     def _check(self, node: SimNode) -> None:
-        if self.stopped and not self.may_stop:
-            raise AssertionError(f"{node.node_id} ended itself: {self.stopped}")
         group = node.live
         term, index = node.promised
         if term == group.term:
@@ -384,10 +412,33 @@ class Cluster:
 
     def propose(self, node_id: str, command: bytes | None = None) -> Sent:
         self._numbers += 1
-        sent = Sent(node_id, Proposal(command or b"command-%d" % self._numbers))
+        proposal = Proposal(command or b"command-%d" % self._numbers)
+        self.nodes[node_id].live.propose(proposal)
+        return self._sent(node_id, proposal)
+
+    def _sent(self, node_id: str, proposal: Proposal) -> Sent:
+        sent = self._by_proposal[id(proposal)] = Sent(node_id, proposal)
         self.sent.append(sent)
-        self.nodes[node_id].live.propose(sent.proposal)
         return sent
+
+    def change(self, node_id: str, *, add: str = "", remove: str = "") -> Sent:
+        return self._sent(node_id, self.nodes[node_id].live.change_members(add, remove))
+
+    def replace(self, old: str, new: str) -> None:
+        """As an operator does it: through whoever leads, until it is done."""
+        if new not in self.ids:
+            self.join(new)
+        for change in ({"remove": old}, {"add": new}):
+            while True:
+                leader = self.leader([node_id for node_id in self.ids if node_id != old])
+                try:
+                    sent = self.change(leader, **change)
+                except TxnError:
+                    self.step()
+                    continue
+                self.run_until(lambda sent=sent: sent.ended or sent.life_over)  # type: ignore[misc]
+                if sent.acknowledged:
+                    break
 
     def commit(self, count: int, via: str | None = None, batch: int = 1) -> list[Sent]:
         """Proposes through the leader, `batch` in a cycle, until all are acknowledged."""
@@ -400,11 +451,17 @@ class Cluster:
         assert all(sent.acknowledged for sent in made)
         return made
 
+    def members(self) -> list[str]:
+        """As the leader counts them; empty = nobody leads."""
+        leaders = self.leaders()
+        return list(self[leaders[0]].live.members) if len(leaders) == 1 else []
+
     def converged(self) -> bool:
-        nodes = self.up
+        members = self.members()
+        nodes = [node for node in self.up if node.node_id in members]
         return bool(
-            len(nodes) == len(self.ids)
-            and len(self.leaders()) == 1
+            members
+            and len(nodes) == len(members)
             and all(len(node.applied) == len(self.history) for node in nodes)
             and len({node.live.journal[-1].idx for node in nodes}) == 1
         )
@@ -415,6 +472,7 @@ class Cluster:
         self.heal()
         for node in self.nodes.values():
             node.paused = False
+            node.disk.capacity = None
             if node.group is None:
                 self.start(node.node_id)
         self.run_until(self.converged)
@@ -423,7 +481,7 @@ class Cluster:
         assert len(set(self.history)) == len(self.history), "a command was applied twice"
         applied = set(self.history)
         for sent in self.sent:
-            if sent.acknowledged:
+            if sent.acknowledged and sent.proposal.members is None:
                 assert sent.proposal.command in applied, f"acknowledged and lost: {sent.proposal.command!r}"
                 assert sent.proposal.outcome == self.history.index(sent.proposal.command) + 1
             assert sent.ended or sent.life_over, f"never answered: {sent.proposal.command!r}"

@@ -2,28 +2,35 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 
 import pytest
 
-from tests.unit.raft_harness import FAST, GROUP, SMALL_SNAPSHOTS, Cluster, ProcessStopped, Recorder
+from tests.unit.raft_harness import FAST, GROUP, SMALL_SNAPSHOTS, Cluster, PowerCut, ProcessStopped, Recorder
+from txndeploy.sim.disk import SimDisk
 from txnstatus.errors import NotTheLeader, OutcomeUnknown
 from txnstatus.proto import raft_pb2 as pb
 from txnstatus.raft import messages
-from txnstatus.raft.group import MAX_BATCH_BYTES, Proposal, RaftGroup, RaftSettings
+from txnstatus.raft.group import RaftGroup
 from txnstatus.raft.journal import Journal
+from txnstatus.raft.proposals import Proposal
+from txnstatus.raft.replica import MAX_BATCH_BYTES
+from txnstatus.raft.segments import JournalCorrupt
+from txnstatus.raft.settings import RaftSettings
 from txnstatus.raft.snapshot import SnapshotCorrupt
+from txnstatus.raft.transfer import PART_BYTES
 
 
 @pytest.fixture
-def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cluster:
-    return Cluster(tmp_path, monkeypatch)
+def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
+    return Cluster(monkeypatch)
 
 
 @pytest.fixture
-def compacting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cluster:
+def compacting(monkeypatch: pytest.MonkeyPatch) -> Cluster:
     """A cluster whose nodes write a snapshot every few entries."""
-    return Cluster(tmp_path, monkeypatch, settings=SMALL_SNAPSHOTS)
+    return Cluster(monkeypatch, settings=SMALL_SNAPSHOTS)
 
 
 def kinds(sent: list[tuple[str, pb.RaftMessage]]) -> list[str | None]:
@@ -40,8 +47,8 @@ def test_a_cluster_elects_one_leader_and_replicates(cluster: Cluster) -> None:
     assert [node.applied for node in cluster.up] == [[s.proposal.command for s in made]] * 3
 
 
-def test_a_group_of_one_leads_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    cluster = Cluster(tmp_path, monkeypatch, size=1)
+def test_a_group_of_one_leads_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = Cluster(monkeypatch, size=1)
     cluster.commit(5)
     cluster.restart("n0")
     cluster.commit(5)
@@ -76,8 +83,8 @@ def test_the_largest_command_goes_through_whole(cluster: Cluster) -> None:
     assert cluster.history[0] == b"x" * MAX_BATCH_BYTES
 
 
-def test_an_empty_command_is_a_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    cluster = Cluster(tmp_path, monkeypatch, size=1)
+def test_an_empty_command_is_a_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = Cluster(monkeypatch, size=1)
     cluster.run_until(cluster.leaders)
     proposal = Proposal(b"")
     cluster["n0"].live.propose(proposal)
@@ -85,15 +92,6 @@ def test_an_empty_command_is_a_command(tmp_path: Path, monkeypatch: pytest.Monke
     cluster["n0"].live.tick()
     assert proposal in cluster["n0"].live.take_done()
     assert cluster["n0"].applied == [b""]
-
-
-def test_the_journal_that_is_given_is_the_one_that_is_used_also_when_it_is_empty(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("pysyncobj.syncobj.monotonicTime", lambda: 1000.0)
-    journal = Journal(tmp_path / "elsewhere")
-    group = RaftGroup(GROUP, "a", ["b", "c"], Recorder("a", []), tmp_path, FAST, lambda: 1000.0, journal)
-    assert group.journal is journal
 
 
 def test_settings_that_cannot_work_are_refused() -> None:
@@ -127,18 +125,10 @@ def test_a_closed_group_answers_all_it_was_given(cluster: Cluster) -> None:
 # ---- hazards
 
 
-def test_r1_a_part_of_a_snapshot_says_nothing_of_the_receivers_own_entries() -> None:
-    """Pins: a decoded snapshot part moves no commit index, whatever its sender's was."""
-    part = {"type": "append_entries", "term": 3, "commit_index": 99, "serialized": (b"", True, False), "sent": 1}
-    assert messages.decode(messages.encode(GROUP, part, 3))["commit_index"] == 0
-
-
 @pytest.mark.parametrize("seed", range(6))
-def test_r1_a_snapshot_does_not_commit_a_divergent_tail(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
-) -> None:
+def test_r1_a_snapshot_does_not_commit_a_divergent_tail(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
     """Pins: commit index 0 in snapshot parts. The cut-off leader has entries that the others compacted away."""
-    cluster = Cluster(tmp_path, monkeypatch, seed=seed, settings=SMALL_SNAPSHOTS)
+    cluster = Cluster(monkeypatch, seed=seed, settings=SMALL_SNAPSHOTS)
     cluster.commit(3)
     old = cluster.leader()
     cluster.isolate(old)
@@ -157,21 +147,20 @@ def test_r1_a_snapshot_does_not_commit_a_divergent_tail(
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_r2_a_power_cut_between_snapshot_and_trimming_loses_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
-) -> None:
+def test_r2_a_power_cut_between_snapshot_and_trimming_loses_nothing(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
     """Pins: journal and snapshot are aligned at start; pysyncobj would clear a journal that begins before its snapshot.
 
     The follower's journal is then the only one with the last acknowledged entries: of those who had them, it alone
     comes back.
     """
-    cluster = Cluster(tmp_path, monkeypatch, seed=seed, settings=SMALL_SNAPSHOTS)
+    cluster = Cluster(monkeypatch, seed=seed, settings=SMALL_SNAPSHOTS)
     leader, (follower, other) = cluster.leader(), cluster.followers()
     cluster.isolate(other)
     node = cluster[follower]
+    node.holds_jobs = True
 
     def acknowledged_beyond_the_snapshot() -> int:
-        if node.live.journal[0].idx > 1 or not (node.directory / "snapshot").exists():
+        if node.live.journal[0].idx > 1 or not node.has_snapshot:
             return 0
         return sum(sent.acknowledged for sent in cluster.sent) - len(node.applied)
 
@@ -179,7 +168,7 @@ def test_r2_a_power_cut_between_snapshot_and_trimming_loses_nothing(
         cluster.propose(leader)
         cluster.step()
         assert node.live.journal[0].idx == 1, "it trimmed its journal before it could be stopped"
-    tail = node.live.journal[-1]
+    tail, node.holds_jobs = node.live.journal[-1], False
     for node_id in (leader, follower):
         cluster.crash(node_id)
     cluster.heal()
@@ -190,21 +179,27 @@ def test_r2_a_power_cut_between_snapshot_and_trimming_loses_nothing(
 
 
 @pytest.mark.parametrize("size", [1, 3])
+@pytest.mark.parametrize("operation", ["create", "rename", "sync_directory", "unlink"])
 def test_r3_a_power_cut_while_the_journal_is_trimmed_loses_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int
+    monkeypatch: pytest.MonkeyPatch, size: int, operation: str
 ) -> None:
-    """Pins: trimming writes a new file and renames it; pysyncobj would clear the file and add one by one."""
-    cluster = Cluster(tmp_path, monkeypatch, size=size, settings=SMALL_SNAPSHOTS)
+    """Pins: trimming drops whole segments; pysyncobj would clear the file and add the rest one by one."""
+    cluster = Cluster(monkeypatch, size=size, settings=SMALL_SNAPSHOTS)
     leader = cluster.leader()
+    cluster.commit(30)
+
+    def before(asked: str, path: Path) -> None:
+        if asked == operation and "journal" in str(path):
+            raise PowerCut
+
     for node in cluster.up:
-        node.disk.power_fails = (node.directory / "journal.new").exists
+        node.disk.before = before
     while cluster[leader].group is not None:
         cluster.propose(leader)
         cluster.step()
-    assert (cluster[leader].directory / "journal.new").exists(), "it stopped inside the trimming"
-    assert sum(sent.acknowledged for sent in cluster.sent) >= 5
+    assert sum(sent.acknowledged for sent in cluster.sent) >= 30
     for node in cluster.nodes.values():
-        node.disk.power_fails = lambda: False
+        node.disk.before = lambda _operation, _path: None
         if node.group is not None:
             cluster.crash(node.node_id)
     cluster.settle()
@@ -294,10 +289,11 @@ def test_r9_a_node_whose_snapshot_does_not_read_refuses_to_start(compacting: Clu
     """Pins: alignment reads the snapshot before Raft does. pysyncobj would log it, and run empty."""
     follower = compacting.followers()[0]
     compacting.commit(40)
-    compacting.run_until((compacting[follower].directory / "snapshot").exists)
+    compacting.run_until(lambda: compacting[follower].has_snapshot)
     compacting.crash(follower)
     path = compacting[follower].directory / "snapshot"
-    path.write_bytes(path.read_bytes()[:-40] if damage is None else damage)
+    disk = compacting[follower].disk
+    disk.overwrite(path, disk.read(path)[:-40] if damage is None else damage)
     with pytest.raises(SnapshotCorrupt, match="remove its data directory"):
         compacting.start(follower)
 
@@ -308,25 +304,28 @@ def test_r9_a_node_that_lost_its_snapshot_refuses_to_start(compacting: Cluster) 
     compacting.commit(40)
     compacting.run_until(lambda: compacting[follower].live.journal[0].idx > 1)
     compacting.crash(follower)
-    (compacting[follower].directory / "snapshot").unlink()
-    with pytest.raises(SnapshotCorrupt, match="missing"):
+    compacting[follower].disk.unlink(compacting[follower].directory / "snapshot")
+    with pytest.raises((SnapshotCorrupt, JournalCorrupt), match="missing"):
         compacting.start(follower)
 
 
 class Alone:
     """One member of a group of three, whose messages the test writes itself."""
 
-    def __init__(self, directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 1000.0
-        self._directory = directory
+        self.disk = SimDisk(random.Random(0))
         monkeypatch.setattr("pysyncobj.syncobj.monotonicTime", lambda: self.now)
         self.start()
 
     def start(self) -> None:
-        self.group = RaftGroup(GROUP, "b", ["a", "c"], Recorder("b", []), self._directory, FAST, lambda: self.now)
+        self.group = RaftGroup(
+            GROUP, "b", ["a", "b", "c"], Recorder("b", []), Path("/raft"), FAST, lambda: self.now, self.disk
+        )
 
     def crash(self) -> None:
-        self.start()  # what was not synced is in no file
+        self.disk.lose_power()
+        self.start()
 
     def receive(self, sender: str, **body: object) -> None:
         self.group.receive(sender, pb.RaftMessage(group=GROUP, **body))  # type: ignore[arg-type]
@@ -351,8 +350,19 @@ def append(term: int, *entries: pb.LogEntry, prev: tuple[int, int] = (1, 0), com
 
 
 @pytest.fixture
-def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Alone:
-    return Alone(tmp_path, monkeypatch)
+def alone(monkeypatch: pytest.MonkeyPatch) -> Alone:
+    return Alone(monkeypatch)
+
+
+def test_r1_a_part_of_a_snapshot_says_nothing_of_the_receivers_own_entries(alone: Alone) -> None:
+    """Pins: to pysyncobj a part is a message with commit index 0. It would commit the receiver's own tail."""
+    alone.receive("a", **append(5, pb.LogEntry(index=2, term=5, command=b"\1")))
+    alone.cycle()
+    part = pb.RaftMessage.SnapshotPart(last_index=90, last_term=6, size=1000, data=b"x", sent_micros=1)
+    alone.receive("c", term=6, snapshot_part=part)
+    alone.cycle()
+    assert (alone.group.term, alone.group.leader) == (6, "c")
+    assert alone.group.commit_index == 1
 
 
 def test_r10_term_and_vote_survive_a_crash(alone: Alone) -> None:
@@ -384,23 +394,19 @@ def test_r16_an_acknowledgement_leaves_only_after_the_sync(alone: Alone) -> None
     alone.group.tick()
     assert alone.group.take_early() == []
     assert alone.group.journal.dirty
-    assert Journal(tmp_copy(alone.group.journal.path))[:] == alone.group.journal[:1]
+    found = Journal(alone.disk, alone.group.journal.directory, GROUP)
+    assert found[:] == alone.group.journal[:1], "what a process that started now would find"
     alone.group.journal.sync()
     assert kinds(alone.group.take_late()) == ["append_reply"]
 
 
-def tmp_copy(path: Path) -> Path:
-    """What a process that started now would find."""
-    copy = path.with_name("copy")
-    copy.write_bytes(path.read_bytes())
-    return copy
-
-
 def test_r7_a_node_does_not_vote_soon_after_it_heard_from_a_leader(alone: Alone) -> None:
     """Pins: the promise that the leader's lease rests on; also right after a start, when it may have been given."""
+    alone.receive("a", **append(4))
+    alone.cycle()
+    alone.crash()
     alone.receive("c", **vote_request(5))
     assert alone.cycle() == [], "it has just started"
-    alone.now += FAST.election_min_seconds
     alone.receive("a", **append(6))
     alone.cycle()
     alone.now += FAST.election_min_seconds * 0.9
@@ -429,6 +435,8 @@ def test_a_late_request_to_take_over_does_not_break_the_promise_of_others(alone:
     alone.receive("a", **append(6))
     alone.cycle()
     alone.now += 2 * FAST.election_max_seconds
+    assert kinds(alone.cycle()) == ["pre_vote", "pre_vote"]
+    alone.receive("a", term=7, pre_vote_reply=pb.RaftMessage.PreVoteReply(granted=True))
     alone.receive("c", term=3, timeout_now=pb.RaftMessage.TimeoutNow())
     requests = [message.request_vote for _, message in alone.cycle() if message.WhichOneof("body") == "request_vote"]
     assert len(requests) == 2
@@ -480,10 +488,10 @@ def test_r13_an_acknowledgement_of_another_term_counts_for_nothing(cluster: Clus
 
 @pytest.mark.parametrize("seed", range(5))
 def test_r16_a_power_cut_of_all_nodes_loses_nothing_that_was_acknowledged(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
+    monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
     """Pins: sync before acknowledging. The harness truncates each journal to what was synced, and tears the rest."""
-    cluster = Cluster(tmp_path, monkeypatch, seed=seed)
+    cluster = Cluster(monkeypatch, seed=seed)
     for _ in range(3):
         leader = cluster.leader()
         for _ in range(20):
@@ -528,14 +536,14 @@ def test_what_a_deposed_leader_was_given_ends_once(cluster: Cluster) -> None:
 
 
 def test_a_node_with_an_inflated_term_comes_back(cluster: Cluster) -> None:
-    """It stood for election all the time that it was cut off. Nobody votes for it, and its log is behind."""
+    """Its leader does not hear of it by way of votes: those are refused as long as there is a leader."""
     follower = cluster.followers()[0]
     cluster.isolate(follower)
-    cluster.run(5.0)
+    cluster[follower].live.receive("n0", pb.RaftMessage(group=GROUP, term=50, stale_term={}))
     cluster.commit(5)
-    assert cluster[follower].live.term > cluster[cluster.leader()].live.term
     cluster.heal()
     cluster.run_until(cluster.converged, limit=5.0)
+    assert cluster[cluster.leader()].live.term > 50
     cluster.settle()
 
 
@@ -592,8 +600,7 @@ def test_a_new_node_with_an_empty_disk_gets_everything(compacting: Cluster) -> N
     follower = compacting.followers()[0]
     compacting.commit(60)
     compacting.crash(follower)
-    for path in compacting[follower].directory.iterdir():
-        path.unlink()
+    compacting[follower].disk.wipe(compacting[follower].directory)
     compacting.settle()
 
 
@@ -618,9 +625,8 @@ def test_a_snapshot_sent_twice_takes_back_nothing_that_was_acknowledged(compacti
     compacting.commit(3, via=leader)
     compacting.run_until(compacting.converged)
     node, acknowledged = compacting[follower], compacting[follower].live.journal[-1].idx
-    first = next(i for i, part in enumerate(parts) if part.snapshot_part.first)
-    last = next(i for i, part in enumerate(parts) if part.snapshot_part.last)
-    for part in parts[first : last + 1]:
+    assert parts[0].snapshot_part.offset == 0
+    for part in parts:
         if part.term == node.live.term:
             node.inbox.append((leader, part))
     compacting.cycle(follower)
@@ -629,11 +635,12 @@ def test_a_snapshot_sent_twice_takes_back_nothing_that_was_acknowledged(compacti
 
 
 @pytest.mark.parametrize("which", ["first", "middle", "last"])
+@pytest.mark.parametrize("lost", ["snapshot_part", "snapshot_reply"])
 def test_a_part_of_a_snapshot_that_got_lost_does_no_harm(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, which: str
+    monkeypatch: pytest.MonkeyPatch, which: str, lost: str
 ) -> None:
     """Links may drop messages: a transfer with a hole must neither end the process nor replace a good snapshot."""
-    cluster = Cluster(tmp_path, monkeypatch, settings=SMALL_SNAPSHOTS)
+    cluster = Cluster(monkeypatch, settings=SMALL_SNAPSHOTS)
     leader, (follower, _) = cluster.leader(), cluster.followers()
     cluster.crash(follower)
     for number in range(20):
@@ -642,11 +649,19 @@ def test_a_part_of_a_snapshot_that_got_lost_does_no_harm(
     cluster.run_until(lambda: all(sent.acknowledged for sent in cluster.sent))
     cluster.start(follower)
     dropped: list[pb.RaftMessage] = []
+    sent: list[int] = []
+    size = 0
 
     def drop_one(_sender: str, _receiver: str, message: pb.RaftMessage) -> bool:
-        part = message.snapshot_part
-        kind = "first" if part.first else "last" if part.last else "middle"
-        if message.WhichOneof("body") == "snapshot_part" and kind == which and not dropped:
+        nonlocal size
+        part, reply = message.snapshot_part, message.snapshot_reply
+        size = part.size or size
+        if part.data:
+            sent.append(part.offset)
+        end = part.offset + len(part.data) if part.data else reply.offset
+        first = part.offset == 0 if part.data else 0 < reply.offset <= PART_BYTES
+        kind = "first" if first else "last" if end == size else "middle"
+        if message.WhichOneof("body") == lost and (part.data or reply.offset) and kind == which and not dropped:
             dropped.append(message)
             return False
         return True
@@ -654,6 +669,7 @@ def test_a_part_of_a_snapshot_that_got_lost_does_no_harm(
     cluster.tap = drop_one
     cluster.run_until(cluster.converged)
     assert len(dropped) == 1
+    assert len(set(sent)) >= 4
     cluster.settle()
 
 
@@ -694,49 +710,3 @@ def test_an_entry_is_sent_to_a_follower_once(cluster: Cluster) -> None:
         cluster.step()
     cluster.run_until(lambda: all(sent.acknowledged for sent in made))
     assert len(seen) == len(set(seen)) == 50
-
-
-# ---- nemesis
-
-
-def havoc(cluster: Cluster) -> None:
-    """One fault, or the end of some."""
-    rng = cluster.rng
-    node = cluster[rng.choice(cluster.ids)]
-    match rng.randrange(8):
-        case 0:
-            cluster.isolate(node.node_id)
-        case 1:
-            cluster.cut.add((node.node_id, rng.choice([i for i in cluster.ids if i != node.node_id])))
-        case 2 | 3:
-            cluster.heal()
-        case 4:
-            if node.group is not None:
-                cluster.crash(node.node_id)
-        case 5:
-            for down in [n for n in cluster.nodes.values() if n.group is None]:
-                cluster.start(down.node_id)
-        case 6:
-            node.paused = not node.paused
-        case 7:
-            other = rng.choice([i for i in cluster.ids if i != node.node_id])
-            cluster.reconnect(node.node_id, other)
-
-
-@pytest.mark.parametrize("seed", range(30))
-def test_under_a_nemesis_nothing_is_lost_and_nobody_disagrees(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
-) -> None:
-    """Partitions, one-way cuts, pauses, power cuts at every seam, restarts. The harness checks after every cycle."""
-    cluster = Cluster(tmp_path, monkeypatch, seed=seed, settings=SMALL_SNAPSHOTS if seed % 2 else FAST)
-    cluster.leader()
-    cluster.crash_chance = 0.0005
-    for number in range(500):
-        for node in cluster.up:
-            if node.live.is_leader or cluster.rng.random() < 0.02:
-                cluster.propose(node.node_id)
-        if number % 25 == 0:
-            havoc(cluster)
-        cluster.step()
-    cluster.settle()
-    assert sum(sent.acknowledged for sent in cluster.sent) >= 20, "the run proved nothing"

@@ -11,6 +11,8 @@ from collections.abc import Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, field
 
+from txnstatus.raft.disk import Disk, OsDisk
+
 
 def _wall_micros() -> int:
     return time.time_ns() // 1000
@@ -25,3 +27,5 @@ class Environment:
     random: random.Random = field(default_factory=random.Random)
     blocking: Executor = field(default_factory=lambda: ThreadPoolExecutor(max_workers=8, thread_name_prefix="blocking"))
     """For file I/O: `loop.run_in_executor(environment.blocking, ...)`."""
+    disk: Disk = field(default_factory=OsDisk)
+    """Of the Raft groups."""

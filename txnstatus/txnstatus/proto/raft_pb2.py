@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1atxnstatus/proto/raft.proto\x12\ttxnstatus\"V\n\tRaftFrame\x12\x1f\n\x05hello\x18\x01 \x01(\x0b\x32\x10.txnstatus.Hello\x12(\n\x08messages\x18\x02 \x03(\x0b\x32\x16.txnstatus.RaftMessage\"S\n\x05Hello\x12\x12\n\ncluster_id\x18\x01 \x01(\t\x12\x0f\n\x07node_id\x18\x02 \x01(\t\x12\x13\n\x0bincarnation\x18\x03 \x01(\x04\x12\x10\n\x08protocol\x18\x04 \x01(\r\"8\n\x08LogEntry\x12\r\n\x05index\x18\x01 \x01(\x04\x12\x0c\n\x04term\x18\x02 \x01(\x04\x12\x0f\n\x07\x63ommand\x18\x03 \x01(\x0c\"\x9e\x07\n\x0bRaftMessage\x12\r\n\x05group\x18\x01 \x01(\t\x12\x0c\n\x04term\x18\x02 \x01(\x04\x12:\n\x0crequest_vote\x18\x03 \x01(\x0b\x32\".txnstatus.RaftMessage.RequestVoteH\x00\x12<\n\rresponse_vote\x18\x04 \x01(\x0b\x32#.txnstatus.RaftMessage.ResponseVoteH\x00\x12>\n\x0e\x61ppend_entries\x18\x05 \x01(\x0b\x32$.txnstatus.RaftMessage.AppendEntriesH\x00\x12<\n\rsnapshot_part\x18\x06 \x01(\x0b\x32#.txnstatus.RaftMessage.SnapshotPartH\x00\x12:\n\x0c\x61ppend_reply\x18\x07 \x01(\x0b\x32\".txnstatus.RaftMessage.AppendReplyH\x00\x12\x38\n\x0btimeout_now\x18\x08 \x01(\x0b\x32!.txnstatus.RaftMessage.TimeoutNowH\x00\x12\x36\n\nstale_term\x18\t \x01(\x0b\x32 .txnstatus.RaftMessage.StaleTermH\x00\x1aY\n\x0bRequestVote\x12\x16\n\x0elast_log_index\x18\x01 \x01(\x04\x12\x15\n\rlast_log_term\x18\x02 \x01(\x04\x12\x1b\n\x13leadership_transfer\x18\x03 \x01(\x08\x1a\x0e\n\x0cResponseVote\x1a\x8f\x01\n\rAppendEntries\x12\x14\n\x0c\x63ommit_index\x18\x01 \x01(\x04\x12\x16\n\x0eprev_log_index\x18\x02 \x01(\x04\x12\x15\n\rprev_log_term\x18\x03 \x01(\x04\x12$\n\x07\x65ntries\x18\x04 \x03(\x0b\x32\x13.txnstatus.LogEntry\x12\x13\n\x0bsent_micros\x18\x05 \x01(\x06\x1aN\n\x0cSnapshotPart\x12\x0c\n\x04\x64\x61ta\x18\x01 \x01(\x0c\x12\r\n\x05\x66irst\x18\x02 \x01(\x08\x12\x0c\n\x04last\x18\x03 \x01(\x08\x12\x13\n\x0bsent_micros\x18\x04 \x01(\x06\x1aV\n\x0b\x41ppendReply\x12\x12\n\nnext_index\x18\x01 \x01(\x04\x12\r\n\x05reset\x18\x02 \x01(\x08\x12\x0f\n\x07success\x18\x03 \x01(\x08\x12\x13\n\x0b\x65\x63ho_micros\x18\x04 \x01(\x06\x1a\x0c\n\nTimeoutNow\x1a\x0b\n\tStaleTermB\x06\n\x04\x62odyJ\x04\x08\n\x10\x10\"\xb0\x01\n\rJournalRecord\x12$\n\x05\x65ntry\x18\x01 \x01(\x0b\x32\x13.txnstatus.LogEntryH\x00\x12\x17\n\rtruncate_from\x18\x02 \x01(\x04H\x00\x12-\n\x04vote\x18\x03 \x01(\x0b\x32\x1d.txnstatus.JournalRecord.VoteH\x00\x1a\'\n\x04Vote\x12\x0c\n\x04term\x18\x01 \x01(\x04\x12\x11\n\tvoted_for\x18\x02 \x01(\tB\x08\n\x06record\"9\n\x0cJournalBatch\x12)\n\x07records\x18\x01 \x03(\x0b\x32\x18.txnstatus.JournalRecord\"\x88\x01\n\rGroupSnapshot\x12\x0f\n\x07version\x18\x01 \x01(\r\x12\r\n\x05group\x18\x02 \x01(\t\x12!\n\x04last\x18\x03 \x01(\x0b\x32\x13.txnstatus.LogEntry\x12%\n\x08previous\x18\x04 \x01(\x0b\x32\x13.txnstatus.LogEntry\x12\r\n\x05state\x18\x05 \x01(\x0c\x32\x42\n\x04Raft\x12:\n\x08\x45xchange\x12\x14.txnstatus.RaftFrame\x1a\x14.txnstatus.RaftFrame(\x01\x30\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1atxnstatus/proto/raft.proto\x12\ttxnstatus\"V\n\tRaftFrame\x12\x1f\n\x05hello\x18\x01 \x01(\x0b\x32\x10.txnstatus.Hello\x12(\n\x08messages\x18\x02 \x03(\x0b\x32\x16.txnstatus.RaftMessage\"S\n\x05Hello\x12\x12\n\ncluster_id\x18\x01 \x01(\t\x12\x0f\n\x07node_id\x18\x02 \x01(\t\x12\x13\n\x0bincarnation\x18\x03 \x01(\x04\x12\x10\n\x08protocol\x18\x04 \x01(\r\"8\n\x08LogEntry\x12\r\n\x05index\x18\x01 \x01(\x04\x12\x0c\n\x04term\x18\x02 \x01(\x04\x12\x0f\n\x07\x63ommand\x18\x03 \x01(\x0c\"\xf0\n\n\x0bRaftMessage\x12\r\n\x05group\x18\x01 \x01(\t\x12\x0c\n\x04term\x18\x02 \x01(\x04\x12:\n\x0crequest_vote\x18\x03 \x01(\x0b\x32\".txnstatus.RaftMessage.RequestVoteH\x00\x12<\n\rresponse_vote\x18\x04 \x01(\x0b\x32#.txnstatus.RaftMessage.ResponseVoteH\x00\x12>\n\x0e\x61ppend_entries\x18\x05 \x01(\x0b\x32$.txnstatus.RaftMessage.AppendEntriesH\x00\x12<\n\rsnapshot_part\x18\x06 \x01(\x0b\x32#.txnstatus.RaftMessage.SnapshotPartH\x00\x12:\n\x0c\x61ppend_reply\x18\x07 \x01(\x0b\x32\".txnstatus.RaftMessage.AppendReplyH\x00\x12\x38\n\x0btimeout_now\x18\x08 \x01(\x0b\x32!.txnstatus.RaftMessage.TimeoutNowH\x00\x12\x36\n\nstale_term\x18\t \x01(\x0b\x32 .txnstatus.RaftMessage.StaleTermH\x00\x12>\n\x0esnapshot_reply\x18\n \x01(\x0b\x32$.txnstatus.RaftMessage.SnapshotReplyH\x00\x12\x32\n\x08pre_vote\x18\x0b \x01(\x0b\x32\x1e.txnstatus.RaftMessage.PreVoteH\x00\x12=\n\x0epre_vote_reply\x18\x0c \x01(\x0b\x32#.txnstatus.RaftMessage.PreVoteReplyH\x00\x1aY\n\x0bRequestVote\x12\x16\n\x0elast_log_index\x18\x01 \x01(\x04\x12\x15\n\rlast_log_term\x18\x02 \x01(\x04\x12\x1b\n\x13leadership_transfer\x18\x03 \x01(\x08\x1a\x0e\n\x0cResponseVote\x1a\xa3\x01\n\rAppendEntries\x12\x14\n\x0c\x63ommit_index\x18\x01 \x01(\x04\x12\x16\n\x0eprev_log_index\x18\x02 \x01(\x04\x12\x15\n\rprev_log_term\x18\x03 \x01(\x04\x12$\n\x07\x65ntries\x18\x04 \x03(\x0b\x32\x13.txnstatus.LogEntry\x12\x13\n\x0bsent_micros\x18\x05 \x01(\x06\x12\x12\n\nlast_index\x18\x06 \x01(\x04\x1a\x8f\x01\n\x0cSnapshotPart\x12\x0c\n\x04\x64\x61ta\x18\x01 \x01(\x0c\x12\x13\n\x0bsent_micros\x18\x04 \x01(\x06\x12\x12\n\nlast_index\x18\x05 \x01(\x04\x12\x11\n\tlast_term\x18\x06 \x01(\x04\x12\x0e\n\x06offset\x18\x07 \x01(\x04\x12\x0c\n\x04size\x18\x08 \x01(\x04J\x04\x08\x02\x10\x03J\x04\x08\x03\x10\x04R\x05\x66irstR\x04last\x1aV\n\x0b\x41ppendReply\x12\x12\n\nnext_index\x18\x01 \x01(\x04\x12\r\n\x05reset\x18\x02 \x01(\x08\x12\x0f\n\x07success\x18\x03 \x01(\x08\x12\x13\n\x0b\x65\x63ho_micros\x18\x04 \x01(\x06\x1a\x0c\n\nTimeoutNow\x1a\x0b\n\tStaleTerm\x1al\n\rSnapshotReply\x12\x12\n\nlast_index\x18\x01 \x01(\x04\x12\x11\n\tlast_term\x18\x02 \x01(\x04\x12\x0e\n\x06offset\x18\x03 \x01(\x04\x12\x13\n\x0b\x65\x63ho_micros\x18\x04 \x01(\x06\x12\x0f\n\x07\x64\x61maged\x18\x05 \x01(\x08\x1a\x38\n\x07PreVote\x12\x16\n\x0elast_log_index\x18\x01 \x01(\x04\x12\x15\n\rlast_log_term\x18\x02 \x01(\x04\x1a\x1f\n\x0cPreVoteReply\x12\x0f\n\x07granted\x18\x01 \x01(\x08\x42\x06\n\x04\x62odyJ\x04\x08\r\x10\x10\"\x1b\n\x07Members\x12\x10\n\x08node_ids\x18\x01 \x03(\t\"\xac\x01\n\rSegmentHeader\x12\x0f\n\x07version\x18\x01 \x01(\r\x12\r\n\x05group\x18\x02 \x01(\t\x12\x0e\n\x06number\x18\x03 \x01(\x04\x12\x12\n\nnext_index\x18\x04 \x01(\x04\x12+\n\x04vote\x18\x05 \x01(\x0b\x32\x1d.txnstatus.JournalRecord.Vote\x12\x12\n\nabstaining\x18\x06 \x01(\x08\x12\x16\n\x0eprevious_bytes\x18\x07 \x01(\x04\"\xc6\x01\n\rJournalRecord\x12$\n\x05\x65ntry\x18\x01 \x01(\x0b\x32\x13.txnstatus.LogEntryH\x00\x12\x17\n\rtruncate_from\x18\x02 \x01(\x04H\x00\x12-\n\x04vote\x18\x03 \x01(\x0b\x32\x1d.txnstatus.JournalRecord.VoteH\x00\x12\x14\n\nabstaining\x18\x04 \x01(\x08H\x00\x1a\'\n\x04Vote\x12\x0c\n\x04term\x18\x01 \x01(\x04\x12\x11\n\tvoted_for\x18\x02 \x01(\tB\x08\n\x06record\"9\n\x0cJournalBatch\x12)\n\x07records\x18\x01 \x03(\x0b\x32\x18.txnstatus.JournalRecord\"\x9f\x01\n\x0eSnapshotHeader\x12\x0f\n\x07version\x18\x01 \x01(\r\x12\r\n\x05group\x18\x02 \x01(\t\x12!\n\x04last\x18\x03 \x01(\x0b\x32\x13.txnstatus.LogEntry\x12%\n\x08previous\x18\x04 \x01(\x0b\x32\x13.txnstatus.LogEntry\x12#\n\x07members\x18\x05 \x01(\x0b\x32\x12.txnstatus.Members\"-\n\x0bSnapshotEnd\x12\x0e\n\x06\x63hunks\x18\x01 \x01(\x04\x12\x0e\n\x06sha256\x18\x02 \x01(\x0c\x32\x42\n\x04Raft\x12:\n\x08\x45xchange\x12\x14.txnstatus.RaftFrame\x1a\x14.txnstatus.RaftFrame(\x01\x30\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -38,29 +38,41 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_LOGENTRY']._serialized_start=214
   _globals['_LOGENTRY']._serialized_end=270
   _globals['_RAFTMESSAGE']._serialized_start=273
-  _globals['_RAFTMESSAGE']._serialized_end=1199
-  _globals['_RAFTMESSAGE_REQUESTVOTE']._serialized_start=739
-  _globals['_RAFTMESSAGE_REQUESTVOTE']._serialized_end=828
-  _globals['_RAFTMESSAGE_RESPONSEVOTE']._serialized_start=830
-  _globals['_RAFTMESSAGE_RESPONSEVOTE']._serialized_end=844
-  _globals['_RAFTMESSAGE_APPENDENTRIES']._serialized_start=847
-  _globals['_RAFTMESSAGE_APPENDENTRIES']._serialized_end=990
-  _globals['_RAFTMESSAGE_SNAPSHOTPART']._serialized_start=992
-  _globals['_RAFTMESSAGE_SNAPSHOTPART']._serialized_end=1070
-  _globals['_RAFTMESSAGE_APPENDREPLY']._serialized_start=1072
-  _globals['_RAFTMESSAGE_APPENDREPLY']._serialized_end=1158
-  _globals['_RAFTMESSAGE_TIMEOUTNOW']._serialized_start=1160
-  _globals['_RAFTMESSAGE_TIMEOUTNOW']._serialized_end=1172
-  _globals['_RAFTMESSAGE_STALETERM']._serialized_start=1174
-  _globals['_RAFTMESSAGE_STALETERM']._serialized_end=1185
-  _globals['_JOURNALRECORD']._serialized_start=1202
-  _globals['_JOURNALRECORD']._serialized_end=1378
-  _globals['_JOURNALRECORD_VOTE']._serialized_start=1329
-  _globals['_JOURNALRECORD_VOTE']._serialized_end=1368
-  _globals['_JOURNALBATCH']._serialized_start=1380
-  _globals['_JOURNALBATCH']._serialized_end=1437
-  _globals['_GROUPSNAPSHOT']._serialized_start=1440
-  _globals['_GROUPSNAPSHOT']._serialized_end=1576
-  _globals['_RAFT']._serialized_start=1578
-  _globals['_RAFT']._serialized_end=1644
+  _globals['_RAFTMESSAGE']._serialized_end=1665
+  _globals['_RAFTMESSAGE_REQUESTVOTE']._serialized_start=918
+  _globals['_RAFTMESSAGE_REQUESTVOTE']._serialized_end=1007
+  _globals['_RAFTMESSAGE_RESPONSEVOTE']._serialized_start=1009
+  _globals['_RAFTMESSAGE_RESPONSEVOTE']._serialized_end=1023
+  _globals['_RAFTMESSAGE_APPENDENTRIES']._serialized_start=1026
+  _globals['_RAFTMESSAGE_APPENDENTRIES']._serialized_end=1189
+  _globals['_RAFTMESSAGE_SNAPSHOTPART']._serialized_start=1192
+  _globals['_RAFTMESSAGE_SNAPSHOTPART']._serialized_end=1335
+  _globals['_RAFTMESSAGE_APPENDREPLY']._serialized_start=1337
+  _globals['_RAFTMESSAGE_APPENDREPLY']._serialized_end=1423
+  _globals['_RAFTMESSAGE_TIMEOUTNOW']._serialized_start=1425
+  _globals['_RAFTMESSAGE_TIMEOUTNOW']._serialized_end=1437
+  _globals['_RAFTMESSAGE_STALETERM']._serialized_start=1439
+  _globals['_RAFTMESSAGE_STALETERM']._serialized_end=1450
+  _globals['_RAFTMESSAGE_SNAPSHOTREPLY']._serialized_start=1452
+  _globals['_RAFTMESSAGE_SNAPSHOTREPLY']._serialized_end=1560
+  _globals['_RAFTMESSAGE_PREVOTE']._serialized_start=1562
+  _globals['_RAFTMESSAGE_PREVOTE']._serialized_end=1618
+  _globals['_RAFTMESSAGE_PREVOTEREPLY']._serialized_start=1620
+  _globals['_RAFTMESSAGE_PREVOTEREPLY']._serialized_end=1651
+  _globals['_MEMBERS']._serialized_start=1667
+  _globals['_MEMBERS']._serialized_end=1694
+  _globals['_SEGMENTHEADER']._serialized_start=1697
+  _globals['_SEGMENTHEADER']._serialized_end=1869
+  _globals['_JOURNALRECORD']._serialized_start=1872
+  _globals['_JOURNALRECORD']._serialized_end=2070
+  _globals['_JOURNALRECORD_VOTE']._serialized_start=2021
+  _globals['_JOURNALRECORD_VOTE']._serialized_end=2060
+  _globals['_JOURNALBATCH']._serialized_start=2072
+  _globals['_JOURNALBATCH']._serialized_end=2129
+  _globals['_SNAPSHOTHEADER']._serialized_start=2132
+  _globals['_SNAPSHOTHEADER']._serialized_end=2291
+  _globals['_SNAPSHOTEND']._serialized_start=2293
+  _globals['_SNAPSHOTEND']._serialized_end=2338
+  _globals['_RAFT']._serialized_start=2340
+  _globals['_RAFT']._serialized_end=2406
 # @@protoc_insertion_point(module_scope)

@@ -37,7 +37,7 @@ class LogEntry(_message.Message):
     def __init__(self, index: _Optional[int] = ..., term: _Optional[int] = ..., command: _Optional[bytes] = ...) -> None: ...
 
 class RaftMessage(_message.Message):
-    __slots__ = ("group", "term", "request_vote", "response_vote", "append_entries", "snapshot_part", "append_reply", "timeout_now", "stale_term")
+    __slots__ = ("group", "term", "request_vote", "response_vote", "append_entries", "snapshot_part", "append_reply", "timeout_now", "stale_term", "snapshot_reply", "pre_vote", "pre_vote_reply")
     class RequestVote(_message.Message):
         __slots__ = ("last_log_index", "last_log_term", "leadership_transfer")
         LAST_LOG_INDEX_FIELD_NUMBER: _ClassVar[int]
@@ -51,29 +51,35 @@ class RaftMessage(_message.Message):
         __slots__ = ()
         def __init__(self) -> None: ...
     class AppendEntries(_message.Message):
-        __slots__ = ("commit_index", "prev_log_index", "prev_log_term", "entries", "sent_micros")
+        __slots__ = ("commit_index", "prev_log_index", "prev_log_term", "entries", "sent_micros", "last_index")
         COMMIT_INDEX_FIELD_NUMBER: _ClassVar[int]
         PREV_LOG_INDEX_FIELD_NUMBER: _ClassVar[int]
         PREV_LOG_TERM_FIELD_NUMBER: _ClassVar[int]
         ENTRIES_FIELD_NUMBER: _ClassVar[int]
         SENT_MICROS_FIELD_NUMBER: _ClassVar[int]
+        LAST_INDEX_FIELD_NUMBER: _ClassVar[int]
         commit_index: int
         prev_log_index: int
         prev_log_term: int
         entries: _containers.RepeatedCompositeFieldContainer[LogEntry]
         sent_micros: int
-        def __init__(self, commit_index: _Optional[int] = ..., prev_log_index: _Optional[int] = ..., prev_log_term: _Optional[int] = ..., entries: _Optional[_Iterable[_Union[LogEntry, _Mapping]]] = ..., sent_micros: _Optional[int] = ...) -> None: ...
+        last_index: int
+        def __init__(self, commit_index: _Optional[int] = ..., prev_log_index: _Optional[int] = ..., prev_log_term: _Optional[int] = ..., entries: _Optional[_Iterable[_Union[LogEntry, _Mapping]]] = ..., sent_micros: _Optional[int] = ..., last_index: _Optional[int] = ...) -> None: ...
     class SnapshotPart(_message.Message):
-        __slots__ = ("data", "first", "last", "sent_micros")
+        __slots__ = ("data", "sent_micros", "last_index", "last_term", "offset", "size")
         DATA_FIELD_NUMBER: _ClassVar[int]
-        FIRST_FIELD_NUMBER: _ClassVar[int]
-        LAST_FIELD_NUMBER: _ClassVar[int]
         SENT_MICROS_FIELD_NUMBER: _ClassVar[int]
+        LAST_INDEX_FIELD_NUMBER: _ClassVar[int]
+        LAST_TERM_FIELD_NUMBER: _ClassVar[int]
+        OFFSET_FIELD_NUMBER: _ClassVar[int]
+        SIZE_FIELD_NUMBER: _ClassVar[int]
         data: bytes
-        first: bool
-        last: bool
         sent_micros: int
-        def __init__(self, data: _Optional[bytes] = ..., first: _Optional[bool] = ..., last: _Optional[bool] = ..., sent_micros: _Optional[int] = ...) -> None: ...
+        last_index: int
+        last_term: int
+        offset: int
+        size: int
+        def __init__(self, data: _Optional[bytes] = ..., sent_micros: _Optional[int] = ..., last_index: _Optional[int] = ..., last_term: _Optional[int] = ..., offset: _Optional[int] = ..., size: _Optional[int] = ...) -> None: ...
     class AppendReply(_message.Message):
         __slots__ = ("next_index", "reset", "success", "echo_micros")
         NEXT_INDEX_FIELD_NUMBER: _ClassVar[int]
@@ -91,6 +97,31 @@ class RaftMessage(_message.Message):
     class StaleTerm(_message.Message):
         __slots__ = ()
         def __init__(self) -> None: ...
+    class SnapshotReply(_message.Message):
+        __slots__ = ("last_index", "last_term", "offset", "echo_micros", "damaged")
+        LAST_INDEX_FIELD_NUMBER: _ClassVar[int]
+        LAST_TERM_FIELD_NUMBER: _ClassVar[int]
+        OFFSET_FIELD_NUMBER: _ClassVar[int]
+        ECHO_MICROS_FIELD_NUMBER: _ClassVar[int]
+        DAMAGED_FIELD_NUMBER: _ClassVar[int]
+        last_index: int
+        last_term: int
+        offset: int
+        echo_micros: int
+        damaged: bool
+        def __init__(self, last_index: _Optional[int] = ..., last_term: _Optional[int] = ..., offset: _Optional[int] = ..., echo_micros: _Optional[int] = ..., damaged: _Optional[bool] = ...) -> None: ...
+    class PreVote(_message.Message):
+        __slots__ = ("last_log_index", "last_log_term")
+        LAST_LOG_INDEX_FIELD_NUMBER: _ClassVar[int]
+        LAST_LOG_TERM_FIELD_NUMBER: _ClassVar[int]
+        last_log_index: int
+        last_log_term: int
+        def __init__(self, last_log_index: _Optional[int] = ..., last_log_term: _Optional[int] = ...) -> None: ...
+    class PreVoteReply(_message.Message):
+        __slots__ = ("granted",)
+        GRANTED_FIELD_NUMBER: _ClassVar[int]
+        granted: bool
+        def __init__(self, granted: _Optional[bool] = ...) -> None: ...
     GROUP_FIELD_NUMBER: _ClassVar[int]
     TERM_FIELD_NUMBER: _ClassVar[int]
     REQUEST_VOTE_FIELD_NUMBER: _ClassVar[int]
@@ -100,6 +131,9 @@ class RaftMessage(_message.Message):
     APPEND_REPLY_FIELD_NUMBER: _ClassVar[int]
     TIMEOUT_NOW_FIELD_NUMBER: _ClassVar[int]
     STALE_TERM_FIELD_NUMBER: _ClassVar[int]
+    SNAPSHOT_REPLY_FIELD_NUMBER: _ClassVar[int]
+    PRE_VOTE_FIELD_NUMBER: _ClassVar[int]
+    PRE_VOTE_REPLY_FIELD_NUMBER: _ClassVar[int]
     group: str
     term: int
     request_vote: RaftMessage.RequestVote
@@ -109,10 +143,37 @@ class RaftMessage(_message.Message):
     append_reply: RaftMessage.AppendReply
     timeout_now: RaftMessage.TimeoutNow
     stale_term: RaftMessage.StaleTerm
-    def __init__(self, group: _Optional[str] = ..., term: _Optional[int] = ..., request_vote: _Optional[_Union[RaftMessage.RequestVote, _Mapping]] = ..., response_vote: _Optional[_Union[RaftMessage.ResponseVote, _Mapping]] = ..., append_entries: _Optional[_Union[RaftMessage.AppendEntries, _Mapping]] = ..., snapshot_part: _Optional[_Union[RaftMessage.SnapshotPart, _Mapping]] = ..., append_reply: _Optional[_Union[RaftMessage.AppendReply, _Mapping]] = ..., timeout_now: _Optional[_Union[RaftMessage.TimeoutNow, _Mapping]] = ..., stale_term: _Optional[_Union[RaftMessage.StaleTerm, _Mapping]] = ...) -> None: ...
+    snapshot_reply: RaftMessage.SnapshotReply
+    pre_vote: RaftMessage.PreVote
+    pre_vote_reply: RaftMessage.PreVoteReply
+    def __init__(self, group: _Optional[str] = ..., term: _Optional[int] = ..., request_vote: _Optional[_Union[RaftMessage.RequestVote, _Mapping]] = ..., response_vote: _Optional[_Union[RaftMessage.ResponseVote, _Mapping]] = ..., append_entries: _Optional[_Union[RaftMessage.AppendEntries, _Mapping]] = ..., snapshot_part: _Optional[_Union[RaftMessage.SnapshotPart, _Mapping]] = ..., append_reply: _Optional[_Union[RaftMessage.AppendReply, _Mapping]] = ..., timeout_now: _Optional[_Union[RaftMessage.TimeoutNow, _Mapping]] = ..., stale_term: _Optional[_Union[RaftMessage.StaleTerm, _Mapping]] = ..., snapshot_reply: _Optional[_Union[RaftMessage.SnapshotReply, _Mapping]] = ..., pre_vote: _Optional[_Union[RaftMessage.PreVote, _Mapping]] = ..., pre_vote_reply: _Optional[_Union[RaftMessage.PreVoteReply, _Mapping]] = ...) -> None: ...
+
+class Members(_message.Message):
+    __slots__ = ("node_ids",)
+    NODE_IDS_FIELD_NUMBER: _ClassVar[int]
+    node_ids: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, node_ids: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class SegmentHeader(_message.Message):
+    __slots__ = ("version", "group", "number", "next_index", "vote", "abstaining", "previous_bytes")
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    NEXT_INDEX_FIELD_NUMBER: _ClassVar[int]
+    VOTE_FIELD_NUMBER: _ClassVar[int]
+    ABSTAINING_FIELD_NUMBER: _ClassVar[int]
+    PREVIOUS_BYTES_FIELD_NUMBER: _ClassVar[int]
+    version: int
+    group: str
+    number: int
+    next_index: int
+    vote: JournalRecord.Vote
+    abstaining: bool
+    previous_bytes: int
+    def __init__(self, version: _Optional[int] = ..., group: _Optional[str] = ..., number: _Optional[int] = ..., next_index: _Optional[int] = ..., vote: _Optional[_Union[JournalRecord.Vote, _Mapping]] = ..., abstaining: _Optional[bool] = ..., previous_bytes: _Optional[int] = ...) -> None: ...
 
 class JournalRecord(_message.Message):
-    __slots__ = ("entry", "truncate_from", "vote")
+    __slots__ = ("entry", "truncate_from", "vote", "abstaining")
     class Vote(_message.Message):
         __slots__ = ("term", "voted_for")
         TERM_FIELD_NUMBER: _ClassVar[int]
@@ -123,10 +184,12 @@ class JournalRecord(_message.Message):
     ENTRY_FIELD_NUMBER: _ClassVar[int]
     TRUNCATE_FROM_FIELD_NUMBER: _ClassVar[int]
     VOTE_FIELD_NUMBER: _ClassVar[int]
+    ABSTAINING_FIELD_NUMBER: _ClassVar[int]
     entry: LogEntry
     truncate_from: int
     vote: JournalRecord.Vote
-    def __init__(self, entry: _Optional[_Union[LogEntry, _Mapping]] = ..., truncate_from: _Optional[int] = ..., vote: _Optional[_Union[JournalRecord.Vote, _Mapping]] = ...) -> None: ...
+    abstaining: bool
+    def __init__(self, entry: _Optional[_Union[LogEntry, _Mapping]] = ..., truncate_from: _Optional[int] = ..., vote: _Optional[_Union[JournalRecord.Vote, _Mapping]] = ..., abstaining: _Optional[bool] = ...) -> None: ...
 
 class JournalBatch(_message.Message):
     __slots__ = ("records",)
@@ -134,16 +197,24 @@ class JournalBatch(_message.Message):
     records: _containers.RepeatedCompositeFieldContainer[JournalRecord]
     def __init__(self, records: _Optional[_Iterable[_Union[JournalRecord, _Mapping]]] = ...) -> None: ...
 
-class GroupSnapshot(_message.Message):
-    __slots__ = ("version", "group", "last", "previous", "state")
+class SnapshotHeader(_message.Message):
+    __slots__ = ("version", "group", "last", "previous", "members")
     VERSION_FIELD_NUMBER: _ClassVar[int]
     GROUP_FIELD_NUMBER: _ClassVar[int]
     LAST_FIELD_NUMBER: _ClassVar[int]
     PREVIOUS_FIELD_NUMBER: _ClassVar[int]
-    STATE_FIELD_NUMBER: _ClassVar[int]
+    MEMBERS_FIELD_NUMBER: _ClassVar[int]
     version: int
     group: str
     last: LogEntry
     previous: LogEntry
-    state: bytes
-    def __init__(self, version: _Optional[int] = ..., group: _Optional[str] = ..., last: _Optional[_Union[LogEntry, _Mapping]] = ..., previous: _Optional[_Union[LogEntry, _Mapping]] = ..., state: _Optional[bytes] = ...) -> None: ...
+    members: Members
+    def __init__(self, version: _Optional[int] = ..., group: _Optional[str] = ..., last: _Optional[_Union[LogEntry, _Mapping]] = ..., previous: _Optional[_Union[LogEntry, _Mapping]] = ..., members: _Optional[_Union[Members, _Mapping]] = ...) -> None: ...
+
+class SnapshotEnd(_message.Message):
+    __slots__ = ("chunks", "sha256")
+    CHUNKS_FIELD_NUMBER: _ClassVar[int]
+    SHA256_FIELD_NUMBER: _ClassVar[int]
+    chunks: int
+    sha256: bytes
+    def __init__(self, chunks: _Optional[int] = ..., sha256: _Optional[bytes] = ...) -> None: ...

@@ -1,7 +1,8 @@
 """RaftDriver: runs one group's cycle on the node's event loop.
 
 One cycle: drain messages, coalesce what is proposed into one entry, tick, send a leader's entries, make the journal
-durable in a worker thread, then release votes, acknowledgements and answers.
+durable in a worker thread, then release votes, acknowledgements and answers. Beside the cycles, one at a time, run the
+pieces of disk work that take longer: writing snapshots, and checking those that arrive.
 """
 
 from __future__ import annotations
@@ -14,7 +15,12 @@ from typing import Protocol
 from txnstatus.errors import InvalidArgument, NotTheLeader
 from txnstatus.failpoints import failpoint
 from txnstatus.proto import raft_pb2 as pb
-from txnstatus.raft.group import MAX_BATCH_BYTES, Proposal, RaftGroup, stop_process
+from txnstatus.raft.disk import DiskFull
+from txnstatus.raft.group import RaftGroup
+from txnstatus.raft.members import Members
+from txnstatus.raft.proposals import Proposal
+from txnstatus.raft.replica import MAX_BATCH_BYTES
+from txnstatus.raft.stop import stop_process
 
 IDLE_TICK_SECONDS = 0.03
 
@@ -42,8 +48,10 @@ class RaftDriver:
         self._waiting: dict[int, asyncio.Future[object]] = {}
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
+        self._job: asyncio.Future[None] | None = None
         self._ready_term: int | None = None
         self._stopping = False
+        self._stop_by = float("-inf")
 
     def start(self) -> None:
         self._task = asyncio.create_task(self._run(), name=f"raft {self.group.group}")
@@ -53,6 +61,7 @@ class RaftDriver:
         if self._task is None:
             return
         self.group.hand_over()
+        self._stop_by = asyncio.get_running_loop().time() + self.group.settings.election_min_seconds
         self._stopping = True
         self._wake.set()
         await self._task
@@ -87,29 +96,43 @@ class RaftDriver:
         self._wake.set()
         return await future
 
+    async def change_members(self, *, add: str = "", remove: str = "") -> Members:
+        """Adds or removes one member; returns the members then. To replace one, remove it and then add the other.
+
+        Raises InvalidArgument, NotTheLeader or Unavailable (nothing happened, try again), or OutcomeUnknown: it may
+        yet happen. A repeated call does no harm.
+        """
+        if self._stopping:
+            raise self.not_the_leader()
+        proposal = self.group.change_members(add, remove)
+        future: asyncio.Future[object] = asyncio.get_running_loop().create_future()
+        self._waiting[id(proposal)] = future
+        self._wake.set()
+        await future
+        return proposal.members or ()
+
     def check_lease(self) -> None:
         """Raises NotTheLeader unless this replica may answer reads from memory now."""
         if not self.group.has_lease:
             raise self.not_the_leader()
 
     def not_the_leader(self) -> NotTheLeader:
-        group = self.group
-        return NotTheLeader(
-            f"{group.node_id} does not lead {group.group}, or cannot prove it now",
-            hint=group.leader if group.leader != group.node_id else "",
-        )
+        return self.group.not_the_leader()
 
     async def _run(self) -> None:
         try:
-            while not self._stopping:
+            while not self._stopping or self._is_handing_over():
                 await self._cycle()
                 await self._sleep()
             await self._cycle()
+            if self._job is not None:
+                await self._job
         except Exception as error:  # noqa: BLE001
             stop_process(f"the Raft driver of {self.group.group} failed", error)
 
     async def _cycle(self) -> None:
         group, journal = self.group, self.group.journal
+        self._run_jobs()
         inbox, self._inbox = self._inbox, []
         for sender, message in inbox:
             group.receive(sender, message)
@@ -120,13 +143,31 @@ class RaftDriver:
         if journal.dirty:
             frame = journal.take_unsynced()
             failpoint("raft.before_sync")
-            await asyncio.get_running_loop().run_in_executor(self._disk, journal.write, frame)
+            try:
+                await asyncio.get_running_loop().run_in_executor(self._disk, journal.write, frame)
+            except DiskFull as error:
+                group.stand_still(error)
+            else:
+                group.go_on()
             failpoint("raft.after_sync")
         for receiver, message in group.take_late():
             self._sender.send(receiver, message)
         failpoint("raft.before_release")
         self._set_ready(group.term if group.is_ready else None)
         self._release()
+
+    def _is_handing_over(self) -> bool:
+        group = self.group
+        return group.is_leader and bool(group.peers) and asyncio.get_running_loop().time() < self._stop_by
+
+    def _run_jobs(self) -> None:
+        if self._job is not None and self._job.done():
+            self._job.result()
+            self._job = None
+            self.group.jobs.finish()
+        if self._job is None and (work := self.group.jobs.take()) is not None:
+            self._job = asyncio.get_running_loop().run_in_executor(self._disk, work)
+            self._job.add_done_callback(lambda _job: self._wake.set())
 
     async def _sleep(self) -> None:
         if self._inbox or self.group.wants_tick:

@@ -2,7 +2,8 @@
 
 The caller runs cycles: `receive` messages, `propose` commands, `tick`, send `take_early`, make the journal durable,
 send `take_late`, hand out `take_done`. The order is the contract: nothing that depends on the journal leaves before
-it is synced, and nothing touches the group while it syncs. That is group commit.
+it is synced, and nothing touches the group while it syncs. That is group commit. Beside the cycles the caller runs
+the work that `jobs` has, and nothing depends on when.
 
 What pysyncobj 0.3.17 does otherwise, and what is done about it here, stands at each place.
 """
@@ -10,27 +11,31 @@ What pysyncobj 0.3.17 does otherwise, and what is done about it here, stands at 
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn, Protocol
+from typing import Protocol
 
-from pysyncobj import SyncObjConf
-
-from txnstatus.durable import make_directory
-from txnstatus.errors import NotTheLeader, OutcomeUnknown, TxnError
+from txnstatus.errors import InvalidArgument, NotTheLeader, OutcomeUnknown, Unavailable
 from txnstatus.failpoints import failpoint
 from txnstatus.proto import raft_pb2 as pb
-from txnstatus.raft import messages, snapshot
-from txnstatus.raft.journal import Entry, Journal
+from txnstatus.raft import messages
+from txnstatus.raft.catch_up import CatchUp
+from txnstatus.raft.compaction import Compaction
+from txnstatus.raft.disk import Disk, DiskFull
+from txnstatus.raft.elections import Elections
+from txnstatus.raft.jobs import Jobs
+from txnstatus.raft.members import Members
 from txnstatus.raft.messages import Message
-from txnstatus.raft.replica import SUCCESS, Replica, entry_size
+from txnstatus.raft.proposals import Proposal, Proposals
+from txnstatus.raft.replica import Replica
+from txnstatus.raft.settings import RaftSettings
+from txnstatus.raft.snapshot import open_files
+from txnstatus.raft.stop import stop_process
 
 log = logging.getLogger(__name__)
 
-MAX_BATCH_BYTES = 1 << 20
-"""Commands of one entry; a larger single command is refused."""
+
+Outgoing = list[tuple[str, pb.RaftMessage]]
 
 
 class StateMachine(Protocol):
@@ -44,210 +49,255 @@ class StateMachine(Protocol):
     def restore(self, chunks: Iterable[bytes]) -> None: ...
 
 
-@dataclass(frozen=True, slots=True)
-class RaftSettings:
-    heartbeat_seconds: float = 0.15
-    election_min_seconds: float = 0.8
-    election_max_seconds: float = 1.6
-    snapshot_entries: int = 20_000
-    """Entries in the journal that make a snapshot worth while."""
-    max_clock_drift: float = 0.1
-    """How much faster one node's monotonic clock may run than another's; shortens the leader's lease."""
-
-    def __post_init__(self) -> None:
-        if not self.heartbeat_seconds * 3 < self.election_min_seconds < self.election_max_seconds:
-            raise ValueError(
-                f"heartbeat_seconds {self.heartbeat_seconds} must be less than a third of election_min_seconds "
-                f"{self.election_min_seconds}, and that less than election_max_seconds {self.election_max_seconds}"
-            )
-
-
-@dataclass(slots=True)
-class Proposal:
-    """A command on its way. `outcome` is what `apply` returned, or the error that says what is known."""
-
-    command: bytes
-    outcome: object = None
-    error: TxnError | None = None
-
-
 class RaftGroup:
     def __init__(
         self,
         group: str,
         node_id: str,
-        peers: Sequence[str],
+        bootstrap: Sequence[str],
         machine: StateMachine,
         directory: Path,
         settings: RaftSettings,
         monotonic: Callable[[], float],
-        journal: Journal | None = None,
+        disk: Disk,
     ) -> None:
-        """Opens the group's files and replays them. `peers` are the other members.
+        """Opens the group's files and replays them.
+
+        `bootstrap` is the set of members that the group begins with, this node included, in the same order on each;
+        it counts only as long as there are no files. Empty = this node is to join a group that runs: it does nothing
+        by itself until the members have added it.
 
         Raises JournalCorrupt or SnapshotCorrupt: then the node must not start.
         """
         self.group = group
         self.node_id = node_id
-        self.peers = tuple(peers)
         self.settings = settings
+        self.jobs = Jobs()
+        self.no_room = ""
+        """Why the replica stands still: its disk is full. Empty = it does not."""
         self._machine = machine
         self._monotonic = monotonic
-        self._snapshot_path = directory / "snapshot"
-        self._queued: list[Proposal] = []
-        self._submitted: list[Proposal] = []
-        self._done: list[Proposal] = []
-        self._early: list[tuple[str, pb.RaftMessage]] = []
-        self._late: list[tuple[str, pb.RaftMessage]] = []
-        self._last_sent: dict[str, int] = {}
-        self._echoes: dict[str, int] = {}
-        self._heard_leader_at = monotonic()
-        self._taking_over = False
-        self._handed_over_term = -1
-        self._submitted_term = -1
-        self._incoming: tuple[str, bytearray] = ("", bytearray())
-        make_directory(directory)
-        self.journal = journal if journal is not None else Journal(directory / "journal")
-        snapshot.align(self.journal, self._snapshot_path, group)
+        self._early: Outgoing = []
+        self._late: Outgoing = []
+        path = directory / "snapshot"
+        bootstrap = tuple(bootstrap)
+        meta, self.journal = open_files(
+            disk, directory, group, settings.segment_bytes, tuple(bootstrap), machine.restore
+        )
+        self._compaction = Compaction(disk, path, group, machine, self.jobs, monotonic, self.journal.members.at)
+        self._compaction.loaded = meta
         self._replica = Replica(
-            node_id, self.peers, self._configuration(), self.journal, apply=self._apply, send=self._queue_message
+            node_id,
+            settings,
+            self.journal,
+            self._compaction,
+            apply=self._apply,
+            send=self._queue_message,
+            send_snapshot=self._send_snapshot,
         )
-        self.journal.sync()
-
-    def _configuration(self) -> SyncObjConf:
-        return SyncObjConf(
-            autoTick=False,
-            raftMinTimeout=self.settings.election_min_seconds,
-            raftMaxTimeout=self.settings.election_max_seconds,
-            appendEntriesPeriod=self.settings.heartbeat_seconds,
-            leaderFallbackTimeout=self.settings.election_max_seconds,
-            appendEntriesUseBatch=False,
-            # An entry of ours never reaches this, so pysyncobj never cuts one into pieces.
-            appendEntriesBatchSizeBytes=4 * MAX_BATCH_BYTES,
-            commandsWaitLeader=False,
-            connectionTimeout=max(3.5, self.settings.election_max_seconds),
-            fullDumpFile=str(self._snapshot_path),
-            logCompactionMinEntries=self.settings.snapshot_entries,
-            logCompactionMinTime=10**9,
-            logCompactionBatchSize=1 << 18,
-            useFork=False,
-            serializer=self._write_snapshot,
-            deserializer=self._read_snapshot,
-            dynamicMembershipChange=False,
-        )
+        self._proposals = Proposals(f"{node_id} of {group}", self._replica)
+        self._elections = Elections(node_id, settings, self.journal, self._replica, monotonic, self._send_late)
+        files = (group, disk, path, self.jobs, self.journal)
+        resend = 4 * settings.heartbeat_seconds
+        self._catch_up = CatchUp(*files, self._replica, self._compaction, machine.restore, monotonic, resend)
+        self._known_members = self.members
+        try:
+            self.journal.sync()
+        except DiskFull as error:
+            self.stand_still(error)
 
     # ---- the cycle
 
     def receive(self, sender: str, wire: pb.RaftMessage) -> None:
-        message = messages.decode(wire)
-        kind, term = message["type"], message["term"]
-        if kind == "append_entries":
+        if self.no_room:
+            return  # as if this replica were away
+        term, kind = wire.term, wire.WhichOneof("body")
+        if kind in ("append_entries", "snapshot_part"):
             if term < self.term:
                 # pysyncobj would ignore it, and the sender would go on leading whom it can never win back.
-                self._late.append((sender, pb.RaftMessage(group=self.group, term=self.term, stale_term={})))
+                self._send_late(sender, pb.RaftMessage(term=self.term, stale_term={}))
                 return
-            self._heard_leader_at = self._monotonic()
-            self._last_sent[sender] = message["sent"]
-            if "serialized" in message:
-                message = self._gather_snapshot(sender, message)
-        elif kind == "request_vote":
-            if not message["transfer"] and self._leader_is_near():
-                return  # a leader that this node heard from may hold a lease on its promise not to vote
-        elif kind == "next_node_idx":
-            if term != self.term:
+            if kind == "snapshot_part":
+                self._receive_part(sender, term, wire.snapshot_part)
+                return
+        elif kind in ("append_reply", "snapshot_reply", "response_vote"):
+            if term != self.term or sender not in self.members:
                 return  # an answer to another term's leader would be counted for entries the sender never saw
-            self._echoes[sender] = max(self._echoes.get(sender, 0), message["echo"])
-        elif kind == "timeout_now":
-            self._taking_over = term == self.term and sender == self.leader
-        elif kind == "stale_term":
-            if term <= self.term:
+            if kind == "snapshot_reply":
+                self._receive_snapshot_reply(sender, wire.snapshot_reply)
                 return
-            # pysyncobj steps down for a vote request of a later term, and grants none to a log that is behind.
-            message = {"type": "request_vote", "term": term, "last_log_index": 0, "last_log_term": -1}
+        elif kind == "pre_vote":
+            self._elections.asked(sender, term, wire.pre_vote)
+            return
+        elif kind == "pre_vote_reply" and wire.pre_vote_reply.granted:
+            self._elections.granted(sender, term)
+            return
+        elif kind in ("pre_vote_reply", "stale_term"):
+            self._note_term(sender, term)
+            return
+        self._receive_message(sender, messages.decode(wire))
+
+    def _receive_message(self, sender: str, message: Message) -> None:
+        """A message that pysyncobj knows."""
+        match message["type"]:
+            case "append_entries":
+                self._elections.heard_leader(sender, message["sent"])
+                self._elections.led_by(message["last_index"])
+            case "request_vote" if self._elections.refuses_vote(sender, message):
+                return
+            case "next_node_idx":
+                self._elections.answered(sender, message["echo"])
+            case "timeout_now":
+                if message["term"] != self.term or sender != self.leader or not self._elections.may_campaign:
+                    return
+                self._elections.taking_over = True
         self._deliver(sender, message)
 
     def _deliver(self, sender: str, message: Message) -> None:
         sent_up_to = self._replica.next_index(sender)
         self._replica.deliver(sender, message)
         self.journal.settle()
-        if message["type"] == "next_node_idx" and not message["reset"]:
-            # pysyncobj moves back to what was acknowledged, and sends again all that is still on its way.
-            self._replica.set_next_index(sender, max(sent_up_to, self._replica.next_index(sender)))
+        self._adopt_members()
+        if message["type"] == "next_node_idx":
+            self._replica.set_progress(sender, sent_up_to, message)
 
-    def _gather_snapshot(self, sender: str, message: Message) -> Message:
-        """What pysyncobj gets for a part of a snapshot: a sign of life, or at the end the whole of it.
+    def _note_term(self, sender: str, term: int) -> None:
+        if term > self.term:
+            # pysyncobj steps down for a vote request of a later term, and grants none to a log that is behind.
+            self._deliver(sender, {"type": "request_vote", "term": term, "last_log_index": 0, "last_log_term": -1})
 
-        pysyncobj installs what arrives, whole or not, and clears its journal for it, also of entries that this
-        replica has acknowledged. Here a snapshot counts only if it is whole and brings something new.
-        """
-        data, first, last = message.pop("serialized")
-        if first:
-            self._incoming = (sender, bytearray())
-        gathering_from, gathered = self._incoming
-        if gathering_from != sender:
-            return message  # the beginning got lost
-        gathered += data
-        if not last:
-            return message
-        self._incoming = ("", bytearray())
-        try:
-            end, _, _ = snapshot.parse(bytes(gathered), self.group)
-        except snapshot.SnapshotCorrupt as error:
-            log.warning("%s: a snapshot from %s did not arrive whole: %s", self.group, sender, error)
-            return message
-        if end.idx <= self.applied_index or self.journal.has(end):
-            reply = {"type": "next_node_idx", "next_node_idx": end.idx + 1, "reset": False, "success": True}
-            self._queue_message(sender, reply)
-            return message
-        return {**message, "serialized": (bytes(gathered), True, True)}
+    def _receive_part(self, sender: str, term: int, part: pb.RaftMessage.SnapshotPart) -> None:
+        self._elections.heard_leader(sender, part.sent_micros)
+        # To pysyncobj it is a sign of life. It says nothing of this replica's entries, so it commits none.
+        self._deliver(sender, {"type": "append_entries", "term": term, "commit_index": 0})
+        had = self._catch_up.take(sender, part)
+        if had is not None:
+            has = {"type": "next_node_idx", "next_node_idx": had + 1, "reset": False, "success": True}
+            self._queue_message(sender, has)
+
+    def _receive_snapshot_reply(self, sender: str, reply: pb.RaftMessage.SnapshotReply) -> None:
+        if not self.is_leader:
+            return
+        self._elections.answered(sender, reply.echo_micros)
+        self._deliver(sender, {"type": "next_node_idx", "next_node_idx": 0, "reset": False, "success": False})
+        if self._catch_up.answered(sender, reply):
+            self._send_snapshot(sender)
 
     def propose(self, proposal: Proposal) -> None:
         """Queues a command; it ends in `take_done` of this or a later cycle, with its outcome or an error."""
-        if len(proposal.command) > MAX_BATCH_BYTES:
-            raise ValueError(f"a command of {len(proposal.command)} bytes: at most {MAX_BATCH_BYTES} are possible")
-        self._queued.append(proposal)
+        self._proposals.add(proposal)
+
+    def change_members(self, add: str = "", remove: str = "") -> Proposal:
+        """Queues the change; one at a time. It ends like a command; its outcome is the members then.
+
+        Raises NotTheLeader, InvalidArgument, or Unavailable: try again in a moment.
+        """
+        new = tuple(member for member in self.members if member != remove)
+        if add and add not in new:
+            new = (*new, add)
+        if bool(add) == bool(remove) or not new:
+            raise InvalidArgument(f"one member of {self.group} is added or removed at a time, and never the last one")
+        if not self.is_ready:
+            raise self.not_the_leader()
+        if self.node_id not in new:
+            self.hand_over()
+            raise NotTheLeader(f"{self.node_id} leads {self.group}, and hands over before it is removed")
+        if self._proposals.change_members or self.journal.members.index > self.commit_index:
+            raise Unavailable(f"another change of the members of {self.group} is under way")
+        proposal = Proposal(b"", members=new)
+        self._proposals.add(proposal)
+        return proposal
 
     def tick(self) -> None:
         """Advances elections, heartbeats, commits and applies; takes up what was proposed."""
-        if self.is_leader:
-            while self._queued:
-                self._submit(self._next_batch())
+        if self.no_room:
+            self._proposals.refuse(self.not_the_leader())
+            return
+        for receiver, reply in self._catch_up.step():
+            reply.echo_micros = self._elections.echo_for(receiver)
+            self._send_late(receiver, pb.RaftMessage(term=self.term, snapshot_reply=reply))
+        if self._elections.handing_over:
+            self._elections.press_on()
+        if self.is_leader and not self._elections.handing_over:
+            self._proposals.submit()
         else:
-            self._fail(self._queued, NotTheLeader(f"{self.node_id} does not lead {self.group}", hint=self.leader))
-            self._queued = []
-        self._replica.doTick(0)
-        if self._submitted and (not self.is_leader or self.term != self._submitted_term):
-            # Their entries may yet be committed by the next leader, or be overwritten: not known here.
-            self._fail(self._submitted, OutcomeUnknown(f"{self.node_id} lost the leadership of {self.group}"))
-            self._submitted = []
-        self._taking_over = False
+            self._proposals.refuse(self.not_the_leader())
+        if not self.is_leader:
+            self._catch_up.stop_sending()
+        self._compaction.step()
+        self._replica.tick(campaign=self._elections.should_campaign())
+        self._adopt_members()
+        if self.is_leader:
+            self.journal.abstaining = False
+        if not self.is_leader or self.term != self._proposals.term:
+            self._proposals.lose()
+        self._elections.taking_over = False
         self.journal.applied_index = self.applied_index
 
-    def take_early(self) -> list[tuple[str, pb.RaftMessage]]:
+    def take_early(self) -> Outgoing:
         """What may leave before the journal is synced: a leader's entries (Raft thesis, 10.2.1)."""
-        early, self._early = self._early, []
+        self._early, early = [], self._early
         return early
 
-    def take_late(self) -> list[tuple[str, pb.RaftMessage]]:
+    def take_late(self) -> Outgoing:
         """Votes and acknowledgements: only after the journal is synced."""
         late, self._late = self._late, []
         return late
 
     def take_done(self) -> list[Proposal]:
         """Proposals that have ended: only after the journal is synced."""
-        done, self._done = self._done, []
-        return done
+        return self._proposals.take_done()
+
+    def stand_still(self, error: DiskFull) -> None:
+        """The journal could not be written: from here on this replica is as good as paused, and leads no more.
+
+        What it knows is ahead of its disk, so it must say nothing: no vote, no acknowledgement. Instead of `tick`ing
+        on, its caller writes the same frame again, until there is room; then it calls `go_on`.
+        """
+        if self.no_room:
+            return
+        log.error("%s: %s stands still until there is room: %s", self.group, self.node_id, error)
+        self._late.clear()
+        if self._replica.leading:
+            successor = self._replica.most_advanced_peer()
+            self._elections.hand_over()
+            self._replica.step_down()
+            if successor:
+                self._queue_message(successor, {"type": "timeout_now", "term": self.term})
+        self.no_room = str(error)
+        self._proposals.lose()
+        self._proposals.refuse(self.not_the_leader())
+
+    def go_on(self) -> None:
+        """All that this replica knows is on its disk."""
+        if self.no_room:
+            log.warning("%s: there is room again, %s goes on", self.group, self.node_id)
+            self.no_room = ""
+            self._replica.postpone_election()
 
     @property
     def wants_tick(self) -> bool:
         """Whether there is something to do before the next message or timer: a group of one commits by itself."""
-        return bool(self._queued or (not self.peers and self._submitted))
+        if self.no_room:
+            return False
+        return bool(
+            self._proposals.queued or (not self.peers and self._proposals.submitted) or self._compaction.has_work
+        )
 
     # ---- what it knows
 
     @property
+    def members(self) -> Members:
+        """Of the latest entry that says so, committed or not."""
+        return self.journal.members.current
+
+    @property
+    def peers(self) -> Members:
+        return tuple(member for member in self.members if member != self.node_id)
+
+    @property
     def is_leader(self) -> bool:
-        return self._replica.leading
+        return self._replica.leading and not self.no_room
 
     @property
     def is_ready(self) -> bool:
@@ -256,17 +306,8 @@ class RaftGroup:
 
     @property
     def has_lease(self) -> bool:
-        """Whether no other leader can exist yet: a majority promised, by answering, not to vote for a while.
-
-        A node does not vote for election_min_seconds after it heard from a leader, or after it started (see
-        `receive`). The lease runs from when the answered message was sent, so delays only shorten it.
-        """
-        if not self.is_ready or self._handed_over_term == self.term:
-            return False
-        window = self.settings.election_min_seconds * (1 - self.settings.max_clock_drift)
-        oldest = int((self._monotonic() - window) * 1e6)
-        fresh = sum(1 for peer in self.peers if self._echoes.get(peer, 0) > oldest)
-        return fresh + 1 > (len(self.peers) + 1) / 2
+        """Whether no other leader can exist yet (see `elections`)."""
+        return self.is_ready and self._elections.has_lease()
 
     @property
     def leader(self) -> str:
@@ -285,63 +326,39 @@ class RaftGroup:
     def applied_index(self) -> int:
         return int(self._replica.raftLastApplied)
 
+    def not_the_leader(self) -> NotTheLeader:
+        if self.no_room:
+            return NotTheLeader(f"{self.node_id} cannot serve {self.group}, its disk is full: {self.no_room}")
+        hint = self.leader if self.leader != self.node_id else ""
+        return NotTheLeader(f"{self.node_id} does not lead {self.group}, or cannot prove it now", hint=hint)
+
     # ---- connections
 
     def connected(self, peer: str) -> None:
         self._replica.connected(peer)
+        self._elections.connected(peer)
 
     def disconnected(self, peer: str) -> None:
         self._replica.disconnected(peer)
 
     def hand_over(self) -> None:
-        """Asks the follower that is furthest along to take over now; ends this leader's lease for good."""
+        """Ends this leader's lease and takes no more proposals; the first follower that has everything takes over."""
         if self.is_leader and self.peers:
-            self._handed_over_term = self.term
-            self._replica.transferLeadership()
+            self._elections.hand_over()
+            self._elections.press_on()
 
     def close(self) -> None:
-        self._fail(self._queued + self._submitted, OutcomeUnknown(f"{self.node_id} stops"))
-        self._queued, self._submitted = [], []
+        self._proposals.lose()
+        self._proposals.refuse(OutcomeUnknown(f"{self.node_id} stops"))
         self._replica.destroy()
 
     # ---- inside
 
-    def _next_batch(self) -> list[Proposal]:
-        """As many queued proposals as fit in one entry."""
-        size = 0
-        for count, proposal in enumerate(self._queued):
-            size += entry_size(proposal.command)
-            if count and size > MAX_BATCH_BYTES:
-                break
-        else:
-            count = len(self._queued)
-        batch, self._queued = self._queued[:count], self._queued[count:]
-        return batch
-
-    def _submit(self, batch: list[Proposal]) -> None:
-        self._submitted += batch
-        self._submitted_term = self.term
-        self._replica.submit(
-            [proposal.command for proposal in batch], lambda outcomes, failure: self._ended(batch, outcomes, failure)
-        )
-
-    def _ended(self, batch: list[Proposal], outcomes: list[object] | None, failure: int) -> None:
-        """pysyncobj's callback. Its SUCCESS means applied here; with any other word the entry may still commit."""
-        if not batch or batch[0].error is not None:
-            return  # this replica lost the leadership meanwhile, and said so
-        ended = {id(proposal) for proposal in batch}
-        self._submitted = [proposal for proposal in self._submitted if id(proposal) not in ended]
-        if failure != SUCCESS or outcomes is None:
-            self._fail(batch, OutcomeUnknown(f"{self.node_id} lost track of an entry of {self.group} ({failure})"))
-            return
-        for proposal, outcome in zip(batch, outcomes, strict=True):
-            proposal.outcome = outcome
-        self._done += batch
-
-    def _fail(self, proposals: Sequence[Proposal], error: TxnError) -> None:
-        for proposal in proposals:
-            proposal.error = error
-        self._done += proposals
+    def _adopt_members(self) -> None:
+        if self.members != self._known_members:
+            log.info("%s: %s counts the members %s", self.group, self.node_id, ", ".join(self.members))
+            self._known_members = self.members
+            self._replica.set_members(self.members)
 
     def _apply(self, command: bytes) -> object:
         try:
@@ -351,50 +368,31 @@ class RaftGroup:
             # pysyncobj would log it and apply the entry again at every tick, for ever.
             stop_process(f"group {self.group}: applying entry {self.applied_index + 1} failed", error)
 
+    def _send_late(self, receiver: str, wire: pb.RaftMessage) -> None:
+        wire.group = self.group
+        self._late.append((receiver, wire))
+
+    def _send_snapshot(self, peer: str) -> None:
+        part = self._catch_up.part_for(peer)
+        part.sent_micros = int(self._monotonic() * 1e6)
+        self._early.append((peer, pb.RaftMessage(group=self.group, term=self.term, snapshot_part=part)))
+
     def _queue_message(self, receiver: str, message: Message) -> None:
-        kind = message["type"]
-        if kind == "apply_command":
-            return  # forwarding would leave its caller without an answer; `tick` fails what a follower is given
-        if kind == "append_entries":
-            if "serialized" in message and not message["serialized"]:
-                return  # a snapshot is being written: nothing to send yet
-            message["sent"] = int(self._monotonic() * 1e6)
-            self._early.append((receiver, messages.encode(self.group, message, self.term)))
-            return
-        if kind == "next_node_idx":
-            message["echo"] = self._last_sent.get(receiver, 0)
-        elif kind == "request_vote":
-            message["transfer"] = self._taking_over
+        """What pysyncobj sends."""
+        match message["type"]:
+            case "apply_command":
+                return  # forwarding would leave its caller without an answer; `tick` fails what a follower is given
+            case "append_entries":
+                message["sent"] = int(self._monotonic() * 1e6)
+                message["last_index"] = self.journal[-1].idx
+                self._early.append((receiver, messages.encode(self.group, message, self.term)))
+                return
+            case "next_node_idx":
+                message["echo"] = self._elections.echo_for(receiver)
+                if message["success"]:
+                    self._elections.acknowledged(message["next_node_idx"] - 1)
+            case "request_vote":
+                message["transfer"] = self._elections.taking_over
+            case "response_vote":
+                self._elections.voted()
         self._late.append((receiver, messages.encode(self.group, message, self.term)))
-
-    def _leader_is_near(self) -> bool:
-        if self.is_leader:
-            return self.has_lease
-        return self._monotonic() - self._heard_leader_at < self.settings.election_min_seconds
-
-    def _write_snapshot(self, path: str, meta: tuple[Entry, Entry, Any]) -> None:
-        last, previous, _members = meta
-        try:
-            failpoint("raft.before_snapshot")
-            snapshot.write(Path(path), self.group, last, previous, b"".join(self._machine.snapshot()))
-            failpoint("raft.after_snapshot")
-        except Exception as error:  # noqa: BLE001
-            stop_process(f"group {self.group}: cannot write a snapshot to {path}", error)
-
-    def _read_snapshot(self, path: str) -> tuple[Entry, Entry, list[str]]:
-        """pysyncobj calls it at start and after a snapshot arrived; it logs what it raises, and goes on empty."""
-        try:
-            failpoint("raft.before_install")
-            snapshot.make_durable(Path(path))
-            last, previous, state = snapshot.read(Path(path), self.group)
-            self._machine.restore([state])
-        except Exception as error:  # noqa: BLE001
-            stop_process(f"group {self.group}: cannot read the snapshot {path}", error)
-        return last, previous, []
-
-
-def stop_process(story: str, error: BaseException) -> NoReturn:
-    """The end of a process that can no longer trust itself: acknowledged data is safe on disk and on its peers."""
-    log.critical("%s; this process ends now", story, exc_info=error)
-    logging.shutdown()
-    os._exit(70)

@@ -1,27 +1,23 @@
 """The Raft journal of one group: entries, term and vote, durable before anything that depends on them is said.
 
-A file of frames, one frame a sync: `magic, length, crc(payload), crc(header)`, then a `JournalBatch`. Every frame but
-the last was synced before the next was written, so only the last one can be torn: it is cut. Anything else that
-does not read is corruption, and the journal refuses to open.
+All of it is in memory, too; on disk it is in segments (see `segments`), one frame a sync.
 """
 
 from __future__ import annotations
 
-import os
-import struct
-import zlib
-from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, overload
 
 from pysyncobj.journal import Journal as PySyncObjJournal
 
-from txnstatus import durable
-from txnstatus.failpoints import failpoint
 from txnstatus.proto import raft_pb2 as pb
+from txnstatus.raft import frames
+from txnstatus.raft.disk import Disk, DiskFull
+from txnstatus.raft.members import Configurations, Members
+from txnstatus.raft.segments import REPAIR, JournalCorrupt, Segments
 
-_HEADER = struct.Struct("<4sIII")
-_MAGIC = b"TXJ1"
+SEGMENT_BYTES = 16 << 20
 
 
 class Entry(NamedTuple):
@@ -32,62 +28,91 @@ class Entry(NamedTuple):
     term: int
 
 
-class JournalCorrupt(Exception):
-    """The journal cannot be trusted: the node must not start."""
-
-
 class JournalDiverged(Exception):
     """A leader's entries contradict what is applied here. It cannot happen; if it does, the process must end."""
 
 
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """What one write makes durable."""
+
+    data: bytes
+    last: int
+    """The highest index in it."""
+    header: pb.SegmentHeader
+    """Of the segment that would begin with it."""
+    covered: int
+    """Segments that end here or before may go."""
+
+
 class Journal(PySyncObjJournal):  # type: ignore[misc]
-    """What pysyncobj calls its journal, kept in memory and in one append-only file.
+    """What pysyncobj calls its journal.
 
     pysyncobj truncates on every AppendEntries, also where all entries match. Here a truncation is provisional until
     the message is done (`settle`): entries added again with the same index and term keep what follows them, so only
     a real conflict drops anything (Raft, figure 2, AppendEntries rule 3).
     """
 
-    def __init__(self, path: Path, sync: Callable[[int], None] = os.fdatasync) -> None:
-        """Opens or creates the journal. Raises JournalCorrupt."""
-        self.path = path
-        self._sync_fd = sync
+    def __init__(
+        self, disk: Disk, directory: Path, group: str = "", covered: int = 0, segment_bytes: int = SEGMENT_BYTES
+    ) -> None:
+        """Opens or creates the journal. `covered` is the last index that the group's snapshot holds, 0 without one.
+
+        Raises JournalCorrupt, and then nothing on disk was changed.
+        """
+        self.directory = directory
+        self.members = Configurations()
+        self.applied_index = 0
+        """Entries up to here are in the state machine: no conflict may ever drop one."""
+        self._group = group
         self._entries: list[Entry] = []
         self._suffix: list[Entry] = []
         self._term = 0
         self._voted_for: str | None = None
-        self.applied_index = 0
-        """Entries up to here are in the state machine: no conflict may ever drop one."""
+        self._abstaining = False
+        self._next_index = 1
+        """After the last entry; as long as there are no entries, of the last one there was."""
+        self._segments = Segments(disk, directory, segment_bytes)
+        self._segments.open(covered, self._replay_header, self._replay)
+        self.is_new = not self._segments.exist
+        self._covered = covered
         self._unsynced = pb.JournalBatch()
-        path.with_suffix(".new").unlink(missing_ok=True)
-        length = self._replay(path.read_bytes()) if path.exists() else 0
-        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
-        os.ftruncate(self._fd, length)
-        os.fsync(self._fd)
-        durable.sync(path.parent)
+        self._failed: Frame | None = None
+        self._header = self._segment_header()
 
     # ---- durability
 
     @property
     def dirty(self) -> bool:
-        return bool(self._unsynced.records)
+        return bool(self._failed or self._unsynced.records) or self._segments.can_drop(self._covered)
 
-    def take_unsynced(self) -> bytes:
-        """The frame that `write` must make durable next; the caller writes frames in the order it took them."""
-        frame = _frame(self._unsynced)
-        self._unsynced = pb.JournalBatch()
-        return frame
+    def take_unsynced(self) -> Frame:
+        """What `write` must make durable next; frames are written in the order in which they were taken."""
+        if self._failed is not None:
+            return self._failed
+        batch, self._unsynced = self._unsynced, pb.JournalBatch()
+        data = frames.frame(frames.BATCH, batch.SerializeToString()) if batch.records else b""
+        last = max((record.entry.index for record in batch.records), default=0)
+        header, self._header = self._header, self._segment_header()
+        return Frame(data, last, header, self._covered)
 
-    def write(self, frame: bytes) -> None:
-        """One write and one sync. An error here must end the process: what the disk holds is then unknown."""
-        written = os.write(self._fd, frame)
-        if written != len(frame):
-            raise OSError(f"short write to {self.path}: {written} of {len(frame)} bytes")
-        failpoint("journal.before_sync")
-        self._sync_fd(self._fd)
+    def write(self, frame: Frame) -> None:
+        """One write and one sync. It may run in a thread of its own, as long as nothing else touches the journal.
+
+        Raises DiskFull: then the frame is what `take_unsynced` returns next. Any OSError must end the process.
+        """
+        self._segments.drop(frame.covered)
+        if not frame.data:
+            return
+        try:
+            self._segments.append(frame.data, frame.last, frame.header)
+        except DiskFull:
+            self._failed = frame
+            raise
+        self._failed = None
 
     def sync(self) -> None:
-        if self.dirty:
+        while self.dirty:
             self.write(self.take_unsynced())
 
     def settle(self) -> None:
@@ -96,10 +121,39 @@ class Journal(PySyncObjJournal):  # type: ignore[misc]
             self._entries += self._suffix
             self._suffix = []
 
-    def has(self, entry: Entry) -> bool:
-        """Whether an entry of the same index and term is here; then all before it are the same, too."""
-        at = entry.idx - self._entries[0].idx if self._entries else -1
-        return 0 <= at < len(self._entries) and self._entries[at].term == entry.term
+    def close(self) -> None:
+        self._segments.close()
+
+    # ---- what it holds
+
+    def has(self, idx: int, term: int) -> bool:
+        """Whether an entry of this index and term is here; then all before it are the same, too."""
+        at = idx - self._entries[0].idx if self._entries else -1
+        return 0 <= at < len(self._entries) and self._entries[at].term == term
+
+    def align(self, previous: Entry, last: Entry, members: Members) -> None:
+        """Makes the journal begin with a snapshot's two entries; pysyncobj clears a journal that does not."""
+        if self.has(last.idx, last.term):
+            self._entries = [previous, last, *(entry for entry in self._entries if entry.idx > last.idx)]
+            self.members.rebase(last.idx, members)
+        else:
+            # The snapshot came from a leader whose history is another one, or is ahead.
+            self.clear()
+            self.members.rebase(last.idx, members)
+            self.add(*previous)
+            self.add(*last)
+        self._covered = last.idx
+
+    @property
+    def abstaining(self) -> bool:
+        """Whether this replica may have promised what it no longer knows (see `elections`)."""
+        return self._abstaining
+
+    @abstaining.setter
+    def abstaining(self, value: bool) -> None:
+        if value != self._abstaining:
+            self._abstaining = value
+            self._unsynced.records.add(abstaining=value)
 
     # ---- pysyncobj's interface
 
@@ -110,16 +164,20 @@ class Journal(PySyncObjJournal):  # type: ignore[misc]
                 self._entries.append(self._suffix.pop(0))
                 return
             if idx <= self.applied_index:
-                raise JournalDiverged(f"{self.path}: entry {idx} of term {term} contradicts an applied one")
+                raise JournalDiverged(f"{self.directory}: entry {idx} of term {term} contradicts an applied one")
             self._suffix = []
+            self.members.cut(idx)
             self._unsynced.records.add(truncate_from=idx)
         self._entries.append(entry)
+        self.members.added(idx, command)
         self._unsynced.records.add(entry=pb.LogEntry(index=idx, term=term, command=command))
 
     def clear(self) -> None:
         self._suffix = []
         if self._entries:
-            self._unsynced.records.add(truncate_from=self._entries[0].idx)
+            # On disk there may be more than in memory: segments are dropped whole, and later.
+            self._unsynced.records.add(truncate_from=0)
+            self.members.cut(self._entries[0].idx)
             self._entries = []
 
     def deleteEntriesFrom(self, entryFrom: int) -> None:  # noqa: N802, N803
@@ -127,13 +185,11 @@ class Journal(PySyncObjJournal):  # type: ignore[misc]
         del self._entries[entryFrom:]
 
     def deleteEntriesTo(self, entryTo: int) -> None:  # noqa: N802, N803
-        """Forgets what a snapshot holds: the rest goes to a new file, which replaces the old one whole."""
+        """Forgets what a snapshot holds; the segments that hold nothing else go with the next write."""
         self.settle()
-        if entryTo <= 0:
-            return
-        durable.sync(self.path.parent)  # the snapshot's name, before what it replaces goes
-        del self._entries[:entryTo]
-        self._rewrite()
+        if entryTo > 0:
+            del self._entries[:entryTo]
+            self._covered = self._entries[0].idx
 
     @overload
     def __getitem__(self, item: int) -> Entry: ...
@@ -147,7 +203,7 @@ class Journal(PySyncObjJournal):  # type: ignore[misc]
 
     def setCurrentTerm(self, term: int, votedForNodeId: str | None) -> None:  # noqa: N802, N803
         self._term, self._voted_for = term, votedForNodeId
-        self._unsynced.records.add(vote=pb.JournalRecord.Vote(term=term, voted_for=votedForNodeId or ""))
+        self._unsynced.records.add(vote=self._vote())
 
     def getCurrentTerm(self) -> int:  # noqa: N802
         return self._term
@@ -162,89 +218,54 @@ class Journal(PySyncObjJournal):  # type: ignore[misc]
         return 1
 
     def _destroy(self) -> None:
-        self.sync()
-        os.close(self._fd)
+        self.close()
 
-    # ---- files
+    # ---- inside
 
-    def replace(self, entries: list[Entry]) -> None:
-        """Makes `entries` the whole journal."""
-        self._suffix = []
-        self._entries = list(entries)
-        self._rewrite()
+    def _vote(self) -> pb.JournalRecord.Vote:
+        return pb.JournalRecord.Vote(term=self._term, voted_for=self._voted_for or "")
 
-    def _rewrite(self) -> None:
-        """Crash-safe: the new file is complete and durable before it takes the old one's name."""
-        batch = pb.JournalBatch()
-        batch.records.add(vote=pb.JournalRecord.Vote(term=self._term, voted_for=self._voted_for or ""))
-        for entry in self._entries:
-            batch.records.add(entry=pb.LogEntry(index=entry.idx, term=entry.term, command=entry.command))
-        self._unsynced = pb.JournalBatch()
-        new = self.path.with_suffix(".new")
-        fd = os.open(new, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600)
-        old, self._fd = self._fd, fd
-        # A second, empty frame: damage to the first cannot pass for a torn tail, which would be cut without a word.
-        self.write(_frame(batch) + _frame(pb.JournalBatch()))
-        failpoint("journal.before_rename")
-        new.rename(self.path)
-        failpoint("journal.after_rename")
-        durable.sync(self.path.parent)
-        os.close(old)
+    def _segment_header(self) -> pb.SegmentHeader:
+        if self._entries:
+            self._next_index = self._entries[-1].idx + 1
+        return pb.SegmentHeader(
+            group=self._group, next_index=self._next_index, vote=self._vote(), abstaining=self._abstaining
+        )
 
-    def _replay(self, data: bytes) -> int:
-        """Reads all frames; returns the length of the good part."""
-        offset = 0
-        while offset < len(data):
-            payload = _payload_at(data, offset)
-            if payload is None:
-                later = _next_frame(data, offset + 1)
-                if later is not None:
-                    raise JournalCorrupt(
-                        f"{self.path}: the frame at byte {offset} does not read, yet there is a good one at {later}. "
-                        "Acknowledged entries may be lost here. Stop this node, remove its data directory, and start "
-                        "it again: it gets everything from the other replicas."
-                    )
-                return offset
-            for record in pb.JournalBatch.FromString(payload).records:
-                self._replay_record(record)
-            offset += _HEADER.size + len(payload)
-        return offset
+    def _replay_header(self, header: pb.SegmentHeader, path: Path) -> None:
+        """What a header says must be where the segment before it ended."""
+        if header.group != self._group:
+            raise JournalCorrupt(f"{path} is of group {header.group!r}, not {self._group!r}. {REPAIR}")
+        found = self._segment_header()
+        ours = (found.next_index, found.vote, found.abstaining)
+        first = not self._entries and self._term == 0
+        if not first and (header.next_index, header.vote, header.abstaining) != ours:
+            raise JournalCorrupt(f"{path} does not go on where the segment before it ended. {REPAIR}")
+        self._next_index = header.next_index
+        self._term, self._voted_for = header.vote.term, header.vote.voted_for or None
+        self._abstaining = header.abstaining
 
-    def _replay_record(self, record: pb.JournalRecord) -> None:
-        match record.WhichOneof("record"):
-            case "entry":
-                entry = record.entry
-                self._entries.append(Entry(entry.command, entry.index, entry.term))
-            case "truncate_from":
-                while self._entries and self._entries[-1].idx >= record.truncate_from:
-                    self._entries.pop()
-            case "vote":
-                self._term, self._voted_for = record.vote.term, record.vote.voted_for or None
-            case unknown:
-                raise JournalCorrupt(f"{self.path}: a record of kind {unknown!r}, which this release does not know")
+    def _replay(self, batch: pb.JournalBatch, path: Path) -> int:
+        last = 0
+        for record in batch.records:
+            match record.WhichOneof("record"):
+                case "entry":
+                    self._replay_entry(record.entry, path)
+                    last = max(last, record.entry.index)
+                case "truncate_from":
+                    while self._entries and self._entries[-1].idx >= record.truncate_from:
+                        self._entries.pop()
+                    self.members.cut(record.truncate_from)
+                case "vote":
+                    self._term, self._voted_for = record.vote.term, record.vote.voted_for or None
+                case "abstaining":
+                    self._abstaining = record.abstaining
+                case unknown:
+                    raise JournalCorrupt(f"{path}: a record of kind {unknown!r}, which this release does not know")
+        return last
 
-
-def _frame(batch: pb.JournalBatch) -> bytes:
-    payload = batch.SerializeToString()
-    body = struct.pack("<4sII", _MAGIC, len(payload), zlib.crc32(payload))
-    return body + struct.pack("<I", zlib.crc32(body)) + payload
-
-
-def _payload_at(data: bytes, offset: int) -> bytes | None:
-    if offset + _HEADER.size > len(data):
-        return None
-    magic, length, payload_crc, header_crc = _HEADER.unpack_from(data, offset)
-    if magic != _MAGIC or zlib.crc32(data[offset : offset + _HEADER.size - 4]) != header_crc:
-        return None
-    payload = data[offset + _HEADER.size : offset + _HEADER.size + length]
-    if len(payload) != length or zlib.crc32(payload) != payload_crc:
-        return None
-    return payload
-
-
-def _next_frame(data: bytes, start: int) -> int | None:
-    while (start := data.find(_MAGIC, start)) != -1:
-        if _payload_at(data, start) is not None:
-            return start
-        start += 1
-    return None
+    def _replay_entry(self, entry: pb.LogEntry, path: Path) -> None:
+        if self._entries and entry.index != self._entries[-1].idx + 1:
+            raise JournalCorrupt(f"{path}: entry {entry.index} after entry {self._entries[-1].idx}. {REPAIR}")
+        self._entries.append(Entry(entry.command, entry.index, entry.term))
+        self.members.added(entry.index, entry.command)

@@ -1,4 +1,8 @@
-"""pysyncobj's message dicts to protobuf and back. What is not listed here does not cross the wire."""
+"""pysyncobj's message dicts to protobuf and back. What is not listed here does not reach pysyncobj.
+
+The other kinds of RaftMessage are ours alone (`elections`, `transfer`); pysyncobj's own way of sending snapshots has no
+wire form.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +12,7 @@ from txnstatus.proto import raft_pb2 as pb
 from txnstatus.raft.journal import Entry
 
 Message = dict[str, Any]
-"""A message as pysyncobj makes and takes it, plus what our transport adds: `sent`, `echo`, `transfer`."""
+"""A message as pysyncobj makes and takes it, plus what our adapter adds: `sent`, `last_index`, `echo`, `transfer`."""
 
 
 def encode(group: str, message: Message, term: int) -> pb.RaftMessage:
@@ -21,17 +25,12 @@ def encode(group: str, message: Message, term: int) -> pb.RaftMessage:
             wire.request_vote.leadership_transfer = message["transfer"]
         case "response_vote":
             wire.response_vote.SetInParent()
-        case "append_entries" if "serialized" in message:
-            data, first, last = message["serialized"]
-            wire.snapshot_part.data = data
-            wire.snapshot_part.first = first
-            wire.snapshot_part.last = last
-            wire.snapshot_part.sent_micros = message["sent"]
         case "append_entries":
             wire.append_entries.commit_index = message["commit_index"]
             wire.append_entries.prev_log_index = message["prevLogIdx"]
             wire.append_entries.prev_log_term = message["prevLogTerm"]
             wire.append_entries.sent_micros = message["sent"]
+            wire.append_entries.last_index = message["last_index"]
             for command, index, entry_term in message["entries"]:
                 wire.append_entries.entries.add(index=index, term=entry_term, command=command)
         case "next_node_idx":
@@ -41,8 +40,6 @@ def encode(group: str, message: Message, term: int) -> pb.RaftMessage:
             wire.append_reply.echo_micros = message["echo"]
         case "timeout_now":
             wire.timeout_now.SetInParent()
-        case "stale_term":
-            wire.stale_term.SetInParent()
         case unknown:
             raise ValueError(f"no wire form for a Raft message of type {unknown!r}")
     return wire
@@ -72,16 +69,7 @@ def decode(wire: pb.RaftMessage) -> Message:
                 "prevLogTerm": append.prev_log_term,
                 "entries": [Entry(e.command, e.index, e.term) for e in append.entries],
                 "sent": append.sent_micros,
-            }
-        case "snapshot_part":
-            part = wire.snapshot_part
-            return {
-                "type": "append_entries",
-                "term": wire.term,
-                # A part of a snapshot says nothing about the receiver's own entries, so it must not commit any.
-                "commit_index": 0,
-                "serialized": (part.data, part.first, part.last),
-                "sent": part.sent_micros,
+                "last_index": append.last_index,
             }
         case "append_reply":
             reply = wire.append_reply
@@ -95,7 +83,5 @@ def decode(wire: pb.RaftMessage) -> Message:
             }
         case "timeout_now":
             return {"type": "timeout_now", "term": wire.term}
-        case "stale_term":
-            return {"type": "stale_term", "term": wire.term}
         case unknown:
             raise ValueError(f"a Raft message of kind {unknown!r}, which this release does not know")

@@ -15,14 +15,21 @@ from pysyncobj import SyncObj, SyncObjConf
 from pysyncobj.node import Node
 from pysyncobj.transport import Transport
 
+from txnstatus.raft import members
+from txnstatus.raft.compaction import Compaction
 from txnstatus.raft.journal import Journal
+from txnstatus.raft.members import Members
 from txnstatus.raft.messages import Message
+from txnstatus.raft.settings import RaftSettings
 
 # A SyncObj made for `appendEntriesUseBatch=False` opens a pipe to wake its own poller; our driver wakes it.
 pysyncobj.syncobj.PIPE_NOTIFIER_ENABLED = False
 
 _REGULAR = bytes([pysyncobj.syncobj._COMMAND_TYPE.REGULAR])
+_FOLLOWER = pysyncobj.syncobj._RAFT_STATE.FOLLOWER
 _LENGTH_BYTES = 4
+MAX_BATCH_BYTES = 1 << 20
+"""Commands of one entry; a larger single command is refused."""
 SUCCESS = 0
 NEVER = 1 << 62
 
@@ -69,33 +76,64 @@ class Replica(SyncObj):  # type: ignore[misc]
     def __init__(
         self,
         node_id: str,
-        peers: Sequence[str],
-        conf: SyncObjConf,
+        settings: RaftSettings,
         journal: Journal,
+        compaction: Compaction,
         *,
         apply: Callable[[bytes], object],
         send: Callable[[str, Message], None],
+        send_snapshot: Callable[[str], None],
     ) -> None:
+        """`send_snapshot` is called for a peer that needs entries which only a snapshot holds, at every heartbeat."""
         self._apply = apply
-        # pysyncobj opens its journal by path, in its constructor; ours is open already.
-        factory = pysyncobj.syncobj.createJournal
-        pysyncobj.syncobj.createJournal = lambda _path: journal
+        self._send_snapshot = send_snapshot
+        self._own_id = node_id
+        self._SyncObj__connectedNodes: set[Node] = set()
+        self._SyncObj__otherNodes: set[Node] = set()
+        # pysyncobj opens its files by path, in its constructor; ours are open already.
+        library = pysyncobj.syncobj
+        factories = library.createJournal, library.Serializer
+        library.createJournal, library.Serializer = lambda _path: journal, lambda *_arguments: compaction
         try:
-            super().__init__(_Peer(node_id), [_Peer(p) for p in peers], conf=conf, transport=_Outbox(send))
+            super().__init__(_Peer(node_id), [], conf=_configuration(settings), transport=_Outbox(send))
         finally:
-            pysyncobj.syncobj.createJournal = factory
+            library.createJournal, library.Serializer = factories
         self._poller = _NoPoller()
+        if compaction.loaded is not None:
+            self._SyncObj__loadDumpFile(clearJournal=False)
+        self.set_members(journal.members.current)
 
     def _SyncObj__doApplyCommand(self, entry: bytes) -> list[object]:  # noqa: N802
         """Called for every committed entry, on every replica. Nothing is unpickled."""
-        if entry[:1] != _REGULAR:
-            return []  # the no-op of a new leader
-        return [self._apply(command) for command in _split(entry)]
+        if entry[:1] == _REGULAR:
+            return [self._apply(command) for command in _split(entry)]
+        return [members.decode(entry)]  # a change of members, or the no-op of a new leader
+
+    def _SyncObj__sendAppendEntries(self) -> None:  # noqa: N802
+        """pysyncobj goes round and round for a peer that waits for a snapshot, a whole heartbeat long."""
+        connected, first = self._SyncObj__connectedNodes, self._SyncObj__raftLog[0].idx
+        behind = {
+            node
+            for node in self._SyncObj__otherNodes
+            if node in connected and self._SyncObj__raftNextIndex[node] <= first
+        }
+        self._SyncObj__connectedNodes = connected - behind
+        try:
+            super()._SyncObj__sendAppendEntries()
+        finally:
+            self._SyncObj__connectedNodes = connected
+        for node in sorted(behind, key=lambda node: str(node.id)):
+            self._send_snapshot(node.id)
+
+    # ---- entries and messages
 
     def submit(self, commands: Sequence[bytes], ended: Callable[[list[object] | None, int], None]) -> None:
         """Queues one entry of all the commands; `ended` hears what each `apply` returned, or a reason."""
         body = b"".join(len(c).to_bytes(_LENGTH_BYTES, "little") + c for c in commands)
         self._applyCommand(_REGULAR + body, ended)
+
+    def submit_members(self, new: Members, ended: Callable[[list[object] | None, int], None]) -> None:
+        self._applyCommand(members.encode(new), ended)
 
     def deliver(self, sender: str, message: Message) -> None:
         self._SyncObj__transport._onMessageReceived(_Peer(sender), message)
@@ -111,8 +149,69 @@ class Replica(SyncObj):  # type: ignore[misc]
         indexes: dict[Any, int] = self._SyncObj__raftNextIndex
         return indexes.get(_Peer(peer), 0)
 
-    def set_next_index(self, peer: str, index: int) -> None:
-        self._SyncObj__raftNextIndex[_Peer(peer)] = index
+    def set_progress(self, peer: str, sent_up_to: int, reply: Message) -> None:
+        """Corrects what pysyncobj made of an answer: it moves back to what was acknowledged, and sends again all that
+        is still on its way; and it never believes that a peer has less than it once had."""
+        if not self.leading:
+            return
+        node, asked = _Peer(peer), reply["next_node_idx"]
+        if reply["reset"]:
+            matches = self._SyncObj__raftMatchIndex
+            matches[node] = min(matches[node], asked - 1)
+        else:
+            acknowledged = asked if reply["success"] else 0
+            self._SyncObj__raftNextIndex[node] = max(sent_up_to, acknowledged, self.next_index(peer))
+
+    # ---- members
+
+    def set_members(self, current: Members) -> None:
+        """Whom this replica counts, and sends to. pysyncobj's own way of changing that is left alone."""
+        others = {_Peer(node_id) for node_id in current if node_id != self._own_id}
+        for gone in self._SyncObj__otherNodes - others:
+            for kept in (self._SyncObj__raftNextIndex, self._SyncObj__raftMatchIndex, self._SyncObj__lastResponseTime):
+                kept.pop(gone, None)
+        for new in others - self._SyncObj__otherNodes:
+            self._SyncObj__raftNextIndex[new] = self._SyncObj__raftLog[-1].idx + 1
+            self._SyncObj__raftMatchIndex[new] = 0
+            self._SyncObj__lastResponseTime[new] = pysyncobj.syncobj.monotonicTime()
+        self._SyncObj__otherNodes = others
+
+    # ---- elections
+
+    @property
+    def election_due(self) -> bool:
+        return bool(not self.leading and self._SyncObj__raftElectionDeadline < pysyncobj.syncobj.monotonicTime())
+
+    def postpone_election(self) -> None:
+        """By another time-out, chosen by chance."""
+        timeout = self._SyncObj__generateRaftTimeout()
+        self._SyncObj__raftElectionDeadline = pysyncobj.syncobj.monotonicTime() + timeout
+
+    def tick(self, *, campaign: bool) -> None:
+        """pysyncobj begins an election in its tick, once its time-out is over: here, if and only if `campaign`."""
+        deadline = self._SyncObj__raftElectionDeadline
+        held = 0 if campaign else float("inf")
+        self._SyncObj__raftElectionDeadline = held
+        self.doTick(0)
+        if self._SyncObj__raftElectionDeadline == held:
+            self._SyncObj__raftElectionDeadline = deadline
+
+    def ask_successor(self) -> bool:
+        """Asks the follower that is furthest along to take over, if it has everything."""
+        asked: list[int] = []
+        self.transferLeadership(callback=lambda _result, failure: asked.append(failure))
+        return asked == [SUCCESS]
+
+    def most_advanced_peer(self) -> str:
+        """Of those that are connected; empty = there is none."""
+        matches = self._SyncObj__raftMatchIndex
+        near = [(matches.get(node, 0), node.id) for node in self._SyncObj__otherNodes & self._SyncObj__connectedNodes]
+        return str(max(near)[1]) if near else ""
+
+    def step_down(self) -> None:
+        self._SyncObj__setState(_FOLLOWER)
+        self._SyncObj__raftLeader = None
+        self.postpone_election()
 
     @property
     def leading(self) -> bool:
@@ -128,6 +227,25 @@ class Replica(SyncObj):  # type: ignore[misc]
     def own_noop_index(self) -> int:
         """The index of the entry with which this replica began to lead."""
         return int(self._SyncObj__noopIDx or NEVER)
+
+
+def _configuration(settings: RaftSettings) -> SyncObjConf:
+    return SyncObjConf(
+        autoTick=False,
+        raftMinTimeout=settings.election_min_seconds,
+        raftMaxTimeout=settings.election_max_seconds,
+        appendEntriesPeriod=settings.heartbeat_seconds,
+        leaderFallbackTimeout=settings.election_max_seconds,
+        appendEntriesUseBatch=False,
+        # An entry of ours never reaches this, so pysyncobj never cuts one into pieces.
+        appendEntriesBatchSizeBytes=4 * MAX_BATCH_BYTES,
+        commandsWaitLeader=False,
+        connectionTimeout=max(3.5, settings.election_max_seconds),
+        logCompactionMinEntries=settings.snapshot_entries,
+        logCompactionMinTime=10**9,
+        useFork=False,
+        dynamicMembershipChange=False,
+    )
 
 
 def entry_size(command: bytes) -> int:

@@ -1,98 +1,223 @@
-"""Snapshots of one group's state, and how snapshot and journal are made to agree before Raft sees either."""
+"""The file of a group's snapshot: written in pieces beside the old one, checked whole before it counts.
+
+A header (the last two entries that it holds, and the members), the state's chunks as the state machine made them, and
+an end with their number and the SHA-256 of all. Each is a frame with its own CRC.
+"""
 
 from __future__ import annotations
 
 import hashlib
-import os
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 from google.protobuf.message import DecodeError
 
-from txnstatus.durable import sync
+from txnstatus.failpoints import failpoint
 from txnstatus.proto import raft_pb2 as pb
+from txnstatus.raft import frames
+from txnstatus.raft.disk import Disk, DiskFile, DiskFull, is_full
 from txnstatus.raft.journal import Entry, Journal
+from txnstatus.raft.members import Members, encode
 
-SNAPSHOT_VERSION = 1
-DIGEST_BYTES = hashlib.sha256().digest_size
+VERSION = 1
+SYNC_BYTES = 4 << 20
+"""What is synced at once: a long sync would hold up those of the journals."""
+REPAIR = (
+    "Stop this node, remove its data directory, and start it again with `txnctl node`: it gets everything from the "
+    "other replicas."
+)
 
 
 class SnapshotCorrupt(Exception):
     """The snapshot cannot be trusted: the node must not start."""
 
 
-def write(path: Path, group: str, last: Entry, previous: Entry, state: bytes) -> None:
-    """Writes and syncs `path`; the caller renames it into place. `state` is as of applying `last`."""
-    wire = pb.GroupSnapshot(
-        version=SNAPSHOT_VERSION,
-        group=group,
-        last=_to_wire(last),
-        previous=_to_wire(previous),
-        state=state,
-    )
-    data = wire.SerializeToString()
-    with path.open("wb") as file:
-        file.write(hashlib.sha256(data).digest() + data)
-        file.flush()
-        os.fsync(file.fileno())
-    sync(path.parent)
+class Meta(NamedTuple):
+    """Where in the log a snapshot stands: the state is as of applying `last`."""
+
+    previous: Entry
+    last: Entry
+    members: Members
 
 
-def make_durable(path: Path) -> None:
-    """For a snapshot that came from another replica: pysyncobj writes and renames it, and syncs nothing."""
-    sync(path)
-    sync(path.parent)
+def open_files(
+    disk: Disk,
+    directory: Path,
+    group: str,
+    segment_bytes: int,
+    bootstrap: Members,
+    restore: Callable[[Iterable[bytes]], None],
+) -> tuple[Meta | None, Journal]:
+    """Opens the snapshot and the journal of a group, and makes them agree before Raft sees either.
 
-
-def read(path: Path, group: str) -> tuple[Entry, Entry, bytes]:
-    """The last and the previous entry, and the state. Raises SnapshotCorrupt."""
-    try:
-        return parse(path.read_bytes(), group)
-    except SnapshotCorrupt as error:
-        raise SnapshotCorrupt(f"{path}: {error}. {_REPAIR}") from error
-
-
-def parse(data: bytes, group: str) -> tuple[Entry, Entry, bytes]:
-    """Raises SnapshotCorrupt."""
-    digest, body = data[:DIGEST_BYTES], data[DIGEST_BYTES:]
-    if hashlib.sha256(body).digest() != digest:
-        raise SnapshotCorrupt(f"{len(data)} bytes that are damaged or cut short: the digest does not match")
-    try:
-        wire = pb.GroupSnapshot.FromString(body)
-    except DecodeError as error:
-        raise SnapshotCorrupt(f"{len(data)} bytes that are no snapshot: {error}") from error
-    if wire.version != SNAPSHOT_VERSION or wire.group != group:
-        raise SnapshotCorrupt(
-            f"a snapshot of group {wire.group!r}, version {wire.version}; "
-            f"expected {group!r}, version {SNAPSHOT_VERSION}"
-        )
-    return _from_wire(wire.last), _from_wire(wire.previous), wire.state
-
-
-def align(journal: Journal, path: Path, group: str) -> None:
-    """Makes the journal begin with the snapshot's two entries; pysyncobj clears a journal that does not.
-
-    Raises SnapshotCorrupt, also for a journal that begins after the snapshot ends.
+    Raises SnapshotCorrupt or JournalCorrupt.
     """
-    path.with_name(path.name + ".tmp").unlink(missing_ok=True)
-    path.with_name(path.name + ".1.tmp").unlink(missing_ok=True)
-    if not path.exists():
-        if len(journal) and journal[0].idx > 1:
-            raise SnapshotCorrupt(f"{journal.path} begins at entry {journal[0].idx}, and {path} is missing. {_REPAIR}")
-        return
-    last, previous, _ = read(path, group)
-    if len(journal) and journal[0].idx > previous.idx:
+    disk.make_directory(directory)
+    path = directory / "snapshot"
+    for unfinished in (".new", ".incoming"):
+        disk.unlink(path.with_name(path.name + unfinished))
+    meta = read_meta(disk, path, group) if disk.size(path) is not None else None
+    journal = Journal(disk, directory / "journal", group, meta.last.idx if meta else 0, segment_bytes)
+    begins = journal[0].idx if len(journal) else 1
+    if meta is None:
+        if begins > 1:
+            raise SnapshotCorrupt(f"{journal.directory} begins at entry {begins}, and {path} is missing. {REPAIR}")
+        if len(journal) == 0 and bootstrap:
+            journal.add(encode(bootstrap), 1, 0)
+            journal.abstaining = len(bootstrap) > 1
+        return None, journal
+    if journal.is_new:
+        raise SnapshotCorrupt(f"{journal.directory} is missing, and {path} is there. {REPAIR}")
+    if begins > meta.last.idx + 1:
         raise SnapshotCorrupt(
-            f"{journal.path} begins at entry {journal[0].idx}, after the end of {path} at {last.idx}. {_REPAIR}"
+            f"{journal.directory} begins at entry {begins}, after the end of {path} at {meta.last.idx}. {REPAIR}"
         )
-    kept = [entry for entry in journal[:] if entry.idx > last.idx]
-    at_last = [entry for entry in journal[:] if entry.idx == last.idx]
-    if not at_last or at_last[0].term != last.term:
-        kept = []  # the snapshot came from a leader whose history is another one, or is ahead
-    if list(journal[:2]) != [previous, last]:
-        journal.replace([previous, last, *kept])
+    load(disk, path, restore)
+    journal.align(meta.previous, meta.last, meta.members)
+    return meta, journal
 
 
-_REPAIR = "Stop this node, remove its data directory, and start it again: it gets everything from the other replicas."
+def load(disk: Disk, path: Path, restore: Callable[[Iterable[bytes]], None]) -> None:
+    """Raises SnapshotCorrupt; then what was restored is void."""
+    chunks = read_chunks(disk, path)
+    try:
+        restore(chunks)
+        for _ in chunks:
+            pass  # what it left unread is checked too
+    except (ValueError, DecodeError) as error:
+        raise SnapshotCorrupt(f"{path} cannot be restored: {error}. {REPAIR}") from error
+
+
+class Writer:
+    """Writes a snapshot beside `path`, and puts it there when it is whole. Every method does I/O.
+
+    Raises DiskFull, and then nothing is left of it. Any OSError must end the process.
+    """
+
+    def __init__(self, disk: Disk, path: Path, group: str, meta: Meta) -> None:
+        self._disk = disk
+        self._path = path
+        self._new = path.with_name(path.name + ".new")
+        self._digest = hashlib.sha256()
+        self._chunks = 0
+        self._unsynced = 0
+        self._file: DiskFile | None = None
+        self._header = pb.SnapshotHeader(
+            version=VERSION,
+            group=group,
+            previous=_to_wire(meta.previous),
+            last=_to_wire(meta.last),
+            members=pb.Members(node_ids=meta.members),
+        )
+
+    def write(self, chunks: Iterable[bytes]) -> None:
+        try:
+            if self._file is None:
+                self._file = self._disk.create(self._new)
+                self._put(frames.SNAPSHOT, self._header.SerializeToString())
+            for chunk in chunks:
+                self._put(frames.CHUNK, chunk)
+                self._chunks += 1
+        except OSError as error:
+            self._give_up(error)
+        failpoint("raft.snapshot_part")
+
+    def finish(self) -> None:
+        self.write(())
+        assert self._file is not None
+        try:
+            end = pb.SnapshotEnd(chunks=self._chunks, sha256=self._digest.digest())
+            self._file.write(frames.frame(frames.END, end.SerializeToString()))
+        except OSError as error:
+            self._give_up(error)
+        self._file.sync()
+        self._file.close()
+        failpoint("raft.before_snapshot_rename")
+        install(self._disk, self._new, self._path)
+
+    def abandon(self) -> None:
+        if self._file is not None:
+            self._file.close()
+        self._disk.unlink(self._new)
+
+    def _put(self, kind: bytes, payload: bytes) -> None:
+        assert self._file is not None
+        self._digest.update(payload)
+        self._file.write(frames.frame(kind, payload))
+        self._unsynced += len(payload)
+        if self._unsynced > SYNC_BYTES:
+            self._file.sync()
+            self._unsynced = 0
+
+    def _give_up(self, error: OSError) -> None:
+        if not is_full(error):
+            raise error
+        self.abandon()
+        raise DiskFull(f"a snapshot in {self._new}", error) from error
+
+
+def install(disk: Disk, new: Path, path: Path) -> None:
+    """Puts a snapshot that is whole and synced in its place."""
+    disk.rename(new, path)
+    failpoint("raft.after_snapshot_rename")
+    disk.sync_directory(path.parent)
+
+
+def read_meta(disk: Disk, path: Path, group: str) -> Meta:
+    """What the header says. Raises SnapshotCorrupt."""
+    kind, payload = next(_frames(disk, path), (b"", b""))
+    if kind != frames.SNAPSHOT:
+        raise SnapshotCorrupt(f"{path} is damaged: it does not begin with a header. {REPAIR}")
+    try:
+        wire = pb.SnapshotHeader.FromString(payload)
+    except DecodeError as error:
+        raise SnapshotCorrupt(f"{path} is damaged: {error}. {REPAIR}") from error
+    if wire.version != VERSION or wire.group != group:
+        raise SnapshotCorrupt(
+            f"{path} is a snapshot of group {wire.group!r}, version {wire.version}; "
+            f"expected {group!r}, version {VERSION}. {REPAIR}"
+        )
+    return Meta(_from_wire(wire.previous), _from_wire(wire.last), tuple(wire.members.node_ids))
+
+
+def read_chunks(disk: Disk, path: Path) -> Iterator[bytes]:
+    """The state's chunks. Raises SnapshotCorrupt, perhaps only at the end: what was made of them is void then."""
+    digest, chunks, end = hashlib.sha256(), 0, None
+    for number, (kind, payload) in enumerate(_frames(disk, path)):
+        if end is not None or (kind == frames.SNAPSHOT) != (number == 0):
+            raise SnapshotCorrupt(f"{path} is damaged: its frames are in disorder. {REPAIR}")
+        if kind == frames.END:
+            end = pb.SnapshotEnd.FromString(payload)
+            continue
+        digest.update(payload)
+        if kind == frames.CHUNK:
+            chunks += 1
+            yield payload
+    if end is None:
+        raise SnapshotCorrupt(f"{path} is damaged: its end is missing. {REPAIR}")
+    if (end.chunks, end.sha256) != (chunks, digest.digest()):
+        raise SnapshotCorrupt(f"{path} is damaged: the digest does not match. {REPAIR}")
+
+
+def verify(disk: Disk, path: Path, group: str) -> Meta:
+    """Reads all of it. Raises SnapshotCorrupt."""
+    meta = read_meta(disk, path, group)
+    for _ in read_chunks(disk, path):
+        pass
+    return meta
+
+
+def _frames(disk: Disk, path: Path) -> Iterator[tuple[bytes, bytes]]:
+    offset, size = 0, disk.size(path) or 0
+    while offset < size:
+        header = frames.read_header(disk.read(path, offset, frames.HEADER_BYTES))
+        length = header[1] if header else 0
+        found = frames.read_frame(disk.read(path, offset, frames.HEADER_BYTES + length)) if header else None
+        if found is None:
+            raise SnapshotCorrupt(f"{path} is damaged or cut short at byte {offset}. {REPAIR}")
+        yield found
+        offset += frames.HEADER_BYTES + length
 
 
 def _to_wire(entry: Entry) -> pb.LogEntry:

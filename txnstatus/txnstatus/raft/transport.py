@@ -17,7 +17,7 @@ from txnstatus.catalog import CatalogState
 from txnstatus.cluster_map import ClusterMap
 from txnstatus.proto import raft_pb2 as pb
 from txnstatus.raft.driver import RaftDriver
-from txnstatus.raft.group import stop_process
+from txnstatus.raft.stop import stop_process
 from txnstatus.rpc.server import GRPC_OPTIONS
 
 log = logging.getLogger(__name__)
@@ -187,17 +187,17 @@ class RaftTransport:
             self._tell(link.peer, up=False)
 
     def _tell(self, peer: str, *, up: bool) -> None:
+        # Also for groups that the peer is no member of: it may become one, or be the leader that adds this node.
         for driver in self._drivers.values():
-            if peer in driver.group.peers:
-                (driver.connected if up else driver.disconnected)(peer)
+            (driver.connected if up else driver.disconnected)(peer)
 
     def _deliver(self, link: _Link, frame: pb.RaftFrame) -> None:
         if self._links.get(link.peer) is not link:
             return  # an older epoch
         for message in frame.messages:
             driver = self._drivers.get(message.group)
-            if driver is None or link.peer not in driver.group.peers:
-                log.warning("%s sent a message for group %r, which is not shared with it", link.peer, message.group)
+            if driver is None:
+                log.warning("%s sent a message for group %r, which is not here", link.peer, message.group)
                 continue
             driver.receive(link.peer, message)
 

@@ -1,0 +1,204 @@
+"""Who may lead: the leader's lease, the pre-vote, and the votes that a replica must not give.
+
+The lease. A replica does not vote for election_min_seconds after it heard from a leader, or after it started. A leader
+that got answers from a majority within that time, less the clock's drift, knows that there is no other. The lease runs
+from when the answered message was sent, so delays only shorten it.
+
+The pre-vote (Raft thesis, 9.6). Before it begins a term, a replica asks whether it would be elected. One that was cut
+off is refused as long as the others hear from a leader, and so returns without an election.
+
+Abstaining. A replica that starts with an empty directory as a member may have had one before: what it promised and
+acknowledged then is forgotten. So it votes only for a replica whose log is empty too, which no replica of a group with
+data is, until it has caught up with a leader.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from txnstatus.proto import raft_pb2 as pb
+from txnstatus.raft.journal import Journal
+from txnstatus.raft.replica import Replica
+from txnstatus.raft.settings import RaftSettings
+
+EMPTY_LOG = (0, 1)
+"""Term and index of the last entry of a log that has only the first one."""
+
+
+class Elections:
+    def __init__(
+        self,
+        node_id: str,
+        settings: RaftSettings,
+        journal: Journal,
+        replica: Replica,
+        monotonic: Callable[[], float],
+        send: Callable[[str, pb.RaftMessage], None],
+    ) -> None:
+        self._node_id = node_id
+        self._settings = settings
+        self._journal = journal
+        self._replica = replica
+        self._monotonic = monotonic
+        self._send = send
+        self._connected: set[str] = set()
+        self._is_new = self._last == EMPTY_LOG and self.term == 0
+        # A lease may rest on a promise that was made before the start, unless this replica is new.
+        self._heard_leader_at = float("-inf") if self._is_new else monotonic()
+        self._sent: dict[str, int] = {}
+        self._echoes: dict[str, int] = {}
+        self._grants: set[str] = set()
+        self._asked_term = -1
+        self._handed_over_term = -1
+        self._handed_over_at = float("-inf")
+        self._asked_successor_at = float("-inf")
+        self._catch_up_to: int | None = None
+        self.taking_over = False
+        """The leader has asked this replica to take its place, in this cycle."""
+
+    @property
+    def term(self) -> int:
+        return int(self._replica.raftCurrentTerm)
+
+    @property
+    def members(self) -> tuple[str, ...]:
+        return self._journal.members.current
+
+    @property
+    def _last(self) -> tuple[int, int]:
+        entry = self._journal[-1]
+        return entry.term, entry.idx
+
+    def _is_majority(self, nodes: set[str]) -> bool:
+        """Whether these and this one are most of the members."""
+        return len((nodes | {self._node_id}) & set(self.members)) > len(self.members) / 2
+
+    # ---- the lease
+
+    def heard_leader(self, leader: str, sent: int) -> None:
+        self._heard_leader_at = self._monotonic()
+        self._sent[leader] = sent
+        self._asked_term = -1
+
+    def echo_for(self, leader: str) -> int:
+        """What an answer to the leader carries: when it sent what is answered, by its own clock."""
+        return self._sent.get(leader, 0)
+
+    def answered(self, peer: str, echo: int) -> None:
+        self._echoes[peer] = max(self._echoes.get(peer, 0), echo)
+
+    def has_lease(self) -> bool:
+        """For a leader that has applied its own no-op."""
+        if self._handed_over_term == self.term:
+            return False
+        window = self._settings.election_min_seconds * (1 - self._settings.max_clock_drift)
+        oldest = int((self._monotonic() - window) * 1e6)
+        return self._is_majority({peer for peer, echo in self._echoes.items() if echo > oldest})
+
+    def hand_over(self) -> None:
+        """Ends the lease of this term for good, and looks for a successor."""
+        if self._handed_over_term != self.term:
+            self._handed_over_term = self.term
+            self._handed_over_at = self._monotonic()
+            self._asked_successor_at = float("-inf")
+
+    @property
+    def handing_over(self) -> bool:
+        return self._replica.leading and self._handed_over_term == self.term
+
+    def press_on(self) -> None:
+        """Asks a follower that has everything to take over, again and again; in vain, this leader gives up leading."""
+        now = self._monotonic()
+        if now - self._handed_over_at > self._settings.election_max_seconds:
+            self._replica.step_down()
+        elif now - self._asked_successor_at >= self._settings.heartbeat_seconds and self._replica.ask_successor():
+            self._asked_successor_at = now
+
+    def _leader_is_near(self) -> bool:
+        if self._replica.leading:
+            return self.has_lease()
+        return self._monotonic() - self._heard_leader_at < self._settings.election_min_seconds
+
+    # ---- campaigning
+
+    @property
+    def may_campaign(self) -> bool:
+        return self._node_id in self.members and (not self._journal.abstaining or self._last == EMPTY_LOG)
+
+    def connected(self, peer: str) -> None:
+        self._connected.add(peer)
+        # Nobody has ever led a new group, so its first member need not wait.
+        if self._is_new and self.term == 0 and self.members[:1] == (self._node_id,):
+            self._ask()
+
+    def disconnected(self, peer: str) -> None:
+        self._connected.discard(peer)
+
+    def should_campaign(self) -> bool:
+        """Asked once a tick: whether this replica begins an election in it."""
+        if self.taking_over:
+            return self.may_campaign
+        if self._replica.leading:
+            return False
+        alone = self.members == (self._node_id,)
+        if self._replica.election_due or alone:
+            self._replica.postpone_election()
+            self._ask()
+        won = self._asked_term == self.term + 1 and self._is_majority(self._grants)
+        if won:
+            self._asked_term = -1
+        return won and self.may_campaign
+
+    def _ask(self) -> None:
+        if not self.may_campaign:
+            return
+        self._grants.clear()
+        self._asked_term = self.term + 1
+        term, index = self._last
+        request = pb.RaftMessage.PreVote(last_log_index=index, last_log_term=term)
+        for peer in self.members:
+            if peer != self._node_id:
+                self._send(peer, pb.RaftMessage(term=self._asked_term, pre_vote=request))
+
+    def asked(self, sender: str, term: int, request: pb.RaftMessage.PreVote) -> None:
+        """Answers a pre-vote; that promises nothing, and changes nothing here."""
+        last = request.last_log_term, request.last_log_index
+        granted = term > self.term and not self._leader_is_near() and last >= self._last and self.may_vote(sender, last)
+        reply = pb.RaftMessage.PreVoteReply(granted=granted)
+        self._send(sender, pb.RaftMessage(term=term if granted else self.term, pre_vote_reply=reply))
+
+    def granted(self, sender: str, term: int) -> None:
+        if term == self._asked_term:
+            self._grants.add(sender)
+
+    # ---- voting
+
+    def refuses_vote(self, sender: str, request: dict[str, object]) -> bool:
+        """Whether a vote request must not even be looked at."""
+        if not request["transfer"] and self._leader_is_near():
+            return True  # a leader that this node heard from may hold a lease on its promise not to vote
+        last = request["last_log_term"], request["last_log_index"]
+        return not self.may_vote(sender, last)  # type: ignore[arg-type]
+
+    def may_vote(self, candidate: str, last: tuple[int, int]) -> bool:
+        """`last` is term and index of the candidate's last entry."""
+        if self._journal.abstaining and last != EMPTY_LOG:
+            return False
+        # One that is no member here was removed, or is to be added by entries that have not come here yet. In the
+        # second case its log is ahead; and to refuse it then could leave a group without a leader for good.
+        return candidate in self.members or last > self._last
+
+    def voted(self) -> None:
+        """Given to an empty log: this group is new, and nobody can have forgotten anything."""
+        self._journal.abstaining = False
+
+    def led_by(self, last_index: int) -> None:
+        """A leader has said where its log ends."""
+        if self._journal.abstaining and self._catch_up_to is None:
+            self._catch_up_to = last_index
+
+    def acknowledged(self, index: int) -> None:
+        """This replica's log is the leader's up to here."""
+        if self._catch_up_to is not None and index >= self._catch_up_to:
+            self._catch_up_to = None
+            self._journal.abstaining = False
