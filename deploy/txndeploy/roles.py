@@ -131,13 +131,9 @@ class Roles:
             raise Unavailable(f"{self.config.node_id} has no replica of {name}")
         if new not in self._cluster.state.nodes:
             raise Unavailable(f"the catalog of {self.config.node_id} does not know {new} yet")
-        driver = entry.driver
-        driver.check_lease()
-        if old in driver.group.members:
-            await driver.change_members(remove=old)
-        if new not in driver.group.members:
-            await driver.change_members(add=new)
-        return driver.group.members
+        entry.driver.check_lease()
+        await entry.driver.change_members(remove=old)
+        return await entry.driver.change_members(add=new)
 
     # ---- groups
 

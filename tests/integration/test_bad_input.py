@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 import txnclient
-from tests.support import connect, fast_cluster, rows, visible
+from tests.support import connect, fast_cluster, rows, visible, wait_until
 from txnclient import (
     AlreadyExists,
     Client,
@@ -297,7 +297,7 @@ def test_a_node_of_another_cluster_is_not_let_in(tmp_path: Path) -> None:
         cluster.start_node("n3")
         with connect(cluster) as client:
             client.begin().commit()
-        assert cluster.running("n3")
+        wait_until(lambda: cluster.status("n3") is not None, "n3 answers")
         status = cluster.status("n3")
         assert status is not None
         assert not any(group.leader or group.leader_id for group in status.groups)

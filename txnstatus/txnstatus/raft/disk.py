@@ -16,6 +16,9 @@ from typing import Protocol
 class DiskFull(Exception):
     """There was no room, and nothing was written: it may be tried again when there is."""
 
+    def __init__(self, what: str, error: OSError) -> None:
+        super().__init__(f"no room for {what}: {error.strerror}")
+
 
 class DiskFile(Protocol):
     """A file that is open for appending."""

@@ -36,7 +36,6 @@ log = logging.getLogger(__name__)
 
 
 Outgoing = list[tuple[str, pb.RaftMessage]]
-"""Receivers and messages."""
 
 
 class StateMachine(Protocol):
@@ -173,15 +172,14 @@ class RaftGroup:
         self._deliver(sender, {"type": "append_entries", "term": term, "commit_index": 0})
         had = self._catch_up.take(sender, part)
         if had is not None:
-            reply = {"type": "next_node_idx", "next_node_idx": had + 1, "reset": False, "success": True}
-            self._queue_message(sender, reply)
+            has = {"type": "next_node_idx", "next_node_idx": had + 1, "reset": False, "success": True}
+            self._queue_message(sender, has)
 
     def _receive_snapshot_reply(self, sender: str, reply: pb.RaftMessage.SnapshotReply) -> None:
         if not self.is_leader:
             return
         self._elections.answered(sender, reply.echo_micros)
-        alive = {"type": "next_node_idx", "next_node_idx": 0, "reset": False, "success": False}
-        self._deliver(sender, alive)
+        self._deliver(sender, {"type": "next_node_idx", "next_node_idx": 0, "reset": False, "success": False})
         if self._catch_up.answered(sender, reply):
             self._send_snapshot(sender)
 

@@ -152,7 +152,7 @@ class Segments:
             if not is_full(error):
                 raise
             self._file.truncate(self._size)
-            raise DiskFull(f"no room for {len(data)} bytes in {self._segments[-1].path}") from error
+            raise DiskFull(f"{len(data)} bytes in {self._segments[-1].path}", error) from error
         failpoint("journal.before_sync")
         self._file.sync()
         self._size += len(data)
@@ -189,7 +189,7 @@ class Segments:
                 raise
             self._disk.unlink(new)
             if self._file is None:
-                raise DiskFull(f"no room for {path}") from error
+                raise DiskFull(f"{path}", error) from error
             return
         file.sync()
         failpoint("journal.before_rename")

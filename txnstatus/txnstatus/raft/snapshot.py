@@ -154,7 +154,7 @@ class Writer:
         if not is_full(error):
             raise error
         self.abandon()
-        raise DiskFull(f"no room for a snapshot in {self._new}") from error
+        raise DiskFull(f"a snapshot in {self._new}", error) from error
 
 
 def install(disk: Disk, new: Path, path: Path) -> None:

@@ -154,7 +154,7 @@ class SnapshotReceiver:
             if not is_full(error):
                 raise
             self._disk.unlink(self.incoming)
-            raise DiskFull(f"no room for a snapshot in {self.incoming}") from error
+            raise DiskFull(f"a snapshot in {self.incoming}", error) from error
         if state.offset + len(data) < state.size:
             return None
         state.file.sync()

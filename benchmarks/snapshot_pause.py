@@ -1,0 +1,94 @@
+"""How long a snapshot holds up the event loop: a status table of many open transactions, on one replica's real driver.
+
+    python benchmarks/snapshot_pause.py [--transactions 100000]
+
+Commits go on one after the other while the snapshot is written. A pause is how much later than asked for a sleeping
+task wakes; the longest one bounds what heartbeats and votes wait for.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from txnstatus import commands
+from txnstatus.proto import raft_pb2 as pb
+from txnstatus.raft.disk import OsDisk
+from txnstatus.raft.driver import RaftDriver
+from txnstatus.raft.group import RaftGroup
+from txnstatus.raft.settings import RaftSettings
+from txnstatus.status_service import StatusMachine
+from txnstatus.table import TxnStatusTable
+from txnstatus.types import HybridClock
+
+BATCH = 1_000
+WATCH_SECONDS = 0.002
+
+
+class Nobody:
+    """The way to the other replicas of a group of one."""
+
+    def send(self, receiver: str, message: pb.RaftMessage) -> None:
+        raise AssertionError((receiver, message))
+
+
+class Watch:
+    def __init__(self) -> None:
+        self.longest = 0.0
+
+    async def run(self) -> None:
+        while True:
+            before = time.monotonic()
+            await asyncio.sleep(WATCH_SECONDS)
+            self.longest = max(self.longest, time.monotonic() - before - WATCH_SECONDS)
+
+
+def begin(request_id: str, count: int) -> bytes:
+    return commands.encode(commands.BeginTxns(request_id, count, "owner", "nightly", 3_600_000, 1))
+
+
+async def measure(directory: Path, transactions: int) -> None:
+    clock = HybridClock(lambda: time.time_ns() // 1000)
+    machine = StatusMachine(TxnStatusTable(0, 10 * transactions), clock)
+    entries = transactions // BATCH + 20
+    settings = RaftSettings(snapshot_entries=entries)
+    path = directory / "group"
+    group = RaftGroup("status-0", "n1", ["n1"], machine, path, settings, time.monotonic, OsDisk())
+    driver = RaftDriver(group, Nobody(), ThreadPoolExecutor(4), lambda _leading: None)
+    driver.start()
+    while not group.is_ready:  # noqa: ASYNC110
+        await asyncio.sleep(0.01)
+    for number in range(transactions // BATCH):
+        await driver.propose(begin(f"fill-{number}", BATCH))
+    watch = Watch()
+    watching = asyncio.create_task(watch.run())
+    snapshot, number, slowest, began = path / "snapshot", 0, 0.0, 0.0
+    while not snapshot.exists():
+        if not began and (path / "snapshot.new").exists():
+            began = time.monotonic()
+        before = time.monotonic()
+        await driver.propose(begin(f"more-{number}", 1))
+        slowest = max(slowest, time.monotonic() - before)
+        number += 1
+    took = time.monotonic() - began
+    watching.cancel()
+    print(
+        f"{transactions} open transactions, a snapshot of {snapshot.stat().st_size / 1e6:.1f} MB in {took:.2f} s: "
+        f"longest pause {watch.longest * 1e3:.1f} ms, slowest of {number} commits {slowest * 1e3:.1f} ms"
+    )
+    await driver.stop()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--transactions", type=int, default=100_000)
+    with tempfile.TemporaryDirectory() as directory:
+        asyncio.run(measure(Path(directory), parser.parse_args().transactions))
+
+
+if __name__ == "__main__":
+    main()
