@@ -3,11 +3,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import settings
 
 from tests.badinput.world import World
 from tests.support import FAST_RAFT
 from txndeploy.config import TxnSection
 from txndeploy.local_cluster import LocalCluster
+
+settings.register_profile("badinput", derandomize=True, database=None, deadline=None)
+settings.load_profile("badinput")
 
 
 @pytest.fixture(scope="session")

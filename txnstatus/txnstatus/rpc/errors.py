@@ -58,7 +58,10 @@ def from_detail(detail: common.ErrorDetail) -> TxnError:
     if kind is None:
         return InternalError(f"{detail.code}: {detail.message}", txn_id=txn_id, hint=detail.hint)
     if issubclass(kind, TxnAborted):
-        cause = cause_from_wire(detail.cause) if detail.HasField("cause") else None
+        try:
+            cause = cause_from_wire(detail.cause) if detail.HasField("cause") else None
+        except ValueError:
+            cause = None  # of a kind that a newer release knows; the message tells of it
         return kind(detail.message, txn_id=txn_id, hint=detail.hint, cause=cause)
     return kind(detail.message, txn_id=txn_id, hint=detail.hint)
 
