@@ -61,8 +61,6 @@ class RangeService:
     async def register_participant(
         self, request: status_pb.RegisterParticipantRequest
     ) -> status_pb.RegisterParticipantResponse:
-        if not self._cluster.is_table_id(request.participant.participant_id):
-            raise InvalidArgument(f"participant {request.participant.participant_id!r} is no table id of this cluster")
         return await self._of(request.txn_id).register_participant(request)
 
     async def get_outcomes(self, request: status_pb.GetOutcomesRequest) -> status_pb.GetOutcomesResponse:
