@@ -20,6 +20,7 @@ from txnstatus.proto import table_pb2 as table_pb
 from txnstatus.proto import txn_manager_pb2 as pb
 from txnstatus.proto import txn_status_pb2 as status_pb
 from txnstatus.schema import check_table_name
+from txnstatus.status_manager import MAX_KEEP_ALIVE_IDS
 from txnstatus.status_ranges import StatusRanges
 from txnstatus.system_client import TxnSystemClient
 from txnstatus.types import DECIDED, TxnId, TxnState
@@ -64,6 +65,10 @@ class TxnManager:
         return await self._ranges.call(request.txn_id, "GetTransactionState", request, pb.GetTransactionStateResponse)
 
     async def keep_transaction_alive(self, request: pb.KeepTransactionAliveRequest) -> pb.KeepTransactionAliveResponse:
+        if len(request.txn_ids) > MAX_KEEP_ALIVE_IDS:
+            raise InvalidArgument(
+                f"{len(request.txn_ids)} transactions to keep alive in one call: {MAX_KEEP_ALIVE_IDS} are possible"
+            )
         return await self._ranges.keep_alive(request)
 
     async def get_snapshot(self, _request: pb.GetSnapshotRequest) -> pb.GetSnapshotResponse:

@@ -13,6 +13,7 @@ from txnparticipant.dispatcher import Dispatcher
 from txnparticipant.mvcc import Prepared, undecided_at, visible
 from txnparticipant.records import TableState
 from txnparticipant.table_store import Applied, ParticipantShard, Rejected
+from txnstatus.commit_tasks import MAX_OPS_PER_CALL
 from txnstatus.errors import InvalidArgument, NotTheLeader, OutcomeUnknown, TxnError, Unavailable
 from txnstatus.failpoints import failpoint
 from txnstatus.proto import common_pb2 as common
@@ -126,10 +127,12 @@ class ShardService:
         return table_pb.OpenWriteResponse(table=table.info(), directory=table.directory(txn_id, write_id))
 
     async def add_files(self, request: table_pb.AddFilesRequest) -> table_pb.AddFilesResponse:
-        if not request.HasField("manifest"):
-            raise InvalidArgument("AddFiles needs a manifest")
         self._driver.check_lease()  # another replica, or this one before it has caught up, may not know the table
         table = self.shard.table(request.table)
+        directory = table.directory(TxnId(request.txn_id), check_write_id(request.write_id))
+        if not request.manifest.path.startswith(f"{directory}/") or not request.manifest.bytes:
+            # Once committed it would be in the way of every reader of the table.
+            raise InvalidArgument(f"the manifest at {request.manifest.path!r} is not in the write's own {directory}")
         if request.mode == table_pb.OVERWRITE:
             await self._publish_decided(table)
         await self._propose(
@@ -137,7 +140,7 @@ class ShardService:
                 TxnId(request.txn_id),
                 table.table_id,
                 request.owner,
-                check_write_id(request.write_id),
+                request.write_id,
                 cmd.manifest_from_wire(request.manifest),
                 request.mode == table_pb.OVERWRITE,
                 tuple(request.from_writes),
@@ -187,6 +190,8 @@ class ShardService:
 
     async def participate(self, request: pb.ParticipateRequest) -> pb.ParticipateResponse:
         """Refusals are answered op by op; what is retriable fails the call, so that its sender finds the leader."""
+        if len(request.ops) > MAX_OPS_PER_CALL:
+            raise InvalidArgument(f"{len(request.ops)} operations in one call: {MAX_OPS_PER_CALL} are possible")
         self._clock.update(Timestamp(request.now))
         results = await asyncio.gather(*(self._participate(op) for op in request.ops))
         return pb.ParticipateResponse(results=results)

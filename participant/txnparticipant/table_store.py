@@ -16,6 +16,7 @@ from txnparticipant.txn import TRANSITIONS, Op, Stay
 from txnstatus.errors import (
     AlreadyExists,
     IllegalState,
+    InvalidArgument,
     NotAuthorized,
     NotFound,
     TxnError,
@@ -205,6 +206,9 @@ def _change(table: TableState, record: TxnRecord, command: cmd.TxnCommand) -> Ap
             return _write(table, record, command)
         case cmd.BeginCommit():
             return _prepare(table, record, command)
+        case cmd.FinalizeCommit() if command.commit_ts < record.prepare_ts:
+            message = f"commit timestamp {command.commit_ts} is below the prepare timestamp {record.prepare_ts}"
+            return Rejected(InvalidArgument(message, txn_id=record.txn_id))
         case cmd.FinalizeCommit():
             return _publish(table, record, command.commit_ts)
         case cmd.AbortTxn():

@@ -6,6 +6,7 @@ import asyncio
 import itertools
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -74,13 +75,14 @@ def wrote_and_prepared(made: ShardService, txn: int, write_id: str, prepare_ts: 
 def overwrite(made: ShardService, txn: int, write_id: str) -> None:
     made.shard.apply(cmd.BeginTxn(TxnId(txn), "0.0", "me"))
     made.shard.apply(cmd.OpenWrite(TxnId(txn), "0.0", "me", write_id))
+    directory = made.shard.table(TABLE).directory(TxnId(txn), write_id)
     request = table_pb.AddFilesRequest(
         txn_id=txn,
         owner="me",
         table=TABLE,
         write_id=write_id,
         mode=table_pb.OVERWRITE,
-        manifest=cmd.manifest_to_wire(MANIFEST),
+        manifest=cmd.manifest_to_wire(replace(MANIFEST, path=f"{directory}/_manifest.json")),
     )
     asyncio.run(made.add_files(request))
 

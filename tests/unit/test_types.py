@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from txnclient.channel import parse_addresses
 from txnstatus.errors import InvalidArgument
-from txnstatus.types import HybridClock, Timestamp, micros_of, timestamp
+from txnstatus.types import MAX_LEAD_MICROS, HybridClock, Timestamp, micros_of, timestamp
 
 
 def test_a_timestamp_has_microseconds_above_a_counter() -> None:
@@ -55,3 +55,15 @@ def test_addresses(given_addresses: str | list[str], parsed: tuple[str, ...]) ->
 def test_what_is_no_address_is_refused(wrong: str | list[str]) -> None:
     with pytest.raises(InvalidArgument, match="host:port"):
         parse_addresses(wrong)
+
+
+def test_a_clock_follows_others_by_a_day_at_most() -> None:
+    """One wrong message must not use up the time that is left; hours apart is no reason to fall behind."""
+    clock = HybridClock(lambda: 10**15)
+    clock.update(timestamp(10**15 + MAX_LEAD_MICROS))
+    ahead = clock.now()
+    assert ahead > timestamp(10**15 + MAX_LEAD_MICROS)
+    for nonsense in (timestamp(10**15 + MAX_LEAD_MICROS + 1), Timestamp(2**64 - 1)):
+        clock.update(nonsense)
+        assert clock.now() < nonsense
+    assert clock.now() > ahead

@@ -189,8 +189,9 @@ def _replace_node(state: CatalogState, wanted: Replacement, address: str) -> Cat
         raise AlreadyExists(f"{new!r} is a node already: a new node needs a name that none has had")
     if address in {info.address for info in state.nodes.values()} - {state.nodes[old].address}:
         raise AlreadyExists(f"address {address} is another node's")
-    if not address:
-        raise InvalidArgument("a new node needs an address")
+    host, _, port = address.rpartition(":")
+    if not new or not host or not port.isdecimal():
+        raise InvalidArgument(f"a new node needs a name and an address, host:port; not {new!r} and {address!r}")
     nodes = {**state.nodes, new: NodeInfo(address, state.nodes[old].roles)}
     return replace(state, nodes=nodes, replacement=wanted)
 

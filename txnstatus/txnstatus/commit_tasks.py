@@ -9,6 +9,9 @@ from dataclasses import dataclass, field
 from txnstatus.errors import TxnError
 from txnstatus.types import NO_TIMESTAMP, ParticipantId, ParticipantOpType, Timestamp, TxnId
 
+MAX_OPS_PER_CALL = 1_000
+"""Each is a proposal: a call with more would hold up the shard for everybody else."""
+
 
 @dataclass(frozen=True, slots=True)
 class SendOp:

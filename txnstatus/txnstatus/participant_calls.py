@@ -9,7 +9,7 @@ from typing import Any
 
 from txnstatus.catalog import shard_group
 from txnstatus.cluster_map import shard_of_table_id
-from txnstatus.commit_tasks import SendOp
+from txnstatus.commit_tasks import MAX_OPS_PER_CALL, SendOp
 from txnstatus.errors import TxnError, Unavailable
 from txnstatus.events import ParticipantAnswered
 from txnstatus.failpoints import failpoint
@@ -43,7 +43,9 @@ class ParticipantCalls:
         self._outbox[shard].append(op)
 
     def _flush(self, shard: int) -> None:
-        self._spawn(self._participate(shard, self._outbox.pop(shard)))
+        sends = self._outbox.pop(shard)
+        for start in range(0, len(sends), MAX_OPS_PER_CALL):
+            self._spawn(self._participate(shard, sends[start : start + MAX_OPS_PER_CALL]))
 
     async def _participate(self, shard: int, sends: list[SendOp]) -> None:
         ops = [

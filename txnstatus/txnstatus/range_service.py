@@ -6,11 +6,12 @@ from collections.abc import Mapping
 
 from txnstatus.catalog import status_group
 from txnstatus.cluster_map import ClusterMap
-from txnstatus.errors import NotFound, Unavailable
+from txnstatus.errors import InvalidArgument, NotFound, Unavailable
 from txnstatus.proto import txn_manager_pb2 as pb
 from txnstatus.proto import txn_status_pb2 as status_pb
+from txnstatus.status_manager import MAX_KEEP_ALIVE_IDS
 from txnstatus.status_service import StatusService
-from txnstatus.types import TxnId
+from txnstatus.types import TxnId, TxnState
 
 
 class RangeService:
@@ -47,6 +48,11 @@ class RangeService:
         return await self._of(request.txn_id).get_transaction_state(request)
 
     async def keep_transaction_alive(self, request: status_pb.RangeKeepAliveRequest) -> pb.KeepTransactionAliveResponse:
+        if len(request.request.txn_ids) > MAX_KEEP_ALIVE_IDS:
+            raise InvalidArgument(
+                f"{len(request.request.txn_ids)} transactions to keep alive in one call: "
+                f"{MAX_KEEP_ALIVE_IDS} are possible"
+            )
         return await self._numbered(request.range).keep_transaction_alive(request)
 
     async def raise_floor(self, request: status_pb.RaiseFloorRequest) -> status_pb.RaiseFloorResponse:
@@ -61,4 +67,7 @@ class RangeService:
         return await self._numbered(request.range).get_outcomes(request)
 
     async def list_transactions(self, request: status_pb.RangeListRequest) -> status_pb.ListTransactionsResponse:
+        states: set[int] = set(request.request.states)
+        if unknown := states - {state.value for state in TxnState}:
+            raise InvalidArgument(f"no transaction state has the number {min(unknown)}")
         return await self._numbered(request.range).list_transactions(request)

@@ -148,6 +148,11 @@ class StatusRanges:
 
         async def ask(number: int) -> dict[TxnId, Timestamp]:
             ids = by_range[number]
+            if number >= self._state.next_range:
+                await self._catalog.refresh()
+            if not 0 <= number < self._state.next_range:
+                # Prepared by a message from nowhere: such an id was never given out. It must not stop the readers.
+                return dict.fromkeys(ids, NO_TIMESTAMP)
             request = status_pb.GetOutcomesRequest(range=number, txn_ids=ids, timestamp=at)
             try:
                 answer = await self._ask(number, "GetOutcomes", request, status_pb.GetOutcomesResponse)

@@ -20,6 +20,7 @@ Timestamp = NewType("Timestamp", int)
 """Hybrid time, 64 bits: microseconds since 1970 << 12 | logical counter. 0 = none."""
 
 LOGICAL_BITS = 12
+MAX_LEAD_MICROS = 24 * 3600 * 1_000_000
 NO_TIMESTAMP = Timestamp(0)
 
 
@@ -85,7 +86,7 @@ def micros_of(ts: Timestamp) -> int:
 
 
 class HybridClock:
-    """A hybrid logical clock: never goes back, never behind anything it was shown.
+    """A hybrid logical clock: never goes back, and follows what it is shown, up to a day ahead of the wall clock.
 
     Source: Kulkarni et al., "Logical Physical Clocks", in Kudu's 64-bit layout.
     """
@@ -100,5 +101,10 @@ class HybridClock:
         return self._last
 
     def update(self, seen: Timestamp) -> None:
-        """Takes note of another clock's timestamp."""
-        self._last = max(self._last, seen)
+        """Takes note of another clock's timestamp, unless it is further ahead than any clock that somebody looks after.
+
+        One wrong message must not use up the time that is left in 64 bits. What is not followed harms nobody: commit
+        timestamps rise by the status table's own rule, whatever the clocks say.
+        """
+        if seen <= timestamp(self._wall_micros() + MAX_LEAD_MICROS):
+            self._last = max(self._last, seen)

@@ -25,6 +25,8 @@ log = logging.getLogger(__name__)
 PROTOCOL = 1
 RECONNECT_SECONDS = 0.1
 HELLO_SECONDS = 2.0
+MAX_REFUSAL_CHARACTERS = 500
+"""gRPC carries no more than a few kilobytes of an error."""
 MAX_QUEUED_MESSAGES = 10_000
 """Beyond this a peer is not keeping up: messages are dropped, and Raft sends what matters again."""
 
@@ -142,7 +144,7 @@ class RaftTransport:
         refusal = self._refuse(first)
         if refusal:
             log.error("%s", refusal)
-            await context.abort(grpc.StatusCode.FAILED_PRECONDITION, refusal)
+            await context.abort(grpc.StatusCode.FAILED_PRECONDITION, refusal[:MAX_REFUSAL_CHARACTERS])
         link = self._open(first.hello.node_id)
         reader = asyncio.create_task(self._read(link, frames))
         try:
@@ -169,7 +171,8 @@ class RaftTransport:
             return f"node {hello.node_id!r} is of cluster {hello.cluster_id!r}; this is {own.cluster_id!r}"
         if hello.protocol != own.protocol:
             return f"node {hello.node_id!r} speaks raft protocol {hello.protocol}; this node {own.protocol}"
-        if hello.node_id not in self._cluster.state.nodes or (expected and hello.node_id != expected):
+        known = hello.node_id in self._cluster.state.nodes and hello.node_id != own.node_id
+        if not known or (expected and hello.node_id != expected):
             return f"node {hello.node_id!r} answers where {expected or 'a configured peer'!r} should"
         return None
 

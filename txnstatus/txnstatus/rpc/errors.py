@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import grpc
 from google.protobuf.message import DecodeError
 
@@ -13,15 +15,40 @@ from txnstatus.types import TxnId
 DETAIL_KEY = "txn-error-bin"
 
 
+MAX_MESSAGE_BYTES = 1_500
+MAX_HINT_BYTES = 500
+MAX_CAUSE_BYTES = 1_000
+MAX_OBJECTS = 10
+MAX_OBJECT_BYTES = 100
+"""gRPC refuses trailing metadata of more than 8 KB, whatever it is about: an error that repeated all it was given would
+never arrive."""
+
+
 def to_detail(error: TxnError) -> common.ErrorDetail:
+    """Cut to what fits into trailing metadata."""
     cause = error.cause if isinstance(error, TxnAborted) else None
+    if cause is not None:
+        objects = tuple(_clip(name, MAX_OBJECT_BYTES) for name in cause.objects[:MAX_OBJECTS])
+        cause = replace(
+            cause, message=_clip(cause.message, MAX_CAUSE_BYTES), by=_clip(cause.by, MAX_HINT_BYTES), objects=objects
+        )
     return common.ErrorDetail(
         code=error.code,
-        message=error.message,
+        message=_clip(error.message, MAX_MESSAGE_BYTES),
         txn_id=error.txn_id,
-        hint=error.hint,
+        hint=_clip(error.hint, MAX_HINT_BYTES),
         cause=cause_to_wire(cause) if cause else None,
     )
+
+
+def summary(error: TxnError) -> str:
+    """For gRPC's own status message, which clients of other languages show."""
+    return _clip(error.message, MAX_HINT_BYTES)
+
+
+def _clip(text: str, size: int) -> str:
+    data = text.encode(errors="replace")
+    return data.decode() if len(data) <= size else data[:size].decode(errors="ignore") + "..."
 
 
 def from_detail(detail: common.ErrorDetail) -> TxnError:
@@ -31,7 +58,10 @@ def from_detail(detail: common.ErrorDetail) -> TxnError:
     if kind is None:
         return InternalError(f"{detail.code}: {detail.message}", txn_id=txn_id, hint=detail.hint)
     if issubclass(kind, TxnAborted):
-        cause = cause_from_wire(detail.cause) if detail.HasField("cause") else None
+        try:
+            cause = cause_from_wire(detail.cause) if detail.HasField("cause") else None
+        except ValueError:
+            cause = None  # of a kind that a newer release knows; the message tells of it
         return kind(detail.message, txn_id=txn_id, hint=detail.hint, cause=cause)
     return kind(detail.message, txn_id=txn_id, hint=detail.hint)
 

@@ -16,7 +16,7 @@ from google.protobuf.message_factory import GetMessageClass
 
 from txnstatus.errors import InternalError, InvalidArgument, TxnError, Unavailable
 from txnstatus.proto import rpc_pb2 as pb
-from txnstatus.rpc.errors import DETAIL_KEY, grpc_status, to_detail
+from txnstatus.rpc.errors import DETAIL_KEY, grpc_status, summary, to_detail
 
 log = logging.getLogger(__name__)
 
@@ -95,7 +95,7 @@ def _unary(registry: Registry, method: str) -> grpc.RpcMethodHandler[bytes, byte
             return (await registry.call(method, payload)).SerializeToString()
         except TxnError as error:
             detail = to_detail(error).SerializeToString()
-            await context.abort(grpc_status(error), error.message, trailing_metadata=((DETAIL_KEY, detail),))
+            await context.abort(grpc_status(error), summary(error), trailing_metadata=((DETAIL_KEY, detail),))
             raise AssertionError("abort raises") from error
 
     return grpc.unary_unary_rpc_method_handler(serve)  # bytes in, bytes out: the registry decodes

@@ -1,0 +1,27 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import settings
+
+from tests.badinput.world import World
+from tests.support import FAST_RAFT
+from txndeploy.config import TxnSection
+from txndeploy.local_cluster import LocalCluster
+
+settings.register_profile("badinput", derandomize=True, database=None, deadline=None)
+settings.load_profile("badinput")
+
+
+@pytest.fixture(scope="session")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    """One node, on which nothing expires: what changes, a request has changed."""
+    txn = TxnSection(staleness_interval_ms=0, zombie_grace_seconds=3600.0)
+    with LocalCluster(
+        tmp_path_factory.mktemp("node"), nodes=1, participant_shards=2, raft=FAST_RAFT, txn=txn
+    ) as cluster:
+        running = World(cluster)
+        yield running
+        running.close()
+        assert cluster.running("n1"), "the node ended"

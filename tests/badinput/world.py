@@ -1,0 +1,199 @@
+"""One node with everything on it, and what a right request to it looks like."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import grpc
+from google.protobuf.descriptor import FieldDescriptor, MethodDescriptor
+from google.protobuf.message import Message
+from google.protobuf.message_factory import GetMessageClass
+
+import txnclient
+import txnstatus.proto
+from tests.support import wait_until
+from txndeploy.local_cluster import LocalCluster
+from txnstatus.errors import TxnError
+from txnstatus.proto import admin_pb2, common_pb2, table_pb2
+from txnstatus.proto import txn_manager_pb2 as pb
+from txnstatus.rpc.errors import from_rpc_error, grpc_status, transport_status
+from txnstatus.rpc.server import GRPC_OPTIONS
+
+OWNER = "the owner"
+CALL_SECONDS = 10.0
+"""A healthy node answers sooner, whatever it is asked."""
+
+
+def methods() -> Iterator[MethodDescriptor]:
+    """Every unary method of every service there is, client-facing and internal."""
+    for module in pkgutil.iter_modules(txnstatus.proto.__path__, "txnstatus.proto."):
+        if module.name.endswith("_pb2"):
+            for service in importlib.import_module(module.name).DESCRIPTOR.services_by_name.values():
+                yield from (method for method in service.methods if not method.client_streaming)
+
+
+def full_name(method: MethodDescriptor) -> str:
+    return f"{method.containing_service.full_name}/{method.name}"
+
+
+@dataclass(frozen=True)
+class Answer:
+    response: bytes | None
+    error: TxnError | None
+    status: grpc.StatusCode
+    made_by_grpc: bool = False
+
+
+class World:
+    """A running node, with a table, and open transactions to use up."""
+
+    def __init__(self, cluster: LocalCluster) -> None:
+        self.cluster = cluster
+        self.channel = grpc.insecure_channel(cluster.addresses, options=GRPC_OPTIONS)
+        self.client = txnclient.connect(cluster.addresses, owner=OWNER)
+        info = self.client.create_table("bad.input", "id bigint, month int", partition_by=["month"])
+        self.table_id = info.table_id
+        self.shard = int(info.table_id.split(".")[0])
+        self.committed = self.client.begin().commit().txn_id
+        self._open: list[int] = []
+
+    def close(self) -> None:
+        self.client.close()
+        self.channel.close()
+
+    def send(self, method: str, payload: bytes, timeout: float = CALL_SECONDS) -> Answer:
+        call: Any = self.channel.unary_unary(f"/{method}")
+        try:
+            return Answer(call(payload, timeout=timeout), None, grpc.StatusCode.OK)
+        except grpc.RpcError as error:
+            meaning = from_rpc_error(error, "the node")
+            status = transport_status(error)
+            return Answer(None, meaning, status or grpc_status(meaning), made_by_grpc=status is not None)
+
+    # ---- the state
+
+    def digest(self) -> dict[str, bytes]:
+        """Of every group's state."""
+        answer = self.send("txnstatus.Admin/GetNode", admin_pb2.GetNodeRequest(digests=True).SerializeToString())
+        assert answer.response is not None, f"the node does not answer any more: {answer.error}"
+        groups = admin_pb2.GetNodeResponse.FromString(answer.response).groups
+        return {group.group: group.digest for group in groups}
+
+    def quiet(self) -> dict[str, bytes]:
+        """The digest once nothing is under way any more."""
+        seen: list[dict[str, bytes]] = []
+
+        def same_again() -> bool:
+            seen.append(self.digest())
+            return len(seen) >= 4 and seen[-4:] == [seen[-1]] * 4
+
+        wait_until(same_again, "the node comes to rest")
+        return seen[-1]
+
+    # ---- right requests
+
+    def request(self, method: MethodDescriptor) -> Message:
+        """A right one, that has not been made before."""
+        return self._fill(GetMessageClass(method.input_type)(), _Values(self))
+
+    def open_txn(self) -> int:
+        if not self._open:
+            request = pb.BeginTransactionRequest(request_id=uuid.uuid4().hex, owner=OWNER, count=1_000)
+            answer = self.client.call("txnstatus.TxnManager/BeginTransaction", request, pb.BeginTransactionResponse)
+            self._open = list(answer.txn_ids)
+        return self._open.pop()
+
+    def open_write(self, txn_id: int) -> str:
+        """Makes the table a participant of the transaction; returns the directory."""
+        write_id = uuid.uuid4().hex
+        request = table_pb2.OpenWriteRequest(txn_id=txn_id, owner=OWNER, table="bad.input", write_id=write_id)
+        return self.client.call("txnstatus.Table/OpenWrite", request, table_pb2.OpenWriteResponse).directory
+
+    def _fill(self, message: Message, values: _Values) -> Message:
+        for field in message.DESCRIPTOR.fields:
+            value = values.of(field)
+            if value is not None:
+                if isinstance(value, Message):
+                    getattr(message, field.name).CopyFrom(value)
+                elif field.is_repeated:
+                    getattr(message, field.name).extend(value)
+                else:
+                    setattr(message, field.name, value)
+            elif field.type == FieldDescriptor.TYPE_MESSAGE and not field.message_type.GetOptions().map_entry:
+                part = getattr(message, field.name)
+                inner = part.add() if field.is_repeated else part
+                inner.SetInParent()
+                self._fill(inner, values)
+        return message
+
+
+class _Values:
+    """What stands in the fields of one right request: by the field's full name, or by its name alone.
+
+    A field that is not here stays unset, which a right request may do with any field that is new.
+    """
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._txn_id: int | None = None
+        self._directory = ""
+        self._makers: dict[str, Callable[[], Any]] = {
+            "txn_id": self.txn_id,
+            "txn_ids": lambda: [self.txn_id()],
+            "owner": lambda: OWNER,
+            "request_id": lambda: uuid.uuid4().hex,
+            "label": lambda: "bad input",
+            "reason": lambda: "because",
+            "keepalive_millis": lambda: 5_000,
+            "count": lambda: 2,
+            "shard": lambda: world.shard,
+            "table": lambda: "bad.input",
+            "table_id": lambda: world.table_id,
+            "participant_id": lambda: world.table_id,
+            "write_id": self.write_id,
+            "location": lambda: None,
+            "states": lambda: ["OPEN"],
+            "timestamp": lambda: world.client.snapshot().timestamp,
+            # Committed: nobody who waits for its outcome waits long.
+            "txnstatus.GetTransactionStateRequest.txn_id": lambda: world.committed,
+            "txnstatus.ParticipantOp.type": self.prepare,
+            # Of an option for which whatever is legal does no harm.
+            "txnstatus.SetOptionRequest.name": lambda: "keepalive_max_ms",
+            "txnstatus.SetOptionRequest.value": lambda: 3_600_000,
+            "txnstatus.GetTableRequest.name": lambda: "bad.input",
+            "txnstatus.CreateTableRequest.name": lambda: f"bad.t{uuid.uuid4().hex}",
+            "txnstatus.ParticipantInfo.name": lambda: "bad.input",
+            "txnstatus.CreateTableRequest.schema": lambda: common_pb2.TableSchema(
+                columns=[common_pb2.Column(name=name, type="bigint") for name in ("id", "month")],
+                partition_by=["month"],
+                primary_key=["id"],
+            ),
+            "txnstatus.AddFilesRequest.manifest": self.manifest,
+        }
+
+    def of(self, field: FieldDescriptor) -> Any:
+        maker = self._makers.get(field.full_name) or self._makers.get(field.name)
+        return maker() if maker else None
+
+    def txn_id(self) -> int:
+        if self._txn_id is None:
+            self._txn_id = self._world.open_txn()
+        return self._txn_id
+
+    def write_id(self) -> str:
+        self._directory = self._directory or self._world.open_write(self.txn_id())
+        return self._directory.rpartition("_")[2]
+
+    def manifest(self) -> Message:
+        self.write_id()
+        path = f"{self._directory}/_manifest.json"
+        return table_pb2.ManifestRef(path=path, bytes=10, crc32=1, file_count=1, row_count=1, data_bytes=1)
+
+    def prepare(self) -> str:
+        self.write_id()
+        return "BEGIN_COMMIT"
