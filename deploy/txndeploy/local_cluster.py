@@ -256,15 +256,15 @@ class LocalCluster:
 
     def wait_ready(self, timeout: float = READY_SECONDS) -> None:
         """Until every group has a leader. Raises TimeoutError, or RuntimeError for a node that ended."""
-        any_config = next(iter(self.configs.values()))
-        shards = [f"shard-{shard}" for shard in range(any_config.participant_shards)]
 
         def all_led() -> bool:
             for node, process in self._processes.items():
                 if process.poll() == 2:
                     story = self.log_path(node).read_text().splitlines()[-5:]
                     raise RuntimeError(f"node {node} could not start:\n" + "\n".join(story))
-            return all(self._leader_now(group) for group in ["status-0", *shards])
+            answers = [self.status(node) for node in self.configs if self.running(node)]
+            groups = [entry for answer in answers if answer for entry in answer.groups]
+            return bool(groups) and {entry.group for entry in groups} == {e.group for e in groups if e.leader}
 
         wait_until(all_led, "a leader of every group", timeout)
 

@@ -82,6 +82,7 @@ class Roles:
         self._status: dict[int, StatusService] = {}
         self._shards: dict[int, ShardService] = {}
         self._background: set[asyncio.Task[None]] = set()
+        self._removing: set[str] = set()
         self._watch = LoopWatch()
         self._register()
         # The catalog's replica first: what it restores says which others there are.
@@ -175,7 +176,21 @@ class Roles:
         for name in sorted(wanted - self._groups.keys()):
             self._start(self._open(name))
         for name in sorted(self._groups.keys() - wanted):
+            self._removing.add(name)
             self._spawn(self._close(name, self._groups.pop(name)))
+        for name in self._left_over():
+            self._removing.add(name)
+            self._spawn(self._remove(name))
+
+    def _left_over(self) -> list[str]:
+        """Ranges that were dropped while this node was down, or whose files it was removing when it died."""
+        return [
+            name
+            for name in self._environment.disk.names(self._directory(CATALOG).parent)
+            if name.startswith("status-")
+            and name not in self._groups.keys() | self._removing
+            and self._cluster.state.range_was_dropped(int(name.partition("-")[2]))
+        ]
 
     def _open(self, name: str) -> _Group:
         machine, service = self._made(name)
@@ -246,8 +261,12 @@ class Roles:
         await group.driver.stop()
         self._transport.remove(name)
         await group.service.stop()
-        remove = self._environment.disk.wipe
-        await asyncio.get_running_loop().run_in_executor(self._environment.blocking, remove, self._directory(name))
+        await self._remove(name)
+
+    async def _remove(self, name: str) -> None:
+        wipe = self._environment.disk.wipe
+        await asyncio.get_running_loop().run_in_executor(self._environment.blocking, wipe, self._directory(name))
+        self._removing.discard(name)
 
     def _directory(self, name: str) -> Path:
         return self.config.data_dir / "raft" / name

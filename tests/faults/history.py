@@ -19,6 +19,7 @@ from txnstatus.types import (
     DECIDED_ABORT,
     DECIDED_COMMIT,
     NO_TIMESTAMP,
+    TERMINAL,
     AbortCause,
     AbortCode,
     Timestamp,
@@ -42,6 +43,8 @@ class Answer(enum.StrEnum):
     ILLEGAL = "illegal"
     UNKNOWN = "unknown"
     NOT_FOUND = "not found"
+    FORGOTTEN = "forgotten"
+    """It is finished, and was so long enough ago; nobody remembers how it ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +137,7 @@ def problems(history: History) -> list[str]:
         *_reused_ids(history),
         *_changed_answers(history),
         *_not_linearizable(history),
+        *_remembered_again(history),
         *_expired_while_alive(history),
         *_commit_order(history),
         *_wrong_scans(history),
@@ -158,6 +162,8 @@ def _commit(call: Call, model: Model) -> Iterator[Step]:
 def _state(call: Call, _model: Model) -> Iterator[Step]:
     if call.answer is Answer.ABORTED:
         yield observed(call.invoked, call.returned, DECIDED_ABORT)
+    elif call.answer is Answer.FORGOTTEN:
+        yield observed(call.invoked, call.returned, TERMINAL)
     elif call.state is not None:
         yield observed(call.invoked, call.returned, {call.state})
     elif call.answer is not Answer.UNKNOWN:
@@ -172,6 +178,8 @@ def _abort(call: Call, model: Model) -> Iterator[Step]:
             yield observed(call.invoked, call.returned, DECIDED_COMMIT)
         case Answer.UNKNOWN:
             yield model.maybe_aborted(call.invoked)
+        case Answer.FORGOTTEN:
+            yield observed(call.invoked, call.returned, TERMINAL)
         case _:
             yield observed(call.invoked, call.returned, ())
 
@@ -186,6 +194,8 @@ def _keep_alive(call: Call, _model: Model) -> Iterator[Step]:
             return
         case Answer.ABORTED:
             yield observed(call.invoked, call.returned, DECIDED_ABORT)
+        case Answer.FORGOTTEN:
+            yield observed(call.invoked, call.returned, TERMINAL)
         case _:
             yield observed(call.invoked, call.returned, ())
 
@@ -200,10 +210,11 @@ def _not_linearizable(history: History) -> Iterator[str]:
         by_txn[call.txn_id].append(call)
     for txn_id, calls in sorted(by_txn.items()):
         codes = {call.cause.code for call in calls if call.cause is not None}
+        why_is_forgotten = not codes and any(call.answer is Answer.FORGOTTEN for call in calls)
         model = Model(
             empty=txn_id not in history.attempted,
-            may_expire=AbortCode.EXPIRED in codes,
-            may_be_refused=bool(codes & {AbortCode.CONFLICT, AbortCode.REFUSED}),
+            may_expire=AbortCode.EXPIRED in codes or why_is_forgotten,
+            may_be_refused=bool(codes & {AbortCode.CONFLICT, AbortCode.REFUSED}) or why_is_forgotten,
         )
         steps = list(steps_of(calls, model))
         if not linearizable(steps, model.moves):
@@ -240,6 +251,18 @@ def _changed_answers(history: History) -> Iterator[str]:
         first = facts.setdefault(call.txn_id, fact)
         if first != fact:
             yield f"2: transaction {call.txn_id} was {first[0]} {first[1]}, and then {fact[0]} {fact[1]}"
+
+
+def _remembered_again(history: History) -> Iterator[str]:
+    """Invariant 2: what is forgotten stays forgotten."""
+    forgotten: dict[TxnId, float] = {}
+    for call in history.calls:
+        if call.answer is Answer.FORGOTTEN:
+            forgotten[call.txn_id] = min(forgotten.get(call.txn_id, math.inf), call.returned)
+    for call in history.calls:
+        known = call.answer not in (Answer.FORGOTTEN, Answer.UNKNOWN)
+        if known and call.invoked > forgotten.get(call.txn_id, math.inf):
+            yield f"2: transaction {call.txn_id} was forgotten, and then its {call.kind} was {call.answer}"
 
 
 def _expired_while_alive(history: History) -> Iterator[str]:

@@ -24,12 +24,14 @@ from txnstatus.commands import cause_from_wire
 from txnstatus.errors import (
     AlreadyExists,
     CommitUnknown,
+    Forgotten,
     IllegalState,
     NotFound,
     TxnAborted,
     TxnError,
     Unavailable,
 )
+from txnstatus.proto import admin_pb2
 from txnstatus.proto import table_pb2 as table_pb
 from txnstatus.proto import txn_manager_pb2 as pb
 from txnstatus.rpc.errors import from_detail
@@ -54,6 +56,7 @@ ACTIONS = {
     "vanish": 3,
     "scan": 10,
     "create": 2,
+    "option": 1,
 }
 """What a client does next, and how often of 100."""
 
@@ -154,9 +157,10 @@ class Load:
     def _vanish(self, client: Recorder, dice: random.Random) -> None:
         txn_id = client.begin(keepalive_millis=SHORT_KEEPALIVE_MS)
         if txn_id is not None:
-            self._share(txn_id, dice)
             if dice.random() < 0.5:
                 client.write(txn_id, self._pair(client))
+            else:
+                self._share(txn_id, dice)
 
     def _scan(self, client: Recorder, dice: random.Random) -> None:
         with self._lock:
@@ -173,6 +177,9 @@ class Load:
     def _create(self, client: Recorder, _dice: random.Random) -> None:
         client.create_table(f"load.spare_{uuid.uuid4().hex}")
 
+    def _option(self, client: Recorder, _dice: random.Random) -> None:
+        client.set_option("max_lifetime_ms", 0)
+
     _actions: dict[str, Callable[[Load, Recorder, random.Random], None]] = {  # noqa: RUF012
         "empty": _empty,
         "write": _write,
@@ -182,6 +189,7 @@ class Load:
         "vanish": _vanish,
         "scan": _scan,
         "create": _create,
+        "option": _option,
     }
 
     def _end(self, client: Recorder, txn_id: TxnId, dice: random.Random) -> None:
@@ -279,7 +287,7 @@ class Recorder:
             txn = self.client.join(token, heartbeat=False)
             for table in tables:
                 txn.write(rows(txn_id), table)
-        except (Unavailable, TxnAborted, IllegalState):
+        except (Unavailable, TxnAborted, IllegalState, Forgotten):
             return False
         self.history.written[txn_id] = tables
         return True
@@ -307,13 +315,21 @@ class Recorder:
         except AlreadyExists:
             return  # by a create whose answer was lost
 
+    def set_option(self, name: str, value: int) -> None:
+        """Raises Unavailable."""
+        request = admin_pb2.SetOptionRequest(name=name, value=value)
+        self.client.call("txnstatus.Admin/SetOption", request, admin_pb2.SetOptionResponse)
+
     def read_all(self) -> None:
-        """The state of every transaction that was begun, from one listing."""
+        """The state of every transaction that was begun, from one listing; of one that is not listed, by asking."""
         invoked = now()
         listed = {summary.txn_id: summary for summary in self.client.transactions()}
         returned = now()
         for txn_id in sorted(self.history.ids):
-            self.history.add(_of_record(Kind.STATE, txn_id, invoked, returned, listed.get(txn_id)))
+            if txn_id in listed:
+                self.history.add(_of_record(Kind.STATE, txn_id, invoked, returned, listed[txn_id]))
+            else:
+                self.state(txn_id)
 
     def _record(self, kind: Kind, txn_id: TxnId, act: Callable[[], Any]) -> None:
         invoked = now()
@@ -324,6 +340,8 @@ class Recorder:
             answer, cause = Answer.ABORTED, error.cause
         except IllegalState:
             answer = Answer.ILLEGAL
+        except Forgotten:
+            answer = Answer.FORGOTTEN
         except NotFound:
             answer = Answer.NOT_FOUND
         except (Unavailable, CommitUnknown):
@@ -342,8 +360,6 @@ class Recorder:
 
 def _of_record(kind: Kind, txn_id: TxnId, invoked: float, returned: float, record: Any) -> Call:
     """A call that was answered with the record: a TxnSummary, or its wire form."""
-    if record is None:
-        return Call(kind, txn_id, invoked, returned, Answer.NOT_FOUND)
     state = TxnState(record.state)
     cause = None
     if state in DECIDED_ABORT:

@@ -50,7 +50,7 @@ def _fault(name: str, needs: str = "") -> Callable[[Callable[[Rig], Iterator[Non
 
 def _victim(rig: Rig) -> str:
     """Often the leader of the status partition, because most depends on it."""
-    return rig.cluster.leader() if rig.dice.random() < 0.5 else rig.dice.choice(sorted(rig.cluster.configs))
+    return rig.leader() if rig.dice.random() < 0.5 else rig.dice.choice(sorted(rig.cluster.configs))
 
 
 def _others(rig: Rig, node: str) -> list[str]:

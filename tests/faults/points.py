@@ -13,6 +13,8 @@ STATUS_COMMANDS = (
     "BeginAbort",
     "FinalizeAbort",
     "Expire",
+    "Forget",
+    "RaiseFloor",
 )
 SHARD_COMMANDS = (
     "CreateTable",
@@ -23,7 +25,12 @@ SHARD_COMMANDS = (
     "FinalizeCommit",
     "AbortTxn",
     "MarkCleaned",
+    "ForgetTxns",
 )
+CATALOG_COMMANDS = ("AddRange", "DropRange", "SetOption")
+"""Those that the load brings about; replacing a node has tests of its own."""
+NEEDS_RANGES = {"Forget", "RaiseFloor", "ForgetTxns", "AddRange", "DropRange"}
+"""They come with status ranges that fill up and are forgotten."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,13 +40,23 @@ class Point:
     """Every replica comes there; to the others only who leads."""
     ends_process: bool = False
     """An error there is one after which the process cannot trust itself: it must end."""
-    at_start: bool = False
-    """A node comes there when it starts."""
+    late: bool = False
+    """A node comes there that was away for long: the others have dropped what it lacks."""
+
+    @property
+    def kind(self) -> str:
+        """Of the group whose leader comes there."""
+        return {"shard": "shard", "cleaner": "shard", "catalog": "catalog"}.get(self.name.split(".")[0], "status")
+
+    @property
+    def needs_ranges(self) -> bool:
+        return self.name.rpartition(".")[2] in NEEDS_RANGES
 
 
 POINTS = (
     *(Point(f"status.{when}.{command}") for command in STATUS_COMMANDS for when in ("before", "after")),
     *(Point(f"shard.{when}.{command}") for command in SHARD_COMMANDS for when in ("before", "after")),
+    *(Point(f"catalog.{when}.{command}") for command in CATALOG_COMMANDS for when in ("before", "after")),
     Point("status.before_participate"),
     Point("status.after_participate"),
     Point("shard.before_register"),
@@ -52,9 +69,15 @@ POINTS = (
     Point("raft.before_release", replicas=True, ends_process=True),
     Point("raft.before_apply", replicas=True, ends_process=True),
     Point("raft.before_snapshot", replicas=True, ends_process=True),
+    Point("raft.snapshot_part", replicas=True, ends_process=True),
+    Point("raft.before_snapshot_rename", replicas=True, ends_process=True),
+    Point("raft.after_snapshot_rename", replicas=True, ends_process=True),
     Point("raft.after_snapshot", replicas=True, ends_process=True),
-    Point("raft.before_install", replicas=True, ends_process=True, at_start=True),
+    Point("raft.before_install", replicas=True, ends_process=True, late=True),
+    Point("raft.after_install", replicas=True, ends_process=True, late=True),
     Point("journal.before_sync", replicas=True, ends_process=True),
     Point("journal.before_rename", replicas=True, ends_process=True),
     Point("journal.after_rename", replicas=True, ends_process=True),
+    Point("journal.before_drop", replicas=True, ends_process=True),
+    Point("journal.after_drop", replicas=True, ends_process=True),
 )

@@ -44,6 +44,13 @@ class Rig:
     faults: Counter[str] = field(default_factory=Counter)
     started: float = field(default_factory=now)
 
+    def leader(self, kind: str = "status") -> str:
+        """The node that leads the newest group of the kind: `status`, `shard` or `catalog`."""
+        statuses = filter(None, (self.cluster.status(node) for node in self.cluster.configs))
+        groups = {entry.group for status in statuses for entry in status.groups if entry.group.startswith(kind)}
+        newest = max(groups, key=lambda group: int(group.rpartition("-")[2] or 0) if "-" in group else 0)
+        return self.cluster.leader(newest)
+
     def hold(self, shortest: float, longest: float) -> None:
         """The length of a fault; nothing is waited for."""
         threading.Event().wait(self.dice.uniform(shortest, longest))
@@ -120,14 +127,23 @@ def _finish(rig: Rig) -> None:
     with connect(rig.cluster) as client:
         wait_until(lambda: all(txn.state in TERMINAL for txn in client.transactions()), "all end", RECOVERY_SECONDS)
         wait_until(lambda: settled(rig.cluster), "all replicas hold the same state", RECOVERY_SECONDS)
+        wait_until(lambda: not _left_over(rig.cluster), "no files of groups that are gone", RECOVERY_SECONDS)
         recorder = Recorder(client, rig.history)
         recorder.read_all()
-        committed = rig.history.acknowledged
         for pair in rig.load.pairs:
             assert recorder.scan(pair) is not None
-            rows = visible(client, *pair)
-            written = [t for t, tables in rig.history.written.items() if tables == pair and t in committed]
-            assert rows == [sorted(written)] * 2, "the data files hold other rows than the snapshot lists"
+            listed = rig.history.scans[-1].tables
+            assert visible(client, *pair) == [sorted(listed[table]) for table in pair], "the files hold other rows"
+
+
+def _left_over(cluster: LocalCluster) -> list[Path]:
+    """Directories of groups of which the node holds no replica."""
+    found = []
+    for node, config in cluster.configs.items():
+        status = cluster.status(node)
+        held = {entry.group for entry in status.groups} if status else set()
+        found += [path for path in (config.data_dir / "raft").iterdir() if path.name not in held]
+    return found
 
 
 def _judge(rig: Rig, min_faults: int) -> None:

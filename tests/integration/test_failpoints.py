@@ -14,19 +14,22 @@ from typing import NamedTuple
 
 import pytest
 
+from tests.faults.history import now
 from tests.faults.nemesis import CANNOT_GO_ON
 from tests.faults.points import POINTS, Point
 from tests.faults.rig import Rig, running
-from tests.support import wait_until
+from tests.support import FAST_TXN, wait_until
 from txnstatus import failpoints
 
 SEED = int(os.environ.get("TXN_SEED", "1"))
 WHOLE_MATRIX = "TXN_FAILPOINT_MATRIX" in os.environ
-PARTS = 2
-"""Each with a cluster of its own."""
+SMALL_RANGES = FAST_TXN.model_copy(update={"range_span": 100, "retention_ms": 3_000})
+PARTS = {"one range": FAST_TXN, "small ranges": SMALL_RANGES}
+"""Each with a cluster of its own; the points that only small ranges reach are in the second."""
 ACTIONS = ("crash", "error", "delay:0.5")
 ROLES = ("leader", "follower")
 FIRE_SECONDS = 60.0
+LATE_COMMITS = 60
 
 
 class Cell(NamedTuple):
@@ -46,11 +49,19 @@ def _cells() -> list[Cell]:
     return [whole[number * kinds + (number + SEED) % kinds] for number in range(len(POINTS))]
 
 
-@pytest.mark.parametrize("part", range(PARTS))
+def _cells_of(part: str) -> list[Cell]:
+    cells = _cells()
+    ranges = [cell for cell in cells if cell.point.needs_ranges]
+    others = [cell for cell in cells if not cell.point.needs_ranges]
+    small = part == "small ranges"
+    return [*others[small::2], *(ranges if small else [])]
+
+
+@pytest.mark.parametrize("part", PARTS)
 @pytest.mark.timeout(6_000 if WHOLE_MATRIX else 300)
-def test_every_point_fails_under_load(part: int, tmp_path: Path) -> None:
-    cells = _cells()[part::PARTS]
-    with running(tmp_path / "cluster", SEED, min_faults=len(cells)) as rig:
+def test_every_point_fails_under_load(part: str, tmp_path: Path) -> None:
+    cells = _cells_of(part)
+    with running(tmp_path / "cluster", SEED, min_faults=len(cells), txn=PARTS[part]) as rig:
         for number, cell in enumerate(cells):
             _fire(rig, cell, tmp_path / f"fired-{number}")
             rig.faults[cell.action.partition(":")[0] + " at a failpoint"] += 1
@@ -60,12 +71,10 @@ def _fire(rig: Rig, cell: Cell, mark: Path) -> None:
     """Arms the point where the role says, waits until somebody came there, and sees to it that all is well again."""
     cluster, point = rig.cluster, cell.point
     specification = f"{point.name}={cell.action}@{mark}"
-    leader = cluster.leader("shard-0" if point.name.startswith(("shard", "cleaner")) else "status-0")
+    leader = rig.leader(point.kind)
     followers = [node for node in cluster.configs if node != leader]
-    if point.at_start:
-        node = leader if cell.role == "leader" else followers[0]
-        cluster.node_environment[node][failpoints.VARIABLE] = specification
-        cluster.restart(node)
+    if point.late:
+        _come_late(rig, leader if cell.role == "leader" else followers[0], specification, mark)
     elif cell.role == "leader" and point.replicas:
         cluster.arm(leader, specification)
     elif cell.role == "leader":
@@ -85,6 +94,17 @@ def _fire(rig: Rig, cell: Cell, mark: Path) -> None:
     rig.await_nodes()
     _arm(rig, cluster.configs, "")
     rig.await_progress(1)
+
+
+def _come_late(rig: Rig, node: str, specification: str, mark: Path) -> None:
+    """The node is away until the others have dropped what it lacks, and is armed when it comes back."""
+    deadline = now() + FIRE_SECONDS
+    while not mark.exists() and now() < deadline:
+        rig.cluster.kill(node)
+        rig.await_progress(LATE_COMMITS)
+        rig.cluster.node_environment[node][failpoints.VARIABLE] = specification
+        rig.cluster.start_node(node)
+        wait_until(lambda: mark.exists() or rig.cluster.status(node) is not None, f"{node} answers", FIRE_SECONDS)
 
 
 def _arm(rig: Rig, nodes: Sequence[str], specification: str) -> None:

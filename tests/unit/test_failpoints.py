@@ -17,7 +17,7 @@ import pytest
 
 import txnparticipant.commands
 import txnstatus.commands
-from tests.faults.points import POINTS
+from tests.faults.points import CATALOG_COMMANDS, POINTS
 from txnstatus.errors import OutcomeUnknown
 from txnstatus.failpoints import arm, arm_from_file, failpoint
 
@@ -94,11 +94,15 @@ def _in_source() -> set[str]:
 
 
 def _expanded(names: set[str]) -> set[str]:
-    commands = {"status": txnstatus.commands.Command, "shard": txnparticipant.commands.Command}
+    commands = {
+        "status": [command.__name__ for command in typing.get_args(txnstatus.commands.Command)],
+        "shard": [command.__name__ for command in typing.get_args(txnparticipant.commands.Command)],
+        "catalog": CATALOG_COMMANDS,
+    }
     return {
-        name.replace("COMMAND", command.__name__)
+        name.replace("COMMAND", command)
         for name in names
-        for command in (typing.get_args(commands[name.split(".")[0]]) if "COMMAND" in name else (object,))
+        for command in (commands[name.split(".")[0]] if "COMMAND" in name else ("",))
     }
 
 

@@ -116,6 +116,8 @@ def _good() -> History:
     history.add(Scan(9.0, Timestamp(110), {"a": (TxnId(0), TxnId(1)), "b": (TxnId(1), TxnId(0))}, repeated=True))
     everything = (TxnId(0), TxnId(1), TxnId(4))
     history.add(Scan(11.0, Timestamp(120), {"a": everything, "b": everything}))
+    history.add(_call(Kind.STATE, 1, 30.0, Answer.FORGOTTEN))
+    history.add(_call(Kind.ABORT, 2, 30.0, Answer.FORGOTTEN))
     return history
 
 
@@ -134,6 +136,7 @@ def _plants() -> Iterator[tuple[str, str, Callable[[History], None]]]:
         return name, number, lambda history: [history.add(event) for event in events] and None
 
     ts = Timestamp
+    forgotten = _call(state, 0, 12, Answer.FORGOTTEN)
     yield plant("a lost commit", "1/3", _call(state, 0, 12, Answer.STATE, OPEN))
     yield plant("a commit that turned", "1/3", _call(state, 1, 12, Answer.STATE, ABORTED))
     yield plant("a resurrected abort", "1/3", _commit(2, 12, 130))
@@ -142,6 +145,8 @@ def _plants() -> Iterator[tuple[str, str, Callable[[History], None]]]:
     yield plant("an abort refused for nothing", "1/3", _call(Kind.ABORT, 2, 12, Answer.ILLEGAL))
     yield plant("a keep-alive of the dead", "1/3", _call(keep, 3, 12, Answer.OK))
     yield plant("an acknowledged id that is gone", "1/3", _call(state, 0, 12, Answer.NOT_FOUND))
+    yield plant("open after it was forgotten", "2", forgotten, _call(keep, 0, 14, Answer.OK))
+    yield plant("remembered again", "2", forgotten, _call(state, 0, 14, Answer.STATE, COMMITTED, commit_ts=ts(100)))
     yield plant("an abort that nobody asked for", "1/3", Call(state, TxnId(9), 1, 2, Answer.STATE, ABORTED))
     yield plant("an id given twice", "2", Begin("other", 12, 13, (TxnId(2),), 4.0))
     yield plant("a retried begin that began again", "12", Begin("r1", 12, 13, (TxnId(9),), 4.0))
