@@ -11,6 +11,7 @@ import random
 import selectors
 from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, TypeVar, cast
 
@@ -75,6 +76,7 @@ class World:
     def __init__(self, span: int = 10, *, stepped: bool = False, options: Options | None = None) -> None:
         nodes = {NODE: NodeInfo(ADDRESS, ("status", "participant"))}
         state = initial(nodes, participant_shards=1, replication=1, range_span=span, options=options or Options())
+        state = replace(state, version=1)  # founded
         self.initial = state
         self.stepped = stepped
         self.pending: list[Step] = []
@@ -93,7 +95,7 @@ class World:
         self.on_apply: Callable[[int, cmd.Command, TxnStatusTable], None] = lambda *_: None
         self._registry = Registry()
         self._register(txn_status_pb2, "TxnStatus", RangeService(self.services, self.cluster, NODE))
-        catalog = CatalogService(self.machine, self.cluster)
+        catalog = CatalogService(self.machine, self._client(self.cluster))
         catalog._driver = cast(RaftDriver, Driver(self, "catalog", self.machine.apply))
         self._register(catalog_pb2, "Catalog", catalog)
         self._align(state)
@@ -108,7 +110,9 @@ class World:
 
     def client(self, *, knows: CatalogState | None = None) -> TxnSystemClient:
         """A client whose map is as old as the world, or as `knows`."""
-        cluster = ClusterMap(knows or self.initial)
+        return self._client(ClusterMap(knows or self.initial))
+
+    def _client(self, cluster: ClusterMap) -> TxnSystemClient:
         return TxnSystemClient(cluster, self._environment, lambda _address: Channel(self))
 
     def ranges(self, *, knows: CatalogState | None = None) -> StatusRanges:
@@ -150,7 +154,7 @@ class World:
         for number in set(state.ranges) - set(self.services):
             table = TxnStatusTable(number * state.range_span, (number + 1) * state.range_span)
             machine = StatusMachine(table, self._clock)
-            client = self.client(knows=state)
+            client = self._client(self.cluster)
             service = StatusService(number, machine, self._environment, self._clock, client, "cluster")
             self.services[number], self.tables[number] = service, table
             service._driver = cast(RaftDriver, Driver(self, status_group(number), self._apply_in(number)))

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
 
 from txnstatus import commands as cmd
 from txnstatus.commit_tasks import SendOp
@@ -22,7 +26,7 @@ from txnstatus.events import (
     Propose,
     Tick,
 )
-from txnstatus.status_manager import STALENESS_TRACKER, ManagerSettings, TxnStatusManager
+from txnstatus.status_manager import MAX_ENDED, STALENESS_TRACKER, ManagerSettings, TxnStatusManager
 from txnstatus.table import Applied, Rejected, TxnStatusTable
 from txnstatus.types import (
     AbortCause,
@@ -59,11 +63,12 @@ class Leader:
         self.table = table or TxnStatusTable(0, SPAN)
         self.manager = TxnStatusManager(self.table, settings)
         self.now = 1000.0
+        self.wall_micros = 42
         if leads:
             self.handle(LeadershipGained())
 
     def handle(self, event: Event) -> list[Effect]:
-        effects = self.manager.handle(event, self.now, 42)
+        effects = self.manager.handle(event, self.now, self.wall_micros)
         self.manager.check_invariants()
         return effects
 
@@ -481,6 +486,267 @@ def test_the_clock_of_a_transaction_starts_when_it_begins() -> None:
     leader.live(100.0)
     leader.begin(A)
     assert leader.live(KEEPALIVE_SECONDS) == []
+
+
+def test_a_new_limit_of_the_lifetime_holds_for_what_is_open_already() -> None:
+    leader = leader_with_txn_in(TxnState.OPEN)
+    leader.live(2.0)
+    leader.manager.configure(replace(SETTINGS, max_lifetime_seconds=1.0))
+    (expire,) = expiries(leader.live(1.0))
+    assert "the maximum lifetime is 1.0 s" in expire.cause.message
+
+
+def test_one_that_beats_expires_at_the_end_of_its_lifetime() -> None:
+    leader = leader_with_txn_in(TxnState.OPEN, replace(SETTINGS, max_lifetime_seconds=10.0))
+    for _ in range(20):
+        assert leader.manager.keep_alive(TXN, OWNER) is None
+        assert leader.live(0.5) == []
+    assert len(expiries(leader.live(1.5))) == 1
+
+
+def test_the_lifetime_goes_on_under_a_new_leader() -> None:
+    """It has only the wall clock of the begin to go by."""
+    former = Leader()
+    former.begin(A, keepalive=100.0)  # at 1 microsecond
+    leader = Leader(former.table, replace(SETTINGS, max_lifetime_seconds=10.0), leads=False)
+    leader.wall_micros = 8_000_001
+    leader.handle(LeadershipGained())
+    assert leader.live(2.0) == []
+    assert len(expiries(leader.live(2.0))) == 1
+
+
+def test_a_longer_interval_of_the_cluster_concerns_new_transactions_only() -> None:
+    """The interval stands in the record: options decide what a begin gets, not what it keeps."""
+    leader = Leader()
+    leader.begin(A, request_id="short", keepalive=2.0)
+    leader.begin(A, request_id="long", keepalive=6.0)
+    assert [e.txn_id for e in expiries(leader.live(4.0))] == [0]
+
+
+def test_switching_the_check_off_and_on_again() -> None:
+    leader = leader_with_txn_in(TxnState.OPEN)
+    leader.manager.configure(replace(SETTINGS, staleness_check_seconds=0))
+    assert leader.live(100.0) == []
+    leader.manager.configure(SETTINGS)
+    assert len(expiries(leader.live(2.0))) == 1
+
+
+def test_one_pass_expires_so_many_and_the_others_follow(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("txnstatus.status_manager.MAX_EXPIRIES", 10)
+    leader = Leader()
+    for number in range(35):
+        leader.begin(request_id=f"request-{number}")
+    assert leader.live(KEEPALIVE_SECONDS) == []
+    passes = [[e.txn_id for e in expiries(leader.live(1.0))] for _ in range(5)]
+    assert list(map(len, passes)) == [10, 10, 10, 5, 0]
+    assert sorted(txn_id for each in passes for txn_id in each) == list(range(35))
+
+
+def test_a_pass_looks_only_at_what_may_be_due() -> None:
+    leader = Leader()
+    for number in range(50):
+        leader.begin(request_id=f"request-{number}", keepalive=1000.0)
+    (due,) = (leader.begin(request_id="due", keepalive=1.5),)
+    looked_at: list[TxnId] = []
+    find = leader.table.find
+    leader.table.find = lambda txn_id: looked_at.append(txn_id) or find(txn_id)  # type: ignore[method-assign,func-returns-value]
+    leader.live(3.0)
+    assert set(looked_at) == {due}
+
+
+def test_nothing_is_kept_of_transactions_that_have_ended() -> None:
+    """Also where the check is off, and where intervals are long: no heap may grow with history."""
+    for settings in (SETTINGS, replace(SETTINGS, staleness_check_seconds=0)):
+        leader = Leader(settings=settings)
+        for number in range(3000):
+            txn_id = leader.begin(request_id=f"request-{number}", keepalive=3600.0)
+            leader.commit(txn_id)
+        assert len(leader.manager._liveness) == len(leader.manager._tasks) == 0
+        assert len(leader.manager._deadlines) <= MAX_ENDED + 2
+        assert len(leader.manager._retries) == 0
+
+
+class Watched:
+    """What a transaction's life depends on, as the rule says it: no heap, no shortcut."""
+
+    def __init__(self, keepalive: float, heard: float, born: float) -> None:
+        self.keepalive, self.heard, self.born = keepalive, heard, born
+        self.expiring = False
+
+    def stale(self, now: float, lifetime: float) -> bool:
+        return now - self.heard > self.keepalive or bool(lifetime and now - self.born > lifetime)
+
+
+@given(
+    st.lists(
+        st.one_of(
+            st.tuples(st.just("begin"), st.sampled_from([1.0, 2.0, 5.0])),
+            st.tuples(st.just("beat"), st.integers(0, 9)),
+            st.tuples(st.just("tick"), st.sampled_from([0.25, 0.5, 1.0, 7.0])),
+            st.tuples(st.just("tick"), st.sampled_from([0.25, 0.5, 1.0])),
+            st.tuples(st.just("commit"), st.integers(0, 9)),
+            st.tuples(st.just("fail"), st.integers(0, 9)),
+            st.tuples(st.just("lifetime"), st.sampled_from([0.0, 3.0, 10.0])),
+            st.tuples(st.just("check"), st.sampled_from([0.0, 0.5, 1.0])),
+            st.tuples(st.just("failover"), st.just(0)),
+        ),
+        max_size=80,
+    )
+)
+@hypothesis_settings(max_examples=400)
+def test_who_expires_is_what_the_plain_rule_says(steps: list[tuple[str, Any]]) -> None:
+    """Quarters and halves of seconds are exact as floats, so the model and the heaps compare the same numbers."""
+    leader = Leader()
+    now, next_check, config = 0.0, 1.0, SETTINGS
+    watched: dict[TxnId, Watched] = {}
+    for number, (what, value) in enumerate(steps):
+        chosen = TxnId(value) if isinstance(value, int) else TxnId(-1)
+        match what:
+            case "begin":
+                leader.wall_micros = int(now * 1e6)
+                txn_id = leader.begin(request_id=f"request-{number}", keepalive=value)
+                watched[txn_id] = Watched(value, now, now)
+            case "beat" if chosen in watched:
+                alive = leader.manager.keep_alive(chosen, OWNER) is None
+                assert alive == (not watched[chosen].expiring)
+                if alive:
+                    watched[chosen].heard = max(watched[chosen].heard, now)
+            case "commit" if chosen in watched:
+                leader.commit(chosen)
+                del watched[chosen]
+            case "fail" if chosen in watched and watched[chosen].expiring:
+                leader.manager.proposal_failed(cmd.Expire(chosen, REQUESTED, 1), leader.now)
+                watched[chosen].expiring = False
+            case "lifetime":
+                config = replace(config, max_lifetime_seconds=value)
+                leader.manager.configure(config)
+            case "check":
+                config = replace(config, staleness_check_seconds=value)
+                leader.manager.configure(config)
+            case "failover":
+                leader.wall_micros = int(now * 1e6)
+                leader.handle(LeadershipLost())
+                leader.handle(LeadershipGained())
+                next_check = leader.now - 1000.0 + config.staleness_check_seconds
+                for each in watched.values():
+                    each.heard = now + max(0.0, config.failover_grace_seconds - each.keepalive)
+                    each.expiring = False
+            case "tick":
+                leader.wall_micros = 0
+                effects = leader.tick(value)
+                now += min(value, config.max_tick_gap_seconds)
+                expected = set()
+                if config.staleness_check_seconds and leader.now - 1000.0 >= next_check:
+                    next_check = leader.now - 1000.0 + config.staleness_check_seconds
+                    for txn_id, each in watched.items():
+                        if each.stale(now, config.max_lifetime_seconds) and not each.expiring:
+                            each.expiring = True
+                            expected.add(txn_id)
+                found = [e.txn_id for e in expiries(effects)]
+                assert sorted(found) == sorted(expected)
+        leader.manager.check_invariants()
+
+
+# ---- forgetting
+
+
+def forgets(effects: Iterable[Effect]) -> list[cmd.Forget]:
+    return [e.command for e in effects if isinstance(e, Propose) and isinstance(e.command, cmd.Forget)]
+
+
+def leader_with_finished(count: int, retention: float = 10.0) -> Leader:
+    """Whose transactions have all finished at 2 microseconds, long ago."""
+    leader = Leader(settings=replace(SETTINGS, retention_seconds=retention))
+    for number in range(count):
+        leader.commit(leader.begin(request_id=f"request-{number}"))
+    return leader
+
+
+def test_what_is_over_for_long_enough_is_forgotten() -> None:
+    leader = leader_with_finished(3)
+    leader.wall_micros = 10_000_002
+    assert leader.tick(0.1) == []
+    leader.wall_micros += 1
+    effects = leader.tick(0.1)
+    assert effects == [Propose(cmd.Forget(3))]
+    assert leader.apply_all(effects) == []
+    assert list(leader.table.records()) == []
+    assert leader.live(5.0) == []
+
+
+def test_one_forget_at_a_time_until_all_are_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("txnstatus.table.MAX_FORGET_COUNT", 2)
+    leader = leader_with_finished(5)
+    leader.wall_micros = 20_000_000
+    for left in (3, 1, 0):
+        (forget,) = forgets(leader.tick(0.1))
+        assert leader.live(1.0) == [], "one is under way"
+        leader.apply(forget)
+        assert len(list(leader.table.records())) == left
+    assert leader.live(1.0) == []
+
+
+def test_a_forget_that_failed_is_proposed_again() -> None:
+    leader = leader_with_finished(1)
+    leader.wall_micros = 20_000_000
+    (forget,) = forgets(leader.tick(0.1))
+    leader.manager.proposal_failed(forget, leader.now)
+    assert forgets(leader.tick(0.1)) == [forget]
+
+
+def test_a_new_leadership_forgets_that_a_forget_was_under_way() -> None:
+    leader = leader_with_finished(1)
+    leader.wall_micros = 20_000_000
+    assert len(forgets(leader.tick(0.1))) == 1
+    leader.handle(LeadershipLost())
+    leader.handle(LeadershipGained())
+    assert len(forgets(leader.tick(0.1))) == 1
+
+
+def test_a_shorter_retention_holds_at_once() -> None:
+    leader = leader_with_finished(1, retention=1e6)
+    leader.wall_micros = 20_000_000
+    assert leader.tick(0.1) == []
+    leader.manager.configure(replace(SETTINGS, retention_seconds=0.0))
+    assert len(forgets(leader.tick(0.1))) == 1
+
+
+# ---- between apply and handle: the table is ahead of what the manager has heard
+
+
+def test_a_record_that_has_moved_on_is_taken_as_it_is_now() -> None:
+    leader = Leader()
+    begun = cmd.BeginTxns("request-0", 1, OWNER, "", 3000, 1)
+    first = leader.table.apply(begun)
+    later: list[cmd.Command] = [
+        cmd.RegisterParticipant(TXN, OWNER, A, NAMES[A]),
+        cmd.BeginCommit(TXN, OWNER, 2),
+    ]
+    outcomes = [leader.table.apply(command) for command in later]
+    assert leader.manager.handle(CommandApplied(begun, first), leader.now, 42) == send(BEGIN_COMMIT, A)
+    for command, outcome in zip(later, outcomes, strict=True):
+        assert leader.handle(CommandApplied(command, outcome)) == []
+    assert leader.manager._liveness == {}
+
+
+def test_a_record_that_is_forgotten_by_now_leaves_nothing_behind() -> None:
+    leader = Leader()
+    begun = cmd.BeginTxns("request-0", 1, OWNER, "", 3000, 1)
+    commit = cmd.BeginCommit(TXN, OWNER, 2)
+    outcomes = [leader.table.apply(command) for command in (begun, commit, cmd.Forget(3))]
+    assert leader.handle(CommandApplied(begun, outcomes[0])) == [Decided(TXN)], "whoever waits is told"
+    assert leader.handle(CommandApplied(commit, outcomes[1])) == [Decided(TXN)]
+    assert leader.manager._liveness == leader.manager._tasks == {}
+    leader.manager.configure(SETTINGS)
+    assert leader.live(10.0) == []
+
+
+def test_options_may_change_while_a_record_is_being_forgotten() -> None:
+    leader = leader_with_txn_in(TxnState.OPEN)
+    leader.table.apply(cmd.BeginAbort(TXN, None, REQUESTED, 2))
+    leader.table.apply(cmd.FinalizeAbort(TXN, 2))
+    leader.table.apply(cmd.Forget(3))
+    leader.manager.configure(SETTINGS)
 
 
 # ---- leadership

@@ -152,7 +152,9 @@ def _add_range(state: CatalogState, number: int) -> CatalogState:
         return state
     if number > state.next_range:
         raise IllegalState(f"range {number} cannot be added: the next one is {state.next_range}")
-    members = placed(state.with_role("status"), number, state.replication)
+    # Not on a node that is about to go: the new one may be a member of its own right, and no move could mend that.
+    goes = state.replacement.old_node if state.replacement else None
+    members = placed([node for node in state.with_role("status") if node != goes], number, state.replication)
     return replace(state, groups={**state.groups, status_group(number): members}, next_range=number + 1)
 
 

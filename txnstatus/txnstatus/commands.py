@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from txnstatus.errors import InvalidArgument
 from txnstatus.proto import common_pb2 as common
 from txnstatus.proto import txn_status_pb2 as pb
 from txnstatus.types import NO_TIMESTAMP, AbortCause, AbortCode, ParticipantId, Timestamp, TxnId
@@ -208,3 +209,10 @@ def cause_to_wire(cause: AbortCause) -> common.AbortCause:
 def cause_from_wire(wire: common.AbortCause) -> AbortCause:
     winner = TxnId(wire.winner) if wire.HasField("winner") else None
     return AbortCause(AbortCode(wire.code), wire.message, wire.by, winner, tuple(wire.objects))
+
+
+def checked_timestamp(value: int) -> Timestamp:
+    """Raises InvalidArgument for a number that no clock will show in a thousand years."""
+    if value >= 1 << 63:
+        raise InvalidArgument(f"{value} is no timestamp")
+    return Timestamp(value)

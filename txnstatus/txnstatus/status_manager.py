@@ -45,6 +45,8 @@ MAX_EXPIRIES = 2_000
 """Transactions that one staleness pass looks at."""
 MAX_KEEP_ALIVE_IDS = 1_000
 """In one call, so that answering it delays nobody's heartbeat."""
+MAX_ENDED = 1_000
+"""Deadlines of transactions that have ended; with more of them, the deadlines are gone through."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,9 +115,7 @@ class TxnStatusManager:
     def configure(self, settings: ManagerSettings) -> None:
         """Settings may change at any time; they hold from now on, also for what is OPEN."""
         self.settings = settings
-        deadlines = [(self._deadline(self.table.get(i), liveness), i) for i, liveness in self._liveness.items()]
-        heapq.heapify(deadlines)
-        self._deadlines = deadlines
+        self._order_deadlines()
 
     def keep_alive(self, txn_id: TxnId, owner: str) -> TxnError | None:
         """Stamps the transaction; None = it is alive. Costs no log write, as in Kudu.
@@ -183,15 +183,15 @@ class TxnStatusManager:
         effects: list[Effect] = []
         for applied in outcome.records:
             txn_id = applied.txn_id
-            record = self.table.find(txn_id) or applied  # as it is now: later commands may have applied already
-            if record.state is TxnState.OPEN:
+            record = self.table.find(txn_id)  # as it is now: later commands may have applied already
+            if record is not None and record.state is TxnState.OPEN:
                 if txn_id not in self._liveness:
                     self._watch(record, _Liveness(self._healthy_seconds, self._healthy_seconds))
                 continue
             self._liveness.pop(txn_id, None)
-            if record.state is not TxnState.COMMIT_IN_PROGRESS:
+            if record is None or record.state is not TxnState.COMMIT_IN_PROGRESS:
                 effects.append(Decided(txn_id))
-            if record.state in TERMINAL:
+            if record is None or record.state in TERMINAL:
                 self._tasks.pop(txn_id, None)
             else:
                 effects += self._drive(record, now)
@@ -289,6 +289,13 @@ class TxnStatusManager:
     def _watch(self, record: TxnRecord, liveness: _Liveness) -> None:
         self._liveness[record.txn_id] = liveness
         heapq.heappush(self._deadlines, (self._deadline(record, liveness), record.txn_id))
+        if len(self._deadlines) > 2 * len(self._liveness) + MAX_ENDED:
+            self._order_deadlines()
+
+    def _order_deadlines(self) -> None:
+        alive = ((self.table.find(txn_id), liveness) for txn_id, liveness in self._liveness.items())
+        self._deadlines = [(self._deadline(record, liveness), record.txn_id) for record, liveness in alive if record]
+        heapq.heapify(self._deadlines)
 
     def _deadline(self, record: TxnRecord, liveness: _Liveness) -> float:
         """In healthy seconds."""

@@ -15,7 +15,7 @@ from google.protobuf.message import Message
 
 from txnstatus.catalog import CatalogState, status_group
 from txnstatus.catalog_service import CatalogClient
-from txnstatus.errors import NotFound, TxnError, forgotten
+from txnstatus.errors import Forgotten, NotFound, TxnError, forgotten
 from txnstatus.proto import catalog_pb2 as catalog_pb
 from txnstatus.proto import txn_manager_pb2 as pb
 from txnstatus.proto import txn_status_pb2 as status_pb
@@ -144,7 +144,13 @@ class StatusRanges:
 
     async def outcomes(self, txn_ids: Iterable[TxnId], at: Timestamp) -> dict[TxnId, Timestamp]:
         """The commit timestamps, at or below the snapshot `at`; NO_TIMESTAMP for those that have none, for ever."""
-        by_range = self._by_range(txn_ids)
+        merged: dict[TxnId, Timestamp] = {}
+        by_range: defaultdict[int, list[TxnId]] = defaultdict(list)
+        for txn_id in txn_ids:
+            try:
+                by_range[await self._range_of(txn_id)].append(txn_id)
+            except Forgotten:
+                merged[txn_id] = NO_TIMESTAMP
 
         async def ask(number: int) -> dict[TxnId, Timestamp]:
             ids = by_range[number]
@@ -163,36 +169,48 @@ class StatusRanges:
                 return dict.fromkeys(ids, NO_TIMESTAMP)
             return dict(zip(ids, map(Timestamp, answer.commit_timestamps), strict=True))
 
-        merged: dict[TxnId, Timestamp] = {}
         for part in await asyncio.gather(*map(ask, by_range)):
             merged |= part
         return merged
 
     async def keep_alive(self, request: pb.KeepTransactionAliveRequest) -> pb.KeepTransactionAliveResponse:
         """Answers per id, in the order of the request; a range that cannot answer fails only its own."""
-        errors: dict[TxnId, TxnError] = {}
-        by_range: defaultdict[int, list[TxnId]] = defaultdict(list)
-        for txn_id in map(TxnId, request.txn_ids):
-            try:
-                by_range[await self._range_of(txn_id)].append(txn_id)
-            except TxnError as error:
-                errors[txn_id] = error
         results: dict[int, pb.KeepAliveResult] = {}
 
-        async def ask(number: int) -> None:
-            part = pb.KeepTransactionAliveRequest(txn_ids=by_range[number], owner=request.owner)
+        async def ask(number: int, txn_ids: Sequence[TxnId]) -> None:
+            part = pb.KeepTransactionAliveRequest(txn_ids=txn_ids, owner=request.owner)
             wrapped = status_pb.RangeKeepAliveRequest(range=number, request=part)
             try:
                 answer = await self._ask(number, "KeepTransactionAlive", wrapped, pb.KeepTransactionAliveResponse)
             except TxnError as error:
                 dropped = self._state.range_was_dropped(number)
-                errors.update({txn_id: forgotten(txn_id) if dropped else error for txn_id in by_range[number]})
+                results.update(_failed(txn_id, forgotten(txn_id) if dropped else error) for txn_id in txn_ids)
             else:
-                results.update({result.txn_id: result for result in answer.results})
+                results.update((result.txn_id, result) for result in answer.results)
 
-        await asyncio.gather(*map(ask, by_range))
-        for lost, why in errors.items():
-            results[lost] = pb.KeepAliveResult(txn_id=lost, error=to_detail(why))
+        async def ask_known(txn_ids: Iterable[TxnId]) -> None:
+            by_range: defaultdict[int, list[TxnId]] = defaultdict(list)
+            for txn_id in txn_ids:
+                try:
+                    by_range[self._known_range_of(txn_id)].append(txn_id)
+                except NotFound as error:
+                    results.update([_failed(txn_id, error)])
+            await asyncio.gather(*(ask(number, ids) for number, ids in by_range.items()))
+
+        async def ask_unheard_of(txn_ids: Sequence[TxnId]) -> None:
+            """One look at the catalog for all of them; those of known ranges do not wait for it."""
+            try:
+                await self._catalog.refresh()
+            except TxnError as error:
+                results.update(_failed(txn_id, error) for txn_id in txn_ids)
+            else:
+                await ask_known(txn_ids)
+
+        known: list[TxnId] = []
+        unheard_of: list[TxnId] = []
+        for txn_id in dict.fromkeys(map(TxnId, request.txn_ids)):
+            (unheard_of if self._is_unheard_of(txn_id) else known).append(txn_id)
+        await asyncio.gather(ask_known(known), *([ask_unheard_of(unheard_of)] if unheard_of else []))
         return pb.KeepTransactionAliveResponse(results=[results[txn_id] for txn_id in request.txn_ids])
 
     async def listed(self, request: status_pb.ListTransactionsRequest) -> status_pb.ListTransactionsResponse:
@@ -209,7 +227,12 @@ class StatusRanges:
                 response.more = True
                 break
             wrapped = status_pb.RangeListRequest(range=number, request=part)
-            answer = await self._ask(number, "ListTransactions", wrapped, status_pb.ListTransactionsResponse)
+            try:
+                answer = await self._ask(number, "ListTransactions", wrapped, status_pb.ListTransactionsResponse)
+            except NotFound:
+                if self._state.range_was_dropped(number):
+                    continue
+                raise
             response.txns.extend(answer.txns)
             response.more = answer.more
             if response.more:
@@ -224,11 +247,18 @@ class StatusRanges:
 
     async def _range_of(self, txn_id: TxnId) -> int:
         """Raises NotFound for an id that nobody can have given out, Forgotten for one of a range that is gone."""
+        if self._is_unheard_of(txn_id):
+            await self._catalog.refresh()  # another manager may have added the range a moment ago
+        return self._known_range_of(txn_id)
+
+    def _is_unheard_of(self, txn_id: TxnId) -> bool:
+        return self._state.range_of(txn_id) >= self._state.next_range
+
+    def _known_range_of(self, txn_id: TxnId) -> int:
+        """As this map has it. Raises NotFound, Forgotten."""
         if txn_id < 0:
             raise NotFound(f"transaction {txn_id} cannot exist: ids start at 0", txn_id=txn_id)
         number = self._state.range_of(txn_id)
-        if number >= self._state.next_range:
-            await self._catalog.refresh()  # another manager may have added the range a moment ago
         if number >= self._state.next_range:
             highest = self._state.next_range * self._state.range_span - 1
             message = f"transaction {txn_id} is unknown: no id above {highest} can have been given out"
@@ -237,13 +267,11 @@ class StatusRanges:
             raise forgotten(txn_id)
         return number
 
-    def _by_range(self, txn_ids: Iterable[TxnId]) -> dict[int, list[TxnId]]:
-        by_range: defaultdict[int, list[TxnId]] = defaultdict(list)
-        for txn_id in txn_ids:
-            by_range[self._state.range_of(txn_id)].append(txn_id)
-        return by_range
-
     async def _ask(self, number: int, method: str, request: Message, response: type[ResponseT]) -> ResponseT:
         return await self._client.call_leader(
             status_group(number), f"txnstatus.TxnStatus/{method}", request, response, CALL_SECONDS
         )
+
+
+def _failed(txn_id: TxnId, error: TxnError) -> tuple[int, pb.KeepAliveResult]:
+    return txn_id, pb.KeepAliveResult(txn_id=txn_id, error=to_detail(error))
