@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from txnstatus.errors import AlreadyExists, IllegalState, InvalidArgument, NotFound, TxnError
+from txnstatus.errors import AlreadyExists, IllegalState, InvalidArgument, NotFound, TxnError, Unavailable
 from txnstatus.options import Options
 from txnstatus.proto import catalog_pb2 as pb
 from txnstatus.types import NO_TIMESTAMP, Timestamp, TxnId
@@ -118,6 +118,8 @@ class Catalog:
             changed = _changed(self.state, command)
         except TxnError as error:
             return Rejected(error)
+        except ValueError as error:
+            return Rejected(InvalidArgument(str(error)))
         if changed is not self.state:
             self.state = replace(changed, version=self.state.version + 1)
         return Applied(self.state)
@@ -128,7 +130,13 @@ class Catalog:
 
 
 def _changed(state: CatalogState, command: pb.CatalogCommand) -> CatalogState:
-    match command.WhichOneof("command"):
+    kind = command.WhichOneof("command")
+    if state.version == 0 and kind != "found":
+        raise Unavailable("the catalog is not founded yet")
+    match kind:
+        case "found":
+            # Configurations may differ a little between nodes; from here on the first leader's is everybody's.
+            return replace(from_wire(command.found), version=0) if state.version == 0 else state
         case "add_range":
             return _add_range(state, command.add_range.number)
         case "drop_range":
@@ -241,6 +249,8 @@ def from_wire(wire: pb.CatalogState) -> CatalogState:
     """Raises ValueError for a state of another version."""
     if wire.format != FORMAT:
         raise ValueError(f"a catalog of format {wire.format}; this release reads {FORMAT}")
+    if not (wire.range_span and wire.participant_shards and wire.replication and wire.nodes):
+        raise ValueError("a catalog without nodes, shards, replicas or a span of ranges")
     known = {name for name, _, _ in Options().items()}
     return CatalogState(
         wire.range_span,

@@ -8,7 +8,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator
 
 from txnstatus.catalog import CATALOG, Applied, Catalog, CatalogState, Rejected, Replacement, from_wire, to_wire
-from txnstatus.errors import InvalidArgument, NotTheLeader, OutcomeUnknown, TxnError
+from txnstatus.errors import InvalidArgument, NotTheLeader, OutcomeUnknown, TxnError, Unavailable
 from txnstatus.failpoints import failpoint
 from txnstatus.proto import admin_pb2 as admin_pb
 from txnstatus.proto import catalog_pb2 as pb
@@ -54,15 +54,17 @@ class CatalogService:
         self._mover = ReplicaMover(client)
         self._driver: RaftDriver
         self._moving: asyncio.Task[None] | None = None
+        self._founding: asyncio.Task[None] | None = None
 
     def start(self, driver: RaftDriver) -> None:
         self._driver = driver
         self._moving = asyncio.create_task(self._move())
 
     async def stop(self) -> None:
-        if self._moving is not None:
-            self._moving.cancel()
-            await asyncio.gather(self._moving, return_exceptions=True)
+        for task in (self._moving, self._founding):
+            if task is not None:
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
 
     async def _move(self) -> None:
         while True:
@@ -72,6 +74,13 @@ class CatalogService:
 
     def on_leadership(self, leading: bool) -> None:
         log.info("%s %s", CATALOG, "leading" if leading else "no longer leading")
+        if leading and self.machine.catalog.state.version == 0:
+            self._founding = asyncio.create_task(self._found())
+
+    async def _found(self) -> None:
+        """The first entry of all. A leader that is lost before it is committed leaves it to the next one."""
+        with contextlib.suppress(Unavailable):
+            await self.change_catalog(pb.CatalogCommand(found=to_wire(self.machine.catalog.state)))
 
     async def get_catalog(self, request: pb.GetCatalogRequest) -> pb.CatalogState:
         self._driver.check_lease()

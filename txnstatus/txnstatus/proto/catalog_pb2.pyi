@@ -71,7 +71,7 @@ class CatalogState(_message.Message):
     def __init__(self, format: _Optional[int] = ..., version: _Optional[int] = ..., range_span: _Optional[int] = ..., nodes: _Optional[_Iterable[_Union[CatalogState.Node, _Mapping]]] = ..., groups: _Optional[_Iterable[_Union[CatalogState.Group, _Mapping]]] = ..., next_range: _Optional[int] = ..., floor: _Optional[int] = ..., options: _Optional[_Iterable[_Union[CatalogState.Option, _Mapping]]] = ..., replacement: _Optional[_Union[CatalogState.Replacement, _Mapping]] = ..., replication: _Optional[int] = ..., participant_shards: _Optional[int] = ...) -> None: ...
 
 class CatalogCommand(_message.Message):
-    __slots__ = ("add_range", "drop_range", "set_option", "replace_node", "move_replica", "finish_replacement")
+    __slots__ = ("add_range", "drop_range", "set_option", "replace_node", "move_replica", "finish_replacement", "found")
     class AddRange(_message.Message):
         __slots__ = ("number",)
         NUMBER_FIELD_NUMBER: _ClassVar[int]
@@ -114,10 +114,12 @@ class CatalogCommand(_message.Message):
     REPLACE_NODE_FIELD_NUMBER: _ClassVar[int]
     MOVE_REPLICA_FIELD_NUMBER: _ClassVar[int]
     FINISH_REPLACEMENT_FIELD_NUMBER: _ClassVar[int]
+    FOUND_FIELD_NUMBER: _ClassVar[int]
     add_range: CatalogCommand.AddRange
     drop_range: CatalogCommand.DropRange
     set_option: CatalogCommand.SetOption
     replace_node: CatalogCommand.ReplaceNode
     move_replica: CatalogCommand.MoveReplica
     finish_replacement: CatalogCommand.FinishReplacement
-    def __init__(self, add_range: _Optional[_Union[CatalogCommand.AddRange, _Mapping]] = ..., drop_range: _Optional[_Union[CatalogCommand.DropRange, _Mapping]] = ..., set_option: _Optional[_Union[CatalogCommand.SetOption, _Mapping]] = ..., replace_node: _Optional[_Union[CatalogCommand.ReplaceNode, _Mapping]] = ..., move_replica: _Optional[_Union[CatalogCommand.MoveReplica, _Mapping]] = ..., finish_replacement: _Optional[_Union[CatalogCommand.FinishReplacement, _Mapping]] = ...) -> None: ...
+    found: CatalogState
+    def __init__(self, add_range: _Optional[_Union[CatalogCommand.AddRange, _Mapping]] = ..., drop_range: _Optional[_Union[CatalogCommand.DropRange, _Mapping]] = ..., set_option: _Optional[_Union[CatalogCommand.SetOption, _Mapping]] = ..., replace_node: _Optional[_Union[CatalogCommand.ReplaceNode, _Mapping]] = ..., move_replica: _Optional[_Union[CatalogCommand.MoveReplica, _Mapping]] = ..., finish_replacement: _Optional[_Union[CatalogCommand.FinishReplacement, _Mapping]] = ..., found: _Optional[_Union[CatalogState, _Mapping]] = ...) -> None: ...
