@@ -53,8 +53,12 @@ POINTS = (
     Point("raft.before_apply", replicas=True, ends_process=True),
     Point("raft.before_snapshot", replicas=True, ends_process=True),
     Point("raft.after_snapshot", replicas=True, ends_process=True),
-    Point("raft.before_install", replicas=True, ends_process=True, at_start=True),
+    Point("raft.snapshot_part", replicas=True, ends_process=True),
+    Point("raft.before_snapshot_rename", replicas=True, ends_process=True),
+    Point("raft.after_snapshot_rename", replicas=True, ends_process=True),
     Point("journal.before_sync", replicas=True, ends_process=True),
     Point("journal.before_rename", replicas=True, ends_process=True),
     Point("journal.after_rename", replicas=True, ends_process=True),
+    Point("journal.before_drop", replicas=True, ends_process=True),
+    Point("journal.after_drop", replicas=True, ends_process=True),
 )
