@@ -33,8 +33,8 @@ class Point:
     """Every replica comes there; to the others only who leads."""
     ends_process: bool = False
     """An error there is one after which the process cannot trust itself: it must end."""
-    at_start: bool = False
-    """A node comes there when it starts."""
+    without_files: bool = False
+    """A node comes there when it starts without its files, as after a disk was replaced."""
 
 
 POINTS = (
@@ -56,6 +56,8 @@ POINTS = (
     Point("raft.snapshot_part", replicas=True, ends_process=True),
     Point("raft.before_snapshot_rename", replicas=True, ends_process=True),
     Point("raft.after_snapshot_rename", replicas=True, ends_process=True),
+    Point("raft.before_install", replicas=True, ends_process=True, without_files=True),
+    Point("raft.after_install", replicas=True, ends_process=True, without_files=True),
     Point("journal.before_sync", replicas=True, ends_process=True),
     Point("journal.before_rename", replicas=True, ends_process=True),
     Point("journal.after_rename", replicas=True, ends_process=True),

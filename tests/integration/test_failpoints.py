@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import shutil
 import signal
 from collections.abc import Sequence
 from pathlib import Path
@@ -62,10 +63,12 @@ def _fire(rig: Rig, cell: Cell, mark: Path) -> None:
     specification = f"{point.name}={cell.action}@{mark}"
     leader = cluster.leader("shard-0" if point.name.startswith(("shard", "cleaner")) else "status-0")
     followers = [node for node in cluster.configs if node != leader]
-    if point.at_start:
+    if point.without_files:
         node = leader if cell.role == "leader" else followers[0]
         cluster.node_environment[node][failpoints.VARIABLE] = specification
-        cluster.restart(node)
+        cluster.stop_node(node)
+        shutil.rmtree(cluster.configs[node].data_dir / "raft" / "status-0")
+        cluster.start_node(node)
     elif cell.role == "leader" and point.replicas:
         cluster.arm(leader, specification)
     elif cell.role == "leader":
