@@ -600,6 +600,16 @@ def test_news_of_an_earlier_term_changes_nothing(cluster: Cluster) -> None:
     assert group.is_leader
 
 
+def test_a_follower_whose_log_is_longer_is_brought_back(cluster: Cluster) -> None:
+    """Pins: what a follower asks for is cut to what the leader has. pysyncobj would send entries after none at all."""
+    leader, (follower, _) = cluster.leader(), cluster.followers()
+    group = cluster[leader].live
+    asks = pb.RaftMessage.AppendReply(next_index=group.journal[-1].idx + 50, reset=True)
+    group.receive(follower, pb.RaftMessage(group=GROUP, term=group.term, append_reply=asks))
+    cluster.commit(3, via=leader)
+    cluster.settle()
+
+
 def test_a_stale_leader_is_told_so(alone: Alone) -> None:
     alone.receive("a", **append(6))
     alone.cycle()
