@@ -58,10 +58,10 @@ async def measure(directory: Path, transactions: int) -> None:
     settings = RaftSettings(snapshot_entries=entries)
     path = directory / "group"
     group = RaftGroup("status-0", "n1", ["n1"], machine, path, settings, time.monotonic, OsDisk())
-    driver = RaftDriver(group, Nobody(), ThreadPoolExecutor(4), lambda _leading: None)
+    leads = asyncio.Event()
+    driver = RaftDriver(group, Nobody(), ThreadPoolExecutor(4), lambda _leading: leads.set())
     driver.start()
-    while not group.is_ready:  # noqa: ASYNC110
-        await asyncio.sleep(0.01)
+    await leads.wait()
     for number in range(transactions // BATCH):
         await driver.propose(begin(f"fill-{number}", BATCH))
     watch = Watch()

@@ -45,6 +45,7 @@ class RaftSection(_Section):
     election_min_seconds: float = Field(0.8, gt=0)
     election_max_seconds: float = Field(1.6, gt=0)
     snapshot_entries: int = Field(20_000, ge=10)
+    segment_bytes: int = Field(16 << 20, ge=4_096)
 
     @model_validator(mode="after")
     def _related(self) -> Self:
@@ -58,6 +59,7 @@ class RaftSection(_Section):
             election_min_seconds=self.election_min_seconds,
             election_max_seconds=self.election_max_seconds,
             snapshot_entries=self.snapshot_entries,
+            segment_bytes=self.segment_bytes,
         )
 
 

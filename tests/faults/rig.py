@@ -97,7 +97,7 @@ def running(
     print(f"\nseed {seed}")
     with contextlib.ExitStack() as stack:
         between = stack.enter_context(Links(seed)) if links else None
-        raft = FAST_RAFT.model_copy(update={"snapshot_entries": SNAPSHOT_ENTRIES})
+        raft = FAST_RAFT.model_copy(update={"snapshot_entries": SNAPSHOT_ENTRIES, "segment_bytes": 8_192})
         settings: dict[str, object] = {"raft": raft, "link": between.link if between else None, **options}
         cluster = fast_cluster(directory, **settings)
         nodes = list(cluster.configs)

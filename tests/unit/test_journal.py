@@ -686,6 +686,16 @@ def test_align_keeps_what_follows_a_snapshot_and_writes_nothing(disk: SimDisk) -
     assert not journal.dirty
 
 
+def test_what_follows_a_snapshot_outlives_two_restarts(disk: SimDisk) -> None:
+    """Pins: the segment with the snapshot's last entry stays. Without it the second start cleared the journal."""
+    many_segments(disk, 15)
+    for _ in range(3):
+        journal = opened(disk, covered=10, limit=1)
+        journal.align(entry(9), entry(10), ("a", "b"))
+        assert journal[:] == [*map(entry, range(9, 16))]
+        journal.sync()
+
+
 @pytest.mark.parametrize("has", [0, 3, 9])
 def test_a_journal_that_is_older_gives_way_to_the_snapshot(disk: SimDisk, has: int) -> None:
     """The snapshot came from the leader, and the node stopped before its journal followed."""

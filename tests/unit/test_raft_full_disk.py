@@ -9,6 +9,7 @@ import pytest
 
 from tests.unit.raft_harness import FAST, SMALL_SNAPSHOTS, Cluster
 from txnstatus.errors import NotTheLeader, OutcomeUnknown
+from txnstatus.proto import raft_pb2 as pb
 
 
 @pytest.fixture
@@ -54,19 +55,23 @@ def test_a_follower_without_room_acknowledges_and_votes_for_nothing(cluster: Clu
     cluster.commit(3)
     cluster.run_until(cluster.converged)
     fill(cluster, follower)
-    cluster.commit(1, via=leader)
-    cluster.run_until(lambda: cluster[follower].live.no_room)
-    kinds = set()
+    durable, kinds = cluster[follower].live.journal[-1].idx, set()
+    acknowledged = {durable}
 
-    def tap(sender: str, _receiver: str, message: object) -> bool:
+    def tap(sender: str, _receiver: str, message: pb.RaftMessage) -> bool:
         if sender == follower:
-            kinds.add(message.WhichOneof("body"))  # type: ignore[attr-defined]
+            acknowledged.add(message.append_reply.next_index - 1)
+            if cluster[follower].live.no_room:
+                kinds.add(message.WhichOneof("body"))
         return True
 
     cluster.tap = tap
+    cluster.commit(1, via=leader)
+    cluster.run_until(lambda: cluster[follower].live.no_room)
     cluster.isolate(other)
     unsafe = cluster.propose(leader)
     cluster.run(3.0)
+    assert max(acknowledged) <= durable, "it acknowledged what is on no disk"
     assert not kinds, "it said something"
     assert not unsafe.acknowledged
     assert not cluster.leaders(), "one of three can do nothing"

@@ -76,6 +76,14 @@ def test_a_command_that_no_entry_can_hold_is_refused(cluster: Cluster) -> None:
         cluster[cluster.leader()].live.propose(Proposal(bytes(MAX_BATCH_BYTES + 1)))
 
 
+@pytest.mark.parametrize("size", [131_011, 131_012, 131_014, 131_016, 131_017])
+def test_r19_commands_around_pysyncobjs_chunk_size_go_through(cluster: Cluster, size: int) -> None:
+    """Pins: `appendEntriesBatchSizeBytes` far above any entry of ours. At 131,072 some sizes would fail."""
+    cluster.propose(cluster.leader(), b"x" * size)
+    cluster.settle()
+    assert cluster.history[0] == b"x" * size
+
+
 def test_the_largest_command_goes_through_whole(cluster: Cluster) -> None:
     leader = cluster.leader()
     cluster.propose(leader, b"x" * MAX_BATCH_BYTES)
@@ -203,6 +211,18 @@ def test_r3_a_power_cut_while_the_journal_is_trimmed_loses_nothing(
         if node.group is not None:
             cluster.crash(node.node_id)
     cluster.settle()
+
+
+def test_r4_a_compaction_keeps_the_state(compacting: Cluster) -> None:
+    """Pins: our Serializer. pysyncobj with a journal and no dump file discards the state in its first compaction."""
+    compacting.commit(60)
+    compacting.run_until(lambda: all(node.live.journal[0].idx > 1 for node in compacting.up))
+    for node_id in compacting.ids:
+        compacting.crash(node_id)
+    for node_id in compacting.ids:
+        compacting.start(node_id)
+    compacting.settle()
+    assert len(compacting.history) == 61
 
 
 def test_r5_an_append_that_comes_late_takes_nothing_back(cluster: Cluster) -> None:
@@ -400,6 +420,21 @@ def test_r16_an_acknowledgement_leaves_only_after_the_sync(alone: Alone) -> None
     assert kinds(alone.group.take_late()) == ["append_reply"]
 
 
+def test_r15_nothing_is_ever_unpickled(compacting: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pins: our messages, entries and snapshots. pysyncobj unpickles what reaches its port."""
+
+    def refuse(*_arguments: object) -> None:
+        raise AssertionError("a pickle")
+
+    for name in ("loads", "load", "dumps", "dump"):
+        monkeypatch.setattr(f"pysyncobj.syncobj.pickle.{name}", refuse)
+    follower = compacting.followers()[0]
+    compacting.crash(follower)
+    compacting.commit(60)
+    compacting.replace(follower, "new")
+    compacting.settle()
+
+
 def test_r7_a_node_does_not_vote_soon_after_it_heard_from_a_leader(alone: Alone) -> None:
     """Pins: the promise that the leader's lease rests on; also right after a start, when it may have been given."""
     alone.receive("a", **append(4))
@@ -508,7 +543,8 @@ def test_r16_a_power_cut_of_all_nodes_loses_nothing_that_was_acknowledged(
 # ---- more that went wrong, or could
 
 
-def test_what_a_deposed_leader_was_given_ends_unknown_and_never_hangs(cluster: Cluster) -> None:
+def test_r8_what_a_deposed_leader_was_given_ends_unknown_and_never_hangs(cluster: Cluster) -> None:
+    """Pins: only SUCCESS means applied; all else is OutcomeUnknown. pysyncobj says "changed" of what commits."""
     leader = cluster.leader()
     cluster.isolate(leader)
     made = []
@@ -562,6 +598,16 @@ def test_news_of_an_earlier_term_changes_nothing(cluster: Cluster) -> None:
     group = cluster[leader].live
     group.receive(follower, pb.RaftMessage(group=GROUP, term=group.term, stale_term={}))
     assert group.is_leader
+
+
+def test_a_follower_whose_log_is_longer_is_brought_back(cluster: Cluster) -> None:
+    """Pins: what a follower asks for is cut to what the leader has. pysyncobj would send entries after none at all."""
+    leader, (follower, _) = cluster.leader(), cluster.followers()
+    group = cluster[leader].live
+    asks = pb.RaftMessage.AppendReply(next_index=group.journal[-1].idx + 50, reset=True)
+    group.receive(follower, pb.RaftMessage(group=GROUP, term=group.term, append_reply=asks))
+    cluster.commit(3, via=leader)
+    cluster.settle()
 
 
 def test_a_stale_leader_is_told_so(alone: Alone) -> None:

@@ -191,6 +191,36 @@ def test_a_member_that_lost_its_directory_cannot_help_to_lose_data(cluster: Clus
     assert not cluster[lost].live.journal.abstaining
 
 
+def test_a_member_that_lost_its_directory_does_not_lead_before_it_has_all_again(cluster: Cluster) -> None:
+    """Pins: abstaining from campaigns. It is ahead of the one that lags, and behind what it once acknowledged."""
+    leader, (lost, behind) = cluster.leader(), cluster.followers()
+    cluster.run_until(cluster.converged)
+    cluster.isolate(behind)
+    made = cluster.commit(6, via=leader)
+    cluster.crash(lost)
+    cluster[lost].disk.wipe(cluster[lost].directory)
+    enough = cluster[leader].live.journal[-1].idx - 3
+
+    def tap(_sender: str, receiver: str, message: pb.RaftMessage) -> bool:
+        entries = message.append_entries.entries
+        if receiver == lost and entries:
+            kept = [entry for entry in entries if entry.index <= enough]
+            del entries[:]
+            entries.extend(kept)
+        return True
+
+    cluster.tap = tap
+    cluster.start(lost)
+    cluster.run_until(lambda: cluster[lost].live.journal[-1].idx == enough)
+    cluster.crash(leader)
+    cluster.heal()
+    cluster.run(10.0)
+    assert not cluster.leaders(), "the only one that has everything is down"
+    cluster.tap = lambda _sender, _receiver, _message: True
+    cluster.settle()
+    assert all(sent.proposal.command in cluster.history for sent in made)
+
+
 def test_abstaining_outlives_a_restart(cluster: Cluster) -> None:
     leader, (lost, behind) = cluster.leader(), cluster.followers()
     cluster.run_until(cluster.converged)

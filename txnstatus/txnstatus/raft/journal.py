@@ -75,7 +75,7 @@ class Journal(PySyncObjJournal):  # type: ignore[misc]
         self._segments = Segments(disk, directory, segment_bytes)
         self._segments.open(covered, self._replay_header, self._replay)
         self.is_new = not self._segments.exist
-        self._covered = covered
+        self._covered = max(0, covered - 1)
         self._unsynced = pb.JournalBatch()
         self._failed: Frame | None = None
         self._header = self._segment_header()
@@ -142,7 +142,8 @@ class Journal(PySyncObjJournal):  # type: ignore[misc]
             self.members.rebase(last.idx, members)
             self.add(*previous)
             self.add(*last)
-        self._covered = last.idx
+        # Not `last`: its entry must stay, or the next start could not tell that the journal goes on from it.
+        self._covered = previous.idx
 
     @property
     def abstaining(self) -> bool:

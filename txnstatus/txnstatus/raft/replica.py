@@ -151,13 +151,15 @@ class Replica(SyncObj):  # type: ignore[misc]
 
     def set_progress(self, peer: str, sent_up_to: int, reply: Message) -> None:
         """Corrects what pysyncobj made of an answer: it moves back to what was acknowledged, and sends again all that
-        is still on its way; and it never believes that a peer has less than it once had."""
+        is still on its way; it never believes that a peer has less than it once had; and when a peer asks for what
+        follows its own, longer log, it sends what no log has."""
         if not self.leading:
             return
         node, asked = _Peer(peer), reply["next_node_idx"]
         if reply["reset"]:
             matches = self._SyncObj__raftMatchIndex
             matches[node] = min(matches[node], asked - 1)
+            self._SyncObj__raftNextIndex[node] = min(asked, self._SyncObj__raftLog[-1].idx + 1)
         else:
             acknowledged = asked if reply["success"] else 0
             self._SyncObj__raftNextIndex[node] = max(sent_up_to, acknowledged, self.next_index(peer))

@@ -69,7 +69,7 @@ def open_files(
         return None, journal
     if journal.is_new:
         raise SnapshotCorrupt(f"{journal.directory} is missing, and {path} is there. {REPAIR}")
-    if begins > meta.last.idx + 1:
+    if begins > meta.last.idx:
         raise SnapshotCorrupt(
             f"{journal.directory} begins at entry {begins}, after the end of {path} at {meta.last.idx}. {REPAIR}"
         )
