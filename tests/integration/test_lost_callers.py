@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 import txnclient
-from tests.support import connect, fast_cluster, wait_until
+from tests.faults.history import History, problems
+from tests.faults.load import Recorder
+from tests.support import FAST_TXN, connect, fast_cluster, wait_until
 from txnclient import Client, TxnError, TxnState
 from txndeploy.config import RaftSection
 from txndeploy.local_cluster import LocalCluster
@@ -49,3 +51,15 @@ def test_a_begin_whose_manager_died_expires(cluster: LocalCluster, tmp_path: Pat
 def _begin_in_vain(asking: Client) -> None:
     with pytest.raises(TxnError):
         asking.begin(label=LABEL)
+
+
+@pytest.mark.xfail(strict=True, reason="a request id is remembered by its range, and a full range is not asked")
+def test_a_begin_that_is_repeated_after_its_range_was_filled_answers_the_same_id(tmp_path: Path) -> None:
+    history = History()
+    txn = FAST_TXN.model_copy(update={"range_span": 10})
+    with fast_cluster(tmp_path / "ranges", txn=txn) as ranges, connect(ranges) as client:
+        recorder = Recorder(client, history)
+        for _ in range(2):
+            for number in range(15):
+                recorder.begin(f"request {number}")
+    assert problems(history) == []
