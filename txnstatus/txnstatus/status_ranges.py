@@ -209,7 +209,12 @@ class StatusRanges:
                 response.more = True
                 break
             wrapped = status_pb.RangeListRequest(range=number, request=part)
-            answer = await self._ask(number, "ListTransactions", wrapped, status_pb.ListTransactionsResponse)
+            try:
+                answer = await self._ask(number, "ListTransactions", wrapped, status_pb.ListTransactionsResponse)
+            except NotFound:
+                if self._state.range_was_dropped(number):
+                    continue  # since this began
+                raise
             response.txns.extend(answer.txns)
             response.more = answer.more
             if response.more:
