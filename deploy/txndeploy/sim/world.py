@@ -31,6 +31,7 @@ from txnstatus.raft.group import StateMachine
 from txnstatus.rpc.server import Registry
 
 SETTLE_SECONDS = 60.0
+STOP_SECONDS = 15.0
 SHARDS = 2
 ZOMBIE_GRACE_SECONDS = 1.0
 TABLES = ("a.one", "a.two", "b.three", "b.four")
@@ -150,6 +151,7 @@ class World:
             ("pysyncobj.syncobj:random", self._rng("pysyncobj")),
             ("grpc.aio:insecure_channel", self.wire.channel),
             *seams.everywhere("stop_process", stop.stop_process, self.cluster.stop_process),
+            ("txnstatus.raft.driver:IDLE_TICK_SECONDS", 0.1),  # most ticks of most groups find nothing to do
             ("txnstatus.failpoints:_armed", _Failpoints(self.cluster)),
             ("txnparticipant.cleaner:delete_directory", self.warehouse.delete_directory),
             ("txnparticipant.services:file_system", self.warehouse.file_system),
@@ -189,6 +191,11 @@ class World:
         for machine in self.cluster.machines.values():
             if not machine.is_up:
                 self.cluster.start(machine.name)
+        # Programs that are told to stop do not stop in the middle; what begins after the rest would not be at rest.
+        loop = self.loop
+        loop.run(STOP_SECONDS, lambda: self._is_over() or not any(process.alive for process in self.clients.values()))
+        for name in self.clients:
+            self.kill_client(name)
         reason = "it never looked"
 
         def at_rest() -> bool:
@@ -196,9 +203,9 @@ class World:
             reason = checks.unrest(self.watch.histories, self.cluster)
             return not reason
 
-        end = self.loop.now + SETTLE_SECONDS
-        while self.loop.now < end and not self.violations and not at_rest():
-            self.loop.run(0.25, self._is_over)
+        end = loop.now + SETTLE_SECONDS
+        while loop.now < end and not self.violations and not at_rest():
+            loop.run(0.25, self._is_over)
         self._judge()
         if reason:
             raise Violation("everything ends", f"{SETTLE_SECONDS:.0f} s after all faults, {reason}")
@@ -252,6 +259,9 @@ class World:
     def _client_ended(self, process: Process, task: asyncio.Task[Any]) -> None:
         if not task.cancelled() and (error := task.exception()) is not None:
             self._callback_failed(process, "a client failed", error)
+        if self.shared.stopping and process.alive:
+            self.loop.kill(process)
+            self.wire.died(process, told=True)
 
     def kill_client(self, name: str) -> None:
         process = self.clients.get(name)
