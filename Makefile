@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 PROTO  := txnstatus/txnstatus/proto
 
-.PHONY: demo test soak powercut failpoints exhaustive model check format proto clean help
+.PHONY: demo test sim soak powercut failpoints exhaustive model check format proto clean help
 
 help:            ## what there is
 	@grep -hE '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
@@ -33,6 +33,9 @@ exhaustive: $(STAMP) ## search every state the protocol can reach, with the code
 
 model: $(STAMP)  ## check the Spin model in docs/model; needs spin and a C compiler
 	$(BIN)/python -m pytest tests/test_model.py -v
+
+sim: $(STAMP)    ## replay one simulated world, SEED=n, or run many, SEEDS=a..b
+	$(BIN)/txnctl sim $(or $(SEED),$(SEEDS),0..1000) $(SIM_ARGS)
 
 check: $(STAMP)  ## lint, formatting and strict typing
 	$(BIN)/ruff check .

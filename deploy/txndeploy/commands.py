@@ -18,6 +18,7 @@ from txndeploy import node as node_process
 from txndeploy import tables
 from txndeploy.config import ConfigError
 from txndeploy.local_cluster import LocalCluster, default_directory, wait_until
+from txndeploy.sim.command import simulate
 from txnstatus.catalog import from_wire
 from txnstatus.proto import admin_pb2
 
@@ -33,6 +34,8 @@ config_app = typer.Typer(help="Options that may change while the cluster runs.",
 app.add_typer(table_app, name="table")
 app.add_typer(config_app, name="config")
 app.add_typer(node_app, name="node")
+
+app.command("sim")(simulate)
 
 ClusterOption = Annotated[
     str,

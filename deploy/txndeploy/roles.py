@@ -86,7 +86,7 @@ class Roles:
         self._watch = LoopWatch()
         self._register()
         # The catalog's replica first: what it restores says which others there are.
-        for name in sorted(self._wanted(), key=lambda name: name != CATALOG):
+        for name in sorted(self._wanted(), key=lambda name: (name != CATALOG, name)):
             self._open(name)
 
     def start(self) -> None:
@@ -124,6 +124,11 @@ class Roles:
                 digest=hashlib.sha256(b"".join(entry.machine.snapshot())).digest() if digests else b"",
             )
         return response
+
+    @property
+    def catalog(self) -> CatalogState:
+        """As far as this node has heard."""
+        return self._cluster.state
 
     async def move_replica(self, name: str, old: str, new: str) -> Sequence[str]:
         """On the group's leader: `old` leaves, then `new` comes; one change at a time. Returns the members then."""
@@ -240,7 +245,7 @@ class Roles:
                 )
                 return shard_machine, shard
             case _:
-                catalog_machine = CatalogMachine(self._cluster.state, self._cluster.update)
+                catalog_machine = CatalogMachine(self.config.initial_catalog(), self._cluster.update)
                 catalog = CatalogService(catalog_machine, self._client)
                 self._add(catalog_pb2, "Catalog", catalog)
                 return catalog_machine, catalog

@@ -1,1 +1,6 @@
-"""A node's surroundings in memory, for deterministic tests: what a fault does is decided by a seed."""
+"""Deterministic simulation: a whole cluster, its clients and its faults in one thread, under one seed.
+
+What runs is the service as it ships, from `Roles` down to pysyncobj, the journal, the Raft transport and the
+multiplexed RPC streams. What is made here is the world around it: time (loop), clocks (clock), gRPC's wire (wire),
+storage (warehouse), disks (disk), faults (nemesis), clients (client) and what must hold (ledger, watch).
+"""

@@ -55,11 +55,11 @@ class RaftTransport:
     def _dial_all(self, state: CatalogState) -> None:
         """Dials the nodes that are new, and no longer those that are gone."""
         wanted = {peer for peer in state.nodes if self.node_id < peer}
-        for peer in wanted - self._dialers.keys():
+        for peer in sorted(wanted - self._dialers.keys()):
             task = asyncio.create_task(self._dial(peer), name=f"raft dial {peer}")
             task.add_done_callback(_report)
             self._dialers[peer] = task
-        for peer in self._dialers.keys() - wanted:
+        for peer in sorted(self._dialers.keys() - wanted):
             self._dialers.pop(peer).cancel()
 
     async def drain(self, timeout: float = 1.0) -> None:

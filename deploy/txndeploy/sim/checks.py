@@ -1,0 +1,177 @@
+"""What must hold once everything has healed and come to rest: judged with every outcome known."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+
+from txndeploy.sim.cluster import Cluster
+from txndeploy.sim.ledger import NEVER, Ledger, Read, Txn, Write, txn_of
+from txndeploy.sim.warehouse import Warehouse
+from txndeploy.sim.watch import GroupHistory, WatchedGroup
+from txnparticipant.services import ShardMachine
+from txnstatus.raft.group import StateMachine
+from txnstatus.status_service import StatusMachine
+from txnstatus.types import TxnId
+
+Violation = Callable[[str, str], None]
+
+
+def unrest(groups: dict[str, GroupHistory], cluster: Cluster) -> str:
+    """Why the world is not at rest yet; empty = it is."""
+    catalogs = [machine.roles.catalog for machine in cluster.machines.values() if machine.roles is not None]
+    if len(catalogs) < len(cluster.machines) or len({catalog.version for catalog in catalogs}) != 1:
+        return f"the nodes have catalogs of versions {[catalog.version for catalog in catalogs]}"
+    for name, members in catalogs[0].groups.items():
+        history = groups.get(name)
+        live = [group for process, group in history.groups.values() if process.alive] if history else []
+        if history is None or len(live) != len(members):
+            return f"{name} has {len(live)} replicas"
+        if sum(group.is_ready for group in live) != 1:
+            return f"{name} has no leader"
+        if {group.watched.applied for group in live} != {len(history.commands)}:
+            return f"the replicas of {name} are apart: {[group.watched.applied for group in live]}"
+        if busy := _busy(live[0].watched.inner):
+            return f"{name}: {busy}"
+    return ""
+
+
+def _busy(machine: StateMachine) -> str:
+    if isinstance(machine, StatusMachine) and machine.table.unfinished:
+        return f"unfinished: {[(txn.txn_id, txn.state.name) for txn in machine.table.unfinished]}"
+    if isinstance(machine, ShardMachine):
+        for table in machine.shard.tables():
+            if table.unfinished or table.uncleaned:
+                return f"{table.name} has unfinished {list(table.unfinished)}, uncleaned {list(table.uncleaned)}"
+    return ""
+
+
+def final(
+    groups: dict[str, GroupHistory], ledger: Ledger, warehouse: Warehouse, grace_seconds: float, violation: Violation
+) -> None:
+    for history in groups.values():
+        for process, group in history.groups.values():
+            if process.alive:
+                _replica(group, ledger, violation)
+    for txn in ledger.txns.values():
+        if txn.told_commit_ts is not None and (not txn.committed or txn.commit_ts != txn.told_commit_ts):
+            violation("3 acknowledged commits last", f"told {txn.told_commit_ts}, is {txn}")
+        if txn.told_aborted and txn.committed:
+            violation("1 states", f"told aborted, is {txn}")
+    _reads(ledger, violation)
+    _conflicts(ledger, violation)
+    _files(groups, ledger, warehouse, grace_seconds, violation)
+
+
+def _replica(group: WatchedGroup, ledger: Ledger, violation: Violation) -> None:
+    group.watched.digest()
+    machine = group.watched.inner
+    where = f"{group.group} on {group.node_id}"
+    if isinstance(machine, StatusMachine):
+        machine.table.check_invariants()
+        table = machine.table
+        for txn in ledger.txns.values():
+            if txn.told_commit_ts is None or not table.first_txn_id <= txn.txn_id < table.end_txn_id:
+                continue
+            record = table.find(TxnId(txn.txn_id))
+            lost = txn.txn_id >= table.next_txn_id if record is None else record.commit_ts != txn.told_commit_ts
+            if lost:
+                violation("3 acknowledged commits last", f"{where}: told {txn.told_commit_ts}, has {record}")
+    elif isinstance(machine, ShardMachine):
+        machine.shard.check_invariants()
+
+
+# ---- reads
+
+
+def _reads(ledger: Ledger, violation: Violation) -> None:
+    by_table: defaultdict[str, list[Write]] = defaultdict(list)
+    by_manifest: dict[str, Write] = {}
+    for txn in ledger.txns.values():
+        for write in txn.writes:
+            by_table[write.table].append(write)
+            by_manifest[write.manifest] = write
+    seen = {manifest for read in ledger.reads for manifest in read.manifests}
+    for read in ledger.reads:
+        for manifest in read.manifests:
+            write = by_manifest[manifest]
+            txn = ledger.txns[write.txn_id]
+            if not txn.committed or txn.commit_ts > read.timestamp:
+                violation("4 atomic", f"a scan of {read.table} at {read.timestamp} shows {manifest} of {txn}")
+        for write in by_table[read.table]:
+            _judge(write, read, ledger, seen, violation)
+
+
+def _judge(write: Write, read: Read, ledger: Ledger, seen: set[str], violation: Violation) -> None:
+    """Whether the write must, may or must not be in what was read."""
+    txn = ledger.txns[write.txn_id]
+    if not txn.committed or txn.commit_ts > read.timestamp:
+        return  # judged by what is shown
+    replacers = list(_replacers(write, txn, read, ledger))
+    shown = write.manifest in read.manifests
+    is_part = write.manifest in seen or write in ledger.visible_writes(txn)
+    if is_part and not shown and not replacers:
+        violation("4 atomic", f"a scan of {read.table} at {read.timestamp} lacks {write.manifest} of {txn}")
+    if shown and True in replacers:
+        violation("4 atomic", f"a scan of {read.table} at {read.timestamp} shows {write.manifest}, which is replaced")
+
+
+def _replacers(write: Write, txn: Txn, read: Read, ledger: Ledger) -> Iterator[bool]:
+    """True for each overwrite that surely removed the write for this reader, False for each that may have."""
+    for other in ledger.txns.values():
+        if not other.committed or other.commit_ts > read.timestamp:
+            continue
+        for overwrite in other.writes:
+            if not overwrite.overwrite or overwrite.table != write.table or overwrite is write:
+                continue
+            if other is txn:
+                if overwrite.acked_at > write.asked_at:
+                    yield write.acked_at < overwrite.asked_at and overwrite in ledger.visible_writes(other)
+            elif txn.decided_at < overwrite.asked_at:
+                # Decided before it was asked for: it replaces this one, if it took effect at all.
+                yield overwrite in ledger.visible_writes(other)
+            elif txn.decided_at < overwrite.acked_at:
+                yield False
+
+
+def _conflicts(ledger: Ledger, violation: Violation) -> None:
+    """7: of two overwrites that were both added while neither was decided, one commits at most."""
+    overwrites: defaultdict[str, list[tuple[Write, Txn]]] = defaultdict(list)
+    first_commit: dict[str, float] = {}
+    for txn in ledger.txns.values():
+        for write in ledger.visible_writes(txn) if txn.committed else ():
+            first_commit[write.table] = min(txn.decided_at, first_commit.get(write.table, NEVER))
+            if write.overwrite:
+                overwrites[write.table].append((write, txn))
+    for table, found in overwrites.items():
+        for number, (write, txn) in enumerate(found):
+            for other_write, other in found[number + 1 :]:
+                both_saw = first_commit[table] < min(write.asked_at, other_write.asked_at)
+                undecided = max(write.acked_at, other_write.acked_at) < min(txn.decided_at, other.decided_at)
+                if other is not txn and both_saw and undecided:
+                    violation("7 conflicts", f"{txn.txn_id} and {other.txn_id} both overwrote {table}")
+
+
+# ---- files
+
+
+def _files(
+    groups: dict[str, GroupHistory], ledger: Ledger, warehouse: Warehouse, grace_seconds: float, violation: Violation
+) -> None:
+    """10: what is on storage is referenced (nothing is unfinished or to be cleaned by now), and what is, is there."""
+    referenced: set[str] = set()
+    for history in groups.values():
+        for process, group in history.groups.values():
+            machine = group.watched.inner
+            if process.alive and isinstance(machine, ShardMachine):
+                for table in machine.shard.tables():
+                    referenced.update(file_set.manifest.path for file_set in table.file_sets.values())
+    for manifest in sorted(referenced):
+        if not warehouse.exists(manifest):
+            violation("10 files", f"{manifest} is referenced and gone")
+    for directory, files in warehouse.directories.items():
+        ended_at = ledger.txn(txn_of(directory)).decided_at
+        # Whoever still writes when the grace is over leaves what nobody will look for.
+        known = [name for name, written_at in files.items() if written_at < ended_at + grace_seconds * 0.9]
+        if known and not any(f"{directory}/{name}" in referenced for name in files):
+            violation("10 files", f"{directory} is on storage and nobody's")

@@ -1,0 +1,319 @@
+"""A simulated program: transactions and reads at random, as wire requests to any manager, and what it was told."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from google.protobuf.message import Message
+
+from txnclient.token import Token
+from txndeploy.sim.ledger import Ledger, Write
+from txndeploy.sim.warehouse import Warehouse
+from txnstatus.errors import (
+    Forgotten,
+    IllegalState,
+    LimitReached,
+    NotAuthorized,
+    NotFound,
+    TxnAborted,
+    TxnError,
+    Unavailable,
+)
+from txnstatus.proto import common_pb2, table_pb2, txn_manager_pb2, txn_status_pb2
+from txnstatus.rpc.channel import PeerChannel
+from txnstatus.rpc.errors import from_detail
+from txnstatus.types import DECIDED, TxnState
+
+ResponseT = TypeVar("ResponseT", bound=Message)
+
+CALL_SECONDS = 4.0
+SESSIONS = 2
+"""Of one program, at the same time."""
+EXPECTED = (TxnAborted, Unavailable, IllegalState, Forgotten, LimitReached)
+"""What the service may answer to a well-formed request; anything else is a fault."""
+OWNER = "alice"
+SCHEMA = common_pb2.TableSchema(columns=[common_pb2.Column(name="k", type="bigint", nullable=True)])
+
+
+@dataclass
+class Shared:
+    """What the simulated programs have in common."""
+
+    addresses: Sequence[str]
+    tables: Sequence[str]
+    ledger: Ledger
+    warehouse: Warehouse
+    now: Callable[[], float]
+    keepalive_millis: int
+    tokens: list[bytes] = field(default_factory=list)
+    """Handed from program to program."""
+    snapshots: list[int] = field(default_factory=list)
+    stopping: bool = False
+    calls: int = 0
+
+
+class Client:
+    """One process's sessions. Never raises for what the service may answer."""
+
+    def __init__(self, name: str, rng: random.Random, shared: Shared, log: Callable[[str], None]) -> None:
+        self._name, self._rng, self._shared, self._log = name, rng, shared, log
+        self._ledger = shared.ledger
+        self._channels = [PeerChannel(address) for address in shared.addresses]
+        self._numbers = 0
+
+    async def work(self) -> None:
+        """Until the world tells it to stop."""
+        await self._create_tables()
+        await asyncio.gather(*(self._session() for _ in range(SESSIONS)))
+
+    async def _session(self) -> None:
+        actions: list[tuple[int, Callable[[], Awaitable[None]]]] = [
+            (10, self._transact),
+            (5, self._read),
+            (2, self._join),
+            (1, self._look_around),
+        ]
+        while not self._shared.stopping:
+            _, action = self._rng.choices(actions, [weight for weight, _ in actions])[0]
+            try:
+                await action()
+            except EXPECTED as error:
+                self._log(f"{type(error).__name__}: {error.message}")
+            await asyncio.sleep(self._rng.uniform(0.0, 0.2))
+
+    # ---- calls
+
+    async def _call(
+        self, method: str, request: Message, response: type[ResponseT], timeout: float = CALL_SECONDS
+    ) -> ResponseT:
+        """Asks a manager, and after a retriable answer another one. Raises the last answer."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + timeout
+        self._shared.calls += 1
+        while True:
+            channel = self._rng.choice(self._channels)
+            try:
+                return await channel.call(method, request, response, self._rng.uniform(0.3, timeout))
+            except Unavailable:
+                if isinstance(request, txn_manager_pb2.BeginTransactionRequest):
+                    request.is_retry = True
+                if loop.time() > deadline or self._shared.stopping:
+                    raise
+            await asyncio.sleep(self._rng.uniform(0.01, 0.2))
+
+    def _id(self) -> str:
+        self._numbers += 1
+        return f"{self._name}-{self._numbers}"
+
+    async def _create_tables(self) -> None:
+        for table in self._shared.tables:
+            request = table_pb2.CreateTableRequest(name=table, schema=SCHEMA, request_id=f"create {table}")
+            while not self._shared.stopping:
+                try:
+                    answer = await self._call("txnstatus.Table/CreateTable", request, table_pb2.CreateTableResponse)
+                except TxnError:
+                    continue
+                self._ledger.tables[table] = answer.table.table_id
+                break
+
+    # ---- transactions
+
+    async def _transact(self) -> None:
+        for txn_id in await self._begin():
+            beating = asyncio.ensure_future(self._keep_alive(txn_id))
+            try:
+                await self._fill_and_end(txn_id)
+            finally:
+                beating.cancel()
+
+    async def _begin(self) -> Sequence[int]:
+        label = request_id = self._id()
+        count = self._rng.choice([1, 1, 1, 2, 3])
+        request = txn_manager_pb2.BeginTransactionRequest(
+            request_id=request_id, owner=OWNER, label=label, count=count, keepalive_millis=self._shared.keepalive_millis
+        )
+        ids: Sequence[int] = ()
+        for _ in range(self._rng.choice([1, 1, 2])):  # now and then as a client that missed the answer
+            sent_at, request.is_retry = self._shared.now(), bool(ids)
+            answer = await self._call(
+                "txnstatus.TxnManager/BeginTransaction", request, txn_manager_pb2.BeginTransactionResponse
+            )
+            ids = list(answer.txn_ids)
+            self._ledger.begun(request_id, ids, OWNER, label, answer.keepalive_millis / 1000, sent_at)
+        self._log(f"began {ids}")
+        return ids
+
+    async def _keep_alive(self, txn_id: int) -> None:
+        others = [txn_id]
+        while True:
+            await asyncio.sleep(self._shared.keepalive_millis / 1000 / 3)
+            sent_at = self._shared.now()
+            request = txn_manager_pb2.KeepTransactionAliveRequest(txn_ids=others, owner=OWNER)
+            try:
+                answer = await self._call(
+                    "txnstatus.TxnManager/KeepTransactionAlive",
+                    request,
+                    txn_manager_pb2.KeepTransactionAliveResponse,
+                    timeout=self._shared.keepalive_millis / 2000,
+                )
+            except TxnError:
+                continue
+            for result in answer.results:
+                if not result.HasField("error"):
+                    self._ledger.kept_alive(result.txn_id, sent_at)
+                elif isinstance(from_detail(result.error), TxnAborted):
+                    self._ledger.told_aborted(result.txn_id)
+
+    async def _fill_and_end(self, txn_id: int) -> None:
+        if self._rng.random() < 0.2:
+            token = Token(txn_id, self._shared.keepalive_millis, False, "sim")  # type: ignore[arg-type]
+            self._shared.tokens.append(token.to_bytes())
+        tables = self._rng.sample(self._shared.tables, self._rng.randint(0, len(self._shared.tables)))
+        for table in tables:
+            for _ in range(self._rng.choice([1, 1, 2])):
+                await self._write(txn_id, table)
+        await asyncio.sleep(self._rng.choice([0.0, 0.0, 0.1, 1.0]))
+        end = self._rng.random()
+        if end < 0.1:
+            self._log(f"abandons {txn_id}")
+        elif end < 0.25:
+            await self._abort(txn_id)
+        else:
+            await self._commit(txn_id)
+            if tables and self._rng.random() < 0.3:
+                await self._write(txn_id, tables[0])  # a zombie
+
+    async def _write(self, txn_id: int, table: str) -> None:
+        write_id, sent_at = f"write{self._id()}".replace("-", "x"), self._shared.now()
+        opened = await self._call(
+            "txnstatus.Table/OpenWrite",
+            table_pb2.OpenWriteRequest(txn_id=txn_id, owner=OWNER, table=table, write_id=write_id),
+            table_pb2.OpenWriteResponse,
+        )
+        self._ledger.opened(txn_id, write_id, sent_at)
+        await asyncio.sleep(self._rng.uniform(0.0, 0.05))
+        manifest = self._shared.warehouse.write(opened.directory, "manifest")
+        overwrite, sent_at = self._rng.random() < 0.2, self._shared.now()
+        write = Write(txn_id, table, write_id, opened.directory, manifest, overwrite, (), sent_at)
+        self._ledger.txn(txn_id).writes.append(write)
+        request = table_pb2.AddFilesRequest(
+            txn_id=txn_id,
+            owner=OWNER,
+            table=table,
+            write_id=write_id,
+            mode=table_pb2.OVERWRITE if overwrite else table_pb2.APPEND,
+            manifest=table_pb2.ManifestRef(path=manifest, bytes=1, crc32=1, file_count=1, row_count=1, data_bytes=1),
+        )
+        for _ in range(self._rng.choice([1, 1, 2])):
+            await self._call("txnstatus.Table/AddFiles", request, table_pb2.AddFilesResponse)
+            self._ledger.wrote(write, sent_at)
+
+    async def _commit(self, txn_id: int) -> None:
+        request = txn_manager_pb2.CommitTransactionRequest(
+            txn_id=txn_id, owner=OWNER, wait_millis=self._rng.choice([0, 1000, 3000])
+        )
+        state = None
+        while state not in DECIDED and not self._shared.stopping:
+            try:
+                answer = await self._call(
+                    "txnstatus.TxnManager/CommitTransaction", request, txn_manager_pb2.CommitTransactionResponse
+                )
+            except TxnAborted:
+                self._ledger.told_aborted(txn_id)
+                raise
+            self._ledger.told(answer.txn)
+            state = TxnState(answer.txn.state)
+        self._log(f"committed {txn_id}: {state}")
+
+    async def _abort(self, txn_id: int) -> None:
+        request = txn_manager_pb2.AbortTransactionRequest(txn_id=txn_id, owner=OWNER, reason="a whim")
+        answer = await self._call(
+            "txnstatus.TxnManager/AbortTransaction", request, txn_manager_pb2.AbortTransactionResponse
+        )
+        self._ledger.told(answer.txn)
+
+    async def _join(self) -> None:
+        """Works in somebody else's transaction, by its token."""
+        if not self._shared.tokens:
+            return
+        token = Token.from_bytes(self._rng.choice(self._shared.tokens))
+        match self._rng.choice(["write", "write", "commit", "abort", "steal"]):
+            case "write":
+                await self._write(token.txn_id, self._rng.choice(self._shared.tables))
+            case "commit":
+                await self._commit(token.txn_id)
+            case "abort":
+                await self._abort(token.txn_id)
+            case _:
+                await self._steal(token.txn_id)
+
+    async def _steal(self, txn_id: int) -> None:
+        request = txn_manager_pb2.CommitTransactionRequest(txn_id=txn_id, owner="mallory")
+        try:
+            await self._call(
+                "txnstatus.TxnManager/CommitTransaction", request, txn_manager_pb2.CommitTransactionResponse
+            )
+        except NotAuthorized:
+            return
+        raise AssertionError(f"mallory committed {txn_id}")
+
+    # ---- reading
+
+    async def _read(self) -> None:
+        known_before = self._ledger.acked_commit_ts
+        if self._shared.snapshots and self._rng.random() < 0.3:
+            timestamp = self._rng.choice(self._shared.snapshots)
+        else:
+            taken = await self._call(
+                "txnstatus.TxnManager/GetSnapshot",
+                txn_manager_pb2.GetSnapshotRequest(),
+                txn_manager_pb2.GetSnapshotResponse,
+            )
+            timestamp = taken.timestamp
+            self._ledger.took_snapshot(timestamp, known_before)
+            self._shared.snapshots.append(timestamp)
+        tables = self._rng.sample(self._shared.tables, self._rng.randint(1, len(self._shared.tables)))
+        for table in tables * self._rng.choice([1, 2]):
+            await self._scan(table, timestamp)
+
+    async def read_everything(self) -> None:
+        known_before = self._ledger.acked_commit_ts
+        taken = await self._call(
+            "txnstatus.TxnManager/GetSnapshot",
+            txn_manager_pb2.GetSnapshotRequest(),
+            txn_manager_pb2.GetSnapshotResponse,
+        )
+        self._ledger.took_snapshot(taken.timestamp, known_before)
+        for timestamp in {*self._shared.snapshots, taken.timestamp}:
+            for table in self._ledger.tables:
+                await self._scan(table, timestamp)
+
+    async def _scan(self, table: str, timestamp: int) -> None:
+        sent_at = self._shared.now()
+        request = table_pb2.ScanRequest(table=table, timestamp=timestamp)
+        answer = await self._call("txnstatus.Table/Scan", request, table_pb2.ScanResponse)
+        self._ledger.scanned(table, timestamp, [manifest.path for manifest in answer.manifests], sent_at)
+
+    async def _look_around(self) -> None:
+        if self._rng.random() < 0.5:
+            answer = await self._call(
+                "txnstatus.Admin/ListTransactions",
+                txn_status_pb2.ListTransactionsRequest(),
+                txn_status_pb2.ListTransactionsResponse,
+            )
+            for info in answer.txns:
+                self._ledger.told(info)
+            return
+        txn_id = self._rng.choice([*self._ledger.txns, 1_000_000])
+        request = txn_manager_pb2.GetTransactionStateRequest(txn_id=txn_id, wait_millis=self._rng.choice([0, 500]))
+        try:
+            state = await self._call(
+                "txnstatus.TxnManager/GetTransactionState", request, txn_manager_pb2.GetTransactionStateResponse
+            )
+        except NotFound:
+            return
+        self._ledger.told(state.txn)

@@ -1,0 +1,139 @@
+"""The simulated machines: each runs a node's roles, as txndeploy.node does, over the simulated world."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NoReturn
+
+from txndeploy.config import NodeConfig
+from txndeploy.roles import Roles
+from txndeploy.sim.clock import Clock
+from txndeploy.sim.disk import SimDisk
+from txndeploy.sim.loop import Killed, NoThreads, Process, VirtualLoop
+from txndeploy.sim.wire import Wire
+from txnstatus.catalog import CatalogState
+from txnstatus.cluster_map import ClusterMap
+from txnstatus.environment import Environment
+from txnstatus.raft.segments import JournalCorrupt
+from txnstatus.raft.snapshot import SnapshotCorrupt
+from txnstatus.raft.transport import RaftTransport
+from txnstatus.system_client import TxnSystemClient
+
+
+@dataclass
+class Machine:
+    """What outlives a process: its disk and its clocks."""
+
+    name: str
+    directory: Path
+    disk: SimDisk
+    clock: Clock = field(default_factory=Clock)
+    process: Process | None = None
+    roles: Roles | None = None
+    catalog: CatalogState | None = None
+    """As the node saves it beside its Raft groups."""
+    lives: int = 0
+    armed: int = 0
+    """The power fails in the so-manieth operation on the disk from now; 0 = it does not."""
+    failpoint: str = ""
+    """Where it dies next."""
+    blocking_seconds: tuple[float, float] = (0.0002, 0.002)
+
+    @property
+    def is_up(self) -> bool:
+        return self.process is not None and self.process.alive
+
+
+class Cluster:
+    def __init__(
+        self,
+        loop: VirtualLoop,
+        wire: Wire,
+        seed: int,
+        config: Callable[[str, Path], NodeConfig],
+        machines: list[Machine],
+    ) -> None:
+        self.machines = {machine.name: machine for machine in machines}
+        self.on_stop: Callable[[str, str, BaseException], None] = lambda *_: None
+        self._loop, self._wire, self._config = loop, wire, config
+        self._rng = random.Random(seed)
+
+    def start(self, name: str) -> None:
+        """In the machine's new process. Raises JournalCorrupt or SnapshotCorrupt; then it is down."""
+        machine = self.machines[name]
+        assert not machine.is_up
+        machine.lives += 1
+        process = machine.process = Process(name, machine.clock)
+        process.blocking_seconds = machine.blocking_seconds
+        self._loop.post(process, self._boot, machine, process)
+
+    def _boot(self, machine: Machine, process: Process) -> None:
+        loop = self._loop
+        machine.disk.before = lambda _operation, _path: self._at_disk(machine)
+        environment = Environment(
+            monotonic=lambda: machine.clock.monotonic(loop.now),
+            wall_micros=lambda: machine.clock.wall_micros(loop.now),
+            random=random.Random(self._rng.getrandbits(64)),
+            blocking=NoThreads(),
+            disk=machine.disk,
+        )
+        config = self._config(machine.name, machine.directory)
+        incarnation = self._rng.getrandbits(63)
+        cluster = ClusterMap(machine.catalog or config.initial_catalog())
+        cluster.subscribe(lambda state: setattr(machine, "catalog", state))
+        client = TxnSystemClient(cluster, environment)
+        transport = RaftTransport(config.cluster_id, machine.name, incarnation, cluster)
+        try:
+            roles = Roles(config, environment, client, transport, incarnation)
+        except (JournalCorrupt, SnapshotCorrupt) as error:
+            self.on_stop(machine.name, "cannot start", error)
+            loop.die()
+        machine.roles = roles
+        self._wire.listen(process, [*roles.registry.grpc_handlers(), transport.grpc_handler()])
+        roles.start()
+        transport.start()
+
+    def kill(self, name: str, *, told: bool = True) -> None:
+        """`told`: the peers' connections break at once."""
+        machine = self.machines[name]
+        if machine.process is None or not machine.process.alive:
+            return
+        self._loop.kill(machine.process)
+        self._wire.died(machine.process, told=told)
+        machine.roles = None
+
+    def _at_disk(self, machine: Machine) -> None:
+        """Before every operation of the machine's process on its disk."""
+        if not self._loop.current.alive:
+            raise Killed
+        if machine.armed:
+            machine.armed -= 1
+            if not machine.armed:
+                self.cut_power(machine.name)
+                raise Killed
+
+    def cut_power(self, name: str) -> None:
+        self.kill(name, told=False)
+        self.machines[name].disk.lose_power()
+
+    def failpoint(self, name: str) -> Callable[[object], None] | None:
+        """In place of what is armed in txnstatus.failpoints: the running machine dies where it was told to."""
+        machine = self.machines.get(self._loop.current.name)
+        if machine is None or machine.failpoint != name:
+            return None
+        machine.failpoint = ""
+        return lambda _fault: self._die_here(machine.name)
+
+    def _die_here(self, name: str) -> None:
+        self.kill(name)
+        self._loop.die()
+
+    def stop_process(self, story: str, error: BaseException) -> NoReturn:
+        """In place of txnstatus.raft.group.stop_process: the running process ends itself."""
+        name = self._loop.current.name
+        self.on_stop(name, story, error)
+        self.kill(name)
+        self._loop.die()

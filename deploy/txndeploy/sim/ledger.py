@@ -1,0 +1,285 @@
+"""What clients were told, and what the replicated tables decided: the facts that the checks compare.
+
+A client's fact enters when its answer arrives; a table's when its first replica applies the command. Contradictions
+are violations at once; what can only be judged when every outcome is known is judged at the end (checks.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from txnparticipant import commands as shard_cmd
+from txnparticipant.services import ShardMachine
+from txnparticipant.table_store import Applied as ShardApplied
+from txnstatus import commands as cmd
+from txnstatus.proto import common_pb2 as common
+from txnstatus.raft.group import StateMachine
+from txnstatus.status_service import StatusMachine
+from txnstatus.table import Applied
+from txnstatus.types import DECIDED, DECIDED_ABORT, DECIDED_COMMIT, TERMINAL, TxnState
+
+NEVER = float("inf")
+_NEXT: dict[TxnState, frozenset[TxnState]] = {
+    # Written down again on purpose: the service's own table is what is checked.
+    TxnState.OPEN: frozenset(
+        {TxnState.COMMIT_IN_PROGRESS, TxnState.COMMITTED, TxnState.ABORT_IN_PROGRESS, TxnState.ABORTED}
+    ),
+    TxnState.COMMIT_IN_PROGRESS: frozenset({TxnState.FINALIZE_IN_PROGRESS, TxnState.ABORT_IN_PROGRESS}),
+    TxnState.FINALIZE_IN_PROGRESS: frozenset({TxnState.COMMITTED}),
+    TxnState.ABORT_IN_PROGRESS: frozenset({TxnState.ABORTED}),
+}
+CLOCK_TOLERANCE = 0.85
+"""A leader's clock may run this much faster than true time when it counts a client's silence."""
+
+
+@dataclass(slots=True)
+class Write:
+    """One AddFiles of a client, times in true seconds."""
+
+    txn_id: int
+    table: str
+    write_id: str
+    directory: str
+    manifest: str
+    overwrite: bool
+    from_writes: tuple[str, ...]
+    asked_at: float
+    acked_at: float = NEVER
+
+
+@dataclass(slots=True)
+class Txn:
+    txn_id: int
+    owner: str
+    label: str
+    keepalive: float
+    """Seconds."""
+    heard_at: float
+    """When the last call that proved it alive was sent, of those that were answered."""
+    writes: list[Write] = field(default_factory=list)
+    # what clients were told
+    told_commit_ts: int | None = None
+    told_aborted: bool = False
+    told_at: float = NEVER
+    # what the status table has
+    state: TxnState | None = None
+    commit_ts: int = 0
+    decided_at: float = NEVER
+    cause: str = ""
+    prepared: dict[str, int] = field(default_factory=dict)
+    """Prepare timestamps by table id, as the shards have them."""
+
+    @property
+    def committed(self) -> bool:
+        return self.state in DECIDED_COMMIT
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """What a scan answered."""
+
+    table: str
+    timestamp: int
+    manifests: frozenset[str]
+    sent_at: float
+
+
+class Ledger:
+    def __init__(self, now: Callable[[], float], on_violation: Callable[[str, str], None]) -> None:
+        self.txns: dict[int, Txn] = {}
+        self.reads: list[Read] = []
+        self.tables: dict[str, str] = {}
+        """Tables whose creation was acknowledged: name to id."""
+        self.acked_commit_ts = 0
+        """The highest commit timestamp that a client was told."""
+        self.commands = 0
+        self.acked_commits = 0
+        self._now, self._violation = now, on_violation
+        self._begins: dict[str, tuple[int, ...]] = {}
+        self._reads: dict[tuple[str, int], Read] = {}
+
+    def txn(self, txn_id: int) -> Txn:
+        known = self.txns.get(txn_id)
+        if known is None:
+            known = self.txns[txn_id] = Txn(txn_id, "", "", 0.0, heard_at=-NEVER)
+        return known
+
+    # ---- what clients were told
+
+    def begun(
+        self, request_id: str, ids: Iterable[int], owner: str, label: str, keepalive: float, sent_at: float
+    ) -> None:
+        answer = tuple(ids)
+        first = request_id not in self._begins
+        before = self._begins.setdefault(request_id, answer)
+        lost, new = set(before) - set(answer), set(answer) - set(before)
+        forgotten = all(self.txn(txn_id).state in TERMINAL for txn_id in (before if new else lost))
+        if (lost or new) and not forgotten:
+            self._violation("12 once", f"begin {request_id} answered {before}, then {answer}")
+        for other, taken in self._begins.items():
+            if other != request_id and set(taken) & set(answer):
+                self._violation("2 ids are never reused", f"begins {other} and {request_id} both got {answer}")
+        for txn_id in answer:
+            txn = self.txn(txn_id)
+            txn.owner, txn.label, txn.keepalive = owner, label, keepalive
+            if first:  # asked again it gets the same answer, and no new time to live
+                txn.heard_at = max(txn.heard_at, sent_at)
+
+    def kept_alive(self, txn_id: int, sent_at: float) -> None:
+        txn = self.txn(txn_id)
+        txn.heard_at = max(txn.heard_at, sent_at)
+        if txn.told_at < sent_at:
+            self._violation("1 states", f"transaction {txn_id} has ended, and was kept alive after that")
+
+    def wrote(self, write: Write, sent_at: float) -> None:
+        write.acked_at = min(write.acked_at, self._now())
+        self._write_answered(write.txn_id, f"write {write.write_id}", sent_at)
+
+    def opened(self, txn_id: int, write_id: str, sent_at: float) -> None:
+        self._write_answered(txn_id, f"the opening of write {write_id}", sent_at)
+
+    def _write_answered(self, txn_id: int, what: str, sent_at: float) -> None:
+        txn = self.txn(txn_id)
+        if txn.told_commit_ts is not None and txn.told_at < sent_at:
+            # An abort reaches the participants only after it is told; a commit before.
+            self._violation("8 no late writes", f"{what} was accepted after transaction {txn_id} had committed")
+
+    def told(self, info: common.TxnInfo) -> None:
+        """Some answer showed this record."""
+        txn = self.txn(info.txn_id)
+        state = TxnState(info.state)
+        if txn.owner and (info.owner, info.label) != (txn.owner, txn.label):
+            self._violation("2 ids are never reused", f"{info.txn_id} is {info.owner}'s {info.label}: not {txn.label}")
+        if state not in DECIDED:
+            return
+        txn.told_at = min(txn.told_at, self._now())
+        if state in DECIDED_COMMIT:
+            if txn.told_aborted or txn.told_commit_ts not in (None, info.commit_timestamp):
+                self._violation("1 states", f"{info.txn_id} is committed at {info.commit_timestamp}; was {txn}")
+            if txn.told_commit_ts is None:
+                self.acked_commits += 1
+            txn.told_commit_ts = info.commit_timestamp
+            self.acked_commit_ts = max(self.acked_commit_ts, info.commit_timestamp)
+        else:
+            self.told_aborted(info.txn_id)
+
+    def told_aborted(self, txn_id: int) -> None:
+        txn = self.txn(txn_id)
+        txn.told_at = min(txn.told_at, self._now())
+        if txn.told_commit_ts is not None:
+            self._violation("1 states", f"{txn_id} is aborted, and was committed at {txn.told_commit_ts}")
+        txn.told_aborted = True
+
+    def took_snapshot(self, timestamp: int, known_before: int) -> None:
+        if timestamp < known_before:
+            self._violation(
+                "6 snapshots are fresh", f"a snapshot at {timestamp}; {known_before} was acknowledged before"
+            )
+
+    def scanned(self, table: str, timestamp: int, manifests: list[str], sent_at: float) -> None:
+        if len(set(manifests)) != len(manifests):
+            self._violation("12 once", f"a scan of {table} at {timestamp} has a manifest twice: {manifests}")
+        read = Read(table, timestamp, frozenset(manifests), sent_at)
+        first = self._reads.setdefault((table, timestamp), read)
+        if first.manifests != read.manifests:
+            difference = sorted(first.manifests ^ read.manifests)
+            self._violation("5 repeatable", f"two scans of {table} at {timestamp} differ in {difference}")
+        if first is read:
+            self.reads.append(read)
+
+    # ---- what the tables decided
+
+    def applied(self, _group: str, machine: StateMachine, command: bytes, outcome: object) -> None:
+        self.commands += 1
+        if isinstance(machine, StatusMachine):
+            self._status_applied(command, outcome)
+        elif isinstance(machine, ShardMachine):
+            self._shard_applied(command, outcome)
+
+    def _status_applied(self, data: bytes, outcome: object) -> None:
+        if not isinstance(outcome, Applied):
+            return
+        command = cmd.decode(data)
+        for record in outcome.records:
+            txn_id, txn = record.txn_id, self.txn(record.txn_id)
+            before, txn.state = txn.state, record.state
+            if before is record.state:
+                continue
+            if before is None and record.state is not TxnState.OPEN:
+                self._violation("1 states", f"transaction {txn_id} begins as {record.state.name}")
+            if before is not None and record.state not in _NEXT.get(before, ()):
+                self._violation("1 states", f"transaction {txn_id} goes from {before.name} to {record.state.name}")
+            if record.state in DECIDED and before not in DECIDED:
+                txn.decided_at, txn.commit_ts = self._now(), record.commit_ts
+                txn.cause = record.cause.code if record.cause else ""
+                if record.state in DECIDED_COMMIT:
+                    self._check_prepared(txn, record.participants)
+            if isinstance(command, cmd.Expire) and record.state in DECIDED_ABORT and before is not None:
+                self._check_expiry(txn, before)
+
+    def _check_prepared(self, txn: Txn, participants: Iterable[str]) -> None:
+        for table_id in participants:
+            prepared = txn.prepared.get(table_id)
+            if prepared is None:
+                self._violation("4 atomic", f"{txn.txn_id} is decided before {table_id} has prepared")
+            elif prepared > txn.commit_ts:
+                self._violation("4 atomic", f"{txn.txn_id} commits at {txn.commit_ts}; {table_id} prepared later")
+
+    def _check_expiry(self, txn: Txn, before: TxnState) -> None:
+        silent = self._now() - txn.heard_at
+        if before is not TxnState.OPEN:
+            self._violation("9 expiry", f"transaction {txn.txn_id} expired in {before.name}")
+        if txn.keepalive and silent < txn.keepalive * CLOCK_TOLERANCE:
+            self._violation("9 expiry", f"transaction {txn.txn_id} expired {silent:.3f} s after it was heard")
+
+    def _shard_applied(self, data: bytes, outcome: object) -> None:
+        if not isinstance(outcome, ShardApplied):
+            return
+        match shard_cmd.decode(data):
+            case shard_cmd.BeginCommit(txn_id, table_id, _):
+                self.txn(txn_id).prepared[table_id] = outcome.timestamp
+            case shard_cmd.FinalizeCommit(txn_id, table_id, commit_ts):
+                txn = self.txn(txn_id)
+                if not txn.committed or txn.commit_ts != commit_ts:
+                    self._violation("4 atomic", f"{table_id} finalises {txn_id} at {commit_ts}: it is {txn}")
+            case shard_cmd.AbortTxn(txn_id, table_id):
+                txn = self.txn(txn_id)
+                if txn.state not in DECIDED_ABORT:
+                    self._violation("4 atomic", f"{table_id} aborts {txn_id}, which is {txn.state}")
+
+    def deletes(self, directory: str) -> None:
+        """The cleaner is about to delete a directory."""
+        txn = self.txn(txn_of(directory))
+        if txn.state not in DECIDED:
+            self._violation("10 files", f"{directory} is deleted while its transaction is {txn.state}")
+        if txn.committed:
+            for write in self.visible_writes(txn):
+                used = {write.directory, *(self._directory(write, other) for other in write.from_writes)}
+                if directory in used:
+                    self._violation("10 files", f"{directory} is deleted, and {write.manifest} is visible")
+
+    @staticmethod
+    def _directory(write: Write, other: str) -> str:
+        return write.directory.removesuffix(write.write_id) + other
+
+    @staticmethod
+    def visible_writes(txn: Txn) -> list[Write]:
+        """Those acknowledged writes that no overwrite of the same transaction can have replaced."""
+        return [
+            write
+            for write in txn.writes
+            if write.acked_at < NEVER
+            and not any(
+                other is not write
+                and other.overwrite
+                and other.table == write.table
+                and other.acked_at > write.asked_at
+                for other in txn.writes
+            )
+        ]
+
+
+def txn_of(directory: str) -> int:
+    """Whose write's directory it is."""
+    return int(directory.rpartition("/delta_")[2].partition("_")[0])

@@ -1,0 +1,140 @@
+"""A scenario: one run as data, drawn from a seed before anything runs, so that a failing one can be cut down."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+NODES = ("n1", "n2", "n3")
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    at: float
+    """True seconds from the start."""
+    kind: str
+    target: str
+    other: str = ""
+    seconds: float = 0.0
+    """How long it lasts; for a death, until the restart."""
+    amount: float = 0.0
+
+    def __str__(self) -> str:
+        parts = [f"{self.at:8.3f} {self.kind} {self.target}", self.other]
+        parts += [f"for {self.seconds:.2f} s" if self.seconds else "", f"({self.amount:g})" if self.amount else ""]
+        return " ".join(part for part in parts if part)
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    seed: int
+    profile: str
+    seconds: float = 12.0
+    """Of work and faults; then everything heals, and what must come to an end does."""
+    clients: int = 3
+    faults: tuple[Fault, ...] = ()
+    keepalive_millis: int = 1500
+    snapshot_entries: int = 40
+    duplicates: float = 0.0
+    """Chance that a request is carried out twice, the second time late, as after a retry elsewhere."""
+    late: float = 0.0
+    """Chance that a request waits before it is carried out, and others overtake it."""
+    slow_links: bool = False
+    range_span: int = 1000
+    retention_millis: int = 3_600_000
+
+    def __str__(self) -> str:
+        lines = [f"seed {self.seed}, profile {self.profile}: {self.seconds:.1f} s, {self.clients} clients"]
+        return "\n".join([*lines, *(f"  {fault}" for fault in self.faults)])
+
+
+PROFILES: Mapping[str, tuple[tuple[str, ...], float]] = {
+    # The kinds of fault, and how many of them in ten seconds.
+    "calm": ((), 0.0),
+    "deaths": (("kill", "kill_at_disk", "kill_at_failpoint", "power_cut"), 5.0),
+    "blackout": (("blackout", "kill_at_disk"), 2.5),
+    "partitions": (("isolate", "one_way", "reset", "cut", "clog"), 6.0),
+    "pauses": (("pause", "slow_disk"), 5.0),
+    "clocks": (("wall_jump", "pause", "kill"), 6.0),
+    "disks": (("disk_full", "slow_disk", "kill_at_disk", "power_cut"), 5.0),
+    "clients": (("client_dies", "client_pauses", "client_cut"), 6.0),
+    "storage": (("store_fails", "kill"), 4.0),
+    "swizzle": (("swizzle",), 2.0),
+    "everything": (
+        (
+            "kill", "kill_at_disk", "kill_at_failpoint", "power_cut", "blackout", "isolate", "one_way", "reset", "cut",
+            "clog", "pause", "slow_disk", "wall_jump", "disk_full", "client_dies", "client_pauses", "store_fails",
+            "swizzle",
+        ),
+        7.0,
+    ),
+}  # fmt: skip
+
+FAILPOINTS = (
+    *(f"status.{when}.{name}" for when in ("before", "after") for name in
+      ("BeginTxns", "RegisterParticipant", "BeginCommit", "FinalizeCommit", "CompleteCommit", "BeginAbort",
+       "FinalizeAbort", "Expire")),
+    *(f"shard.{when}.{name}" for when in ("before", "after") for name in
+      ("BeginTxn", "OpenWrite", "AddFiles", "BeginCommit", "FinalizeCommit", "AbortTxn", "MarkCleaned")),
+    *(f"raft.{point}" for point in ("before_send", "before_sync", "after_sync", "before_release", "before_apply",
+      "before_snapshot", "after_snapshot", "snapshot_part", "before_snapshot_rename", "after_snapshot_rename",
+      "before_install", "after_install")),
+    *(f"journal.{point}" for point in ("before_sync", "before_rename", "after_rename", "before_drop", "after_drop")),
+)  # fmt: skip
+
+
+def make(seed: int, profile: str | None = None) -> Scenario:
+    """Everything by chance of the seed; the profile too, unless it is given."""
+    rng = random.Random(f"scenario {seed}")
+    names = list(PROFILES)
+    span = rng.choice([10, 25, 1000, 1000])
+    drawn = rng.choice([*names, "everything", "everything"])
+    profile = profile or drawn
+    scenario = Scenario(
+        seed,
+        profile,
+        seconds=rng.uniform(4.0, 11.0),
+        clients=rng.randint(2, 4),
+        keepalive_millis=rng.choice([1000, 1500, 2500]),
+        snapshot_entries=rng.choice([12, 25, 60, 1000]),
+        duplicates=rng.choice([0.0, 0.02, 0.1]),
+        late=rng.choice([0.0, 0.05, 0.2]),
+        slow_links=rng.random() < 0.2,
+        range_span=span,
+        # Where ranges fill up all the time, they must also go, or the world is full of groups.
+        retention_millis=rng.choice([1000, 3000] if span < 1000 else [1000, 3_600_000]),
+    )
+    kinds, rate = PROFILES[profile]
+    count = sum(rng.random() < 0.5 for _ in range(int(rate * scenario.seconds / 10 * 2))) if kinds else 0
+    faults = [_fault(rng, rng.choice(kinds), scenario) for _ in range(count)]
+    return replace(scenario, faults=tuple(sorted(faults, key=lambda fault: fault.at)))
+
+
+def _fault(rng: random.Random, kind: str, scenario: Scenario) -> Fault:
+    at = rng.uniform(1.0, scenario.seconds)
+    one, other = rng.sample(NODES, 2)
+    seconds = rng.choice([rng.uniform(0.05, 0.5), rng.uniform(0.5, 3.0), rng.uniform(1.0, 6.0)])
+    match kind:
+        case "one_way" | "cut" | "reset":
+            return Fault(at, kind, one, other, seconds)
+        case "clog":
+            return Fault(at, kind, one, other, seconds, amount=rng.uniform(0.02, 0.6))
+        case "kill_at_disk":
+            return Fault(at, kind, one, "", seconds, amount=rng.randint(1, 30))
+        case "kill_at_failpoint":
+            return Fault(at, kind, one, rng.choice(FAILPOINTS), seconds)
+        case "disk_full":
+            return Fault(at, kind, one, "", seconds, amount=rng.randint(0, 2000))
+        case "wall_jump":
+            return Fault(at, kind, one, "", 0.0, amount=rng.uniform(-300.0, 300.0))
+        case "slow_disk":
+            return Fault(at, kind, one, "", seconds, amount=rng.choice([0.02, 0.2, 1.0]))
+        case "client_dies" | "client_pauses" | "client_cut":
+            return Fault(at, kind, f"c{rng.randint(1, scenario.clients)}", rng.choice(NODES), seconds)
+        case "store_fails":
+            return Fault(at, kind, "store", "", seconds, amount=rng.uniform(0.1, 0.9))
+        case "blackout" | "swizzle":
+            return Fault(at, kind, "all", "", seconds)
+        case _:
+            return Fault(at, kind, one, "", seconds)

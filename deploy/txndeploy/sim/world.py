@@ -1,0 +1,346 @@
+"""A world under one seed: machines, network, storage, clients and faults; runs a scenario and judges it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from google.protobuf.message import Message
+
+from txndeploy.config import NodeConfig, NodeEntry, RaftSection, TxnSection
+from txndeploy.sim import checks, seams
+from txndeploy.sim.client import Client, Shared
+from txndeploy.sim.clock import Clock
+from txndeploy.sim.cluster import Cluster, Machine
+from txndeploy.sim.disk import SimDisk
+from txndeploy.sim.ledger import Ledger
+from txndeploy.sim.loop import Process, VirtualLoop
+from txndeploy.sim.nemesis import Nemesis
+from txndeploy.sim.scenario import NODES, Scenario
+from txndeploy.sim.warehouse import ROOT, Warehouse
+from txndeploy.sim.watch import Violation, Watch
+from txndeploy.sim.wire import Wire
+from txnstatus.raft import stop
+from txnstatus.raft.group import StateMachine
+from txnstatus.rpc.server import Registry
+
+SETTLE_SECONDS = 60.0
+STOP_SECONDS = 15.0
+SHARDS = 2
+ZOMBIE_GRACE_SECONDS = 1.0
+TABLES = ("a.one", "a.two", "b.three", "b.four")
+BEGIN = "txnstatus.TxnManager/BeginTransaction"
+"""A client that asks again says so (`is_retry`); the first attempt arrives once, as over gRPC."""
+Log = Callable[[float, str, str], None]
+
+
+@dataclass(slots=True)
+class Result:
+    scenario: Scenario
+    digest: int
+    violations: list[str]
+    """The first is what to look at."""
+    virtual_seconds: float
+    commands: int
+    calls: int
+    acked_commits: int
+    reads: int
+    faults: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def failed(self) -> bool:
+        return bool(self.violations)
+
+
+def run(scenario: Scenario, log: Log | None = None, planted: Sequence[tuple[str, Any]] = ()) -> Result:
+    """`planted`: seams of a fault to be found (see seams.replaced)."""
+    world = World(scenario, log)
+    with seams.no_collection(), seams.replaced([*world.seams(), *planted]):
+        try:
+            if log is None:
+                with seams.quiet():
+                    world.play()
+            else:
+                world.play()
+        except Violation as violation:
+            world.violations.append(str(violation))
+        finally:
+            world.loop.close()
+    return world.result()
+
+
+class World:
+    def __init__(self, scenario: Scenario, log: Log | None) -> None:
+        self.scenario = scenario
+        self.violations: list[str] = []
+        self.clients: dict[str, Process] = {}
+        self._log = log
+        self._client_lives = 0
+        seed = scenario.seed
+        self.loop = loop = VirtualLoop(seed)  # type: ignore[abstract]  # what is not there is not used
+        self.wire = Wire(loop, self._rng("wire"))
+        self.warehouse = Warehouse(self._rng("warehouse"), lambda: loop.now)
+        self.ledger = Ledger(lambda: loop.now, self.violated)
+        self.watch = Watch(self.violated, lambda: loop.current, self.ledger.applied, self._check_core)
+        machines = self._rng("machines")
+        self.cluster = Cluster(
+            loop,
+            self.wire,
+            seed,
+            self._config,
+            [
+                Machine(
+                    name,
+                    Path("/") / name,
+                    SimDisk(self._rng(f"disk {name}")),
+                    Clock(machines.uniform(0, 1e5), machines.uniform(0.97, 1.03), machines.uniform(-300, 300)),
+                )
+                for name in NODES
+            ],
+        )
+        self.cluster.on_stop = self._stopped
+        self.nemesis = Nemesis(self, self._rng("nemesis"))
+        self.warehouse.on_delete = self.ledger.deletes
+        loop.on_error = self._callback_failed
+        self.shared = Shared(
+            [f"{name}:7050" for name in NODES],
+            TABLES,
+            self.ledger,
+            self.warehouse,
+            lambda: loop.now,
+            scenario.keepalive_millis,
+        )
+
+    def _rng(self, purpose: str) -> random.Random:
+        return random.Random(f"{self.scenario.seed} {purpose}")
+
+    def _config(self, node: str, directory: Path) -> NodeConfig:
+        return NodeConfig(
+            cluster_id="sim",
+            node_id=node,
+            data_dir=directory,
+            warehouse=ROOT,
+            participant_shards=SHARDS,
+            nodes={name: NodeEntry(address=f"{name}:7050") for name in NODES},
+            raft=RaftSection(
+                heartbeat_seconds=0.15,
+                election_min_seconds=0.5,
+                election_max_seconds=1.0,
+                snapshot_entries=self.scenario.snapshot_entries,
+            ),
+            txn=TxnSection(
+                keepalive_default_ms=1000,
+                keepalive_min_ms=500,
+                staleness_interval_ms=200,
+                retention_ms=self.scenario.retention_millis,
+                range_span=self.scenario.range_span,
+                zombie_grace_seconds=ZOMBIE_GRACE_SECONDS,
+            ),
+        )
+
+    def seams(self) -> list[tuple[str, Any]]:
+        """The world's stand-ins, by the name that each replaces."""
+        return [
+            ("pysyncobj.syncobj:monotonicTime", self.loop.look),
+            ("pysyncobj.syncobj:random", self._rng("pysyncobj")),
+            ("grpc.aio:insecure_channel", self.wire.channel),
+            *seams.everywhere("stop_process", stop.stop_process, self.cluster.stop_process),
+            ("txnstatus.raft.driver:IDLE_TICK_SECONDS", 0.1),  # most ticks of most groups find nothing to do
+            ("txnstatus.failpoints:_armed", _Failpoints(self.cluster)),
+            ("txnparticipant.cleaner:delete_directory", self.warehouse.delete_directory),
+            ("txnparticipant.services:file_system", self.warehouse.file_system),
+            ("txndeploy.roles:RaftGroup", self.watch.group_class()),
+            ("txndeploy.roles:Registry", lambda: _Server(self.scenario, self._rng("server"))),
+        ]
+
+    # ---- playing
+
+    def play(self) -> None:
+        """Raises Violation."""
+        loop, scenario = self.loop, self.scenario
+        handler = _LogHandler(self)
+        logging.root.addHandler(handler)
+        try:
+            if scenario.slow_links:
+                for one in NODES:
+                    for other in NODES:
+                        self.wire.link(one, other).delay = (0.005, 0.05)
+            for name in NODES:
+                self.cluster.start(name)
+            for number in range(scenario.clients):
+                self.start_client(f"c{number + 1}")
+            for fault in scenario.faults:
+                loop.post_at(fault.at, loop.world, self.nemesis.inflict, fault)
+            loop.run(scenario.seconds, self._is_over)
+            self._settle()
+        finally:
+            logging.root.removeHandler(handler)
+
+    def _settle(self) -> None:
+        """All faults end; all that was begun must end, and replicas must become alike."""
+        self._judge()
+        self.log("world", "heals")
+        self.nemesis.end_all()
+        self.shared.stopping = True
+        for machine in self.cluster.machines.values():
+            if not machine.is_up:
+                self.cluster.start(machine.name)
+        # Programs that are told to stop do not stop in the middle; what begins after the rest would not be at rest.
+        loop = self.loop
+        loop.run(STOP_SECONDS, lambda: self._is_over() or not any(process.alive for process in self.clients.values()))
+        for name in self.clients:
+            self.kill_client(name)
+        reason = "it never looked"
+
+        def at_rest() -> bool:
+            nonlocal reason
+            reason = checks.unrest(self.watch.histories, self.cluster)
+            return not reason
+
+        end = loop.now + SETTLE_SECONDS
+        while loop.now < end and not self.violations and not at_rest():
+            loop.run(0.25, self._is_over)
+        self._judge()
+        if reason:
+            raise Violation("everything ends", f"{SETTLE_SECONDS:.0f} s after all faults, {reason}")
+        self._read_all()
+        self._judge()
+        checks.final(self.watch.histories, self.ledger, self.warehouse, ZOMBIE_GRACE_SECONDS, self.violated)
+        self._judge()
+
+    def _read_all(self) -> None:
+        """A last reader sees all that was acknowledged."""
+        self.shared.stopping = False
+        process = Process("reader", Clock())
+        done: list[bool] = []
+
+        async def read() -> None:
+            client = Client("reader", self._rng("reader"), self.shared, lambda text: self.log("reader", text))
+            await client.read_everything()
+            done.append(True)
+
+        self.loop.post(process, self._launch, process, read)
+        if not self.loop.run(SETTLE_SECONDS, lambda: bool(done or self.violations)):
+            raise Violation("everything ends", "the last reader got no answer")
+
+    def _is_over(self) -> bool:
+        return bool(self.violations)
+
+    def _judge(self) -> None:
+        if self.violations:
+            raise Violation(*self.violations.pop().split(": ", 1))
+
+    # ---- clients
+
+    def start_client(self, name: str) -> None:
+        old = self.clients.get(name)
+        if old is not None and old.alive:
+            self.kill_client(name)
+        self._client_lives += 1
+        process = self.clients[name] = Process(name, Clock())
+        life = f"{name}x{self._client_lives}"
+        client_rng = self._rng(life)
+
+        async def work() -> None:
+            await Client(life, client_rng, self.shared, lambda text: self.log(name, text)).work()
+
+        self.loop.post(process, self._launch, process, work)
+
+    def _launch(self, process: Process, work: Callable[[], Any]) -> None:
+        task = self.loop.create_task(work())
+        task.add_done_callback(lambda task: self._client_ended(process, task))
+
+    def _client_ended(self, process: Process, task: asyncio.Task[Any]) -> None:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._callback_failed(process, "a client failed", error)
+        if self.shared.stopping and process.alive:
+            self.loop.kill(process)
+            self.wire.died(process, told=True)
+
+    def kill_client(self, name: str) -> None:
+        process = self.clients.get(name)
+        if process is not None and process.alive:
+            self.loop.kill(process)
+            self.wire.died(process, told=True)
+
+    # ---- what goes wrong
+
+    def violated(self, rule: str, story: str) -> None:
+        self.log("VIOLATION", f"{rule}: {story}")
+        self.violations.append(f"{rule}: {story}")
+
+    def _stopped(self, node: str, story: str, error: BaseException) -> None:
+        self.log(node, f"ends itself: {story}: {error!r}")
+        self.violated("no process ends itself", f"{node}: {story}: {error!r}")
+
+    def _callback_failed(self, process: Process, message: str, error: BaseException | None) -> None:
+        if process.alive and not isinstance(error, asyncio.CancelledError):
+            self.violated("nothing fails unheard", f"{process.name}: {message}: {error!r}")
+
+    def _check_core(self, _group: str, _node: str, machine: StateMachine) -> None:
+        core = getattr(machine, "table", None) or getattr(machine, "shard", None)
+        if core is not None:
+            core.check_invariants()
+
+    def log(self, who: str, text: str) -> None:
+        if self._log is not None:
+            self._log(self.loop.now, who, text)
+
+    def result(self) -> Result:
+        return Result(
+            self.scenario,
+            self.loop.digest,
+            self.violations,
+            self.loop.now,
+            self.ledger.commands,
+            self.shared.calls,
+            self.ledger.acked_commits,
+            len(self.ledger.reads),
+            self.nemesis.inflicted,
+        )
+
+
+class _Failpoints(dict[str, Callable[[object], None]]):
+    """What txnstatus.failpoints finds armed."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        super().__init__()
+        self._cluster = cluster
+
+    def get(self, name: str, _default: Any = None) -> Any:
+        return self._cluster.failpoint(name)
+
+
+class _Server(Registry):
+    """A node's handlers; requests overtake each other, and some are carried out again, later."""
+
+    def __init__(self, scenario: Scenario, rng: random.Random) -> None:
+        super().__init__()
+        self._scenario, self._rng = scenario, rng
+
+    async def call(self, method: str, payload: bytes) -> Message:
+        if self._rng.random() < self._scenario.duplicates and method != BEGIN:
+            asyncio.ensure_future(self._again(method, payload))  # noqa: RUF006  (the loop holds it)
+        if self._rng.random() < self._scenario.late:
+            await asyncio.sleep(self._rng.uniform(0.0, 0.3))
+        return await super().call(method, payload)
+
+    async def _again(self, method: str, payload: bytes) -> None:
+        """As a request does whose client gave up and asked elsewhere."""
+        await asyncio.sleep(self._rng.choice([0.0, 0.05, 0.5, 2.0]) * self._rng.random())
+        await asyncio.gather(super().call(method, payload), return_exceptions=True)
+
+
+class _LogHandler(logging.Handler):
+    def __init__(self, world: World) -> None:
+        super().__init__()
+        self._world = world
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._world.log(self._world.loop.current.name, f"{record.levelname} {record.name}: {record.getMessage()}")

@@ -1,0 +1,255 @@
+"""Faults put into the service on purpose: a simulator that does not find them finds nothing.
+
+Each is a list of seams (see txndeploy.sim.seams): the name that is replaced, and the faulty stand-in.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pysyncobj import SyncObj
+
+from txnparticipant.records import TableState, TxnRecord
+from txnparticipant.table_store import ParticipantShard
+from txnparticipant.txn import TRANSITIONS as SHARD_TRANSITIONS
+from txnparticipant.txn import Op as ShardOp
+from txnparticipant.txn import Stay as ShardStay
+from txnstatus import commands as cmd
+from txnstatus.commit_tasks import CommitTask
+from txnstatus.proto import txn_manager_pb2 as pb
+from txnstatus.raft.driver import RaftDriver
+from txnstatus.raft.group import RaftGroup
+from txnstatus.status_manager import TxnStatusManager
+from txnstatus.status_ranges import StatusRanges
+from txnstatus.status_service import StatusService
+from txnstatus.table import TRANSITIONS, Op, TxnStatusTable
+from txnstatus.types import AbortCause, AbortCode, ParticipantState, Timestamp, TxnState
+
+Seams = list[tuple[str, Any]]
+
+
+@dataclass(frozen=True)
+class Planted:
+    rules: tuple[str, ...]
+    """By which of them it may come to light: the beginnings of the violations."""
+    profile: str
+    seeds: int
+    """Within how many it must."""
+    seams: Callable[[], Seams]
+
+
+def no_sync() -> Seams:
+    return [("txndeploy.sim.disk:_SimFile.sync", lambda _self: None)]
+
+
+def acknowledge_before_the_sync() -> Seams:
+    cycle = RaftDriver._cycle
+
+    async def early(self: RaftDriver) -> None:
+        take_early = self.group.take_early
+        self.group.take_early = lambda: [*take_early(), *self.group.take_late()]  # type: ignore[method-assign]
+        try:
+            await cycle(self)
+        finally:
+            del self.group.take_early  # type: ignore[attr-defined]
+
+    return [("txnstatus.raft.driver:RaftDriver._cycle", early)]
+
+
+def forget_the_vote() -> Seams:
+    remember = SyncObj._SyncObj__setCurrentTerm
+    return [
+        (
+            "pysyncobj.syncobj:SyncObj._SyncObj__setCurrentTerm",
+            lambda self, term, _voted_for: remember(self, term, None),
+        )
+    ]
+
+
+def a_lease_for_ever() -> Seams:
+    return [("txnstatus.raft.group:RaftGroup.has_lease", RaftGroup.is_ready)]
+
+
+def reads_without_a_lease() -> Seams:
+    def check(self: RaftDriver) -> None:
+        if not self.group.is_ready:
+            raise self.not_the_leader()
+
+    return [("txnstatus.raft.driver:RaftDriver.check_lease", check)]
+
+
+def answer_before_the_decision() -> Seams:
+    commit = StatusService.commit_transaction
+
+    async def hasty(self: StatusService, request: pb.CommitTransactionRequest) -> pb.CommitTransactionResponse:
+        answer = await commit(self, request)
+        if answer.txn.state == TxnState.COMMIT_IN_PROGRESS:
+            answer.txn.state = TxnState.FINALIZE_IN_PROGRESS.name
+            answer.txn.commit_timestamp = self._clock.now()
+        return answer
+
+    return [("txnstatus.status_service:StatusService.commit_transaction", hasty)]
+
+
+def drop_a_participant() -> Seams:
+    change = TxnStatusTable._changed
+
+    def forgetful(self: TxnStatusTable, record: Any, command: Any, outcome: Any) -> Any:
+        if isinstance(command, cmd.RegisterParticipant) and len(record.participants) == 2:
+            return record
+        return change(self, record, command, outcome)
+
+    return [("txnstatus.table:TxnStatusTable._changed", forgetful)]
+
+
+def expire_what_is_prepared() -> Seams:
+    expire = TxnStatusManager._expire_stale
+
+    def eager(self: TxnStatusManager, wall_micros: int) -> Iterator[Any]:
+        yield from expire(self, wall_micros)
+        for record in list(self.table.unfinished):
+            if record.state is TxnState.COMMIT_IN_PROGRESS:
+                cause = AbortCause(AbortCode.EXPIRED, "it takes long", "staleness tracker")
+                yield from [_propose(cmd.Expire(record.txn_id, cause, wall_micros))]
+
+    transitions = {**TRANSITIONS, (TxnState.COMMIT_IN_PROGRESS, Op.EXPIRE): TxnState.ABORT_IN_PROGRESS}
+    return [
+        ("txnstatus.status_manager:TxnStatusManager._expire_stale", eager),
+        ("txnstatus.table:TRANSITIONS", transitions),
+    ]
+
+
+def _propose(command: Any) -> Any:
+    from txnstatus.status_manager import Propose
+
+    return Propose(command)
+
+
+def no_grace_after_a_failover() -> Seams:
+    deadline = TxnStatusManager._deadline
+    start = TxnStatusManager._start_leading
+
+    def harsh(self: TxnStatusManager, now: float, wall_micros: int) -> Any:
+        effects = start(self, now, wall_micros)
+        self._deadlines[:] = [(0.0, txn_id) for txn_id in self._liveness]
+        for txn_id, liveness in self._liveness.items():
+            liveness.last_heard -= 2 * deadline(self, self.table.get(txn_id), liveness)
+        return effects
+
+    return [("txnstatus.status_manager:TxnStatusManager._start_leading", harsh)]
+
+
+def request_ids_ignored() -> Seams:
+    return [("txnstatus.table:TxnStatusTable.begun_by", lambda _self, _request_id: None)]
+
+
+def the_first_participants_timestamp() -> Seams:
+    answered = CommitTask.answered
+
+    def first(self: CommitTask, participant_id: Any, timestamp: Timestamp, error: Any, now: float) -> Any:
+        before = self.highest_timestamp
+        again = answered(self, participant_id, timestamp, error, now)
+        self.highest_timestamp = before or self.highest_timestamp
+        return again
+
+    return [("txnstatus.commit_tasks:CommitTask.answered", first)]
+
+
+def decide_before_all_have_prepared() -> Seams:
+    def complete(self: CommitTask) -> bool:
+        return any(progress.answered for progress in self._progress.values())
+
+    return [("txnstatus.commit_tasks:CommitTask.complete", property(complete))]
+
+
+def a_snapshot_below_the_last_commit() -> Seams:
+    take = StatusRanges.snapshot
+
+    async def stale(self: StatusRanges) -> Timestamp:
+        return Timestamp(max(0, await take(self) - 1))
+
+    return [("txnstatus.status_ranges:StatusRanges.snapshot", stale)]
+
+
+def scans_ignore_the_prepared() -> Seams:
+    return [("txnparticipant.services:undecided_at", lambda _prepared, _ts: [])]
+
+
+def overwrites_never_conflict() -> Seams:
+    return [("txnparticipant.table_store:first_committer_wins", lambda *_: None)]
+
+
+def writes_after_the_prepare() -> Seams:
+    late = {
+        (ParticipantState.COMMIT_IN_PROGRESS, ShardOp.WRITE): ShardStay.OK,
+        (ParticipantState.COMMITTED, ShardOp.WRITE): ShardStay.OK,
+    }
+    return [("txnparticipant.table_store:TRANSITIONS", {**SHARD_TRANSITIONS, **late})]
+
+
+def no_tombstone() -> Seams:
+    apply = ParticipantShard.apply
+
+    def forgetful(self: ParticipantShard, command: Any) -> Any:
+        table = self._tables.get(getattr(command, "table_id", ""))
+        known = table is None or getattr(command, "txn_id", None) in table.txns
+        outcome = apply(self, command)
+        if not known and type(command).__name__ == "AbortTxn":
+            assert table is not None
+            table.txns.pop(command.txn_id, None)
+        return outcome
+
+    return [("txnparticipant.table_store:ParticipantShard.apply", forgetful)]
+
+
+def the_cleaner_takes_from_the_living() -> Seams:
+    def to_clean(self: ParticipantShard) -> Iterator[tuple[TableState, TxnRecord]]:
+        for table in self._tables.values():
+            for record in [*table.uncleaned.values(), *table.unfinished.values()]:
+                yield table, record
+
+    return [("txnparticipant.table_store:ParticipantShard.to_clean", to_clean)]
+
+
+def the_cleaner_takes_one_pass() -> Seams:
+    return [("txnparticipant.cleaner:PASS_SECONDS", 1.0), ("txnparticipant.cleaner:Cleaner.run_once", _one_pass)]
+
+
+async def _one_pass(self: Any) -> None:
+    for table, record in list(self.shard.to_clean()):
+        directories = [table.directory(record.txn_id, write_id) for write_id in record.claimed]
+        if await self._delete(directories):
+            from txnparticipant.commands import MarkCleaned
+
+            await asyncio.gather(
+                self.propose(MarkCleaned(record.txn_id, table.table_id, tuple(record.claimed))),
+                return_exceptions=True,
+            )
+
+
+PLANTED: Mapping[str, Planted] = {
+    "no sync": Planted(("an ack",), "blackout", 5, no_sync),
+    "acknowledge before the sync": Planted(
+        ("an ack", "3", "10", "11", "6"), "blackout", 20, acknowledge_before_the_sync
+    ),
+    "forget the vote": Planted(("one vote", "one leader"), "swizzle", 40, forget_the_vote),
+    "a lease for ever": Planted(("one lease", "6"), "partitions", 20, a_lease_for_ever),
+    "reads without a lease": Planted(("6",), "pauses", 40, reads_without_a_lease),
+    "answer before the decision": Planted(("1", "3"), "everything", 20, answer_before_the_decision),
+    "drop a participant": Planted(("4", "everything"), "calm", 5, drop_a_participant),
+    "expire what is prepared": Planted(("1", "9"), "pauses", 20, expire_what_is_prepared),
+    "no grace after a failover": Planted(("9",), "deaths", 20, no_grace_after_a_failover),
+    "request ids ignored": Planted(("12",), "calm", 5, request_ids_ignored),
+    "the first participant's timestamp": Planted(("4",), "calm", 5, the_first_participants_timestamp),
+    "decide before all have prepared": Planted(("4",), "calm", 5, decide_before_all_have_prepared),
+    "a snapshot below the last commit": Planted(("6",), "calm", 5, a_snapshot_below_the_last_commit),
+    "scans ignore the prepared": Planted(("4", "5"), "everything", 20, scans_ignore_the_prepared),
+    "overwrites never conflict": Planted(("7", "11", "no process", "4"), "calm", 20, overwrites_never_conflict),
+    "writes after the prepare": Planted(("8",), "calm", 5, writes_after_the_prepare),
+    "no tombstone": Planted(("everything",), "everything", 120, no_tombstone),
+    "the cleaner takes from the living": Planted(("10",), "everything", 20, the_cleaner_takes_from_the_living),
+    "the cleaner takes one pass": Planted(("10",), "clients", 60, the_cleaner_takes_one_pass),
+}

@@ -1,0 +1,35 @@
+"""The same seed is the same run: in another process, with other hashes, whatever ran before."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+from txndeploy.sim import scenario, world
+
+SEEDS = (3, 11, 100)
+PROGRAM = f"""
+from txndeploy.sim import scenario, world
+for seed in {SEEDS}:
+    result = world.run(scenario.make(seed, "everything"))
+    print(result.digest, result.virtual_seconds, result.commands, result.violations)
+"""
+
+
+def digests(hash_seed: str) -> list[str]:
+    environment = {**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": os.pathsep.join(sys.path)}
+    ran = subprocess.run([sys.executable, "-c", PROGRAM], env=environment, capture_output=True, text=True, check=True)
+    return ran.stdout.splitlines()
+
+
+def test_a_seed_is_the_same_run_in_another_process_with_other_hashes() -> None:
+    first = digests("1")
+    assert len(set(first)) == len(SEEDS), "other seeds are other runs"
+    assert digests("2") == first
+
+
+def test_what_ran_before_makes_no_difference() -> None:
+    alone = world.run(scenario.make(SEEDS[0], "everything")).digest
+    world.run(scenario.make(SEEDS[1], "everything"))
+    assert world.run(scenario.make(SEEDS[0], "everything")).digest == alone

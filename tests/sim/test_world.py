@@ -1,0 +1,221 @@
+"""The parts of the simulated world keep their own promises: a rig that cheats proves nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import Any
+
+import grpc
+import pytest
+
+from txndeploy.sim import scenario, shrink, world
+from txndeploy.sim.clock import Clock
+from txndeploy.sim.loop import Killed, NoThreads, Process, VirtualLoop
+from txndeploy.sim.scenario import Fault
+from txndeploy.sim.wire import Wire
+
+
+def loop_with(*names: str) -> tuple[VirtualLoop, list[Process]]:
+    loop = VirtualLoop(1)  # type: ignore[abstract]
+    return loop, [Process(name, Clock()) for name in names]
+
+
+def start(loop: VirtualLoop, process: Process, work: Callable[[], Awaitable[Any]]) -> None:
+    loop.post(process, lambda: loop.create_task(work()))  # type: ignore[arg-type]
+
+
+# ---- the loop
+
+
+def test_time_passes_only_by_waiting() -> None:
+    loop, (process,) = loop_with("a")
+    woken: list[float] = []
+
+    async def sleep() -> None:
+        await asyncio.sleep(1000)
+        woken.append(loop.now)
+
+    start(loop, process, sleep)
+    loop.run(2000)
+    assert woken == [pytest.approx(1000, abs=0.01)]
+
+
+def test_a_clock_of_its_own_rate_wakes_a_process_by_its_own_time() -> None:
+    loop, _ = loop_with()
+    fast = Process("fast", Clock(offset=50, rate=2.0))
+    woken: list[float] = []
+
+    async def sleep() -> None:
+        assert asyncio.get_running_loop().time() == pytest.approx(50, abs=0.01)
+        await asyncio.sleep(10)
+        woken.append(loop.now)
+
+    start(loop, fast, sleep)
+    loop.run(20)
+    assert woken == [pytest.approx(5, abs=0.01)]
+
+
+def test_nothing_of_a_killed_process_runs_not_even_what_stands_in_finally() -> None:
+    loop, (process,) = loop_with("a")
+    ran: list[str] = []
+
+    async def work() -> None:
+        try:
+            await asyncio.sleep(10)
+        finally:
+            ran.append("finally")
+
+    start(loop, process, work)
+    loop.run(1)
+    loop.kill(process)
+    loop.run(100)
+    assert ran == []
+    loop.close()
+
+
+def test_a_process_that_dies_at_a_line_does_not_reach_the_next_one() -> None:
+    loop, (process,) = loop_with("a")
+    ran: list[str] = []
+
+    def step() -> None:
+        ran.append("before")
+        loop.die()
+        ran.append("after")
+
+    async def work() -> None:
+        with pytest.raises(Killed):
+            step()
+        await asyncio.sleep(0)
+        ran.append("later")
+
+    start(loop, process, work)
+    loop.run(1)
+    assert ran == ["before"]
+
+
+def test_a_paused_process_does_afterwards_what_was_due_and_in_order() -> None:
+    loop, (process,) = loop_with("a")
+    woken: list[tuple[int, float]] = []
+
+    async def sleep(number: int) -> None:
+        await asyncio.sleep(number)
+        woken.append((number, loop.now))
+
+    for number in (3, 1, 2):
+        start(loop, process, lambda number=number: sleep(number))  # type: ignore[misc]
+    loop.run(0.5)
+    loop.pause(process)
+    loop.run(9.5)
+    assert woken == []
+    loop.resume(process)
+    loop.run(1)
+    assert [number for number, _ in woken] == [1, 2, 3]
+    assert all(at >= 10 for _, at in woken)
+
+
+def test_what_blocks_takes_a_while_and_is_lost_with_its_process() -> None:
+    loop, (survivor, victim) = loop_with("survivor", "victim")
+    done: list[str] = []
+
+    async def work() -> None:
+        name = loop.current.name
+        await loop.run_in_executor(NoThreads(), done.append, name)
+        assert loop.now > 0.0001
+
+    start(loop, survivor, work)
+    start(loop, victim, work)
+    loop.run(0.0001)
+    loop.kill(victim)
+    loop.run(1)
+    assert done == ["survivor"]
+
+
+# ---- the wire
+
+
+class Echo(grpc.GenericRpcHandler):
+    """Sends back what comes."""
+
+    def service(self, _details: Any) -> Any:
+        async def echo(requests: Any, _context: Any) -> Any:
+            async for request in requests:
+                yield request
+
+        return grpc.stream_stream_rpc_method_handler(echo, bytes, bytes)
+
+
+def echoing() -> tuple[VirtualLoop, Wire, Process, Process, list[int], list[grpc.RpcError]]:
+    """A client that has sent 100 numbered messages, and what it got back."""
+    loop, (client, server) = loop_with("client", "server")
+    wire = Wire(loop, random.Random(1))
+    wire.link("client", "server").delay = (0.001, 0.5)
+    wire.listen(server, [Echo()])
+    got: list[int] = []
+    ended: list[grpc.RpcError] = []
+
+    async def talk() -> None:
+        call = wire.channel("server:1").stream_stream("/Echo", bytes, bytes)()
+        for number in range(100):
+            await call.write(bytes([number]))
+        try:
+            async for message in call:
+                got.append(message[0])
+        except grpc.RpcError as error:
+            ended.append(error)
+
+    start(loop, client, talk)
+    return loop, wire, client, server, got, ended
+
+
+def test_a_stream_is_in_order_and_complete_also_through_a_cut_that_heals_in_time() -> None:
+    loop, wire, _, _, got, ended = echoing()
+    loop.run(0.3)
+    wire.link("client", "server").cuts += 1  # without the keep-alive that would break it
+    loop.run(5)
+    before = len(got)
+    wire.heal("client", "server")
+    loop.run(5)
+    assert before < 100
+    assert got == list(range(100))
+    assert not ended
+
+
+def test_a_cut_that_lasts_breaks_the_stream_and_loses_its_messages() -> None:
+    loop, wire, _, _, got, ended = echoing()
+    wire.cut("client", "server")
+    loop.run(20)
+    wire.heal("client", "server")
+    loop.run(20)
+    assert got == []
+    assert len(ended) == 1
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_a_peer_hears_of_a_death_at_once_or_by_missing_it(told: bool) -> None:
+    loop, wire, _, server, _, ended = echoing()
+    loop.run(0.3)
+    loop.kill(server)
+    wire.died(server, told=told)
+    loop.run(0.1)
+    assert bool(ended) == told
+    loop.run(20)
+    assert len(ended) == 1
+
+
+# ---- shrinking
+
+
+def test_a_failing_scenario_is_cut_down_to_what_matters() -> None:
+    faults = tuple(Fault(float(number), "kill", f"n{number % 3 + 1}", "", 2.0) for number in range(1, 11))
+    made = replace(scenario.make(1, "calm"), faults=faults, seconds=12.0, clients=3)
+
+    def run(tried: scenario.Scenario) -> world.Result:
+        guilty = any(fault.at == 7.0 for fault in tried.faults)
+        return world.Result(tried, 0, ["3 lost: it is gone"] if guilty else [], tried.seconds, 0, 0, 0, 0)
+
+    smallest = shrink.shrink(run(made), run, max_runs=200).scenario
+    assert [fault.at for fault in smallest.faults] == [7.0]
+    assert smallest.clients == 1
