@@ -224,6 +224,7 @@ class Recorder:
     def __init__(self, client: Client, history: History) -> None:
         self.client = client
         self.history = history
+        self._asked: set[str] = set()
 
     def begin(self, request_id: str = "", *, keepalive_millis: int = 0, count: int = 1) -> TxnId | None:
         """Begins transactions; returns the first. None: nobody knows whether they were begun."""
@@ -232,10 +233,18 @@ class Recorder:
             owner=self.client.owner,
             keepalive_millis=keepalive_millis,
             count=count,
+            is_retry=request_id in self._asked,
         )
+        self._asked.add(request_id)
+
+        def on_repeat() -> None:
+            request.is_retry = True
+
         invoked = now()
         try:
-            response = self.client.call("txnstatus.TxnManager/BeginTransaction", request, pb.BeginTransactionResponse)
+            response = self.client.call(
+                "txnstatus.TxnManager/BeginTransaction", request, pb.BeginTransactionResponse, on_repeat=on_repeat
+            )
         except Unavailable:
             return None
         ids = tuple(map(TxnId, response.txn_ids))

@@ -53,7 +53,6 @@ def _begin_in_vain(asking: Client) -> None:
         asking.begin(label=LABEL)
 
 
-@pytest.mark.xfail(strict=True, reason="a request id is remembered by its range, and a full range is not asked")
 def test_a_begin_that_is_repeated_after_its_range_was_filled_answers_the_same_id(tmp_path: Path) -> None:
     history = History()
     txn = FAST_TXN.model_copy(update={"range_span": 10})
