@@ -228,8 +228,9 @@ class Recorder:
 
     def begin(self, request_id: str = "", *, keepalive_millis: int = 0, count: int = 1) -> TxnId | None:
         """Begins transactions; returns the first. None: nobody knows whether they were begun."""
+        request_id = request_id or uuid.uuid4().hex
         request = pb.BeginTransactionRequest(
-            request_id=request_id or uuid.uuid4().hex,
+            request_id=request_id,
             owner=self.client.owner,
             keepalive_millis=keepalive_millis,
             count=count,

@@ -19,8 +19,8 @@ from txnstatus.raft.disk import Disk, DiskFile, DiskFull, is_full
 
 VERSION = 1
 REPAIR = (
-    "Acknowledged entries may be lost here. Stop this node, remove its data directory, and start it again with "
-    "`txnctl node`: it gets everything from the other replicas."
+    "Acknowledged entries may be lost here. With this node stopped, remove its data directory and start it again "
+    "with `txnctl node run`: it gets everything from the other replicas, and does not vote before."
 )
 
 

@@ -19,14 +19,11 @@ from txnstatus.raft import frames
 from txnstatus.raft.disk import Disk, DiskFile, DiskFull, is_full
 from txnstatus.raft.journal import Entry, Journal
 from txnstatus.raft.members import Members, encode
+from txnstatus.raft.segments import REPAIR
 
 VERSION = 1
 SYNC_BYTES = 4 << 20
 """What is synced at once: a long sync would hold up those of the journals."""
-REPAIR = (
-    "Stop this node, remove its data directory, and start it again with `txnctl node`: it gets everything from the "
-    "other replicas."
-)
 
 
 class SnapshotCorrupt(Exception):
