@@ -73,14 +73,6 @@ def a_lease_for_ever() -> Seams:
     return [("txnstatus.raft.group:RaftGroup.has_lease", RaftGroup.is_ready)]
 
 
-def reads_without_a_lease() -> Seams:
-    def check(self: RaftDriver) -> None:
-        if not self.group.is_ready:
-            raise self.not_the_leader()
-
-    return [("txnstatus.raft.driver:RaftDriver.check_lease", check)]
-
-
 def answer_before_the_decision() -> Seams:
     commit = StatusService.commit_transaction
 
@@ -190,21 +182,6 @@ def writes_after_the_prepare() -> Seams:
     return [("txnparticipant.table_store:TRANSITIONS", {**SHARD_TRANSITIONS, **late})]
 
 
-def no_tombstone() -> Seams:
-    apply = ParticipantShard.apply
-
-    def forgetful(self: ParticipantShard, command: Any) -> Any:
-        table = self._tables.get(getattr(command, "table_id", ""))
-        known = table is None or getattr(command, "txn_id", None) in table.txns
-        outcome = apply(self, command)
-        if not known and type(command).__name__ == "AbortTxn":
-            assert table is not None
-            table.txns.pop(command.txn_id, None)
-        return outcome
-
-    return [("txnparticipant.table_store:ParticipantShard.apply", forgetful)]
-
-
 def the_cleaner_takes_from_the_living() -> Seams:
     def to_clean(self: ParticipantShard) -> Iterator[tuple[TableState, TxnRecord]]:
         for table in self._tables.values():
@@ -231,13 +208,12 @@ async def _one_pass(self: Any) -> None:
 
 
 PLANTED: Mapping[str, Planted] = {
-    "no sync": Planted(("an ack",), "blackout", 5, no_sync),
+    "no sync": Planted(("an ack", "one", "no process", "2", "3", "6", "8", "11", "12"), "blackout", 10, no_sync),
     "acknowledge before the sync": Planted(
         ("an ack", "3", "10", "11", "6"), "blackout", 20, acknowledge_before_the_sync
     ),
     "forget the vote": Planted(("one vote", "one leader"), "swizzle", 40, forget_the_vote),
     "a lease for ever": Planted(("one lease", "6"), "partitions", 20, a_lease_for_ever),
-    "reads without a lease": Planted(("6",), "pauses", 40, reads_without_a_lease),
     "answer before the decision": Planted(("1", "3"), "everything", 20, answer_before_the_decision),
     "drop a participant": Planted(("4", "everything"), "calm", 5, drop_a_participant),
     "expire what is prepared": Planted(("1", "9"), "pauses", 20, expire_what_is_prepared),
@@ -246,10 +222,9 @@ PLANTED: Mapping[str, Planted] = {
     "the first participant's timestamp": Planted(("4",), "calm", 5, the_first_participants_timestamp),
     "decide before all have prepared": Planted(("4",), "calm", 5, decide_before_all_have_prepared),
     "a snapshot below the last commit": Planted(("6",), "calm", 5, a_snapshot_below_the_last_commit),
-    "scans ignore the prepared": Planted(("4", "5"), "everything", 20, scans_ignore_the_prepared),
-    "overwrites never conflict": Planted(("7", "11", "no process", "4"), "calm", 20, overwrites_never_conflict),
-    "writes after the prepare": Planted(("8",), "calm", 5, writes_after_the_prepare),
-    "no tombstone": Planted(("everything",), "everything", 120, no_tombstone),
+    "scans ignore the prepared": Planted(("4", "5"), "pauses", 60, scans_ignore_the_prepared),
+    "overwrites never conflict": Planted(("5", "7", "11", "4"), "calm", 20, overwrites_never_conflict),
+    "writes after the prepare": Planted(("8",), "calm", 30, writes_after_the_prepare),
     "the cleaner takes from the living": Planted(("10",), "everything", 20, the_cleaner_takes_from_the_living),
     "the cleaner takes one pass": Planted(("10",), "clients", 60, the_cleaner_takes_one_pass),
 }
