@@ -86,7 +86,9 @@ class Roles:
         self._watch = LoopWatch()
         self._register()
         # The catalog's replica first: what it restores says which others there are.
-        for name in sorted(self._wanted(), key=lambda name: (name != CATALOG, name)):
+        if CATALOG in self._wanted():
+            self._open(CATALOG)
+        for name in sorted(self._wanted() - self._groups.keys()):
             self._open(name)
 
     def start(self) -> None:

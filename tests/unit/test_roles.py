@@ -8,32 +8,60 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
 
+import pytest
+
 from txndeploy.config import NodeConfig, NodeEntry
 from txndeploy.roles import Roles
 from txndeploy.sim.disk import SimDisk
-from txnstatus.catalog import CATALOG
+from txnstatus.catalog import CATALOG, CatalogState, to_wire
 from txnstatus.catalog_service import CatalogMachine
 from txnstatus.cluster_map import ClusterMap
 from txnstatus.environment import Environment
+from txnstatus.raft.group import StateMachine
 from txnstatus.raft.transport import RaftTransport
 from txnstatus.system_client import TxnSystemClient
+
+CONFIG = NodeConfig(
+    cluster_id="c",
+    node_id="n1",
+    data_dir=Path("/n1"),
+    warehouse="file:///w",
+    nodes={f"n{number}": NodeEntry(address=f"h:{number}") for number in (1, 2, 3)},
+)
+
+
+def roles_that_heard(state: CatalogState) -> Roles:
+    environment = Environment(disk=SimDisk(random.Random(1)))
+    transport = cast(RaftTransport, SimpleNamespace(add=lambda _driver: None))
+    return Roles(CONFIG, environment, TxnSystemClient(ClusterMap(state), environment), transport, 1)
 
 
 def test_the_catalogs_log_is_replayed_on_what_the_cluster_began_with_not_on_what_the_node_heard_last() -> None:
     """Else the entries apply a second time, and the replica's versions are not the others'."""
-    config = NodeConfig(
-        cluster_id="c",
-        node_id="n1",
-        data_dir=Path("/n1"),
-        warehouse="file:///w",
-        nodes={f"n{number}": NodeEntry(address=f"h:{number}") for number in (1, 2, 3)},
-    )
-    founded = config.initial_catalog()
-    cluster = ClusterMap(replace(founded, version=7))
-    environment = Environment(disk=SimDisk(random.Random(1)))
-    transport = cast(RaftTransport, SimpleNamespace(add=lambda _driver: None))
-    roles = Roles(config, environment, TxnSystemClient(cluster, environment), transport, 1)
+    founded = CONFIG.initial_catalog()
+    roles = roles_that_heard(replace(founded, version=7))
     machine = roles._groups[CATALOG].machine
     assert isinstance(machine, CatalogMachine)
     assert machine.catalog.state == founded
     assert roles.catalog.version == 7
+
+
+def test_a_node_opens_what_its_replica_of_the_catalog_says_where_that_is_newer_than_what_it_heard(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It ended between installing a snapshot of the catalog and noting what was new: the range it knew is gone."""
+    founded = CONFIG.initial_catalog()
+    groups = {**founded.groups, "status-1": founded.groups["status-0"]}
+    del groups["status-0"]
+    newer = replace(founded, groups=groups, next_range=2, version=9)
+    opened = []
+
+    def open_group(name: str, _node: str, _bootstrap: object, machine: StateMachine, *_: object) -> SimpleNamespace:
+        opened.append(name)
+        if name == CATALOG:
+            machine.restore([to_wire(newer).SerializeToString()])
+        return SimpleNamespace(group=name)
+
+    monkeypatch.setattr("txndeploy.roles.RaftGroup", open_group)
+    roles_that_heard(founded)
+    assert sorted(opened) == sorted(groups)
