@@ -19,6 +19,7 @@ Address = Annotated[str, Field(pattern=r"^[^\s:/]+:[0-9]{1,5}$")]
 
 
 _DEFAULTS = Options()
+_RAFT = RaftSettings()
 
 
 class ConfigError(Exception):
@@ -41,9 +42,9 @@ class NodeEntry(_Section):
 
 
 class RaftSection(_Section):
-    heartbeat_seconds: float = Field(0.15, gt=0)
-    election_min_seconds: float = Field(0.8, gt=0)
-    election_max_seconds: float = Field(1.6, gt=0)
+    heartbeat_seconds: float = Field(_RAFT.heartbeat_seconds, gt=0)
+    election_min_seconds: float = Field(_RAFT.election_min_seconds, gt=0)
+    election_max_seconds: float = Field(_RAFT.election_max_seconds, gt=0)
     snapshot_entries: int = Field(20_000, ge=10)
     segment_bytes: int = Field(16 << 20, ge=4_096)
 

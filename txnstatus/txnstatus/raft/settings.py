@@ -9,9 +9,9 @@ from txnstatus.raft.journal import SEGMENT_BYTES
 
 @dataclass(frozen=True, slots=True)
 class RaftSettings:
-    heartbeat_seconds: float = 0.15
-    election_min_seconds: float = 0.8
-    election_max_seconds: float = 1.6
+    heartbeat_seconds: float = 0.12
+    election_min_seconds: float = 0.6
+    election_max_seconds: float = 1.2
     snapshot_entries: int = 20_000
     """Entries in the journal that make a snapshot worth while."""
     max_clock_drift: float = 0.1
