@@ -282,7 +282,7 @@ def test_a_corrupt_journal_refuses_to_start(tmp_path: Path) -> None:
         result = _start(cluster.config_path("n1"))
         assert result.returncode == 2
         assert str(journal) in result.stderr
-        assert "Stop this node" in result.stderr
+        assert "remove its data directory" in result.stderr
 
 
 def test_a_node_of_another_cluster_is_not_let_in(tmp_path: Path) -> None:
