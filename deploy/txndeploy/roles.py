@@ -33,6 +33,8 @@ from txnstatus.types import HybridClock
 
 log = logging.getLogger(__name__)
 
+ASK_SECONDS = 1.0
+
 
 class Transport(Sender, Protocol):
     """Delivers the messages of the other nodes to the drivers it was given."""
@@ -84,6 +86,7 @@ class Roles:
         self._background: set[asyncio.Task[None]] = set()
         self._removing: set[str] = set()
         self._watch = LoopWatch()
+        environment.disk.make_directory(config.data_dir / "raft")
         self._register()
         # The catalog's replica first: what it restores says which others there are.
         if CATALOG in self._wanted():
@@ -140,8 +143,19 @@ class Roles:
         if new not in self._cluster.state.nodes:
             raise Unavailable(f"the catalog of {self.config.node_id} does not know {new} yet")
         entry.driver.check_lease()
+        await self._ask_node(new)  # it must live, before the old one goes
         await entry.driver.change_members(remove=old)
-        return await entry.driver.change_members(add=new)
+        members = await entry.driver.change_members(add=new)
+        replicas = {group.group: group for group in (await self._ask_node(new)).groups}
+        if name not in replicas or new not in replicas[name].members:
+            raise Unavailable(f"{new} has not caught up with {name} yet")
+        return members
+
+    async def _ask_node(self, node: str) -> admin_pb2.GetNodeResponse:
+        """Raises Unavailable."""
+        return await self._client.call_node(
+            node, "txnstatus.Admin/GetNode", admin_pb2.GetNodeRequest(), admin_pb2.GetNodeResponse, ASK_SECONDS
+        )
 
     # ---- groups
 

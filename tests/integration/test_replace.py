@@ -91,6 +91,23 @@ def test_a_new_node_takes_a_dead_ones_place_under_load(tmp_path: Path) -> None:
         assert [seen[: len(expected)] for seen in visible(client, "t.one", "t.two")] == [expected, expected]
 
 
+def test_a_replacement_waits_for_the_new_node(tmp_path: Path) -> None:
+    with fast_cluster(tmp_path) as cluster, connect(cluster) as client:
+        victim = next(node for node in cluster.configs if node != cluster.leader("catalog"))
+        cluster.kill(victim)
+        address = cluster.add_node("n4")
+        cluster.kill("n4")
+        arguments = ["node", "replace", victim, "n4", "--address", address, "--cluster", cluster.addresses]
+        result = CliRunner().invoke(app, [*arguments, "--timeout", "3"])
+        assert result.exit_code == 1
+        assert "not within 3 s" in result.output
+        assert all(victim in said for said in members(cluster).values()), "nobody has left for a node that is not there"
+        client.begin().commit()
+        cluster.start_node("n4")
+        cluster.forget_node(victim)
+        wait_until(lambda: all(said == set(cluster.configs) for said in members(cluster).values()), "n4 is in", 60)
+
+
 def test_a_replacement_is_refused_with_a_reason(tmp_path: Path) -> None:
     with fast_cluster(tmp_path) as cluster:
 
