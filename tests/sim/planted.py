@@ -207,6 +207,9 @@ async def _one_pass(self: Any) -> None:
             )
 
 
+CORE = "no process ends itself"
+"""A core's own `check_invariants` was first: it is called after every command, and ends the process."""
+
 PLANTED: Mapping[str, Planted] = {
     "no sync": Planted(("an ack", "one", "no process", "2", "3", "6", "8", "11", "12"), "blackout", 10, no_sync),
     "acknowledge before the sync": Planted(
@@ -223,8 +226,8 @@ PLANTED: Mapping[str, Planted] = {
     "decide before all have prepared": Planted(("4",), "calm", 5, decide_before_all_have_prepared),
     "a snapshot below the last commit": Planted(("6",), "calm", 5, a_snapshot_below_the_last_commit),
     "scans ignore the prepared": Planted(("4", "5"), "pauses", 60, scans_ignore_the_prepared),
-    "overwrites never conflict": Planted(("5", "7", "11", "4"), "calm", 20, overwrites_never_conflict),
-    "writes after the prepare": Planted(("8",), "calm", 30, writes_after_the_prepare),
+    "overwrites never conflict": Planted(("5", "7", "11", "4", CORE), "calm", 20, overwrites_never_conflict),
+    "writes after the prepare": Planted(("8", CORE), "calm", 30, writes_after_the_prepare),
     "the cleaner takes from the living": Planted(("10",), "everything", 20, the_cleaner_takes_from_the_living),
     "the cleaner takes one pass": Planted(("10",), "clients", 60, the_cleaner_takes_one_pass),
 }
