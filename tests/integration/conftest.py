@@ -12,7 +12,7 @@ from txndeploy.local_cluster import LocalCluster
 _numbers = itertools.count(1)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     """A cluster for tests that leave it whole."""
     with fast_cluster(tmp_path_factory.mktemp("cluster")) as running:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _numbers = itertools.count(1)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     txn = TxnSection(staleness_interval_ms=200, zombie_grace_seconds=1.0)
     with fast_cluster(tmp_path_factory.mktemp("cluster"), txn=txn) as running:
@@ -32,7 +32,7 @@ def client(cluster: LocalCluster) -> Iterator[Client]:
         yield connected
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """Two executors, each a process."""
     with local_cluster_session("tests", tmp_path_factory.mktemp("spark")) as session:
