@@ -90,7 +90,7 @@ def finished_transactions(report: Report, count: int) -> None:
     )
     with _cluster(txn) as (cluster, client):
         report.add("start-up, all three nodes at once, empty", _restart(cluster, client))
-        before = _memory(cluster)
+        before = _total_memory(cluster)
         for _ in track(range(count // BATCH), f"finishing {count:,}"):
             _begin(client, 1_000)
         wait_until(lambda: not client.transactions([TxnState.OPEN], limit=1), "all have expired", 600)
@@ -100,8 +100,7 @@ def finished_transactions(report: Report, count: int) -> None:
         wait_until(lambda: not client.transactions(limit=1), "all are forgotten", 600)
         _take_snapshots(cluster, client)
         report.add(f"start-up, all three nodes at once, {count:,} finished, forgotten", _restart(cluster, client))
-        after = _memory(cluster)
-        each = max(0, after["leader"] - before["leader"]) / count
+        each = max(0, _total_memory(cluster) - before) / len(cluster.configs) / count
         report.add("memory per finished and forgotten transaction, after a restart", f"{each:,.1f} B", "0 B")
 
 
@@ -164,6 +163,11 @@ def _memory(cluster: LocalCluster) -> dict[str, int]:
     leader = cluster.leader(STATUS)
     follower = next(node for node in cluster.configs if node != leader)
     return {"leader": cluster.resident_bytes(leader), "follower": cluster.resident_bytes(follower)}
+
+
+def _total_memory(cluster: LocalCluster) -> int:
+    """Resident bytes of all nodes' processes."""
+    return sum(map(cluster.resident_bytes, cluster.configs))
 
 
 def _pause_of_snapshots(cluster: LocalCluster, client: Client) -> str:

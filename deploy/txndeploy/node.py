@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import fcntl
+import gc
 import json
 import logging
 import os
@@ -175,6 +176,9 @@ def run(path: Path) -> int:
             stream=sys.stderr,
         )
         _arm_failpoints()
+        # What a node holds are records that live long and have no cycles: looking through all of them for garbage
+        # every few hundred new ones would stop the loop for longer than anything else does.
+        gc.set_threshold(100_000, 20, 100)
         uvloop.run(_serve(config))
     except (ConfigError, StartError) as error:
         print(f"txnctl node: {error}", file=sys.stderr)

@@ -160,9 +160,10 @@ class TxnStatusManager:
                 # One grace, once: the beats of the last interval died with the former leader.
                 extra = max(0.0, self.settings.failover_grace_seconds - record.keepalive_millis / 1000)
                 age = max(0, wall_micros - record.begin_micros) / 1e6
-                self._watch(record, _Liveness(self._healthy_seconds + extra, self._healthy_seconds - age))
+                self._liveness[record.txn_id] = _Liveness(self._healthy_seconds + extra, self._healthy_seconds - age)
             else:
                 effects += self._drive(record, now)
+        self._order_deadlines()
         return effects
 
     def _stop_leading(self) -> None:

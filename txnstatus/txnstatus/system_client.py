@@ -21,7 +21,8 @@ ResponseT = TypeVar("ResponseT", bound=Message)
 ATTEMPT_SECONDS = 3.0
 """How long one node may take before another is asked; handlers that wait do so for less."""
 RETRY_SECONDS = 0.02
-RETRY_MAX_SECONDS = 0.5
+RETRY_MAX_SECONDS = 0.1
+"""A longer pause would be added to every failover: nobody knows that a leader is there until he asks again."""
 
 
 class Channel(Protocol):
