@@ -84,7 +84,7 @@ def _fire(rig: Rig, cell: Cell, mark: Path) -> None:
         if not point.replicas:
             # Only who leads comes there: the leaders go, and one of the armed takes over.
             cluster.restart(leader)
-    wait_until(mark.exists, f"somebody came to {cell}", FIRE_SECONDS)
+    wait_until(lambda: mark.exists() and mark.read_text(), f"somebody came to {cell}", FIRE_SECONDS)
     _check_what_became_of(rig, cell, int(mark.read_text()))
     for environment in cluster.node_environment.values():
         environment.pop(failpoints.VARIABLE, None)

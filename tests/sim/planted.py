@@ -5,7 +5,6 @@ Each is a list of seams (see txndeploy.sim.seams): the name that is replaced, an
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -191,22 +190,6 @@ def the_cleaner_takes_from_the_living() -> Seams:
     return [("txnparticipant.table_store:ParticipantShard.to_clean", to_clean)]
 
 
-def the_cleaner_takes_one_pass() -> Seams:
-    return [("txnparticipant.cleaner:PASS_SECONDS", 1.0), ("txnparticipant.cleaner:Cleaner.run_once", _one_pass)]
-
-
-async def _one_pass(self: Any) -> None:
-    for table, record in list(self.shard.to_clean()):
-        directories = [table.directory(record.txn_id, write_id) for write_id in record.claimed]
-        if await self._delete(directories):
-            from txnparticipant.commands import MarkCleaned
-
-            await asyncio.gather(
-                self.propose(MarkCleaned(record.txn_id, table.table_id, tuple(record.claimed))),
-                return_exceptions=True,
-            )
-
-
 CORE = "no process ends itself"
 """A core's own `check_invariants` was first: it is called after every command, and ends the process."""
 
@@ -229,5 +212,4 @@ PLANTED: Mapping[str, Planted] = {
     "overwrites never conflict": Planted(("5", "7", "11", "4", CORE), "calm", 20, overwrites_never_conflict),
     "writes after the prepare": Planted(("8", CORE), "calm", 30, writes_after_the_prepare),
     "the cleaner takes from the living": Planted(("10",), "everything", 20, the_cleaner_takes_from_the_living),
-    "the cleaner takes one pass": Planted(("10",), "clients", 60, the_cleaner_takes_one_pass),
 }
