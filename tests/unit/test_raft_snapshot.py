@@ -158,6 +158,22 @@ def test_any_other_error_is_passed_on(disk: SimDisk, operation: str) -> None:
         save(disk, 20)
 
 
+def test_what_is_finished_or_given_up_may_be_abandoned(disk: SimDisk) -> None:
+    """A leader's snapshot may begin to arrive while the last slice of our own is being written."""
+    save(disk, 5)
+    finished = Writer(disk, PATH, GROUP, Meta(entry(6), entry(7), MEMBERS))
+    finished.write(CHUNKS)
+    finished.finish()
+    finished.abandon()
+    assert snapshot.verify(disk, PATH, GROUP).last == entry(7)
+    given_up = Writer(disk, PATH, GROUP, Meta(entry(8), entry(9), MEMBERS))
+    disk.capacity = disk.used + 100
+    with pytest.raises(DiskFull):
+        given_up.write([bytes(1000)])
+    given_up.abandon()
+    assert snapshot.verify(disk, PATH, GROUP).last == entry(7)
+
+
 def failing(operation: str) -> Callable[[str, Path], None]:
     def before(asked: str, _path: Path) -> None:
         if asked == operation:

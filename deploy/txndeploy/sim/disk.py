@@ -188,6 +188,7 @@ class _SimFile:
         self._path = path
         self._inode = inode
         self._life = disk._life
+        self._closed = False
 
     def write(self, data: bytes) -> None:
         self._begin("write")
@@ -212,8 +213,15 @@ class _SimFile:
 
     def close(self) -> None:
         """Nothing is made durable by it."""
+        self._check_open("close")
+        self._closed = True
+
+    def _check_open(self, operation: str) -> None:
+        if self._closed:
+            raise OSError(errno.EBADF, f"{operation} of a file that is closed", str(self._path))
 
     def _begin(self, operation: str) -> None:
+        self._check_open(operation)
         if self._life != self._disk._life:
             raise OSError(errno.EIO, f"{operation} through a file that was open in a power cut", str(self._path))
         self._disk.before(operation, self._path)

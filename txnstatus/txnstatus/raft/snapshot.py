@@ -129,14 +129,19 @@ class Writer:
         except OSError as error:
             self._give_up(error)
         self._file.sync()
-        self._file.close()
+        self._close()
         failpoint("raft.before_snapshot_rename")
         install(self._disk, self._new, self._path)
 
     def abandon(self) -> None:
-        if self._file is not None:
-            self._file.close()
+        """Does nothing to a snapshot that is in its place, or given up already."""
+        self._close()
         self._disk.unlink(self._new)
+
+    def _close(self) -> None:
+        file, self._file = self._file, None
+        if file is not None:
+            file.close()
 
     def _put(self, kind: bytes, payload: bytes) -> None:
         assert self._file is not None
