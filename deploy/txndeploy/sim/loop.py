@@ -120,7 +120,8 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         return until is not None and until()
 
     def _step(self, end: float) -> bool:
-        timers, runnable = self._timers, self._runnable
+        """Runs one callback; False = none is due before the end."""
+        timers, runnable, chance = self._timers, self._runnable, self._rng.random
         if not runnable and timers and timers[0][0] > self.now:
             if timers[0][0] > end:
                 return False
@@ -131,16 +132,13 @@ class VirtualLoop(asyncio.AbstractEventLoop):
                 self._queue(process, handle)
         if not runnable:
             return bool(timers)
-        process = runnable[0] if len(runnable) == 1 else runnable[int(self._rng.random() * len(runnable))]
+        process = runnable[0] if len(runnable) == 1 else runnable[int(chance() * len(runnable))]
         handle = process.ready.popleft()
         if not process.ready:
             runnable.remove(process)
-        if not handle.is_cancelled:
-            self._run_handle(process, handle)
-        return True
-
-    def _run_handle(self, process: Process, handle: _Handle) -> None:
-        self.now += HANDLE_SECONDS * 2 * self._rng.random()
+        if handle.is_cancelled:
+            return True
+        self.now += HANDLE_SECONDS * 2 * chance()
         self.handles += 1
         self.current = process
         try:
@@ -151,6 +149,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
             self.on_error(process, "a callback failed", error)
         finally:
             self.current = self.world
+        return True
 
     def _queue(self, process: Process, handle: _Handle) -> None:
         process.ready.append(handle)

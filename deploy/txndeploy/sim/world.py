@@ -149,9 +149,11 @@ class World:
         return [
             ("pysyncobj.syncobj:monotonicTime", self.loop.look),
             ("pysyncobj.syncobj:random", self._rng("pysyncobj")),
+            *((f"asyncio{module}:get_running_loop", lambda: self.loop) for module in ("", ".events")),
+            ("asyncio.events:_get_running_loop", lambda: self.loop),  # asyncio's own asks the kernel each time
             ("grpc.aio:insecure_channel", self.wire.channel),
             *seams.everywhere("stop_process", stop.stop_process, self.cluster.stop_process),
-            ("txnstatus.raft.driver:IDLE_TICK_SECONDS", 0.1),  # most ticks of most groups find nothing to do
+            ("txndeploy.loop_watch:LOOK_SECONDS", 1.0),
             ("txnstatus.failpoints:_armed", _Failpoints(self.cluster)),
             ("txnparticipant.cleaner:delete_directory", self.warehouse.delete_directory),
             ("txnparticipant.services:file_system", self.warehouse.file_system),

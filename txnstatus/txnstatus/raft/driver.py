@@ -22,8 +22,6 @@ from txnstatus.raft.proposals import Proposal
 from txnstatus.raft.replica import MAX_BATCH_BYTES
 from txnstatus.raft.stop import stop_process
 
-IDLE_TICK_SECONDS = 0.03
-
 
 class Sender(Protocol):
     """The way to the other replicas; may drop messages, never reorders or repeats them."""
@@ -170,10 +168,11 @@ class RaftDriver:
             self._job.add_done_callback(lambda _job: self._wake.set())
 
     async def _sleep(self) -> None:
-        if self._inbox or self.group.wants_tick:
+        idle = 0.0 if self._inbox else self.group.idle_seconds()
+        if not idle:
             await asyncio.sleep(0)
             return
-        timer = asyncio.get_running_loop().call_later(IDLE_TICK_SECONDS, self._wake.set)
+        timer = asyncio.get_running_loop().call_later(idle, self._wake.set)
         await self._wake.wait()
         timer.cancel()
         self._wake.clear()

@@ -34,6 +34,9 @@ from txnstatus.raft.stop import stop_process
 
 log = logging.getLogger(__name__)
 
+FULL_RETRY_SECONDS = 0.1
+MIN_IDLE_SECONDS = 0.001
+MAX_IDLE_SECONDS = 0.5
 
 Outgoing = list[tuple[str, pb.RaftMessage]]
 
@@ -275,14 +278,16 @@ class RaftGroup:
             self.no_room = ""
             self._replica.postpone_election()
 
-    @property
-    def wants_tick(self) -> bool:
-        """Whether there is something to do before the next message or timer: a group of one commits by itself."""
+    def idle_seconds(self) -> float:
+        """How long there is nothing to do unless a message or a proposal comes, or a job ends; 0 = not at all."""
         if self.no_room:
-            return False
-        return bool(
-            self._proposals.queued or (not self.peers and self._proposals.submitted) or self._compaction.has_work
-        )
+            return FULL_RETRY_SECONDS
+        alone = not self.peers and self._proposals.submitted  # a group of one commits by itself
+        if self._proposals.queued or alone or self._compaction.has_work:
+            return 0.0
+        if self._elections.handing_over:
+            return self.settings.heartbeat_seconds / 4
+        return min(max(self._replica.next_due - self._monotonic(), MIN_IDLE_SECONDS), MAX_IDLE_SECONDS)
 
     # ---- what it knows
 

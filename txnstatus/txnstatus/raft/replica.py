@@ -5,6 +5,7 @@ pysyncobj 0.3.17 is used as it is. Its private names are touched here and nowher
 
 from __future__ import annotations
 
+import functools
 import logging
 import zlib
 from collections.abc import Callable, Sequence
@@ -27,6 +28,7 @@ pysyncobj.syncobj.PIPE_NOTIFIER_ENABLED = False
 
 _REGULAR = bytes([pysyncobj.syncobj._COMMAND_TYPE.REGULAR])
 _FOLLOWER = pysyncobj.syncobj._RAFT_STATE.FOLLOWER
+_LEADER = pysyncobj.syncobj._RAFT_STATE.LEADER
 _LENGTH_BYTES = 4
 MAX_BATCH_BYTES = 1 << 20
 """Commands of one entry; a larger single command is refused."""
@@ -49,8 +51,15 @@ logging.getLogger("pysyncobj.syncobj").addFilter(_not_a_false_alarm)
 class _Peer(Node):  # type: ignore[misc]
     """A node by id. The hash does not depend on the process, so sets iterate alike in every run."""
 
+    def __init__(self, node_id: str) -> None:
+        super().__init__(node_id)
+        self._hash = zlib.crc32(node_id.encode())
+
     def __hash__(self) -> int:
-        return zlib.crc32(self.id.encode())
+        return self._hash
+
+
+_peer = functools.cache(_Peer)
 
 
 class _NoPoller:
@@ -95,7 +104,7 @@ class Replica(SyncObj):  # type: ignore[misc]
         factories = library.createJournal, library.Serializer
         library.createJournal, library.Serializer = lambda _path: journal, lambda *_arguments: compaction
         try:
-            super().__init__(_Peer(node_id), [], conf=_configuration(settings), transport=_Outbox(send))
+            super().__init__(_peer(node_id), [], conf=_configuration(settings), transport=_Outbox(send))
         finally:
             library.createJournal, library.Serializer = factories
         self._poller = _NoPoller()
@@ -108,6 +117,12 @@ class Replica(SyncObj):  # type: ignore[misc]
         if entry[:1] == _REGULAR:
             return [self._apply(command) for command in _split(entry)]
         return [members.decode(entry)]  # a change of members, or the no-op of a new leader
+
+    def _SyncObj__applyLogEntries(self) -> bool:  # noqa: N802
+        """pysyncobj sends all peers a message of its own after every commit. They learn of it with the next entries,
+        or with the next heartbeat: half the messages do."""
+        super()._SyncObj__applyLogEntries()
+        return False
 
     def _SyncObj__sendAppendEntries(self) -> None:  # noqa: N802
         """pysyncobj goes round and round for a peer that waits for a snapshot, a whole heartbeat long."""
@@ -136,18 +151,18 @@ class Replica(SyncObj):  # type: ignore[misc]
         self._applyCommand(members.encode(new), ended)
 
     def deliver(self, sender: str, message: Message) -> None:
-        self._SyncObj__transport._onMessageReceived(_Peer(sender), message)
+        self._SyncObj__transport._onMessageReceived(_peer(sender), message)
 
     def connected(self, peer: str) -> None:
-        self._SyncObj__transport._onNodeConnected(_Peer(peer))
+        self._SyncObj__transport._onNodeConnected(_peer(peer))
 
     def disconnected(self, peer: str) -> None:
-        self._SyncObj__transport._onNodeDisconnected(_Peer(peer))
+        self._SyncObj__transport._onNodeDisconnected(_peer(peer))
 
     def next_index(self, peer: str) -> int:
         """The first entry that this leader has not sent to the peer yet."""
         indexes: dict[Any, int] = self._SyncObj__raftNextIndex
-        return indexes.get(_Peer(peer), 0)
+        return indexes.get(_peer(peer), 0)
 
     def set_progress(self, peer: str, sent_up_to: int, reply: Message) -> None:
         """Corrects what pysyncobj made of an answer: it moves back to what was acknowledged, and sends again all that
@@ -155,7 +170,7 @@ class Replica(SyncObj):  # type: ignore[misc]
         follows its own, longer log, it sends what no log has."""
         if not self.leading:
             return
-        node, asked = _Peer(peer), reply["next_node_idx"]
+        node, asked = _peer(peer), reply["next_node_idx"]
         if reply["reset"]:
             matches = self._SyncObj__raftMatchIndex
             matches[node] = min(matches[node], asked - 1)
@@ -168,7 +183,7 @@ class Replica(SyncObj):  # type: ignore[misc]
 
     def set_members(self, current: Members) -> None:
         """Whom this replica counts, and sends to. pysyncobj's own way of changing that is left alone."""
-        others = {_Peer(node_id) for node_id in current if node_id != self._own_id}
+        others = {_peer(node_id) for node_id in current if node_id != self._own_id}
         for gone in self._SyncObj__otherNodes - others:
             for kept in (self._SyncObj__raftNextIndex, self._SyncObj__raftMatchIndex, self._SyncObj__lastResponseTime):
                 kept.pop(gone, None)
@@ -183,6 +198,12 @@ class Replica(SyncObj):  # type: ignore[misc]
     @property
     def election_due(self) -> bool:
         return bool(not self.leading and self._SyncObj__raftElectionDeadline < pysyncobj.syncobj.monotonicTime())
+
+    @property
+    def next_due(self) -> float:
+        """When this replica does something by itself: sends a heartbeat, or else looks for a new leader."""
+        due = self._SyncObj__newAppendEntriesTime if self.leading else self._SyncObj__raftElectionDeadline
+        return float(due)
 
     def postpone_election(self) -> None:
         """By another time-out, chosen by chance."""
@@ -217,7 +238,7 @@ class Replica(SyncObj):  # type: ignore[misc]
 
     @property
     def leading(self) -> bool:
-        return bool(self._isLeader())
+        return bool(self._SyncObj__raftState == _LEADER)
 
     @property
     def leader_id(self) -> str:
