@@ -738,6 +738,37 @@ def test_entries_lost_on_the_way_are_sent_again(cluster: Cluster) -> None:
     cluster.settle()
 
 
+def test_a_commit_has_no_messages_of_its_own(cluster: Cluster) -> None:
+    cluster.commit(1)
+    cluster.settle()
+    appends: list[int] = []
+
+    def count(_sender: str, _receiver: str, message: pb.RaftMessage) -> bool:
+        if message.HasField("append_entries"):
+            appends.append(len(message.append_entries.entries))
+        return True
+
+    cluster.tap = count
+    began, heartbeats = cluster.now, 0.0
+    for _ in range(20):
+        cluster.commit(1)
+    heartbeats = (cluster.now - began) / FAST.heartbeat_seconds
+    assert sum(appends) == 20 * 2, "every entry went to both followers, once"
+    assert len(appends) <= 2 * (20 + heartbeats + 1), "and no message was sent but entries and heartbeats"
+
+
+def test_a_replica_is_idle_until_its_next_heartbeat_or_election(alone: Alone, monkeypatch: pytest.MonkeyPatch) -> None:
+    """pysyncobj's clock is CLOCK_MONOTONIC_RAW, which may be seconds away from `time.monotonic`."""
+    for offset in (-7.0, 7.0):
+        monkeypatch.setattr("pysyncobj.syncobj.monotonicTime", lambda offset=offset: alone.now + offset)
+        alone.crash()
+        alone.cycle()
+        idle = alone.group.idle_seconds()
+        assert FAST.election_min_seconds - 0.01 <= idle <= FAST.election_max_seconds
+        alone.now += idle - 0.01
+        assert alone.group.idle_seconds() == pytest.approx(0.01)
+
+
 def test_an_entry_is_sent_to_a_follower_once(cluster: Cluster) -> None:
     """Pins: an acknowledgement does not move nextIndex back to what it acknowledges."""
     leader, (follower, _) = cluster.leader(), cluster.followers()

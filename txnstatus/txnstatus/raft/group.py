@@ -287,7 +287,7 @@ class RaftGroup:
             return 0.0
         if self._elections.handing_over:
             return self.settings.heartbeat_seconds / 4
-        return min(max(self._replica.next_due - self._monotonic(), MIN_IDLE_SECONDS), MAX_IDLE_SECONDS)
+        return min(max(self._replica.idle_seconds(), MIN_IDLE_SECONDS), MAX_IDLE_SECONDS)
 
     # ---- what it knows
 

@@ -199,11 +199,10 @@ class Replica(SyncObj):  # type: ignore[misc]
     def election_due(self) -> bool:
         return bool(not self.leading and self._SyncObj__raftElectionDeadline < pysyncobj.syncobj.monotonicTime())
 
-    @property
-    def next_due(self) -> float:
-        """When this replica does something by itself: sends a heartbeat, or else looks for a new leader."""
+    def idle_seconds(self) -> float:
+        """Until this replica does something by itself: sends a heartbeat, or else looks for a new leader."""
         due = self._SyncObj__newAppendEntriesTime if self.leading else self._SyncObj__raftElectionDeadline
-        return float(due)
+        return float(due - pysyncobj.syncobj.monotonicTime())  # its clock is not `time.monotonic`
 
     def postpone_election(self) -> None:
         """By another time-out, chosen by chance."""
