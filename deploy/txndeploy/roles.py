@@ -179,11 +179,7 @@ class Roles:
     def _wanted(self) -> set[str]:
         """The groups of which this node holds a replica, or is about to."""
         node_id, state = self.config.node_id, self._cluster.state
-        held = {name for name, members in state.groups.items() if node_id in members}
-        replacement = state.replacement
-        if replacement is not None and replacement.new_node == node_id:
-            held |= {name for name, members in state.groups.items() if replacement.old_node in members}
-        return held
+        return {name for name in state.groups if node_id in state.replicas(name)}
 
     def _catalog_changed(self, state: CatalogState) -> None:
         for service in self._status.values():

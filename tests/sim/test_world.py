@@ -6,6 +6,7 @@ import asyncio
 import random
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import grpc
@@ -13,9 +14,11 @@ import pytest
 
 from txndeploy.sim import scenario, shrink, world
 from txndeploy.sim.clock import Clock
+from txndeploy.sim.disk import SimDisk
 from txndeploy.sim.loop import Killed, NoThreads, Process, VirtualLoop
 from txndeploy.sim.scenario import Fault
 from txndeploy.sim.wire import Wire
+from txnstatus.raft import frames
 
 
 def loop_with(*names: str) -> tuple[VirtualLoop, list[Process]]:
@@ -203,6 +206,37 @@ def test_a_peer_hears_of_a_death_at_once_or_by_missing_it(told: bool) -> None:
     assert bool(ended) == told
     loop.run(20)
     assert len(ended) == 1
+
+
+# ---- the disk
+
+
+def test_what_rots_is_never_what_a_power_cut_may_have_torn() -> None:
+    disk, path = SimDisk(random.Random(1)), Path("/raft/00000000000000000001.log")
+    disk.overwrite(path, b"".join(frames.frame(frames.BATCH, b"x" * 20) for _ in range(3)))
+    size = frames.HEADER_BYTES + 20
+    found = {disk.rot_at([path]) for _ in range(5000)}
+    assert found == {(path, position) for position in range(2 * size)}
+    assert disk.rot_at([]) is None
+
+
+def test_a_failed_sync_is_told_once_and_drops_what_it_was_to_write() -> None:
+    for seed in range(20):
+        disk, told = SimDisk(random.Random(seed)), []
+        disk.on_failed_sync = lambda told=told: told.append(True)  # type: ignore[misc]
+        disk.make_directory(Path("/raft"))
+        file = disk.create(Path("/raft/file"))
+        file.write(b"first")
+        file.sync()
+        file.write(b"second")
+        disk.fails_next_sync = True
+        with pytest.raises(OSError, match="Input/output error"):
+            file.sync()
+        assert told == [True]
+        file.sync()
+        if disk.read(Path("/raft/file")) != b"firstsecond":
+            return
+    pytest.fail("nothing was ever dropped")
 
 
 # ---- shrinking

@@ -58,6 +58,13 @@ class CatalogState:
     def range_was_dropped(self, number: int) -> bool:
         return number < self.next_range and status_group(number) not in self.groups
 
+    def replicas(self, group: str) -> tuple[str, ...]:
+        """The members, and who is about to become one: it may lead the group before the catalog hears of it."""
+        members, under_way = self.groups.get(group, ()), self.replacement
+        if under_way is None or under_way.old_node not in members:
+            return members
+        return tuple(dict.fromkeys([*members, under_way.new_node]))
+
     def with_role(self, role: str) -> list[str]:
         return [node for node, info in self.nodes.items() if role in info.roles]
 

@@ -52,6 +52,11 @@ class ClusterMap:
             raise NotFound(f"there is no group {group!r}")
         return members
 
+    def replicas(self, group: str) -> tuple[str, ...]:
+        """Who may lead it: the members, and one that is about to be. Raises NotFound like `members`."""
+        self.members(group)
+        return self.state.replicas(group)
+
     def address(self, node: str) -> str | None:
         """Where this process reaches the node; None: the catalog has no such node."""
         info = self.state.nodes.get(node)

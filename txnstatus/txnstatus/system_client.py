@@ -53,7 +53,7 @@ class TxnSystemClient:
         """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout
-        members = self.cluster.members(group)
+        members = self.cluster.replicas(group)
         guess = self._leaders.get(group)
         turn = members.index(guess) if guess in members else 0
         pause = RETRY_SECONDS
@@ -77,7 +77,7 @@ class TxnSystemClient:
                 ) from last
             await asyncio.sleep(pause * self._random.uniform(0.5, 1.0))
             pause = min(pause * 1.5, RETRY_MAX_SECONDS)
-            members = self.cluster.members(group)
+            members = self.cluster.replicas(group)
             hinted = last.leader if isinstance(last, NotTheLeader) else ""
             turn = members.index(hinted) if hinted in members and hinted != node else turn + 1
 

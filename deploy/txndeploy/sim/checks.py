@@ -10,6 +10,8 @@ from txndeploy.sim.ledger import NEVER, Ledger, Read, Txn, Write, txn_of
 from txndeploy.sim.warehouse import Warehouse
 from txndeploy.sim.watch import GroupHistory, WatchedGroup
 from txnparticipant.services import ShardMachine
+from txnstatus.catalog import CATALOG
+from txnstatus.catalog_service import CatalogMachine
 from txnstatus.raft.group import StateMachine
 from txnstatus.status_service import StatusMachine
 from txnstatus.types import TxnId
@@ -19,9 +21,11 @@ Violation = Callable[[str, str], None]
 
 def unrest(groups: dict[str, GroupHistory], cluster: Cluster) -> str:
     """Why the world is not at rest yet; empty = it is."""
-    catalogs = [machine.roles.catalog for machine in cluster.machines.values() if machine.roles is not None]
-    if len(catalogs) < len(cluster.machines) or len({catalog.version for catalog in catalogs}) != 1:
+    catalogs = [machine.roles.catalog for machine in cluster.living if machine.roles is not None]
+    if len(catalogs) < len(cluster.living) or len({catalog.version for catalog in catalogs}) != 1:
         return f"the nodes have catalogs of versions {[catalog.version for catalog in catalogs]}"
+    if left := [name for name, machine in cluster.machines.items() if machine.gone and name in catalogs[0].nodes]:
+        return f"{left} are dead for ever, and have their places"
     for name, members in catalogs[0].groups.items():
         history = groups.get(name)
         live = [group for process, group in history.groups.values() if process.alive] if history else []
@@ -44,6 +48,15 @@ def _busy(machine: StateMachine) -> str:
             if table.unfinished or table.uncleaned:
                 return f"{table.name} has unfinished {list(table.unfinished)}, uncleaned {list(table.uncleaned)}"
     return ""
+
+
+def options(cluster: Cluster, groups: dict[str, GroupHistory], violation: Violation) -> None:
+    """Every node has the options that the catalog's replicas have."""
+    replicas = [group.watched.inner for process, group in groups[CATALOG].groups.values() if process.alive]
+    replicated = [machine.catalog.state.options for machine in replicas if isinstance(machine, CatalogMachine)]
+    heard = [machine.roles.catalog.options for machine in cluster.living if machine.roles is not None]
+    if len(set(replicated + heard)) != 1:
+        violation("options agree", f"the catalog has {replicated}, the nodes have {heard}")
 
 
 def final(

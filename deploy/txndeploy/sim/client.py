@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -14,8 +15,10 @@ from txnclient.token import Token
 from txndeploy.sim.ledger import Ledger, Write
 from txndeploy.sim.warehouse import Warehouse
 from txnstatus.errors import (
+    AlreadyExists,
     Forgotten,
     IllegalState,
+    InvalidArgument,
     LimitReached,
     NotAuthorized,
     NotFound,
@@ -23,7 +26,7 @@ from txnstatus.errors import (
     TxnError,
     Unavailable,
 )
-from txnstatus.proto import common_pb2, table_pb2, txn_manager_pb2, txn_status_pb2
+from txnstatus.proto import admin_pb2, common_pb2, table_pb2, txn_manager_pb2, txn_status_pb2
 from txnstatus.rpc.channel import PeerChannel
 from txnstatus.rpc.errors import from_detail
 from txnstatus.types import DECIDED, TxnState
@@ -33,6 +36,16 @@ ResponseT = TypeVar("ResponseT", bound=Message)
 CALL_SECONDS = 4.0
 SESSIONS = 2
 """Of one program, at the same time."""
+OPTIONS: Mapping[str, Sequence[int]] = {
+    "keepalive_min_ms": (100, 500, 2_000),
+    "keepalive_default_ms": (500, 1_000, 3_000),
+    "keepalive_max_ms": (1_000, 3_000, 3_600_000),
+    "staleness_interval_ms": (0, 100, 200, 500),
+    "retention_ms": (1_000, 3_000, 3_600_000),
+    "max_open_transactions": (0, 4, 12, 100_000),
+}
+"""What is set at run time, and to what."""
+POLL_SECONDS = 0.5
 EXPECTED = (TxnAborted, Unavailable, IllegalState, Forgotten, LimitReached)
 """What the service may answer to a well-formed request; anything else is a fault."""
 OWNER = "alice"
@@ -43,7 +56,7 @@ SCHEMA = common_pb2.TableSchema(columns=[common_pb2.Column(name="k", type="bigin
 class Shared:
     """What the simulated programs have in common."""
 
-    addresses: Sequence[str]
+    addresses: list[str]
     tables: Sequence[str]
     ledger: Ledger
     warehouse: Warehouse
@@ -52,6 +65,9 @@ class Shared:
     tokens: list[bytes] = field(default_factory=list)
     """Handed from program to program."""
     snapshots: list[int] = field(default_factory=list)
+    changes_options: bool = False
+    repeats: bool = False
+    """Whether requests are carried out again that were answered."""
     stopping: bool = False
     calls: int = 0
 
@@ -76,6 +92,7 @@ class Client:
             (5, self._read),
             (2, self._join),
             (1, self._look_around),
+            *([(1, self._change_option)] if self._shared.changes_options else []),
         ]
         while not self._shared.stopping:
             _, action = self._rng.choices(actions, [weight for weight, _ in actions])[0]
@@ -136,12 +153,23 @@ class Client:
         request = txn_manager_pb2.BeginTransactionRequest(
             request_id=request_id, owner=OWNER, label=label, count=count, keepalive_millis=self._shared.keepalive_millis
         )
+        if self._shared.changes_options and self._rng.random() < 0.3:
+            request.keepalive_millis = 0  # the default, whatever it is now
         ids: Sequence[int] = ()
         for _ in range(self._rng.choice([1, 1, 2])):  # now and then as a client that missed the answer
             sent_at, request.is_retry = self._shared.now(), bool(ids)
-            answer = await self._call(
-                "txnstatus.TxnManager/BeginTransaction", request, txn_manager_pb2.BeginTransactionResponse
-            )
+            try:
+                answer = await self._call(
+                    "txnstatus.TxnManager/BeginTransaction", request, txn_manager_pb2.BeginTransactionResponse
+                )
+            except LimitReached:
+                self._ledger.refused_begin(request_id, asked_once=not (request.is_retry or self._shared.repeats))
+                raise
+            except InvalidArgument as error:
+                if not self._shared.changes_options:
+                    raise
+                self._log(f"the options refuse it: {error.message}")
+                return ()
             ids = list(answer.txn_ids)
             self._ledger.begun(request_id, ids, OWNER, label, answer.keepalive_millis / 1000, sent_at)
         self._log(f"began {ids}")
@@ -149,8 +177,9 @@ class Client:
 
     async def _keep_alive(self, txn_id: int) -> None:
         others = [txn_id]
+        keepalive = self._ledger.txn(txn_id).keepalive
         while True:
-            await asyncio.sleep(self._shared.keepalive_millis / 1000 / 3)
+            await asyncio.sleep(keepalive / 3)
             sent_at = self._shared.now()
             request = txn_manager_pb2.KeepTransactionAliveRequest(txn_ids=others, owner=OWNER)
             try:
@@ -158,7 +187,7 @@ class Client:
                     "txnstatus.TxnManager/KeepTransactionAlive",
                     request,
                     txn_manager_pb2.KeepTransactionAliveResponse,
-                    timeout=self._shared.keepalive_millis / 2000,
+                    timeout=keepalive / 2,
                 )
             except TxnError:
                 continue
@@ -260,6 +289,49 @@ class Client:
         except NotAuthorized:
             return
         raise AssertionError(f"mallory committed {txn_id}")
+
+    # ---- the cluster
+
+    async def _change_option(self) -> None:
+        name = self._rng.choice(list(OPTIONS))
+        try:
+            await self._set_option(name, self._rng.choice(OPTIONS[name]))
+        except InvalidArgument as error:
+            self._log(f"the other options refuse it: {error.message}")
+
+    async def set_option(self, name: str, value: int) -> None:
+        """Until it is acknowledged."""
+        while True:
+            with contextlib.suppress(Unavailable):
+                return await self._set_option(name, value)
+
+    async def _set_option(self, name: str, value: int) -> None:
+        request = admin_pb2.SetOptionRequest(name=name, value=value)
+        await self._call("txnstatus.Admin/SetOption", request, admin_pb2.SetOptionResponse)
+        self._log(f"set {name} to {value}")
+
+    async def replace_node(self, old: str, new: str, address: str) -> None:
+        """As `txnctl node replace`: returns when the old one is gone from the catalog."""
+        order = admin_pb2.ReplaceNodeRequest(old_node=old, new_node=new, address=address)
+        ordered = False
+        while True:
+            try:
+                if not ordered:
+                    await self._call("txnstatus.Admin/ReplaceNode", order, admin_pb2.ReplaceNodeResponse)
+                    ordered = True
+                seen = await self._call(
+                    "txnstatus.Admin/GetCluster", admin_pb2.GetClusterRequest(), admin_pb2.GetClusterResponse
+                )
+            except (AlreadyExists, NotFound):
+                ordered = True  # by an attempt of which the answer was lost
+            except Unavailable as error:
+                self._log(f"{new} in the place of {old}: {error.message}")
+            else:
+                if old not in {node.node_id for node in seen.catalog.nodes}:
+                    self._log(f"{new} has the place of {old}")
+                    self._shared.addresses.append(address)
+                    return
+            await asyncio.sleep(POLL_SECONDS)
 
     # ---- reading
 

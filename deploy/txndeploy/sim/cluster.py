@@ -22,6 +22,9 @@ from txnstatus.raft.snapshot import SnapshotCorrupt
 from txnstatus.raft.transport import RaftTransport
 from txnstatus.system_client import TxnSystemClient
 
+END_SECONDS = 1.0
+"""After a sync has failed, the process must not live longer."""
+
 
 @dataclass
 class Machine:
@@ -40,6 +43,14 @@ class Machine:
     """The power fails in the so-manieth operation on the disk from now; 0 = it does not."""
     failpoint: str = ""
     """Where it dies next."""
+    gone: bool = False
+    """Dead for ever."""
+    rotten: str = ""
+    """The group of which a file has rotted since the last start; it must be found at the next."""
+    wiped: bool = False
+    """It began anew, and was not seen to have caught up."""
+    failed_in: Process | None = None
+    """In which a sync failed: it must end itself."""
     blocking_seconds: tuple[float, float] = (0.0002, 0.002)
 
     @property
@@ -58,13 +69,22 @@ class Cluster:
     ) -> None:
         self.machines = {machine.name: machine for machine in machines}
         self.on_stop: Callable[[str, str, BaseException], None] = lambda *_: None
+        self.on_survival: Callable[[str], None] = lambda _name: None
+        self.on_start: Callable[[Machine], None] = lambda *_: None
+        self.on_refusal: Callable[[Machine, Exception], None] = lambda *_: None
         self._loop, self._wire, self._config = loop, wire, config
         self._rng = random.Random(seed)
 
+    @property
+    def living(self) -> list[Machine]:
+        """All but those that are dead for ever."""
+        return [machine for machine in self.machines.values() if not machine.gone]
+
     def start(self, name: str) -> None:
-        """In the machine's new process. Raises JournalCorrupt or SnapshotCorrupt; then it is down."""
+        """In the machine's new process."""
         machine = self.machines[name]
         assert not machine.is_up
+        assert not machine.gone
         machine.lives += 1
         process = machine.process = Process(name, machine.clock)
         process.blocking_seconds = machine.blocking_seconds
@@ -73,6 +93,7 @@ class Cluster:
     def _boot(self, machine: Machine, process: Process) -> None:
         loop = self._loop
         machine.disk.before = lambda _operation, _path: self._at_disk(machine)
+        machine.disk.on_failed_sync = lambda: self._sync_failed(machine)
         environment = Environment(
             monotonic=lambda: machine.clock.monotonic(loop.now),
             wall_micros=lambda: machine.clock.wall_micros(loop.now),
@@ -89,9 +110,12 @@ class Cluster:
         try:
             roles = Roles(config, environment, client, transport, incarnation)
         except (JournalCorrupt, SnapshotCorrupt) as error:
-            self.on_stop(machine.name, "cannot start", error)
+            self.on_refusal(machine, error)
             loop.die()
+        except OSError as error:
+            self.stop_process("cannot start", error)
         machine.roles = roles
+        self.on_start(machine)
         self._wire.listen(process, [*roles.registry.grpc_handlers(), transport.grpc_handler()])
         roles.start()
         transport.start()
@@ -115,6 +139,14 @@ class Cluster:
                 self.cut_power(machine.name)
                 raise Killed
 
+    def _sync_failed(self, machine: Machine) -> None:
+        process = machine.failed_in = self._loop.current
+        self._loop.post_later(END_SECONDS, self._check_end, process)
+
+    def _check_end(self, process: Process) -> None:
+        if process.alive and not process.paused:
+            self.on_survival(process.name)
+
     def cut_power(self, name: str) -> None:
         self.kill(name, told=False)
         self.machines[name].disk.lose_power()
@@ -134,6 +166,7 @@ class Cluster:
     def stop_process(self, story: str, error: BaseException) -> NoReturn:
         """In place of txnstatus.raft.group.stop_process: the running process ends itself."""
         name = self._loop.current.name
-        self.on_stop(name, story, error)
+        if self.machines[name].failed_in is not self._loop.current:
+            self.on_stop(name, story, error)
         self.kill(name)
         self._loop.die()

@@ -13,6 +13,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from txnstatus.raft import frames
+
 SECTOR = 512
 
 
@@ -70,6 +72,8 @@ class SimDisk:
         """Bytes of all files; None = without end."""
         self.before: Callable[[str, Path], None] = lambda _operation, _path: None
         """Hears of every operation before it has any effect; what it raises is what the caller gets."""
+        self.fails_next_sync = False
+        self.on_failed_sync: Callable[[], None] = lambda: None
         self.syncs = 0
         self.bytes_written = 0
 
@@ -89,6 +93,17 @@ class SimDisk:
         self._durable_names = dict(names)
         self._changes.clear()
 
+    def rot_at(self, paths: list[Path]) -> tuple[Path, int] | None:
+        """A byte by chance in whole frames of these files; None = there is none that can be told from a torn end.
+
+        The last frame of a journal that does not read is what a power cut leaves, so that one must not rot here.
+        """
+        spans = [(path, start, end) for path in paths for start, end in _checked_frames(path, self._names[path].data)]
+        if not spans:
+            return None
+        path, start, end = self._rng.choice(spans)
+        return path, self._rng.randrange(start, end)
+
     def flip_bit(self, path: Path, position: int | None = None) -> int:
         """Damages a byte, by chance unless `position` says which; returns where."""
         inode = self._names[path]
@@ -103,6 +118,10 @@ class SimDisk:
         inode.data = bytearray(data)
         inode.sync()
         self._names[path] = self._durable_names[path] = inode
+
+    def files(self, directory: Path) -> list[Path]:
+        """All below it."""
+        return sorted(path for path in self._names if directory in path.parents)
 
     def wipe(self, directory: Path) -> None:
         """Removes all files below, durably."""
@@ -161,12 +180,19 @@ class SimDisk:
     def sync_directory(self, path: Path) -> None:
         self.before("sync_directory", path)
         self.syncs += 1
+        if self.fails_next_sync:
+            raise self._failed_sync(path)
         for change in self._changes:
             if change.directory == path:
                 change.apply(self._durable_names)
         self._changes = [change for change in self._changes if change.directory != path]
 
     # ---- inside
+
+    def _failed_sync(self, path: Path) -> OSError:
+        self.fails_next_sync = False
+        self.on_failed_sync()
+        return OSError(errno.EIO, os.strerror(errno.EIO), str(path))
 
     def _change(self, change: _Change) -> None:
         change.apply(self._names)
@@ -180,6 +206,18 @@ class SimDisk:
     def _check_parent(self, path: Path) -> None:
         if path.parent not in self._directories:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path.parent))
+
+
+def _checked_frames(path: Path, data: bytearray) -> list[tuple[int, int]]:
+    """Where the frames are that a start must find damaged."""
+    found, offset = [], 0
+    while (frame := frames.read_frame(bytes(data), offset)) is not None:
+        end = offset + frames.HEADER_BYTES + len(frame[1])
+        found.append((offset, end))
+        offset = end
+    if path.suffix == ".log" and len(found) > 1:
+        found.pop()  # the seal, or what may be torn
+    return found
 
 
 class _SimFile:
@@ -203,6 +241,10 @@ class _SimFile:
     def sync(self) -> None:
         self._begin("sync")
         self._disk.syncs += 1
+        if self._disk.fails_next_sync:
+            # The kernel may drop what it could not write, and says so once: the next sync would succeed.
+            self._inode.lose_power(self._disk._rng)
+            raise self._disk._failed_sync(self._path)
         self._inode.sync()
 
     def truncate(self, length: int) -> None:

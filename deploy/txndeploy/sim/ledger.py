@@ -95,7 +95,9 @@ class Ledger:
         """The highest commit timestamp that a client was told."""
         self.commands = 0
         self.acked_commits = 0
+        self.refused_begins = 0
         self._now, self._violation = now, on_violation
+        self._refused: set[str] = set()
         self._begins: dict[str, tuple[int, ...]] = {}
         self._reads: dict[tuple[str, int], Read] = {}
 
@@ -125,6 +127,14 @@ class Ledger:
             txn.owner, txn.label, txn.keepalive = owner, label, keepalive
             if first:  # asked again it gets the same answer, and no new time to live
                 txn.heard_at = max(txn.heard_at, sent_at)
+
+    def refused_begin(self, request_id: str, *, asked_once: bool) -> None:
+        """At the cap. Another attempt of the same request may still be on its way, and find room."""
+        self.refused_begins += 1
+        if asked_once:
+            self._refused.add(request_id)
+            if any(txn.label == request_id for txn in self.txns.values()):
+                self._violation("12 once", f"begin {request_id} was refused, and took effect")
 
     def kept_alive(self, txn_id: int, sent_at: float) -> None:
         txn = self.txn(txn_id)
@@ -193,17 +203,20 @@ class Ledger:
     def applied(self, _group: str, machine: StateMachine, command: bytes, outcome: object) -> None:
         self.commands += 1
         if isinstance(machine, StatusMachine):
-            self._status_applied(command, outcome)
+            self._status_applied(command, outcome, len(machine.table.unfinished))
         elif isinstance(machine, ShardMachine):
             self._shard_applied(command, outcome)
 
-    def _status_applied(self, data: bytes, outcome: object) -> None:
+    def _status_applied(self, data: bytes, outcome: object, unfinished: int) -> None:
         if not isinstance(outcome, Applied):
             return
         command = cmd.decode(data)
+        if isinstance(command, cmd.BeginTxns) and outcome.records and outcome.changed:
+            self._check_begin(command, unfinished)
         for record in outcome.records:
             txn_id, txn = record.txn_id, self.txn(record.txn_id)
             before, txn.state = txn.state, record.state
+            txn.label = record.label
             if before is record.state:
                 continue
             if before is None and record.state is not TxnState.OPEN:
@@ -217,6 +230,12 @@ class Ledger:
                     self._check_prepared(txn, record.participants)
             if isinstance(command, cmd.Expire) and record.state in DECIDED_ABORT and before is not None:
                 self._check_expiry(txn, before)
+
+    def _check_begin(self, command: cmd.BeginTxns, unfinished: int) -> None:
+        if command.request_id in self._refused:
+            self._violation("12 once", f"begin {command.request_id} was refused, and takes effect")
+        if command.max_unfinished and unfinished > command.max_unfinished:
+            self._violation("the cap holds", f"{unfinished} are unfinished, {command.max_unfinished} may be")
 
     def _check_prepared(self, txn: Txn, participants: Iterable[str]) -> None:
         for table_id in participants:

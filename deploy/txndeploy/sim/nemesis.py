@@ -5,11 +5,12 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from txndeploy.sim.cluster import Machine
 from txndeploy.sim.loop import Process
-from txndeploy.sim.scenario import NODES, Fault
+from txndeploy.sim.scenario import Fault
 
 if TYPE_CHECKING:
     from txndeploy.sim.world import World
@@ -26,6 +27,8 @@ class Nemesis:
         world = self._world
         world.log("nemesis", str(fault))
         self.inflicted[fault.kind] += 1
+        successor = world.operator.successor
+        fault = replace(fault, target=successor(fault.target), other=successor(fault.other))
         undo: Callable[[], None] | None = getattr(self, f"_{fault.kind}")(fault)
         if undo is not None:
             key = len(self._undo)
@@ -46,8 +49,7 @@ class Nemesis:
             undo()
         self._world.wire.heal_all()
         for machine in self._world.cluster.machines.values():
-            machine.armed = 0
-            machine.failpoint = ""
+            _disarm(machine)
             machine.disk.capacity = None
 
     # ---- deaths
@@ -61,11 +63,12 @@ class Nemesis:
         return lambda: self._restart(fault.target)
 
     def _blackout(self, fault: Fault) -> Callable[[], None]:
-        for name in NODES:
+        names = self._names()
+        for name in names:
             self._world.cluster.cut_power(name)
 
         def undo() -> None:
-            for name in NODES:
+            for name in names:
                 self._restart(name)
 
         return undo
@@ -79,17 +82,38 @@ class Nemesis:
         self._machine(fault).failpoint = fault.other
         return lambda: self._restart(fault.target)
 
+    def _rot(self, fault: Fault) -> Callable[[], None]:
+        """It dies, and comes back with a damaged file."""
+        self._world.cluster.kill(fault.target)
+        if not self._world.operator.rot(self._machine(fault)):
+            self._instead(fault, "kill")
+        return lambda: self._restart(fault.target)
+
+    def _lost_sync(self, fault: Fault) -> Callable[[], None]:
+        """The next sync fails, and drops what it was to write."""
+        self._machine(fault).disk.fails_next_sync = True
+        return lambda: self._restart(fault.target)
+
+    def _replace(self, fault: Fault) -> Callable[[], None] | None:
+        if self._world.operator.replace(fault.target):
+            return None
+        self._instead(fault, "kill")
+        return self._kill(fault)
+
+    def _instead(self, fault: Fault, kind: str) -> None:
+        self.inflicted[fault.kind] -= 1
+        self.inflicted[kind] += 1
+
     def _restart(self, name: str) -> None:
         machine = self._world.cluster.machines[name]
-        machine.armed = 0
-        machine.failpoint = ""
-        if not machine.is_up:
+        _disarm(machine)
+        if not machine.is_up and not machine.gone:
             self._world.cluster.start(name)
 
     # ---- network
 
     def _isolate(self, fault: Fault) -> Callable[[], None]:
-        pairs = [(fault.target, other) for other in NODES if other != fault.target]
+        pairs = [(fault.target, other) for other in self._names() if other != fault.target]
         return self._cut_pairs([*pairs, *((b, a) for a, b in pairs)])
 
     def _cut(self, fault: Fault) -> Callable[[], None]:
@@ -115,9 +139,9 @@ class Nemesis:
     def _swizzle(self, fault: Fault) -> Callable[[], None]:
         """Isolates the nodes one by one, and lets them back in another order."""
         wire, loop = self._world.wire, self._world.loop
-        order = list(NODES)
+        order = self._names()
         self._rng.shuffle(order)
-        pairs = [(name, other) for name in order for other in NODES if other != name]
+        pairs = [(name, other) for name in order for other in sorted(order) if other != name]
         done: list[tuple[str, str]] = []
         healed = False
 
@@ -198,3 +222,12 @@ class Nemesis:
 
     def _machine(self, fault: Fault) -> Machine:
         return self._world.cluster.machines[fault.target]
+
+    def _names(self) -> list[str]:
+        return [machine.name for machine in self._world.cluster.living]
+
+
+def _disarm(machine: Machine) -> None:
+    machine.armed = 0
+    machine.failpoint = ""
+    machine.disk.fails_next_sync = False

@@ -43,6 +43,11 @@ class Scenario:
     slow_links: bool = False
     range_span: int = 1000
     retention_millis: int = 3_600_000
+    segment_bytes: int = 16 << 20
+    max_open: int = 100_000
+    """Unfinished transactions in one range; more are refused."""
+    changes_options: bool = False
+    """Whether clients change the cluster's options, too."""
 
     def __str__(self) -> str:
         lines = [f"seed {self.seed}, profile {self.profile}: {self.seconds:.1f} s, {self.clients} clients"]
@@ -61,13 +66,16 @@ PROFILES: Mapping[str, tuple[tuple[str, ...], float]] = {
     "clients": (("client_dies", "client_pauses", "client_cut"), 6.0),
     "storage": (("store_fails", "kill"), 4.0),
     "swizzle": (("swizzle",), 2.0),
+    "repairs": (("rot", "rot", "lost_sync", "lost_sync", "kill", "power_cut", "isolate"), 6.0),
+    "replacement": (("replace", "replace", "kill", "cut", "pause", "kill_at_disk"), 4.0),
+    "options": (("kill", "isolate", "pause"), 3.0),
     "everything": (
         (
             "kill", "kill_at_disk", "kill_at_failpoint", "power_cut", "blackout", "isolate", "one_way", "reset", "cut",
             "clog", "pause", "slow_disk", "wall_jump", "disk_full", "client_dies", "client_pauses", "store_fails",
-            "swizzle",
+            "swizzle", "rot", "lost_sync", "replace",
         ),
-        7.0,
+        8.0,
     ),
 }  # fmt: skip
 
@@ -104,6 +112,14 @@ def make(seed: int, profile: str | None = None) -> Scenario:
         range_span=span,
         # Where ranges fill up all the time, they must also go, or the world is full of groups.
         retention_millis=rng.choice([1000, 3000] if span < 1000 else [1000, 3_600_000]),
+    )
+    # From a sequence of its own: what was added later does not change what else a seed means.
+    later = random.Random(f"scenario {seed}, later")
+    scenario = replace(
+        scenario,
+        segment_bytes=later.choice([4096, 4096, 16_384, 16 << 20]),
+        max_open=later.choice([4, 8, *([100_000] * 4)]),
+        changes_options=later.random() < 0.2 or profile == "options",
     )
     kinds, rate = PROFILES[profile]
     count = sum(rng.random() < 0.5 for _ in range(int(rate * scenario.seconds / 10 * 2))) if kinds else 0

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import random
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from txndeploy.sim.disk import SimDisk
 from txndeploy.sim.ledger import Ledger
 from txndeploy.sim.loop import Process, VirtualLoop
 from txndeploy.sim.nemesis import Nemesis
+from txndeploy.sim.operator import Operator
 from txndeploy.sim.scenario import NODES, Scenario
 from txndeploy.sim.warehouse import ROOT, Warehouse
 from txndeploy.sim.watch import Violation, Watch
@@ -34,6 +35,10 @@ SETTLE_SECONDS = 60.0
 STOP_SECONDS = 15.0
 SHARDS = 2
 ZOMBIE_GRACE_SECONDS = 1.0
+STALENESS_MILLIS = 200
+CLOCK_RATES = (0.97, 1.03)
+LATE_SECONDS = 3.0
+"""When this has passed since its client ended, no request is carried out any more."""
 TABLES = ("a.one", "a.two", "b.three", "b.four")
 BEGIN = "txnstatus.TxnManager/BeginTransaction"
 """A client that asks again says so (`is_retry`); the first attempt arrives once, as over gRPC."""
@@ -51,6 +56,8 @@ class Result:
     calls: int
     acked_commits: int
     reads: int
+    refused_begins: int = 0
+    """At the cap of open transactions."""
     faults: Counter[str] = field(default_factory=Counter)
 
     @property
@@ -88,24 +95,18 @@ class World:
         self.warehouse = Warehouse(self._rng("warehouse"), lambda: loop.now)
         self.ledger = Ledger(lambda: loop.now, self.violated)
         self.watch = Watch(self.violated, lambda: loop.current, self.ledger.applied, self._check_core)
-        machines = self._rng("machines")
+        self._machines = self._rng("machines")
         self.cluster = Cluster(
             loop,
             self.wire,
             seed,
             self._config,
-            [
-                Machine(
-                    name,
-                    Path("/") / name,
-                    SimDisk(self._rng(f"disk {name}")),
-                    Clock(machines.uniform(0, 1e5), machines.uniform(0.97, 1.03), machines.uniform(-300, 300)),
-                )
-                for name in NODES
-            ],
+            [self._machine(name) for name in NODES],
         )
         self.cluster.on_stop = self._stopped
+        self.cluster.on_survival = lambda name: self.violated("a failed sync ends the process", f"{name} goes on")
         self.nemesis = Nemesis(self, self._rng("nemesis"))
+        self.operator = Operator(self, self._machine)
         self.warehouse.on_delete = self.ledger.deletes
         loop.on_error = self._callback_failed
         self.shared = Shared(
@@ -115,29 +116,41 @@ class World:
             self.warehouse,
             lambda: loop.now,
             scenario.keepalive_millis,
+            changes_options=scenario.changes_options,
+            repeats=scenario.duplicates > 0,
         )
 
     def _rng(self, purpose: str) -> random.Random:
         return random.Random(f"{self.scenario.seed} {purpose}")
 
+    def _machine(self, name: str) -> Machine:
+        chance = self._machines
+        clock = Clock(chance.uniform(0, 1e5), chance.uniform(*CLOCK_RATES), chance.uniform(-300, 300))
+        return Machine(name, Path("/") / name, SimDisk(self._rng(f"disk {name}")), clock)
+
     def _config(self, node: str, directory: Path) -> NodeConfig:
+        joins = node not in NODES
+        names = [*(machine.name for machine in self.cluster.living if machine.name != node), node] if joins else NODES
         return NodeConfig(
             cluster_id="sim",
             node_id=node,
             data_dir=directory,
             warehouse=ROOT,
             participant_shards=SHARDS,
-            nodes={name: NodeEntry(address=f"{name}:7050") for name in NODES},
+            joins=joins,
+            nodes={name: NodeEntry(address=f"{name}:7050") for name in names},
             raft=RaftSection(
                 heartbeat_seconds=0.15,
                 election_min_seconds=0.5,
                 election_max_seconds=1.0,
                 snapshot_entries=self.scenario.snapshot_entries,
+                segment_bytes=self.scenario.segment_bytes,
             ),
             txn=TxnSection(
                 keepalive_default_ms=1000,
                 keepalive_min_ms=500,
-                staleness_interval_ms=200,
+                staleness_interval_ms=STALENESS_MILLIS,
+                max_open_transactions=self.scenario.max_open,
                 retention_ms=self.scenario.retention_millis,
                 range_span=self.scenario.range_span,
                 zombie_grace_seconds=ZOMBIE_GRACE_SECONDS,
@@ -190,7 +203,7 @@ class World:
         self.log("world", "heals")
         self.nemesis.end_all()
         self.shared.stopping = True
-        for machine in self.cluster.machines.values():
+        for machine in self.cluster.living:
             if not machine.is_up:
                 self.cluster.start(machine.name)
         # Programs that are told to stop do not stop in the middle; what begins after the rest would not be at rest.
@@ -198,6 +211,9 @@ class World:
         loop.run(STOP_SECONDS, lambda: self._is_over() or not any(process.alive for process in self.clients.values()))
         for name in self.clients:
             self.kill_client(name)
+        if self.scenario.changes_options:
+            loop.run(LATE_SECONDS, self._is_over)
+            self._do("operator", lambda client: client.set_option("staleness_interval_ms", STALENESS_MILLIS))
         reason = "it never looked"
 
         def at_rest() -> bool:
@@ -213,23 +229,21 @@ class World:
             raise Violation("everything ends", f"{SETTLE_SECONDS:.0f} s after all faults, {reason}")
         self._read_all()
         self._judge()
+        checks.options(self.cluster, self.watch.histories, self.violated)
         checks.final(self.watch.histories, self.ledger, self.warehouse, ZOMBIE_GRACE_SECONDS, self.violated)
         self._judge()
 
     def _read_all(self) -> None:
         """A last reader sees all that was acknowledged."""
+        self._do("reader", lambda client: client.read_everything())
+
+    def _do(self, name: str, work: Callable[[Client], Awaitable[None]]) -> None:
+        """One more program, until it has what it wants."""
         self.shared.stopping = False
-        process = Process("reader", Clock())
-        done: list[bool] = []
-
-        async def read() -> None:
-            client = Client("reader", self._rng("reader"), self.shared, lambda text: self.log("reader", text))
-            await client.read_everything()
-            done.append(True)
-
-        self.loop.post(process, self._launch, process, read)
+        done = self.launch_client(name, work)
         if not self.loop.run(SETTLE_SECONDS, lambda: bool(done or self.violations)):
-            raise Violation("everything ends", "the last reader got no answer")
+            raise Violation("everything ends", f"the {name} got no answer")
+        self.shared.stopping = True
 
     def _is_over(self) -> bool:
         return bool(self.violations)
@@ -253,6 +267,20 @@ class World:
             await Client(life, client_rng, self.shared, lambda text: self.log(name, text)).work()
 
         self.loop.post(process, self._launch, process, work)
+
+    def launch_client(self, name: str, work: Callable[[Client], Awaitable[None]]) -> list[bool]:
+        """Runs work in a process of its own; the list holds something once it is done."""
+        self._client_lives += 1
+        life = f"{name}x{self._client_lives}"
+        process = Process(name, Clock())
+        done: list[bool] = []
+
+        async def run() -> None:
+            await work(Client(life, self._rng(life), self.shared, lambda text: self.log(name, text)))
+            done.append(True)
+
+        self.loop.post(process, self._launch, process, run)
+        return done
 
     def _launch(self, process: Process, work: Callable[[], Any]) -> None:
         task = self.loop.create_task(work())
@@ -304,6 +332,7 @@ class World:
             self.shared.calls,
             self.ledger.acked_commits,
             len(self.ledger.reads),
+            self.ledger.refused_begins,
             self.nemesis.inflicted,
         )
 
