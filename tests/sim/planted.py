@@ -6,21 +6,28 @@ Each is a list of seams (see txndeploy.sim.seams): the name that is replaced, an
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pysyncobj import SyncObj
 
+from txnparticipant import commands as shard_cmd
+from txnparticipant.cleaner import Cleaner
 from txnparticipant.records import TableState, TxnRecord
+from txnparticipant.table_store import Applied as ShardApplied
 from txnparticipant.table_store import ParticipantShard
 from txnparticipant.txn import TRANSITIONS as SHARD_TRANSITIONS
 from txnparticipant.txn import Op as ShardOp
 from txnparticipant.txn import Stay as ShardStay
 from txnstatus import commands as cmd
+from txnstatus.catalog import CatalogState
+from txnstatus.cluster_map import ClusterMap
 from txnstatus.commit_tasks import CommitTask
 from txnstatus.proto import txn_manager_pb2 as pb
+from txnstatus.raft import frames
 from txnstatus.raft.driver import RaftDriver
 from txnstatus.raft.group import RaftGroup
+from txnstatus.raft.segments import Segments
 from txnstatus.status_manager import TxnStatusManager
 from txnstatus.status_ranges import StatusRanges
 from txnstatus.status_service import StatusService
@@ -190,6 +197,99 @@ def the_cleaner_takes_from_the_living() -> Seams:
     return [("txnparticipant.table_store:ParticipantShard.to_clean", to_clean)]
 
 
+def reads_without_a_lease() -> Seams:
+    def check(self: RaftDriver) -> None:
+        if not self.group.is_ready:
+            raise self.not_the_leader()
+
+    return [("txnstatus.raft.driver:RaftDriver.check_lease", check)]
+
+
+def no_tombstone() -> Seams:
+    apply = ParticipantShard.apply
+
+    def forgetful(self: ParticipantShard, command: Any) -> Any:
+        if isinstance(command, shard_cmd.AbortTxn) and command.txn_id not in self._tables[command.table_id].txns:
+            return ShardApplied()
+        return apply(self, command)
+
+    return [("txnparticipant.table_store:ParticipantShard.apply", forgetful)]
+
+
+def the_cleaner_takes_one_pass() -> Seams:
+    run_once = Cleaner.run_once
+
+    async def hasty(self: Cleaner) -> None:
+        await run_once(self)
+        self._passes = {key: replace(done, first_at=float("-inf")) for key, done in self._passes.items()}
+        await run_once(self)
+
+    return [("txnparticipant.cleaner:Cleaner.run_once", hasty)]
+
+
+def expire_one_interval_late() -> Seams:
+    deadline = TxnStatusManager._deadline
+
+    def late(self: TxnStatusManager, record: Any, liveness: Any) -> float:
+        return deadline(self, record, liveness) + record.keepalive_millis / 1000
+
+    return [("txnstatus.status_manager:TxnStatusManager._deadline", late)]
+
+
+def forget_to_drive() -> Seams:
+    def idle(self: TxnStatusManager, record: Any, _now: float) -> list[Any]:
+        return []
+
+    return [("txnstatus.status_manager:TxnStatusManager._drive", idle)]
+
+
+def repeat_a_failed_sync() -> Seams:
+    append = Segments.append
+
+    def stubborn(self: Segments, data: bytes, last: int, header: Any) -> None:
+        try:
+            append(self, data, last, header)
+        except OSError:
+            assert self._file is not None
+            self._file.sync()
+
+    return [("txnstatus.raft.segments:Segments.append", stubborn)]
+
+
+def frames_unchecked() -> Seams:
+    def read_frame(data: bytes, offset: int = 0) -> tuple[bytes, bytes] | None:
+        header = frames.read_header(data[offset : offset + frames.HEADER_BYTES])
+        if header is None:
+            return None
+        kind, length, _ = header
+        payload = data[offset + frames.HEADER_BYTES : offset + frames.HEADER_BYTES + length]
+        return (kind, payload) if len(payload) == length else None
+
+    return [("txnstatus.raft.frames:read_frame", read_frame)]
+
+
+def vote_after_a_wipe() -> Seams:
+    return [("txnstatus.raft.journal:Journal.abstaining", property(lambda _self: False, lambda _self, _value: None))]
+
+
+def begins_beyond_the_cap() -> Seams:
+    begin = TxnStatusTable._begin
+
+    def generous(self: TxnStatusTable, command: cmd.BeginTxns) -> Any:
+        return begin(self, replace(command, max_unfinished=command.max_unfinished * 2))
+
+    return [("txnstatus.table:TxnStatusTable._begin", generous)]
+
+
+def options_not_replicated() -> Seams:
+    update = ClusterMap.update
+
+    def deaf(self: ClusterMap, state: CatalogState) -> None:
+        update(self, replace(state, options=self.state.options))
+
+    return [("txnstatus.cluster_map:ClusterMap.update", deaf)]
+
+
 CORE = "no process ends itself"
 """A core's own `check_invariants` was first: it is called after every command, and ends the process."""
 
@@ -211,5 +311,15 @@ PLANTED: Mapping[str, Planted] = {
     "scans ignore the prepared": Planted(("4", "5"), "pauses", 60, scans_ignore_the_prepared),
     "overwrites never conflict": Planted(("5", "7", "11", "4", CORE), "calm", 20, overwrites_never_conflict),
     "writes after the prepare": Planted(("8", CORE), "calm", 30, writes_after_the_prepare),
+    "reads without a lease": Planted(("1", "2", "5", "6"), "partitions", 60, reads_without_a_lease),
+    "no tombstone": Planted(("everything", "8", "4"), "everything", 60, no_tombstone),
+    "the cleaner takes one pass": Planted(("10",), "calm", 20, the_cleaner_takes_one_pass),
+    "expire one interval late": Planted(("9",), "calm", 10, expire_one_interval_late),
+    "forget to drive": Planted(("the leader's books",), "calm", 5, forget_to_drive),
+    "repeat a failed sync": Planted(("a failed sync", "an ack"), "repairs", 20, repeat_a_failed_sync),
+    "frames unchecked": Planted(("corruption", "no process", "nothing", "11"), "repairs", 20, frames_unchecked),
+    "vote after a wipe": Planted(("one", "an ack", "2", "3", "11", "nothing"), "repairs", 60, vote_after_a_wipe),
+    "begins beyond the cap": Planted(("the cap",), "calm", 20, begins_beyond_the_cap),
+    "options not replicated": Planted(("options",), "options", 10, options_not_replicated),
     "the cleaner takes from the living": Planted(("10",), "everything", 20, the_cleaner_takes_from_the_living),
 }

@@ -23,6 +23,7 @@ CALL_SECONDS = 10.0
 MOVE_SECONDS = 60.0
 MOVER_PASS_SECONDS = 0.5
 FOLLOW_PAUSE_SECONDS = 0.5
+NEWS_SECONDS = 1.0
 
 
 class CatalogMachine:
@@ -166,7 +167,21 @@ class CatalogClient:
                 await self._ask(pb.GetCatalogRequest(known_version=known, wait_millis=wait_millis))
             except TxnError as error:
                 log.debug("no news of the catalog: %s", error.message)
+                await self._ask_anybody()
                 await asyncio.sleep(FOLLOW_PAUSE_SECONDS)
+
+    async def _ask_anybody(self) -> None:
+        """The leader may be a node that this one has not heard of; what any other has heard is committed, too."""
+        for node in self._client.cluster.state.nodes:
+            with contextlib.suppress(TxnError):
+                answer = await self._client.call_node(
+                    node,
+                    "txnstatus.Admin/GetCluster",
+                    admin_pb.GetClusterRequest(),
+                    admin_pb.GetClusterResponse,
+                    NEWS_SECONDS,
+                )
+                self._client.cluster.update(from_wire(answer.catalog))
 
     async def _ask(self, request: pb.GetCatalogRequest) -> CatalogState:
         wire = await self._client.call_leader(

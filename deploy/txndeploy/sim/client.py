@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import random
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TypeVar
-
-from google.protobuf.message import Message
 
 from txnclient.token import Token
-from txndeploy.sim.ledger import Ledger, Write
-from txndeploy.sim.warehouse import Warehouse
+from txndeploy.sim.caller import Caller, Shared
+from txndeploy.sim.ledger import Write
 from txnstatus.errors import (
-    AlreadyExists,
     Forgotten,
     IllegalState,
     InvalidArgument,
@@ -26,14 +20,10 @@ from txnstatus.errors import (
     TxnError,
     Unavailable,
 )
-from txnstatus.proto import admin_pb2, common_pb2, table_pb2, txn_manager_pb2, txn_status_pb2
-from txnstatus.rpc.channel import PeerChannel
+from txnstatus.proto import common_pb2, table_pb2, txn_manager_pb2, txn_status_pb2
 from txnstatus.rpc.errors import from_detail
 from txnstatus.types import DECIDED, TxnState
 
-ResponseT = TypeVar("ResponseT", bound=Message)
-
-CALL_SECONDS = 4.0
 SESSIONS = 2
 """Of one program, at the same time."""
 OPTIONS: Mapping[str, Sequence[int]] = {
@@ -45,41 +35,18 @@ OPTIONS: Mapping[str, Sequence[int]] = {
     "max_open_transactions": (0, 4, 12, 100_000),
 }
 """What is set at run time, and to what."""
-POLL_SECONDS = 0.5
 EXPECTED = (TxnAborted, Unavailable, IllegalState, Forgotten, LimitReached)
 """What the service may answer to a well-formed request; anything else is a fault."""
 OWNER = "alice"
 SCHEMA = common_pb2.TableSchema(columns=[common_pb2.Column(name="k", type="bigint", nullable=True)])
 
 
-@dataclass
-class Shared:
-    """What the simulated programs have in common."""
-
-    addresses: list[str]
-    tables: Sequence[str]
-    ledger: Ledger
-    warehouse: Warehouse
-    now: Callable[[], float]
-    keepalive_millis: int
-    tokens: list[bytes] = field(default_factory=list)
-    """Handed from program to program."""
-    snapshots: list[int] = field(default_factory=list)
-    changes_options: bool = False
-    repeats: bool = False
-    """Whether requests are carried out again that were answered."""
-    stopping: bool = False
-    calls: int = 0
-
-
-class Client:
+class Client(Caller):
     """One process's sessions. Never raises for what the service may answer."""
 
     def __init__(self, name: str, rng: random.Random, shared: Shared, log: Callable[[str], None]) -> None:
-        self._name, self._rng, self._shared, self._log = name, rng, shared, log
-        self._ledger = shared.ledger
-        self._channels = [PeerChannel(address) for address in shared.addresses]
-        self._numbers = 0
+        super().__init__(name, rng, shared, log)
+        self._stragglers: set[asyncio.Future[None]] = set()
 
     async def work(self) -> None:
         """Until the world tells it to stop."""
@@ -91,7 +58,7 @@ class Client:
             (10, self._transact),
             (5, self._read),
             (2, self._join),
-            (1, self._look_around),
+            (4, self._look_around),
             *([(1, self._change_option)] if self._shared.changes_options else []),
         ]
         while not self._shared.stopping:
@@ -101,30 +68,6 @@ class Client:
             except EXPECTED as error:
                 self._log(f"{type(error).__name__}: {error.message}")
             await asyncio.sleep(self._rng.uniform(0.0, 0.2))
-
-    # ---- calls
-
-    async def _call(
-        self, method: str, request: Message, response: type[ResponseT], timeout: float = CALL_SECONDS
-    ) -> ResponseT:
-        """Asks a manager, and after a retriable answer another one. Raises the last answer."""
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + timeout
-        self._shared.calls += 1
-        while True:
-            channel = self._rng.choice(self._channels)
-            try:
-                return await channel.call(method, request, response, self._rng.uniform(0.3, timeout))
-            except Unavailable:
-                if isinstance(request, txn_manager_pb2.BeginTransactionRequest):
-                    request.is_retry = True
-                if loop.time() > deadline or self._shared.stopping:
-                    raise
-            await asyncio.sleep(self._rng.uniform(0.01, 0.2))
-
-    def _id(self) -> str:
-        self._numbers += 1
-        return f"{self._name}-{self._numbers}"
 
     async def _create_tables(self) -> None:
         for table in self._shared.tables:
@@ -207,6 +150,14 @@ class Client:
                 await self._write(txn_id, table)
         await asyncio.sleep(self._rng.choice([0.0, 0.0, 0.1, 1.0]))
         end = self._rng.random()
+        if self._rng.random() < 0.15:
+            # In a hurry: ends it while a first write to a table is still under way.
+            untouched = [table for table in self._shared.tables if table not in tables]
+            late = asyncio.ensure_future(self._write(txn_id, self._rng.choice(untouched or self._shared.tables)))
+            self._stragglers.add(late)
+            late.add_done_callback(self._straggled)
+            await asyncio.sleep(self._rng.uniform(0.0, 0.02))
+            end /= 2
         if end < 0.1:
             self._log(f"abandons {txn_id}")
         elif end < 0.25:
@@ -216,6 +167,11 @@ class Client:
             if tables and self._rng.random() < 0.3:
                 await self._write(txn_id, tables[0])  # a zombie
 
+    def _straggled(self, task: asyncio.Future[None]) -> None:
+        self._stragglers.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None and not isinstance(error, EXPECTED):
+            raise error
+
     async def _write(self, txn_id: int, table: str) -> None:
         write_id, sent_at = f"write{self._id()}".replace("-", "x"), self._shared.now()
         opened = await self._call(
@@ -224,7 +180,8 @@ class Client:
             table_pb2.OpenWriteResponse,
         )
         self._ledger.opened(txn_id, write_id, sent_at)
-        await asyncio.sleep(self._rng.uniform(0.0, 0.05))
+        # A task may take long, and outlive its transaction.
+        await asyncio.sleep(self._rng.uniform(0.0, 1.5 if self._rng.random() < 0.05 else 0.05))
         manifest = self._shared.warehouse.write(opened.directory, "manifest")
         overwrite, sent_at = self._rng.random() < 0.2, self._shared.now()
         write = Write(txn_id, table, write_id, opened.directory, manifest, overwrite, (), sent_at)
@@ -247,6 +204,7 @@ class Client:
         )
         state = None
         while state not in DECIDED and not self._shared.stopping:
+            sent_at = self._shared.now()
             try:
                 answer = await self._call(
                     "txnstatus.TxnManager/CommitTransaction", request, txn_manager_pb2.CommitTransactionResponse
@@ -254,16 +212,17 @@ class Client:
             except TxnAborted:
                 self._ledger.told_aborted(txn_id)
                 raise
-            self._ledger.told(answer.txn)
+            self._ledger.told(answer.txn, sent_at)
             state = TxnState(answer.txn.state)
         self._log(f"committed {txn_id}: {state}")
 
     async def _abort(self, txn_id: int) -> None:
         request = txn_manager_pb2.AbortTransactionRequest(txn_id=txn_id, owner=OWNER, reason="a whim")
+        sent_at = self._shared.now()
         answer = await self._call(
             "txnstatus.TxnManager/AbortTransaction", request, txn_manager_pb2.AbortTransactionResponse
         )
-        self._ledger.told(answer.txn)
+        self._ledger.told(answer.txn, sent_at)
 
     async def _join(self) -> None:
         """Works in somebody else's transaction, by its token."""
@@ -298,40 +257,6 @@ class Client:
             await self._set_option(name, self._rng.choice(OPTIONS[name]))
         except InvalidArgument as error:
             self._log(f"the other options refuse it: {error.message}")
-
-    async def set_option(self, name: str, value: int) -> None:
-        """Until it is acknowledged."""
-        while True:
-            with contextlib.suppress(Unavailable):
-                return await self._set_option(name, value)
-
-    async def _set_option(self, name: str, value: int) -> None:
-        request = admin_pb2.SetOptionRequest(name=name, value=value)
-        await self._call("txnstatus.Admin/SetOption", request, admin_pb2.SetOptionResponse)
-        self._log(f"set {name} to {value}")
-
-    async def replace_node(self, old: str, new: str, address: str) -> None:
-        """As `txnctl node replace`: returns when the old one is gone from the catalog."""
-        order = admin_pb2.ReplaceNodeRequest(old_node=old, new_node=new, address=address)
-        ordered = False
-        while True:
-            try:
-                if not ordered:
-                    await self._call("txnstatus.Admin/ReplaceNode", order, admin_pb2.ReplaceNodeResponse)
-                    ordered = True
-                seen = await self._call(
-                    "txnstatus.Admin/GetCluster", admin_pb2.GetClusterRequest(), admin_pb2.GetClusterResponse
-                )
-            except (AlreadyExists, NotFound):
-                ordered = True  # by an attempt of which the answer was lost
-            except Unavailable as error:
-                self._log(f"{new} in the place of {old}: {error.message}")
-            else:
-                if old not in {node.node_id for node in seen.catalog.nodes}:
-                    self._log(f"{new} has the place of {old}")
-                    self._shared.addresses.append(address)
-                    return
-            await asyncio.sleep(POLL_SECONDS)
 
     # ---- reading
 
@@ -371,21 +296,25 @@ class Client:
         self._ledger.scanned(table, timestamp, [manifest.path for manifest in answer.manifests], sent_at)
 
     async def _look_around(self) -> None:
-        if self._rng.random() < 0.5:
+        sent_at = self._shared.now()
+        if self._rng.random() < 0.3:
             answer = await self._call(
                 "txnstatus.Admin/ListTransactions",
                 txn_status_pb2.ListTransactionsRequest(),
                 txn_status_pb2.ListTransactionsResponse,
             )
             for info in answer.txns:
-                self._ledger.told(info)
+                self._ledger.told(info, sent_at)
             return
-        txn_id = self._rng.choice([*self._ledger.txns, 1_000_000])
+        txn_id = self._rng.choice([*self._ledger.txns, 1_000_000, *list(self._ledger.txns)[-5:] * 20])
         request = txn_manager_pb2.GetTransactionStateRequest(txn_id=txn_id, wait_millis=self._rng.choice([0, 500]))
         try:
             state = await self._call(
                 "txnstatus.TxnManager/GetTransactionState", request, txn_manager_pb2.GetTransactionStateResponse
             )
-        except NotFound:
+        except Forgotten:
             return
-        self._ledger.told(state.txn)
+        except NotFound:
+            self._ledger.told_unknown(txn_id)
+            return
+        self._ledger.told(state.txn, sent_at)

@@ -68,7 +68,8 @@ class Cluster:
         machines: list[Machine],
     ) -> None:
         self.machines = {machine.name: machine for machine in machines}
-        self.on_stop: Callable[[str, str, BaseException], None] = lambda *_: None
+        self.on_stop: Callable[[str, str, BaseException, bool], None] = lambda *_: None
+        """Hears which process ends itself, why, and whether it must."""
         self.on_survival: Callable[[str], None] = lambda _name: None
         self.on_start: Callable[[Machine], None] = lambda *_: None
         self.on_refusal: Callable[[Machine, Exception], None] = lambda *_: None
@@ -166,7 +167,6 @@ class Cluster:
     def stop_process(self, story: str, error: BaseException) -> NoReturn:
         """In place of txnstatus.raft.group.stop_process: the running process ends itself."""
         name = self._loop.current.name
-        if self.machines[name].failed_in is not self._loop.current:
-            self.on_stop(name, story, error)
+        self.on_stop(name, story, error, self.machines[name].failed_in is self._loop.current)
         self.kill(name)
         self._loop.die()

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import signal
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
@@ -16,6 +19,8 @@ from txndeploy.sim.scenario import PROFILES
 from txndeploy.sim.world import Result
 
 console = Console(highlight=False, soft_wrap=True)
+PROGRESS_SECONDS = 10.0
+"""Between two lines of progress where there is no terminal for a bar."""
 
 
 def simulate(
@@ -24,6 +29,7 @@ def simulate(
     log: Annotated[Path | None, typer.Option(help="Where the story of a single seed goes; by default here.")] = None,
     quiet: Annotated[bool, typer.Option(help="A single seed: only the outcome.")] = False,
     processes: Annotated[int | None, typer.Option(min=1, help="By default one for each core.")] = None,
+    report: Annotated[Path | None, typer.Option(help="Many seeds: where their figures go, as JSON.")] = None,
 ) -> None:
     """Run the service in the deterministic simulator; a seed that fails is cut down and shown."""
     if profile is not None and profile not in PROFILES:
@@ -33,7 +39,9 @@ def simulate(
         numbers = range(int(first), int(last) if dots else int(first) + 1)
     except ValueError:
         raise typer.BadParameter(f"{seeds!r} is neither a number nor A..B", param_hint="SEEDS") from None
-    failed = _campaign(numbers, profile, processes) if dots else _replay(numbers[0], profile, log, quiet=quiet)
+    if report is not None and not dots:
+        raise typer.BadParameter("figures are of many seeds, A..B", param_hint="--report")
+    failed = _campaign(numbers, profile, processes, report) if dots else _replay(numbers[0], profile, log, quiet=quiet)
     raise typer.Exit(1 if failed else 0)
 
 
@@ -51,26 +59,51 @@ def _replay(seed: int, profile: str | None, path: Path | None, *, quiet: bool) -
     return result.failed
 
 
-def _campaign(seeds: range, profile: str | None, processes: int | None) -> bool:
-    bar = Progress(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with bar:
+def _campaign(seeds: range, profile: str | None, processes: int | None, path: Path | None) -> bool:
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    bar = Progress(*columns, console=console, disable=not console.is_terminal)
+    told_at = 0.0
+    with _sigterm_interrupts(), bar:
         task = bar.add_task("simulating", total=len(seeds))
 
-        def on_result(result: Result) -> None:
+        def on_result(so_far: Report, result: Result) -> None:
+            nonlocal told_at
             bar.advance(task)
             if result.failed:
-                bar.console.print(f"seed {result.scenario.seed}: {result.violations[0]}", style="red", markup=False)
+                console.print(f"seed {result.scenario.seed}: {result.violations[0]}", style="red", markup=False)
+            if not console.is_terminal and so_far.wall_seconds - told_at >= PROGRESS_SECONDS:
+                told_at = so_far.wall_seconds
+                console.print(_progress(so_far, len(seeds)))
 
         report = campaign.run(seeds, profile, processes, on_result)
+    if report.seeds < len(seeds):
+        console.print(f"interrupted: {report.seeds:,} of {len(seeds):,} seeds", style="yellow")
     _show(report)
+    if path is not None:
+        path.write_text(report.to_json())
     console.print("profiles: " + ", ".join(f"{name} {count:,}" for name, count in report.profiles.most_common()))
-    if report.failed:
+    if report.failed and report.seeds == len(seeds):
         worst = min(report.failed, key=lambda result: len(result.scenario.faults))
         console.print(f"\ncutting seed {worst.scenario.seed} down ...")
         _outcome(shrink.shrink(worst, world.run))
         profile_option = f" --profile {profile}" if profile else ""
         console.print(f"replay: txnctl sim {worst.scenario.seed}{profile_option}")
     return bool(report.failed)
+
+
+def _progress(report: Report, total: int) -> str:
+    hours, failed = report.virtual_seconds / 3600, len(report.failed)
+    return f"{report.wall_seconds:5.0f} s: {report.seeds:,} of {total:,} seeds, {hours:.2f} hours, {failed} failed"
+
+
+@contextlib.contextmanager
+def _sigterm_interrupts() -> Iterator[None]:
+    """SIGTERM ends a campaign as ctrl-C does: what it found so far is told."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _outcome(result: Result) -> None:
@@ -101,4 +134,4 @@ def _show(report: Report) -> None:
     )
     console.print(table)
     faults = ", ".join(f"{kind} {count:,}" for kind, count in report.faults.most_common())
-    console.print(f"faults: {faults or 'none'}")
+    console.print(f"faults: {faults or 'none'}; begins refused at a cap: {report.refused_begins:,}")

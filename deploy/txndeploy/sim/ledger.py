@@ -29,8 +29,8 @@ _NEXT: dict[TxnState, frozenset[TxnState]] = {
     TxnState.FINALIZE_IN_PROGRESS: frozenset({TxnState.COMMITTED}),
     TxnState.ABORT_IN_PROGRESS: frozenset({TxnState.ABORTED}),
 }
-CLOCK_TOLERANCE = 0.85
-"""A leader's clock may run this much faster than true time when it counts a client's silence."""
+CLOCK_TOLERANCE = 0.97
+"""What is one second by the fastest leader's clock is no less by true time."""
 
 
 @dataclass(slots=True)
@@ -155,13 +155,15 @@ class Ledger:
             # An abort reaches the participants only after it is told; a commit before.
             self._violation("8 no late writes", f"{what} was accepted after transaction {txn_id} had committed")
 
-    def told(self, info: common.TxnInfo) -> None:
+    def told(self, info: common.TxnInfo, sent_at: float) -> None:
         """Some answer showed this record."""
         txn = self.txn(info.txn_id)
         state = TxnState(info.state)
         if txn.owner and (info.owner, info.label) != (txn.owner, txn.label):
             self._violation("2 ids are never reused", f"{info.txn_id} is {info.owner}'s {info.label}: not {txn.label}")
         if state not in DECIDED:
+            if txn.told_at < sent_at:
+                self._violation("1 states", f"transaction {info.txn_id} has ended, and was {state.name} after that")
             return
         txn.told_at = min(txn.told_at, self._now())
         if state in DECIDED_COMMIT:
@@ -173,6 +175,11 @@ class Ledger:
             self.acked_commit_ts = max(self.acked_commit_ts, info.commit_timestamp)
         else:
             self.told_aborted(info.txn_id)
+
+    def told_unknown(self, txn_id: int) -> None:
+        """Some answer said that there is no such transaction, and never was."""
+        if txn_id in self.txns and self.txns[txn_id].owner:
+            self._violation("2 ids are never reused", f"transaction {txn_id} was begun, and is unknown")
 
     def told_aborted(self, txn_id: int) -> None:
         txn = self.txn(txn_id)

@@ -21,6 +21,9 @@ class Nemesis:
         self.inflicted: Counter[str] = Counter()
         self._world = world
         self._rng = rng
+        self.quiet_since = 0.0
+        """Since when no fault has been at work on the cluster; infinite while one is."""
+        self._at_work = 0
         self._undo: dict[int, Callable[[], None]] = {}
 
     def inflict(self, fault: Fault) -> None:
@@ -30,6 +33,7 @@ class Nemesis:
         successor = world.operator.successor
         fault = replace(fault, target=successor(fault.target), other=successor(fault.other))
         undo: Callable[[], None] | None = getattr(self, f"_{fault.kind}")(fault)
+        self._note(fault, undo is not None)
         if undo is not None:
             key = len(self._undo)
             self._undo[key] = undo
@@ -41,12 +45,19 @@ class Nemesis:
             self._world.log("nemesis", f"end of {fault.kind} {fault.target}")
             self._undo.setdefault(key, lambda: None)
             undo()
+            self._note(fault, -1)
+
+    def _note(self, fault: Fault, at_work: int) -> None:
+        if not fault.kind.startswith("client_"):
+            self._at_work += at_work
+            self.quiet_since = float("inf") if self._at_work else self._world.loop.now
 
     def end_all(self) -> None:
         """Heals the world."""
         undos, self._undo = self._undo, {}
         for undo in undos.values():
             undo()
+        self._at_work, self.quiet_since = 0, self._world.loop.now
         self._world.wire.heal_all()
         for machine in self._world.cluster.machines.values():
             _disarm(machine)

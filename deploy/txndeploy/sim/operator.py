@@ -36,8 +36,7 @@ class Operator:
 
     def rot(self, machine: Machine) -> bool:
         """Damages a file of a machine that is down; False: it may not now, or there is nothing to damage."""
-        if not self._all_have_their_data() or self.successors:
-            # A founder that begins anew after a replacement is not simulated: its configuration is out of date.
+        if not self._all_have_their_data() or self.replacing:
             return False
         paths = self._files(machine)
         found = machine.disk.rot_at(paths)

@@ -66,7 +66,7 @@ PROFILES: Mapping[str, tuple[tuple[str, ...], float]] = {
     "clients": (("client_dies", "client_pauses", "client_cut"), 6.0),
     "storage": (("store_fails", "kill"), 4.0),
     "swizzle": (("swizzle",), 2.0),
-    "repairs": (("rot", "rot", "lost_sync", "lost_sync", "kill", "power_cut", "isolate"), 6.0),
+    "repairs": (("rot", "rot", "lost_sync", "lost_sync", "kill", "power_cut", "isolate", "replace"), 6.0),
     "replacement": (("replace", "replace", "kill", "cut", "pause", "kill_at_disk"), 4.0),
     "options": (("kill", "isolate", "pause"), 3.0),
     "everything": (

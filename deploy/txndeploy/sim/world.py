@@ -15,10 +15,12 @@ from google.protobuf.message import Message
 
 from txndeploy.config import NodeConfig, NodeEntry, RaftSection, TxnSection
 from txndeploy.sim import checks, seams
-from txndeploy.sim.client import Client, Shared
+from txndeploy.sim.caller import Shared
+from txndeploy.sim.client import Client
 from txndeploy.sim.clock import Clock
 from txndeploy.sim.cluster import Cluster, Machine
 from txndeploy.sim.disk import SimDisk
+from txndeploy.sim.leaders import WatchedStatusService
 from txndeploy.sim.ledger import Ledger
 from txndeploy.sim.loop import Process, VirtualLoop
 from txndeploy.sim.nemesis import Nemesis
@@ -171,8 +173,19 @@ class World:
             ("txnparticipant.cleaner:delete_directory", self.warehouse.delete_directory),
             ("txnparticipant.services:file_system", self.warehouse.file_system),
             ("txndeploy.roles:RaftGroup", self.watch.group_class()),
+            ("txndeploy.roles:StatusService", self._status_service()),
             ("txndeploy.roles:Registry", lambda: _Server(self.scenario, self._rng("server"))),
         ]
+
+    def _status_service(self) -> type[WatchedStatusService]:
+        world = self
+
+        class Service(WatchedStatusService):
+            now = staticmethod(lambda: world.loop.now)
+            violated = staticmethod(world.violated)
+            quiet_since = staticmethod(lambda: world.nemesis.quiet_since)
+
+        return Service
 
     # ---- playing
 
@@ -305,9 +318,10 @@ class World:
         self.log("VIOLATION", f"{rule}: {story}")
         self.violations.append(f"{rule}: {story}")
 
-    def _stopped(self, node: str, story: str, error: BaseException) -> None:
+    def _stopped(self, node: str, story: str, error: BaseException, must: bool) -> None:
         self.log(node, f"ends itself: {story}: {error!r}")
-        self.violated("no process ends itself", f"{node}: {story}: {error!r}")
+        if not must:
+            self.violated("no process ends itself", f"{node}: {story}: {error!r}")
 
     def _callback_failed(self, process: Process, message: str, error: BaseException | None) -> None:
         if process.alive and not isinstance(error, asyncio.CancelledError):
@@ -349,7 +363,7 @@ class _Failpoints(dict[str, Callable[[object], None]]):
 
 
 class _Server(Registry):
-    """A node's handlers; requests overtake each other, and some are carried out again, later."""
+    """A node's handlers; requests and answers overtake each other, and some are carried out again, later."""
 
     def __init__(self, scenario: Scenario, rng: random.Random) -> None:
         super().__init__()
@@ -360,7 +374,10 @@ class _Server(Registry):
             asyncio.ensure_future(self._again(method, payload))  # noqa: RUF006  (the loop holds it)
         if self._rng.random() < self._scenario.late:
             await asyncio.sleep(self._rng.uniform(0.0, 0.3))
-        return await super().call(method, payload)
+        answer = await super().call(method, payload)
+        if self._rng.random() < self._scenario.late:
+            await asyncio.sleep(self._rng.uniform(0.0, 0.3))
+        return answer
 
     async def _again(self, method: str, payload: bytes) -> None:
         """As a request does whose client gave up and asked elsewhere."""

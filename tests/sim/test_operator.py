@@ -1,0 +1,52 @@
+"""What the simulated operator may do, and what he must not: a majority always has its data."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from txndeploy.sim import scenario, world
+from txndeploy.sim.scenario import Fault, Scenario
+
+
+def calm(*faults: Fault, **changes: object) -> Scenario:
+    made = replace(scenario.make(1, "calm"), seconds=5.0, faults=faults, segment_bytes=4096)
+    return replace(made, **changes)  # type: ignore[arg-type]
+
+
+def test_a_node_whose_disk_has_rotted_is_found_and_begins_anew() -> None:
+    result = world.run(calm(Fault(2.0, "rot", "n1", "", 0.3)))
+    assert not result.violations
+    assert result.faults == {"rot": 1, "wiped": 1}
+
+
+def test_a_second_disk_does_not_rot_before_the_first_is_repaired() -> None:
+    result = world.run(calm(Fault(2.0, "rot", "n1", "", 0.3), Fault(2.2, "rot", "n2", "", 0.3)))
+    assert not result.violations
+    assert +result.faults == {"rot": 1, "wiped": 1, "kill": 1}
+
+
+def test_a_second_node_is_not_replaced_before_the_first_is() -> None:
+    result = world.run(calm(Fault(2.0, "replace", "n1", "", 0.3), Fault(2.3, "replace", "n2", "", 0.3)))
+    assert not result.violations
+    assert +result.faults == {"replace": 1, "kill": 1}
+
+
+def test_all_founders_are_replaced_one_after_the_other() -> None:
+    faults = [Fault(2.0 + 6.0 * number, "replace", f"n{number + 1}") for number in range(3)]
+    result = world.run(calm(*faults, seconds=20.0))
+    assert not result.violations
+    assert result.faults == {"replace": 3}
+
+
+def test_a_process_whose_sync_failed_ends_itself_and_comes_back() -> None:
+    lines: list[str] = []
+    made = calm(Fault(2.0, "lost_sync", "n1", "", 0.5))
+    result = world.run(made, lambda _at, who, text: lines.append(f"{who}: {text}"))
+    assert not result.violations
+    assert any(line.startswith("n1: ends itself") and "Input/output error" in line for line in lines)
+
+
+def test_begins_at_the_cap_are_refused_and_counted() -> None:
+    result = world.run(calm(max_open=3))
+    assert not result.violations
+    assert result.refused_begins > 0
