@@ -35,8 +35,7 @@ from txnstatus.raft.stop import stop_process
 log = logging.getLogger(__name__)
 
 FULL_RETRY_SECONDS = 0.1
-MIN_IDLE_SECONDS = 0.001
-MAX_IDLE_SECONDS = 0.5
+MIN_IDLE_SECONDS, MAX_IDLE_SECONDS = 0.001, 0.5
 
 Outgoing = list[tuple[str, pb.RaftMessage]]
 
@@ -84,9 +83,7 @@ class RaftGroup:
         self._late: Outgoing = []
         path = directory / "snapshot"
         bootstrap = tuple(bootstrap)
-        meta, self.journal = open_files(
-            disk, directory, group, settings.segment_bytes, tuple(bootstrap), machine.restore
-        )
+        meta, self.journal = open_files(disk, directory, group, settings.segment_bytes, bootstrap, machine.restore)
         self._compaction = Compaction(disk, path, group, machine, self.jobs, monotonic, self.journal.members.at)
         self._compaction.loaded = meta
         self._replica = Replica(
@@ -282,8 +279,8 @@ class RaftGroup:
         """How long there is nothing to do unless a message or a proposal comes, or a job ends; 0 = not at all."""
         if self.no_room:
             return FULL_RETRY_SECONDS
-        alone = not self.peers and self._proposals.submitted  # a group of one commits by itself
-        if self._proposals.queued or alone or self._compaction.has_work:
+        commits_alone = not self.peers and self._proposals.submitted
+        if self._proposals.queued or commits_alone or self._compaction.has_work:
             return 0.0
         if self._elections.handing_over:
             return self.settings.heartbeat_seconds / 4
