@@ -110,8 +110,11 @@ class WatchedStatusService(StatusService):
             self._check_expiry()
 
     def _check_bookkeeping(self) -> None:
-        if self._unheard:
-            return  # what has applied and is not heard of yet is not in the books
+        group = self._driver.group
+        if self._unheard or not group.is_ready or self._driver._ready_term != group.term:
+            # What has applied and is not heard of yet is not in the books; nor is a successor's work, in the cycle in
+            # which this leader gives way.
+            return
         try:
             self.manager.check_invariants()
         except AssertionError as error:
