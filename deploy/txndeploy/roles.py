@@ -12,6 +12,7 @@ from types import ModuleType
 from typing import Any, Protocol
 
 from txndeploy.config import NodeConfig, Role
+from txndeploy.first_look import FirstLook
 from txndeploy.loop_watch import LoopWatch
 from txnmanager.txn_manager import ClusterView, TableProxy, TxnManager
 from txnparticipant.services import ParticipantService, ShardMachine, ShardService
@@ -21,7 +22,8 @@ from txnstatus.environment import Environment
 from txnstatus.errors import Unavailable
 from txnstatus.proto import admin_pb2, catalog_pb2, participant_pb2, table_pb2, txn_manager_pb2, txn_status_pb2
 from txnstatus.raft.driver import RaftDriver, Sender
-from txnstatus.raft.group import RaftGroup, StateMachine
+from txnstatus.raft.group import RaftGroup
+from txnstatus.raft.machine import StateMachine
 from txnstatus.raft.stop import stop_process
 from txnstatus.range_service import RangeService
 from txnstatus.rpc.server import Registry
@@ -34,6 +36,7 @@ from txnstatus.types import HybridClock
 log = logging.getLogger(__name__)
 
 ASK_SECONDS = 1.0
+LOOK_SECONDS = 0.5
 
 
 class Transport(Sender, Protocol):
@@ -87,6 +90,7 @@ class Roles:
         self._removing: set[str] = set()
         self._watch = LoopWatch()
         environment.disk.make_directory(config.data_dir / "raft")
+        self._first_look = FirstLook(environment.disk, config.data_dir / "raft")
         self._register()
         # The catalog's replica first: what it restores says which others there are.
         if CATALOG in self._wanted():
@@ -100,6 +104,7 @@ class Roles:
         self._cluster.subscribe(self._catalog_changed)
         self._spawn(CatalogClient(self._client).run())
         self._spawn(self._watch.run())
+        self._spawn(self._look_in_time())
         self._align()
 
     async def hand_over(self) -> None:
@@ -189,6 +194,7 @@ class Roles:
 
     def _align(self) -> None:
         """Opens and closes groups, until they are what the catalog says."""
+        self._look()
         wanted = self._wanted()
         for name in sorted(wanted - self._groups.keys()):
             self._start(self._open(name))
@@ -198,6 +204,21 @@ class Roles:
         for name in self._left_over():
             self._removing.add(name)
             self._spawn(self._remove(name))
+
+    def _look(self) -> None:
+        """Not before the catalog's replica is up to date: what an older state does not name may be older still."""
+        if self._first_look.was_taken or CATALOG not in self._groups:
+            return
+        group, names = self._groups[CATALOG].driver.group, self._cluster.state.groups.keys()
+        if group.founded:
+            self._first_look.take(())
+        elif not group.journal.abstaining and group.applied_index >= group.journal[-1].idx and names > {CATALOG}:
+            self._first_look.take(names)
+
+    async def _look_in_time(self) -> None:
+        while not self._first_look.was_taken:
+            self._look()
+            await asyncio.sleep(LOOK_SECONDS)
 
     def _left_over(self) -> list[str]:
         """Ranges that were dropped while this node was down, or whose files it was removing when it died."""
@@ -220,6 +241,7 @@ class Roles:
             self.config.raft.settings(),
             self._environment.monotonic,
             self._environment.disk,
+            never_here=self._first_look.never_here(name),
         )
         driver = RaftDriver(group, self._transport, self._environment.blocking, service.on_leadership)
         self._groups[name] = _Group(machine, service, driver)

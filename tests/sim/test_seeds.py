@@ -9,7 +9,7 @@ import pytest
 from txndeploy.sim import campaign
 from txndeploy.sim.scenario import PROFILES
 
-SEEDS = int(os.environ.get("TXN_SIM_SEEDS", "100"))
+SEEDS = int(os.environ.get("TXN_SIM_SEEDS", "200"))
 
 
 @pytest.mark.timeout(1200)

@@ -126,6 +126,8 @@ class SimNode:
     disk: SimDisk
     bootstrap: list[str]
     directory: Path = Path("/raft")
+    never_here: bool = True
+    """Until its first start."""
     group: RaftGroup | None = None
     machine: Recorder | None = None
     inbox: list[tuple[str, pb.RaftMessage]] = field(default_factory=list)
@@ -160,7 +162,9 @@ class Cluster:
         size: int = 3,
         seed: int = 0,
         settings: RaftSettings = FAST,
+        never_here: bool = True,
     ) -> None:
+        """`never_here` is what each node's first start says."""
         self.now = 1000.0
         self.rng = random.Random(seed)
         self.settings = settings
@@ -181,7 +185,7 @@ class Cluster:
         self.ids = [f"n{i}" for i in range(size)]
         self.nodes: dict[str, SimNode] = {}
         for node_id in list(self.ids):
-            self._add_node(node_id, list(self.ids))
+            self._add_node(node_id, list(self.ids)).never_here = never_here
         for node_id in self.ids:
             self.start(node_id)
 
@@ -216,8 +220,17 @@ class Cluster:
         node.job = None
         try:
             node.group = RaftGroup(
-                GROUP, node_id, node.bootstrap, node.machine, node.directory, self.settings, lambda: self.now, node.disk
+                GROUP,
+                node_id,
+                node.bootstrap,
+                node.machine,
+                node.directory,
+                self.settings,
+                lambda: self.now,
+                node.disk,
+                never_here=node.never_here,
             )
+            node.never_here = False
         except PowerCut:
             node.disk.lose_power()
             return

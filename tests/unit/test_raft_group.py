@@ -340,7 +340,15 @@ class Alone:
 
     def start(self) -> None:
         self.group = RaftGroup(
-            GROUP, "b", ["a", "b", "c"], Recorder("b", []), Path("/raft"), FAST, lambda: self.now, self.disk
+            GROUP,
+            "b",
+            ["a", "b", "c"],
+            Recorder("b", []),
+            Path("/raft"),
+            FAST,
+            lambda: self.now,
+            self.disk,
+            never_here=True,
         )
 
     def crash(self) -> None:

@@ -195,30 +195,95 @@ def test_a_member_that_lost_its_directory_does_not_lead_before_it_has_all_again(
     """Pins: abstaining from campaigns. It is ahead of the one that lags, and behind what it once acknowledged."""
     leader, (lost, behind) = cluster.leader(), cluster.followers()
     cluster.run_until(cluster.converged)
-    cluster.isolate(behind)
-    made = cluster.commit(6, via=leader)
-    cluster.crash(lost)
-    cluster[lost].disk.wipe(cluster[lost].directory)
-    enough = cluster[leader].live.journal[-1].idx - 3
+    last = {behind: cluster[behind].live.journal[-1].idx}
 
     def tap(_sender: str, receiver: str, message: pb.RaftMessage) -> bool:
         entries = message.append_entries.entries
-        if receiver == lost and entries:
-            kept = [entry for entry in entries if entry.index <= enough]
+        if receiver in last and entries:
+            kept = [entry for entry in entries if entry.index <= last[receiver]]
             del entries[:]
             entries.extend(kept)
         return True
 
     cluster.tap = tap
+    made = cluster.commit(6, via=leader)
+    cluster.crash(lost)
+    cluster[lost].disk.wipe(cluster[lost].directory)
+    enough = last[lost] = cluster[leader].live.journal[-1].idx - 3
     cluster.start(lost)
     cluster.run_until(lambda: cluster[lost].live.journal[-1].idx == enough)
     cluster.crash(leader)
-    cluster.heal()
     cluster.run(10.0)
     assert not cluster.leaders(), "the only one that has everything is down"
     cluster.tap = lambda _sender, _receiver, _message: True
     cluster.settle()
     assert all(sent.proposal.command in cluster.history for sent in made)
+
+
+def test_a_member_that_lost_its_directory_does_not_found_the_group_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pins: an empty log is no proof of a new group. The third member has one too: it was away all the time."""
+    cluster = Cluster(monkeypatch)
+    cluster.isolate("n2")
+    cluster.run_until(lambda: bool(cluster.leaders()))
+    leader = cluster.leader()
+    made = cluster.commit(5, via=leader)
+    (lost,) = {"n0", "n1"} - {leader}
+    cluster.crash(leader)
+    cluster.crash(lost)
+    cluster[lost].disk.wipe(cluster[lost].directory)
+    cluster.heal()
+    cluster.start(lost)
+    cluster.run(10.0)
+    assert not cluster.leaders(), "the only one that has everything is down"
+    cluster.start(leader)
+    cluster.settle()
+    assert all(sent.proposal.command in cluster.history for sent in made)
+
+
+def test_a_group_whose_members_all_may_have_lost_theirs_begins_with_all_of_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cluster = Cluster(monkeypatch, never_here=False)
+    for node in cluster.nodes.values():
+        assert node.live.journal.abstaining
+    cluster.isolate("n2")
+    cluster.run(5.0)
+    assert not cluster.leaders(), "nobody knows what n2 has"
+    cluster.heal()
+    cluster.commit(3)
+    assert any(node.live.founded for node in cluster.nodes.values())
+    cluster.settle()
+    assert not any(node.live.journal.abstaining for node in cluster.nodes.values())
+
+
+def test_a_new_group_needs_a_majority_of_those_that_cannot_have_lost_anything(cluster: Cluster) -> None:
+    for node_id in cluster.ids:
+        cluster.crash(node_id)
+        cluster[node_id].disk.wipe(cluster[node_id].directory)
+        cluster[node_id].never_here = node_id != "n1"
+    cluster.history.clear()
+    cluster.start("n0")
+    cluster.start("n1")
+    cluster.run(5.0)
+    assert not cluster.leaders(), "n0 is one of three that cannot have lost anything"
+    cluster.start("n2")
+    cluster.commit(3)
+
+
+def test_a_member_that_lost_its_directory_is_silent_at_first(cluster: Cluster) -> None:
+    """Pins: a leader that was deposed with its help must not take its answers for a majority."""
+    leader, (lost, behind) = cluster.leader(), cluster.followers()
+    cluster.run_until(cluster.converged)
+    cluster.isolate(behind)
+    cluster.crash(lost)
+    cluster[lost].disk.wipe(cluster[lost].directory)
+    cluster.start(lost)
+    cluster.run(FAST.election_max_seconds)
+    assert cluster[lost].live.journal[-1].idx == 1, "it has listened to nobody"
+    assert not cluster[leader].live.is_leader, "for so long it had no majority"
+    cluster.heal()
+    cluster.settle()
+    assert not cluster[lost].live.journal.abstaining
 
 
 def test_abstaining_outlives_a_restart(cluster: Cluster) -> None:

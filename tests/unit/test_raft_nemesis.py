@@ -92,7 +92,7 @@ def test_while_members_are_replaced_nothing_is_lost_and_nobody_disagrees(
 ) -> None:
     """Removed nodes go on running, and ask for votes if they may."""
     cluster = Cluster(monkeypatch, seed=seed, settings=SMALL_SNAPSHOTS if seed % 2 else FAST)
-    run(cluster, members=True)
+    run(cluster, 1000, members=True)
     changed = sum(sent.acknowledged and sent.proposal.members is not None for sent in cluster.sent)
     assert changed >= 2, "the run proved nothing"
 

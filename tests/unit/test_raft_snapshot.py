@@ -56,7 +56,7 @@ def fill(disk: SimDisk, first: int, last: int, term: int = 1) -> None:
 
 def start(disk: SimDisk, bootstrap: tuple[str, ...] = MEMBERS) -> tuple[Meta | None, Journal, list[bytes]]:
     restored: list[bytes] = []
-    meta, journal = snapshot.open_files(disk, DIRECTORY, GROUP, 1 << 20, bootstrap, restored.extend)
+    meta, journal = snapshot.open_files(disk, DIRECTORY, GROUP, 1 << 20, bootstrap, False, restored.extend)
     return meta, journal, restored
 
 
@@ -265,7 +265,7 @@ def test_a_state_that_the_machine_does_not_know_refuses_to_start(disk: SimDisk) 
         raise ValueError("a snapshot of version 99")
 
     with pytest.raises(SnapshotCorrupt, match="version 99"):
-        snapshot.open_files(disk, DIRECTORY, GROUP, 1 << 20, MEMBERS, restore)
+        snapshot.open_files(disk, DIRECTORY, GROUP, 1 << 20, MEMBERS, False, restore)
 
 
 def test_leftovers_of_what_was_not_finished_are_removed(disk: SimDisk) -> None:

@@ -17,7 +17,7 @@ from txnstatus.catalog import CATALOG, CatalogState, to_wire
 from txnstatus.catalog_service import CatalogMachine
 from txnstatus.cluster_map import ClusterMap
 from txnstatus.environment import Environment
-from txnstatus.raft.group import StateMachine
+from txnstatus.raft.machine import StateMachine
 from txnstatus.raft.transport import RaftTransport
 from txnstatus.system_client import TxnSystemClient
 
@@ -56,7 +56,10 @@ def test_a_node_opens_what_its_replica_of_the_catalog_says_where_that_is_newer_t
     newer = replace(founded, groups=groups, next_range=2, version=9)
     opened = []
 
-    def open_group(name: str, _node: str, _bootstrap: object, machine: StateMachine, *_: object) -> SimpleNamespace:
+    def open_group(
+        name: str, _node: str, _bootstrap: object, machine: StateMachine, *_: object, never_here: bool
+    ) -> SimpleNamespace:
+        assert not never_here, "nobody has looked yet"
         opened.append(name)
         if name == CATALOG:
             machine.restore([to_wire(newer).SerializeToString()])

@@ -12,7 +12,7 @@ from txndeploy.sim.watch import GroupHistory, WatchedGroup
 from txnparticipant.services import ShardMachine
 from txnstatus.catalog import CATALOG
 from txnstatus.catalog_service import CatalogMachine
-from txnstatus.raft.group import StateMachine
+from txnstatus.raft.machine import StateMachine
 from txnstatus.status_service import StatusMachine
 from txnstatus.types import TxnId
 

@@ -14,7 +14,7 @@ from txnparticipant.services import ShardMachine
 from txnparticipant.table_store import Applied as ShardApplied
 from txnstatus import commands as cmd
 from txnstatus.proto import common_pb2 as common
-from txnstatus.raft.group import StateMachine
+from txnstatus.raft.machine import StateMachine
 from txnstatus.status_service import StatusMachine
 from txnstatus.table import Applied
 from txnstatus.types import DECIDED, DECIDED_ABORT, DECIDED_COMMIT, TERMINAL, TxnState

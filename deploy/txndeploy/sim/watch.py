@@ -11,7 +11,8 @@ from typing import Any
 
 from txndeploy.sim.loop import Process
 from txnstatus.proto import raft_pb2 as pb
-from txnstatus.raft.group import RaftGroup, StateMachine
+from txnstatus.raft.group import RaftGroup
+from txnstatus.raft.machine import StateMachine
 
 FULL_DIGEST_EVERY = 50
 """Commands; the digest of the whole state costs a snapshot."""
@@ -146,7 +147,7 @@ class WatchedGroup(RaftGroup):
         self.history = self._watch.history(group)
         self.watched = WatchedMachine(machine, self._watch, self.history, node_id)
         self._process = self._watch.current()
-        super().__init__(group, node_id, bootstrap, self.watched, *args)
+        super().__init__(group, node_id, bootstrap, self.watched, *args, **kwargs)
         self.history.groups[node_id] = (self._process, self)
         self._check_promise()
 

@@ -30,7 +30,7 @@ from txndeploy.sim.warehouse import ROOT, Warehouse
 from txndeploy.sim.watch import Violation, Watch
 from txndeploy.sim.wire import Wire
 from txnstatus.raft import stop
-from txnstatus.raft.group import StateMachine
+from txnstatus.raft.machine import StateMachine
 from txnstatus.rpc.server import Registry
 
 SETTLE_SECONDS = 60.0

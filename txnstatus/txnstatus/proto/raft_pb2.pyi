@@ -118,10 +118,12 @@ class RaftMessage(_message.Message):
         last_log_term: int
         def __init__(self, last_log_index: _Optional[int] = ..., last_log_term: _Optional[int] = ...) -> None: ...
     class PreVoteReply(_message.Message):
-        __slots__ = ("granted",)
+        __slots__ = ("granted", "abstaining")
         GRANTED_FIELD_NUMBER: _ClassVar[int]
+        ABSTAINING_FIELD_NUMBER: _ClassVar[int]
         granted: bool
-        def __init__(self, granted: _Optional[bool] = ...) -> None: ...
+        abstaining: bool
+        def __init__(self, granted: _Optional[bool] = ..., abstaining: _Optional[bool] = ...) -> None: ...
     GROUP_FIELD_NUMBER: _ClassVar[int]
     TERM_FIELD_NUMBER: _ClassVar[int]
     REQUEST_VOTE_FIELD_NUMBER: _ClassVar[int]

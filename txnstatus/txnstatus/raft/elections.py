@@ -8,8 +8,11 @@ The pre-vote (Raft thesis, 9.6). Before it begins a term, a replica asks whether
 off is refused as long as the others hear from a leader, and so returns without an election.
 
 Abstaining. A replica that starts with an empty directory as a member may have had one before: what it promised and
-acknowledged then is forgotten. So it votes only for a replica whose log is empty too, which no replica of a group with
-data is, until it has caught up with a leader.
+acknowledged then is forgotten. Until it has caught up with a leader it does not vote, except to found the group. And it
+is silent at first: a leader that was deposed with its help would take its answers for a majority, and go on.
+
+Founding. A group that is new has only empty logs. A candidate with one begins a term if most members have never had
+another log, for certain; or if all members grant it their pre-vote, so that nobody has anything to lose.
 """
 
 from __future__ import annotations
@@ -47,7 +50,14 @@ class Elections:
         self._heard_leader_at = float("-inf") if self._is_new else monotonic()
         self._sent: dict[str, int] = {}
         self._echoes: dict[str, int] = {}
-        self._grants: set[str] = set()
+        self._grants: dict[str, bool] = {}
+        """Who would vote for this replica; True = abstains otherwise."""
+        self._granted: dict[str, int] = {}
+        """The term for which a candidate was last told that it would get this replica's vote."""
+        silence = settings.election_max_seconds * (1 + 2 * settings.max_clock_drift)
+        self._silent_until = monotonic() + silence if journal.abstaining else float("-inf")
+        self.founded = self._is_new and len(self.members) == 1
+        """This replica helped to elect the group's first leader, since it was opened."""
         self._asked_term = -1
         self._handed_over_term = -1
         self._handed_over_at = float("-inf")
@@ -137,17 +147,24 @@ class Elections:
     def should_campaign(self) -> bool:
         """Asked once a tick: whether this replica begins an election in it."""
         if self.taking_over:
-            return self.may_campaign
+            return self.may_campaign and not self._journal.abstaining
         if self._replica.leading:
             return False
         alone = self.members == (self._node_id,)
         if self._replica.election_due or alone:
             self._replica.postpone_election()
             self._ask()
-        won = self._asked_term == self.term + 1 and self._is_majority(self._grants)
+        won = self._asked_term == self.term + 1 and self._would_win()
         if won:
             self._asked_term = -1
         return won and self.may_campaign
+
+    def _would_win(self) -> bool:
+        if self._last != EMPTY_LOG:
+            return self._is_majority(set(self._grants))
+        grants = {**self._grants, self._node_id: self._journal.abstaining}
+        never_had_more = {node for node, abstains in grants.items() if not abstains}
+        return set(self.members) <= grants.keys() or 2 * len(never_had_more & set(self.members)) > len(self.members)
 
     def _ask(self) -> None:
         if not self.may_campaign:
@@ -164,12 +181,14 @@ class Elections:
         """Answers a pre-vote; that promises nothing, and changes nothing here."""
         last = request.last_log_term, request.last_log_index
         granted = term > self.term and not self._leader_is_near() and last >= self._last and self.may_vote(sender, last)
-        reply = pb.RaftMessage.PreVoteReply(granted=granted)
+        if granted:
+            self._granted[sender] = term
+        reply = pb.RaftMessage.PreVoteReply(granted=granted, abstaining=self._journal.abstaining)
         self._send(sender, pb.RaftMessage(term=term if granted else self.term, pre_vote_reply=reply))
 
-    def granted(self, sender: str, term: int) -> None:
+    def granted(self, sender: str, term: int, *, abstaining: bool) -> None:
         if term == self._asked_term:
-            self._grants.add(sender)
+            self._grants[sender] = abstaining
 
     # ---- voting
 
@@ -177,6 +196,8 @@ class Elections:
         """Whether a vote request must not even be looked at."""
         if not request["transfer"] and self._leader_is_near():
             return True  # a leader that this node heard from may hold a lease on its promise not to vote
+        if self._journal.abstaining and self._granted.get(sender) != request["term"]:
+            return True  # whoever found that the group is new has asked this replica before
         last = request["last_log_term"], request["last_log_index"]
         return not self.may_vote(sender, last)  # type: ignore[arg-type]
 
@@ -188,9 +209,17 @@ class Elections:
         # second case its log is ahead; and to refuse it then could leave a group without a leader for good.
         return candidate in self.members or last > self._last
 
-    def voted(self) -> None:
-        """Given to an empty log: this group is new, and nobody can have forgotten anything."""
-        self._journal.abstaining = False
+    def took_part(self) -> None:
+        """In electing a leader, as a voter or as the leader. Who abstains
+        does so only where the group is new: nobody can have forgotten anything."""
+        if self._journal.abstaining:
+            self._journal.abstaining = False
+            self.founded = True
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether this replica must not answer a leader yet."""
+        return self._journal.abstaining and self._monotonic() < self._silent_until
 
     def led_by(self, last_index: int) -> None:
         """A leader has said where its log ends."""

@@ -17,7 +17,8 @@ SEAL = b"TXJS"
 SNAPSHOT = b"TXSH"
 CHUNK = b"TXS1"
 END = b"TXSE"
-KINDS = frozenset((BATCH, SEGMENT, SEAL, SNAPSHOT, CHUNK, END))
+NAMES = b"TXN1"
+KINDS = frozenset((BATCH, SEGMENT, SEAL, SNAPSHOT, CHUNK, END, NAMES))
 
 
 def frame(kind: bytes, payload: bytes) -> bytes:

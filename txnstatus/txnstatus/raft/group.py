@@ -11,9 +11,8 @@ What pysyncobj 0.3.17 does otherwise, and what is done about it here, stands at 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Protocol
 
 from txnstatus.errors import InvalidArgument, NotTheLeader, OutcomeUnknown, Unavailable
 from txnstatus.failpoints import failpoint
@@ -24,6 +23,7 @@ from txnstatus.raft.compaction import Compaction
 from txnstatus.raft.disk import Disk, DiskFull
 from txnstatus.raft.elections import Elections
 from txnstatus.raft.jobs import Jobs
+from txnstatus.raft.machine import StateMachine
 from txnstatus.raft.members import Members
 from txnstatus.raft.messages import Message
 from txnstatus.raft.proposals import Proposal, Proposals
@@ -40,17 +40,6 @@ MIN_IDLE_SECONDS, MAX_IDLE_SECONDS = 0.001, 0.5
 Outgoing = list[tuple[str, pb.RaftMessage]]
 
 
-class StateMachine(Protocol):
-    """What a group replicates. `apply` is total and deterministic; an exception ends the process."""
-
-    def apply(self, command: bytes) -> object: ...
-    def snapshot(self) -> Iterator[bytes]:
-        """The state as of this call, in chunks; each is made when it is asked for, also after later commands."""
-        ...
-
-    def restore(self, chunks: Iterable[bytes]) -> None: ...
-
-
 class RaftGroup:
     def __init__(
         self,
@@ -62,12 +51,15 @@ class RaftGroup:
         settings: RaftSettings,
         monotonic: Callable[[], float],
         disk: Disk,
+        *,
+        never_here: bool = False,
     ) -> None:
         """Opens the group's files and replays them.
 
         `bootstrap` is the set of members that the group begins with, this node included, in the same order on each;
         it counts only as long as there are no files. Empty = this node is to join a group that runs: it does nothing
-        by itself until the members have added it.
+        by itself until the members have added it. `never_here`: it is certain that this node never had a replica of
+        the group. Where it may have had one, and the files are gone, the replica abstains (see `elections`).
 
         Raises JournalCorrupt or SnapshotCorrupt: then the node must not start.
         """
@@ -81,9 +73,10 @@ class RaftGroup:
         self._monotonic = monotonic
         self._early: Outgoing = []
         self._late: Outgoing = []
-        path = directory / "snapshot"
-        bootstrap = tuple(bootstrap)
-        meta, self.journal = open_files(disk, directory, group, settings.segment_bytes, bootstrap, machine.restore)
+        path, bootstrap = directory / "snapshot", tuple(bootstrap)
+        meta, self.journal = open_files(
+            disk, directory, group, settings.segment_bytes, bootstrap, never_here, machine.restore
+        )
         self._compaction = Compaction(disk, path, group, machine, self.jobs, monotonic, self.journal.members.at)
         self._compaction.loaded = meta
         self._replica = Replica(
@@ -113,6 +106,8 @@ class RaftGroup:
             return  # as if this replica were away
         term, kind = wire.term, wire.WhichOneof("body")
         if kind in ("append_entries", "snapshot_part"):
+            if self._elections.is_silent:
+                return
             if term < self.term:
                 # pysyncobj would ignore it, and the sender would go on leading whom it can never win back.
                 self._send_late(sender, pb.RaftMessage(term=self.term, stale_term={}))
@@ -130,7 +125,7 @@ class RaftGroup:
             self._elections.asked(sender, term, wire.pre_vote)
             return
         elif kind == "pre_vote_reply" and wire.pre_vote_reply.granted:
-            self._elections.granted(sender, term)
+            self._elections.granted(sender, term, abstaining=wire.pre_vote_reply.abstaining)
             return
         elif kind in ("pre_vote_reply", "stale_term"):
             self._note_term(sender, term)
@@ -228,7 +223,7 @@ class RaftGroup:
         self._replica.tick(campaign=self._elections.should_campaign())
         self._adopt_members()
         if self.is_leader:
-            self.journal.abstaining = False
+            self._elections.took_part()
         if not self.is_leader or self.term != self._proposals.term:
             self._proposals.lose()
         self._elections.taking_over = False
@@ -310,6 +305,11 @@ class RaftGroup:
     def has_lease(self) -> bool:
         """Whether no other leader can exist yet (see `elections`)."""
         return self.is_ready and self._elections.has_lease()
+
+    @property
+    def founded(self) -> bool:
+        """Whether this replica helped to elect the group's first leader, since it was opened."""
+        return self._elections.founded
 
     @property
     def leader(self) -> str:
@@ -396,5 +396,5 @@ class RaftGroup:
             case "request_vote":
                 message["transfer"] = self._elections.taking_over
             case "response_vote":
-                self._elections.voted()
+                self._elections.took_part()
         self._late.append((receiver, messages.encode(self.group, message, self.term)))

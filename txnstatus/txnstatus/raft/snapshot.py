@@ -44,9 +44,12 @@ def open_files(
     group: str,
     segment_bytes: int,
     bootstrap: Members,
+    never_here: bool,
     restore: Callable[[Iterable[bytes]], None],
 ) -> tuple[Meta | None, Journal]:
     """Opens the snapshot and the journal of a group, and makes them agree before Raft sees either.
+
+    `never_here`: it is certain that there never were other files of this group here.
 
     Raises SnapshotCorrupt or JournalCorrupt.
     """
@@ -62,7 +65,7 @@ def open_files(
             raise SnapshotCorrupt(f"{journal.directory} begins at entry {begins}, and {path} is missing. {REPAIR}")
         if len(journal) == 0 and bootstrap:
             journal.add(encode(bootstrap), 1, 0)
-            journal.abstaining = len(bootstrap) > 1
+            journal.abstaining = len(bootstrap) > 1 and not never_here
         return None, journal
     if journal.is_new:
         raise SnapshotCorrupt(f"{journal.directory} is missing, and {path} is there. {REPAIR}")

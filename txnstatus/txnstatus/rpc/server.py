@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import grpc
+from google.protobuf import descriptor_pool
 from google.protobuf.descriptor import ServiceDescriptor
 from google.protobuf.message import DecodeError, Message
 from google.protobuf.message_factory import GetMessageClass
@@ -62,7 +63,7 @@ class Registry:
         """Raises TxnErrors only: anything else a handler raises is logged and becomes an InternalError."""
         entry = self._methods.get(method)
         if entry is None:
-            raise InvalidArgument(f"no method {method!r} on this node")
+            raise _not_served(method)
         try:
             request = entry.request.FromString(payload)
         except DecodeError as error:
@@ -150,6 +151,16 @@ class MuxSession:
         except TxnError as error:
             return pb.Reply(id=call.id, error=to_detail(error))
         return pb.Reply(id=call.id, payload=response.SerializeToString())
+
+
+def _not_served(method: str) -> TxnError:
+    """A method that there is may be served here soon: a node takes up services as the catalog tells it to."""
+    service, _, name = method.partition("/")
+    try:
+        descriptor_pool.Default().FindMethodByName(f"{service}.{name}")
+    except KeyError:
+        return InvalidArgument(f"there is no method {method!r}")
+    return Unavailable(f"this node does not serve {service} now")
 
 
 def _snake(name: str) -> str:
