@@ -16,6 +16,7 @@ Fault = Callable[[Rig], AbstractContextManager[None]]
 
 FAULTS: dict[str, Fault] = {}
 _NEEDS: dict[str, str] = {}
+"""Of each fault, the part of the rig that it is about; of the network, what must be possible there."""
 CANNOT_GO_ON = 70
 """The exit code of a process that no longer trusts itself."""
 JUMP_SECONDS = 300
@@ -23,7 +24,9 @@ JUMP_SECONDS = 300
 
 def possible(rig: Rig) -> list[str]:
     """The faults for which the rig has what they need."""
-    return [name for name in FAULTS if name not in _NEEDS or getattr(rig, _NEEDS[name])]
+    network = rig.network.faults if rig.network else frozenset()
+    has = {"clocks": rig.clocks, "disks": rig.disks, **dict.fromkeys(network, True)}
+    return [name for name in FAULTS if name not in _NEEDS or has.get(_NEEDS[name])]
 
 
 def torment(rig: Rig, names: Sequence[str], *, shortest: float = 0.3, longest: float = 2.0) -> None:
@@ -37,7 +40,7 @@ def torment(rig: Rig, names: Sequence[str], *, shortest: float = 0.3, longest: f
 
 
 def _fault(name: str, needs: str = "") -> Callable[[Callable[[Rig], Iterator[None]]], Fault]:
-    """Enters a fault under its name; `needs` is the part of the rig that it is about."""
+    """Enters a fault under its name; `needs` as in _NEEDS."""
 
     def register(body: Callable[[Rig], Iterator[None]]) -> Fault:
         FAULTS[name] = contextlib.contextmanager(body)
@@ -118,70 +121,70 @@ def rolling_restart(rig: Rig) -> Iterator[None]:
 # ---- the network between nodes
 
 
-@_fault("partition", "links")
+@_fault("partition", "cut")
 def partition(rig: Rig) -> Iterator[None]:
     """One node from all others, both ways."""
     node = _victim(rig)
     yield from _links(rig, [way for other in _others(rig, node) for way in ((node, other), (other, node))], cut=True)
 
 
-@_fault("mute", "links")
+@_fault("mute", "cut")
 def mute(rig: Rig) -> Iterator[None]:
     """One way: the node hears the others, and nobody hears it."""
     node = _victim(rig)
     yield from _links(rig, [(node, other) for other in _others(rig, node)], cut=True)
 
 
-@_fault("deaf", "links")
+@_fault("deaf", "cut")
 def deaf(rig: Rig) -> Iterator[None]:
     """One way: the others hear the node, and it hears nobody."""
     node = _victim(rig)
     yield from _links(rig, [(other, node) for other in _others(rig, node)], cut=True)
 
 
-@_fault("bridge", "links")
+@_fault("bridge", "cut")
 def bridge(rig: Rig) -> Iterator[None]:
     """Two nodes do not reach each other; the third reaches both."""
     one, other = rig.dice.sample(sorted(rig.cluster.configs), 2)
     yield from _links(rig, [(one, other), (other, one)], cut=True)
 
 
-@_fault("split", "links")
+@_fault("split", "cut")
 def split(rig: Rig) -> Iterator[None]:
     """Nobody reaches anybody."""
     yield from _links(rig, _every_way(rig), cut=True)
 
 
-@_fault("delay", "links")
+@_fault("delay", "delay")
 def delay(rig: Rig) -> Iterator[None]:
     yield from _links(rig, _every_way(rig), delay=rig.dice.uniform(0.02, 0.1))
 
 
-@_fault("loss", "links")
+@_fault("loss", "loss")
 def loss(rig: Rig) -> Iterator[None]:
     yield from _links(rig, _every_way(rig), loss=rig.dice.uniform(0.05, 0.5))
 
 
-@_fault("clog", "links")
+@_fault("clog", "clogged")
 def clog(rig: Rig) -> Iterator[None]:
     node = _victim(rig)
     yield from _links(rig, [(node, other) for other in _others(rig, node)], clogged=True)
 
 
-@_fault("reset", "links")
+@_fault("reset", "reset")
 def reset(rig: Rig) -> Iterator[None]:
     """Connections break, and can be made again at once."""
-    assert rig.links is not None
+    assert rig.network is not None
     for one, other in _every_way(rig):
-        rig.links.reset(one, other)
+        rig.network.reset(one, other)
     yield
 
 
 def _links(rig: Rig, ways: list[tuple[str, str]], **how: bool | float) -> Iterator[None]:
-    assert rig.links is not None
-    rig.links.set(ways, **how)
+    assert rig.network is not None
+    rig.network.set(ways, **how)
     yield
-    rig.links.heal()
+    rig.network.heal()
 
 
 def _every_way(rig: Rig) -> list[tuple[str, str]]:

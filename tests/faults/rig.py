@@ -16,11 +16,11 @@ from pathlib import Path
 from tests.faults.clocks import Clocks
 from tests.faults.disks import Disk, mounted
 from tests.faults.history import History, now, problems, shortfalls
-from tests.faults.links import Links
 from tests.faults.load import Load, Recorder
 from tests.support import FAST_RAFT, connect, fast_cluster, settled, visible, wait_until
 from txnclient import Unavailable
 from txndeploy.local_cluster import LocalCluster
+from txndeploy.network import Network
 from txnstatus.types import TERMINAL
 
 RECOVERY_SECONDS = 60.0
@@ -38,7 +38,7 @@ class Rig:
     history: History
     seed: int
     dice: random.Random
-    links: Links | None = None
+    network: Network | None = None
     clocks: Clocks | None = None
     disks: Mapping[str, Disk] = field(default_factory=dict)
     faults: Counter[str] = field(default_factory=Counter)
@@ -84,21 +84,22 @@ def running(
     seed: int,
     *,
     min_faults: int,
-    links: bool = False,
+    network: Network | None = None,
     clocks: bool = False,
     disks: bool = False,
     **options: object,
 ) -> Iterator[Rig]:
     """A cluster and its load. When the block ends, the history is checked, and whether the run counts.
 
-    `links`: the nodes reach each other through proxies that can be cut. `clocks`: their wall clocks can jump. `disks`:
-    the data of each lies on a disk that can fail. Skips the test where these cannot be had.
+    `network`: what the nodes reach each other by; it is closed in the end. `clocks`: their wall clocks can jump.
+    `disks`: the data of each lies on a disk that can fail. Skips the test where these cannot be had.
     """
-    print(f"\nseed {seed}")
+    print(f"\nseed {seed}" + (f", {type(network).__name__.lower()}" if network else ""))
     with contextlib.ExitStack() as stack:
-        between = stack.enter_context(Links(seed)) if links else None
+        if network is not None:
+            stack.enter_context(network)
         raft = FAST_RAFT.model_copy(update={"snapshot_entries": SNAPSHOT_ENTRIES, "segment_bytes": 8_192})
-        settings: dict[str, object] = {"raft": raft, "link": between.link if between else None, **options}
+        settings: dict[str, object] = {"raft": raft, "network": network, **options}
         cluster = fast_cluster(directory, **settings)
         nodes = list(cluster.configs)
         own_clocks = Clocks(directory / "clocks", nodes) if clocks else None
@@ -112,7 +113,7 @@ def running(
         load = Load(cluster, history, seed)
         with load:
             own_disks = dict(zip(nodes, mounts, strict=bool(mounts)))
-            rig = Rig(cluster, load, history, seed, random.Random(seed), between, own_clocks, own_disks)
+            rig = Rig(cluster, load, history, seed, random.Random(seed), network, own_clocks, own_disks)
             rig.await_progress()
             yield rig
             cluster.start()

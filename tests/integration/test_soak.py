@@ -15,6 +15,7 @@ from tests.faults.disks import can_mount
 from tests.faults.history import now
 from tests.faults.nemesis import possible, torment
 from tests.faults.rig import running
+from txndeploy.namespaces import best_network
 
 SECONDS = float(os.environ.get("TXN_SOAK_SECONDS", "20"))
 SEED = int(os.environ.get("TXN_SEED", "1"))
@@ -26,7 +27,10 @@ SECONDS_PER_FAULT = 20
 def test_whatever_was_promised_holds_whatever_fails(tmp_path: Path) -> None:
     floor = max(2, int(SECONDS / SECONDS_PER_FAULT))
     clocks = bool(LIBRARIES) and SECONDS >= 60  # reading a turned clock takes long, and slows all down
-    with running(tmp_path / "cluster", SEED, min_faults=floor, links=True, clocks=clocks, disks=can_mount()) as rig:
+    network = best_network(SEED)
+    with running(
+        tmp_path / "cluster", SEED, min_faults=floor, network=network, clocks=clocks, disks=can_mount()
+    ) as rig:
         names = possible(rig)
         while now() - rig.started < SECONDS or sum(rig.faults.values()) < floor:
             torment(rig, [rig.dice.choice(names)])
