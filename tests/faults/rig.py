@@ -42,6 +42,10 @@ class Rig:
     clocks: Clocks | None = None
     disks: Mapping[str, Disk] = field(default_factory=dict)
     faults: Counter[str] = field(default_factory=Counter)
+    taken: set[str] = field(default_factory=set)
+    """Nodes whose processes and disks belong to a fault that is there."""
+    under_way: int = 0
+    """Faults that are there."""
     started: float = field(default_factory=now)
 
     def leader(self, kind: str = "status") -> str:

@@ -12,7 +12,7 @@ import pytest
 
 from tests.faults.nemesis import possible, torment
 from tests.faults.rig import running
-from txndeploy.namespaces import Namespaces, NoNamespaces
+from txndeploy.namespaces import Namespaces, NoNamespaces, best_network
 from txndeploy.network import Network
 from txndeploy.proxies import Proxies
 
@@ -29,7 +29,7 @@ SEED = int(os.environ.get("TXN_SEED", "1"))
 )
 def test_processes_die_stop_and_come_back(names: list[str], tmp_path: Path) -> None:
     with running(tmp_path / "cluster", SEED, min_faults=len(names)) as rig:
-        torment(rig, names)
+        torment(rig, [(name,) for name in names])
 
 
 @pytest.fixture(params=[Namespaces, Proxies])
@@ -53,11 +53,26 @@ def network(request: pytest.FixtureRequest) -> Network:
 )
 def test_the_network_between_nodes_fails(names: list[str], network: Network, tmp_path: Path) -> None:
     with running(tmp_path / "cluster", SEED, min_faults=3, network=network) as rig:
-        torment(rig, [name for name in names if name in possible(rig)], shortest=1.0, longest=3.0)
+        torment(rig, [(name,) for name in names if name in possible(rig)], shortest=1.0, longest=3.0)
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        [("partition", "kill"), ("kill", "deaf"), ("pause", "kill"), ("mute", "kill all")],
+        [("full disk", "partition"), ("split", "full disk"), ("failed disk", "kill"), ("bridge", "power cut")],
+    ],
+    ids=["processes", "disks"],
+)
+def test_two_things_fail_at_once(names: list[tuple[str, str]], tmp_path: Path) -> None:
+    """More than the cluster can serve through, at times; never more than it can keep its word through."""
+    disks = any("disk" in name for pair in names for name in pair)
+    with running(tmp_path / "cluster", SEED, min_faults=len(names), network=best_network(SEED), disks=disks) as rig:
+        torment(rig, names)
 
 
 def test_wall_clocks_jump(tmp_path: Path) -> None:
     """By five minutes, ahead and back: timestamps rise all the same, and nobody expires who is alive."""
     names = ["clock jumps", "clocks apart", "clock jumps"]
     with running(tmp_path / "cluster", SEED, min_faults=len(names), clocks=True) as rig:
-        torment(rig, names)
+        torment(rig, [(name,) for name in names])
