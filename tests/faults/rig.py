@@ -9,7 +9,7 @@ import contextlib
 import random
 import threading
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -89,14 +89,15 @@ def running(
     *,
     min_faults: int,
     network: Network | None = None,
-    clocks: bool = False,
+    clocks: Sequence[int] = (),
     disks: bool = False,
     **options: object,
 ) -> Iterator[Rig]:
     """A cluster and its load. When the block ends, the history is checked, and whether the run counts.
 
-    `network`: what the nodes reach each other by; it is closed in the end. `clocks`: their wall clocks can jump.
-    `disks`: the data of each lies on a disk that can fail. Skips the test where these cannot be had.
+    `network`: what the nodes reach each other by; it is closed in the end. `clocks`: by how many seconds their wall
+    clocks are ahead at first; they can jump. `disks`: the data of each lies on a disk that can fail. Skips the test
+    where these cannot be had.
     """
     print(f"\nseed {seed}" + (f", {type(network).__name__.lower()}" if network else ""))
     with contextlib.ExitStack() as stack:
@@ -106,7 +107,7 @@ def running(
         settings: dict[str, object] = {"raft": raft, "network": network, **options}
         cluster = fast_cluster(directory, **settings)
         nodes = list(cluster.configs)
-        own_clocks = Clocks(directory / "clocks", nodes) if clocks else None
+        own_clocks = Clocks(directory / "clocks", dict(zip(nodes, clocks, strict=True))) if clocks else None
         for node in nodes:
             cluster.node_environment[node] = own_clocks.environment(node) if own_clocks else {}
         paths = [cluster.configs[node].data_dir for node in nodes]

@@ -74,5 +74,14 @@ def test_two_things_fail_at_once(names: list[tuple[str, str]], tmp_path: Path) -
 def test_wall_clocks_jump(tmp_path: Path) -> None:
     """By five minutes, ahead and back: timestamps rise all the same, and nobody expires who is alive."""
     names = ["clock jumps", "clocks apart", "clock jumps"]
-    with running(tmp_path / "cluster", SEED, min_faults=len(names), clocks=True) as rig:
+    with running(tmp_path / "cluster", SEED, min_faults=len(names), clocks=(0, 0, 0)) as rig:
+        torment(rig, [(name,) for name in names])
+
+
+@pytest.mark.parametrize("hours", [5, 36])
+def test_wall_clocks_are_hours_apart(hours: int, tmp_path: Path) -> None:
+    """From the beginning, and while leaders change. With 36, no node believes the timestamps of the one ahead."""
+    names = ["kill", "restart", "kill all", "kill", "clocks apart"]
+    apart = (-hours * 3600, 0, hours * 3600)
+    with running(tmp_path / "cluster", SEED, min_faults=len(names), clocks=apart) as rig:
         torment(rig, [(name,) for name in names])
