@@ -90,11 +90,11 @@ def _fault(
     return register
 
 
-def _victim(rig: Rig) -> str:
+def _victim(rig: Rig, among: Sequence[str] = ()) -> str:
     """Often the leader of the status partition, because most depends on it; under another fault there may be none."""
     if not rig.under_way and rig.dice.random() < 0.5:
         return rig.leader()
-    return rig.dice.choice(_free(rig))
+    return rig.dice.choice(among or sorted(rig.cluster.configs))
 
 
 def _take(rig: Rig, *nodes: str) -> Sequence[str]:
@@ -104,7 +104,7 @@ def _take(rig: Rig, *nodes: str) -> Sequence[str]:
 
 
 def _take_one(rig: Rig) -> str:
-    return _take(rig, _victim(rig))[0]
+    return _take(rig, _victim(rig, _free(rig)))[0]
 
 
 def _free(rig: Rig) -> list[str]:

@@ -59,7 +59,7 @@ def test_the_network_between_nodes_fails(names: list[str], network: Network, tmp
 @pytest.mark.parametrize(
     "names",
     [
-        [("partition", "kill"), ("kill", "deaf"), ("pause", "kill"), ("mute", "kill all")],
+        [("partition", "kill"), ("kill", "deaf"), ("pause", "kill"), ("mute", "kill all"), ("slow disks", "partition")],
         [("full disk", "partition"), ("split", "full disk"), ("failed disk", "kill"), ("bridge", "power cut")],
     ],
     ids=["processes", "disks"],

@@ -17,6 +17,7 @@ import pytest
 
 import txnparticipant.commands
 import txnstatus.commands
+from tests.faults.clocks import Clocks
 from tests.faults.points import POINTS
 from txnstatus.errors import OutcomeUnknown
 from txnstatus.failpoints import arm, arm_from_file, failpoint
@@ -74,6 +75,16 @@ def test_a_file_arms_and_is_gone(tmp_path: Path) -> None:
     assert not path.exists()
     with pytest.raises(OSError, match=r"a\.point"):
         failpoint("a.point")
+
+
+def test_a_delay_lasts_though_the_wall_clock_is_turned(tmp_path: Path) -> None:
+    clocks = Clocks(tmp_path / "clocks", {"n1": 300})
+    program = (
+        "import time; from txnstatus.failpoints import arm, failpoint; arm('a.point=delay:0.1'); "
+        "began = time.monotonic(); failpoint('a.point'); assert time.monotonic() - began >= 0.1"
+    )
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), **clocks.environment("n1")}
+    subprocess.run([sys.executable, "-c", program], env=environment, check=True)
 
 
 @pytest.mark.parametrize("bad", ["a.point", "a.point=explode", "a.point=delay", "a.point=delay:soon"])
