@@ -1,14 +1,11 @@
-"""LocalCluster: real node processes on loopback, to run a demo or a test on; kill, pause and restart them at will."""
+"""LocalCluster: real node processes on one host, to run a demo or a test on; kill, pause and restart them at will."""
 
 from __future__ import annotations
 
 import contextlib
 import os
-import random
 import signal
-import socket
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -17,7 +14,9 @@ from typing import Self, TypeVar
 
 from txnclient.channel import ManagerChannel
 from txndeploy import config as configuration
+from txndeploy import tethered
 from txndeploy.config import NodeConfig, NodeEntry, RaftSection, TxnSection
+from txndeploy.network import Network
 from txnstatus import failpoints
 from txnstatus.durable import make_directory, write_file
 from txnstatus.errors import TxnError
@@ -25,7 +24,6 @@ from txnstatus.proto import admin_pb2
 
 ResultT = TypeVar("ResultT")
 
-LOWEST_PORT = 10_240
 READY_SECONDS = 60.0
 POLL_SECONDS = 0.05
 ARM_SECONDS = 10.0
@@ -34,7 +32,8 @@ ARM_SECONDS = 10.0
 class LocalCluster:
     """Nodes n1..nN, each a process of its own with its data below `directory`.
 
-    A context manager: leaving it ends every process; the data stays with whoever owns the directory.
+    A context manager: leaving it ends every process; the data stays with whoever owns the directory. However this
+    process ends, the nodes end with it.
     """
 
     def __init__(
@@ -48,18 +47,19 @@ class LocalCluster:
         txn: TxnSection | None = None,
         warehouse: str | None = None,
         environment: Mapping[str, str] | None = None,
-        link: Callable[[str, str, str], str] | None = None,
+        network: Network | None = None,
     ) -> None:
         """`environment`: variables for the node processes, besides this process's own.
 
-        `link`: called with two nodes' ids and the second one's address, returns the address under which the first
-        shall reach the second, such as that of a proxy between them.
+        `network`: by what the nodes reach each other, such as one that can be cut; without, plain loopback.
         """
         self.directory = directory.absolute()
         self.warehouse = warehouse or (self.directory / "warehouse").as_uri()
         self.environment = dict(environment or {})
         self.node_environment: dict[str, dict[str, str]] = {}
         """Variables for single nodes, when they are started next."""
+        self._network = network or Network()
+        self._doors: dict[str, str] = {}
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         self._admin: dict[str, ManagerChannel] = {}
         self.directory.mkdir(parents=True, exist_ok=True)
@@ -67,28 +67,36 @@ class LocalCluster:
         if known:
             self.configs = {path.parent.name: configuration.load(path) for path in known}
             self.warehouse = next(iter(self.configs.values())).warehouse
-            return
-        entries = {
-            f"n{number}": NodeEntry(address=f"127.0.0.1:{port}")
-            for number, port in enumerate(free_ports(nodes), start=1)
-        }
-        self.configs = {
-            node: NodeConfig(
-                cluster_id=cluster_id,
-                node_id=node,
-                data_dir=self.directory / node / "data",
-                warehouse=self.warehouse,
-                participant_shards=participant_shards,
-                nodes=entries,
-                reach=_reach(node, entries, link),
-                raft=raft or RaftSection(),
-                txn=txn or TxnSection(),
-            )
-            for node in entries
-        }
-        for node, config in self.configs.items():
+        else:
+            names = [f"n{number}" for number in range(1, nodes + 1)]
+            entries = {node: NodeEntry(address=at) for node, at in self._network.addresses(names).items()}
+            self.configs = {
+                node: NodeConfig(
+                    cluster_id=cluster_id,
+                    node_id=node,
+                    data_dir=self.directory / node / "data",
+                    warehouse=self.warehouse,
+                    participant_shards=participant_shards,
+                    nodes=entries,
+                    raft=raft or RaftSection(),
+                    txn=txn or TxnSection(),
+                )
+                for node in entries
+            }
+        for node in self.configs:
+            self._connect(node)
+
+    def _connect(self, node: str) -> None:
+        """Gives the node its place in the network, and writes down how it reaches the others."""
+        config = self.configs[node]
+        self._doors[node] = self._network.attach(node, config.nodes[node].address)
+        others = {other: entry.address for other, entry in config.nodes.items() if other != node}
+        ways = {other: self._network.reach(node, other, address) for other, address in others.items()}
+        reach = {other: way for other, way in ways.items() if way != others[other]}
+        if reach or not self.config_path(node).exists():
+            self.configs[node] = config.model_copy(update={"reach": reach})
             make_directory(self.directory / node)
-            write_file(self.config_path(node), configuration.dump(config).encode())
+            write_file(self.config_path(node), configuration.dump(self.configs[node]).encode())
 
     # ---- the whole
 
@@ -137,7 +145,7 @@ class LocalCluster:
     def add_node(self, node: str) -> str:
         """Makes and starts a node that is to take another one's place; returns its address."""
         example = next(iter(self.configs.values()))
-        entry = NodeEntry(address=f"127.0.0.1:{free_ports(1)[0]}")
+        entry = NodeEntry(address=self._network.addresses([node])[node])
         update = {
             "node_id": node,
             "joins": True,
@@ -145,8 +153,7 @@ class LocalCluster:
             "nodes": {**example.nodes, node: entry},
         }
         self.configs[node] = example.model_copy(update=update)
-        make_directory(self.directory / node)
-        write_file(self.config_path(node), configuration.dump(self.configs[node]).encode())
+        self._connect(node)
         self.start_node(node)
         return entry.address
 
@@ -163,8 +170,8 @@ class LocalCluster:
         return self.directory / node / "node.log"
 
     def address(self, node: str) -> str:
-        """Where the node listens."""
-        return self.configs[node].nodes[node].address
+        """Where this process reaches the node."""
+        return self._doors[node]
 
     def running(self, node: str) -> bool:
         process = self._processes.get(node)
@@ -179,9 +186,12 @@ class LocalCluster:
         return self._processes[node].pid
 
     def start_node(self, node: str) -> None:
+        self._processes[node] = self._network.start(node, lambda: self._start(node))
+
+    def _start(self, node: str) -> subprocess.Popen[bytes]:
         with self.log_path(node).open("ab") as output:
-            self._processes[node] = subprocess.Popen(
-                [sys.executable, "-m", "txndeploy.node", str(self.config_path(node))],
+            return subprocess.Popen(
+                tethered.command(self.config_path(node)),
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
@@ -280,12 +290,6 @@ class LocalCluster:
         return best
 
 
-def _reach(node: str, entries: Mapping[str, NodeEntry], link: Callable[[str, str, str], str] | None) -> dict[str, str]:
-    if link is None:
-        return {}
-    return {other: link(node, other, entry.address) for other, entry in entries.items() if other != node}
-
-
 def wait_until(condition: Callable[[], ResultT], what: str, timeout: float = 30.0) -> ResultT:
     """Polls until the condition holds, and returns what it returned. Raises TimeoutError."""
     deadline = time.monotonic() + timeout
@@ -296,31 +300,6 @@ def wait_until(condition: Callable[[], ResultT], what: str, timeout: float = 30.
         if time.monotonic() > deadline:
             raise TimeoutError(f"{what}: not within {timeout:.0f} s")
         time.sleep(POLL_SECONDS)
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports that are free now, and that the kernel gives to nobody's outgoing connections.
-
-    One from its own range could be taken while a node is down; and a connection to such a port, with nobody there, can
-    even connect to itself.
-    """
-    found: list[int] = []
-    candidates = iter(random.sample(range(LOWEST_PORT, _first_ephemeral_port()), 1_000))
-    while len(found) < count:
-        port = next(candidates)
-        with socket.socket() as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            with contextlib.suppress(OSError):
-                probe.bind(("127.0.0.1", port))
-                found.append(port)
-    return found
-
-
-def _first_ephemeral_port() -> int:
-    try:
-        return int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
-    except OSError:
-        return 32_768
 
 
 def default_directory() -> Path:

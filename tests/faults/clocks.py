@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -13,13 +13,14 @@ LIBRARIES = sorted(Path("/usr/lib").glob("*/faketime/libfaketime.so.1"))
 class Clocks:
     """One clock for each node, set by a file. Skips the test where libfaketime is not there."""
 
-    def __init__(self, directory: Path, nodes: Iterable[str]) -> None:
+    def __init__(self, directory: Path, ahead: Mapping[str, int]) -> None:
+        """`ahead`: by how many seconds each begins."""
         if not LIBRARIES:
             pytest.skip("needs libfaketime (apt-get install faketime)")
         directory.mkdir(parents=True)
-        self._files = {node: directory / f"{node}.clock" for node in nodes}
-        for node in self._files:
-            self.jump(node, 0)
+        self._files = {node: directory / f"{node}.clock" for node in ahead}
+        for node, seconds in ahead.items():
+            self.jump(node, seconds)
 
     def jump(self, node: str, seconds: int) -> None:
         """From now on the node's wall clock is this much ahead of the true one; below 0, behind it."""

@@ -24,7 +24,34 @@ FILLER = "filler"
 DiskT = TypeVar("DiskT", "Disk", "SmallDisk")
 
 
-class Disk:
+class _Room:
+    """What can be filled, for as long as one likes."""
+
+    path: Path
+
+    def fill(self) -> None:
+        """Takes all the room there is; once what was written has its place, there is often a little more."""
+        for _ in range(2):
+            with (self.path / FILLER).open("ab", buffering=0) as file:
+                try:
+                    while True:
+                        file.write(bytes(4096))
+                except OSError as error:
+                    if error.errno != errno.ENOSPC:
+                        raise
+                os.fsync(file.fileno())
+
+    def make_room(self) -> None:
+        """For good: also when the power is cut right after it."""
+        (self.path / FILLER).unlink()
+        fd = os.open(self.path, os.O_RDONLY)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+
+class Disk(_Room):
     """An ext4 file system in a file, which the kernel can shut down without writing its log back.
 
     From then on all that reaches it fails with EIO; after `back` only what was synced is there, bytes and names alike.
@@ -58,26 +85,13 @@ class Disk:
         _run("umount", self.path)
 
 
-class SmallDisk:
+class SmallDisk(_Room):
     """A file system in memory that has room for `kilobytes`."""
 
     def __init__(self, path: Path, kilobytes: int) -> None:
         self.path = path
         path.mkdir(parents=True)
         _run("mount", "-t", "tmpfs", "-o", f"size={kilobytes}k", "tmpfs", path)
-
-    def fill(self) -> None:
-        """Takes all the room there is."""
-        with (self.path / FILLER).open("ab", buffering=0) as file:
-            try:
-                while True:
-                    file.write(bytes(4096))
-            except OSError as error:
-                if error.errno != errno.ENOSPC:
-                    raise
-
-    def make_room(self) -> None:
-        (self.path / FILLER).unlink()
 
     def close(self) -> None:
         _run("umount", self.path)

@@ -27,10 +27,9 @@ SHARD_COMMANDS = (
     "MarkCleaned",
     "ForgetTxns",
 )
-CATALOG_COMMANDS = ("AddRange", "DropRange", "SetOption")
-"""Those that the load brings about; replacing a node has tests of its own."""
-OUT_OF_REACH = {"journal.before_drop", "journal.after_drop"}
-"""A second segment takes more load than a test has; tests/unit/test_journal.py comes there."""
+CATALOG_COMMANDS = ("AddRange", "DropRange", "SetOption", "ReplaceNode", "MoveReplica", "FinishReplacement", "Found")
+REPLACEMENT = {"ReplaceNode", "MoveReplica", "FinishReplacement"}
+FOUNDING = "Found"
 NEEDS_RANGES = {"Forget", "RaiseFloor", "ForgetTxns", "AddRange", "DropRange", "before_rename", "after_rename"}
 """They come with status ranges that fill up and are forgotten."""
 
@@ -49,6 +48,16 @@ class Point:
     def kind(self) -> str:
         """Of the group whose leader comes there."""
         return {"shard": "shard", "cleaner": "shard", "catalog": "catalog"}.get(self.name.split(".")[0], "status")
+
+    @property
+    def needs_replacement(self) -> bool:
+        """Nobody comes there unless a node takes another one's place."""
+        return self.name.rpartition(".")[2] in REPLACEMENT
+
+    @property
+    def founding(self) -> bool:
+        """The first leader of a new cluster comes there, and nobody ever again."""
+        return self.name.rpartition(".")[2] == FOUNDING
 
     @property
     def needs_ranges(self) -> bool:
@@ -80,4 +89,6 @@ POINTS = (
     Point("journal.before_sync", replicas=True, ends_process=True),
     Point("journal.before_rename", replicas=True, ends_process=True),
     Point("journal.after_rename", replicas=True, ends_process=True),
+    Point("journal.before_drop", replicas=True, ends_process=True),
+    Point("journal.after_drop", replicas=True, ends_process=True),
 )

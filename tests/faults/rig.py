@@ -9,18 +9,18 @@ import contextlib
 import random
 import threading
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.faults.clocks import Clocks
 from tests.faults.disks import Disk, mounted
 from tests.faults.history import History, now, problems, shortfalls
-from tests.faults.links import Links
 from tests.faults.load import Load, Recorder
 from tests.support import FAST_RAFT, connect, fast_cluster, settled, visible, wait_until
 from txnclient import Unavailable
 from txndeploy.local_cluster import LocalCluster
+from txndeploy.network import Network
 from txnstatus.types import TERMINAL
 
 RECOVERY_SECONDS = 60.0
@@ -38,10 +38,14 @@ class Rig:
     history: History
     seed: int
     dice: random.Random
-    links: Links | None = None
+    network: Network | None = None
     clocks: Clocks | None = None
     disks: Mapping[str, Disk] = field(default_factory=dict)
     faults: Counter[str] = field(default_factory=Counter)
+    taken: set[str] = field(default_factory=set)
+    """Nodes whose processes and disks belong to a fault that is there."""
+    under_way: int = 0
+    """Faults that are there."""
     started: float = field(default_factory=now)
 
     def leader(self, kind: str = "status") -> str:
@@ -84,24 +88,26 @@ def running(
     seed: int,
     *,
     min_faults: int,
-    links: bool = False,
-    clocks: bool = False,
+    network: Network | None = None,
+    clocks: Sequence[int] = (),
     disks: bool = False,
     **options: object,
 ) -> Iterator[Rig]:
     """A cluster and its load. When the block ends, the history is checked, and whether the run counts.
 
-    `links`: the nodes reach each other through proxies that can be cut. `clocks`: their wall clocks can jump. `disks`:
-    the data of each lies on a disk that can fail. Skips the test where these cannot be had.
+    `network`: what the nodes reach each other by; it is closed in the end. `clocks`: by how many seconds their wall
+    clocks are ahead at first; they can jump. `disks`: the data of each lies on a disk that can fail. Skips the test
+    where these cannot be had.
     """
-    print(f"\nseed {seed}")
+    print(f"\nseed {seed}" + (f", {type(network).__name__.lower()}" if network else ""))
     with contextlib.ExitStack() as stack:
-        between = stack.enter_context(Links(seed)) if links else None
+        if network is not None:
+            stack.enter_context(network)
         raft = FAST_RAFT.model_copy(update={"snapshot_entries": SNAPSHOT_ENTRIES, "segment_bytes": 8_192})
-        settings: dict[str, object] = {"raft": raft, "link": between.link if between else None, **options}
+        settings: dict[str, object] = {"raft": raft, "network": network, **options}
         cluster = fast_cluster(directory, **settings)
         nodes = list(cluster.configs)
-        own_clocks = Clocks(directory / "clocks", nodes) if clocks else None
+        own_clocks = Clocks(directory / "clocks", dict(zip(nodes, clocks, strict=True))) if clocks else None
         for node in nodes:
             cluster.node_environment[node] = own_clocks.environment(node) if own_clocks else {}
         paths = [cluster.configs[node].data_dir for node in nodes]
@@ -112,7 +118,7 @@ def running(
         load = Load(cluster, history, seed)
         with load:
             own_disks = dict(zip(nodes, mounts, strict=bool(mounts)))
-            rig = Rig(cluster, load, history, seed, random.Random(seed), between, own_clocks, own_disks)
+            rig = Rig(cluster, load, history, seed, random.Random(seed), network, own_clocks, own_disks)
             rig.await_progress()
             yield rig
             cluster.start()

@@ -29,7 +29,8 @@ from txnclient import (
 from txnclient.token import Token
 from txnclient.transaction import Transaction
 from txndeploy import config as configuration
-from txndeploy.local_cluster import LocalCluster, free_ports
+from txndeploy.local_cluster import LocalCluster
+from txndeploy.network import free_ports
 from txnstatus.types import TxnId
 
 NewTable = Callable[..., str]

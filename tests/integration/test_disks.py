@@ -22,12 +22,12 @@ KILOBYTES = 4_096
 
 def test_a_disk_that_fails_ends_the_process(tmp_path: Path) -> None:
     with running(tmp_path / "cluster", SEED, min_faults=2, disks=True) as rig:
-        torment(rig, ["failed disk", "failed disk"])
+        torment(rig, [("failed disk",)] * 2)
 
 
 def test_a_slow_disk_is_only_slow(tmp_path: Path) -> None:
     with running(tmp_path / "cluster", SEED, min_faults=2) as rig:
-        torment(rig, ["slow disk", "slow disk"], shortest=1.0, longest=3.0)
+        torment(rig, [("slow disk",), ("slow disks",)], shortest=1.0, longest=3.0)
 
 
 @pytest.mark.parametrize("role", ["leader", "follower", "all"])

@@ -9,6 +9,7 @@ import itertools
 import os
 import signal
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,14 +19,17 @@ from tests.faults.history import now
 from tests.faults.nemesis import CANNOT_GO_ON
 from tests.faults.points import POINTS, Point
 from tests.faults.rig import Rig, running
-from tests.support import FAST_TXN, wait_until
+from tests.support import FAST_TXN, connect, fast_cluster, settled, wait_until
+from txnclient import Client
 from txnstatus import failpoints
+from txnstatus.catalog import CatalogState, from_wire
+from txnstatus.proto import admin_pb2
 
 SEED = int(os.environ.get("TXN_SEED", "1"))
 WHOLE_MATRIX = "TXN_FAILPOINT_MATRIX" in os.environ
 SMALL_RANGES = FAST_TXN.model_copy(update={"range_span": 100, "retention_ms": 3_000})
-PARTS = {"one range": FAST_TXN, "small ranges": SMALL_RANGES}
-"""Each with a cluster of its own; the points that only small ranges reach are in the second."""
+PARTS = {"one range": FAST_TXN, "small ranges": SMALL_RANGES, "replacements": FAST_TXN}
+"""Each with a cluster of its own; the points that only small ranges reach, or replacements, are in theirs."""
 ACTIONS = ("crash", "error", "delay:0.5")
 ROLES = ("leader", "follower")
 FIRE_SECONDS = 60.0
@@ -50,11 +54,25 @@ def _cells() -> list[Cell]:
 
 
 def _cells_of(part: str) -> list[Cell]:
-    cells = _cells()
+    cells = [cell for cell in _cells() if not cell.point.founding]
+    replacements = [cell for cell in cells if cell.point.needs_replacement]
+    if part == "replacements":
+        return replacements
     ranges = [cell for cell in cells if cell.point.needs_ranges]
-    others = [cell for cell in cells if not cell.point.needs_ranges]
+    others = [cell for cell in cells if cell not in replacements and cell not in ranges]
     small = part == "small ranges"
     return [*others[small::2], *(ranges if small else [])]
+
+
+def _founding_cells() -> list[Cell]:
+    """Whoever comes there leads."""
+    points = [point for point in POINTS if point.founding]
+    whole = [[Cell(point, action, "leader") for action in ACTIONS] for point in points]
+    return [
+        cell
+        for number, cells in enumerate(whole)
+        for cell in (cells if WHOLE_MATRIX else [cells[(number + SEED) % len(cells)]])
+    ]
 
 
 @pytest.mark.parametrize("part", PARTS)
@@ -63,8 +81,36 @@ def test_every_point_fails_under_load(part: str, tmp_path: Path) -> None:
     cells = _cells_of(part)
     with running(tmp_path / "cluster", SEED, min_faults=len(cells), txn=PARTS[part]) as rig:
         for number, cell in enumerate(cells):
-            _fire(rig, cell, tmp_path / f"fired-{number}")
+            fire = _fire_in_replacement if cell.point.needs_replacement else _fire
+            fire(rig, cell, tmp_path / f"fired-{number}")
             rig.faults[cell.action.partition(":")[0] + " at a failpoint"] += 1
+
+
+@pytest.mark.parametrize("cell", _founding_cells(), ids=str)
+def test_a_cluster_is_founded_whatever_fails(cell: Cell, tmp_path: Path) -> None:
+    """Once for all: before it, nobody can be asked to do anything, so there is no load."""
+    mark = tmp_path / "mark"
+    cluster = fast_cluster(tmp_path / "cluster")
+    cluster.environment[failpoints.VARIABLE] = f"{cell.point.name}={cell.action}@{mark}"
+    try:
+        for node in cluster.configs:
+            cluster.start_node(node)
+        wait_until(lambda: mark.exists() and mark.read_text(), f"somebody came to {cell}", FIRE_SECONDS)
+        if cell.action == "crash":
+            (dead,) = wait_until(lambda: [n for n in cluster.configs if not cluster.running(n)], f"{cell} ends a node")
+            cluster.start_node(dead)
+        cluster.wait_ready()
+        with connect(cluster) as client:
+            wait_until(lambda: _catalog(client).version, "the catalog is founded", FIRE_SECONDS)
+            client.begin().commit()
+        wait_until(lambda: settled(cluster), "all replicas hold the same state", FIRE_SECONDS)
+    finally:
+        cluster.stop()
+
+
+def _catalog(client: Client) -> CatalogState:
+    answer = client.call("txnstatus.Admin/GetCluster", admin_pb2.GetClusterRequest(), admin_pb2.GetClusterResponse)
+    return from_wire(answer.catalog)
 
 
 def _fire(rig: Rig, cell: Cell, mark: Path) -> None:
@@ -84,6 +130,36 @@ def _fire(rig: Rig, cell: Cell, mark: Path) -> None:
         if not point.replicas:
             # Only who leads comes there: the leaders go, and one of the armed takes over.
             cluster.restart(leader)
+    _recover(rig, cell, mark)
+
+
+def _fire_in_replacement(rig: Rig, cell: Cell, mark: Path) -> None:
+    """The point is armed while a new node takes the place of the newest: the clients know the addresses of the oldest.
+
+    The node that dies leads the catalog if a follower, who takes over, is to come to the point.
+    """
+    cluster = rig.cluster
+    *_, old = cluster.configs
+    while ((leader := rig.leader("catalog")) == old) == (cell.role == "leader"):
+        cluster.stop_node(leader)
+        cluster.start_node(leader)
+        rig.await_nodes()
+    new = f"n{int(old.removeprefix('n')) + 1}"
+    request = admin_pb2.ReplaceNodeRequest(old_node=old, new_node=new, address=cluster.add_node(new))
+    cluster.kill(old)
+    cluster.forget_node(old)
+    rig.await_nodes()
+    _arm(rig, cluster.configs, f"{cell.point.name}={cell.action}@{mark}")
+    with connect(cluster, timeout=FIRE_SECONDS) as client, ThreadPoolExecutor(1) as caller:
+        called = caller.submit(client.call, "txnstatus.Admin/ReplaceNode", request, admin_pb2.ReplaceNodeResponse)
+        _recover(rig, cell, mark)
+        called.result()
+        wait_until(lambda: set(_catalog(client).nodes) == set(cluster.configs), f"{old} has left", FIRE_SECONDS)
+
+
+def _recover(rig: Rig, cell: Cell, mark: Path) -> None:
+    """When somebody has come to the point."""
+    cluster = rig.cluster
     wait_until(lambda: mark.exists() and mark.read_text(), f"somebody came to {cell}", FIRE_SECONDS)
     _check_what_became_of(rig, cell, int(mark.read_text()))
     for environment in cluster.node_environment.values():

@@ -26,7 +26,7 @@ TABLES = ("t.one", "t.two")
 def test_nothing_acknowledged_is_lost_under_load(tmp_path: Path) -> None:
     """The clients and the tables live on; every node's own data loses what was not synced."""
     with running(tmp_path / "cluster", SEED, min_faults=CUTS, disks=True) as rig:
-        torment(rig, ["power cut"] * CUTS, shortest=0.0, longest=0.5)
+        torment(rig, [("power cut",)] * CUTS, shortest=0.0, longest=0.5)
 
 
 @pytest.mark.timeout(300 + 30 * CUTS)

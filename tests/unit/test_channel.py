@@ -13,7 +13,7 @@ import pytest
 
 from tests.unit.fake_manager import FakeManager, StatusCode, committed, in_turn, raises
 from txnclient.channel import BAD_SECONDS, ManagerChannel, Roster, parse_addresses
-from txndeploy.local_cluster import free_ports
+from txndeploy.network import free_ports
 from txnstatus.errors import (
     IllegalState,
     InternalError,

@@ -20,6 +20,7 @@ from txnstatus.options import Options
 from txnstatus.proto import txn_manager_pb2 as pb
 from txnstatus.proto import txn_status_pb2 as status_pb
 from txnstatus.rpc.errors import from_detail
+from txnstatus.status_manager import Tick
 from txnstatus.status_ranges import MAX_LISTED, StatusRanges
 from txnstatus.table import TxnStatusTable
 from txnstatus.types import NO_TIMESTAMP, AbortCause, AbortCode, ParticipantId, Timestamp, TxnId, TxnState
@@ -449,6 +450,29 @@ async def keep_alive(ranges: StatusRanges, *txn_ids: int, owner: str = OWNER) ->
 def leading(world: World) -> None:
     for service in world.services.values():
         service.on_leadership(True)
+
+
+def test_a_begin_that_is_repeated_is_a_sign_of_life() -> None:
+    """Whoever is answered only the second time knows of no earlier moment from which its interval could run."""
+
+    async def main() -> None:
+        world = World(options=Options(keepalive_default_ms=10_000))
+        (txn_id,) = await begun(world.ranges(), 1)
+        leading(world)
+
+        async def silence(seconds: int) -> TxnState:
+            for _ in range(seconds):
+                await asyncio.sleep(1.0)
+                world.services[0]._handle(Tick())
+            await asyncio.sleep(0.1)
+            return world.tables[0].get(TxnId(txn_id)).state
+
+        await silence(8)
+        assert list((await world.ranges().begin(begin("r0", is_retry=True))).txn_ids) == [txn_id]
+        assert await silence(8) is TxnState.OPEN
+        assert await silence(4) is TxnState.ABORTED
+
+    run(main())
 
 
 def test_a_beat_reaches_every_range() -> None:

@@ -71,15 +71,21 @@ class CatalogService:
         while True:
             await asyncio.sleep(MOVER_PASS_SECONDS)
             if self._driver.group.has_lease:
+                self._ensure_founded()
                 await self._mover.run_once(self.machine.catalog.state)
 
     def on_leadership(self, leading: bool) -> None:
         log.info("%s %s", CATALOG, "leading" if leading else "no longer leading")
-        if leading and self.machine.catalog.state.version == 0:
+        if leading:
+            self._ensure_founded()
+
+    def _ensure_founded(self) -> None:
+        under_way = self._founding is not None and not self._founding.done()
+        if self.machine.catalog.state.version == 0 and not under_way:
             self._founding = asyncio.create_task(self._found())
 
     async def _found(self) -> None:
-        """The first entry of all. A leader that is lost before it is committed leaves it to the next one."""
+        """The first entry of all; in vain, the next pass tries again, here or on the next leader."""
         with contextlib.suppress(Unavailable):
             await self.change_catalog(pb.CatalogCommand(found=to_wire(self.machine.catalog.state)))
 

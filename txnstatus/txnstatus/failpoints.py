@@ -14,7 +14,7 @@ import errno
 import logging
 import os
 import signal
-import time
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -74,7 +74,7 @@ def _action(name: str, text: str) -> Callable[[Fault], None]:
             seconds = float(argument)
 
             def act(_fault: Fault) -> None:
-                time.sleep(seconds)
+                threading.Event().wait(seconds)  # time.sleep fails with EINVAL under libfaketime
 
         case _:
             raise ValueError(f"{VARIABLE}: no action {text!r}; there are crash, error and delay:SECONDS")

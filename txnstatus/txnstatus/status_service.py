@@ -144,6 +144,10 @@ class StatusService:
             begun = (await self._propose(self._begin_command(wrapped))).records
         if not begun:
             return status_pb.RangeBeginResponse(last_commit_timestamp=self.table.last_commit_ts)
+        # The answer promises a whole interval, also to whoever asked before and was not answered.
+        self.manager.advance_time(self._environment.monotonic())
+        for record in begun:
+            self.manager.keep_alive(record.txn_id, request.owner)
         response = pb.BeginTransactionResponse(
             txn_ids=[record.txn_id for record in begun],
             keepalive_millis=begun[0].keepalive_millis,

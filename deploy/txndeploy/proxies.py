@@ -1,4 +1,4 @@
-"""The connections between nodes as something that a test can cut, slow down and break, without being root.
+"""A network that a test can cut, slow down and break without being root.
 
 Every node reaches every other one through a loopback proxy of its own, so each direction between two nodes passes here
 and can be treated by itself. What is cut is held back, as TCP would hold it, and delivered when the cut is over, unless
@@ -10,65 +10,52 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
+import socket
 import threading
-from collections.abc import Coroutine, Iterable
-from dataclasses import dataclass
-from types import TracebackType
-from typing import Any, Self
+from collections.abc import Callable, Coroutine, Iterable
+from typing import Any
+
+from txndeploy.network import Network, Way
 
 CHUNK_BYTES = 65_536
 RETRANSMISSION_SECONDS = 0.2
 TRICKLE_BYTES, TRICKLE_SECONDS = 200, 0.1
 
 
-@dataclass(slots=True)
-class Way:
-    """How bytes from one node to another fare."""
-
-    cut: bool = False
-    delay: float = 0.0
-    """Seconds, for every chunk."""
-    loss: float = 0.0
-    """The part of the chunks that must be sent again."""
-    clogged: bool = False
-    """Open, and almost nothing comes through."""
+def _new_socket() -> socket.socket:
+    return socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
 
 
-class Links:
-    """All proxies of a cluster, on a thread of its own. `link` is for LocalCluster; close it after the cluster."""
+class Proxies(Network):
+    """All proxies of a cluster, on a thread of its own."""
 
-    def __init__(self, seed: int) -> None:
+    faults = frozenset({"cut", "delay", "loss", "clogged", "reset"})
+
+    def __init__(self, seed: int, new_socket: Callable[[], socket.socket] = _new_socket) -> None:
+        """`new_socket`: makes the sockets by which proxies reach what is behind them."""
+        super().__init__()
         self._dice = random.Random(seed)
+        self._new_socket = new_socket
         self._ways: dict[tuple[str, str], Way] = {}
         self._live: dict[tuple[str, str], set[asyncio.Task[None]]] = {}
         self._servers: list[asyncio.Server] = []
         self._loop = asyncio.new_event_loop()
         self._changed = asyncio.Event()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="links", daemon=True)
+        self._thread = threading.Thread(target=self._loop.run_forever, name="proxies", daemon=True)
         self._thread.start()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def link(self, source: str, target: str, address: str) -> str:
-        """The address of a new proxy, through which `source` reaches `target`."""
-        return self._run(self._serve(source, target, address))
+    def reach(self, source: str, target: str, address: str) -> str:
+        """The address of a new proxy."""
+        proxy: str = self._run(self._serve(source, target, address))
+        return proxy
 
     def set(self, ways: Iterable[tuple[str, str]], **how: Any) -> None:
-        """Changes what happens on the given ways, each from one node to another: fields of Way."""
         self._run(self._set(list(ways), how))
 
     def heal(self) -> None:
-        """All ways as at the beginning."""
         self._run(self._heal())
 
     def reset(self, one: str, other: str) -> None:
-        """Breaks the connections that there are between two nodes."""
         self._run(self._reset([(one, other), (other, one)]))
 
     def close(self) -> None:
@@ -76,6 +63,7 @@ class Links:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
+        super().close()
 
     # ---- on the thread
 
@@ -113,7 +101,7 @@ class Links:
     ) -> None:
         there, back = self._way(source, target), self._way(target, source)
         await self._pass(there)
-        target_reader, target_writer = await asyncio.open_connection(host, port)
+        target_reader, target_writer = await self._connect(host, port)
         pumps = [
             asyncio.create_task(self._pump(reader, target_writer, there)),
             asyncio.create_task(self._pump(target_reader, writer, back)),
@@ -125,6 +113,16 @@ class Links:
                 pump.cancel()
             await asyncio.gather(*pumps, return_exceptions=True)
             target_writer.transport.abort()
+
+    async def _connect(self, host: str, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        connection = self._new_socket()
+        connection.setblocking(False)
+        try:
+            await self._loop.sock_connect(connection, (host, port))
+        except BaseException:
+            connection.close()
+            raise
+        return await asyncio.open_connection(sock=connection)
 
     async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, way: Way) -> None:
         while data := await reader.read(CHUNK_BYTES):
