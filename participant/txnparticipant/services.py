@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 
 from txnparticipant import commands as cmd
@@ -21,6 +21,7 @@ from txnstatus.proto import participant_pb2 as pb
 from txnstatus.proto import table_pb2 as table_pb
 from txnstatus.proto import txn_status_pb2 as status_pb
 from txnstatus.raft.driver import RaftDriver
+from txnstatus.raft.restoring import Restoring, RestoringWhole
 from txnstatus.rpc.errors import to_detail
 from txnstatus.schema import Schema, check_table_name, check_write_id
 from txnstatus.status_ranges import StatusRanges
@@ -45,8 +46,8 @@ class ShardMachine:
     def snapshot(self) -> Iterator[bytes]:
         return iter([self.shard.snapshot()])
 
-    def restore(self, chunks: Iterable[bytes]) -> None:
-        self.shard.restore(b"".join(chunks))
+    def restoring(self) -> Restoring:
+        return RestoringWhole(self.shard.restore)
 
 
 class ShardService:

@@ -340,7 +340,14 @@ class Alone:
 
     def start(self) -> None:
         self.group = RaftGroup(
-            GROUP, "b", ["a", "b", "c"], Recorder("b", []), Path("/raft"), FAST, lambda: self.now, self.disk
+            GROUP,
+            "b",
+            ["a", "b", "c"],
+            Recorder("b", [], lambda: None),
+            Path("/raft"),
+            FAST,
+            lambda: self.now,
+            self.disk,
         )
 
     def crash(self) -> None:

@@ -184,7 +184,8 @@ class TxnStatusManager:
         effects: list[Effect] = []
         for applied in outcome.records:
             txn_id = applied.txn_id
-            record = self.table.find(txn_id)  # as it is now: later commands may have applied already
+            # As it is now: later commands may have applied already. What has ended stays as it is.
+            record = applied if applied.state in TERMINAL else self.table.find(txn_id)
             if record is not None and record.state is TxnState.OPEN:
                 if txn_id not in self._liveness:
                     self._watch(record, _Liveness(self._healthy_seconds, self._healthy_seconds))

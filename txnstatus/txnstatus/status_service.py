@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import itertools
 import logging
 from collections import defaultdict
-from collections.abc import Coroutine, Iterable, Iterator
+from collections.abc import Coroutine, Iterator
 from typing import Any
 
 from txnstatus import commands as cmd
@@ -34,6 +33,7 @@ from txnstatus.participant_calls import ParticipantCalls
 from txnstatus.proto import txn_manager_pb2 as pb
 from txnstatus.proto import txn_status_pb2 as status_pb
 from txnstatus.raft.driver import RaftDriver
+from txnstatus.raft.restoring import Restoring
 from txnstatus.records import TxnRecord, to_wire
 from txnstatus.rpc.errors import to_detail
 from txnstatus.status_manager import ManagerSettings, TxnStatusManager
@@ -56,6 +56,8 @@ log = logging.getLogger(__name__)
 MAX_WAIT_SECONDS = 2.0
 """A handler waits this long at most; whoever wants to wait longer asks again."""
 TICK_SECONDS = 0.1
+LOOKED_AT_ONCE = 500
+"""Transactions that a listing looks at before others have their turn."""
 
 
 class StatusMachine:
@@ -73,9 +75,26 @@ class StatusMachine:
     def snapshot(self) -> Iterator[bytes]:
         return self.table.snapshot()
 
-    def restore(self, chunks: Iterable[bytes]) -> None:
-        self.table.restore(chunks)
+    def restoring(self) -> Restoring:
+        return _RestoringTable(self)
+
+    def become(self, table: TxnStatusTable) -> None:
+        self.table.become(table)
         self._clock.update(self.table.last_commit_ts)
+
+
+class _RestoringTable:
+    """Another table beside the one in force, which it replaces once it is whole."""
+
+    def __init__(self, machine: StatusMachine) -> None:
+        self._machine = machine
+        self._table = TxnStatusTable(machine.table.first_txn_id, machine.table.end_txn_id)
+
+    def add(self, chunk: bytes) -> None:
+        self._table.add_chunk(chunk)
+
+    def finish(self) -> None:
+        self._machine.become(self._table)
 
 
 class StatusService:
@@ -240,12 +259,18 @@ class StatusService:
         request = wrapped.request
         limit = min(request.limit or MAX_LISTED, MAX_LISTED)
         states = {TxnState(state) for state in request.states}
-        matching = (
-            record
-            for record in self.table.records(request.below_txn_id or None)
-            if (not states or record.state in states) and (not request.label or record.label == request.label)
-        )
-        found = list(itertools.islice(matching, limit + 1))
+        found: list[TxnRecord] = []
+        for looked_at, txn_id in enumerate(self.table.ids(request.below_txn_id, states), start=1):
+            if looked_at % LOOKED_AT_ONCE == 0:
+                await asyncio.sleep(0)
+                self._driver.check_lease()
+            record = self.table.find(TxnId(txn_id))
+            if record is None or (states and record.state not in states):
+                continue
+            if not request.label or record.label == request.label:
+                found.append(record)
+                if len(found) > limit:
+                    break
         return status_pb.ListTransactionsResponse(txns=map(to_wire, found[:limit]), more=len(found) > limit)
 
     # ---- performing

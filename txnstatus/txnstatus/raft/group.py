@@ -11,7 +11,7 @@ What pysyncobj 0.3.17 does otherwise, and what is done about it here, stands at 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -28,6 +28,7 @@ from txnstatus.raft.members import Members
 from txnstatus.raft.messages import Message
 from txnstatus.raft.proposals import Proposal, Proposals
 from txnstatus.raft.replica import Replica
+from txnstatus.raft.restoring import Restoring
 from txnstatus.raft.settings import RaftSettings
 from txnstatus.raft.snapshot import open_files
 from txnstatus.raft.stop import stop_process
@@ -36,7 +37,6 @@ log = logging.getLogger(__name__)
 
 FULL_RETRY_SECONDS = 0.1
 MIN_IDLE_SECONDS, MAX_IDLE_SECONDS = 0.001, 0.5
-
 Outgoing = list[tuple[str, pb.RaftMessage]]
 
 
@@ -48,7 +48,7 @@ class StateMachine(Protocol):
         """The state as of this call, in chunks; each is made when it is asked for, also after later commands."""
         ...
 
-    def restore(self, chunks: Iterable[bytes]) -> None: ...
+    def restoring(self) -> Restoring: ...
 
 
 class RaftGroup:
@@ -83,7 +83,7 @@ class RaftGroup:
         self._late: Outgoing = []
         path = directory / "snapshot"
         bootstrap = tuple(bootstrap)
-        meta, self.journal = open_files(disk, directory, group, settings.segment_bytes, bootstrap, machine.restore)
+        meta, self.journal = open_files(disk, directory, group, settings.segment_bytes, bootstrap, machine.restoring)
         self._compaction = Compaction(disk, path, group, machine, self.jobs, monotonic, self.journal.members.at)
         self._compaction.loaded = meta
         self._replica = Replica(
@@ -99,7 +99,7 @@ class RaftGroup:
         self._elections = Elections(node_id, settings, self.journal, self._replica, monotonic, self._send_late)
         files = (group, disk, path, self.jobs, self.journal)
         resend = 4 * settings.heartbeat_seconds
-        self._catch_up = CatchUp(*files, self._replica, self._compaction, machine.restore, monotonic, resend)
+        self._catch_up = CatchUp(*files, self._replica, self._compaction, machine.restoring, monotonic, resend)
         self._known_members = self.members
         try:
             self.journal.sync()
@@ -279,8 +279,8 @@ class RaftGroup:
         """How long there is nothing to do unless a message or a proposal comes, or a job ends; 0 = not at all."""
         if self.no_room:
             return FULL_RETRY_SECONDS
-        commits_alone = not self.peers and self._proposals.submitted
-        if self._proposals.queued or commits_alone or self._compaction.has_work:
+        proposed = self._proposals.queued or (not self.peers and self._proposals.submitted)
+        if proposed or self._compaction.has_work or self._catch_up.has_work or self._replica.has_to_apply:
             return 0.0
         if self._elections.handing_over:
             return self.settings.heartbeat_seconds / 4
