@@ -26,7 +26,7 @@ from txnstatus.rpc.errors import to_detail
 from txnstatus.schema import Schema, check_table_name, check_write_id
 from txnstatus.status_ranges import StatusRanges
 from txnstatus.storage import file_system
-from txnstatus.types import HybridClock, ParticipantOpType, ParticipantState, Timestamp, TxnId
+from txnstatus.types import NO_TIMESTAMP, HybridClock, ParticipantOpType, ParticipantState, Timestamp, TxnId
 
 log = logging.getLogger(__name__)
 
@@ -70,6 +70,8 @@ class ShardService:
         self._cleaner = Cleaner(self.shard, self._propose, disk, zombie_grace_seconds)
         self._driver: RaftDriver
         self._next_forgetting = 0.0
+        self._settled = NO_TIMESTAMP
+        """All commits to come, of any transaction, are above it."""
         self._cleaning: asyncio.Task[None] | None = None
 
     def start(self, driver: RaftDriver) -> None:
@@ -109,13 +111,28 @@ class ShardService:
 
     async def scan(self, request: table_pb.ScanRequest) -> table_pb.ScanResponse:
         """What a reader at the timestamp sees. It never waits for a writer: see TxnStatusTable.commit_ts_at."""
+        at = Timestamp(request.timestamp)
+        await self._check_settled(at)
         self._driver.check_lease()
-        table, at = self.shard.table(request.table), Timestamp(request.timestamp)
+        table = self.shard.table(request.table)
         prepared = self.shard.prepared(table)
         file_sets = list(table.file_sets.values())
         outcomes = await self._outcomes(prepared, at)
         manifests = [cmd.manifest_to_wire(m) for m in visible(file_sets, prepared, outcomes, at)]
         return table_pb.ScanResponse(table=table.info(), manifests=manifests)
+
+    async def _check_settled(self, at: Timestamp) -> None:
+        """Raises InvalidArgument where something may yet commit at or below the timestamp.
+
+        Whoever read there again would see more. What is prepared here does not tell: the next to prepare may get a
+        lower timestamp, from a clock that is behind.
+        """
+        if at > self._settled:
+            self._settled = max(self._settled, await self._ranges.snapshot())
+        if at > self._settled:
+            raise InvalidArgument(
+                f"timestamp {at} is ahead of the last commit's, {self._settled}: take a snapshot first"
+            )
 
     # ---- writes
 
