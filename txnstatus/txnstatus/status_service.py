@@ -15,7 +15,7 @@ from typing import Any
 from txnstatus import commands as cmd
 from txnstatus.catalog import CatalogState
 from txnstatus.commit_tasks import SendOp
-from txnstatus.environment import Environment
+from txnstatus.environment import Environment, SteadyWall
 from txnstatus.errors import InvalidArgument, NotTheLeader, OutcomeUnknown, TxnError, Unavailable
 from txnstatus.events import (
     CommandApplied,
@@ -113,6 +113,8 @@ class StatusService:
         self.table = machine.table
         self.manager = TxnStatusManager(machine.table)
         self._environment = environment
+        self._wall = SteadyWall(environment)
+        """Anew with each leadership: within one, records age by how time passes, whatever becomes of the wall clock."""
         self._clock = clock
         self._client = client
         self._ranges = StatusRanges(client)
@@ -147,6 +149,7 @@ class StatusService:
 
     def on_leadership(self, leading: bool) -> None:
         log.info("%s %s", self._driver.group.group, "leading" if leading else "no longer leading")
+        self._wall = SteadyWall(self._environment)
         self._handle(LeadershipGained() if leading else LeadershipLost())
         if not leading:
             self._fail_waiters()
@@ -178,7 +181,7 @@ class StatusService:
             request.owner,
             request.label,
             self._options.keepalive(request.keepalive_millis),
-            self._environment.wall_micros(),
+            self._wall.micros(),
             _timestamp(wrapped.floor),
             self._options.max_open_transactions,
         )
@@ -199,7 +202,7 @@ class StatusService:
         self._driver.check_lease()
         self.table.get(txn_id)
         self._handle(CommitRequested(txn_id, request.owner))
-        command = cmd.BeginCommit(txn_id, request.owner, self._environment.wall_micros())
+        command = cmd.BeginCommit(txn_id, request.owner, self._wall.micros())
         (record,) = (await self._propose(command)).records
         if request.wait_millis and record.state not in DECIDED:
             record = await self._wait_decided(record, request.wait_millis / 1000)
@@ -212,7 +215,7 @@ class StatusService:
         else:
             owner, code, by = request.owner, AbortCode.REQUESTED, request.owner
         cause = AbortCause(code, request.reason or "abort was called", by)
-        command = cmd.BeginAbort(txn_id, owner, cause, self._environment.wall_micros())
+        command = cmd.BeginAbort(txn_id, owner, cause, self._wall.micros())
         (record,) = (await self._propose(command)).records
         return pb.AbortTransactionResponse(txn=to_wire(record))
 
@@ -311,7 +314,7 @@ class StatusService:
             log.info("%s was refused: %s", type(command).__name__, error)
 
     def _handle(self, event: Event) -> None:
-        for effect in self.manager.handle(event, self._environment.monotonic(), self._environment.wall_micros()):
+        for effect in self.manager.handle(event, self._environment.monotonic(), self._wall.micros()):
             self._perform(effect)
 
     def _perform(self, effect: Effect) -> None:
