@@ -46,7 +46,6 @@ from txnstatus.types import (
     AbortCode,
     HybridClock,
     ParticipantId,
-    Timestamp,
     TxnId,
     TxnState,
 )
@@ -182,7 +181,7 @@ class StatusService:
             request.label,
             self._options.keepalive(request.keepalive_millis),
             self._wall.micros(),
-            _timestamp(wrapped.floor),
+            cmd.checked_timestamp(wrapped.floor),
             self._options.max_open_transactions,
         )
 
@@ -239,7 +238,7 @@ class StatusService:
         return response
 
     async def raise_floor(self, request: status_pb.RaiseFloorRequest) -> status_pb.RaiseFloorResponse:
-        floor = _timestamp(request.timestamp)
+        floor = cmd.checked_timestamp(request.timestamp)
         self._driver.check_lease()
         if self.table.last_commit_ts < floor:
             await self._propose(cmd.RaiseFloor(floor))
@@ -253,7 +252,7 @@ class StatusService:
 
     async def get_outcomes(self, request: status_pb.GetOutcomesRequest) -> status_pb.GetOutcomesResponse:
         self._driver.check_lease()
-        at = _timestamp(request.timestamp)
+        at = cmd.checked_timestamp(request.timestamp)
         outcomes = [self.table.commit_ts_at(TxnId(txn_id), at) for txn_id in request.txn_ids]
         return status_pb.GetOutcomesResponse(commit_timestamps=outcomes)
 
@@ -386,10 +385,3 @@ class StatusService:
         self._background.discard(task)
         if not task.cancelled() and (error := task.exception()):
             log.error("a background task of the status partition failed", exc_info=error)
-
-
-def _timestamp(value: int) -> Timestamp:
-    """Raises InvalidArgument for a number that no clock will show in a thousand years."""
-    if value >= 1 << 63:
-        raise InvalidArgument(f"{value} is no timestamp")
-    return Timestamp(value)
