@@ -3,13 +3,15 @@
     python benchmarks/snapshot_pause.py [--transactions 100000]
 
 Commits go on one after the other while the snapshot is written. A pause is how much later than asked for a sleeping
-task wakes; the longest one bounds what heartbeats and votes wait for.
+task wakes; the longest one bounds what heartbeats and votes wait for. Then the same while another replica gets the
+snapshot: it loads it in the same slices as one that lags.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import gc
 import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -17,10 +19,13 @@ from pathlib import Path
 
 from txnstatus import commands
 from txnstatus.proto import raft_pb2 as pb
+from txnstatus.raft.catch_up import SLICE_SECONDS
 from txnstatus.raft.disk import OsDisk
 from txnstatus.raft.driver import RaftDriver
 from txnstatus.raft.group import RaftGroup
 from txnstatus.raft.settings import RaftSettings
+from txnstatus.raft.snapshot import finish
+from txnstatus.raft.snapshot import load as restore
 from txnstatus.status_service import StatusMachine
 from txnstatus.table import TxnStatusTable
 from txnstatus.types import HybridClock
@@ -81,11 +86,34 @@ async def measure(directory: Path, transactions: int) -> None:
         f"longest pause {watch.longest * 1e3:.1f} ms, slowest of {number} commits {slowest * 1e3:.1f} ms"
     )
     await driver.stop()
+    await load(snapshot, transactions)
+
+
+async def load(path: Path, transactions: int) -> None:
+    """A slice in each turn of the loop, as `CatchUp` does it, and then what is restored replaces what was there."""
+    disk = OsDisk()
+    machine = StatusMachine(TxnStatusTable(0, 10 * transactions), HybridClock(lambda: time.time_ns() // 1000))
+    watch = Watch()
+    watching = asyncio.create_task(watch.run())
+    for what in ("nothing before it", "as much before it"):
+        watch.longest = 0.0
+        before, state = time.monotonic(), machine.restoring()
+        slice_ends = before + SLICE_SECONDS
+        for _ in restore(disk, path, state):
+            if time.monotonic() >= slice_ends:
+                await asyncio.sleep(0)
+                slice_ends = time.monotonic() + SLICE_SECONDS
+        finish(path, state)
+        await asyncio.sleep(WATCH_SECONDS)
+        took = time.monotonic() - before
+        print(f"loading it on a replica with {what}, in {took:.2f} s: longest pause {watch.longest * 1e3:.1f} ms")
+    watching.cancel()
 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--transactions", type=int, default=100_000)
+    gc.set_threshold(100_000, 20, 100)  # as a node does
     with tempfile.TemporaryDirectory() as directory:
         asyncio.run(measure(Path(directory), parser.parse_args().transactions))
 

@@ -9,13 +9,13 @@ from typing import Annotated, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from txnstatus.catalog import CatalogState, NodeInfo, initial
+from txnstatus.catalog import ADDRESS_PATTERN, NODE_ID_PATTERN, CatalogState, NodeInfo, initial
 from txnstatus.errors import InvalidArgument
 from txnstatus.options import Options
 from txnstatus.raft.settings import RaftSettings
 
-NodeId = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$")]
-Address = Annotated[str, Field(pattern=r"^[^\s:/]+:[0-9]{1,5}$")]
+NodeId = Annotated[str, Field(pattern=NODE_ID_PATTERN)]
+Address = Annotated[str, Field(pattern=ADDRESS_PATTERN)]
 
 
 _DEFAULTS = Options()

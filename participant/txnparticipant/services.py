@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 
 from txnparticipant import commands as cmd
@@ -21,11 +21,12 @@ from txnstatus.proto import participant_pb2 as pb
 from txnstatus.proto import table_pb2 as table_pb
 from txnstatus.proto import txn_status_pb2 as status_pb
 from txnstatus.raft.driver import RaftDriver
+from txnstatus.raft.restoring import Restoring, RestoringWhole
 from txnstatus.rpc.errors import to_detail
 from txnstatus.schema import Schema, check_table_name, check_write_id
 from txnstatus.status_ranges import StatusRanges
 from txnstatus.storage import file_system
-from txnstatus.types import HybridClock, ParticipantOpType, ParticipantState, Timestamp, TxnId
+from txnstatus.types import NO_TIMESTAMP, HybridClock, ParticipantOpType, ParticipantState, Timestamp, TxnId
 
 log = logging.getLogger(__name__)
 
@@ -45,8 +46,8 @@ class ShardMachine:
     def snapshot(self) -> Iterator[bytes]:
         return iter([self.shard.snapshot()])
 
-    def restore(self, chunks: Iterable[bytes]) -> None:
-        self.shard.restore(b"".join(chunks))
+    def restoring(self) -> Restoring:
+        return RestoringWhole(self.shard.restore)
 
 
 class ShardService:
@@ -69,6 +70,8 @@ class ShardService:
         self._cleaner = Cleaner(self.shard, self._propose, disk, zombie_grace_seconds)
         self._driver: RaftDriver
         self._next_forgetting = 0.0
+        self._settled = NO_TIMESTAMP
+        """All commits to come, of any transaction, are above it."""
         self._cleaning: asyncio.Task[None] | None = None
 
     def start(self, driver: RaftDriver) -> None:
@@ -108,13 +111,28 @@ class ShardService:
 
     async def scan(self, request: table_pb.ScanRequest) -> table_pb.ScanResponse:
         """What a reader at the timestamp sees. It never waits for a writer: see TxnStatusTable.commit_ts_at."""
+        at = Timestamp(request.timestamp)
+        await self._check_settled(at)
         self._driver.check_lease()
-        table, at = self.shard.table(request.table), Timestamp(request.timestamp)
+        table = self.shard.table(request.table)
         prepared = self.shard.prepared(table)
         file_sets = list(table.file_sets.values())
         outcomes = await self._outcomes(prepared, at)
         manifests = [cmd.manifest_to_wire(m) for m in visible(file_sets, prepared, outcomes, at)]
         return table_pb.ScanResponse(table=table.info(), manifests=manifests)
+
+    async def _check_settled(self, at: Timestamp) -> None:
+        """Raises InvalidArgument where something may yet commit at or below the timestamp.
+
+        Whoever read there again would see more. What is prepared here does not tell: the next to prepare may get a
+        lower timestamp, from a clock that is behind.
+        """
+        if at > self._settled:
+            self._settled = max(self._settled, await self._ranges.snapshot())
+        if at > self._settled:
+            raise InvalidArgument(
+                f"timestamp {at} is ahead of the last commit's, {self._settled}: take a snapshot first"
+            )
 
     # ---- writes
 

@@ -10,11 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import DecodeError, Message
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.badinput.wire import mutations
+from tests.restoring import restore
 from tests.unit.test_codecs import SHARD_GOLDEN, STATUS_GOLDEN, shard_commands, status_commands
 from txnclient.token import Token
 from txndeploy.sim.disk import SimDisk
@@ -72,7 +74,7 @@ def _snapshot_file(header: bytes) -> object:
 DECODERS: dict[str, tuple[Callable[[bytes], object], type[Message]]] = {
     "status command": (status_cmd.decode, txn_status_pb2.StatusCommand),
     "status snapshot": (
-        lambda data: _table().restore([data]),
+        lambda data: restore(_table(), [data]),
         txn_status_pb2.StatusSnapshot,
     ),
     "catalog command": (_apply_to_catalog, catalog_pb2.CatalogCommand),
@@ -86,6 +88,7 @@ DECODERS: dict[str, tuple[Callable[[bytes], object], type[Message]]] = {
     "error detail": (lambda data: from_detail(common_pb2.ErrorDetail.FromString(data)), common_pb2.ErrorDetail),
     "token": (_token, txn_manager_pb2.TxnToken),
 }
+SOMETHING: dict[int, object] = {FieldDescriptor.TYPE_STRING: "a", FieldDescriptor.TYPE_BYTES: b"a"}
 EACH = pytest.mark.parametrize("name", DECODERS)
 
 
@@ -97,7 +100,7 @@ def filled(message: Message, depth: int = 3) -> Message:
                 part = getattr(message, field.name)
                 filled(part.add() if field.is_repeated else part, depth - 1)
         elif field.is_repeated:
-            getattr(message, field.name).append(field.default_value or ("a" if field.type == field.TYPE_STRING else 1))
+            getattr(message, field.name).append(field.default_value or SOMETHING.get(field.type, 1))
     return message
 
 
@@ -175,7 +178,7 @@ def test_the_status_table_takes_any_commands(commands: list[status_cmd.Command])
         else:
             assert isinstance(outcome, Applied)
     restored = _table()
-    restored.restore(table.snapshot())
+    restore(restored, table.snapshot())
     assert list(restored.snapshot()) == list(table.snapshot())
 
 

@@ -14,6 +14,7 @@ from collections.abc import Callable, Hashable
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from tests.exhaustive.violation import guarded
+from tests.restoring import restore
 from txnparticipant import commands as shard_cmd
 from txnparticipant.mvcc import Manifest
 from txnparticipant.records import TableState
@@ -273,7 +274,7 @@ def _thawed(frozen: FrozenTask) -> CommitTask:
 
 def _table_from(snapshot: tuple[bytes, ...]) -> TxnStatusTable:
     table = TxnStatusTable(*RANGE)
-    table.restore(snapshot)
+    restore(table, snapshot)
     return table
 
 

@@ -27,6 +27,7 @@ from txnstatus.proto import raft_pb2 as pb
 from txnstatus.raft.disk import DiskFull
 from txnstatus.raft.group import RaftGroup
 from txnstatus.raft.proposals import Proposal
+from txnstatus.raft.restoring import Restoring, RestoringWhole
 from txnstatus.raft.settings import RaftSettings
 
 GROUP = "test-0"
@@ -61,8 +62,10 @@ class ProcessStopped(BaseException):
 class Recorder:
     """A state machine that keeps the commands it applied, and checks them against all the others' at once."""
 
-    def __init__(self, node_id: str, history: list[bytes]) -> None:
+    def __init__(self, node_id: str, history: list[bytes], work: Callable[[], None]) -> None:
+        """`work` is called for every command and every chunk: it takes its time."""
         self.node_id = node_id
+        self.work = work
         self.applied: list[bytes] = []
         self.restored = 0
         self._history = history
@@ -70,6 +73,7 @@ class Recorder:
     def apply(self, command: bytes) -> object:
         if command == b"poison":
             raise ZeroDivisionError("a fault in the state machine")
+        self.work()
         self.applied.append(command)
         position = len(self.applied) - 1
         if position == len(self._history):
@@ -85,17 +89,29 @@ class Recorder:
         for start in range(0, len(frozen), 5):
             yield b"".join(len(c).to_bytes(4, "little") + c for c in frozen[start : start + 5])
 
-    def restore(self, chunks: Iterable[bytes]) -> None:
+    def restoring(self) -> Restoring:
+        return RestoringRecorder(self)
+
+    def restore(self, data: bytes) -> None:
         self.restored += 1
         self.applied = []
-        for chunk in chunks:
-            offset = 0
-            while offset < len(chunk):
-                end = offset + 4 + int.from_bytes(chunk[offset : offset + 4], "little")
-                self.applied.append(chunk[offset + 4 : end])
-                offset = end
+        offset = 0
+        while offset < len(data):
+            end = offset + 4 + int.from_bytes(data[offset : offset + 4], "little")
+            self.applied.append(data[offset + 4 : end])
+            offset = end
         if self.applied != self._history[: len(self.applied)]:
             raise Diverged(f"{self.node_id} restored another history")
+
+
+class RestoringRecorder(RestoringWhole):
+    def __init__(self, recorder: Recorder) -> None:
+        super().__init__(recorder.restore)
+        self._work = recorder.work
+
+    def add(self, chunk: bytes) -> None:
+        self._work()
+        super().add(chunk)
 
 
 class Diverged(BaseException):
@@ -176,6 +192,8 @@ class Cluster:
         self.stopped: list[str] = []
         self.may_stop = False
         self.crash_chance = 0.0
+        self.work_seconds = 0.0
+        """What it takes to apply a command, or to restore a chunk."""
         self._links: defaultdict[tuple[str, str], deque[tuple[float, bytes]]] = defaultdict(deque)
         self._leaders: dict[int, str] = {}
         self._numbers = 0
@@ -197,6 +215,9 @@ class Cluster:
         self.now += 1e-6
         return self.now
 
+    def _work(self) -> None:
+        self.now += self.work_seconds
+
     def _stop_process(self, story: str, error: BaseException) -> NoReturn:
         self.stopped.append(f"{story}: {error!r}")
         raise ProcessStopped(story)
@@ -216,7 +237,7 @@ class Cluster:
         """With a `crash_chance`, its machine may stop again at once."""
         node = self.nodes[node_id]
         assert node.group is None
-        node.machine = Recorder(node_id, self.history)
+        node.machine = Recorder(node_id, self.history, self._work)
         node.job = None
         try:
             node.group = RaftGroup(

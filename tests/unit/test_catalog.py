@@ -341,3 +341,35 @@ def test_nothing_changes_before_the_first_leader_has_founded_the_catalog_and_the
     assert other.apply(pb.CatalogCommand(found=to_wire(founded))) == Applied(founded)
     again = replace(founded, participant_shards=7)
     assert other.apply(pb.CatalogCommand(found=to_wire(again))) == Applied(founded)
+
+
+# ---- what no sane caller sends
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        swap("n2", "n9", "host9:7051\n"),
+        swap("n2", "n9", "host9:\u0667"),
+        swap("n2", "n9", "host9:123456"),
+        swap("n2", "n9", "http://host9:7051"),
+        swap("n2", "n9", "a host:7051"),
+        swap("n2", "n9", "x" * 300 + ":1"),
+        swap("n2", "../n9"),
+        swap("n2", "n9\0"),
+        swap("n2", "n" * 64),
+        swap("n2", "a'node"),
+    ],
+)
+def test_a_name_or_address_that_no_configuration_could_have_is_refused(wanted: pb.CatalogCommand.ReplaceNode) -> None:
+    """It would stand in the catalog of every node until somebody starts a node of that name."""
+    assert type(refused(new_catalog(), replace_node=wanted)) is InvalidArgument
+
+
+@pytest.mark.parametrize("last_commit", [1 << 63, (1 << 64) - 1])
+def test_a_floor_that_leaves_no_timestamps_is_refused(last_commit: int) -> None:
+    """All commits to come would be above it: past what 64 bits hold, where applying them ends the process."""
+    catalog = new_catalog()
+    ok(catalog, add_range={"number": 1})
+    drop = pb.CatalogCommand.DropRange(number=0, last_commit_timestamp=last_commit)
+    assert type(refused(catalog, drop_range=drop)) is InvalidArgument

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -302,7 +303,7 @@ def test_kudu_fault_16_the_commit_timestamp_is_what_the_documents_say() -> None:
 
 def test_kudu_fault_17_what_is_finished_is_forgotten_and_so_is_its_range() -> None:
     """Kudu keeps finished transactions for ever, in memory and on disk, and loads all of them at every failover."""
-    settings = SETTINGS.__class__(retention_seconds=10.0)
+    settings = replace(SETTINGS, retention_seconds=10.0)
     leader = Leader(settings=settings)
     for number in range(20):
         leader.commit(leader.begin(request_id=f"request-{number}"))

@@ -343,7 +343,7 @@ class Alone:
             GROUP,
             "b",
             ["a", "b", "c"],
-            Recorder("b", []),
+            Recorder("b", [], lambda: None),
             Path("/raft"),
             FAST,
             lambda: self.now,

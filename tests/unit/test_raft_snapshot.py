@@ -13,6 +13,7 @@ from txndeploy.sim.disk import SimDisk
 from txnstatus.raft import frames, snapshot
 from txnstatus.raft.disk import DiskFull
 from txnstatus.raft.journal import Entry, Journal
+from txnstatus.raft.restoring import RestoringWhole
 from txnstatus.raft.segments import JournalCorrupt
 from txnstatus.raft.snapshot import Meta, SnapshotCorrupt, Writer
 
@@ -56,7 +57,9 @@ def fill(disk: SimDisk, first: int, last: int, term: int = 1) -> None:
 
 def start(disk: SimDisk, bootstrap: tuple[str, ...] = MEMBERS) -> tuple[Meta | None, Journal, list[bytes]]:
     restored: list[bytes] = []
-    meta, journal = snapshot.open_files(disk, DIRECTORY, GROUP, 1 << 20, bootstrap, False, restored.extend)
+    meta, journal = snapshot.open_files(
+        disk, DIRECTORY, GROUP, 1 << 20, bootstrap, False, lambda: RestoringWhole(restored.append)
+    )
     return meta, journal, restored
 
 
@@ -233,7 +236,7 @@ def test_the_state_is_restored_and_the_journal_begins_with_the_two_entries(disk:
     save(disk, 10)
     meta, journal, restored = start(disk)
     assert meta is not None
-    assert (meta.last, restored) == (entry(10), CHUNKS)
+    assert (meta.last, restored) == (entry(10), [b"".join(CHUNKS)])
     assert journal[:] == [*map(entry, range(9, 16))]
     assert (journal.getCurrentTerm(), journal.getVotedForNodeId()) == (6, "b")
 
@@ -261,11 +264,11 @@ def test_a_state_that_the_machine_does_not_know_refuses_to_start(disk: SimDisk) 
     fill(disk, 1, 15)
     save(disk, 10)
 
-    def restore(_chunks: Iterable[bytes]) -> None:
+    def restore(_state: bytes) -> None:
         raise ValueError("a snapshot of version 99")
 
     with pytest.raises(SnapshotCorrupt, match="version 99"):
-        snapshot.open_files(disk, DIRECTORY, GROUP, 1 << 20, MEMBERS, False, restore)
+        snapshot.open_files(disk, DIRECTORY, GROUP, 1 << 20, MEMBERS, False, lambda: RestoringWhole(restore))
 
 
 def test_leftovers_of_what_was_not_finished_are_removed(disk: SimDisk) -> None:

@@ -62,7 +62,9 @@ def test_a_node_opens_what_its_replica_of_the_catalog_says_where_that_is_newer_t
         assert not never_here, "nobody has looked yet"
         opened.append(name)
         if name == CATALOG:
-            machine.restore([to_wire(newer).SerializeToString()])
+            state = machine.restoring()
+            state.add(to_wire(newer).SerializeToString())
+            state.finish()
         return SimpleNamespace(group=name)
 
     monkeypatch.setattr("txndeploy.roles.RaftGroup", open_group)

@@ -15,7 +15,7 @@ import pytest
 from txnparticipant import commands as cmd
 from txnparticipant.mvcc import Manifest
 from txnparticipant.services import ShardMachine, ShardService
-from txnstatus.errors import NotTheLeader
+from txnstatus.errors import InvalidArgument, NotTheLeader
 from txnstatus.proto import table_pb2 as table_pb
 from txnstatus.raft.driver import RaftDriver
 from txnstatus.schema import Column, Schema
@@ -31,12 +31,18 @@ class Status:
 
     def __init__(self, commits: Mapping[int, int]) -> None:
         self.commits = commits
+        self.snapshots = 0
 
     async def snapshot(self) -> Timestamp:
+        self.snapshots += 1
+        return self._last_commit
+
+    @property
+    def _last_commit(self) -> Timestamp:
         return Timestamp(max(self.commits.values(), default=0))
 
     async def outcomes(self, txn_ids: Iterable[TxnId], at: Timestamp) -> dict[TxnId, Timestamp]:
-        assert at <= await self.snapshot()
+        assert at <= self._last_commit
         return {txn_id: Timestamp(self.commits.get(txn_id, 0)) for txn_id in txn_ids}
 
 
@@ -129,3 +135,40 @@ def test_a_replica_that_may_be_behind_says_so_and_not_that_a_table_does_not_exis
     ):
         with pytest.raises(NotTheLeader):
             asyncio.run(call)
+
+
+def test_a_scan_at_a_timestamp_below_which_something_may_yet_commit_is_refused() -> None:
+    """Also where nothing is prepared: what commits a moment later could be below it, and would be seen next time."""
+    made = service({7: 109})
+    for at in (110, 1 << 60, (1 << 64) - 1):
+        with pytest.raises(InvalidArgument, match="take a snapshot first"):
+            asyncio.run(made.scan(table_pb.ScanRequest(table=TABLE, timestamp=at)))
+    assert len(asyncio.run(made.scan(table_pb.ScanRequest(table=TABLE, timestamp=109))).manifests) == 0
+    wrote_and_prepared(made, 1, "appended1", prepare_ts=100)
+    made.shard.apply(cmd.FinalizeCommit(TxnId(1), "0.0", Timestamp(110)))
+    assert len(asyncio.run(made.scan(table_pb.ScanRequest(table=TABLE, timestamp=109))).manifests) == 0
+    cast(Any, made._ranges).commits = {7: 109, 1: 110}
+    assert len(asyncio.run(made.scan(table_pb.ScanRequest(table=TABLE, timestamp=110))).manifests) == 1
+
+
+def test_what_one_snapshot_has_settled_is_not_asked_again() -> None:
+    made = service({7: 109})
+    for at in (0, 105, 109, 105, 0):
+        asyncio.run(made.scan(table_pb.ScanRequest(table=TABLE, timestamp=at)))
+    assert cast(Any, made._ranges).snapshots == 1
+
+
+def test_a_replica_that_lost_its_lease_while_it_asked_shows_nothing() -> None:
+    """The next leader may know of a commit at or below the timestamp, of which this one has not even heard."""
+    made = service({7: 109})
+
+    async def snapshot() -> Timestamp:
+        cast(Any, made._driver).check_lease = lost
+        return Timestamp(109)
+
+    def lost() -> None:
+        raise NotTheLeader("not now")
+
+    cast(Any, made._ranges).snapshot = snapshot
+    with pytest.raises(NotTheLeader):
+        asyncio.run(made.scan(table_pb.ScanRequest(table=TABLE, timestamp=109)))

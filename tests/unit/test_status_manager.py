@@ -47,7 +47,11 @@ ABORT = ParticipantOpType.ABORT_TXN
 KEEPALIVE_SECONDS = 3.0
 SPAN = 1_000_000
 SETTINGS = ManagerSettings(
-    staleness_check_seconds=1.0, max_tick_gap_seconds=1.0, retry_min_seconds=0.1, retry_max_seconds=1.0
+    staleness_check_seconds=1.0,
+    max_tick_gap_seconds=1.0,
+    retry_min_seconds=0.1,
+    retry_max_seconds=1.0,
+    forget_grace_seconds=0.0,
 )
 GONE = Unavailable("nobody answered")
 REQUESTED = AbortCause(AbortCode.REQUESTED, "the program said so", OWNER)
@@ -504,14 +508,15 @@ def test_one_that_beats_expires_at_the_end_of_its_lifetime() -> None:
     assert len(expiries(leader.live(1.5))) == 1
 
 
-def test_the_lifetime_goes_on_under_a_new_leader() -> None:
-    """It has only the wall clock of the begin to go by."""
+@pytest.mark.parametrize("wall_micros", [0, 8_000_001, 10**15])
+def test_the_lifetime_begins_anew_under_a_new_leader(wall_micros: int) -> None:
+    """All it could go by are two nodes' wall clocks; one that is hours ahead would abort all that is alive and well."""
     former = Leader()
     former.begin(A, keepalive=100.0)  # at 1 microsecond
     leader = Leader(former.table, replace(SETTINGS, max_lifetime_seconds=10.0), leads=False)
-    leader.wall_micros = 8_000_001
+    leader.wall_micros = wall_micros
     leader.handle(LeadershipGained())
-    assert leader.live(2.0) == []
+    assert leader.live(10.0) == []
     assert len(expiries(leader.live(2.0))) == 1
 
 
@@ -603,7 +608,6 @@ def test_who_expires_is_what_the_plain_rule_says(steps: list[tuple[str, Any]]) -
         chosen = TxnId(value) if isinstance(value, int) else TxnId(-1)
         match what:
             case "begin":
-                leader.wall_micros = int(now * 1e6)
                 txn_id = leader.begin(request_id=f"request-{number}", keepalive=value)
                 watched[txn_id] = Watched(value, now, now)
             case "beat" if chosen in watched:
@@ -630,9 +634,9 @@ def test_who_expires_is_what_the_plain_rule_says(steps: list[tuple[str, Any]]) -
                 next_check = leader.now - 1000.0 + config.staleness_check_seconds
                 for each in watched.values():
                     each.heard = now + max(0.0, config.failover_grace_seconds - each.keepalive)
+                    each.born = now
                     each.expiring = False
             case "tick":
-                leader.wall_micros = 0
                 effects = leader.tick(value)
                 now += min(value, config.max_tick_gap_seconds)
                 expected = set()
@@ -709,6 +713,19 @@ def test_a_shorter_retention_holds_at_once() -> None:
     assert leader.tick(0.1) == []
     leader.manager.configure(replace(SETTINGS, retention_seconds=0.0))
     assert len(forgets(leader.tick(0.1))) == 1
+
+
+@pytest.mark.parametrize(("retention", "grace", "after"), [(10.0, 3.0, 3.0), (2.0, 3.0, 2.0), (0.0, 3.0, 0.0)])
+def test_a_new_leader_forgets_nothing_for_a_while(retention: float, grace: float, after: float) -> None:
+    """Its wall clock may be hours ahead of the one that the records were stamped by: what ended a moment ago seems old,
+    and its client may still be asking how its commit ended."""
+    former = leader_with_finished(1)
+    settings = replace(SETTINGS, retention_seconds=retention, forget_grace_seconds=grace)
+    leader = Leader(former.table, settings, leads=False)
+    leader.wall_micros = 10**15
+    leader.handle(LeadershipGained())
+    assert forgets(leader.live(after - 0.5)) == []
+    assert len(forgets(leader.live(1.0))) == 1
 
 
 # ---- between apply and handle: the table is ahead of what the manager has heard

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.restoring import restore
 from txnstatus import commands as cmd
 from txnstatus.errors import (
     Forgotten,
@@ -409,7 +410,7 @@ def busy_table() -> TxnStatusTable:
 
 def test_a_restored_table_is_the_same_and_goes_on_the_same() -> None:
     table, restored = busy_table(), new_table()
-    restored.restore(table.snapshot())
+    restore(restored, table.snapshot())
     restored.check_invariants()
     assert state_of(restored) == state_of(table)
     assert list(restored.records()) == list(table.records())
@@ -420,14 +421,14 @@ def test_a_restored_table_is_the_same_and_goes_on_the_same() -> None:
 
 def test_restore_replaces_all_that_was_there() -> None:
     table = busy_table()
-    table.restore(new_table().snapshot())
+    restore(table, new_table().snapshot())
     assert list(table.records()) == []
     assert state_of(table) == state_of(new_table())
 
 
 def test_a_snapshot_of_another_version_is_refused() -> None:
     with pytest.raises(ValueError, match="version 1"):
-        new_table().restore([b"\x08\x01"])
+        restore(new_table(), [b"\x08\x01"])
 
 
 # ---- a range of ids
@@ -764,7 +765,7 @@ def test_a_snapshot_comes_in_chunks_of_bounded_size_and_restores_to_the_same() -
     assert len(chunks) == 1 + 2 + 2
     assert not chunks[0].unfinished
     assert not chunks[0].finished
-    restored.restore(table.snapshot())
+    restore(restored, table.snapshot())
     restored.check_invariants()
     assert state_of(restored) == state_of(table)
 
@@ -792,14 +793,14 @@ def test_a_snapshot_is_of_its_moment_however_late_it_is_written() -> None:
 
 def test_a_snapshot_of_another_range_is_refused() -> None:
     with pytest.raises(ValueError, match="of the range 20 to 29"):
-        new_table(30, 40).restore(new_table(20, 30).snapshot())
+        restore(new_table(30, 40), new_table(20, 30).snapshot())
 
 
 def test_a_full_range_is_full_when_restored() -> None:
     table, restored = new_table(20, 30), new_table(20, 30)
     ok(table, begin("request-a", count=9))
     ok(table, begin("request-b", count=2))
-    restored.restore(table.snapshot())
+    restore(restored, table.snapshot())
     assert restored.full
     assert not restored.settled
 
@@ -844,7 +845,7 @@ def test_replicas_agree_and_terminal_states_last_whatever_is_asked(steps: list[t
     ended: dict[TxnId, TxnRecord] = {}
     given_out: list[TxnId] = []
     last_commit_ts, was_full = NO_TIMESTAMP, False
-    for command, restore in steps:
+    for command, replaced in steps:
         before = state_of(one)
         outcome = one.apply(command)
         assert str(outcome) == str(two.apply(command))
@@ -853,9 +854,9 @@ def test_replicas_agree_and_terminal_states_last_whatever_is_asked(steps: list[t
         assert after == state_of(two)
         changed = isinstance(outcome, Applied) and outcome.changed
         assert changed == (after != before), outcome
-        if restore:
+        if replaced:
             two = new_table(0, SPAN)
-            two.restore(one.snapshot())
+            restore(two, one.snapshot())
             assert state_of(two) == after
         for txn_id, end in list(ended.items()):
             if one.find(txn_id) is None:
@@ -888,7 +889,7 @@ def test_a_snapshot_written_late_restores_to_its_moment(
         for command in after:
             table.apply(command)
         restored = new_table(0, SPAN)
-        restored.restore(slices)
+        restore(restored, slices)
         restored.check_invariants()
         assert state_of(restored) == state_of(then)
         for command in after:

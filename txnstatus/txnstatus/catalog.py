@@ -5,9 +5,11 @@ Small and rarely changed, so its state is one immutable value. `apply` is total 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from txnstatus.commands import checked_timestamp
 from txnstatus.errors import AlreadyExists, IllegalState, InvalidArgument, NotFound, TxnError, Unavailable
 from txnstatus.options import Options
 from txnstatus.proto import catalog_pb2 as pb
@@ -16,6 +18,8 @@ from txnstatus.types import NO_TIMESTAMP, Timestamp, TxnId
 CATALOG = "catalog"
 """The name of the group that holds the catalog itself."""
 FORMAT = 1
+NODE_ID_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$"
+ADDRESS_PATTERN = r"^[^\s:/]{1,255}:[0-9]{1,5}$"
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +151,8 @@ def _changed(state: CatalogState, command: pb.CatalogCommand) -> CatalogState:
         case "add_range":
             return _add_range(state, command.add_range.number)
         case "drop_range":
-            return _drop_range(state, command.drop_range.number, Timestamp(command.drop_range.last_commit_timestamp))
+            drop = command.drop_range
+            return _drop_range(state, drop.number, checked_timestamp(drop.last_commit_timestamp))
         case "set_option":
             options = state.options.with_value(command.set_option.name, command.set_option.value)
             return state if options == state.options else replace(state, options=options)
@@ -198,8 +203,7 @@ def _replace_node(state: CatalogState, wanted: Replacement, address: str) -> Cat
         raise AlreadyExists(f"{new!r} is a node already: a new node needs a name that none has had")
     if address in {info.address for info in state.nodes.values()} - {state.nodes[old].address}:
         raise AlreadyExists(f"address {address} is another node's")
-    host, _, port = address.rpartition(":")
-    if not new or not host or not port.isdecimal():
+    if not (re.fullmatch(NODE_ID_PATTERN, new) and re.fullmatch(ADDRESS_PATTERN, address)):
         raise InvalidArgument(f"a new node needs a name and an address, host:port; not {new!r} and {address!r}")
     nodes = {**state.nodes, new: NodeInfo(address, state.nodes[old].roles)}
     return replace(state, nodes=nodes, replacement=wanted)

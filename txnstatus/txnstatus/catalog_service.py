@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 
 from txnstatus.catalog import CATALOG, Applied, Catalog, CatalogState, Rejected, Replacement, from_wire, to_wire
 from txnstatus.errors import InvalidArgument, NotTheLeader, OutcomeUnknown, TxnError, Unavailable
@@ -13,6 +13,7 @@ from txnstatus.failpoints import failpoint
 from txnstatus.proto import admin_pb2 as admin_pb
 from txnstatus.proto import catalog_pb2 as pb
 from txnstatus.raft.driver import RaftDriver
+from txnstatus.raft.restoring import Restoring, RestoringWhole
 from txnstatus.system_client import TxnSystemClient
 
 log = logging.getLogger(__name__)
@@ -41,8 +42,11 @@ class CatalogMachine:
     def snapshot(self) -> Iterator[bytes]:
         return iter([to_wire(self.catalog.state).SerializeToString(deterministic=True)])
 
-    def restore(self, chunks: Iterable[bytes]) -> None:
-        self.catalog.restore(b"".join(chunks))
+    def restoring(self) -> Restoring:
+        return RestoringWhole(self._restore)
+
+    def _restore(self, data: bytes) -> None:
+        self.catalog.restore(data)
         self._on_change(self.catalog.state)
 
 

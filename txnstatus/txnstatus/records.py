@@ -44,6 +44,22 @@ class TxnRecord:
     participants: Mapping[ParticipantId, str] = field(default_factory=lambda: _NOBODY)
     """Participant id to the table's name when it registered."""
 
+    def moved(self, state: TxnState, micros: int, commit_ts: Timestamp, cause: AbortCause | None) -> TxnRecord:
+        """The same transaction in another state; several times as fast as `dataclasses.replace`."""
+        return TxnRecord(
+            self.txn_id,
+            self.owner,
+            self.label,
+            self.keepalive_millis,
+            self.begin_micros,
+            micros,
+            self.request,
+            state,
+            commit_ts,
+            cause,
+            self.participants,
+        )
+
 
 _NOBODY: Mapping[ParticipantId, str] = MappingProxyType({})
 
@@ -58,20 +74,25 @@ def illegal(record: TxnRecord, op: Op) -> TxnError:
 
 
 def to_wire(record: TxnRecord) -> common.TxnInfo:
-    return common.TxnInfo(
-        txn_id=record.txn_id,
-        state=record.state.name,
-        owner=record.owner,
-        label=record.label,
-        keepalive_millis=record.keepalive_millis,
-        begin_micros=record.begin_micros,
-        last_transition_micros=record.last_transition_micros,
-        commit_timestamp=record.commit_ts,
-        cause=cmd.cause_to_wire(record.cause) if record.cause else None,
-        participants=[
-            common.ParticipantInfo(participant_id=pid, name=name) for pid, name in record.participants.items()
-        ],
-    )
+    info = common.TxnInfo()
+    _fill(info, record)
+    return info
+
+
+def _fill(info: common.TxnInfo, record: TxnRecord) -> None:
+    """Field by field, which takes half the time: every transaction that ends comes here, on every replica."""
+    info.txn_id = record.txn_id
+    info.state = record.state  # type: ignore[assignment]
+    info.owner = record.owner
+    info.label = record.label
+    info.keepalive_millis = record.keepalive_millis
+    info.begin_micros = record.begin_micros
+    info.last_transition_micros = record.last_transition_micros
+    info.commit_timestamp = record.commit_ts
+    if record.cause is not None:
+        info.cause.CopyFrom(cmd.cause_to_wire(record.cause))
+    for participant_id, name in record.participants.items():
+        info.participants.add(participant_id=participant_id, name=name)
 
 
 def from_wire(wire: common.TxnInfo, request: BeginRequest) -> TxnRecord:
@@ -91,9 +112,10 @@ def from_wire(wire: common.TxnInfo, request: BeginRequest) -> TxnRecord:
 
 
 def to_saved(record: TxnRecord) -> pb.StatusSnapshot.Record:
-    return pb.StatusSnapshot.Record(
-        txn=to_wire(record),
+    saved = pb.StatusSnapshot.Record(
         request_id=record.request.request_id,
         request_first_txn_id=record.request.first_txn_id,
         request_count=record.request.count,
     )
+    _fill(saved.txn, record)
+    return saved

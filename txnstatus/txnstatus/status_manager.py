@@ -61,6 +61,9 @@ class ManagerSettings:
     retry_max_seconds: float = 5.0
     retention_seconds: float = 3600.0
     """How long a finished transaction's record is kept."""
+    forget_grace_seconds: float = 300.0
+    """A new leader forgets nothing before that, or the retention if it is shorter: the records bear the time of another
+    node's clock, and what ended a moment ago may seem old."""
     max_lifetime_seconds: float = 0.0
     """An OPEN transaction older than this expires, however well it beats. 0 = no limit."""
 
@@ -72,7 +75,7 @@ class _Liveness:
     last_heard: float
     """In healthy seconds."""
     born: float
-    """In healthy seconds; for one that a former leader began, by its wall clock."""
+    """In healthy seconds; for one that a former leader began, when this one began to lead."""
     expiring: bool = False
 
 
@@ -88,15 +91,20 @@ class TxnStatusManager:
     _deadlines: list[tuple[float, TxnId]] = field(default_factory=list)
     """A heap of when, in healthy seconds, a transaction may expire at the earliest; one entry each."""
     _healthy_seconds: float = 0.0
+    _leading_since: float = 0.0
+    """In healthy seconds."""
     _advanced_at: float | None = None
     _next_staleness_check: float = 0.0
     _forgetting: bool = False
 
     def handle(self, event: Event, now: float, wall_micros: int) -> list[Effect]:
-        """`now` is this process's monotonic clock in seconds; `wall_micros` only labels records."""
+        """`now` is this process's monotonic clock in seconds.
+
+        `wall_micros` labels records, and says how old they are: it must not jump while this replica leads.
+        """
         match event:
             case LeadershipGained():
-                return self._start_leading(now, wall_micros)
+                return self._start_leading(now)
             case LeadershipLost():
                 self._stop_leading()
                 return []
@@ -149,18 +157,18 @@ class TxnStatusManager:
 
     # ---- leadership
 
-    def _start_leading(self, now: float, wall_micros: int) -> list[Effect]:
+    def _start_leading(self, now: float) -> list[Effect]:
         self._stop_leading()
         self.leading = True
         self._advanced_at = now
+        self._leading_since = self._healthy_seconds
         self._next_staleness_check = now + self.settings.staleness_check_seconds
         effects: list[Effect] = []
         for record in self.table.unfinished:
             if record.state is TxnState.OPEN:
                 # One grace, once: the beats of the last interval died with the former leader.
                 extra = max(0.0, self.settings.failover_grace_seconds - record.keepalive_millis / 1000)
-                age = max(0, wall_micros - record.begin_micros) / 1e6
-                self._liveness[record.txn_id] = _Liveness(self._healthy_seconds + extra, self._healthy_seconds - age)
+                self._liveness[record.txn_id] = _Liveness(self._healthy_seconds + extra, self._healthy_seconds)
             else:
                 effects += self._drive(record, now)
         self._order_deadlines()
@@ -184,7 +192,8 @@ class TxnStatusManager:
         effects: list[Effect] = []
         for applied in outcome.records:
             txn_id = applied.txn_id
-            record = self.table.find(txn_id)  # as it is now: later commands may have applied already
+            # As it is now: later commands may have applied already. What has ended stays as it is.
+            record = applied if applied.state in TERMINAL else self.table.find(txn_id)
             if record is not None and record.state is TxnState.OPEN:
                 if txn_id not in self._liveness:
                     self._watch(record, _Liveness(self._healthy_seconds, self._healthy_seconds))
@@ -281,11 +290,18 @@ class TxnStatusManager:
         if self.settings.staleness_check_seconds and now >= self._next_staleness_check:
             self._next_staleness_check = now + self.settings.staleness_check_seconds
             effects += self._expire_stale(wall_micros)
-        oldest_kept = wall_micros - int(self.settings.retention_seconds * 1e6)
-        if not self._forgetting and self.table.finished_before(oldest_kept):
-            self._forgetting = True
-            effects.append(Propose(cmd.Forget(oldest_kept)))
-        return effects
+        return effects + self._forget_old(wall_micros)
+
+    def _forget_old(self, wall_micros: int) -> list[Effect]:
+        retention = self.settings.retention_seconds
+        oldest_kept = wall_micros - int(retention * 1e6)
+        led_for = self._healthy_seconds - self._leading_since
+        if self._forgetting or led_for < min(retention, self.settings.forget_grace_seconds):
+            return []
+        if not self.table.finished_before(oldest_kept):
+            return []
+        self._forgetting = True
+        return [Propose(cmd.Forget(oldest_kept))]
 
     def _watch(self, record: TxnRecord, liveness: _Liveness) -> None:
         self._liveness[record.txn_id] = liveness

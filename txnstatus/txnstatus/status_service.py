@@ -7,16 +7,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import itertools
 import logging
 from collections import defaultdict
-from collections.abc import Coroutine, Iterable, Iterator
+from collections.abc import Coroutine, Iterator
 from typing import Any
 
 from txnstatus import commands as cmd
 from txnstatus.catalog import CatalogState
 from txnstatus.commit_tasks import SendOp
-from txnstatus.environment import Environment
+from txnstatus.environment import Environment, SteadyWall
 from txnstatus.errors import InvalidArgument, NotTheLeader, OutcomeUnknown, TxnError, Unavailable
 from txnstatus.events import (
     CommandApplied,
@@ -34,6 +33,7 @@ from txnstatus.participant_calls import ParticipantCalls
 from txnstatus.proto import txn_manager_pb2 as pb
 from txnstatus.proto import txn_status_pb2 as status_pb
 from txnstatus.raft.driver import RaftDriver
+from txnstatus.raft.restoring import Restoring
 from txnstatus.records import TxnRecord, to_wire
 from txnstatus.rpc.errors import to_detail
 from txnstatus.status_manager import ManagerSettings, TxnStatusManager
@@ -46,7 +46,6 @@ from txnstatus.types import (
     AbortCode,
     HybridClock,
     ParticipantId,
-    Timestamp,
     TxnId,
     TxnState,
 )
@@ -56,6 +55,8 @@ log = logging.getLogger(__name__)
 MAX_WAIT_SECONDS = 2.0
 """A handler waits this long at most; whoever wants to wait longer asks again."""
 TICK_SECONDS = 0.1
+LOOKED_AT_ONCE = 500
+"""Transactions that a listing looks at before others have their turn."""
 
 
 class StatusMachine:
@@ -73,9 +74,26 @@ class StatusMachine:
     def snapshot(self) -> Iterator[bytes]:
         return self.table.snapshot()
 
-    def restore(self, chunks: Iterable[bytes]) -> None:
-        self.table.restore(chunks)
+    def restoring(self) -> Restoring:
+        return _RestoringTable(self)
+
+    def become(self, table: TxnStatusTable) -> None:
+        self.table.become(table)
         self._clock.update(self.table.last_commit_ts)
+
+
+class _RestoringTable:
+    """Another table beside the one in force, which it replaces once it is whole."""
+
+    def __init__(self, machine: StatusMachine) -> None:
+        self._machine = machine
+        self._table = TxnStatusTable(machine.table.first_txn_id, machine.table.end_txn_id)
+
+    def add(self, chunk: bytes) -> None:
+        self._table.add_chunk(chunk)
+
+    def finish(self) -> None:
+        self._machine.become(self._table)
 
 
 class StatusService:
@@ -94,6 +112,8 @@ class StatusService:
         self.table = machine.table
         self.manager = TxnStatusManager(machine.table)
         self._environment = environment
+        self._wall = SteadyWall(environment)
+        """Anew with each leadership: within one, records age by how time passes, whatever becomes of the wall clock."""
         self._clock = clock
         self._client = client
         self._ranges = StatusRanges(client)
@@ -128,6 +148,7 @@ class StatusService:
 
     def on_leadership(self, leading: bool) -> None:
         log.info("%s %s", self._driver.group.group, "leading" if leading else "no longer leading")
+        self._wall = SteadyWall(self._environment)
         self._handle(LeadershipGained() if leading else LeadershipLost())
         if not leading:
             self._fail_waiters()
@@ -163,8 +184,8 @@ class StatusService:
             request.owner,
             request.label,
             self._options.keepalive(request.keepalive_millis),
-            self._environment.wall_micros(),
-            _timestamp(wrapped.floor),
+            self._wall.micros(),
+            cmd.checked_timestamp(wrapped.floor),
             self._options.max_open_transactions,
         )
 
@@ -184,7 +205,7 @@ class StatusService:
         self._driver.check_lease()
         self.table.get(txn_id)
         self._handle(CommitRequested(txn_id, request.owner))
-        command = cmd.BeginCommit(txn_id, request.owner, self._environment.wall_micros())
+        command = cmd.BeginCommit(txn_id, request.owner, self._wall.micros())
         (record,) = (await self._propose(command)).records
         if request.wait_millis and record.state not in DECIDED:
             record = await self._wait_decided(record, request.wait_millis / 1000)
@@ -197,7 +218,7 @@ class StatusService:
         else:
             owner, code, by = request.owner, AbortCode.REQUESTED, request.owner
         cause = AbortCause(code, request.reason or "abort was called", by)
-        command = cmd.BeginAbort(txn_id, owner, cause, self._environment.wall_micros())
+        command = cmd.BeginAbort(txn_id, owner, cause, self._wall.micros())
         (record,) = (await self._propose(command)).records
         return pb.AbortTransactionResponse(txn=to_wire(record))
 
@@ -221,7 +242,7 @@ class StatusService:
         return response
 
     async def raise_floor(self, request: status_pb.RaiseFloorRequest) -> status_pb.RaiseFloorResponse:
-        floor = _timestamp(request.timestamp)
+        floor = cmd.checked_timestamp(request.timestamp)
         self._driver.check_lease()
         if self.table.last_commit_ts < floor:
             await self._propose(cmd.RaiseFloor(floor))
@@ -235,7 +256,7 @@ class StatusService:
 
     async def get_outcomes(self, request: status_pb.GetOutcomesRequest) -> status_pb.GetOutcomesResponse:
         self._driver.check_lease()
-        at = _timestamp(request.timestamp)
+        at = cmd.checked_timestamp(request.timestamp)
         outcomes = [self.table.commit_ts_at(TxnId(txn_id), at) for txn_id in request.txn_ids]
         return status_pb.GetOutcomesResponse(commit_timestamps=outcomes)
 
@@ -244,12 +265,18 @@ class StatusService:
         request = wrapped.request
         limit = min(request.limit or MAX_LISTED, MAX_LISTED)
         states = {TxnState(state) for state in request.states}
-        matching = (
-            record
-            for record in self.table.records(request.below_txn_id or None)
-            if (not states or record.state in states) and (not request.label or record.label == request.label)
-        )
-        found = list(itertools.islice(matching, limit + 1))
+        found: list[TxnRecord] = []
+        for looked_at, txn_id in enumerate(self.table.ids(request.below_txn_id, states), start=1):
+            if looked_at % LOOKED_AT_ONCE == 0:
+                await asyncio.sleep(0)
+                self._driver.check_lease()
+            record = self.table.find(TxnId(txn_id))
+            if record is None or (states and record.state not in states):
+                continue
+            if not request.label or record.label == request.label:
+                found.append(record)
+                if len(found) > limit:
+                    break
         return status_pb.ListTransactionsResponse(txns=map(to_wire, found[:limit]), more=len(found) > limit)
 
     # ---- performing
@@ -290,7 +317,7 @@ class StatusService:
             log.info("%s was refused: %s", type(command).__name__, error)
 
     def _handle(self, event: Event) -> None:
-        for effect in self.manager.handle(event, self._environment.monotonic(), self._environment.wall_micros()):
+        for effect in self.manager.handle(event, self._environment.monotonic(), self._wall.micros()):
             self._perform(effect)
 
     def _perform(self, effect: Effect) -> None:
@@ -362,10 +389,3 @@ class StatusService:
         self._background.discard(task)
         if not task.cancelled() and (error := task.exception()):
             log.error("a background task of the status partition failed", exc_info=error)
-
-
-def _timestamp(value: int) -> Timestamp:
-    """Raises InvalidArgument for a number that no clock will show in a thousand years."""
-    if value >= 1 << 63:
-        raise InvalidArgument(f"{value} is no timestamp")
-    return Timestamp(value)

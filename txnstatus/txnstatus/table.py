@@ -7,12 +7,12 @@ docs/protocol.md says why.
 
 from __future__ import annotations
 
-from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence, ValuesView
+from collections.abc import Collection, Iterator, Mapping, Sequence, ValuesView
 from dataclasses import dataclass, replace
 
 from txnstatus import commands as cmd
 from txnstatus.errors import InvalidArgument, LimitReached, NotAuthorized, NotFound, TxnError, forgotten
+from txnstatus.finished import Finished
 from txnstatus.proto import txn_status_pb2 as pb
 from txnstatus.records import BeginRequest, TxnRecord, from_wire, illegal, to_saved
 from txnstatus.transitions import TRANSITIONS, Op, Stay
@@ -32,6 +32,8 @@ MAX_FORGET_COUNT = 5_000
 """One Forget drops no more, so that it does not hold the others up."""
 CHUNK_RECORDS = 250
 """Records in one chunk of a snapshot: a few milliseconds' work."""
+CHECKED = 100
+"""Finished transactions that `check_invariants` looks at."""
 
 _OP_OF_COMMAND: Mapping[type[cmd.TxnCommand], Op] = {
     cmd.RegisterParticipant: Op.REGISTER_PARTICIPANT,
@@ -79,9 +81,8 @@ class TxnStatusTable:
         self._full = False
         self._last_commit_ts = NO_TIMESTAMP
         self._unfinished: dict[TxnId, TxnRecord] = {}
-        self._finished: dict[TxnId, TxnRecord] = {}
-        self._finished_order: deque[TxnId] = deque()
         self._requests: dict[str, BeginRequest] = {}
+        self._finished = Finished(self._requests)
         self._oldest_kept = self.first_txn_id
 
     # ---- commands
@@ -161,34 +162,28 @@ class TxnStatusTable:
         if not record.participants:
             # Nobody is left to hear of it: one entry, one durable round.
             outcome = _WITHOUT_PARTICIPANTS.get(outcome, outcome)
-        record = replace(record, state=outcome, last_transition_micros=command.now_micros)
+        commit_ts, cause = record.commit_ts, record.cause
         if isinstance(command, cmd.FinalizeCommit):
             # Commit timestamps rise in the order of the decisions. So a snapshot at the last one never has to wait
             # for a transaction that is still undecided: that one will be above it.
-            self._last_commit_ts = max(command.commit_ts, Timestamp(self._last_commit_ts + 1))
-            return replace(record, commit_ts=self._last_commit_ts)
-        if isinstance(command, cmd.BeginAbort | cmd.Expire):
-            return replace(record, cause=command.cause)
-        return record
+            commit_ts = self._last_commit_ts = max(command.commit_ts, Timestamp(self._last_commit_ts + 1))
+        elif isinstance(command, cmd.BeginAbort | cmd.Expire):
+            cause = command.cause
+        return record.moved(outcome, command.now_micros, commit_ts, cause)
 
     def _keep(self, record: TxnRecord) -> None:
         if record.state not in TERMINAL:
             self._unfinished[record.txn_id] = record
         elif self._unfinished.pop(record.txn_id, None):
-            self._finished[record.txn_id] = record
-            self._finished_order.append(record.txn_id)
+            self._finished.add(record)
 
     def _forget(self, finished_before_micros: int) -> Applied:
         forgotten = 0
-        while forgotten < MAX_FORGET_COUNT and self._finished_order:
-            record = self._finished[self._finished_order[0]]
-            if record.last_transition_micros >= finished_before_micros:
-                break
-            self._finished_order.popleft()
-            del self._finished[record.txn_id]
-            record.request.kept -= 1
-            if not record.request.kept:
-                del self._requests[record.request.request_id]
+        while forgotten < MAX_FORGET_COUNT and self.finished_before(finished_before_micros):
+            request = self._requests[self._finished.drop_oldest().request_id]
+            request.kept -= 1
+            if not request.kept:
+                del self._requests[request.request_id]
             forgotten += 1
         return Applied((), changed=forgotten > 0)
 
@@ -211,7 +206,7 @@ class TxnStatusTable:
     @property
     def oldest_kept(self) -> TxnId:
         """All ids below are forgotten, or were never given out."""
-        while self._oldest_kept < self._next_txn_id and self.find(self._oldest_kept) is None:
+        while self._oldest_kept < self._next_txn_id and not self._keeps(self._oldest_kept):
             self._oldest_kept = TxnId(self._oldest_kept + 1)
         return self.end_txn_id if self.spent else self._oldest_kept
 
@@ -242,16 +237,28 @@ class TxnStatusTable:
 
     def finished_before(self, micros: int) -> bool:
         """Whether there is something that `Forget` with this time would drop."""
-        order = self._finished_order
-        return bool(order) and self._finished[order[0]].last_transition_micros < micros
+        oldest = self._finished.oldest
+        return oldest is not None and oldest.txn.last_transition_micros < micros
 
-    def records(self, below: int | None = None) -> Iterator[TxnRecord]:
-        """All records with ids below `below`, the highest id first."""
-        ids = sorted((*self._unfinished, *self._finished), reverse=True)
-        return (self.get(txn_id) for txn_id in ids if below is None or txn_id < below)
+    def ids(self, below: int = 0, states: Collection[TxnState] = ()) -> Sequence[int]:
+        """Where the transactions are that may be in one of the states (none = any), the highest id first.
+
+        `below`: only lower ids; 0 = all. Some have no record, or are in another state.
+        """
+        if states and TERMINAL.isdisjoint(states):
+            return [txn_id for txn_id in sorted(self._unfinished, reverse=True) if not below or txn_id < below]
+        end = min(below or self._next_txn_id, self._next_txn_id)
+        return range(end - 1, self._oldest_kept - 1, -1)
+
+    def records(self) -> Iterator[TxnRecord]:
+        """All, the highest id first."""
+        return (record for txn_id in self.ids() if (record := self.find(TxnId(txn_id))))
 
     def find(self, txn_id: TxnId) -> TxnRecord | None:
-        return self._unfinished.get(txn_id) or self._finished.get(txn_id)
+        return self._unfinished.get(txn_id) or self._finished.find(txn_id)
+
+    def _keeps(self, txn_id: TxnId) -> bool:
+        return txn_id in self._unfinished or txn_id in self._finished
 
     def get(self, txn_id: TxnId) -> TxnRecord:
         """Raises NotFound, or Forgotten."""
@@ -314,69 +321,74 @@ class TxnStatusTable:
             full=self._full,
         )
         unfinished = [self._unfinished[txn_id] for txn_id in sorted(self._unfinished)]
-        finished = [self._finished[txn_id] for txn_id in self._finished_order]
-        return _chunks(header, unfinished, finished)
+        return _chunks(header, unfinished, self._finished.encoded())
 
-    def restore(self, chunks: Iterable[bytes]) -> None:
-        """Raises ValueError for a snapshot of another version or range."""
-        self.__init__(self.first_txn_id, self.end_txn_id)  # type: ignore[misc]
-        for chunk in chunks:
-            wire = pb.StatusSnapshot.FromString(chunk)
-            if wire.version:
-                self._restore_header(wire)
-            for saved in wire.unfinished:
-                record = self._restored(saved)
-                self._unfinished[record.txn_id] = record
-            for saved in wire.finished:
-                record = self._restored(saved)
-                self._finished[record.txn_id] = record
-                self._finished_order.append(record.txn_id)
-        self._oldest_kept = min([self._next_txn_id, *self._unfinished, *self._finished])
+    def add_chunk(self, chunk: bytes) -> None:
+        """Adds what a chunk of a snapshot holds; for a table that is nothing else, the chunks in their order.
+
+        Raises ValueError for a snapshot of another version or range.
+        """
+        wire = pb.StatusSnapshot.FromString(chunk)
+        if wire.version:
+            self._restore_header(wire)
+        for saved in wire.unfinished:
+            record = from_wire(saved.txn, self._restore_request(saved))
+            self._unfinished[record.txn_id] = record
+        for encoded in wire.finished:
+            self._restore_request(self._finished.restore(encoded))
+
+    def become(self, restored: TxnStatusTable) -> None:
+        """Takes over all that another table holds, which is not used any more."""
+        vars(self).update(vars(restored))
 
     def _restore_header(self, wire: pb.StatusSnapshot) -> None:
         if wire.version != SNAPSHOT_VERSION:
             raise ValueError(f"status snapshot of version {wire.version}; this release reads {SNAPSHOT_VERSION}")
         if (wire.first_txn_id, wire.end_txn_id) != (self.first_txn_id, self.end_txn_id):
             raise ValueError(f"a snapshot of the range {wire.first_txn_id} to {wire.end_txn_id - 1}")
-        self._next_txn_id = TxnId(wire.next_txn_id)
+        self._next_txn_id = self._oldest_kept = TxnId(wire.next_txn_id)
         self._last_commit_ts = Timestamp(wire.last_commit_timestamp)
         self._full = wire.full
 
-    def _restored(self, saved: pb.StatusSnapshot.Record) -> TxnRecord:
-        first = TxnId(saved.request_first_txn_id)
-        request = self._requests.setdefault(
-            saved.request_id, BeginRequest(saved.request_id, first, saved.request_count, kept=0)
-        )
+    def _restore_request(self, saved: pb.StatusSnapshot.Record) -> BeginRequest:
+        """The begin that made the record."""
+        self._oldest_kept = min(self._oldest_kept, TxnId(saved.txn.txn_id))
+        request = self._requests.get(saved.request_id)
+        if request is None:
+            request = BeginRequest(saved.request_id, TxnId(saved.request_first_txn_id), saved.request_count, kept=0)
+            self._requests[request.request_id] = request
         request.kept += 1
-        return from_wire(saved.txn, request)
+        return request
 
     def check_invariants(self) -> None:
         """Raises AssertionError; called after every step in tests and in the simulator."""
         assert self.first_txn_id <= self._next_txn_id <= self.end_txn_id, "ids outside the range"
-        assert sorted(self._finished) == sorted(self._finished_order), "the order of finishing"
-        assert not self._unfinished.keys() & self._finished.keys(), "both finished and not"
-        kept: Counter[str] = Counter()
-        for txn_id, record in (*self._unfinished.items(), *self._finished.items()):
-            assert self.first_txn_id <= txn_id == record.txn_id < self._next_txn_id, f"{txn_id} was never given out"
-            assert (record.state in TERMINAL) == (txn_id in self._finished), f"misplaced: {record}"
+        # What has finished does not change, so it is enough to look at it while it is among the latest.
+        records = (*self._unfinished.values(), *self._finished.latest(CHECKED))
+        for record in records:
+            txn_id = record.txn_id
+            assert self.oldest_kept <= txn_id < self._next_txn_id, f"{txn_id} was never given out"
+            finished = record.state in TERMINAL
+            assert finished == (txn_id in self._finished), f"misplaced: {record}"
+            assert finished != (self._unfinished.get(txn_id) is record), f"misplaced: {record}"
             decided = record.state in DECIDED_COMMIT and bool(record.participants)
             assert decided == (record.commit_ts != NO_TIMESTAMP), f"commit timestamp of {record}"
             assert record.commit_ts <= self._last_commit_ts, f"{record} is above the last commit"
             assert (record.state in DECIDED_ABORT) == (record.cause is not None), f"cause of {record}"
             assert record.participants or record.state in TERMINAL | {TxnState.OPEN}, f"nobody to tell: {record}"
-            kept[record.request.request_id] += 1
-        commits = [r.commit_ts for r in self.records() if r.commit_ts]
+            assert record.request is self._requests.get(record.request.request_id), f"the begin of {record}"
+        commits = [r.commit_ts for r in records if r.commit_ts]
         assert len(set(commits)) == len(commits), "two transactions share a commit timestamp"
-        assert {rid: r.kept for rid, r in self._requests.items()} == kept, "requests without records"
+        kept = [request.kept for request in self._requests.values()]
+        assert all(kept), "requests without records"
+        assert sum(kept) == len(self._unfinished) + len(self._finished), "records without requests"
 
 
-def _chunks(
-    header: pb.StatusSnapshot, unfinished: Sequence[TxnRecord], finished: Sequence[TxnRecord]
-) -> Iterator[bytes]:
+def _chunks(header: pb.StatusSnapshot, unfinished: Sequence[TxnRecord], finished: Sequence[bytes]) -> Iterator[bytes]:
     yield header.SerializeToString(deterministic=True)
     for start in range(0, len(unfinished), CHUNK_RECORDS):
         part = pb.StatusSnapshot(unfinished=map(to_saved, unfinished[start : start + CHUNK_RECORDS]))
         yield part.SerializeToString(deterministic=True)
     for start in range(0, len(finished), CHUNK_RECORDS):
-        part = pb.StatusSnapshot(finished=map(to_saved, finished[start : start + CHUNK_RECORDS]))
+        part = pb.StatusSnapshot(finished=finished[start : start + CHUNK_RECORDS])
         yield part.SerializeToString(deterministic=True)

@@ -106,5 +106,5 @@ class HybridClock:
         One wrong message must not use up the time that is left in 64 bits. What is not followed harms nobody: commit
         timestamps rise by the status table's own rule, whatever the clocks say.
         """
-        if seen <= timestamp(self._wall_micros() + MAX_LEAD_MICROS):
-            self._last = max(self._last, seen)
+        if self._last < seen <= timestamp(self._wall_micros() + MAX_LEAD_MICROS):
+            self._last = seen

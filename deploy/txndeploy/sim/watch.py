@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import struct
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,6 +13,7 @@ from txndeploy.sim.loop import Process
 from txnstatus.proto import raft_pb2 as pb
 from txnstatus.raft.group import RaftGroup
 from txnstatus.raft.machine import StateMachine
+from txnstatus.raft.restoring import Restoring
 
 FULL_DIGEST_EVERY = 50
 """Commands; the digest of the whole state costs a snapshot."""
@@ -123,11 +124,29 @@ class WatchedMachine:
         rest = self.inner.snapshot()  # made while later commands apply; whoever restores it compares
         return itertools.chain([_COUNT.pack(self.applied)], rest)
 
-    def restore(self, chunks: Iterable[bytes]) -> None:
-        data = b"".join(chunks)
-        (self.applied,) = _COUNT.unpack_from(data)
-        self.inner.restore([data[_COUNT.size :]])
-        self.digest()
+    def restoring(self) -> Restoring:
+        return _RestoringWatched(self)
+
+
+class _RestoringWatched:
+    """The first chunk is the number of commands."""
+
+    def __init__(self, machine: WatchedMachine) -> None:
+        self._machine = machine
+        self._inner = machine.inner.restoring()
+        self._applied: int | None = None
+
+    def add(self, chunk: bytes) -> None:
+        if self._applied is None:
+            (self._applied,) = _COUNT.unpack(chunk)
+        else:
+            self._inner.add(chunk)
+
+    def finish(self) -> None:
+        assert self._applied is not None
+        self._inner.finish()
+        self._machine.applied = self._applied
+        self._machine.digest()
 
 
 def _comparable(outcome: object) -> object:

@@ -258,5 +258,5 @@ class StatusSnapshot(_message.Message):
     end_txn_id: int
     full: bool
     unfinished: _containers.RepeatedCompositeFieldContainer[StatusSnapshot.Record]
-    finished: _containers.RepeatedCompositeFieldContainer[StatusSnapshot.Record]
-    def __init__(self, version: _Optional[int] = ..., next_txn_id: _Optional[int] = ..., last_commit_timestamp: _Optional[int] = ..., first_txn_id: _Optional[int] = ..., end_txn_id: _Optional[int] = ..., full: _Optional[bool] = ..., unfinished: _Optional[_Iterable[_Union[StatusSnapshot.Record, _Mapping]]] = ..., finished: _Optional[_Iterable[_Union[StatusSnapshot.Record, _Mapping]]] = ...) -> None: ...
+    finished: _containers.RepeatedScalarFieldContainer[bytes]
+    def __init__(self, version: _Optional[int] = ..., next_txn_id: _Optional[int] = ..., last_commit_timestamp: _Optional[int] = ..., first_txn_id: _Optional[int] = ..., end_txn_id: _Optional[int] = ..., full: _Optional[bool] = ..., unfinished: _Optional[_Iterable[_Union[StatusSnapshot.Record, _Mapping]]] = ..., finished: _Optional[_Iterable[bytes]] = ...) -> None: ...

@@ -2,13 +2,15 @@
 
 pysyncobj sends the whole file in one go from the tick, installs what arrives, whole or not, and clears its journal for
 it, also of entries that the replica has acknowledged. Here a snapshot counts only if it is whole, durable, and brings
-something new; and a part of one says nothing of the receiver's own entries.
+something new; and a part of one says nothing of the receiver's own entries. It is restored beside the state in force,
+a slice at a time, so that a large one stops nobody.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from txnstatus.failpoints import failpoint
@@ -19,10 +21,22 @@ from txnstatus.raft.disk import Disk, is_full
 from txnstatus.raft.jobs import Jobs
 from txnstatus.raft.journal import Journal
 from txnstatus.raft.replica import Replica
+from txnstatus.raft.restoring import Restoring
 from txnstatus.raft.snapshot import Meta, SnapshotCorrupt
 from txnstatus.raft.transfer import SnapshotReceiver, SnapshotSender
 
 log = logging.getLogger(__name__)
+
+
+SLICE_SECONDS = 0.005
+
+
+@dataclass(frozen=True, slots=True)
+class _Loading:
+    """A snapshot that has arrived, on its way into the state machine."""
+
+    state: Restoring
+    chunks: Iterator[None]
 
 
 class CatchUp:
@@ -35,7 +49,7 @@ class CatchUp:
         journal: Journal,
         replica: Replica,
         compaction: Compaction,
-        restore: Callable[[Iterable[bytes]], None],
+        restoring: Callable[[], Restoring],
         monotonic: Callable[[], float],
         resend_seconds: float,
     ) -> None:
@@ -45,10 +59,11 @@ class CatchUp:
         self._journal = journal
         self._replica = replica
         self._compaction = compaction
-        self._restore = restore
+        self._restoring = restoring
         self._monotonic = monotonic
         self._sender = SnapshotSender(disk, path, group, resend_seconds)
         self._receiver = SnapshotReceiver(disk, path, group, jobs, monotonic)
+        self._loading: _Loading | None = None
 
     # ---- the leader's side
 
@@ -82,22 +97,45 @@ class CatchUp:
             self._receiver.take(sender, part)
         return None
 
+    @property
+    def has_work(self) -> bool:
+        """Whether the next step should come at once."""
+        return self._loading is not None
+
     def step(self) -> list[tuple[str, pb.RaftMessage.SnapshotReply]]:
-        """Once a tick: installs what has arrived. Returns answers to parts."""
+        """Once a tick: goes on with installing what has arrived. Returns answers to parts."""
         arrived = self._receiver.arrived()
-        if arrived is not None:
-            self._receiver.drop()
-            sender, meta = arrived
-            if sender == self._replica.leader_id and not self._has(meta.last.idx, meta.last.term):
-                self._install(sender, meta)
+        if arrived is None:
+            self._loading = None  # another one has begun to come
+        elif arrived[0] != self._replica.leader_id or self._has(arrived[1].last.idx, arrived[1].last.term):
+            self._drop_arrived()
+        elif (state := self._load(*arrived)) is not None:
+            self._drop_arrived()
+            self._install(*arrived, state)
         self._compaction.allowed = not self._receiver.active
         replies, self._receiver.replies = self._receiver.replies, []
         return replies
 
+    def _drop_arrived(self) -> None:
+        self._loading = None
+        self._receiver.drop()
+
+    def _load(self, sender: str, meta: Meta) -> Restoring | None:
+        """Restores another slice beside the state in force; returns it when only the end is missing."""
+        if self._loading is None:
+            log.info("%s: loading the snapshot of %s, up to entry %d", self._group, sender, meta.last.idx)
+            state = self._restoring()
+            self._loading = _Loading(state, snapshot.load(self._disk, self._receiver.incoming, state))
+        end = self._monotonic() + SLICE_SECONDS
+        for _ in self._loading.chunks:
+            if self._monotonic() >= end:
+                return None
+        return self._loading.state
+
     def _has(self, index: int, term: int) -> bool:
         return index <= self._replica.raftLastApplied or self._journal.has(index, term)
 
-    def _install(self, sender: str, meta: Meta) -> None:
+    def _install(self, sender: str, meta: Meta, state: Restoring) -> None:
         log.info("%s: installing the snapshot of %s, up to entry %d", self._group, sender, meta.last.idx)
         failpoint("raft.before_install")
         try:
@@ -107,7 +145,7 @@ class CatchUp:
                 raise
             log.error("%s: no room to install a snapshot: %s", self._group, error)
             return
-        snapshot.load(self._disk, self._path, self._restore)
+        snapshot.finish(self._path, state)
         self._compaction.loaded = meta
         self._compaction.completed += 1
         message = {"type": "append_entries", "term": int(self._replica.raftCurrentTerm), "commit_index": 0}

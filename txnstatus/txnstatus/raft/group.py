@@ -36,7 +36,6 @@ log = logging.getLogger(__name__)
 
 FULL_RETRY_SECONDS = 0.1
 MIN_IDLE_SECONDS, MAX_IDLE_SECONDS = 0.001, 0.5
-
 Outgoing = list[tuple[str, pb.RaftMessage]]
 
 
@@ -75,7 +74,7 @@ class RaftGroup:
         self._late: Outgoing = []
         path, bootstrap = directory / "snapshot", tuple(bootstrap)
         meta, self.journal = open_files(
-            disk, directory, group, settings.segment_bytes, bootstrap, never_here, machine.restore
+            disk, directory, group, settings.segment_bytes, bootstrap, never_here, machine.restoring
         )
         self._compaction = Compaction(disk, path, group, machine, self.jobs, monotonic, self.journal.members.at)
         self._compaction.loaded = meta
@@ -92,7 +91,7 @@ class RaftGroup:
         self._elections = Elections(node_id, settings, self.journal, self._replica, monotonic, self._send_late)
         files = (group, disk, path, self.jobs, self.journal)
         resend = 4 * settings.heartbeat_seconds
-        self._catch_up = CatchUp(*files, self._replica, self._compaction, machine.restore, monotonic, resend)
+        self._catch_up = CatchUp(*files, self._replica, self._compaction, machine.restoring, monotonic, resend)
         self._known_members = self.members
         try:
             self.journal.sync()
@@ -274,8 +273,8 @@ class RaftGroup:
         """How long there is nothing to do unless a message or a proposal comes, or a job ends; 0 = not at all."""
         if self.no_room:
             return FULL_RETRY_SECONDS
-        commits_alone = not self.peers and self._proposals.submitted
-        if self._proposals.queued or commits_alone or self._compaction.has_work:
+        proposed = self._proposals.queued or (not self.peers and self._proposals.submitted)
+        if proposed or self._compaction.has_work or self._catch_up.has_work or self._replica.has_to_apply:
             return 0.0
         if self._elections.handing_over:
             return self.settings.heartbeat_seconds / 4

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Protocol
+
+from txnstatus.raft.restoring import Restoring
 
 
 class StateMachine(Protocol):
@@ -14,4 +16,4 @@ class StateMachine(Protocol):
         """The state as of this call, in chunks; each is made when it is asked for, also after later commands."""
         ...
 
-    def restore(self, chunks: Iterable[bytes]) -> None: ...
+    def restoring(self) -> Restoring: ...

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from txnstatus.errors import OutcomeUnknown, TxnError
 from txnstatus.raft.members import Members
-from txnstatus.raft.replica import MAX_BATCH_BYTES, SUCCESS, Replica, entry_size
+from txnstatus.raft.replica import MAX_BATCH_BYTES, MAX_BATCH_COMMANDS, SUCCESS, Replica, entry_size
 
 
 @dataclass(slots=True)
@@ -73,7 +73,8 @@ class Proposals:
         size = 0
         for count, proposal in enumerate(self.queued):
             size += entry_size(proposal.command)
-            if count and (size > MAX_BATCH_BYTES or proposal.members or self.queued[0].members):
+            full = size > MAX_BATCH_BYTES or count == MAX_BATCH_COMMANDS
+            if count and (full or proposal.members or self.queued[0].members):
                 break
         else:
             count = len(self.queued)

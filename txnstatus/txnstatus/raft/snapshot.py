@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,6 +20,7 @@ from txnstatus.raft import frames
 from txnstatus.raft.disk import Disk, DiskFile, DiskFull, is_full
 from txnstatus.raft.journal import Entry, Journal
 from txnstatus.raft.members import Members, encode
+from txnstatus.raft.restoring import Restoring
 from txnstatus.raft.segments import REPAIR
 
 VERSION = 1
@@ -45,7 +47,7 @@ def open_files(
     segment_bytes: int,
     bootstrap: Members,
     never_here: bool,
-    restore: Callable[[Iterable[bytes]], None],
+    restoring: Callable[[], Restoring],
 ) -> tuple[Meta | None, Journal]:
     """Opens the snapshot and the journal of a group, and makes them agree before Raft sees either.
 
@@ -73,18 +75,32 @@ def open_files(
         raise SnapshotCorrupt(
             f"{journal.directory} begins at entry {begins}, after the end of {path} at {meta.last.idx}. {REPAIR}"
         )
-    load(disk, path, restore)
+    state = restoring()
+    for _ in load(disk, path, state):
+        pass
+    finish(path, state)
     journal.align(meta.previous, meta.last, meta.members)
     return meta, journal
 
 
-def load(disk: Disk, path: Path, restore: Callable[[Iterable[bytes]], None]) -> None:
-    """Raises SnapshotCorrupt; then what was restored is void."""
-    chunks = read_chunks(disk, path)
+def load(disk: Disk, path: Path, state: Restoring) -> Iterator[None]:
+    """Restores all but the end, a chunk at each step. Raises SnapshotCorrupt; then what was restored is void."""
+    with _corrupt(path):
+        for chunk in read_chunks(disk, path):
+            state.add(chunk)
+            yield
+
+
+def finish(path: Path, state: Restoring) -> None:
+    """Raises SnapshotCorrupt."""
+    with _corrupt(path):
+        state.finish()
+
+
+@contextmanager
+def _corrupt(path: Path) -> Iterator[None]:
     try:
-        restore(chunks)
-        for _ in chunks:
-            pass  # what it left unread is checked too
+        yield
     except (ValueError, DecodeError) as error:
         raise SnapshotCorrupt(f"{path} cannot be restored: {error}. {REPAIR}") from error
 

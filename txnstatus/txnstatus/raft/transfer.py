@@ -118,7 +118,8 @@ class SnapshotReceiver:
         state = self._state
         which = (sender, part.last_index, part.last_term, part.size)
         if state is None or which != (state.sender, state.last_index, state.last_term, state.size):
-            if (state is None or not state.busy) and self._monotonic() >= self._not_before:
+            free = state is None or not (state.busy or state.meta is not None)  # what is whole is about to be installed
+            if free and self._monotonic() >= self._not_before:
                 self.drop()
                 state = self._state = _Receiving(*which)
             else:

@@ -1,0 +1,124 @@
+"""Changes of the catalog with every field missing, out of range, of the wrong type, too much, foreign, and twice.
+
+Some of them, right or nearly right, take a cluster apart, so each kind of change has a cluster of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import txnclient
+from tests.badinput.test_requests import MAX_MESSAGE_CHARACTERS
+from tests.badinput.wire import mutations
+from tests.badinput.world import CALL_SECONDS, Answer, World
+from tests.support import FAST_RAFT
+from txndeploy.config import TxnSection
+from txndeploy.local_cluster import LocalCluster
+from txnstatus.catalog import from_wire
+from txnstatus.errors import IllegalState, InternalError, InvalidArgument, NotFound, TxnError
+from txnstatus.proto import catalog_pb2 as pb
+
+CHANGE = "txnstatus.Catalog/ChangeCatalog"
+KINDS = [field.name for field in pb.CatalogCommand.DESCRIPTOR.oneofs_by_name["command"].fields]
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    txn = TxnSection(staleness_interval_ms=0, zombie_grace_seconds=3600.0)
+    with LocalCluster(tmp_path, nodes=1, participant_shards=2, raft=FAST_RAFT, txn=txn) as cluster:
+        running = World(cluster)
+        yield running
+        running.close()
+        assert cluster.running("n1"), "the node ended"
+
+
+def right(world: World, kind: str) -> pb.CatalogCommand:
+    replacement = pb.CatalogCommand.ReplaceNode(old_node="n1", new_node="n2", address="127.0.0.1:1")
+    return {
+        "add_range": pb.CatalogCommand(add_range={"number": 1}),
+        "drop_range": pb.CatalogCommand(drop_range={"number": 0, "last_commit_timestamp": 1}),
+        "set_option": pb.CatalogCommand(set_option={"name": "keepalive_max_ms", "value": 3_600_000}),
+        "replace_node": pb.CatalogCommand(replace_node=replacement),
+        "move_replica": pb.CatalogCommand(move_replica={"group": "shard-0"}),
+        "finish_replacement": pb.CatalogCommand(finish_replacement={}),
+        "found": pb.CatalogCommand(found=catalog(world)),
+    }[kind]
+
+
+def catalog(world: World) -> pb.CatalogState:
+    answer = world.send("txnstatus.Catalog/GetCatalog", pb.GetCatalogRequest().SerializeToString())
+    assert answer.response is not None, answer.error
+    return pb.CatalogState.FromString(answer.response)
+
+
+def refusal(what: str, answer: Answer) -> TxnError | None:
+    """None: it was carried out, and says what there is now."""
+    if answer.response is not None:
+        from_wire(pb.CatalogState.FromString(answer.response))
+        return None
+    error = answer.error
+    assert error is not None
+    assert not answer.made_by_grpc, f"{what}: no handler answered: {answer.status} {error}"
+    assert not isinstance(error, InternalError), f"{what}: {error}"
+    assert not error.retriable, f"{what}: it would be sent again and again: {error}"
+    assert 10 < len(error.message) < MAX_MESSAGE_CHARACTERS, f"{what}: {error.message[:200]!r}"
+    return error
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_wrong_changes(world: World, kind: str) -> None:
+    """Whatever is refused has changed nothing; whatever is not, may be sent again; and the cluster still serves."""
+    for what, payload in mutations(right(world, kind)):
+        before = catalog(world)
+        if refusal(f"{kind}, {what}", world.send(CHANGE, payload)) is not None:
+            assert catalog(world) == before, f"{what}: refused, and yet the catalog changed"
+        else:
+            after = catalog(world)
+            assert refusal(f"{kind}, {what}, again", world.send(CHANGE, payload)) is None
+            assert catalog(world) == after, f"{what}: the second time it changed something more"
+    if kind != "replace_node":  # which has given this node's place away
+        with txnclient.connect(world.cluster.addresses, timeout=CALL_SECONDS) as client:
+            client.begin().commit()
+
+
+@pytest.mark.parametrize(
+    ("change", "error"),
+    [
+        ({"set_option": {"name": "no_such_option", "value": 1}}, NotFound),
+        ({"set_option": {"name": "", "value": 1}}, NotFound),
+        ({"set_option": {"name": "retention_ms", "value": -1}}, InvalidArgument),
+        ({"set_option": {"name": "keepalive_min_ms", "value": 2**31}}, InvalidArgument),
+        ({"set_option": {"name": "keepalive_max_ms", "value": 0}}, InvalidArgument),
+        ({"replace_node": {"old_node": "n7", "new_node": "n9", "address": "127.0.0.1:1"}}, NotFound),
+        ({"replace_node": {"old_node": "n1", "new_node": "../n9", "address": "127.0.0.1:1"}}, InvalidArgument),
+        ({"replace_node": {"old_node": "n1", "new_node": "n9", "address": "nowhere"}}, InvalidArgument),
+        ({"move_replica": {"group": "shard-0"}}, IllegalState),
+        ({"move_replica": {"group": "shard-99"}}, IllegalState),
+        ({"move_replica": {"group": "catalog"}}, IllegalState),
+        ({"add_range": {"number": 7}}, IllegalState),
+        ({"drop_range": {"number": 0, "last_commit_timestamp": 1}}, IllegalState),
+        ({"drop_range": {"number": 7, "last_commit_timestamp": 1}}, IllegalState),
+        ({"drop_range": {"number": 0, "last_commit_timestamp": 2**64 - 1}}, InvalidArgument),
+        ({}, InvalidArgument),
+    ],
+)
+def test_what_does_not_exist_or_cannot_be_is_named(
+    shared: World, change: dict[str, dict[str, object]], error: type[TxnError]
+) -> None:
+    before = shared.digest()["catalog"]
+    answer = shared.send(CHANGE, pb.CatalogCommand(**change).SerializeToString())  # type: ignore[arg-type]
+    assert type(refusal(str(change), answer)) is error
+    assert shared.digest()["catalog"] == before
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    """For changes that are all refused."""
+    with LocalCluster(tmp_path_factory.mktemp("shared"), nodes=1, participant_shards=2, raft=FAST_RAFT) as cluster:
+        running = World(cluster)
+        yield running
+        running.close()
+        assert cluster.running("n1"), "the node ended"
