@@ -194,14 +194,19 @@ class LockTable:
         """First in, first out."""
         return tuple(self._queue)
 
-    def claims(self) -> Iterator[Claim]:
-        """All of them: what is held, by object and then by transaction; then what waits, in the queue's order."""
+    def explained(self) -> Iterator[tuple[Claim, tuple[TxnId, ...]]]:
+        """Every lock, and for whom it waits: those held, by object and transaction; then the queue in its order.
+
+        A lock that waits for nobody waits only because it was asked for together with others.
+        """
         for name in sorted(self._held):
             for txn_id in sorted(self._held[name]):
-                yield self._held[name][txn_id]
-        for request in self._queue:
+                yield self._held[name][txn_id], ()
+        for position, request in enumerate(self._queue):
             for lock in request.locks:
-                yield Claim(request.txn_id, lock, request.since, granted=False)
+                alone = Request(request.txn_id, (lock,), request.since)
+                blockers = {claim.txn_id: None for claim in self._blockers(alone, self._queue[:position])}
+                yield Claim(request.txn_id, lock, request.since, granted=False), tuple(blockers)
 
     def check_invariants(self, live: Collection[TxnId]) -> None:
         """`live`: the transactions that may have locks. Raises AssertionError."""

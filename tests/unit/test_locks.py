@@ -41,7 +41,9 @@ def ask(
 
 
 def holders(table: LockTable, name: str = T) -> dict[int, Mode]:
-    return {claim.txn_id: claim.lock.mode for claim in table.claims() if claim.granted and claim.lock.object == name}
+    return {
+        claim.txn_id: claim.lock.mode for claim, _ in table.explained() if claim.granted and claim.lock.object == name
+    }
 
 
 def waiting(table: LockTable) -> list[int]:
@@ -264,7 +266,7 @@ def world_of(tables: list[LockTable], ended: frozenset[int]) -> World:
     held = frozenset(
         (where, claim.txn_id, claim.lock.mode)
         for where, table in enumerate(tables)
-        for claim in table.claims()
+        for claim, _ in table.explained()
         if claim.granted
     )
     queues = tuple(tuple((r.txn_id, r.locks[0].mode) for r in table.queue()) for table in tables)
@@ -426,7 +428,7 @@ def test_it_does_what_the_model_does(steps: list[tuple[int, list[tuple[str, Mode
             assert answer.verdict is model.acquire(txn, locks, strategy)
             let_in = answer.let_in
         table.check_invariants(live)
-        assert {(c.txn_id, c.lock.object): c.lock.mode for c in table.claims() if c.granted} == model.held
+        assert {(c.txn_id, c.lock.object): c.lock.mode for c, _ in table.explained() if c.granted} == model.held
         assert [(r.txn_id, r.locks) for r in table.queue()] == model.queue
         asker = step if isinstance(step, int) else step[0]
         assert {r.txn_id for r in before} - {r.txn_id for r in table.queue()} - {asker} <= set(let_in)
