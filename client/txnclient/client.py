@@ -61,7 +61,7 @@ class TxnSummary:
     last_transition_micros: int
     commit_timestamp: Timestamp
     participants: tuple[str, ...]
-    """Names of the tables that take part."""
+    """Names of the tables that take part, and of databases in which it locked something."""
     cause: AbortCause | None
 
 

@@ -36,7 +36,7 @@ class LockInfo:
     since: Timestamp
     """When it was asked for."""
     blocked_by: tuple[TxnId, ...]
-    """The transactions that it waits for; none for a lock that was asked for together with one that waits."""
+    """The transactions that it waits for, ten at most; none where only what it was asked for together with waits."""
     txn_state: TxnState | None = None
     """This and the label only if `extended` was asked for, and the transaction is not forgotten."""
     txn_label: str = ""

@@ -15,7 +15,7 @@ class CommitReceipt:
 
     txn_id: TxnId
     commit_timestamp: Timestamp
-    """0 for a transaction that wrote nothing."""
+    """0 for a transaction that neither wrote nor locked anything."""
     tables: tuple[str, ...]
 
 

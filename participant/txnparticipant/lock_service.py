@@ -14,7 +14,7 @@ from txnparticipant.records import TableState
 from txnparticipant.table_store import Applied, ParticipantShard
 from txnstatus import lock_requests
 from txnstatus.commands import cause_from_wire
-from txnstatus.errors import Conflict, Locked, TxnError, aborted
+from txnstatus.errors import Conflict, Locked, Overloaded, TxnError, aborted
 from txnstatus.proto import table_pb2 as table_pb
 from txnstatus.proto import txn_manager_pb2 as manager_pb
 from txnstatus.status_ranges import StatusRanges
@@ -22,6 +22,8 @@ from txnstatus.types import ParticipantState, Timestamp, TxnId, micros_of
 
 MAX_WAIT_SECONDS = 2.0
 """A handler waits this long at most; whoever wants to wait longer asks again."""
+MAX_WAITING = 1_000
+"""Requests on one participant: each that comes is held against all of them."""
 
 
 def command_of(table: TableState, request: table_pb.LockRequest, since: Timestamp) -> cmd.AcquireLocks:
@@ -84,7 +86,7 @@ class LockService:
             if standing is Verdict.GRANTED:
                 return True
             if standing is None or command.strategy is Strategy.NO_WAIT:
-                if await self._ask(command):
+                if await self._ask(name, command):
                     return True
                 if command.strategy is Strategy.NO_WAIT:
                     raise await self._refusal(name, command)
@@ -132,7 +134,10 @@ class LockService:
             return Verdict.GRANTED
         return Verdict.WAITS if table.locks.waits(command.txn_id, locks) else None
 
-    async def _ask(self, command: cmd.AcquireLocks) -> bool:
+    async def _ask(self, name: str, command: cmd.AcquireLocks) -> bool:
+        waiting = len(self._shard.participant(name).locks.queue())
+        if waiting >= MAX_WAITING and command.strategy is not Strategy.NO_WAIT:
+            raise Overloaded(f"{waiting} requests already wait for locks of {name}")
         try:
             return (await self._propose(command)).granted
         except Conflict as death:

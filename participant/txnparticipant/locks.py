@@ -12,11 +12,14 @@ LockManager, where a transaction's id is its age.
 from __future__ import annotations
 
 import enum
+import itertools
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from txnstatus.types import NO_TIMESTAMP, Timestamp, TxnId
+
+MAX_NAMED = 10
 
 
 class Mode(enum.IntEnum):
@@ -80,6 +83,10 @@ class Request:
     since: Timestamp
 
 
+def _claims(request: Request) -> list[Claim]:
+    return [Claim(request.txn_id, lock, request.since, granted=False) for lock in request.locks]
+
+
 class Verdict(enum.Enum):
     GRANTED = enum.auto()
     WAITS = enum.auto()
@@ -119,6 +126,8 @@ def with_parents(locks: Iterable[Lock]) -> tuple[Lock, ...]:
     return tuple(Lock(name, modes[name]) for name in sorted(modes))
 
 
+Modes = defaultdict[str, set[Mode]]
+"""Of some transactions' locks, by object."""
 Ahead = defaultdict[str, defaultdict[Mode, set[TxnId]]]
 """Who waits for what, by object and mode, earlier than somebody."""
 
@@ -147,7 +156,7 @@ class LockTable:
                 return Answer(Verdict.WAITS)
             del self._queue[queued]
             return Answer(Verdict.REFUSED, self._let_in())
-        blockers = {claim.txn_id for claim in self._blockers(request, self._queue)}
+        blockers = {claim.txn_id for claim in self.blockers(txn_id, request.locks)}
         if not blockers:
             self._grant(request)
             return Answer(Verdict.GRANTED)
@@ -155,7 +164,7 @@ class LockTable:
             return Answer(Verdict.REFUSED)
         if strategy is Strategy.WAIT_DIE and min(blockers) < txn_id:
             return Answer(Verdict.DIES)
-        if self._closes_a_circle(txn_id, blockers):
+        if blockers & self._waiting_for(txn_id):
             return Answer(Verdict.CIRCLE)
         self._queue.append(request)
         return Answer(Verdict.WAITS)
@@ -185,7 +194,8 @@ class LockTable:
     def blockers(self, txn_id: TxnId, locks: Iterable[Lock]) -> tuple[Claim, ...]:
         """Whom the request waits for, or would: holders first, then those that wait before it."""
         request = Request(txn_id, tuple(sorted(locks)), NO_TIMESTAMP)
-        return tuple(self._blockers(request, self._queue[: self._position(request)]))
+        earlier = itertools.islice(self._queue, self._position(request))
+        return tuple(self._blockers(txn_id, request.locks, itertools.chain.from_iterable(map(_claims, earlier))))
 
     def held_by(self, txn_id: TxnId) -> list[Claim]:
         return [self._held[name][txn_id] for name in self._objects.get(txn_id, ())]
@@ -197,16 +207,21 @@ class LockTable:
     def explained(self) -> Iterator[tuple[Claim, tuple[TxnId, ...]]]:
         """Every lock, and for whom it waits: those held, by object and transaction; then the queue in its order.
 
-        A lock that waits for nobody waits only because it was asked for together with others.
+        Of those that it waits for the first ten are named. A lock that waits for nobody was asked for together with
+        one that waits.
         """
         for name in sorted(self._held):
             for txn_id in sorted(self._held[name]):
                 yield self._held[name][txn_id], ()
-        for position, request in enumerate(self._queue):
-            for lock in request.locks:
-                alone = Request(request.txn_id, (lock,), request.since)
-                blockers = {claim.txn_id: None for claim in self._blockers(alone, self._queue[:position])}
-                yield Claim(request.txn_id, lock, request.since, granted=False), tuple(blockers)
+        ahead: defaultdict[str, list[Claim]] = defaultdict(list)
+        for request in self._queue:
+            waits = _claims(request)
+            for claim in waits:
+                earlier = ahead.get(claim.lock.object, ())
+                blockers = itertools.islice(self._blockers(claim.txn_id, (claim.lock,), earlier), MAX_NAMED)
+                yield claim, tuple(dict.fromkeys(blocker.txn_id for blocker in blockers))
+            for claim in waits:
+                ahead[claim.lock.object].append(claim)
 
     def check_invariants(self, live: Collection[TxnId]) -> None:
         """`live`: the transactions that may have locks. Raises AssertionError."""
@@ -224,7 +239,9 @@ class LockTable:
         for position, request in enumerate(self._queue):
             assert request.txn_id in live, f"transaction {request.txn_id} has ended and waits"
             assert request.locks, f"waits for nothing: {request}"
-            assert any(self._blockers(request, self._queue[:position])), f"could be granted, and waits: {request}"
+            earlier = itertools.chain.from_iterable(map(_claims, self._queue[:position]))
+            blocked = any(True for _ in self._blockers(request.txn_id, request.locks, earlier))
+            assert blocked, f"could be granted, and waits: {request}"
 
     # ---- restoring
 
@@ -269,17 +286,16 @@ class LockTable:
                 return position
         return None
 
-    def _blockers(self, request: Request, earlier: Iterable[Request]) -> Iterator[Claim]:
-        for lock in request.locks:
-            for txn_id, claim in sorted(self._held.get(lock.object, {}).items()):
-                if txn_id != request.txn_id and not COMPATIBLE[lock.mode, claim.lock.mode]:
+    def _blockers(self, txn_id: TxnId, locks: Iterable[Lock], earlier: Iterable[Claim]) -> Iterator[Claim]:
+        for lock in locks:
+            for other, claim in sorted(self._held.get(lock.object, {}).items()):
+                if other != txn_id and not COMPATIBLE[lock.mode, claim.lock.mode]:
                     yield claim
-        wanted = {lock.object: lock.mode for lock in request.locks}
-        for other in earlier:
-            for lock in other.locks if other.txn_id != request.txn_id else ():
-                mode = wanted.get(lock.object)
-                if mode is not None and self._stands_before(request.txn_id, mode, lock):
-                    yield Claim(other.txn_id, lock, other.since, granted=False)
+        wanted = {lock.object: lock.mode for lock in locks}
+        for claim in earlier:
+            mode = wanted.get(claim.lock.object)
+            if mode is not None and claim.txn_id != txn_id and self._stands_before(txn_id, mode, claim.lock):
+                yield claim
 
     def _stands_before(self, txn_id: TxnId, mode: Mode, earlier: Lock) -> bool:
         """Whether a request for the object in `mode` waits for an earlier one of another transaction."""
@@ -293,29 +309,46 @@ class LockTable:
                 if txn_id != request.txn_id and not COMPATIBLE[lock.mode, claim.lock.mode]:
                     return False
             for mode, waiting in ahead.get(lock.object, {}).items():
-                if waiting - {request.txn_id} and self._stands_before(
-                    request.txn_id, lock.mode, Lock(lock.object, mode)
-                ):
+                others = len(waiting) > 1 or request.txn_id not in waiting
+                if others and self._stands_before(request.txn_id, lock.mode, Lock(lock.object, mode)):
                     return False
         return True
 
-    def _closes_a_circle(self, txn_id: TxnId, blockers: set[TxnId]) -> bool:
-        """Whether one of those it would wait for waits for it, directly or by way of others."""
+    def _waiting_for(self, txn_id: TxnId) -> set[TxnId]:
+        """Itself, and those that wait for it, directly or by way of others. The time hardly grows with the queue."""
         if txn_id not in self._objects and not any(request.txn_id == txn_id for request in self._queue):
-            return False  # it has nothing that anybody could wait for
-        waits_for: defaultdict[TxnId, set[TxnId]] = defaultdict(set)
-        for position, request in enumerate(self._queue):
-            waits_for[request.txn_id] |= {c.txn_id for c in self._blockers(request, self._queue[:position])}
-        seen: set[TxnId] = set()
-        left = list(blockers)
-        while left:
-            other = left.pop()
-            if other == txn_id:
-                return True
-            if other not in seen:
-                seen.add(other)
-                left += waits_for.get(other, ())
-        return False
+            return {txn_id}  # it has nothing that anybody could wait for
+        found: set[TxnId] = set()
+        held: Modes = defaultdict(set)
+
+        def add(other: TxnId) -> None:
+            found.add(other)
+            for claim in self.held_by(other):
+                held[claim.lock.object].add(claim.lock.mode)
+
+        add(txn_id)
+        while True:
+            before = len(found)
+            ahead: Modes = defaultdict(set)
+            for request in self._queue:
+                if request.txn_id not in found and self._is_behind(request, held, ahead):
+                    add(request.txn_id)
+                if request.txn_id in found:
+                    for lock in request.locks:
+                        ahead[lock.object].add(lock.mode)
+            if len(found) == before:
+                return found
+
+    def _is_behind(self, request: Request, held: Modes, ahead: Modes) -> bool:
+        """Whether it waits for others who hold, or wait before it for, these."""
+        return any(
+            any(not COMPATIBLE[lock.mode, mode] for mode in held.get(lock.object, ()))
+            or any(
+                self._stands_before(request.txn_id, lock.mode, Lock(lock.object, mode))
+                for mode in ahead.get(lock.object, ())
+            )
+            for lock in request.locks
+        )
 
     def _grant(self, request: Request) -> None:
         for lock in request.locks:

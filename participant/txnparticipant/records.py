@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -90,10 +91,17 @@ class TableState:
 
 
 def table_to_wire(table: TableState) -> pb.ShardSnapshot.TableState:
+    waits: defaultdict[TxnId, list[pb.ShardSnapshot.LockWait]] = defaultdict(list)
+    for position, request in enumerate(table.locks.queue()):
+        locks = map(cmd.lock_to_wire, request.locks)
+        waits[request.txn_id].append(pb.ShardSnapshot.LockWait(position=position, since=request.since, locks=locks))
     return pb.ShardSnapshot.TableState(
         info=table.info(),
         request_id=table.request_id,
-        txns=[_txn_to_wire(table.txns[txn_id], table.locks) for txn_id in sorted(table.txns)],
+        txns=[
+            _txn_to_wire(table.txns[txn_id], table.locks.held_by(txn_id), waits.get(txn_id, ()))
+            for txn_id in sorted(table.txns)
+        ],
         file_sets=[
             pb.ShardSnapshot.FileSet(
                 write_id=fs.write_id,
@@ -108,7 +116,9 @@ def table_to_wire(table: TableState) -> pb.ShardSnapshot.TableState:
     )
 
 
-def _txn_to_wire(record: TxnRecord, locks: LockTable) -> pb.ShardSnapshot.TxnRecord:
+def _txn_to_wire(
+    record: TxnRecord, held: Iterable[Claim], waits: Iterable[pb.ShardSnapshot.LockWait]
+) -> pb.ShardSnapshot.TxnRecord:
     return pb.ShardSnapshot.TxnRecord(
         txn_id=record.txn_id,
         state=f"PARTICIPANT_{record.state.name}",
@@ -126,17 +136,8 @@ def _txn_to_wire(record: TxnRecord, locks: LockTable) -> pb.ShardSnapshot.TxnRec
             for w in record.writes.values()
         ],
         superseded=record.superseded,
-        locks=[
-            pb.ShardSnapshot.HeldLock(lock=cmd.lock_to_wire(claim.lock), since=claim.since)
-            for claim in locks.held_by(record.txn_id)
-        ],
-        waits=[
-            pb.ShardSnapshot.LockWait(
-                position=position, since=request.since, locks=map(cmd.lock_to_wire, request.locks)
-            )
-            for position, request in enumerate(locks.queue())
-            if request.txn_id == record.txn_id
-        ],
+        locks=[pb.ShardSnapshot.HeldLock(lock=cmd.lock_to_wire(claim.lock), since=claim.since) for claim in held],
+        waits=waits,
     )
 
 

@@ -10,8 +10,9 @@ import pytest
 
 from tests.unit.test_shard_service import TABLE, service
 from txnparticipant import commands as cmd
+from txnparticipant import lock_service
 from txnparticipant.services import ShardService
-from txnstatus.errors import InvalidArgument, Locked, NotTheLeader, TxnAborted, TxnError, Unavailable
+from txnstatus.errors import InvalidArgument, Locked, NotTheLeader, Overloaded, TxnAborted, TxnError, Unavailable
 from txnstatus.proto import common_pb2, table_pb2
 from txnstatus.proto import participant_pb2 as pb
 from txnstatus.proto import txn_manager_pb2 as manager_pb
@@ -221,5 +222,20 @@ def test_a_database_is_shown_as_no_table() -> None:
         assert [table.name for table in (await shard.list_tables()).tables] == [TABLE]
         with pytest.raises(TxnError, match="is no name of a database"):
             await shard.lock(asks(OLD, table="no-name"))
+
+    run(test)
+
+
+def test_a_queue_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lock_service, "MAX_WAITING", 1)
+
+    async def test() -> None:
+        shard, _ = made()
+        shard.shard.apply(cmd.BeginTxn(TxnId(3), "0.0", OWNER))
+        await shard.lock(asks(OLD))
+        assert not (await shard.lock(asks(YOUNG, wait=SOON))).granted
+        with pytest.raises(Overloaded, match="1 requests already wait"):
+            await shard.lock(asks(3, wait=SOON))
+        assert not (await shard.lock(asks(YOUNG, wait=SOON))).granted, "it has its place"
 
     run(test)

@@ -166,6 +166,16 @@ def test_blockers_are_the_holders_and_then_those_that_wait_before() -> None:
     assert table.blockers(TxnId(4), [Lock("other", X)]) == ()
 
 
+def test_of_many_in_the_way_ten_are_named() -> None:
+    table = LockTable()
+    for txn in range(1, 31):
+        table.acquire(TxnId(txn), [Lock(T, X)], Strategy.WAIT, AT)
+    *_, (last, blocked_by) = table.explained()
+    assert last.txn_id == 30
+    assert blocked_by == tuple(range(1, 11))
+    assert len(table.blockers(last.txn_id, [last.lock])) == 29
+
+
 # ---- upgrades
 
 
