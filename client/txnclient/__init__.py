@@ -15,6 +15,7 @@ Importing this loads neither pyspark nor pyarrow; a method that needs one of the
 """
 
 from txnclient.client import Client, TxnSummary, connect
+from txnclient.locks import LockInfo
 from txnclient.manifest import DataFile, StagedFiles
 from txnclient.outcome import CommitReceipt
 from txnclient.snapshot import Snapshot
@@ -28,6 +29,7 @@ from txnstatus.errors import (
     InternalError,
     InvalidArgument,
     LimitReached,
+    Locked,
     NotAuthorized,
     NotFound,
     Overloaded,
@@ -51,6 +53,8 @@ __all__ = [
     "InternalError",
     "InvalidArgument",
     "LimitReached",
+    "LockInfo",
+    "Locked",
     "NotAuthorized",
     "NotFound",
     "Overloaded",

@@ -15,6 +15,8 @@ from google.protobuf.message import Message
 
 from txnclient.channel import ManagerChannel, parse_addresses
 from txnclient.heartbeat import Heartbeats
+from txnclient.locks import LockInfo
+from txnclient.locks import info as lock_info
 from txnclient.requests import build
 from txnclient.schemas import to_columns
 from txnclient.snapshot import Snapshot
@@ -59,7 +61,7 @@ class TxnSummary:
     last_transition_micros: int
     commit_timestamp: Timestamp
     participants: tuple[str, ...]
-    """Names of the tables that take part."""
+    """Names of the tables that take part, and of databases in which it locked something."""
     cause: AbortCause | None
 
 
@@ -239,6 +241,15 @@ class Client:
     def tables(self) -> list[TableInfo]:
         request = table_pb.ListTablesRequest()
         return [_table(t) for t in self.call("txnstatus.Table/ListTables", request, table_pb.ListTablesResponse).tables]
+
+    def locks(self, table: str = "", partition: str = "", *, extended: bool = False) -> list[LockInfo]:
+        """Who holds and who waits for which lock: on a table or a partition or a database and all below, or on all.
+
+        `extended`: also what state those transactions are in, and their labels.
+        """
+        request = build(table_pb.ShowLocksRequest, table=table, partition=partition, extended=extended)
+        answer = self.call("txnstatus.Table/ShowLocks", request, table_pb.ShowLocksResponse)
+        return list(map(lock_info, answer.locks))
 
     def snapshot(self) -> Snapshot:
         """All tables as of now: with every commit that was acknowledged before this call."""

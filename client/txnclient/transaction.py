@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 
 from google.protobuf.message import Message
 
-from txnclient import manifest, outcome
+from txnclient import locks, manifest, outcome
 from txnclient.liveness import Liveness, OnLost
 from txnclient.manifest import StagedFiles
 from txnclient.outcome import CommitReceipt
@@ -32,13 +32,7 @@ from txnstatus.proto import common_pb2 as common
 from txnstatus.proto import table_pb2 as table_pb
 from txnstatus.proto import txn_manager_pb2 as pb
 from txnstatus.schema import Schema
-from txnstatus.types import (
-    DECIDED,
-    DECIDED_ABORT,
-    DECIDED_COMMIT,
-    TxnId,
-    TxnState,
-)
+from txnstatus.types import DECIDED, DECIDED_ABORT, DECIDED_COMMIT, TxnId, TxnState
 
 if TYPE_CHECKING:
     from txnclient.client import Client
@@ -104,6 +98,31 @@ class Transaction:
         except TxnError as abort_error:
             # The program's own error is the one to raise. The transaction expires without its heartbeats.
             log.warning("transaction %s could not be aborted, it will expire: %s", self.id, abort_error.message)
+
+    # ---- locking
+
+    def lock(
+        self,
+        table: str,
+        mode: locks.LockMode,
+        *,
+        partition: str | Sequence[str] | None = None,
+        strategy: locks.LockStrategy = "wait",
+        numretries: int = locks.NUMRETRIES,
+        sleep_between_retries: float = locks.SLEEP_BETWEEN_RETRIES,
+    ) -> None:
+        """Locks a table, partitions of it ("month=1/day=2") or a database, until the transaction ends.
+
+        Parents are locked in S. A request that cannot be granted waits its turn, as long as Hive's options of the
+        same names say (`hive.lock.*`); with "wait-die" it waits for younger transactions only.
+
+        Raises Locked, naming who is in the way, when the last retry is over or somebody would wait for himself: the
+        transaction goes on. Raises TxnAborted when wait-die has ended it.
+        """
+        self._require_writable()
+        request = locks.request_of(self.id, self.client.owner, table, mode, partition, strategy)
+        turn = min(TURN_SECONDS, self.client.attempt_seconds(self.client.timeout) / 2)
+        locks.acquire(request, self._ask, locks.waits(numretries, sleep_between_retries), turn)
 
     # ---- writing
 

@@ -190,6 +190,20 @@ def txn_abort(
         console.print(tables.transaction(client.get(txn_id)))
 
 
+@app.command()
+@_tells_errors
+def locks(
+    cluster: ClusterOption,
+    table: Annotated[str, typer.Option(help="Only of this table or database, and of what is below.")] = "",
+    partition: Annotated[str, typer.Option(help="Only of this partition of the table: column=value/...")] = "",
+    extended: Annotated[bool, typer.Option(help="Also the transactions' states, labels and owners.")] = False,
+    timeout: TimeoutOption = 10.0,
+) -> None:
+    """Show who holds and who waits for which lock."""
+    with txnclient.connect(cluster, timeout=timeout) as client:
+        console.print(tables.locks(client.locks(table, partition, extended=extended), extended=extended))
+
+
 # ---- options
 
 

@@ -176,7 +176,7 @@ class Roles:
             self._add(participant_pb2, "Participant", ParticipantService(self._shards, node_id))
         if Role.MANAGER in roles:
             self._add(txn_manager_pb2, "TxnManager", TxnManager(ranges))
-            self._add(table_pb2, "Table", TableProxy(client))
+            self._add(table_pb2, "Table", TableProxy(client, ranges))
 
     def _add(self, module: ModuleType, service: str, implementation: object) -> None:
         self.registry.add(module.DESCRIPTOR.services_by_name[service], implementation)

@@ -8,7 +8,7 @@ from typing import Literal
 
 from rich.table import Table
 
-from txnclient import Client, TxnError, TxnState, TxnSummary, connect
+from txnclient import Client, LockInfo, TxnError, TxnState, TxnSummary, connect
 from txnclient.channel import ManagerChannel
 from txnclient.client import TableInfo
 from txndeploy.local_cluster import LocalCluster
@@ -76,6 +76,26 @@ def transaction(txn: TxnSummary) -> Table:
     if txn.cause:
         table.add_row("aborted by", txn.cause.by)
         table.add_row("abort reason", f"{txn.cause.message} ({txn.cause.code})")
+    return table
+
+
+def locks(found: Sequence[LockInfo], *, extended: bool) -> Table:
+    table = Table(title="locks (UTC)", title_justify="left")
+    for heading in ("object", "mode", "state", "transaction", "since", "blocked by"):
+        table.add_column(heading, overflow="fold")
+    for heading in ("txn state", "label", "owner") if extended else ():
+        table.add_column(heading, overflow="fold")
+    for lock in found:
+        more = (lock.txn_state.name if lock.txn_state else "-", lock.txn_label, lock.owner) if extended else ()
+        table.add_row(
+            lock.object,
+            lock.mode,
+            "[green]acquired[/green]" if lock.acquired else "[yellow]waiting[/yellow]",
+            str(lock.txn_id),
+            _short(micros_of(lock.since)),
+            ", ".join(map(str, lock.blocked_by)),
+            *more,
+        )
     return table
 
 

@@ -6,10 +6,12 @@ Managers keep nothing: which one a client asks, and whether it is the same one t
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import TypeVar
 
 from google.protobuf.message import Message
 
+from txnstatus import lock_requests
 from txnstatus.catalog import shard_group, to_wire
 from txnstatus.catalog_service import CatalogClient
 from txnstatus.errors import InvalidArgument, NotFound
@@ -19,7 +21,7 @@ from txnstatus.proto import participant_pb2 as participant_pb
 from txnstatus.proto import table_pb2 as table_pb
 from txnstatus.proto import txn_manager_pb2 as pb
 from txnstatus.proto import txn_status_pb2 as status_pb
-from txnstatus.schema import check_table_name
+from txnstatus.schema import Schema, check_table_name, is_database_name
 from txnstatus.status_manager import MAX_KEEP_ALIVE_IDS
 from txnstatus.status_ranges import StatusRanges
 from txnstatus.system_client import TxnSystemClient
@@ -28,6 +30,7 @@ from txnstatus.types import DECIDED, TxnId, TxnState
 ResponseT = TypeVar("ResponseT", bound=Message)
 
 CALL_SECONDS = 15.0
+MAX_LOCK_WAIT_SECONDS = 15.0
 MAX_LABEL_CHARACTERS = 256
 MAX_REASON_CHARACTERS = 4_096
 
@@ -78,8 +81,9 @@ class TxnManager:
 class TableProxy:
     """Implements the Table service."""
 
-    def __init__(self, client: TxnSystemClient) -> None:
+    def __init__(self, client: TxnSystemClient, ranges: StatusRanges) -> None:
         self._client = client
+        self._ranges = ranges
 
     async def create_table(self, request: table_pb.CreateTableRequest) -> table_pb.CreateTableResponse:
         shard = self._shard(request.name)
@@ -123,6 +127,84 @@ class TableProxy:
         shard = self._shard(request.table)
         wrapped = participant_pb.ShardScanRequest(shard=shard, request=request)
         return await self._ask(shard, "Scan", wrapped, table_pb.ScanResponse)
+
+    async def lock(self, request: table_pb.LockRequest) -> table_pb.LockResponse:
+        """The database first: objects are locked in the order of their names, and a parent's comes first."""
+        _checked(request.txn_id)
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + min(request.wait_millis / 1000, MAX_LOCK_WAIT_SECONDS)
+        database, dot, _ = request.table.partition(".")
+        if dot:
+            # Else the database would be locked for nothing.
+            found = await self.get_table(table_pb.GetTableRequest(name=request.table))
+            lock_requests.check(request, Schema.from_wire(found.table.schema))
+            parent = table_pb.LockRequest(
+                txn_id=request.txn_id,
+                owner=request.owner,
+                table=database,
+                mode=table_pb.LOCK_S,
+                strategy=request.strategy,
+            )
+            answer = await self._lock(parent, deadline)
+            if not answer.granted:
+                return answer
+        return await self._lock(request, deadline)
+
+    async def _lock(self, request: table_pb.LockRequest, deadline: float) -> table_pb.LockResponse:
+        """Of one participant; its leader waits in short turns."""
+        shard = self._shard_of(request.table)
+        loop = asyncio.get_running_loop()
+        while True:
+            left = max(0.0, deadline - loop.time())
+            wrapped = participant_pb.ShardLockRequest(shard=shard, request=request)
+            wrapped.request.wait_millis = int(left * 1000)
+            answer = await self._ask(shard, "Lock", wrapped, table_pb.LockResponse)
+            if answer.granted or not wrapped.request.wait_millis:
+                return answer
+
+    async def show_locks(self, request: table_pb.ShowLocksRequest) -> table_pb.ShowLocksResponse:
+        shards = range(self._client.cluster.state.participant_shards)
+        if "." in request.table:
+            shards = range(shard := self._shard(request.table), shard + 1)
+        elif request.partition:
+            raise InvalidArgument("a partition needs the table that it is of")
+        answers = await asyncio.gather(
+            *(
+                self._ask(
+                    shard,
+                    "ShowLocks",
+                    participant_pb.ShardShowLocksRequest(shard=shard, request=request),
+                    table_pb.ShowLocksResponse,
+                )
+                for shard in shards
+            )
+        )
+        locks = sorted((lock for answer in answers for lock in answer.locks), key=lambda lock: lock.object)
+        if request.extended:
+            await self._add_transactions(locks)
+        return table_pb.ShowLocksResponse(locks=locks)
+
+    async def _add_transactions(self, locks: Sequence[table_pb.LockInfo]) -> None:
+        """What the status table knows of those that hold or wait; nothing of those that it has forgotten."""
+
+        async def look(txn_id: int) -> None:
+            request = pb.GetTransactionStateRequest(txn_id=txn_id)
+            try:
+                found[txn_id] = await self._ranges.call(
+                    txn_id, "GetTransactionState", request, pb.GetTransactionStateResponse
+                )
+            except NotFound:
+                return
+
+        found: dict[int, pb.GetTransactionStateResponse] = {}
+        await asyncio.gather(*map(look, {lock.txn_id for lock in locks}))
+        for lock in locks:
+            if lock.txn_id in found:
+                lock.txn.CopyFrom(found[lock.txn_id].txn)
+
+    def _shard_of(self, name: str) -> int:
+        """Of a table, or of a database: its name alone leads there, as a table's does."""
+        return self._client.cluster.shard_of_table(name) if is_database_name(name) else self._shard(name)
 
     def _shard(self, table: str) -> int:
         return self._client.cluster.shard_of_table(check_table_name(table))

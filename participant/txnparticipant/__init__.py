@@ -1,5 +1,6 @@
 """Participants: tables whose writes commit or abort with their transaction.
 
-`txn` and `table_store` are the replicated state of a shard, `mvcc` says who sees which files, `conflicts` who wins;
-`dispatcher` lets a transaction's first write in, `services` is the shell, `cleaner` removes what records say.
+`txn` and `table_store` are the replicated state of a shard, `mvcc` says who sees which files, `conflicts` who wins,
+`locks` who may go ahead and `statements` what locks what; `dispatcher` lets a transaction's first write in, `services`
+and `lock_service` are the shell, `cleaner` removes what records say.
 """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from txnparticipant.locks import Lock, Mode, Strategy
 from txnparticipant.mvcc import Manifest
 from txnstatus.proto import participant_pb2 as pb
 from txnstatus.proto import table_pb2 as table_pb
@@ -48,6 +49,18 @@ class AddFiles:
 
 
 @dataclass(frozen=True, slots=True)
+class AcquireLocks:
+    """Of the participant `table_id`, which is a table with its partitions, or a database."""
+
+    txn_id: TxnId
+    table_id: str
+    owner: str
+    locks: tuple[Lock, ...]
+    strategy: Strategy
+    since: Timestamp
+
+
+@dataclass(frozen=True, slots=True)
 class BeginCommit:
     txn_id: TxnId
     table_id: str
@@ -83,7 +96,7 @@ class ForgetTxns:
     below_txn_id: TxnId
 
 
-TxnCommand = BeginTxn | OpenWrite | AddFiles | BeginCommit | FinalizeCommit | AbortTxn
+TxnCommand = BeginTxn | OpenWrite | AddFiles | AcquireLocks | BeginCommit | FinalizeCommit | AbortTxn
 Command = CreateTable | TxnCommand | MarkCleaned | ForgetTxns
 
 
@@ -111,6 +124,17 @@ def encode(command: Command) -> bytes:
                     mode=table_pb.OVERWRITE if command.overwrite else table_pb.APPEND,
                     manifest=manifest_to_wire(command.manifest),
                     from_writes=command.from_writes,
+                )
+            )
+        case AcquireLocks():
+            wire.acquire_locks.CopyFrom(
+                pb.ShardCommand.AcquireLocks(
+                    txn_id=command.txn_id,
+                    table_id=command.table_id,
+                    owner=command.owner,
+                    locks=map(lock_to_wire, command.locks),
+                    strategy=f"LOCK_{command.strategy.name}",
+                    since=command.since,
                 )
             )
         case BeginCommit(txn_id, table_id, ts):
@@ -154,6 +178,10 @@ def decode(data: bytes) -> Command:
                 a.mode == table_pb.OVERWRITE,
                 tuple(a.from_writes),
             )
+        case "acquire_locks":
+            k = wire.acquire_locks
+            locks = tuple(map(lock_from_wire, k.locks))
+            return AcquireLocks(TxnId(k.txn_id), k.table_id, k.owner, locks, Strategy(k.strategy), Timestamp(k.since))
         case "begin_commit":
             p = wire.begin_commit
             return BeginCommit(TxnId(p.txn_id), p.table_id, Timestamp(p.timestamp))
@@ -169,6 +197,15 @@ def decode(data: bytes) -> Command:
             return ForgetTxns(TxnId(wire.forget_txns.below_txn_id))
         case unknown:
             raise ValueError(f"no shard command of this version: {unknown!r} in {len(data)} bytes")
+
+
+def lock_to_wire(lock: Lock) -> pb.ObjectLock:
+    return pb.ObjectLock(object=lock.object, mode=f"LOCK_{lock.mode.name}")
+
+
+def lock_from_wire(wire: pb.ObjectLock) -> Lock:
+    """Raises ValueError for a mode that is none."""
+    return Lock(wire.object, Mode(wire.mode))
 
 
 def manifest_to_wire(manifest: Manifest) -> table_pb.ManifestRef:

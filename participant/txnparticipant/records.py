@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from txnparticipant import commands as cmd
+from txnparticipant.locks import Claim, Lock, LockTable, Request, with_parents
 from txnparticipant.mvcc import FileSet, PendingWrite
 from txnstatus.proto import common_pb2 as common
 from txnstatus.proto import participant_pb2 as pb
-from txnstatus.schema import Schema
+from txnstatus.schema import Schema, is_database_name
 from txnstatus.types import NO_TIMESTAMP, ParticipantState, Timestamp, TxnId
 
 LIVE = (ParticipantState.OPEN, ParticipantState.COMMIT_IN_PROGRESS)
@@ -32,6 +35,8 @@ class TxnRecord:
 
 @dataclass(slots=True)
 class TableState:
+    """A table; or a database, which has locks and nothing else."""
+
     table_id: str
     name: str
     location: str
@@ -45,6 +50,26 @@ class TableState:
     """Those of `txns` that are OPEN or COMMIT_IN_PROGRESS: work goes by these, not by history."""
     uncleaned: dict[TxnId, TxnRecord] = field(default_factory=dict)
     """Those of `txns` that have ended and still hold directories."""
+    locks: LockTable = field(default_factory=LockTable)
+    """Of the live among `txns`, in whose records they are kept in a snapshot."""
+
+    @classmethod
+    def database(cls, table_id: str) -> TableState | None:
+        """The database with this id, SHARD.DATABASE; None: it is not the id of one."""
+        name = table_id.partition(".")[2]
+        return cls(table_id, name, "", Schema(()), "") if is_database_name(name) else None
+
+    @property
+    def is_database(self) -> bool:
+        return is_database_name(self.table_id.partition(".")[2])
+
+    def has_object(self, name: str) -> bool:
+        """Whether it is this participant's to lock: itself, or a partition."""
+        return name == self.name or (not self.is_database and name.startswith(f"{self.name}/"))
+
+    def with_parents(self, locks: Iterable[Lock]) -> tuple[Lock, ...]:
+        """With those parents that are this participant's."""
+        return tuple(lock for lock in with_parents(locks) if self.has_object(lock.object))
 
     def directory(self, txn_id: TxnId, write_id: str) -> str:
         """Where one write's files are: unique, so that a listing of it is exact and cleaning it is safe."""
@@ -66,10 +91,17 @@ class TableState:
 
 
 def table_to_wire(table: TableState) -> pb.ShardSnapshot.TableState:
+    waits: defaultdict[TxnId, list[pb.ShardSnapshot.LockWait]] = defaultdict(list)
+    for position, request in enumerate(table.locks.queue()):
+        locks = map(cmd.lock_to_wire, request.locks)
+        waits[request.txn_id].append(pb.ShardSnapshot.LockWait(position=position, since=request.since, locks=locks))
     return pb.ShardSnapshot.TableState(
         info=table.info(),
         request_id=table.request_id,
-        txns=[_txn_to_wire(table.txns[txn_id]) for txn_id in sorted(table.txns)],
+        txns=[
+            _txn_to_wire(table.txns[txn_id], table.locks.held_by(txn_id), waits.get(txn_id, ()))
+            for txn_id in sorted(table.txns)
+        ],
         file_sets=[
             pb.ShardSnapshot.FileSet(
                 write_id=fs.write_id,
@@ -84,7 +116,9 @@ def table_to_wire(table: TableState) -> pb.ShardSnapshot.TableState:
     )
 
 
-def _txn_to_wire(record: TxnRecord) -> pb.ShardSnapshot.TxnRecord:
+def _txn_to_wire(
+    record: TxnRecord, held: Iterable[Claim], waits: Iterable[pb.ShardSnapshot.LockWait]
+) -> pb.ShardSnapshot.TxnRecord:
     return pb.ShardSnapshot.TxnRecord(
         txn_id=record.txn_id,
         state=f"PARTICIPANT_{record.state.name}",
@@ -102,12 +136,15 @@ def _txn_to_wire(record: TxnRecord) -> pb.ShardSnapshot.TxnRecord:
             for w in record.writes.values()
         ],
         superseded=record.superseded,
+        locks=[pb.ShardSnapshot.HeldLock(lock=cmd.lock_to_wire(claim.lock), since=claim.since) for claim in held],
+        waits=waits,
     )
 
 
 def table_from_wire(wire: pb.ShardSnapshot.TableState) -> TableState:
     info = wire.info
     table = TableState(info.table_id, info.name, info.location, Schema.from_wire(info.schema), wire.request_id)
+    queue: dict[int, Request] = {}
     for txn in wire.txns:
         record = table.txns[TxnId(txn.txn_id)] = TxnRecord(
             TxnId(txn.txn_id),
@@ -120,6 +157,13 @@ def table_from_wire(wire: pb.ShardSnapshot.TableState) -> TableState:
             list(txn.superseded),
         )
         table.index(record)
+        for held in txn.locks:
+            lock = cmd.lock_from_wire(held.lock)
+            table.locks.restore_held(Claim(record.txn_id, lock, Timestamp(held.since), granted=True))
+        for wait in txn.waits:
+            locks = tuple(map(cmd.lock_from_wire, wait.locks))
+            queue[wait.position] = Request(record.txn_id, locks, Timestamp(wait.since))
+    table.locks.restore_queue(queue[position] for position in sorted(queue))
     for fs in wire.file_sets:
         file_set = FileSet(
             fs.write_id,

@@ -10,6 +10,7 @@ from concurrent.futures import Executor
 from txnparticipant import commands as cmd
 from txnparticipant.cleaner import PASS_SECONDS, Cleaner
 from txnparticipant.dispatcher import Dispatcher
+from txnparticipant.lock_service import LockService, command_of, show
 from txnparticipant.mvcc import Prepared, undecided_at, visible
 from txnparticipant.records import TableState
 from txnparticipant.table_store import Applied, ParticipantShard, Rejected
@@ -67,6 +68,7 @@ class ShardService:
         self._ranges = ranges
         self._warehouse = warehouse.rstrip("/")
         self._dispatcher = Dispatcher()
+        self._locks = LockService(self.shard, ranges, self._propose)
         self._cleaner = Cleaner(self.shard, self._propose, disk, zombie_grace_seconds)
         self._driver: RaftDriver
         self._next_forgetting = 0.0
@@ -86,6 +88,8 @@ class ShardService:
     def on_leadership(self, leading: bool) -> None:
         log.info("%s %s", self._driver.group.group, "leading" if leading else "no longer leading")
         self._cleaner.forget()
+        if not leading:
+            self._locks.fail(self._driver.not_the_leader)
 
     # ---- tables
 
@@ -107,7 +111,8 @@ class ShardService:
 
     async def list_tables(self) -> table_pb.ListTablesResponse:
         self._driver.check_lease()
-        return table_pb.ListTablesResponse(tables=[table.info() for table in self.shard.tables()])
+        tables = [table.info() for table in self.shard.tables() if not table.is_database]
+        return table_pb.ListTablesResponse(tables=tables)
 
     async def scan(self, request: table_pb.ScanRequest) -> table_pb.ScanResponse:
         """What a reader at the timestamp sees. It never waits for a writer: see TxnStatusTable.commit_ts_at."""
@@ -204,6 +209,20 @@ class ShardService:
 
         await self._dispatcher.admit((table.table_id, txn_id), begin)
 
+    # ---- locks
+
+    async def lock(self, request: table_pb.LockRequest) -> table_pb.LockResponse:
+        self._driver.check_lease()
+        participant = self.shard.participant(request.table)
+        command = command_of(participant, request, self._clock.now())
+        await self._begun(participant, command.txn_id, request.owner)
+        granted = await self._locks.acquire(request.table, command, request.wait_millis / 1000)
+        return table_pb.LockResponse(granted=granted)
+
+    async def show_locks(self, request: table_pb.ShowLocksRequest) -> table_pb.ShowLocksResponse:
+        self._driver.check_lease()
+        return show(self.shard.tables(), request)
+
     # ---- two-phase commit
 
     async def participate(self, request: pb.ParticipateRequest) -> pb.ParticipateResponse:
@@ -246,6 +265,8 @@ class ShardService:
         failpoint(f"shard.after.{name}", OutcomeUnknown)
         if isinstance(outcome, Rejected):
             raise outcome.error
+        if isinstance(command, cmd.TxnCommand):
+            self._locks.wake(command.table_id, (command.txn_id, *outcome.let_in))
         return outcome
 
     async def _clean(self) -> None:
@@ -301,6 +322,12 @@ class ParticipantService:
 
     async def scan(self, request: pb.ShardScanRequest) -> table_pb.ScanResponse:
         return await self._shard(request.shard).scan(request.request)
+
+    async def lock(self, request: pb.ShardLockRequest) -> table_pb.LockResponse:
+        return await self._shard(request.shard).lock(request.request)
+
+    async def show_locks(self, request: pb.ShardShowLocksRequest) -> table_pb.ShowLocksResponse:
+        return await self._shard(request.shard).show_locks(request.request)
 
     async def participate(self, request: pb.ParticipateRequest) -> pb.ParticipateResponse:
         return await self._shard(request.shard).participate(request)

@@ -10,13 +10,16 @@ from dataclasses import dataclass
 
 from txnparticipant import commands as cmd
 from txnparticipant.conflicts import first_committer_wins
+from txnparticipant.locks import Lock, Verdict
 from txnparticipant.mvcc import FileSet, PendingWrite, Prepared
 from txnparticipant.records import LIVE, TableState, TxnRecord, table_from_wire, table_to_wire
 from txnparticipant.txn import TRANSITIONS, Op, Stay
 from txnstatus.errors import (
     AlreadyExists,
+    Conflict,
     IllegalState,
     InvalidArgument,
+    Locked,
     NotAuthorized,
     NotFound,
     TxnError,
@@ -24,7 +27,7 @@ from txnstatus.errors import (
     forgotten,
 )
 from txnstatus.proto import participant_pb2 as pb
-from txnstatus.types import NO_TIMESTAMP, ParticipantState, Timestamp, TxnId
+from txnstatus.types import NO_TIMESTAMP, AbortCause, AbortCode, ParticipantState, Timestamp, TxnId
 
 SNAPSHOT_VERSION = 1
 
@@ -35,6 +38,10 @@ class Applied:
     """BEGIN_COMMIT: the prepare timestamp, or the final one of a transaction that is committed already."""
     table_id: str = ""
     """CreateTable: the new table's."""
+    granted: bool = False
+    """AcquireLocks: whether the locks are held now."""
+    let_in: tuple[TxnId, ...] = ()
+    """Other transactions, whose locks on this participant were granted by the command."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +67,7 @@ class ParticipantShard:
             return self._create(command)
         if isinstance(command, cmd.ForgetTxns):
             return self._forget(command.below_txn_id)
-        table = self._tables.get(command.table_id)
+        table = self._tables.get(command.table_id) or self._unlocked_database(command.table_id)
         if table is None:
             return Rejected(NotFound(f"no table with id {command.table_id!r} in shard {self.shard}"))
         if isinstance(command, cmd.MarkCleaned):
@@ -82,9 +89,14 @@ class ParticipantShard:
             record = TxnRecord(command.txn_id, owner, ParticipantState.OPEN)
         result = _change(table, record, command)
         if isinstance(result, Applied):
+            self._tables[table.table_id] = table
             table.txns[record.txn_id] = record
             table.index(record)
         return result
+
+    def _unlocked_database(self, table_id: str) -> TableState | None:
+        """Nobody creates a database: it is here while it is in a transaction's record."""
+        return TableState.database(table_id) if table_id.startswith(f"{self.shard}.") else None
 
     def _create(self, command: cmd.CreateTable) -> Applied | Rejected:
         existing = self._tables.get(self._ids_by_name.get(command.name, ""))
@@ -102,7 +114,7 @@ class ParticipantShard:
 
     def _forget(self, below: TxnId) -> Applied:
         self.forgotten_below = max(self.forgotten_below, below)
-        for table in self._tables.values():
+        for table in list(self._tables.values()):
             for txn_id in [txn_id for txn_id in table.txns if txn_id < below]:
                 self._drop_if_forgotten(table, txn_id)
         return Applied()
@@ -111,6 +123,8 @@ class ParticipantShard:
         ended = txn_id not in table.unfinished and txn_id not in table.uncleaned
         if ended and txn_id < self.forgotten_below:
             table.txns.pop(txn_id, None)
+            if table.is_database and not table.txns:
+                del self._tables[table.table_id]
 
     # ---- questions
 
@@ -121,7 +135,18 @@ class ParticipantShard:
             raise NotFound(f"table {name} does not exist")
         return self._tables[table_id]
 
+    def participant(self, name: str) -> TableState:
+        """A table, or a database, by its name. Raises NotFound."""
+        if "." in name:
+            return self.table(name)
+        table_id = f"{self.shard}.{name}"
+        found = self._tables.get(table_id) or TableState.database(table_id)
+        if found is None:
+            raise NotFound(f"{name!r} is no name of a database")
+        return found
+
     def tables(self) -> Iterator[TableState]:
+        """With the databases in which something is locked."""
         return iter(self._tables.values())
 
     def prepared(self, table: TableState) -> list[Prepared]:
@@ -156,12 +181,16 @@ class ParticipantShard:
         self._next_table_number = wire.next_table_number
         self.forgotten_below = TxnId(wire.forgotten_below)
         self._tables = {t.info.table_id: table_from_wire(t) for t in wire.tables}
-        self._ids_by_name = {table.name: table_id for table_id, table in self._tables.items()}
+        self._ids_by_name = {table.name: id_ for id_, table in self._tables.items() if not table.is_database}
 
     def check_invariants(self) -> None:
         """Raises AssertionError."""
         for table in self._tables.values():
+            assert not table.is_database or table.txns, f"nobody's database: {table.name}"
+            table.locks.check_invariants(table.unfinished)
+            waiting = {request.txn_id for request in table.locks.queue()}
             for record in table.txns.values():
+                assert record.txn_id not in waiting or record.state is ParticipantState.OPEN, f"waits: {record}"
                 prepared = record.state in (ParticipantState.COMMIT_IN_PROGRESS, ParticipantState.COMMITTED)
                 assert prepared == (record.prepare_ts != NO_TIMESTAMP), f"prepare timestamp of {record}"
                 committed = record.state is ParticipantState.COMMITTED
@@ -192,6 +221,7 @@ _OP_OF_COMMAND = {
     cmd.BeginTxn: Op.BEGIN_TXN,
     cmd.OpenWrite: Op.WRITE,
     cmd.AddFiles: Op.WRITE,
+    cmd.AcquireLocks: Op.WRITE,
     cmd.BeginCommit: Op.BEGIN_COMMIT,
     cmd.FinalizeCommit: Op.FINALIZE_COMMIT,
     cmd.AbortTxn: Op.ABORT_TXN,
@@ -204,6 +234,8 @@ def _change(table: TableState, record: TxnRecord, command: cmd.TxnCommand) -> Ap
             return Applied()
         case cmd.OpenWrite() | cmd.AddFiles():
             return _write(table, record, command)
+        case cmd.AcquireLocks():
+            return _lock(table, record, command)
         case cmd.BeginCommit():
             return _prepare(table, record, command)
         case cmd.FinalizeCommit() if command.commit_ts < record.prepare_ts:
@@ -217,8 +249,7 @@ def _change(table: TableState, record: TxnRecord, command: cmd.TxnCommand) -> Ap
 
 def _write(table: TableState, record: TxnRecord, command: cmd.OpenWrite | cmd.AddFiles) -> Applied | Rejected:
     if command.owner != record.owner:
-        message = f"transaction {record.txn_id} belongs to {record.owner!r}, not to {command.owner!r}"
-        return Rejected(NotAuthorized(message, txn_id=record.txn_id))
+        return _not_the_owner(record, command.owner)
     if isinstance(command, cmd.OpenWrite):
         if command.write_id not in record.claimed:
             record.claimed.append(command.write_id)
@@ -244,6 +275,36 @@ def _write(table: TableState, record: TxnRecord, command: cmd.OpenWrite | cmd.Ad
     return Applied()
 
 
+def _lock(table: TableState, record: TxnRecord, command: cmd.AcquireLocks) -> Applied | Rejected:
+    if command.owner != record.owner:
+        return _not_the_owner(record, command.owner)
+    for lock in command.locks:
+        if not table.has_object(lock.object):
+            return Rejected(InvalidArgument(f"{lock.object!r} is no part of {table.name}", txn_id=record.txn_id))
+    locks = table.with_parents(command.locks)
+    answer = table.locks.acquire(record.txn_id, locks, command.strategy, command.since)
+    match answer.verdict:
+        case Verdict.DIES:
+            return Rejected(_dies(table, record.txn_id, locks))
+        case Verdict.CIRCLE:
+            return Rejected(_closes_a_circle(table, record.txn_id, locks))
+    return Applied(granted=answer.verdict is Verdict.GRANTED, let_in=answer.let_in)
+
+
+def _dies(table: TableState, txn_id: TxnId, locks: tuple[Lock, ...]) -> Conflict:
+    older = min(table.locks.blockers(txn_id, locks), key=lambda claim: claim.txn_id)
+    does = "holds" if older.granted else "waits for"
+    message = f"transaction {older.txn_id} {does} {older.lock}, and is older: wait-die"
+    cause = AbortCause(AbortCode.CONFLICT, message, table.name, older.txn_id, (older.lock.object,))
+    return Conflict(message, txn_id=txn_id, hint="run the transaction again", cause=cause)
+
+
+def _closes_a_circle(table: TableState, txn_id: TxnId, locks: tuple[Lock, ...]) -> Locked:
+    claims = " and ".join(f"transaction {claim.txn_id}'s {claim.lock}" for claim in table.locks.blockers(txn_id, locks))
+    message = f"transaction {txn_id} would wait for {claims}, and be waited for in turn: deadlock"
+    return Locked(message, txn_id=txn_id, hint="end one of these transactions, and run it again")
+
+
 def _prepare(table: TableState, record: TxnRecord, command: cmd.BeginCommit) -> Applied | Rejected:
     conflict = first_committer_wins(table.name, record.txn_id, record.writes.values(), table.file_sets)
     if conflict:
@@ -253,7 +314,7 @@ def _prepare(table: TableState, record: TxnRecord, command: cmd.BeginCommit) -> 
             table.file_sets[replaced].replaced_by = record.txn_id
     record.state = ParticipantState.COMMIT_IN_PROGRESS
     record.prepare_ts = command.prepare_ts
-    return Applied(command.prepare_ts)
+    return Applied(command.prepare_ts, let_in=table.locks.stop_waiting(record.txn_id))
 
 
 def _publish(table: TableState, record: TxnRecord, commit_ts: Timestamp) -> Applied:
@@ -268,7 +329,7 @@ def _publish(table: TableState, record: TxnRecord, commit_ts: Timestamp) -> Appl
     record.superseded.clear()
     record.state = ParticipantState.COMMITTED
     record.commit_ts = commit_ts
-    return Applied(commit_ts)
+    return Applied(commit_ts, let_in=table.locks.release(record.txn_id))
 
 
 def _discard(table: TableState, record: TxnRecord) -> Applied:
@@ -280,7 +341,12 @@ def _discard(table: TableState, record: TxnRecord) -> Applied:
     record.superseded.clear()
     record.state = ParticipantState.ABORTED
     record.prepare_ts = NO_TIMESTAMP
-    return Applied()
+    return Applied(let_in=table.locks.release(record.txn_id))
+
+
+def _not_the_owner(record: TxnRecord, owner: str) -> Rejected:
+    message = f"transaction {record.txn_id} belongs to {record.owner!r}, not to {owner!r}"
+    return Rejected(NotAuthorized(message, txn_id=record.txn_id))
 
 
 def _mark_cleaned(table: TableState, command: cmd.MarkCleaned) -> Applied | Rejected:

@@ -174,6 +174,9 @@ class _Values:
                 primary_key=["id"],
             ),
             "txnstatus.AddFilesRequest.manifest": self.manifest,
+            "txnstatus.LockRequest.txn_id": self.locker,
+            "txnstatus.LockRequest.mode": lambda: "LOCK_S",
+            "txnstatus.LockRequest.partitions": lambda: ["month=1"],
         }
 
     def of(self, field: FieldDescriptor) -> Any:
@@ -188,6 +191,13 @@ class _Values:
     def write_id(self) -> str:
         self._directory = self._directory or self._world.open_write(self.txn_id())
         return self._directory.rpartition("_")[2]
+
+    def locker(self) -> int:
+        """Has its participants already, so that a refusal leaves everything as it is."""
+        txn_id = self.txn_id()
+        request = table_pb2.LockRequest(txn_id=txn_id, owner=OWNER, table="bad.input", mode="LOCK_S")
+        self._world.client.call("txnstatus.Table/Lock", request, table_pb2.LockResponse)
+        return txn_id
 
     def manifest(self) -> Message:
         self.write_id()

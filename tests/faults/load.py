@@ -26,6 +26,7 @@ from txnstatus.errors import (
     CommitUnknown,
     Forgotten,
     IllegalState,
+    Locked,
     NotFound,
     TxnAborted,
     TxnError,
@@ -43,6 +44,8 @@ CALL_SECONDS = (0.4, 4.0, 4.0)
 COMMIT_WAIT_SECONDS = 2.0
 WRITES_PER_PAIR = 120
 SHORT_KEEPALIVE_MS = 700
+LOCKING = 0.2
+"""Of the transactions that write: for so many of them all others that lock must wait."""
 REMEMBERED = 30
 """Transactions that others may meddle with: few, so that calls on one of them overlap."""
 _TXN_OF_FILES = re.compile(r"/delta_(\d+)_")
@@ -125,7 +128,7 @@ class Load:
         txn_id = client.begin()
         if txn_id is None:
             return
-        if client.write(txn_id, self._pair(client)):
+        if client.write(txn_id, self._pair(client), lock=dice.random() < LOCKING):
             self._share(txn_id, dice)
             self._end(client, txn_id, dice)
         else:
@@ -289,15 +292,17 @@ class Recorder:
 
         self._record(Kind.KEEP_ALIVE, txn_id, call)
 
-    def write(self, txn_id: TxnId, tables: tuple[str, ...]) -> bool:
+    def write(self, txn_id: TxnId, tables: tuple[str, ...], *, lock: bool = False) -> bool:
         """One row, the transaction's own id, into each table. False: nobody knows which are there."""
         self.history.attempted.add(txn_id)
         try:
             token = Token(txn_id, 1_000, False, self.client.cluster_id).to_bytes()
             txn = self.client.join(token, heartbeat=False)
             for table in tables:
+                if lock:
+                    txn.lock(table, "X", numretries=3)
                 txn.write(rows(txn_id), table)
-        except (Unavailable, TxnAborted, IllegalState, Forgotten):
+        except (Unavailable, TxnAborted, IllegalState, Forgotten, Locked):
             return False
         self.history.written[txn_id] = tables
         return True

@@ -21,6 +21,7 @@ SHARD_COMMANDS = (
     "BeginTxn",
     "OpenWrite",
     "AddFiles",
+    "AcquireLocks",
     "BeginCommit",
     "FinalizeCommit",
     "AbortTxn",

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from txnparticipant import commands as shard_cmd
+from txnparticipant.locks import Lock, Mode, Strategy
 from txnparticipant.mvcc import Manifest
 from txnstatus import commands as status_cmd
 from txnstatus.errors import TxnError
@@ -80,6 +81,20 @@ SHARD_GOLDEN: list[tuple[shard_cmd.Command, str]] = [
             "6a736f6e10c8011defbeadde200328e8073080f403"
         ),
     ),
+    (
+        shard_cmd.AcquireLocks(
+            TxnId(7),
+            "3.0",
+            "ada",
+            (Lock("air.t/day=1", Mode.X), Lock("air.t/day=2", Mode.SHARED_WRITE)),
+            Strategy.WAIT_DIE,
+            TS,
+        ),
+        (
+            "523908071203332e301a03616461220f0a0b6169722e742f6461793d311003220f0a0b6169722e742f6461793d321002"
+            "2802310000bc93e9fe2461"
+        ),
+    ),
     (shard_cmd.BeginCommit(TxnId(7), "3.0", TS), "2a1008071203332e30190000bc93e9fe2461"),
     (shard_cmd.FinalizeCommit(TxnId(7), "3.0", TS), "321008071203332e30190000bc93e9fe2461"),
     (shard_cmd.AbortTxn(TxnId(7), "3.0"), "3a0708071203332e30"),
@@ -148,11 +163,14 @@ schemas = st.lists(
     max_size=4,
     unique_by=lambda column: column.name,
 ).map(lambda columns: Schema(tuple(columns), (), (columns[0].name,)))
+objects = st.sampled_from(["a.b", "a.b/m=1", "a.b/m=1/n=2", "a.b/m=2", "a.b//"]) | text
+locks = st.lists(st.builds(Lock, objects, st.sampled_from(Mode)), max_size=3).map(tuple)
 shard_commands = st.one_of(
     st.builds(shard_cmd.CreateTable, text, schemas, text, text),
     st.builds(shard_cmd.BeginTxn, txn_ids, text, text),
     st.builds(shard_cmd.OpenWrite, txn_ids, text, text, text),
     st.builds(shard_cmd.AddFiles, txn_ids, text, text, text, manifests, st.booleans(), texts),
+    st.builds(shard_cmd.AcquireLocks, txn_ids, text, text, locks, st.sampled_from(Strategy), timestamps),
     st.builds(shard_cmd.BeginCommit, txn_ids, text, timestamps),
     st.builds(shard_cmd.FinalizeCommit, txn_ids, text, timestamps),
     st.builds(shard_cmd.AbortTxn, txn_ids, text),

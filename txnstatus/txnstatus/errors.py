@@ -78,6 +78,13 @@ class IllegalState(TxnError):
     grpc_status = "FAILED_PRECONDITION"
 
 
+class Locked(TxnError):
+    """Another transaction holds the lock; this one is still open: ask again later, or end it."""
+
+    code = "LOCKED"
+    grpc_status = "FAILED_PRECONDITION"
+
+
 class NotAuthorized(TxnError):
     """Fix the program: the transaction belongs to somebody else."""
 
@@ -197,6 +204,7 @@ ERROR_CLASSES: tuple[type[TxnError], ...] = (
     Forgotten,
     AlreadyExists,
     IllegalState,
+    Locked,
     NotAuthorized,
     TxnAborted,
     Conflict,

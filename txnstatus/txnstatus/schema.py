@@ -123,6 +123,10 @@ def check_table_name(name: str) -> str:
     return name
 
 
+def is_database_name(name: str) -> bool:
+    return _NAME.fullmatch(name) is not None
+
+
 def check_write_id(write_id: str) -> str:
     """Raises InvalidArgument: a write id names a directory."""
     if not _WRITE_ID.fullmatch(write_id):

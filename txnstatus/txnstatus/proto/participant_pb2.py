@@ -26,15 +26,15 @@ from txnstatus.proto import common_pb2 as txnstatus_dot_proto_dot_common__pb2
 from txnstatus.proto import table_pb2 as txnstatus_dot_proto_dot_table__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n!txnstatus/proto/participant.proto\x12\ttxnstatus\x1a\x1ctxnstatus/proto/common.proto\x1a\x1btxnstatus/proto/table.proto\"X\n\x17ShardCreateTableRequest\x12\r\n\x05shard\x18\x01 \x01(\r\x12.\n\x07request\x18\x02 \x01(\x0b\x32\x1d.txnstatus.CreateTableRequest\"R\n\x14ShardGetTableRequest\x12\r\n\x05shard\x18\x01 \x01(\r\x12+\n\x07request\x18\x02 \x01(\x0b\x32\x1a.txnstatus.GetTableRequest\"\'\n\x16ShardListTablesRequest\x12\r\n\x05shard\x18\x01 \x01(\r\"T\n\x15ShardOpenWriteRequest\x12\r\n\x05shard\x18\x01 \x01(\r\x12,\n\x07request\x18\x02 \x01(\x0b\x32\x1b.txnstatus.OpenWriteRequest\"R\n\x14ShardAddFilesRequest\x12\r\n\x05shard\x18\x01 \x01(\r\x12+\n\x07request\x18\x02 \x01(\x0b\x32\x1a.txnstatus.AddFilesRequest\"J\n\x10ShardScanRequest\x12\r\n\x05shard\x18\x01 \x01(\r\x12\'\n\x07request\x18\x02 \x01(\x0b\x32\x16.txnstatus.ScanRequest\"w\n\rParticipantOp\x12\x0e\n\x06txn_id\x18\x01 \x01(\x03\x12\x10\n\x08table_id\x18\x02 \x01(\t\x12*\n\x04type\x18\x03 \x01(\x0e\x32\x1c.txnstatus.ParticipantOpType\x12\x18\n\x10\x63ommit_timestamp\x18\x04 \x01(\x06\"W\n\x12ParticipateRequest\x12\r\n\x05shard\x18\x01 \x01(\r\x12\x0b\n\x03now\x18\x02 \x01(\x06\x12%\n\x03ops\x18\x03 \x03(\x0b\x32\x18.txnstatus.ParticipantOp\"F\n\x13ParticipateResponse\x12/\n\x07results\x18\x01 \x03(\x0b\x32\x1e.txnstatus.ParticipantOpResult\"O\n\x13ParticipantOpResult\x12\x11\n\ttimestamp\x18\x01 \x01(\x06\x12%\n\x05\x65rror\x18\x02 \x01(\x0b\x32\x16.txnstatus.ErrorDetail\"\x85\n\n\x0cShardCommand\x12;\n\x0c\x63reate_table\x18\x01 \x01(\x0b\x32#.txnstatus.ShardCommand.CreateTableH\x00\x12\x35\n\tbegin_txn\x18\x02 \x01(\x0b\x32 .txnstatus.ShardCommand.BeginTxnH\x00\x12\x37\n\nopen_write\x18\x03 \x01(\x0b\x32!.txnstatus.ShardCommand.OpenWriteH\x00\x12\x35\n\tadd_files\x18\x04 \x01(\x0b\x32 .txnstatus.ShardCommand.AddFilesH\x00\x12;\n\x0c\x62\x65gin_commit\x18\x05 \x01(\x0b\x32#.txnstatus.ShardCommand.BeginCommitH\x00\x12\x41\n\x0f\x66inalize_commit\x18\x06 \x01(\x0b\x32&.txnstatus.ShardCommand.FinalizeCommitH\x00\x12\x35\n\tabort_txn\x18\x07 \x01(\x0b\x32 .txnstatus.ShardCommand.AbortTxnH\x00\x12;\n\x0cmark_cleaned\x18\x08 \x01(\x0b\x32#.txnstatus.ShardCommand.MarkCleanedH\x00\x12\x39\n\x0b\x66orget_txns\x18\t \x01(\x0b\x32\".txnstatus.ShardCommand.ForgetTxnsH\x00\x1ai\n\x0b\x43reateTable\x12\x0c\n\x04name\x18\x01 \x01(\t\x12&\n\x06schema\x18\x02 \x01(\x0b\x32\x16.txnstatus.TableSchema\x12\x10\n\x08location\x18\x03 \x01(\t\x12\x12\n\nrequest_id\x18\x04 \x01(\t\x1a;\n\x08\x42\x65ginTxn\x12\x0e\n\x06txn_id\x18\x01 \x01(\x03\x12\x10\n\x08table_id\x18\x02 \x01(\t\x12\r\n\x05owner\x18\x03 \x01(\t\x1aN\n\tOpenWrite\x12\x0e\n\x06txn_id\x18\x01 \x01(\x03\x12\x10\n\x08table_id\x18\x02 \x01(\t\x12\r\n\x05owner\x18\x03 \x01(\t\x12\x10\n\x08write_id\x18\x04 \x01(\t\x1a\xb0\x01\n\x08\x41\x64\x64\x46iles\x12\x0e\n\x06txn_id\x18\x01 \x01(\x03\x12\x10\n\x08table_id\x18\x02 \x01(\t\x12\r\n\x05owner\x18\x03 \x01(\t\x12\x10\n\x08write_id\x18\x04 \x01(\t\x12\"\n\x04mode\x18\x05 \x01(\x0e\x32\x14.txnstatus.WriteMode\x12(\n\x08manifest\x18\x06 \x01(\x0b\x32\x16.txnstatus.ManifestRef\x12\x13\n\x0b\x66rom_writes\x18\x07 \x03(\t\x1a\x42\n\x0b\x42\x65ginCommit\x12\x0e\n\x06txn_id\x18\x01 \x01(\x03\x12\x10\n\x08table_id\x18\x02 \x01(\t\x12\x11\n\ttimestamp\x18\x03 \x01(\x06\x1aL\n\x0e\x46inalizeCommit\x12\x0e\n\x06txn_id\x18\x01 \x01(\x03\x12\x10\n\x08table_id\x18\x02 \x01(\t\x12\x18\n\x10\x63ommit_timestamp\x18\x03 \x01(\x06\x1a,\n\x08\x41\x62ortTxn\x12\x0e\n\x06txn_id\x18\x01 \x01(\x03\x12\x10\n\x08table_id\x18\x02 \x01(\t\x1a\"\n\nForgetTxns\x12\x14\n\x0c\x62\x65low_txn_id\x18\x01 \x01(\x03\x1a\x42\n\x0bMarkCleaned\x12\x10\n\x08table_id\x18\x01 \x01(\t\x12\x0e\n\x06txn_id\x18\x02 \x01(\x03\x12\x11\n\twrite_ids\x18\x03 \x03(\tB\t\n\x07\x63ommandJ\x04\x08\n\x10\x10\"\xd8\x06\n\rShardSnapshot\x12\x0f\n\x07version\x18\x01 \x01(\r\x12\x19\n\x11next_table_number\x18\x02 \x01(\x04\x12\x33\n\x06tables\x18\x03 \x03(\x0b\x32#.txnstatus.ShardSnapshot.TableState\x12\x17\n\x0f\x66orgotten_below\x18\x04 \x01(\x03\x1a\xab\x01\n\nTableState\x12\"\n\x04info\x18\x01 \x01(\x0b\x32\x14.txnstatus.TableInfo\x12\x12\n\nrequest_id\x18\x04 \x01(\t\x12\x30\n\x04txns\x18\x02 \x03(\x0b\x32\".txnstatus.ShardSnapshot.TxnRecord\x12\x33\n\tfile_sets\x18\x03 \x03(\x0b\x32 .txnstatus.ShardSnapshot.FileSet\x1a\xe7\x01\n\tTxnRecord\x12\x0e\n\x06txn_id\x18\x01 \x01(\x03\x12*\n\x05state\x18\x02 \x01(\x0e\x32\x1b.txnstatus.ParticipantState\x12\r\n\x05owner\x18\x03 \x01(\t\x12\x19\n\x11prepare_timestamp\x18\x04 \x01(\x06\x12\x18\n\x10\x63ommit_timestamp\x18\x05 \x01(\x06\x12\x0f\n\x07\x63laimed\x18\x06 \x03(\t\x12\x35\n\x06writes\x18\x07 \x03(\x0b\x32%.txnstatus.ShardSnapshot.PendingWrite\x12\x12\n\nsuperseded\x18\x08 \x03(\t\x1aw\n\x0cPendingWrite\x12\x10\n\x08write_id\x18\x01 \x01(\t\x12(\n\x08manifest\x18\x02 \x01(\x0b\x32\x16.txnstatus.ManifestRef\x12\x10\n\x08replaces\x18\x04 \x03(\t\x12\x13\n\x0b\x66rom_writes\x18\x05 \x03(\tJ\x04\x08\x03\x10\x04\x1a\xb5\x01\n\x07\x46ileSet\x12\x10\n\x08write_id\x18\x01 \x01(\t\x12\x0e\n\x06txn_id\x18\x02 \x01(\x03\x12(\n\x08manifest\x18\x03 \x01(\x0b\x32\x16.txnstatus.ManifestRef\x12\x18\n\x10\x63ommit_timestamp\x18\x04 \x01(\x06\x12\x18\n\x0breplaced_by\x18\x05 \x01(\x03H\x00\x88\x01\x01\x12\x1a\n\x12replaced_timestamp\x18\x06 \x01(\x06\x42\x0e\n\x0c_replaced_byJ\x04\x08\x05\x10\x10*t\n\x11ParticipantOpType\x12\x1a\n\x16PARTICIPANT_OP_UNKNOWN\x10\x00\x12\r\n\tBEGIN_TXN\x10\x01\x12\x10\n\x0c\x42\x45GIN_COMMIT\x10\x02\x12\x13\n\x0f\x46INALIZE_COMMIT\x10\x03\x12\r\n\tABORT_TXN\x10\x04\x32\x9d\x04\n\x0bParticipant\x12Q\n\x0b\x43reateTable\x12\".txnstatus.ShardCreateTableRequest\x1a\x1e.txnstatus.CreateTableResponse\x12H\n\x08GetTable\x12\x1f.txnstatus.ShardGetTableRequest\x1a\x1b.txnstatus.GetTableResponse\x12N\n\nListTables\x12!.txnstatus.ShardListTablesRequest\x1a\x1d.txnstatus.ListTablesResponse\x12K\n\tOpenWrite\x12 .txnstatus.ShardOpenWriteRequest\x1a\x1c.txnstatus.OpenWriteResponse\x12H\n\x08\x41\x64\x64\x46iles\x12\x1f.txnstatus.ShardAddFilesRequest\x1a\x1b.txnstatus.AddFilesResponse\x12<\n\x04Scan\x12\x1b.txnstatus.ShardScanRequest\x1a\x17.txnstatus.ScanResponse\x12L\n\x0bParticipate\x12\x1d.txnstatus.ParticipateRequest\x1a\x1e.txnstatus.ParticipateResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n!txnstatus/proto/participant.proto\x12\ttxnstatus\x1a\x1ctxnstatus/proto/common.proto\x1a\x1btxnstatus/proto/table.proto\"X\n\x17ShardCreateTableRequest\x12\r\n\x05shard\x18\x01 \x01(\r\x12.\n\x07request\x18\x02 \x01(\x0b\x32\x1d.txnstatus.CreateTableRequest\"R\n\x14ShardGetTableRequest\x12\r\n\x05shard\x18\x01 \x01(\r\x12+\n\x07request\x18\x02 \x01(\x0b\x32\x1a.txnstatus.GetTableRequest\"\'\n\x16ShardListTablesRequest\x12\r\n\x05shard\x18\x01 \x01(\r\"T\n\x15ShardOpenWriteRequest\x12\r\n\x05shard\x18\x01 \x01(\r\x12,\n\x07request\x18\x02 \x01(\x0b\x32\x1b.txnstatus.OpenWriteRequest\"R\n\x14ShardAddFilesRequest\x12\r\n\x05shard\x18\x01 \x01(\r\x12+\n\x07request\x18\x02 \x01(\x0b\x32\x1a.txnstatus.AddFilesRequest\"J\n\x10ShardScanRequest\x12\r\n\x05shard\x18\x01 \x01(\r\x12\'\n\x07request\x18\x02 \x01(\x0b\x32\x16.txnstatus.ScanRequest\"J\n\x10ShardLockRequest\x12\r\n\x05shard\x18\x01 \x01(\r\x12\'\n\x07request\x18\x02 \x01(\x0b\x32\x16.txnstatus.LockRequest\"T\n\x15ShardShowLocksRequest\x12\r\n\x05shard\x18\x01 \x01(\r\x12,\n\x07request\x18\x02 \x01(\x0b\x32\x1b.txnstatus.ShowLocksRequest\"w\n\rParticipantOp\x12\x0e\n\x06txn_id\x18\x01 \x01(\x03\x12\x10\n\x08table_id\x18\x02 \x01(\t\x12*\n\x04type\x18\x03 \x01(\x0e\x32\x1c.txnstatus.ParticipantOpType\x12\x18\n\x10\x63ommit_timestamp\x18\x04 \x01(\x06\"W\n\x12ParticipateRequest\x12\r\n\x05shard\x18\x01 \x01(\r\x12\x0b\n\x03now\x18\x02 \x01(\x06\x12%\n\x03ops\x18\x03 \x03(\x0b\x32\x18.txnstatus.ParticipantOp\"F\n\x13ParticipateResponse\x12/\n\x07results\x18\x01 \x03(\x0b\x32\x1e.txnstatus.ParticipantOpResult\"O\n\x13ParticipantOpResult\x12\x11\n\ttimestamp\x18\x01 \x01(\x06\x12%\n\x05\x65rror\x18\x02 \x01(\x0b\x32\x16.txnstatus.ErrorDetail\"\xe6\x0b\n\x0cShardCommand\x12;\n\x0c\x63reate_table\x18\x01 \x01(\x0b\x32#.txnstatus.ShardCommand.CreateTableH\x00\x12\x35\n\tbegin_txn\x18\x02 \x01(\x0b\x32 .txnstatus.ShardCommand.BeginTxnH\x00\x12\x37\n\nopen_write\x18\x03 \x01(\x0b\x32!.txnstatus.ShardCommand.OpenWriteH\x00\x12\x35\n\tadd_files\x18\x04 \x01(\x0b\x32 .txnstatus.ShardCommand.AddFilesH\x00\x12;\n\x0c\x62\x65gin_commit\x18\x05 \x01(\x0b\x32#.txnstatus.ShardCommand.BeginCommitH\x00\x12\x41\n\x0f\x66inalize_commit\x18\x06 \x01(\x0b\x32&.txnstatus.ShardCommand.FinalizeCommitH\x00\x12\x35\n\tabort_txn\x18\x07 \x01(\x0b\x32 .txnstatus.ShardCommand.AbortTxnH\x00\x12;\n\x0cmark_cleaned\x18\x08 \x01(\x0b\x32#.txnstatus.ShardCommand.MarkCleanedH\x00\x12\x39\n\x0b\x66orget_txns\x18\t \x01(\x0b\x32\".txnstatus.ShardCommand.ForgetTxnsH\x00\x12=\n\racquire_locks\x18\n \x01(\x0b\x32$.txnstatus.ShardCommand.AcquireLocksH\x00\x1ai\n\x0b\x43reateTable\x12\x0c\n\x04name\x18\x01 \x01(\t\x12&\n\x06schema\x18\x02 \x01(\x0b\x32\x16.txnstatus.TableSchema\x12\x10\n\x08location\x18\x03 \x01(\t\x12\x12\n\nrequest_id\x18\x04 \x01(\t\x1a;\n\x08\x42\x65ginTxn\x12\x0e\n\x06txn_id\x18\x01 \x01(\x03\x12\x10\n\x08table_id\x18\x02 \x01(\t\x12\r\n\x05owner\x18\x03 \x01(\t\x1aN\n\tOpenWrite\x12\x0e\n\x06txn_id\x18\x01 \x01(\x03\x12\x10\n\x08table_id\x18\x02 \x01(\t\x12\r\n\x05owner\x18\x03 \x01(\t\x12\x10\n\x08write_id\x18\x04 \x01(\t\x1a\xb0\x01\n\x08\x41\x64\x64\x46iles\x12\x0e\n\x06txn_id\x18\x01 \x01(\x03\x12\x10\n\x08table_id\x18\x02 \x01(\t\x12\r\n\x05owner\x18\x03 \x01(\t\x12\x10\n\x08write_id\x18\x04 \x01(\t\x12\"\n\x04mode\x18\x05 \x01(\x0e\x32\x14.txnstatus.WriteMode\x12(\n\x08manifest\x18\x06 \x01(\x0b\x32\x16.txnstatus.ManifestRef\x12\x13\n\x0b\x66rom_writes\x18\x07 \x03(\t\x1a\x42\n\x0b\x42\x65ginCommit\x12\x0e\n\x06txn_id\x18\x01 \x01(\x03\x12\x10\n\x08table_id\x18\x02 \x01(\t\x12\x11\n\ttimestamp\x18\x03 \x01(\x06\x1aL\n\x0e\x46inalizeCommit\x12\x0e\n\x06txn_id\x18\x01 \x01(\x03\x12\x10\n\x08table_id\x18\x02 \x01(\t\x12\x18\n\x10\x63ommit_timestamp\x18\x03 \x01(\x06\x1a,\n\x08\x41\x62ortTxn\x12\x0e\n\x06txn_id\x18\x01 \x01(\x03\x12\x10\n\x08table_id\x18\x02 \x01(\t\x1a\"\n\nForgetTxns\x12\x14\n\x0c\x62\x65low_txn_id\x18\x01 \x01(\x03\x1a\x9f\x01\n\x0c\x41\x63quireLocks\x12\x0e\n\x06txn_id\x18\x01 \x01(\x03\x12\x10\n\x08table_id\x18\x02 \x01(\t\x12\r\n\x05owner\x18\x03 \x01(\t\x12$\n\x05locks\x18\x04 \x03(\x0b\x32\x15.txnstatus.ObjectLock\x12)\n\x08strategy\x18\x05 \x01(\x0e\x32\x17.txnstatus.LockStrategy\x12\r\n\x05since\x18\x06 \x01(\x06\x1a\x42\n\x0bMarkCleaned\x12\x10\n\x08table_id\x18\x01 \x01(\t\x12\x0e\n\x06txn_id\x18\x02 \x01(\x03\x12\x11\n\twrite_ids\x18\x03 \x03(\tB\t\n\x07\x63ommandJ\x04\x08\x0b\x10\x10\"?\n\nObjectLock\x12\x0e\n\x06object\x18\x01 \x01(\t\x12!\n\x04mode\x18\x02 \x01(\x0e\x32\x13.txnstatus.LockMode\"\xcf\x08\n\rShardSnapshot\x12\x0f\n\x07version\x18\x01 \x01(\r\x12\x19\n\x11next_table_number\x18\x02 \x01(\x04\x12\x33\n\x06tables\x18\x03 \x03(\x0b\x32#.txnstatus.ShardSnapshot.TableState\x12\x17\n\x0f\x66orgotten_below\x18\x04 \x01(\x03\x1a\xab\x01\n\nTableState\x12\"\n\x04info\x18\x01 \x01(\x0b\x32\x14.txnstatus.TableInfo\x12\x12\n\nrequest_id\x18\x04 \x01(\t\x12\x30\n\x04txns\x18\x02 \x03(\x0b\x32\".txnstatus.ShardSnapshot.TxnRecord\x12\x33\n\tfile_sets\x18\x03 \x03(\x0b\x32 .txnstatus.ShardSnapshot.FileSet\x1a\xcb\x02\n\tTxnRecord\x12\x0e\n\x06txn_id\x18\x01 \x01(\x03\x12*\n\x05state\x18\x02 \x01(\x0e\x32\x1b.txnstatus.ParticipantState\x12\r\n\x05owner\x18\x03 \x01(\t\x12\x19\n\x11prepare_timestamp\x18\x04 \x01(\x06\x12\x18\n\x10\x63ommit_timestamp\x18\x05 \x01(\x06\x12\x0f\n\x07\x63laimed\x18\x06 \x03(\t\x12\x35\n\x06writes\x18\x07 \x03(\x0b\x32%.txnstatus.ShardSnapshot.PendingWrite\x12\x12\n\nsuperseded\x18\x08 \x03(\t\x12\x30\n\x05locks\x18\t \x03(\x0b\x32!.txnstatus.ShardSnapshot.HeldLock\x12\x30\n\x05waits\x18\n \x03(\x0b\x32!.txnstatus.ShardSnapshot.LockWait\x1a>\n\x08HeldLock\x12#\n\x04lock\x18\x01 \x01(\x0b\x32\x15.txnstatus.ObjectLock\x12\r\n\x05since\x18\x02 \x01(\x06\x1aQ\n\x08LockWait\x12\x10\n\x08position\x18\x01 \x01(\r\x12\r\n\x05since\x18\x02 \x01(\x06\x12$\n\x05locks\x18\x03 \x03(\x0b\x32\x15.txnstatus.ObjectLock\x1aw\n\x0cPendingWrite\x12\x10\n\x08write_id\x18\x01 \x01(\t\x12(\n\x08manifest\x18\x02 \x01(\x0b\x32\x16.txnstatus.ManifestRef\x12\x10\n\x08replaces\x18\x04 \x03(\t\x12\x13\n\x0b\x66rom_writes\x18\x05 \x03(\tJ\x04\x08\x03\x10\x04\x1a\xb5\x01\n\x07\x46ileSet\x12\x10\n\x08write_id\x18\x01 \x01(\t\x12\x0e\n\x06txn_id\x18\x02 \x01(\x03\x12(\n\x08manifest\x18\x03 \x01(\x0b\x32\x16.txnstatus.ManifestRef\x12\x18\n\x10\x63ommit_timestamp\x18\x04 \x01(\x06\x12\x18\n\x0breplaced_by\x18\x05 \x01(\x03H\x00\x88\x01\x01\x12\x1a\n\x12replaced_timestamp\x18\x06 \x01(\x06\x42\x0e\n\x0c_replaced_byJ\x04\x08\x05\x10\x10*t\n\x11ParticipantOpType\x12\x1a\n\x16PARTICIPANT_OP_UNKNOWN\x10\x00\x12\r\n\tBEGIN_TXN\x10\x01\x12\x10\n\x0c\x42\x45GIN_COMMIT\x10\x02\x12\x13\n\x0f\x46INALIZE_COMMIT\x10\x03\x12\r\n\tABORT_TXN\x10\x04\x32\xa8\x05\n\x0bParticipant\x12Q\n\x0b\x43reateTable\x12\".txnstatus.ShardCreateTableRequest\x1a\x1e.txnstatus.CreateTableResponse\x12H\n\x08GetTable\x12\x1f.txnstatus.ShardGetTableRequest\x1a\x1b.txnstatus.GetTableResponse\x12N\n\nListTables\x12!.txnstatus.ShardListTablesRequest\x1a\x1d.txnstatus.ListTablesResponse\x12K\n\tOpenWrite\x12 .txnstatus.ShardOpenWriteRequest\x1a\x1c.txnstatus.OpenWriteResponse\x12H\n\x08\x41\x64\x64\x46iles\x12\x1f.txnstatus.ShardAddFilesRequest\x1a\x1b.txnstatus.AddFilesResponse\x12<\n\x04Scan\x12\x1b.txnstatus.ShardScanRequest\x1a\x17.txnstatus.ScanResponse\x12<\n\x04Lock\x12\x1b.txnstatus.ShardLockRequest\x1a\x17.txnstatus.LockResponse\x12K\n\tShowLocks\x12 .txnstatus.ShardShowLocksRequest\x1a\x1c.txnstatus.ShowLocksResponse\x12L\n\x0bParticipate\x12\x1d.txnstatus.ParticipateRequest\x1a\x1e.txnstatus.ParticipateResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'txnstatus.proto.participant_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_PARTICIPANTOPTYPE']._serialized_start=3078
-  _globals['_PARTICIPANTOPTYPE']._serialized_end=3194
+  _globals['_PARTICIPANTOPTYPE']._serialized_start=3777
+  _globals['_PARTICIPANTOPTYPE']._serialized_end=3893
   _globals['_SHARDCREATETABLEREQUEST']._serialized_start=107
   _globals['_SHARDCREATETABLEREQUEST']._serialized_end=195
   _globals['_SHARDGETTABLEREQUEST']._serialized_start=197
@@ -47,44 +47,56 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_SHARDADDFILESREQUEST']._serialized_end=490
   _globals['_SHARDSCANREQUEST']._serialized_start=492
   _globals['_SHARDSCANREQUEST']._serialized_end=566
-  _globals['_PARTICIPANTOP']._serialized_start=568
-  _globals['_PARTICIPANTOP']._serialized_end=687
-  _globals['_PARTICIPATEREQUEST']._serialized_start=689
-  _globals['_PARTICIPATEREQUEST']._serialized_end=776
-  _globals['_PARTICIPATERESPONSE']._serialized_start=778
-  _globals['_PARTICIPATERESPONSE']._serialized_end=848
-  _globals['_PARTICIPANTOPRESULT']._serialized_start=850
-  _globals['_PARTICIPANTOPRESULT']._serialized_end=929
-  _globals['_SHARDCOMMAND']._serialized_start=932
-  _globals['_SHARDCOMMAND']._serialized_end=2217
-  _globals['_SHARDCOMMAND_CREATETABLE']._serialized_start=1479
-  _globals['_SHARDCOMMAND_CREATETABLE']._serialized_end=1584
-  _globals['_SHARDCOMMAND_BEGINTXN']._serialized_start=1586
-  _globals['_SHARDCOMMAND_BEGINTXN']._serialized_end=1645
-  _globals['_SHARDCOMMAND_OPENWRITE']._serialized_start=1647
-  _globals['_SHARDCOMMAND_OPENWRITE']._serialized_end=1725
-  _globals['_SHARDCOMMAND_ADDFILES']._serialized_start=1728
-  _globals['_SHARDCOMMAND_ADDFILES']._serialized_end=1904
-  _globals['_SHARDCOMMAND_BEGINCOMMIT']._serialized_start=1906
-  _globals['_SHARDCOMMAND_BEGINCOMMIT']._serialized_end=1972
-  _globals['_SHARDCOMMAND_FINALIZECOMMIT']._serialized_start=1974
-  _globals['_SHARDCOMMAND_FINALIZECOMMIT']._serialized_end=2050
-  _globals['_SHARDCOMMAND_ABORTTXN']._serialized_start=2052
-  _globals['_SHARDCOMMAND_ABORTTXN']._serialized_end=2096
-  _globals['_SHARDCOMMAND_FORGETTXNS']._serialized_start=2098
-  _globals['_SHARDCOMMAND_FORGETTXNS']._serialized_end=2132
-  _globals['_SHARDCOMMAND_MARKCLEANED']._serialized_start=2134
-  _globals['_SHARDCOMMAND_MARKCLEANED']._serialized_end=2200
-  _globals['_SHARDSNAPSHOT']._serialized_start=2220
-  _globals['_SHARDSNAPSHOT']._serialized_end=3076
-  _globals['_SHARDSNAPSHOT_TABLESTATE']._serialized_start=2360
-  _globals['_SHARDSNAPSHOT_TABLESTATE']._serialized_end=2531
-  _globals['_SHARDSNAPSHOT_TXNRECORD']._serialized_start=2534
-  _globals['_SHARDSNAPSHOT_TXNRECORD']._serialized_end=2765
-  _globals['_SHARDSNAPSHOT_PENDINGWRITE']._serialized_start=2767
-  _globals['_SHARDSNAPSHOT_PENDINGWRITE']._serialized_end=2886
-  _globals['_SHARDSNAPSHOT_FILESET']._serialized_start=2889
-  _globals['_SHARDSNAPSHOT_FILESET']._serialized_end=3070
-  _globals['_PARTICIPANT']._serialized_start=3197
-  _globals['_PARTICIPANT']._serialized_end=3738
+  _globals['_SHARDLOCKREQUEST']._serialized_start=568
+  _globals['_SHARDLOCKREQUEST']._serialized_end=642
+  _globals['_SHARDSHOWLOCKSREQUEST']._serialized_start=644
+  _globals['_SHARDSHOWLOCKSREQUEST']._serialized_end=728
+  _globals['_PARTICIPANTOP']._serialized_start=730
+  _globals['_PARTICIPANTOP']._serialized_end=849
+  _globals['_PARTICIPATEREQUEST']._serialized_start=851
+  _globals['_PARTICIPATEREQUEST']._serialized_end=938
+  _globals['_PARTICIPATERESPONSE']._serialized_start=940
+  _globals['_PARTICIPATERESPONSE']._serialized_end=1010
+  _globals['_PARTICIPANTOPRESULT']._serialized_start=1012
+  _globals['_PARTICIPANTOPRESULT']._serialized_end=1091
+  _globals['_SHARDCOMMAND']._serialized_start=1094
+  _globals['_SHARDCOMMAND']._serialized_end=2604
+  _globals['_SHARDCOMMAND_CREATETABLE']._serialized_start=1704
+  _globals['_SHARDCOMMAND_CREATETABLE']._serialized_end=1809
+  _globals['_SHARDCOMMAND_BEGINTXN']._serialized_start=1811
+  _globals['_SHARDCOMMAND_BEGINTXN']._serialized_end=1870
+  _globals['_SHARDCOMMAND_OPENWRITE']._serialized_start=1872
+  _globals['_SHARDCOMMAND_OPENWRITE']._serialized_end=1950
+  _globals['_SHARDCOMMAND_ADDFILES']._serialized_start=1953
+  _globals['_SHARDCOMMAND_ADDFILES']._serialized_end=2129
+  _globals['_SHARDCOMMAND_BEGINCOMMIT']._serialized_start=2131
+  _globals['_SHARDCOMMAND_BEGINCOMMIT']._serialized_end=2197
+  _globals['_SHARDCOMMAND_FINALIZECOMMIT']._serialized_start=2199
+  _globals['_SHARDCOMMAND_FINALIZECOMMIT']._serialized_end=2275
+  _globals['_SHARDCOMMAND_ABORTTXN']._serialized_start=2277
+  _globals['_SHARDCOMMAND_ABORTTXN']._serialized_end=2321
+  _globals['_SHARDCOMMAND_FORGETTXNS']._serialized_start=2323
+  _globals['_SHARDCOMMAND_FORGETTXNS']._serialized_end=2357
+  _globals['_SHARDCOMMAND_ACQUIRELOCKS']._serialized_start=2360
+  _globals['_SHARDCOMMAND_ACQUIRELOCKS']._serialized_end=2519
+  _globals['_SHARDCOMMAND_MARKCLEANED']._serialized_start=2521
+  _globals['_SHARDCOMMAND_MARKCLEANED']._serialized_end=2587
+  _globals['_OBJECTLOCK']._serialized_start=2606
+  _globals['_OBJECTLOCK']._serialized_end=2669
+  _globals['_SHARDSNAPSHOT']._serialized_start=2672
+  _globals['_SHARDSNAPSHOT']._serialized_end=3775
+  _globals['_SHARDSNAPSHOT_TABLESTATE']._serialized_start=2812
+  _globals['_SHARDSNAPSHOT_TABLESTATE']._serialized_end=2983
+  _globals['_SHARDSNAPSHOT_TXNRECORD']._serialized_start=2986
+  _globals['_SHARDSNAPSHOT_TXNRECORD']._serialized_end=3317
+  _globals['_SHARDSNAPSHOT_HELDLOCK']._serialized_start=3319
+  _globals['_SHARDSNAPSHOT_HELDLOCK']._serialized_end=3381
+  _globals['_SHARDSNAPSHOT_LOCKWAIT']._serialized_start=3383
+  _globals['_SHARDSNAPSHOT_LOCKWAIT']._serialized_end=3464
+  _globals['_SHARDSNAPSHOT_PENDINGWRITE']._serialized_start=3466
+  _globals['_SHARDSNAPSHOT_PENDINGWRITE']._serialized_end=3585
+  _globals['_SHARDSNAPSHOT_FILESET']._serialized_start=3588
+  _globals['_SHARDSNAPSHOT_FILESET']._serialized_end=3769
+  _globals['_PARTICIPANT']._serialized_start=3896
+  _globals['_PARTICIPANT']._serialized_end=4576
 # @@protoc_insertion_point(module_scope)

@@ -68,6 +68,22 @@ class ShardScanRequest(_message.Message):
     request: _table_pb2.ScanRequest
     def __init__(self, shard: _Optional[int] = ..., request: _Optional[_Union[_table_pb2.ScanRequest, _Mapping]] = ...) -> None: ...
 
+class ShardLockRequest(_message.Message):
+    __slots__ = ("shard", "request")
+    SHARD_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_FIELD_NUMBER: _ClassVar[int]
+    shard: int
+    request: _table_pb2.LockRequest
+    def __init__(self, shard: _Optional[int] = ..., request: _Optional[_Union[_table_pb2.LockRequest, _Mapping]] = ...) -> None: ...
+
+class ShardShowLocksRequest(_message.Message):
+    __slots__ = ("shard", "request")
+    SHARD_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_FIELD_NUMBER: _ClassVar[int]
+    shard: int
+    request: _table_pb2.ShowLocksRequest
+    def __init__(self, shard: _Optional[int] = ..., request: _Optional[_Union[_table_pb2.ShowLocksRequest, _Mapping]] = ...) -> None: ...
+
 class ParticipantOp(_message.Message):
     __slots__ = ("txn_id", "table_id", "type", "commit_timestamp")
     TXN_ID_FIELD_NUMBER: _ClassVar[int]
@@ -105,7 +121,7 @@ class ParticipantOpResult(_message.Message):
     def __init__(self, timestamp: _Optional[int] = ..., error: _Optional[_Union[_common_pb2.ErrorDetail, _Mapping]] = ...) -> None: ...
 
 class ShardCommand(_message.Message):
-    __slots__ = ("create_table", "begin_txn", "open_write", "add_files", "begin_commit", "finalize_commit", "abort_txn", "mark_cleaned", "forget_txns")
+    __slots__ = ("create_table", "begin_txn", "open_write", "add_files", "begin_commit", "finalize_commit", "abort_txn", "mark_cleaned", "forget_txns", "acquire_locks")
     class CreateTable(_message.Message):
         __slots__ = ("name", "schema", "location", "request_id")
         NAME_FIELD_NUMBER: _ClassVar[int]
@@ -184,6 +200,21 @@ class ShardCommand(_message.Message):
         BELOW_TXN_ID_FIELD_NUMBER: _ClassVar[int]
         below_txn_id: int
         def __init__(self, below_txn_id: _Optional[int] = ...) -> None: ...
+    class AcquireLocks(_message.Message):
+        __slots__ = ("txn_id", "table_id", "owner", "locks", "strategy", "since")
+        TXN_ID_FIELD_NUMBER: _ClassVar[int]
+        TABLE_ID_FIELD_NUMBER: _ClassVar[int]
+        OWNER_FIELD_NUMBER: _ClassVar[int]
+        LOCKS_FIELD_NUMBER: _ClassVar[int]
+        STRATEGY_FIELD_NUMBER: _ClassVar[int]
+        SINCE_FIELD_NUMBER: _ClassVar[int]
+        txn_id: int
+        table_id: str
+        owner: str
+        locks: _containers.RepeatedCompositeFieldContainer[ObjectLock]
+        strategy: _table_pb2.LockStrategy
+        since: int
+        def __init__(self, txn_id: _Optional[int] = ..., table_id: _Optional[str] = ..., owner: _Optional[str] = ..., locks: _Optional[_Iterable[_Union[ObjectLock, _Mapping]]] = ..., strategy: _Optional[_Union[_table_pb2.LockStrategy, str]] = ..., since: _Optional[int] = ...) -> None: ...
     class MarkCleaned(_message.Message):
         __slots__ = ("table_id", "txn_id", "write_ids")
         TABLE_ID_FIELD_NUMBER: _ClassVar[int]
@@ -202,6 +233,7 @@ class ShardCommand(_message.Message):
     ABORT_TXN_FIELD_NUMBER: _ClassVar[int]
     MARK_CLEANED_FIELD_NUMBER: _ClassVar[int]
     FORGET_TXNS_FIELD_NUMBER: _ClassVar[int]
+    ACQUIRE_LOCKS_FIELD_NUMBER: _ClassVar[int]
     create_table: ShardCommand.CreateTable
     begin_txn: ShardCommand.BeginTxn
     open_write: ShardCommand.OpenWrite
@@ -211,7 +243,16 @@ class ShardCommand(_message.Message):
     abort_txn: ShardCommand.AbortTxn
     mark_cleaned: ShardCommand.MarkCleaned
     forget_txns: ShardCommand.ForgetTxns
-    def __init__(self, create_table: _Optional[_Union[ShardCommand.CreateTable, _Mapping]] = ..., begin_txn: _Optional[_Union[ShardCommand.BeginTxn, _Mapping]] = ..., open_write: _Optional[_Union[ShardCommand.OpenWrite, _Mapping]] = ..., add_files: _Optional[_Union[ShardCommand.AddFiles, _Mapping]] = ..., begin_commit: _Optional[_Union[ShardCommand.BeginCommit, _Mapping]] = ..., finalize_commit: _Optional[_Union[ShardCommand.FinalizeCommit, _Mapping]] = ..., abort_txn: _Optional[_Union[ShardCommand.AbortTxn, _Mapping]] = ..., mark_cleaned: _Optional[_Union[ShardCommand.MarkCleaned, _Mapping]] = ..., forget_txns: _Optional[_Union[ShardCommand.ForgetTxns, _Mapping]] = ...) -> None: ...
+    acquire_locks: ShardCommand.AcquireLocks
+    def __init__(self, create_table: _Optional[_Union[ShardCommand.CreateTable, _Mapping]] = ..., begin_txn: _Optional[_Union[ShardCommand.BeginTxn, _Mapping]] = ..., open_write: _Optional[_Union[ShardCommand.OpenWrite, _Mapping]] = ..., add_files: _Optional[_Union[ShardCommand.AddFiles, _Mapping]] = ..., begin_commit: _Optional[_Union[ShardCommand.BeginCommit, _Mapping]] = ..., finalize_commit: _Optional[_Union[ShardCommand.FinalizeCommit, _Mapping]] = ..., abort_txn: _Optional[_Union[ShardCommand.AbortTxn, _Mapping]] = ..., mark_cleaned: _Optional[_Union[ShardCommand.MarkCleaned, _Mapping]] = ..., forget_txns: _Optional[_Union[ShardCommand.ForgetTxns, _Mapping]] = ..., acquire_locks: _Optional[_Union[ShardCommand.AcquireLocks, _Mapping]] = ...) -> None: ...
+
+class ObjectLock(_message.Message):
+    __slots__ = ("object", "mode")
+    OBJECT_FIELD_NUMBER: _ClassVar[int]
+    MODE_FIELD_NUMBER: _ClassVar[int]
+    object: str
+    mode: _table_pb2.LockMode
+    def __init__(self, object: _Optional[str] = ..., mode: _Optional[_Union[_table_pb2.LockMode, str]] = ...) -> None: ...
 
 class ShardSnapshot(_message.Message):
     __slots__ = ("version", "next_table_number", "tables", "forgotten_below")
@@ -227,7 +268,7 @@ class ShardSnapshot(_message.Message):
         file_sets: _containers.RepeatedCompositeFieldContainer[ShardSnapshot.FileSet]
         def __init__(self, info: _Optional[_Union[_common_pb2.TableInfo, _Mapping]] = ..., request_id: _Optional[str] = ..., txns: _Optional[_Iterable[_Union[ShardSnapshot.TxnRecord, _Mapping]]] = ..., file_sets: _Optional[_Iterable[_Union[ShardSnapshot.FileSet, _Mapping]]] = ...) -> None: ...
     class TxnRecord(_message.Message):
-        __slots__ = ("txn_id", "state", "owner", "prepare_timestamp", "commit_timestamp", "claimed", "writes", "superseded")
+        __slots__ = ("txn_id", "state", "owner", "prepare_timestamp", "commit_timestamp", "claimed", "writes", "superseded", "locks", "waits")
         TXN_ID_FIELD_NUMBER: _ClassVar[int]
         STATE_FIELD_NUMBER: _ClassVar[int]
         OWNER_FIELD_NUMBER: _ClassVar[int]
@@ -236,6 +277,8 @@ class ShardSnapshot(_message.Message):
         CLAIMED_FIELD_NUMBER: _ClassVar[int]
         WRITES_FIELD_NUMBER: _ClassVar[int]
         SUPERSEDED_FIELD_NUMBER: _ClassVar[int]
+        LOCKS_FIELD_NUMBER: _ClassVar[int]
+        WAITS_FIELD_NUMBER: _ClassVar[int]
         txn_id: int
         state: _common_pb2.ParticipantState
         owner: str
@@ -244,7 +287,25 @@ class ShardSnapshot(_message.Message):
         claimed: _containers.RepeatedScalarFieldContainer[str]
         writes: _containers.RepeatedCompositeFieldContainer[ShardSnapshot.PendingWrite]
         superseded: _containers.RepeatedScalarFieldContainer[str]
-        def __init__(self, txn_id: _Optional[int] = ..., state: _Optional[_Union[_common_pb2.ParticipantState, str]] = ..., owner: _Optional[str] = ..., prepare_timestamp: _Optional[int] = ..., commit_timestamp: _Optional[int] = ..., claimed: _Optional[_Iterable[str]] = ..., writes: _Optional[_Iterable[_Union[ShardSnapshot.PendingWrite, _Mapping]]] = ..., superseded: _Optional[_Iterable[str]] = ...) -> None: ...
+        locks: _containers.RepeatedCompositeFieldContainer[ShardSnapshot.HeldLock]
+        waits: _containers.RepeatedCompositeFieldContainer[ShardSnapshot.LockWait]
+        def __init__(self, txn_id: _Optional[int] = ..., state: _Optional[_Union[_common_pb2.ParticipantState, str]] = ..., owner: _Optional[str] = ..., prepare_timestamp: _Optional[int] = ..., commit_timestamp: _Optional[int] = ..., claimed: _Optional[_Iterable[str]] = ..., writes: _Optional[_Iterable[_Union[ShardSnapshot.PendingWrite, _Mapping]]] = ..., superseded: _Optional[_Iterable[str]] = ..., locks: _Optional[_Iterable[_Union[ShardSnapshot.HeldLock, _Mapping]]] = ..., waits: _Optional[_Iterable[_Union[ShardSnapshot.LockWait, _Mapping]]] = ...) -> None: ...
+    class HeldLock(_message.Message):
+        __slots__ = ("lock", "since")
+        LOCK_FIELD_NUMBER: _ClassVar[int]
+        SINCE_FIELD_NUMBER: _ClassVar[int]
+        lock: ObjectLock
+        since: int
+        def __init__(self, lock: _Optional[_Union[ObjectLock, _Mapping]] = ..., since: _Optional[int] = ...) -> None: ...
+    class LockWait(_message.Message):
+        __slots__ = ("position", "since", "locks")
+        POSITION_FIELD_NUMBER: _ClassVar[int]
+        SINCE_FIELD_NUMBER: _ClassVar[int]
+        LOCKS_FIELD_NUMBER: _ClassVar[int]
+        position: int
+        since: int
+        locks: _containers.RepeatedCompositeFieldContainer[ObjectLock]
+        def __init__(self, position: _Optional[int] = ..., since: _Optional[int] = ..., locks: _Optional[_Iterable[_Union[ObjectLock, _Mapping]]] = ...) -> None: ...
     class PendingWrite(_message.Message):
         __slots__ = ("write_id", "manifest", "replaces", "from_writes")
         WRITE_ID_FIELD_NUMBER: _ClassVar[int]

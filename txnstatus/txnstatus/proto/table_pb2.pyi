@@ -8,12 +8,92 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
+class LockMode(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    LOCK_MODE_UNKNOWN: _ClassVar[LockMode]
+    LOCK_S: _ClassVar[LockMode]
+    LOCK_SHARED_WRITE: _ClassVar[LockMode]
+    LOCK_X: _ClassVar[LockMode]
+
+class LockStrategy(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    LOCK_NO_WAIT: _ClassVar[LockStrategy]
+    LOCK_WAIT: _ClassVar[LockStrategy]
+    LOCK_WAIT_DIE: _ClassVar[LockStrategy]
+
 class WriteMode(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     APPEND: _ClassVar[WriteMode]
     OVERWRITE: _ClassVar[WriteMode]
+LOCK_MODE_UNKNOWN: LockMode
+LOCK_S: LockMode
+LOCK_SHARED_WRITE: LockMode
+LOCK_X: LockMode
+LOCK_NO_WAIT: LockStrategy
+LOCK_WAIT: LockStrategy
+LOCK_WAIT_DIE: LockStrategy
 APPEND: WriteMode
 OVERWRITE: WriteMode
+
+class LockRequest(_message.Message):
+    __slots__ = ("txn_id", "owner", "table", "partitions", "mode", "strategy", "wait_millis")
+    TXN_ID_FIELD_NUMBER: _ClassVar[int]
+    OWNER_FIELD_NUMBER: _ClassVar[int]
+    TABLE_FIELD_NUMBER: _ClassVar[int]
+    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    MODE_FIELD_NUMBER: _ClassVar[int]
+    STRATEGY_FIELD_NUMBER: _ClassVar[int]
+    WAIT_MILLIS_FIELD_NUMBER: _ClassVar[int]
+    txn_id: int
+    owner: str
+    table: str
+    partitions: _containers.RepeatedScalarFieldContainer[str]
+    mode: LockMode
+    strategy: LockStrategy
+    wait_millis: int
+    def __init__(self, txn_id: _Optional[int] = ..., owner: _Optional[str] = ..., table: _Optional[str] = ..., partitions: _Optional[_Iterable[str]] = ..., mode: _Optional[_Union[LockMode, str]] = ..., strategy: _Optional[_Union[LockStrategy, str]] = ..., wait_millis: _Optional[int] = ...) -> None: ...
+
+class LockResponse(_message.Message):
+    __slots__ = ("granted",)
+    GRANTED_FIELD_NUMBER: _ClassVar[int]
+    granted: bool
+    def __init__(self, granted: _Optional[bool] = ...) -> None: ...
+
+class ShowLocksRequest(_message.Message):
+    __slots__ = ("table", "partition", "extended")
+    TABLE_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    EXTENDED_FIELD_NUMBER: _ClassVar[int]
+    table: str
+    partition: str
+    extended: bool
+    def __init__(self, table: _Optional[str] = ..., partition: _Optional[str] = ..., extended: _Optional[bool] = ...) -> None: ...
+
+class ShowLocksResponse(_message.Message):
+    __slots__ = ("locks",)
+    LOCKS_FIELD_NUMBER: _ClassVar[int]
+    locks: _containers.RepeatedCompositeFieldContainer[LockInfo]
+    def __init__(self, locks: _Optional[_Iterable[_Union[LockInfo, _Mapping]]] = ...) -> None: ...
+
+class LockInfo(_message.Message):
+    __slots__ = ("object", "mode", "granted", "txn_id", "owner", "since", "blocked_by", "txn")
+    OBJECT_FIELD_NUMBER: _ClassVar[int]
+    MODE_FIELD_NUMBER: _ClassVar[int]
+    GRANTED_FIELD_NUMBER: _ClassVar[int]
+    TXN_ID_FIELD_NUMBER: _ClassVar[int]
+    OWNER_FIELD_NUMBER: _ClassVar[int]
+    SINCE_FIELD_NUMBER: _ClassVar[int]
+    BLOCKED_BY_FIELD_NUMBER: _ClassVar[int]
+    TXN_FIELD_NUMBER: _ClassVar[int]
+    object: str
+    mode: LockMode
+    granted: bool
+    txn_id: int
+    owner: str
+    since: int
+    blocked_by: _containers.RepeatedScalarFieldContainer[int]
+    txn: _common_pb2.TxnInfo
+    def __init__(self, object: _Optional[str] = ..., mode: _Optional[_Union[LockMode, str]] = ..., granted: _Optional[bool] = ..., txn_id: _Optional[int] = ..., owner: _Optional[str] = ..., since: _Optional[int] = ..., blocked_by: _Optional[_Iterable[int]] = ..., txn: _Optional[_Union[_common_pb2.TxnInfo, _Mapping]] = ...) -> None: ...
 
 class CreateTableRequest(_message.Message):
     __slots__ = ("name", "schema", "location", "request_id")

@@ -1,0 +1,241 @@
+"""The shell of a shard's locks: who waits, who is woken, what a refusal says."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, cast
+
+import pytest
+
+from tests.unit.test_shard_service import TABLE, service
+from txnparticipant import commands as cmd
+from txnparticipant import lock_service
+from txnparticipant.services import ShardService
+from txnstatus.errors import InvalidArgument, Locked, NotTheLeader, Overloaded, TxnAborted, TxnError, Unavailable
+from txnstatus.proto import common_pb2, table_pb2
+from txnstatus.proto import participant_pb2 as pb
+from txnstatus.proto import txn_manager_pb2 as manager_pb
+from txnstatus.types import TxnId
+
+OWNER = "me"
+OLD, YOUNG = 1, 2
+SOON, LONG = 1, 60_000
+
+
+class Calls:
+    """A status table that knows everybody's label, and notes what it is asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, int]] = []
+        self.fails = False
+
+    async def call(self, txn_id: int, method: str, request: Any, response: type[Any]) -> Any:
+        self.asked.append((method, txn_id))
+        if self.fails:
+            raise Unavailable("not now")
+        cause = common_pb2.AbortCause(code="requested", message=getattr(request, "reason", ""), by=OWNER)
+        if response is manager_pb.AbortTransactionResponse or method == "GetTransactionState":
+            return response(txn=common_pb2.TxnInfo(txn_id=txn_id, owner="bob", label="nightly", cause=cause))
+        return response()
+
+
+def made(*, calls: Calls | None = None) -> tuple[ShardService, list[cmd.Command]]:
+    """A shard in which both transactions have begun, and what is proposed from now on."""
+    shard = service({})
+    cast(Any, shard)._ranges = cast(Any, shard._locks)._ranges = calls or Calls()
+    for txn in (OLD, YOUNG):
+        shard.shard.apply(cmd.BeginTxn(TxnId(txn), "0.0", OWNER))
+    proposed: list[cmd.Command] = []
+    propose = shard._driver.propose
+
+    async def noted(command: bytes) -> object:
+        proposed.append(cmd.decode(command))
+        return await propose(command)
+
+    cast(Any, shard._driver).propose = noted
+    return shard, proposed
+
+
+def asks(txn: int, *, wait: int = 0, strategy: str = "LOCK_WAIT", **fields: Any) -> table_pb2.LockRequest:
+    wanted = {"txn_id": txn, "owner": OWNER, "table": TABLE, "mode": "LOCK_X", "strategy": strategy, **fields}
+    return table_pb2.LockRequest(**wanted, wait_millis=wait)
+
+
+async def waits(shard: ShardService, txn: int, wait: int = LONG) -> asyncio.Task[table_pb2.LockResponse]:
+    """The call, once it waits."""
+    task = asyncio.create_task(shard.lock(asks(txn, wait=wait)))
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert shard._locks._waiters
+    return task
+
+
+async def ends(shard: ShardService, txn: int) -> None:
+    await shard.participate(pb.ParticipateRequest(ops=[pb.ParticipantOp(txn_id=txn, table_id="0.0", type="ABORT_TXN")]))
+
+
+def run(test: Callable[[], Awaitable[None]]) -> None:
+    async def within() -> None:
+        async with asyncio.timeout(10):
+            await test()
+
+    asyncio.run(within())
+
+
+def test_the_end_of_the_holder_wakes_whoever_waits() -> None:
+    async def test() -> None:
+        shard, proposed = made()
+        assert (await shard.lock(asks(OLD))).granted
+        task = await waits(shard, YOUNG)
+        await ends(shard, OLD)
+        assert (await task).granted
+        assert [type(command) for command in proposed] == [cmd.AcquireLocks, cmd.AcquireLocks, cmd.AbortTxn]
+        assert not shard._locks._waiters
+
+    run(test)
+
+
+def test_a_call_that_has_waited_long_enough_keeps_its_place_and_asks_again_for_nothing() -> None:
+    async def test() -> None:
+        shard, proposed = made()
+        await shard.lock(asks(OLD))
+        for _ in range(3):
+            assert not (await shard.lock(asks(YOUNG, wait=SOON))).granted
+        assert len(proposed) == 2, "the place in the queue is known without another entry"
+        await ends(shard, OLD)
+        assert (await shard.lock(asks(YOUNG, wait=SOON))).granted
+        assert len(proposed) == 3
+
+    run(test)
+
+
+def test_whoever_gives_up_leaves_the_queue_and_is_told_who_is_in_the_way() -> None:
+    async def test() -> None:
+        shard, _ = made()
+        await shard.lock(asks(OLD))
+        await shard.lock(asks(YOUNG, wait=SOON))
+        with pytest.raises(Locked) as caught:
+            await shard.lock(asks(YOUNG, strategy="LOCK_NO_WAIT"))
+        assert f"transaction 2 does not get X on {TABLE}" in caught.value.message
+        assert f"transaction 1 ('nightly' of bob) holds X on {TABLE}, asked for at 1970-01-01" in caught.value.message
+        assert not shard.shard.table(TABLE).locks.queue()
+
+    run(test)
+
+
+def test_a_refusal_does_without_the_label_when_nobody_tells_it() -> None:
+    async def test() -> None:
+        calls = Calls()
+        shard, _ = made(calls=calls)
+        await shard.lock(asks(OLD))
+        calls.fails = True
+        with pytest.raises(Locked, match="transaction 1 holds X"):
+            await shard.lock(asks(YOUNG, strategy="LOCK_NO_WAIT"))
+
+    run(test)
+
+
+def test_whoever_dies_is_aborted_before_it_is_told() -> None:
+    async def test() -> None:
+        calls = Calls()
+        shard, _ = made(calls=calls)
+        await shard.lock(asks(OLD))
+        with pytest.raises(TxnAborted, match=r"transaction 1 holds X on .*wait-die"):
+            await shard.lock(asks(YOUNG, strategy="LOCK_WAIT_DIE"))
+        assert calls.asked == [("AbortTransaction", YOUNG)]
+        calls.fails = True
+        with pytest.raises(Unavailable):
+            await shard.lock(asks(YOUNG, strategy="LOCK_WAIT_DIE"))
+
+    run(test)
+
+
+def test_the_end_of_the_transaction_ends_its_wait() -> None:
+    async def test() -> None:
+        shard, _ = made()
+        await shard.lock(asks(OLD))
+        task = await waits(shard, YOUNG)
+        await ends(shard, YOUNG)
+        with pytest.raises(TxnAborted):
+            await task
+
+    run(test)
+
+
+def test_a_replica_that_does_not_lead_any_more_sends_its_waiters_elsewhere() -> None:
+    async def test() -> None:
+        shard, _ = made()
+        cast(Any, shard._driver).not_the_leader = lambda: NotTheLeader("not now")
+        cast(Any, shard._driver).group = type("Group", (), {"group": "shard-0"})
+        await shard.lock(asks(OLD))
+        task = await waits(shard, YOUNG)
+        shard.on_leadership(False)
+        with pytest.raises(NotTheLeader):
+            await task
+        assert len(shard.shard.table(TABLE).locks.queue()) == 1, "its place is in the log"
+
+    run(test)
+
+
+@pytest.mark.parametrize(
+    ("fields", "says"),
+    [
+        ({"mode": 0}, "no lock mode 0; there are LOCK_S, LOCK_SHARED_WRITE, LOCK_X"),
+        ({"mode": 99}, "no lock mode 99"),
+        ({"strategy": 99}, "no lock strategy 99"),
+        ({"partitions": ["month=1"]}, "not partitioned"),
+        ({"partitions": ["x"] * 1_001}, "1001 partitions"),
+    ],
+)
+def test_what_no_request_may_say(fields: dict[str, Any], says: str) -> None:
+    async def test() -> None:
+        shard, proposed = made()
+        with pytest.raises(InvalidArgument, match=says):
+            await shard.lock(asks(OLD, **fields))
+        assert not proposed
+
+    run(test)
+
+
+def test_locks_are_shown_by_object_holders_first() -> None:
+    async def test() -> None:
+        shard, _ = made()
+        await shard.lock(asks(YOUNG, mode="LOCK_S"))
+        await shard.lock(asks(OLD, wait=SOON))
+        everything = (await shard.show_locks(table_pb2.ShowLocksRequest())).locks
+        assert [(lock.object, lock.txn_id, lock.granted, list(lock.blocked_by)) for lock in everything] == [
+            (TABLE, YOUNG, True, []),
+            (TABLE, OLD, False, [YOUNG]),
+        ]
+        for table, partition, count in ((TABLE, "", 2), ("air", "", 2), ("ai", "", 0), (TABLE, "m=1", 0)):
+            request = table_pb2.ShowLocksRequest(table=table, partition=partition)
+            assert len((await shard.show_locks(request)).locks) == count
+
+    run(test)
+
+
+def test_a_database_is_shown_as_no_table() -> None:
+    async def test() -> None:
+        shard, _ = made()
+        assert (await shard.lock(asks(OLD, table="air", mode="LOCK_S"))).granted
+        assert [table.name for table in (await shard.list_tables()).tables] == [TABLE]
+        with pytest.raises(TxnError, match="is no name of a database"):
+            await shard.lock(asks(OLD, table="no-name"))
+
+    run(test)
+
+
+def test_a_queue_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lock_service, "MAX_WAITING", 1)
+
+    async def test() -> None:
+        shard, _ = made()
+        shard.shard.apply(cmd.BeginTxn(TxnId(3), "0.0", OWNER))
+        await shard.lock(asks(OLD))
+        assert not (await shard.lock(asks(YOUNG, wait=SOON))).granted
+        with pytest.raises(Overloaded, match="1 requests already wait"):
+            await shard.lock(asks(3, wait=SOON))
+        assert not (await shard.lock(asks(YOUNG, wait=SOON))).granted, "it has its place"
+
+    run(test)

@@ -1,0 +1,80 @@
+"""Which statement takes which locks: Hive's table, row by row, as it was written down."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from txnparticipant.locks import Lock, Mode
+from txnparticipant.statements import TARGET_MODE, Statement, known_prefix, locks_of
+
+# The statement, what it names, what it reads, and the second column of the table in Hive's own words.
+ROWS: list[tuple[Statement, str, tuple[str, ...], str]] = [
+    (Statement.SELECT, "T1.P1", (), "S on T1, T1.P1"),
+    (Statement.INSERT, "T2.P2", ("T1.P1",), "S on T2, T1, T1.P1 and X on T2.P2"),
+    (Statement.INSERT, "T2.P.Q", ("T1.P1",), "S on T2, T2.P, T1, T1.P1 and X on T2.P.Q"),
+    (Statement.RENAME, "T1", (), "X on T1"),
+    (Statement.ADD_COLUMNS, "T1", (), "X on T1"),
+    (Statement.REPLACE_COLUMNS, "T1", (), "X on T1"),
+    (Statement.CHANGE_COLUMNS, "T1", (), "X on T1"),
+    (Statement.ADD_PARTITION, "T1.P1", (), "S on T1, X on T1.P1"),
+    (Statement.DROP_PARTITION, "T1.P1", (), "S on T1, X on T1.P1"),
+    (Statement.TOUCH_PARTITION, "T1.P1", (), "S on T1, X on T1.P1"),
+    (Statement.SET_SERDE_PROPERTIES, "T1", (), "S on T1"),
+    (Statement.SET_SERIALIZER, "T1", (), "S on T1"),
+    (Statement.SET_FILE_FORMAT, "T1", (), "S on T1"),
+    (Statement.SET_TABLE_PROPERTIES, "T1", (), "X on T1"),
+    (Statement.DROP_TABLE, "T1", (), "X on T1"),
+]
+
+
+def named(short: str) -> str:
+    """`T1.P.Q` as an object of database d."""
+    table, *parts = short.split(".")
+    return "/".join([f"d.{table}", *(f"{part.lower()}=1" for part in parts)])
+
+
+def as_written(text: str) -> set[Lock]:
+    """`S on T1, T1.P1 and X on T2`, with the database that every table has above it."""
+    locks, mode = {Lock("d", Mode.S)}, Mode.S
+    for part in re.split(r", | and ", text):
+        if " on " in part:
+            mode, part = Mode[part.split(" on ")[0]], part.split(" on ")[1]
+        locks.add(Lock(named(part), mode))
+    return locks
+
+
+@pytest.mark.parametrize(("statement", "target", "reads", "written"), ROWS)
+def test_a_row(statement: Statement, target: str, reads: tuple[str, ...], written: str) -> None:
+    locks = locks_of(statement, named(target), map(named, reads))
+    assert set(locks) == as_written(written)
+    assert list(locks) == sorted(locks), "in the order of acquisition"
+
+
+def test_every_statement_has_its_row() -> None:
+    assert {row[0] for row in ROWS} == set(Statement) == set(TARGET_MODE)
+
+
+def test_a_table_without_partitions_is_locked_itself() -> None:
+    assert set(locks_of(Statement.SELECT, "d.t")) == {Lock("d", Mode.S), Lock("d.t", Mode.S)}
+    assert set(locks_of(Statement.INSERT, "d.t")) == {Lock("d", Mode.S), Lock("d.t", Mode.X)}
+
+
+def test_an_insert_into_what_it_reads_is_exclusive() -> None:
+    assert locks_of(Statement.INSERT, "d.t", ["d.t"]) == (Lock("d", Mode.S), Lock("d.t", Mode.X))
+
+
+@pytest.mark.parametrize(
+    ("partition", "locked"),
+    [
+        ([], "d.t"),
+        ([("a", None)], "d.t"),
+        ([("a", "1"), ("b", None)], "d.t/a=1"),
+        ([("a", None), ("b", "2")], "d.t"),
+        ([("a", "1"), ("b", "2")], "d.t/a=1/b=2"),
+    ],
+)
+def test_dynamic_partitions_lock_the_known_prefix(partition: list[tuple[str, str | None]], locked: str) -> None:
+    assert known_prefix("d.t", partition) == locked
+    assert Lock(locked, Mode.X) in locks_of(Statement.INSERT, known_prefix("d.t", partition))

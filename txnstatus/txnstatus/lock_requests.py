@@ -1,0 +1,39 @@
+"""What a request for locks may say: checked by a manager before anything is locked, and by the participant."""
+
+from __future__ import annotations
+
+import re
+
+from txnstatus.errors import InvalidArgument
+from txnstatus.proto import table_pb2 as pb
+from txnstatus.schema import Schema
+
+MAX_PARTITIONS = 1_000
+_MODES = (pb.LOCK_S, pb.LOCK_SHARED_WRITE, pb.LOCK_X)
+_STRATEGIES = (pb.LOCK_NO_WAIT, pb.LOCK_WAIT, pb.LOCK_WAIT_DIE)
+_PARTITION = re.compile(r"([^/=]+)=([^/\x00-\x1f]{1,256})")
+
+
+def check(request: pb.LockRequest, schema: Schema) -> None:
+    """`schema`: the table's; a database has one without columns. Raises InvalidArgument."""
+    if request.mode not in _MODES:
+        raise InvalidArgument(f"no lock mode {request.mode}; there are {_names(pb.LockMode, _MODES)}")
+    if request.strategy not in _STRATEGIES:
+        raise InvalidArgument(f"no lock strategy {request.strategy}; there are {_names(pb.LockStrategy, _STRATEGIES)}")
+    if len(request.partitions) > MAX_PARTITIONS:
+        raise InvalidArgument(f"{len(request.partitions)} partitions in one request: {MAX_PARTITIONS} are possible")
+    for partition in request.partitions:
+        _check_partition(partition, schema.partition_by, request.table)
+
+
+def _names(kind: type[pb.LockMode] | type[pb.LockStrategy], numbers: tuple[int, ...]) -> str:
+    return ", ".join(map(kind.Name, numbers))
+
+
+def _check_partition(partition: str, columns: tuple[str, ...], table: str) -> None:
+    parts = [_PARTITION.fullmatch(part) for part in partition.split("/")]
+    found = tuple(part and part[1] for part in parts)
+    if found != columns[: len(found)]:
+        expected = "/".join(f"{column}=value" for column in columns)
+        rule = f"expected {expected}, or the first of these" if columns else "it is not partitioned"
+        raise InvalidArgument(f"{partition[:300]!r} is no partition of {table}: {rule}")
