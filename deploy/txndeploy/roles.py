@@ -9,7 +9,7 @@ from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Protocol
+from typing import Any, NoReturn, Protocol
 
 from txndeploy.config import NodeConfig, Role
 from txndeploy.first_look import FirstLook
@@ -190,7 +190,13 @@ class Roles:
         for service in self._status.values():
             service.configure(state)
         # Not now: the change may have come from within a cycle of the catalog's own group.
-        asyncio.get_running_loop().call_soon(self._align)
+        asyncio.get_running_loop().call_soon(self._follow)
+
+    def _follow(self) -> None:
+        try:
+            self._align()
+        except Exception as error:  # noqa: BLE001
+            self._cannot_follow(error)
 
     def _align(self) -> None:
         """Opens and closes groups, until they are what the catalog says."""
@@ -318,7 +324,10 @@ class Roles:
     def _finished(self, task: asyncio.Task[None]) -> None:
         self._background.discard(task)
         if not task.cancelled() and (error := task.exception()):
-            stop_process(f"the groups of {self.config.node_id} do not follow the catalog", error)
+            self._cannot_follow(error)
+
+    def _cannot_follow(self, error: BaseException) -> NoReturn:
+        stop_process(f"the groups of {self.config.node_id} do not follow the catalog", error)
 
 
 class AdminService:

@@ -256,6 +256,13 @@ def test_a_group_whose_members_all_may_have_lost_theirs_begins_with_all_of_them(
     assert not any(node.live.journal.abstaining for node in cluster.nodes.values())
 
 
+def test_whoever_was_asked_before_a_group_was_founded_takes_part_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = Cluster(monkeypatch, never_here=False)
+    cluster.run_until(lambda: all(node.live.leader for node in cluster.nodes.values()))
+    assert all(node.live.founded for node in cluster.nodes.values())
+    assert cluster.now < 1000 + FAST.election_max_seconds, "nobody was silent"
+
+
 def test_a_new_group_needs_a_majority_of_those_that_cannot_have_lost_anything(cluster: Cluster) -> None:
     for node_id in cluster.ids:
         cluster.crash(node_id)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import errno
 import random
 from dataclasses import replace
 from pathlib import Path
@@ -70,3 +72,24 @@ def test_a_node_opens_what_its_replica_of_the_catalog_says_where_that_is_newer_t
     monkeypatch.setattr("txndeploy.roles.RaftGroup", open_group)
     roles_that_heard(founded)
     assert sorted(opened) == sorted(groups)
+
+
+def test_a_disk_that_fails_when_the_catalog_brings_a_group_ends_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The event loop would log it and go on, without the group."""
+    ended: list[BaseException] = []
+    monkeypatch.setattr("txndeploy.roles.stop_process", lambda _story, error: ended.append(error))
+
+    async def change() -> None:
+        founded = CONFIG.initial_catalog()
+        roles = roles_that_heard(founded)
+        roles._environment.disk.before = fail  # type: ignore[attr-defined]
+        groups = {**founded.groups, "status-1": founded.groups["status-0"]}
+        roles._cluster.update(replace(founded, groups=groups, next_range=2, version=9))
+        roles._catalog_changed(roles.catalog)
+        await asyncio.sleep(0)
+
+    def fail(_operation: str, _path: Path) -> None:
+        raise OSError(errno.EIO, "the disk fails")
+
+    asyncio.run(change())
+    assert [error.errno for error in ended if isinstance(error, OSError)] == [errno.EIO]

@@ -48,6 +48,12 @@ class WatchedStatusService(StatusService):
         self._well_since = self.now()
         super().configure(catalog)
 
+    async def begin_transaction(self, wrapped: status_pb.RangeBeginRequest) -> status_pb.RangeBeginResponse:
+        response = await super().begin_transaction(wrapped)
+        for txn_id in response.begun.txn_ids:  # perhaps of an earlier attempt
+            self._hear(TxnId(txn_id), response.begun.keepalive_millis / 1000)
+        return response
+
     async def keep_transaction_alive(self, wrapped: status_pb.RangeKeepAliveRequest) -> pb.KeepTransactionAliveResponse:
         answer = await self._fresh(super().keep_transaction_alive(wrapped))
         for result in answer.results:

@@ -210,16 +210,16 @@ class Elections:
         return candidate in self.members or last > self._last
 
     def took_part(self) -> None:
-        """In electing a leader, as a voter or as the leader. Who abstains
-        does so only where the group is new: nobody can have forgotten anything."""
+        """In electing a leader. Who abstains does it only where the group is new: nobody can have forgotten it."""
         if self._journal.abstaining:
             self._journal.abstaining = False
             self.founded = True
 
-    @property
-    def is_silent(self) -> bool:
-        """Whether this replica must not answer a leader yet."""
-        return self._journal.abstaining and self._monotonic() < self._silent_until
+    def may_hear(self, leader: str, term: int) -> bool:
+        """Whether this replica may answer the leader yet."""
+        if self._journal.abstaining and self._granted.get(leader) == term:
+            self.took_part()  # it was asked before this term began, with an empty log: the term founded the group
+        return not self._journal.abstaining or self._monotonic() >= self._silent_until
 
     def led_by(self, last_index: int) -> None:
         """A leader has said where its log ends."""

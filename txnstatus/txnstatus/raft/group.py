@@ -105,7 +105,7 @@ class RaftGroup:
             return  # as if this replica were away
         term, kind = wire.term, wire.WhichOneof("body")
         if kind in ("append_entries", "snapshot_part"):
-            if self._elections.is_silent:
+            if not self._elections.may_hear(sender, term):
                 return
             if term < self.term:
                 # pysyncobj would ignore it, and the sender would go on leading whom it can never win back.
