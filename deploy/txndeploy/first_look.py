@@ -13,15 +13,17 @@ class FirstLook:
     """A node whose data directory was lost may once have had replicas of the groups that there were: those abstain.
 
     It never had one of a group that came later; nor of any group, if it helped to found the catalog itself. Kept in a
-    file; where that is missing or damaged, the next look counts as the first, which makes more replicas abstain.
+    file; where that is missing or damaged, or the catalog's journal is gone, the next look counts as the first, which
+    makes more replicas abstain.
     """
 
-    def __init__(self, disk: Disk, directory: Path) -> None:
+    def __init__(self, disk: Disk, directory: Path, catalog_journal: Path) -> None:
         self._disk = disk
         self._path = directory / "first-look"
         self._older: frozenset[str] | None = None
         if disk.size(self._path) is not None:
-            found = frames.read_frame(disk.read(self._path))
+            disk.make_directory(catalog_journal)
+            found = frames.read_frame(disk.read(self._path)) if disk.names(catalog_journal) else None
             self._older = frozenset(found[1].decode().split()) if found else None
 
     @property

@@ -90,7 +90,7 @@ class Roles:
         self._removing: set[str] = set()
         self._watch = LoopWatch()
         environment.disk.make_directory(config.data_dir / "raft")
-        self._first_look = FirstLook(environment.disk, config.data_dir / "raft")
+        self._first_look = FirstLook(environment.disk, config.data_dir, self._directory(CATALOG) / "journal")
         self._register()
         # The catalog's replica first: what it restores says which others there are.
         if CATALOG in self._wanted():

@@ -123,8 +123,8 @@ def _told_too_early(patch: Patch) -> None:
 def _new_leader_starts_nothing(patch: Patch) -> None:
     start = TxnStatusManager._start_leading
 
-    def start_idle(manager: TxnStatusManager, now: float, wall_micros: int) -> list[Effect]:
-        start(manager, now, wall_micros)
+    def start_idle(manager: TxnStatusManager, now: float) -> list[Effect]:
+        start(manager, now)
         manager._tasks.clear()
         return []
 

@@ -17,12 +17,15 @@ another log, for certain; or if all members grant it their pre-vote, so that nob
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 
 from txnstatus.proto import raft_pb2 as pb
 from txnstatus.raft.journal import Journal
 from txnstatus.raft.replica import Replica
 from txnstatus.raft.settings import RaftSettings
+
+log = logging.getLogger(__name__)
 
 EMPTY_LOG = (0, 1)
 """Term and index of the last entry of a log that has only the first one."""
@@ -152,6 +155,9 @@ class Elections:
             return False
         alone = self.members == (self._node_id,)
         if self._replica.election_due or alone:
+            if self._last == EMPTY_LOG and self._asked_term == self.term + 1:
+                missing = set(self.members) - self._grants.keys() - {self._node_id}
+                log.info("%s: new, and waits for %s to begin", self._journal.directory, ", ".join(sorted(missing)))
             self._replica.postpone_election()
             self._ask()
         won = self._asked_term == self.term + 1 and self._would_win()
