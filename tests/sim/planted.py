@@ -130,8 +130,8 @@ def no_grace_after_a_failover() -> Seams:
     deadline = TxnStatusManager._deadline
     start = TxnStatusManager._start_leading
 
-    def harsh(self: TxnStatusManager, now: float, wall_micros: int) -> Any:
-        effects = start(self, now, wall_micros)
+    def harsh(self: TxnStatusManager, now: float) -> Any:
+        effects = start(self, now)
         self._deadlines[:] = [(0.0, txn_id) for txn_id in self._liveness]
         for txn_id, liveness in self._liveness.items():
             liveness.last_heard -= 2 * deadline(self, self.table.get(txn_id), liveness)
