@@ -271,6 +271,12 @@ class Cluster:
         self.kill(node_id)
         self.nodes[node_id].disk.lose_power()
 
+    def lose_directory(self, node_id: str) -> None:
+        """A power cut, after which the node's disk is empty."""
+        self.crash(node_id)
+        node = self.nodes[node_id]
+        node.disk.wipe(node.directory)
+
     def kill(self, node_id: str) -> None:
         """The process ends; its machine goes on."""
         node = self.nodes[node_id]

@@ -179,8 +179,7 @@ def test_a_member_that_lost_its_directory_cannot_help_to_lose_data(cluster: Clus
     cluster.isolate(behind)
     made = cluster.commit(5, via=leader)
     cluster.crash(leader)
-    cluster.crash(lost)
-    cluster[lost].disk.wipe(cluster[lost].directory)
+    cluster.lose_directory(lost)
     cluster.heal()
     cluster.start(lost)
     cluster.run(10.0)
@@ -207,8 +206,7 @@ def test_a_member_that_lost_its_directory_does_not_lead_before_it_has_all_again(
 
     cluster.tap = tap
     made = cluster.commit(6, via=leader)
-    cluster.crash(lost)
-    cluster[lost].disk.wipe(cluster[lost].directory)
+    cluster.lose_directory(lost)
     enough = last[lost] = cluster[leader].live.journal[-1].idx - 3
     cluster.start(lost)
     cluster.run_until(lambda: cluster[lost].live.journal[-1].idx == enough)
@@ -229,8 +227,7 @@ def test_a_member_that_lost_its_directory_does_not_found_the_group_again(monkeyp
     made = cluster.commit(5, via=leader)
     (lost,) = {"n0", "n1"} - {leader}
     cluster.crash(leader)
-    cluster.crash(lost)
-    cluster[lost].disk.wipe(cluster[lost].directory)
+    cluster.lose_directory(lost)
     cluster.heal()
     cluster.start(lost)
     cluster.run(10.0)
@@ -265,8 +262,7 @@ def test_whoever_was_asked_before_a_group_was_founded_takes_part_at_once(monkeyp
 
 def test_a_new_group_needs_a_majority_of_those_that_cannot_have_lost_anything(cluster: Cluster) -> None:
     for node_id in cluster.ids:
-        cluster.crash(node_id)
-        cluster[node_id].disk.wipe(cluster[node_id].directory)
+        cluster.lose_directory(node_id)
         cluster[node_id].never_here = node_id != "n1"
     cluster.history.clear()
     cluster.start("n0")
@@ -282,8 +278,7 @@ def test_a_member_that_lost_its_directory_is_silent_at_first(cluster: Cluster) -
     leader, (lost, behind) = cluster.leader(), cluster.followers()
     cluster.run_until(cluster.converged)
     cluster.isolate(behind)
-    cluster.crash(lost)
-    cluster[lost].disk.wipe(cluster[lost].directory)
+    cluster.lose_directory(lost)
     cluster.start(lost)
     cluster.run(FAST.election_max_seconds)
     assert cluster[lost].live.journal[-1].idx == 1, "it has listened to nobody"
@@ -299,8 +294,7 @@ def test_abstaining_outlives_a_restart(cluster: Cluster) -> None:
     cluster.isolate(behind)
     cluster.commit(5, via=leader)
     cluster.crash(leader)
-    cluster.crash(lost)
-    cluster[lost].disk.wipe(cluster[lost].directory)
+    cluster.lose_directory(lost)
     for _ in range(3):
         cluster.restart(lost)
         cluster.step()
