@@ -19,11 +19,10 @@ from pathlib import Path
 
 from txnstatus import commands
 from txnstatus.proto import raft_pb2 as pb
-from txnstatus.raft.catch_up import SLICE_SECONDS
 from txnstatus.raft.disk import OsDisk
 from txnstatus.raft.driver import RaftDriver
 from txnstatus.raft.group import RaftGroup
-from txnstatus.raft.settings import RaftSettings
+from txnstatus.raft.settings import SLICE_SECONDS, RaftSettings
 from txnstatus.raft.snapshot import finish
 from txnstatus.raft.snapshot import load as restore
 from txnstatus.status_service import StatusMachine

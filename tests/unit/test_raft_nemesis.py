@@ -6,7 +6,7 @@ import pytest
 
 from tests.unit.raft_harness import FAST, SMALL_SNAPSHOTS, Cluster
 from txnstatus.errors import TxnError
-from txnstatus.raft.replica import SLICE_SECONDS as APPLY_SECONDS
+from txnstatus.raft.settings import SLICE_SECONDS
 
 MAX_NODES = 9
 
@@ -86,7 +86,7 @@ def run(cluster: Cluster, steps: int = 500, *, members: bool = False) -> None:
 def test_under_a_nemesis_nothing_is_lost_and_nobody_disagrees(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
     cluster = Cluster(monkeypatch, seed=seed, settings=SMALL_SNAPSHOTS if seed % 2 else FAST)
     if seed % 3 == 0:
-        cluster.work_seconds = APPLY_SECONDS / 2  # so what takes long is in the middle of it when something breaks
+        cluster.work_seconds = SLICE_SECONDS / 2  # so what takes long is in the middle of it when something breaks
     run(cluster)
 
 

@@ -7,9 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from tests.unit.raft_harness import SMALL_SNAPSHOTS, Cluster
-from txnstatus.raft.catch_up import SLICE_SECONDS as RESTORE_SECONDS
 from txnstatus.raft.replica import MAX_BATCH_COMMANDS
-from txnstatus.raft.replica import SLICE_SECONDS as APPLY_SECONDS
+from txnstatus.raft.settings import SLICE_SECONDS
 
 
 def longest_step(cluster: Cluster, condition: Callable[[], object]) -> float:
@@ -36,7 +35,7 @@ def test_what_is_committed_at_a_start_is_applied_in_slices_while_the_leader_is_h
     cluster.work_seconds = 0.02
     for node_id in cluster.ids:
         cluster.start(node_id)
-    assert longest_step(cluster, cluster.converged) < 4 * (0.02 + APPLY_SECONDS)
+    assert longest_step(cluster, cluster.converged) < 4 * (0.02 + SLICE_SECONDS)
     assert cluster[cluster.leader()].live.term == term + 1, "one election is enough"
     cluster.settle()
 
@@ -68,7 +67,7 @@ def test_a_snapshot_that_arrives_is_restored_in_slices_beside_the_state_in_force
         seen.add(len(machine.applied))
         return machine.restored > 0
 
-    assert longest_step(cluster, installed) < 4 * (0.02 + RESTORE_SECONDS)
+    assert longest_step(cluster, installed) < 4 * (0.02 + SLICE_SECONDS)
     assert seen <= {0, 3, len(machine.applied)}, "never a part of it"
     cluster.settle()
 

@@ -22,13 +22,11 @@ from txnstatus.raft.jobs import Jobs
 from txnstatus.raft.journal import Journal
 from txnstatus.raft.replica import Replica
 from txnstatus.raft.restoring import Restoring
+from txnstatus.raft.settings import SLICE_SECONDS
 from txnstatus.raft.snapshot import Meta, SnapshotCorrupt
 from txnstatus.raft.transfer import SnapshotReceiver, SnapshotSender
 
 log = logging.getLogger(__name__)
-
-
-SLICE_SECONDS = 0.005
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,11 +19,11 @@ from txnstatus.raft.disk import Disk, DiskFull
 from txnstatus.raft.jobs import Jobs
 from txnstatus.raft.journal import Entry
 from txnstatus.raft.members import Members
+from txnstatus.raft.settings import SLICE_SECONDS
 from txnstatus.raft.snapshot import Meta
 
 log = logging.getLogger(__name__)
 
-SLICE_SECONDS = 0.005
 SLICE_BYTES = 1 << 20
 """A slice, made in one cycle, ends at whichever comes first; it has at least one chunk."""
 FULL_RETRY_SECONDS = 5.0

@@ -21,7 +21,7 @@ from txnstatus.raft.compaction import Compaction
 from txnstatus.raft.journal import Journal
 from txnstatus.raft.members import Members
 from txnstatus.raft.messages import Message
-from txnstatus.raft.settings import RaftSettings
+from txnstatus.raft.settings import SLICE_SECONDS, RaftSettings
 
 # A SyncObj made for `appendEntriesUseBatch=False` opens a pipe to wake its own poller; our driver wakes it.
 pysyncobj.syncobj.PIPE_NOTIFIER_ENABLED = False
@@ -34,8 +34,6 @@ MAX_BATCH_BYTES = 1 << 20
 """Commands of one entry; a larger single command is refused."""
 MAX_BATCH_COMMANDS = 256
 """Of one entry: to apply it is a few milliseconds' work, which nothing interrupts."""
-SLICE_SECONDS = 0.005
-"""Entries are applied for so long in one tick; at least one."""
 SUCCESS = 0
 NEVER = 1 << 62
 

@@ -6,6 +6,9 @@ from dataclasses import dataclass
 
 from txnstatus.raft.journal import SEGMENT_BYTES
 
+SLICE_SECONDS = 0.005
+"""What a cycle gives to long work (writing or restoring a snapshot, applying), and at least one step of it."""
+
 
 @dataclass(frozen=True, slots=True)
 class RaftSettings:
