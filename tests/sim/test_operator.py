@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from txndeploy.sim import scenario, world
+from txndeploy.sim.loop import Process
 from txndeploy.sim.scenario import Fault, Scenario
 
 
@@ -23,6 +24,17 @@ def test_a_second_disk_does_not_rot_before_the_first_is_repaired() -> None:
     result = world.run(calm(Fault(2.0, "rot", "n1", "", 0.3), Fault(2.2, "rot", "n2", "", 0.3)))
     assert not result.violations
     assert +result.faults == {"rot": 1, "wiped": 1, "kill": 1}
+
+
+def test_a_rotten_group_counts_as_missed_only_where_this_life_opened_it() -> None:
+    made = world.World(calm(), None)
+    machine = made.cluster.machines["n1"]
+    earlier, machine.process = Process("n1", machine.clock), Process("n1", machine.clock)
+    for opened_in, violations in ((earlier, 0), (machine.process, 1)):
+        machine.rotten = "status-1"
+        made.watch.history("status-1").groups["n1"] = (opened_in, None)  # type: ignore[assignment]
+        made.cluster.on_start(machine)
+        assert len(made.violations) == violations
 
 
 def test_a_second_node_is_not_replaced_before_the_first_is() -> None:

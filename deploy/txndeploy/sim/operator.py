@@ -79,7 +79,9 @@ class Operator:
     def _started(self, machine: Machine) -> None:
         if machine.rotten:
             group, machine.rotten = machine.rotten, ""
-            if machine.name in self._world.watch.history(group).groups:
+            opened = self._world.watch.history(group).groups.get(machine.name)
+            # A group that the node knows to be dropped is not opened; an earlier life's is no sign.
+            if opened is not None and opened[0] is machine.process:
                 self._world.violated("corruption is found", f"{machine.name} starts with a damaged file of {group}")
 
     def _all_have_their_data(self) -> bool:
