@@ -18,9 +18,9 @@ from google.protobuf.descriptor import MethodDescriptor, ServiceDescriptor
 import txnstatus.proto
 from txnparticipant import commands as participant_cmd
 from txnparticipant import txn as participant
+from txnparticipant.changes import Rejected as ParticipantRejected
 from txnparticipant.mvcc import Manifest
 from txnparticipant.table_store import ParticipantShard
-from txnparticipant.table_store import Rejected as ParticipantRejected
 from txnstatus import transitions as status
 from txnstatus.errors import ERROR_CLASSES
 from txnstatus.records import BeginRequest, TxnRecord, illegal

@@ -1,6 +1,6 @@
 """Participants: tables whose writes commit or abort with their transaction.
 
-`txn` and `table_store` are the replicated state of a shard, `mvcc` says who sees which files, `conflicts` who wins,
-`locks` who may go ahead and `statements` what locks what; `dispatcher` lets a transaction's first write in, `services`
-and `lock_service` are the shell, `cleaner` removes what records say.
+`table_store`, `changes` and `txn` are the replicated state of a shard, `mvcc` says who sees which files, `conflicts`
+who wins, `locks` who may go ahead and `statements` what locks what; `dispatcher` lets a transaction's first write in,
+`services`, `reads` and `lock_service` are the shell, `cleaner` removes what records say.
 """

@@ -9,9 +9,10 @@ from collections.abc import Awaitable, Callable, Iterable
 from datetime import UTC, datetime
 
 from txnparticipant import commands as cmd
+from txnparticipant.changes import Applied
 from txnparticipant.locks import Claim, Lock, Mode, Strategy, Verdict
 from txnparticipant.records import TableState
-from txnparticipant.table_store import Applied, ParticipantShard
+from txnparticipant.table_store import ParticipantShard
 from txnstatus import lock_requests
 from txnstatus.commands import cause_from_wire
 from txnstatus.errors import Conflict, Locked, Overloaded, TxnError, aborted

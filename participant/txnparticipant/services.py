@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from concurrent.futures import Executor
 
 from txnparticipant import commands as cmd
+from txnparticipant.changes import Applied, Rejected
 from txnparticipant.cleaner import PASS_SECONDS, Cleaner
 from txnparticipant.dispatcher import Dispatcher
 from txnparticipant.lock_service import LockService, command_of, show
-from txnparticipant.mvcc import Prepared, undecided_at, visible
+from txnparticipant.reads import Reads
 from txnparticipant.records import TableState
-from txnparticipant.table_store import Applied, ParticipantShard, Rejected
+from txnparticipant.table_store import ParticipantShard
 from txnstatus.commit_tasks import MAX_OPS_PER_CALL
 from txnstatus.errors import InvalidArgument, NotTheLeader, OutcomeUnknown, TxnError, Unavailable
 from txnstatus.failpoints import failpoint
@@ -27,7 +28,7 @@ from txnstatus.rpc.errors import to_detail
 from txnstatus.schema import Schema, check_table_name, check_write_id
 from txnstatus.status_ranges import StatusRanges
 from txnstatus.storage import file_system
-from txnstatus.types import NO_TIMESTAMP, HybridClock, ParticipantOpType, ParticipantState, Timestamp, TxnId
+from txnstatus.types import HybridClock, ParticipantOpType, ParticipantState, Timestamp, TxnId
 
 log = logging.getLogger(__name__)
 
@@ -68,12 +69,11 @@ class ShardService:
         self._ranges = ranges
         self._warehouse = warehouse.rstrip("/")
         self._dispatcher = Dispatcher()
+        self._reads = Reads(self.shard, ranges, self._check_lease)
         self._locks = LockService(self.shard, ranges, self._propose)
         self._cleaner = Cleaner(self.shard, self._propose, disk, zombie_grace_seconds)
         self._driver: RaftDriver
         self._next_forgetting = 0.0
-        self._settled = NO_TIMESTAMP
-        """All commits to come, of any transaction, are above it."""
         self._cleaning: asyncio.Task[None] | None = None
 
     def start(self, driver: RaftDriver) -> None:
@@ -115,29 +115,7 @@ class ShardService:
         return table_pb.ListTablesResponse(tables=tables)
 
     async def scan(self, request: table_pb.ScanRequest) -> table_pb.ScanResponse:
-        """What a reader at the timestamp sees. It never waits for a writer: see TxnStatusTable.commit_ts_at."""
-        at = Timestamp(request.timestamp)
-        await self._check_settled(at)
-        self._driver.check_lease()
-        table = self.shard.table(request.table)
-        prepared = self.shard.prepared(table)
-        file_sets = list(table.file_sets.values())
-        outcomes = await self._outcomes(prepared, at)
-        manifests = [cmd.manifest_to_wire(m) for m in visible(file_sets, prepared, outcomes, at)]
-        return table_pb.ScanResponse(table=table.info(), manifests=manifests)
-
-    async def _check_settled(self, at: Timestamp) -> None:
-        """Raises InvalidArgument where something may yet commit at or below the timestamp.
-
-        Whoever read there again would see more. What is prepared here does not tell: the next to prepare may get a
-        lower timestamp, from a clock that is behind.
-        """
-        if at > self._settled:
-            self._settled = max(self._settled, await self._ranges.snapshot())
-        if at > self._settled:
-            raise InvalidArgument(
-                f"timestamp {at} is ahead of the last commit's, {self._settled}: take a snapshot first"
-            )
+        return await self._reads.scan(request)
 
     # ---- writes
 
@@ -157,7 +135,8 @@ class ShardService:
             # Once committed it would be in the way of every reader of the table.
             raise InvalidArgument(f"the manifest at {request.manifest.path!r} is not in the write's own {directory}")
         if request.mode == table_pb.OVERWRITE:
-            await self._publish_decided(table)
+            for txn_id, commit_ts in await self._reads.decided(table):
+                await self._propose(cmd.FinalizeCommit(txn_id, table.table_id, commit_ts))
         await self._propose(
             cmd.AddFiles(
                 TxnId(request.txn_id),
@@ -170,24 +149,6 @@ class ShardService:
             )
         )
         return table_pb.AddFilesResponse()
-
-    async def _outcomes(self, prepared: Sequence[Prepared], at: Timestamp) -> dict[TxnId, Timestamp]:
-        """The commit timestamps, at or below `at`, of those whose outcome this shard does not know."""
-        return await self._ranges.outcomes(undecided_at(prepared, at), at)
-
-    async def _publish_decided(self, table: TableState) -> None:
-        """Publishes what is committed and not yet finalised here.
-
-        A commit is acknowledged before its FINALIZE_COMMIT arrives. An overwrite that follows must replace what that
-        commit added, and is in no conflict with what it replaced.
-        """
-        prepared = self.shard.prepared(table)
-        if not prepared:
-            return
-        outcomes = await self._outcomes(prepared, await self._ranges.snapshot())
-        for txn_id, commit_ts in outcomes.items():
-            if commit_ts:
-                await self._propose(cmd.FinalizeCommit(txn_id, table.table_id, commit_ts))
 
     async def _begun(self, table: TableState, txn_id: TxnId, owner: str) -> None:
         """Makes the table a participant of the transaction, once. Raises the status table's refusal."""
@@ -255,6 +216,9 @@ class ShardService:
                 return cmd.AbortTxn(txn_id, table_id)
             case _:
                 raise InvalidArgument(f"no participant operation {op.type}")
+
+    def _check_lease(self) -> None:
+        self._driver.check_lease()
 
     async def _propose(self, command: cmd.Command) -> Applied:
         """Raises the shard's refusal, NotTheLeader or OutcomeUnknown."""

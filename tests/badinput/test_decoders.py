@@ -21,9 +21,9 @@ from tests.unit.test_codecs import SHARD_GOLDEN, STATUS_GOLDEN, shard_commands, 
 from txnclient.token import Token
 from txndeploy.sim.disk import SimDisk
 from txnparticipant import commands as shard_cmd
-from txnparticipant.table_store import Applied as ShardApplied
+from txnparticipant.changes import Applied as ShardApplied
+from txnparticipant.changes import Rejected as ShardRejected
 from txnparticipant.table_store import ParticipantShard
-from txnparticipant.table_store import Rejected as ShardRejected
 from txnstatus import commands as status_cmd
 from txnstatus.catalog import Applied as CatalogApplied
 from txnstatus.catalog import Catalog, NodeInfo, from_wire, initial

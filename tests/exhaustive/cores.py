@@ -16,11 +16,11 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from tests.exhaustive.violation import guarded
 from tests.restoring import restore
 from txnparticipant import commands as shard_cmd
+from txnparticipant.changes import Applied as ShardApplied
+from txnparticipant.changes import Rejected as ShardRejected
 from txnparticipant.mvcc import Manifest
 from txnparticipant.records import TableState
-from txnparticipant.table_store import Applied as ShardApplied
 from txnparticipant.table_store import ParticipantShard
-from txnparticipant.table_store import Rejected as ShardRejected
 from txnstatus import commands as cmd
 from txnstatus.commit_tasks import CommitTask, SendOp, _Progress
 from txnstatus.errors import TxnError

@@ -10,8 +10,8 @@ import pytest
 
 from tests.exhaustive import invariants as rules
 from tests.exhaustive.clients import APPEND, OVERWRITE, Config
+from txnparticipant import changes, txn
 from txnparticipant import commands as shard_cmd
-from txnparticipant import table_store, txn
 from txnparticipant.mvcc import FileSet
 from txnparticipant.records import TableState
 from txnparticipant.records import TxnRecord as ShardRecord
@@ -140,27 +140,27 @@ def _no_tombstone(patch: Patch) -> None:
 
     def forgetting(shard: ParticipantShard, command: shard_cmd.Command) -> Any:
         if isinstance(command, shard_cmd.AbortTxn) and command.txn_id not in next(shard.tables()).txns:
-            return table_store.Applied()
+            return changes.Applied()
         return apply(shard, command)
 
     patch.setattr(ParticipantShard, "apply", forgetting)
 
 
 def _conflicts_are_overlooked(patch: Patch) -> None:
-    patch.setattr(table_store, "first_committer_wins", lambda *_: None)
+    patch.setattr(changes, "first_committer_wins", lambda *_: None)
 
 
 def _claims_outlive_an_abort(patch: Patch) -> None:
-    discard = table_store._discard
+    discard = changes._discard
 
-    def discard_but_claims(held: TableState, record: ShardRecord) -> table_store.Applied:
+    def discard_but_claims(held: TableState, record: ShardRecord) -> changes.Applied:
         claims = {fs.id: fs.replaced_by for fs in held.file_sets.values()}
         applied = discard(held, record)
         for file_set in held.file_sets.values():
             file_set.replaced_by = claims[file_set.id]
         return applied
 
-    patch.setattr(table_store, "_discard", discard_but_claims)
+    patch.setattr(changes, "_discard", discard_but_claims)
 
 
 def _removed_files_stay(patch: Patch) -> None:

@@ -11,9 +11,9 @@ from typing import Any
 from tests.exhaustive.cores import FIRST_TXN, Accepted
 from tests.exhaustive.violation import OWN_CHECKS, TOTAL, require
 from txnparticipant import commands as shard_cmd
+from txnparticipant.changes import Applied as ShardApplied
 from txnparticipant.mvcc import file_set_id, undecided_at, visible
 from txnparticipant.records import TableState
-from txnparticipant.table_store import Applied as ShardApplied
 from txnparticipant.table_store import ParticipantShard
 from txnstatus import commands as cmd
 from txnstatus.table import TxnStatusTable

@@ -12,9 +12,9 @@ from typing import Any
 from pysyncobj import SyncObj
 
 from txnparticipant import commands as shard_cmd
+from txnparticipant.changes import Applied as ShardApplied
 from txnparticipant.cleaner import Cleaner
 from txnparticipant.records import TableState, TxnRecord
-from txnparticipant.table_store import Applied as ShardApplied
 from txnparticipant.table_store import ParticipantShard
 from txnparticipant.txn import TRANSITIONS as SHARD_TRANSITIONS
 from txnparticipant.txn import Op as ShardOp
@@ -173,11 +173,11 @@ def a_snapshot_below_the_last_commit() -> Seams:
 
 
 def scans_ignore_the_prepared() -> Seams:
-    return [("txnparticipant.services:undecided_at", lambda _prepared, _ts: [])]
+    return [("txnparticipant.reads:undecided_at", lambda _prepared, _ts: [])]
 
 
 def overwrites_never_conflict() -> Seams:
-    return [("txnparticipant.table_store:first_committer_wins", lambda *_: None)]
+    return [("txnparticipant.changes:first_committer_wins", lambda *_: None)]
 
 
 def writes_after_the_prepare() -> Seams:

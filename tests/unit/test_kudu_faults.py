@@ -40,7 +40,7 @@ from tests.unit.test_status_manager import (
     send,
 )
 from txnparticipant import commands as shard_cmd
-from txnparticipant.table_store import Applied as ShardApplied
+from txnparticipant.changes import Applied as ShardApplied
 from txnparticipant.table_store import ParticipantShard
 from txnstatus import commands as cmd
 from txnstatus.errors import IllegalState, NotFound, NotTheLeader, TxnError, Unavailable

@@ -26,8 +26,9 @@ from tests.unit.test_participant_shard import (
     shard_with_txn_in,
 )
 from txnparticipant import commands as cmd
+from txnparticipant.changes import Applied
 from txnparticipant.locks import Lock, Mode, Strategy
-from txnparticipant.table_store import Applied, ParticipantShard
+from txnparticipant.table_store import ParticipantShard
 from txnstatus.errors import Conflict, IllegalState, InvalidArgument, Locked, NotAuthorized, NotFound, TxnAborted
 from txnstatus.types import AbortCode, ParticipantState, Timestamp, TxnId
 

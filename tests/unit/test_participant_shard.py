@@ -7,9 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from txnparticipant import commands as cmd
+from txnparticipant.changes import Applied, Rejected
 from txnparticipant.mvcc import Manifest, undecided_at, visible
 from txnparticipant.records import TableState, TxnRecord
-from txnparticipant.table_store import Applied, ParticipantShard, Rejected
+from txnparticipant.table_store import ParticipantShard
 from txnparticipant.txn import TABLE_COLUMNS, TRANSITIONS, Op, Stay
 from txnstatus.errors import (
     AlreadyExists,

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from txnparticipant import commands as shard_cmd
+from txnparticipant.changes import Applied as ShardApplied
 from txnparticipant.services import ShardMachine
-from txnparticipant.table_store import Applied as ShardApplied
 from txnstatus import commands as cmd
 from txnstatus.proto import common_pb2 as common
 from txnstatus.raft.machine import StateMachine

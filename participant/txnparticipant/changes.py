@@ -1,0 +1,171 @@
+"""What a command does to one table, once its transaction's state allows it. Used by `table_store` only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from txnparticipant import commands as cmd
+from txnparticipant.conflicts import first_committer_wins
+from txnparticipant.locks import Lock, Verdict
+from txnparticipant.mvcc import FileSet, PendingWrite
+from txnparticipant.records import LIVE, TableState, TxnRecord
+from txnparticipant.txn import Op
+from txnstatus.errors import Conflict, IllegalState, InvalidArgument, Locked, NotAuthorized, NotFound, TxnError, aborted
+from txnstatus.types import NO_TIMESTAMP, AbortCause, AbortCode, ParticipantState, Timestamp, TxnId
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    timestamp: Timestamp = NO_TIMESTAMP
+    """BEGIN_COMMIT: the prepare timestamp, or the final one of a transaction that is committed already."""
+    table_id: str = ""
+    """CreateTable: the new table's."""
+    granted: bool = False
+    """AcquireLocks: whether the locks are held now."""
+    let_in: tuple[TxnId, ...] = ()
+    """Other transactions, whose locks on this participant were granted by the command."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    error: TxnError
+
+
+def change(table: TableState, record: TxnRecord, command: cmd.TxnCommand) -> Applied | Rejected:
+    match command:
+        case cmd.BeginTxn():
+            return Applied()
+        case cmd.OpenWrite() | cmd.AddFiles():
+            return _write(table, record, command)
+        case cmd.AcquireLocks():
+            return _lock(table, record, command)
+        case cmd.BeginCommit():
+            return _prepare(table, record, command)
+        case cmd.FinalizeCommit() if command.commit_ts < record.prepare_ts:
+            message = f"commit timestamp {command.commit_ts} is below the prepare timestamp {record.prepare_ts}"
+            return Rejected(InvalidArgument(message, txn_id=record.txn_id))
+        case cmd.FinalizeCommit():
+            return _publish(table, record, command.commit_ts)
+        case cmd.AbortTxn():
+            return _discard(table, record)
+
+
+def _write(table: TableState, record: TxnRecord, command: cmd.OpenWrite | cmd.AddFiles) -> Applied | Rejected:
+    if command.owner != record.owner:
+        return _not_the_owner(record, command.owner)
+    if isinstance(command, cmd.OpenWrite):
+        if command.write_id not in record.claimed:
+            record.claimed.append(command.write_id)
+        return Applied()
+    if command.write_id in record.superseded:
+        return Applied()
+    known = record.writes.get(command.write_id)
+    if known is not None:
+        if known.manifest == command.manifest:
+            return Applied()
+        message = f"write {command.write_id} of transaction {record.txn_id} was added already, with other files"
+        return Rejected(IllegalState(message, txn_id=record.txn_id))
+    for used in (command.write_id, *command.from_writes):
+        if used not in record.claimed:
+            message = f"write {used} was not opened by transaction {record.txn_id} on {table.name}"
+            return Rejected(IllegalState(message, txn_id=record.txn_id))
+    replaces: tuple[str, ...] = ()
+    if command.overwrite:
+        replaces = tuple(fs.id for fs in table.file_sets.values() if not fs.replaced_ts)
+        record.superseded += record.writes
+        record.writes.clear()
+    record.writes[command.write_id] = PendingWrite(command.write_id, command.manifest, replaces, command.from_writes)
+    return Applied()
+
+
+def _lock(table: TableState, record: TxnRecord, command: cmd.AcquireLocks) -> Applied | Rejected:
+    if command.owner != record.owner:
+        return _not_the_owner(record, command.owner)
+    for lock in command.locks:
+        if not table.has_object(lock.object):
+            return Rejected(InvalidArgument(f"{lock.object!r} is no part of {table.name}", txn_id=record.txn_id))
+    locks = table.with_parents(command.locks)
+    answer = table.locks.acquire(record.txn_id, locks, command.strategy, command.since)
+    match answer.verdict:
+        case Verdict.DIES:
+            return Rejected(_dies(table, record.txn_id, locks))
+        case Verdict.CIRCLE:
+            return Rejected(_closes_a_circle(table, record.txn_id, locks))
+    return Applied(granted=answer.verdict is Verdict.GRANTED, let_in=answer.let_in)
+
+
+def _dies(table: TableState, txn_id: TxnId, locks: tuple[Lock, ...]) -> Conflict:
+    older = min(table.locks.blockers(txn_id, locks), key=lambda claim: claim.txn_id)
+    does = "holds" if older.granted else "waits for"
+    message = f"transaction {older.txn_id} {does} {older.lock}, and is older: wait-die"
+    cause = AbortCause(AbortCode.CONFLICT, message, table.name, older.txn_id, (older.lock.object,))
+    return Conflict(message, txn_id=txn_id, hint="run the transaction again", cause=cause)
+
+
+def _closes_a_circle(table: TableState, txn_id: TxnId, locks: tuple[Lock, ...]) -> Locked:
+    claims = " and ".join(f"transaction {claim.txn_id}'s {claim.lock}" for claim in table.locks.blockers(txn_id, locks))
+    message = f"transaction {txn_id} would wait for {claims}, and be waited for in turn: deadlock"
+    return Locked(message, txn_id=txn_id, hint="end one of these transactions, and run it again")
+
+
+def _prepare(table: TableState, record: TxnRecord, command: cmd.BeginCommit) -> Applied | Rejected:
+    conflict = first_committer_wins(table.name, record.txn_id, record.writes.values(), table.file_sets)
+    if conflict:
+        return Rejected(conflict)
+    for write in record.writes.values():
+        for replaced in write.replaces:
+            table.file_sets[replaced].replaced_by = record.txn_id
+    record.state = ParticipantState.COMMIT_IN_PROGRESS
+    record.prepare_ts = command.prepare_ts
+    return Applied(command.prepare_ts, let_in=table.locks.stop_waiting(record.txn_id))
+
+
+def _publish(table: TableState, record: TxnRecord, commit_ts: Timestamp) -> Applied:
+    for write in record.writes.values():
+        added = FileSet(write.write_id, record.txn_id, write.manifest, commit_ts)
+        table.file_sets[added.id] = added
+        for replaced in write.replaces:
+            table.file_sets[replaced].replaced_ts = commit_ts
+    used = {write_id for w in record.writes.values() for write_id in (w.write_id, *w.from_writes)}
+    record.claimed = [write_id for write_id in record.claimed if write_id not in used]
+    record.writes.clear()
+    record.superseded.clear()
+    record.state = ParticipantState.COMMITTED
+    record.commit_ts = commit_ts
+    return Applied(commit_ts, let_in=table.locks.release(record.txn_id))
+
+
+def _discard(table: TableState, record: TxnRecord) -> Applied:
+    if record.state is ParticipantState.COMMIT_IN_PROGRESS:
+        for write in record.writes.values():
+            for replaced in write.replaces:
+                table.file_sets[replaced].replaced_by = None
+    record.writes.clear()
+    record.superseded.clear()
+    record.state = ParticipantState.ABORTED
+    record.prepare_ts = NO_TIMESTAMP
+    return Applied(let_in=table.locks.release(record.txn_id))
+
+
+def _not_the_owner(record: TxnRecord, owner: str) -> Rejected:
+    message = f"transaction {record.txn_id} belongs to {record.owner!r}, not to {owner!r}"
+    return Rejected(NotAuthorized(message, txn_id=record.txn_id))
+
+
+def mark_cleaned(table: TableState, command: cmd.MarkCleaned) -> Applied | Rejected:
+    record = table.txns.get(command.txn_id)
+    if record is None or record.state in LIVE:
+        return Rejected(IllegalState(f"transaction {command.txn_id} has not ended on {table.name}"))
+    record.claimed = [write_id for write_id in record.claimed if write_id not in command.write_ids]
+    table.index(record)
+    return Applied()
+
+
+def illegal(table: TableState, txn_id: TxnId, record: TxnRecord | None, op: Op) -> TxnError:
+    if record is None:
+        return NotFound(f"transaction {txn_id} has not begun on {table.name}", txn_id=txn_id)
+    if record.state is ParticipantState.ABORTED:
+        return aborted(txn_id, None)  # why, the status table knows
+    return IllegalState(
+        f"{op} is not possible: transaction {txn_id} is {record.state.name} on {table.name}", txn_id=txn_id
+    )

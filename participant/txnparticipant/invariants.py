@@ -1,0 +1,39 @@
+"""What holds of a table between any two commands: for tests and the simulator."""
+
+from __future__ import annotations
+
+from txnparticipant.records import LIVE, TableState
+from txnstatus.types import NO_TIMESTAMP, ParticipantState, TxnId
+
+
+def check_table(table: TableState, forgotten_below: TxnId) -> None:
+    """Raises AssertionError."""
+    assert not table.is_database or table.txns, f"nobody's database: {table.name}"
+    table.locks.check_invariants(table.unfinished)
+    waiting = {request.txn_id for request in table.locks.queue()}
+    for record in table.txns.values():
+        assert record.txn_id not in waiting or record.state is ParticipantState.OPEN, f"waits: {record}"
+        prepared = record.state in (ParticipantState.COMMIT_IN_PROGRESS, ParticipantState.COMMITTED)
+        assert prepared == (record.prepare_ts != NO_TIMESTAMP), f"prepare timestamp of {record}"
+        committed = record.state is ParticipantState.COMMITTED
+        assert committed == (record.commit_ts != NO_TIMESTAMP), f"commit timestamp of {record}"
+        assert record.commit_ts >= record.prepare_ts or not committed, f"{record} committed before it prepared"
+        live = record.state in LIVE
+        assert live == (record.txn_id in table.unfinished), f"index of {record}"
+        assert (bool(record.claimed) and not live) == (record.txn_id in table.uncleaned), f"index of {record}"
+        assert live or not record.writes, f"ended, with writes pending: {record}"
+        for write in record.writes.values():
+            used = {write.write_id, *write.from_writes}
+            assert used <= set(record.claimed), f"unclaimed directories: {write}"
+    for file_set in table.file_sets.values():
+        writer = table.txns.get(file_set.txn_id)
+        assert file_set.txn_id < forgotten_below if writer is None else writer.commit_ts == file_set.commit_ts, (
+            f"visible, not committed: {file_set}"
+        )
+        if file_set.replaced_by is not None:
+            replacer = table.txns.get(file_set.replaced_by)
+            assert (
+                file_set.replaced_by < forgotten_below and file_set.replaced_ts
+                if replacer is None
+                else replacer.commit_ts == file_set.replaced_ts
+            ), f"wrong replacement: {file_set}"
