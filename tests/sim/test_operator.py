@@ -43,6 +43,13 @@ def test_a_second_node_is_not_replaced_before_the_first_is() -> None:
     assert +result.faults == {"replace": 1, "kill": 1}
 
 
+def test_no_disk_rots_before_a_replacement_is_over_even_if_nobody_runs() -> None:
+    faults = Fault(1.1, "replace", "n1"), Fault(1.3, "kill", "n2", "", 2.2), Fault(3.4, "rot", "n3", "", 0.3)
+    result = world.run(calm(*faults))
+    assert not result.violations
+    assert +result.faults == {"replace": 1, "kill": 2}
+
+
 def test_all_founders_are_replaced_one_after_the_other() -> None:
     faults = [Fault(2.0 + 6.0 * number, "replace", f"n{number + 1}") for number in range(3)]
     result = world.run(calm(*faults, seconds=20.0))

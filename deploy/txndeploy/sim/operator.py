@@ -120,9 +120,13 @@ class Operator:
 
     @property
     def replacing(self) -> bool:
-        """Whether somebody still counts on a node that is dead for ever."""
-        states = [machine.roles.catalog for machine in self._world.cluster.living if machine.roles is not None]
-        return any(old in state.nodes or state.replacement is not None for old in self.successors for state in states)
+        """Whether somebody still counts on a node that is dead for ever, as far as anybody knows, running or down."""
+        if not self.successors:
+            return False
+        states = [machine.catalog for machine in self._world.cluster.living if machine.catalog is not None]
+        return not states or any(
+            old in state.nodes or state.replacement is not None for old in self.successors for state in states
+        )
 
     def _order(self, old: str, new: str) -> None:
         async def order(client: Client) -> None:
