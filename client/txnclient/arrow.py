@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
+from urllib.parse import quote, unquote
 
-from txnclient import schemas
+from txnclient import file_statistics, schemas
+from txnclient.file_statistics import known_of
 from txnclient.manifest import DataFile
 from txnstatus.errors import InternalError, InvalidArgument
+from txnstatus.partitions import value_name
 from txnstatus.schema import PARTITION_PREFIX, Schema
 from txnstatus.storage import file_system, make_durable
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    import pyarrow.compute as pc
 
 ROWS_PER_GROUP = 1 << 20
-MAX_NAME = 100
-NULL_NAME = "__null__"
 
 
 def write_files(data: pa.Table | pa.RecordBatchReader, directory: str, schema: Schema, table: str) -> list[DataFile]:
@@ -38,20 +39,23 @@ def write_files(data: pa.Table | pa.RecordBatchReader, directory: str, schema: S
     except (pa.ArrowInvalid, ValueError) as error:
         raise InvalidArgument(f"the data does not fit the schema of table {table}: {error}") from error
     system, root = file_system(directory)
-    files = []
+    written = []
     for number, (subdirectory, part) in enumerate(_split(rows, schema.partition_by)):
         system.create_dir(f"{root}{subdirectory}", recursive=True)
         name = f"{subdirectory}/part-{number:05}.parquet"
         pq.write_table(part, f"{root}{name}", filesystem=system, row_group_size=ROWS_PER_GROUP)
-        size = system.get_file_info(f"{root}{name}").size
-        files.append(DataFile(f"{directory}{name}", part.num_rows, size))
+        written.append((f"{directory}{quote(name, safe='/=')}", system.get_file_info(f"{root}{name}").size))
+    files = described(written, directory, schema)
     if sum(file.rows for file in files) != rows.num_rows:
         raise InternalError(f"{rows.num_rows} rows for table {table} became {sum(file.rows for file in files)}")
     make_durable(file.path for file in files)
     return files
 
 
-def read_files(files: Sequence[DataFile], schema: Schema, columns: Sequence[str] | None) -> pa.Table:
+def read_files(
+    files: Sequence[DataFile], schema: Schema, columns: Sequence[str] | None, where: pc.Expression | None = None
+) -> pa.Table:
+    """Files that can have no row for which `where` holds are not opened."""
     import pyarrow.dataset as ds
 
     target = schemas.to_arrow(schema)
@@ -62,19 +66,34 @@ def read_files(files: Sequence[DataFile], schema: Schema, columns: Sequence[str]
         empty = target.empty_table()
         return empty if columns is None else empty.select(list(columns))
     system, _ = file_system(files[0].path)
-    paths = [file_system(file.path)[1] for file in files]
-    return ds.dataset(paths, schema=target, filesystem=system, format="parquet").to_table(columns=columns)
+    parquet = ds.ParquetFileFormat()
+    fragments = [
+        parquet.make_fragment(
+            file_system(file.path)[1], system, partition_expression=None if where is None else known_of(file, schema)
+        )
+        for file in files
+    ]
+    return ds.FileSystemDataset(fragments, target, parquet, system).to_table(columns=columns, filter=where)
 
 
-def footers(files: Sequence[tuple[str, int]]) -> Iterator[DataFile]:
-    """Row counts from the files' footers; files without rows are left out."""
+def described(files: Iterable[tuple[str, int]], directory: str, schema: Schema) -> list[DataFile]:
+    """What the files' footers and directories say of them, given URI and size; files without rows are left out."""
     import pyarrow.parquet as pq
 
+    found = []
     for uri, size in files:
         system, path = file_system(uri)
-        rows = pq.read_metadata(path, filesystem=system).num_rows
-        if rows:
-            yield DataFile(uri, rows, size)
+        footer = pq.read_metadata(path, filesystem=system)
+        if footer.num_rows:
+            partition = _partition_of(uri[len(directory) :])
+            found.append(DataFile(uri, footer.num_rows, size, partition, file_statistics.ranges(footer, schema)))
+    return found
+
+
+def _partition_of(path: str) -> str:
+    """By the directories that a write is split into."""
+    parts = [unquote(part) for part in path.split("/")]
+    return "/".join(part.removeprefix(PARTITION_PREFIX) for part in parts if part.startswith(PARTITION_PREFIX))
 
 
 def _split(rows: pa.Table, partition_by: Sequence[str]) -> Iterator[tuple[str, pa.Table]]:
@@ -93,12 +112,5 @@ def _split(rows: pa.Table, partition_by: Sequence[str]) -> Iterator[tuple[str, p
             column = rows[name]
             same = pc.is_null(column) if value is None else pc.equal(column, value)
             mask = same if mask is None else pc.and_kleene(mask, same)
-        yield (
-            "".join(f"/{PARTITION_PREFIX}{name}={_path(value)}" for name, value in key.items()),
-            rows.filter(mask),
-        )
-
-
-def _path(value: object) -> str:
-    """A value as a directory name. Only people read it: readers go by the manifest, and by what is in the files."""
-    return NULL_NAME if value is None else re.sub(r"[^A-Za-z0-9._-]", "_", str(value))[:MAX_NAME]
+        directories = (f"/{PARTITION_PREFIX}{name}={value_name(value)}" for name, value in key.items())
+        yield "".join(directories), rows.filter(mask)

@@ -8,15 +8,25 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, NamedTuple
 
 from txnstatus.errors import InternalError
+from txnstatus.partitions import WHOLE_TABLE
 from txnstatus.proto import table_pb2 as pb
 from txnstatus.storage import read_file, write_file
 
-VERSION = 1
+VERSION = 2
 FILE_NAME = "_manifest.json"
+
+
+class ColumnRange(NamedTuple):
+    """Of a column in one file, as text that casts to the column's type: a scan leaves files out without a look."""
+
+    lowest: str
+    highest: str
+    nulls: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +35,10 @@ class DataFile:
     """URI."""
     rows: int
     bytes: int
+    partition: str = WHOLE_TABLE
+    """In which all its rows are (see txnstatus.partitions)."""
+    columns: Mapping[str, ColumnRange] = field(default_factory=dict)
+    """What is known of columns; of others nothing is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +76,15 @@ def write(directory: str, files: Sequence[DataFile], *, table_id: str, txn_id: i
         file_count=len(files),
         row_count=sum(file.rows for file in files),
         data_bytes=sum(file.bytes for file in files),
+        partitions=sorted({file.partition for file in files} - {WHOLE_TABLE}),
     )
 
 
 def read(ref: pb.ManifestRef) -> list[DataFile]:
-    """Raises InternalError for a manifest that is missing or is not the one that was added."""
+    """The files in those partitions that `ref` names, or all.
+
+    Raises InternalError for a manifest that is missing or is not the one that was added.
+    """
     try:
         data = read_file(ref.path)
     except OSError as error:
@@ -78,4 +96,9 @@ def read(ref: pb.ManifestRef) -> list[DataFile]:
     document = json.loads(data)
     if document["version"] != VERSION:
         raise InternalError(f"manifest {ref.path} is of version {document['version']}; this release reads {VERSION}")
-    return [DataFile(**file) for file in document["files"]]
+    files = [_file(**file) for file in document["files"]]
+    return [file for file in files if not ref.partitions or file.partition in ref.partitions]
+
+
+def _file(columns: Mapping[str, Sequence[Any]], **rest: Any) -> DataFile:
+    return DataFile(**rest, columns={name: ColumnRange(*found) for name, found in columns.items()})

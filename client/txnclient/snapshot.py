@@ -14,6 +14,7 @@ from txnstatus.types import Timestamp
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    import pyarrow.compute as pc
     from pyspark.sql import DataFrame, SparkSession
 
     from txnclient.client import Client
@@ -53,12 +54,17 @@ class Snapshot:
         found = self.files(table)
         return reader.read_files(spark, found.files, found.schema)
 
-    def to_arrow(self, table: str, columns: Sequence[str] | None = None) -> pa.Table:
-        """The table, or some of its columns, as a pyarrow Table."""
+    def to_arrow(
+        self, table: str, columns: Sequence[str] | None = None, *, where: pc.Expression | None = None
+    ) -> pa.Table:
+        """The table as a pyarrow Table: some of its columns, and the rows for which `where` holds.
+
+        By partition values and column statistics in the manifests, files without such rows are not even opened.
+        """
         from txnclient import arrow
 
         found = self.files(table)
-        return arrow.read_files(found.files, found.schema, columns)
+        return arrow.read_files(found.files, found.schema, columns, where)
 
     def files(self, table: str) -> TableFiles:
         """The table's files at the timestamp. Raises NotFound."""

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import logging
 import time
-import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from google.protobuf.message import Message
 
-from txnclient import locks, manifest, outcome
+from txnclient import locks, outcome
+from txnclient.file_writes import FileWrites
 from txnclient.liveness import Liveness, OnLost
 from txnclient.manifest import StagedFiles
 from txnclient.outcome import CommitReceipt
+from txnclient.overwriting import Mode
 from txnclient.requests import build
 from txnclient.token import Token
 from txnstatus.commands import cause_from_wire
@@ -29,9 +30,7 @@ from txnstatus.errors import (
     aborted,
 )
 from txnstatus.proto import common_pb2 as common
-from txnstatus.proto import table_pb2 as table_pb
 from txnstatus.proto import txn_manager_pb2 as pb
-from txnstatus.schema import Schema
 from txnstatus.types import DECIDED, DECIDED_ABORT, DECIDED_COMMIT, TxnId, TxnState
 
 if TYPE_CHECKING:
@@ -41,7 +40,6 @@ ResponseT = TypeVar("ResponseT", bound=Message)
 
 log = logging.getLogger(__name__)
 
-Mode = Literal["append", "overwrite"]
 DEFAULT_COMMIT_SECONDS = 30.0
 TURN_SECONDS = 5.0
 """A commit waits on the server in turns, each shorter than one attempt of a call."""
@@ -75,7 +73,6 @@ class Transaction:
         self._abort_asked = False
         heard_at = time.monotonic() if heard_at is None else heard_at
         self._liveness = Liveness(txn_id, self.keepalive_seconds, heard_at)
-        self._tables: dict[str, tuple[str, Schema]] = {}
         self._heartbeat = client.heartbeats.add(self, heard_at) if heartbeat else None
 
     def __repr__(self) -> str:
@@ -126,19 +123,26 @@ class Transaction:
 
     # ---- writing
 
-    def write(self, data: Any, table: str, mode: Mode = "append") -> None:
+    def write(
+        self, data: Any, table: str, mode: Mode = "append", *, partition: str | Mapping[str, Any] | None = None
+    ) -> None:
         """Writes a Spark DataFrame (its executors write the files) or a pyarrow Table into the table.
 
-        Nothing is visible before the commit. "overwrite" replaces what the table holds when this call ends, and what
-        this transaction wrote to it before; rows appended by others meanwhile stay.
+        Nothing is visible before the commit. "overwrite" replaces the table, or with `partition` that part of it (all
+        rows must be in it): {"month": 1}, or "month=1/day=2" with values as txnstatus.partitions names them.
+        "overwrite_partitions" replaces those partitions that have rows in the data. What is replaced is what this
+        transaction wrote there before, and what is there when this call ends; rows that others append meanwhile stay.
+
+        Of two transactions that overwrite the same part without seeing each other the first to commit wins; the other
+        is told Conflict. Appends are never in conflict.
 
         Raises InvalidArgument, naming the column, for data of another schema.
         """
-        if mode not in ("append", "overwrite"):
-            raise InvalidArgument(f"mode {mode!r}: 'append' and 'overwrite' are possible")
-        write_id, directory = self._open_write(table)
-        files = self._write_files(data, directory, table)
-        self._add(table, write_id, directory, files, mode, from_writes=())
+        self._writes.write(data, table, mode, partition)
+
+    def truncate(self, table: str, *, partition: str | Mapping[str, Any] | None = None) -> None:
+        """Removes all rows of the table or of the partition, as an overwrite with nothing."""
+        self._writes.truncate(table, partition)
 
     def stage(self, data: Any, table: str) -> StagedFiles:
         """Writes a pyarrow Table or RecordBatchReader to files of the transaction, and makes nothing of them yet.
@@ -146,66 +150,23 @@ class Transaction:
         For tasks that joined by token: each attempt stages under a name of its own, and only what reaches the driver
         and is given to `add` becomes part of the transaction. So a task may fail, be retried or run twice.
         """
-        write_id, directory = self._open_write(table)
-        return StagedFiles(table, write_id, tuple(self._write_files(data, directory, table)))
+        return self._writes.stage(data, table)
 
-    def add(self, staged: Iterable[StagedFiles], table: str, mode: Mode = "append") -> None:
-        """Adds staged files to the transaction, all of them at once."""
-        parts = list(staged)
-        for part in parts:
-            if part.table != table:
-                raise InvalidArgument(f"files staged for {part.table} cannot be added to {table}")
-        write_id, directory = self._open_write(table)
-        files = [file for part in parts for file in part.files]
-        self._add(table, write_id, directory, files, mode, from_writes=[part.write_id for part in parts])
-
-    def _write_files(self, data: Any, directory: str, table: str) -> list[manifest.DataFile]:
-        schema = self._tables[table][1]
-        if type(data).__module__.startswith("pyspark."):
-            from txnclient.spark import writer
-
-            return writer.write_files(data, directory, schema, table)
-        from txnclient import arrow
-
-        return arrow.write_files(data, directory, schema, table)
-
-    def _open_write(self, table: str) -> tuple[str, str]:
-        """Claims a directory. The first write on a table makes it a participant."""
-        self._require_writable()
-        write_id = uuid.uuid4().hex
-        request = build(
-            table_pb.OpenWriteRequest, txn_id=self.id, owner=self.client.owner, table=table, write_id=write_id
-        )
-        response = self._ask("txnstatus.Table/OpenWrite", request, table_pb.OpenWriteResponse)
-        info = response.table
-        self._tables[table] = info.table_id, Schema.from_wire(info.schema)
-        return write_id, response.directory
-
-    def _add(
+    def add(
         self,
+        staged: Iterable[StagedFiles],
         table: str,
-        write_id: str,
-        directory: str,
-        files: Sequence[manifest.DataFile],
-        mode: Mode,
-        from_writes: Sequence[str],
+        mode: Mode = "append",
+        *,
+        partition: str | Mapping[str, Any] | None = None,
     ) -> None:
-        self._require_writable()
-        table_id, _ = self._tables[table]
-        ref = manifest.write(directory, files, table_id=table_id, txn_id=self.id, write_id=write_id)
-        self._ask(
-            "txnstatus.Table/AddFiles",
-            table_pb.AddFilesRequest(
-                txn_id=self.id,
-                owner=self.client.owner,
-                table=table,
-                write_id=write_id,
-                mode=table_pb.OVERWRITE if mode == "overwrite" else table_pb.APPEND,
-                manifest=ref,
-                from_writes=from_writes,
-            ),
-            table_pb.AddFilesResponse,
-        )
+        """Adds staged files to the transaction, all of them at once; `mode` and `partition` as of `write`."""
+        self._writes.add(staged, table, mode, partition)
+
+    @property
+    def _writes(self) -> FileWrites:
+        """Made for each write: kept, it would refer back to the handle, which must end when its last user drops it."""
+        return FileWrites(self.id, self.client.owner, self._ask, self._require_writable)
 
     def _ask(self, method: str, request: Message, response: type[ResponseT]) -> ResponseT:
         """A call on behalf of a write. An answer that ends the transaction ends the handle too."""

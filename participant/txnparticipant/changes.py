@@ -11,6 +11,7 @@ from txnparticipant.mvcc import FileSet, PendingWrite
 from txnparticipant.records import LIVE, TableState, TxnRecord
 from txnparticipant.txn import Op
 from txnstatus.errors import Conflict, IllegalState, InvalidArgument, Locked, NotAuthorized, NotFound, TxnError, aborted
+from txnstatus.partitions import WHOLE_TABLE, covers
 from txnstatus.types import NO_TIMESTAMP, AbortCause, AbortCode, ParticipantState, Timestamp, TxnId
 
 
@@ -69,13 +70,33 @@ def _write(table: TableState, record: TxnRecord, command: cmd.OpenWrite | cmd.Ad
         if used not in record.claimed:
             message = f"write {used} was not opened by transaction {record.txn_id} on {table.name}"
             return Rejected(IllegalState(message, txn_id=record.txn_id))
-    replaces: tuple[str, ...] = ()
-    if command.overwrite:
-        replaces = tuple(fs.id for fs in table.file_sets.values() if not fs.replaced_ts)
-        record.superseded += record.writes
-        record.writes.clear()
-    record.writes[command.write_id] = PendingWrite(command.write_id, command.manifest, replaces, command.from_writes)
+    for write in record.writes.values():
+        write.partitions = tuple(p for p in write.partitions if not covers(command.overwrites, p))
+    gone = [write_id for write_id, write in record.writes.items() if not (write.partitions or write.overwrites)]
+    for write_id in gone:
+        del record.writes[write_id]
+    record.superseded += gone
+    record.writes[command.write_id] = PendingWrite(
+        command.write_id,
+        command.manifest,
+        command.manifest.partitions if table.schema.partition_by else (WHOLE_TABLE,),
+        command.overwrites,
+        command.base_ts,
+        _seen_at(table, command),
+        command.from_writes,
+    )
     return Applied()
+
+
+def _seen_at(table: TableState, command: cmd.AddFiles) -> tuple[str, ...]:
+    """What the overwrite replaces."""
+    if not command.overwrites:
+        return ()
+    return tuple(
+        id_
+        for id_, file_set in table.file_sets.items()
+        if file_set.visible_at(command.base_ts) and covers(command.overwrites, file_set.partition)
+    )
 
 
 def _lock(table: TableState, record: TxnRecord, command: cmd.AcquireLocks) -> Applied | Rejected:
@@ -109,12 +130,15 @@ def _closes_a_circle(table: TableState, txn_id: TxnId, locks: tuple[Lock, ...]) 
 
 
 def _prepare(table: TableState, record: TxnRecord, command: cmd.BeginCommit) -> Applied | Rejected:
-    conflict = first_committer_wins(table.name, record.txn_id, record.writes.values(), table.file_sets)
+    conflict = first_committer_wins(
+        table.name, record.txn_id, record.writes.values(), table.overwrites, table.file_sets
+    )
     if conflict:
         return Rejected(conflict)
     for write in record.writes.values():
         for replaced in write.replaces:
             table.file_sets[replaced].replaced_by = record.txn_id
+    table.overwrites.prepare(record.txn_id, record.writes.values())
     record.state = ParticipantState.COMMIT_IN_PROGRESS
     record.prepare_ts = command.prepare_ts
     return Applied(command.prepare_ts, let_in=table.locks.stop_waiting(record.txn_id))
@@ -122,11 +146,12 @@ def _prepare(table: TableState, record: TxnRecord, command: cmd.BeginCommit) -> 
 
 def _publish(table: TableState, record: TxnRecord, commit_ts: Timestamp) -> Applied:
     for write in record.writes.values():
-        added = FileSet(write.write_id, record.txn_id, write.manifest, commit_ts)
-        table.file_sets[added.id] = added
+        for partition, id_ in write.file_set_ids(record.txn_id).items():
+            table.file_sets[id_] = FileSet(write.write_id, record.txn_id, partition, write.manifest, commit_ts)
         for replaced in write.replaces:
             table.file_sets[replaced].replaced_ts = commit_ts
-    used = {write_id for w in record.writes.values() for write_id in (w.write_id, *w.from_writes)}
+    table.overwrites.commit(record.txn_id, record.writes.values(), commit_ts)
+    used = {write_id for w in record.writes.values() if w.partitions for write_id in (w.write_id, *w.from_writes)}
     record.claimed = [write_id for write_id in record.claimed if write_id not in used]
     record.writes.clear()
     record.superseded.clear()
@@ -140,6 +165,7 @@ def _discard(table: TableState, record: TxnRecord) -> Applied:
         for write in record.writes.values():
             for replaced in write.replaces:
                 table.file_sets[replaced].replaced_by = None
+        table.overwrites.abort(record.writes.values())
     record.writes.clear()
     record.superseded.clear()
     record.state = ParticipantState.ABORTED

@@ -9,7 +9,7 @@ from txnparticipant.mvcc import Manifest
 from txnstatus.proto import participant_pb2 as pb
 from txnstatus.proto import table_pb2 as table_pb
 from txnstatus.schema import Schema
-from txnstatus.types import Timestamp, TxnId
+from txnstatus.types import NO_TIMESTAMP, Timestamp, TxnId
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,9 @@ class AddFiles:
     owner: str
     write_id: str
     manifest: Manifest
-    overwrite: bool = False
+    overwrites: tuple[str, ...] = ()
+    """Partitions, or WHOLE_TABLE: what a reader at `base_ts` sees there is replaced."""
+    base_ts: Timestamp = NO_TIMESTAMP
     from_writes: tuple[str, ...] = ()
 
 
@@ -121,8 +123,9 @@ def encode(command: Command) -> bytes:
                     table_id=command.table_id,
                     owner=command.owner,
                     write_id=command.write_id,
-                    mode=table_pb.OVERWRITE if command.overwrite else table_pb.APPEND,
                     manifest=manifest_to_wire(command.manifest),
+                    overwrites=command.overwrites,
+                    base_timestamp=command.base_ts,
                     from_writes=command.from_writes,
                 )
             )
@@ -175,7 +178,8 @@ def decode(data: bytes) -> Command:
                 a.owner,
                 a.write_id,
                 manifest_from_wire(a.manifest),
-                a.mode == table_pb.OVERWRITE,
+                tuple(a.overwrites),
+                Timestamp(a.base_timestamp),
                 tuple(a.from_writes),
             )
         case "acquire_locks":
@@ -216,8 +220,17 @@ def manifest_to_wire(manifest: Manifest) -> table_pb.ManifestRef:
         file_count=manifest.file_count,
         row_count=manifest.row_count,
         data_bytes=manifest.data_bytes,
+        partitions=manifest.partitions,
     )
 
 
 def manifest_from_wire(wire: table_pb.ManifestRef) -> Manifest:
-    return Manifest(wire.path, wire.bytes, wire.crc32, wire.file_count, wire.row_count, wire.data_bytes)
+    return Manifest(
+        wire.path,
+        wire.bytes,
+        wire.crc32,
+        wire.file_count,
+        wire.row_count,
+        wire.data_bytes,
+        tuple(wire.partitions),
+    )

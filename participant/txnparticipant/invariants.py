@@ -10,6 +10,9 @@ def check_table(table: TableState, forgotten_below: TxnId) -> None:
     """Raises AssertionError."""
     assert not table.is_database or table.txns, f"nobody's database: {table.name}"
     table.locks.check_invariants(table.unfinished)
+    table.overwrites.check_invariants(
+        {txn.txn_id: txn.writes.values() for txn in table.unfinished.values() if txn.prepare_ts != NO_TIMESTAMP}
+    )
     waiting = {request.txn_id for request in table.locks.queue()}
     for record in table.txns.values():
         assert record.txn_id not in waiting or record.state is ParticipantState.OPEN, f"waits: {record}"

@@ -1,10 +1,15 @@
-"""Which files a reader at a timestamp sees. Files are added and removed by whole writes, called file sets."""
+"""Which files a reader at a timestamp sees.
+
+Files are added and removed in file sets: the files of one write that are in one partition of the table; all files of
+the write, where the table has no partitions.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from txnstatus.partitions import WHOLE_TABLE
 from txnstatus.types import NO_TIMESTAMP, Timestamp, TxnId
 
 
@@ -18,20 +23,24 @@ class Manifest:
     file_count: int
     row_count: int
     data_bytes: int
+    partitions: tuple[str, ...] = ()
+    """In which its files are (see txnstatus.partitions), or those of them that are meant; sorted."""
 
 
-def file_set_id(txn_id: TxnId, write_id: str) -> str:
+def file_set_id(txn_id: TxnId, write_id: str, partition: str) -> str:
     """Write ids come from clients; with the transaction's id before it, one is unique in its table."""
-    return f"{txn_id}_{write_id}"
+    return f"{txn_id}_{write_id}/{partition}"
 
 
 @dataclass(slots=True)
 class FileSet:
-    """A committed write."""
+    """What a committed write added to one partition."""
 
     write_id: str
     txn_id: TxnId
+    partition: str
     manifest: Manifest
+    """The whole write's."""
     commit_ts: Timestamp
     replaced_by: TxnId | None = None
     """The transaction that removes it; prepared while `replaced_ts` is unset, else committed."""
@@ -39,7 +48,7 @@ class FileSet:
 
     @property
     def id(self) -> str:
-        return file_set_id(self.txn_id, self.write_id)
+        return file_set_id(self.txn_id, self.write_id, self.partition)
 
     def visible_at(self, ts: Timestamp) -> bool:
         return self.commit_ts <= ts and not (self.replaced_ts and self.replaced_ts <= ts)
@@ -51,10 +60,20 @@ class PendingWrite:
 
     write_id: str
     manifest: Manifest
+    partitions: tuple[str, ...]
+    """Of the files that no later overwrite of the same transaction has replaced."""
+    overwrites: tuple[str, ...] = ()
+    """The partitions that it replaces, each with all below it; WHOLE_TABLE alone; none = it only adds."""
+    base_ts: Timestamp = NO_TIMESTAMP
+    """Of an overwrite: it replaces what a reader at this timestamp sees."""
     replaces: tuple[str, ...] = ()
     """Ids of the file sets that it removes."""
     from_writes: tuple[str, ...] = ()
     """Other writes in whose directories its files lie."""
+
+    def file_set_ids(self, txn_id: TxnId) -> dict[str, str]:
+        """By partition."""
+        return {partition: file_set_id(txn_id, self.write_id, partition) for partition in self.partitions}
 
 
 @dataclass(slots=True)
@@ -77,13 +96,31 @@ def visible(
     outcomes: Mapping[TxnId, Timestamp],
     ts: Timestamp,
 ) -> list[Manifest]:
-    """The manifests a reader at `ts` sees.
+    """The manifests a reader at `ts` sees, each with the partitions of it that are seen.
 
     `outcomes` has, for every transaction of `undecided_at`, its commit timestamp at or below `ts`, or NO_TIMESTAMP.
     """
     committed = [txn for txn in prepared if outcomes.get(txn.txn_id, NO_TIMESTAMP)]
     removed = {replaced for txn in committed for write in txn.writes for replaced in write.replaces}
-    seen = [fs.manifest for fs in file_sets if fs.visible_at(ts) and fs.id not in removed]
+    seen = [(fs.manifest, fs.partition) for fs in file_sets if fs.visible_at(ts) and fs.id not in removed]
     # A later overwrite may already have removed what an earlier one of these added.
-    added = {file_set_id(txn.txn_id, write.write_id): write.manifest for txn in committed for write in txn.writes}
-    return seen + [manifest for written, manifest in added.items() if written not in removed]
+    seen += [
+        (write.manifest, partition)
+        for txn in committed
+        for write in txn.writes
+        for partition, id_ in write.file_set_ids(txn.txn_id).items()
+        if id_ not in removed
+    ]
+    return _by_manifest(seen)
+
+
+def _by_manifest(seen: Iterable[tuple[Manifest, str]]) -> list[Manifest]:
+    """Each manifest once, with those of its partitions that are seen."""
+    partitions: dict[Manifest, list[str]] = {}
+    for manifest, partition in seen:
+        partitions.setdefault(manifest, []).append(partition)
+    return [replace(manifest, partitions=_named(found)) for manifest, found in partitions.items()]
+
+
+def _named(partitions: Iterable[str]) -> tuple[str, ...]:
+    return tuple(sorted(partition for partition in partitions if partition != WHOLE_TABLE))

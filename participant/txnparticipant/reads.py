@@ -35,16 +35,17 @@ class Reads:
         manifests = [cmd.manifest_to_wire(m) for m in visible(file_sets, prepared, outcomes, at)]
         return pb.ScanResponse(table=table.info(), manifests=manifests)
 
-    async def decided(self, table: TableState) -> list[tuple[TxnId, Timestamp]]:
-        """What is committed and not yet finalised here, and when.
+    async def base(self, read_timestamp: Timestamp | None) -> Timestamp:
+        """On what an overwrite is based: what its transaction has read, or else all that is committed by now."""
+        if read_timestamp is None:
+            self._settled = max(self._settled, await self._ranges.snapshot())
+            return self._settled
+        await self._check_settled(read_timestamp)
+        return read_timestamp
 
-        A commit is acknowledged before its FINALIZE_COMMIT arrives. An overwrite that follows must replace what that
-        commit added, and is in no conflict with what it replaced.
-        """
-        prepared = self._shard.prepared(table)
-        if not prepared:
-            return []
-        outcomes = await self._outcomes(prepared, await self._ranges.snapshot())
+    async def decided(self, table: TableState, at: Timestamp) -> list[tuple[TxnId, Timestamp]]:
+        """What is committed at or below a snapshot's timestamp and not yet finalised here, and when it was."""
+        outcomes = await self._outcomes(self._shard.prepared(table), at)
         return [(txn_id, commit_ts) for txn_id, commit_ts in outcomes.items() if commit_ts]
 
     async def _check_settled(self, at: Timestamp) -> None:

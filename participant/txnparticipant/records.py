@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from txnparticipant import commands as cmd
+from txnparticipant.conflicts import Overwrite, Overwrites
 from txnparticipant.locks import Claim, Lock, LockTable, Request, with_parents
 from txnparticipant.mvcc import FileSet, PendingWrite
 from txnstatus.proto import common_pb2 as common
@@ -50,6 +51,7 @@ class TableState:
     """Those of `txns` that are OPEN or COMMIT_IN_PROGRESS: work goes by these, not by history."""
     uncleaned: dict[TxnId, TxnRecord] = field(default_factory=dict)
     """Those of `txns` that have ended and still hold directories."""
+    overwrites: Overwrites = field(default_factory=Overwrites)
     locks: LockTable = field(default_factory=LockTable)
     """Of the live among `txns`, in whose records they are kept in a snapshot."""
 
@@ -106,12 +108,17 @@ def table_to_wire(table: TableState) -> pb.ShardSnapshot.TableState:
             pb.ShardSnapshot.FileSet(
                 write_id=fs.write_id,
                 txn_id=fs.txn_id,
+                partition=fs.partition,
                 manifest=cmd.manifest_to_wire(fs.manifest),
                 commit_timestamp=fs.commit_ts,
                 replaced_by=fs.replaced_by,
                 replaced_timestamp=fs.replaced_ts,
             )
             for fs in table.file_sets.values()
+        ],
+        overwrites=[
+            pb.ShardSnapshot.Overwrite(object=done.object, txn_id=done.txn_id, commit_timestamp=done.commit_ts)
+            for done in table.overwrites.committed()
         ],
     )
 
@@ -130,6 +137,9 @@ def _txn_to_wire(
             pb.ShardSnapshot.PendingWrite(
                 write_id=w.write_id,
                 manifest=cmd.manifest_to_wire(w.manifest),
+                partitions=w.partitions,
+                overwrites=w.overwrites,
+                base_timestamp=w.base_ts,
                 replaces=w.replaces,
                 from_writes=w.from_writes,
             )
@@ -157,6 +167,8 @@ def table_from_wire(wire: pb.ShardSnapshot.TableState) -> TableState:
             list(txn.superseded),
         )
         table.index(record)
+        if record.state is ParticipantState.COMMIT_IN_PROGRESS:
+            table.overwrites.prepare(record.txn_id, record.writes.values())
         for held in txn.locks:
             lock = cmd.lock_from_wire(held.lock)
             table.locks.restore_held(Claim(record.txn_id, lock, Timestamp(held.since), granted=True))
@@ -168,16 +180,25 @@ def table_from_wire(wire: pb.ShardSnapshot.TableState) -> TableState:
         file_set = FileSet(
             fs.write_id,
             TxnId(fs.txn_id),
+            fs.partition,
             cmd.manifest_from_wire(fs.manifest),
             Timestamp(fs.commit_timestamp),
             TxnId(fs.replaced_by) if fs.HasField("replaced_by") else None,
             Timestamp(fs.replaced_timestamp),
         )
         table.file_sets[file_set.id] = file_set
+    for done in wire.overwrites:
+        table.overwrites.restore(Overwrite(done.object, TxnId(done.txn_id), Timestamp(done.commit_timestamp)))
     return table
 
 
 def _write_from_wire(wire: pb.ShardSnapshot.PendingWrite) -> PendingWrite:
     return PendingWrite(
-        wire.write_id, cmd.manifest_from_wire(wire.manifest), tuple(wire.replaces), tuple(wire.from_writes)
+        wire.write_id,
+        cmd.manifest_from_wire(wire.manifest),
+        tuple(wire.partitions),
+        tuple(wire.overwrites),
+        Timestamp(wire.base_timestamp),
+        tuple(wire.replaces),
+        tuple(wire.from_writes),
     )

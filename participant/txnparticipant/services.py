@@ -12,12 +12,14 @@ from txnparticipant.changes import Applied, Rejected
 from txnparticipant.cleaner import PASS_SECONDS, Cleaner
 from txnparticipant.dispatcher import Dispatcher
 from txnparticipant.lock_service import LockService, command_of, show
+from txnparticipant.partitioned import check_partitions
 from txnparticipant.reads import Reads
 from txnparticipant.records import TableState
 from txnparticipant.table_store import ParticipantShard
 from txnstatus.commit_tasks import MAX_OPS_PER_CALL
 from txnstatus.errors import InvalidArgument, NotTheLeader, OutcomeUnknown, TxnError, Unavailable
 from txnstatus.failpoints import failpoint
+from txnstatus.partitions import WHOLE_TABLE
 from txnstatus.proto import common_pb2 as common
 from txnstatus.proto import participant_pb2 as pb
 from txnstatus.proto import table_pb2 as table_pb
@@ -28,7 +30,7 @@ from txnstatus.rpc.errors import to_detail
 from txnstatus.schema import Schema, check_table_name, check_write_id
 from txnstatus.status_ranges import StatusRanges
 from txnstatus.storage import file_system
-from txnstatus.types import HybridClock, ParticipantOpType, ParticipantState, Timestamp, TxnId
+from txnstatus.types import NO_TIMESTAMP, HybridClock, ParticipantOpType, ParticipantState, Timestamp, TxnId
 
 log = logging.getLogger(__name__)
 
@@ -134,8 +136,15 @@ class ShardService:
         if not request.manifest.path.startswith(f"{directory}/") or not request.manifest.bytes:
             # Once committed it would be in the way of every reader of the table.
             raise InvalidArgument(f"the manifest at {request.manifest.path!r} is not in the write's own {directory}")
+        check_partitions(request, table)
+        overwrites: tuple[str, ...] = ()
+        base_ts = NO_TIMESTAMP
         if request.mode == table_pb.OVERWRITE:
-            for txn_id, commit_ts in await self._reads.decided(table):
+            overwrites = tuple(request.overwrites) or (WHOLE_TABLE,)
+            read_at = Timestamp(request.read_timestamp) if request.HasField("read_timestamp") else None
+            base_ts = await self._reads.base(read_at)
+            # A commit is acknowledged before its FINALIZE_COMMIT arrives: what the base sees must be known here.
+            for txn_id, commit_ts in await self._reads.decided(table, base_ts):
                 await self._propose(cmd.FinalizeCommit(txn_id, table.table_id, commit_ts))
         await self._propose(
             cmd.AddFiles(
@@ -144,7 +153,8 @@ class ShardService:
                 request.owner,
                 request.write_id,
                 cmd.manifest_from_wire(request.manifest),
-                request.mode == table_pb.OVERWRITE,
+                overwrites,
+                base_ts,
                 tuple(request.from_writes),
             )
         )

@@ -202,7 +202,9 @@ class _Values:
     def manifest(self) -> Message:
         self.write_id()
         path = f"{self._directory}/_manifest.json"
-        return table_pb2.ManifestRef(path=path, bytes=10, crc32=1, file_count=1, row_count=1, data_bytes=1)
+        return table_pb2.ManifestRef(
+            path=path, bytes=10, crc32=1, file_count=1, row_count=1, data_bytes=1, partitions=["month=1"]
+        )
 
     def prepare(self) -> str:
         self.write_id()

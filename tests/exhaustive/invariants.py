@@ -12,7 +12,7 @@ from tests.exhaustive.cores import FIRST_TXN, Accepted
 from tests.exhaustive.violation import OWN_CHECKS, TOTAL, require
 from txnparticipant import commands as shard_cmd
 from txnparticipant.changes import Applied as ShardApplied
-from txnparticipant.mvcc import file_set_id, undecided_at, visible
+from txnparticipant.mvcc import undecided_at, visible
 from txnparticipant.records import TableState
 from txnparticipant.table_store import ParticipantShard
 from txnstatus import commands as cmd
@@ -204,7 +204,7 @@ def _reads(table: TxnStatusTable, shard: ParticipantShard, accepted: Sequence[Ac
         expected = {
             f"manifest-{txn_id}"
             for txn_id in (FIRST_TXN, *(write.txn_id for write in there))
-            if not any(replaced.startswith(file_set_id(txn_id, "")) for replaced in gone)
+            if not any(replaced.startswith(f"{txn_id}_") for replaced in gone)
         }
         story = f"a reader of {participant.table_id} at {at} sees {sorted(seen)}; committed: {sorted(expected)}"
         require(seen == expected, VISIBILITY, story)

@@ -7,15 +7,16 @@ from typing import NamedTuple
 from tests.exhaustive import invariants
 from tests.exhaustive.clients import OVERWRITE, REFUSED, REGISTERING, WRITING, Clients, Config, client_of, replaced
 from tests.exhaustive.coordinator import PARTICIPANTS
-from tests.exhaustive.cores import OWNER, Accepted, Error, ShardCore, manifest_of, write_of
+from tests.exhaustive.cores import FIRST_TS, OWNER, Accepted, Error, ShardCore, manifest_of, write_of
 from tests.exhaustive.messages import Message
 from txnparticipant import commands as cmd
 from txnparticipant.mvcc import undecided_at
 from txnparticipant.records import TableState
 from txnparticipant.table_store import ParticipantShard
 from txnstatus.commit_tasks import SendOp
+from txnstatus.partitions import WHOLE_TABLE
 from txnstatus.table import TxnStatusTable
-from txnstatus.types import ParticipantOpType, ParticipantState, Timestamp, TxnId
+from txnstatus.types import NO_TIMESTAMP, ParticipantOpType, ParticipantState, Timestamp, TxnId
 
 PREPARES = ((20, 12), (14, 24))
 """By table, then transaction: when it prepares. The tables' clocks disagree, and do not keep the order of events."""
@@ -112,7 +113,10 @@ class Tables:
                 at = status.commit_ts_at(other, status.last_commit_ts)
                 if at:
                     number, _said = self._apply(table, number, cmd.FinalizeCommit(other, participant, at))
-        add = cmd.AddFiles(txn_id, participant, OWNER, write_of(txn_id), manifest_of(txn_id), overwrite)
+        base = max(status.last_commit_ts, FIRST_TS) if overwrite else NO_TIMESTAMP
+        overwrites = (WHOLE_TABLE,) if overwrite else ()
+        write = write_of(txn_id)
+        add = cmd.AddFiles(txn_id, participant, OWNER, write, manifest_of(txn_id), overwrites, base)
         return self._apply(table, number, add)[0]
 
     def _apply(self, table: int, number: int, command: cmd.TxnCommand) -> tuple[int, object]:

@@ -14,6 +14,7 @@ from pysyncobj import SyncObj
 from txnparticipant import commands as shard_cmd
 from txnparticipant.changes import Applied as ShardApplied
 from txnparticipant.cleaner import Cleaner
+from txnparticipant.reads import Reads
 from txnparticipant.records import TableState, TxnRecord
 from txnparticipant.table_store import ParticipantShard
 from txnparticipant.txn import TRANSITIONS as SHARD_TRANSITIONS
@@ -180,6 +181,23 @@ def overwrites_never_conflict() -> Seams:
     return [("txnparticipant.changes:first_committer_wins", lambda *_: None)]
 
 
+def an_empty_partition_is_in_nobodys_way() -> Seams:
+    return [("txnparticipant.conflicts:Overwrites.in_the_way", lambda *_: None)]
+
+
+def an_overwrite_forgets_what_it_is_based_on() -> Seams:
+    base = Reads.base
+
+    async def now(self: Reads, _read_timestamp: Timestamp | None) -> Timestamp:
+        return await base(self, None)
+
+    return [("txnparticipant.reads:Reads.base", now)]
+
+
+def an_overwrite_of_a_part_takes_all() -> Seams:
+    return [("txnparticipant.changes:covers", lambda objects, _partition: bool(objects))]
+
+
 def writes_after_the_prepare() -> Seams:
     late = {
         (ParticipantState.COMMIT_IN_PROGRESS, ShardOp.WRITE): ShardStay.OK,
@@ -309,7 +327,16 @@ PLANTED: Mapping[str, Planted] = {
     "decide before all have prepared": Planted(("4",), "calm", 5, decide_before_all_have_prepared),
     "a snapshot below the last commit": Planted(("6",), "calm", 5, a_snapshot_below_the_last_commit),
     "scans ignore the prepared": Planted(("4", "5"), "pauses", 60, scans_ignore_the_prepared),
-    "overwrites never conflict": Planted(("5", "7", "11", "4", CORE), "calm", 20, overwrites_never_conflict),
+    "overwrites never conflict": Planted(
+        ("4", "5", "7", "11", "isolation", CORE), "calm", 20, overwrites_never_conflict
+    ),
+    "an empty partition is in nobody's way": Planted(
+        ("5", "7", "isolation", CORE), "calm", 10, an_empty_partition_is_in_nobodys_way
+    ),
+    "an overwrite forgets its base": Planted(
+        ("5", "7", "isolation"), "calm", 10, an_overwrite_forgets_what_it_is_based_on
+    ),
+    "an overwrite of a part takes all": Planted(("5", "isolation"), "calm", 10, an_overwrite_of_a_part_takes_all),
     "writes after the prepare": Planted(("8", CORE), "calm", 30, writes_after_the_prepare),
     "reads without a lease": Planted(("1", "2", "5", "6"), "partitions", 60, reads_without_a_lease),
     "no tombstone": Planted(("everything", "8", "4"), "everything", 60, no_tombstone),

@@ -6,6 +6,7 @@ import datetime
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from txnclient import arrow, manifest, schemas
@@ -61,7 +62,7 @@ def test_what_is_reported_is_what_is_there(directory: str) -> None:
     files = arrow.write_files(table(), directory, PARTITIONED, "air.t")
     found = parquet_files(directory)
     assert sorted((path_of(file.path), file.bytes) for file in files) == [(path_of(uri), size) for uri, size in found]
-    assert list(arrow.footers([(file.path, file.bytes) for file in files])) == files
+    assert arrow.described([(file.path, file.bytes) for file in files], directory, PARTITIONED) == files
 
 
 def test_each_combination_of_partition_values_has_a_file_also_with_nulls(directory: str) -> None:
@@ -106,7 +107,7 @@ def test_any_partition_value_is_written_below_the_directory_and_read_again(direc
     files = arrow.write_files(table(rows, schema), directory, schema, "air.t")
     assert len({file.path for file in files}) == 2
     assert by_id(arrow.read_files(files, schema, None)) == rows
-    found = list(arrow.footers(parquet_files(directory)))
+    found = arrow.described(parquet_files(directory), directory, schema)
     assert sorted(path_of(file.path) for file in found) == sorted(path_of(file.path) for file in files)
     assert by_id(arrow.read_files(found, schema, None)) == rows
     for file in files:
@@ -186,7 +187,8 @@ def test_footers_leave_out_files_without_rows(tmp_path: Path) -> None:
     empty, full = tmp_path / "empty.parquet", tmp_path / "full.parquet"
     pq.write_table(table([]), empty)
     pq.write_table(table(), full)
-    assert list(arrow.footers([(empty.as_uri(), 1), (full.as_uri(), 2)])) == [DataFile(full.as_uri(), len(ROWS), 2)]
+    (found,) = arrow.described([(empty.as_uri(), 1), (full.as_uri(), 2)], tmp_path.as_uri(), PLAIN)
+    assert (found.path, found.rows, found.bytes, found.partition) == (full.as_uri(), len(ROWS), 2, "")
 
 
 # ---- manifests
@@ -242,8 +244,8 @@ def test_a_manifest_that_is_gone_is_an_internal_error_that_names_it(directory: s
 
 def test_a_manifest_of_another_version_is_refused(directory: str, monkeypatch: pytest.MonkeyPatch) -> None:
     ref, _ = written(directory)
-    monkeypatch.setattr(manifest, "VERSION", 2)
-    with pytest.raises(InternalError, match="of version 1; this release reads 2"):
+    monkeypatch.setattr(manifest, "VERSION", 3)
+    with pytest.raises(InternalError, match="of version 2; this release reads 3"):
         manifest.read(ref)
 
 
@@ -259,3 +261,72 @@ def test_only_a_writes_directory_can_be_deleted(tmp_path: Path, directory: str) 
     delete_directory(directory)
     assert (tmp_path / "t").exists()
     assert not manifest_file(tmp_path).parent.exists()
+
+
+# ---- leaving files out
+
+
+def opened(files: list[DataFile], schema: Schema, where: pc.Expression) -> list[int]:
+    """Which files a scan opens: all others are gone while it runs."""
+    needed = []
+    for number in range(len(files)):
+        path = Path(path_of(files[number].path))
+        hidden = path.rename(path.with_suffix(".hidden"))
+        try:
+            arrow.read_files(files, schema, None, where)
+        except FileNotFoundError:
+            needed.append(number)
+        finally:
+            hidden.rename(path)
+    return needed
+
+
+MONTHS = Schema(
+    (Column("id", "bigint"), Column("at", "timestamp"), Column("m", "int"), Column("c", "string")), ("m", "c")
+)
+
+
+def months() -> list[dict[str, object]]:
+    start = datetime.datetime(2024, 1, 1, tzinfo=datetime.UTC)
+    return [
+        {"id": number, "at": start + datetime.timedelta(days=31 * month), "m": month, "c": city}
+        for number, (month, city) in enumerate((m, c) for m in (1, 2) for c in ("New York", None, "x" * 300))
+    ]
+
+
+@pytest.mark.parametrize(
+    ("where", "expected"),
+    [
+        (pc.field("m") == 1, {0, 1, 2}),
+        (pc.field("m") > 1, {3, 4, 5}),
+        (pc.field("c") == "New York", {0, 3, 2, 5}),
+        (pc.field("c").is_null(), {1, 4, 2, 5}),
+        (pc.field("id") < 2, {0, 1}),
+        ((pc.field("id") == 4) & (pc.field("m") == 1), set()),
+        (pc.field("at") > pa.scalar(datetime.datetime(2024, 2, 15, tzinfo=datetime.UTC)), {3, 4, 5}),
+    ],
+)
+def test_files_that_can_have_no_such_row_are_not_opened(
+    directory: str, where: pc.Expression, expected: set[int]
+) -> None:
+    """A shortened name of a partition does not tell its value, so those files are looked at."""
+    files = sorted(arrow.write_files(table(months(), MONTHS), directory, MONTHS, "air.t"), key=_first_id)
+    assert set(opened(files, MONTHS, where)) <= expected
+    whole = arrow.read_files(files, MONTHS, None)
+    assert by_id(arrow.read_files(files, MONTHS, None, where)) == by_id(whole.filter(where))
+
+
+def _first_id(file: DataFile) -> int:
+    return int(file.columns["id"].lowest)
+
+
+def test_what_a_manifest_says_of_columns(directory: str) -> None:
+    rows = [
+        {"id": 1, "at": None, "m": 1, "c": "a"},
+        {"id": 9, "at": datetime.datetime(2024, 1, 1, tzinfo=datetime.UTC), "m": 1, "c": "a"},
+    ]
+    (file,) = arrow.write_files(table(rows, MONTHS), directory, MONTHS, "air.t")
+    assert file.partition == "m=1/c=a"
+    assert file.columns["id"] == ("1", "9", 0)
+    assert file.columns["at"] == ("1704067200000000", "1704067200000000", 1)
+    assert manifest.read(manifest.write(directory, [file], table_id="3.0", txn_id=1, write_id="abcdefgh")) == [file]

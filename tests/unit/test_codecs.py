@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from google.protobuf.message import DecodeError
 from hypothesis import given, settings
@@ -18,6 +20,7 @@ from txnstatus.types import AbortCause, AbortCode, ParticipantId, Timestamp, Txn
 
 CAUSE = AbortCause(AbortCode.CONFLICT, "t was overwritten", "air.t", TxnId(0), ("air.t",))
 MANIFEST = Manifest("file:///w/_manifest.json", 200, 0xDEADBEEF, 3, 1000, 64000)
+PARTITIONED = replace(MANIFEST, partitions=("day=1", "day=2"))
 SCHEMA = Schema((Column("id", "bigint", nullable=False), Column("day", "date")), ("day",), ("id",))
 TS = Timestamp(7_000_000_000_000_000_000)
 
@@ -68,10 +71,11 @@ SHARD_GOLDEN: list[tuple[shard_cmd.Command, str]] = [
     (shard_cmd.BeginTxn(TxnId(7), "3.0", "ada"), "120c08071203332e301a03616461"),
     (shard_cmd.OpenWrite(TxnId(7), "3.0", "ada", "abcdefgh"), "1a1608071203332e301a0361646122086162636465666768"),
     (
-        shard_cmd.AddFiles(TxnId(7), "3.0", "ada", "abcdefgh", MANIFEST, True, ("staged01", "staged02")),
+        shard_cmd.AddFiles(TxnId(7), "3.0", "ada", "abcdefgh", PARTITIONED, ("day=1",), Timestamp(9), ("staged01",)),
         (
-            "225908071203332e301a03616461220861626364656667682801322b0a1866696c653a2f2f2f772f5f6d616e69666573"
-            "742e6a736f6e10c8011defbeadde200328e8073080f4033a0873746167656430313a087374616765643032"
+            "226b08071203332e301a036164612208616263646566676832390a1866696c653a2f2f2f772f5f6d616e69666573742e"
+            "6a736f6e10c8011defbeadde200328e8073080f4033a056461793d313a056461793d323a087374616765643031420564"
+            "61793d31490900000000000000"
         ),
     ),
     (
@@ -169,7 +173,7 @@ shard_commands = st.one_of(
     st.builds(shard_cmd.CreateTable, text, schemas, text, text),
     st.builds(shard_cmd.BeginTxn, txn_ids, text, text),
     st.builds(shard_cmd.OpenWrite, txn_ids, text, text, text),
-    st.builds(shard_cmd.AddFiles, txn_ids, text, text, text, manifests, st.booleans(), texts),
+    st.builds(shard_cmd.AddFiles, txn_ids, text, text, text, manifests, texts, timestamps, texts),
     st.builds(shard_cmd.AcquireLocks, txn_ids, text, text, locks, st.sampled_from(Strategy), timestamps),
     st.builds(shard_cmd.BeginCommit, txn_ids, text, timestamps),
     st.builds(shard_cmd.FinalizeCommit, txn_ids, text, timestamps),

@@ -14,7 +14,7 @@ def manifest(name: str) -> Manifest:
 
 def file_set(name: str, ts: int, *, replaced_by: int | None = None, replaced_ts: int = 0) -> FileSet:
     replacer = None if replaced_by is None else TxnId(replaced_by)
-    return FileSet(name, TxnId(0), manifest(name), Timestamp(ts), replacer, Timestamp(replaced_ts))
+    return FileSet(name, TxnId(0), "", manifest(name), Timestamp(ts), replacer, Timestamp(replaced_ts))
 
 
 def prepared(txn: int, ts: int, *writes: PendingWrite) -> Prepared:
@@ -23,7 +23,8 @@ def prepared(txn: int, ts: int, *writes: PendingWrite) -> Prepared:
 
 def write(name: str, *replaces: str, of: int = 0) -> PendingWrite:
     """One that replaces writes of another transaction."""
-    return PendingWrite(name, manifest(name), tuple(file_set_id(TxnId(of), replaced) for replaced in replaces))
+    removed = tuple(file_set_id(TxnId(of), replaced, "") for replaced in replaces)
+    return PendingWrite(name, manifest(name), ("",), ("",) if replaces else (), replaces=removed)
 
 
 def seen(file_sets: list[FileSet], waiting: list[Prepared], outcomes: Mapping[int, int], ts: int) -> list[str]:

@@ -82,7 +82,7 @@ def test_an_overwrite_by_a_forgotten_transaction_still_holds() -> None:
     committed(shard, FIRST)
     ok(shard, cmd.BeginTxn(SECOND, TABLE, OWNER))
     ok(shard, cmd.OpenWrite(SECOND, TABLE, OWNER, WRITE))
-    ok(shard, cmd.AddFiles(SECOND, TABLE, OWNER, WRITE, manifest(WRITE), overwrite=True))
+    ok(shard, cmd.AddFiles(SECOND, TABLE, OWNER, WRITE, manifest(WRITE), ("",), COMMIT))
     ok(shard, cmd.BeginCommit(SECOND, TABLE, PREPARE))
     ok(shard, cmd.FinalizeCommit(SECOND, TABLE, COMMIT))
     ok(shard, cmd.ForgetTxns(TxnId(3)))

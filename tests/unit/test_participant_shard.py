@@ -22,7 +22,7 @@ from txnstatus.errors import (
     TxnError,
 )
 from txnstatus.schema import Column, Schema
-from txnstatus.types import AbortCode, ParticipantState, Timestamp, TxnId
+from txnstatus.types import NO_TIMESTAMP, AbortCode, ParticipantState, Timestamp, TxnId
 
 OWNER, OTHER = "ada", "bob"
 TABLE = "3.0"
@@ -90,8 +90,12 @@ def added(
     overwrite: bool = False,
     from_writes: tuple[str, ...] = (),
     rows: int = 10,
+    base: int = 0,
 ) -> cmd.AddFiles:
-    return cmd.AddFiles(txn_id, TABLE, OWNER, write_id, manifest(write_id, rows), overwrite, from_writes)
+    """An overwrite replaces what a reader at `base` sees."""
+    base_ts = Timestamp(base) if overwrite else NO_TIMESTAMP
+    overwrites = ("",) if overwrite else ()
+    return cmd.AddFiles(txn_id, TABLE, OWNER, write_id, manifest(write_id, rows), overwrites, base_ts, from_writes)
 
 
 def begun(shard: ParticipantShard, txn: int) -> TxnId:
@@ -101,8 +105,10 @@ def begun(shard: ParticipantShard, txn: int) -> TxnId:
 
 
 def wrote(shard: ParticipantShard, txn_id: TxnId, write_id: str, *, overwrite: bool = False) -> None:
+    """An overwrite is based on all that is committed by now."""
     ok(shard, opened(txn_id, write_id))
-    ok(shard, added(txn_id, write_id, overwrite=overwrite))
+    base = max((record.commit_ts for record in table_of(shard).txns.values()), default=0)
+    ok(shard, added(txn_id, write_id, overwrite=overwrite, base=base))
 
 
 def prepare(shard: ParticipantShard, txn_id: TxnId, ts: int = PREPARE) -> None:
@@ -599,9 +605,12 @@ def write_of(draw: st.DrawFn) -> tuple[TxnId, str]:
 
 open_writes = st.builds(lambda w, owner: cmd.OpenWrite(w[0], TABLE, owner, w[1]), write_of(), owners)
 add_files = st.builds(
-    lambda w, overwrite, used: cmd.AddFiles(w[0], TABLE, OWNER, w[1], manifest(w[1]), overwrite, used),
+    lambda w, overwrite, base, used: cmd.AddFiles(
+        w[0], TABLE, OWNER, w[1], manifest(w[1]), ("",) if overwrite else (), Timestamp(base), used
+    ),
     write_of(),
-    st.booleans(),
+    st.sampled_from([(), ("",)]),
+    st.integers(1000, 1060).map(Timestamp),
     st.one_of(st.just(()), write_of().map(lambda w: (w[1],))),
 )
 any_command = st.one_of(

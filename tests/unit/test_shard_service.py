@@ -78,7 +78,7 @@ def wrote_and_prepared(made: ShardService, txn: int, write_id: str, prepare_ts: 
         made.shard.apply(command)
 
 
-def overwrite(made: ShardService, txn: int, write_id: str) -> None:
+def overwrite(made: ShardService, txn: int, write_id: str, read_at: int | None = None) -> None:
     made.shard.apply(cmd.BeginTxn(TxnId(txn), "0.0", "me"))
     made.shard.apply(cmd.OpenWrite(TxnId(txn), "0.0", "me", write_id))
     directory = made.shard.table(TABLE).directory(TxnId(txn), write_id)
@@ -89,6 +89,7 @@ def overwrite(made: ShardService, txn: int, write_id: str) -> None:
         write_id=write_id,
         mode=table_pb.OVERWRITE,
         manifest=cmd.manifest_to_wire(replace(MANIFEST, path=f"{directory}/_manifest.json")),
+        read_timestamp=read_at,
     )
     asyncio.run(made.add_files(request))
 
@@ -99,8 +100,19 @@ def test_an_overwrite_replaces_what_is_committed_and_not_finalised_here_yet() ->
     wrote_and_prepared(made, 1, "appended1", prepare_ts=100)
     overwrite(made, 2, "overwrit2")
     write = made.shard.table(TABLE).txns[TxnId(2)].writes["overwrit2"]
-    assert write.replaces == ("1_appended1",)
+    assert write.replaces == ("1_appended1/",)
     made.shard.check_invariants()
+
+
+@pytest.mark.parametrize(("read_at", "replaces"), [(None, ("1_appended1/",)), (110, ("1_appended1/",)), (0, ())])
+def test_an_overwrite_replaces_what_its_transaction_has_read_also_before_the_first_commit(
+    read_at: int | None, replaces: tuple[str, ...]
+) -> None:
+    """The first snapshot of all has timestamp 0: who has read nothing there must not replace what came since."""
+    made = service({1: 110})
+    wrote_and_prepared(made, 1, "appended1", prepare_ts=100)
+    overwrite(made, 2, "overwrit2", read_at)
+    assert made.shard.table(TABLE).txns[TxnId(2)].writes["overwrit2"].replaces == replaces
 
 
 def test_an_overwrite_leaves_what_is_undecided() -> None:

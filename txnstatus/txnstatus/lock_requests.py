@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-
+from txnstatus import partitions
 from txnstatus.errors import InvalidArgument
 from txnstatus.proto import table_pb2 as pb
 from txnstatus.schema import Schema
@@ -11,7 +10,6 @@ from txnstatus.schema import Schema
 MAX_PARTITIONS = 1_000
 _MODES = (pb.LOCK_S, pb.LOCK_SHARED_WRITE, pb.LOCK_X)
 _STRATEGIES = (pb.LOCK_NO_WAIT, pb.LOCK_WAIT, pb.LOCK_WAIT_DIE)
-_PARTITION = re.compile(r"([^/=]+)=([^/\x00-\x1f]{1,256})")
 
 
 def check(request: pb.LockRequest, schema: Schema) -> None:
@@ -23,17 +21,8 @@ def check(request: pb.LockRequest, schema: Schema) -> None:
     if len(request.partitions) > MAX_PARTITIONS:
         raise InvalidArgument(f"{len(request.partitions)} partitions in one request: {MAX_PARTITIONS} are possible")
     for partition in request.partitions:
-        _check_partition(partition, schema.partition_by, request.table)
+        partitions.check(partition, schema.partition_by, request.table)
 
 
 def _names(kind: type[pb.LockMode] | type[pb.LockStrategy], numbers: tuple[int, ...]) -> str:
     return ", ".join(map(kind.Name, numbers))
-
-
-def _check_partition(partition: str, columns: tuple[str, ...], table: str) -> None:
-    parts = [_PARTITION.fullmatch(part) for part in partition.split("/")]
-    found = tuple(part and part[1] for part in parts)
-    if found != columns[: len(found)]:
-        expected = "/".join(f"{column}=value" for column in columns)
-        rule = f"expected {expected}, or the first of these" if columns else "it is not partitioned"
-        raise InvalidArgument(f"{partition[:300]!r} is no partition of {table}: {rule}")

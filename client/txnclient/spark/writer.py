@@ -13,6 +13,7 @@ from pyspark.sql import functions
 from txnclient import arrow, schemas
 from txnclient.manifest import DataFile
 from txnclient.spark.paths import hadoop_path
+from txnstatus import partitions
 from txnstatus.schema import PARTITION_PREFIX, Schema
 from txnstatus.storage import make_durable, parquet_files
 
@@ -20,10 +21,24 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 
-def _directory_name(value: Column) -> Column:
-    """As txnclient.arrow names directories: only people read them, and nothing in them needs escaping."""
-    text = functions.regexp_replace(value.cast("string"), "[^A-Za-z0-9._-]", "_")
-    return functions.coalesce(functions.substring(text, 1, arrow.MAX_NAME), functions.lit(arrow.NULL_NAME))
+def _value_name(value: Column) -> Column:
+    """As txnstatus.partitions names a value; nothing in it needs escaping in a path."""
+    text = value.cast("string")
+    encoded = functions.replace(functions.url_encode(text), functions.lit("%"), functions.lit("~"))
+    encoded = functions.replace(encoded, functions.lit("*"), functions.lit("~2A"))
+    marked = functions.concat(functions.lit("~5F"), functions.substr(encoded, functions.lit(2)))
+    name = functions.when(text.startswith("__"), marked).otherwise(encoded)
+    shortened = functions.concat(
+        functions.substring(name, 1, partitions.KEPT_CHARS),
+        functions.lit(partitions.SHORTENED),
+        functions.substring(functions.sha2(text, 256), 1, partitions.HASH_CHARS),
+    )
+    return (
+        functions.when(text.isNull(), partitions.NULL)
+        .when(text == "", partitions.EMPTY)
+        .when(functions.length(name) > partitions.MAX_VALUE_CHARS, shortened)
+        .otherwise(name)
+    )
 
 
 def write_files(data: DataFrame, directory: str, schema: Schema, table: str) -> list[DataFile]:
@@ -34,7 +49,7 @@ def write_files(data: DataFrame, directory: str, schema: Schema, table: str) -> 
     for name, copy in zip(schema.partition_by, split_by, strict=True):
         # Spark takes what it splits by out of the files; a copy is split by, so the files keep all columns and one
         # scan reads files of many writes, each pruned by its own statistics.
-        chosen = chosen.withColumn(copy, _directory_name(chosen[f"`{name}`"]))
+        chosen = chosen.withColumn(copy, _value_name(chosen[f"`{name}`"]))
     writer = chosen.write.options(
         **{
             # The default, INT96, has no statistics.
@@ -45,6 +60,6 @@ def write_files(data: DataFrame, directory: str, schema: Schema, table: str) -> 
     if split_by:
         writer = writer.partitionBy(*split_by)
     writer.parquet(hadoop_path(directory))
-    files = list(arrow.footers(parquet_files(directory)))
+    files = arrow.described(parquet_files(directory), directory, schema)
     make_durable(file.path for file in files)
     return files

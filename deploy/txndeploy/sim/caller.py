@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from google.protobuf.message import Message
 
+from txndeploy.sim.bank import Bank
 from txndeploy.sim.ledger import Ledger
 from txndeploy.sim.warehouse import Warehouse
 from txnstatus.errors import AlreadyExists, NotFound, Unavailable
@@ -35,6 +36,7 @@ class Shared:
     keepalive_millis: int
     tokens: list[bytes] = field(default_factory=list)
     """Handed from program to program."""
+    bank: Bank = field(default_factory=Bank)
     snapshots: list[int] = field(default_factory=list)
     changes_options: bool = False
     repeats: bool = False

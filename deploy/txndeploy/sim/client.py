@@ -7,8 +7,11 @@ import random
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from txnclient.token import Token
-from txndeploy.sim.caller import Caller, Shared
+from txndeploy.sim.bank import ACCOUNT_SCHEMA, ACCOUNTS
+from txndeploy.sim.caller import Shared
 from txndeploy.sim.ledger import Write
+from txndeploy.sim.teller import Teller
+from txndeploy.sim.transactor import OWNER
 from txnstatus.errors import (
     Forgotten,
     IllegalState,
@@ -21,8 +24,6 @@ from txnstatus.errors import (
     Unavailable,
 )
 from txnstatus.proto import common_pb2, table_pb2, txn_manager_pb2, txn_status_pb2
-from txnstatus.rpc.errors import from_detail
-from txnstatus.types import DECIDED, TxnState
 
 SESSIONS = 2
 """Of one program, at the same time."""
@@ -37,11 +38,10 @@ OPTIONS: Mapping[str, Sequence[int]] = {
 """What is set at run time, and to what."""
 EXPECTED = (TxnAborted, Unavailable, IllegalState, Forgotten, LimitReached)
 """What the service may answer to a well-formed request; anything else is a fault."""
-OWNER = "alice"
 SCHEMA = common_pb2.TableSchema(columns=[common_pb2.Column(name="k", type="bigint", nullable=True)])
 
 
-class Client(Caller):
+class Client(Teller):
     """One process's sessions. Never raises for what the service may answer."""
 
     def __init__(self, name: str, rng: random.Random, shared: Shared, log: Callable[[str], None]) -> None:
@@ -57,6 +57,7 @@ class Client(Caller):
         actions: list[tuple[int, Callable[[], Awaitable[None]]]] = [
             (10, self._transact),
             (5, self._read),
+            (4, self._transfer),
             (2, self._join),
             (4, self._look_around),
             *([(1, self._change_option)] if self._shared.changes_options else []),
@@ -70,14 +71,16 @@ class Client(Caller):
             await asyncio.sleep(self._rng.uniform(0.0, 0.2))
 
     async def _create_tables(self) -> None:
-        for table in self._shared.tables:
-            request = table_pb2.CreateTableRequest(name=table, schema=SCHEMA, request_id=f"create {table}")
+        schemas = {**dict.fromkeys(self._shared.tables, SCHEMA), **dict.fromkeys(ACCOUNTS, ACCOUNT_SCHEMA)}
+        for table, schema in schemas.items():
+            request = table_pb2.CreateTableRequest(name=table, schema=schema, request_id=f"create {table}")
             while not self._shared.stopping:
                 try:
                     answer = await self._call("txnstatus.Table/CreateTable", request, table_pb2.CreateTableResponse)
                 except TxnError:
                     continue
-                self._ledger.tables[table] = answer.table.table_id
+                if table in self._shared.tables:
+                    self._ledger.tables[table] = answer.table.table_id
                 break
 
     # ---- transactions
@@ -89,56 +92,6 @@ class Client(Caller):
                 await self._fill_and_end(txn_id)
             finally:
                 beating.cancel()
-
-    async def _begin(self) -> Sequence[int]:
-        label = request_id = self._id()
-        count = self._rng.choice([1, 1, 1, 2, 3])
-        request = txn_manager_pb2.BeginTransactionRequest(
-            request_id=request_id, owner=OWNER, label=label, count=count, keepalive_millis=self._shared.keepalive_millis
-        )
-        if self._shared.changes_options and self._rng.random() < 0.3:
-            request.keepalive_millis = 0  # the default, whatever it is now
-        ids: Sequence[int] = ()
-        for _ in range(self._rng.choice([1, 1, 2])):  # now and then as a client that missed the answer
-            sent_at, request.is_retry = self._shared.now(), bool(ids)
-            try:
-                answer = await self._call(
-                    "txnstatus.TxnManager/BeginTransaction", request, txn_manager_pb2.BeginTransactionResponse
-                )
-            except LimitReached:
-                self._ledger.refused_begin(request_id, asked_once=not (request.is_retry or self._shared.repeats))
-                raise
-            except InvalidArgument as error:
-                if not self._shared.changes_options:
-                    raise
-                self._log(f"the options refuse it: {error.message}")
-                return ()
-            ids = list(answer.txn_ids)
-            self._ledger.begun(request_id, ids, OWNER, label, answer.keepalive_millis / 1000, sent_at)
-        self._log(f"began {ids}")
-        return ids
-
-    async def _keep_alive(self, txn_id: int) -> None:
-        others = [txn_id]
-        keepalive = self._ledger.txn(txn_id).keepalive
-        while True:
-            await asyncio.sleep(keepalive / 3)
-            sent_at = self._shared.now()
-            request = txn_manager_pb2.KeepTransactionAliveRequest(txn_ids=others, owner=OWNER)
-            try:
-                answer = await self._call(
-                    "txnstatus.TxnManager/KeepTransactionAlive",
-                    request,
-                    txn_manager_pb2.KeepTransactionAliveResponse,
-                    timeout=keepalive / 2,
-                )
-            except TxnError:
-                continue
-            for result in answer.results:
-                if not result.HasField("error"):
-                    self._ledger.kept_alive(result.txn_id, sent_at)
-                elif isinstance(from_detail(result.error), TxnAborted):
-                    self._ledger.told_aborted(result.txn_id)
 
     async def _fill_and_end(self, txn_id: int) -> None:
         if self._rng.random() < 0.2:
@@ -198,32 +151,6 @@ class Client(Caller):
             await self._call("txnstatus.Table/AddFiles", request, table_pb2.AddFilesResponse)
             self._ledger.wrote(write, sent_at)
 
-    async def _commit(self, txn_id: int) -> None:
-        request = txn_manager_pb2.CommitTransactionRequest(
-            txn_id=txn_id, owner=OWNER, wait_millis=self._rng.choice([0, 1000, 3000])
-        )
-        state = None
-        while state not in DECIDED and not self._shared.stopping:
-            sent_at = self._shared.now()
-            try:
-                answer = await self._call(
-                    "txnstatus.TxnManager/CommitTransaction", request, txn_manager_pb2.CommitTransactionResponse
-                )
-            except TxnAborted:
-                self._ledger.told_aborted(txn_id)
-                raise
-            self._ledger.told(answer.txn, sent_at)
-            state = TxnState(answer.txn.state)
-        self._log(f"committed {txn_id}: {state}")
-
-    async def _abort(self, txn_id: int) -> None:
-        request = txn_manager_pb2.AbortTransactionRequest(txn_id=txn_id, owner=OWNER, reason="a whim")
-        sent_at = self._shared.now()
-        answer = await self._call(
-            "txnstatus.TxnManager/AbortTransaction", request, txn_manager_pb2.AbortTransactionResponse
-        )
-        self._ledger.told(answer.txn, sent_at)
-
     async def _join(self) -> None:
         """Works in somebody else's transaction, by its token."""
         if not self._shared.tokens:
@@ -261,33 +188,20 @@ class Client(Caller):
     # ---- reading
 
     async def _read(self) -> None:
-        known_before = self._ledger.acked_commit_ts
         if self._shared.snapshots and self._rng.random() < 0.3:
             timestamp = self._rng.choice(self._shared.snapshots)
         else:
-            taken = await self._call(
-                "txnstatus.TxnManager/GetSnapshot",
-                txn_manager_pb2.GetSnapshotRequest(),
-                txn_manager_pb2.GetSnapshotResponse,
-            )
-            timestamp = taken.timestamp
-            self._ledger.took_snapshot(timestamp, known_before)
+            timestamp = await self._take_snapshot()
             self._shared.snapshots.append(timestamp)
         tables = self._rng.sample(self._shared.tables, self._rng.randint(1, len(self._shared.tables)))
         for table in tables * self._rng.choice([1, 2]):
             await self._scan(table, timestamp)
 
     async def read_everything(self) -> None:
-        known_before = self._ledger.acked_commit_ts
-        taken = await self._call(
-            "txnstatus.TxnManager/GetSnapshot",
-            txn_manager_pb2.GetSnapshotRequest(),
-            txn_manager_pb2.GetSnapshotResponse,
-        )
-        self._ledger.took_snapshot(taken.timestamp, known_before)
-        for timestamp in {*self._shared.snapshots, taken.timestamp}:
+        for timestamp in {*self._shared.snapshots, await self._take_snapshot()}:
             for table in self._ledger.tables:
                 await self._scan(table, timestamp)
+        await self._audit()
 
     async def _scan(self, table: str, timestamp: int) -> None:
         sent_at = self._shared.now()

@@ -96,7 +96,7 @@ class Ledger:
         self.commands = 0
         self.acked_commits = 0
         self.refused_begins = 0
-        self._now, self._violation = now, on_violation
+        self._now, self.violation = now, on_violation
         self._refused: set[str] = set()
         self._begins: dict[str, tuple[int, ...]] = {}
         self._reads: dict[tuple[str, int], Read] = {}
@@ -118,10 +118,10 @@ class Ledger:
         lost, new = set(before) - set(answer), set(answer) - set(before)
         forgotten = all(self.txn(txn_id).state in TERMINAL for txn_id in (before if new else lost))
         if (lost or new) and not forgotten:
-            self._violation("12 once", f"begin {request_id} answered {before}, then {answer}")
+            self.violation("12 once", f"begin {request_id} answered {before}, then {answer}")
         for other, taken in self._begins.items():
             if other != request_id and set(taken) & set(answer):
-                self._violation("2 ids are never reused", f"begins {other} and {request_id} both got {answer}")
+                self.violation("2 ids are never reused", f"begins {other} and {request_id} both got {answer}")
         for txn_id in answer:
             txn = self.txn(txn_id)
             txn.owner, txn.label, txn.keepalive = owner, label, keepalive
@@ -134,13 +134,13 @@ class Ledger:
         if asked_once:
             self._refused.add(request_id)
             if any(txn.label == request_id for txn in self.txns.values()):
-                self._violation("12 once", f"begin {request_id} was refused, and took effect")
+                self.violation("12 once", f"begin {request_id} was refused, and took effect")
 
     def kept_alive(self, txn_id: int, sent_at: float) -> None:
         txn = self.txn(txn_id)
         txn.heard_at = max(txn.heard_at, sent_at)
         if txn.told_at < sent_at:
-            self._violation("1 states", f"transaction {txn_id} has ended, and was kept alive after that")
+            self.violation("1 states", f"transaction {txn_id} has ended, and was kept alive after that")
 
     def wrote(self, write: Write, sent_at: float) -> None:
         write.acked_at = min(write.acked_at, self._now())
@@ -153,22 +153,22 @@ class Ledger:
         txn = self.txn(txn_id)
         if txn.told_commit_ts is not None and txn.told_at < sent_at:
             # An abort reaches the participants only after it is told; a commit before.
-            self._violation("8 no late writes", f"{what} was accepted after transaction {txn_id} had committed")
+            self.violation("8 no late writes", f"{what} was accepted after transaction {txn_id} had committed")
 
     def told(self, info: common.TxnInfo, sent_at: float) -> None:
         """Some answer showed this record."""
         txn = self.txn(info.txn_id)
         state = TxnState(info.state)
         if txn.owner and (info.owner, info.label) != (txn.owner, txn.label):
-            self._violation("2 ids are never reused", f"{info.txn_id} is {info.owner}'s {info.label}: not {txn.label}")
+            self.violation("2 ids are never reused", f"{info.txn_id} is {info.owner}'s {info.label}: not {txn.label}")
         if state not in DECIDED:
             if txn.told_at < sent_at:
-                self._violation("1 states", f"transaction {info.txn_id} has ended, and was {state.name} after that")
+                self.violation("1 states", f"transaction {info.txn_id} has ended, and was {state.name} after that")
             return
         txn.told_at = min(txn.told_at, self._now())
         if state in DECIDED_COMMIT:
             if txn.told_aborted or txn.told_commit_ts not in (None, info.commit_timestamp):
-                self._violation("1 states", f"{info.txn_id} is committed at {info.commit_timestamp}; was {txn}")
+                self.violation("1 states", f"{info.txn_id} is committed at {info.commit_timestamp}; was {txn}")
             if txn.told_commit_ts is None:
                 self.acked_commits += 1
             txn.told_commit_ts = info.commit_timestamp
@@ -179,29 +179,29 @@ class Ledger:
     def told_unknown(self, txn_id: int) -> None:
         """Some answer said that there is no such transaction, and never was."""
         if txn_id in self.txns and self.txns[txn_id].owner:
-            self._violation("2 ids are never reused", f"transaction {txn_id} was begun, and is unknown")
+            self.violation("2 ids are never reused", f"transaction {txn_id} was begun, and is unknown")
 
     def told_aborted(self, txn_id: int) -> None:
         txn = self.txn(txn_id)
         txn.told_at = min(txn.told_at, self._now())
         if txn.told_commit_ts is not None:
-            self._violation("1 states", f"{txn_id} is aborted, and was committed at {txn.told_commit_ts}")
+            self.violation("1 states", f"{txn_id} is aborted, and was committed at {txn.told_commit_ts}")
         txn.told_aborted = True
 
     def took_snapshot(self, timestamp: int, known_before: int) -> None:
         if timestamp < known_before:
-            self._violation(
+            self.violation(
                 "6 snapshots are fresh", f"a snapshot at {timestamp}; {known_before} was acknowledged before"
             )
 
     def scanned(self, table: str, timestamp: int, manifests: list[str], sent_at: float) -> None:
         if len(set(manifests)) != len(manifests):
-            self._violation("12 once", f"a scan of {table} at {timestamp} has a manifest twice: {manifests}")
+            self.violation("12 once", f"a scan of {table} at {timestamp} has a manifest twice: {manifests}")
         read = Read(table, timestamp, frozenset(manifests), sent_at)
         first = self._reads.setdefault((table, timestamp), read)
         if first.manifests != read.manifests:
             difference = sorted(first.manifests ^ read.manifests)
-            self._violation("5 repeatable", f"two scans of {table} at {timestamp} differ in {difference}")
+            self.violation("5 repeatable", f"two scans of {table} at {timestamp} differ in {difference}")
         if first is read:
             self.reads.append(read)
 
@@ -227,9 +227,9 @@ class Ledger:
             if before is record.state:
                 continue
             if before is None and record.state is not TxnState.OPEN:
-                self._violation("1 states", f"transaction {txn_id} begins as {record.state.name}")
+                self.violation("1 states", f"transaction {txn_id} begins as {record.state.name}")
             if before is not None and record.state not in _NEXT.get(before, ()):
-                self._violation("1 states", f"transaction {txn_id} goes from {before.name} to {record.state.name}")
+                self.violation("1 states", f"transaction {txn_id} goes from {before.name} to {record.state.name}")
             if record.state in DECIDED and before not in DECIDED:
                 txn.decided_at, txn.commit_ts = self._now(), record.commit_ts
                 txn.cause = record.cause.code if record.cause else ""
@@ -240,24 +240,24 @@ class Ledger:
 
     def _check_begin(self, command: cmd.BeginTxns, unfinished: int) -> None:
         if command.request_id in self._refused:
-            self._violation("12 once", f"begin {command.request_id} was refused, and takes effect")
+            self.violation("12 once", f"begin {command.request_id} was refused, and takes effect")
         if command.max_unfinished and unfinished > command.max_unfinished:
-            self._violation("the cap holds", f"{unfinished} are unfinished, {command.max_unfinished} may be")
+            self.violation("the cap holds", f"{unfinished} are unfinished, {command.max_unfinished} may be")
 
     def _check_prepared(self, txn: Txn, participants: Iterable[str]) -> None:
         for table_id in participants:
             prepared = txn.prepared.get(table_id)
             if prepared is None:
-                self._violation("4 atomic", f"{txn.txn_id} is decided before {table_id} has prepared")
+                self.violation("4 atomic", f"{txn.txn_id} is decided before {table_id} has prepared")
             elif prepared > txn.commit_ts:
-                self._violation("4 atomic", f"{txn.txn_id} commits at {txn.commit_ts}; {table_id} prepared later")
+                self.violation("4 atomic", f"{txn.txn_id} commits at {txn.commit_ts}; {table_id} prepared later")
 
     def _check_expiry(self, txn: Txn, before: TxnState) -> None:
         silent = self._now() - txn.heard_at
         if before is not TxnState.OPEN:
-            self._violation("9 expiry", f"transaction {txn.txn_id} expired in {before.name}")
+            self.violation("9 expiry", f"transaction {txn.txn_id} expired in {before.name}")
         if txn.keepalive and silent < txn.keepalive * CLOCK_TOLERANCE:
-            self._violation("9 expiry", f"transaction {txn.txn_id} expired {silent:.3f} s after it was heard")
+            self.violation("9 expiry", f"transaction {txn.txn_id} expired {silent:.3f} s after it was heard")
 
     def _shard_applied(self, data: bytes, outcome: object) -> None:
         if not isinstance(outcome, ShardApplied):
@@ -268,22 +268,22 @@ class Ledger:
             case shard_cmd.FinalizeCommit(txn_id, table_id, commit_ts):
                 txn = self.txn(txn_id)
                 if not txn.committed or txn.commit_ts != commit_ts:
-                    self._violation("4 atomic", f"{table_id} finalises {txn_id} at {commit_ts}: it is {txn}")
+                    self.violation("4 atomic", f"{table_id} finalises {txn_id} at {commit_ts}: it is {txn}")
             case shard_cmd.AbortTxn(txn_id, table_id):
                 txn = self.txn(txn_id)
                 if txn.state not in DECIDED_ABORT:
-                    self._violation("4 atomic", f"{table_id} aborts {txn_id}, which is {txn.state}")
+                    self.violation("4 atomic", f"{table_id} aborts {txn_id}, which is {txn.state}")
 
     def deletes(self, directory: str) -> None:
         """The cleaner is about to delete a directory."""
         txn = self.txn(txn_of(directory))
         if txn.state not in DECIDED:
-            self._violation("10 files", f"{directory} is deleted while its transaction is {txn.state}")
+            self.violation("10 files", f"{directory} is deleted while its transaction is {txn.state}")
         if txn.committed:
             for write in self.visible_writes(txn):
                 used = {write.directory, *(self._directory(write, other) for other in write.from_writes)}
                 if directory in used:
-                    self._violation("10 files", f"{directory} is deleted, and {write.manifest} is visible")
+                    self.violation("10 files", f"{directory} is deleted, and {write.manifest} is visible")
 
     @staticmethod
     def _directory(write: Write, other: str) -> str:

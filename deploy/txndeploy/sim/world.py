@@ -243,6 +243,8 @@ class World:
         self._read_all()
         self._judge()
         checks.options(self.cluster, self.watch.histories, self.violated)
+        for anomaly in self.shared.bank.judge(self.ledger):
+            self.violated("isolation", anomaly)
         checks.final(self.watch.histories, self.ledger, self.warehouse, ZOMBIE_GRACE_SECONDS, self.violated)
         self._judge()
 

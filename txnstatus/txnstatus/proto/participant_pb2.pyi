@@ -154,22 +154,24 @@ class ShardCommand(_message.Message):
         write_id: str
         def __init__(self, txn_id: _Optional[int] = ..., table_id: _Optional[str] = ..., owner: _Optional[str] = ..., write_id: _Optional[str] = ...) -> None: ...
     class AddFiles(_message.Message):
-        __slots__ = ("txn_id", "table_id", "owner", "write_id", "mode", "manifest", "from_writes")
+        __slots__ = ("txn_id", "table_id", "owner", "write_id", "manifest", "from_writes", "overwrites", "base_timestamp")
         TXN_ID_FIELD_NUMBER: _ClassVar[int]
         TABLE_ID_FIELD_NUMBER: _ClassVar[int]
         OWNER_FIELD_NUMBER: _ClassVar[int]
         WRITE_ID_FIELD_NUMBER: _ClassVar[int]
-        MODE_FIELD_NUMBER: _ClassVar[int]
         MANIFEST_FIELD_NUMBER: _ClassVar[int]
         FROM_WRITES_FIELD_NUMBER: _ClassVar[int]
+        OVERWRITES_FIELD_NUMBER: _ClassVar[int]
+        BASE_TIMESTAMP_FIELD_NUMBER: _ClassVar[int]
         txn_id: int
         table_id: str
         owner: str
         write_id: str
-        mode: _table_pb2.WriteMode
         manifest: _table_pb2.ManifestRef
         from_writes: _containers.RepeatedScalarFieldContainer[str]
-        def __init__(self, txn_id: _Optional[int] = ..., table_id: _Optional[str] = ..., owner: _Optional[str] = ..., write_id: _Optional[str] = ..., mode: _Optional[_Union[_table_pb2.WriteMode, str]] = ..., manifest: _Optional[_Union[_table_pb2.ManifestRef, _Mapping]] = ..., from_writes: _Optional[_Iterable[str]] = ...) -> None: ...
+        overwrites: _containers.RepeatedScalarFieldContainer[str]
+        base_timestamp: int
+        def __init__(self, txn_id: _Optional[int] = ..., table_id: _Optional[str] = ..., owner: _Optional[str] = ..., write_id: _Optional[str] = ..., manifest: _Optional[_Union[_table_pb2.ManifestRef, _Mapping]] = ..., from_writes: _Optional[_Iterable[str]] = ..., overwrites: _Optional[_Iterable[str]] = ..., base_timestamp: _Optional[int] = ...) -> None: ...
     class BeginCommit(_message.Message):
         __slots__ = ("txn_id", "table_id", "timestamp")
         TXN_ID_FIELD_NUMBER: _ClassVar[int]
@@ -257,16 +259,18 @@ class ObjectLock(_message.Message):
 class ShardSnapshot(_message.Message):
     __slots__ = ("version", "next_table_number", "tables", "forgotten_below")
     class TableState(_message.Message):
-        __slots__ = ("info", "request_id", "txns", "file_sets")
+        __slots__ = ("info", "request_id", "txns", "file_sets", "overwrites")
         INFO_FIELD_NUMBER: _ClassVar[int]
         REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
         TXNS_FIELD_NUMBER: _ClassVar[int]
         FILE_SETS_FIELD_NUMBER: _ClassVar[int]
+        OVERWRITES_FIELD_NUMBER: _ClassVar[int]
         info: _common_pb2.TableInfo
         request_id: str
         txns: _containers.RepeatedCompositeFieldContainer[ShardSnapshot.TxnRecord]
         file_sets: _containers.RepeatedCompositeFieldContainer[ShardSnapshot.FileSet]
-        def __init__(self, info: _Optional[_Union[_common_pb2.TableInfo, _Mapping]] = ..., request_id: _Optional[str] = ..., txns: _Optional[_Iterable[_Union[ShardSnapshot.TxnRecord, _Mapping]]] = ..., file_sets: _Optional[_Iterable[_Union[ShardSnapshot.FileSet, _Mapping]]] = ...) -> None: ...
+        overwrites: _containers.RepeatedCompositeFieldContainer[ShardSnapshot.Overwrite]
+        def __init__(self, info: _Optional[_Union[_common_pb2.TableInfo, _Mapping]] = ..., request_id: _Optional[str] = ..., txns: _Optional[_Iterable[_Union[ShardSnapshot.TxnRecord, _Mapping]]] = ..., file_sets: _Optional[_Iterable[_Union[ShardSnapshot.FileSet, _Mapping]]] = ..., overwrites: _Optional[_Iterable[_Union[ShardSnapshot.Overwrite, _Mapping]]] = ...) -> None: ...
     class TxnRecord(_message.Message):
         __slots__ = ("txn_id", "state", "owner", "prepare_timestamp", "commit_timestamp", "claimed", "writes", "superseded", "locks", "waits")
         TXN_ID_FIELD_NUMBER: _ClassVar[int]
@@ -307,31 +311,48 @@ class ShardSnapshot(_message.Message):
         locks: _containers.RepeatedCompositeFieldContainer[ObjectLock]
         def __init__(self, position: _Optional[int] = ..., since: _Optional[int] = ..., locks: _Optional[_Iterable[_Union[ObjectLock, _Mapping]]] = ...) -> None: ...
     class PendingWrite(_message.Message):
-        __slots__ = ("write_id", "manifest", "replaces", "from_writes")
+        __slots__ = ("write_id", "manifest", "replaces", "from_writes", "partitions", "overwrites", "base_timestamp")
         WRITE_ID_FIELD_NUMBER: _ClassVar[int]
         MANIFEST_FIELD_NUMBER: _ClassVar[int]
         REPLACES_FIELD_NUMBER: _ClassVar[int]
         FROM_WRITES_FIELD_NUMBER: _ClassVar[int]
+        PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+        OVERWRITES_FIELD_NUMBER: _ClassVar[int]
+        BASE_TIMESTAMP_FIELD_NUMBER: _ClassVar[int]
         write_id: str
         manifest: _table_pb2.ManifestRef
         replaces: _containers.RepeatedScalarFieldContainer[str]
         from_writes: _containers.RepeatedScalarFieldContainer[str]
-        def __init__(self, write_id: _Optional[str] = ..., manifest: _Optional[_Union[_table_pb2.ManifestRef, _Mapping]] = ..., replaces: _Optional[_Iterable[str]] = ..., from_writes: _Optional[_Iterable[str]] = ...) -> None: ...
+        partitions: _containers.RepeatedScalarFieldContainer[str]
+        overwrites: _containers.RepeatedScalarFieldContainer[str]
+        base_timestamp: int
+        def __init__(self, write_id: _Optional[str] = ..., manifest: _Optional[_Union[_table_pb2.ManifestRef, _Mapping]] = ..., replaces: _Optional[_Iterable[str]] = ..., from_writes: _Optional[_Iterable[str]] = ..., partitions: _Optional[_Iterable[str]] = ..., overwrites: _Optional[_Iterable[str]] = ..., base_timestamp: _Optional[int] = ...) -> None: ...
     class FileSet(_message.Message):
-        __slots__ = ("write_id", "txn_id", "manifest", "commit_timestamp", "replaced_by", "replaced_timestamp")
+        __slots__ = ("write_id", "txn_id", "manifest", "commit_timestamp", "replaced_by", "replaced_timestamp", "partition")
         WRITE_ID_FIELD_NUMBER: _ClassVar[int]
         TXN_ID_FIELD_NUMBER: _ClassVar[int]
         MANIFEST_FIELD_NUMBER: _ClassVar[int]
         COMMIT_TIMESTAMP_FIELD_NUMBER: _ClassVar[int]
         REPLACED_BY_FIELD_NUMBER: _ClassVar[int]
         REPLACED_TIMESTAMP_FIELD_NUMBER: _ClassVar[int]
+        PARTITION_FIELD_NUMBER: _ClassVar[int]
         write_id: str
         txn_id: int
         manifest: _table_pb2.ManifestRef
         commit_timestamp: int
         replaced_by: int
         replaced_timestamp: int
-        def __init__(self, write_id: _Optional[str] = ..., txn_id: _Optional[int] = ..., manifest: _Optional[_Union[_table_pb2.ManifestRef, _Mapping]] = ..., commit_timestamp: _Optional[int] = ..., replaced_by: _Optional[int] = ..., replaced_timestamp: _Optional[int] = ...) -> None: ...
+        partition: str
+        def __init__(self, write_id: _Optional[str] = ..., txn_id: _Optional[int] = ..., manifest: _Optional[_Union[_table_pb2.ManifestRef, _Mapping]] = ..., commit_timestamp: _Optional[int] = ..., replaced_by: _Optional[int] = ..., replaced_timestamp: _Optional[int] = ..., partition: _Optional[str] = ...) -> None: ...
+    class Overwrite(_message.Message):
+        __slots__ = ("object", "txn_id", "commit_timestamp")
+        OBJECT_FIELD_NUMBER: _ClassVar[int]
+        TXN_ID_FIELD_NUMBER: _ClassVar[int]
+        COMMIT_TIMESTAMP_FIELD_NUMBER: _ClassVar[int]
+        object: str
+        txn_id: int
+        commit_timestamp: int
+        def __init__(self, object: _Optional[str] = ..., txn_id: _Optional[int] = ..., commit_timestamp: _Optional[int] = ...) -> None: ...
     VERSION_FIELD_NUMBER: _ClassVar[int]
     NEXT_TABLE_NUMBER_FIELD_NUMBER: _ClassVar[int]
     TABLES_FIELD_NUMBER: _ClassVar[int]

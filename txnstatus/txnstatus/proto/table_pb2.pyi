@@ -156,23 +156,25 @@ class OpenWriteResponse(_message.Message):
     def __init__(self, table: _Optional[_Union[_common_pb2.TableInfo, _Mapping]] = ..., directory: _Optional[str] = ...) -> None: ...
 
 class ManifestRef(_message.Message):
-    __slots__ = ("path", "bytes", "crc32", "file_count", "row_count", "data_bytes")
+    __slots__ = ("path", "bytes", "crc32", "file_count", "row_count", "data_bytes", "partitions")
     PATH_FIELD_NUMBER: _ClassVar[int]
     BYTES_FIELD_NUMBER: _ClassVar[int]
     CRC32_FIELD_NUMBER: _ClassVar[int]
     FILE_COUNT_FIELD_NUMBER: _ClassVar[int]
     ROW_COUNT_FIELD_NUMBER: _ClassVar[int]
     DATA_BYTES_FIELD_NUMBER: _ClassVar[int]
+    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
     path: str
     bytes: int
     crc32: int
     file_count: int
     row_count: int
     data_bytes: int
-    def __init__(self, path: _Optional[str] = ..., bytes: _Optional[int] = ..., crc32: _Optional[int] = ..., file_count: _Optional[int] = ..., row_count: _Optional[int] = ..., data_bytes: _Optional[int] = ...) -> None: ...
+    partitions: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, path: _Optional[str] = ..., bytes: _Optional[int] = ..., crc32: _Optional[int] = ..., file_count: _Optional[int] = ..., row_count: _Optional[int] = ..., data_bytes: _Optional[int] = ..., partitions: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class AddFilesRequest(_message.Message):
-    __slots__ = ("txn_id", "owner", "table", "write_id", "mode", "manifest", "from_writes")
+    __slots__ = ("txn_id", "owner", "table", "write_id", "mode", "manifest", "from_writes", "overwrites", "read_timestamp")
     TXN_ID_FIELD_NUMBER: _ClassVar[int]
     OWNER_FIELD_NUMBER: _ClassVar[int]
     TABLE_FIELD_NUMBER: _ClassVar[int]
@@ -180,6 +182,8 @@ class AddFilesRequest(_message.Message):
     MODE_FIELD_NUMBER: _ClassVar[int]
     MANIFEST_FIELD_NUMBER: _ClassVar[int]
     FROM_WRITES_FIELD_NUMBER: _ClassVar[int]
+    OVERWRITES_FIELD_NUMBER: _ClassVar[int]
+    READ_TIMESTAMP_FIELD_NUMBER: _ClassVar[int]
     txn_id: int
     owner: str
     table: str
@@ -187,7 +191,9 @@ class AddFilesRequest(_message.Message):
     mode: WriteMode
     manifest: ManifestRef
     from_writes: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, txn_id: _Optional[int] = ..., owner: _Optional[str] = ..., table: _Optional[str] = ..., write_id: _Optional[str] = ..., mode: _Optional[_Union[WriteMode, str]] = ..., manifest: _Optional[_Union[ManifestRef, _Mapping]] = ..., from_writes: _Optional[_Iterable[str]] = ...) -> None: ...
+    overwrites: _containers.RepeatedScalarFieldContainer[str]
+    read_timestamp: int
+    def __init__(self, txn_id: _Optional[int] = ..., owner: _Optional[str] = ..., table: _Optional[str] = ..., write_id: _Optional[str] = ..., mode: _Optional[_Union[WriteMode, str]] = ..., manifest: _Optional[_Union[ManifestRef, _Mapping]] = ..., from_writes: _Optional[_Iterable[str]] = ..., overwrites: _Optional[_Iterable[str]] = ..., read_timestamp: _Optional[int] = ...) -> None: ...
 
 class AddFilesResponse(_message.Message):
     __slots__ = ()

@@ -1,0 +1,95 @@
+"""Partitions of a table by name: `month=1/day=2`, columns in the table's order; a prefix names all below it.
+
+A value's name is its text, as a form in a URL is encoded, with `~` for `%`: what remains is plain in paths of every
+file system, and nothing in it is escaped a second time. A null is `__null__`, an empty string `__empty__`. Of a long
+one the beginning and a hash are the name, since file names have limits.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from decimal import Decimal
+from hashlib import sha256
+from urllib.parse import quote_plus, unquote_plus
+
+from txnstatus.errors import InvalidArgument
+
+WHOLE_TABLE = ""
+"""As a partition: all of a table; the only one that a table without partition columns has."""
+NULL = "__null__"
+EMPTY = "__empty__"
+MAX_VALUE_CHARS = 200
+KEPT_CHARS, SHORTENED, HASH_CHARS = 100, "~~", 32
+"""Of a value with a longer name: so much of it, then this, then so much of its SHA-256."""
+MAX_PARTITIONS = 10_000
+"""In one write."""
+_PART = re.compile(rf"([^/=]+)=([^/\x00-\x1f]{{1,{MAX_VALUE_CHARS}}})")
+
+
+def name_of(values: Mapping[str, object]) -> str:
+    """The partition of these values (of bool, int, str, date, Decimal or null), in their order."""
+    return "/".join(f"{column}={value_name(value)}" for column, value in values.items())
+
+
+def value_name(value: object) -> str:
+    match value:
+        case None:
+            return NULL
+        case bool():
+            return str(value).lower()
+        case Decimal():
+            return f"{value:f}"
+        case "":
+            return EMPTY
+        case str():
+            return _shortened(_encoded(value), value)
+        case _:
+            return str(value)
+
+
+def _encoded(text: str) -> str:
+    encoded = quote_plus(text, safe="").replace("~", "%7E").replace("%", "~")
+    return f"~5F{encoded[1:]}" if encoded.startswith("__") else encoded
+
+
+def _shortened(encoded: str, text: str) -> str:
+    if len(encoded) <= MAX_VALUE_CHARS:
+        return encoded
+    return encoded[:KEPT_CHARS] + SHORTENED + sha256(text.encode()).hexdigest()[:HASH_CHARS]
+
+
+def text_of(name: str) -> str | None:
+    """The text of the value with this name; None = null. Raises ValueError for a name that does not tell it."""
+    if SHORTENED in name:
+        raise ValueError(f"{name} is shortened")
+    if name == NULL:
+        return None
+    return "" if name == EMPTY else unquote_plus(name.replace("~", "%"))
+
+
+def check(partition: str, columns: Sequence[str], table: str, *, whole: bool = False) -> None:
+    """That this is a partition of a table with these partition columns. `whole`: one value for each of them.
+
+    Raises InvalidArgument.
+    """
+    parts = [_PART.fullmatch(part) for part in partition.split("/")]
+    found = [part and part[1] for part in parts]
+    if found == list(columns[: len(found)]) and (len(found) == len(columns) or not whole):
+        return
+    expected = "/".join(f"{column}=value" for column in columns)
+    rule = f"expected {expected}{'' if whole else ', or the first of these'}" if columns else "it is not partitioned"
+    raise InvalidArgument(f"{partition[:300]!r} is no partition of {table}: {rule}")
+
+
+def above(partition: str) -> Iterator[str]:
+    """Itself, and each that it is part of, the whole table last."""
+    while partition:
+        yield partition
+        partition = partition.rpartition("/")[0]
+    yield WHOLE_TABLE
+
+
+def covers(objects: Sequence[str], partition: str) -> bool:
+    """Whether one of the objects is the partition, or has it below it."""
+    return any(each in objects for each in above(partition))
