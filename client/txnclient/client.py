@@ -31,7 +31,7 @@ from txnstatus.proto import txn_manager_pb2 as pb
 from txnstatus.proto import txn_status_pb2 as status_pb
 from txnstatus.schema import Schema
 from txnstatus.table import MAX_BEGIN_COUNT
-from txnstatus.types import DECIDED_ABORT, AbortCause, Timestamp, TxnId, TxnState
+from txnstatus.types import DECIDED_ABORT, AbortCause, ConflictStrategy, Timestamp, TxnId, TxnState
 
 ResponseT = TypeVar("ResponseT", bound=Message)
 
@@ -46,6 +46,7 @@ class TableInfo:
     name: str
     location: str
     schema: Schema
+    conflicts: ConflictStrategy
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,10 +216,12 @@ class Client:
         partition_by: Sequence[str] = (),
         primary_key: Sequence[str] = (),
         location: str | None = None,
+        conflicts: ConflictStrategy | str = ConflictStrategy.FIRST_COMMITTER_WINS,
     ) -> TableInfo:
         """Creates a table. `schema`: a pyarrow Schema, a PySpark StructType, DDL text, or a name-to-type mapping.
 
-        `location`: a URI that nodes and writers reach; by default under the cluster's warehouse.
+        `location`: a URI that nodes and writers reach; by default under the cluster's warehouse. `conflicts`: how
+        overwrites of the same part are settled, by their commits or by locks that they take (see ConflictStrategy).
 
         Raises AlreadyExists; InvalidArgument, naming the column.
         """
@@ -229,6 +232,7 @@ class Client:
             name=name,
             schema=checked.to_wire(),
             location=location or "",
+            conflicts=conflicts,
             request_id=uuid.uuid4().hex,
         )
         return _table(self.call("txnstatus.Table/CreateTable", request, table_pb.CreateTableResponse).table)
@@ -286,7 +290,8 @@ class Client:
 
 
 def _table(wire: common.TableInfo) -> TableInfo:
-    return TableInfo(wire.table_id, wire.name, wire.location, Schema.from_wire(wire.schema))
+    conflicts = ConflictStrategy(wire.conflicts)
+    return TableInfo(wire.table_id, wire.name, wire.location, Schema.from_wire(wire.schema), conflicts)
 
 
 def _summary(wire: common.TxnInfo) -> TxnSummary:

@@ -5,18 +5,19 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar, get_args
+from typing import Any, Protocol, TypeVar, cast, get_args
 
 from google.protobuf.message import Message
 
 from txnclient import manifest
+from txnclient.locks import LockMode, LockStrategy
 from txnclient.manifest import DataFile, StagedFiles
 from txnclient.overwriting import Mode, overwritten
 from txnclient.requests import build
 from txnstatus.errors import InvalidArgument
 from txnstatus.proto import table_pb2 as pb
 from txnstatus.schema import Schema
-from txnstatus.types import TxnId
+from txnstatus.types import ConflictStrategy, TxnId
 
 ResponseT = TypeVar("ResponseT", bound=Message)
 Partition = str | Mapping[str, Any] | None
@@ -36,18 +37,29 @@ class _Opened:
     table_id: str
     table: str
     schema: Schema
+    conflicts: ConflictStrategy
     directory: str
 
 
+class LockFunction(Protocol):
+    def __call__(
+        self, table: str, mode: LockMode, *, partition: Sequence[str] | None, strategy: LockStrategy
+    ) -> None: ...
+
+
 class FileWrites:
-    def __init__(self, txn_id: TxnId, owner: str, ask: Ask, require_writable: Callable[[], None]) -> None:
-        """`require_writable` raises what stands in the way of any write."""
-        self._txn_id, self._owner = txn_id, owner
+    def __init__(
+        self, txn_id: TxnId, owner: str, ask: Ask, require_writable: Callable[[], None], lock: LockFunction
+    ) -> None:
+        """`require_writable` raises what stands in the way of any write; `lock` is the handle's."""
+        self._txn_id, self._owner, self._lock = txn_id, owner, lock
         self._ask, self._require_writable = ask, require_writable
 
     def write(self, data: Any, table: str, mode: Mode, partition: Partition) -> None:
         _check_mode(mode, partition)
         opened = self._open(table)
+        if mode == "overwrite":
+            self._lock_for(opened, overwritten(mode, partition, (), opened.schema, table))
         self._add(opened, _write_files(data, opened), mode, partition)
 
     def truncate(self, table: str, partition: Partition) -> None:
@@ -72,8 +84,9 @@ class FileWrites:
         write_id = uuid.uuid4().hex
         request = build(pb.OpenWriteRequest, txn_id=self._txn_id, owner=self._owner, table=table, write_id=write_id)
         response = self._ask("txnstatus.Table/OpenWrite", request, pb.OpenWriteResponse)
-        schema = Schema.from_wire(response.table.schema)
-        return _Opened(write_id, response.table.table_id, table, schema, response.directory)
+        info = response.table
+        schema, conflicts = Schema.from_wire(info.schema), ConflictStrategy(info.conflicts)
+        return _Opened(write_id, info.table_id, table, schema, conflicts, response.directory)
 
     def _add(
         self,
@@ -87,6 +100,8 @@ class FileWrites:
         overwrites = overwritten(mode, partition, files, opened.schema, opened.table)
         if mode == "overwrite_partitions" and not overwrites:
             return  # without rows there is nothing to replace
+        if mode != "append":
+            self._lock_for(opened, overwrites)
         ref = manifest.write(
             opened.directory, files, table_id=opened.table_id, txn_id=self._txn_id, write_id=opened.write_id
         )
@@ -104,6 +119,12 @@ class FileWrites:
             ),
             pb.AddFilesResponse,
         )
+
+    def _lock_for(self, opened: _Opened, overwrites: Sequence[str]) -> None:
+        """Where the table settles conflicts by locks: what is to be replaced, before any work is done for it."""
+        strategy = opened.conflicts
+        if strategy is not ConflictStrategy.FIRST_COMMITTER_WINS:
+            self._lock(opened.table, "X", partition=overwrites or None, strategy=cast(LockStrategy, strategy.value))
 
 
 def _write_files(data: Any, opened: _Opened) -> list[DataFile]:

@@ -12,11 +12,16 @@ from txnstatus.proto import table_pb2 as pb
 from txnstatus.types import Timestamp, TxnId, TxnState
 
 LockMode = Literal["S", "shared-write", "X"]
-LockStrategy = Literal["wait", "wait-die"]
+LockStrategy = Literal["wait", "wait-die", "wound-wait", "no-wait"]
 
 METHOD = "txnstatus.Table/Lock"
 MODES: Mapping[str, pb.LockMode] = {"S": pb.LOCK_S, "shared-write": pb.LOCK_SHARED_WRITE, "X": pb.LOCK_X}
-STRATEGIES: Mapping[str, pb.LockStrategy] = {"wait": pb.LOCK_WAIT, "wait-die": pb.LOCK_WAIT_DIE}
+STRATEGIES: Mapping[str, pb.LockStrategy] = {
+    "wait": pb.LOCK_WAIT,
+    "wait-die": pb.LOCK_WAIT_DIE,
+    "wound-wait": pb.LOCK_WOUND_WAIT,
+    "no-wait": pb.LOCK_NO_WAIT,
+}
 NUMRETRIES = 100
 SLEEP_BETWEEN_RETRIES = 60.0
 FIRST_WAIT_SECONDS = 0.1
@@ -82,7 +87,7 @@ def acquire(
 
     Raises Locked.
     """
-    for wait in patience:
+    for wait in patience if request.strategy != pb.LOCK_NO_WAIT else ():
         while wait > 0:
             request.wait_millis = max(1, int(min(wait, turn_seconds) * 1000))
             if ask(METHOD, request, pb.LockResponse).granted:

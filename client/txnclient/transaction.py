@@ -111,7 +111,8 @@ class Transaction:
         """Locks a table, partitions of it ("month=1/day=2") or a database, until the transaction ends.
 
         Parents are locked in S. A request that cannot be granted waits its turn, as long as Hive's options of the
-        same names say (`hive.lock.*`); with "wait-die" it waits for younger transactions only.
+        same names say (`hive.lock.*`); with "wait-die" it waits for younger transactions only, with "wound-wait" it has
+        younger ones aborted and waits for older ones, with "no-wait" it does not wait.
 
         Raises Locked, naming who is in the way, when the last retry is over or somebody would wait for himself: the
         transaction goes on. Raises TxnAborted when wait-die has ended it.
@@ -166,7 +167,7 @@ class Transaction:
     @property
     def _writes(self) -> FileWrites:
         """Made for each write: kept, it would refer back to the handle, which must end when its last user drops it."""
-        return FileWrites(self.id, self.client.owner, self._ask, self._require_writable)
+        return FileWrites(self.id, self.client.owner, self._ask, self._require_writable, self.lock)
 
     def _ask(self, method: str, request: Message, response: type[ResponseT]) -> ResponseT:
         """A call on behalf of a write. An answer that ends the transaction ends the handle too."""

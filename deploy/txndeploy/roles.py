@@ -16,6 +16,7 @@ from txndeploy.first_look import FirstLook
 from txndeploy.loop_watch import LoopWatch
 from txnmanager.txn_manager import ClusterView, TableProxy, TxnManager
 from txnparticipant.services import ParticipantService, ShardMachine, ShardService
+from txnstatus.background import supervised
 from txnstatus.catalog import CATALOG, CatalogState
 from txnstatus.catalog_service import CatalogClient, CatalogMachine, CatalogService
 from txnstatus.environment import Environment
@@ -317,14 +318,9 @@ class Roles:
         return self.config.data_dir / "raft" / name
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(work)
+        task = supervised(work, f"the groups of {self.config.node_id} do not follow the catalog")
         self._background.add(task)
-        task.add_done_callback(self._finished)
-
-    def _finished(self, task: asyncio.Task[None]) -> None:
-        self._background.discard(task)
-        if not task.cancelled() and (error := task.exception()):
-            self._cannot_follow(error)
+        task.add_done_callback(self._background.discard)
 
     def _cannot_follow(self, error: BaseException) -> NoReturn:
         stop_process(f"the groups of {self.config.node_id} do not follow the catalog", error)

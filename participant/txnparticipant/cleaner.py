@@ -63,7 +63,7 @@ class Cleaner:
             except TxnError as error:
                 log.info("cleaning of transaction %s on %s will be repeated: %s", record.txn_id, table.name, error)
             else:
-                del self._passes[key]
+                self._passes.pop(key, None)  # a new leadership may have begun meanwhile
 
     async def _delete(self, directories: list[str]) -> bool:
         loop = asyncio.get_running_loop()

@@ -9,7 +9,7 @@ from txnparticipant.mvcc import Manifest
 from txnstatus.proto import participant_pb2 as pb
 from txnstatus.proto import table_pb2 as table_pb
 from txnstatus.schema import Schema
-from txnstatus.types import NO_TIMESTAMP, Timestamp, TxnId
+from txnstatus.types import NO_TIMESTAMP, ConflictStrategy, Timestamp, TxnId
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +18,7 @@ class CreateTable:
     schema: Schema
     location: str
     request_id: str
+    conflicts: ConflictStrategy = ConflictStrategy.FIRST_COMMITTER_WINS
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,10 +106,12 @@ Command = CreateTable | TxnCommand | MarkCleaned | ForgetTxns
 def encode(command: Command) -> bytes:
     wire = pb.ShardCommand()
     match command:
-        case CreateTable(name, schema, location, request_id):
+        case CreateTable(name, schema, location, request_id, conflicts):
             create = pb.ShardCommand.CreateTable(
                 name=name, schema=schema.to_wire(), location=location, request_id=request_id
             )
+            if conflicts is not ConflictStrategy.FIRST_COMMITTER_WINS:
+                create.conflicts = conflicts
             wire.create_table.CopyFrom(create)
         case BeginTxn(txn_id, table_id, owner):
             wire.begin_txn.CopyFrom(pb.ShardCommand.BeginTxn(txn_id=txn_id, table_id=table_id, owner=owner))
@@ -163,7 +166,8 @@ def decode(data: bytes) -> Command:
     match wire.WhichOneof("command"):
         case "create_table":
             c = wire.create_table
-            return CreateTable(c.name, Schema.from_wire(c.schema), c.location, c.request_id)
+            conflicts = conflicts_from_wire(c.conflicts)
+            return CreateTable(c.name, Schema.from_wire(c.schema), c.location, c.request_id, conflicts)
         case "begin_txn":
             b = wire.begin_txn
             return BeginTxn(TxnId(b.txn_id), b.table_id, b.owner)
@@ -201,6 +205,11 @@ def decode(data: bytes) -> Command:
             return ForgetTxns(TxnId(wire.forget_txns.below_txn_id))
         case unknown:
             raise ValueError(f"no shard command of this version: {unknown!r} in {len(data)} bytes")
+
+
+def conflicts_from_wire(name: str) -> ConflictStrategy:
+    """Raises ValueError for a strategy that is none."""
+    return ConflictStrategy(name) if name else ConflictStrategy.FIRST_COMMITTER_WINS
 
 
 def lock_to_wire(lock: Lock) -> pb.ObjectLock:

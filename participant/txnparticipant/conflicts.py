@@ -108,10 +108,10 @@ def first_committer_wins(
     if found is None:
         return None
     winner, name = found
-    lost = _full_name(table, name)
+    lost = full_name(table, name)
     message = f"{lost} was overwritten by transaction {winner.txn_id}, which was first"
     if winner.object != name:
-        message = f"{lost} overlaps {_full_name(table, winner.object)}, overwritten by {winner.txn_id}, which was first"
+        message = f"{lost} overlaps {full_name(table, winner.object)}, overwritten by {winner.txn_id}, which was first"
     cause = AbortCause(AbortCode.CONFLICT, message, table, winner.txn_id, (lost,))
     return Conflict(message, txn_id=txn_id, hint="run the transaction again", cause=cause)
 
@@ -137,5 +137,5 @@ def _parents(name: str) -> list[str]:
     return [parent for parent in above(name) if parent != name]
 
 
-def _full_name(table: str, name: str) -> str:
+def full_name(table: str, name: str) -> str:
     return table if name == WHOLE_TABLE else f"{table}/{name}"

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable
 from datetime import UTC, datetime
 
 from txnparticipant import commands as cmd
 from txnparticipant.changes import Applied
-from txnparticipant.locks import Claim, Lock, Mode, Strategy, Verdict
+from txnparticipant.locks import Claim, Lock, Mode, Strategy, Verdict, wounded
 from txnparticipant.records import TableState
 from txnparticipant.table_store import ParticipantShard
 from txnstatus import lock_requests
@@ -19,7 +20,9 @@ from txnstatus.errors import Conflict, Locked, Overloaded, TxnError, aborted
 from txnstatus.proto import table_pb2 as table_pb
 from txnstatus.proto import txn_manager_pb2 as manager_pb
 from txnstatus.status_ranges import StatusRanges
-from txnstatus.types import ParticipantState, Timestamp, TxnId, micros_of
+from txnstatus.types import AbortCause, ParticipantState, Timestamp, TxnId, micros_of
+
+log = logging.getLogger(__name__)
 
 MAX_WAIT_SECONDS = 2.0
 """A handler waits this long at most; whoever wants to wait longer asks again."""
@@ -84,6 +87,9 @@ class LockService:
         deadline = loop.time() + min(seconds, MAX_WAIT_SECONDS)
         while True:
             standing = self._standing(name, command)
+            if standing is Verdict.WAITS and command.strategy is Strategy.WOUND_WAIT:
+                await self._wound(name, command)
+                standing = self._standing(name, command)
             if standing is Verdict.GRANTED:
                 return True
             if standing is None or command.strategy is Strategy.NO_WAIT:
@@ -144,13 +150,28 @@ class LockService:
         except Conflict as death:
             raise await self._die(command, death) from death
 
+    async def _wound(self, name: str, command: cmd.AcquireLocks) -> None:
+        """Aborts the younger transactions that are in the way. One that has prepared stays, and is waited for."""
+        table = self._shard.participant(name)
+        blockers = table.locks.blockers(command.txn_id, table.with_parents(command.locks))
+        for txn_id in wounded(command.txn_id, blockers):
+            record = table.txns[txn_id]
+            if record.state is ParticipantState.OPEN:
+                reason = f"transaction {command.txn_id} is older, and wants what it has of {name}: wound-wait"
+                try:
+                    await self._abort(txn_id, record.owner, reason)
+                except TxnError as error:
+                    # Committed meanwhile, or nobody answered: the next turn sees what is left of it.
+                    log.info("transaction %s is not wounded: %s", txn_id, error.message)
+
     async def _die(self, command: cmd.AcquireLocks, death: Conflict) -> TxnError:
         """Ends the transaction for good: its other locks must not keep an older one waiting."""
-        request = manager_pb.AbortTransactionRequest(txn_id=command.txn_id, owner=command.owner, reason=death.message)
-        answer = await self._ranges.call(
-            command.txn_id, "AbortTransaction", request, manager_pb.AbortTransactionResponse
-        )
-        return aborted(command.txn_id, cause_from_wire(answer.txn.cause))
+        return aborted(command.txn_id, await self._abort(command.txn_id, command.owner, death.message))
+
+    async def _abort(self, txn_id: TxnId, owner: str, reason: str) -> AbortCause:
+        request = manager_pb.AbortTransactionRequest(txn_id=txn_id, owner=owner, reason=reason)
+        answer = await self._ranges.call(txn_id, "AbortTransaction", request, manager_pb.AbortTransactionResponse)
+        return cause_from_wire(answer.txn.cause)
 
     async def _refusal(self, name: str, command: cmd.AcquireLocks) -> Locked:
         table = self._shard.participant(name)

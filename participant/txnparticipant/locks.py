@@ -4,9 +4,10 @@ An object is a database (`air`), a table (`air.flights`) or a partition of one (
 is a set of locks that is granted as a whole or waits as a whole. Requests wait first in, first out: nobody overtakes an
 earlier request for the same object that it is not compatible with. Locks go only when their transaction ends.
 
-Two rules keep waits finite. No request may close a circle of waits on this participant. With WAIT_DIE, only an older
-transaction waits for a younger one, so no circle can close over several participants either. Source: Kudu's
-LockManager, where a transaction's id is its age.
+Two rules keep waits finite. No request may close a circle of waits on this participant. With WAIT_DIE only an older
+transaction waits for a younger one, with WOUND_WAIT only a younger one for an older, so no circle can close over
+several participants either. Source: Kudu's LockManager, where a transaction's id is its age; of the second, Rosenkrantz
+and others, TODS 1978.
 """
 
 from __future__ import annotations
@@ -52,6 +53,8 @@ class Strategy(enum.IntEnum):
     WAIT = 1
     WAIT_DIE = 2
     """It waits if its transaction is older than all that it would wait for; else its transaction dies."""
+    WOUND_WAIT = 3
+    """It waits; of those that it waits for the younger ones are to be aborted (`wounded`)."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -126,6 +129,11 @@ def with_parents(locks: Iterable[Lock]) -> tuple[Lock, ...]:
     return tuple(Lock(name, modes[name]) for name in sorted(modes))
 
 
+def wounded(txn_id: TxnId, blockers: Iterable[Claim]) -> tuple[TxnId, ...]:
+    """WOUND_WAIT: whom a transaction has aborted of those that are in its way, the younger ones."""
+    return tuple(dict.fromkeys(claim.txn_id for claim in blockers if claim.txn_id > txn_id))
+
+
 Modes = defaultdict[str, set[Mode]]
 """Of some transactions' locks, by object."""
 Ahead = defaultdict[str, defaultdict[Mode, set[TxnId]]]
@@ -164,7 +172,8 @@ class LockTable:
             return Answer(Verdict.REFUSED)
         if strategy is Strategy.WAIT_DIE and min(blockers) < txn_id:
             return Answer(Verdict.DIES)
-        if blockers & self._waiting_for(txn_id):
+        # Of a circle the wounded are a part: it opens when they are gone.
+        if strategy is not Strategy.WOUND_WAIT and blockers & self._waiting_for(txn_id):
             return Answer(Verdict.CIRCLE)
         self._queue.append(request)
         return Answer(Verdict.WAITS)

@@ -13,7 +13,7 @@ from txnparticipant.mvcc import FileSet, PendingWrite
 from txnstatus.proto import common_pb2 as common
 from txnstatus.proto import participant_pb2 as pb
 from txnstatus.schema import Schema, is_database_name
-from txnstatus.types import NO_TIMESTAMP, ParticipantState, Timestamp, TxnId
+from txnstatus.types import NO_TIMESTAMP, ConflictStrategy, ParticipantState, Timestamp, TxnId
 
 LIVE = (ParticipantState.OPEN, ParticipantState.COMMIT_IN_PROGRESS)
 
@@ -44,6 +44,7 @@ class TableState:
     schema: Schema
     request_id: str
     """Of its creation: the same request, sent again, is answered alike."""
+    conflicts: ConflictStrategy = ConflictStrategy.FIRST_COMMITTER_WINS
     txns: dict[TxnId, TxnRecord] = field(default_factory=dict)
     file_sets: dict[str, FileSet] = field(default_factory=dict)
     """By id, in the order in which they were finalised here."""
@@ -88,7 +89,11 @@ class TableState:
 
     def info(self) -> common.TableInfo:
         return common.TableInfo(
-            table_id=self.table_id, name=self.name, location=self.location, schema=self.schema.to_wire()
+            table_id=self.table_id,
+            name=self.name,
+            location=self.location,
+            schema=self.schema.to_wire(),
+            conflicts=self.conflicts,
         )
 
 
@@ -153,7 +158,8 @@ def _txn_to_wire(
 
 def table_from_wire(wire: pb.ShardSnapshot.TableState) -> TableState:
     info = wire.info
-    table = TableState(info.table_id, info.name, info.location, Schema.from_wire(info.schema), wire.request_id)
+    schema, conflicts = Schema.from_wire(info.schema), cmd.conflicts_from_wire(info.conflicts)
+    table = TableState(info.table_id, info.name, info.location, schema, wire.request_id, conflicts)
     queue: dict[int, Request] = {}
     for txn in wire.txns:
         record = table.txns[TxnId(txn.txn_id)] = TxnRecord(

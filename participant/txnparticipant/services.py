@@ -16,6 +16,7 @@ from txnparticipant.partitioned import check_partitions
 from txnparticipant.reads import Reads
 from txnparticipant.records import TableState
 from txnparticipant.table_store import ParticipantShard
+from txnstatus.background import supervised
 from txnstatus.commit_tasks import MAX_OPS_PER_CALL
 from txnstatus.errors import InvalidArgument, NotTheLeader, OutcomeUnknown, TxnError, Unavailable
 from txnstatus.failpoints import failpoint
@@ -30,7 +31,15 @@ from txnstatus.rpc.errors import to_detail
 from txnstatus.schema import Schema, check_table_name, check_write_id
 from txnstatus.status_ranges import StatusRanges
 from txnstatus.storage import file_system
-from txnstatus.types import NO_TIMESTAMP, HybridClock, ParticipantOpType, ParticipantState, Timestamp, TxnId
+from txnstatus.types import (
+    NO_TIMESTAMP,
+    ConflictStrategy,
+    HybridClock,
+    ParticipantOpType,
+    ParticipantState,
+    Timestamp,
+    TxnId,
+)
 
 log = logging.getLogger(__name__)
 
@@ -80,7 +89,7 @@ class ShardService:
 
     def start(self, driver: RaftDriver) -> None:
         self._driver = driver
-        self._cleaning = asyncio.create_task(self._clean())
+        self._cleaning = supervised(self._clean(), f"the cleaner of shard {self.shard.shard} failed")
 
     async def stop(self) -> None:
         if self._cleaning is not None:
@@ -103,7 +112,8 @@ class ShardService:
         schema.check()
         location = request.location.rstrip("/") or f"{self._warehouse}/{name.replace('.', '/')}"
         file_system(location)
-        applied = await self._propose(cmd.CreateTable(name, schema, location, request.request_id))
+        conflicts = _conflicts(request.conflicts)
+        applied = await self._propose(cmd.CreateTable(name, schema, location, request.request_id, conflicts))
         assert applied.table_id
         return table_pb.CreateTableResponse(table=self.shard.table(name).info())
 
@@ -262,6 +272,15 @@ class ShardService:
                 await self._propose(cmd.ForgetTxns(below))
         except TxnError as error:
             log.info("%s forgets nothing for now: %s", self._driver.group.group, error.message)
+
+
+def _conflicts(name: str) -> ConflictStrategy:
+    """Raises InvalidArgument."""
+    try:
+        return cmd.conflicts_from_wire(name)
+    except ValueError:
+        known = ", ".join(ConflictStrategy)
+        raise InvalidArgument(f"no strategy {name[:100]!r} for conflicts; there are {known}") from None
 
 
 class ParticipantService:

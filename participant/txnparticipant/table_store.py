@@ -78,7 +78,7 @@ class ParticipantShard:
         table_id = f"{self.shard}.{self._next_table_number}"
         self._next_table_number += 1
         self._tables[table_id] = TableState(
-            table_id, command.name, command.location, command.schema, command.request_id
+            table_id, command.name, command.location, command.schema, command.request_id, command.conflicts
         )
         self._ids_by_name[command.name] = table_id
         return Applied(table_id=table_id)

@@ -100,6 +100,33 @@ def test_wait_die_aborts_the_younger_and_the_older_waits(client: Client, new_tab
     old.commit()
 
 
+def test_a_table_may_settle_conflicts_by_locks_that_overwrites_take(client: Client, new_table: NewTable) -> None:
+    waits, wounds, refuses = (new_table(conflicts=each) for each in ("wait-die", "wound-wait", "no-wait"))
+    old, young = client.begin(), client.begin()
+    young.write(rows(1), waits)
+    old.write(rows(2), waits, "overwrite")
+    assert held(client, waits)[waits, old.id] == "X"
+    with pytest.raises(TxnAborted, match="wait-die"):
+        young.write(rows(3), waits, "overwrite")
+    young = client.begin()
+    young.write(rows(4), wounds, "overwrite")
+    old.write(rows(5), wounds, "overwrite")
+    with pytest.raises(TxnAborted, match="wound-wait"):
+        young.commit()
+    old.write(rows(6), refuses, "overwrite")
+    young = client.begin()
+    with pytest.raises(Locked, match=f"transaction {old.id} .* holds X"):
+        young.truncate(refuses)
+    old.commit()
+    assert client.table(wounds).conflicts == "wound-wait"
+    wait_until(lambda: not client.locks(refuses), "the commit has reached the table")
+    young.truncate(refuses)
+    young.commit()
+    assert client.snapshot().files(refuses).rows == 0
+    with pytest.raises(InvalidArgument, match="no strategy 'hope' for conflicts; there are first-committer-wins, wait"):
+        new_table(conflicts="hope")
+
+
 def test_a_locked_database_keeps_tables_from_being_locked(client: Client) -> None:
     client.create_table("shut.one", "id bigint")
     first, second = client.begin(), client.begin()

@@ -242,6 +242,18 @@ def test_a_failed_sync_is_told_once_and_drops_what_it_was_to_write() -> None:
 # ---- shrinking
 
 
+def test_faults_that_overlap_leave_nothing_behind() -> None:
+    made = world.World(scenario.make(1, "calm"), None)
+    for fault in (Fault(0.0, "clog", "n1", "n2", 1.0, 0.5), Fault(0.0, "slow_disk", "n1", "", 1.0, 0.5)):
+        made.nemesis.inflict(fault)
+        made.nemesis.inflict(replace(fault, amount=0.9))
+    link, machine = made.wire.link("n1", "n2"), made.cluster.machines["n1"]
+    assert link.draw_delay(random.Random(1)) > 0.2
+    made.nemesis.end_all()
+    assert link.draw_delay(random.Random(1)) < 0.01
+    assert not machine.slowness
+
+
 def test_a_failing_scenario_is_cut_down_to_what_matters() -> None:
     faults = tuple(Fault(float(number), "kill", f"n{number % 3 + 1}", "", 2.0) for number in range(1, 11))
     made = replace(scenario.make(1, "calm"), faults=faults, seconds=12.0, clients=3)

@@ -16,7 +16,7 @@ from txnstatus.errors import InvalidArgument, Locked, NotTheLeader, Overloaded, 
 from txnstatus.proto import common_pb2, table_pb2
 from txnstatus.proto import participant_pb2 as pb
 from txnstatus.proto import txn_manager_pb2 as manager_pb
-from txnstatus.types import TxnId
+from txnstatus.types import Timestamp, TxnId
 
 OWNER = "me"
 OLD, YOUNG = 1, 2
@@ -132,6 +132,37 @@ def test_a_refusal_does_without_the_label_when_nobody_tells_it() -> None:
         calls.fails = True
         with pytest.raises(Locked, match="transaction 1 holds X"):
             await shard.lock(asks(YOUNG, strategy="LOCK_NO_WAIT"))
+
+    run(test)
+
+
+def test_whoever_wounds_has_the_younger_aborted_and_waits_for_the_locks() -> None:
+    async def test() -> None:
+        calls = Calls()
+        shard, _ = made(calls=calls)
+        await shard.lock(asks(YOUNG))
+        calls.fails = True
+        assert not (await shard.lock(asks(OLD, strategy="LOCK_WOUND_WAIT", wait=SOON))).granted, "it tries again"
+        calls.fails = False
+        assert not (await shard.lock(asks(OLD, strategy="LOCK_WOUND_WAIT", wait=SOON))).granted
+        assert set(calls.asked) == {("AbortTransaction", YOUNG)}
+        await ends(shard, YOUNG)
+        assert (await shard.lock(asks(OLD, strategy="LOCK_WOUND_WAIT", wait=SOON))).granted
+
+    run(test)
+
+
+def test_whoever_is_younger_wounds_nobody_and_whoever_has_prepared_is_not_wounded() -> None:
+    async def test() -> None:
+        calls = Calls()
+        shard, _ = made(calls=calls)
+        await shard.lock(asks(OLD))
+        assert not (await shard.lock(asks(YOUNG, strategy="LOCK_WOUND_WAIT", wait=SOON))).granted
+        await ends(shard, OLD)
+        shard.shard.apply(cmd.BeginTxn(TxnId(0), "0.0", OWNER))
+        shard.shard.apply(cmd.BeginCommit(TxnId(YOUNG), "0.0", Timestamp(9)))
+        assert not (await shard.lock(asks(0, strategy="LOCK_WOUND_WAIT", wait=SOON))).granted
+        assert not calls.asked
 
     run(test)
 

@@ -21,6 +21,7 @@ from txnparticipant.locks import (
     Verdict,
     parent_of,
     with_parents,
+    wounded,
 )
 from txnstatus.types import Timestamp, TxnId
 
@@ -250,6 +251,15 @@ def test_wait_die_counts_those_that_wait_before_it_too() -> None:
     assert ask(table, MIDDLE, (T, X), strategy=Strategy.WAIT_DIE) is DIES
 
 
+def test_wound_wait_the_older_wounds_the_younger_and_the_younger_waits() -> None:
+    table = LockTable()
+    ask(table, MIDDLE, (T, X))
+    assert ask(table, YOUNG, (T, X), strategy=Strategy.WOUND_WAIT) is WAITS
+    assert wounded(YOUNG, table.blockers(YOUNG, [Lock(T, X)])) == ()
+    assert ask(table, OLD, (T, X), strategy=Strategy.WOUND_WAIT) is WAITS
+    assert wounded(OLD, table.blockers(OLD, [Lock(T, X)])) == (MIDDLE, YOUNG)
+
+
 # ---- over every small case
 
 Held = frozenset[tuple[int, int, Mode]]
@@ -292,15 +302,36 @@ def steps(world: World, strategy: Strategy) -> Iterator[World]:
             tables = tables_of(world)
             answer = tables[where].acquire(TxnId(txn), [Lock("t", mode)], strategy, AT)
             dead = answer.verdict in (DIES, CIRCLE)
+            gone = ended | {txn} if dead else ended
             for table in tables:
                 if dead:
                     table.release(TxnId(txn))
                 table.check_invariants(set(map(TxnId, TXNS)) - ended)
-            yield world_of(tables, ended | {txn} if dead else ended)
+            if strategy is Strategy.WOUND_WAIT:
+                gone |= wound_all(tables)
+            yield world_of(tables, gone)
         tables = tables_of(world)
         for table in tables:
             table.release(TxnId(txn))
         yield world_of(tables, ended | {txn})
+
+
+def wound_all(tables: list[LockTable]) -> frozenset[int]:
+    """As long as somebody waits for a younger one, that one is aborted."""
+    gone: set[int] = set()
+    while True:
+        dying = {
+            victim
+            for table in tables
+            for request in table.queue()
+            for victim in wounded(request.txn_id, table.blockers(request.txn_id, request.locks))
+        }
+        if not dying:
+            return frozenset(gone)
+        gone |= dying
+        for table in tables:
+            for victim in dying:
+                table.release(victim)
 
 
 def reachable(strategy: Strategy) -> set[World]:
@@ -329,6 +360,17 @@ def test_wait_die_never_ends_in_a_deadlock_over_two_participants() -> None:
             for request in table.queue():
                 for blocker in table.blockers(request.txn_id, request.locks):
                     assert request.txn_id < blocker.txn_id, f"a younger one waits for an older: {world}"
+
+
+def test_wound_wait_never_ends_in_a_deadlock_over_two_participants() -> None:
+    worlds = reachable(Strategy.WOUND_WAIT)
+    assert len(worlds) > 1_000
+    for world in worlds:
+        assert not stuck(world), world
+        for table in tables_of(world):
+            for request in table.queue():
+                for blocker in table.blockers(request.txn_id, request.locks):
+                    assert request.txn_id > blocker.txn_id, f"an older one waits for a younger: {world}"
 
 
 def test_without_age_there_are_deadlocks_over_two_participants_and_none_on_one() -> None:
@@ -391,7 +433,7 @@ class Model:
             if further <= reached:
                 break
             reached |= further
-        if txn in reached:
+        if txn in reached and strategy is not Strategy.WOUND_WAIT:
             return CIRCLE
         self.queue.append((txn, locks))
         return WAITS

@@ -10,12 +10,13 @@ from hypothesis import strategies as st
 
 from txnparticipant import commands as cmd
 from txnparticipant.changes import Applied, Rejected
+from txnparticipant.locks import Lock, Mode, Strategy
 from txnparticipant.mvcc import Manifest, visible
 from txnparticipant.table_store import ParticipantShard
 from txnstatus.errors import Conflict
 from txnstatus.partitions import covers
 from txnstatus.schema import Column, Schema
-from txnstatus.types import Timestamp, TxnId
+from txnstatus.types import ConflictStrategy, Timestamp, TxnId
 
 OWNER, TABLE, NAME = "ada", "3.0", "air.flights"
 SCHEMA = Schema((Column("id", "bigint"), Column("m", "int"), Column("d", "int")), ("m", "d"))
@@ -168,6 +169,23 @@ def test_an_aborted_overwrite_is_in_nobodys_way() -> None:
     prepare(shard, 1, 100)
     ok(shard, cmd.AbortTxn(TxnId(1), TABLE))
     commit(shard, 2, 110)
+
+
+def test_a_table_that_settles_conflicts_by_locks_wants_one_for_an_overwrite_and_none_for_an_append() -> None:
+    shard = ParticipantShard(3)
+    shard.apply(cmd.CreateTable(NAME, SCHEMA, "file:///lake", "r", ConflictStrategy.WAIT))
+    ok(shard, *added(1, (JAN1,)))
+    *before, overwrite = added(1, (JAN1,), ("m=1",), number=1)
+    ok(shard, *before[1:])
+    refused = shard.apply(overwrite)
+    assert isinstance(refused, Rejected)
+    assert f"{NAME}/m=1 must be locked" in refused.error.message
+    for name, enough in ((f"{NAME}/{JAN1}", False), (f"{NAME}/m=1", True)):
+        ok(shard, cmd.AcquireLocks(TxnId(1), TABLE, OWNER, (Lock(name, Mode.X),), Strategy.WAIT, Timestamp(1)))
+        assert isinstance(shard.apply(overwrite), Applied) == enough
+    restored = ParticipantShard(3)
+    restored.restore(shard.snapshot())
+    assert restored.table(NAME).conflicts is ConflictStrategy.WAIT
 
 
 # ---- against a model

@@ -131,6 +131,56 @@ def test_a_scan_shows_what_is_committed_and_not_finalised_here_yet() -> None:
         assert len(answer.manifests) == seen
 
 
+def test_a_leadership_that_changes_while_the_cleaner_reports_does_not_end_it() -> None:
+    """Found by the simulator: the cleaner was gone for good, and nobody heard of it."""
+    made, txn_id = service({}), TxnId(1)
+    made.shard.apply(cmd.BeginTxn(txn_id, "0.0", "me"))
+    made.shard.apply(cmd.OpenWrite(txn_id, "0.0", "me", "neverused"))
+    made.shard.apply(cmd.AbortTxn(txn_id, "0.0"))
+    cleaner = made._cleaner
+    cleaner.zombie_grace_seconds = 0.0
+
+    async def report(command: cmd.MarkCleaned) -> object:
+        cleaner.forget()
+        return made.shard.apply(command)
+
+    cleaner.propose = report
+
+    async def two_passes() -> None:
+        await cleaner.run_once()
+        await cleaner.run_once()
+
+    asyncio.run(two_passes())
+    assert not list(made.shard.to_clean())
+
+
+def test_a_cleaner_that_fails_ends_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = service({})
+    stopped: list[tuple[str, BaseException]] = []
+    ended = asyncio.Event()
+
+    def stop(story: str, error: BaseException) -> None:
+        stopped.append((story, error))
+        ended.set()
+
+    monkeypatch.setattr("txnstatus.background.stop_process", stop)
+    monkeypatch.setattr("txnparticipant.services.PASS_SECONDS", 0.0)
+    fault = KeyError("a fault in the program")
+
+    async def fail() -> None:
+        raise fault
+
+    monkeypatch.setattr(made, "_cleaner", SimpleNamespace(run_once=fail))
+
+    async def serve() -> None:
+        made.start(cast(RaftDriver, SimpleNamespace(group=SimpleNamespace(has_lease=True))))
+        async with asyncio.timeout(10):
+            await ended.wait()
+
+    asyncio.run(serve())
+    assert stopped == [("the cleaner of shard 0 failed", fault)]
+
+
 def test_a_replica_that_may_be_behind_says_so_and_not_that_a_table_does_not_exist() -> None:
     """A node that has just started knows nothing yet; NOT_FOUND would end what another replica can go on with."""
     made = service({})

@@ -7,6 +7,7 @@ import contextlib
 import logging
 from collections.abc import Callable, Iterator
 
+from txnstatus.background import supervised
 from txnstatus.catalog import CATALOG, Applied, Catalog, CatalogState, Rejected, Replacement, from_wire, to_wire
 from txnstatus.errors import InvalidArgument, NotTheLeader, OutcomeUnknown, TxnError, Unavailable
 from txnstatus.failpoints import failpoint
@@ -63,7 +64,7 @@ class CatalogService:
 
     def start(self, driver: RaftDriver) -> None:
         self._driver = driver
-        self._moving = asyncio.create_task(self._move())
+        self._moving = supervised(self._move(), "the catalog's work in the background failed")
 
     async def stop(self) -> None:
         for task in (self._moving, self._founding):
@@ -86,7 +87,7 @@ class CatalogService:
     def _ensure_founded(self) -> None:
         under_way = self._founding is not None and not self._founding.done()
         if self.machine.catalog.state.version == 0 and not under_way:
-            self._founding = asyncio.create_task(self._found())
+            self._founding = supervised(self._found(), "the founding of the catalog failed")
 
     async def _found(self) -> None:
         """The first entry of all; in vain, the next pass tries again, here or on the next leader."""

@@ -9,7 +9,7 @@ from txnstatus.schema import Schema
 
 MAX_PARTITIONS = 1_000
 _MODES = (pb.LOCK_S, pb.LOCK_SHARED_WRITE, pb.LOCK_X)
-_STRATEGIES = (pb.LOCK_NO_WAIT, pb.LOCK_WAIT, pb.LOCK_WAIT_DIE)
+_STRATEGIES = (pb.LOCK_NO_WAIT, pb.LOCK_WAIT, pb.LOCK_WAIT_DIE, pb.LOCK_WOUND_WAIT)
 
 
 def check(request: pb.LockRequest, schema: Schema) -> None:

@@ -13,6 +13,7 @@ from collections.abc import Coroutine, Iterator
 from typing import Any
 
 from txnstatus import commands as cmd
+from txnstatus.background import supervised
 from txnstatus.catalog import CatalogState
 from txnstatus.commit_tasks import SendOp
 from txnstatus.environment import Environment, SteadyWall
@@ -380,12 +381,7 @@ class StatusService:
                     waiter.set_exception(self._driver.not_the_leader())
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        task = asyncio.create_task(work)
+        task = supervised(work, f"the background of {self._driver.group.group} failed")
         self._background.add(task)
-        task.add_done_callback(self._finished)
+        task.add_done_callback(self._background.discard)
         return task
-
-    def _finished(self, task: asyncio.Task[None]) -> None:
-        self._background.discard(task)
-        if not task.cancelled() and (error := task.exception()):
-            log.error("a background task of the status partition failed", exc_info=error)

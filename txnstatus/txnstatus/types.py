@@ -55,6 +55,21 @@ class ParticipantOpType(enum.IntEnum):
     ABORT_TXN = 4
 
 
+class ConflictStrategy(enum.StrEnum):
+    """How a table has overwrites of the same part settled; appends are in nobody's way with any of them."""
+
+    FIRST_COMMITTER_WINS = "first-committer-wins"
+    """Whoever commits second is told Conflict, at its commit."""
+    WAIT = "wait"
+    """An overwrite locks what it replaces in X; whoever comes second waits its turn, first in, first out."""
+    WAIT_DIE = "wait-die"
+    """The same, and an older transaction waits for a younger one only; a younger one is aborted."""
+    WOUND_WAIT = "wound-wait"
+    """The same, and a younger transaction waits for an older one only; an older one aborts what is in its way."""
+    NO_WAIT = "no-wait"
+    """The same, and whoever comes second is told Locked."""
+
+
 class AbortCode(enum.StrEnum):
     REQUESTED = "requested"
     EXPIRED = "expired"

@@ -22,6 +22,8 @@ from txnstatus.raft.snapshot import SnapshotCorrupt
 from txnstatus.raft.transport import RaftTransport
 from txnstatus.system_client import TxnSystemClient
 
+BLOCKING_SECONDS = 0.0002, 0.002
+"""What blocking work takes at usual."""
 END_SECONDS = 1.0
 """After a sync has failed, the process must not live longer."""
 
@@ -51,11 +53,17 @@ class Machine:
     """It began anew, and was not seen to have caught up."""
     failed_in: Process | None = None
     """In which a sync failed: it must end itself."""
-    blocking_seconds: tuple[float, float] = (0.0002, 0.002)
+    slowness: list[tuple[float, float]] = field(default_factory=list)
+    """How long faults let blocking work take; the last one counts."""
 
     @property
     def is_up(self) -> bool:
         return self.process is not None and self.process.alive
+
+    def set_pace(self) -> None:
+        """Of its process."""
+        if self.process is not None:
+            self.process.blocking_seconds = self.slowness[-1] if self.slowness else BLOCKING_SECONDS
 
 
 class Cluster:
@@ -88,7 +96,7 @@ class Cluster:
         assert not machine.gone
         machine.lives += 1
         process = machine.process = Process(name, machine.clock)
-        process.blocking_seconds = machine.blocking_seconds
+        machine.set_pace()
         self._loop.post(process, self._boot, machine, process)
 
     def _boot(self, machine: Machine, process: Process) -> None:

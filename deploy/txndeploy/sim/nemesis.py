@@ -176,13 +176,13 @@ class Nemesis:
 
     def _clog(self, fault: Fault) -> Callable[[], None]:
         links = [self._world.wire.link(fault.target, fault.other), self._world.wire.link(fault.other, fault.target)]
-        before = [link.delay for link in links]
+        delay = fault.amount / 4, fault.amount
         for link in links:
-            link.delay = (fault.amount / 4, fault.amount)
+            link.clogs.append(delay)
 
         def undo() -> None:
-            for link, delay in zip(links, before, strict=True):
-                link.delay = delay
+            for link in links:
+                link.clogs.remove(delay)
 
         return undo
 
@@ -199,15 +199,15 @@ class Nemesis:
 
     def _slow_disk(self, fault: Fault) -> Callable[[], None]:
         machine = self._machine(fault)
-        before = machine.blocking_seconds
-        self._set_blocking(machine, (fault.amount / 4, fault.amount))
-        return lambda: self._set_blocking(machine, before)
+        seconds = fault.amount / 4, fault.amount
+        machine.slowness.append(seconds)
+        machine.set_pace()
 
-    @staticmethod
-    def _set_blocking(machine: Machine, seconds: tuple[float, float]) -> None:
-        machine.blocking_seconds = seconds
-        if machine.process is not None:
-            machine.process.blocking_seconds = seconds
+        def undo() -> None:
+            machine.slowness.remove(seconds)
+            machine.set_pace()
+
+        return undo
 
     def _disk_full(self, fault: Fault) -> Callable[[], None]:
         disk = self._machine(fault).disk

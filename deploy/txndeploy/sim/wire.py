@@ -30,6 +30,12 @@ class Link:
     cuts: int = 0
     held: list[_Pipe] = field(default_factory=list)
     """Once for each item that has arrived at the cut."""
+    clogs: list[tuple[float, float]] = field(default_factory=list)
+    """Delays that faults have put in place of its own; the last one counts."""
+
+    def draw_delay(self, rng: random.Random) -> float:
+        shortest, longest = self.clogs[-1] if self.clogs else self.delay
+        return shortest + (longest - shortest) * rng.random() ** 2
 
 
 class Wire:
@@ -121,9 +127,7 @@ class _Pipe:
     def carry(self) -> None:
         """Lets the first item that has not arrived arrive in a while."""
         wire = self._wire
-        shortest, longest = self._link.delay
-        delay = shortest + (longest - shortest) * wire.rng.random() ** 2
-        self._last = max(self._last, wire.loop.now + delay)
+        self._last = max(self._last, wire.loop.now + self._link.draw_delay(wire.rng))
         wire.loop.post_at(self._last, wire.loop.world, self._arrive)
 
     def _arrive(self) -> None:

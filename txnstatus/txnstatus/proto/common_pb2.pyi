@@ -118,13 +118,15 @@ class TableSchema(_message.Message):
     def __init__(self, columns: _Optional[_Iterable[_Union[Column, _Mapping]]] = ..., partition_by: _Optional[_Iterable[str]] = ..., primary_key: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class TableInfo(_message.Message):
-    __slots__ = ("table_id", "name", "location", "schema")
+    __slots__ = ("table_id", "name", "location", "schema", "conflicts")
     TABLE_ID_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     LOCATION_FIELD_NUMBER: _ClassVar[int]
     SCHEMA_FIELD_NUMBER: _ClassVar[int]
+    CONFLICTS_FIELD_NUMBER: _ClassVar[int]
     table_id: str
     name: str
     location: str
     schema: TableSchema
-    def __init__(self, table_id: _Optional[str] = ..., name: _Optional[str] = ..., location: _Optional[str] = ..., schema: _Optional[_Union[TableSchema, _Mapping]] = ...) -> None: ...
+    conflicts: str
+    def __init__(self, table_id: _Optional[str] = ..., name: _Optional[str] = ..., location: _Optional[str] = ..., schema: _Optional[_Union[TableSchema, _Mapping]] = ..., conflicts: _Optional[str] = ...) -> None: ...

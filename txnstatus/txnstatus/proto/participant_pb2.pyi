@@ -123,16 +123,18 @@ class ParticipantOpResult(_message.Message):
 class ShardCommand(_message.Message):
     __slots__ = ("create_table", "begin_txn", "open_write", "add_files", "begin_commit", "finalize_commit", "abort_txn", "mark_cleaned", "forget_txns", "acquire_locks")
     class CreateTable(_message.Message):
-        __slots__ = ("name", "schema", "location", "request_id")
+        __slots__ = ("name", "schema", "location", "request_id", "conflicts")
         NAME_FIELD_NUMBER: _ClassVar[int]
         SCHEMA_FIELD_NUMBER: _ClassVar[int]
         LOCATION_FIELD_NUMBER: _ClassVar[int]
         REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+        CONFLICTS_FIELD_NUMBER: _ClassVar[int]
         name: str
         schema: _common_pb2.TableSchema
         location: str
         request_id: str
-        def __init__(self, name: _Optional[str] = ..., schema: _Optional[_Union[_common_pb2.TableSchema, _Mapping]] = ..., location: _Optional[str] = ..., request_id: _Optional[str] = ...) -> None: ...
+        conflicts: str
+        def __init__(self, name: _Optional[str] = ..., schema: _Optional[_Union[_common_pb2.TableSchema, _Mapping]] = ..., location: _Optional[str] = ..., request_id: _Optional[str] = ..., conflicts: _Optional[str] = ...) -> None: ...
     class BeginTxn(_message.Message):
         __slots__ = ("txn_id", "table_id", "owner")
         TXN_ID_FIELD_NUMBER: _ClassVar[int]

@@ -25,19 +25,19 @@ _sym_db = _symbol_database.Default()
 from txnstatus.proto import common_pb2 as txnstatus_dot_proto_dot_common__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1btxnstatus/proto/table.proto\x12\ttxnstatus\x1a\x1ctxnstatus/proto/common.proto\"\xb2\x01\n\x0bLockRequest\x12\x0e\n\x06txn_id\x18\x01 \x01(\x03\x12\r\n\x05owner\x18\x02 \x01(\t\x12\r\n\x05table\x18\x03 \x01(\t\x12\x12\n\npartitions\x18\x04 \x03(\t\x12!\n\x04mode\x18\x05 \x01(\x0e\x32\x13.txnstatus.LockMode\x12)\n\x08strategy\x18\x06 \x01(\x0e\x32\x17.txnstatus.LockStrategy\x12\x13\n\x0bwait_millis\x18\x07 \x01(\r\"\x1f\n\x0cLockResponse\x12\x0f\n\x07granted\x18\x01 \x01(\x08\"F\n\x10ShowLocksRequest\x12\r\n\x05table\x18\x01 \x01(\t\x12\x11\n\tpartition\x18\x02 \x01(\t\x12\x10\n\x08\x65xtended\x18\x03 \x01(\x08\"7\n\x11ShowLocksResponse\x12\"\n\x05locks\x18\x01 \x03(\x0b\x32\x13.txnstatus.LockInfo\"\xb1\x01\n\x08LockInfo\x12\x0e\n\x06object\x18\x01 \x01(\t\x12!\n\x04mode\x18\x02 \x01(\x0e\x32\x13.txnstatus.LockMode\x12\x0f\n\x07granted\x18\x03 \x01(\x08\x12\x0e\n\x06txn_id\x18\x04 \x01(\x03\x12\r\n\x05owner\x18\x05 \x01(\t\x12\r\n\x05since\x18\x06 \x01(\x06\x12\x12\n\nblocked_by\x18\x07 \x03(\x03\x12\x1f\n\x03txn\x18\x08 \x01(\x0b\x32\x12.txnstatus.TxnInfo\"p\n\x12\x43reateTableRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12&\n\x06schema\x18\x02 \x01(\x0b\x32\x16.txnstatus.TableSchema\x12\x10\n\x08location\x18\x03 \x01(\t\x12\x12\n\nrequest_id\x18\x04 \x01(\t\":\n\x13\x43reateTableResponse\x12#\n\x05table\x18\x01 \x01(\x0b\x32\x14.txnstatus.TableInfo\"\x1f\n\x0fGetTableRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"7\n\x10GetTableResponse\x12#\n\x05table\x18\x01 \x01(\x0b\x32\x14.txnstatus.TableInfo\"\x13\n\x11ListTablesRequest\":\n\x12ListTablesResponse\x12$\n\x06tables\x18\x01 \x03(\x0b\x32\x14.txnstatus.TableInfo\"R\n\x10OpenWriteRequest\x12\x0e\n\x06txn_id\x18\x01 \x01(\x03\x12\r\n\x05owner\x18\x02 \x01(\t\x12\r\n\x05table\x18\x03 \x01(\t\x12\x10\n\x08write_id\x18\x04 \x01(\t\"K\n\x11OpenWriteResponse\x12#\n\x05table\x18\x01 \x01(\x0b\x32\x14.txnstatus.TableInfo\x12\x11\n\tdirectory\x18\x02 \x01(\t\"\x88\x01\n\x0bManifestRef\x12\x0c\n\x04path\x18\x01 \x01(\t\x12\r\n\x05\x62ytes\x18\x02 \x01(\x04\x12\r\n\x05\x63rc32\x18\x03 \x01(\x07\x12\x12\n\nfile_count\x18\x04 \x01(\r\x12\x11\n\trow_count\x18\x05 \x01(\x04\x12\x12\n\ndata_bytes\x18\x06 \x01(\x04\x12\x12\n\npartitions\x18\x07 \x03(\t\"\xf8\x01\n\x0f\x41\x64\x64\x46ilesRequest\x12\x0e\n\x06txn_id\x18\x01 \x01(\x03\x12\r\n\x05owner\x18\x02 \x01(\t\x12\r\n\x05table\x18\x03 \x01(\t\x12\x10\n\x08write_id\x18\x04 \x01(\t\x12\"\n\x04mode\x18\x05 \x01(\x0e\x32\x14.txnstatus.WriteMode\x12(\n\x08manifest\x18\x06 \x01(\x0b\x32\x16.txnstatus.ManifestRef\x12\x13\n\x0b\x66rom_writes\x18\x07 \x03(\t\x12\x12\n\noverwrites\x18\x08 \x03(\t\x12\x1b\n\x0eread_timestamp\x18\t \x01(\x06H\x00\x88\x01\x01\x42\x11\n\x0f_read_timestamp\"\x12\n\x10\x41\x64\x64\x46ilesResponse\"/\n\x0bScanRequest\x12\r\n\x05table\x18\x01 \x01(\t\x12\x11\n\ttimestamp\x18\x02 \x01(\x06\"^\n\x0cScanResponse\x12#\n\x05table\x18\x01 \x01(\x0b\x32\x14.txnstatus.TableInfo\x12)\n\tmanifests\x18\x02 \x03(\x0b\x32\x16.txnstatus.ManifestRef*P\n\x08LockMode\x12\x15\n\x11LOCK_MODE_UNKNOWN\x10\x00\x12\n\n\x06LOCK_S\x10\x01\x12\x15\n\x11LOCK_SHARED_WRITE\x10\x02\x12\n\n\x06LOCK_X\x10\x03*B\n\x0cLockStrategy\x12\x10\n\x0cLOCK_NO_WAIT\x10\x00\x12\r\n\tLOCK_WAIT\x10\x01\x12\x11\n\rLOCK_WAIT_DIE\x10\x02*&\n\tWriteMode\x12\n\n\x06\x41PPEND\x10\x00\x12\r\n\tOVERWRITE\x10\x01\x32\xac\x04\n\x05Table\x12L\n\x0b\x43reateTable\x12\x1d.txnstatus.CreateTableRequest\x1a\x1e.txnstatus.CreateTableResponse\x12\x43\n\x08GetTable\x12\x1a.txnstatus.GetTableRequest\x1a\x1b.txnstatus.GetTableResponse\x12I\n\nListTables\x12\x1c.txnstatus.ListTablesRequest\x1a\x1d.txnstatus.ListTablesResponse\x12\x46\n\tOpenWrite\x12\x1b.txnstatus.OpenWriteRequest\x1a\x1c.txnstatus.OpenWriteResponse\x12\x43\n\x08\x41\x64\x64\x46iles\x12\x1a.txnstatus.AddFilesRequest\x1a\x1b.txnstatus.AddFilesResponse\x12\x37\n\x04Scan\x12\x16.txnstatus.ScanRequest\x1a\x17.txnstatus.ScanResponse\x12\x37\n\x04Lock\x12\x16.txnstatus.LockRequest\x1a\x17.txnstatus.LockResponse\x12\x46\n\tShowLocks\x12\x1b.txnstatus.ShowLocksRequest\x1a\x1c.txnstatus.ShowLocksResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1btxnstatus/proto/table.proto\x12\ttxnstatus\x1a\x1ctxnstatus/proto/common.proto\"\xb2\x01\n\x0bLockRequest\x12\x0e\n\x06txn_id\x18\x01 \x01(\x03\x12\r\n\x05owner\x18\x02 \x01(\t\x12\r\n\x05table\x18\x03 \x01(\t\x12\x12\n\npartitions\x18\x04 \x03(\t\x12!\n\x04mode\x18\x05 \x01(\x0e\x32\x13.txnstatus.LockMode\x12)\n\x08strategy\x18\x06 \x01(\x0e\x32\x17.txnstatus.LockStrategy\x12\x13\n\x0bwait_millis\x18\x07 \x01(\r\"\x1f\n\x0cLockResponse\x12\x0f\n\x07granted\x18\x01 \x01(\x08\"F\n\x10ShowLocksRequest\x12\r\n\x05table\x18\x01 \x01(\t\x12\x11\n\tpartition\x18\x02 \x01(\t\x12\x10\n\x08\x65xtended\x18\x03 \x01(\x08\"7\n\x11ShowLocksResponse\x12\"\n\x05locks\x18\x01 \x03(\x0b\x32\x13.txnstatus.LockInfo\"\xb1\x01\n\x08LockInfo\x12\x0e\n\x06object\x18\x01 \x01(\t\x12!\n\x04mode\x18\x02 \x01(\x0e\x32\x13.txnstatus.LockMode\x12\x0f\n\x07granted\x18\x03 \x01(\x08\x12\x0e\n\x06txn_id\x18\x04 \x01(\x03\x12\r\n\x05owner\x18\x05 \x01(\t\x12\r\n\x05since\x18\x06 \x01(\x06\x12\x12\n\nblocked_by\x18\x07 \x03(\x03\x12\x1f\n\x03txn\x18\x08 \x01(\x0b\x32\x12.txnstatus.TxnInfo\"\x83\x01\n\x12\x43reateTableRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12&\n\x06schema\x18\x02 \x01(\x0b\x32\x16.txnstatus.TableSchema\x12\x10\n\x08location\x18\x03 \x01(\t\x12\x12\n\nrequest_id\x18\x04 \x01(\t\x12\x11\n\tconflicts\x18\x05 \x01(\t\":\n\x13\x43reateTableResponse\x12#\n\x05table\x18\x01 \x01(\x0b\x32\x14.txnstatus.TableInfo\"\x1f\n\x0fGetTableRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"7\n\x10GetTableResponse\x12#\n\x05table\x18\x01 \x01(\x0b\x32\x14.txnstatus.TableInfo\"\x13\n\x11ListTablesRequest\":\n\x12ListTablesResponse\x12$\n\x06tables\x18\x01 \x03(\x0b\x32\x14.txnstatus.TableInfo\"R\n\x10OpenWriteRequest\x12\x0e\n\x06txn_id\x18\x01 \x01(\x03\x12\r\n\x05owner\x18\x02 \x01(\t\x12\r\n\x05table\x18\x03 \x01(\t\x12\x10\n\x08write_id\x18\x04 \x01(\t\"K\n\x11OpenWriteResponse\x12#\n\x05table\x18\x01 \x01(\x0b\x32\x14.txnstatus.TableInfo\x12\x11\n\tdirectory\x18\x02 \x01(\t\"\x88\x01\n\x0bManifestRef\x12\x0c\n\x04path\x18\x01 \x01(\t\x12\r\n\x05\x62ytes\x18\x02 \x01(\x04\x12\r\n\x05\x63rc32\x18\x03 \x01(\x07\x12\x12\n\nfile_count\x18\x04 \x01(\r\x12\x11\n\trow_count\x18\x05 \x01(\x04\x12\x12\n\ndata_bytes\x18\x06 \x01(\x04\x12\x12\n\npartitions\x18\x07 \x03(\t\"\xf8\x01\n\x0f\x41\x64\x64\x46ilesRequest\x12\x0e\n\x06txn_id\x18\x01 \x01(\x03\x12\r\n\x05owner\x18\x02 \x01(\t\x12\r\n\x05table\x18\x03 \x01(\t\x12\x10\n\x08write_id\x18\x04 \x01(\t\x12\"\n\x04mode\x18\x05 \x01(\x0e\x32\x14.txnstatus.WriteMode\x12(\n\x08manifest\x18\x06 \x01(\x0b\x32\x16.txnstatus.ManifestRef\x12\x13\n\x0b\x66rom_writes\x18\x07 \x03(\t\x12\x12\n\noverwrites\x18\x08 \x03(\t\x12\x1b\n\x0eread_timestamp\x18\t \x01(\x06H\x00\x88\x01\x01\x42\x11\n\x0f_read_timestamp\"\x12\n\x10\x41\x64\x64\x46ilesResponse\"/\n\x0bScanRequest\x12\r\n\x05table\x18\x01 \x01(\t\x12\x11\n\ttimestamp\x18\x02 \x01(\x06\"^\n\x0cScanResponse\x12#\n\x05table\x18\x01 \x01(\x0b\x32\x14.txnstatus.TableInfo\x12)\n\tmanifests\x18\x02 \x03(\x0b\x32\x16.txnstatus.ManifestRef*P\n\x08LockMode\x12\x15\n\x11LOCK_MODE_UNKNOWN\x10\x00\x12\n\n\x06LOCK_S\x10\x01\x12\x15\n\x11LOCK_SHARED_WRITE\x10\x02\x12\n\n\x06LOCK_X\x10\x03*W\n\x0cLockStrategy\x12\x10\n\x0cLOCK_NO_WAIT\x10\x00\x12\r\n\tLOCK_WAIT\x10\x01\x12\x11\n\rLOCK_WAIT_DIE\x10\x02\x12\x13\n\x0fLOCK_WOUND_WAIT\x10\x03*&\n\tWriteMode\x12\n\n\x06\x41PPEND\x10\x00\x12\r\n\tOVERWRITE\x10\x01\x32\xac\x04\n\x05Table\x12L\n\x0b\x43reateTable\x12\x1d.txnstatus.CreateTableRequest\x1a\x1e.txnstatus.CreateTableResponse\x12\x43\n\x08GetTable\x12\x1a.txnstatus.GetTableRequest\x1a\x1b.txnstatus.GetTableResponse\x12I\n\nListTables\x12\x1c.txnstatus.ListTablesRequest\x1a\x1d.txnstatus.ListTablesResponse\x12\x46\n\tOpenWrite\x12\x1b.txnstatus.OpenWriteRequest\x1a\x1c.txnstatus.OpenWriteResponse\x12\x43\n\x08\x41\x64\x64\x46iles\x12\x1a.txnstatus.AddFilesRequest\x1a\x1b.txnstatus.AddFilesResponse\x12\x37\n\x04Scan\x12\x16.txnstatus.ScanRequest\x1a\x17.txnstatus.ScanResponse\x12\x37\n\x04Lock\x12\x16.txnstatus.LockRequest\x1a\x17.txnstatus.LockResponse\x12\x46\n\tShowLocks\x12\x1b.txnstatus.ShowLocksRequest\x1a\x1c.txnstatus.ShowLocksResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'txnstatus.proto.table_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_LOCKMODE']._serialized_start=1656
-  _globals['_LOCKMODE']._serialized_end=1736
-  _globals['_LOCKSTRATEGY']._serialized_start=1738
-  _globals['_LOCKSTRATEGY']._serialized_end=1804
-  _globals['_WRITEMODE']._serialized_start=1806
-  _globals['_WRITEMODE']._serialized_end=1844
+  _globals['_LOCKMODE']._serialized_start=1676
+  _globals['_LOCKMODE']._serialized_end=1756
+  _globals['_LOCKSTRATEGY']._serialized_start=1758
+  _globals['_LOCKSTRATEGY']._serialized_end=1845
+  _globals['_WRITEMODE']._serialized_start=1847
+  _globals['_WRITEMODE']._serialized_end=1885
   _globals['_LOCKREQUEST']._serialized_start=73
   _globals['_LOCKREQUEST']._serialized_end=251
   _globals['_LOCKRESPONSE']._serialized_start=253
@@ -48,32 +48,32 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_SHOWLOCKSRESPONSE']._serialized_end=413
   _globals['_LOCKINFO']._serialized_start=416
   _globals['_LOCKINFO']._serialized_end=593
-  _globals['_CREATETABLEREQUEST']._serialized_start=595
-  _globals['_CREATETABLEREQUEST']._serialized_end=707
-  _globals['_CREATETABLERESPONSE']._serialized_start=709
-  _globals['_CREATETABLERESPONSE']._serialized_end=767
-  _globals['_GETTABLEREQUEST']._serialized_start=769
-  _globals['_GETTABLEREQUEST']._serialized_end=800
-  _globals['_GETTABLERESPONSE']._serialized_start=802
-  _globals['_GETTABLERESPONSE']._serialized_end=857
-  _globals['_LISTTABLESREQUEST']._serialized_start=859
-  _globals['_LISTTABLESREQUEST']._serialized_end=878
-  _globals['_LISTTABLESRESPONSE']._serialized_start=880
-  _globals['_LISTTABLESRESPONSE']._serialized_end=938
-  _globals['_OPENWRITEREQUEST']._serialized_start=940
-  _globals['_OPENWRITEREQUEST']._serialized_end=1022
-  _globals['_OPENWRITERESPONSE']._serialized_start=1024
-  _globals['_OPENWRITERESPONSE']._serialized_end=1099
-  _globals['_MANIFESTREF']._serialized_start=1102
-  _globals['_MANIFESTREF']._serialized_end=1238
-  _globals['_ADDFILESREQUEST']._serialized_start=1241
-  _globals['_ADDFILESREQUEST']._serialized_end=1489
-  _globals['_ADDFILESRESPONSE']._serialized_start=1491
-  _globals['_ADDFILESRESPONSE']._serialized_end=1509
-  _globals['_SCANREQUEST']._serialized_start=1511
-  _globals['_SCANREQUEST']._serialized_end=1558
-  _globals['_SCANRESPONSE']._serialized_start=1560
-  _globals['_SCANRESPONSE']._serialized_end=1654
-  _globals['_TABLE']._serialized_start=1847
-  _globals['_TABLE']._serialized_end=2403
+  _globals['_CREATETABLEREQUEST']._serialized_start=596
+  _globals['_CREATETABLEREQUEST']._serialized_end=727
+  _globals['_CREATETABLERESPONSE']._serialized_start=729
+  _globals['_CREATETABLERESPONSE']._serialized_end=787
+  _globals['_GETTABLEREQUEST']._serialized_start=789
+  _globals['_GETTABLEREQUEST']._serialized_end=820
+  _globals['_GETTABLERESPONSE']._serialized_start=822
+  _globals['_GETTABLERESPONSE']._serialized_end=877
+  _globals['_LISTTABLESREQUEST']._serialized_start=879
+  _globals['_LISTTABLESREQUEST']._serialized_end=898
+  _globals['_LISTTABLESRESPONSE']._serialized_start=900
+  _globals['_LISTTABLESRESPONSE']._serialized_end=958
+  _globals['_OPENWRITEREQUEST']._serialized_start=960
+  _globals['_OPENWRITEREQUEST']._serialized_end=1042
+  _globals['_OPENWRITERESPONSE']._serialized_start=1044
+  _globals['_OPENWRITERESPONSE']._serialized_end=1119
+  _globals['_MANIFESTREF']._serialized_start=1122
+  _globals['_MANIFESTREF']._serialized_end=1258
+  _globals['_ADDFILESREQUEST']._serialized_start=1261
+  _globals['_ADDFILESREQUEST']._serialized_end=1509
+  _globals['_ADDFILESRESPONSE']._serialized_start=1511
+  _globals['_ADDFILESRESPONSE']._serialized_end=1529
+  _globals['_SCANREQUEST']._serialized_start=1531
+  _globals['_SCANREQUEST']._serialized_end=1578
+  _globals['_SCANRESPONSE']._serialized_start=1580
+  _globals['_SCANRESPONSE']._serialized_end=1674
+  _globals['_TABLE']._serialized_start=1888
+  _globals['_TABLE']._serialized_end=2444
 # @@protoc_insertion_point(module_scope)

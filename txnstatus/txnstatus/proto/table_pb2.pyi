@@ -20,6 +20,7 @@ class LockStrategy(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     LOCK_NO_WAIT: _ClassVar[LockStrategy]
     LOCK_WAIT: _ClassVar[LockStrategy]
     LOCK_WAIT_DIE: _ClassVar[LockStrategy]
+    LOCK_WOUND_WAIT: _ClassVar[LockStrategy]
 
 class WriteMode(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -32,6 +33,7 @@ LOCK_X: LockMode
 LOCK_NO_WAIT: LockStrategy
 LOCK_WAIT: LockStrategy
 LOCK_WAIT_DIE: LockStrategy
+LOCK_WOUND_WAIT: LockStrategy
 APPEND: WriteMode
 OVERWRITE: WriteMode
 
@@ -96,16 +98,18 @@ class LockInfo(_message.Message):
     def __init__(self, object: _Optional[str] = ..., mode: _Optional[_Union[LockMode, str]] = ..., granted: _Optional[bool] = ..., txn_id: _Optional[int] = ..., owner: _Optional[str] = ..., since: _Optional[int] = ..., blocked_by: _Optional[_Iterable[int]] = ..., txn: _Optional[_Union[_common_pb2.TxnInfo, _Mapping]] = ...) -> None: ...
 
 class CreateTableRequest(_message.Message):
-    __slots__ = ("name", "schema", "location", "request_id")
+    __slots__ = ("name", "schema", "location", "request_id", "conflicts")
     NAME_FIELD_NUMBER: _ClassVar[int]
     SCHEMA_FIELD_NUMBER: _ClassVar[int]
     LOCATION_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    CONFLICTS_FIELD_NUMBER: _ClassVar[int]
     name: str
     schema: _common_pb2.TableSchema
     location: str
     request_id: str
-    def __init__(self, name: _Optional[str] = ..., schema: _Optional[_Union[_common_pb2.TableSchema, _Mapping]] = ..., location: _Optional[str] = ..., request_id: _Optional[str] = ...) -> None: ...
+    conflicts: str
+    def __init__(self, name: _Optional[str] = ..., schema: _Optional[_Union[_common_pb2.TableSchema, _Mapping]] = ..., location: _Optional[str] = ..., request_id: _Optional[str] = ..., conflicts: _Optional[str] = ...) -> None: ...
 
 class CreateTableResponse(_message.Message):
     __slots__ = ("table",)
