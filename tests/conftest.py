@@ -11,7 +11,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What a test needs follows from its folder: `-m "not cluster"` and `-m "not spark"` leave it out."""
     for item in items:
         folder = item.path.relative_to(HERE).parts[0]
-        if folder in ("badinput", "integration", "spark"):
+        if folder in ("badinput", "integration", "postgres", "spark"):
             item.add_marker(pytest.mark.cluster)
         if folder == "spark":
             item.add_marker(pytest.mark.spark)

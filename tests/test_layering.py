@@ -34,6 +34,7 @@ MAY_IMPORT = {
 ONLY_IN = {
     "pysyncobj": ("txnstatus.raft",),
     "pyspark": ("txnclient.spark", "txndeploy"),
+    "psycopg": ("txnclient.postgres", "txnparticipant.foreign.postgres"),
 }
 """Libraries that one part keeps to itself."""
 CORE_LIBRARIES = {"google"}

@@ -15,7 +15,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 PACKAGES = ("txnstatus", "txnparticipant", "txnmanager", "txnclient", "txndeploy")
-NOT_IN_BASE = ("pysyncobj", "pyspark", "pyarrow", "pydantic", "typer")
+NOT_IN_BASE = ("pysyncobj", "pyspark", "pyarrow", "pydantic", "typer", "psycopg")
 
 
 def run(command: Iterable[str | Path], *, check: bool = True) -> subprocess.CompletedProcess[str]:

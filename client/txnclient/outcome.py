@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from txnstatus.errors import CommitUnknown
+from txnstatus.errors import CommitUnknown, IllegalState, InvalidArgument, NotAuthorized, NotFound
 from txnstatus.proto import common_pb2 as common
 from txnstatus.types import Timestamp, TxnId
+
+REFUSALS = (IllegalState, InvalidArgument, NotAuthorized, NotFound)
+"""A commit that is answered with one of these has not begun. Any other error says nothing about it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,19 +16,11 @@ from txnclient.liveness import Liveness, OnLost
 from txnclient.manifest import StagedFiles
 from txnclient.outcome import CommitReceipt
 from txnclient.overwriting import Mode
+from txnclient.parts import ForeignWork
 from txnclient.requests import build
 from txnclient.token import Token
 from txnstatus.commands import cause_from_wire
-from txnstatus.errors import (
-    Forgotten,
-    IllegalState,
-    InvalidArgument,
-    NotAuthorized,
-    NotFound,
-    TxnAborted,
-    TxnError,
-    aborted,
-)
+from txnstatus.errors import Forgotten, IllegalState, InvalidArgument, NotAuthorized, TxnAborted, TxnError, aborted
 from txnstatus.proto import common_pb2 as common
 from txnstatus.proto import txn_manager_pb2 as pb
 from txnstatus.types import DECIDED, DECIDED_ABORT, DECIDED_COMMIT, TxnId, TxnState
@@ -43,11 +35,9 @@ log = logging.getLogger(__name__)
 DEFAULT_COMMIT_SECONDS = 30.0
 TURN_SECONDS = 5.0
 """A commit waits on the server in turns, each shorter than one attempt of a call."""
-_REFUSALS = (IllegalState, InvalidArgument, NotAuthorized, NotFound)
-"""A commit that is answered with one of these has not begun. Any other error says nothing about it."""
 
 
-class Transaction:
+class Transaction(ForeignWork):
     """A transaction over any number of tables. Use from one thread at a time.
 
     While a handle that began a transaction exists, a background thread keeps it alive; when every such handle is gone
@@ -64,6 +54,7 @@ class Transaction:
         heard_at: float | None = None,
     ) -> None:
         """`heard_at`: the monotonic time from which on the service has known of this handle; by default now."""
+        super().__init__()
         self.client = client
         self.id = txn_id
         self.receipt: CommitReceipt | None = None
@@ -194,6 +185,7 @@ class Transaction:
         if self.receipt is not None:
             return self.receipt
         deadline = time.monotonic() + timeout
+        self._prepare_parts()
         self._commit_started = True
         while True:
             left = max(0.001, deadline - time.monotonic())
@@ -207,6 +199,7 @@ class Transaction:
 
     def start_commit(self) -> None:
         """Asks for the commit, and does not wait: see `is_commit_complete`. Nothing can be written after it."""
+        self._prepare_parts()
         self._commit_started = True
         self._request_commit(wait_seconds=0, timeout=DEFAULT_COMMIT_SECONDS)
 
@@ -236,8 +229,10 @@ class Transaction:
         """
         self._abort_asked = True
         self._stop_heartbeats()
+        self._discard_parts(prepared=False)
         request = build(pb.AbortTransactionRequest, txn_id=self.id, owner=self.client.owner, reason=reason)
         self.client.call("txnstatus.TxnManager/AbortTransaction", request, pb.AbortTransactionResponse)
+        self._discard_parts()
         self._liveness.end(
             TxnAborted(f"transaction {self.id} was aborted by this handle", txn_id=self.id, hint="begin another one")
         )
@@ -255,9 +250,10 @@ class Transaction:
                 on_repeat=self._commit_repeated,
             )
         except TxnAborted as error:
+            self._discard_parts()
             self._lose(error)
             raise
-        except _REFUSALS as error:
+        except outcome.REFUSALS as error:
             self._check_forgotten(error)
             self._commit_started = self._commit_pending  # refused for good: if none was under way, none is
             raise
@@ -279,9 +275,11 @@ class Transaction:
     def _concluded(self, info: common.TxnInfo) -> CommitReceipt:
         self._stop_heartbeats()
         if TxnState(info.state) in DECIDED_ABORT:
+            self._discard_parts()
             error = aborted(TxnId(info.txn_id), cause_from_wire(info.cause))
             self._lose(error)
             raise error
+        self._publish_parts()
         self.receipt = outcome.receipt(info)
         return self.receipt
 

@@ -14,12 +14,14 @@ from rich.console import Console
 
 import txnclient
 from txnclient import TxnError, TxnState
+from txnclient.channel import parse_addresses
+from txndeploy import foreign_process, tables
 from txndeploy import node as node_process
-from txndeploy import tables
 from txndeploy.config import ConfigError
 from txndeploy.local_cluster import LocalCluster, default_directory, wait_until
 from txndeploy.sim.command import simulate
 from txnstatus.catalog import from_wire
+from txnstatus.foreign import check_foreign_name
 from txnstatus.proto import admin_pb2
 
 P = ParamSpec("P")
@@ -34,6 +36,8 @@ config_app = typer.Typer(help="Options that may change while the cluster runs.",
 app.add_typer(table_app, name="table")
 app.add_typer(config_app, name="config")
 app.add_typer(node_app, name="node")
+participant_app = typer.Typer(help="Foreign participants: systems besides the tables.", no_args_is_help=True)
+app.add_typer(participant_app, name="participant")
 
 app.command("sim")(simulate)
 
@@ -224,6 +228,62 @@ def config_set(cluster: ClusterOption, name: str, value: int, timeout: TimeoutOp
         request = admin_pb2.SetOptionRequest(name=name, value=value)
         answer = client.call("txnstatus.Admin/SetOption", request, admin_pb2.SetOptionResponse)
     console.print(tables.options(from_wire(answer.catalog)))
+
+
+# ---- foreign participants
+
+
+@participant_app.command("postgres")
+@_tells_errors
+def participant_postgres(
+    name: Annotated[str, typer.Option(help="What programs and operators call it; for the life of the cluster.")],
+    listen: Annotated[str, typer.Option(help="host:port to serve on.")],
+    join: Annotated[str, typer.Option(envvar="TXN_CLUSTER", help="Addresses of nodes: host:port, comma-separated.")],
+    dsn: Annotated[
+        str, typer.Option(envvar="TXN_POSTGRES_DSN", help="The database, as libpq takes it: text, or a URI.")
+    ] = "",
+    advertise: Annotated[str, typer.Option(help="host:port at which the nodes reach it; by default as --listen.")] = "",
+) -> None:
+    """Let a PostgreSQL database take part in transactions; in the foreground, until SIGTERM or Ctrl-C.
+
+    The server needs max_prepared_transactions. The role is a superuser, or the one that programs work with.
+    """
+    check_foreign_name(name)
+    (address,), addresses = parse_addresses(listen), parse_addresses(join)
+    reached_at = advertise or address
+    try:
+        from txnparticipant.foreign.postgres import PostgresParticipant
+    except ModuleNotFoundError as error:
+        raise RuntimeError(f"{error.name} is not installed: pip install 'txnstatus[server,postgres]'") from error
+    make = functools.partial(PostgresParticipant, name=name, conninfo=dsn)
+    raise typer.Exit(foreign_process.run(name, make, address, reached_at, addresses))
+
+
+@participant_app.command("list")
+@_tells_errors
+def participant_list(cluster: ClusterOption, timeout: TimeoutOption = 10.0) -> None:
+    """List foreign participants, where they are, whether they answer, and who waits for them."""
+    console.print(tables.foreign(cluster, timeout))
+
+
+@participant_app.command("remove")
+@_tells_errors
+def participant_remove(
+    cluster: ClusterOption,
+    name: str,
+    gone: Annotated[bool, typer.Option("--gone-for-good", help="Say so: its part of what commits is lost.")] = False,
+    timeout: TimeoutOption = 10.0,
+) -> None:
+    """Give up on a foreign participant that is gone for good, so that transactions it took part in can end.
+
+    What it had prepared counts as done, though nobody does it. The name cannot be used again.
+    """
+    if not gone:
+        raise typer.BadParameter("its data must be gone for good: say --gone-for-good", param_hint="NAME")
+    with txnclient.connect(cluster, timeout=timeout) as client:
+        request = admin_pb2.RemoveForeignRequest(name=name)
+        client.call("txnstatus.Admin/RemoveForeign", request, admin_pb2.RemoveForeignResponse)
+    console.print(f"{name} is removed.")
 
 
 # ---- tables

@@ -146,19 +146,26 @@ def _save_catalog(config: NodeConfig, state: CatalogState) -> None:
     write_file(config.data_dir / CATALOG, to_wire(state).SerializeToString())
 
 
-def _arm_failpoints() -> None:
+def arm_failpoints() -> None:
+    """Those of this process. Raises StartError."""
     try:
         failpoints.arm(os.environ.get(failpoints.VARIABLE, ""))
     except ValueError as error:
         raise StartError(str(error)) from error
 
 
-async def _serve(config: NodeConfig) -> None:
-    stopping = asyncio.Event()
+def stop_signals() -> asyncio.Event:
+    """Set by SIGTERM and SIGINT, from now on. SIGUSR1 arms failpoints."""
+    stopping, loop = asyncio.Event(), asyncio.get_running_loop()
     for signum in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(signum, stopping.set)
+        loop.add_signal_handler(signum, stopping.set)
     if path := os.environ.get(failpoints.FILE_VARIABLE):
-        asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, failpoints.arm_from_file, Path(path))
+        loop.add_signal_handler(signal.SIGUSR1, failpoints.arm_from_file, Path(path))
+    return stopping
+
+
+async def _serve(config: NodeConfig) -> None:
+    stopping = stop_signals()
     node = Node(config)
     await node.start()
     await stopping.wait()
@@ -175,7 +182,7 @@ def run(path: Path) -> int:
             format="%(asctime)s %(levelname)s " + config.node_id + " %(name)s: %(message)s",
             stream=sys.stderr,
         )
-        _arm_failpoints()
+        arm_failpoints()
         # What a node holds are records that live long and have no cycles: looking through all of them for garbage
         # every few hundred new ones would stop the loop for longer than anything else does.
         gc.set_threshold(100_000, 20, 100)

@@ -335,6 +335,7 @@ class AdminService:
         self.list_transactions = cluster.list_transactions
         self.set_option = cluster.set_option
         self.replace_node = cluster.replace_node
+        self.remove_foreign = cluster.remove_foreign
 
     async def get_node(self, request: admin_pb2.GetNodeRequest) -> admin_pb2.GetNodeResponse:
         return self._roles.status(digests=request.digests)

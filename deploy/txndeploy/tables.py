@@ -13,8 +13,9 @@ from txnclient.channel import ManagerChannel
 from txnclient.client import TableInfo
 from txndeploy.local_cluster import LocalCluster
 from txnstatus.catalog import CatalogState, from_wire
-from txnstatus.proto import admin_pb2
-from txnstatus.types import LOGICAL_BITS, Timestamp, micros_of
+from txnstatus.foreign import foreign_id
+from txnstatus.proto import admin_pb2, participant_pb2
+from txnstatus.types import LOGICAL_BITS, TERMINAL, Timestamp, micros_of
 
 _COLOURS = {
     TxnState.OPEN: "cyan",
@@ -163,6 +164,33 @@ def groups(addresses: str, timeout: float) -> Table:
             role = "[green]leader[/green]" if group.leader else "follower"
             table.add_row(node, group.group, role, str(group.term), str(group.commit_index), str(group.applied_index))
     return table
+
+
+def foreign(addresses: str, timeout: float) -> Table:
+    """Raises Unavailable when no node answers."""
+    table = Table(title="foreign participants", title_justify="left")
+    for heading in ("name", "address", "host", "unfinished transactions"):
+        table.add_column(heading, overflow="fold")
+    with connect(addresses, timeout=timeout) as client:
+        answer = client.call("txnstatus.Admin/GetCluster", admin_pb2.GetClusterRequest(), admin_pb2.GetClusterResponse)
+        unfinished = client.transactions(set(TxnState) - TERMINAL)
+    for name, address in sorted(from_wire(answer.catalog).foreign.items()):
+        waiting = [str(txn.txn_id) for txn in unfinished if foreign_id(name) in txn.participants]
+        host = _host(address) if address else "removed"
+        table.add_row(name, address or "-", host, ", ".join(waiting))
+    return table
+
+
+def _host(address: str) -> str:
+    channel = ManagerChannel([address])
+    try:
+        request = participant_pb2.ParticipateRequest()
+        channel.call("txnstatus.Foreign/Participate", request, participant_pb2.ParticipateResponse, timeout=1.0)
+    except TxnError:
+        return "[red]no answer[/red]"
+    finally:
+        channel.close()
+    return "[green]answers[/green]"
 
 
 def options(state: CatalogState) -> Table:

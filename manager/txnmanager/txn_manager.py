@@ -15,8 +15,10 @@ from txnstatus import lock_requests
 from txnstatus.catalog import shard_group, to_wire
 from txnstatus.catalog_service import CatalogClient
 from txnstatus.errors import InvalidArgument, NotFound
+from txnstatus.foreign import foreign_id
 from txnstatus.proto import admin_pb2 as admin_pb
 from txnstatus.proto import catalog_pb2 as catalog_pb
+from txnstatus.proto import common_pb2 as common
 from txnstatus.proto import participant_pb2 as participant_pb
 from txnstatus.proto import table_pb2 as table_pb
 from txnstatus.proto import txn_manager_pb2 as pb
@@ -73,6 +75,15 @@ class TxnManager:
                 f"{len(request.txn_ids)} transactions to keep alive in one call: {MAX_KEEP_ALIVE_IDS} are possible"
             )
         return await self._ranges.keep_alive(request)
+
+    async def enlist(self, request: pb.EnlistRequest) -> pb.EnlistResponse:
+        participant_id = foreign_id(request.participant)
+        participant = common.ParticipantInfo(participant_id=participant_id, name=participant_id)
+        wrapped = status_pb.RegisterParticipantRequest(
+            txn_id=request.txn_id, owner=request.owner, participant=participant
+        )
+        await self._ranges.call(request.txn_id, "RegisterParticipant", wrapped, status_pb.RegisterParticipantResponse)
+        return pb.EnlistResponse()
 
     async def get_snapshot(self, _request: pb.GetSnapshotRequest) -> pb.GetSnapshotResponse:
         return pb.GetSnapshotResponse(timestamp=await self._ranges.snapshot())
@@ -238,6 +249,11 @@ class ClusterView:
         )
         state = await self._catalog.change(catalog_pb.CatalogCommand(replace_node=command))
         return admin_pb.ReplaceNodeResponse(catalog=to_wire(state))
+
+    async def remove_foreign(self, request: admin_pb.RemoveForeignRequest) -> admin_pb.RemoveForeignResponse:
+        command = catalog_pb.CatalogCommand.RemoveForeign(name=request.name)
+        state = await self._catalog.change(catalog_pb.CatalogCommand(remove_foreign=command))
+        return admin_pb.RemoveForeignResponse(catalog=to_wire(state))
 
     async def list_transactions(self, request: status_pb.ListTransactionsRequest) -> status_pb.ListTransactionsResponse:
         return await self._ranges.listed(request)

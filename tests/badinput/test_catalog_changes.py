@@ -13,7 +13,7 @@ import pytest
 import txnclient
 from tests.badinput.test_requests import MAX_MESSAGE_CHARACTERS
 from tests.badinput.wire import mutations
-from tests.badinput.world import CALL_SECONDS, Answer, World
+from tests.badinput.world import CALL_SECONDS, FOREIGN, Answer, World
 from tests.support import FAST_RAFT
 from txndeploy.config import TxnSection
 from txndeploy.local_cluster import LocalCluster
@@ -45,6 +45,8 @@ def right(world: World, kind: str) -> pb.CatalogCommand:
         "move_replica": pb.CatalogCommand(move_replica={"group": "shard-0"}),
         "finish_replacement": pb.CatalogCommand(finish_replacement={}),
         "found": pb.CatalogCommand(found=catalog(world)),
+        "register_foreign": pb.CatalogCommand(register_foreign={"name": "there", "address": "127.0.0.1:1"}),
+        "remove_foreign": pb.CatalogCommand(remove_foreign={"name": FOREIGN}),
     }[kind]
 
 
@@ -98,6 +100,9 @@ def test_wrong_changes(world: World, kind: str) -> None:
         ({"move_replica": {"group": "shard-0"}}, IllegalState),
         ({"move_replica": {"group": "shard-99"}}, IllegalState),
         ({"move_replica": {"group": "catalog"}}, IllegalState),
+        ({"register_foreign": {"name": "there", "address": "nowhere"}}, InvalidArgument),
+        ({"register_foreign": {"name": "../there", "address": "127.0.0.1:1"}}, InvalidArgument),
+        ({"remove_foreign": {"name": "there"}}, NotFound),
         ({"add_range": {"number": 7}}, IllegalState),
         ({"drop_range": {"number": 0, "last_commit_timestamp": 1}}, IllegalState),
         ({"drop_range": {"number": 7, "last_commit_timestamp": 1}}, IllegalState),

@@ -19,12 +19,14 @@ import txnstatus.proto
 from tests.support import wait_until
 from txndeploy.local_cluster import LocalCluster
 from txnstatus.errors import TxnError
-from txnstatus.proto import admin_pb2, common_pb2, table_pb2
+from txnstatus.proto import admin_pb2, catalog_pb2, common_pb2, table_pb2
 from txnstatus.proto import txn_manager_pb2 as pb
 from txnstatus.rpc.errors import from_rpc_error, grpc_status, transport_status
 from txnstatus.rpc.server import GRPC_OPTIONS
 
 OWNER = "the owner"
+FOREIGN = "elsewhere"
+"""A foreign participant, whose host is nowhere."""
 CALL_SECONDS = 10.0
 """A healthy node answers sooner, whatever it is asked."""
 
@@ -58,6 +60,9 @@ class World:
         self.client = txnclient.connect(cluster.addresses, owner=OWNER)
         info = self.client.create_table("bad.input", "id bigint, month int", partition_by=["month"])
         self.table_id = info.table_id
+        place = catalog_pb2.CatalogCommand.RegisterForeign(name=FOREIGN, address="127.0.0.1:1")
+        command = catalog_pb2.CatalogCommand(register_foreign=place)
+        self.client.call("txnstatus.Catalog/ChangeCatalog", command, catalog_pb2.CatalogState)
         self.shard = int(info.table_id.split(".")[0])
         self.committed = self.client.begin().commit().txn_id
         self._open: list[int] = []
@@ -175,6 +180,7 @@ class _Values:
             ),
             "txnstatus.AddFilesRequest.manifest": self.manifest,
             "txnstatus.LockRequest.txn_id": self.locker,
+            "txnstatus.EnlistRequest.participant": lambda: FOREIGN,
             "txnstatus.LockRequest.mode": lambda: "LOCK_S",
             "txnstatus.LockRequest.partitions": lambda: ["month=1"],
         }

@@ -5,6 +5,7 @@ What they do is drawn from a seed; what they are told goes into the history.
 
 from __future__ import annotations
 
+import contextlib
 import random
 import re
 import threading
@@ -32,7 +33,7 @@ from txnstatus.errors import (
     TxnError,
     Unavailable,
 )
-from txnstatus.proto import admin_pb2
+from txnstatus.proto import admin_pb2, catalog_pb2
 from txnstatus.proto import table_pb2 as table_pb
 from txnstatus.proto import txn_manager_pb2 as pb
 from txnstatus.rpc.errors import from_detail
@@ -51,7 +52,7 @@ REMEMBERED = 30
 _TXN_OF_FILES = re.compile(r"/delta_(\d+)_")
 
 ACTIONS = {
-    "empty": 20,
+    "empty": 19,
     "write": 30,
     "meddle": 25,
     "begin twice": 5,
@@ -60,6 +61,7 @@ ACTIONS = {
     "scan": 10,
     "create": 2,
     "option": 1,
+    "foreign": 1,
 }
 """What a client does next, and how often of 100."""
 
@@ -183,6 +185,9 @@ class Load:
     def _option(self, client: Recorder, _dice: random.Random) -> None:
         client.set_option("max_lifetime_ms", 0)
 
+    def _foreign(self, client: Recorder, _dice: random.Random) -> None:
+        client.register_and_remove_foreign("spare")
+
     _actions: dict[str, Callable[[Load, Recorder, random.Random], None]] = {  # noqa: RUF012
         "empty": _empty,
         "write": _write,
@@ -193,6 +198,7 @@ class Load:
         "scan": _scan,
         "create": _create,
         "option": _option,
+        "foreign": _foreign,
     }
 
     def _end(self, client: Recorder, txn_id: TxnId, dice: random.Random) -> None:
@@ -334,6 +340,15 @@ class Recorder:
         """Raises Unavailable."""
         request = admin_pb2.SetOptionRequest(name=name, value=value)
         self.client.call("txnstatus.Admin/SetOption", request, admin_pb2.SetOptionResponse)
+
+    def register_and_remove_foreign(self, name: str) -> None:
+        """As its host does when it starts, and an operator when it is gone for good. Raises Unavailable."""
+        place = catalog_pb2.CatalogCommand.RegisterForeign(name=name, address="127.0.0.1:1")
+        command = catalog_pb2.CatalogCommand(register_foreign=place)
+        with contextlib.suppress(IllegalState):  # it was removed before
+            self.client.call("txnstatus.Catalog/ChangeCatalog", command, catalog_pb2.CatalogState)
+        request = admin_pb2.RemoveForeignRequest(name=name)
+        self.client.call("txnstatus.Admin/RemoveForeign", request, admin_pb2.RemoveForeignResponse)
 
     def read_all(self) -> None:
         """The state of every transaction that was begun, from one listing; of one that is not listed, by asking."""

@@ -28,7 +28,18 @@ SHARD_COMMANDS = (
     "MarkCleaned",
     "ForgetTxns",
 )
-CATALOG_COMMANDS = ("AddRange", "DropRange", "SetOption", "ReplaceNode", "MoveReplica", "FinishReplacement", "Found")
+CATALOG_COMMANDS = (
+    "AddRange",
+    "DropRange",
+    "SetOption",
+    "ReplaceNode",
+    "MoveReplica",
+    "FinishReplacement",
+    "Found",
+    "RegisterForeign",
+    "RemoveForeign",
+)
+FOREIGN_OPS = ("BEGIN_COMMIT", "FINALIZE_COMMIT", "ABORT_TXN")
 REPLACEMENT = {"ReplaceNode", "MoveReplica", "FinishReplacement"}
 FOUNDING = "Found"
 NEEDS_RANGES = {"Forget", "RaiseFloor", "ForgetTxns", "AddRange", "DropRange", "before_rename", "after_rename"}
@@ -93,3 +104,6 @@ POINTS = (
     Point("journal.before_drop", replicas=True, ends_process=True),
     Point("journal.after_drop", replicas=True, ends_process=True),
 )
+
+FOREIGN_POINTS = tuple(f"foreign.{when}.{op}" for op in FOREIGN_OPS for when in ("before", "after"))
+"""Of a foreign participant's host, a process of its own; the tests of such a participant take each."""

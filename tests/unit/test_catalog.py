@@ -314,6 +314,7 @@ def test_a_state_with_everything_in_it_comes_back_as_it_was() -> None:
     ok(catalog, drop_range=drop(0, 2**62))
     ok(catalog, set_option=pb.CatalogCommand.SetOption(name="max_lifetime_ms", value=7))
     ok(catalog, replace_node=swap("n2", "n9"))
+    ok(catalog, register_foreign=place())
     wire = pb.CatalogState.FromString(to_wire(catalog.state).SerializeToString())
     assert from_wire(wire) == catalog.state
     names = {field.name for field, _ in wire.ListFields()}
@@ -373,3 +374,37 @@ def test_a_floor_that_leaves_no_timestamps_is_refused(last_commit: int) -> None:
     ok(catalog, add_range={"number": 1})
     drop = pb.CatalogCommand.DropRange(number=0, last_commit_timestamp=last_commit)
     assert type(refused(catalog, drop_range=drop)) is InvalidArgument
+
+
+# ---- foreign participants
+
+
+def place(name: str = "billing", address: str = "host9:7060") -> pb.CatalogCommand.RegisterForeign:
+    return pb.CatalogCommand.RegisterForeign(name=name, address=address)
+
+
+def gone(name: str = "billing") -> pb.CatalogCommand.RemoveForeign:
+    return pb.CatalogCommand.RemoveForeign(name=name)
+
+
+def test_a_foreign_participant_registers_moves_and_is_removed_for_good() -> None:
+    catalog = new_catalog()
+    assert ok(catalog, register_foreign=place()).foreign == {"billing": "host9:7060"}
+    ok(catalog, changes=False, register_foreign=place())
+    assert ok(catalog, register_foreign=place(address="host8:7060")).foreign == {"billing": "host8:7060"}
+    assert ok(catalog, remove_foreign=gone()).foreign == {"billing": ""}
+    ok(catalog, changes=False, remove_foreign=gone())
+    assert isinstance(refused(catalog, register_foreign=place()), IllegalState)
+    assert from_wire(to_wire(catalog.state)) == catalog.state
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [place(""), place("@billing"), place("a.b"), place("x" * 64), place("a/b"), place(address=""), place(address="h")],
+)
+def test_a_foreign_participant_needs_a_name_and_an_address(wanted: pb.CatalogCommand.RegisterForeign) -> None:
+    assert isinstance(refused(new_catalog(), register_foreign=wanted), InvalidArgument)
+
+
+def test_nobody_can_remove_a_foreign_participant_that_never_was() -> None:
+    assert isinstance(refused(new_catalog(), remove_foreign=gone()), NotFound)

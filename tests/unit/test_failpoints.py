@@ -18,7 +18,7 @@ import pytest
 import txnparticipant.commands
 import txnstatus.commands
 from tests.faults.clocks import Clocks
-from tests.faults.points import POINTS
+from tests.faults.points import FOREIGN_OPS, FOREIGN_POINTS, POINTS
 from txnstatus.errors import OutcomeUnknown
 from txnstatus.failpoints import arm, arm_from_file, failpoint
 from txnstatus.proto import catalog_pb2
@@ -113,6 +113,7 @@ def _expanded(names: set[str]) -> set[str]:
             "".join(word.title() for word in field.name.split("_"))
             for field in catalog_pb2.CatalogCommand.DESCRIPTOR.oneofs_by_name["command"].fields
         ],
+        "foreign": list(FOREIGN_OPS),
     }
     return {
         name.replace("COMMAND", command)
@@ -122,6 +123,6 @@ def _expanded(names: set[str]) -> set[str]:
 
 
 def test_the_matrix_has_every_point() -> None:
-    names = [point.name for point in POINTS]
+    names = [*(point.name for point in POINTS), *FOREIGN_POINTS]
     assert sorted(names) == sorted(_expanded(_in_source()))
     assert len(names) >= 40

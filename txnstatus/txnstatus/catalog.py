@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from txnstatus.commands import checked_timestamp
 from txnstatus.errors import AlreadyExists, IllegalState, InvalidArgument, NotFound, TxnError, Unavailable
+from txnstatus.foreign import check_foreign_name
 from txnstatus.options import Options
 from txnstatus.proto import catalog_pb2 as pb
 from txnstatus.types import NO_TIMESTAMP, Timestamp, TxnId
@@ -49,6 +50,8 @@ class CatalogState:
     """The highest commit timestamp of ranges that were dropped: no snapshot may be below it."""
     options: Options = field(default_factory=Options)
     replacement: Replacement | None = None
+    foreign: Mapping[str, str] = field(default_factory=dict)
+    """The addresses of foreign participants' hosts, by name; empty for one that was removed."""
     version: int = 0
 
     @property
@@ -163,6 +166,10 @@ def _changed(state: CatalogState, command: pb.CatalogCommand) -> CatalogState:
             return _move_replica(state, command.move_replica.group)
         case "finish_replacement":
             return _finish_replacement(state)
+        case "register_foreign":
+            return _register_foreign(state, command.register_foreign.name, command.register_foreign.address)
+        case "remove_foreign":
+            return _remove_foreign(state, command.remove_foreign.name)
         case unknown:
             raise InvalidArgument(f"no catalog command of this version: {unknown!r}")
 
@@ -228,6 +235,22 @@ def _finish_replacement(state: CatalogState) -> CatalogState:
     return replace(state, nodes=nodes, replacement=None)
 
 
+def _register_foreign(state: CatalogState, name: str, address: str) -> CatalogState:
+    check_foreign_name(name)
+    if not re.fullmatch(ADDRESS_PATTERN, address):
+        raise InvalidArgument(f"a foreign participant needs the address of its host, host:port; not {address[:100]!r}")
+    if state.foreign.get(name) == "":
+        # What it still has prepared, nobody may know the outcome of any more.
+        raise IllegalState(f"the foreign participant {name} was removed: another one needs a name that none has had")
+    return state if state.foreign.get(name) == address else replace(state, foreign={**state.foreign, name: address})
+
+
+def _remove_foreign(state: CatalogState, name: str) -> CatalogState:
+    if name not in state.foreign:
+        raise NotFound(f"no foreign participant {name[:100]!r}; there are {', '.join(state.foreign) or 'none'}")
+    return replace(state, foreign={**state.foreign, name: ""}) if state.foreign[name] else state
+
+
 # ---- wire
 
 
@@ -247,6 +270,7 @@ def to_wire(state: CatalogState) -> pb.CatalogState:
         replacement=_replacement_to_wire(state.replacement),
         replication=state.replication,
         participant_shards=state.participant_shards,
+        foreign=[pb.CatalogState.Foreign(name=name, address=address) for name, address in state.foreign.items()],
     )
 
 
@@ -273,5 +297,6 @@ def from_wire(wire: pb.CatalogState) -> CatalogState:
         Timestamp(wire.floor),
         Options(**{option.name: option.value for option in wire.options if option.name in known}),
         Replacement(wire.replacement.old_node, wire.replacement.new_node) if wire.HasField("replacement") else None,
+        {foreign.name: foreign.address for foreign in wire.foreign},
         wire.version,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from txnstatus.background import supervised
 from txnstatus.catalog import CATALOG, Applied, Catalog, CatalogState, Rejected, Replacement, from_wire, to_wire
@@ -15,7 +15,7 @@ from txnstatus.proto import admin_pb2 as admin_pb
 from txnstatus.proto import catalog_pb2 as pb
 from txnstatus.raft.driver import RaftDriver
 from txnstatus.raft.restoring import Restoring, RestoringWhole
-from txnstatus.system_client import TxnSystemClient
+from txnstatus.system_client import Channel, TxnSystemClient
 
 log = logging.getLogger(__name__)
 
@@ -148,6 +148,24 @@ class ReplicaMover:
             group, "txnstatus.Admin/MoveReplica", request, admin_pb.MoveReplicaResponse, MOVE_SECONDS
         )
         await self._catalog.change(pb.CatalogCommand(move_replica=pb.CatalogCommand.MoveReplica(group=group)))
+
+
+async def learn_catalog(connect: Callable[[str], Channel], addresses: Sequence[str]) -> tuple[str, CatalogState]:
+    """The cluster's id and catalog, from any node, for a process that has neither. Raises Unavailable."""
+    last: TxnError | None = None
+    for address in addresses:
+        channel = connect(address)
+        try:
+            answer = await channel.call(
+                "txnstatus.Admin/GetCluster", admin_pb.GetClusterRequest(), admin_pb.GetClusterResponse, NEWS_SECONDS
+            )
+        except TxnError as error:
+            last = error
+        else:
+            return answer.cluster_id, from_wire(answer.catalog)
+        finally:
+            await channel.close()
+    raise Unavailable(f"no node of a cluster at {', '.join(addresses)}; last: {last.message if last else 'none given'}")
 
 
 class CatalogClient:

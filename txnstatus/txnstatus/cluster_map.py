@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 
 from txnstatus.catalog import CatalogState
 from txnstatus.errors import InvalidArgument, NotFound, Unavailable
+from txnstatus.foreign import check_foreign_name, foreign_name
 
 
 class ClusterMap:
@@ -65,15 +66,28 @@ class ClusterMap:
     def shard_of_table(self, name: str) -> int:
         return zlib.crc32(name.encode()) % self.state.participant_shards
 
-    def check_table_id(self, table_id: str) -> None:
-        """Raises InvalidArgument for what cannot be the id of a table of this cluster."""
+    def check_participant_id(self, participant_id: str) -> None:
+        """Raises InvalidArgument for what cannot be one of this cluster, NotFound for a foreign one unknown to it."""
+        name = foreign_name(participant_id)
+        if name is not None:
+            self.check_foreign(name)
+            return
         try:
-            known = 0 <= shard_of_table_id(table_id) < self.state.participant_shards
+            known = 0 <= shard_of_table_id(participant_id) < self.state.participant_shards
         except ValueError:
             known = False
         if not known:
             raise InvalidArgument(
-                f"{table_id!r} is no table id: one is SHARD.NUMBER, with a shard below {self.state.participant_shards}"
+                f"{participant_id!r} is no participant's id: a table's is SHARD.NUMBER, with a shard below "
+                f"{self.state.participant_shards}, a foreign one's @NAME"
+            )
+
+    def check_foreign(self, name: str) -> None:
+        """Raises NotFound unless the catalog has the foreign participant."""
+        if not self.state.foreign.get(check_foreign_name(name)):
+            raise NotFound(
+                f"the cluster knows no foreign participant {name}",
+                hint="its host registers it when it starts: txnctl participant postgres --help",
             )
 
 

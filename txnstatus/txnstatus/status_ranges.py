@@ -16,6 +16,7 @@ from google.protobuf.message import Message
 from txnstatus.catalog import CatalogState, status_group
 from txnstatus.catalog_service import CatalogClient
 from txnstatus.errors import Forgotten, NotFound, TxnError, forgotten
+from txnstatus.foreign import foreign_name
 from txnstatus.proto import catalog_pb2 as catalog_pb
 from txnstatus.proto import txn_manager_pb2 as pb
 from txnstatus.proto import txn_status_pb2 as status_pb
@@ -172,6 +173,13 @@ class StatusRanges:
         for part in await asyncio.gather(*map(ask, by_range)):
             merged |= part
         return merged
+
+    async def check_participant(self, participant_id: str) -> None:
+        """Raises InvalidArgument or NotFound for what is no participant of this cluster, Unavailable."""
+        name = foreign_name(participant_id)
+        if name is not None and not self._state.foreign.get(name):
+            await self._catalog.refresh()  # its host may have registered it a moment ago
+        self._client.cluster.check_participant_id(participant_id)
 
     async def keep_alive(self, request: pb.KeepTransactionAliveRequest) -> pb.KeepTransactionAliveResponse:
         """Answers per id, in the order of the request; a range that cannot answer fails only its own."""

@@ -194,7 +194,7 @@ class StatusService:
         self, request: status_pb.RegisterParticipantRequest
     ) -> status_pb.RegisterParticipantResponse:
         participant = request.participant
-        self._client.cluster.check_table_id(participant.participant_id)
+        await self._ranges.check_participant(participant.participant_id)
         command = cmd.RegisterParticipant(
             TxnId(request.txn_id), request.owner, ParticipantId(participant.participant_id), participant.name
         )

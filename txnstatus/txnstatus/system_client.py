@@ -88,9 +88,21 @@ class TxnSystemClient:
         address = self.cluster.address(node)
         if address is None:
             raise Unavailable(f"the catalog has no node {node!r}")
+        return await self._channel(address).call(method, request, response, timeout)
+
+    async def call_foreign(
+        self, name: str, method: str, request: Message, response: type[ResponseT], timeout: float
+    ) -> ResponseT:
+        """One attempt at the host of a foreign participant. Raises what it answers, or Unavailable."""
+        address = self.cluster.state.foreign.get(name)
+        if not address:
+            raise Unavailable(f"the catalog says nowhere where the foreign participant {name} is")
+        return await self._channel(address).call(method, request, response, timeout)
+
+    def _channel(self, address: str) -> Channel:
         if address not in self._channels:
             self._channels[address] = self._connect(address)
-        return await self._channels[address].call(method, request, response, timeout)
+        return self._channels[address]
 
     async def close(self) -> None:
         await asyncio.gather(*(channel.close() for channel in self._channels.values()))

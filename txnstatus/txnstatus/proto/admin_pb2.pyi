@@ -50,6 +50,18 @@ class ReplaceNodeResponse(_message.Message):
     catalog: _catalog_pb2.CatalogState
     def __init__(self, catalog: _Optional[_Union[_catalog_pb2.CatalogState, _Mapping]] = ...) -> None: ...
 
+class RemoveForeignRequest(_message.Message):
+    __slots__ = ("name",)
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    def __init__(self, name: _Optional[str] = ...) -> None: ...
+
+class RemoveForeignResponse(_message.Message):
+    __slots__ = ("catalog",)
+    CATALOG_FIELD_NUMBER: _ClassVar[int]
+    catalog: _catalog_pb2.CatalogState
+    def __init__(self, catalog: _Optional[_Union[_catalog_pb2.CatalogState, _Mapping]] = ...) -> None: ...
+
 class MoveReplicaRequest(_message.Message):
     __slots__ = ("group", "old_node", "new_node")
     GROUP_FIELD_NUMBER: _ClassVar[int]

@@ -15,7 +15,7 @@ class GetCatalogRequest(_message.Message):
     def __init__(self, known_version: _Optional[int] = ..., wait_millis: _Optional[int] = ...) -> None: ...
 
 class CatalogState(_message.Message):
-    __slots__ = ("format", "version", "range_span", "nodes", "groups", "next_range", "floor", "options", "replacement", "replication", "participant_shards")
+    __slots__ = ("format", "version", "range_span", "nodes", "groups", "next_range", "floor", "options", "replacement", "replication", "participant_shards", "foreign")
     class Node(_message.Message):
         __slots__ = ("node_id", "address", "roles")
         NODE_ID_FIELD_NUMBER: _ClassVar[int]
@@ -39,6 +39,13 @@ class CatalogState(_message.Message):
         name: str
         value: int
         def __init__(self, name: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
+    class Foreign(_message.Message):
+        __slots__ = ("name", "address")
+        NAME_FIELD_NUMBER: _ClassVar[int]
+        ADDRESS_FIELD_NUMBER: _ClassVar[int]
+        name: str
+        address: str
+        def __init__(self, name: _Optional[str] = ..., address: _Optional[str] = ...) -> None: ...
     class Replacement(_message.Message):
         __slots__ = ("old_node", "new_node")
         OLD_NODE_FIELD_NUMBER: _ClassVar[int]
@@ -57,6 +64,7 @@ class CatalogState(_message.Message):
     REPLACEMENT_FIELD_NUMBER: _ClassVar[int]
     REPLICATION_FIELD_NUMBER: _ClassVar[int]
     PARTICIPANT_SHARDS_FIELD_NUMBER: _ClassVar[int]
+    FOREIGN_FIELD_NUMBER: _ClassVar[int]
     format: int
     version: int
     range_span: int
@@ -68,10 +76,11 @@ class CatalogState(_message.Message):
     replacement: CatalogState.Replacement
     replication: int
     participant_shards: int
-    def __init__(self, format: _Optional[int] = ..., version: _Optional[int] = ..., range_span: _Optional[int] = ..., nodes: _Optional[_Iterable[_Union[CatalogState.Node, _Mapping]]] = ..., groups: _Optional[_Iterable[_Union[CatalogState.Group, _Mapping]]] = ..., next_range: _Optional[int] = ..., floor: _Optional[int] = ..., options: _Optional[_Iterable[_Union[CatalogState.Option, _Mapping]]] = ..., replacement: _Optional[_Union[CatalogState.Replacement, _Mapping]] = ..., replication: _Optional[int] = ..., participant_shards: _Optional[int] = ...) -> None: ...
+    foreign: _containers.RepeatedCompositeFieldContainer[CatalogState.Foreign]
+    def __init__(self, format: _Optional[int] = ..., version: _Optional[int] = ..., range_span: _Optional[int] = ..., nodes: _Optional[_Iterable[_Union[CatalogState.Node, _Mapping]]] = ..., groups: _Optional[_Iterable[_Union[CatalogState.Group, _Mapping]]] = ..., next_range: _Optional[int] = ..., floor: _Optional[int] = ..., options: _Optional[_Iterable[_Union[CatalogState.Option, _Mapping]]] = ..., replacement: _Optional[_Union[CatalogState.Replacement, _Mapping]] = ..., replication: _Optional[int] = ..., participant_shards: _Optional[int] = ..., foreign: _Optional[_Iterable[_Union[CatalogState.Foreign, _Mapping]]] = ...) -> None: ...
 
 class CatalogCommand(_message.Message):
-    __slots__ = ("add_range", "drop_range", "set_option", "replace_node", "move_replica", "finish_replacement", "found")
+    __slots__ = ("add_range", "drop_range", "set_option", "replace_node", "move_replica", "finish_replacement", "found", "register_foreign", "remove_foreign")
     class AddRange(_message.Message):
         __slots__ = ("number",)
         NUMBER_FIELD_NUMBER: _ClassVar[int]
@@ -108,6 +117,18 @@ class CatalogCommand(_message.Message):
     class FinishReplacement(_message.Message):
         __slots__ = ()
         def __init__(self) -> None: ...
+    class RegisterForeign(_message.Message):
+        __slots__ = ("name", "address")
+        NAME_FIELD_NUMBER: _ClassVar[int]
+        ADDRESS_FIELD_NUMBER: _ClassVar[int]
+        name: str
+        address: str
+        def __init__(self, name: _Optional[str] = ..., address: _Optional[str] = ...) -> None: ...
+    class RemoveForeign(_message.Message):
+        __slots__ = ("name",)
+        NAME_FIELD_NUMBER: _ClassVar[int]
+        name: str
+        def __init__(self, name: _Optional[str] = ...) -> None: ...
     ADD_RANGE_FIELD_NUMBER: _ClassVar[int]
     DROP_RANGE_FIELD_NUMBER: _ClassVar[int]
     SET_OPTION_FIELD_NUMBER: _ClassVar[int]
@@ -115,6 +136,8 @@ class CatalogCommand(_message.Message):
     MOVE_REPLICA_FIELD_NUMBER: _ClassVar[int]
     FINISH_REPLACEMENT_FIELD_NUMBER: _ClassVar[int]
     FOUND_FIELD_NUMBER: _ClassVar[int]
+    REGISTER_FOREIGN_FIELD_NUMBER: _ClassVar[int]
+    REMOVE_FOREIGN_FIELD_NUMBER: _ClassVar[int]
     add_range: CatalogCommand.AddRange
     drop_range: CatalogCommand.DropRange
     set_option: CatalogCommand.SetOption
@@ -122,4 +145,6 @@ class CatalogCommand(_message.Message):
     move_replica: CatalogCommand.MoveReplica
     finish_replacement: CatalogCommand.FinishReplacement
     found: CatalogState
-    def __init__(self, add_range: _Optional[_Union[CatalogCommand.AddRange, _Mapping]] = ..., drop_range: _Optional[_Union[CatalogCommand.DropRange, _Mapping]] = ..., set_option: _Optional[_Union[CatalogCommand.SetOption, _Mapping]] = ..., replace_node: _Optional[_Union[CatalogCommand.ReplaceNode, _Mapping]] = ..., move_replica: _Optional[_Union[CatalogCommand.MoveReplica, _Mapping]] = ..., finish_replacement: _Optional[_Union[CatalogCommand.FinishReplacement, _Mapping]] = ..., found: _Optional[_Union[CatalogState, _Mapping]] = ...) -> None: ...
+    register_foreign: CatalogCommand.RegisterForeign
+    remove_foreign: CatalogCommand.RemoveForeign
+    def __init__(self, add_range: _Optional[_Union[CatalogCommand.AddRange, _Mapping]] = ..., drop_range: _Optional[_Union[CatalogCommand.DropRange, _Mapping]] = ..., set_option: _Optional[_Union[CatalogCommand.SetOption, _Mapping]] = ..., replace_node: _Optional[_Union[CatalogCommand.ReplaceNode, _Mapping]] = ..., move_replica: _Optional[_Union[CatalogCommand.MoveReplica, _Mapping]] = ..., finish_replacement: _Optional[_Union[CatalogCommand.FinishReplacement, _Mapping]] = ..., found: _Optional[_Union[CatalogState, _Mapping]] = ..., register_foreign: _Optional[_Union[CatalogCommand.RegisterForeign, _Mapping]] = ..., remove_foreign: _Optional[_Union[CatalogCommand.RemoveForeign, _Mapping]] = ...) -> None: ...

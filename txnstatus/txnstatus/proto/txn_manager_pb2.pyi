@@ -103,6 +103,20 @@ class KeepAliveResult(_message.Message):
     error: _common_pb2.ErrorDetail
     def __init__(self, txn_id: _Optional[int] = ..., error: _Optional[_Union[_common_pb2.ErrorDetail, _Mapping]] = ...) -> None: ...
 
+class EnlistRequest(_message.Message):
+    __slots__ = ("txn_id", "owner", "participant")
+    TXN_ID_FIELD_NUMBER: _ClassVar[int]
+    OWNER_FIELD_NUMBER: _ClassVar[int]
+    PARTICIPANT_FIELD_NUMBER: _ClassVar[int]
+    txn_id: int
+    owner: str
+    participant: str
+    def __init__(self, txn_id: _Optional[int] = ..., owner: _Optional[str] = ..., participant: _Optional[str] = ...) -> None: ...
+
+class EnlistResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
 class GetSnapshotRequest(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...

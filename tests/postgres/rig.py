@@ -1,0 +1,79 @@
+"""The host of the participant `billing`, as a process of its own, beside a cluster and a PostgreSQL server."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.postgres.server import PostgresServer
+from tests.support import connect, wait_until
+from txnclient import Client
+from txnclient.channel import ManagerChannel
+from txndeploy.local_cluster import LocalCluster
+from txndeploy.network import free_ports
+from txnstatus import failpoints
+from txnstatus.catalog import from_wire
+from txnstatus.errors import TxnError
+from txnstatus.proto import admin_pb2
+from txnstatus.proto import participant_pb2 as pb
+
+NAME = "billing"
+
+
+class Host:
+    """Starts with what is armed by `failpoints`, and can be killed at any time."""
+
+    def __init__(self, directory: Path, cluster: LocalCluster, server: PostgresServer, name: str = NAME) -> None:
+        self.name = name
+        self.log = directory / f"{name}.log"
+        self.address = f"127.0.0.1:{free_ports(1)[0]}"
+        self._cluster = cluster
+        self._server = server
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self, armed: str = "") -> None:
+        """Until it answers and the cluster knows where it is."""
+        command = [sys.executable, "-m", "txndeploy.cli", "participant", "postgres", "--name", self.name]
+        command += ["--dsn", self._server.conninfo, "--listen", self.address, "--join", self._cluster.addresses]
+        environment = {**os.environ, failpoints.VARIABLE: armed}
+        with self.log.open("ab") as output:
+            self._process = subprocess.Popen(command, stdout=output, stderr=output, env=environment)
+        wait_until(lambda: self.ended or (self.answers() and self._registered()), f"{self.name} is served")
+
+    def answers(self) -> bool:
+        channel = ManagerChannel([self.address])
+        try:
+            channel.call("txnstatus.Foreign/Participate", pb.ParticipateRequest(), pb.ParticipateResponse, timeout=1.0)
+        except TxnError:
+            return False
+        finally:
+            channel.close()
+        return True
+
+    def _registered(self) -> bool:
+        with connect(self._cluster) as client:
+            return foreign(client).get(self.name) == self.address
+
+    @property
+    def ended(self) -> bool:
+        return self._process is None or self._process.poll() is not None
+
+    def wait_ended(self) -> int:
+        assert self._process is not None
+        return self._process.wait(30)
+
+    def kill(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+
+    def restart(self) -> None:
+        self.kill()
+        self.start()
+
+
+def foreign(client: Client) -> dict[str, str]:
+    answer = client.call("txnstatus.Admin/GetCluster", admin_pb2.GetClusterRequest(), admin_pb2.GetClusterResponse)
+    return dict(from_wire(answer.catalog).foreign)

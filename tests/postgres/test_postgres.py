@@ -1,0 +1,382 @@
+"""One transaction over tables and a PostgreSQL database, with real processes: all of it or none of it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from tests.faults.points import FOREIGN_POINTS
+from tests.postgres.rig import NAME, Host
+from tests.postgres.server import PostgresServer
+from tests.support import commit_until_known, connect, rows, visible, wait_until
+from txnclient import Client, CommitUnknown, Conflict, IllegalState, InvalidArgument, NotFound, TxnAborted, TxnState
+from txndeploy.local_cluster import LocalCluster
+
+pytestmark = pytest.mark.usefixtures("host")
+
+NewTable = Callable[[], str]
+INSERT = "INSERT INTO bills VALUES (%s, 'of a test')"
+RESOLVED_SECONDS = 30.0
+
+
+def bills(server: PostgresServer, *ids: int) -> list[int]:
+    return [found for (found,) in server.query("SELECT id FROM bills WHERE id = ANY(%s) ORDER BY id", list(ids))]
+
+
+def await_nothing_prepared(server: PostgresServer) -> None:
+    wait_until(lambda: server.prepared() == [], "nothing is left prepared", RESOLVED_SECONDS)
+
+
+def test_a_commit_shows_in_both_and_leaves_nothing_prepared(
+    client: Client, server: PostgresServer, new_table: NewTable, bill: int
+) -> None:
+    first, second = new_table(), new_table()
+    with client.transaction(label="both") as txn:
+        txn.write(rows(1), first)
+        with txn.postgres(NAME, server.conninfo) as connection:
+            connection.execute(INSERT, (bill,))
+        txn.write(rows(2), second)
+        assert bills(server, bill) == []
+    assert visible(client, first, second) == [[1], [2]]
+    assert bills(server, bill) == [bill]
+    assert server.prepared() == []
+    assert client.get(txn.id).participants == tuple(sorted((f"@{NAME}", first, second)))
+    wait_until(lambda: client.get(txn.id).state is TxnState.COMMITTED, "the host has acknowledged it")
+
+
+def test_an_exception_shows_in_none(client: Client, server: PostgresServer, new_table: NewTable, bill: int) -> None:
+    table = new_table()
+
+    def job() -> None:
+        with client.transaction() as txn:
+            txn.write(rows(1), table)
+            with txn.postgres(NAME, server.conninfo) as connection:
+                connection.execute(INSERT, (bill,))
+                raise ZeroDivisionError("of the program")
+
+    with pytest.raises(ZeroDivisionError):
+        job()
+    assert visible(client, table) == [[]]
+    assert bills(server, bill) == []
+    assert server.prepared() == []
+
+
+def test_a_connection_of_the_programs_own_is_idle_afterwards_and_stays_open(
+    client: Client, server: PostgresServer, bill: int
+) -> None:
+    with psycopg.connect(server.conninfo) as own:
+        for number in range(2):
+            with client.transaction() as txn, txn.postgres(NAME, own) as connection:
+                connection.execute(INSERT, (bill + number,))
+        assert bills(server, bill, bill + 1) == [bill, bill + 1]
+        assert own.info.transaction_status is psycopg.pq.TransactionStatus.IDLE
+        assert not own.autocommit
+
+
+def test_a_conflict_on_a_table_rolls_postgresql_back(
+    client: Client, server: PostgresServer, new_table: NewTable, bill: int
+) -> None:
+    table = new_table()
+    with client.transaction() as txn:
+        txn.write(rows(0), table)
+    loser = client.begin()
+    loser.write(rows(1), table, mode="overwrite")
+    with loser.postgres(NAME, server.conninfo) as connection:
+        connection.execute(INSERT, (bill,))
+    with client.transaction() as winner:
+        winner.write(rows(2), table, mode="overwrite")
+    with pytest.raises(Conflict):
+        loser.commit()
+    assert bills(server, bill) == []
+    assert visible(client, table) == [[2]]
+    await_nothing_prepared(server)
+
+
+def test_a_constraint_that_fails_when_it_is_prepared_aborts_the_tables(
+    client: Client, server: PostgresServer, new_table: NewTable, bill: int
+) -> None:
+    server.query("CREATE TABLE IF NOT EXISTS deferred (id bigint UNIQUE DEFERRABLE INITIALLY DEFERRED)")
+    table = new_table()
+    txn = client.begin()
+    txn.write(rows(1), table)
+    with txn.postgres(NAME, server.conninfo) as connection:
+        connection.execute("INSERT INTO deferred VALUES (%s), (%s)", (bill, bill))
+    with pytest.raises(InvalidArgument, match="duplicate key"):
+        txn.commit()
+    summary = client.get(txn.id)
+    assert summary.cause is not None
+    assert summary.cause.message.startswith(f"{NAME} was not prepared: ")
+    assert visible(client, table) == [[]]
+    await_nothing_prepared(server)
+
+
+def test_a_serialization_failure_at_prepare_is_to_be_run_again(
+    client: Client, server: PostgresServer, new_table: NewTable, bill: int
+) -> None:
+    """Two write skews of one another, under SERIALIZABLE: the second to prepare fails."""
+    table = new_table()
+    txn = client.begin()
+    txn.write(rows(1), table)
+    with psycopg.connect(server.conninfo) as other, psycopg.connect(server.conninfo) as own:
+        other.isolation_level = own.isolation_level = psycopg.IsolationLevel.SERIALIZABLE
+        with txn.postgres(NAME, own) as connection:
+            connection.execute("SELECT count(*) FROM bills WHERE id >= %s", (bill,))
+            other.execute("SELECT count(*) FROM bills WHERE id >= %s", (bill,))
+            connection.execute(INSERT, (bill,))
+            other.execute(INSERT, (bill + 1,))
+        other.commit()
+        with pytest.raises(TxnAborted, match="could not serialize"):
+            txn.commit()
+    assert visible(client, table) == [[]]
+    assert bills(server, bill, bill + 1) == [bill + 1]
+    await_nothing_prepared(server)
+
+
+def test_a_failed_statement_cannot_be_committed(client: Client, server: PostgresServer, bill: int) -> None:
+    txn = client.begin()
+    connection = txn.postgres(NAME, server.conninfo).__enter__()
+    connection.execute(INSERT, (bill,))
+    with pytest.raises(psycopg.errors.UniqueViolation):
+        connection.execute(INSERT, (bill,))
+    with pytest.raises(IllegalState, match="a statement failed"):
+        txn.commit()
+    assert txn.state() in (TxnState.ABORTED, TxnState.ABORT_IN_PROGRESS)
+
+
+@pytest.mark.parametrize("end", ["commit", "rollback"])
+def test_a_program_that_ends_its_own_postgresql_transaction_cannot_commit(
+    client: Client, server: PostgresServer, bill: int, end: str
+) -> None:
+    txn = client.begin()
+    with txn.postgres(NAME, server.conninfo) as connection:
+        connection.execute(INSERT, (bill,))
+        getattr(connection, end)()
+        connection.execute(INSERT, (bill + 1,))
+    with pytest.raises(IllegalState, match="was ended before the commit"):
+        txn.commit()
+    assert bills(server, bill + 1) == []
+    assert server.prepared() == []
+
+
+def test_work_that_was_never_prepared_aborts_the_transaction(
+    cluster: LocalCluster, client: Client, server: PostgresServer, new_table: NewTable, bill: int
+) -> None:
+    """Another process commits, and knows nothing of the session here."""
+    table = new_table()
+    txn = client.begin()
+    txn.write(rows(1), table)
+    with txn.postgres(NAME, server.conninfo) as connection:
+        connection.execute(INSERT, (bill,))
+    with connect(cluster) as elsewhere, pytest.raises(TxnAborted, match=f"@{NAME} refused to prepare"):
+        elsewhere.join(txn.token()).commit()
+    assert visible(client, table) == [[]]
+    txn.abort()
+
+
+def test_a_second_session_of_one_transaction_is_refused(
+    cluster: LocalCluster, client: Client, server: PostgresServer, bill: int
+) -> None:
+    """Its work would be lost, or the first one's: one of them can have the name."""
+    first = client.begin()
+    with first.postgres(NAME, server.conninfo) as connection:
+        connection.execute(INSERT, (bill,))
+    with pytest.raises(IllegalState, match="is part of transaction"):
+        first.postgres(NAME, server.conninfo)
+    with connect(cluster) as elsewhere:
+        second = elsewhere.join(first.token())
+        with second.postgres(NAME, server.conninfo) as connection:
+            connection.execute(INSERT, (bill + 1,))
+        first._prepare_parts()
+        with pytest.raises(IllegalState, match="another session of the same transaction"):
+            second.commit()
+    with pytest.raises(TxnAborted):
+        first.commit()
+    assert bills(server, bill, bill + 1) == []
+    await_nothing_prepared(server)
+
+
+def test_who_is_not_known_and_what_is_not_the_database_is_named(
+    client: Client, server: PostgresServer, bill: int
+) -> None:
+    txn = client.begin()
+    with pytest.raises(NotFound, match="knows no foreign participant ledgers"):
+        txn.enlist("ledgers", None)  # type: ignore[arg-type]
+    with pytest.raises(InvalidArgument, match="is no name of a foreign participant"):
+        txn.enlist("../x", None)  # type: ignore[arg-type]
+    server.query(f"CREATE DATABASE other_{bill}")
+    with pytest.raises(InvalidArgument, match=f"is not the participant {NAME}"):
+        txn.postgres(NAME, server.conninfo.replace("dbname=postgres", f"dbname=other_{bill}"))
+    assert client.get(txn.id).participants == ()
+    txn.abort()
+
+
+VANISHES = """
+import os, signal, sys
+import txnclient
+client = txnclient.connect(sys.argv[1])
+txn = client.begin(keepalive_millis=1000)
+with txn.postgres(sys.argv[4], sys.argv[2]) as connection:
+    connection.execute("INSERT INTO bills VALUES (%s, 'of a program that dies')", (int(sys.argv[3]),))
+txn._prepare_parts()
+print(txn.id, flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_program_that_dies_after_it_has_prepared_expires_and_is_rolled_back(
+    cluster: LocalCluster, client: Client, server: PostgresServer, bill: int
+) -> None:
+    arguments = [cluster.addresses, server.conninfo, str(bill), NAME]
+    done = subprocess.run(
+        [sys.executable, "-c", VANISHES, *arguments], check=False, capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    txn_id = int(done.stdout)
+    assert len(server.prepared()) == 1
+    await_nothing_prepared(server)
+    wait_until(lambda: client.get(txn_id).state is TxnState.ABORTED, "it has expired")
+    assert bills(server, bill) == []
+
+
+def test_what_is_prepared_after_the_abort_is_found_and_rolled_back(
+    cluster: LocalCluster, client: Client, server: PostgresServer, bill: int
+) -> None:
+    """The status leader has told the host already, when there was nothing to discard."""
+    txn = client.begin()
+    with txn.postgres(NAME, server.conninfo) as connection:
+        connection.execute(INSERT, (bill,))
+    with connect(cluster) as operator:
+        operator.abort(txn.id, "too slow")
+    wait_until(lambda: client.get(txn.id).state is TxnState.ABORTED, "everybody has acknowledged the abort")
+    txn._prepare_parts()
+    assert len(server.prepared()) == 1
+    await_nothing_prepared(server)
+    assert bills(server, bill) == []
+
+
+def test_the_host_is_down_and_an_abort_holds_up_nobody_else(
+    client: Client, server: PostgresServer, host: Host, new_table: NewTable, bill: int
+) -> None:
+    table = new_table()
+    txn = client.begin()
+    txn.lock(table, "X")
+    with txn.postgres(NAME, server.conninfo) as connection:
+        connection.execute(INSERT, (bill,))
+    txn._prepare_parts()
+    host.kill()
+    txn.abort()
+    with client.transaction() as other:
+        other.lock(table, "X", numretries=20, sleep_between_retries=0.5)
+    assert client.get(txn.id).state is TxnState.ABORT_IN_PROGRESS
+    host.start()
+    wait_until(lambda: client.get(txn.id).state is TxnState.ABORTED, "the host has acknowledged the abort")
+    await_nothing_prepared(server)
+    assert bills(server, bill) == []
+
+
+def test_a_commit_waits_for_a_host_that_is_down(
+    client: Client, server: PostgresServer, host: Host, new_table: NewTable, bill: int
+) -> None:
+    table = new_table()
+    host.kill()
+    txn = client.begin()
+    txn.write(rows(1), table)
+    with txn.postgres(NAME, server.conninfo) as connection:
+        connection.execute(INSERT, (bill,))
+    with pytest.raises(CommitUnknown):
+        txn.commit(timeout=1)
+    assert (visible(client, table), bills(server, bill)) == ([[]], [])
+    host.start()
+    commit_until_known(txn)
+    assert (visible(client, table), bills(server, bill)) == ([[1]], [bill])
+
+
+def test_a_host_moves_to_another_address(
+    cluster: LocalCluster, client: Client, server: PostgresServer, host: Host, tmp_path: Path, bill: int
+) -> None:
+    host.kill()
+    moved = Host(tmp_path, cluster, server)
+    moved.start()
+    try:
+        with client.transaction() as txn, txn.postgres(NAME, server.conninfo) as connection:
+            connection.execute(INSERT, (bill,))
+        assert bills(server, bill) == [bill]
+    finally:
+        moved.kill()
+
+
+def test_the_server_is_killed_between_prepare_and_publish(
+    client: Client, server: PostgresServer, host: Host, new_table: NewTable, bill: int
+) -> None:
+    table = new_table()
+    host.kill()
+    txn = client.begin()
+    txn.write(rows(1), table)
+    with txn.postgres(NAME, server.conninfo) as connection:
+        connection.execute(INSERT, (bill,))
+    with pytest.raises(CommitUnknown):
+        txn.commit(timeout=1)
+    server.restart()
+    assert len(server.prepared()) == 1
+    host.start()
+    commit_until_known(txn)
+    wait_until(lambda: bills(server, bill) == [bill], "the host has published it", RESOLVED_SECONDS)
+    assert visible(client, table) == [[1]]
+    await_nothing_prepared(server)
+
+
+def test_the_status_leader_is_killed_while_it_commits(
+    cluster: LocalCluster, client: Client, server: PostgresServer, host: Host, new_table: NewTable, bill: int
+) -> None:
+    table = new_table()
+    host.kill()
+    txn = client.begin()
+    txn.write(rows(1), table)
+    with txn.postgres(NAME, server.conninfo) as connection:
+        connection.execute(INSERT, (bill,))
+    with pytest.raises(CommitUnknown):
+        txn.commit(timeout=1)
+    cluster.kill(cluster.leader())
+    host.start()
+    commit_until_known(txn)
+    cluster.start()
+    wait_until(lambda: bills(server, bill) == [bill], "the host has published it", RESOLVED_SECONDS)
+    assert visible(client, table) == [[1]]
+    await_nothing_prepared(server)
+
+
+@pytest.mark.parametrize("point", FOREIGN_POINTS)
+def test_the_host_is_killed_at_every_step(
+    client: Client,
+    server: PostgresServer,
+    host: Host,
+    new_table: NewTable,
+    bill: int,
+    tmp_path: Path,
+    point: str,
+) -> None:
+    table, mark = new_table(), tmp_path / "mark"
+    host.kill()
+    host.start(f"{point}=crash@{mark}")
+    aborts = point.endswith("ABORT_TXN")
+    txn = client.begin()
+    txn.write(rows(1), table)
+    with txn.postgres(NAME, server.conninfo) as connection:
+        connection.execute(INSERT, (bill,))
+    txn._prepare_parts()
+    txn._parts.clear()  # else the handle would be first to end it
+    txn.abort() if aborts else txn.start_commit()
+    assert host.wait_ended() == -signal.SIGKILL
+    assert int(mark.read_text()) != os.getpid()
+    host.start()
+    ended = TxnState.ABORTED if aborts else TxnState.COMMITTED
+    wait_until(lambda: client.get(txn.id).state is ended, f"it is {ended.name}", RESOLVED_SECONDS)
+    assert server.prepared() == []
+    assert (visible(client, table), bills(server, bill)) == (([[]], []) if aborts else ([[1]], [bill]))
