@@ -22,10 +22,11 @@ from txnparticipant.changes import Rejected as ParticipantRejected
 from txnparticipant.mvcc import Manifest
 from txnparticipant.table_store import ParticipantShard
 from txnstatus import transitions as status
-from txnstatus.errors import ERROR_CLASSES
+from txnstatus.errors import ERROR_CLASSES, IllegalState
+from txnstatus.foreign import ACTS, Act, Standing
 from txnstatus.records import BeginRequest, TxnRecord, illegal
 from txnstatus.schema import Column, Schema
-from txnstatus.types import ParticipantState, Timestamp, TxnId
+from txnstatus.types import ParticipantOpType, ParticipantState, Timestamp, TxnId
 
 PAGE = Path(__file__).parent / "protocol.md"
 MARKED = re.compile(r"(<!-- begin: (?P<name>[\w-]+) -->\n).*?(<!-- end: (?P=name) -->)", re.DOTALL)
@@ -90,6 +91,14 @@ def _participant_refusal(state: ParticipantState | None, op: participant.Op) -> 
     refusal = shard.apply(commands[op])
     assert isinstance(refusal, ParticipantRejected), f"{op} in {state} is illegal by the table, and was done"
     return refusal.error.code
+
+
+def foreign_table() -> Iterator[str]:
+    yield from _row("operation", *(f"{standing} there" for standing in Standing))
+    yield from _rule(1 + len(Standing))
+    for op in (ParticipantOpType.BEGIN_COMMIT, ParticipantOpType.FINALIZE_COMMIT, ParticipantOpType.ABORT_TXN):
+        acts = [ACTS[standing, op] for standing in Standing]
+        yield from _row(op.name, *(_illegal(IllegalState.code) if act is Act.ILLEGAL else act.value for act in acts))
 
 
 def errors() -> Iterator[str]:
@@ -159,6 +168,7 @@ def _rule(columns: int) -> Iterator[str]:
 PARTS: Mapping[str, Callable[[], Iterable[str]]] = {
     "status-table": status_table,
     "participant-table": participant_table,
+    "foreign-table": foreign_table,
     "errors": errors,
     "services": services,
 }

@@ -18,6 +18,7 @@ from txnclient.client import Client, TxnSummary, connect
 from txnclient.locks import LockInfo
 from txnclient.manifest import DataFile, StagedFiles
 from txnclient.outcome import CommitReceipt
+from txnclient.parts import Part
 from txnclient.snapshot import Snapshot
 from txnclient.transaction import Transaction
 from txnstatus.errors import (
@@ -58,6 +59,7 @@ __all__ = [
     "NotAuthorized",
     "NotFound",
     "Overloaded",
+    "Part",
     "Schema",
     "Snapshot",
     "StagedFiles",

@@ -11,6 +11,7 @@ from txnparticipant import commands as cmd
 from txnparticipant.changes import Applied, Rejected
 from txnparticipant.cleaner import PASS_SECONDS, Cleaner
 from txnparticipant.dispatcher import Dispatcher
+from txnparticipant.in_doubt import InDoubt
 from txnparticipant.lock_service import LockService, command_of, show
 from txnparticipant.partitioned import check_partitions
 from txnparticipant.reads import Reads
@@ -35,6 +36,7 @@ from txnstatus.types import (
     NO_TIMESTAMP,
     ConflictStrategy,
     HybridClock,
+    ParticipantId,
     ParticipantOpType,
     ParticipantState,
     Timestamp,
@@ -83,6 +85,7 @@ class ShardService:
         self._reads = Reads(self.shard, ranges, self._check_lease)
         self._locks = LockService(self.shard, ranges, self._propose)
         self._cleaner = Cleaner(self.shard, self._propose, disk, zombie_grace_seconds)
+        self._in_doubt = InDoubt(ranges, self._publish, self._discard)
         self._driver: RaftDriver
         self._next_forgetting = 0.0
         self._cleaning: asyncio.Task[None] | None = None
@@ -99,6 +102,7 @@ class ShardService:
     def on_leadership(self, leading: bool) -> None:
         log.info("%s %s", self._driver.group.group, "leading" if leading else "no longer leading")
         self._cleaner.forget()
+        self._in_doubt.forget()
         if not leading:
             self._locks.fail(self._driver.not_the_leader)
 
@@ -258,7 +262,19 @@ class ShardService:
             await asyncio.sleep(PASS_SECONDS)
             if self._driver.group.has_lease:
                 await self._cleaner.run_once()
+                await self.resolve()
                 await self._forget_ended()
+
+    async def resolve(self) -> None:
+        """One pass over what is prepared here, and nobody has told the outcome of."""
+        await self._in_doubt.resolve(list(self.shard.undecided()), asyncio.get_running_loop().time())
+
+    async def _publish(self, table_id: ParticipantId, txn_id: TxnId, commit_ts: Timestamp) -> None:
+        self._clock.update(commit_ts)
+        await self._propose(cmd.FinalizeCommit(txn_id, table_id, commit_ts))
+
+    async def _discard(self, table_id: ParticipantId, txn_id: TxnId) -> None:
+        await self._propose(cmd.AbortTxn(txn_id, table_id))
 
     async def _forget_ended(self) -> None:
         """Drops what the status table has forgotten."""

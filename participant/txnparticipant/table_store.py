@@ -15,7 +15,7 @@ from txnparticipant.records import TableState, TxnRecord, table_from_wire, table
 from txnparticipant.txn import TRANSITIONS, Op, Stay
 from txnstatus.errors import AlreadyExists, NotFound, forgotten
 from txnstatus.proto import participant_pb2 as pb
-from txnstatus.types import ParticipantState, TxnId
+from txnstatus.types import ParticipantId, ParticipantState, TxnId
 
 SNAPSHOT_VERSION = 1
 
@@ -126,6 +126,13 @@ class ParticipantShard:
             for txn in table.unfinished.values()
             if txn.state is ParticipantState.COMMIT_IN_PROGRESS
         ]
+
+    def undecided(self) -> Iterator[tuple[ParticipantId, TxnId]]:
+        """What is prepared, on any table or database."""
+        for table in self._tables.values():
+            for record in table.unfinished.values():
+                if record.state is ParticipantState.COMMIT_IN_PROGRESS:
+                    yield ParticipantId(table.table_id), record.txn_id
 
     def to_clean(self) -> Iterator[tuple[TableState, TxnRecord]]:
         """Ended transactions that hold directories nobody will ever see."""

@@ -35,9 +35,11 @@ def running_host(
     cluster: LocalCluster, server: PostgresServer, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Host]:
     host = Host(tmp_path_factory.mktemp("host"), cluster, server)
-    host.start()
-    yield host
-    host.kill()
+    try:
+        host.start()
+        yield host
+    finally:
+        host.kill()
 
 
 @pytest.fixture

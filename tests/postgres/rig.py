@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Self
 
 from tests.postgres.server import PostgresServer
 from tests.support import connect, wait_until
@@ -20,6 +21,7 @@ from txnstatus.proto import admin_pb2
 from txnstatus.proto import participant_pb2 as pb
 
 NAME = "billing"
+READY_SECONDS = 60.0
 
 
 class Host:
@@ -33,6 +35,12 @@ class Host:
         self._server = server
         self._process: subprocess.Popen[bytes] | None = None
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
+
     def start(self, armed: str = "") -> None:
         """Until it answers and the cluster knows where it is."""
         command = [sys.executable, "-m", "txndeploy.cli", "participant", "postgres", "--name", self.name]
@@ -40,7 +48,8 @@ class Host:
         environment = {**os.environ, failpoints.VARIABLE: armed}
         with self.log.open("ab") as output:
             self._process = subprocess.Popen(command, stdout=output, stderr=output, env=environment)
-        wait_until(lambda: self.ended or (self.answers() and self._registered()), f"{self.name} is served")
+        served = f"{self.name} is served"
+        wait_until(lambda: self.ended or (self.answers() and self._registered()), served, READY_SECONDS)
 
     def answers(self) -> bool:
         channel = ManagerChannel([self.address])

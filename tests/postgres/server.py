@@ -55,8 +55,12 @@ class PostgresServer:
         return f"host=127.0.0.1 port={self.port} user=postgres dbname=postgres"
 
     def __enter__(self) -> PostgresServer:
-        self._run("initdb", "-D", self._directory / "data", "-U", "postgres", "-A", "trust", "--no-sync")
-        self.start()
+        try:
+            self._run("initdb", "-D", self._directory / "data", "-U", "postgres", "-A", "trust", "--no-sync")
+            self.start()
+        except BaseException:
+            self.__exit__()
+            raise
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -14,7 +15,7 @@ import pytest
 
 from tests.faults.points import FOREIGN_POINTS
 from tests.postgres.rig import NAME, Host
-from tests.postgres.server import PostgresServer
+from tests.postgres.server import PostgresServer, find_binaries
 from tests.support import commit_until_known, connect, rows, visible, wait_until
 from txnclient import Client, CommitUnknown, Conflict, IllegalState, InvalidArgument, NotFound, TxnAborted, TxnState
 from txndeploy.local_cluster import LocalCluster
@@ -302,14 +303,11 @@ def test_a_host_moves_to_another_address(
     cluster: LocalCluster, client: Client, server: PostgresServer, host: Host, tmp_path: Path, bill: int
 ) -> None:
     host.kill()
-    moved = Host(tmp_path, cluster, server)
-    moved.start()
-    try:
+    with Host(tmp_path, cluster, server) as moved:
+        moved.start()
         with client.transaction() as txn, txn.postgres(NAME, server.conninfo) as connection:
             connection.execute(INSERT, (bill,))
         assert bills(server, bill) == [bill]
-    finally:
-        moved.kill()
 
 
 def test_the_server_is_killed_between_prepare_and_publish(
@@ -380,3 +378,66 @@ def test_the_host_is_killed_at_every_step(
     wait_until(lambda: client.get(txn.id).state is ended, f"it is {ended.name}", RESOLVED_SECONDS)
     assert server.prepared() == []
     assert (visible(client, table), bills(server, bill)) == (([[]], []) if aborts else ([[1]], [bill]))
+
+
+def test_a_participant_that_is_gone_for_good_is_removed_and_the_others_go_on(
+    cluster: LocalCluster, client: Client, server: PostgresServer, new_table: NewTable, bill: int, tmp_path: Path
+) -> None:
+    table, name = new_table(), "lost"
+    with Host(tmp_path, cluster, server, name) as lost:
+        lost.start("foreign.before.FINALIZE_COMMIT=crash")
+        txn = client.begin()
+        txn.write(rows(1), table)
+        with txn.postgres(name, server.conninfo) as connection:
+            connection.execute(INSERT, (bill,))
+        txn._prepare_parts()
+        txn._parts.clear()  # else the handle would publish it
+        commit_until_known(txn)
+        assert lost.wait_ended() == -signal.SIGKILL
+        listed = txnctl("participant", "list", "-c", cluster.addresses)
+        assert all(word in listed for word in (name, "no answer", str(txn.id), NAME, "answers"))
+        assert "--gone-for-good" in txnctl("participant", "remove", "-c", cluster.addresses, name, code=2)
+        txnctl("participant", "remove", "-c", cluster.addresses, name, "--gone-for-good")
+        wait_until(lambda: client.get(txn.id).state is TxnState.COMMITTED, "nobody waits for it any more")
+        with pytest.raises(NotFound):
+            client.begin().postgres(name, server.conninfo)
+        lost.start()
+        assert lost.wait_ended() == 2, "it must not take what it finds for its own to end"
+        assert "was removed" in lost.log.read_text()
+        (gid,) = server.prepared()
+        server.query(f"COMMIT PREPARED '{gid}'")
+
+
+def test_a_host_whose_server_prepares_nothing_ends_and_says_why(
+    cluster: LocalCluster, server: PostgresServer, tmp_path: Path
+) -> None:
+    binaries = find_binaries()
+    assert binaries is not None
+    with (
+        PostgresServer(binaries, max_prepared_transactions=0) as other,
+        Host(tmp_path, cluster, other, "unable") as host,
+    ):
+        host.start()
+        assert host.wait_ended() == 2
+        assert "max_prepared_transactions is 0" in host.log.read_text()
+
+
+def test_the_readme_example_runs_as_pasted(cluster: LocalCluster, server: PostgresServer, tmp_path: Path) -> None:
+    readme = (Path(__file__).parents[2] / "README.md").read_text()
+    (example,) = [block for block in re.findall(r"```python\n(.*?)```", readme, re.S) if "txn.postgres" in block]
+    script = tmp_path / "example.py"
+    script.write_text(example)
+    environment = {**os.environ, "TXN_CLUSTER": cluster.addresses, "BILLING": server.conninfo}
+    done = subprocess.run([sys.executable, script], check=False, capture_output=True, text=True, env=environment)
+    assert done.returncode == 0, done.stderr
+    assert server.query("SELECT sale, amount::text FROM invoices") == [(1, "9.5")]
+    with connect(cluster) as client:
+        assert client.snapshot().to_arrow("shop.sales").to_pylist() == [{"id": 1, "total": 9.5}]
+
+
+def txnctl(*arguments: str, code: int = 0) -> str:
+    """What it says."""
+    command = [sys.executable, "-m", "txndeploy.cli", *arguments]
+    done = subprocess.run(command, check=False, capture_output=True, text=True, env={**os.environ, "COLUMNS": "200"})
+    assert done.returncode == code, done.stderr
+    return done.stdout + done.stderr

@@ -11,7 +11,8 @@ from typing import Any, cast
 import pytest
 
 from tests.unit.test_catalog import new_catalog
-from txnparticipant.foreign.host import IN_DOUBT_SECONDS, ForeignHost
+from txnparticipant.foreign.host import ForeignHost
+from txnparticipant.in_doubt import IN_DOUBT_SECONDS
 from txnstatus.cluster_map import ClusterMap
 from txnstatus.commit_tasks import SendOp
 from txnstatus.environment import Environment

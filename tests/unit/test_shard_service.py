@@ -13,14 +13,17 @@ from typing import Any, cast
 import pytest
 
 from txnparticipant import commands as cmd
+from txnparticipant.in_doubt import IN_DOUBT_SECONDS
 from txnparticipant.mvcc import Manifest
 from txnparticipant.services import ShardMachine, ShardService
 from txnstatus.errors import InvalidArgument, NotTheLeader
+from txnstatus.proto import common_pb2 as common
 from txnstatus.proto import table_pb2 as table_pb
+from txnstatus.proto import txn_manager_pb2 as manager_pb
 from txnstatus.raft.driver import RaftDriver
 from txnstatus.schema import Column, Schema
 from txnstatus.status_ranges import StatusRanges
-from txnstatus.types import HybridClock, Timestamp, TxnId
+from txnstatus.types import HybridClock, ParticipantState, Timestamp, TxnId, TxnState
 
 TABLE = "air.flights"
 MANIFEST = Manifest("file:///m", 1, 1, 1, 1, 1)
@@ -234,3 +237,52 @@ def test_a_replica_that_lost_its_lease_while_it_asked_shows_nothing() -> None:
     cast(Any, made._ranges).snapshot = snapshot
     with pytest.raises(NotTheLeader):
         asyncio.run(made.scan(table_pb.ScanRequest(table=TABLE, timestamp=109)))
+
+
+# ---- what nobody tells the outcome of
+
+
+def told_by_the_status_table(made: ShardService, state: TxnState, commit_ts: int, participant: str = "0.0") -> None:
+    async def call(txn_id: int, _method: str, _request: object, _response: object) -> object:
+        info = common.TxnInfo(txn_id=txn_id, state=state.name, commit_timestamp=commit_ts)
+        info.participants.add(participant_id=participant)
+        return manager_pb.GetTransactionStateResponse(txn=info)
+
+    cast(Any, made._ranges).call = call
+
+
+async def resolve_when_in_doubt(made: ShardService) -> None:
+    loop = asyncio.get_running_loop()
+    undecided = list(made.shard.undecided())
+    await made._in_doubt.resolve(undecided, loop.time() - IN_DOUBT_SECONDS)
+    await made.resolve()
+
+
+@pytest.mark.parametrize(
+    ("state", "becomes"),
+    [
+        (TxnState.OPEN, ParticipantState.COMMIT_IN_PROGRESS),
+        (TxnState.COMMIT_IN_PROGRESS, ParticipantState.COMMIT_IN_PROGRESS),
+        (TxnState.FINALIZE_IN_PROGRESS, ParticipantState.COMMITTED),
+        (TxnState.COMMITTED, ParticipantState.COMMITTED),
+        (TxnState.ABORT_IN_PROGRESS, ParticipantState.ABORTED),
+        (TxnState.ABORTED, ParticipantState.ABORTED),
+    ],
+)
+def test_a_prepared_table_asks_for_the_outcome_that_nobody_tells(state: TxnState, becomes: ParticipantState) -> None:
+    made = service({})
+    wrote_and_prepared(made, 1, "w", 50)
+    told_by_the_status_table(made, state, commit_ts=60)
+    asyncio.run(resolve_when_in_doubt(made))
+    record = made.shard.table(TABLE).txns[TxnId(1)]
+    assert record.state is becomes
+    assert record.commit_ts == (60 if becomes is ParticipantState.COMMITTED else 0)
+
+
+def test_a_table_that_is_no_part_of_what_committed_discards_its_work() -> None:
+    """A BEGIN_COMMIT from nowhere has prepared it; its locks must not stay for ever."""
+    made = service({})
+    wrote_and_prepared(made, 1, "w", 50)
+    told_by_the_status_table(made, TxnState.COMMITTED, commit_ts=60, participant="0.9")
+    asyncio.run(resolve_when_in_doubt(made))
+    assert made.shard.table(TABLE).txns[TxnId(1)].state is ParticipantState.ABORTED

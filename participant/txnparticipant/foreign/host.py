@@ -12,22 +12,20 @@ from collections.abc import Callable
 from typing import Any
 
 from txnparticipant.foreign.protocol import Participant
+from txnparticipant.in_doubt import InDoubt
 from txnstatus.commit_tasks import MAX_OPS_PER_CALL
 from txnstatus.environment import Environment
-from txnstatus.errors import Forgotten, IllegalState, InternalError, InvalidArgument, TxnError, Unavailable
+from txnstatus.errors import IllegalState, InternalError, InvalidArgument, TxnError, Unavailable
 from txnstatus.failpoints import failpoint
-from txnstatus.foreign import Verdict, foreign_id, verdict
+from txnstatus.foreign import foreign_id
 from txnstatus.proto import participant_pb2 as pb
-from txnstatus.proto import txn_manager_pb2 as manager_pb
 from txnstatus.rpc.errors import to_detail
 from txnstatus.status_ranges import StatusRanges
-from txnstatus.types import HybridClock, ParticipantOpType, Timestamp, TxnId, TxnState
+from txnstatus.types import HybridClock, ParticipantId, ParticipantOpType, Timestamp, TxnId
 
 log = logging.getLogger(__name__)
 
 PASS_SECONDS = 1.0
-IN_DOUBT_SECONDS = 3.0
-"""Prepared for longer than this: the status table is asked. Until then, the outcome is probably on its way."""
 FORGET_SECONDS = 30.0
 
 
@@ -41,8 +39,7 @@ class ForeignHost:
         self._environment = environment
         self._clock = HybridClock(environment.wall_micros)
         self._busy: dict[TxnId, asyncio.Future[None]] = {}
-        self._first_seen: dict[TxnId, float] = {}
-        """When what is prepared was first found so, by the monotonic clock."""
+        self._in_doubt = InDoubt(ranges, self._publish, self._discard)
         self._next_forgetting = 0.0
 
     async def run(self) -> None:
@@ -77,14 +74,14 @@ class ForeignHost:
     async def _perform(self, op: pb.ParticipantOp) -> None:
         if op.table_id != self._id:
             raise IllegalState(f"this is the host of {self._id}, not of {op.table_id[:100]!r}")
-        txn_id, participant = TxnId(op.txn_id), self._participant
+        txn_id = TxnId(op.txn_id)
         match op.type:
             case ParticipantOpType.BEGIN_COMMIT:
-                await self._do(txn_id, "BEGIN_COMMIT", participant.prepare, txn_id)
+                await self._do(txn_id, "BEGIN_COMMIT", self._participant.prepare, txn_id)
             case ParticipantOpType.FINALIZE_COMMIT:
-                await self._do(txn_id, "FINALIZE_COMMIT", participant.publish, txn_id, Timestamp(op.commit_timestamp))
+                await self._publish(self._id, txn_id, Timestamp(op.commit_timestamp))
             case ParticipantOpType.ABORT_TXN:
-                await self._do(txn_id, "ABORT_TXN", participant.discard, txn_id)
+                await self._discard(self._id, txn_id)
             case _:
                 raise InvalidArgument(f"no participant operation {op.type}")
 
@@ -118,39 +115,14 @@ class ForeignHost:
 
     async def resolve(self) -> None:
         """One pass over what is prepared. Raises Unavailable when the participant cannot be asked."""
-        now = self._environment.monotonic()
         prepared = await self._blocking(lambda: list(self._participant.prepared()))
-        self._first_seen = {txn_id: self._first_seen.get(txn_id, now) for txn_id in prepared}
-        in_doubt = [txn_id for txn_id, since in self._first_seen.items() if now - since >= IN_DOUBT_SECONDS]
-        await asyncio.gather(*map(self._resolve, in_doubt))
+        await self._in_doubt.resolve([(self._id, txn_id) for txn_id in prepared], self._environment.monotonic())
 
-    async def _resolve(self, txn_id: TxnId) -> None:
-        try:
-            match await self._outcome(txn_id):
-                case Verdict.PUBLISH, commit_ts:
-                    await self._do(txn_id, "FINALIZE_COMMIT", self._participant.publish, txn_id, commit_ts)
-                case Verdict.DISCARD, _:
-                    await self._do(txn_id, "ABORT_TXN", self._participant.discard, txn_id)
-                case _:
-                    return
-        except TxnError as error:
-            log.warning("%s: transaction %s stays in doubt for now: %s", self._id, txn_id, error.message)
-        else:
-            log.info("%s: transaction %s was in doubt, and is resolved", self._id, txn_id)
+    async def _publish(self, _id: ParticipantId, txn_id: TxnId, commit_ts: Timestamp) -> None:
+        await self._do(txn_id, "FINALIZE_COMMIT", self._participant.publish, txn_id, commit_ts)
 
-    async def _outcome(self, txn_id: TxnId) -> tuple[Verdict, Timestamp]:
-        """Raises NotFound for one that was never given out: whoever lost the status table must say what to do."""
-        request = manager_pb.GetTransactionStateRequest(txn_id=txn_id)
-        try:
-            answer = await self._ranges.call(
-                txn_id, "GetTransactionState", request, manager_pb.GetTransactionStateResponse
-            )
-        except Forgotten:
-            # Every participant has acknowledged its end. So this was prepared too late, or is no part of it.
-            return Verdict.DISCARD, Timestamp(0)
-        takes_part = any(participant.participant_id == self._id for participant in answer.txn.participants)
-        said = verdict(TxnState(answer.txn.state), takes_part=takes_part)
-        return said, Timestamp(answer.txn.commit_timestamp)
+    async def _discard(self, _id: ParticipantId, txn_id: TxnId) -> None:
+        await self._do(txn_id, "ABORT_TXN", self._participant.discard, txn_id)
 
     async def _forget(self) -> None:
         now = self._environment.monotonic()

@@ -68,8 +68,10 @@ class PostgresParticipant:
                 )
 
     def close(self) -> None:
-        while self._idle:
-            self._idle.pop().close()
+        """The connections that are idle."""
+        with contextlib.suppress(IndexError):
+            while True:
+                self._idle.pop().close()
 
     # ---- the protocol
 
@@ -145,6 +147,7 @@ class PostgresParticipant:
                 connection = psycopg.connect(self._conninfo, autocommit=True, connect_timeout=CONNECT_SECONDS)
             yield connection
         except psycopg.OperationalError as error:
+            self.close()  # those of a server that has ended would each fail once
             raise Unavailable(f"PostgreSQL, for {self._name}: {_said(error)}") from error
         except psycopg.Error as error:
             raise IllegalState(f"PostgreSQL, for {self._name}: {_said(error)} ({error.sqlstate})") from error
