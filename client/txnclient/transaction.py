@@ -20,7 +20,7 @@ from txnclient.parts import ForeignWork
 from txnclient.requests import build
 from txnclient.token import Token
 from txnstatus.commands import cause_from_wire
-from txnstatus.errors import Forgotten, IllegalState, InvalidArgument, NotAuthorized, TxnAborted, TxnError, aborted
+from txnstatus.errors import Forgotten, IllegalState, NotAuthorized, TxnAborted, TxnError, aborted
 from txnstatus.proto import common_pb2 as common
 from txnstatus.proto import txn_manager_pb2 as pb
 from txnstatus.types import DECIDED, DECIDED_ABORT, DECIDED_COMMIT, TxnId, TxnState
