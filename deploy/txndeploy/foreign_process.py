@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import logging
 import sys
 from collections.abc import Awaitable, Callable, Sequence
@@ -36,7 +37,12 @@ RETRY_SECONDS = 1.0
 class HostedParticipant(Participant, Protocol):
     """A participant that this process opens and closes."""
 
-    def set_up(self) -> None: ...
+    def check(self, *, is_new: bool) -> None:
+        """Whether it can take part; `is_new`: the cluster does not know it yet."""
+
+    def set_up(self) -> None:
+        """Once the cluster knows it, in every life of the process."""
+
     def close(self) -> None: ...
 
 
@@ -61,16 +67,18 @@ class ForeignProcess:
         cluster_id, state = await self._insist(lambda: learn_catalog(PeerChannel, self._join))
         participant = self._make(cluster_id)
         self._closing.callback(participant.close)
-        await self._insist(lambda: self._in_thread(participant.set_up))
         cluster = ClusterMap(state)
         cluster.subscribe(self._catalog_changed)
         client = TxnSystemClient(cluster, self._environment)
         self._closing.push_async_callback(client.close)
         host = ForeignHost(self._name, participant, StatusRanges(client), self._environment)
-        await self._serve(host)
         catalog = CatalogClient(client)
+        is_new = self._name not in (await self._insist(catalog.refresh)).foreign
+        await self._insist(lambda: self._in_thread(functools.partial(participant.check, is_new=is_new)))
+        await self._serve(host)
         place = catalog_pb2.CatalogCommand.RegisterForeign(name=self._name, address=self._advertise)
         await self._insist(lambda: catalog.change(catalog_pb2.CatalogCommand(register_foreign=place)))
+        await self._insist(lambda: self._in_thread(participant.set_up))
         for work in (catalog.run(), host.run()):
             task = asyncio.create_task(work)
             self._closing.callback(task.cancel)

@@ -61,11 +61,11 @@ def test_prepared_work_is_published_however_often_that_is_asked_for(
     assert list(participant.prepared()) == [txn_id]
     for _ in range(2):
         participant.publish(txn_id, COMMIT_TS)
-    participant.prepare(txn_id)
     assert is_visible(server, txn_id)
     assert list(participant.prepared()) == []
-    with pytest.raises(IllegalState, match="has published of transaction"):
-        participant.discard(txn_id)
+    for refused in (participant.discard, participant.prepare):
+        with pytest.raises(IllegalState, match="has published of transaction"):
+            refused(txn_id)
     assert is_visible(server, txn_id)
 
 
@@ -204,10 +204,20 @@ def test_a_server_that_prepares_nothing_names_the_setting() -> None:
         pytest.skip("no PostgreSQL server")
     with PostgresServer(binaries, max_prepared_transactions=0) as other:
         with pytest.raises(InvalidArgument, match="max_prepared_transactions is 0") as told:
-            PostgresParticipant(CLUSTER, NAME, other.conninfo).set_up()
+            PostgresParticipant(CLUSTER, NAME, other.conninfo).check(is_new=True)
         assert "restart" in told.value.hint
         with pytest.raises(InvalidArgument, match="max_prepared_transactions is 0"):
             PostgresPart(CLUSTER, NAME, TxnId(1), other.conninfo)
+
+
+def test_a_ledger_of_an_earlier_cluster_proves_nothing_to_a_new_one(
+    server: PostgresServer, participant: PostgresParticipant
+) -> None:
+    """Its transactions have the same ids: one that was published there would pass for published here."""
+    participant.check(is_new=False)
+    with pytest.raises(InvalidArgument, match="of an earlier cluster"):
+        participant.check(is_new=True)
+    PostgresParticipant("another", NAME, server.conninfo).check(is_new=True)
 
 
 @pytest.mark.parametrize("wrong", ["host=127.0.0.1 port=1 dbname=x user=x", "host=127.0.0.1 port=1 dbname=x no=thing"])

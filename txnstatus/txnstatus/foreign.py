@@ -60,7 +60,8 @@ ACTS: Mapping[tuple[Standing, ParticipantOpType], Act] = {
     # Its work was never prepared, or was rolled back: a commit would lose it.
     (Standing.ABSENT, ParticipantOpType.BEGIN_COMMIT): Act.ILLEGAL,
     (Standing.PREPARED, ParticipantOpType.BEGIN_COMMIT): Act.ALREADY,
-    (Standing.PUBLISHED, ParticipantOpType.BEGIN_COMMIT): Act.ALREADY,
+    # Nothing is published before all have agreed: late, and nobody waits for the answer; or of another cluster.
+    (Standing.PUBLISHED, ParticipantOpType.BEGIN_COMMIT): Act.ILLEGAL,
     (Standing.ABSENT, ParticipantOpType.FINALIZE_COMMIT): Act.ILLEGAL,
     (Standing.PREPARED, ParticipantOpType.FINALIZE_COMMIT): Act.PUBLISH,
     (Standing.PUBLISHED, ParticipantOpType.FINALIZE_COMMIT): Act.ALREADY,

@@ -47,10 +47,11 @@ class PostgresParticipant:
         self._conninfo = conninfo
         self._idle: deque[Connection] = deque()
 
-    def set_up(self) -> None:
-        """Makes what it keeps in the database, if it is not there.
+    def check(self, *, is_new: bool) -> None:
+        """Whether the database can be this participant. `is_new`: the cluster does not know the participant yet.
 
-        Raises InvalidArgument, naming the setting, for a server that cannot prepare; Unavailable.
+        Raises InvalidArgument, naming the setting, for a server that cannot prepare, and for a database that was the
+        participant of a cluster before this one: what its ledger proves is not of this one. Raises Unavailable.
         """
         with self._connection() as connection:
             row = connection.execute("SHOW max_prepared_transactions").fetchone()
@@ -59,13 +60,25 @@ class PostgresParticipant:
                     "this PostgreSQL server prepares no transactions: max_prepared_transactions is 0",
                     hint="set max_prepared_transactions to about max_connections in postgresql.conf, and restart it",
                 )
-            with connection.transaction():
-                for statement in _SET_UP:
-                    connection.execute(statement)
-                connection.execute(
-                    f"INSERT INTO {HOSTED} VALUES (%s, %s) ON CONFLICT DO NOTHING",
-                    (self._cluster_id, self._name),
+            if is_new and self._was_hosted(connection):
+                raise InvalidArgument(
+                    f"this database was {self._name} of an earlier cluster {self._cluster_id}, which is not this one",
+                    hint="take another name; or end what it has prepared by hand, and DROP SCHEMA txnstatus CASCADE",
                 )
+
+    def _was_hosted(self, connection: Connection) -> bool:
+        if connection.execute("SELECT to_regclass(%s)", (HOSTED,)).fetchone() == (None,):
+            return False
+        mine = self._cluster_id, self._name
+        return bool(connection.execute(f"SELECT 1 FROM {HOSTED} WHERE cluster_id = %s AND name = %s", mine).fetchone())
+
+    def set_up(self) -> None:
+        """Makes what it keeps in the database, if it is not there. Raises Unavailable."""
+        with self._connection() as connection, connection.transaction():
+            for statement in _SET_UP:
+                connection.execute(statement)
+            mine = self._cluster_id, self._name
+            connection.execute(f"INSERT INTO {HOSTED} VALUES (%s, %s) ON CONFLICT DO NOTHING", mine)
 
     def close(self) -> None:
         """The connections that are idle."""

@@ -41,7 +41,7 @@ class Participant(Protocol):
     """Blocking calls, from several threads, but never two at a time for one transaction from one host."""
 
     def prepare(self, txn_id: TxnId) -> None:
-        """Returns if the work is prepared, or published already. Raises a TxnError to refuse."""
+        """Returns if the work is prepared. Raises a TxnError to refuse."""
 
     def publish(self, txn_id: TxnId, commit_ts: Timestamp) -> None:
         """Makes the work visible; `commit_ts` is the transaction's timestamp everywhere."""
