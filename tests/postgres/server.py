@@ -6,8 +6,8 @@ import importlib.util
 import os
 import pwd
 import shutil
-import socket
 import subprocess
+import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,12 @@ from tests.support import wait_until
 START_SECONDS = 60.0
 UNPRIVILEGED = "nobody"
 """PostgreSQL refuses to run as root."""
+BECOME = """
+import os, sys
+os.setgroups([]), os.setgid(int(sys.argv[2])), os.setuid(int(sys.argv[1]))
+os.execv(sys.argv[3], sys.argv[3:])
+"""
+"""A program of its own: Popen(user=...) forks, and a fork ends badly while gRPC's threads are at work."""
 
 
 def find_binaries() -> Path | None:
@@ -37,26 +43,28 @@ class PostgresServer:
 
     def __init__(self, binaries: Path, *, max_prepared_transactions: int = 50) -> None:
         self._binaries = binaries
-        self._settings = {"max_prepared_transactions": str(max_prepared_transactions), "listen_addresses": "127.0.0.1"}
-        # Not below pytest's own, which only root may enter.
+        # Not below pytest's own, which only root may enter. It holds the socket, too: no port that others may take.
         self._directory = Path(tempfile.mkdtemp(prefix="txnstatus-postgres-"))
-        self._as: dict[str, Any] = {"cwd": self._directory}
+        self._settings = {
+            "max_prepared_transactions": str(max_prepared_transactions),
+            "listen_addresses": "",
+            "unix_socket_directories": str(self._directory),
+        }
+        self._become: list[str] = []
         if os.getuid() == 0:
             entry = pwd.getpwnam(UNPRIVILEGED)
             os.chown(self._directory, entry.pw_uid, entry.pw_gid)
-            self._as |= {"user": entry.pw_uid, "group": entry.pw_gid, "extra_groups": []}
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = probe.getsockname()[1]
+            self._become = [sys.executable, "-I", "-c", BECOME, str(entry.pw_uid), str(entry.pw_gid)]
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
     def conninfo(self) -> str:
-        return f"host=127.0.0.1 port={self.port} user=postgres dbname=postgres"
+        return f"host={self._directory} user=postgres dbname=postgres"
 
     def __enter__(self) -> PostgresServer:
         try:
-            self._run("initdb", "-D", self._directory / "data", "-U", "postgres", "-A", "trust", "--no-sync")
+            made = self._command("initdb", "-U", "postgres", "-A", "trust", "--no-sync")
+            subprocess.run(made, cwd=self._directory, check=True, stdout=subprocess.DEVNULL)
             self.start()
         except BaseException:
             self.__exit__()
@@ -68,13 +76,14 @@ class PostgresServer:
         shutil.rmtree(self._directory)
 
     def start(self) -> None:
-        settings = {**self._settings, "port": str(self.port), "unix_socket_directories": str(self._directory)}
-        command = [self._binaries / "postgres", "-D", self._directory / "data"]
-        for name, value in settings.items():
-            command += ["-c", f"{name}={value}"]  # type: ignore[list-item]
+        settings = [f"--{name}={value}" for name, value in self._settings.items()]
         with (self._directory / "log").open("ab") as output:
-            self._process = subprocess.Popen(command, stdout=output, stderr=output, **self._as)
-        wait_until(self._answers, "PostgreSQL answers", START_SECONDS)
+            self._process = subprocess.Popen(
+                self._command("postgres", *settings), stdout=output, stderr=output, cwd=self._directory
+            )
+        process = self._process
+        wait_until(lambda: process.poll() is not None or self._answers(), "PostgreSQL answers", START_SECONDS)
+        assert process.poll() is None, (self._directory / "log").read_text()
 
     def kill(self) -> None:
         """kill -9 of the server; its children notice, and end."""
@@ -82,11 +91,10 @@ class PostgresServer:
             self._process.kill()
             self._process.wait()
             self._process = None
-            wait_until(lambda: not self._answers(), "PostgreSQL is gone", START_SECONDS)
+            wait_until(self._orphans_gone, "the children of the server have ended", START_SECONDS)
 
     def restart(self) -> None:
         self.kill()
-        wait_until(self._orphans_gone, "the children of the server have ended", START_SECONDS)
         self.start()
 
     def query(self, statement: str, *arguments: object) -> list[tuple[Any, ...]]:
@@ -100,7 +108,7 @@ class PostgresServer:
 
     def _answers(self) -> bool:
         try:
-            psycopg.connect(self.conninfo, connect_timeout=2).close()
+            psycopg.connect(self.conninfo, connect_timeout=5).close()
         except psycopg.OperationalError:
             return False
         return True
@@ -116,8 +124,5 @@ class PostgresServer:
                 continue
         return True
 
-    def _run(self, program: str, *arguments: str | Path) -> None:
-        done = subprocess.run(
-            [self._binaries / program, *arguments], capture_output=True, text=True, check=False, **self._as
-        )
-        assert done.returncode == 0, done.stderr
+    def _command(self, program: str, *arguments: str) -> list[str]:
+        return [*self._become, str(self._binaries / program), "-D", str(self._directory / "data"), *arguments]
