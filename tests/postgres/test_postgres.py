@@ -408,6 +408,17 @@ def test_a_participant_that_is_gone_for_good_is_removed_and_the_others_go_on(
         server.query(f"COMMIT PREPARED '{gid}'")
 
 
+def test_a_host_that_runs_ends_when_its_participant_is_removed(
+    cluster: LocalCluster, server: PostgresServer, tmp_path: Path
+) -> None:
+    """What it finds prepared later, nobody may know the outcome of any more."""
+    with Host(tmp_path, cluster, server, "retired") as host:
+        host.start()
+        txnctl("participant", "remove", "-c", cluster.addresses, "retired", "--gone-for-good")
+        assert host.wait_ended() == 2
+        assert "was removed" in host.log.read_text()
+
+
 def test_a_host_whose_server_prepares_nothing_ends_and_says_why(
     cluster: LocalCluster, server: PostgresServer, tmp_path: Path
 ) -> None:
