@@ -16,6 +16,7 @@ from txnclient.liveness import Liveness, OnLost
 from txnclient.manifest import StagedFiles
 from txnclient.outcome import CommitReceipt
 from txnclient.overwriting import Mode
+from txnclient.reading import Reading
 from txnclient.requests import build
 from txnclient.token import Token
 from txnstatus.commands import cause_from_wire
@@ -47,7 +48,7 @@ _REFUSALS = (IllegalState, InvalidArgument, NotAuthorized, NotFound)
 """A commit that is answered with one of these has not begun. Any other error says nothing about it."""
 
 
-class Transaction:
+class Transaction(Reading):
     """A transaction over any number of tables. Use from one thread at a time.
 
     While a handle that began a transaction exists, a background thread keeps it alive; when every such handle is gone
@@ -167,7 +168,7 @@ class Transaction:
     @property
     def _writes(self) -> FileWrites:
         """Made for each write: kept, it would refer back to the handle, which must end when its last user drops it."""
-        return FileWrites(self.id, self.client.owner, self._ask, self._require_writable, self.lock)
+        return FileWrites(self.id, self.client.owner, self._ask, self._require_writable, self.lock, self._read_at)
 
     def _ask(self, method: str, request: Message, response: type[ResponseT]) -> ResponseT:
         """A call on behalf of a write. An answer that ends the transaction ends the handle too."""
@@ -178,9 +179,12 @@ class Transaction:
             raise
 
     def _require_writable(self) -> None:
+        self._require_open("nothing can be written")
+
+    def _require_open(self, otherwise: str) -> None:
         self._liveness.require()
         if self._commit_started:
-            raise IllegalState(f"transaction {self.id} is being committed: nothing can be written", txn_id=self.id)
+            raise IllegalState(f"transaction {self.id} is being committed: {otherwise}", txn_id=self.id)
 
     # ---- ending
 
@@ -337,6 +341,7 @@ class Transaction:
             self._liveness.lose(error)
 
     def _stop_heartbeats(self) -> None:
+        self._end_reading()
         if self._heartbeat is not None:
             self.client.heartbeats.remove(self._heartbeat)
 
