@@ -172,8 +172,9 @@ def _publish(table: TableState, record: TxnRecord, commit_ts: Timestamp) -> Appl
                     from_writes=write.from_writes,
                 )
             )
-        for replaced in write.replaces:
-            table.replace(replaced, commit_ts)
+    # Once each: two of its writes may have replaced the same.
+    for replaced in dict.fromkeys(id_ for write in record.writes.values() for id_ in write.replaces):
+        table.replace(replaced, commit_ts)
     table.overwrites.commit(record.txn_id, record.writes.values(), commit_ts)
     used = {write_id for w in record.writes.values() if w.partitions for write_id in (w.write_id, *w.from_writes)}
     record.claimed = [write_id for write_id in record.claimed if write_id not in used]

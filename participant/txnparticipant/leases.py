@@ -14,6 +14,8 @@ SLACK = 1.1
 """Two clocks do not tick alike: here a lease lasts longer than its holder counts on."""
 MAX_GAP_SECONDS = 2.0
 """Only healthy time counts: a leader that was paused does not take its readers for dead."""
+MIN_LOOKS = 3
+"""So often the leader looks while a lease lasts: what has piled up for it is done in between, renewals among it."""
 MAX_LEASE_SECONDS = 3600.0
 MAX_LEASES = 100_000
 MAX_RETIRED = 1_000
@@ -41,7 +43,7 @@ class Leases:
     def advance(self, now: float, horizon: Timestamp) -> None:
         """`horizon`: what was overwritten up to it has been kept for long enough."""
         self.horizon = horizon
-        self._healthy += min(now - self._looked, MAX_GAP_SECONDS)
+        self._healthy += min(now - self._looked, MAX_GAP_SECONDS, self.seconds / MIN_LOOKS)
         self._looked = now
 
     @property

@@ -138,6 +138,19 @@ def test_an_overwrite_that_finds_what_it_replaces_retired_is_in_conflict() -> No
     abort(shard, late)
 
 
+def test_what_two_writes_of_a_transaction_replace_goes_once() -> None:
+    shard = new_shard()
+    committed(shard, 1, "first001", 100)
+    txn = begun(shard, 2)
+    for write_id in ("second01", "second02"):
+        wrote(shard, txn, write_id, overwrite=True)
+    prepare(shard, txn, 200)
+    finalize(shard, txn, 200)
+    assert table_of(shard).replaced == [(200, "1_first001/")]
+    retire(shard, 200)
+    assert to_clean(shard) == {1: ["first001"], 2: ["second01"]}
+
+
 def test_what_is_prepared_and_not_decided_is_not_retired() -> None:
     shard = new_shard()
     committed(shard, 1, "first001", 100)
@@ -247,9 +260,19 @@ def test_a_leader_that_was_paused_takes_nobody_for_dead() -> None:
     shard = overwritten_twice()
     leases, table = leases_of(shard), table_of(shard)
     leases.take(table, "a", Timestamp(100), LEASE)
-    leases.advance(1e6, LATE)
-    assert leases.retirable(table) == 0
+    for pause in (1e6, 2e6, 3e6):
+        leases.advance(pause, LATE)
+        assert leases.retirable(table) == 0, "it has looked too few times to have heard of it"
     assert MAX_GAP_SECONDS < LEASE
+
+
+def test_a_short_lease_outlives_a_pause_too() -> None:
+    """Seen in the simulator: a leader that was paused for a second let go of leases of one second."""
+    leases, shard = Leases(1.0), overwritten_twice()
+    leases.begin(0.0)
+    leases.take(table_of(shard), "a", Timestamp(100), 1.0)
+    leases.advance(1.9, LATE)
+    assert leases.retirable(table_of(shard)) == 0
 
 
 def test_a_new_leader_waits_until_every_lease_has_been_renewed() -> None:
