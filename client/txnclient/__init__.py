@@ -7,9 +7,9 @@
         txn.write(flights_df, "air.flights")             # a Spark DataFrame, or a pyarrow Table
         txn.write(weather_df, "air.weather", mode="overwrite")
 
-    snapshot = client.snapshot()                         # one timestamp over all tables
-    snapshot.read(spark, "air.flights")                  # a Spark DataFrame
-    snapshot.to_arrow("air.weather")
+    with client.snapshot() as snapshot:                  # one timestamp over all tables
+        snapshot.read(spark, "air.flights").count()      # a Spark DataFrame
+        snapshot.to_arrow("air.weather")
 
 Importing this loads neither pyspark nor pyarrow; a method that needs one of them does.
 """
@@ -34,6 +34,7 @@ from txnstatus.errors import (
     NotAuthorized,
     NotFound,
     Overloaded,
+    SnapshotTooOld,
     TxnAborted,
     TxnError,
     Unavailable,
@@ -62,6 +63,7 @@ __all__ = [
     "Part",
     "Schema",
     "Snapshot",
+    "SnapshotTooOld",
     "StagedFiles",
     "Transaction",
     "TxnAborted",

@@ -8,13 +8,16 @@ import time
 import uuid
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
 from google.protobuf.message import Message
 
+from txnclient import diff, instants
 from txnclient.channel import ManagerChannel, parse_addresses
-from txnclient.heartbeat import Heartbeats
+from txnclient.heartbeat import Heartbeats, keep_alive
+from txnclient.leases import renew
 from txnclient.locks import LockInfo
 from txnclient.locks import info as lock_info
 from txnclient.requests import build
@@ -32,6 +35,10 @@ from txnstatus.proto import txn_status_pb2 as status_pb
 from txnstatus.schema import Schema
 from txnstatus.table import MAX_BEGIN_COUNT
 from txnstatus.types import DECIDED_ABORT, AbortCause, ConflictStrategy, Timestamp, TxnId, TxnState
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
 
 ResponseT = TypeVar("ResponseT", bound=Message)
 
@@ -92,8 +99,10 @@ class Client:
         self.timeout = timeout
         self._channel = ManagerChannel(addresses)
         self._cluster_id = ""
-        self.heartbeats = Heartbeats(self._channel, owner)
+        self.heartbeats = Heartbeats(keep_alive(self._channel, owner), "txn-heartbeats")
         """For the handles of this client."""
+        self.leases = Heartbeats(renew(self._channel), "txn-leases")
+        """For what its snapshots read."""
 
     def __enter__(self) -> Self:
         return self
@@ -104,8 +113,9 @@ class Client:
         self.close()
 
     def close(self) -> None:
-        """Ends its heartbeats too: what is still open then expires."""
+        """Ends its heartbeats too: what is still open then expires, and what was read may be removed."""
         self.heartbeats.close()
+        self.leases.close()
         self._channel.close()
 
     # ---- transactions
@@ -255,11 +265,54 @@ class Client:
         answer = self.call("txnstatus.Table/ShowLocks", request, table_pb.ShowLocksResponse)
         return list(map(lock_info, answer.locks))
 
-    def snapshot(self) -> Snapshot:
-        """All tables as of now: with every commit that was acknowledged before this call."""
+    def snapshot(self, at: int | datetime | None = None) -> Snapshot:
+        """All tables as of `at`: a timestamp of a snapshot or a commit, or a datetime with a time zone.
+
+        None: now, with every commit that was acknowledged before this call. How far back tables can be read is set by
+        the option snapshot_retention_seconds: what was overwritten longer ago than that may be gone, which reading the
+        table then says (SnapshotTooOld).
+
+        Raises InvalidArgument for a point in the future.
+        """
+        return Snapshot(self, instants.resolve(at, self.last_commit()))
+
+    @overload
+    def diff(
+        self, table: str, since: int | datetime, until: int | datetime | None = None, *, spark: None = None
+    ) -> pa.Table: ...
+    @overload
+    def diff(
+        self, table: str, since: int | datetime, until: int | datetime | None = None, *, spark: SparkSession
+    ) -> DataFrame: ...
+    def diff(
+        self,
+        table: str,
+        since: int | datetime,
+        until: int | datetime | None = None,
+        *,
+        spark: SparkSession | None = None,
+    ) -> pa.Table | DataFrame:
+        """The rows that came and went after `since`, up to and with `until`; both as for `snapshot`.
+
+        A pyarrow Table, or with a Spark session a DataFrame, with the table's columns and one more, `_change_kind`:
+        "delete" or "insert". Changes are those of whole writes: an overwrite deletes each row that it replaces and
+        inserts each that it writes, be they the same. What came and went in between is left out.
+
+        Raises InvalidArgument, NotFound, SnapshotTooOld.
+        """
+        last_commit = self.last_commit()
+        old, new = (Snapshot(self, instants.resolve(at, last_commit)) for at in (since, until))
+        changes = diff.between(old, new, table)
+        if spark is not None:
+            return changes.to_spark(spark)
+        with old, new, old.explained(table):
+            return changes.to_arrow()
+
+    def last_commit(self) -> Timestamp:
+        """Its timestamp: all that was acknowledged before this call is at or below it."""
         request = pb.GetSnapshotRequest()
         response = self.call("txnstatus.TxnManager/GetSnapshot", request, pb.GetSnapshotResponse)
-        return Snapshot(self, Timestamp(response.timestamp))
+        return Timestamp(response.timestamp)
 
     # ---- calling
 

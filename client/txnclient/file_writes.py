@@ -17,7 +17,7 @@ from txnclient.requests import build
 from txnstatus.errors import InvalidArgument
 from txnstatus.proto import table_pb2 as pb
 from txnstatus.schema import Schema
-from txnstatus.types import ConflictStrategy, TxnId
+from txnstatus.types import ConflictStrategy, Timestamp, TxnId
 
 ResponseT = TypeVar("ResponseT", bound=Message)
 Partition = str | Mapping[str, Any] | None
@@ -49,10 +49,19 @@ class LockFunction(Protocol):
 
 class FileWrites:
     def __init__(
-        self, txn_id: TxnId, owner: str, ask: Ask, require_writable: Callable[[], None], lock: LockFunction
+        self,
+        txn_id: TxnId,
+        owner: str,
+        ask: Ask,
+        require_writable: Callable[[], None],
+        lock: LockFunction,
+        read_at: Timestamp | None,
     ) -> None:
-        """`require_writable` raises what stands in the way of any write; `lock` is the handle's."""
-        self._txn_id, self._owner, self._lock = txn_id, owner, lock
+        """`require_writable` raises what stands in the way of any write; `lock` is the handle's.
+
+        `read_at`: of what the handle has read.
+        """
+        self._txn_id, self._owner, self._lock, self._read_at = txn_id, owner, lock, read_at
         self._ask, self._require_writable = ask, require_writable
 
     def write(self, data: Any, table: str, mode: Mode, partition: Partition) -> None:
@@ -116,6 +125,8 @@ class FileWrites:
                 manifest=ref,
                 from_writes=from_writes,
                 overwrites=overwrites,
+                # What was committed since it was read is not replaced unseen: that is a conflict.
+                read_timestamp=None if mode == "append" else self._read_at,
             ),
             pb.AddFilesResponse,
         )

@@ -1,6 +1,7 @@
-"""Heartbeats: while a client has handles to keep alive, one daemon thread beats for all of them, many to a call.
+"""Heartbeats: while a client has something to keep alive, one daemon thread beats for all of it, many to a call.
 
-A handle that is garbage stops beating; its transaction then expires. The thread touches no storage, and an error
+That is transactions, or what snapshots read (leases.py). A handle that is garbage stops beating; what it stands for
+then expires. The thread touches no storage, and an error
 never ends it: whatever one round meets, the next one is due. What is due when, decides heartbeat_schedule.py.
 """
 
@@ -13,8 +14,8 @@ import random
 import threading
 import time
 import weakref
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from txnclient import forking
 from txnclient.channel import ManagerChannel
@@ -22,7 +23,6 @@ from txnclient.heartbeat_schedule import Call, HeartbeatSchedule
 from txnstatus.errors import InternalError, TxnError, Unavailable
 from txnstatus.proto import txn_manager_pb2 as pb
 from txnstatus.rpc.errors import from_detail
-from txnstatus.types import TxnId
 
 if TYPE_CHECKING:
     from txnclient.transaction import Transaction
@@ -33,12 +33,48 @@ IDLE_SECONDS = 5.0
 """The thread of a client without handles ends after this; the next handle starts another."""
 
 
-class Heartbeats:
+class Handle(Protocol):
+    """What is kept alive. The methods are called on the heartbeat thread."""
+
+    @property
+    def keepalive_seconds(self) -> float: ...
+    def heartbeat_answered(self, sent_at: float) -> None: ...
+    def heartbeat_silent(self, seconds: float, last: TxnError) -> None: ...
+    def heartbeat_refused(self, error: TxnError) -> None: ...
+
+
+HandleT = TypeVar("HandleT", bound=Handle)
+Ask = Callable[[Sequence[HandleT], float], Sequence[TxnError | None]]
+"""One call for many handles, with a timeout in seconds. Returns each one's answer; None = alive."""
+
+
+def keep_alive(channel: ManagerChannel, owner: str) -> Ask[Transaction]:
+    """For transactions."""
+
+    def ask(handles: Sequence[Transaction], timeout: float) -> list[TxnError | None]:
+        response = channel.call(
+            "txnstatus.TxnManager/KeepTransactionAlive",
+            pb.KeepTransactionAliveRequest(txn_ids=sorted({handle.id for handle in handles}), owner=owner),
+            pb.KeepTransactionAliveResponse,
+            timeout=timeout,
+            attempt_seconds=timeout,
+        )
+        answers = {
+            result.txn_id: from_detail(result.error) if result.HasField("error") else None
+            for result in response.results
+        }
+        return [answers.get(handle.id, Unavailable("the answer left the transaction out")) for handle in handles]
+
+    return ask
+
+
+class Heartbeats(Generic[HandleT]):
     """Those of one client. Safe to use from many threads; in a forked child it beats for the child's handles only."""
 
-    def __init__(self, channel: ManagerChannel, owner: str) -> None:
-        self._channel = channel
-        self._owner = owner
+    def __init__(self, ask: Ask[HandleT], name: str) -> None:
+        """`name`: of the thread."""
+        self._ask = ask
+        self._name = name
         self._closed = False
         self.after_fork()
         forking.register(self)
@@ -47,11 +83,11 @@ class Heartbeats:
         """The parent's handles are the parent's; its thread is not here, and may have held the lock."""
         self._condition = threading.Condition()
         self._schedule = HeartbeatSchedule(lambda: random.uniform(0.9, 1.0))
-        self._handles: dict[int, weakref.ref[Transaction]] = {}
+        self._handles: dict[int, weakref.ref[HandleT]] = {}
         self._keys = itertools.count()
         self._thread: threading.Thread | None = None
 
-    def add(self, handle: Transaction, heard: float) -> int:
+    def add(self, handle: HandleT, heard: float) -> int:
         """Beats for the handle until `remove`, until it is lost, or until it is garbage. Returns its key."""
         with self._condition:
             key = next(self._keys)
@@ -61,7 +97,7 @@ class Heartbeats:
             self._handles[key] = weakref.ref(handle)
             self._schedule.add(key, handle.keepalive_seconds, heard)
             if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="txn-heartbeats", daemon=True)
+                self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
                 self._thread.start()
             elif before is None or self._schedule.next_due() != before:
                 self._condition.notify()
@@ -109,11 +145,10 @@ class Heartbeats:
         if not handles:
             return
         sent = time.monotonic()
-        answers = self._ask([handle.id for handle in handles.values()], call.timeout)
+        answers = self._answers(list(handles.values()), call.timeout)
         alive: list[int] = []
         unanswered: dict[int, TxnError] = {}
-        for key, handle in handles.items():
-            answer = answers.get(handle.id, Unavailable("the answer left the transaction out"))
+        for (key, handle), answer in zip(handles.items(), answers, strict=True):
             if answer is None:
                 alive.append(key)
                 handle.heartbeat_answered(sent)
@@ -124,7 +159,7 @@ class Heartbeats:
         self._conclude(alive, unanswered, handles, sent)
 
     def _conclude(
-        self, alive: list[int], unanswered: dict[int, TxnError], handles: dict[int, Transaction], sent: float
+        self, alive: list[int], unanswered: dict[int, TxnError], handles: dict[int, HandleT], sent: float
     ) -> None:
         now = time.monotonic()
         with self._condition:
@@ -137,29 +172,18 @@ class Heartbeats:
         for key, seconds in silent:
             handles[key].heartbeat_silent(seconds, unanswered[key])
 
-    def _ask(self, txn_ids: Sequence[TxnId], timeout: float) -> dict[TxnId, TxnError | None]:
-        """By transaction id: None = alive. An error of the call as a whole is everybody's."""
+    def _answers(self, handles: Sequence[HandleT], timeout: float) -> Sequence[TxnError | None]:
+        """An error of the call as a whole is everybody's."""
         try:
-            response = self._channel.call(
-                "txnstatus.TxnManager/KeepTransactionAlive",
-                pb.KeepTransactionAliveRequest(txn_ids=sorted(set(txn_ids)), owner=self._owner),
-                pb.KeepTransactionAliveResponse,
-                timeout=timeout,
-                attempt_seconds=timeout,
-            )
+            return self._ask(handles, timeout)
         except TxnError as error:
-            return dict.fromkeys(
-                txn_ids, copy.copy(error)
-            )  # without its traceback, which holds the frames of the handles
+            # Without its traceback, which holds the frames of the handles.
+            return [copy.copy(error)] * len(handles)
         except Exception as error:
             log.exception("a heartbeat failed in a way that nobody thought of; the next one follows")
-            return dict.fromkeys(txn_ids, InternalError(str(error)))
-        return {
-            TxnId(result.txn_id): from_detail(result.error) if result.HasField("error") else None
-            for result in response.results
-        }
+            return [InternalError(str(error))] * len(handles)
 
-    def _living(self, keys: tuple[int, ...]) -> dict[int, Transaction]:
+    def _living(self, keys: tuple[int, ...]) -> dict[int, HandleT]:
         living = {}
         with self._condition:
             for key in keys:

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+import time
+import uuid
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from datetime import datetime
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
 
-from txnclient import manifest
+from txnclient import instants, manifest
+from txnclient.leases import Lease
 from txnclient.manifest import DataFile
+from txnclient.requests import build
+from txnstatus.errors import IllegalState, InternalError
 from txnstatus.proto import table_pb2 as pb
 from txnstatus.schema import Schema
-from txnstatus.types import Timestamp
+from txnstatus.types import Timestamp, TxnId
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -36,23 +44,53 @@ class TableFiles:
 class Snapshot:
     """All tables at one timestamp: all of every transaction committed at or below it, nothing of any other.
 
-    Reading never waits for a writer, and reading again returns the same rows.
+    Reading never waits for a writer, and reading again returns the same rows. What was read of a table is kept from
+    then on, by a lease that a background thread renews, until the snapshot is closed or garbage. What Spark reads it
+    reads late: close the snapshot after the last action on its DataFrames, or let `with` do it.
     """
 
-    def __init__(self, client: Client, timestamp: Timestamp) -> None:
+    def __init__(self, client: Client, timestamp: Timestamp, txn_id: TxnId | None = None) -> None:
+        """`txn_id`: the transaction whose own writes are seen, too."""
         self.timestamp = timestamp
         self._client = client
+        self._txn_id = txn_id
+        self._id = uuid.uuid4().hex
         self._tables: dict[str, TableFiles] = {}
+        self._leases: dict[str, tuple[int, Lease]] = {}
+        self._closed = False
 
     def __repr__(self) -> str:
         return f"<Snapshot {self.timestamp}>"
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Ends its leases: what was overwritten since may be removed. Idempotent."""
+        self._closed = True
+        for key, _ in self._leases.values():
+            self._client.leases.remove(key)
+        self._leases.clear()
+
+    @property
+    def time(self) -> datetime:
+        """The timestamp as a time of the day, in UTC."""
+        return instants.to_datetime(self.timestamp)
+
     def read(self, spark: SparkSession, table: str) -> DataFrame:
-        """The table as a Spark DataFrame: a native Parquet scan of exactly the snapshot's files."""
+        """The table as a Spark DataFrame: a native Parquet scan of exactly the snapshot's files.
+
+        The frame keeps the snapshot from becoming garbage; frames that are made of it do not.
+        """
         from txnclient.spark import reader
 
         found = self.files(table)
-        return reader.read_files(spark, found.files, found.schema)
+        return reader.keeping(self, reader.read_files(spark, found.files, found.schema))
 
     def to_arrow(
         self, table: str, columns: Sequence[str] | None = None, *, where: pc.Expression | None = None
@@ -64,15 +102,54 @@ class Snapshot:
         from txnclient import arrow
 
         found = self.files(table)
-        return arrow.read_files(found.files, found.schema, columns, where)
+        with self.explained(table):
+            return arrow.read_files(found.files, found.schema, columns, where)
 
     def files(self, table: str) -> TableFiles:
-        """The table's files at the timestamp. Raises NotFound."""
-        if table not in self._tables:
-            response = self._client.call(
-                "txnstatus.Table/Scan", pb.ScanRequest(table=table, timestamp=self.timestamp), pb.ScanResponse
-            )
-            files = tuple(file for ref in response.manifests for file in manifest.read(ref))
-            schema = Schema.from_wire(response.table.schema)
-            self._tables[table] = TableFiles(response.table.name, schema, files)
-        return self._tables[table]
+        """The table's files at the timestamp.
+
+        Raises NotFound for a table that there is not, or was not then; SnapshotTooOld when what was visible then is
+        removed; IllegalState once the snapshot is closed.
+        """
+        if table in self._leases:
+            self._leases[table][1].require()
+        found = self._tables.get(table)
+        if found is None or self._closed:
+            response = self.scan(table)
+            with self.explained(table):
+                files = tuple(file for ref in response.manifests for file in manifest.read(ref))
+            found = TableFiles(response.table.name, Schema.from_wire(response.table.schema), files)
+            if self._txn_id is None:  # what a transaction sees changes with its own writes
+                self._tables[table] = found
+        return found
+
+    # ---- for the parts of this package
+
+    def scan(self, table: str) -> pb.ScanResponse:
+        """The manifests of what is seen, leased. Raises as `files` does."""
+        if self._closed:
+            raise IllegalState(f"the snapshot at {self.timestamp} is closed", hint="read before it is closed")
+        request = build(
+            pb.ScanRequest,
+            table=table,
+            timestamp=self.timestamp,
+            lease_id=self._id,
+            leased=table in self._leases,
+            txn_id=self._txn_id,
+            owner="" if self._txn_id is None else self._client.owner,
+        )
+        sent_at = time.monotonic()
+        response = self._client.call("txnstatus.Table/Scan", request, pb.ScanResponse)
+        if table not in self._leases:
+            lease = Lease(self._id, table, self.timestamp, response.lease_millis)
+            self._leases[table] = self._client.leases.add(lease, sent_at), lease
+        return response
+
+    @contextlib.contextmanager
+    def explained(self, table: str) -> Iterator[None]:
+        """A file that is not there may have been removed, if leases were not renewed in time: asks, and says so."""
+        try:
+            yield
+        except (OSError, InternalError):
+            self.scan(table)
+            raise

@@ -17,6 +17,7 @@ from txnclient.manifest import StagedFiles
 from txnclient.outcome import CommitReceipt
 from txnclient.overwriting import Mode
 from txnclient.parts import ForeignWork
+from txnclient.reading import Reading
 from txnclient.requests import build
 from txnclient.token import Token
 from txnstatus.commands import cause_from_wire
@@ -37,7 +38,7 @@ TURN_SECONDS = 5.0
 """A commit waits on the server in turns, each shorter than one attempt of a call."""
 
 
-class Transaction(ForeignWork):
+class Transaction(Reading, ForeignWork):
     """A transaction over any number of tables. Use from one thread at a time.
 
     While a handle that began a transaction exists, a background thread keeps it alive; when every such handle is gone
@@ -158,7 +159,7 @@ class Transaction(ForeignWork):
     @property
     def _writes(self) -> FileWrites:
         """Made for each write: kept, it would refer back to the handle, which must end when its last user drops it."""
-        return FileWrites(self.id, self.client.owner, self._ask, self._require_writable, self.lock)
+        return FileWrites(self.id, self.client.owner, self._ask, self._require_writable, self.lock, self._read_at)
 
     def _ask(self, method: str, request: Message, response: type[ResponseT]) -> ResponseT:
         """A call on behalf of a write. An answer that ends the transaction ends the handle too."""
@@ -169,9 +170,12 @@ class Transaction(ForeignWork):
             raise
 
     def _require_writable(self) -> None:
+        self._require_open("nothing can be written")
+
+    def _require_open(self, otherwise: str) -> None:
         self._liveness.require()
         if self._commit_started:
-            raise IllegalState(f"transaction {self.id} is being committed: nothing can be written", txn_id=self.id)
+            raise IllegalState(f"transaction {self.id} is being committed: {otherwise}", txn_id=self.id)
 
     # ---- ending
 
@@ -335,6 +339,7 @@ class Transaction(ForeignWork):
             self._liveness.lose(error)
 
     def _stop_heartbeats(self) -> None:
+        self._end_reading()
         if self._heartbeat is not None:
             self.client.heartbeats.remove(self._heartbeat)
 

@@ -74,9 +74,12 @@ class TxnSection(_Section):
     retention_ms: int = _DEFAULTS.retention_ms
     max_lifetime_ms: int = _DEFAULTS.max_lifetime_ms
     max_open_transactions: int = _DEFAULTS.max_open_transactions
+    snapshot_retention_seconds: int = _DEFAULTS.snapshot_retention_seconds
     range_span: int = Field(1_000_000, ge=1, le=1_000_000_000)
     """Transaction ids in one status range; for the life of the cluster."""
     zombie_grace_seconds: float = Field(60.0, ge=0)
+    snapshot_lease_seconds: float = Field(30.0, ge=1, le=3600)
+    """What a snapshot reads is kept for so long after its program was last heard."""
 
     @model_validator(mode="after")
     def _related(self) -> Self:

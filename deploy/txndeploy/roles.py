@@ -283,6 +283,8 @@ class Roles:
                     self.config.warehouse,
                     self._environment.blocking,
                     self.config.txn.zombie_grace_seconds,
+                    self.config.txn.snapshot_lease_seconds,
+                    lambda: self._cluster.state.options.snapshot_retention_seconds,
                 )
                 return shard_machine, shard
             case _:

@@ -6,6 +6,7 @@ Managers keep nothing: which one a client asks, and whether it is the same one t
 from __future__ import annotations
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Sequence
 from typing import TypeVar
 
@@ -14,7 +15,7 @@ from google.protobuf.message import Message
 from txnstatus import lock_requests
 from txnstatus.catalog import shard_group, to_wire
 from txnstatus.catalog_service import CatalogClient
-from txnstatus.errors import InvalidArgument, NotFound
+from txnstatus.errors import InvalidArgument, NotFound, TxnError
 from txnstatus.foreign import foreign_id
 from txnstatus.proto import admin_pb2 as admin_pb
 from txnstatus.proto import catalog_pb2 as catalog_pb
@@ -23,6 +24,7 @@ from txnstatus.proto import participant_pb2 as participant_pb
 from txnstatus.proto import table_pb2 as table_pb
 from txnstatus.proto import txn_manager_pb2 as pb
 from txnstatus.proto import txn_status_pb2 as status_pb
+from txnstatus.rpc.errors import to_detail
 from txnstatus.schema import Schema, check_table_name, is_database_name
 from txnstatus.status_manager import MAX_KEEP_ALIVE_IDS
 from txnstatus.status_ranges import StatusRanges
@@ -34,6 +36,7 @@ ResponseT = TypeVar("ResponseT", bound=Message)
 CALL_SECONDS = 15.0
 MAX_LOCK_WAIT_SECONDS = 15.0
 MAX_LABEL_CHARACTERS = 256
+MAX_LEASES_PER_CALL = 1_000
 MAX_REASON_CHARACTERS = 4_096
 
 
@@ -138,6 +141,28 @@ class TableProxy:
         shard = self._shard(request.table)
         wrapped = participant_pb.ShardScanRequest(shard=shard, request=request)
         return await self._ask(shard, "Scan", wrapped, table_pb.ScanResponse)
+
+    async def renew_leases(self, request: table_pb.RenewLeasesRequest) -> table_pb.RenewLeasesResponse:
+        """Answers lease by lease, in the order of the request; a shard that cannot answer fails only its own."""
+        if len(request.leases) > MAX_LEASES_PER_CALL:
+            raise InvalidArgument(f"{len(request.leases)} leases in one call: {MAX_LEASES_PER_CALL} are possible")
+        results: dict[int, table_pb.RenewLeaseResult] = {}
+
+        async def ask(shard: int, numbers: Sequence[int]) -> None:
+            part = table_pb.RenewLeasesRequest(leases=[request.leases[number] for number in numbers])
+            wrapped = participant_pb.ShardRenewLeasesRequest(shard=shard, request=part)
+            try:
+                answer = await self._ask(shard, "RenewLeases", wrapped, table_pb.RenewLeasesResponse)
+            except TxnError as error:
+                results.update(dict.fromkeys(numbers, table_pb.RenewLeaseResult(error=to_detail(error))))
+            else:
+                results.update(zip(numbers, answer.results, strict=True))
+
+        by_shard: defaultdict[int, list[int]] = defaultdict(list)
+        for number, lease in enumerate(request.leases):
+            by_shard[self._shard(lease.table)].append(number)
+        await asyncio.gather(*(ask(shard, numbers) for shard, numbers in by_shard.items()))
+        return table_pb.RenewLeasesResponse(results=[results[number] for number in range(len(request.leases))])
 
     async def lock(self, request: table_pb.LockRequest) -> table_pb.LockResponse:
         """The database first: objects are locked in the order of their names, and a parent's comes first."""

@@ -161,10 +161,20 @@ def _prepare(table: TableState, record: TxnRecord, command: cmd.BeginCommit) -> 
 
 def _publish(table: TableState, record: TxnRecord, commit_ts: Timestamp) -> Applied:
     for write in record.writes.values():
-        for partition, id_ in write.file_set_ids(record.txn_id).items():
-            table.file_sets[id_] = FileSet(write.write_id, record.txn_id, partition, write.manifest, commit_ts)
-        for replaced in write.replaces:
-            table.file_sets[replaced].replaced_ts = commit_ts
+        for partition in write.partitions:
+            table.add(
+                FileSet(
+                    write.write_id,
+                    record.txn_id,
+                    partition,
+                    write.manifest,
+                    commit_ts,
+                    from_writes=write.from_writes,
+                )
+            )
+    # Once each: two of its writes may have replaced the same.
+    for replaced in dict.fromkeys(id_ for write in record.writes.values() for id_ in write.replaces):
+        table.replace(replaced, commit_ts)
     table.overwrites.commit(record.txn_id, record.writes.values(), commit_ts)
     used = {write_id for w in record.writes.values() if w.partitions for write_id in (w.write_id, *w.from_writes)}
     record.claimed = [write_id for write_id in record.claimed if write_id not in used]
@@ -193,20 +203,45 @@ def _not_the_owner(record: TxnRecord, owner: str) -> Rejected:
     return Rejected(NotAuthorized(message, txn_id=record.txn_id))
 
 
+def retire(table: TableState, up_to: Timestamp) -> Applied:
+    """Drops what was removed at or below the timestamp; the directories that nothing else needs are to be cleaned.
+
+    Whoever reads above sees none of it, so it takes from no reader but those below what is `readable_from` now.
+    """
+    count = table.replaced_until(up_to)
+    for replaced_ts, file_set_id in table.replaced[:count]:
+        table.readable_from = max(table.readable_from, replaced_ts)
+        file_set = table.file_sets.pop(file_set_id)
+        for write_id in sorted(file_set.used_writes):
+            directory = file_set.txn_id, write_id
+            table.used[directory] -= 1
+            if not table.used[directory]:
+                del table.used[directory]
+                table.retired.setdefault(file_set.txn_id, []).append(write_id)
+    del table.replaced[:count]
+    return Applied()
+
+
 def mark_cleaned(table: TableState, command: cmd.MarkCleaned) -> Applied | Rejected:
     record = table.txns.get(command.txn_id)
+    retired = table.retired.pop(command.txn_id, [])
+    left = [write_id for write_id in retired if write_id not in command.write_ids]
+    if left:
+        table.retired[command.txn_id] = left
     if record is None or record.state in LIVE:
+        if retired != left:
+            return Applied()
         return Rejected(IllegalState(f"transaction {command.txn_id} has not ended on {table.name}"))
     record.claimed = [write_id for write_id in record.claimed if write_id not in command.write_ids]
     table.index(record)
     return Applied()
 
 
-def illegal(table: TableState, txn_id: TxnId, record: TxnRecord | None, op: Op) -> TxnError:
+def illegal(table: TableState, txn_id: TxnId, record: TxnRecord | None, what: Op | str) -> TxnError:
     if record is None:
         return NotFound(f"transaction {txn_id} has not begun on {table.name}", txn_id=txn_id)
     if record.state is ParticipantState.ABORTED:
         return aborted(txn_id, None)  # why, the status table knows
     return IllegalState(
-        f"{op} is not possible: transaction {txn_id} is {record.state.name} on {table.name}", txn_id=txn_id
+        f"{what} is not possible: transaction {txn_id} is {record.state.name} on {table.name}", txn_id=txn_id
     )

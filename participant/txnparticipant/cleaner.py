@@ -1,8 +1,8 @@
-"""Cleaner: removes the directories of ended transactions that nobody will ever see.
+"""Cleaner: removes the directories of ended transactions that nobody will ever see, or see again.
 
-It deletes only what a durable record names: the claims of an aborted transaction, and those of a committed one that
-no manifest uses. It goes over each twice, at once and again after a grace, because a task that outlived its
-transaction may still be writing; then the record is told, and forgets.
+It deletes only what a durable record names: the claims of an aborted transaction, those of a committed one that no
+manifest uses, and what was retired after an overwrite (see retirement.py). It goes over each twice, at once and again
+after a grace, because a task that outlived its transaction may still be writing; then the record is told, and forgets.
 """
 
 from __future__ import annotations
@@ -47,21 +47,21 @@ class Cleaner:
 
     async def run_once(self) -> None:
         now = asyncio.get_running_loop().time()
-        for table, record in list(self.shard.to_clean()):
-            key, write_ids = (table.table_id, record.txn_id), tuple(record.claimed)
+        for table, txn_id, write_ids in list(self.shard.to_clean()):
+            key = table.table_id, txn_id
             done = self._passes.get(key)
             if done and done.write_ids == write_ids and now - done.first_at < self.zombie_grace_seconds:
                 continue
-            directories = [table.directory(record.txn_id, write_id) for write_id in write_ids]
+            directories = [table.directory(txn_id, write_id) for write_id in write_ids]
             if not await self._delete(directories):
                 continue
             if done is None or done.write_ids != write_ids:
                 self._passes[key] = _Pass(now, write_ids)
                 continue
             try:
-                await self.propose(MarkCleaned(record.txn_id, table.table_id, write_ids))
+                await self.propose(MarkCleaned(txn_id, table.table_id, write_ids))
             except TxnError as error:
-                log.info("cleaning of transaction %s on %s will be repeated: %s", record.txn_id, table.name, error)
+                log.info("cleaning of transaction %s on %s will be repeated: %s", txn_id, table.name, error)
             else:
                 self._passes.pop(key, None)  # a new leadership may have begun meanwhile
 

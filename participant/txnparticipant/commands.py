@@ -19,6 +19,8 @@ class CreateTable:
     location: str
     request_id: str
     conflicts: ConflictStrategy = ConflictStrategy.FIRST_COMMITTER_WINS
+    created: Timestamp = NO_TIMESTAMP
+    """The last commit before it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +95,14 @@ class MarkCleaned:
 
 
 @dataclass(frozen=True, slots=True)
+class Retire:
+    """Drops what was removed from the table at or below the timestamp: nobody reads below it any more."""
+
+    table_id: str
+    up_to: Timestamp
+
+
+@dataclass(frozen=True, slots=True)
 class ForgetTxns:
     """Drops what ended below the id: the status table has forgotten it, so nobody will ask about it any more."""
 
@@ -100,15 +110,15 @@ class ForgetTxns:
 
 
 TxnCommand = BeginTxn | OpenWrite | AddFiles | AcquireLocks | BeginCommit | FinalizeCommit | AbortTxn
-Command = CreateTable | TxnCommand | MarkCleaned | ForgetTxns
+Command = CreateTable | TxnCommand | MarkCleaned | Retire | ForgetTxns
 
 
 def encode(command: Command) -> bytes:
     wire = pb.ShardCommand()
     match command:
-        case CreateTable(name, schema, location, request_id, conflicts):
+        case CreateTable(name, schema, location, request_id, conflicts, created):
             create = pb.ShardCommand.CreateTable(
-                name=name, schema=schema.to_wire(), location=location, request_id=request_id
+                name=name, schema=schema.to_wire(), location=location, request_id=request_id, created=created
             )
             if conflicts is not ConflictStrategy.FIRST_COMMITTER_WINS:
                 create.conflicts = conflicts
@@ -155,6 +165,8 @@ def encode(command: Command) -> bytes:
             wire.mark_cleaned.CopyFrom(
                 pb.ShardCommand.MarkCleaned(txn_id=txn_id, table_id=table_id, write_ids=write_ids)
             )
+        case Retire(table_id, up_to):
+            wire.retire.CopyFrom(pb.ShardCommand.Retire(table_id=table_id, timestamp=up_to))
         case ForgetTxns(below_txn_id):
             wire.forget_txns.below_txn_id = below_txn_id
     return wire.SerializeToString()
@@ -166,8 +178,8 @@ def decode(data: bytes) -> Command:
     match wire.WhichOneof("command"):
         case "create_table":
             c = wire.create_table
-            conflicts = conflicts_from_wire(c.conflicts)
-            return CreateTable(c.name, Schema.from_wire(c.schema), c.location, c.request_id, conflicts)
+            conflicts, created = conflicts_from_wire(c.conflicts), Timestamp(c.created)
+            return CreateTable(c.name, Schema.from_wire(c.schema), c.location, c.request_id, conflicts, created)
         case "begin_txn":
             b = wire.begin_txn
             return BeginTxn(TxnId(b.txn_id), b.table_id, b.owner)
@@ -201,6 +213,8 @@ def decode(data: bytes) -> Command:
         case "mark_cleaned":
             m = wire.mark_cleaned
             return MarkCleaned(TxnId(m.txn_id), m.table_id, tuple(m.write_ids))
+        case "retire":
+            return Retire(wire.retire.table_id, Timestamp(wire.retire.timestamp))
         case "forget_txns":
             return ForgetTxns(TxnId(wire.forget_txns.below_txn_id))
         case unknown:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from txnparticipant.records import LIVE, TableState
 from txnstatus.types import NO_TIMESTAMP, ParticipantState, TxnId
 
@@ -28,6 +30,7 @@ def check_table(table: TableState, forgotten_below: TxnId) -> None:
         for write in record.writes.values():
             used = {write.write_id, *write.from_writes}
             assert used <= set(record.claimed), f"unclaimed directories: {write}"
+    _check_retirement(table)
     for file_set in table.file_sets.values():
         writer = table.txns.get(file_set.txn_id)
         assert file_set.txn_id < forgotten_below if writer is None else writer.commit_ts == file_set.commit_ts, (
@@ -40,3 +43,17 @@ def check_table(table: TableState, forgotten_below: TxnId) -> None:
                 if replacer is None
                 else replacer.commit_ts == file_set.replaced_ts
             ), f"wrong replacement: {file_set}"
+
+
+def _check_retirement(table: TableState) -> None:
+    file_sets = table.file_sets.values()
+    replaced = sorted((fs.replaced_ts, fs.id) for fs in file_sets if fs.replaced_ts)
+    assert table.replaced == replaced, "the index of what is replaced"
+    used = Counter((fs.txn_id, write_id) for fs in file_sets for write_id in fs.used_writes)
+    assert table.used == used, "the index of the directories"
+    for txn_id, write_ids in table.retired.items():
+        record = table.txns.get(txn_id)
+        held = set(record.claimed) if record else set()
+        for write_id in write_ids:
+            assert (txn_id, write_id) not in used, f"to be cleaned, and in use: {txn_id} {write_id}"
+            assert write_id not in held, f"to be cleaned twice: {txn_id} {write_id}"

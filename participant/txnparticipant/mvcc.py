@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from txnstatus.partitions import WHOLE_TABLE
+from txnstatus.partitions import WHOLE_TABLE, covers
 from txnstatus.types import NO_TIMESTAMP, Timestamp, TxnId
 
 
@@ -45,10 +45,17 @@ class FileSet:
     replaced_by: TxnId | None = None
     """The transaction that removes it; prepared while `replaced_ts` is unset, else committed."""
     replaced_ts: Timestamp = NO_TIMESTAMP
+    from_writes: tuple[str, ...] = ()
+    """Other writes of the transaction in whose directories its files lie."""
 
     @property
     def id(self) -> str:
         return file_set_id(self.txn_id, self.write_id, self.partition)
+
+    @property
+    def used_writes(self) -> set[str]:
+        """Those in whose directories its files and its manifest lie."""
+        return {self.write_id, *self.from_writes}
 
     def visible_at(self, ts: Timestamp) -> bool:
         return self.commit_ts <= ts and not (self.replaced_ts and self.replaced_ts <= ts)
@@ -124,3 +131,16 @@ def _by_manifest(seen: Iterable[tuple[Manifest, str]]) -> list[Manifest]:
 
 def _named(partitions: Iterable[str]) -> tuple[str, ...]:
     return tuple(sorted(partition for partition in partitions if partition != WHOLE_TABLE))
+
+
+def with_own(seen: Iterable[Manifest], own: Iterable[PendingWrite]) -> list[Manifest]:
+    """What a reader inside a transaction sees: `seen` of the others, and over it the transaction's own writes."""
+    writes = list(own)
+    overwritten = [name for write in writes for name in write.overwrites]
+    others = [
+        (manifest, partition)
+        for manifest in seen
+        for partition in manifest.partitions or (WHOLE_TABLE,)
+        if not covers(overwritten, partition)
+    ]
+    return _by_manifest([*others, *((write.manifest, partition) for write in writes for partition in write.partitions)])

@@ -5,35 +5,73 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from txnparticipant import commands as cmd
-from txnparticipant.mvcc import Prepared, undecided_at, visible
+from txnparticipant.changes import illegal
+from txnparticipant.leases import Leases
+from txnparticipant.mvcc import PendingWrite, Prepared, undecided_at, visible, with_own
 from txnparticipant.records import TableState
 from txnparticipant.table_store import ParticipantShard
-from txnstatus.errors import InvalidArgument
+from txnstatus.errors import InvalidArgument, NotAuthorized, NotFound, TxnError
 from txnstatus.proto import table_pb2 as pb
+from txnstatus.rpc.errors import to_detail
 from txnstatus.status_ranges import StatusRanges
-from txnstatus.types import NO_TIMESTAMP, Timestamp, TxnId
+from txnstatus.types import NO_TIMESTAMP, ParticipantState, Timestamp, TxnId
+
+MAX_LEASE_ID_CHARACTERS = 64
 
 
 class Reads:
-    def __init__(self, shard: ParticipantShard, ranges: StatusRanges, check_lease: Callable[[], None]) -> None:
-        """`check_lease` raises NotTheLeader."""
+    def __init__(
+        self, shard: ParticipantShard, ranges: StatusRanges, leases: Leases, check_lease: Callable[[], None]
+    ) -> None:
+        """`leases`: of snapshots. `check_lease`: of the leadership; raises NotTheLeader."""
         self._shard = shard
+        self._leases = leases
         self._ranges = ranges
         self._check_lease = check_lease
         self._settled = NO_TIMESTAMP
         """All commits to come, of any transaction, are above it."""
 
     async def scan(self, request: pb.ScanRequest) -> pb.ScanResponse:
-        """What a reader at the timestamp sees. It never waits for a writer: see TxnStatusTable.commit_ts_at."""
+        """What a reader at the timestamp sees. It never waits for a writer: see TxnStatusTable.commit_ts_at.
+
+        Raises NotFound, SnapshotTooOld; and for a reader inside a transaction, why that is over.
+        """
         at = Timestamp(request.timestamp)
+        _check_lease_id(request.lease_id)
+        if request.leased and not request.lease_id:
+            raise InvalidArgument("a lease that was given before has an id")
         await self._check_settled(at)
         self._check_lease()
         table = self._shard.table(request.table)
+        if at < table.created:
+            raise NotFound(f"table {table.name} did not exist at {at}: it was created after {table.created}")
+        own = _own_writes(table, request) if request.HasField("txn_id") else None
+        # Held before anything is waited for: what is looked at now must be there when it is read.
+        if not request.leased:
+            self._leases.check_new_reader(table, at)
+        if request.lease_id:
+            self._leases.take(table, request.lease_id, at, self._leases.seconds)
         prepared = self._shard.prepared(table)
         file_sets = list(table.file_sets.values())
         outcomes = await self._outcomes(prepared, at)
-        manifests = [cmd.manifest_to_wire(m) for m in visible(file_sets, prepared, outcomes, at)]
-        return pb.ScanResponse(table=table.info(), manifests=manifests)
+        seen = visible(file_sets, prepared, outcomes, at)
+        manifests = map(cmd.manifest_to_wire, seen if own is None else with_own(seen, own))
+        lease_millis = int(self._leases.seconds * 1000) if request.lease_id else 0
+        return pb.ScanResponse(table=table.info(), manifests=manifests, lease_millis=lease_millis)
+
+    def renew(self, request: pb.RenewLeasesRequest) -> pb.RenewLeasesResponse:
+        """Answers lease by lease; one that this leader never heard of is as good as any, if it comes in time."""
+        self._check_lease()
+        return pb.RenewLeasesResponse(results=map(self._renew, request.leases))
+
+    def _renew(self, lease: pb.SnapshotLease) -> pb.RenewLeaseResult:
+        try:
+            _check_lease_id(lease.lease_id)
+            table, at = self._shard.table(lease.table), Timestamp(lease.timestamp)
+            self._leases.take(table, lease.lease_id, at, lease.lease_millis / 1000)
+        except TxnError as error:
+            return pb.RenewLeaseResult(error=to_detail(error))
+        return pb.RenewLeaseResult()
 
     async def base(self, read_timestamp: Timestamp | None) -> Timestamp:
         """On what an overwrite is based: what its transaction has read, or else all that is committed by now."""
@@ -64,3 +102,25 @@ class Reads:
     async def _outcomes(self, prepared: Sequence[Prepared], at: Timestamp) -> dict[TxnId, Timestamp]:
         """The commit timestamps, at or below `at`, of those whose outcome this shard does not know."""
         return await self._ranges.outcomes(undecided_at(prepared, at), at)
+
+
+def _check_lease_id(lease_id: str) -> None:
+    if len(lease_id) > MAX_LEASE_ID_CHARACTERS:
+        raise InvalidArgument(f"lease id of {len(lease_id)} characters: {MAX_LEASE_ID_CHARACTERS} are possible")
+
+
+def _own_writes(table: TableState, request: pb.ScanRequest) -> list[PendingWrite]:
+    """What the reader's transaction has added to the table itself; nothing, where it has not begun there.
+
+    Raises NotAuthorized; where the transaction is prepared or over, IllegalState or TxnAborted.
+    """
+    txn_id = TxnId(request.txn_id)
+    record = table.txns.get(txn_id)
+    if record is None:
+        return []
+    if record.owner != request.owner:
+        message = f"transaction {txn_id} belongs to {record.owner!r}, not to {request.owner!r}"
+        raise NotAuthorized(message, txn_id=txn_id)
+    if record.state is not ParticipantState.OPEN:
+        raise illegal(table, txn_id, record, "a read")
+    return list(record.writes.values())

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from bisect import bisect_right, insort
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -53,6 +54,16 @@ class TableState:
     uncleaned: dict[TxnId, TxnRecord] = field(default_factory=dict)
     """Those of `txns` that have ended and still hold directories."""
     overwrites: Overwrites = field(default_factory=Overwrites)
+    created: Timestamp = NO_TIMESTAMP
+    """The last commit before it was: to a reader below there is no such table."""
+    readable_from: Timestamp = NO_TIMESTAMP
+    """What a reader below it would need may be gone. It rises only as far as what is removed makes it."""
+    retired: dict[TxnId, list[str]] = field(default_factory=dict)
+    """Writes whose directories no file set needs any more, to be cleaned."""
+    replaced: list[tuple[Timestamp, str]] = field(default_factory=list)
+    """When, and which of `file_sets`; in that order. What is to be retired is in front."""
+    used: Counter[tuple[TxnId, str]] = field(default_factory=Counter)
+    """How many of `file_sets` have files in the directory of a write."""
     locks: LockTable = field(default_factory=LockTable)
     """Of the live among `txns`, in whose records they are kept in a snapshot."""
 
@@ -77,6 +88,21 @@ class TableState:
     def directory(self, txn_id: TxnId, write_id: str) -> str:
         """Where one write's files are: unique, so that a listing of it is exact and cleaning it is safe."""
         return f"{self.location}/delta_{txn_id}_{write_id}"
+
+    def add(self, file_set: FileSet) -> None:
+        self.file_sets[file_set.id] = file_set
+        self.used.update((file_set.txn_id, write_id) for write_id in file_set.used_writes)
+        if file_set.replaced_ts:
+            insort(self.replaced, (file_set.replaced_ts, file_set.id))
+
+    def replace(self, file_set_id: str, commit_ts: Timestamp) -> None:
+        """It is removed by a commit."""
+        self.file_sets[file_set_id].replaced_ts = commit_ts
+        insort(self.replaced, (commit_ts, file_set_id))
+
+    def replaced_until(self, horizon: Timestamp) -> int:
+        """How many file sets were removed at or below the timestamp."""
+        return bisect_right(self.replaced, horizon, key=lambda entry: entry[0])
 
     def index(self, record: TxnRecord) -> None:
         """To be called after every change of a record."""
@@ -118,12 +144,19 @@ def table_to_wire(table: TableState) -> pb.ShardSnapshot.TableState:
                 commit_timestamp=fs.commit_ts,
                 replaced_by=fs.replaced_by,
                 replaced_timestamp=fs.replaced_ts,
+                from_writes=fs.from_writes,
             )
             for fs in table.file_sets.values()
         ],
         overwrites=[
             pb.ShardSnapshot.Overwrite(object=done.object, txn_id=done.txn_id, commit_timestamp=done.commit_ts)
             for done in table.overwrites.committed()
+        ],
+        created=table.created,
+        readable_from=table.readable_from,
+        retired=[
+            pb.ShardSnapshot.RetiredWrites(txn_id=txn_id, write_ids=table.retired[txn_id])
+            for txn_id in sorted(table.retired)
         ],
     )
 
@@ -160,6 +193,8 @@ def table_from_wire(wire: pb.ShardSnapshot.TableState) -> TableState:
     info = wire.info
     schema, conflicts = Schema.from_wire(info.schema), cmd.conflicts_from_wire(info.conflicts)
     table = TableState(info.table_id, info.name, info.location, schema, wire.request_id, conflicts)
+    table.created, table.readable_from = Timestamp(wire.created), Timestamp(wire.readable_from)
+    table.retired = {TxnId(retired.txn_id): list(retired.write_ids) for retired in wire.retired}
     queue: dict[int, Request] = {}
     for txn in wire.txns:
         record = table.txns[TxnId(txn.txn_id)] = TxnRecord(
@@ -191,8 +226,9 @@ def table_from_wire(wire: pb.ShardSnapshot.TableState) -> TableState:
             Timestamp(fs.commit_timestamp),
             TxnId(fs.replaced_by) if fs.HasField("replaced_by") else None,
             Timestamp(fs.replaced_timestamp),
+            tuple(fs.from_writes),
         )
-        table.file_sets[file_set.id] = file_set
+        table.add(file_set)
     for done in wire.overwrites:
         table.overwrites.restore(Overwrite(done.object, TxnId(done.txn_id), Timestamp(done.commit_timestamp)))
     return table

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Executor
 
 from txnparticipant import commands as cmd
@@ -12,10 +12,12 @@ from txnparticipant.changes import Applied, Rejected
 from txnparticipant.cleaner import PASS_SECONDS, Cleaner
 from txnparticipant.dispatcher import Dispatcher
 from txnparticipant.in_doubt import InDoubt
+from txnparticipant.leases import Leases
 from txnparticipant.lock_service import LockService, command_of, show
 from txnparticipant.partitioned import check_partitions
 from txnparticipant.reads import Reads
 from txnparticipant.records import TableState
+from txnparticipant.retirement import Retirement
 from txnparticipant.table_store import ParticipantShard
 from txnstatus.background import supervised
 from txnstatus.commit_tasks import MAX_OPS_PER_CALL
@@ -76,14 +78,19 @@ class ShardService:
         warehouse: str,
         disk: Executor,
         zombie_grace_seconds: float,
+        lease_seconds: float,
+        retention_seconds: Callable[[], int],
     ) -> None:
+        """`lease_seconds`: of a snapshot that is read. `retention_seconds`: how long what was overwritten is kept."""
         self.shard = machine.shard
         self._clock = clock
         self._ranges = ranges
         self._warehouse = warehouse.rstrip("/")
         self._dispatcher = Dispatcher()
-        self._reads = Reads(self.shard, ranges, self._check_lease)
+        leases = Leases(lease_seconds)
+        self._reads = Reads(self.shard, ranges, leases, self._check_lease)
         self._locks = LockService(self.shard, ranges, self._propose)
+        self._retirement = Retirement(self.shard, leases, self._propose, clock, retention_seconds)
         self._cleaner = Cleaner(self.shard, self._propose, disk, zombie_grace_seconds)
         self._in_doubt = InDoubt(ranges, self._publish, self._discard)
         self._driver: RaftDriver
@@ -101,6 +108,7 @@ class ShardService:
 
     def on_leadership(self, leading: bool) -> None:
         log.info("%s %s", self._driver.group.group, "leading" if leading else "no longer leading")
+        self._retirement.on_leadership(leading)
         self._cleaner.forget()
         self._in_doubt.forget()
         if not leading:
@@ -116,8 +124,8 @@ class ShardService:
         schema.check()
         location = request.location.rstrip("/") or f"{self._warehouse}/{name.replace('.', '/')}"
         file_system(location)
-        conflicts = _conflicts(request.conflicts)
-        applied = await self._propose(cmd.CreateTable(name, schema, location, request.request_id, conflicts))
+        conflicts, created = _conflicts(request.conflicts), await self._ranges.snapshot()
+        applied = await self._propose(cmd.CreateTable(name, schema, location, request.request_id, conflicts, created))
         assert applied.table_id
         return table_pb.CreateTableResponse(table=self.shard.table(name).info())
 
@@ -132,6 +140,9 @@ class ShardService:
 
     async def scan(self, request: table_pb.ScanRequest) -> table_pb.ScanResponse:
         return await self._reads.scan(request)
+
+    async def renew_leases(self, request: table_pb.RenewLeasesRequest) -> table_pb.RenewLeasesResponse:
+        return self._reads.renew(request)
 
     # ---- writes
 
@@ -261,6 +272,7 @@ class ShardService:
         while True:
             await asyncio.sleep(PASS_SECONDS)
             if self._driver.group.has_lease:
+                await self._retirement.run_once()
                 await self._cleaner.run_once()
                 await self.resolve()
                 await self._forget_ended()
@@ -331,6 +343,9 @@ class ParticipantService:
 
     async def scan(self, request: pb.ShardScanRequest) -> table_pb.ScanResponse:
         return await self._shard(request.shard).scan(request.request)
+
+    async def renew_leases(self, request: pb.ShardRenewLeasesRequest) -> table_pb.RenewLeasesResponse:
+        return await self._shard(request.shard).renew_leases(request.request)
 
     async def lock(self, request: pb.ShardLockRequest) -> table_pb.LockResponse:
         return await self._shard(request.shard).lock(request.request)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from txnparticipant import commands as cmd
-from txnparticipant.changes import Applied, Rejected, change, illegal, mark_cleaned
+from txnparticipant.changes import Applied, Rejected, change, illegal, mark_cleaned, retire
 from txnparticipant.invariants import check_table
 from txnparticipant.mvcc import Prepared
 from txnparticipant.records import TableState, TxnRecord, table_from_wire, table_to_wire
@@ -41,6 +41,8 @@ class ParticipantShard:
         table = self._tables.get(command.table_id) or self._unlocked_database(command.table_id)
         if table is None:
             return Rejected(NotFound(f"no table with id {command.table_id!r} in shard {self.shard}"))
+        if isinstance(command, cmd.Retire):
+            return retire(table, command.up_to)
         if isinstance(command, cmd.MarkCleaned):
             cleaned = mark_cleaned(table, command)
             self._drop_if_forgotten(table, command.txn_id)
@@ -78,7 +80,13 @@ class ParticipantShard:
         table_id = f"{self.shard}.{self._next_table_number}"
         self._next_table_number += 1
         self._tables[table_id] = TableState(
-            table_id, command.name, command.location, command.schema, command.request_id, command.conflicts
+            table_id,
+            command.name,
+            command.location,
+            command.schema,
+            command.request_id,
+            command.conflicts,
+            created=command.created,
         )
         self._ids_by_name[command.name] = table_id
         return Applied(table_id=table_id)
@@ -134,11 +142,12 @@ class ParticipantShard:
                 if record.state is ParticipantState.COMMIT_IN_PROGRESS:
                     yield ParticipantId(table.table_id), record.txn_id
 
-    def to_clean(self) -> Iterator[tuple[TableState, TxnRecord]]:
-        """Ended transactions that hold directories nobody will ever see."""
+    def to_clean(self) -> Iterator[tuple[TableState, TxnId, tuple[str, ...]]]:
+        """Writes of ended transactions, whose directories nobody will ever see, or see again."""
         for table in self._tables.values():
-            for record in table.uncleaned.values():
-                yield table, record
+            for txn_id in dict.fromkeys([*table.uncleaned, *table.retired]):
+                claimed = table.uncleaned[txn_id].claimed if txn_id in table.uncleaned else ()
+                yield table, txn_id, (*claimed, *table.retired.get(txn_id, ()))
 
     # ---- snapshots
 

@@ -178,6 +178,7 @@ class _Values:
                 partition_by=["month"],
                 primary_key=["id"],
             ),
+            "txnstatus.ScanRequest.txn_id": self.writer,
             "txnstatus.AddFilesRequest.manifest": self.manifest,
             "txnstatus.LockRequest.txn_id": self.locker,
             "txnstatus.EnlistRequest.participant": lambda: FOREIGN,
@@ -197,6 +198,11 @@ class _Values:
     def write_id(self) -> str:
         self._directory = self._directory or self._world.open_write(self.txn_id())
         return self._directory.rpartition("_")[2]
+
+    def writer(self) -> int:
+        """Takes part with the table, so that it is somebody's."""
+        self.write_id()
+        return self.txn_id()
 
     def locker(self) -> int:
         """Has its participants already, so that a refusal leaves everything as it is."""

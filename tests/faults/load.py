@@ -53,7 +53,8 @@ _TXN_OF_FILES = re.compile(r"/delta_(\d+)_")
 
 ACTIONS = {
     "empty": 19,
-    "write": 30,
+    "write": 27,
+    "overwrite": 3,
     "meddle": 25,
     "begin twice": 5,
     "commit twice": 5,
@@ -136,6 +137,14 @@ class Load:
         else:
             client.abort(txn_id)
 
+    def _overwrite(self, client: Recorder, _dice: random.Random) -> None:
+        """Of a table of the thread's own, so that it meets no conflict; what it replaces is retired soon."""
+        table = f"load.own_{threading.current_thread().name.removeprefix('client ')}"
+        client.create_table(table)
+        txn_id = client.begin()
+        if txn_id is not None and client.overwrite(txn_id, table):
+            client.commit(txn_id)
+
     def _meddle(self, client: Recorder, dice: random.Random) -> None:
         with self._lock:
             if not self._recent:
@@ -191,6 +200,7 @@ class Load:
     _actions: dict[str, Callable[[Load, Recorder, random.Random], None]] = {  # noqa: RUF012
         "empty": _empty,
         "write": _write,
+        "overwrite": _overwrite,
         "meddle": _meddle,
         "begin twice": _begin_twice,
         "commit twice": _commit_twice,
@@ -311,6 +321,16 @@ class Recorder:
         except (Unavailable, TxnAborted, IllegalState, Forgotten, Locked):
             return False
         self.history.written[txn_id] = tables
+        return True
+
+    def overwrite(self, txn_id: TxnId, table: str) -> bool:
+        """False: nobody knows whether it did."""
+        self.history.attempted.add(txn_id)
+        try:
+            token = Token(txn_id, 1_000, False, self.client.cluster_id).to_bytes()
+            self.client.join(token, heartbeat=False).write(rows(txn_id), table, mode="overwrite")
+        except (Unavailable, TxnAborted, IllegalState, Forgotten):
+            return False
         return True
 
     def scan(self, tables: tuple[str, ...], timestamp: Timestamp | None = None) -> Timestamp | None:

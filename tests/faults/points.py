@@ -26,6 +26,7 @@ SHARD_COMMANDS = (
     "FinalizeCommit",
     "AbortTxn",
     "MarkCleaned",
+    "Retire",
     "ForgetTxns",
 )
 CATALOG_COMMANDS = (

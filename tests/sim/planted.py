@@ -11,11 +11,12 @@ from typing import Any
 
 from pysyncobj import SyncObj
 
+from txnparticipant import changes as shard_changes
 from txnparticipant import commands as shard_cmd
 from txnparticipant.changes import Applied as ShardApplied
 from txnparticipant.cleaner import Cleaner
 from txnparticipant.reads import Reads
-from txnparticipant.records import TableState, TxnRecord
+from txnparticipant.records import TableState
 from txnparticipant.table_store import ParticipantShard
 from txnparticipant.txn import TRANSITIONS as SHARD_TRANSITIONS
 from txnparticipant.txn import Op as ShardOp
@@ -33,7 +34,7 @@ from txnstatus.status_manager import TxnStatusManager
 from txnstatus.status_ranges import StatusRanges
 from txnstatus.status_service import StatusService
 from txnstatus.table import TRANSITIONS, Op, TxnStatusTable
-from txnstatus.types import AbortCause, AbortCode, ParticipantState, Timestamp, TxnState
+from txnstatus.types import AbortCause, AbortCode, ParticipantState, Timestamp, TxnId, TxnState
 
 Seams = list[tuple[str, Any]]
 
@@ -207,10 +208,10 @@ def writes_after_the_prepare() -> Seams:
 
 
 def the_cleaner_takes_from_the_living() -> Seams:
-    def to_clean(self: ParticipantShard) -> Iterator[tuple[TableState, TxnRecord]]:
+    def to_clean(self: ParticipantShard) -> Iterator[tuple[TableState, TxnId, tuple[str, ...]]]:
         for table in self._tables.values():
             for record in [*table.uncleaned.values(), *table.unfinished.values()]:
-                yield table, record
+                yield table, record.txn_id, tuple(record.claimed)
 
     return [("txnparticipant.table_store:ParticipantShard.to_clean", to_clean)]
 
@@ -308,6 +309,30 @@ def options_not_replicated() -> Seams:
     return [("txnstatus.cluster_map:ClusterMap.update", deaf)]
 
 
+def leases_ignored() -> Seams:
+    return [("txnparticipant.leases:Leases.take", lambda *_: None)]
+
+
+def a_new_leader_retires_at_once() -> Seams:
+    return [("txnparticipant.leases:Leases.complete", property(lambda _self: True))]
+
+
+def reads_below_what_is_retired() -> Seams:
+    return [("txnparticipant.leases:Leases._check", lambda *_: None)]
+
+
+def retired_too_far() -> Seams:
+    """What a commit added goes with what it removed."""
+
+    def retire(table: TableState, up_to: Timestamp) -> ShardApplied:
+        applied = shard_changes.retire(table, up_to)
+        for file_set in [fs for fs in table.file_sets.values() if fs.commit_ts == up_to and not fs.replaced_ts]:
+            table.replace(file_set.id, up_to)
+        return applied
+
+    return [("txnparticipant.table_store:retire", retire)]
+
+
 CORE = "no process ends itself"
 """A core's own `check_invariants` was first: it is called after every command, and ends the process."""
 
@@ -348,5 +373,9 @@ PLANTED: Mapping[str, Planted] = {
     "vote after a wipe": Planted(("one", "an ack", "2", "3", "11", "nothing"), "repairs", 60, vote_after_a_wipe),
     "begins beyond the cap": Planted(("the cap",), "calm", 20, begins_beyond_the_cap),
     "options not replicated": Planted(("options",), "options", 10, options_not_replicated),
+    "leases ignored": Planted(("10", "5"), "calm", 20, leases_ignored),
+    "a new leader retires at once": Planted(("10", "5"), "deaths", 60, a_new_leader_retires_at_once),
+    "reads below what is retired": Planted(("4", "5"), "calm", 20, reads_below_what_is_retired),
+    "retired too far": Planted(("4", "5", "10"), "calm", 20, retired_too_far),
     "the cleaner takes from the living": Planted(("10",), "everything", 20, the_cleaner_takes_from_the_living),
 }

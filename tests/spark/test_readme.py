@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pyarrow as pa
+
 from tests.support import connect, visible
 from txnclient import Client
 from txndeploy.local_cluster import LocalCluster
@@ -33,6 +35,15 @@ def test_the_pyspark_example_runs_as_pasted(cluster: LocalCluster, client: Clien
     assert result.returncode == 0, result.stderr
     assert "1000 [{'day': '2026-01-31', 'orders': 1000}]" in result.stdout
     assert client.snapshot().to_arrow("shop.orders").num_rows == 1000
+
+
+def test_the_example_of_the_past_runs(client: Client) -> None:
+    client.create_table("shop.past", "id bigint, total double")
+    with client.transaction() as txn:
+        txn.write(pa.table({"id": range(100), "total": [1.5] * 100}), "shop.past")
+    example = next(block for block in re.findall(r"```python\n(.*?)```", README.read_text(), re.S) if "at=" in block)
+    exec(example.replace("shop.orders", "shop.past"), {"client": client, "txn": txn})
+    assert client.snapshot().to_arrow("shop.past").num_rows == 10
 
 
 def test_the_fixture_gives_a_cluster(txn_cluster: LocalCluster) -> None:

@@ -106,7 +106,15 @@ SHARD_GOLDEN: list[tuple[shard_cmd.Command, str]] = [
         shard_cmd.MarkCleaned(TxnId(7), "3.0", ("abcdefgh", "staged01")),
         "421b0a03332e3010071a0861626364656667681a087374616765643031",
     ),
+    (
+        shard_cmd.CreateTable("air.t", SCHEMA, "file:///w", "req-1", created=TS),
+        (
+            "0a4a0a056169722e7412260a0c0a0269641206626967696e740a0d0a03646179120464617465180112036461791a0269"
+            "641a0966696c653a2f2f2f7722057265712d31310000bc93e9fe2461"
+        ),
+    ),
     (shard_cmd.ForgetTxns(TxnId(41)), "4a020829"),
+    (shard_cmd.Retire("3.0", TS), "82010e0a03332e30110000bc93e9fe2461"),
 ]
 
 

@@ -94,7 +94,7 @@ def test_an_overwrite_with_nothing_empties_a_partition_and_leaves_no_directory()
     ok(shard, *added(2, (), ("m=1",), base=100))
     commit(shard, 2, 110)
     assert seen(shard, 110) == [("1", FEB1)]
-    assert [record.txn_id for _, record in shard.to_clean()] == [2], "nothing refers to its manifest"
+    assert [txn_id for _, txn_id, _ in shard.to_clean()] == [2], "nothing refers to its manifest"
 
 
 def test_an_overwrite_replaces_what_its_snapshot_has_and_nothing_later() -> None:

@@ -148,7 +148,7 @@ def seen(shard: ParticipantShard, ts: int, outcomes: dict[TxnId, Timestamp] | No
 
 
 def to_clean(shard: ParticipantShard) -> dict[TxnId, list[str]]:
-    return {record.txn_id: record.claimed for _, record in shard.to_clean()}
+    return {txn_id: list(write_ids) for _, txn_id, write_ids in shard.to_clean()}
 
 
 def shard_with_txn_in(state: ParticipantState | None) -> ParticipantShard:

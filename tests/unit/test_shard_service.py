@@ -64,6 +64,8 @@ def service(commits: Mapping[int, int]) -> ShardService:
         "file:///w",
         ThreadPoolExecutor(1),
         zombie_grace_seconds=1.0,
+        lease_seconds=30.0,
+        retention_seconds=lambda: 3600,
     )
     made._driver = cast(RaftDriver, driver)
     machine.shard.apply(cmd.CreateTable(TABLE, Schema((Column("id", "bigint"),)), "file:///w/t", "r"))

@@ -425,6 +425,20 @@ def test_the_outcome_of_what_is_gone_is_none() -> None:
     run(main())
 
 
+def test_an_id_that_was_never_given_out_stops_no_reader() -> None:
+    """A stray message may have prepared it; whoever reads the table asks about it with the others."""
+
+    async def main() -> None:
+        world = World(span=2)
+        ids = await begun(world.ranges(), 1)
+        commit_ts = commit(world, ids[0], 70)
+        asked = [TxnId(2**63 - 2), TxnId(ids[0]), TxnId(-1)]
+        at = await world.ranges().snapshot()
+        assert await world.ranges().outcomes(asked, at) == {2**63 - 2: 0, ids[0]: commit_ts, -1: 0}
+
+    run(main())
+
+
 def test_outcomes_in_a_range_that_another_client_added_are_found() -> None:
     """Whoever leads a shard after a failover may hear of the range for the first time from a prepared transaction."""
 

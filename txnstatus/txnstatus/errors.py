@@ -64,6 +64,13 @@ class Forgotten(NotFound):
     code = "FORGOTTEN"
 
 
+class SnapshotTooOld(TxnError):
+    """What was visible at the timestamp is removed: read at a newer one. The message says from when on."""
+
+    code = "SNAPSHOT_TOO_OLD"
+    grpc_status = "OUT_OF_RANGE"
+
+
 class AlreadyExists(TxnError):
     """Fix the program: the name is taken."""
 
@@ -202,6 +209,7 @@ ERROR_CLASSES: tuple[type[TxnError], ...] = (
     InvalidArgument,
     NotFound,
     Forgotten,
+    SnapshotTooOld,
     AlreadyExists,
     IllegalState,
     Locked,

@@ -15,7 +15,7 @@ def _option(default: int, minimum: int, meaning: str) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Times are in milliseconds. Names follow Kudu's flags where Kudu has them."""
+    """Times whose names do not say otherwise are in milliseconds. Names follow Kudu's flags where Kudu has them."""
 
     keepalive_default_ms: int = _option(30_000, 100, "keep-alive interval of a begin that asks for none")
     keepalive_min_ms: int = _option(1_000, 100, "the shortest a begin may ask for")
@@ -24,6 +24,7 @@ class Options:
     retention_ms: int = _option(3_600_000, 0, "how long the record of a finished transaction is kept")
     max_lifetime_ms: int = _option(0, 0, "an open transaction older than this is aborted; 0 = no limit")
     max_open_transactions: int = _option(100_000, 0, "unfinished transactions in one status range; 0 = no limit")
+    snapshot_retention_seconds: int = _option(3_600, 1, "how long what was overwritten can be read")
 
     def with_value(self, name: str, value: int) -> Options:
         """Raises NotFound for an unknown name, InvalidArgument for a value out of bounds."""

@@ -15,7 +15,7 @@ from google.protobuf.message import Message
 
 from txnstatus.catalog import CatalogState, status_group
 from txnstatus.catalog_service import CatalogClient
-from txnstatus.errors import Forgotten, NotFound, TxnError, forgotten
+from txnstatus.errors import NotFound, TxnError, forgotten
 from txnstatus.foreign import foreign_name
 from txnstatus.proto import catalog_pb2 as catalog_pb
 from txnstatus.proto import txn_manager_pb2 as pb
@@ -150,16 +150,13 @@ class StatusRanges:
         for txn_id in txn_ids:
             try:
                 by_range[await self._range_of(txn_id)].append(txn_id)
-            except Forgotten:
+            except NotFound:
+                # Forgotten; or prepared by a message from nowhere: such an id was never given out. It must not stop
+                # the readers.
                 merged[txn_id] = NO_TIMESTAMP
 
         async def ask(number: int) -> dict[TxnId, Timestamp]:
             ids = by_range[number]
-            if number >= self._state.next_range:
-                await self._catalog.refresh()
-            if not 0 <= number < self._state.next_range:
-                # Prepared by a message from nowhere: such an id was never given out. It must not stop the readers.
-                return dict.fromkeys(ids, NO_TIMESTAMP)
             request = status_pb.GetOutcomesRequest(range=number, txn_ids=ids, timestamp=at)
             try:
                 answer = await self._ask(number, "GetOutcomes", request, status_pb.GetOutcomesResponse)

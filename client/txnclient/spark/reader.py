@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
+
+from pyspark.sql import functions
 
 from txnclient import schemas
 from txnclient.manifest import DataFile
@@ -32,6 +35,18 @@ def read_files(spark: SparkSession, files: Sequence[DataFile], schema: Schema) -
         )
     # A projection: INSERT INTO a view of the bare scan would append files behind the transactions' back.
     return frame.selectExpr(*(f"`{column.name}`" for column in schema.columns))
+
+
+def read_kinds(spark: SparkSession, files: Mapping[str, Sequence[DataFile]], schema: Schema, column: str) -> DataFrame:
+    """One frame of several lists of files, with one more column, that names the list."""
+    frames = [read_files(spark, each, schema).withColumn(column, functions.lit(kind)) for kind, each in files.items()]
+    return functools.reduce(lambda one, other: one.unionAll(other), frames)
+
+
+def keeping(what: object, frame: DataFrame) -> DataFrame:
+    """The frame, which from now on keeps `what` from becoming garbage."""
+    frame._txn_keeps = what  # type: ignore[attr-defined]
+    return frame
 
 
 @contextmanager

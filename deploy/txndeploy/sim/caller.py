@@ -41,6 +41,8 @@ class Shared:
     changes_options: bool = False
     repeats: bool = False
     """Whether requests are carried out again that were answered."""
+    holds_snapshots: bool = False
+    """Whether programs also read under leases."""
     stopping: bool = False
     calls: int = 0
 

@@ -171,14 +171,18 @@ def _conflicts(ledger: Ledger, violation: Violation) -> None:
 def _files(
     groups: dict[str, GroupHistory], ledger: Ledger, warehouse: Warehouse, grace_seconds: float, violation: Violation
 ) -> None:
-    """10: what is on storage is referenced (nothing is unfinished or to be cleaned by now), and what is, is there."""
+    """10: what is on storage is referenced or about to go (nothing is unfinished by now), and what is, is there."""
     referenced: set[str] = set()
+    going: set[str] = set()
     for history in groups.values():
-        for process, group in history.groups.values():
-            machine = group.watched.inner
-            if process.alive and isinstance(machine, ShardMachine):
-                for table in machine.shard.tables():
-                    referenced.update(file_set.manifest.path for file_set in table.file_sets.values())
+        # What is old enough goes also now; a replica may not have heard of that yet.
+        live = [group.watched for process, group in history.groups.values() if process.alive]
+        machine = max(live, key=lambda watched: watched.applied).inner if live else None
+        if isinstance(machine, ShardMachine):
+            for table in machine.shard.tables():
+                referenced.update(file_set.manifest.path for file_set in table.file_sets.values())
+            for table, txn_id, write_ids in machine.shard.to_clean():
+                going.update(table.directory(txn_id, write_id) for write_id in write_ids)
     for manifest in sorted(referenced):
         if not warehouse.exists(manifest):
             violation("10 files", f"{manifest} is referenced and gone")
@@ -186,5 +190,5 @@ def _files(
         ended_at = ledger.txn(txn_of(directory)).decided_at
         # Whoever still writes when the grace is over leaves what nobody will look for.
         known = [name for name, written_at in files.items() if written_at < ended_at + grace_seconds * 0.9]
-        if known and not any(f"{directory}/{name}" in referenced for name in files):
+        if known and directory not in going and not any(f"{directory}/{name}" in referenced for name in files):
             violation("10 files", f"{directory} is on storage and nobody's")

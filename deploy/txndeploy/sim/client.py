@@ -19,6 +19,7 @@ from txnstatus.errors import (
     LimitReached,
     NotAuthorized,
     NotFound,
+    SnapshotTooOld,
     TxnAborted,
     TxnError,
     Unavailable,
@@ -36,7 +37,7 @@ OPTIONS: Mapping[str, Sequence[int]] = {
     "max_open_transactions": (0, 4, 12, 100_000),
 }
 """What is set at run time, and to what."""
-EXPECTED = (TxnAborted, Unavailable, IllegalState, Forgotten, LimitReached)
+EXPECTED = (TxnAborted, Unavailable, IllegalState, Forgotten, LimitReached, SnapshotTooOld)
 """What the service may answer to a well-formed request; anything else is a fault."""
 SCHEMA = common_pb2.TableSchema(columns=[common_pb2.Column(name="k", type="bigint", nullable=True)])
 
@@ -51,7 +52,8 @@ class Client(Teller):
     async def work(self) -> None:
         """Until the world tells it to stop."""
         await self._create_tables()
-        await asyncio.gather(*(self._session() for _ in range(SESSIONS)))
+        held = [self._hold_snapshots(EXPECTED)] if self._shared.holds_snapshots else []
+        await asyncio.gather(*(self._session() for _ in range(SESSIONS)), *held)
 
     async def _session(self) -> None:
         actions: list[tuple[int, Callable[[], Awaitable[None]]]] = [
@@ -185,29 +187,7 @@ class Client(Teller):
         except InvalidArgument as error:
             self._log(f"the other options refuse it: {error.message}")
 
-    # ---- reading
-
-    async def _read(self) -> None:
-        if self._shared.snapshots and self._rng.random() < 0.3:
-            timestamp = self._rng.choice(self._shared.snapshots)
-        else:
-            timestamp = await self._take_snapshot()
-            self._shared.snapshots.append(timestamp)
-        tables = self._rng.sample(self._shared.tables, self._rng.randint(1, len(self._shared.tables)))
-        for table in tables * self._rng.choice([1, 2]):
-            await self._scan(table, timestamp)
-
-    async def read_everything(self) -> None:
-        for timestamp in {*self._shared.snapshots, await self._take_snapshot()}:
-            for table in self._ledger.tables:
-                await self._scan(table, timestamp)
-        await self._audit()
-
-    async def _scan(self, table: str, timestamp: int) -> None:
-        sent_at = self._shared.now()
-        request = table_pb2.ScanRequest(table=table, timestamp=timestamp)
-        answer = await self._call("txnstatus.Table/Scan", request, table_pb2.ScanResponse)
-        self._ledger.scanned(table, timestamp, [manifest.path for manifest in answer.manifests], sent_at)
+    # ---- looking
 
     async def _look_around(self) -> None:
         sent_at = self._shared.now()

@@ -75,6 +75,15 @@ class Txn:
         return self.state in DECIDED_COMMIT
 
 
+@dataclass(slots=True)
+class Held:
+    """What a program reads under a lease."""
+
+    manifests: frozenset[str]
+    until: float
+    """True seconds: it counts on it until then."""
+
+
 @dataclass(frozen=True, slots=True)
 class Read:
     """What a scan answered."""
@@ -96,10 +105,13 @@ class Ledger:
         self.commands = 0
         self.acked_commits = 0
         self.refused_begins = 0
+        self.retirements = 0
         self._now, self.violation = now, on_violation
         self._refused: set[str] = set()
         self._begins: dict[str, tuple[int, ...]] = {}
         self._reads: dict[tuple[str, int], Read] = {}
+        self._held: dict[tuple[str, str], Held] = {}
+        """By lease and table."""
 
     def txn(self, txn_id: int) -> Txn:
         known = self.txns.get(txn_id)
@@ -205,6 +217,26 @@ class Ledger:
         if first is read:
             self.reads.append(read)
 
+    def refused_read(self, table: str, timestamp: int, why: str) -> None:
+        self.violation("6 snapshots are fresh", f"the newest snapshot, {timestamp}, cannot be read: {table}: {why}")
+
+    def leased(self, lease_id: str, table: str, manifests: list[str], until: float) -> None:
+        """A scan was answered."""
+        self._held[lease_id, table] = Held(frozenset(manifests), until)
+
+    def renewed(self, lease_id: str, table: str, until: float) -> None:
+        self._held[lease_id, table].until = until
+
+    def refused_lease(self, lease_id: str, table: str, why: str) -> None:
+        held = self._held.pop((lease_id, table), None)
+        if held is not None and held.until > self._now():
+            self.violation("5 repeatable", f"{table} cannot be read any more under lease {lease_id}: {why}")
+
+    def read_files(self, lease_id: str, table: str, gone: list[str]) -> None:
+        """The files that a scan showed were looked for."""
+        if gone and self._held[lease_id, table].until > self._now():
+            self.violation("10 files", f"{gone} are gone, and {table} is read under lease {lease_id}")
+
     # ---- what the tables decided
 
     def applied(self, _group: str, machine: StateMachine, command: bytes, outcome: object) -> None:
@@ -263,6 +295,8 @@ class Ledger:
         if not isinstance(outcome, ShardApplied):
             return
         match shard_cmd.decode(data):
+            case shard_cmd.Retire():
+                self.retirements += 1
             case shard_cmd.BeginCommit(txn_id, table_id, _):
                 self.txn(txn_id).prepared[table_id] = outcome.timestamp
             case shard_cmd.FinalizeCommit(txn_id, table_id, commit_ts):
@@ -279,11 +313,22 @@ class Ledger:
         txn = self.txn(txn_of(directory))
         if txn.state not in DECIDED:
             self.violation("10 files", f"{directory} is deleted while its transaction is {txn.state}")
+        for (lease_id, table), held in self._held.items():
+            if held.until > self._now() and any(path.startswith(f"{directory}/") for path in held.manifests):
+                self.violation("10 files", f"{directory} is deleted, and {table} is read under lease {lease_id}")
         if txn.committed:
             for write in self.visible_writes(txn):
                 used = {write.directory, *(self._directory(write, other) for other in write.from_writes)}
-                if directory in used:
+                if directory in used and not self._may_be_replaced(write, txn):
                     self.violation("10 files", f"{directory} is deleted, and {write.manifest} is visible")
+
+    def _may_be_replaced(self, write: Write, txn: Txn) -> bool:
+        """By an overwrite that was committed later."""
+        return any(
+            other.committed and other.commit_ts > txn.commit_ts and each.overwrite and each.table == write.table
+            for other in self.txns.values()
+            for each in other.writes
+        )
 
     @staticmethod
     def _directory(write: Write, other: str) -> str:

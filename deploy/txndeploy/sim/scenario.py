@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 NODES = ("n1", "n2", "n3")
+KEPT_SECONDS = 3_600
+"""Nothing is so old in a run, whatever the clocks say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +50,12 @@ class Scenario:
     """Unfinished transactions in one range; more are refused."""
     changes_options: bool = False
     """Whether clients change the cluster's options, too."""
+    snapshot_retention_seconds: int = KEPT_SECONDS
+    """What was overwritten is kept for so long; if it goes within the run, clients also read under leases."""
+
+    @property
+    def retires(self) -> bool:
+        return self.snapshot_retention_seconds < KEPT_SECONDS
 
     def __str__(self) -> str:
         lines = [f"seed {self.seed}, profile {self.profile}: {self.seconds:.1f} s, {self.clients} clients"]
@@ -120,6 +128,7 @@ def make(seed: int, profile: str | None = None) -> Scenario:
         segment_bytes=later.choice([4096, 4096, 16_384, 16 << 20]),
         max_open=later.choice([4, 8, *([100_000] * 4)]),
         changes_options=later.random() < 0.2 or profile == "options",
+        snapshot_retention_seconds=later.choice([1, 3, KEPT_SECONDS, KEPT_SECONDS]),
     )
     kinds, rate = PROFILES[profile]
     count = sum(rng.random() < 0.5 for _ in range(int(rate * scenario.seconds / 10 * 2))) if kinds else 0

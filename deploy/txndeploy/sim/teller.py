@@ -7,12 +7,13 @@ from collections import defaultdict
 
 from txndeploy.isolation import Observed
 from txndeploy.sim.bank import ACCOUNTS, Account, Balances, lists
-from txndeploy.sim.transactor import OWNER, Transactor
+from txndeploy.sim.reader import Reader
+from txndeploy.sim.transactor import OWNER
 from txnstatus.proto import table_pb2
 from txnstatus.types import Timestamp
 
 
-class Teller(Transactor):
+class Teller(Reader):
     async def _transfer(self) -> None:
         for txn_id in await self._begin():
             beating = asyncio.ensure_future(self._keep_alive(txn_id))
@@ -66,6 +67,10 @@ class Teller(Transactor):
                 read_timestamp=base,
             )
             await self._call("txnstatus.Table/AddFiles", request, table_pb2.AddFilesResponse)
+
+    async def read_everything(self) -> None:
+        await super().read_everything()
+        await self._audit()
 
     async def _audit(self) -> None:
         """Reads all accounts; nothing that was acknowledged may be missing."""

@@ -25,6 +25,7 @@ from txndeploy.sim.ledger import Ledger
 from txndeploy.sim.loop import Process, VirtualLoop
 from txndeploy.sim.nemesis import Nemesis
 from txndeploy.sim.operator import Operator
+from txndeploy.sim.reader import LEASE_SECONDS
 from txndeploy.sim.scenario import NODES, Scenario
 from txndeploy.sim.warehouse import ROOT, Warehouse
 from txndeploy.sim.watch import Violation, Watch
@@ -120,6 +121,7 @@ class World:
             scenario.keepalive_millis,
             changes_options=scenario.changes_options,
             repeats=scenario.duplicates > 0,
+            holds_snapshots=scenario.retires,
         )
 
     def _rng(self, purpose: str) -> random.Random:
@@ -153,6 +155,8 @@ class World:
                 keepalive_min_ms=500,
                 staleness_interval_ms=STALENESS_MILLIS,
                 max_open_transactions=self.scenario.max_open,
+                snapshot_retention_seconds=self.scenario.snapshot_retention_seconds,
+                snapshot_lease_seconds=LEASE_SECONDS,
                 retention_ms=self.scenario.retention_millis,
                 range_span=self.scenario.range_span,
                 zombie_grace_seconds=ZOMBIE_GRACE_SECONDS,

@@ -68,6 +68,14 @@ class ShardScanRequest(_message.Message):
     request: _table_pb2.ScanRequest
     def __init__(self, shard: _Optional[int] = ..., request: _Optional[_Union[_table_pb2.ScanRequest, _Mapping]] = ...) -> None: ...
 
+class ShardRenewLeasesRequest(_message.Message):
+    __slots__ = ("shard", "request")
+    SHARD_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_FIELD_NUMBER: _ClassVar[int]
+    shard: int
+    request: _table_pb2.RenewLeasesRequest
+    def __init__(self, shard: _Optional[int] = ..., request: _Optional[_Union[_table_pb2.RenewLeasesRequest, _Mapping]] = ...) -> None: ...
+
 class ShardLockRequest(_message.Message):
     __slots__ = ("shard", "request")
     SHARD_FIELD_NUMBER: _ClassVar[int]
@@ -121,20 +129,22 @@ class ParticipantOpResult(_message.Message):
     def __init__(self, timestamp: _Optional[int] = ..., error: _Optional[_Union[_common_pb2.ErrorDetail, _Mapping]] = ...) -> None: ...
 
 class ShardCommand(_message.Message):
-    __slots__ = ("create_table", "begin_txn", "open_write", "add_files", "begin_commit", "finalize_commit", "abort_txn", "mark_cleaned", "forget_txns", "acquire_locks")
+    __slots__ = ("create_table", "begin_txn", "open_write", "add_files", "begin_commit", "finalize_commit", "abort_txn", "mark_cleaned", "forget_txns", "acquire_locks", "retire")
     class CreateTable(_message.Message):
-        __slots__ = ("name", "schema", "location", "request_id", "conflicts")
+        __slots__ = ("name", "schema", "location", "request_id", "conflicts", "created")
         NAME_FIELD_NUMBER: _ClassVar[int]
         SCHEMA_FIELD_NUMBER: _ClassVar[int]
         LOCATION_FIELD_NUMBER: _ClassVar[int]
         REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
         CONFLICTS_FIELD_NUMBER: _ClassVar[int]
+        CREATED_FIELD_NUMBER: _ClassVar[int]
         name: str
         schema: _common_pb2.TableSchema
         location: str
         request_id: str
         conflicts: str
-        def __init__(self, name: _Optional[str] = ..., schema: _Optional[_Union[_common_pb2.TableSchema, _Mapping]] = ..., location: _Optional[str] = ..., request_id: _Optional[str] = ..., conflicts: _Optional[str] = ...) -> None: ...
+        created: int
+        def __init__(self, name: _Optional[str] = ..., schema: _Optional[_Union[_common_pb2.TableSchema, _Mapping]] = ..., location: _Optional[str] = ..., request_id: _Optional[str] = ..., conflicts: _Optional[str] = ..., created: _Optional[int] = ...) -> None: ...
     class BeginTxn(_message.Message):
         __slots__ = ("txn_id", "table_id", "owner")
         TXN_ID_FIELD_NUMBER: _ClassVar[int]
@@ -228,6 +238,13 @@ class ShardCommand(_message.Message):
         txn_id: int
         write_ids: _containers.RepeatedScalarFieldContainer[str]
         def __init__(self, table_id: _Optional[str] = ..., txn_id: _Optional[int] = ..., write_ids: _Optional[_Iterable[str]] = ...) -> None: ...
+    class Retire(_message.Message):
+        __slots__ = ("table_id", "timestamp")
+        TABLE_ID_FIELD_NUMBER: _ClassVar[int]
+        TIMESTAMP_FIELD_NUMBER: _ClassVar[int]
+        table_id: str
+        timestamp: int
+        def __init__(self, table_id: _Optional[str] = ..., timestamp: _Optional[int] = ...) -> None: ...
     CREATE_TABLE_FIELD_NUMBER: _ClassVar[int]
     BEGIN_TXN_FIELD_NUMBER: _ClassVar[int]
     OPEN_WRITE_FIELD_NUMBER: _ClassVar[int]
@@ -238,6 +255,7 @@ class ShardCommand(_message.Message):
     MARK_CLEANED_FIELD_NUMBER: _ClassVar[int]
     FORGET_TXNS_FIELD_NUMBER: _ClassVar[int]
     ACQUIRE_LOCKS_FIELD_NUMBER: _ClassVar[int]
+    RETIRE_FIELD_NUMBER: _ClassVar[int]
     create_table: ShardCommand.CreateTable
     begin_txn: ShardCommand.BeginTxn
     open_write: ShardCommand.OpenWrite
@@ -248,7 +266,8 @@ class ShardCommand(_message.Message):
     mark_cleaned: ShardCommand.MarkCleaned
     forget_txns: ShardCommand.ForgetTxns
     acquire_locks: ShardCommand.AcquireLocks
-    def __init__(self, create_table: _Optional[_Union[ShardCommand.CreateTable, _Mapping]] = ..., begin_txn: _Optional[_Union[ShardCommand.BeginTxn, _Mapping]] = ..., open_write: _Optional[_Union[ShardCommand.OpenWrite, _Mapping]] = ..., add_files: _Optional[_Union[ShardCommand.AddFiles, _Mapping]] = ..., begin_commit: _Optional[_Union[ShardCommand.BeginCommit, _Mapping]] = ..., finalize_commit: _Optional[_Union[ShardCommand.FinalizeCommit, _Mapping]] = ..., abort_txn: _Optional[_Union[ShardCommand.AbortTxn, _Mapping]] = ..., mark_cleaned: _Optional[_Union[ShardCommand.MarkCleaned, _Mapping]] = ..., forget_txns: _Optional[_Union[ShardCommand.ForgetTxns, _Mapping]] = ..., acquire_locks: _Optional[_Union[ShardCommand.AcquireLocks, _Mapping]] = ...) -> None: ...
+    retire: ShardCommand.Retire
+    def __init__(self, create_table: _Optional[_Union[ShardCommand.CreateTable, _Mapping]] = ..., begin_txn: _Optional[_Union[ShardCommand.BeginTxn, _Mapping]] = ..., open_write: _Optional[_Union[ShardCommand.OpenWrite, _Mapping]] = ..., add_files: _Optional[_Union[ShardCommand.AddFiles, _Mapping]] = ..., begin_commit: _Optional[_Union[ShardCommand.BeginCommit, _Mapping]] = ..., finalize_commit: _Optional[_Union[ShardCommand.FinalizeCommit, _Mapping]] = ..., abort_txn: _Optional[_Union[ShardCommand.AbortTxn, _Mapping]] = ..., mark_cleaned: _Optional[_Union[ShardCommand.MarkCleaned, _Mapping]] = ..., forget_txns: _Optional[_Union[ShardCommand.ForgetTxns, _Mapping]] = ..., acquire_locks: _Optional[_Union[ShardCommand.AcquireLocks, _Mapping]] = ..., retire: _Optional[_Union[ShardCommand.Retire, _Mapping]] = ...) -> None: ...
 
 class ObjectLock(_message.Message):
     __slots__ = ("object", "mode")
@@ -261,18 +280,31 @@ class ObjectLock(_message.Message):
 class ShardSnapshot(_message.Message):
     __slots__ = ("version", "next_table_number", "tables", "forgotten_below")
     class TableState(_message.Message):
-        __slots__ = ("info", "request_id", "txns", "file_sets", "overwrites")
+        __slots__ = ("info", "request_id", "txns", "file_sets", "overwrites", "created", "readable_from", "retired")
         INFO_FIELD_NUMBER: _ClassVar[int]
         REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
         TXNS_FIELD_NUMBER: _ClassVar[int]
         FILE_SETS_FIELD_NUMBER: _ClassVar[int]
         OVERWRITES_FIELD_NUMBER: _ClassVar[int]
+        CREATED_FIELD_NUMBER: _ClassVar[int]
+        READABLE_FROM_FIELD_NUMBER: _ClassVar[int]
+        RETIRED_FIELD_NUMBER: _ClassVar[int]
         info: _common_pb2.TableInfo
         request_id: str
         txns: _containers.RepeatedCompositeFieldContainer[ShardSnapshot.TxnRecord]
         file_sets: _containers.RepeatedCompositeFieldContainer[ShardSnapshot.FileSet]
         overwrites: _containers.RepeatedCompositeFieldContainer[ShardSnapshot.Overwrite]
-        def __init__(self, info: _Optional[_Union[_common_pb2.TableInfo, _Mapping]] = ..., request_id: _Optional[str] = ..., txns: _Optional[_Iterable[_Union[ShardSnapshot.TxnRecord, _Mapping]]] = ..., file_sets: _Optional[_Iterable[_Union[ShardSnapshot.FileSet, _Mapping]]] = ..., overwrites: _Optional[_Iterable[_Union[ShardSnapshot.Overwrite, _Mapping]]] = ...) -> None: ...
+        created: int
+        readable_from: int
+        retired: _containers.RepeatedCompositeFieldContainer[ShardSnapshot.RetiredWrites]
+        def __init__(self, info: _Optional[_Union[_common_pb2.TableInfo, _Mapping]] = ..., request_id: _Optional[str] = ..., txns: _Optional[_Iterable[_Union[ShardSnapshot.TxnRecord, _Mapping]]] = ..., file_sets: _Optional[_Iterable[_Union[ShardSnapshot.FileSet, _Mapping]]] = ..., overwrites: _Optional[_Iterable[_Union[ShardSnapshot.Overwrite, _Mapping]]] = ..., created: _Optional[int] = ..., readable_from: _Optional[int] = ..., retired: _Optional[_Iterable[_Union[ShardSnapshot.RetiredWrites, _Mapping]]] = ...) -> None: ...
+    class RetiredWrites(_message.Message):
+        __slots__ = ("txn_id", "write_ids")
+        TXN_ID_FIELD_NUMBER: _ClassVar[int]
+        WRITE_IDS_FIELD_NUMBER: _ClassVar[int]
+        txn_id: int
+        write_ids: _containers.RepeatedScalarFieldContainer[str]
+        def __init__(self, txn_id: _Optional[int] = ..., write_ids: _Optional[_Iterable[str]] = ...) -> None: ...
     class TxnRecord(_message.Message):
         __slots__ = ("txn_id", "state", "owner", "prepare_timestamp", "commit_timestamp", "claimed", "writes", "superseded", "locks", "waits")
         TXN_ID_FIELD_NUMBER: _ClassVar[int]
@@ -330,7 +362,7 @@ class ShardSnapshot(_message.Message):
         base_timestamp: int
         def __init__(self, write_id: _Optional[str] = ..., manifest: _Optional[_Union[_table_pb2.ManifestRef, _Mapping]] = ..., replaces: _Optional[_Iterable[str]] = ..., from_writes: _Optional[_Iterable[str]] = ..., partitions: _Optional[_Iterable[str]] = ..., overwrites: _Optional[_Iterable[str]] = ..., base_timestamp: _Optional[int] = ...) -> None: ...
     class FileSet(_message.Message):
-        __slots__ = ("write_id", "txn_id", "manifest", "commit_timestamp", "replaced_by", "replaced_timestamp", "partition")
+        __slots__ = ("write_id", "txn_id", "manifest", "commit_timestamp", "replaced_by", "replaced_timestamp", "partition", "from_writes")
         WRITE_ID_FIELD_NUMBER: _ClassVar[int]
         TXN_ID_FIELD_NUMBER: _ClassVar[int]
         MANIFEST_FIELD_NUMBER: _ClassVar[int]
@@ -338,6 +370,7 @@ class ShardSnapshot(_message.Message):
         REPLACED_BY_FIELD_NUMBER: _ClassVar[int]
         REPLACED_TIMESTAMP_FIELD_NUMBER: _ClassVar[int]
         PARTITION_FIELD_NUMBER: _ClassVar[int]
+        FROM_WRITES_FIELD_NUMBER: _ClassVar[int]
         write_id: str
         txn_id: int
         manifest: _table_pb2.ManifestRef
@@ -345,7 +378,8 @@ class ShardSnapshot(_message.Message):
         replaced_by: int
         replaced_timestamp: int
         partition: str
-        def __init__(self, write_id: _Optional[str] = ..., txn_id: _Optional[int] = ..., manifest: _Optional[_Union[_table_pb2.ManifestRef, _Mapping]] = ..., commit_timestamp: _Optional[int] = ..., replaced_by: _Optional[int] = ..., replaced_timestamp: _Optional[int] = ..., partition: _Optional[str] = ...) -> None: ...
+        from_writes: _containers.RepeatedScalarFieldContainer[str]
+        def __init__(self, write_id: _Optional[str] = ..., txn_id: _Optional[int] = ..., manifest: _Optional[_Union[_table_pb2.ManifestRef, _Mapping]] = ..., commit_timestamp: _Optional[int] = ..., replaced_by: _Optional[int] = ..., replaced_timestamp: _Optional[int] = ..., partition: _Optional[str] = ..., from_writes: _Optional[_Iterable[str]] = ...) -> None: ...
     class Overwrite(_message.Message):
         __slots__ = ("object", "txn_id", "commit_timestamp")
         OBJECT_FIELD_NUMBER: _ClassVar[int]

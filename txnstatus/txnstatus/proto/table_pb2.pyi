@@ -204,17 +204,57 @@ class AddFilesResponse(_message.Message):
     def __init__(self) -> None: ...
 
 class ScanRequest(_message.Message):
-    __slots__ = ("table", "timestamp")
+    __slots__ = ("table", "timestamp", "lease_id", "txn_id", "owner", "leased")
     TABLE_FIELD_NUMBER: _ClassVar[int]
     TIMESTAMP_FIELD_NUMBER: _ClassVar[int]
+    LEASE_ID_FIELD_NUMBER: _ClassVar[int]
+    TXN_ID_FIELD_NUMBER: _ClassVar[int]
+    OWNER_FIELD_NUMBER: _ClassVar[int]
+    LEASED_FIELD_NUMBER: _ClassVar[int]
     table: str
     timestamp: int
-    def __init__(self, table: _Optional[str] = ..., timestamp: _Optional[int] = ...) -> None: ...
+    lease_id: str
+    txn_id: int
+    owner: str
+    leased: bool
+    def __init__(self, table: _Optional[str] = ..., timestamp: _Optional[int] = ..., lease_id: _Optional[str] = ..., txn_id: _Optional[int] = ..., owner: _Optional[str] = ..., leased: _Optional[bool] = ...) -> None: ...
 
 class ScanResponse(_message.Message):
-    __slots__ = ("table", "manifests")
+    __slots__ = ("table", "manifests", "lease_millis")
     TABLE_FIELD_NUMBER: _ClassVar[int]
     MANIFESTS_FIELD_NUMBER: _ClassVar[int]
+    LEASE_MILLIS_FIELD_NUMBER: _ClassVar[int]
     table: _common_pb2.TableInfo
     manifests: _containers.RepeatedCompositeFieldContainer[ManifestRef]
-    def __init__(self, table: _Optional[_Union[_common_pb2.TableInfo, _Mapping]] = ..., manifests: _Optional[_Iterable[_Union[ManifestRef, _Mapping]]] = ...) -> None: ...
+    lease_millis: int
+    def __init__(self, table: _Optional[_Union[_common_pb2.TableInfo, _Mapping]] = ..., manifests: _Optional[_Iterable[_Union[ManifestRef, _Mapping]]] = ..., lease_millis: _Optional[int] = ...) -> None: ...
+
+class SnapshotLease(_message.Message):
+    __slots__ = ("lease_id", "table", "timestamp", "lease_millis")
+    LEASE_ID_FIELD_NUMBER: _ClassVar[int]
+    TABLE_FIELD_NUMBER: _ClassVar[int]
+    TIMESTAMP_FIELD_NUMBER: _ClassVar[int]
+    LEASE_MILLIS_FIELD_NUMBER: _ClassVar[int]
+    lease_id: str
+    table: str
+    timestamp: int
+    lease_millis: int
+    def __init__(self, lease_id: _Optional[str] = ..., table: _Optional[str] = ..., timestamp: _Optional[int] = ..., lease_millis: _Optional[int] = ...) -> None: ...
+
+class RenewLeasesRequest(_message.Message):
+    __slots__ = ("leases",)
+    LEASES_FIELD_NUMBER: _ClassVar[int]
+    leases: _containers.RepeatedCompositeFieldContainer[SnapshotLease]
+    def __init__(self, leases: _Optional[_Iterable[_Union[SnapshotLease, _Mapping]]] = ...) -> None: ...
+
+class RenewLeasesResponse(_message.Message):
+    __slots__ = ("results",)
+    RESULTS_FIELD_NUMBER: _ClassVar[int]
+    results: _containers.RepeatedCompositeFieldContainer[RenewLeaseResult]
+    def __init__(self, results: _Optional[_Iterable[_Union[RenewLeaseResult, _Mapping]]] = ...) -> None: ...
+
+class RenewLeaseResult(_message.Message):
+    __slots__ = ("error",)
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    error: _common_pb2.ErrorDetail
+    def __init__(self, error: _Optional[_Union[_common_pb2.ErrorDetail, _Mapping]] = ...) -> None: ...
