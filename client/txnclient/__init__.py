@@ -18,6 +18,7 @@ from txnclient.client import Client, TxnSummary, connect
 from txnclient.locks import LockInfo
 from txnclient.manifest import DataFile, StagedFiles
 from txnclient.outcome import CommitReceipt
+from txnclient.row_writes import RowsWritten
 from txnclient.snapshot import Snapshot
 from txnclient.transaction import Transaction
 from txnstatus.errors import (
@@ -33,6 +34,7 @@ from txnstatus.errors import (
     NotAuthorized,
     NotFound,
     Overloaded,
+    RowsRefused,
     TxnAborted,
     TxnError,
     Unavailable,
@@ -58,6 +60,8 @@ __all__ = [
     "NotAuthorized",
     "NotFound",
     "Overloaded",
+    "RowsRefused",
+    "RowsWritten",
     "Schema",
     "Snapshot",
     "StagedFiles",

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from txnclient import manifest
+from txnclient import manifest, row_reads
 from txnclient.manifest import DataFile
+from txnclient.row_reads import RowChanges
 from txnstatus.proto import table_pb2 as pb
 from txnstatus.schema import Schema
 from txnstatus.types import Timestamp
@@ -27,9 +28,12 @@ class TableFiles:
     name: str
     schema: Schema
     files: tuple[DataFile, ...]
+    changes: RowChanges | None = None
+    """What was changed row by row, where anything was."""
 
     @property
     def rows(self) -> int:
+        """In the files: row changes add to them, and take from them."""
         return sum(file.rows for file in self.files)
 
 
@@ -52,6 +56,10 @@ class Snapshot:
         from txnclient.spark import reader
 
         found = self.files(table)
+        if found.changes is not None:
+            from txnclient.spark import row_reader
+
+            return row_reader.read_merged(spark, found.files, found.changes, found.schema)
         return reader.read_files(spark, found.files, found.schema)
 
     def to_arrow(
@@ -64,6 +72,8 @@ class Snapshot:
         from txnclient import arrow
 
         found = self.files(table)
+        if found.changes is not None:
+            return row_reads.read(found.files, found.changes, found.schema, columns, where)
         return arrow.read_files(found.files, found.schema, columns, where)
 
     def files(self, table: str) -> TableFiles:
@@ -72,7 +82,9 @@ class Snapshot:
             response = self._client.call(
                 "txnstatus.Table/Scan", pb.ScanRequest(table=table, timestamp=self.timestamp), pb.ScanResponse
             )
-            files = tuple(file for ref in response.manifests for file in manifest.read(ref))
+            listed = [manifest.read(ref) for ref in response.manifests]
+            files = tuple(file for each in listed for file in each)
             schema = Schema.from_wire(response.table.schema)
-            self._tables[table] = TableFiles(response.table.name, schema, files)
+            changes = RowChanges.of(response, self.timestamp, [len(each) for each in listed])
+            self._tables[table] = TableFiles(response.table.name, schema, files, changes)
         return self._tables[table]

@@ -17,6 +17,7 @@ from txnclient.manifest import StagedFiles
 from txnclient.outcome import CommitReceipt
 from txnclient.overwriting import Mode
 from txnclient.requests import build
+from txnclient.row_writes import RowWrites
 from txnclient.token import Token
 from txnstatus.commands import cause_from_wire
 from txnstatus.errors import (
@@ -47,7 +48,7 @@ _REFUSALS = (IllegalState, InvalidArgument, NotAuthorized, NotFound)
 """A commit that is answered with one of these has not begun. Any other error says nothing about it."""
 
 
-class Transaction:
+class Transaction(RowWrites):
     """A transaction over any number of tables. Use from one thread at a time.
 
     While a handle that began a transaction exists, a background thread keeps it alive; when every such handle is gone

@@ -283,6 +283,7 @@ class Roles:
                     self.config.warehouse,
                     self._environment.blocking,
                     self.config.txn.zombie_grace_seconds,
+                    self.config.txn.row_flush_bytes,
                 )
                 return shard_machine, shard
             case _:

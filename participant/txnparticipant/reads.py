@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from txnparticipant import commands as cmd
 from txnparticipant.mvcc import Prepared, undecided_at, visible
 from txnparticipant.records import TableState
+from txnparticipant.row_scan import add_row_changes, commit_times
 from txnparticipant.table_store import ParticipantShard
 from txnstatus.errors import InvalidArgument
 from txnstatus.proto import table_pb2 as pb
@@ -31,9 +32,12 @@ class Reads:
         table = self._shard.table(request.table)
         prepared = self._shard.prepared(table)
         file_sets = list(table.file_sets.values())
+        rows = table.rows_view()
         outcomes = await self._outcomes(prepared, at)
         manifests = [cmd.manifest_to_wire(m) for m in visible(file_sets, prepared, outcomes, at)]
-        return pb.ScanResponse(table=table.info(), manifests=manifests)
+        response = pb.ScanResponse(table=table.info(), manifests=manifests)
+        add_row_changes(response, rows.at(at, outcomes), commit_times(file_sets, prepared, outcomes))
+        return response
 
     async def base(self, read_timestamp: Timestamp | None) -> Timestamp:
         """On what an overwrite is based: what its transaction has read, or else all that is committed by now."""

@@ -11,10 +11,12 @@ from txnparticipant import commands as cmd
 from txnparticipant.changes import Applied, Rejected
 from txnparticipant.cleaner import PASS_SECONDS, Cleaner
 from txnparticipant.dispatcher import Dispatcher
+from txnparticipant.flusher import Flusher
 from txnparticipant.lock_service import LockService, command_of, show
 from txnparticipant.partitioned import check_partitions
 from txnparticipant.reads import Reads
 from txnparticipant.records import TableState
+from txnparticipant.row_service import RowService
 from txnparticipant.table_store import ParticipantShard
 from txnstatus.background import supervised
 from txnstatus.commit_tasks import MAX_OPS_PER_CALL
@@ -74,6 +76,7 @@ class ShardService:
         warehouse: str,
         disk: Executor,
         zombie_grace_seconds: float,
+        row_flush_bytes: int = 4 << 20,
     ) -> None:
         self.shard = machine.shard
         self._clock = clock
@@ -82,6 +85,10 @@ class ShardService:
         self._dispatcher = Dispatcher()
         self._reads = Reads(self.shard, ranges, self._check_lease)
         self._locks = LockService(self.shard, ranges, self._propose)
+        self._rows = RowService(self.shard, self._reads, self._propose, self._begun, disk)
+        self._flusher = Flusher(
+            self.shard, self._propose, clock, disk, zombie_grace_seconds, row_flush_bytes, self._rows.wants_room
+        )
         self._cleaner = Cleaner(self.shard, self._propose, disk, zombie_grace_seconds)
         self._driver: RaftDriver
         self._next_forgetting = 0.0
@@ -99,6 +106,7 @@ class ShardService:
     def on_leadership(self, leading: bool) -> None:
         log.info("%s %s", self._driver.group.group, "leading" if leading else "no longer leading")
         self._cleaner.forget()
+        self._flusher.forget()
         if not leading:
             self._locks.fail(self._driver.not_the_leader)
 
@@ -170,6 +178,10 @@ class ShardService:
         )
         return table_pb.AddFilesResponse()
 
+    async def write_rows(self, request: table_pb.WriteRowsRequest) -> table_pb.WriteRowsResponse:
+        self._driver.check_lease()
+        return await self._rows.write(request)
+
     async def _begun(self, table: TableState, txn_id: TxnId, owner: str) -> None:
         """Makes the table a participant of the transaction, once. Raises the status table's refusal."""
         record = table.txns.get(txn_id)
@@ -227,6 +239,7 @@ class ShardService:
         txn_id, table_id = TxnId(op.txn_id), op.table_id
         match op.type:
             case ParticipantOpType.BEGIN_COMMIT:
+                self._clock.update(self.shard.last_row_change(table_id))
                 return cmd.BeginCommit(txn_id, table_id, self._clock.now())
             case ParticipantOpType.FINALIZE_COMMIT:
                 commit_ts = Timestamp(op.commit_timestamp)
@@ -251,12 +264,15 @@ class ShardService:
             raise outcome.error
         if isinstance(command, cmd.TxnCommand):
             self._locks.wake(command.table_id, (command.txn_id, *outcome.let_in))
+        if isinstance(command, cmd.FlushRows | cmd.AbortTxn):
+            self._rows.made_room()
         return outcome
 
     async def _clean(self) -> None:
         while True:
             await asyncio.sleep(PASS_SECONDS)
             if self._driver.group.has_lease:
+                await self._flusher.run_once()
                 await self._cleaner.run_once()
                 await self._forget_ended()
 
@@ -312,6 +328,9 @@ class ParticipantService:
 
     async def add_files(self, request: pb.ShardAddFilesRequest) -> table_pb.AddFilesResponse:
         return await self._shard(request.shard).add_files(request.request)
+
+    async def write_rows(self, request: pb.ShardWriteRowsRequest) -> table_pb.WriteRowsResponse:
+        return await self._shard(request.shard).write_rows(request.request)
 
     async def scan(self, request: pb.ShardScanRequest) -> table_pb.ScanResponse:
         return await self._shard(request.shard).scan(request.request)

@@ -27,6 +27,10 @@ SHARD_COMMANDS = (
     "AbortTxn",
     "MarkCleaned",
     "ForgetTxns",
+    "WriteRows",
+    "OpenFlush",
+    "FlushRows",
+    "DropFlush",
 )
 CATALOG_COMMANDS = ("AddRange", "DropRange", "SetOption", "ReplaceNode", "MoveReplica", "FinishReplacement", "Found")
 REPLACEMENT = {"ReplaceNode", "MoveReplica", "FinishReplacement"}
@@ -48,7 +52,15 @@ class Point:
     @property
     def kind(self) -> str:
         """Of the group whose leader comes there."""
-        return {"shard": "shard", "cleaner": "shard", "catalog": "catalog"}.get(self.name.split(".")[0], "status")
+        part = self.name.split(".")[0]
+        return (
+            "shard" if part in ("shard", "cleaner", "rows", "flush") else "catalog" if part == "catalog" else "status"
+        )
+
+    @property
+    def after(self) -> str:
+        """Another point, whose errors lead there."""
+        return "flush.after_write" if self.name.endswith(".DropFlush") else ""
 
     @property
     def needs_replacement(self) -> bool:
@@ -73,6 +85,9 @@ POINTS = (
     Point("status.after_participate"),
     Point("shard.before_register"),
     Point("shard.after_register"),
+    Point("rows.before_judging"),
+    Point("flush.before_write"),
+    Point("flush.after_write"),
     Point("cleaner.before_delete"),
     Point("cleaner.after_delete"),
     Point("raft.before_send", replicas=True, ends_process=True),
