@@ -25,7 +25,11 @@ __all__ = [
 KEEPALIVE_MS = 4_000
 FAST_RAFT = RaftSection(heartbeat_seconds=0.08, election_min_seconds=0.4, election_max_seconds=0.8)
 FAST_TXN = TxnSection(
-    keepalive_default_ms=KEEPALIVE_MS, keepalive_min_ms=500, staleness_interval_ms=200, zombie_grace_seconds=1.0
+    keepalive_default_ms=KEEPALIVE_MS,
+    keepalive_min_ms=500,
+    staleness_interval_ms=200,
+    zombie_grace_seconds=1.0,
+    row_flush_bytes=20_000,
 )
 SCHEMA = "id bigint, note string"
 

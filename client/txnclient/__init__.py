@@ -19,6 +19,7 @@ from txnclient.locks import LockInfo
 from txnclient.manifest import DataFile, StagedFiles
 from txnclient.outcome import CommitReceipt
 from txnclient.parts import Part
+from txnclient.row_writes import RowsWritten
 from txnclient.snapshot import Snapshot
 from txnclient.transaction import Transaction
 from txnstatus.errors import (
@@ -34,6 +35,7 @@ from txnstatus.errors import (
     NotAuthorized,
     NotFound,
     Overloaded,
+    RowsRefused,
     SnapshotTooOld,
     TxnAborted,
     TxnError,
@@ -61,6 +63,8 @@ __all__ = [
     "NotFound",
     "Overloaded",
     "Part",
+    "RowsRefused",
+    "RowsWritten",
     "Schema",
     "Snapshot",
     "SnapshotTooOld",

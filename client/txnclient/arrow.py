@@ -9,6 +9,7 @@ from urllib.parse import quote, unquote
 from txnclient import file_statistics, schemas
 from txnclient.file_statistics import known_of
 from txnclient.manifest import DataFile
+from txnstatus.arrow_types import to_arrow
 from txnstatus.errors import InternalError, InvalidArgument
 from txnstatus.partitions import value_name
 from txnstatus.schema import PARTITION_PREFIX, Schema
@@ -26,18 +27,11 @@ def write_files(data: pa.Table | pa.RecordBatchReader, directory: str, schema: S
 
     Raises InvalidArgument, naming the column, for data of another schema.
     """
-    import pyarrow as pa
     import pyarrow.parquet as pq
 
-    rows = data.read_all() if isinstance(data, pa.RecordBatchReader) else data
-    if not isinstance(rows, pa.Table):
-        raise InvalidArgument(f"expected a pyarrow Table or RecordBatchReader, not {type(data).__name__}")
+    rows = as_table(data)
     schema.require_same_columns(schemas.to_columns(rows.schema), table)
-    target = schemas.to_arrow(schema)
-    try:
-        rows = rows.select(target.names).cast(target)
-    except (pa.ArrowInvalid, ValueError) as error:
-        raise InvalidArgument(f"the data does not fit the schema of table {table}: {error}") from error
+    rows = cast(rows, to_arrow(schema), table)
     system, root = file_system(directory)
     written = []
     for number, (subdirectory, part) in enumerate(_split(rows, schema.partition_by)):
@@ -52,19 +46,39 @@ def write_files(data: pa.Table | pa.RecordBatchReader, directory: str, schema: S
     return files
 
 
+def as_table(data: object) -> pa.Table:
+    """Raises InvalidArgument."""
+    import pyarrow as pa
+
+    match data:
+        case pa.Table():
+            return data
+        case pa.RecordBatch():
+            return pa.Table.from_batches([data])
+        case pa.RecordBatchReader():
+            return data.read_all()
+    raise InvalidArgument(f"expected a pyarrow Table, RecordBatch or RecordBatchReader, not {type(data).__name__}")
+
+
+def cast(rows: pa.Table, target: pa.Schema, table: str) -> pa.Table:
+    """Those columns of the rows, in those types. Raises InvalidArgument."""
+    import pyarrow as pa
+
+    try:
+        return rows.select(target.names).cast(target)
+    except (pa.ArrowInvalid, ValueError) as error:
+        raise InvalidArgument(f"the data does not fit the schema of table {table}: {error}") from error
+
+
 def read_files(
     files: Sequence[DataFile], schema: Schema, columns: Sequence[str] | None, where: pc.Expression | None = None
 ) -> pa.Table:
     """Files that can have no row for which `where` holds are not opened."""
     import pyarrow.dataset as ds
 
-    target = schemas.to_arrow(schema)
-    for name in columns or ():
-        if name not in target.names:
-            raise InvalidArgument(f"column {name!r} is not a column of the table: it has {', '.join(target.names)}")
+    target = chosen(schema, columns)
     if not files:
-        empty = target.empty_table()
-        return empty if columns is None else empty.select(list(columns))
+        return target.empty_table()
     system, _ = file_system(files[0].path)
     parquet = ds.ParquetFileFormat()
     fragments = [
@@ -73,7 +87,19 @@ def read_files(
         )
         for file in files
     ]
-    return ds.FileSystemDataset(fragments, target, parquet, system).to_table(columns=columns, filter=where)
+    dataset = ds.FileSystemDataset(fragments, to_arrow(schema), parquet, system)
+    return dataset.to_table(columns=target.names, filter=where)
+
+
+def chosen(schema: Schema, columns: Sequence[str] | None) -> pa.Schema:
+    """Of all columns, or of some, in their order. Raises InvalidArgument."""
+    import pyarrow as pa
+
+    whole = to_arrow(schema)
+    for name in columns or ():
+        if name not in whole.names:
+            raise InvalidArgument(f"column {name!r} is not a column of the table: it has {', '.join(whole.names)}")
+    return whole if columns is None else pa.schema([whole.field(name) for name in columns])
 
 
 def described(files: Iterable[tuple[str, int]], directory: str, schema: Schema) -> list[DataFile]:

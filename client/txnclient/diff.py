@@ -62,6 +62,11 @@ def between(old: Snapshot, new: Snapshot, table: str) -> Changes:
         before = old.scan(table)
     except NotFound:
         before = pb.ScanResponse()  # it was created since: all that it holds has come
+    if before.HasField("changes") or after.HasField("changes"):
+        raise InvalidArgument(
+            f"rows of {table} were changed by key: what changed is told of writes as files only",
+            hint="read the table at both timestamps, and compare",
+        )
     went, came = _only_in(before, after), _only_in(after, before)
     with old.explained(table):
         files = {DELETE: _files(went), INSERT: _files(came)}

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any
 
-from txnclient import schemas
 from txnclient.manifest import ColumnRange, DataFile
+from txnstatus.arrow_types import to_arrow
 from txnstatus.partitions import SHORTENED, WHOLE_TABLE, text_of
 from txnstatus.schema import Schema
 
@@ -47,7 +47,7 @@ def known_of(file: DataFile, schema: Schema) -> pc.Expression:
     import pyarrow.compute as pc
 
     known = pc.scalar(True)
-    for fact in _facts(file, schemas.to_arrow(schema)):
+    for fact in _facts(file, to_arrow(schema)):
         known = known & fact
     return known
 

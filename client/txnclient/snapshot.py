@@ -11,10 +11,11 @@ from datetime import datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from txnclient import instants, manifest
+from txnclient import instants, manifest, row_reads
 from txnclient.leases import Lease
 from txnclient.manifest import DataFile
 from txnclient.requests import build
+from txnclient.row_reads import RowChanges
 from txnstatus.errors import IllegalState, InternalError
 from txnstatus.proto import table_pb2 as pb
 from txnstatus.schema import Schema
@@ -35,9 +36,12 @@ class TableFiles:
     name: str
     schema: Schema
     files: tuple[DataFile, ...]
+    changes: RowChanges | None = None
+    """What was changed row by row, where anything was."""
 
     @property
     def rows(self) -> int:
+        """In the files: row changes add to them, and take from them."""
         return sum(file.rows for file in self.files)
 
 
@@ -90,7 +94,13 @@ class Snapshot:
         from txnclient.spark import reader
 
         found = self.files(table)
-        return reader.keeping(self, reader.read_files(spark, found.files, found.schema))
+        if found.changes is None:
+            frame = reader.read_files(spark, found.files, found.schema)
+        else:
+            from txnclient.spark import row_reader
+
+            frame = row_reader.read_merged(spark, found.files, found.changes, found.schema)
+        return reader.keeping(self, frame)
 
     def to_arrow(
         self, table: str, columns: Sequence[str] | None = None, *, where: pc.Expression | None = None
@@ -103,6 +113,8 @@ class Snapshot:
 
         found = self.files(table)
         with self.explained(table):
+            if found.changes is not None:
+                return row_reads.read(found.files, found.changes, found.schema, columns, where)
             return arrow.read_files(found.files, found.schema, columns, where)
 
     def files(self, table: str) -> TableFiles:
@@ -117,8 +129,10 @@ class Snapshot:
         if found is None or self._closed:
             response = self.scan(table)
             with self.explained(table):
-                files = tuple(file for ref in response.manifests for file in manifest.read(ref))
-            found = TableFiles(response.table.name, Schema.from_wire(response.table.schema), files)
+                listed = [manifest.read(ref) for ref in response.manifests]
+                changes = RowChanges.of(response, self.timestamp, [len(each) for each in listed])
+            files = tuple(file for each in listed for file in each)
+            found = TableFiles(response.table.name, Schema.from_wire(response.table.schema), files, changes)
             if self._txn_id is None:  # what a transaction sees changes with its own writes
                 self._tables[table] = found
         return found

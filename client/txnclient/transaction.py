@@ -17,8 +17,8 @@ from txnclient.manifest import StagedFiles
 from txnclient.outcome import CommitReceipt
 from txnclient.overwriting import Mode
 from txnclient.parts import ForeignWork
-from txnclient.reading import Reading
 from txnclient.requests import build
+from txnclient.row_writes import RowWrites
 from txnclient.token import Token
 from txnstatus.commands import cause_from_wire
 from txnstatus.errors import Forgotten, IllegalState, NotAuthorized, TxnAborted, TxnError, aborted
@@ -38,7 +38,7 @@ TURN_SECONDS = 5.0
 """A commit waits on the server in turns, each shorter than one attempt of a call."""
 
 
-class Transaction(Reading, ForeignWork):
+class Transaction(RowWrites, ForeignWork):
     """A transaction over any number of tables. Use from one thread at a time.
 
     While a handle that began a transaction exists, a background thread keeps it alive; when every such handle is gone

@@ -46,6 +46,7 @@ class RaftSection(_Section):
     election_min_seconds: float = Field(_RAFT.election_min_seconds, gt=0)
     election_max_seconds: float = Field(_RAFT.election_max_seconds, gt=0)
     snapshot_entries: int = Field(20_000, ge=10)
+    snapshot_bytes: int = Field(64 << 20, ge=1 << 20)
     segment_bytes: int = Field(16 << 20, ge=4_096)
 
     @model_validator(mode="after")
@@ -60,6 +61,7 @@ class RaftSection(_Section):
             election_min_seconds=self.election_min_seconds,
             election_max_seconds=self.election_max_seconds,
             snapshot_entries=self.snapshot_entries,
+            snapshot_bytes=self.snapshot_bytes,
             segment_bytes=self.segment_bytes,
         )
 
@@ -80,6 +82,7 @@ class TxnSection(_Section):
     zombie_grace_seconds: float = Field(60.0, ge=0)
     snapshot_lease_seconds: float = Field(30.0, ge=1, le=3600)
     """What a snapshot reads is kept for so long after its program was last heard."""
+    row_flush_bytes: int = Field(4 << 20, ge=1_000)
 
     @model_validator(mode="after")
     def _related(self) -> Self:

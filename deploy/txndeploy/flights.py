@@ -77,7 +77,8 @@ def read_csv(path: Path, columns: str) -> pa.Table:
     import pyarrow.csv as csv
 
     from txnclient import Schema
-    from txnclient.schemas import to_arrow, to_columns
+    from txnclient.schemas import to_columns
+    from txnstatus.arrow_types import to_arrow
 
     schema = to_arrow(Schema(to_columns(columns)))
     convert = csv.ConvertOptions(

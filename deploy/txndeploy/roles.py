@@ -285,6 +285,7 @@ class Roles:
                     self.config.txn.zombie_grace_seconds,
                     self.config.txn.snapshot_lease_seconds,
                     lambda: self._cluster.state.options.snapshot_retention_seconds,
+                    self.config.txn.row_flush_bytes,
                 )
                 return shard_machine, shard
             case _:

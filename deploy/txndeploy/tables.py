@@ -109,7 +109,7 @@ def data_tables(client: Client) -> Table:
         found = snapshot.files(info.name)
         table.add_row(
             info.name,
-            f"{found.rows:,}",
+            f"{found.rows:,}" + (" and row changes" if found.changes else ""),
             str(len(found.files)),
             ", ".join(info.schema.partition_by) or "-",
             info.location,

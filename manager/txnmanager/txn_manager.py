@@ -137,6 +137,12 @@ class TableProxy:
         wrapped = participant_pb.ShardAddFilesRequest(shard=shard, request=request)
         return await self._ask(shard, "AddFiles", wrapped, table_pb.AddFilesResponse)
 
+    async def write_rows(self, request: table_pb.WriteRowsRequest) -> table_pb.WriteRowsResponse:
+        _checked(request.txn_id)
+        shard = self._shard(request.table)
+        wrapped = participant_pb.ShardWriteRowsRequest(shard=shard, request=request)
+        return await self._ask(shard, "WriteRows", wrapped, table_pb.WriteRowsResponse)
+
     async def scan(self, request: table_pb.ScanRequest) -> table_pb.ScanResponse:
         shard = self._shard(request.table)
         wrapped = participant_pb.ShardScanRequest(shard=shard, request=request)

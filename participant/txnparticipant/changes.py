@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from txnparticipant import commands as cmd
+from txnparticipant import row_changes
 from txnparticipant.conflicts import first_committer_wins, full_name
 from txnparticipant.locks import Lock, Mode, Verdict
 from txnparticipant.mvcc import FileSet, PendingWrite
 from txnparticipant.records import LIVE, TableState, TxnRecord
+from txnparticipant.row_conflicts import row_conflict
 from txnparticipant.txn import Op
 from txnstatus.errors import Conflict, IllegalState, InvalidArgument, Locked, NotAuthorized, NotFound, TxnError, aborted
 from txnstatus.partitions import WHOLE_TABLE, above, covers
@@ -38,6 +40,11 @@ def change(table: TableState, record: TxnRecord, command: cmd.TxnCommand) -> App
             return Applied()
         case cmd.OpenWrite() | cmd.AddFiles():
             return _write(table, record, command)
+        case cmd.WriteRows():
+            if command.owner != record.owner:
+                return _not_the_owner(record, command.owner)
+            refusal = row_changes.write(table, record, command)
+            return Rejected(refusal) if refusal else Applied()
         case cmd.AcquireLocks():
             return _lock(table, record, command)
         case cmd.BeginCommit():
@@ -74,6 +81,8 @@ def _write(table: TableState, record: TxnRecord, command: cmd.OpenWrite | cmd.Ad
     if unlocked:
         message = f"{table.name} settles conflicts by {table.conflicts}: {unlocked} must be locked to be overwritten"
         return Rejected(IllegalState(message, txn_id=record.txn_id, hint="lock it in X first"))
+    if refusal := row_changes.stands_in_the_way(table, record, command):
+        return Rejected(refusal)
     for write in record.writes.values():
         write.partitions = tuple(p for p in write.partitions if not covers(command.overwrites, p))
     gone = [write_id for write_id, write in record.writes.items() if not (write.partitions or write.overwrites)]
@@ -148,6 +157,7 @@ def _prepare(table: TableState, record: TxnRecord, command: cmd.BeginCommit) -> 
     conflict = first_committer_wins(
         table.name, record.txn_id, record.writes.values(), table.overwrites, table.file_sets
     )
+    conflict = conflict or row_conflict(table, record)
     if conflict:
         return Rejected(conflict)
     for write in record.writes.values():
@@ -176,12 +186,14 @@ def _publish(table: TableState, record: TxnRecord, commit_ts: Timestamp) -> Appl
     for replaced in dict.fromkeys(id_ for write in record.writes.values() for id_ in write.replaces):
         table.replace(replaced, commit_ts)
     table.overwrites.commit(record.txn_id, record.writes.values(), commit_ts)
+    row_changes.publish(table, record, commit_ts)
     used = {write_id for w in record.writes.values() if w.partitions for write_id in (w.write_id, *w.from_writes)}
     record.claimed = [write_id for write_id in record.claimed if write_id not in used]
     record.writes.clear()
     record.superseded.clear()
     record.state = ParticipantState.COMMITTED
     record.commit_ts = commit_ts
+    row_changes.ended(table, record)
     return Applied(commit_ts, let_in=table.locks.release(record.txn_id))
 
 
@@ -195,6 +207,7 @@ def _discard(table: TableState, record: TxnRecord) -> Applied:
     record.superseded.clear()
     record.state = ParticipantState.ABORTED
     record.prepare_ts = NO_TIMESTAMP
+    row_changes.ended(table, record)
     return Applied(let_in=table.locks.release(record.txn_id))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from txnparticipant.locks import Lock, Mode, Strategy
+from txnparticipant.memrowset import RowBatch
 from txnparticipant.mvcc import Manifest
 from txnstatus.proto import participant_pb2 as pb
 from txnstatus.proto import table_pb2 as table_pb
@@ -51,6 +52,18 @@ class AddFiles:
     """Partitions, or WHOLE_TABLE: what a reader at `base_ts` sees there is replaced."""
     base_ts: Timestamp = NO_TIMESTAMP
     from_writes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class WriteRows:
+    """Row changes as the leader judged them: at a snapshot, and after so many batches of the transaction itself."""
+
+    txn_id: TxnId
+    table_id: str
+    owner: str
+    snapshot: Timestamp
+    position: int
+    batch: RowBatch
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,8 +122,36 @@ class ForgetTxns:
     below_txn_id: TxnId
 
 
-TxnCommand = BeginTxn | OpenWrite | AddFiles | AcquireLocks | BeginCommit | FinalizeCommit | AbortTxn
-Command = CreateTable | TxnCommand | MarkCleaned | Retire | ForgetTxns
+@dataclass(frozen=True, slots=True)
+class OpenFlush:
+    """Claims a directory for a file of committed row changes, before anything is written there."""
+
+    table_id: str
+    flush_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class FlushRows:
+    """The row changes of these transactions are in the file that the manifest lists."""
+
+    table_id: str
+    flush_id: str
+    manifest: Manifest
+    txn_ids: tuple[TxnId, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DropFlush:
+    """Gives a flush up; and, once its directory is gone for good, the claim too."""
+
+    table_id: str
+    flush_id: str
+    gone: bool
+
+
+TxnCommand = BeginTxn | OpenWrite | AddFiles | WriteRows | AcquireLocks | BeginCommit | FinalizeCommit | AbortTxn
+FlushCommand = OpenFlush | FlushRows | DropFlush
+Command = CreateTable | TxnCommand | MarkCleaned | Retire | ForgetTxns | FlushCommand
 
 
 def encode(command: Command) -> bytes:
@@ -142,6 +183,8 @@ def encode(command: Command) -> bytes:
                     from_writes=command.from_writes,
                 )
             )
+        case WriteRows() | OpenFlush() | FlushRows() | DropFlush():
+            _encode_rows(command, wire)
         case AcquireLocks():
             wire.acquire_locks.CopyFrom(
                 pb.ShardCommand.AcquireLocks(
@@ -172,6 +215,29 @@ def encode(command: Command) -> bytes:
     return wire.SerializeToString()
 
 
+def _encode_rows(command: WriteRows | FlushCommand, wire: pb.ShardCommand) -> None:
+    match command:
+        case WriteRows(txn_id, table_id, owner, snapshot, position, batch):
+            write = pb.ShardCommand.WriteRows(
+                txn_id=txn_id,
+                table_id=table_id,
+                owner=owner,
+                snapshot=snapshot,
+                position=position,
+                batch=batch.to_wire(),
+            )
+            wire.write_rows.CopyFrom(write)
+        case OpenFlush(table_id, flush_id):
+            wire.open_flush.CopyFrom(pb.ShardCommand.OpenFlush(table_id=table_id, flush_id=flush_id))
+        case FlushRows(table_id, flush_id, manifest, txn_ids):
+            flush = pb.ShardCommand.FlushRows(
+                table_id=table_id, flush_id=flush_id, manifest=manifest_to_wire(manifest), txn_ids=txn_ids
+            )
+            wire.flush_rows.CopyFrom(flush)
+        case DropFlush(table_id, flush_id, gone):
+            wire.drop_flush.CopyFrom(pb.ShardCommand.DropFlush(table_id=table_id, flush_id=flush_id, gone=gone))
+
+
 def decode(data: bytes) -> Command:
     """Raises ValueError on bytes that are no command of this version."""
     wire = pb.ShardCommand.FromString(data)
@@ -198,6 +264,19 @@ def decode(data: bytes) -> Command:
                 Timestamp(a.base_timestamp),
                 tuple(a.from_writes),
             )
+        case "write_rows":
+            w = wire.write_rows
+            batch = RowBatch.from_wire(w.batch)
+            return WriteRows(TxnId(w.txn_id), w.table_id, w.owner, Timestamp(w.snapshot), w.position, batch)
+        case "open_flush":
+            return OpenFlush(wire.open_flush.table_id, wire.open_flush.flush_id)
+        case "flush_rows":
+            r = wire.flush_rows
+            return FlushRows(
+                r.table_id, r.flush_id, manifest_from_wire(r.manifest), tuple(TxnId(each) for each in r.txn_ids)
+            )
+        case "drop_flush":
+            return DropFlush(wire.drop_flush.table_id, wire.drop_flush.flush_id, wire.drop_flush.gone)
         case "acquire_locks":
             k = wire.acquire_locks
             locks = tuple(map(lock_from_wire, k.locks))

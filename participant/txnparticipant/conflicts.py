@@ -42,9 +42,15 @@ class Overwrites:
         """The overwrite because of which the transaction cannot prepare, and of what it is in the way."""
         for write in writes:
             for name in write.overwrites:
-                for other in self._overlapping(name):
-                    if other.txn_id != txn_id and (not other.commit_ts or other.commit_ts > write.base_ts):
-                        return other, name
+                if other := self.since(txn_id, name, write.base_ts):
+                    return other, name
+        return None
+
+    def since(self, txn_id: TxnId, name: str, base_ts: Timestamp) -> Overwrite | None:
+        """One of the object, or of a part of it, that somebody else prepared, or committed after the timestamp."""
+        for other in self._overlapping(name):
+            if other.txn_id != txn_id and (not other.commit_ts or other.commit_ts > base_ts):
+                return other
         return None
 
     def prepare(self, txn_id: TxnId, writes: Iterable[PendingWrite]) -> None:

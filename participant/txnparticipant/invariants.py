@@ -27,10 +27,13 @@ def check_table(table: TableState, forgotten_below: TxnId) -> None:
         assert live == (record.txn_id in table.unfinished), f"index of {record}"
         assert (bool(record.claimed) and not live) == (record.txn_id in table.uncleaned), f"index of {record}"
         assert live or not record.writes, f"ended, with writes pending: {record}"
+        assert live or not (record.rows or record.snapshot), f"ended, with rows pending: {record}"
+        assert not (record.rows and record.writes), f"rows and files of one table: {record}"
         for write in record.writes.values():
             used = {write.write_id, *write.from_writes}
             assert used <= set(record.claimed), f"unclaimed directories: {write}"
     _check_retirement(table)
+    _check_rows(table)
     for file_set in table.file_sets.values():
         writer = table.txns.get(file_set.txn_id)
         assert file_set.txn_id < forgotten_below if writer is None else writer.commit_ts == file_set.commit_ts, (
@@ -57,3 +60,15 @@ def _check_retirement(table: TableState) -> None:
         for write_id in write_ids:
             assert (txn_id, write_id) not in used, f"to be cleaned, and in use: {txn_id} {write_id}"
             assert write_id not in held, f"to be cleaned twice: {txn_id} {write_id}"
+
+
+def _check_rows(table: TableState) -> None:
+    rows = table.rows
+    assert table.schema.primary_key or not (rows.row_sets or rows.cleared), f"rows without a key: {table.name}"
+    claims = [*rows.flushing, *rows.given_up, *rows.flushes]
+    assert len(set(claims)) == len(claims), f"a flush that is two things: {claims}"
+    for row_set in rows.row_sets.values():
+        assert row_set.flushed or row_set.batches, f"a row set without rows: {row_set}"
+        assert not row_set.flushed or row_set.commit_ts > NO_TIMESTAMP, f"flushed, not committed: {row_set}"
+        writer = table.txns.get(row_set.txn_id)
+        assert writer is None or writer.commit_ts == row_set.commit_ts, f"visible, not committed: {row_set}"

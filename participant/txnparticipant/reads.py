@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from txnparticipant import commands as cmd
 from txnparticipant.changes import illegal
 from txnparticipant.leases import Leases
+from txnparticipant.memrowset import PreparedRows
 from txnparticipant.mvcc import PendingWrite, Prepared, undecided_at, visible, with_own
 from txnparticipant.records import TableState
+from txnparticipant.row_scan import add_row_changes, commit_times
 from txnparticipant.table_store import ParticipantShard
 from txnstatus.errors import InvalidArgument, NotAuthorized, NotFound, TxnError
 from txnstatus.proto import table_pb2 as pb
@@ -53,11 +56,18 @@ class Reads:
             self._leases.take(table, request.lease_id, at, self._leases.seconds)
         prepared = self._shard.prepared(table)
         file_sets = list(table.file_sets.values())
+        rows = table.rows_view()
         outcomes = await self._outcomes(prepared, at)
         seen = visible(file_sets, prepared, outcomes, at)
-        manifests = map(cmd.manifest_to_wire, seen if own is None else with_own(seen, own))
-        lease_millis = int(self._leases.seconds * 1000) if request.lease_id else 0
-        return pb.ScanResponse(table=table.info(), manifests=manifests, lease_millis=lease_millis)
+        times, changes = commit_times(file_sets, prepared, outcomes), rows.at(at, outcomes)
+        if own is not None:
+            seen = with_own(seen, own.files)
+            times.update((write.manifest.path, at) for write in own.files)
+            changes = changes.with_own(own.rows, at)
+        response = pb.ScanResponse(table=table.info(), manifests=map(cmd.manifest_to_wire, seen))
+        response.lease_millis = int(self._leases.seconds * 1000) if request.lease_id else 0
+        add_row_changes(response, changes, times)
+        return response
 
     def renew(self, request: pb.RenewLeasesRequest) -> pb.RenewLeasesResponse:
         """Answers lease by lease; one that this leader never heard of is as good as any, if it comes in time."""
@@ -109,18 +119,26 @@ def _check_lease_id(lease_id: str) -> None:
         raise InvalidArgument(f"lease id of {len(lease_id)} characters: {MAX_LEASE_ID_CHARACTERS} are possible")
 
 
-def _own_writes(table: TableState, request: pb.ScanRequest) -> list[PendingWrite]:
-    """What the reader's transaction has added to the table itself; nothing, where it has not begun there.
+class _Own(NamedTuple):
+    """What a transaction has written to a table by the time it reads there."""
+
+    files: tuple[PendingWrite, ...]
+    rows: PreparedRows
+
+
+def _own_writes(table: TableState, request: pb.ScanRequest) -> _Own | None:
+    """What the reader's transaction has added to the table itself; None, where it has not begun there.
 
     Raises NotAuthorized; where the transaction is prepared or over, IllegalState or TxnAborted.
     """
     txn_id = TxnId(request.txn_id)
     record = table.txns.get(txn_id)
     if record is None:
-        return []
+        return None
     if record.owner != request.owner:
         message = f"transaction {txn_id} belongs to {record.owner!r}, not to {request.owner!r}"
         raise NotAuthorized(message, txn_id=txn_id)
     if record.state is not ParticipantState.OPEN:
         raise illegal(table, txn_id, record, "a read")
-    return list(record.writes.values())
+    rows = PreparedRows(txn_id, tuple(record.rows.values()), record.clears_table)
+    return _Own(tuple(record.writes.values()), rows)

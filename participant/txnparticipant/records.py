@@ -10,7 +10,9 @@ from dataclasses import dataclass, field
 from txnparticipant import commands as cmd
 from txnparticipant.conflicts import Overwrite, Overwrites
 from txnparticipant.locks import Claim, Lock, LockTable, Request, with_parents
+from txnparticipant.memrowset import Flush, PreparedRows, RowBatch, RowSet, RowsView, TableRows
 from txnparticipant.mvcc import FileSet, PendingWrite
+from txnstatus.partitions import WHOLE_TABLE
 from txnstatus.proto import common_pb2 as common
 from txnstatus.proto import participant_pb2 as pb
 from txnstatus.schema import Schema, is_database_name
@@ -33,6 +35,15 @@ class TxnRecord:
     writes: dict[str, PendingWrite] = field(default_factory=dict)
     superseded: list[str] = field(default_factory=list)
     """Writes that an overwrite of this transaction replaced: adding one again must not bring it back."""
+    rows: dict[str, RowBatch] = field(default_factory=dict)
+    """Its MemRowSet: by write id, in the order in which they were written."""
+    snapshot: Timestamp = NO_TIMESTAMP
+    """At which its rows were judged."""
+
+    @property
+    def clears_table(self) -> bool:
+        """Whether it overwrites the whole table."""
+        return any(WHOLE_TABLE in write.overwrites for write in self.writes.values())
 
 
 @dataclass(slots=True)
@@ -66,6 +77,8 @@ class TableState:
     """How many of `file_sets` have files in the directory of a write."""
     locks: LockTable = field(default_factory=LockTable)
     """Of the live among `txns`, in whose records they are kept in a snapshot."""
+    rows: TableRows = field(default_factory=TableRows)
+    """Of the committed; those of the live are in their records."""
 
     @classmethod
     def database(cls, table_id: str) -> TableState | None:
@@ -113,6 +126,17 @@ class TableState:
             else:
                 index.pop(record.txn_id, None)
 
+    def flush_directory(self, flush_id: str) -> str:
+        """Where one flush's file of row changes is."""
+        return f"{self.location}/delta_{flush_id}"
+
+    def rows_view(self) -> RowsView:
+        return self.rows.view(
+            PreparedRows(txn.txn_id, tuple(txn.rows.values()), txn.clears_table)
+            for txn in self.unfinished.values()
+            if txn.state is ParticipantState.COMMIT_IN_PROGRESS
+        )
+
     def info(self) -> common.TableInfo:
         return common.TableInfo(
             table_id=self.table_id,
@@ -158,6 +182,63 @@ def table_to_wire(table: TableState) -> pb.ShardSnapshot.TableState:
             pb.ShardSnapshot.RetiredWrites(txn_id=txn_id, write_ids=table.retired[txn_id])
             for txn_id in sorted(table.retired)
         ],
+        rows=_rows_to_wire(table.rows),
+    )
+
+
+def _rows_to_wire(rows: TableRows) -> pb.ShardSnapshot.TableRows:
+    return pb.ShardSnapshot.TableRows(
+        row_sets=[
+            pb.ShardSnapshot.RowSet(
+                txn_id=each.txn_id,
+                commit_timestamp=each.commit_ts,
+                batches=[batch.to_wire() for batch in each.batches],
+                flushed=each.flushed,
+            )
+            for each in rows.row_sets.values()
+        ],
+        flushes=[
+            pb.ShardSnapshot.Flush(
+                flush_id=each.flush_id,
+                manifest=cmd.manifest_to_wire(each.manifest),
+                first_timestamp=each.first_ts,
+                last_timestamp=each.last_ts,
+            )
+            for each in rows.flushes.values()
+        ],
+        flushing=rows.flushing,
+        given_up=rows.given_up,
+        cleared=rows.cleared,
+        keys_above=rows.keys_above,
+    )
+
+
+def _rows_from_wire(wire: pb.ShardSnapshot.TableRows) -> TableRows:
+    row_sets = [
+        RowSet(
+            TxnId(each.txn_id),
+            Timestamp(each.commit_timestamp),
+            tuple(map(RowBatch.from_wire, each.batches)),
+            each.flushed,
+        )
+        for each in wire.row_sets
+    ]
+    flushes = [
+        Flush(
+            each.flush_id,
+            cmd.manifest_from_wire(each.manifest),
+            Timestamp(each.first_timestamp),
+            Timestamp(each.last_timestamp),
+        )
+        for each in wire.flushes
+    ]
+    return TableRows(
+        {each.txn_id: each for each in row_sets},
+        {each.flush_id: each for each in flushes},
+        list(wire.flushing),
+        list(wire.given_up),
+        [Timestamp(commit_ts) for commit_ts in wire.cleared],
+        Timestamp(wire.keys_above),
     )
 
 
@@ -186,6 +267,8 @@ def _txn_to_wire(
         superseded=record.superseded,
         locks=[pb.ShardSnapshot.HeldLock(lock=cmd.lock_to_wire(claim.lock), since=claim.since) for claim in held],
         waits=waits,
+        rows=[batch.to_wire() for batch in record.rows.values()],
+        snapshot=record.snapshot,
     )
 
 
@@ -195,6 +278,7 @@ def table_from_wire(wire: pb.ShardSnapshot.TableState) -> TableState:
     table = TableState(info.table_id, info.name, info.location, schema, wire.request_id, conflicts)
     table.created, table.readable_from = Timestamp(wire.created), Timestamp(wire.readable_from)
     table.retired = {TxnId(retired.txn_id): list(retired.write_ids) for retired in wire.retired}
+    table.rows = _rows_from_wire(wire.rows)
     queue: dict[int, Request] = {}
     for txn in wire.txns:
         record = table.txns[TxnId(txn.txn_id)] = TxnRecord(
@@ -206,6 +290,8 @@ def table_from_wire(wire: pb.ShardSnapshot.TableState) -> TableState:
             list(txn.claimed),
             {w.write_id: _write_from_wire(w) for w in txn.writes},
             list(txn.superseded),
+            {batch.write_id: RowBatch.from_wire(batch) for batch in txn.rows},
+            Timestamp(txn.snapshot),
         )
         table.index(record)
         if record.state is ParticipantState.COMMIT_IN_PROGRESS:

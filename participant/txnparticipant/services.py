@@ -11,6 +11,7 @@ from txnparticipant import commands as cmd
 from txnparticipant.changes import Applied, Rejected
 from txnparticipant.cleaner import PASS_SECONDS, Cleaner
 from txnparticipant.dispatcher import Dispatcher
+from txnparticipant.flusher import Flusher
 from txnparticipant.in_doubt import InDoubt
 from txnparticipant.leases import Leases
 from txnparticipant.lock_service import LockService, command_of, show
@@ -18,6 +19,7 @@ from txnparticipant.partitioned import check_partitions
 from txnparticipant.reads import Reads
 from txnparticipant.records import TableState
 from txnparticipant.retirement import Retirement
+from txnparticipant.row_service import RowService
 from txnparticipant.table_store import ParticipantShard
 from txnstatus.background import supervised
 from txnstatus.commit_tasks import MAX_OPS_PER_CALL
@@ -80,6 +82,7 @@ class ShardService:
         zombie_grace_seconds: float,
         lease_seconds: float,
         retention_seconds: Callable[[], int],
+        row_flush_bytes: int,
     ) -> None:
         """`lease_seconds`: of a snapshot that is read. `retention_seconds`: how long what was overwritten is kept."""
         self.shard = machine.shard
@@ -91,6 +94,10 @@ class ShardService:
         self._reads = Reads(self.shard, ranges, leases, self._check_lease)
         self._locks = LockService(self.shard, ranges, self._propose)
         self._retirement = Retirement(self.shard, leases, self._propose, clock, retention_seconds)
+        self._rows = RowService(self.shard, self._reads, self._propose, self._begun, disk)
+        self._flusher = Flusher(
+            self.shard, self._propose, clock, disk, zombie_grace_seconds, row_flush_bytes, self._rows.wants_room
+        )
         self._cleaner = Cleaner(self.shard, self._propose, disk, zombie_grace_seconds)
         self._in_doubt = InDoubt(ranges, self._publish, self._discard)
         self._driver: RaftDriver
@@ -111,6 +118,7 @@ class ShardService:
         self._retirement.on_leadership(leading)
         self._cleaner.forget()
         self._in_doubt.forget()
+        self._flusher.forget()
         if not leading:
             self._locks.fail(self._driver.not_the_leader)
 
@@ -185,6 +193,10 @@ class ShardService:
         )
         return table_pb.AddFilesResponse()
 
+    async def write_rows(self, request: table_pb.WriteRowsRequest) -> table_pb.WriteRowsResponse:
+        self._driver.check_lease()
+        return await self._rows.write(request)
+
     async def _begun(self, table: TableState, txn_id: TxnId, owner: str) -> None:
         """Makes the table a participant of the transaction, once. Raises the status table's refusal."""
         record = table.txns.get(txn_id)
@@ -242,6 +254,7 @@ class ShardService:
         txn_id, table_id = TxnId(op.txn_id), op.table_id
         match op.type:
             case ParticipantOpType.BEGIN_COMMIT:
+                self._clock.update(self.shard.last_row_change(table_id))
                 return cmd.BeginCommit(txn_id, table_id, self._clock.now())
             case ParticipantOpType.FINALIZE_COMMIT:
                 commit_ts = Timestamp(op.commit_timestamp)
@@ -266,6 +279,8 @@ class ShardService:
             raise outcome.error
         if isinstance(command, cmd.TxnCommand):
             self._locks.wake(command.table_id, (command.txn_id, *outcome.let_in))
+        if isinstance(command, cmd.FlushRows | cmd.AbortTxn):
+            self._rows.made_room()
         return outcome
 
     async def _clean(self) -> None:
@@ -273,6 +288,7 @@ class ShardService:
             await asyncio.sleep(PASS_SECONDS)
             if self._driver.group.has_lease:
                 await self._retirement.run_once()
+                await self._flusher.run_once()
                 await self._cleaner.run_once()
                 await self.resolve()
                 await self._forget_ended()
@@ -340,6 +356,9 @@ class ParticipantService:
 
     async def add_files(self, request: pb.ShardAddFilesRequest) -> table_pb.AddFilesResponse:
         return await self._shard(request.shard).add_files(request.request)
+
+    async def write_rows(self, request: pb.ShardWriteRowsRequest) -> table_pb.WriteRowsResponse:
+        return await self._shard(request.shard).write_rows(request.request)
 
     async def scan(self, request: pb.ShardScanRequest) -> table_pb.ScanResponse:
         return await self._shard(request.shard).scan(request.request)

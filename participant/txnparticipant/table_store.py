@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from txnparticipant import commands as cmd
+from txnparticipant import row_changes
 from txnparticipant.changes import Applied, Rejected, change, illegal, mark_cleaned, retire
 from txnparticipant.invariants import check_table
 from txnparticipant.mvcc import Prepared
@@ -15,7 +16,7 @@ from txnparticipant.records import TableState, TxnRecord, table_from_wire, table
 from txnparticipant.txn import TRANSITIONS, Op, Stay
 from txnstatus.errors import AlreadyExists, NotFound, forgotten
 from txnstatus.proto import participant_pb2 as pb
-from txnstatus.types import ParticipantId, ParticipantState, TxnId
+from txnstatus.types import NO_TIMESTAMP, ParticipantId, ParticipantState, Timestamp, TxnId
 
 SNAPSHOT_VERSION = 1
 
@@ -43,6 +44,9 @@ class ParticipantShard:
             return Rejected(NotFound(f"no table with id {command.table_id!r} in shard {self.shard}"))
         if isinstance(command, cmd.Retire):
             return retire(table, command.up_to)
+        if isinstance(command, cmd.FlushCommand):
+            refusal = row_changes.flush(table, command)
+            return Rejected(refusal) if refusal else Applied()
         if isinstance(command, cmd.MarkCleaned):
             cleaned = mark_cleaned(table, command)
             self._drop_if_forgotten(table, command.txn_id)
@@ -128,6 +132,11 @@ class ParticipantShard:
         """With the databases in which something is locked."""
         return iter(self._tables.values())
 
+    def last_row_change(self, table_id: str) -> Timestamp:
+        """What prepares after it must commit above it, whichever clock its timestamp came from."""
+        table = self._tables.get(table_id)
+        return table.rows.newest if table else NO_TIMESTAMP
+
     def prepared(self, table: TableState) -> list[Prepared]:
         return [
             Prepared(txn.txn_id, txn.prepare_ts, tuple(txn.writes.values()))
@@ -180,6 +189,7 @@ _OP_OF_COMMAND = {
     cmd.BeginTxn: Op.BEGIN_TXN,
     cmd.OpenWrite: Op.WRITE,
     cmd.AddFiles: Op.WRITE,
+    cmd.WriteRows: Op.WRITE,
     cmd.AcquireLocks: Op.WRITE,
     cmd.BeginCommit: Op.BEGIN_COMMIT,
     cmd.FinalizeCommit: Op.FINALIZE_COMMIT,

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import grpc
+import pyarrow as pa
 from google.protobuf.descriptor import FieldDescriptor, MethodDescriptor
 from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
@@ -21,6 +22,7 @@ from txndeploy.local_cluster import LocalCluster
 from txnstatus.errors import TxnError
 from txnstatus.proto import admin_pb2, catalog_pb2, common_pb2, table_pb2
 from txnstatus.proto import txn_manager_pb2 as pb
+from txnstatus.rows import to_ipc
 from txnstatus.rpc.errors import from_rpc_error, grpc_status, transport_status
 from txnstatus.rpc.server import GRPC_OPTIONS
 
@@ -58,7 +60,7 @@ class World:
         self.cluster = cluster
         self.channel = grpc.insecure_channel(cluster.addresses, options=GRPC_OPTIONS)
         self.client = txnclient.connect(cluster.addresses, owner=OWNER)
-        info = self.client.create_table("bad.input", "id bigint, month int", partition_by=["month"])
+        info = self.client.create_table("bad.input", "id bigint, month int", partition_by=["month"], primary_key=["id"])
         self.table_id = info.table_id
         place = catalog_pb2.CatalogCommand.RegisterForeign(name=FOREIGN, address="127.0.0.1:1")
         command = catalog_pb2.CatalogCommand(register_foreign=place)
@@ -180,6 +182,11 @@ class _Values:
             ),
             "txnstatus.ScanRequest.txn_id": self.writer,
             "txnstatus.AddFilesRequest.manifest": self.manifest,
+            "txnstatus.WriteRowsRequest.change": lambda: "ROW_UPSERT",
+            "txnstatus.WriteRowsRequest.snapshot": lambda: world.client.snapshot().timestamp,
+            "txnstatus.WriteRowsRequest.rows": lambda: to_ipc(
+                pa.table({"id": pa.array([1, 2], pa.int64()), "month": pa.array([1, 2], pa.int32())})
+            ),
             "txnstatus.LockRequest.txn_id": self.locker,
             "txnstatus.EnlistRequest.participant": lambda: FOREIGN,
             "txnstatus.LockRequest.mode": lambda: "LOCK_S",

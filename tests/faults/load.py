@@ -16,9 +16,12 @@ from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any, Self
 
+import pyarrow as pa
+
 from tests.faults.history import Answer, Begin, Call, History, Kind, Scan, now
 from tests.support import SCHEMA, connect, rows
-from txnclient import Client
+from txnclient import Client, Schema
+from txnclient.row_reads import RowChanges, latest_changes
 from txnclient.token import Token
 from txndeploy.local_cluster import LocalCluster
 from txnstatus.commands import cause_from_wire
@@ -47,6 +50,10 @@ WRITES_PER_PAIR = 120
 SHORT_KEEPALIVE_MS = 700
 LOCKING = 0.2
 """Of the transactions that write: for so many of them all others that lock must wait."""
+BY_ROW = 0.3
+"""Of the transactions that write: so many insert rows, the others add files."""
+ROW_BYTES = 2_000
+"""So that the rows of a dozen transactions are flushed."""
 REMEMBERED = 30
 """Transactions that others may meddle with: few, so that calls on one of them overlap."""
 _TXN_OF_FILES = re.compile(r"/delta_(\d+)_")
@@ -131,7 +138,8 @@ class Load:
         txn_id = client.begin()
         if txn_id is None:
             return
-        if client.write(txn_id, self._pair(client), lock=dice.random() < LOCKING):
+        by_row = dice.random() < BY_ROW
+        if client.write(txn_id, self._pair(client), lock=dice.random() < LOCKING, by_row=by_row):
             self._share(txn_id, dice)
             self._end(client, txn_id, dice)
         else:
@@ -308,7 +316,7 @@ class Recorder:
 
         self._record(Kind.KEEP_ALIVE, txn_id, call)
 
-    def write(self, txn_id: TxnId, tables: tuple[str, ...], *, lock: bool = False) -> bool:
+    def write(self, txn_id: TxnId, tables: tuple[str, ...], *, lock: bool = False, by_row: bool = False) -> bool:
         """One row, the transaction's own id, into each table. False: nobody knows which are there."""
         self.history.attempted.add(txn_id)
         try:
@@ -317,7 +325,10 @@ class Recorder:
             for table in tables:
                 if lock:
                     txn.lock(table, "X", numretries=3)
-                txn.write(rows(txn_id), table)
+                if by_row:
+                    txn.insert(table, pa.table({"id": [txn_id], "note": ["x" * ROW_BYTES]}))
+                else:
+                    txn.write(rows(txn_id), table)
         except (Unavailable, TxnAborted, IllegalState, Forgotten, Locked):
             return False
         self.history.written[txn_id] = tables
@@ -347,12 +358,16 @@ class Recorder:
     def _scan_table(self, table: str, timestamp: Timestamp) -> tuple[TxnId, ...]:
         request = table_pb.ScanRequest(table=table, timestamp=timestamp)
         response = self.client.call("txnstatus.Table/Scan", request, table_pb.ScanResponse)
-        return tuple(TxnId(int(_TXN_OF_FILES.findall(manifest.path)[-1])) for manifest in response.manifests)
+        shown = [TxnId(int(_TXN_OF_FILES.findall(manifest.path)[-1])) for manifest in response.manifests]
+        changes = RowChanges.of(response, timestamp, [ref.file_count for ref in response.manifests])
+        if changes is not None:
+            shown += latest_changes(changes, Schema.from_wire(response.table.schema))["id"].to_pylist()
+        return tuple(shown)
 
     def create_table(self, table: str) -> None:
         """Raises Unavailable."""
         try:
-            self.client.create_table(table, SCHEMA)
+            self.client.create_table(table, SCHEMA, primary_key=["id"])
         except AlreadyExists:
             return  # by a create whose answer was lost
 

@@ -28,6 +28,10 @@ SHARD_COMMANDS = (
     "MarkCleaned",
     "Retire",
     "ForgetTxns",
+    "WriteRows",
+    "OpenFlush",
+    "FlushRows",
+    "DropFlush",
 )
 CATALOG_COMMANDS = (
     "AddRange",
@@ -60,7 +64,15 @@ class Point:
     @property
     def kind(self) -> str:
         """Of the group whose leader comes there."""
-        return {"shard": "shard", "cleaner": "shard", "catalog": "catalog"}.get(self.name.split(".")[0], "status")
+        part = self.name.split(".")[0]
+        return (
+            "shard" if part in ("shard", "cleaner", "rows", "flush") else "catalog" if part == "catalog" else "status"
+        )
+
+    @property
+    def after(self) -> str:
+        """Another point, whose errors lead there."""
+        return "flush.after_write" if self.name.endswith(".DropFlush") else ""
 
     @property
     def needs_replacement(self) -> bool:
@@ -85,6 +97,9 @@ POINTS = (
     Point("status.after_participate"),
     Point("shard.before_register"),
     Point("shard.after_register"),
+    Point("rows.before_judging"),
+    Point("flush.before_write"),
+    Point("flush.after_write"),
     Point("cleaner.before_delete"),
     Point("cleaner.after_delete"),
     Point("raft.before_send", replicas=True, ends_process=True),

@@ -117,7 +117,7 @@ def _catalog(client: Client) -> CatalogState:
 def _fire(rig: Rig, cell: Cell, mark: Path) -> None:
     """Arms the point where the role says, waits until somebody came there, and sees to it that all is well again."""
     cluster, point = rig.cluster, cell.point
-    specification = f"{point.name}={cell.action}@{mark}"
+    specification = f"{point.name}={cell.action}@{mark}" + (f";{point.after}=error" if point.after else "")
     leader = rig.leader(point.kind)
     followers = [node for node in cluster.configs if node != leader]
     if point.late:

@@ -9,8 +9,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from txnclient import arrow, manifest, schemas
+from txnclient import arrow
 from txnclient.manifest import DataFile
+from txnstatus import manifest
+from txnstatus.arrow_types import to_arrow
 from txnstatus.errors import InternalError, InvalidArgument
 from txnstatus.proto import table_pb2 as pb
 from txnstatus.schema import Column, Schema
@@ -34,7 +36,7 @@ def directory(tmp_path: Path) -> str:
 
 
 def table(rows: list[dict[str, object]] | None = None, schema: Schema = PLAIN) -> pa.Table:
-    return pa.Table.from_pylist(ROWS if rows is None else rows, schema=schemas.to_arrow(schema))
+    return pa.Table.from_pylist(ROWS if rows is None else rows, schema=to_arrow(schema))
 
 
 def path_of(uri: str) -> str:
@@ -54,7 +56,7 @@ def test_rows_come_back_as_they_were(directory: str, schema: Schema) -> None:
     files = arrow.write_files(table(), directory, schema, "air.t")
     assert sum(file.rows for file in files) == len(ROWS)
     read = arrow.read_files(files, schema, None)
-    assert read.schema.equals(schemas.to_arrow(schema))
+    assert read.schema.equals(to_arrow(schema))
     assert by_id(read) == ROWS
 
 
@@ -121,7 +123,7 @@ def test_no_rows_make_no_file(directory: str) -> None:
 
 
 def test_no_files_read_as_an_empty_table() -> None:
-    assert arrow.read_files([], PLAIN, None).schema.equals(schemas.to_arrow(PLAIN))
+    assert arrow.read_files([], PLAIN, None).schema.equals(to_arrow(PLAIN))
     assert arrow.read_files([], PLAIN, ["day", "id"]).column_names == ["day", "id"]
 
 
@@ -139,7 +141,7 @@ def test_a_stream_of_batches_is_written_too(directory: str) -> None:
 def test_types_that_spark_does_not_tell_apart_are_made_the_tables(directory: str) -> None:
     data = table().set_column(2, "carrier", table()["carrier"].cast(pa.large_string()))
     files = arrow.write_files(data, directory, PLAIN, "air.t")
-    assert arrow.read_files(files, PLAIN, None).schema.equals(schemas.to_arrow(PLAIN))
+    assert arrow.read_files(files, PLAIN, None).schema.equals(to_arrow(PLAIN))
 
 
 @pytest.mark.parametrize(

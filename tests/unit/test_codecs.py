@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from txnparticipant import commands as shard_cmd
 from txnparticipant.locks import Lock, Mode, Strategy
+from txnparticipant.memrowset import RowBatch
 from txnparticipant.mvcc import Manifest
 from txnstatus import commands as status_cmd
 from txnstatus.errors import TxnError
@@ -115,6 +116,18 @@ SHARD_GOLDEN: list[tuple[shard_cmd.Command, str]] = [
     ),
     (shard_cmd.ForgetTxns(TxnId(41)), "4a020829"),
     (shard_cmd.Retire("3.0", TS), "82010e0a03332e30110000bc93e9fe2461"),
+    (
+        shard_cmd.WriteRows(
+            TxnId(7), "3.0", "ada", TS, 2, RowBatch("abcdefgh", True, b"arrow", (b"1", b"\xff"), b"answer")
+        ),
+        "a2013a08071203332e301a03616461210000bc93e9fe2461280232210a08616263646566676810011a056172726f772201312201ff2a06616e73776572",
+    ),
+    (shard_cmd.OpenFlush("3.0", "rows0001"), "aa010f0a03332e301208726f777330303031"),
+    (
+        shard_cmd.FlushRows("3.0", "rows0001", MANIFEST, (TxnId(7), TxnId(0))),
+        "b201400a03332e301208726f7773303030311a2b0a1866696c653a2f2f2f772f5f6d616e69666573742e6a736f6e10c8011defbeadde200328e8073080f40322020700",
+    ),
+    (shard_cmd.DropFlush("3.0", "rows0001", gone=True), "ba01110a03332e301208726f7773303030311801"),
 ]
 
 

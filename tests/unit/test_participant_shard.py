@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from txnparticipant import commands as cmd
 from txnparticipant.changes import Applied, Rejected
+from txnparticipant.memrowset import RowBatch
 from txnparticipant.mvcc import Manifest, undecided_at, visible
 from txnparticipant.records import TableState, TxnRecord
 from txnparticipant.table_store import ParticipantShard
@@ -70,7 +71,8 @@ def refused(shard: ParticipantShard, command: cmd.Command) -> TxnError:
 
 
 def create(name: str, request_id: str = "request-1", location: str = "file:///lake/air/flights") -> cmd.CreateTable:
-    return cmd.CreateTable(name, Schema((Column("id", "bigint"), Column("day", "date"))), location, request_id)
+    columns = Column("id", "bigint"), Column("day", "date")
+    return cmd.CreateTable(name, Schema(columns, primary_key=("id",)), location, request_id)
 
 
 def new_shard() -> ParticipantShard:
@@ -543,6 +545,16 @@ def busy_shard() -> ParticipantShard:
     shard = new_shard()
     committed(shard, 1, "base0001", 100)
     committed(shard, 2, "overwr01", 110, overwrite=True)
+    for txn in (7, 8, 9):
+        batch = RowBatch("rows0001", deletes=False, rows=b"rows", keys=(b"%d" % txn,), outcome=b"answer")
+        ok(shard, cmd.WriteRows(begun(shard, txn), TABLE, OWNER, Timestamp(110), 0, batch))
+    for txn in (7, 8):
+        prepare(shard, TxnId(txn), 111)
+        finalize(shard, TxnId(txn), 105 + txn)
+    for flush_id in ("flush001", "flush002", "flush003"):
+        ok(shard, cmd.OpenFlush(TABLE, flush_id))
+    ok(shard, cmd.FlushRows(TABLE, "flush001", manifest("flush001"), (TxnId(7),)))
+    ok(shard, cmd.DropFlush(TABLE, "flush002", gone=False))
     overwriting, writing, aborted = begun(shard, 3), begun(shard, 4), begun(shard, 5)
     wrote(shard, overwriting, "overwr02", overwrite=True)
     prepare(shard, overwriting, 120)
@@ -613,7 +625,37 @@ add_files = st.builds(
     st.integers(1000, 1060).map(Timestamp),
     st.one_of(st.just(()), write_of().map(lambda w: (w[1],))),
 )
+row_batches = st.builds(
+    lambda write_id, deletes, keys: RowBatch(write_id, deletes, b"rows", tuple(keys), b"answer"),
+    st.sampled_from(["rows0001", "rows0002"]),
+    st.booleans(),
+    st.lists(st.sampled_from([b"1", b"2", b"3"]), unique=True),
+)
+write_rows = st.builds(
+    cmd.WriteRows,
+    txn_ids,
+    st.just(TABLE),
+    owners,
+    st.integers(1000, 1060).map(Timestamp),
+    st.integers(0, 1),
+    row_batches,
+)
+flush_ids = st.sampled_from(["flush001", "flush002", "flush003"])
+flushes = st.one_of(
+    st.builds(cmd.OpenFlush, st.just(TABLE), flush_ids),
+    st.builds(
+        cmd.FlushRows,
+        st.just(TABLE),
+        flush_ids,
+        st.just(manifest("flush")),
+        st.lists(txn_ids, max_size=2, unique=True).map(tuple),
+    ),
+    st.builds(cmd.DropFlush, st.just(TABLE), flush_ids, st.booleans()),
+)
 any_command = st.one_of(
+    write_rows,
+    write_rows,
+    flushes,
     st.builds(cmd.BeginTxn, txn_ids, st.sampled_from([TABLE, TABLE, TABLE, "3.9"]), owners),
     open_writes,
     add_files,

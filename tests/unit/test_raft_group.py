@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,18 @@ def test_a_group_of_one_leads_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     cluster.commit(5)
     cluster.restart("n0")
     cluster.commit(5)
+    cluster.settle()
+
+
+def test_large_commands_make_a_snapshot_before_many_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The journal is in memory until a snapshot holds it: a count of entries alone does not bound it."""
+    cluster = Cluster(monkeypatch, settings=replace(FAST, snapshot_bytes=20_000))
+    for number in range(40):
+        sent = cluster.propose(cluster.leader(), b"%d" % number + b"x" * 4_000)
+        cluster.run_until(lambda sent=sent: sent.proposal.outcome is not None and cluster.converged())  # type: ignore[misc]
+        assert all(node.live.journal.bytes <= 20_000 + 3 * 4_100 for node in cluster.up)
+    assert all(node.has_snapshot for node in cluster.up)
+    cluster.restart(cluster.leader())
     cluster.settle()
 
 

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from txnclient import schemas
+from txnstatus.arrow_types import to_arrow
 from txnstatus.errors import InvalidArgument
 from txnstatus.proto import common_pb2 as common
 from txnstatus.schema import Column, Schema, check_table_name, check_write_id, parse_type, split_arguments
@@ -124,7 +125,7 @@ types = st.recursive(
 def test_normal_forms_stay_and_survive_arrow(text: str) -> None:
     assert parse_type(text) == text
     columns = (Column("c", text),)
-    assert schemas.to_columns(schemas.to_arrow(Schema(columns))) == columns
+    assert schemas.to_columns(to_arrow(Schema(columns))) == columns
 
 
 @settings(deadline=None, max_examples=200)
@@ -307,7 +308,7 @@ def test_a_schema_that_cannot_be_is_refused_by_column(given_schema: object, said
 
 def test_a_schema_in_arrow_keeps_names_order_and_nullability() -> None:
     schema = Schema((Column("b", "timestamp", nullable=False), Column("a", "timestamp_ntz")))
-    assert schemas.to_arrow(schema) == pa.schema(
+    assert to_arrow(schema) == pa.schema(
         [pa.field("b", pa.timestamp("us", "UTC"), nullable=False), pa.field("a", pa.timestamp("us"))]
     )
 

@@ -92,6 +92,20 @@ class Locked(TxnError):
     grpc_status = "FAILED_PRECONDITION"
 
 
+class RowsRefused(TxnError):
+    """Rows whose keys are there already, or are not: the other rows are written, and the transaction is open."""
+
+    code = "ROWS_REFUSED"
+    grpc_status = "FAILED_PRECONDITION"
+
+    rows: Sequence[int] = ()
+    """Which of the call's rows."""
+    keys: Sequence[str] = ()
+    """Theirs."""
+    written: int = 0
+    """How many of the others."""
+
+
 class NotAuthorized(TxnError):
     """Fix the program: the transaction belongs to somebody else."""
 
@@ -126,7 +140,7 @@ class TxnAborted(TxnError):
 
 
 class Conflict(TxnAborted):
-    """Another transaction changed the same files first: run it again from the beginning."""
+    """Another transaction changed the same files or rows first: run it again from the beginning."""
 
     code = "CONFLICT"
 
@@ -213,6 +227,7 @@ ERROR_CLASSES: tuple[type[TxnError], ...] = (
     AlreadyExists,
     IllegalState,
     Locked,
+    RowsRefused,
     NotAuthorized,
     TxnAborted,
     Conflict,

@@ -39,6 +39,8 @@ MAX_DECIMAL_PRECISION = 38
 MAX_NESTING = 100
 PARTITION_PREFIX = "_partition_"
 """Of the directories that split a write by partition columns; the columns themselves stay in the files."""
+CHANGE_PREFIX = "_txn_"
+"""Of the columns that files of row changes have besides the table's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,10 +69,9 @@ class Schema:
         for column in self.columns:
             if not _NAME.fullmatch(column.name):
                 raise InvalidArgument(f"column name {column.name!r}: letters, digits and _ are possible")
-            if column.name.startswith(PARTITION_PREFIX):
-                raise InvalidArgument(
-                    f"column name {column.name!r}: names that begin with {PARTITION_PREFIX} are taken"
-                )
+            for prefix in (PARTITION_PREFIX, CHANGE_PREFIX):
+                if column.name.startswith(prefix):
+                    raise InvalidArgument(f"column name {column.name!r}: names that begin with {prefix} are taken")
             if column.name.lower() in seen:
                 raise InvalidArgument(f"column {column.name!r} appears twice (case does not count)")
             if parse_type(column.type) != column.type:

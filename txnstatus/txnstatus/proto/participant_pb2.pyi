@@ -60,6 +60,14 @@ class ShardAddFilesRequest(_message.Message):
     request: _table_pb2.AddFilesRequest
     def __init__(self, shard: _Optional[int] = ..., request: _Optional[_Union[_table_pb2.AddFilesRequest, _Mapping]] = ...) -> None: ...
 
+class ShardWriteRowsRequest(_message.Message):
+    __slots__ = ("shard", "request")
+    SHARD_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_FIELD_NUMBER: _ClassVar[int]
+    shard: int
+    request: _table_pb2.WriteRowsRequest
+    def __init__(self, shard: _Optional[int] = ..., request: _Optional[_Union[_table_pb2.WriteRowsRequest, _Mapping]] = ...) -> None: ...
+
 class ShardScanRequest(_message.Message):
     __slots__ = ("shard", "request")
     SHARD_FIELD_NUMBER: _ClassVar[int]
@@ -129,7 +137,7 @@ class ParticipantOpResult(_message.Message):
     def __init__(self, timestamp: _Optional[int] = ..., error: _Optional[_Union[_common_pb2.ErrorDetail, _Mapping]] = ...) -> None: ...
 
 class ShardCommand(_message.Message):
-    __slots__ = ("create_table", "begin_txn", "open_write", "add_files", "begin_commit", "finalize_commit", "abort_txn", "mark_cleaned", "forget_txns", "acquire_locks", "retire")
+    __slots__ = ("create_table", "begin_txn", "open_write", "add_files", "begin_commit", "finalize_commit", "abort_txn", "mark_cleaned", "forget_txns", "acquire_locks", "retire", "write_rows", "open_flush", "flush_rows", "drop_flush")
     class CreateTable(_message.Message):
         __slots__ = ("name", "schema", "location", "request_id", "conflicts", "created")
         NAME_FIELD_NUMBER: _ClassVar[int]
@@ -229,6 +237,48 @@ class ShardCommand(_message.Message):
         strategy: _table_pb2.LockStrategy
         since: int
         def __init__(self, txn_id: _Optional[int] = ..., table_id: _Optional[str] = ..., owner: _Optional[str] = ..., locks: _Optional[_Iterable[_Union[ObjectLock, _Mapping]]] = ..., strategy: _Optional[_Union[_table_pb2.LockStrategy, str]] = ..., since: _Optional[int] = ...) -> None: ...
+    class WriteRows(_message.Message):
+        __slots__ = ("txn_id", "table_id", "owner", "snapshot", "position", "batch")
+        TXN_ID_FIELD_NUMBER: _ClassVar[int]
+        TABLE_ID_FIELD_NUMBER: _ClassVar[int]
+        OWNER_FIELD_NUMBER: _ClassVar[int]
+        SNAPSHOT_FIELD_NUMBER: _ClassVar[int]
+        POSITION_FIELD_NUMBER: _ClassVar[int]
+        BATCH_FIELD_NUMBER: _ClassVar[int]
+        txn_id: int
+        table_id: str
+        owner: str
+        snapshot: int
+        position: int
+        batch: RowBatch
+        def __init__(self, txn_id: _Optional[int] = ..., table_id: _Optional[str] = ..., owner: _Optional[str] = ..., snapshot: _Optional[int] = ..., position: _Optional[int] = ..., batch: _Optional[_Union[RowBatch, _Mapping]] = ...) -> None: ...
+    class OpenFlush(_message.Message):
+        __slots__ = ("table_id", "flush_id")
+        TABLE_ID_FIELD_NUMBER: _ClassVar[int]
+        FLUSH_ID_FIELD_NUMBER: _ClassVar[int]
+        table_id: str
+        flush_id: str
+        def __init__(self, table_id: _Optional[str] = ..., flush_id: _Optional[str] = ...) -> None: ...
+    class FlushRows(_message.Message):
+        __slots__ = ("table_id", "flush_id", "manifest", "txn_ids")
+        TABLE_ID_FIELD_NUMBER: _ClassVar[int]
+        FLUSH_ID_FIELD_NUMBER: _ClassVar[int]
+        MANIFEST_FIELD_NUMBER: _ClassVar[int]
+        TXN_IDS_FIELD_NUMBER: _ClassVar[int]
+        table_id: str
+        flush_id: str
+        manifest: _table_pb2.ManifestRef
+        txn_ids: _containers.RepeatedScalarFieldContainer[int]
+        def __init__(self, table_id: _Optional[str] = ..., flush_id: _Optional[str] = ..., manifest: _Optional[_Union[_table_pb2.ManifestRef, _Mapping]] = ..., txn_ids: _Optional[_Iterable[int]] = ...) -> None: ...
+    class DropFlush(_message.Message):
+        __slots__ = ("table_id", "flush_id", "gone")
+        TABLE_ID_FIELD_NUMBER: _ClassVar[int]
+        FLUSH_ID_FIELD_NUMBER: _ClassVar[int]
+        GONE_FIELD_NUMBER: _ClassVar[int]
+        table_id: str
+        flush_id: str
+        gone: bool
+        def __init__(self, table_id: _Optional[str] = ..., flush_id: _Optional[str] = ..., gone: _Optional[bool] = ...) -> None: ...
     class MarkCleaned(_message.Message):
         __slots__ = ("table_id", "txn_id", "write_ids")
         TABLE_ID_FIELD_NUMBER: _ClassVar[int]
@@ -256,6 +306,10 @@ class ShardCommand(_message.Message):
     FORGET_TXNS_FIELD_NUMBER: _ClassVar[int]
     ACQUIRE_LOCKS_FIELD_NUMBER: _ClassVar[int]
     RETIRE_FIELD_NUMBER: _ClassVar[int]
+    WRITE_ROWS_FIELD_NUMBER: _ClassVar[int]
+    OPEN_FLUSH_FIELD_NUMBER: _ClassVar[int]
+    FLUSH_ROWS_FIELD_NUMBER: _ClassVar[int]
+    DROP_FLUSH_FIELD_NUMBER: _ClassVar[int]
     create_table: ShardCommand.CreateTable
     begin_txn: ShardCommand.BeginTxn
     open_write: ShardCommand.OpenWrite
@@ -267,7 +321,25 @@ class ShardCommand(_message.Message):
     forget_txns: ShardCommand.ForgetTxns
     acquire_locks: ShardCommand.AcquireLocks
     retire: ShardCommand.Retire
-    def __init__(self, create_table: _Optional[_Union[ShardCommand.CreateTable, _Mapping]] = ..., begin_txn: _Optional[_Union[ShardCommand.BeginTxn, _Mapping]] = ..., open_write: _Optional[_Union[ShardCommand.OpenWrite, _Mapping]] = ..., add_files: _Optional[_Union[ShardCommand.AddFiles, _Mapping]] = ..., begin_commit: _Optional[_Union[ShardCommand.BeginCommit, _Mapping]] = ..., finalize_commit: _Optional[_Union[ShardCommand.FinalizeCommit, _Mapping]] = ..., abort_txn: _Optional[_Union[ShardCommand.AbortTxn, _Mapping]] = ..., mark_cleaned: _Optional[_Union[ShardCommand.MarkCleaned, _Mapping]] = ..., forget_txns: _Optional[_Union[ShardCommand.ForgetTxns, _Mapping]] = ..., acquire_locks: _Optional[_Union[ShardCommand.AcquireLocks, _Mapping]] = ..., retire: _Optional[_Union[ShardCommand.Retire, _Mapping]] = ...) -> None: ...
+    write_rows: ShardCommand.WriteRows
+    open_flush: ShardCommand.OpenFlush
+    flush_rows: ShardCommand.FlushRows
+    drop_flush: ShardCommand.DropFlush
+    def __init__(self, create_table: _Optional[_Union[ShardCommand.CreateTable, _Mapping]] = ..., begin_txn: _Optional[_Union[ShardCommand.BeginTxn, _Mapping]] = ..., open_write: _Optional[_Union[ShardCommand.OpenWrite, _Mapping]] = ..., add_files: _Optional[_Union[ShardCommand.AddFiles, _Mapping]] = ..., begin_commit: _Optional[_Union[ShardCommand.BeginCommit, _Mapping]] = ..., finalize_commit: _Optional[_Union[ShardCommand.FinalizeCommit, _Mapping]] = ..., abort_txn: _Optional[_Union[ShardCommand.AbortTxn, _Mapping]] = ..., mark_cleaned: _Optional[_Union[ShardCommand.MarkCleaned, _Mapping]] = ..., forget_txns: _Optional[_Union[ShardCommand.ForgetTxns, _Mapping]] = ..., acquire_locks: _Optional[_Union[ShardCommand.AcquireLocks, _Mapping]] = ..., retire: _Optional[_Union[ShardCommand.Retire, _Mapping]] = ..., write_rows: _Optional[_Union[ShardCommand.WriteRows, _Mapping]] = ..., open_flush: _Optional[_Union[ShardCommand.OpenFlush, _Mapping]] = ..., flush_rows: _Optional[_Union[ShardCommand.FlushRows, _Mapping]] = ..., drop_flush: _Optional[_Union[ShardCommand.DropFlush, _Mapping]] = ...) -> None: ...
+
+class RowBatch(_message.Message):
+    __slots__ = ("write_id", "deletes", "rows", "keys", "outcome")
+    WRITE_ID_FIELD_NUMBER: _ClassVar[int]
+    DELETES_FIELD_NUMBER: _ClassVar[int]
+    ROWS_FIELD_NUMBER: _ClassVar[int]
+    KEYS_FIELD_NUMBER: _ClassVar[int]
+    OUTCOME_FIELD_NUMBER: _ClassVar[int]
+    write_id: str
+    deletes: bool
+    rows: bytes
+    keys: _containers.RepeatedScalarFieldContainer[bytes]
+    outcome: bytes
+    def __init__(self, write_id: _Optional[str] = ..., deletes: _Optional[bool] = ..., rows: _Optional[bytes] = ..., keys: _Optional[_Iterable[bytes]] = ..., outcome: _Optional[bytes] = ...) -> None: ...
 
 class ObjectLock(_message.Message):
     __slots__ = ("object", "mode")
@@ -280,7 +352,7 @@ class ObjectLock(_message.Message):
 class ShardSnapshot(_message.Message):
     __slots__ = ("version", "next_table_number", "tables", "forgotten_below")
     class TableState(_message.Message):
-        __slots__ = ("info", "request_id", "txns", "file_sets", "overwrites", "created", "readable_from", "retired")
+        __slots__ = ("info", "request_id", "txns", "file_sets", "overwrites", "created", "readable_from", "retired", "rows")
         INFO_FIELD_NUMBER: _ClassVar[int]
         REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
         TXNS_FIELD_NUMBER: _ClassVar[int]
@@ -289,6 +361,7 @@ class ShardSnapshot(_message.Message):
         CREATED_FIELD_NUMBER: _ClassVar[int]
         READABLE_FROM_FIELD_NUMBER: _ClassVar[int]
         RETIRED_FIELD_NUMBER: _ClassVar[int]
+        ROWS_FIELD_NUMBER: _ClassVar[int]
         info: _common_pb2.TableInfo
         request_id: str
         txns: _containers.RepeatedCompositeFieldContainer[ShardSnapshot.TxnRecord]
@@ -297,7 +370,8 @@ class ShardSnapshot(_message.Message):
         created: int
         readable_from: int
         retired: _containers.RepeatedCompositeFieldContainer[ShardSnapshot.RetiredWrites]
-        def __init__(self, info: _Optional[_Union[_common_pb2.TableInfo, _Mapping]] = ..., request_id: _Optional[str] = ..., txns: _Optional[_Iterable[_Union[ShardSnapshot.TxnRecord, _Mapping]]] = ..., file_sets: _Optional[_Iterable[_Union[ShardSnapshot.FileSet, _Mapping]]] = ..., overwrites: _Optional[_Iterable[_Union[ShardSnapshot.Overwrite, _Mapping]]] = ..., created: _Optional[int] = ..., readable_from: _Optional[int] = ..., retired: _Optional[_Iterable[_Union[ShardSnapshot.RetiredWrites, _Mapping]]] = ...) -> None: ...
+        rows: ShardSnapshot.TableRows
+        def __init__(self, info: _Optional[_Union[_common_pb2.TableInfo, _Mapping]] = ..., request_id: _Optional[str] = ..., txns: _Optional[_Iterable[_Union[ShardSnapshot.TxnRecord, _Mapping]]] = ..., file_sets: _Optional[_Iterable[_Union[ShardSnapshot.FileSet, _Mapping]]] = ..., overwrites: _Optional[_Iterable[_Union[ShardSnapshot.Overwrite, _Mapping]]] = ..., created: _Optional[int] = ..., readable_from: _Optional[int] = ..., retired: _Optional[_Iterable[_Union[ShardSnapshot.RetiredWrites, _Mapping]]] = ..., rows: _Optional[_Union[ShardSnapshot.TableRows, _Mapping]] = ...) -> None: ...
     class RetiredWrites(_message.Message):
         __slots__ = ("txn_id", "write_ids")
         TXN_ID_FIELD_NUMBER: _ClassVar[int]
@@ -305,8 +379,45 @@ class ShardSnapshot(_message.Message):
         txn_id: int
         write_ids: _containers.RepeatedScalarFieldContainer[str]
         def __init__(self, txn_id: _Optional[int] = ..., write_ids: _Optional[_Iterable[str]] = ...) -> None: ...
+    class TableRows(_message.Message):
+        __slots__ = ("row_sets", "flushes", "flushing", "given_up", "cleared", "keys_above")
+        ROW_SETS_FIELD_NUMBER: _ClassVar[int]
+        FLUSHES_FIELD_NUMBER: _ClassVar[int]
+        FLUSHING_FIELD_NUMBER: _ClassVar[int]
+        GIVEN_UP_FIELD_NUMBER: _ClassVar[int]
+        CLEARED_FIELD_NUMBER: _ClassVar[int]
+        KEYS_ABOVE_FIELD_NUMBER: _ClassVar[int]
+        row_sets: _containers.RepeatedCompositeFieldContainer[ShardSnapshot.RowSet]
+        flushes: _containers.RepeatedCompositeFieldContainer[ShardSnapshot.Flush]
+        flushing: _containers.RepeatedScalarFieldContainer[str]
+        given_up: _containers.RepeatedScalarFieldContainer[str]
+        cleared: _containers.RepeatedScalarFieldContainer[int]
+        keys_above: int
+        def __init__(self, row_sets: _Optional[_Iterable[_Union[ShardSnapshot.RowSet, _Mapping]]] = ..., flushes: _Optional[_Iterable[_Union[ShardSnapshot.Flush, _Mapping]]] = ..., flushing: _Optional[_Iterable[str]] = ..., given_up: _Optional[_Iterable[str]] = ..., cleared: _Optional[_Iterable[int]] = ..., keys_above: _Optional[int] = ...) -> None: ...
+    class RowSet(_message.Message):
+        __slots__ = ("txn_id", "commit_timestamp", "batches", "flushed")
+        TXN_ID_FIELD_NUMBER: _ClassVar[int]
+        COMMIT_TIMESTAMP_FIELD_NUMBER: _ClassVar[int]
+        BATCHES_FIELD_NUMBER: _ClassVar[int]
+        FLUSHED_FIELD_NUMBER: _ClassVar[int]
+        txn_id: int
+        commit_timestamp: int
+        batches: _containers.RepeatedCompositeFieldContainer[RowBatch]
+        flushed: bool
+        def __init__(self, txn_id: _Optional[int] = ..., commit_timestamp: _Optional[int] = ..., batches: _Optional[_Iterable[_Union[RowBatch, _Mapping]]] = ..., flushed: _Optional[bool] = ...) -> None: ...
+    class Flush(_message.Message):
+        __slots__ = ("flush_id", "manifest", "first_timestamp", "last_timestamp")
+        FLUSH_ID_FIELD_NUMBER: _ClassVar[int]
+        MANIFEST_FIELD_NUMBER: _ClassVar[int]
+        FIRST_TIMESTAMP_FIELD_NUMBER: _ClassVar[int]
+        LAST_TIMESTAMP_FIELD_NUMBER: _ClassVar[int]
+        flush_id: str
+        manifest: _table_pb2.ManifestRef
+        first_timestamp: int
+        last_timestamp: int
+        def __init__(self, flush_id: _Optional[str] = ..., manifest: _Optional[_Union[_table_pb2.ManifestRef, _Mapping]] = ..., first_timestamp: _Optional[int] = ..., last_timestamp: _Optional[int] = ...) -> None: ...
     class TxnRecord(_message.Message):
-        __slots__ = ("txn_id", "state", "owner", "prepare_timestamp", "commit_timestamp", "claimed", "writes", "superseded", "locks", "waits")
+        __slots__ = ("txn_id", "state", "owner", "prepare_timestamp", "commit_timestamp", "claimed", "writes", "superseded", "locks", "waits", "rows", "snapshot")
         TXN_ID_FIELD_NUMBER: _ClassVar[int]
         STATE_FIELD_NUMBER: _ClassVar[int]
         OWNER_FIELD_NUMBER: _ClassVar[int]
@@ -317,6 +428,8 @@ class ShardSnapshot(_message.Message):
         SUPERSEDED_FIELD_NUMBER: _ClassVar[int]
         LOCKS_FIELD_NUMBER: _ClassVar[int]
         WAITS_FIELD_NUMBER: _ClassVar[int]
+        ROWS_FIELD_NUMBER: _ClassVar[int]
+        SNAPSHOT_FIELD_NUMBER: _ClassVar[int]
         txn_id: int
         state: _common_pb2.ParticipantState
         owner: str
@@ -327,7 +440,9 @@ class ShardSnapshot(_message.Message):
         superseded: _containers.RepeatedScalarFieldContainer[str]
         locks: _containers.RepeatedCompositeFieldContainer[ShardSnapshot.HeldLock]
         waits: _containers.RepeatedCompositeFieldContainer[ShardSnapshot.LockWait]
-        def __init__(self, txn_id: _Optional[int] = ..., state: _Optional[_Union[_common_pb2.ParticipantState, str]] = ..., owner: _Optional[str] = ..., prepare_timestamp: _Optional[int] = ..., commit_timestamp: _Optional[int] = ..., claimed: _Optional[_Iterable[str]] = ..., writes: _Optional[_Iterable[_Union[ShardSnapshot.PendingWrite, _Mapping]]] = ..., superseded: _Optional[_Iterable[str]] = ..., locks: _Optional[_Iterable[_Union[ShardSnapshot.HeldLock, _Mapping]]] = ..., waits: _Optional[_Iterable[_Union[ShardSnapshot.LockWait, _Mapping]]] = ...) -> None: ...
+        rows: _containers.RepeatedCompositeFieldContainer[RowBatch]
+        snapshot: int
+        def __init__(self, txn_id: _Optional[int] = ..., state: _Optional[_Union[_common_pb2.ParticipantState, str]] = ..., owner: _Optional[str] = ..., prepare_timestamp: _Optional[int] = ..., commit_timestamp: _Optional[int] = ..., claimed: _Optional[_Iterable[str]] = ..., writes: _Optional[_Iterable[_Union[ShardSnapshot.PendingWrite, _Mapping]]] = ..., superseded: _Optional[_Iterable[str]] = ..., locks: _Optional[_Iterable[_Union[ShardSnapshot.HeldLock, _Mapping]]] = ..., waits: _Optional[_Iterable[_Union[ShardSnapshot.LockWait, _Mapping]]] = ..., rows: _Optional[_Iterable[_Union[RowBatch, _Mapping]]] = ..., snapshot: _Optional[int] = ...) -> None: ...
     class HeldLock(_message.Message):
         __slots__ = ("lock", "since")
         LOCK_FIELD_NUMBER: _ClassVar[int]

@@ -26,6 +26,15 @@ class WriteMode(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     APPEND: _ClassVar[WriteMode]
     OVERWRITE: _ClassVar[WriteMode]
+
+class RowChange(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    ROW_CHANGE_UNKNOWN: _ClassVar[RowChange]
+    ROW_INSERT: _ClassVar[RowChange]
+    ROW_INSERT_IGNORE: _ClassVar[RowChange]
+    ROW_UPSERT: _ClassVar[RowChange]
+    ROW_UPDATE: _ClassVar[RowChange]
+    ROW_DELETE: _ClassVar[RowChange]
 LOCK_MODE_UNKNOWN: LockMode
 LOCK_S: LockMode
 LOCK_SHARED_WRITE: LockMode
@@ -36,6 +45,12 @@ LOCK_WAIT_DIE: LockStrategy
 LOCK_WOUND_WAIT: LockStrategy
 APPEND: WriteMode
 OVERWRITE: WriteMode
+ROW_CHANGE_UNKNOWN: RowChange
+ROW_INSERT: RowChange
+ROW_INSERT_IGNORE: RowChange
+ROW_UPSERT: RowChange
+ROW_UPDATE: RowChange
+ROW_DELETE: RowChange
 
 class LockRequest(_message.Message):
     __slots__ = ("txn_id", "owner", "table", "partitions", "mode", "strategy", "wait_millis")
@@ -203,6 +218,53 @@ class AddFilesResponse(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 
+class WriteRowsRequest(_message.Message):
+    __slots__ = ("txn_id", "owner", "table", "write_id", "change", "snapshot", "rows")
+    TXN_ID_FIELD_NUMBER: _ClassVar[int]
+    OWNER_FIELD_NUMBER: _ClassVar[int]
+    TABLE_FIELD_NUMBER: _ClassVar[int]
+    WRITE_ID_FIELD_NUMBER: _ClassVar[int]
+    CHANGE_FIELD_NUMBER: _ClassVar[int]
+    SNAPSHOT_FIELD_NUMBER: _ClassVar[int]
+    ROWS_FIELD_NUMBER: _ClassVar[int]
+    txn_id: int
+    owner: str
+    table: str
+    write_id: str
+    change: RowChange
+    snapshot: int
+    rows: bytes
+    def __init__(self, txn_id: _Optional[int] = ..., owner: _Optional[str] = ..., table: _Optional[str] = ..., write_id: _Optional[str] = ..., change: _Optional[_Union[RowChange, str]] = ..., snapshot: _Optional[int] = ..., rows: _Optional[bytes] = ...) -> None: ...
+
+class WriteRowsResponse(_message.Message):
+    __slots__ = ("written", "ignored", "refused")
+    WRITTEN_FIELD_NUMBER: _ClassVar[int]
+    IGNORED_FIELD_NUMBER: _ClassVar[int]
+    REFUSED_FIELD_NUMBER: _ClassVar[int]
+    written: int
+    ignored: int
+    refused: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, written: _Optional[int] = ..., ignored: _Optional[int] = ..., refused: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class RowChanges(_message.Message):
+    __slots__ = ("batches", "flushed", "above")
+    class Batch(_message.Message):
+        __slots__ = ("commit_timestamp", "deletes", "rows")
+        COMMIT_TIMESTAMP_FIELD_NUMBER: _ClassVar[int]
+        DELETES_FIELD_NUMBER: _ClassVar[int]
+        ROWS_FIELD_NUMBER: _ClassVar[int]
+        commit_timestamp: int
+        deletes: bool
+        rows: bytes
+        def __init__(self, commit_timestamp: _Optional[int] = ..., deletes: _Optional[bool] = ..., rows: _Optional[bytes] = ...) -> None: ...
+    BATCHES_FIELD_NUMBER: _ClassVar[int]
+    FLUSHED_FIELD_NUMBER: _ClassVar[int]
+    ABOVE_FIELD_NUMBER: _ClassVar[int]
+    batches: _containers.RepeatedCompositeFieldContainer[RowChanges.Batch]
+    flushed: _containers.RepeatedCompositeFieldContainer[ManifestRef]
+    above: int
+    def __init__(self, batches: _Optional[_Iterable[_Union[RowChanges.Batch, _Mapping]]] = ..., flushed: _Optional[_Iterable[_Union[ManifestRef, _Mapping]]] = ..., above: _Optional[int] = ...) -> None: ...
+
 class ScanRequest(_message.Message):
     __slots__ = ("table", "timestamp", "lease_id", "txn_id", "owner", "leased")
     TABLE_FIELD_NUMBER: _ClassVar[int]
@@ -220,14 +282,18 @@ class ScanRequest(_message.Message):
     def __init__(self, table: _Optional[str] = ..., timestamp: _Optional[int] = ..., lease_id: _Optional[str] = ..., txn_id: _Optional[int] = ..., owner: _Optional[str] = ..., leased: _Optional[bool] = ...) -> None: ...
 
 class ScanResponse(_message.Message):
-    __slots__ = ("table", "manifests", "lease_millis")
+    __slots__ = ("table", "manifests", "lease_millis", "commit_timestamps", "changes")
     TABLE_FIELD_NUMBER: _ClassVar[int]
     MANIFESTS_FIELD_NUMBER: _ClassVar[int]
     LEASE_MILLIS_FIELD_NUMBER: _ClassVar[int]
+    COMMIT_TIMESTAMPS_FIELD_NUMBER: _ClassVar[int]
+    CHANGES_FIELD_NUMBER: _ClassVar[int]
     table: _common_pb2.TableInfo
     manifests: _containers.RepeatedCompositeFieldContainer[ManifestRef]
     lease_millis: int
-    def __init__(self, table: _Optional[_Union[_common_pb2.TableInfo, _Mapping]] = ..., manifests: _Optional[_Iterable[_Union[ManifestRef, _Mapping]]] = ..., lease_millis: _Optional[int] = ...) -> None: ...
+    commit_timestamps: _containers.RepeatedScalarFieldContainer[int]
+    changes: RowChanges
+    def __init__(self, table: _Optional[_Union[_common_pb2.TableInfo, _Mapping]] = ..., manifests: _Optional[_Iterable[_Union[ManifestRef, _Mapping]]] = ..., lease_millis: _Optional[int] = ..., commit_timestamps: _Optional[_Iterable[int]] = ..., changes: _Optional[_Union[RowChanges, _Mapping]] = ...) -> None: ...
 
 class SnapshotLease(_message.Message):
     __slots__ = ("lease_id", "table", "timestamp", "lease_millis")

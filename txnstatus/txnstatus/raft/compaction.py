@@ -66,6 +66,11 @@ class Compaction:
         """False while a snapshot of a leader arrives: it will replace what would be written here."""
 
     @property
+    def is_idle(self) -> bool:
+        """No snapshot is being written, and none has just been."""
+        return bool(self._state == SERIALIZER_STATE.NOT_SERIALIZING)
+
+    @property
     def has_work(self) -> bool:
         return self._chunks is not None and not self._busy
 

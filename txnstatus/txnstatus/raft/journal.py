@@ -64,6 +64,8 @@ class Journal(PySyncObjJournal):  # type: ignore[misc]
         self.members = Configurations()
         self.applied_index = 0
         """Entries up to here are in the state machine: no conflict may ever drop one."""
+        self.bytes = 0
+        """Of the entries' commands, at most."""
         self._group = group
         self._entries: list[Entry] = []
         self._suffix: list[Entry] = []
@@ -170,6 +172,7 @@ class Journal(PySyncObjJournal):  # type: ignore[misc]
             self.members.cut(idx)
             self._unsynced.records.add(truncate_from=idx)
         self._entries.append(entry)
+        self.bytes += len(command)
         self.members.added(idx, command)
         self._unsynced.records.add(entry=pb.LogEntry(index=idx, term=term, command=command))
 
@@ -190,6 +193,7 @@ class Journal(PySyncObjJournal):  # type: ignore[misc]
         self.settle()
         if entryTo > 0:
             del self._entries[:entryTo]
+            self.bytes = sum(len(entry.command) for entry in self._entries)
             self._covered = self._entries[0].idx
 
     @overload
@@ -269,4 +273,5 @@ class Journal(PySyncObjJournal):  # type: ignore[misc]
         if self._entries and entry.index != self._entries[-1].idx + 1:
             raise JournalCorrupt(f"{path}: entry {entry.index} after entry {self._entries[-1].idx}. {REPAIR}")
         self._entries.append(Entry(entry.command, entry.index, entry.term))
+        self.bytes += len(entry.command)
         self.members.added(entry.index, entry.command)

@@ -98,6 +98,7 @@ class Replica(SyncObj):  # type: ignore[misc]
         """`send_snapshot` is called for a peer that needs entries which only a snapshot holds, at every heartbeat."""
         self._apply = apply
         self._send_snapshot = send_snapshot
+        self._settings, self._journal, self._compaction = settings, journal, compaction
         self._own_id = node_id
         self._SyncObj__connectedNodes: set[Node] = set()
         self._SyncObj__otherNodes: set[Node] = set()
@@ -233,6 +234,8 @@ class Replica(SyncObj):  # type: ignore[misc]
         deadline = self._SyncObj__raftElectionDeadline
         held = 0 if campaign else float("inf")
         self._SyncObj__raftElectionDeadline = held
+        if self._journal.bytes > self._settings.snapshot_bytes and self._compaction.is_idle:
+            self.forceLogCompaction()
         self.doTick(0)
         if self._SyncObj__raftElectionDeadline == held:
             self._SyncObj__raftElectionDeadline = deadline

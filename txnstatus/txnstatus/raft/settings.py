@@ -17,6 +17,8 @@ class RaftSettings:
     election_max_seconds: float = 1.2
     snapshot_entries: int = 20_000
     """Entries in the journal that make a snapshot worth while."""
+    snapshot_bytes: int = 64 << 20
+    """Likewise, of their commands: they are in memory until a snapshot holds them."""
     max_clock_drift: float = 0.1
     """How much faster one node's monotonic clock may run than another's; shortens the leader's lease."""
     segment_bytes: int = SEGMENT_BYTES

@@ -1,0 +1,153 @@
+"""Row writes: small changes by primary key, through the table's participant instead of through files."""
+
+from __future__ import annotations
+
+import uuid
+from abc import abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from google.protobuf.message import Message
+
+from txnclient.reading import Reading
+from txnclient.requests import build
+from txnclient.schemas import to_columns
+from txnstatus import rows as row_format
+from txnstatus.errors import InvalidArgument, RowsRefused
+from txnstatus.proto import table_pb2 as pb
+from txnstatus.schema import Schema
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+ResponseT = TypeVar("ResponseT", bound=Message)
+MAX_NAMED = 10
+
+
+@dataclass(frozen=True, slots=True)
+class RowsWritten:
+    """What became of the rows of one call."""
+
+    written: int
+    ignored: int = 0
+    """By insert_ignore: a row with the key is there already."""
+
+
+class RowWrites(Reading):
+    """The row writes of a transaction. The rows are a pyarrow Table, RecordBatch or RecordBatchReader.
+
+    A call may be of any size: it is sent in parts. Nothing of it is visible before the commit. What is there and what
+    is not is judged at the transaction's `snapshot`, and after its own earlier row writes.
+
+    All raise RowsRefused, naming the keys, when single rows cannot be written; the others are, and the transaction
+    goes on. All raise InvalidArgument, and nothing is written, for rows of another schema, a null in the key, a key
+    that comes twice, and for a table without a primary key; LimitReached for more rows than a transaction may hold in
+    memory. Two transactions that change the same row conflict: the second to commit gets Conflict, which names rows.
+    """
+
+    @abstractmethod
+    def _ask(self, method: str, request: Message, response: type[ResponseT]) -> ResponseT: ...
+
+    @abstractmethod
+    def _require_writable(self) -> None: ...
+
+    def insert(self, table: str, rows: Any) -> RowsWritten:
+        """Rows whose keys are there already are refused."""
+        return self._write_rows(pb.ROW_INSERT, table, rows)
+
+    def insert_ignore(self, table: str, rows: Any) -> RowsWritten:
+        """Rows whose keys are there already are counted, and left out."""
+        return self._write_rows(pb.ROW_INSERT_IGNORE, table, rows)
+
+    def upsert(self, table: str, rows: Any) -> RowsWritten:
+        """Inserts rows, or replaces those that have their keys."""
+        return self._write_rows(pb.ROW_UPSERT, table, rows)
+
+    def update(self, table: str, rows: Any) -> RowsWritten:
+        """Replaces whole rows; those whose keys are not there are refused."""
+        return self._write_rows(pb.ROW_UPDATE, table, rows)
+
+    def delete(self, table: str, rows: Any) -> RowsWritten:
+        """Of `rows` only the columns of the primary key count. Those whose keys are not there are refused."""
+        return self._write_rows(pb.ROW_DELETE, table, rows)
+
+    def _write_rows(self, change: pb.RowChange, table: str, data: Any) -> RowsWritten:
+        self._require_writable()
+        schema = self.client.table(table).schema
+        row_format.require_key(schema, table)
+        rows = _fitted(data, schema, table, deletes=change == pb.ROW_DELETE)
+        keys = row_format.encode_keys(rows, schema)
+        row_format.check_keys(rows, keys, schema, table)
+        written = ignored = 0
+        refused: list[int] = []
+        for start, part in _parts(rows, keys, 0):
+            request = build(
+                pb.WriteRowsRequest,
+                txn_id=self.id,
+                owner=self.client.owner,
+                table=table,
+                write_id=uuid.uuid4().hex,
+                change=change,
+                snapshot=self.snapshot.timestamp,
+                rows=row_format.to_ipc(part),
+            )
+            answer = self._ask("txnstatus.Table/WriteRows", request, pb.WriteRowsResponse)
+            written += answer.written
+            ignored += answer.ignored
+            refused += [start + row for row in answer.refused]
+        if refused:
+            raise self._refusal(change, table, written, [(row, keys[row].as_py()) for row in refused])
+        return RowsWritten(written, ignored)
+
+    def _refusal(self, change: pb.RowChange, table: str, written: int, rows: list[tuple[int, bytes]]) -> RowsRefused:
+        texts = [key.decode(errors="backslashreplace") for _, key in rows]
+        named = ", ".join(texts[:MAX_NAMED]) + (", ..." if len(texts) > MAX_NAMED else "")
+        why = "are there already" if change == pb.ROW_INSERT else "are not there"
+        hints = {
+            pb.ROW_INSERT: "insert_ignore leaves such rows out, upsert replaces them",
+            pb.ROW_UPDATE: "upsert inserts such rows",
+        }
+        error = RowsRefused(
+            f"{len(rows)} of {len(rows) + written} rows: their keys {why} in {table}: {named}",
+            txn_id=self.id,
+            hint=hints.get(change, "the other rows are written, and the transaction is open"),
+        )
+        error.rows, error.keys, error.written = tuple(row for row, _ in rows), tuple(texts), written
+        return error
+
+
+def _fitted(data: Any, schema: Schema, table: str, *, deletes: bool) -> pa.Table:
+    """The rows in the table's own types. Raises InvalidArgument, naming the column."""
+    from txnclient import arrow
+
+    rows = arrow.as_table(data)
+    if not deletes:
+        schema.require_same_columns(to_columns(rows.schema), table)
+    else:
+        keys = [name for name in rows.column_names if name in schema.primary_key]
+        wanted = Schema(tuple(column for column in schema.columns if column.name in schema.primary_key))
+        wanted.require_same_columns(to_columns(rows.select(keys).schema), table)
+        for name in rows.column_names:
+            if name not in {column.name for column in schema.columns}:
+                raise InvalidArgument(f"column {name!r} of the data is not a column of table {table}")
+    target = row_format.rows_schema(schema, deletes=deletes)
+    return arrow.cast(rows, target, table).combine_chunks()
+
+
+def _parts(rows: pa.Table, keys: pa.Array, start: int) -> Iterator[tuple[int, pa.Table]]:
+    """The rows in as few requests as they fit into, each with the number of its first row."""
+    size = rows.nbytes + keys.nbytes
+    if rows.num_rows <= row_format.MAX_ROWS and size <= row_format.MAX_REQUEST_BYTES:
+        if rows.num_rows:
+            yield start, rows
+    elif rows.num_rows == 1:
+        raise InvalidArgument(
+            f"row {start} has {size} bytes: {row_format.MAX_REQUEST_BYTES} are possible",
+            hint="write such rows as files, with txn.write",
+        )
+    else:
+        half = rows.num_rows // 2
+        yield from _parts(rows.slice(0, half), keys.slice(0, half), start)
+        yield from _parts(rows.slice(half), keys.slice(half), start + half)

@@ -1,0 +1,53 @@
+"""Reading a table with row changes: native scans, an anti-join on the key, and the changed rows beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions
+
+from txnclient import row_reads, schemas
+from txnclient.manifest import DataFile
+from txnclient.row_reads import RowChanges
+from txnclient.spark import reader
+from txnstatus.rows import COMMIT_TS, DELETED
+from txnstatus.schema import Column, Schema
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+TIMESTAMP = "decimal(20,0)"
+"""As which Spark reads unsigned 64-bit integers."""
+
+
+def read_merged(spark: SparkSession, files: Sequence[DataFile], changes: RowChanges, schema: Schema) -> DataFrame:
+    in_memory = RowChanges(changes.batches, (), changes.above, changes.at, ())
+    latest = _frame(spark, row_reads.latest_changes(in_memory, schema), schema)
+    if changes.flushed:
+        flushed = reader.read_files(spark, changes.flushed, _with_commits(schema)).where(
+            f"{COMMIT_TS} > {changes.above} AND {COMMIT_TS} <= {changes.at}"
+        )
+        whole = functions.struct(*(functions.col(f"`{name}`") for name in flushed.columns))
+        keys = [functions.col(f"`{name}`") for name in schema.primary_key]
+        last = functions.max_by(whole, COMMIT_TS).alias("_txn_last")
+        latest = flushed.unionByName(latest).groupBy(*keys).agg(last).select("_txn_last.*")
+    parts = [latest.where(f"NOT {DELETED}").select(*(f"`{column.name}`" for column in schema.columns))]
+    for since, group in row_reads.by_later_changes(files, changes.file_times, row_reads.commits(changes)):
+        later = latest.where(f"{COMMIT_TS} > {since}").select(*(f"`{name}`" for name in schema.primary_key))
+        parts.append(reader.read_files(spark, group, schema).join(later, list(schema.primary_key), "left_anti"))
+    return reduce(lambda one, other: one.unionByName(other), parts)
+
+
+def _with_commits(schema: Schema) -> Schema:
+    return Schema((*schema.columns, Column(COMMIT_TS, TIMESTAMP), Column(DELETED, "boolean")))
+
+
+def _frame(spark: SparkSession, changes: pa.Table, schema: Schema) -> DataFrame:
+    import pyarrow as pa
+
+    at = changes.column_names.index(COMMIT_TS)
+    spelt = changes.set_column(at, COMMIT_TS, changes[COMMIT_TS].cast(pa.decimal128(20, 0)))
+    return spark.createDataFrame(spelt, schemas.ddl(_with_commits(schema)))

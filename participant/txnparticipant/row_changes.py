@@ -1,0 +1,93 @@
+"""What the commands of row writes do to a table. Used by `changes` and `table_store` only."""
+
+from __future__ import annotations
+
+from txnparticipant import commands as cmd
+from txnparticipant.memrowset import RowSet
+from txnparticipant.records import LIVE, TableState, TxnRecord
+from txnstatus.errors import IllegalState, InvalidArgument, TxnError, Unavailable
+from txnstatus.partitions import WHOLE_TABLE
+from txnstatus.types import NO_TIMESTAMP, Timestamp, TxnId
+
+
+def write(table: TableState, record: TxnRecord, command: cmd.WriteRows) -> TxnError | None:
+    """Appends to the transaction's MemRowSet. Returns the refusal, if there is one."""
+    if command.batch.write_id in record.rows:
+        return None
+    if not table.schema.primary_key:
+        return InvalidArgument(f"{table.name} has no primary key: rows are known by it", txn_id=record.txn_id)
+    if record.writes:
+        return mixed(table, record.txn_id)
+    if command.position != len(record.rows) or (record.rows and command.snapshot != record.snapshot):
+        # Judged while another write of the transaction was on its way: it has to be judged again.
+        return Unavailable(f"transaction {record.txn_id} wrote other rows to {table.name} meanwhile")
+    record.snapshot = command.snapshot
+    record.rows[command.batch.write_id] = command.batch
+    return None
+
+
+def mixed(table: TableState, txn_id: TxnId) -> IllegalState:
+    return IllegalState(
+        f"transaction {txn_id} writes both rows and files to {table.name}",
+        txn_id=txn_id,
+        hint="write the rows of one table in one of the two ways, or in two transactions",
+    )
+
+
+def stands_in_the_way(table: TableState, record: TxnRecord, command: cmd.AddFiles) -> TxnError | None:
+    """Why row changes do not let files be added."""
+    if record.rows:
+        return mixed(table, record.txn_id)
+    if command.overwrites and WHOLE_TABLE not in command.overwrites and table.rows.changed_at(command.base_ts):
+        return IllegalState(
+            f"partitions of {table.name} cannot be overwritten by themselves: rows of it were changed by key",
+            txn_id=record.txn_id,
+            hint="overwrite the whole table, or upsert and delete rows",
+        )
+    return None
+
+
+def publish(table: TableState, record: TxnRecord, commit_ts: Timestamp) -> None:
+    if record.rows:
+        table.rows.publish(RowSet(record.txn_id, commit_ts, tuple(record.rows.values())))
+    if record.clears_table and table.schema.primary_key:
+        table.rows.clear(commit_ts)
+
+
+def ended(table: TableState, record: TxnRecord) -> None:
+    """To be called when the record's state says so."""
+    wrote_rows = bool(record.rows)
+    record.rows.clear()
+    record.snapshot = NO_TIMESTAMP
+    if wrote_rows:
+        _drop_keys(table)
+
+
+def flush(table: TableState, command: cmd.FlushCommand) -> TxnError | None:
+    rows = table.rows
+    match command:
+        case cmd.OpenFlush(_, flush_id):
+            if flush_id in rows.flushes or flush_id in rows.given_up:
+                return IllegalState(f"flush {flush_id} of {table.name} is over already")
+            if flush_id not in rows.flushing:
+                rows.flushing.append(flush_id)
+        case cmd.FlushRows(_, flush_id, manifest, txn_ids):
+            if flush_id in rows.flushes:
+                return None
+            unflushed = {row_set.txn_id for row_set in rows.unflushed}
+            if flush_id not in rows.flushing or not txn_ids or not unflushed.issuperset(txn_ids):
+                return IllegalState(f"flush {flush_id} of {table.name} was overtaken by another one")
+            rows.flush(flush_id, manifest, txn_ids)
+            _drop_keys(table)
+        case cmd.DropFlush(_, flush_id, gone):
+            if flush_id in rows.flushing:
+                rows.flushing.remove(flush_id)
+                rows.given_up.append(flush_id)
+            if gone and flush_id in rows.given_up:
+                rows.given_up.remove(flush_id)
+    return None
+
+
+def _drop_keys(table: TableState) -> None:
+    snapshots = [txn.snapshot for txn in table.unfinished.values() if txn.rows and txn.state in LIVE]
+    table.rows.drop_keys(min(snapshots, default=None))

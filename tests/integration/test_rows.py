@@ -1,0 +1,250 @@
+"""Row writes as a program makes them, against real nodes, and through the deaths of leaders."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import re
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import txnclient
+from tests.support import commit_until_known, connect, fast_cluster, rows, settled, visible, wait_until
+from txnclient import Client, Conflict, InvalidArgument, LimitReached, RowsRefused, TxnAborted
+from txndeploy.local_cluster import LocalCluster
+from txnstatus.errors import IllegalState
+
+NewTable = Callable[..., str]
+KEY = ["id"]
+README = Path(__file__).parents[2] / "README.md"
+
+
+def notes(client: Client, table: str) -> dict[int, str]:
+    found = client.snapshot().to_arrow(table)
+    return dict(zip(found["id"].to_pylist(), found["note"].to_pylist(), strict=True))
+
+
+def noted(**by_id: str) -> pa.Table:
+    ids = [int(name.removeprefix("r")) for name in by_id]
+    return pa.table({"id": pa.array(ids, pa.int64()), "note": list(by_id.values())})
+
+
+def test_rows_are_inserted_updated_and_deleted_beside_files_of_another_table(
+    client: Client, new_table: NewTable
+) -> None:
+    keyed, other = new_table(primary_key=KEY), new_table()
+    with client.transaction() as txn:
+        txn.write(rows(1, 2, 3, 4), keyed)
+    with client.transaction() as txn:
+        assert txn.insert(keyed, noted(r5="new")).written == 1
+        assert txn.insert_ignore(keyed, noted(r1="ignored", r6="new")) == txnclient.RowsWritten(1, 1)
+        txn.upsert(keyed, noted(r2="replaced", r7="new"))
+        txn.update(keyed, noted(r3="updated"))
+        txn.delete(keyed, rows(4).select(KEY))
+        txn.write(rows(9), other)
+        assert visible(client, keyed, other) == [[1, 2, 3, 4], []]
+    expected = {1: "row 1", 2: "replaced", 3: "updated", 5: "new", 6: "new", 7: "new"}
+    assert notes(client, keyed) == expected
+    assert visible(client, other) == [[9]]
+    assert client.snapshot().to_arrow(keyed, columns=["note"]).column_names == ["note"]
+
+
+def test_what_is_refused_is_named_and_the_transaction_goes_on(client: Client, new_table: NewTable) -> None:
+    table = new_table(primary_key=KEY)
+    with client.transaction() as txn:
+        txn.insert(table, rows(1, 2))
+    with client.transaction() as txn:
+        with pytest.raises(RowsRefused, match=f"2 of 3 rows: their keys are there already in {table}: 1, 2") as error:
+            txn.insert(table, rows(1, 3, 2))
+        assert (error.value.rows, error.value.keys, error.value.written) == ((0, 2), ("1", "2"), 1)
+        with pytest.raises(RowsRefused, match="are not there"):
+            txn.update(table, rows(8))
+        with pytest.raises(RowsRefused, match="are not there"):
+            txn.delete(table, rows(8))
+    assert visible(client, table) == [[1, 2, 3]]
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (pa.table({"id": [1]}), "column 'note' .* is missing"),
+        (pa.table({"id": ["1"], "note": ["a"]}), "is bigint; in the data it is string"),
+        (pa.table({"id": [1], "note": ["a"], "more": [1]}), "'more' of the data is not a column"),
+        (
+            pa.table({"id": pa.array([1, None], pa.int64()), "note": ["a", "b"]}),
+            "row 1: the key column 'id' .* is null",
+        ),
+        (pa.table({"id": [5, 5], "note": ["a", "b"]}), "the key 5 comes more than once"),
+        (pa.table({"id": [1], "note": ["x" * 500_000]}), "row 0 has .* bytes: 400000 are possible"),
+        ([{"id": 1}], "expected a pyarrow Table"),
+    ],
+)
+def test_bad_rows_are_refused_by_name(client: Client, new_table: NewTable, data: object, message: str) -> None:
+    table = new_table(primary_key=KEY)
+    with client.transaction() as txn:
+        with pytest.raises(InvalidArgument, match=message):
+            txn.insert(table, data)
+        txn.insert(table, rows(7))
+    assert visible(client, table) == [[7]]
+
+
+def test_tables_without_a_key_and_transactions_that_are_over_take_no_rows(client: Client, new_table: NewTable) -> None:
+    plain, keyed = new_table(), new_table(primary_key=KEY)
+    txn = client.begin()
+    with pytest.raises(InvalidArgument, match="has no primary key"):
+        txn.insert(plain, rows(1))
+    with pytest.raises(txnclient.NotFound):
+        txn.insert("t.nowhere", rows(1))
+    txn.write(rows(1), keyed)
+    with pytest.raises(IllegalState, match="both rows and files"):
+        txn.insert(keyed, rows(2))
+    txn.commit()
+    with pytest.raises(IllegalState):
+        txn.insert(keyed, rows(3))
+    aborted = client.begin()
+    aborted.insert(keyed, rows(4))
+    aborted.abort()
+    with pytest.raises(TxnAborted):
+        aborted.insert(keyed, rows(4))
+    assert visible(client, keyed) == [[1]]
+
+
+def test_of_two_that_change_one_row_the_second_gets_a_conflict(client: Client, new_table: NewTable) -> None:
+    table = new_table(primary_key=KEY)
+    first, second, third = client.begin_many(3)
+    for txn in (first, second):
+        txn.upsert(table, noted(r1=f"by {txn.id}"))
+    third.insert(table, noted(r2="third"))
+    first.commit()
+    with pytest.raises(Conflict, match=r"\(1\) was changed by transaction") as conflict:
+        second.commit()
+    assert (conflict.value.winner, conflict.value.objects) == (first.id, (f"{table}(1)",))
+    third.commit()
+    assert notes(client, table) == {1: f"by {first.id}", 2: "third"}
+
+
+def test_a_chain_of_commits_never_conflicts_with_itself(client: Client, new_table: NewTable) -> None:
+    """Each begins after the one before was acknowledged; that one may not be finalised by then."""
+    table = new_table(primary_key=KEY)
+    for number in range(30):
+        with client.transaction() as txn:
+            txn.upsert(table, noted(r1=str(number)))
+    assert notes(client, table) == {1: "29"}
+
+
+def test_many_rows_go_in_parts_and_are_flushed_to_files(
+    cluster: LocalCluster, client: Client, new_table: NewTable
+) -> None:
+    table = new_table(primary_key=KEY)
+    location = Path(client.table(table).location.removeprefix("file://"))
+    for start in range(0, 60_000, 15_000):
+        with client.transaction() as txn:
+            ids = range(start, start + 15_000)
+            txn.upsert(table, pa.table({"id": pa.array(ids, pa.int64()), "note": ["n" * 40] * len(ids)}))
+    before = client.snapshot()
+    wait_until(lambda: list(location.glob("delta_rows*/_manifest.json")), "row changes are flushed")
+    with client.transaction() as txn:
+        assert txn.insert_ignore(table, rows(0, 59_999, 60_000)).ignored == 2
+        txn.delete(table, rows(*range(30_000)))
+    assert visible(client, table) == [list(range(30_000, 60_001))]
+    assert sorted(before.to_arrow(table)["id"].to_pylist()) == list(range(60_000))
+    wait_until(lambda: settled(cluster), "all replicas hold the same rows")
+
+
+def test_more_rows_than_a_transaction_may_hold_are_refused(client: Client, new_table: NewTable) -> None:
+    table = new_table(primary_key=KEY)
+    txn = client.begin()
+    with pytest.raises(LimitReached, match="in memory"):
+        txn.upsert(table, pa.table({"id": pa.array(range(100_000), pa.int64()), "note": ["n" * 40] * 100_000}))
+    txn.abort()
+    assert visible(client, table) == [[]]
+
+
+def test_the_example_in_the_readme_runs(client: Client) -> None:
+    (example,) = (code for code in re.findall(r"```python\n(.*?)```", README.read_text(), re.S) if "txn.upsert" in code)
+    exec(example, {"client": client, "pa": pa})
+    assert client.snapshot().to_arrow("shop.stock").to_pylist() == [{"item": "pen", "pieces": 9}]
+
+
+ACCOUNTS, BALANCE = 12, 100
+
+
+def test_the_money_stays_while_leaders_die(tmp_path: Path) -> None:
+    """Transfers update two rows; every snapshot sums up the same, and every acknowledged commit is there at the end."""
+    with fast_cluster(tmp_path / "cluster", participant_shards=1) as cluster, connect(cluster) as client:
+        client.create_table("bank.accounts", "id bigint, balance bigint", primary_key=KEY)
+        client.create_table("bank.log", "id bigint, amount bigint", primary_key=KEY)
+        with client.transaction() as txn:
+            txn.insert("bank.accounts", balances(dict.fromkeys(range(ACCOUNTS), BALANCE)))
+        acknowledged: list[int] = []
+        stop = threading.Event()
+        with ThreadPoolExecutor(4) as pool:
+            workers = [pool.submit(transfer_on, cluster, random.Random(n), stop, acknowledged) for n in range(3)]
+            auditor = pool.submit(audit_on, cluster, stop)
+            try:
+                kill_leaders(cluster, acknowledged, times=4)
+            finally:
+                stop.set()
+            for each in (*workers, auditor):
+                each.result()
+            assert auditor.result() > 5, "the auditor read too little to tell"
+        logged = client.snapshot().to_arrow("bank.log")["id"].to_pylist()
+        assert len(logged) == len(set(logged))
+        assert set(acknowledged) <= set(logged), "an acknowledged transfer is lost"
+        check_sum(client)
+        wait_until(lambda: settled(cluster), "all replicas hold the same rows", 60)
+
+
+def balances(accounts: dict[int, int]) -> pa.Table:
+    columns = pa.array(accounts.keys(), pa.int64()), pa.array(accounts.values(), pa.int64())
+    return pa.table(dict(zip(("id", "balance"), columns, strict=True)))
+
+
+def transfer_on(cluster: LocalCluster, dice: random.Random, stop: threading.Event, acknowledged: list[int]) -> None:
+    with connect(cluster, timeout=30.0) as client:
+        while not stop.is_set():
+            try:
+                with client.transaction() as txn:
+                    accounts = txn.snapshot.to_arrow("bank.accounts")
+                    held = dict(zip(accounts["id"].to_pylist(), accounts["balance"].to_pylist(), strict=True))
+                    giver, taker = dice.sample(range(ACCOUNTS), 2)
+                    amount = dice.randint(1, 10)
+                    moved = {giver: held[giver] - amount, taker: held[taker] + amount}
+                    txn.update("bank.accounts", balances(moved))
+                    txn.insert("bank.log", pa.table({"id": [txn.id], "amount": [amount]}))
+                    commit_until_known(txn)
+            except TxnAborted:
+                continue  # a conflict, or it was silent for too long while nobody led
+            acknowledged.append(txn.id)
+
+
+def audit_on(cluster: LocalCluster, stop: threading.Event) -> int:
+    with connect(cluster, timeout=30.0) as client:
+        for count in itertools.count(1):
+            check_sum(client)
+            if stop.is_set():
+                return count
+    raise AssertionError("it counts for ever")
+
+
+def check_sum(client: Client) -> None:
+    found = client.snapshot().to_arrow("bank.accounts")
+    assert found.num_rows == ACCOUNTS
+    assert sum(found["balance"].to_pylist()) == ACCOUNTS * BALANCE
+
+
+def kill_leaders(cluster: LocalCluster, acknowledged: list[int], times: int) -> None:
+    """Of the accounts' shard."""
+    for _ in range(times):
+        done = len(acknowledged)
+        wait_until(lambda done=done: len(acknowledged) > done + 5, "transfers go on", 60)  # type: ignore[misc]
+        victim = cluster.leader("shard-0")
+        cluster.kill(victim)
+        done = len(acknowledged)
+        wait_until(lambda done=done: len(acknowledged) > done + 2, "transfers go on without it", 60)  # type: ignore[misc]
+        cluster.start_node(victim)
