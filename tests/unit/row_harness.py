@@ -73,6 +73,9 @@ class Shard:
             directory.as_uri(),
             self._blocking,
             zombie_grace_seconds=0.0,
+            lease_seconds=30.0,
+            retention_seconds=lambda: 3600,
+            row_flush_bytes=4 << 20,
         )
         driver = SimpleNamespace(propose=self._propose, check_lease=lambda: None)
         self.service._driver = cast(RaftDriver, driver)

@@ -66,6 +66,7 @@ def service(commits: Mapping[int, int]) -> ShardService:
         zombie_grace_seconds=1.0,
         lease_seconds=30.0,
         retention_seconds=lambda: 3600,
+        row_flush_bytes=4 << 20,
     )
     made._driver = cast(RaftDriver, driver)
     machine.shard.apply(cmd.CreateTable(TABLE, Schema((Column("id", "bigint"),)), "file:///w/t", "r"))
