@@ -313,10 +313,6 @@ def leases_ignored() -> Seams:
     return [("txnparticipant.leases:Leases.take", lambda *_: None)]
 
 
-def a_new_leader_retires_at_once() -> Seams:
-    return [("txnparticipant.leases:Leases.complete", property(lambda _self: True))]
-
-
 def reads_below_what_is_retired() -> Seams:
     return [("txnparticipant.leases:Leases._check", lambda *_: None)]
 
@@ -374,7 +370,6 @@ PLANTED: Mapping[str, Planted] = {
     "begins beyond the cap": Planted(("the cap",), "calm", 20, begins_beyond_the_cap),
     "options not replicated": Planted(("options",), "options", 10, options_not_replicated),
     "leases ignored": Planted(("10", "5"), "calm", 20, leases_ignored),
-    "a new leader retires at once": Planted(("10", "5"), "deaths", 60, a_new_leader_retires_at_once),
     "reads below what is retired": Planted(("4", "5"), "calm", 20, reads_below_what_is_retired),
     "retired too far": Planted(("4", "5", "10"), "calm", 20, retired_too_far),
     "the cleaner takes from the living": Planted(("10",), "everything", 20, the_cleaner_takes_from_the_living),
