@@ -9,6 +9,7 @@ from typing import Annotated, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
+from txnparticipant.services import ShardSettings
 from txnstatus.catalog import ADDRESS_PATTERN, NODE_ID_PATTERN, CatalogState, NodeInfo, initial
 from txnstatus.errors import InvalidArgument
 from txnstatus.options import Options
@@ -83,6 +84,13 @@ class TxnSection(_Section):
     snapshot_lease_seconds: float = Field(30.0, ge=1, le=3600)
     """What a snapshot reads is kept for so long after its program was last heard."""
     row_flush_bytes: int = Field(4 << 20, ge=1_000)
+    in_doubt_seconds: float = Field(3.0, ge=0.1)
+    """A participant that is prepared for longer asks for the outcome itself."""
+
+    def shard_settings(self) -> ShardSettings:
+        return ShardSettings(
+            self.zombie_grace_seconds, self.snapshot_lease_seconds, self.in_doubt_seconds, self.row_flush_bytes
+        )
 
     @model_validator(mode="after")
     def _related(self) -> Self:

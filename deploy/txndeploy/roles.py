@@ -282,10 +282,8 @@ class Roles:
                     StatusRanges(self._client),
                     self.config.warehouse,
                     self._environment.blocking,
-                    self.config.txn.zombie_grace_seconds,
-                    self.config.txn.snapshot_lease_seconds,
+                    self.config.txn.shard_settings(),
                     lambda: self._cluster.state.options.snapshot_retention_seconds,
-                    self.config.txn.row_flush_bytes,
                 )
                 return shard_machine, shard
             case _:

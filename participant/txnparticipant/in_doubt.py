@@ -33,11 +33,13 @@ class InDoubt:
         ranges: StatusRanges,
         publish: Callable[[ParticipantId, TxnId, Timestamp], Awaitable[object]],
         discard: Callable[[ParticipantId, TxnId], Awaitable[object]],
+        seconds: float = IN_DOUBT_SECONDS,
     ) -> None:
         """What they raise is logged, and tried again."""
         self._ranges = ranges
         self._publish = publish
         self._discard = discard
+        self._seconds = seconds
         self._asked_at: dict[Prepared, float] = {}
         """When it was asked about last; at first, when it was first found prepared."""
 
@@ -48,7 +50,7 @@ class InDoubt:
     async def resolve(self, prepared: Collection[Prepared], now: float) -> None:
         """One pass over all that is prepared; `now` is of a monotonic clock, in seconds."""
         self._asked_at = {each: self._asked_at.get(each, now) for each in prepared}
-        due = (each for each, asked_at in self._asked_at.items() if now - asked_at >= IN_DOUBT_SECONDS)
+        due = (each for each, asked_at in self._asked_at.items() if now - asked_at >= self._seconds)
         asked = list(islice(due, MAX_ASKED))
         self._asked_at |= dict.fromkeys(asked, now)
         await asyncio.gather(*(self._resolve(*each) for each in asked))

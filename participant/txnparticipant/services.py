@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Executor
+from dataclasses import dataclass
 
 from txnparticipant import commands as cmd
 from txnparticipant.changes import Applied, Rejected
@@ -69,6 +70,17 @@ class ShardMachine:
         return RestoringWhole(self.shard.restore)
 
 
+@dataclass(frozen=True, slots=True)
+class ShardSettings:
+    zombie_grace_seconds: float
+    """So long somebody may still write for a transaction that has ended."""
+    lease_seconds: float
+    """Of a snapshot that is read."""
+    in_doubt_seconds: float
+    """Prepared for longer than this: the status table is asked."""
+    row_flush_bytes: int
+
+
 class ShardService:
     """One shard's replica on this node."""
 
@@ -79,27 +91,25 @@ class ShardService:
         ranges: StatusRanges,
         warehouse: str,
         disk: Executor,
-        zombie_grace_seconds: float,
-        lease_seconds: float,
+        settings: ShardSettings,
         retention_seconds: Callable[[], int],
-        row_flush_bytes: int,
     ) -> None:
-        """`lease_seconds`: of a snapshot that is read. `retention_seconds`: how long what was overwritten is kept."""
+        """`retention_seconds`: how long what was overwritten is kept, as it is set now."""
         self.shard = machine.shard
         self._clock = clock
         self._ranges = ranges
         self._warehouse = warehouse.rstrip("/")
         self._dispatcher = Dispatcher()
-        leases = Leases(lease_seconds)
+        leases, grace = Leases(settings.lease_seconds), settings.zombie_grace_seconds
         self._reads = Reads(self.shard, ranges, leases, self._check_lease)
         self._locks = LockService(self.shard, ranges, self._propose)
         self._retirement = Retirement(self.shard, leases, self._propose, clock, retention_seconds)
         self._rows = RowService(self.shard, self._reads, self._propose, self._begun, disk)
         self._flusher = Flusher(
-            self.shard, self._propose, clock, disk, zombie_grace_seconds, row_flush_bytes, self._rows.wants_room
+            self.shard, self._propose, clock, disk, grace, settings.row_flush_bytes, self._rows.wants_room
         )
-        self._cleaner = Cleaner(self.shard, self._propose, disk, zombie_grace_seconds)
-        self._in_doubt = InDoubt(ranges, self._publish, self._discard)
+        self._cleaner = Cleaner(self.shard, self._propose, disk, grace)
+        self._in_doubt = InDoubt(ranges, self._publish, self._discard, settings.in_doubt_seconds)
         self._driver: RaftDriver
         self._next_forgetting = 0.0
         self._cleaning: asyncio.Task[None] | None = None

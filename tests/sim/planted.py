@@ -366,7 +366,7 @@ PLANTED: Mapping[str, Planted] = {
     "forget to drive": Planted(("the leader's books",), "calm", 5, forget_to_drive),
     "repeat a failed sync": Planted(("a failed sync", "an ack"), "repairs", 20, repeat_a_failed_sync),
     "frames unchecked": Planted(("corruption", "no process", "nothing", "11"), "repairs", 20, frames_unchecked),
-    "vote after a wipe": Planted(("one", "an ack", "2", "3", "11", "nothing"), "repairs", 60, vote_after_a_wipe),
+    "vote after a wipe": Planted(("one", "an ack", "2", "3", "11", "nothing", CORE), "repairs", 60, vote_after_a_wipe),
     "begins beyond the cap": Planted(("the cap",), "calm", 20, begins_beyond_the_cap),
     "options not replicated": Planted(("options",), "options", 10, options_not_replicated),
     "leases ignored": Planted(("10", "5"), "calm", 20, leases_ignored),

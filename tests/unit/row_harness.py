@@ -16,7 +16,7 @@ from txnclient import arrow, manifest, row_reads
 from txnparticipant import commands as cmd
 from txnparticipant.changes import Applied, Rejected
 from txnparticipant.records import TableState
-from txnparticipant.services import ShardMachine, ShardService
+from txnparticipant.services import ShardMachine, ShardService, ShardSettings
 from txnstatus import rows as row_format
 from txnstatus.proto import table_pb2 as pb
 from txnstatus.raft.driver import RaftDriver
@@ -72,10 +72,8 @@ class Shard:
             cast(StatusRanges, self.status),
             directory.as_uri(),
             self._blocking,
-            zombie_grace_seconds=0.0,
-            lease_seconds=30.0,
+            ShardSettings(zombie_grace_seconds=0.0, lease_seconds=30.0, in_doubt_seconds=3.0, row_flush_bytes=4 << 20),
             retention_seconds=lambda: 3600,
-            row_flush_bytes=4 << 20,
         )
         driver = SimpleNamespace(propose=self._propose, check_lease=lambda: None)
         self.service._driver = cast(RaftDriver, driver)

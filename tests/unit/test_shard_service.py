@@ -15,7 +15,7 @@ import pytest
 from txnparticipant import commands as cmd
 from txnparticipant.in_doubt import IN_DOUBT_SECONDS
 from txnparticipant.mvcc import Manifest
-from txnparticipant.services import ShardMachine, ShardService
+from txnparticipant.services import ShardMachine, ShardService, ShardSettings
 from txnstatus.errors import InvalidArgument, NotTheLeader
 from txnstatus.proto import common_pb2 as common
 from txnstatus.proto import table_pb2 as table_pb
@@ -63,10 +63,10 @@ def service(commits: Mapping[int, int]) -> ShardService:
         cast(StatusRanges, Status(commits)),
         "file:///w",
         ThreadPoolExecutor(1),
-        zombie_grace_seconds=1.0,
-        lease_seconds=30.0,
+        ShardSettings(
+            zombie_grace_seconds=1.0, lease_seconds=30.0, in_doubt_seconds=IN_DOUBT_SECONDS, row_flush_bytes=4 << 20
+        ),
         retention_seconds=lambda: 3600,
-        row_flush_bytes=4 << 20,
     )
     made._driver = cast(RaftDriver, driver)
     machine.shard.apply(cmd.CreateTable(TABLE, Schema((Column("id", "bigint"),)), "file:///w/t", "r"))

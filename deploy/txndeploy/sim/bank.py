@@ -45,6 +45,8 @@ class Bank:
     transfers: dict[str, int] = field(default_factory=dict)
     """Of the history: transaction ids by name."""
     elements: int = 0
+    tables: set[str] = field(default_factory=set)
+    """Those whose creation was acknowledged."""
 
     def judge(self, ledger: Ledger) -> list[str]:
         """With every outcome known."""

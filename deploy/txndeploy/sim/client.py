@@ -81,7 +81,9 @@ class Client(Teller):
                     answer = await self._call("txnstatus.Table/CreateTable", request, table_pb2.CreateTableResponse)
                 except TxnError:
                     continue
-                if table in self._shared.tables:
+                if table in ACCOUNTS:
+                    self._shared.bank.tables.add(table)
+                else:
                     self._ledger.tables[table] = answer.table.table_id
                 break
 
