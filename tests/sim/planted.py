@@ -360,7 +360,7 @@ PLANTED: Mapping[str, Planted] = {
     "an overwrite of a part takes all": Planted(("5", "isolation"), "calm", 10, an_overwrite_of_a_part_takes_all),
     "writes after the prepare": Planted(("8", CORE), "calm", 30, writes_after_the_prepare),
     "reads without a lease": Planted(("1", "2", "5", "6"), "partitions", 60, reads_without_a_lease),
-    "no tombstone": Planted(("everything", "8", "4"), "everything", 60, no_tombstone),
+    "no tombstone": Planted(("everything", "8", "4"), "everything", 120, no_tombstone),
     "the cleaner takes one pass": Planted(("10",), "calm", 20, the_cleaner_takes_one_pass),
     "expire one interval late": Planted(("9",), "calm", 10, expire_one_interval_late),
     "forget to drive": Planted(("the leader's books",), "calm", 5, forget_to_drive),
