@@ -128,6 +128,9 @@ def _run(console: Console, work: Path, *, keep: bool) -> int:
             expected = {
                 source.table: flights.read_csv(files[source.file], source.columns).num_rows for source in SOURCES
             }
+        # Before anything here uses gRPC: PySpark forks to start Java, and the child may not survive gRPC's threads.
+        with _step(progress, "start PySpark with two executors"):
+            spark = stack.enter_context(local_cluster_session("txnstatus demo", work / "spark"))
         with _step(progress, "start a cluster of three nodes"):
             cluster = stack.enter_context(
                 LocalCluster(
@@ -136,8 +139,6 @@ def _run(console: Console, work: Path, *, keep: bool) -> int:
                     txn=TxnSection(keepalive_default_ms=KEEPALIVE_MS, zombie_grace_seconds=2.0),
                 )
             )
-        with _step(progress, "start PySpark with two executors"):
-            spark = stack.enter_context(local_cluster_session("txnstatus demo", work / "spark"))
         client = stack.enter_context(txnclient.connect(cluster.addresses))
         for source in SOURCES:
             client.create_table(source.table, source.columns, partition_by=source.partition_by)
