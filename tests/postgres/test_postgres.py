@@ -17,7 +17,17 @@ from tests.faults.points import FOREIGN_POINTS
 from tests.postgres.rig import NAME, Host
 from tests.postgres.server import PostgresServer, find_binaries
 from tests.support import commit_until_known, connect, rows, visible, wait_until
-from txnclient import Client, CommitUnknown, Conflict, IllegalState, InvalidArgument, NotFound, TxnAborted, TxnState
+from txnclient import (
+    Client,
+    CommitUnknown,
+    Conflict,
+    IllegalState,
+    InvalidArgument,
+    NotFound,
+    Transaction,
+    TxnAborted,
+    TxnState,
+)
 from txndeploy.local_cluster import LocalCluster
 
 pytestmark = pytest.mark.usefixtures("host")
@@ -282,17 +292,23 @@ def test_the_host_is_down_and_an_abort_holds_up_nobody_else(
     assert bills(server, bill) == []
 
 
-def test_a_commit_waits_for_a_host_that_is_down(
-    client: Client, server: PostgresServer, host: Host, new_table: NewTable, bill: int
-) -> None:
-    table = new_table()
-    host.kill()
+def commit_that_waits(client: Client, server: PostgresServer, table: str, bill: int) -> Transaction:
+    """Of a row in the table and a bill, while the host is down: prepared, and not decided."""
     txn = client.begin()
     txn.write(rows(1), table)
     with txn.postgres(NAME, server.conninfo) as connection:
         connection.execute(INSERT, (bill,))
     with pytest.raises(CommitUnknown):
         txn.commit(timeout=1)
+    return txn
+
+
+def test_a_commit_waits_for_a_host_that_is_down(
+    client: Client, server: PostgresServer, host: Host, new_table: NewTable, bill: int
+) -> None:
+    table = new_table()
+    host.kill()
+    txn = commit_that_waits(client, server, table, bill)
     assert (visible(client, table), bills(server, bill)) == ([[]], [])
     host.start()
     commit_until_known(txn)
@@ -315,12 +331,7 @@ def test_the_server_is_killed_between_prepare_and_publish(
 ) -> None:
     table = new_table()
     host.kill()
-    txn = client.begin()
-    txn.write(rows(1), table)
-    with txn.postgres(NAME, server.conninfo) as connection:
-        connection.execute(INSERT, (bill,))
-    with pytest.raises(CommitUnknown):
-        txn.commit(timeout=1)
+    txn = commit_that_waits(client, server, table, bill)
     server.restart()
     assert len(server.prepared()) == 1
     host.start()
@@ -335,12 +346,7 @@ def test_the_status_leader_is_killed_while_it_commits(
 ) -> None:
     table = new_table()
     host.kill()
-    txn = client.begin()
-    txn.write(rows(1), table)
-    with txn.postgres(NAME, server.conninfo) as connection:
-        connection.execute(INSERT, (bill,))
-    with pytest.raises(CommitUnknown):
-        txn.commit(timeout=1)
+    txn = commit_that_waits(client, server, table, bill)
     cluster.kill(cluster.leader())
     host.start()
     commit_until_known(txn)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 from hypothesis import given, settings
@@ -351,26 +351,22 @@ def stuck(world: World) -> bool:
     return bool(set(TXNS) - ended) and set(TXNS) - ended <= {txn for queue in queues for txn, _ in queue}
 
 
-def test_wait_die_never_ends_in_a_deadlock_over_two_participants() -> None:
-    worlds = reachable(Strategy.WAIT_DIE)
+@pytest.mark.parametrize(
+    ("strategy", "who_waits"), [(Strategy.WAIT_DIE, min), (Strategy.WOUND_WAIT, max)], ids=["wait-die", "wound-wait"]
+)
+def test_age_ends_every_deadlock_over_two_participants(
+    strategy: Strategy, who_waits: Callable[[TxnId, TxnId], TxnId]
+) -> None:
+    """With wait-die the older one of two waits, with wound-wait the younger one."""
+    worlds = reachable(strategy)
     assert len(worlds) > 1_000
     for world in worlds:
         assert not stuck(world), world
         for table in tables_of(world):
             for request in table.queue():
                 for blocker in table.blockers(request.txn_id, request.locks):
-                    assert request.txn_id < blocker.txn_id, f"a younger one waits for an older: {world}"
-
-
-def test_wound_wait_never_ends_in_a_deadlock_over_two_participants() -> None:
-    worlds = reachable(Strategy.WOUND_WAIT)
-    assert len(worlds) > 1_000
-    for world in worlds:
-        assert not stuck(world), world
-        for table in tables_of(world):
-            for request in table.queue():
-                for blocker in table.blockers(request.txn_id, request.locks):
-                    assert request.txn_id > blocker.txn_id, f"an older one waits for a younger: {world}"
+                    assert request.txn_id != blocker.txn_id
+                    assert request.txn_id == who_waits(request.txn_id, blocker.txn_id), f"the wrong one waits: {world}"
 
 
 def test_without_age_there_are_deadlocks_over_two_participants_and_none_on_one() -> None:
