@@ -227,7 +227,8 @@ class Transaction(RowWrites, ForeignWork):
     def abort(self, reason: str = "") -> None:
         """Ends the transaction; nothing of it will ever be visible. Repeating it is harmless.
 
-        From here on the handle does not beat: should this call fail, the transaction expires by itself.
+        From here on the handle does not beat: should this call fail, the transaction expires by itself. A table may
+        take another handle's writes until it hears of the abort, a moment later; they go the way of the others.
 
         Raises IllegalState when it is committed already; Unavailable when it is not known whether the abort arrived.
         """

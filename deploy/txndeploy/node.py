@@ -26,6 +26,7 @@ from txnstatus.cluster_map import ClusterMap
 from txnstatus.durable import make_directory, write_file
 from txnstatus.environment import Environment
 from txnstatus.proto import catalog_pb2 as pb
+from txnstatus.raft.disk import is_full
 from txnstatus.raft.segments import JournalCorrupt
 from txnstatus.raft.snapshot import SnapshotCorrupt
 from txnstatus.raft.transport import RaftTransport
@@ -61,6 +62,8 @@ class Node:
             self._roles = Roles(config, environment, self._client, self._transport, self.incarnation)
         except (JournalCorrupt, SnapshotCorrupt) as error:
             raise StartError(str(error)) from error
+        except OSError as error:
+            raise StartError(f"data_dir {config.data_dir} cannot be used: {error}") from error
         self._server: grpc.aio.Server | None = None
 
     async def start(self) -> None:
@@ -143,7 +146,13 @@ def _saved_catalog(config: NodeConfig) -> CatalogState | None:
 
 
 def _save_catalog(config: NodeConfig, state: CatalogState) -> None:
-    write_file(config.data_dir / CATALOG, to_wire(state).SerializeToString())
+    """On a full disk an older one stays: whoever starts from it hears of the rest from the others."""
+    try:
+        write_file(config.data_dir / CATALOG, to_wire(state).SerializeToString())
+    except OSError as error:
+        if not is_full(error):
+            raise
+        log.warning("version %d of the catalog is not saved: %s", state.version, error)
 
 
 def arm_failpoints() -> None:

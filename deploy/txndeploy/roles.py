@@ -22,6 +22,7 @@ from txnstatus.catalog_service import CatalogClient, CatalogMachine, CatalogServ
 from txnstatus.environment import Environment
 from txnstatus.errors import Unavailable
 from txnstatus.proto import admin_pb2, catalog_pb2, participant_pb2, table_pb2, txn_manager_pb2, txn_status_pb2
+from txnstatus.raft.disk import is_full
 from txnstatus.raft.driver import RaftDriver, Sender
 from txnstatus.raft.group import RaftGroup
 from txnstatus.raft.machine import StateMachine
@@ -94,10 +95,11 @@ class Roles:
         self._first_look = FirstLook(environment.disk, config.data_dir, self._directory(CATALOG) / "journal")
         self._register()
         # The catalog's replica first: what it restores says which others there are.
-        if CATALOG in self._wanted():
+        if CATALOG in self._wanted() and self._has_directory(CATALOG):
             self._open(CATALOG)
         for name in sorted(self._wanted() - self._groups.keys()):
-            self._open(name)
+            if self._has_directory(name):
+                self._open(name)
 
     def start(self) -> None:
         for group in self._groups.values():
@@ -204,6 +206,9 @@ class Roles:
         self._look()
         wanted = self._wanted()
         for name in sorted(wanted - self._groups.keys()):
+            if not self._has_directory(name):
+                asyncio.get_running_loop().call_later(LOOK_SECONDS, self._follow)
+                break
             self._start(self._open(name))
         for name in sorted(self._groups.keys() - wanted):
             self._removing.add(name)
@@ -317,6 +322,17 @@ class Roles:
 
     def _directory(self, name: str) -> Path:
         return self.config.data_dir / "raft" / name
+
+    def _has_directory(self, name: str) -> bool:
+        """Makes it, if there is room: a replica without one cannot even stand still until there is."""
+        try:
+            self._environment.disk.make_directory(self._directory(name) / "journal")
+        except OSError as error:
+            if not is_full(error):
+                raise
+            log.error("%s has no room for its replica of %s: %s", self.config.node_id, name, error)
+            return False
+        return True
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = supervised(work, f"the groups of {self.config.node_id} do not follow the catalog")

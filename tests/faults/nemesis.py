@@ -305,7 +305,7 @@ def full_disk(rig: Rig) -> Iterator[None]:
     node = _take_one(rig)
     rig.disks[node].fill()
     yield
-    assert rig.cluster.running(node), f"{node} ended"
+    assert rig.cluster.running(node), f"{node} ended: {rig.cluster.log_path(node).read_text()[-2_000:]}"
     rig.disks[node].make_room()
 
 

@@ -90,6 +90,7 @@ def test_after_abort_nothing_can_be_written_joined_or_committed(client: Client, 
     other = client.join(txn.token())
     txn.abort(reason="enough")
     txn.abort()
+    wait_until(lambda: txn.state() is TxnState.ABORTED, "the tables have heard of it")
     for handle in (txn, other):
         with pytest.raises(TxnAborted):
             handle.write(rows(2), table)

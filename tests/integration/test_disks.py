@@ -5,6 +5,7 @@ That a failing sync alone ends the process, too, is in test_failpoints: `journal
 
 from __future__ import annotations
 
+import contextlib
 import os
 from pathlib import Path
 
@@ -13,7 +14,10 @@ import pytest
 from tests.faults.disks import SmallDisk, mounted
 from tests.faults.nemesis import torment
 from tests.faults.rig import Rig, running, unavailable
-from tests.support import wait_until
+from tests.support import connect, wait_until
+from txnclient import Unavailable
+from txnclient.channel import ManagerChannel
+from txnstatus.proto import admin_pb2
 
 SEED = int(os.environ.get("TXN_SEED", "1"))
 NODES = ("n1", "n2", "n3")
@@ -50,11 +54,32 @@ def test_a_full_disk_makes_a_node_step_back_until_there_is_room(role: str, tmp_p
             assert unavailable(rig), "a promise that nobody can keep"
         else:
             rig.await_progress()
+            _change_catalog(rig)
         for node in full:
             assert rig.cluster.running(node), f"{node} ended"
             by_node[node].make_room()
         rig.await_nodes()
         rig.await_progress()
+
+
+def _change_catalog(rig: Rig) -> None:
+    """A node keeps what it hears of the catalog in a file of its own: there may be no room for that either."""
+    request = admin_pb2.SetOptionRequest(name="max_open_transactions", value=1_000_000)
+    with connect(rig.cluster) as client:
+        version = client.call("txnstatus.Admin/SetOption", request, admin_pb2.SetOptionResponse).catalog.version
+        for node in NODES:
+            wait_until(lambda node=node: _catalog_version(rig, node) >= version, f"{node} hears of it")  # type: ignore[misc]
+
+
+def _catalog_version(rig: Rig, node: str) -> int:
+    """As the node has heard; -1 = it does not answer."""
+    with contextlib.closing(ManagerChannel([rig.cluster.address(node)])) as channel:
+        request = admin_pb2.GetClusterRequest()
+        try:
+            answer = channel.call("txnstatus.Admin/GetCluster", request, admin_pb2.GetClusterResponse, timeout=1.0)
+        except Unavailable:
+            return -1
+    return answer.catalog.version
 
 
 def _says_full(rig: Rig, node: str) -> bool:

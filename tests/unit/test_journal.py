@@ -267,8 +267,8 @@ def test_without_room_for_a_new_segment_the_old_one_goes_on(disk: SimDisk) -> No
 
 
 def test_without_room_for_the_first_segment_it_can_be_written_later(disk: SimDisk) -> None:
-    disk.capacity = 0
     journal = opened(disk)
+    disk.capacity = 0
     fill(journal, 1, 2)
     with pytest.raises(DiskFull):
         journal.sync()

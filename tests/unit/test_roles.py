@@ -93,3 +93,40 @@ def test_a_disk_that_fails_when_the_catalog_brings_a_group_ends_the_process(monk
 
     asyncio.run(change())
     assert [error.errno for error in ended if isinstance(error, OSError)] == [errno.EIO]
+
+
+def test_a_group_that_the_catalog_brings_to_a_full_disk_is_opened_when_there_is_room(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("txndeploy.roles.LOOK_SECONDS", 0.01)
+    started: list[str] = []
+
+    async def change() -> None:
+        opened = asyncio.Event()
+        monkeypatch.setattr(
+            Roles, "_start", lambda _roles, group: (started.append(group.driver.group.group), opened.set())
+        )
+        founded = CONFIG.initial_catalog()
+        roles = roles_that_heard(founded)
+        disk = roles._environment.disk
+        assert isinstance(disk, SimDisk)
+        disk.capacity = disk.used
+        groups = {**founded.groups, "status-1": founded.groups["status-0"]}
+        roles._cluster.update(replace(founded, groups=groups, next_range=2, version=9))
+        roles._follow()
+        assert started == []
+        disk.capacity = None
+        async with asyncio.timeout(10):
+            await opened.wait()
+
+    asyncio.run(change())
+    assert started == ["status-1"]
+
+
+def test_a_node_starts_on_a_full_disk_without_the_groups_that_it_has_no_room_for() -> None:
+    disk = SimDisk(random.Random(1))
+    disk.make_directory(CONFIG.data_dir / "raft")
+    disk.capacity = 0
+    environment = Environment(disk=disk)
+    client = TxnSystemClient(ClusterMap(CONFIG.initial_catalog()), environment)
+    assert not Roles(CONFIG, environment, client, cast(RaftTransport, None), 1)._groups

@@ -27,11 +27,15 @@ def make_directory(path: Path) -> None:
 
 
 def write_file(path: Path, data: bytes) -> None:
-    """The whole file under its name, or what was there before."""
+    """The whole file under its name, or, after an OSError, what was there before."""
     new = path.with_name(path.name + ".new")
-    with new.open("wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
+    try:
+        with new.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError:
+        new.unlink(missing_ok=True)
+        raise
     new.rename(path)
     sync(path.parent)

@@ -139,8 +139,7 @@ class SimDisk:
     def create(self, path: Path) -> _SimFile:
         self.before("create", path)
         self._check_parent(path)
-        if self.capacity is not None and self.used >= self.capacity:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+        self._check_room(path)
         inode = _Inode()
         self._change(_Change(path.parent, None, (path, inode)))
         return _SimFile(self, path, inode)
@@ -175,6 +174,8 @@ class SimDisk:
 
     def make_directory(self, path: Path) -> None:
         self.before("make_directory", path)
+        if path not in self._directories:
+            self._check_room(path)
         self._directories |= {path, *path.parents}
 
     def sync_directory(self, path: Path) -> None:
@@ -202,6 +203,10 @@ class SimDisk:
         if path not in self._names:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
         return self._names[path]
+
+    def _check_room(self, path: Path) -> None:
+        if self.capacity is not None and self.used >= self.capacity:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
 
     def _check_parent(self, path: Path) -> None:
         if path.parent not in self._directories:
