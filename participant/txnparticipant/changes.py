@@ -164,6 +164,7 @@ def _prepare(table: TableState, record: TxnRecord, command: cmd.BeginCommit) -> 
         for replaced in write.replaces:
             table.file_sets[replaced].replaced_by = record.txn_id
     table.overwrites.prepare(record.txn_id, record.writes.values())
+    row_changes.prepare(table, record)
     record.state = ParticipantState.COMMIT_IN_PROGRESS
     record.prepare_ts = command.prepare_ts
     return Applied(command.prepare_ts, let_in=table.locks.stop_waiting(record.txn_id))

@@ -84,7 +84,7 @@ class Flusher:
         ]
 
     async def _flush(self, table: TableState) -> None:
-        row_sets = table.rows.unflushed
+        row_sets = tuple(table.rows.unflushed.values())
         flush_id = f"rows{self.clock.now():016x}"
         await self.propose(cmd.OpenFlush(table.table_id, flush_id))
         failpoint("flush.before_write", OSError)

@@ -64,11 +64,17 @@ def _check_retirement(table: TableState) -> None:
 
 def _check_rows(table: TableState) -> None:
     rows = table.rows
-    assert table.schema.primary_key or not (rows.row_sets or rows.cleared), f"rows without a key: {table.name}"
+    assert table.schema.primary_key or not (rows.unflushed or rows.cleared), f"rows without a key: {table.name}"
     claims = [*rows.flushing, *rows.given_up, *rows.flushes]
     assert len(set(claims)) == len(claims), f"a flush that is two things: {claims}"
-    for row_set in rows.row_sets.values():
-        assert row_set.flushed or row_set.batches, f"a row set without rows: {row_set}"
-        assert not row_set.flushed or row_set.commit_ts > NO_TIMESTAMP, f"flushed, not committed: {row_set}"
+    for row_set in rows.unflushed.values():
+        assert row_set.batches, f"a row set without rows: {row_set}"
         writer = table.txns.get(row_set.txn_id)
         assert writer is None or writer.commit_ts == row_set.commit_ts, f"visible, not committed: {row_set}"
+        known = row_set.commit in rows.keys or row_set.commit_ts <= rows.keys.above
+        assert known, f"committed, and its keys are not known: {row_set}"
+    assert rows.unflushed_bytes == sum(each.bytes for each in rows.unflushed.values()), "the bytes in memory"
+    pending = sum(batch.bytes for record in table.unfinished.values() for batch in record.rows.values())
+    assert table.pending_row_bytes == pending, "the bytes of unfinished transactions"
+    commits = [each.commit_ts for each in rows.unflushed.values()] + [each.last_ts for each in rows.flushes.values()]
+    assert rows.newest == max(commits, default=NO_TIMESTAMP), "the last row change"

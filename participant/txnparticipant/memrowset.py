@@ -9,16 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from txnparticipant.changed_keys import KEY_COST_BYTES, ChangedKeys, Commit
 from txnparticipant.mvcc import Manifest
 from txnstatus.proto import participant_pb2 as pb
-from txnstatus.types import NO_TIMESTAMP, Timestamp, TxnId, timestamp
-
-KEY_COST_BYTES = 100
-"""What a key takes in memory besides its own bytes."""
-KEPT_KEYS_BYTES = 16 << 20
-"""Of one table's flushed rows: beyond it the oldest keys go, and with them the transactions that began before."""
-KEPT_KEYS_SPAN = timestamp(60_000_000)
-"""Keys are kept for so long, in hybrid time, though nobody needs them: a snapshot may be older than its first write."""
+from txnstatus.types import NO_TIMESTAMP, Timestamp, TxnId
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +22,7 @@ class RowBatch:
     write_id: str
     deletes: bool
     rows: bytes
-    """An Arrow IPC stream; empty once it is flushed, and where nothing changes."""
+    """An Arrow IPC stream; empty where nothing changes."""
     keys: tuple[bytes, ...]
     outcome: bytes = b""
     """What the writer was answered, for when it asks again."""
@@ -40,9 +34,6 @@ class RowBatch:
         object.__setattr__(self, "key_set", frozenset(self.keys))
         cost = len(self.rows) + sum(map(len, self.keys)) + KEY_COST_BYTES * (1 + len(self.keys))
         object.__setattr__(self, "bytes", cost)
-
-    def without_rows(self) -> RowBatch:
-        return RowBatch(self.write_id, self.deletes, b"", self.keys)
 
     def to_wire(self) -> pb.RowBatch:
         return pb.RowBatch(
@@ -62,12 +53,19 @@ class RowSet:
     commit_ts: Timestamp
     batches: tuple[RowBatch, ...]
     """In the order in which they were written: of two changes of a key the later counts."""
-    flushed: bool = False
-    """The rows are in a file; the keys are still here, for those who were open at the time."""
 
     @property
     def bytes(self) -> int:
         return sum(batch.bytes for batch in self.batches)
+
+    @property
+    def commit(self) -> Commit:
+        return Commit(self.commit_ts, self.txn_id, changed_keys(self.batches))
+
+
+def changed_keys(batches: Iterable[RowBatch]) -> tuple[bytes, ...]:
+    """Each once."""
+    return tuple(dict.fromkeys(key for batch in batches for key in batch.keys))
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +97,9 @@ class SeenRows:
         return SeenRows(seen.above, (*seen.row_sets, changed), seen.flushes)
 
 
+NO_ROWS = SeenRows(NO_TIMESTAMP, (), ())
+
+
 @dataclass(frozen=True, slots=True)
 class PreparedRows:
     txn_id: TxnId
@@ -124,7 +125,7 @@ class RowsView:
             + [commit_ts for txn, commit_ts in decided if txn.clears],
             default=NO_TIMESTAMP,
         )
-        row_sets = [row_set for row_set in self.row_sets if not row_set.flushed]
+        row_sets = list(self.row_sets)
         row_sets += [RowSet(txn.txn_id, commit_ts, txn.batches) for txn, commit_ts in decided if txn.batches]
         seen = sorted((each for each in row_sets if above < each.commit_ts <= ts), key=lambda each: each.commit_ts)
         flushes = tuple(each for each in self.flushes if each.first_ts <= ts and above < each.last_ts)
@@ -135,7 +136,7 @@ class RowsView:
 class TableRows:
     """The row changes of one table."""
 
-    row_sets: dict[TxnId, RowSet] = field(default_factory=dict)
+    unflushed: dict[TxnId, RowSet] = field(default_factory=dict)
     """In the order in which they were finalised here."""
     flushes: dict[str, Flush] = field(default_factory=dict)
     flushing: list[str] = field(default_factory=list)
@@ -144,35 +145,26 @@ class TableRows:
     """Likewise, of what will never be a flush; to be cleaned."""
     cleared: list[Timestamp] = field(default_factory=list)
     """Commits of overwrites of the whole table: a reader at or above one sees no row change at or below it."""
-    keys_above: Timestamp = NO_TIMESTAMP
-    """The keys of all that was committed above it are here."""
-
-    @property
-    def unflushed_bytes(self) -> int:
-        return sum(row_set.bytes for row_set in self.unflushed)
-
-    @property
-    def newest(self) -> Timestamp:
-        """The last commit among the changes that are here."""
-        commits = [each.commit_ts for each in self.row_sets.values()] + [each.last_ts for each in self.flushes.values()]
-        return max(commits, default=NO_TIMESTAMP)
-
-    @property
-    def unflushed(self) -> tuple[RowSet, ...]:
-        return tuple(row_set for row_set in self.row_sets.values() if not row_set.flushed)
+    keys: ChangedKeys = field(default_factory=ChangedKeys)
+    unflushed_bytes: int = 0
+    newest: Timestamp = NO_TIMESTAMP
+    """The last commit among the changes that are here."""
 
     def view(self, prepared: Iterable[PreparedRows]) -> RowsView:
         return RowsView(
-            tuple(self.row_sets.values()), tuple(self.flushes.values()), tuple(self.cleared), tuple(prepared)
+            tuple(self.unflushed.values()), tuple(self.flushes.values()), tuple(self.cleared), tuple(prepared)
         )
 
     def publish(self, row_set: RowSet) -> None:
-        self.row_sets[row_set.txn_id] = row_set
+        self.unflushed[row_set.txn_id] = row_set
+        self.unflushed_bytes += row_set.bytes
+        self.newest = max(self.newest, row_set.commit_ts)
+        self.keys.add(row_set.commit)
 
     def clear(self, commit_ts: Timestamp) -> None:
         """What was cleared before the oldest change that is left says nothing more."""
         oldest = min(
-            [each.commit_ts for each in self.row_sets.values()] + [each.first_ts for each in self.flushes.values()],
+            [each.commit_ts for each in self.unflushed.values()] + [each.first_ts for each in self.flushes.values()],
             default=commit_ts,
         )
         self.cleared = [*(each for each in self.cleared if each >= oldest), commit_ts]
@@ -183,27 +175,12 @@ class TableRows:
         return bool(seen.row_sets or seen.flushes)
 
     def flush(self, flush_id: str, manifest: Manifest, txn_ids: Iterable[TxnId]) -> None:
-        flushed = [self.row_sets[txn_id] for txn_id in txn_ids]
-        for row_set in flushed:
-            without_rows = tuple(batch.without_rows() for batch in row_set.batches)
-            self.row_sets[row_set.txn_id] = RowSet(row_set.txn_id, row_set.commit_ts, without_rows, flushed=True)
+        flushed = [self.unflushed.pop(txn_id) for txn_id in txn_ids]
+        self.unflushed_bytes -= sum(row_set.bytes for row_set in flushed)
         timestamps = [row_set.commit_ts for row_set in flushed]
         self.flushing.remove(flush_id)
-        self.flushes[flush_id] = Flush(flush_id, manifest, min(timestamps), max(timestamps))
+        self.add(Flush(flush_id, manifest, min(timestamps), max(timestamps)))
 
-    def drop_keys(self, needed_above: Timestamp | None) -> None:
-        """`needed_above`: the oldest snapshot at which an unfinished transaction writes rows."""
-        if not any(row_set.flushed for row_set in self.row_sets.values()):
-            return
-        newest = max(row_set.commit_ts for row_set in self.row_sets.values())
-        flushed = sorted(
-            (row_set for row_set in self.row_sets.values() if row_set.flushed), key=lambda each: each.commit_ts
-        )
-        kept = sum(row_set.bytes for row_set in flushed)
-        for row_set in flushed:
-            wanted = needed_above is not None and row_set.commit_ts > needed_above
-            if kept <= KEPT_KEYS_BYTES and (wanted or row_set.commit_ts + KEPT_KEYS_SPAN > newest):
-                return
-            kept -= row_set.bytes
-            del self.row_sets[row_set.txn_id]
-            self.keys_above = max(self.keys_above, row_set.commit_ts)
+    def add(self, flush: Flush) -> None:
+        self.flushes[flush.flush_id] = flush
+        self.newest = max(self.newest, flush.last_ts)

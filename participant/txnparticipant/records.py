@@ -8,9 +8,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from txnparticipant import commands as cmd
+from txnparticipant.changed_keys import ChangedKeys
 from txnparticipant.conflicts import Overwrite, Overwrites
 from txnparticipant.locks import Claim, Lock, LockTable, Request, with_parents
-from txnparticipant.memrowset import Flush, PreparedRows, RowBatch, RowSet, RowsView, TableRows
+from txnparticipant.memrowset import Flush, PreparedRows, RowBatch, RowSet, RowsView, TableRows, changed_keys
 from txnparticipant.mvcc import FileSet, PendingWrite
 from txnstatus.partitions import WHOLE_TABLE
 from txnstatus.proto import common_pb2 as common
@@ -79,6 +80,8 @@ class TableState:
     """Of the live among `txns`, in whose records they are kept in a snapshot."""
     rows: TableRows = field(default_factory=TableRows)
     """Of the committed; those of the live are in their records."""
+    pending_row_bytes: int = 0
+    """Of the rows in those records."""
 
     @classmethod
     def database(cls, table_id: str) -> TableState | None:
@@ -187,16 +190,23 @@ def table_to_wire(table: TableState) -> pb.ShardSnapshot.TableState:
 
 
 def _rows_to_wire(rows: TableRows) -> pb.ShardSnapshot.TableRows:
+    row_sets = [
+        pb.ShardSnapshot.RowSet(
+            txn_id=each.txn_id,
+            commit_timestamp=each.commit_ts,
+            batches=[batch.to_wire() for batch in each.batches],
+        )
+        for each in rows.unflushed.values()
+    ]
+    flushed = [
+        pb.ShardSnapshot.RowSet(
+            txn_id=each.txn_id, commit_timestamp=each.commit_ts, batches=[pb.RowBatch(keys=each.keys)], flushed=True
+        )
+        for each in rows.keys
+        if each.txn_id not in rows.unflushed
+    ]
     return pb.ShardSnapshot.TableRows(
-        row_sets=[
-            pb.ShardSnapshot.RowSet(
-                txn_id=each.txn_id,
-                commit_timestamp=each.commit_ts,
-                batches=[batch.to_wire() for batch in each.batches],
-                flushed=each.flushed,
-            )
-            for each in rows.row_sets.values()
-        ],
+        row_sets=[*row_sets, *flushed],
         flushes=[
             pb.ShardSnapshot.Flush(
                 flush_id=each.flush_id,
@@ -209,37 +219,28 @@ def _rows_to_wire(rows: TableRows) -> pb.ShardSnapshot.TableRows:
         flushing=rows.flushing,
         given_up=rows.given_up,
         cleared=rows.cleared,
-        keys_above=rows.keys_above,
+        keys_above=rows.keys.above,
     )
 
 
 def _rows_from_wire(wire: pb.ShardSnapshot.TableRows) -> TableRows:
-    row_sets = [
-        RowSet(
-            TxnId(each.txn_id),
-            Timestamp(each.commit_timestamp),
-            tuple(map(RowBatch.from_wire, each.batches)),
-            each.flushed,
-        )
-        for each in wire.row_sets
-    ]
-    flushes = [
-        Flush(
-            each.flush_id,
-            cmd.manifest_from_wire(each.manifest),
-            Timestamp(each.first_timestamp),
-            Timestamp(each.last_timestamp),
-        )
-        for each in wire.flushes
-    ]
-    return TableRows(
-        {each.txn_id: each for each in row_sets},
-        {each.flush_id: each for each in flushes},
-        list(wire.flushing),
-        list(wire.given_up),
-        [Timestamp(commit_ts) for commit_ts in wire.cleared],
-        Timestamp(wire.keys_above),
+    rows = TableRows(
+        flushing=list(wire.flushing),
+        given_up=list(wire.given_up),
+        cleared=[Timestamp(commit_ts) for commit_ts in wire.cleared],
+        keys=ChangedKeys(Timestamp(wire.keys_above)),
     )
+    for flush in wire.flushes:
+        manifest = cmd.manifest_from_wire(flush.manifest)
+        rows.add(Flush(flush.flush_id, manifest, Timestamp(flush.first_timestamp), Timestamp(flush.last_timestamp)))
+    for each in wire.row_sets:
+        batches = tuple(map(RowBatch.from_wire, each.batches))
+        row_set = RowSet(TxnId(each.txn_id), Timestamp(each.commit_timestamp), batches)
+        if each.flushed:
+            rows.keys.add(row_set.commit)
+        else:
+            rows.publish(row_set)
+    return rows
 
 
 def _txn_to_wire(
@@ -294,8 +295,10 @@ def table_from_wire(wire: pb.ShardSnapshot.TableState) -> TableState:
             Timestamp(txn.snapshot),
         )
         table.index(record)
+        table.pending_row_bytes += sum(batch.bytes for batch in record.rows.values())
         if record.state is ParticipantState.COMMIT_IN_PROGRESS:
             table.overwrites.prepare(record.txn_id, record.writes.values())
+            table.rows.keys.prepare(record.txn_id, changed_keys(record.rows.values()))
         for held in txn.locks:
             lock = cmd.lock_from_wire(held.lock)
             table.locks.restore_held(Claim(record.txn_id, lock, Timestamp(held.since), granted=True))

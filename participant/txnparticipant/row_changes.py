@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from txnparticipant import commands as cmd
-from txnparticipant.memrowset import RowSet
+from txnparticipant.memrowset import RowSet, changed_keys
 from txnparticipant.records import LIVE, TableState, TxnRecord
 from txnstatus.errors import IllegalState, InvalidArgument, TxnError, Unavailable
 from txnstatus.partitions import WHOLE_TABLE
@@ -23,6 +23,7 @@ def write(table: TableState, record: TxnRecord, command: cmd.WriteRows) -> TxnEr
         return Unavailable(f"transaction {record.txn_id} wrote other rows to {table.name} meanwhile")
     record.snapshot = command.snapshot
     record.rows[command.batch.write_id] = command.batch
+    table.pending_row_bytes += command.batch.bytes
     return None
 
 
@@ -47,6 +48,10 @@ def stands_in_the_way(table: TableState, record: TxnRecord, command: cmd.AddFile
     return None
 
 
+def prepare(table: TableState, record: TxnRecord) -> None:
+    table.rows.keys.prepare(record.txn_id, changed_keys(record.rows.values()))
+
+
 def publish(table: TableState, record: TxnRecord, commit_ts: Timestamp) -> None:
     if record.rows:
         table.rows.publish(RowSet(record.txn_id, commit_ts, tuple(record.rows.values())))
@@ -56,11 +61,13 @@ def publish(table: TableState, record: TxnRecord, commit_ts: Timestamp) -> None:
 
 def ended(table: TableState, record: TxnRecord) -> None:
     """To be called when the record's state says so."""
-    wrote_rows = bool(record.rows)
+    if not record.rows:
+        return
+    table.rows.keys.end(record.txn_id, changed_keys(record.rows.values()))
+    table.pending_row_bytes -= sum(batch.bytes for batch in record.rows.values())
     record.rows.clear()
     record.snapshot = NO_TIMESTAMP
-    if wrote_rows:
-        _drop_keys(table)
+    _drop_keys(table)
 
 
 def flush(table: TableState, command: cmd.FlushCommand) -> TxnError | None:
@@ -74,11 +81,9 @@ def flush(table: TableState, command: cmd.FlushCommand) -> TxnError | None:
         case cmd.FlushRows(_, flush_id, manifest, txn_ids):
             if flush_id in rows.flushes:
                 return None
-            unflushed = {row_set.txn_id for row_set in rows.unflushed}
-            if flush_id not in rows.flushing or not txn_ids or not unflushed.issuperset(txn_ids):
+            if flush_id not in rows.flushing or not txn_ids or not rows.unflushed.keys() >= set(txn_ids):
                 return IllegalState(f"flush {flush_id} of {table.name} was overtaken by another one")
             rows.flush(flush_id, manifest, txn_ids)
-            _drop_keys(table)
         case cmd.DropFlush(_, flush_id, gone):
             if flush_id in rows.flushing:
                 rows.flushing.remove(flush_id)
@@ -89,5 +94,7 @@ def flush(table: TableState, command: cmd.FlushCommand) -> TxnError | None:
 
 
 def _drop_keys(table: TableState) -> None:
-    snapshots = [txn.snapshot for txn in table.unfinished.values() if txn.rows and txn.state in LIVE]
-    table.rows.drop_keys(min(snapshots, default=None))
+    keys, newest = table.rows.keys, table.rows.newest
+    if keys.may_drop(newest):
+        snapshots = [txn.snapshot for txn in table.unfinished.values() if txn.rows and txn.state in LIVE]
+        keys.drop(newest, min(snapshots, default=None))

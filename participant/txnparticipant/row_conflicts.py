@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-
 from txnparticipant.conflicts import full_name
-from txnparticipant.memrowset import RowBatch
+from txnparticipant.memrowset import changed_keys
 from txnparticipant.records import TableState, TxnRecord
 from txnstatus.errors import Conflict
 from txnstatus.partitions import WHOLE_TABLE
-from txnstatus.types import AbortCause, AbortCode, ParticipantState, Timestamp, TxnId
+from txnstatus.types import AbortCause, AbortCode, Timestamp, TxnId
 
 MAX_NAMED = 10
 _AGAIN = "run the transaction again"
@@ -28,7 +26,7 @@ def row_conflict(table: TableState, record: TxnRecord) -> Conflict | None:
 
 
 def _too_old(table: TableState, record: TxnRecord) -> Conflict | None:
-    if record.snapshot >= table.rows.keys_above:
+    if record.snapshot >= table.rows.keys.above:
         return None
     message = f"too many rows of {table.name} were changed since the transaction's snapshot to compare them all"
     cause = AbortCause(AbortCode.CONFLICT, message, table.name, None, (table.name,))
@@ -45,38 +43,25 @@ def _overwritten(table: TableState, record: TxnRecord) -> Conflict | None:
 
 
 def _same_keys(table: TableState, record: TxnRecord) -> Conflict | None:
-    own = frozenset[bytes]().union(*(batch.key_set for batch in record.rows.values()))
-    for winner, batches in _concurrent(table, record):
-        shared = sorted(frozenset[bytes]().union(*(own & batch.key_set for batch in batches)))
-        if shared:
-            named = [row_name(table.name, key) for key in shared[:MAX_NAMED]]
-            more = f" and {len(shared) - 1} more rows were" if len(shared) > 1 else " was"
-            return _conflict(table, record, winner, f"{named[0]}{more} changed", named)
-    return None
-
-
-def _concurrent(table: TableState, record: TxnRecord) -> Iterator[tuple[TxnId, Iterable[RowBatch]]]:
-    for row_set in table.rows.row_sets.values():
-        if row_set.commit_ts > record.snapshot:
-            yield row_set.txn_id, row_set.batches
-    for other in _prepared_beside(table, record):
-        yield other.txn_id, other.rows.values()
+    found = table.rows.keys.changed_since(changed_keys(record.rows.values()), record.snapshot)
+    if found is None:
+        return None
+    winner, shared = found
+    named = [row_name(table.name, key) for key in shared[:MAX_NAMED]]
+    more = f" and {len(shared) - 1} more rows were" if len(shared) > 1 else " was"
+    return _conflict(table, record, winner, f"{named[0]}{more} changed", named)
 
 
 def _changed_under_an_overwrite(table: TableState, record: TxnRecord, base_ts: Timestamp) -> Conflict | None:
     """It replaces what a reader at its base sees; rows that were changed since would come back, or be lost."""
-    winners: list[TxnId | None] = [other.txn_id for other in _prepared_beside(table, record) if other.rows]
-    winners += [row_set.txn_id for row_set in table.rows.row_sets.values() if row_set.commit_ts > base_ts]
-    if not winners and table.rows.newest > base_ts:
-        winners.append(None)  # it is flushed, and its name forgotten
-    what = f"rows of {table.name} were changed"
-    return _conflict(table, record, winners[0], what, [table.name]) if winners else None
-
-
-def _prepared_beside(table: TableState, record: TxnRecord) -> Iterator[TxnRecord]:
-    for other in table.unfinished.values():
-        if other is not record and other.state is ParticipantState.COMMIT_IN_PROGRESS:
-            yield other
+    keys, what = table.rows.keys, f"rows of {table.name} were changed"
+    if (prepared := keys.first_prepared) is not None:
+        return _conflict(table, record, prepared, what, [table.name])
+    if table.rows.newest <= base_ts:
+        return None
+    last = keys.last_commit  # where that is another one, its name is forgotten
+    winner = last.txn_id if last is not None and last.commit_ts == table.rows.newest else None
+    return _conflict(table, record, winner, what, [table.name])
 
 
 def _conflict(table: TableState, record: TxnRecord, winner: TxnId | None, what: str, objects: list[str]) -> Conflict:

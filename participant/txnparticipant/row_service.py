@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from txnparticipant import commands as cmd
 from txnparticipant import row_presence
 from txnparticipant.changes import Applied
-from txnparticipant.memrowset import RowBatch
+from txnparticipant.memrowset import NO_ROWS, RowBatch
 from txnparticipant.mvcc import visible
 from txnparticipant.reads import Reads
 from txnparticipant.records import TableState, TxnRecord
@@ -94,6 +94,8 @@ class RowService:
             # From here on all that is visible at the snapshot is finalised here, and all that is to come is above it.
             for decided, commit_ts in await self._reads.decided(table, await self._reads.base(at)):
                 await self._propose(cmd.FinalizeCommit(decided, table.table_id, commit_ts))
+        if request.change == pb.ROW_UPSERT:
+            return Sight(own, NO_ROWS, (), (), at)  # it asks for nothing that is there
         seen, file_sets = table.rows_view().at(at, {}), list(table.file_sets.values())
         times = commit_times(file_sets, (), {})
         return Sight(
@@ -128,9 +130,7 @@ class RowService:
 
     def _used(self) -> int:
         return self._on_the_way + sum(
-            table.rows.unflushed_bytes
-            + sum(batch.bytes for record in table.unfinished.values() for batch in record.rows.values())
-            for table in self._shard.tables()
+            table.rows.unflushed_bytes + table.pending_row_bytes for table in self._shard.tables()
         )
 
     @contextlib.asynccontextmanager

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 
 from tests.unit.row_harness import OWNER, TABLE, TABLE_ID, Shard, table_of
+from txnparticipant import changed_keys, flusher, memrowset, row_service
 from txnparticipant import commands as cmd
-from txnparticipant import flusher, memrowset, row_service
 from txnparticipant.memrowset import RowBatch
 from txnstatus import rows as row_format
 from txnstatus.errors import (
@@ -292,23 +292,23 @@ def test_a_flush_does_not_hide_a_conflict(shard: Shard) -> None:
 def test_a_transaction_older_than_the_keys_that_are_kept_is_to_run_again(
     shard: Shard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(memrowset, "KEPT_KEYS_BYTES", 0)
+    monkeypatch.setattr(changed_keys, "KEPT_BYTES", 0)
     shard.write(2, "upsert", {2: "two"}, shard.status.last)
     committed(shard, 1, "upsert", {1: "one"})
     shard.flush()
-    assert not shard.table.rows.row_sets
+    assert not list(shard.table.rows.keys)
     with pytest.raises(Conflict, match="too many rows"):
         shard.prepare(TxnId(2))
 
 
 def test_keys_go_when_nobody_needs_them(shard: Shard, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memrowset, "KEPT_KEYS_SPAN", 0)
+    monkeypatch.setattr(changed_keys, "KEPT_SPAN", 0)
     shard.write(2, "upsert", {2: "two"}, shard.status.last)
     committed(shard, 1, "upsert", {1: "one"})
     shard.flush()
-    assert list(shard.table.rows.row_sets) == [1]
+    assert [commit.txn_id for commit in shard.table.rows.keys] == [1]
     shard.abort(TxnId(2))
-    assert not shard.table.rows.row_sets
+    assert not list(shard.table.rows.keys)
     assert shard.read(shard.status.last) == [(1, "one")]
 
 
