@@ -68,7 +68,7 @@ def _check_rows(table: TableState) -> None:
     claims = [*rows.flushing, *rows.given_up, *rows.flushes]
     assert len(set(claims)) == len(claims), f"a flush that is two things: {claims}"
     for row_set in rows.unflushed.values():
-        assert row_set.batches, f"a row set without rows: {row_set}"
+        assert row_set.commit.keys, f"a row set without rows: {row_set}"
         writer = table.txns.get(row_set.txn_id)
         assert writer is None or writer.commit_ts == row_set.commit_ts, f"visible, not committed: {row_set}"
         known = row_set.commit in rows.keys or row_set.commit_ts <= rows.keys.above

@@ -53,8 +53,9 @@ def prepare(table: TableState, record: TxnRecord) -> None:
 
 
 def publish(table: TableState, record: TxnRecord, commit_ts: Timestamp) -> None:
-    if record.rows:
-        table.rows.publish(RowSet(record.txn_id, commit_ts, tuple(record.rows.values())))
+    batches = tuple(batch for batch in record.rows.values() if batch.keys)
+    if batches:
+        table.rows.publish(RowSet(record.txn_id, commit_ts, batches))
     if record.clears_table and table.schema.primary_key:
         table.rows.clear(commit_ts)
 

@@ -149,7 +149,7 @@ class Model:
         txn_id = self.new_txn()
         rows = dict.fromkeys(self.keys(), f"overwrite {txn_id}")
         self.shard.write_files(txn_id, rows, overwrite=WHOLE_TABLE)
-        if any(txn.txn_id in self.shard.table.txns for txn in self.prepared.values()):
+        if any(txn.own for txn in self.prepared.values()):
             with pytest.raises(Conflict):
                 self.shard.prepare(txn_id)
             self.shard.abort(txn_id)
