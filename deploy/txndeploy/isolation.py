@@ -132,8 +132,8 @@ def _edges(
                 before[writer.name].setdefault(txn.name, "wr")
             if len(elements) < len(order) and (following := writers[order[len(elements)]][0]) is not txn:
                 anti[txn.name][following.name] = "rw"
-    for earlier, later in _one_after_the_other(history):
-        before[earlier.name].setdefault(later.name, "rt")
+    for first, second in _one_after_the_other(history):
+        before[first.name].setdefault(second.name, "rt")
     return before, anti
 
 
