@@ -1,4 +1,4 @@
-"""A node with a fault put into it on purpose (see tests/sim/planted.py): what judges a cluster must find it.
+"""A node with a fault put into it on purpose, one of tests/sim/planted*.py: what judges a cluster must find it.
 
 python -m tests.faults.planted_node FAULT PARENT CONFIG
 """
@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.sim.planted import PLANTED
+from tests.sim.planted_rows import PLANTED_ROWS
 from txndeploy import tethered
 from txndeploy.sim import seams
 
@@ -36,5 +37,5 @@ def planted(fault: str) -> Iterator[None]:
 
 
 if __name__ == "__main__":
-    with seams.replaced(PLANTED[sys.argv[1]].seams()):
+    with seams.replaced({**PLANTED, **PLANTED_ROWS}[sys.argv[1]].seams()):
         raise SystemExit(tethered.main(int(sys.argv[2]), Path(sys.argv[3])))

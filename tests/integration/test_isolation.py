@@ -64,7 +64,9 @@ def first_anomaly(tellers: Tellers) -> str:
     return wait_until(lambda: next(iter(tellers.anomalies()), ""), "the fault is found", FOUND_SECONDS)
 
 
-@pytest.mark.parametrize("fault", ["an overwrite forgets its base", "a snapshot below the last commit"])
+@pytest.mark.parametrize(
+    "fault", ["an overwrite forgets its base", "keys never conflict", "a snapshot below the last commit"]
+)
 def test_a_fault_of_the_nodes_is_found(fault: str, tmp_path: Path) -> None:
     with planted(fault), working(tmp_path / "cluster", SEED, Tellers) as (_, tellers), tellers:
         print(fault, "->", first_anomaly(tellers))
