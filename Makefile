@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 PROTO  := txnstatus/txnstatus/proto
 
-.PHONY: demo test sim soak powercut failpoints exhaustive model check format proto clean help
+.PHONY: demo test sim soak isolation powercut failpoints exhaustive model check format proto clean help
 
 help:            ## what there is
 	@grep -hE '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
@@ -19,6 +19,10 @@ test: check      ## lint, types, layering, then all tests
 soak: $(STAMP)   ## all faults mixed, under load, for SECONDS (600), drawn from SEED (1)
 	TXN_SOAK_SECONDS=$(or $(SECONDS),600) TXN_SEED=$(or $(SEED),1) \
 	$(BIN)/python -m pytest tests/integration/test_soak.py -s
+
+isolation: $(STAMP) ## contended transactions under all faults, judged by the isolation checker, for SECONDS (600) from SEED (1)
+	TXN_ISOLATION_SECONDS=$(or $(SECONDS),600) TXN_SEED=$(or $(SEED),1) \
+	$(BIN)/python -m pytest tests/integration/test_isolation.py -s -k whatever
 
 powercut: $(STAMP) ## all nodes lose power CUTS (50) times (root)
 	TXN_POWER_CUTS=$(or $(CUTS),50) TXN_SEED=$(or $(SEED),1) \

@@ -1,4 +1,4 @@
-"""What changed in a table between two snapshots: whole writes that came, and whole writes that went."""
+"""What changed in a table between two snapshots: whole writes that came and went, or single rows (see row_diff)."""
 
 from __future__ import annotations
 
@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING
 
 from txnclient import manifest
 from txnclient.manifest import DataFile
+from txnclient.row_diff import DELETE, INSERT, KeyedChanges, Side
+from txnclient.row_reads import RowChanges
 from txnclient.snapshot import Snapshot
 from txnstatus.errors import InvalidArgument, NotFound
 from txnstatus.partitions import WHOLE_TABLE
 from txnstatus.proto import table_pb2 as pb
 from txnstatus.schema import Schema
+from txnstatus.types import Timestamp
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -20,7 +23,6 @@ if TYPE_CHECKING:
 
 CHANGE_KIND = "_change_kind"
 """The column that says what became of a row."""
-DELETE, INSERT = "delete", "insert"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +52,7 @@ class Changes:
         return reader.keeping(self.snapshots, reader.read_kinds(spark, self.files, self.schema, CHANGE_KIND))
 
 
-def between(old: Snapshot, new: Snapshot, table: str) -> Changes:
+def between(old: Snapshot, new: Snapshot, table: str) -> Changes | KeyedChanges:
     """Raises InvalidArgument when they are in the wrong order, or the table has a column of the reserved name."""
     if old.timestamp > new.timestamp:
         raise InvalidArgument(f"since {old.timestamp} is after until {new.timestamp}: nothing lies between")
@@ -62,15 +64,19 @@ def between(old: Snapshot, new: Snapshot, table: str) -> Changes:
         before = old.scan(table)
     except NotFound:
         before = pb.ScanResponse()  # it was created since: all that it holds has come
-    if before.HasField("changes") or after.HasField("changes"):
-        raise InvalidArgument(
-            f"rows of {table} were changed by key: what changed is told of writes as files only",
-            hint="read the table at both timestamps, and compare",
-        )
     went, came = _only_in(before, after), _only_in(after, before)
     with old.explained(table):
+        if before.HasField("changes") or after.HasField("changes"):
+            sides = _side(before, old.timestamp), _side(after, new.timestamp)
+            return KeyedChanges(schema, *sides, _files([*went, *came]), (old, new), CHANGE_KIND)
         files = {DELETE: _files(went), INSERT: _files(came)}
     return Changes(schema, files, (old, new))
+
+
+def _side(shown: pb.ScanResponse, at: Timestamp) -> Side:
+    listed = [manifest.read(ref) for ref in shown.manifests]
+    changes = RowChanges.of(shown, at, [len(each) for each in listed])
+    return Side(tuple(file for each in listed for file in each), changes)
 
 
 def _files(refs: Iterable[pb.ManifestRef]) -> tuple[DataFile, ...]:

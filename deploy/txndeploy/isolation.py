@@ -17,10 +17,13 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from graphlib import CycleError, TopologicalSorter
 from itertools import pairwise
 
 Key = str
 Element = int
+MAX_CYCLES = 20
+"""That are told: one stale read is part of very many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +64,8 @@ _Writers = Mapping[Element, tuple[Observed, Key]]
 
 def _of_reads(txn: Observed, writers: _Writers) -> Iterator[Anomaly]:
     for key, elements in txn.reads.items():
-        if len(set(elements)) < len(elements):
+        seen = set(elements)
+        if len(seen) < len(elements):
             yield Anomaly("duplicate", f"{txn.name} read {list(elements)} of {key}")
         for element in elements:
             writer, written = writers.get(element, (None, ""))
@@ -69,7 +73,7 @@ def _of_reads(txn: Observed, writers: _Writers) -> Iterator[Anomaly]:
                 yield Anomaly("garbage", f"{txn.name} read {element} of {key}, which nobody appended there")
             elif writer.committed is False:
                 yield Anomaly("G1a", f"{txn.name} read {element} of {key}, appended by {writer.name}, which aborted")
-            elif writer is not txn and not set(writer.appends[key]) <= set(elements):
+            elif writer is not txn and not seen.issuperset(writer.appends[key]):
                 yield Anomaly("G1b", f"{txn.name} read {element} of {key}, not all that {writer.name} appended")
 
 
@@ -128,18 +132,27 @@ def _edges(
                 before[writer.name].setdefault(txn.name, "wr")
             if len(elements) < len(order) and (following := writers[order[len(elements)]][0]) is not txn:
                 anti[txn.name][following.name] = "rw"
-    ended = sorted((txn for txn in history if txn.committed), key=lambda txn: txn.ended_at)
-    for txn in history:
-        if txn.committed is not False:
-            for other in ended:
-                if other.ended_at >= txn.began_at:
-                    break
-                before[other.name].setdefault(txn.name, "rt")
+    for first, second in _one_after_the_other(history):
+        before[first.name].setdefault(second.name, "rt")
     return before, anti
 
 
+def _one_after_the_other(history: Sequence[Observed]) -> Iterator[tuple[Observed, Observed]]:
+    """Who was acknowledged before who began; not what follows from other pairs, which would be nearly all."""
+    told = [txn for txn in history if txn.committed and txn.ended_at < float("inf")]
+    begins = [(txn.began_at, False, number) for number, txn in enumerate(history) if txn.committed is not False]
+    ends = [(txn.ended_at, True, number) for number, txn in enumerate(told)]
+    last: list[Observed] = []
+    """Those acknowledged, without those that were acknowledged before one of them began."""
+    for _, has_ended, number in sorted(begins + ends):
+        if has_ended:
+            last = [txn for txn in last if txn.ended_at >= told[number].began_at] + [told[number]]
+        else:
+            yield from ((earlier, history[number]) for earlier in last)
+
+
 def _cycles(edges: tuple[Edges, Edges]) -> list[Anomaly]:
-    """A shortest one through each transaction, each cycle once."""
+    """A shortest one through each transaction, each cycle once, until there are enough."""
     before, anti = edges
     steps: dict[str, dict[str, tuple[str, ...]]] = defaultdict(dict)
     """One edge of `before`, and perhaps one of `anti` after it: no two of those are next to each other."""
@@ -151,11 +164,44 @@ def _cycles(edges: tuple[Edges, Edges]) -> list[Anomaly]:
             for other in anti.get(middle, ()):
                 steps[one].setdefault(other, (kind, middle, "rw", other))
     found: dict[frozenset[str], Anomaly] = {}
-    for start in sorted(steps):
-        path = _way_back(start, steps)
+    left = _around_cycles(steps)
+    for start in sorted(left):
+        path = _way_back(start, left)
         if path is not None and frozenset(path[::2]) not in found:
             found[frozenset(path[::2])] = Anomaly(_kind(path[1::2]), " ".join(path))
+            if len(found) == MAX_CYCLES:
+                break
     return list(found.values())
+
+
+def _around_cycles(steps: Mapping[str, Mapping[str, tuple[str, ...]]]) -> dict[str, dict[str, tuple[str, ...]]]:
+    """What is left of the steps without those that neither lead to a cycle nor come from one: often nothing."""
+    graph = {one: set(nexts) for one, nexts in steps.items()}
+    for _ in range(2):
+        graph = _turned_round(graph, _stuck(graph))
+    return {one: {other: steps[one][other] for other in nexts} for one, nexts in graph.items()}
+
+
+def _stuck(graph: Mapping[str, set[str]]) -> set[str]:
+    """Those from which a way leads to a cycle."""
+    sorter = TopologicalSorter(graph)
+    try:
+        sorter.prepare()
+    except CycleError:
+        left = graph.keys() | {other for nexts in graph.values() for other in nexts}
+        while ready := sorter.get_ready():
+            left.difference_update(ready)
+            sorter.done(*ready)
+        return left
+    return set()
+
+
+def _turned_round(graph: Mapping[str, set[str]], among: set[str]) -> dict[str, set[str]]:
+    found: dict[str, set[str]] = {name: set() for name in among}
+    for one in among:
+        for other in graph.get(one, set()) & among:
+            found[other].add(one)
+    return found
 
 
 def _way_back(start: str, steps: Mapping[str, Mapping[str, tuple[str, ...]]]) -> list[str] | None:

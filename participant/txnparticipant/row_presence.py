@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from txnparticipant.memrowset import RowBatch, SeenRows
 from txnstatus import manifest
+from txnstatus import rows as row_format
 from txnstatus.manifest import DataFile
 from txnstatus.proto import table_pb2 as table_pb
 from txnstatus.rows import COMMIT_TS, DELETED, encode_keys
@@ -45,7 +46,7 @@ def present(rows: pa.Table, keys: Sequence[bytes], schema: Schema, sight: Sight)
     for row_set in reversed(sight.rows.row_sets):
         for batch in reversed(row_set.batches):
             gone[row_set.commit_ts] |= _settle(batch, unknown, there)
-    near = _near(rows, schema)
+    near = row_format.near(rows, schema)
     for key, (commit_ts, deleted) in _flushed(sight, unknown, schema, near).items():
         unknown.discard(key)
         if deleted:
@@ -89,18 +90,6 @@ def _flushed(
         ):
             last[key] = max(last.get(key, (NO_TIMESTAMP, False)), (Timestamp(commit_ts), deleted))
     return last
-
-
-def _near(rows: pa.Table, schema: Schema) -> ds.Expression:
-    """Holds where a key can be: the bounds leave out row groups by their statistics, the values most other rows."""
-    import pyarrow.compute as pc
-
-    near = pc.scalar(True)
-    for name in schema.primary_key:
-        ends = pc.min_max(rows[name])
-        near &= (pc.field(name) >= ends["min"]) & (pc.field(name) <= ends["max"])
-        near &= pc.field(name).isin(rows[name].combine_chunks().unique())
-    return near
 
 
 def _read(refs: Iterable[table_pb.ManifestRef], columns: Iterable[str], where: ds.Expression) -> Iterator[pa.Table]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from txnparticipant import commands as cmd
 from txnparticipant import row_presence
+from txnparticipant.changed_keys import KEY_COST_BYTES
 from txnparticipant.changes import Applied
 from txnparticipant.memrowset import NO_ROWS, RowBatch
 from txnparticipant.mvcc import visible
@@ -52,7 +53,7 @@ class RowService:
         self._blocking = blocking
         self._turns: dict[tuple[str, TxnId], tuple[asyncio.Lock, list[None]]] = {}
         self._on_the_way = 0
-        """Bytes that are proposed, and not in the shard's memory yet."""
+        """Bytes for which there is room, and that are not in the shard's memory yet."""
         self._room = asyncio.Event()
         self.wants_room = asyncio.Event()
         """Set when writes wait for a flush."""
@@ -69,16 +70,12 @@ class RowService:
             known = record.rows.get(request.write_id) if record else None
             if known is not None:
                 return pb.WriteRowsResponse.FromString(known.outcome)
-            await self._make_room(table, record, len(request.rows))
-            sight = await self._sight(table, record, request)
-            failpoint("rows.before_judging")
-            judged = await loop.run_in_executor(self._blocking, _judged, request, rows, keys, table, sight)
-            self._on_the_way += judged.bytes
-            try:
+            async with self._room_for(table, record, _bytes_of(request, rows, keys)):
+                sight = await self._sight(table, record, request)
+                failpoint("rows.before_judging")
+                judged = await loop.run_in_executor(self._blocking, _judged, request, rows, keys, table, sight)
                 command = cmd.WriteRows(txn_id, table.table_id, request.owner, sight.at, len(sight.own), judged)
                 await self._propose(command)
-            finally:
-                self._on_the_way -= judged.bytes
         return pb.WriteRowsResponse.FromString(judged.outcome)
 
     def made_room(self) -> None:
@@ -106,8 +103,12 @@ class RowService:
             at,
         )
 
-    async def _make_room(self, table: TableState, record: TxnRecord | None, more: int) -> None:
-        """Raises LimitReached for a transaction that is too large for memory, Overloaded for a shard that is full."""
+    @contextlib.asynccontextmanager
+    async def _room_for(self, table: TableState, record: TxnRecord | None, more: int) -> AsyncIterator[None]:
+        """Waits for room for so many bytes, and holds it: others who wait must not count on it, too.
+
+        Raises LimitReached for a transaction that is too large for memory, Overloaded for a shard that is full.
+        """
         own = sum(batch.bytes for batch in record.rows.values()) if record else 0
         if record is not None and own + more > TXN_LIMIT_BYTES:
             raise LimitReached(
@@ -127,6 +128,11 @@ class RowService:
                 f"{used} bytes of rows are in the memory of shard {self._shard.shard}: {HARD_LIMIT_BYTES} are possible",
                 hint="unfinished transactions hold them, or they cannot be flushed: see the log of the shard's leader",
             )
+        self._on_the_way += more
+        try:
+            yield
+        finally:
+            self._on_the_way -= more
 
     def _used(self) -> int:
         return self._on_the_way + sum(
@@ -171,6 +177,11 @@ def _checked(request: pb.WriteRowsRequest, table: TableState) -> tuple[pa.Table,
         size = rows.nbytes + keys.nbytes
         raise InvalidArgument(f"rows of {size} bytes in one request: {row_format.MAX_REQUEST_BYTES} are possible")
     return rows, keys
+
+
+def _bytes_of(request: pb.WriteRowsRequest, rows: pa.Table, keys: pa.Array) -> int:
+    """In memory, about; the request itself may be compressed."""
+    return max(len(request.rows), int(rows.nbytes)) + int(keys.nbytes) + KEY_COST_BYTES * (1 + len(keys))
 
 
 def _judged(

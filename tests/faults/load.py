@@ -11,7 +11,7 @@ import re
 import threading
 import traceback
 import uuid
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any, Self
@@ -77,8 +77,8 @@ ACTIONS = {
 class Load:
     """Runs from `start` to `stop`; an exception in a client is a problem of the history."""
 
-    def __init__(self, cluster: LocalCluster, history: History, seed: int, workers: int = WORKERS) -> None:
-        self.history = history
+    def __init__(self, cluster: LocalCluster, seed: int, workers: int = WORKERS) -> None:
+        self.history = History()
         self._cluster = cluster
         self._stop = threading.Event()
         self._recent: deque[TxnId] = deque(maxlen=REMEMBERED)
@@ -106,6 +106,17 @@ class Load:
         for thread in self._threads:
             thread.join(120)
             assert not thread.is_alive(), f"{thread.name} does not end"
+
+    @property
+    def commits(self) -> int:
+        return len(self.history.acknowledged)
+
+    @property
+    def unexpected(self) -> Sequence[str]:
+        return self.history.unexpected
+
+    def counts(self) -> Counter[str]:
+        return self.history.count()
 
     @property
     def pairs(self) -> Sequence[tuple[str, str]]:

@@ -9,16 +9,17 @@ import contextlib
 import random
 import threading
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol, TypeVar
 
 from tests.faults.clocks import Clocks
 from tests.faults.disks import Disk, mounted
-from tests.faults.history import History, now, problems, shortfalls
+from tests.faults.history import now, problems, shortfalls
 from tests.faults.load import Load, Recorder
 from tests.support import FAST_RAFT, connect, fast_cluster, settled, visible, wait_until
-from txnclient import Unavailable
+from txnclient import Client, Unavailable
 from txndeploy.local_cluster import LocalCluster
 from txndeploy.network import Network
 from txnstatus.types import TERMINAL
@@ -29,13 +30,30 @@ SNAPSHOT_ENTRIES = 150
 """Small, so that snapshots are taken, installed and started from all the time."""
 
 
+class Work(Protocol):
+    """What clients do meanwhile."""
+
+    @property
+    def commits(self) -> int:
+        """Acknowledged so far."""
+
+    @property
+    def unexpected(self) -> Sequence[str]:
+        """Answers that no fault excuses."""
+
+    def counts(self) -> Counter[str]:
+        """What was done, for floors and reports."""
+
+
+WorkT = TypeVar("WorkT", bound=Work)
+
+
 @dataclass
 class Rig:
     """One run. Everything that is drawn, is drawn from `dice`; `seed` makes the same choices again."""
 
     cluster: LocalCluster
-    load: Load
-    history: History
+    work: Work
     seed: int
     dice: random.Random
     network: Network | None = None
@@ -61,39 +79,61 @@ class Rig:
 
     def await_progress(self, commits: int = 3) -> None:
         """Until more commits are acknowledged: what was broken works again. Raises TimeoutError."""
-        before = len(self.history.acknowledged)
+        before = self.work.commits
         wait_until(
-            lambda: len(self.history.acknowledged) >= before + commits or bool(self.history.unexpected),
+            lambda: self.work.commits >= before + commits or bool(self.work.unexpected),
             f"commits after {dict(self.faults)}",
             RECOVERY_SECONDS,
         )
-        assert not self.history.unexpected, "\n".join(self.history.unexpected)
+        assert not self.work.unexpected, "\n".join(self.work.unexpected)
 
     def await_nodes(self) -> None:
         """Until every node answers. Raises TimeoutError."""
         for node in self.cluster.configs:
             wait_until(lambda node=node: self.cluster.status(node) is not None, f"{node} answers", RECOVERY_SECONDS)  # type: ignore[misc]
 
+    def await_rest(self, client: Client) -> None:
+        """Until all that was begun has ended, without further faults. Raises TimeoutError."""
+        wait_until(lambda: all(txn.state in TERMINAL for txn in client.transactions()), "all end", RECOVERY_SECONDS)
+        wait_until(lambda: settled(self.cluster), "all replicas hold the same state", RECOVERY_SECONDS)
+        wait_until(lambda: not _left_over(self.cluster), "no files of groups that are gone", RECOVERY_SECONDS)
+
     def report(self) -> str:
         seconds = now() - self.started
-        counts = self.history.count()
-        words = ", ".join(f"{number} {name}" for name, number in sorted(counts.items()))
+        words = ", ".join(f"{number} {name}" for name, number in sorted(self.work.counts().items()))
         faults = ", ".join(f"{number} {name}" for name, number in sorted(self.faults.items()))
         return f"seed {self.seed}, {seconds:.0f} s; faults: {faults or 'none'}; {words}"
 
 
 @contextlib.contextmanager
-def running(
+def running(directory: Path, seed: int, *, min_faults: int, **options: object) -> Iterator[Rig]:
+    """A cluster and its load. When the block ends, the history is checked, and whether the run counts.
+
+    `options` as for `working`.
+    """
+    with working(directory, seed, Load, **options) as (rig, load):  # type: ignore[arg-type]
+        with load:
+            rig.await_progress()
+            yield rig
+            rig.cluster.start()
+            rig.await_progress()
+        _finish(rig, load)
+        print(rig.report())
+        _judge(rig, load, min_faults)
+
+
+@contextlib.contextmanager
+def working(
     directory: Path,
     seed: int,
+    make: Callable[[LocalCluster, int], WorkT],
     *,
-    min_faults: int,
     network: Network | None = None,
     clocks: Sequence[int] = (),
     disks: bool = False,
     **options: object,
-) -> Iterator[Rig]:
-    """A cluster and its load. When the block ends, the history is checked, and whether the run counts.
+) -> Iterator[tuple[Rig, WorkT]]:
+    """A cluster, and the work on it that `make` makes, not begun.
 
     `network`: what the nodes reach each other by; it is closed in the end. `clocks`: by how many seconds their wall
     clocks are ahead at first; they can jump. `disks`: the data of each lies on a disk that can fail. Skips the test
@@ -114,31 +154,20 @@ def running(
         mounts = stack.enter_context(mounted(Disk, paths, DISK_MEGABYTES)) if disks else []
         stack.callback(cluster.stop)
         cluster.start()
-        history = History()
-        load = Load(cluster, history, seed)
-        with load:
-            own_disks = dict(zip(nodes, mounts, strict=bool(mounts)))
-            rig = Rig(cluster, load, history, seed, random.Random(seed), network, own_clocks, own_disks)
-            rig.await_progress()
-            yield rig
-            cluster.start()
-            rig.await_progress()
-        _finish(rig)
-        print(rig.report())
-        _judge(rig, min_faults)
+        own_disks = dict(zip(nodes, mounts, strict=bool(mounts)))
+        work = make(cluster, seed)
+        yield Rig(cluster, work, seed, random.Random(seed), network, own_clocks, own_disks), work
 
 
-def _finish(rig: Rig) -> None:
+def _finish(rig: Rig, load: Load) -> None:
     """Everything ends without further faults, and everything is read once more."""
     with connect(rig.cluster) as client:
-        wait_until(lambda: all(txn.state in TERMINAL for txn in client.transactions()), "all end", RECOVERY_SECONDS)
-        wait_until(lambda: settled(rig.cluster), "all replicas hold the same state", RECOVERY_SECONDS)
-        wait_until(lambda: not _left_over(rig.cluster), "no files of groups that are gone", RECOVERY_SECONDS)
-        recorder = Recorder(client, rig.history)
+        rig.await_rest(client)
+        recorder = Recorder(client, load.history)
         recorder.read_all()
-        for pair in rig.load.pairs:
+        for pair in load.pairs:
             assert recorder.scan(pair) is not None
-            listed = rig.history.scans[-1].tables
+            listed = load.history.scans[-1].tables
             assert visible(client, *pair) == [sorted(listed[table]) for table in pair], "the files hold other rows"
 
 
@@ -152,10 +181,10 @@ def _left_over(cluster: LocalCluster) -> list[Path]:
     return found
 
 
-def _judge(rig: Rig, min_faults: int) -> None:
-    found = problems(rig.history)
+def _judge(rig: Rig, load: Load, min_faults: int) -> None:
+    found = problems(load.history)
     assert not found, f"{len(found)} problems, seed {rig.seed}:\n" + "\n".join(found[:20])
-    lacking = shortfalls(rig.history.count(), sum(rig.faults.values()), min_faults)
+    lacking = shortfalls(load.counts(), sum(rig.faults.values()), min_faults)
     assert not lacking, f"the run is void: {'; '.join(lacking)}"
 
 

@@ -171,6 +171,45 @@ def test_the_example_in_the_readme_runs(client: Client) -> None:
     assert client.snapshot().to_arrow("shop.stock").to_pylist() == [{"item": "pen", "pieces": 9}]
 
 
+def test_what_changed_is_told_by_key_from_memory_and_from_files_alike(client: Client, new_table: NewTable) -> None:
+    table = new_table(primary_key=KEY)
+    with client.transaction() as txn:
+        txn.write(rows(1, 2, 3), table)
+    start = client.snapshot().timestamp
+    with client.transaction() as txn:
+        txn.upsert(table, noted(r2="updated", r4="new"))
+        txn.delete(table, rows(3).select(KEY))
+    with client.transaction() as txn:
+        txn.insert(table, noted(r5="came and went"))
+    middle = client.snapshot().timestamp
+    with client.transaction() as txn:
+        txn.delete(table, rows(5).select(KEY))
+    end = client.snapshot().timestamp
+
+    def changes(since: int, until: int) -> set[tuple[str, int, str]]:
+        found = client.diff(table, since, until)
+        assert found.column_names == ["id", "note", "_change_kind"]
+        return {(row["_change_kind"], row["id"], row["note"]) for row in found.to_pylist()}
+
+    both = {("update_before", 2, "row 2"), ("update_after", 2, "updated"), ("insert", 4, "new"), ("delete", 3, "row 3")}
+    expected = {
+        (start, end): both,
+        (start, middle): both | {("insert", 5, "came and went")},
+        (middle, end): {("delete", 5, "came and went")},
+        (end, end): set(),
+    }
+    location = Path(client.table(table).location.removeprefix("file://"))
+    assert {pair: changes(*pair) for pair in expected} == expected
+    with client.transaction() as txn:
+        txn.upsert(table, pa.table({"id": pa.array(range(10, 500), pa.int64()), "note": ["n" * 40] * 490}))
+    wait_until(lambda: list(location.glob("delta_rows*/_manifest.json")), "row changes are flushed")
+    assert {pair: changes(*pair) for pair in expected} == expected
+    with client.transaction() as txn:
+        txn.write(rows(2, 7), table, mode="overwrite")
+    kinds = [kind for kind, row, _ in changes(end, client.snapshot().timestamp) if row < 10]
+    assert sorted(kinds) == ["delete", "delete", "insert", "update_after", "update_before"]
+
+
 ACCOUNTS, BALANCE = 12, 100
 
 

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tests.sim.planted import PLANTED
+from tests.sim.planted_rows import PLANTED_ROWS
 from txndeploy.sim import scenario, world
 
 
-@pytest.mark.parametrize("name", PLANTED)
+@pytest.mark.parametrize("name", [*PLANTED, *PLANTED_ROWS])
 def test_a_planted_fault_is_found(name: str) -> None:
-    planted = PLANTED[name]
+    writes_rows = name in PLANTED_ROWS
+    planted = {**PLANTED, **PLANTED_ROWS}[name]
     for seed in range(planted.seeds):
-        result = world.run(scenario.make(seed, planted.profile), planted=planted.seams())
+        drawn = replace(scenario.make(seed, planted.profile), writes_rows=writes_rows)
+        result = world.run(drawn, planted=planted.seams())
         if result.failed:
             assert result.violations[0].startswith(planted.rules), result.violations[0]
             return

@@ -49,6 +49,19 @@ def check(spark: SparkSession, snapshot: Snapshot, table: str) -> dict[str, str]
     return {code: tags[0] for code, tags in zip(*(by_arrow[n].to_pylist() for n in ("code", "tags")), strict=True)}
 
 
+def compare(spark: SparkSession, client: Client, table: str, early: Snapshot) -> None:
+    """Spark and pyarrow find the same changes, before and after an overwrite of the whole table."""
+    columns = ["day", "code", "tags", "_change_kind"]
+    for _ in range(2):
+        by_arrow = client.diff(table, early.timestamp).select(columns)
+        by_spark = client.diff(table, early.timestamp, spark=spark).toArrow().select(columns)
+        order = [("_change_kind", "ascending"), ("code", "ascending")]
+        assert by_spark.sort_by(order).to_pylist() == by_arrow.sort_by(order).to_pylist()
+        assert {"insert", "update_before", "update_after"} <= set(by_arrow["_change_kind"].to_pylist())
+        with client.transaction() as txn:
+            txn.write(txn.to_arrow(table), table, mode="overwrite")
+
+
 def test_spark_reads_what_rows_and_files_come_to(spark: SparkSession, client: Client, new_table: NewTable) -> None:
     table = new_table(DDL, primary_key=["day", "code"])
     schema = client.snapshot().to_arrow(table).schema
@@ -80,5 +93,6 @@ def test_spark_reads_what_rows_and_files_come_to(spark: SparkSession, client: Cl
     }
     assert sum(code.startswith("n") for code in found) == 8_999
     assert check(spark, client.snapshot(), table) == found
+    compare(spark, client, table, early)
     reread = Snapshot(client, early.timestamp)  # from the shard anew
     assert check(spark, reread, table) == expected

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -12,7 +13,8 @@ from typing import Any, cast
 
 import pyarrow as pa
 
-from txnclient import arrow, manifest, row_reads
+from txnclient import arrow, diff, manifest, row_reads
+from txnclient.snapshot import Snapshot
 from txnparticipant import commands as cmd
 from txnparticipant.changes import Applied, Rejected
 from txnparticipant.records import TableState
@@ -186,6 +188,16 @@ class Shard:
         schema = self.table.schema
         found = row_reads.read(files, changes, schema, None) if changes else arrow.read_files(files, schema, None)
         return sorted(zip(found["id"].to_pylist(), found["v"].to_pylist(), strict=True))
+
+    def diff(self, since: int, until: int) -> pa.Table:
+        """As a client compares two snapshots."""
+        old, new = (
+            SimpleNamespace(
+                timestamp=at, scan=lambda _table, at=at: self.scan(at), explained=lambda _: contextlib.nullcontext()
+            )
+            for at in (since, until)
+        )
+        return diff.between(cast(Snapshot, old), cast(Snapshot, new), TABLE).to_arrow()
 
 
 def table_of(rows: dict[int, str]) -> pa.Table:

@@ -151,3 +151,13 @@ def test_a_snapshot_isolated_store_has_no_anomalies(seed: int) -> None:
 def test_a_store_with_a_fault_is_found_out(fault: str) -> None:
     found = [bool(anomalies(Store(seed, fault).history())) for seed in range(10)]
     assert sum(found) >= 9
+
+
+def test_a_long_history_is_judged_in_time_also_where_it_is_wrong() -> None:
+    """Of who came before whom only what does not follow is an edge."""
+    writers = [txn(f"W{n}", {"x": list(range(n))}, {"x": [n]}, began_at=float(n), ended_at=n + 0.5) for n in range(50)]
+    whole = list(range(50))
+    readers = [txn(f"R{n}", {"x": whole}, began_at=100.0 + n, ended_at=106.5 + n) for n in range(5_000)]
+    assert not anomalies([*writers, *readers])
+    stale = txn("stale", {"x": whole[:10]}, began_at=6_000.0, ended_at=6_001.0)
+    assert kinds(*writers, *readers, stale) == {"G-single-realtime"}

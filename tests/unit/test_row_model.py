@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit.row_harness import Shard
+from txnclient.row_diff import KINDS
 from txnstatus.errors import Conflict
 from txnstatus.partitions import WHOLE_TABLE
 from txnstatus.types import Timestamp, TxnId
@@ -162,6 +163,23 @@ class Model:
     def restart(self) -> None:
         self.shard.restart()
 
+    def check_diff(self, since: Timestamp, until: Timestamp) -> None:
+        """Where neither sees row changes, whole files are compared."""
+        if not any(self.shard.scan(ts).HasField("changes") for ts in (since, until)):
+            return
+        before, after = self.at(since), self.at(until)
+        found: dict[str, Rows] = {kind: {} for kind in KINDS}
+        for row in self.shard.diff(since, until).to_pylist():
+            assert row["id"] not in found[row["_change_kind"]], "a row comes once"
+            found[row["_change_kind"]][row["id"]] = row["v"]
+        assert found["insert"] == {key: after[key] for key in after.keys() - before.keys()}
+        assert found["delete"] == {key: before[key] for key in before.keys() - after.keys()}
+        updated = found["update_before"].keys()
+        assert updated == found["update_after"].keys()
+        assert updated >= {key for key in before.keys() & after.keys() if before[key] != after[key]}
+        assert found["update_before"] == {key: before[key] for key in updated}
+        assert found["update_after"] == {key: after[key] for key in updated}
+
     def check(self, ts: Timestamp) -> None:
         assert self.shard.read(ts) == sorted(self.at(ts).items()), f"at {ts}"
 
@@ -185,5 +203,6 @@ def test_row_writes_are_snapshot_isolation_over_a_dictionary(seed: int, steps: i
             model.rng.choice(possible)(model)
             model.check(shard.status.last)
             model.check(model.rng.choice([ts for ts, _ in model.versions]))
-        for ts, _ in model.versions:
+        for number, (ts, _) in enumerate(model.versions):
             model.check(ts)
+            model.check_diff(model.rng.choice(model.versions[: number + 1])[0], ts)

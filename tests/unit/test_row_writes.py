@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -470,6 +471,29 @@ def test_writes_wait_for_memory_and_are_then_refused(shard: Shard, monkeypatch: 
     assert shard.service._rows.wants_room.is_set()
     shard.run(shard.service._flusher.run_once())
     assert shard.write(3, "upsert", {3: "x" * 15_000}, shard.status.last).written == 1
+
+
+def test_writes_at_the_same_time_do_not_share_the_room_that_is_left(
+    shard: Shard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(row_service, "WAIT_SECONDS", 0.05)
+    monkeypatch.setattr(row_service, "SOFT_LIMIT_BYTES", 35_000)
+    monkeypatch.setattr(row_service, "HARD_LIMIT_BYTES", 35_000)
+    data = table_of({1: "x" * 15_000})
+    requests = [shard.request(txn, "upsert", data, shard.status.last) for txn in range(1, 6)]
+
+    async def all_at_once() -> list[object]:
+        return await asyncio.gather(*map(shard.service.write_rows, requests), return_exceptions=True)
+
+    answers = shard.run(all_at_once())
+    assert sum(isinstance(answer, Overloaded) for answer in answers) == 3
+    assert sum(batch.bytes for record in shard.table.unfinished.values() for batch in record.rows.values()) < 35_000
+
+
+def test_what_a_row_costs_besides_its_bytes_counts_too(shard: Shard, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(row_service, "TXN_LIMIT_BYTES", 20_000)
+    with pytest.raises(LimitReached):
+        shard.write(1, "upsert", dict.fromkeys(range(250), ""), shard.status.last)
 
 
 # ---- keys

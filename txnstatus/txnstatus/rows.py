@@ -16,6 +16,7 @@ from txnstatus.types import Timestamp
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    import pyarrow.dataset as ds
 
 COMMIT_TS = f"{CHANGE_PREFIX}commit_ts"
 DELETED = f"{CHANGE_PREFIX}deleted"
@@ -78,6 +79,18 @@ def encode_keys(rows: pa.Table, schema: Schema) -> pa.Array:
             escaped = pc.replace_substring(parts[index], b"\\", b"\\\\")
             parts[index] = pc.replace_substring(escaped, b",", b"\\,")
     return pc.binary_join_element_wise(*parts, pa.scalar(b","))
+
+
+def near(keys: pa.Table, schema: Schema) -> ds.Expression:
+    """Holds where a key can be: the bounds leave out row groups by their statistics, the values most other rows."""
+    import pyarrow.compute as pc
+
+    near = pc.scalar(True)
+    for name in schema.primary_key:
+        ends = pc.min_max(keys[name])
+        near &= (pc.field(name) >= ends["min"]) & (pc.field(name) <= ends["max"])
+        near &= pc.field(name).isin(keys[name].combine_chunks().unique())
+    return near
 
 
 def _is_text(kind: pa.DataType) -> bool:

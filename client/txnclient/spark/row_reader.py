@@ -10,6 +10,7 @@ from pyspark.sql import functions
 
 from txnclient import row_reads, schemas
 from txnclient.manifest import DataFile
+from txnclient.row_diff import KeyedChanges, Side
 from txnclient.row_reads import RowChanges
 from txnclient.spark import reader
 from txnstatus.rows import COMMIT_TS, DELETED
@@ -23,7 +24,45 @@ TIMESTAMP = "decimal(20,0)"
 """As which Spark reads unsigned 64-bit integers."""
 
 
+def read_changed(spark: SparkSession, between: KeyedChanges, kinds: Sequence[str]) -> DataFrame:
+    """With one more column, that names the kind: of rows that went, were, are, and came."""
+    keys = [functions.col(f"`{name}`") for name in between.schema.primary_key]
+    names = list(between.schema.primary_key)
+    touched = reader.read_files(spark, between.in_one, between.schema).select(*keys)
+    for changes, above in between.later_changes():
+        later = _latest(spark, changes, between.schema).where(f"{COMMIT_TS} > {above}")
+        touched = touched.unionByName(later.select(*keys))
+    before, after = (
+        _read_side(spark, side, between.schema).join(touched, names, "left_semi") for side in (between.old, between.new)
+    )
+    parts = [
+        before.join(after.select(*keys), names, "left_anti"),
+        before.join(after.select(*keys), names, "left_semi"),
+        after.join(before.select(*keys), names, "left_semi"),
+        after.join(before.select(*keys), names, "left_anti"),
+    ]
+    frames = [part.withColumn(between.kind, functions.lit(kind)) for kind, part in zip(kinds, parts, strict=True)]
+    columns = [f"`{column.name}`" for column in between.schema.columns]
+    return reduce(lambda one, other: one.unionByName(other), frames).select(*columns, f"`{between.kind}`")
+
+
+def _read_side(spark: SparkSession, side: Side, schema: Schema) -> DataFrame:
+    if side.changes is None:
+        return reader.read_files(spark, side.files, schema)
+    return read_merged(spark, side.files, side.changes, schema)
+
+
 def read_merged(spark: SparkSession, files: Sequence[DataFile], changes: RowChanges, schema: Schema) -> DataFrame:
+    latest = _latest(spark, changes, schema)
+    parts = [latest.where(f"NOT {DELETED}").select(*(f"`{column.name}`" for column in schema.columns))]
+    for since, group in row_reads.by_later_changes(files, changes.file_times, row_reads.commits(changes)):
+        later = latest.where(f"{COMMIT_TS} > {since}").select(*(f"`{name}`" for name in schema.primary_key))
+        parts.append(reader.read_files(spark, group, schema).join(later, list(schema.primary_key), "left_anti"))
+    return reduce(lambda one, other: one.unionByName(other), parts)
+
+
+def _latest(spark: SparkSession, changes: RowChanges, schema: Schema) -> DataFrame:
+    """Of each row that was changed, its last change."""
     in_memory = RowChanges(changes.batches, (), changes.above, changes.at, ())
     latest = _frame(spark, row_reads.latest_changes(in_memory, schema), schema)
     if changes.flushed:
@@ -34,11 +73,7 @@ def read_merged(spark: SparkSession, files: Sequence[DataFile], changes: RowChan
         keys = [functions.col(f"`{name}`") for name in schema.primary_key]
         last = functions.max_by(whole, COMMIT_TS).alias("_txn_last")
         latest = flushed.unionByName(latest).groupBy(*keys).agg(last).select("_txn_last.*")
-    parts = [latest.where(f"NOT {DELETED}").select(*(f"`{column.name}`" for column in schema.columns))]
-    for since, group in row_reads.by_later_changes(files, changes.file_times, row_reads.commits(changes)):
-        later = latest.where(f"{COMMIT_TS} > {since}").select(*(f"`{name}`" for name in schema.primary_key))
-        parts.append(reader.read_files(spark, group, schema).join(later, list(schema.primary_key), "left_anti"))
-    return reduce(lambda one, other: one.unionByName(other), parts)
+    return latest
 
 
 def _with_commits(schema: Schema) -> Schema:

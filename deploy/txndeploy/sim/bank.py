@@ -1,6 +1,7 @@
 """Transfers between accounts in several tables, and what must hold of what they see.
 
-An account is a partition, which a transfer overwrites with its new balance, on the base of the snapshot that it read.
+An account is a partition, which a transfer overwrites with its new balance, on the base of the snapshot that it read;
+or a row of a table with a key, which it upserts.
 So the balances of all accounts, read at one timestamp, have the sum 0, always. Each transfer also appends an element
 to the list that it finds in an account: the lists' history is judged by txndeploy.isolation.
 """
@@ -19,6 +20,8 @@ ACCOUNTS: Mapping[str, tuple[str, ...]] = {
     "bank.south": ("p=4", "p=5"),
 }
 """The tables, and the partitions that are accounts."""
+KEYED_ACCOUNTS: Mapping[str, tuple[str, ...]] = {"bank.keyed": ("6", "7")}
+"""Where rows are written: a table, and the keys that are accounts."""
 ACCOUNT_SCHEMA = common_pb2.TableSchema(
     columns=[common_pb2.Column(name=name, type="bigint", nullable=True) for name in ("k", "p")], partition_by=["p"]
 )
@@ -29,6 +32,15 @@ class Account:
     balance: int = 0
     elements: tuple[int, ...] = ()
 
+    def __str__(self) -> str:
+        """As the value of a row."""
+        return ",".join(map(str, (self.balance, *self.elements)))
+
+    @classmethod
+    def parse(cls, text: str) -> Account:
+        balance, *elements = map(int, text.split(","))
+        return cls(balance, tuple(elements))
+
 
 Balances = dict[tuple[str, str], Account]
 """By table and partition."""
@@ -38,6 +50,7 @@ Balances = dict[tuple[str, str], Account]
 class Bank:
     """What all programs have seen and done."""
 
+    accounts: Mapping[str, tuple[str, ...]]
     contents: dict[tuple[str, str], Account] = field(default_factory=dict)
     """Of the files, by manifest and partition."""
     history: list[Observed] = field(default_factory=list)

@@ -11,7 +11,8 @@ from typing import TypeVar
 
 from google.protobuf.message import Message
 
-from txndeploy.sim.bank import Bank
+from txndeploy.sim.bank import ACCOUNTS, KEYED_ACCOUNTS, Bank
+from txndeploy.sim.books import Books
 from txndeploy.sim.ledger import Ledger
 from txndeploy.sim.warehouse import Warehouse
 from txnstatus.errors import AlreadyExists, NotFound, Unavailable
@@ -36,7 +37,9 @@ class Shared:
     keepalive_millis: int
     tokens: list[bytes] = field(default_factory=list)
     """Handed from program to program."""
-    bank: Bank = field(default_factory=Bank)
+    bank: Bank = field(init=False)
+    books: Books = field(default_factory=Books)
+    writes_rows: bool = False
     snapshots: list[int] = field(default_factory=list)
     changes_options: bool = False
     repeats: bool = False
@@ -45,6 +48,9 @@ class Shared:
     """Whether programs also read under leases."""
     stopping: bool = False
     calls: int = 0
+
+    def __post_init__(self) -> None:
+        self.bank = Bank({**ACCOUNTS, **KEYED_ACCOUNTS} if self.writes_rows else ACCOUNTS)
 
 
 class Caller:

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 
 from txndeploy.sim.cluster import Cluster
-from txndeploy.sim.ledger import NEVER, Ledger, Read, Txn, Write, txn_of
+from txndeploy.sim.ledger import NEVER, Ledger, Read, Txn, Write, is_flush, txn_of
 from txndeploy.sim.warehouse import Warehouse
 from txndeploy.sim.watch import GroupHistory, WatchedGroup
 from txnparticipant.services import ShardMachine
@@ -47,6 +47,8 @@ def _busy(machine: StateMachine) -> str:
         for table in machine.shard.tables():
             if table.unfinished or table.uncleaned:
                 return f"{table.name} has unfinished {list(table.unfinished)}, uncleaned {list(table.uncleaned)}"
+            if claims := [*table.rows.flushing, *table.rows.given_up]:
+                return f"{table.name} has flushes {claims} that came to nothing"
     return ""
 
 
@@ -181,13 +183,18 @@ def _files(
         if isinstance(machine, ShardMachine):
             for table in machine.shard.tables():
                 referenced.update(file_set.manifest.path for file_set in table.file_sets.values())
+                referenced.update(flush.manifest.path for flush in table.rows.flushes.values())
+                going.update(map(table.flush_directory, (*table.rows.flushing, *table.rows.given_up)))
             for table, txn_id, write_ids in machine.shard.to_clean():
                 going.update(table.directory(txn_id, write_id) for write_id in write_ids)
     for manifest in sorted(referenced):
         if not warehouse.exists(manifest):
             violation("10 files", f"{manifest} is referenced and gone")
     for directory, files in warehouse.directories.items():
-        ended_at = ledger.txn(txn_of(directory)).decided_at
+        if is_flush(directory):
+            ended_at = ledger.given_up.get(directory, NEVER)
+        else:
+            ended_at = ledger.txn(txn_of(directory)).decided_at
         # Whoever still writes when the grace is over leaves what nobody will look for.
         known = [name for name, written_at in files.items() if written_at < ended_at + grace_seconds * 0.9]
         if known and directory not in going and not any(f"{directory}/{name}" in referenced for name in files):

@@ -7,10 +7,11 @@ import random
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from txnclient.token import Token
-from txndeploy.sim.bank import ACCOUNT_SCHEMA, ACCOUNTS
+from txndeploy.sim.bank import ACCOUNT_SCHEMA, ACCOUNTS, KEYED_ACCOUNTS
+from txndeploy.sim.books import BOOK_SCHEMA, BOOKS
 from txndeploy.sim.caller import Shared
+from txndeploy.sim.clerk import Clerk
 from txndeploy.sim.ledger import Write
-from txndeploy.sim.teller import Teller
 from txndeploy.sim.transactor import OWNER
 from txnstatus.errors import (
     Forgotten,
@@ -42,7 +43,7 @@ EXPECTED = (TxnAborted, Unavailable, IllegalState, Forgotten, LimitReached, Snap
 SCHEMA = common_pb2.TableSchema(columns=[common_pb2.Column(name="k", type="bigint", nullable=True)])
 
 
-class Client(Teller):
+class Client(Clerk):
     """One process's sessions. Never raises for what the service may answer."""
 
     def __init__(self, name: str, rng: random.Random, shared: Shared, log: Callable[[str], None]) -> None:
@@ -63,6 +64,7 @@ class Client(Teller):
             (2, self._join),
             (4, self._look_around),
             *([(1, self._change_option)] if self._shared.changes_options else []),
+            *([(10, self._keep_books), (5, self._look_into_books)] if self._shared.writes_rows else []),
         ]
         while not self._shared.stopping:
             _, action = self._rng.choices(actions, [weight for weight, _ in actions])[0]
@@ -74,6 +76,8 @@ class Client(Teller):
 
     async def _create_tables(self) -> None:
         schemas = {**dict.fromkeys(self._shared.tables, SCHEMA), **dict.fromkeys(ACCOUNTS, ACCOUNT_SCHEMA)}
+        if self._shared.writes_rows:
+            schemas.update(dict.fromkeys((*KEYED_ACCOUNTS, *BOOKS), BOOK_SCHEMA))
         for table, schema in schemas.items():
             request = table_pb2.CreateTableRequest(name=table, schema=schema, request_id=f"create {table}")
             while not self._shared.stopping:
@@ -81,8 +85,10 @@ class Client(Teller):
                     answer = await self._call("txnstatus.Table/CreateTable", request, table_pb2.CreateTableResponse)
                 except TxnError:
                     continue
-                if table in ACCOUNTS:
+                if table in self._shared.bank.accounts:
                     self._shared.bank.tables.add(table)
+                elif table in BOOKS:
+                    self._shared.books.tables.add(table)
                 else:
                     self._ledger.tables[table] = answer.table.table_id
                 break

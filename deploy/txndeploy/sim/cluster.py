@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from txndeploy.config import NodeConfig
 from txndeploy.roles import Roles
@@ -178,3 +178,14 @@ class Cluster:
         self.on_stop(name, story, error, self.machines[name].failed_in is self._loop.current)
         self.kill(name)
         self._loop.die()
+
+
+class Failpoints(dict[str, Callable[[object], None]]):
+    """What txnstatus.failpoints finds armed."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        super().__init__()
+        self._cluster = cluster
+
+    def get(self, name: str, _default: Any = None) -> Any:
+        return self._cluster.failpoint(name)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from txnparticipant import commands as shard_cmd
 from txnparticipant.changes import Applied as ShardApplied
 from txnparticipant.services import ShardMachine
+from txnparticipant.table_store import ParticipantShard
 from txnstatus import commands as cmd
 from txnstatus.proto import common_pb2 as common
 from txnstatus.raft.machine import StateMachine
@@ -106,6 +107,10 @@ class Ledger:
         self.acked_commits = 0
         self.refused_begins = 0
         self.retirements = 0
+        self.flushed: set[str] = set()
+        """Directories of files of row changes that readers see."""
+        self.given_up: dict[str, float] = {}
+        """Of those that nobody will make anything of: since when."""
         self._now, self.violation = now, on_violation
         self._refused: set[str] = set()
         self._begins: dict[str, tuple[int, ...]] = {}
@@ -244,7 +249,7 @@ class Ledger:
         if isinstance(machine, StatusMachine):
             self._status_applied(command, outcome, len(machine.table.unfinished))
         elif isinstance(machine, ShardMachine):
-            self._shard_applied(command, outcome)
+            self._shard_applied(machine.shard, command, outcome)
 
     def _status_applied(self, data: bytes, outcome: object, unfinished: int) -> None:
         if not isinstance(outcome, Applied):
@@ -291,7 +296,7 @@ class Ledger:
         if txn.keepalive and silent < txn.keepalive * CLOCK_TOLERANCE:
             self.violation("9 expiry", f"transaction {txn.txn_id} expired {silent:.3f} s after it was heard")
 
-    def _shard_applied(self, data: bytes, outcome: object) -> None:
+    def _shard_applied(self, shard: ParticipantShard, data: bytes, outcome: object) -> None:
         if not isinstance(outcome, ShardApplied):
             return
         match shard_cmd.decode(data):
@@ -307,9 +312,17 @@ class Ledger:
                 txn = self.txn(txn_id)
                 if txn.state not in DECIDED_ABORT:
                     self.violation("4 atomic", f"{table_id} aborts {txn_id}, which is {txn.state}")
+            case shard_cmd.FlushRows(table_id, flush_id):
+                self.flushed.add(flush_directory(shard, table_id, flush_id))
+            case shard_cmd.DropFlush(table_id, flush_id):
+                self.given_up.setdefault(flush_directory(shard, table_id, flush_id), self._now())
 
     def deletes(self, directory: str) -> None:
-        """The cleaner is about to delete a directory."""
+        """The cleaner is about to delete a directory, or the flusher."""
+        if is_flush(directory):
+            if directory in self.flushed:
+                self.violation("10 files", f"{directory} is deleted, and its row changes are visible")
+            return
         txn = self.txn(txn_of(directory))
         if txn.state not in DECIDED:
             self.violation("10 files", f"{directory} is deleted while its transaction is {txn.state}")
@@ -349,6 +362,15 @@ class Ledger:
                 for other in txn.writes
             )
         ]
+
+
+def is_flush(directory: str) -> bool:
+    return "/delta_rows" in directory
+
+
+def flush_directory(shard: ParticipantShard, table_id: str, flush_id: str) -> str:
+    (table,) = (table for table in shard.tables() if table.table_id == table_id)
+    return table.flush_directory(flush_id)
 
 
 def txn_of(directory: str) -> int:

@@ -52,6 +52,9 @@ class Scenario:
     """Whether clients change the cluster's options, too."""
     snapshot_retention_seconds: int = KEPT_SECONDS
     """What was overwritten is kept for so long; if it goes within the run, clients also read under leases."""
+    writes_rows: bool = False
+    """Whether clients also write rows by key."""
+    row_flush_bytes: int = 4 << 20
 
     @property
     def retires(self) -> bool:
@@ -99,6 +102,12 @@ FAILPOINTS = (
     *(f"journal.{point}" for point in ("before_sync", "before_rename", "after_rename", "before_drop", "after_drop")),
 )  # fmt: skip
 
+ROW_FAILPOINTS = (
+    *(f"shard.{when}.{name}" for when in ("before", "after") for name in
+      ("WriteRows", "OpenFlush", "FlushRows", "DropFlush")),
+    "rows.before_judging", "flush.before_write", "flush.after_write",
+)  # fmt: skip
+
 
 def make(seed: int, profile: str | None = None) -> Scenario:
     """Everything by chance of the seed; the profile too, unless it is given."""
@@ -129,11 +138,20 @@ def make(seed: int, profile: str | None = None) -> Scenario:
         max_open=later.choice([4, 8, *([100_000] * 4)]),
         changes_options=later.random() < 0.2 or profile == "options",
         snapshot_retention_seconds=later.choice([1, 3, KEPT_SECONDS, KEPT_SECONDS]),
+        writes_rows=later.random() < 0.4,
+        row_flush_bytes=later.choice([1_000, 2_000, 5_000]),
     )
     kinds, rate = PROFILES[profile]
     count = sum(rng.random() < 0.5 for _ in range(int(rate * scenario.seconds / 10 * 2))) if kinds else 0
     faults = [_fault(rng, rng.choice(kinds), scenario) for _ in range(count)]
+    if scenario.writes_rows and "kill_at_failpoint" in kinds:
+        faults += [_fault_of_rows(later, scenario) for _ in range(later.randint(0, 3))]
     return replace(scenario, faults=tuple(sorted(faults, key=lambda fault: fault.at)))
+
+
+def _fault_of_rows(rng: random.Random, scenario: Scenario) -> Fault:
+    at, seconds = rng.uniform(1.0, scenario.seconds), rng.uniform(0.1, 3.0)
+    return Fault(at, "kill_at_failpoint", rng.choice(NODES), rng.choice(ROW_FAILPOINTS), seconds)
 
 
 def _fault(rng: random.Random, kind: str, scenario: Scenario) -> Fault:

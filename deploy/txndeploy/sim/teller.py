@@ -6,14 +6,15 @@ import asyncio
 from collections import defaultdict
 
 from txndeploy.isolation import Observed
-from txndeploy.sim.bank import ACCOUNTS, Account, Balances, lists
-from txndeploy.sim.reader import Reader
+from txndeploy.sim.bank import KEYED_ACCOUNTS, Account, Balances, lists
+from txndeploy.sim.books import UPSERT
+from txndeploy.sim.rows import RowCaller
 from txndeploy.sim.transactor import OWNER
 from txnstatus.proto import table_pb2
 from txnstatus.types import Timestamp
 
 
-class Teller(Reader):
+class Teller(RowCaller):
     async def _transfer(self) -> None:
         for txn_id in await self._begin():
             beating = asyncio.ensure_future(self._keep_alive(txn_id))
@@ -46,13 +47,12 @@ class Teller(Reader):
         for (table, partition), account in after.items():
             by_table[table][partition] = account
         for table, accounts in by_table.items():
-            write_id = f"write{self._id()}".replace("-", "x")
-            opened = await self._call(
-                "txnstatus.Table/OpenWrite",
-                table_pb2.OpenWriteRequest(txn_id=txn_id, owner=OWNER, table=table, write_id=write_id),
-                table_pb2.OpenWriteResponse,
-            )
-            path = self._shared.warehouse.write(opened.directory, "manifest")
+            if table in KEYED_ACCOUNTS:
+                rows = {int(key): str(account) for key, account in accounts.items()}
+                await self._change_rows(txn_id, table, UPSERT, rows, base)
+                continue
+            write = await self._open_write(txn_id, table)
+            path = self._shared.warehouse.write(write.directory, "manifest")
             self._shared.bank.contents.update(((path, partition), account) for partition, account in accounts.items())
             manifest = table_pb2.ManifestRef(path=path, bytes=1, crc32=1, file_count=1, row_count=1, data_bytes=1)
             manifest.partitions.extend(sorted(accounts))
@@ -60,7 +60,7 @@ class Teller(Reader):
                 txn_id=txn_id,
                 owner=OWNER,
                 table=table,
-                write_id=write_id,
+                write_id=write.write_id,
                 mode=table_pb2.OVERWRITE,
                 manifest=manifest,
                 overwrites=sorted(accounts),
@@ -74,7 +74,7 @@ class Teller(Reader):
 
     async def _audit(self) -> None:
         """Reads all accounts, if there are any; nothing that was acknowledged may be missing."""
-        if not ACCOUNTS.keys() <= self._shared.bank.tables:
+        if not self._shared.bank.accounts.keys() <= self._shared.bank.tables:
             return
         began_at = self._shared.now()
         seen = await self._balances(await self._take_snapshot())
@@ -83,8 +83,12 @@ class Teller(Reader):
     async def _balances(self, at: Timestamp) -> Balances:
         """Of all accounts, and that their sum is what it must be."""
         bank, found = self._shared.bank, Balances()
-        for table, partitions in ACCOUNTS.items():
+        for table, partitions in bank.accounts.items():
             found.update(((table, partition), Account()) for partition in partitions)
+            if table in KEYED_ACCOUNTS:
+                rows = await self._read_rows(table, at)
+                found.update(((table, str(key)), Account.parse(value)) for key, value in rows.items())
+                continue
             request = table_pb2.ScanRequest(table=table, timestamp=at)
             answer = await self._call("txnstatus.Table/Scan", request, table_pb2.ScanResponse)
             for manifest in answer.manifests:

@@ -3,17 +3,29 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from typing import Any
 
-ROOT = "file:///warehouse"
+from pyarrow import fs
+
+from txndeploy.sim import seams
+from txnstatus import storage
+
+SCHEME = "file:///"
+ROOT = f"{SCHEME}warehouse"
 
 
 class Warehouse:
-    """Stands for an object store: it neither loses nor tears, but it fails now and then."""
+    """Stands for an object store: it neither loses nor tears, but it fails now and then.
+
+    Of tables of rows the files are real, in a file system of pyarrow's own that lives in memory; of others there are
+    only names.
+    """
 
     def __init__(self, rng: random.Random, now: Callable[[], float]) -> None:
         self.directories: dict[str, dict[str, float]] = {}
         """The files of each, and when they were written."""
+        self.files = fs._MockFileSystem()
         self.failing = 0.0
         """Chance that a request fails."""
         self.on_delete: Callable[[str], None] = lambda _: None
@@ -28,13 +40,34 @@ class Warehouse:
         directory, _, name = uri.rpartition("/")
         return name in self.directories.get(directory, ())
 
+    # ---- in place of what txnstatus.storage has by these names
+
+    def seams(self) -> list[tuple[str, Any]]:
+        return [
+            seam
+            for name in ("file_system", "make_durable", "delete_directory")
+            for seam in seams.everywhere(name, getattr(storage, name), getattr(self, name))
+        ]
+
+    def file_system(self, uri: str) -> tuple[fs.FileSystem, str]:
+        """Every location is usable."""
+        return self.files, uri.removeprefix(SCHEME)
+
+    def make_durable(self, uris: Iterable[str]) -> None:
+        """To be called for every file that is real."""
+        for uri in uris:
+            self._fail(uri)
+            directory, _, name = uri.rpartition("/")
+            self.write(directory, name)
+
     def delete_directory(self, uri: str) -> None:
-        """In place of txnstatus.storage.delete_directory."""
-        if self._rng.random() < self.failing:
-            raise OSError(f"{uri}: the store does not answer")
+        self._fail(uri)
         self.on_delete(uri)
         self.directories.pop(uri, None)
+        path = uri.removeprefix(SCHEME)
+        if self.files.get_file_info(path).type is not fs.FileType.NotFound:
+            self.files.delete_dir(path)
 
-    def file_system(self, uri: str) -> tuple[None, str]:
-        """In place of txnstatus.storage.file_system: every location is usable."""
-        return None, uri
+    def _fail(self, uri: str) -> None:
+        if self._rng.random() < self.failing:
+            raise OSError(f"{uri}: the store does not answer")

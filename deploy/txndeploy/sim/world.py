@@ -14,11 +14,11 @@ from typing import Any
 from google.protobuf.message import Message
 
 from txndeploy.config import NodeConfig, NodeEntry, RaftSection, TxnSection
-from txndeploy.sim import checks, seams
+from txndeploy.sim import checks, memory, seams
 from txndeploy.sim.caller import Shared
 from txndeploy.sim.client import Client
 from txndeploy.sim.clock import Clock
-from txndeploy.sim.cluster import Cluster, Machine
+from txndeploy.sim.cluster import Cluster, Failpoints, Machine
 from txndeploy.sim.disk import SimDisk
 from txndeploy.sim.leaders import WatchedStatusService
 from txndeploy.sim.ledger import Ledger
@@ -30,6 +30,7 @@ from txndeploy.sim.scenario import NODES, Scenario
 from txndeploy.sim.warehouse import ROOT, Warehouse
 from txndeploy.sim.watch import Violation, Watch
 from txndeploy.sim.wire import Wire
+from txnparticipant.table_store import ParticipantShard
 from txnstatus.raft import stop
 from txnstatus.raft.machine import StateMachine
 from txnstatus.rpc.server import Registry
@@ -122,6 +123,7 @@ class World:
             changes_options=scenario.changes_options,
             repeats=scenario.duplicates > 0,
             holds_snapshots=scenario.retires,
+            writes_rows=scenario.writes_rows,
         )
 
     def _rng(self, purpose: str) -> random.Random:
@@ -160,6 +162,7 @@ class World:
                 retention_ms=self.scenario.retention_millis,
                 range_span=self.scenario.range_span,
                 zombie_grace_seconds=ZOMBIE_GRACE_SECONDS,
+                row_flush_bytes=self.scenario.row_flush_bytes,
             ),
         )
 
@@ -173,9 +176,9 @@ class World:
             ("grpc.aio:insecure_channel", self.wire.channel),
             *seams.everywhere("stop_process", stop.stop_process, self.cluster.stop_process),
             ("txndeploy.loop_watch:LOOK_SECONDS", 1.0),
-            ("txnstatus.failpoints:_armed", _Failpoints(self.cluster)),
-            ("txnparticipant.cleaner:delete_directory", self.warehouse.delete_directory),
-            ("txnparticipant.services:file_system", self.warehouse.file_system),
+            ("txnstatus.failpoints:_armed", Failpoints(self.cluster)),
+            *self.warehouse.seams(),
+            *(memory.seams() if self.scenario.writes_rows else ()),
             ("txndeploy.roles:RaftGroup", self.watch.group_class()),
             ("txndeploy.roles:StatusService", self._status_service()),
             ("txndeploy.roles:Registry", lambda: _Server(self.scenario, self._rng("server"))),
@@ -249,6 +252,8 @@ class World:
         checks.options(self.cluster, self.watch.histories, self.violated)
         for anomaly in self.shared.bank.judge(self.ledger):
             self.violated("isolation", anomaly)
+        for rule, story in self.shared.books.judge(self.ledger):
+            self.violated(rule, story)
         checks.final(self.watch.histories, self.ledger, self.warehouse, ZOMBIE_GRACE_SECONDS, self.violated)
         self._judge()
 
@@ -337,6 +342,8 @@ class World:
         core = getattr(machine, "table", None) or getattr(machine, "shard", None)
         if core is not None:
             core.check_invariants()
+        if isinstance(core, ParticipantShard):
+            memory.check(core, self.violated)
 
     def log(self, who: str, text: str) -> None:
         if self._log is not None:
@@ -355,17 +362,6 @@ class World:
             self.ledger.refused_begins,
             self.nemesis.inflicted,
         )
-
-
-class _Failpoints(dict[str, Callable[[object], None]]):
-    """What txnstatus.failpoints finds armed."""
-
-    def __init__(self, cluster: Cluster) -> None:
-        super().__init__()
-        self._cluster = cluster
-
-    def get(self, name: str, _default: Any = None) -> Any:
-        return self._cluster.failpoint(name)
 
 
 class _Server(Registry):

@@ -1,0 +1,147 @@
+"""Client processes that contend for accounts (see teller.py), some of them killed, and whether they saw isolation."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from tests.faults.history import now
+from tests.faults.teller import ACCOUNTS, Told, create_tables, from_line, lists, read_accounts
+from tests.support import connect
+from txndeploy.isolation import Observed, anomalies
+from txndeploy.local_cluster import LocalCluster
+
+PROCESSES = 2
+STOP_SECONDS = 120.0
+ROOT = Path(__file__).parents[2]
+FLOORS = {"committed": 5, "Conflict": 1, "audits": 2}
+"""For each fault, and once more: with less a run says nothing."""
+
+
+class Tellers:
+    """Runs from `__enter__` to `__exit__`."""
+
+    def __init__(self, cluster: LocalCluster, seed: int, stale: float | None = None) -> None:
+        """`stale`: as of a teller."""
+        self._cluster, self._seed = cluster, seed
+        self._more = [] if stale is None else [str(stale)]
+        self._lock = threading.Lock()
+        self._seen: dict[str, Told] = {}
+        """The last word on each transaction, and every audit."""
+        self._failed: Counter[str] = Counter()
+        self._problems: list[str] = []
+        self._started = 0
+        self._running: list[tuple[subprocess.Popen[str], threading.Thread]] = []
+
+    def __enter__(self) -> Self:
+        with connect(self._cluster, timeout=60.0) as client:
+            create_tables(client)
+        for _ in range(PROCESSES):
+            self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for process, _ in self._running:
+            assert process.stdin is not None
+            process.stdin.close()
+        for process, listener in self._running:
+            try:
+                process.wait(STOP_SECONDS)
+            finally:
+                process.kill()
+                listener.join()
+            if process.returncode:
+                self._problems.append(f"a teller ended with {process.returncode}")
+
+    def start(self) -> None:
+        self._started += 1
+        process = subprocess.Popen(
+            [
+                *(sys.executable, "-m", "tests.faults.teller", self._cluster.addresses),
+                *(str(self._seed), str(self._started), *self._more),
+            ],
+            cwd=ROOT,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        listener = threading.Thread(target=self._listen, args=(process,))
+        listener.start()
+        self._running.append((process, listener))
+
+    def replace(self) -> None:
+        """The oldest is killed, in the middle of whatever it does; another one begins."""
+        process, listener = self._running.pop(0)
+        process.kill()
+        process.wait()
+        listener.join()
+        self.start()
+
+    def _listen(self, process: subprocess.Popen[str]) -> None:
+        assert process.stdout is not None
+        for line in process.stdout:
+            if not line.endswith("\n"):
+                return  # it was killed
+            told = from_line(line)
+            with self._lock:
+                if told.problem:
+                    self._problems.append(told.problem)
+                elif told.seen is None:
+                    self._failed[told.why] += 1
+                else:
+                    self._seen[told.seen.name] = told
+
+    # ---- what was seen
+
+    @property
+    def commits(self) -> int:
+        with self._lock:
+            return sum(bool(told.seen and told.seen.committed and told.txn_id) for told in self._seen.values())
+
+    @property
+    def unexpected(self) -> Sequence[str]:
+        return self._problems
+
+    def counts(self) -> Counter[str]:
+        with self._lock:
+            counts = self._failed + Counter(_outcome(told) for told in self._seen.values())
+        counts["client processes"] = self._started
+        return counts
+
+    def audit(self) -> None:
+        """A last look, which nothing may be missing from that was acknowledged."""
+        began_at = now()
+        with connect(self._cluster) as client:
+            found = read_accounts(client.snapshot(), *ACCOUNTS)
+        seen = Observed("the last audit", True, lists(found), {}, began_at, now())
+        self._seen[seen.name] = Told(seen)
+        if total := sum(account.balance for account in found.values()):
+            self._problems.append(f"the sum in the end is {total}: {found}")
+
+    def anomalies(self) -> list[str]:
+        """What the checker finds in the history so far."""
+        with self._lock:
+            history = [told.seen for told in self._seen.values() if told.seen is not None]
+        return [str(anomaly) for anomaly in anomalies(history)]
+
+    def shortfalls(self, faults: Mapping[str, int]) -> Iterator[str]:
+        counts, times = self.counts(), 1 + sum(faults.values())
+        for what, floor in FLOORS.items():
+            if counts[what] < floor * times:
+                yield f"{counts[what]} times {what!r} with {times - 1} faults"
+
+
+def _outcome(told: Told) -> str:
+    if not told.txn_id:
+        return "audits"
+    return told.why or "committed"
