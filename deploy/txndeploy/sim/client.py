@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from txnclient.token import Token
 from txndeploy.sim.bank import ACCOUNT_SCHEMA, ACCOUNTS
 from txndeploy.sim.caller import Shared
+from txndeploy.sim.doctor import Doctor
 from txndeploy.sim.ledger import Write
 from txndeploy.sim.teller import Teller
 from txndeploy.sim.transactor import OWNER
@@ -42,7 +43,7 @@ EXPECTED = (TxnAborted, Unavailable, IllegalState, Forgotten, LimitReached, Snap
 SCHEMA = common_pb2.TableSchema(columns=[common_pb2.Column(name="k", type="bigint", nullable=True)])
 
 
-class Client(Teller):
+class Client(Teller, Doctor):
     """One process's sessions. Never raises for what the service may answer."""
 
     def __init__(self, name: str, rng: random.Random, shared: Shared, log: Callable[[str], None]) -> None:

@@ -53,6 +53,9 @@ class Scenario:
     snapshot_retention_seconds: int = KEPT_SECONDS
     """What was overwritten is kept for so long; if it goes within the run, clients also read under leases."""
 
+    examined: bool = False
+    """Whether a doctor goes round meanwhile."""
+
     @property
     def retires(self) -> bool:
         return self.snapshot_retention_seconds < KEPT_SECONDS
@@ -129,6 +132,7 @@ def make(seed: int, profile: str | None = None) -> Scenario:
         max_open=later.choice([4, 8, *([100_000] * 4)]),
         changes_options=later.random() < 0.2 or profile == "options",
         snapshot_retention_seconds=later.choice([1, 3, KEPT_SECONDS, KEPT_SECONDS]),
+        examined=later.random() < 0.4,
     )
     kinds, rate = PROFILES[profile]
     count = sum(rng.random() < 0.5 for _ in range(int(rate * scenario.seconds / 10 * 2))) if kinds else 0

@@ -28,6 +28,12 @@ class Warehouse:
         directory, _, name = uri.rpartition("/")
         return name in self.directories.get(directory, ())
 
+    def listing(self, location: str) -> dict[str, dict[str, int]]:
+        """As txnstatus.storage.tree; every file has one byte."""
+        start = f"{location}/"
+        below = {uri[len(start) :]: files for uri, files in self.directories.items() if uri.startswith(start)}
+        return {name: dict.fromkeys(files, 1) for name, files in below.items()}
+
     def delete_directory(self, uri: str) -> None:
         """In place of txnstatus.storage.delete_directory."""
         if self._rng.random() < self.failing:

@@ -1,0 +1,93 @@
+"""The audit's RPCs on a shard's leader: what it knows, and the adoption of what is nobody's."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Protocol
+
+from txnparticipant import adoption, audit
+from txnparticipant.commands import Adopt
+from txnparticipant.records import TableState
+from txnparticipant.table_store import ParticipantShard
+from txnstatus.errors import InvalidArgument, NotFound, TxnError, Unavailable
+from txnstatus.proto import audit_pb2 as pb
+from txnstatus.rpc.errors import to_detail
+
+PAGE_DIRECTORIES = 10_000
+MAX_ADOPTED = 1_000
+
+
+class ShardAudit:
+    def __init__(
+        self, shard: ParticipantShard, propose: Callable[[Adopt], Awaitable[object]], check_lease: Callable[[], None]
+    ) -> None:
+        """`check_lease`: of the leadership; raises NotTheLeader."""
+        self._shard, self._propose, self._check_lease = shard, propose, check_lease
+
+    async def audit_shard(self, _request: pb.AuditShardRequest) -> pb.AuditShardResponse:
+        self._check_lease()
+        return pb.AuditShardResponse(participants=map(audit.participant_to_wire, self._shard.tables()))
+
+    async def audit_table(self, request: pb.AuditTableRequest) -> pb.AuditTableResponse:
+        """Raises NotFound."""
+        return audit.page(self._table(request.table_id), request.after, PAGE_DIRECTORIES)
+
+    async def adopt_directories(self, request: pb.AdoptDirectoriesRequest) -> pb.AdoptDirectoriesResponse:
+        """Refusals are answered one by one. Raises NotFound."""
+        if len(request.names) > MAX_ADOPTED:
+            raise InvalidArgument(f"{len(request.names)} directories in one call: {MAX_ADOPTED} are possible")
+        table = self._table(request.table_id)
+        results = await asyncio.gather(*(self._adopt(table, name, request.only_ask) for name in request.names))
+        return pb.AdoptDirectoriesResponse(results=results)
+
+    async def _adopt(self, table: TableState, name: str, only_ask: bool) -> pb.AdoptResult:
+        try:
+            refused = adoption.refusal(table, name, self._shard.forgotten_below)
+            if refused:
+                raise refused
+            if not only_ask:
+                await self._propose(Adopt(table.table_id, name))
+        except TxnError as error:
+            if error.retriable:
+                raise
+            return pb.AdoptResult(error=to_detail(error))
+        return pb.AdoptResult()
+
+    def _table(self, table_id: str) -> TableState:
+        self._check_lease()
+        for table in self._shard.tables():
+            if table.table_id == table_id:
+                return table
+        raise NotFound(f"no table with id {table_id!r} in shard {self._shard.shard}")
+
+
+class Audited(Protocol):
+    """A shard's replica on this node."""
+
+    @property
+    def audit(self) -> ShardAudit: ...
+
+
+class ShardAuditService:
+    """Implements the ShardAudit service: finds the shard, and asks it."""
+
+    def __init__(self, shards: Mapping[int, Audited], node_id: str) -> None:
+        """`shards`: as for ParticipantService."""
+        self._shards = shards
+        self._node_id = node_id
+
+    def _shard(self, number: int) -> ShardAudit:
+        shard = self._shards.get(number)
+        if shard is None:
+            raise Unavailable(f"{self._node_id} has no replica of shard {number}")
+        return shard.audit
+
+    async def audit_shard(self, request: pb.AuditShardRequest) -> pb.AuditShardResponse:
+        return await self._shard(request.shard).audit_shard(request)
+
+    async def audit_table(self, request: pb.AuditTableRequest) -> pb.AuditTableResponse:
+        return await self._shard(request.shard).audit_table(request)
+
+    async def adopt_directories(self, request: pb.AdoptDirectoriesRequest) -> pb.AdoptDirectoriesResponse:
+        return await self._shard(request.shard).adopt_directories(request)
