@@ -104,13 +104,14 @@ def from_wire(wire: pb.KnownDirectory) -> Known:
 
 
 def participant_to_wire(table: TableState) -> pb.AuditedParticipant:
+    """With whoever has a lock, though it may have ended."""
     unfinished = [
         pb.UnfinishedTxn(
             txn_id=txn_id,
-            state=f"PARTICIPANT_{record.state.name}",
+            state=f"PARTICIPANT_{table.txns[txn_id].state.name}" if txn_id in table.txns else None,
             locks=[claim.lock.object for claim in table.locks.held_by(txn_id)],
         )
-        for txn_id, record in table.unfinished.items()
+        for txn_id in sorted(table.unfinished.keys() | table.locks.txn_ids())
     ]
     return pb.AuditedParticipant(info=table.info(), unfinished=unfinished)
 

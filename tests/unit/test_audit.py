@@ -4,25 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
+from google.protobuf.message import Message
 
-from tests.unit.test_participant_shard import NAME, TABLE, begun, committed, new_shard, ok, opened, table_of
+from tests.unit.test_participant_shard import NAME, OWNER, TABLE, begun, committed, new_shard, ok, opened, table_of
+from txnclient import Client
 from txndeploy.doctor import transactions
 from txndeploy.doctor.cluster import Groups
+from txndeploy.doctor.examination import Examination, Wishes
 from txndeploy.doctor.places import Place, Table, own, parts, places, shared
 from txndeploy.doctor.report import FOUND, HEALTHY, NOT_SEEN, Mending, Report
 from txndeploy.doctor.storage import NotSeen, StorageAudit
 from txnparticipant import audit
 from txnparticipant import commands as cmd
 from txnparticipant.audit import Contents, Damage, Known, Listing, Use, findings, from_wire, page
+from txnparticipant.locks import Lock, Mode, Strategy
 from txnparticipant.mvcc import Manifest
 from txnstatus import manifest as manifests
-from txnstatus.catalog import CatalogState, NodeInfo, initial
+from txnstatus.catalog import CatalogState, NodeInfo, initial, to_wire
+from txnstatus.errors import Forgotten, NotFound, TxnError
 from txnstatus.findings import Finding, Kind, Severity, confirmed
 from txnstatus.options import Options
-from txnstatus.proto import admin_pb2, common_pb2
-from txnstatus.types import ParticipantState, TxnId
+from txnstatus.proto import admin_pb2, audit_pb2, common_pb2
+from txnstatus.types import Timestamp, TxnId, TxnState
 
 PLACE = "file:///lake/air/flights"
 IN_USE, CLAIMED, GOING, LEFT = (f"delta_{txn_id}_write0001" for txn_id in (1, 2, 3, 4))
@@ -146,7 +153,7 @@ def in_place(path: Path) -> tuple[Place, dict[str, Known]]:
     (path / IN_USE / "part-0.parquet").write_bytes(b"12345")
     file = manifests.DataFile(uri, 1, 5)
     ref = manifests.write(f"{location}/{IN_USE}", [file], table_id=TABLE, txn_id=1, write_id="write0001")
-    (place,) = places([Table(3, TABLE, NAME, location)])
+    (place,), _ = places([Table(3, TABLE, NAME, location)])
     return place, {IN_USE: Known(Use.IN_USE, cmd.manifest_from_wire(ref))}
 
 
@@ -194,7 +201,10 @@ def table(name: str, location: str) -> Table:
 def test_tables_in_each_others_places_are_seen(tmp_path: Path) -> None:
     base = tmp_path.as_uri()
     where = {"a": "x", "b": "y/../x", "c": f"x/{LEFT}/c", "d": "xy"}
-    found = places([table(name, f"{base}/{below}") for name, below in where.items()])
+    tables = [table(name, f"{base}/{below}") for name, below in where.items()]
+    found, unusable = places([*tables, table("e", "nowhere://x")])
+    assert len(unusable) == 1
+    assert unusable[0].startswith("e: ")
     assert [place.name for place in found] == ["a, b", "c", "d"]
     assert [place.is_shared for place in found] == [True, True, False]
     assert [len(shared(place)) for place in found] == [1, 1, 0]
@@ -264,7 +274,7 @@ def test_replicas_that_differ_at_one_index_are_named_whenever_they_were_seen_the
 
 # ---- transactions
 
-HELD = transactions.Held("0.1", "a.t", ParticipantState.COMMIT_IN_PROGRESS, ("a.t",))
+HELD = transactions.Held("0.1", "a.t", "COMMIT_IN_PROGRESS", ("a.t",))
 
 
 def ending(state: str, *participants: str) -> common_pb2.TxnInfo:
@@ -300,6 +310,67 @@ def test_what_is_held_for_a_transaction_that_is_over_is_named() -> None:
     assert (found.kind, found.where, found.what) == (Kind.DEAD_TRANSACTION, "a.t", "transaction 7")
     assert "holds locks on a.t" in found.story
     assert "forgotten" in found.story
+
+
+def test_a_shard_tells_who_has_locks_on_it() -> None:
+    shard = new_shard()
+    ok(shard, opened(begun(shard, 1)))
+    locks = Lock(NAME, Mode.X), Lock(f"{NAME}/day=1", Mode.X)
+    ok(shard, cmd.AcquireLocks(TxnId(1), TABLE, OWNER, locks, Strategy.NO_WAIT, Timestamp(1)))
+    ok(shard, cmd.BeginTxn(TxnId(2), "3.air", OWNER))
+    ok(shard, cmd.AcquireLocks(TxnId(2), "3.air", OWNER, (Lock("air", Mode.S),), Strategy.NO_WAIT, Timestamp(1)))
+    held = transactions.unfinished([audit.participant_to_wire(each) for each in shard.tables()])
+    assert held == {
+        1: [transactions.Held(TABLE, NAME, "OPEN", (NAME, f"{NAME}/day=1"))],
+        2: [transactions.Held("3.air", "air", "OPEN", ("air",))],
+    }
+    del table_of(shard).txns[TxnId(1)], table_of(shard).unfinished[TxnId(1)]
+    (orphaned, _) = transactions.unfinished([audit.participant_to_wire(each) for each in shard.tables()]).values()
+    assert orphaned[0].state == "not known", "locks without a record are told, too"
+
+
+class Told:
+    """Stands for a client of a cluster with one shard: what it says at each look, and of the transaction."""
+
+    def __init__(self, looks: list[list[int]], outcome: TxnState | TxnError) -> None:
+        self._looks, self._outcome = iter(looks), outcome
+
+    def call(self, method: str, _request: Message, response: type[Message]) -> Message:
+        if method == "txnstatus.Admin/GetCluster":
+            return admin_pb2.GetClusterResponse(catalog=to_wire(catalog()))
+        if method == "txnstatus.Audit/AuditShard":
+            there = audit_pb2.AuditedParticipant(info=common_pb2.TableInfo(table_id="0.0", name="a.t"))
+            for txn_id in next(self._looks):
+                there.unfinished.add(txn_id=txn_id, state="PARTICIPANT_OPEN", locks=["a.t"])
+            return audit_pb2.AuditShardResponse(participants=[there])
+        return response()
+
+    def get(self, _txn_id: int) -> SimpleNamespace:
+        if isinstance(self._outcome, TxnError):
+            raise self._outcome
+        return SimpleNamespace(state=self._outcome)
+
+
+@pytest.mark.parametrize(
+    ("looks", "outcome", "found"),
+    [
+        ([[7], [7]], Forgotten("forgotten"), ["transaction 7"]),
+        ([[7], [7]], NotFound("never given out"), ["transaction 7"]),
+        ([[7], [7, 8]], TxnState.COMMITTED, ["transaction 7"]),
+        ([[7], []], TxnState.ABORTED, []),
+        ([[7]], TxnState.ABORT_IN_PROGRESS, []),
+        ([[]], TxnState.OPEN, []),
+    ],
+)
+def test_who_is_over_and_still_holds_something_at_a_second_look_is_dead(
+    looks: list[list[int]], outcome: TxnState | TxnError, found: list[str]
+) -> None:
+    examination = Examination(cast(Client, Told(looks, outcome)), Wishes())
+    examination.begin()
+    examination.look_at_transactions()
+    report = examination.report
+    assert [(each.kind, each.what) for each in report.findings] == [(Kind.DEAD_TRANSACTION, what) for what in found]
+    assert report.not_seen == []
 
 
 # ---- the report

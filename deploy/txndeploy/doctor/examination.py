@@ -166,20 +166,19 @@ class Examination:
     # ---- storage
 
     def places(self) -> list[Place]:
-        """Those to look at. Raises NotFound for a table that is none; InvalidArgument for an unusable location."""
+        """Those to look at. Raises NotFound for a table that is none."""
         tables = [
             Table(shard, each.info.table_id, each.info.name, each.info.location)
             for shard, participants in self._participants.items()
             for each in participants
             if not is_database_name(each.info.name)
         ]
-        chosen = [
-            place
-            for place in places(tables)
-            if not self.wishes.table or self.wishes.table in [table.name for table in place.tables]
-        ]
-        if self.wishes.table and not chosen and not self.report.not_seen:
-            raise NotFound(f"table {self.wishes.table} does not exist")
+        usable, unusable = places(tables)
+        wanted = self.wishes.table
+        self.report.not_seen += [line for line in unusable if not wanted or line.startswith(f"{wanted}:")]
+        chosen = [place for place in usable if not wanted or wanted in [table.name for table in place.tables]]
+        if wanted and not chosen and not self.report.not_seen:
+            raise NotFound(f"table {wanted} does not exist")
         return chosen
 
     def look_at_storage(self, chosen: Iterable[Place]) -> Iterator[Place]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from txnparticipant.audit import Known, Listing
+from txnstatus.errors import TxnError
 from txnstatus.findings import Finding, Kind
 from txnstatus.storage import file_system
 
@@ -38,11 +39,16 @@ class Place:
         return ", ".join(table.name for table in self.tables)
 
 
-def places(tables: Sequence[Table]) -> list[Place]:
-    """Raises InvalidArgument for a location that cannot be used from here."""
+def places(tables: Sequence[Table]) -> tuple[list[Place], list[str]]:
+    """With the locations that cannot be used from here, and why."""
     by_path: dict[str, Place] = {}
+    unusable: list[str] = []
     for table in tables:
-        path = _path(table.location)
+        try:
+            path = _path(table.location)
+        except TxnError as error:
+            unusable.append(f"{table.name}: {error.message}")
+            continue
         by_path.setdefault(path, Place([], path)).tables.append(table)
     ordered = sorted(by_path.values(), key=lambda place: place.path)
     for place in ordered:
@@ -50,7 +56,7 @@ def places(tables: Sequence[Table]) -> list[Place]:
             if other.path.startswith(f"{place.path}/"):
                 place.inner.append(other.path[len(place.path) + 1 :])
                 other.outer.append(place.name)
-    return ordered
+    return ordered, unusable
 
 
 def _path(location: str) -> str:

@@ -20,7 +20,7 @@ class Held:
 
     table_id: str
     name: str
-    state: ParticipantState
+    state: str
     locks: Sequence[str]
 
 
@@ -33,9 +33,13 @@ def unfinished(participants: Sequence[audit_pb2.AuditedParticipant]) -> Unfinish
     for participant in participants:
         for txn in participant.unfinished:
             info = participant.info
-            held = Held(info.table_id, info.name, ParticipantState(txn.state), tuple(txn.locks))
+            held = Held(info.table_id, info.name, _name(txn.state), tuple(txn.locks))
             found.setdefault(txn.txn_id, []).append(held)
     return found
+
+
+def _name(state: int) -> str:
+    return ParticipantState(state).name if state else "not known"
 
 
 def stuck(
@@ -77,7 +81,7 @@ def _waits_for(
         return f"{participant.name}, whose shard-{shard} does not answer"
     for each in held.get(txn_id, ()):
         if each.table_id == participant.participant_id:
-            return f"{participant.name}, where it is {each.state.name}"
+            return f"{participant.name}, where it is {each.state}"
     return ""
 
 
@@ -85,5 +89,5 @@ def dead(txn_id: int, said: str, held: Sequence[Held]) -> Iterator[Finding]:
     """`said`: what the status table says of a transaction that it does not have among the unfinished."""
     for each in held:
         locks = f", and holds locks on {', '.join(each.locks)}" if each.locks else ""
-        story = f"{each.state.name} here{locks}; the status table: {said}"
+        story = f"{each.state} here{locks}; the status table: {said}"
         yield Finding(Kind.DEAD_TRANSACTION, each.name, f"transaction {txn_id}", story)
