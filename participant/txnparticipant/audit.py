@@ -11,17 +11,18 @@ found counts only if it is found again, by another listing and another answer af
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from urllib.parse import unquote
 
 from txnparticipant import commands as cmd
 from txnparticipant.directories import FlushDirectory, WriteDirectory, directory_named
-from txnparticipant.mvcc import Manifest
+from txnparticipant.mvcc import FileSet, Manifest
 from txnparticipant.records import TableState
 from txnstatus.findings import Finding, Kind
 from txnstatus.proto import audit_pb2 as pb
+from txnstatus.types import TxnId
 
 MANIFEST_NAME = "_manifest.json"
 NAMED = 3
@@ -29,7 +30,7 @@ NAMED = 3
 
 
 class Use(enum.IntEnum):
-    """A higher one counts where there are two."""
+    """What becomes of a directory."""
 
     GOING = pb.DIRECTORY_GOING
     CLAIMED = pb.DIRECTORY_CLAIMED
@@ -61,39 +62,46 @@ Contents = Mapping[str, Mapping[str, int] | Damage]
 # ---- what a table knows
 
 
-def known_directories(table: TableState) -> dict[str, Known]:
-    """By name. A database has none."""
-    known: dict[str, Known] = {}
-    for txn_id, write_ids in table.retired.items():
-        known.update((WriteDirectory(txn_id, write_id).name, Known(Use.GOING)) for write_id in write_ids)
-    for record in table.uncleaned.values():
-        known.update((WriteDirectory(record.txn_id, write_id).name, Known(Use.GOING)) for write_id in record.claimed)
-    known.update((FlushDirectory(flush_id).name, Known(Use.GOING)) for flush_id in table.rows.given_up)
-    for record in table.unfinished.values():
-        for write_id in record.claimed:
-            write = record.writes.get(write_id)
-            manifest = write.manifest if write else None
-            known[WriteDirectory(record.txn_id, write_id).name] = Known(Use.CLAIMED, manifest)
-    known.update((FlushDirectory(flush_id).name, Known(Use.CLAIMED)) for flush_id in table.rows.flushing)
-    known.update((WriteDirectory(*used).name, Known(Use.IN_USE)) for used in table.used)
-    for file_set in table.file_sets.values():
-        name = WriteDirectory(file_set.txn_id, file_set.write_id).name
-        known[name] = Known(Use.IN_USE, file_set.manifest)
-    for flush in table.rows.flushes.values():
-        known[FlushDirectory(flush.flush_id).name] = Known(Use.IN_USE, flush.manifest)
-    return known
+def directories(table: TableState) -> Iterator[tuple[str, Known]]:
+    """By name, as they are at this call, whatever becomes of the table while they are made; a database has none.
+
+    Where one comes twice, the later counts.
+    """
+    going = [(txn_id, tuple(write_ids)) for txn_id, write_ids in table.retired.items()]
+    going += [(record.txn_id, tuple(record.claimed)) for record in table.uncleaned.values()]
+    claimed = [
+        (record.txn_id, write_id, write.manifest if (write := record.writes.get(write_id)) else None)
+        for record in table.unfinished.values()
+        for write_id in record.claimed
+    ]
+    rows = table.rows
+    flushes = [(flush_id, Known(Use.GOING)) for flush_id in rows.given_up]
+    flushes += [(flush_id, Known(Use.CLAIMED)) for flush_id in rows.flushing]
+    flushes += [(each.flush_id, Known(Use.IN_USE, each.manifest)) for each in rows.flushes.values()]
+    return _named(going, claimed, list(table.file_sets.values()), flushes)
 
 
-def page(table: TableState, after: str, limit: int) -> pb.AuditTableResponse:
-    """The directories whose names come after that one: whatever becomes of a directory, its page stays the same."""
-    known = known_directories(table)
-    names = sorted(name for name in known if name > after)
-    return pb.AuditTableResponse(
-        directories=[_to_wire(name, known[name]) for name in names[:limit]], more=len(names) > limit
-    )
+def _named(
+    going: Iterable[tuple[TxnId, Iterable[str]]],
+    claimed: Iterable[tuple[TxnId, str, Manifest | None]],
+    file_sets: Iterable[FileSet],
+    flushes: Iterable[tuple[str, Known]],
+) -> Iterator[tuple[str, Known]]:
+    for txn_id, write_ids in going:
+        for write_id in write_ids:
+            yield WriteDirectory(txn_id, write_id).name, Known(Use.GOING)
+    for txn_id, write_id, manifest in claimed:
+        yield WriteDirectory(txn_id, write_id).name, Known(Use.CLAIMED, manifest)
+    for file_set in file_sets:
+        for write_id in file_set.from_writes:
+            yield WriteDirectory(file_set.txn_id, write_id).name, Known(Use.IN_USE)
+    for file_set in file_sets:
+        yield WriteDirectory(file_set.txn_id, file_set.write_id).name, Known(Use.IN_USE, file_set.manifest)
+    for flush_id, known in flushes:
+        yield FlushDirectory(flush_id).name, known
 
 
-def _to_wire(name: str, known: Known) -> pb.KnownDirectory:
+def to_wire(name: str, known: Known) -> pb.KnownDirectory:
     manifest = cmd.manifest_to_wire(known.manifest) if known.manifest else None
     return pb.KnownDirectory(name=name, use=known.use.value, manifest=manifest)
 

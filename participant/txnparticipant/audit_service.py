@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Protocol
 
 from txnparticipant import adoption, audit
+from txnparticipant.audit import Known
 from txnparticipant.commands import Adopt
 from txnparticipant.records import TableState
 from txnparticipant.table_store import ParticipantShard
@@ -15,6 +16,9 @@ from txnstatus.proto import audit_pb2 as pb
 from txnstatus.rpc.errors import to_detail
 
 PAGE_DIRECTORIES = 10_000
+"""Whatever becomes of a directory meanwhile, its name says on which page it is."""
+SLICE = 500
+"""So many directories, and then others have a turn."""
 MAX_ADOPTED = 1_000
 
 
@@ -30,8 +34,20 @@ class ShardAudit:
         return pb.AuditShardResponse(participants=map(audit.participant_to_wire, self._shard.tables()))
 
     async def audit_table(self, request: pb.AuditTableRequest) -> pb.AuditTableResponse:
-        """Raises NotFound."""
-        return audit.page(self._table(request.table_id), request.after, PAGE_DIRECTORIES)
+        """As of when it is asked; others have their turns while the answer is made. Raises NotFound."""
+        known: dict[str, Known] = {}
+        for number, (name, each) in enumerate(audit.directories(self._table(request.table_id)), 1):
+            if name > request.after:
+                known[name] = each
+            if number % SLICE == 0:
+                await asyncio.sleep(0)
+        names = sorted(known)
+        response = pb.AuditTableResponse(more=len(names) > PAGE_DIRECTORIES)
+        for number, name in enumerate(names[:PAGE_DIRECTORIES], 1):
+            response.directories.append(audit.to_wire(name, known[name]))
+            if number % SLICE == 0:
+                await asyncio.sleep(0)
+        return response
 
     async def adopt_directories(self, request: pb.AdoptDirectoriesRequest) -> pb.AdoptDirectoriesResponse:
         """Refusals are answered one by one. Raises NotFound."""

@@ -1,35 +1,26 @@
-"""The audit's core: every finding, of storage, groups and transactions, from what was seen."""
+"""The audit of storage: every finding, from what a table knows and what lies in its place."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from pathlib import Path
-from types import SimpleNamespace
-from typing import cast
 
 import pytest
-from google.protobuf.message import Message
 
-from tests.unit.test_participant_shard import NAME, OWNER, TABLE, begun, committed, new_shard, ok, opened, table_of
-from txnclient import Client
-from txndeploy.doctor import transactions
-from txndeploy.doctor.cluster import Groups
-from txndeploy.doctor.examination import Examination, Wishes
+from tests.unit.test_participant_shard import NAME, TABLE, begun, committed, new_shard, ok, opened, table_of
 from txndeploy.doctor.places import Place, Table, own, parts, places, shared
-from txndeploy.doctor.report import FOUND, HEALTHY, NOT_SEEN, Mending, Report
 from txndeploy.doctor.storage import NotSeen, StorageAudit
-from txnparticipant import audit
+from txnparticipant import audit, audit_service
 from txnparticipant import commands as cmd
-from txnparticipant.audit import Contents, Damage, Known, Listing, Use, findings, from_wire, page
-from txnparticipant.locks import Lock, Mode, Strategy
+from txnparticipant.audit import Contents, Damage, Known, Listing, Use, findings, from_wire
+from txnparticipant.audit_service import ShardAudit
 from txnparticipant.mvcc import Manifest
 from txnstatus import manifest as manifests
-from txnstatus.catalog import CatalogState, NodeInfo, initial, to_wire
-from txnstatus.errors import Forgotten, NotFound, TxnError
+from txnstatus.errors import InvalidArgument, NotFound
 from txnstatus.findings import Finding, Kind, Severity, confirmed
-from txnstatus.options import Options
-from txnstatus.proto import admin_pb2, audit_pb2, common_pb2
-from txnstatus.types import Timestamp, TxnId, TxnState
+from txnstatus.proto import audit_pb2 as pb
+from txnstatus.types import TxnId
 
 PLACE = "file:///lake/air/flights"
 IN_USE, CLAIMED, GOING, LEFT = (f"delta_{txn_id}_write0001" for txn_id in (1, 2, 3, 4))
@@ -125,22 +116,45 @@ def test_only_what_is_found_twice_counts() -> None:
     assert list(confirmed(first, second)) == [second[0]]
 
 
-def test_a_table_knows_its_directories_page_by_page() -> None:
+def test_a_table_knows_its_directories_page_by_page(monkeypatch: pytest.MonkeyPatch) -> None:
     shard = new_shard()
     committed(shard, 1, "write0001", 100)
     ok(shard, opened(begun(shard, 2)))
     ok(shard, opened(begun(shard, 3)))
     ok(shard, cmd.AbortTxn(TxnId(3), TABLE))
-    known = audit.known_directories(table_of(shard))
+    known = dict(audit.directories(table_of(shard)))
     assert {name: each.use for name, each in known.items()} == {
         IN_USE: Use.IN_USE,
         CLAIMED: Use.CLAIMED,
         GOING: Use.GOING,
     }
-    first = page(table_of(shard), "", 2)
-    rest = page(table_of(shard), first.directories[-1].name, 2)
+    monkeypatch.setattr(audit_service, "PAGE_DIRECTORIES", 2)
+    monkeypatch.setattr(audit_service, "SLICE", 1)
+    service = ShardAudit(shard, nothing_is_proposed, lambda: None)
+    first = asyncio.run(service.audit_table(pb.AuditTableRequest(table_id=TABLE)))
+    rest = asyncio.run(service.audit_table(pb.AuditTableRequest(table_id=TABLE, after=first.directories[-1].name)))
     assert (first.more, rest.more) == (True, False)
     assert {each.name: from_wire(each) for part in (first, rest) for each in part.directories} == known
+    with pytest.raises(NotFound):
+        asyncio.run(service.audit_table(pb.AuditTableRequest(table_id="3.9")))
+
+
+async def nothing_is_proposed(command: cmd.Adopt) -> None:
+    raise AssertionError(command)
+
+
+def test_whoever_only_asks_changes_nothing() -> None:
+    shard = new_shard()
+    committed(shard, 1, "write0001", 100)
+    service = ShardAudit(shard, nothing_is_proposed, lambda: None)
+    names = ["delta_1_left00001", IN_USE]
+    request = pb.AdoptDirectoriesRequest(table_id=TABLE, names=names, only_ask=True)
+    may, may_not = asyncio.run(service.adopt_directories(request)).results
+    assert not may.HasField("error")
+    assert may_not.error.code == "ILLEGAL_STATE"
+    request = pb.AdoptDirectoriesRequest(table_id=TABLE, names=["x"] * 1001)
+    with pytest.raises(InvalidArgument):
+        asyncio.run(service.adopt_directories(request))
 
 
 # ---- a place on storage
@@ -212,179 +226,3 @@ def test_tables_in_each_others_places_are_seen(tmp_path: Path) -> None:
     assert own(listing, found[0]) == {IN_USE: {"f": 1}, CLAIMED: {}, GOING: {}}
     known = [{IN_USE: Known(Use.IN_USE)}, {CLAIMED: Known(Use.CLAIMED)}]
     assert parts(own(listing, found[0]), known) == [{IN_USE: {"f": 1}, GOING: {}}, {CLAIMED: {}}]
-
-
-# ---- groups
-
-NODES = ("n1", "n2", "n3")
-
-
-def catalog() -> CatalogState:
-    nodes = {node: NodeInfo(f"{node}:1", ("status", "participant", "manager")) for node in NODES}
-    return initial(nodes, participant_shards=1, replication=3, range_span=1000, options=Options())
-
-
-def status(leader: bool = False, **groups: int | bytes) -> admin_pb2.GetNodeResponse:
-    """Of one group, shard-0; the others are well."""
-    names = set(catalog().groups) - {"shard-0"}
-    response = admin_pb2.GetNodeResponse()
-    for name in sorted(names):
-        response.groups.add(group=name, leader=leader, commit_index=5, applied_index=5)
-    if groups:
-        response.groups.add(group="shard-0", leader=leader, **groups)
-    return response
-
-
-def looked(*looks: dict[str, admin_pb2.GetNodeResponse | None]) -> set[tuple[Kind, str, str]]:
-    groups = Groups(catalog())
-    found: list[Finding] = []
-    for look in looks:
-        found = groups.findings(look)
-    return {(each.kind, each.where, each.what) for each in found}
-
-
-WELL = {
-    "n1": status(leader=True, commit_index=9, applied_index=9, digest=b"1"),
-    "n2": status(applied_index=9, digest=b"1"),
-    "n3": status(applied_index=8, digest=b"0"),
-}
-
-
-def test_a_replica_has_to_reach_what_was_committed_when_it_was_first_looked_at() -> None:
-    assert looked(WELL) == {(Kind.REPLICA_BEHIND, "shard-0", "n3")}
-    caught_up = {**WELL, "n1": status(leader=True, commit_index=99, applied_index=99), "n3": status(applied_index=9)}
-    assert looked(WELL, {**caught_up, "n2": status(applied_index=9)}) == set()
-    assert looked({**WELL, "n3": status()}) == {(Kind.REPLICA_BEHIND, "shard-0", "n3")}, "it has none"
-
-
-def test_a_silent_node_and_a_group_without_a_leader_are_named() -> None:
-    groups = {(Kind.NO_LEADER, name, "") for name in catalog().groups}
-    assert looked({**WELL, "n1": None}) == {(Kind.NODE_SILENT, "n1", ""), *groups}
-    assert looked({**WELL, "n1": None}, {**WELL, "n3": WELL["n2"]}) == set()
-
-
-def test_replicas_that_differ_at_one_index_are_named_whenever_they_were_seen_there() -> None:
-    later = status(applied_index=9, digest=b"2")
-    found = looked(WELL, {**WELL, "n3": later}, {**WELL, "n3": WELL["n2"]})
-    assert found == {(Kind.REPLICAS_DIFFER, "shard-0", "9")}
-    groups = Groups(catalog())
-    groups.findings(WELL)
-    assert groups.compared == {"shard-0"}
-
-
-# ---- transactions
-
-HELD = transactions.Held("0.1", "a.t", "COMMIT_IN_PROGRESS", ("a.t",))
-
-
-def ending(state: str, *participants: str) -> common_pb2.TxnInfo:
-    infos = [common_pb2.ParticipantInfo(participant_id=each, name=f"name of {each}") for each in participants]
-    return common_pb2.TxnInfo(txn_id=7, state=state, last_transition_micros=10**6, participants=infos)
-
-
-@pytest.mark.parametrize(
-    ("participants", "waits"),
-    [
-        (("0.1",), "name of 0.1, where it is COMMIT_IN_PROGRESS"),
-        (("1.4",), "name of 1.4, whose shard-1 does not answer"),
-        (("@pg",), "name of @pg, whose host does not answer"),
-        (("0.2", "@there"), "all its participants have done their part"),
-    ],
-)
-def test_a_stuck_transaction_says_for_whom_it_waits(participants: tuple[str, ...], waits: str) -> None:
-    txns = [ending("COMMIT_IN_PROGRESS", *participants)]
-    (found,) = transactions.stuck(txns, {7: [HELD]}, {1}, {"pg"}, 91 * 10**6, 60)
-    assert found.kind is Kind.STUCK_TRANSACTION
-    assert found.story.startswith("COMMIT_IN_PROGRESS for 90 s; ")
-    assert waits in found.story
-
-
-def test_what_is_open_or_has_only_begun_to_end_is_not_stuck() -> None:
-    txns = [ending("OPEN", "0.1"), ending("ABORT_IN_PROGRESS", "0.1")]
-    assert not list(transactions.stuck(txns[:1], {}, (), (), 10**12, 60))
-    assert not list(transactions.stuck(txns, {}, (), (), 30 * 10**6, 60))
-
-
-def test_what_is_held_for_a_transaction_that_is_over_is_named() -> None:
-    (found,) = transactions.dead(7, "finished and forgotten", [HELD])
-    assert (found.kind, found.where, found.what) == (Kind.DEAD_TRANSACTION, "a.t", "transaction 7")
-    assert "holds locks on a.t" in found.story
-    assert "forgotten" in found.story
-
-
-def test_a_shard_tells_who_has_locks_on_it() -> None:
-    shard = new_shard()
-    ok(shard, opened(begun(shard, 1)))
-    locks = Lock(NAME, Mode.X), Lock(f"{NAME}/day=1", Mode.X)
-    ok(shard, cmd.AcquireLocks(TxnId(1), TABLE, OWNER, locks, Strategy.NO_WAIT, Timestamp(1)))
-    ok(shard, cmd.BeginTxn(TxnId(2), "3.air", OWNER))
-    ok(shard, cmd.AcquireLocks(TxnId(2), "3.air", OWNER, (Lock("air", Mode.S),), Strategy.NO_WAIT, Timestamp(1)))
-    held = transactions.unfinished([audit.participant_to_wire(each) for each in shard.tables()])
-    assert held == {
-        1: [transactions.Held(TABLE, NAME, "OPEN", (NAME, f"{NAME}/day=1"))],
-        2: [transactions.Held("3.air", "air", "OPEN", ("air",))],
-    }
-    del table_of(shard).txns[TxnId(1)], table_of(shard).unfinished[TxnId(1)]
-    (orphaned, _) = transactions.unfinished([audit.participant_to_wire(each) for each in shard.tables()]).values()
-    assert orphaned[0].state == "not known", "locks without a record are told, too"
-
-
-class Told:
-    """Stands for a client of a cluster with one shard: what it says at each look, and of the transaction."""
-
-    def __init__(self, looks: list[list[int]], outcome: TxnState | TxnError) -> None:
-        self._looks, self._outcome = iter(looks), outcome
-
-    def call(self, method: str, _request: Message, response: type[Message]) -> Message:
-        if method == "txnstatus.Admin/GetCluster":
-            return admin_pb2.GetClusterResponse(catalog=to_wire(catalog()))
-        if method == "txnstatus.Audit/AuditShard":
-            there = audit_pb2.AuditedParticipant(info=common_pb2.TableInfo(table_id="0.0", name="a.t"))
-            for txn_id in next(self._looks):
-                there.unfinished.add(txn_id=txn_id, state="PARTICIPANT_OPEN", locks=["a.t"])
-            return audit_pb2.AuditShardResponse(participants=[there])
-        return response()
-
-    def get(self, _txn_id: int) -> SimpleNamespace:
-        if isinstance(self._outcome, TxnError):
-            raise self._outcome
-        return SimpleNamespace(state=self._outcome)
-
-
-@pytest.mark.parametrize(
-    ("looks", "outcome", "found"),
-    [
-        ([[7], [7]], Forgotten("forgotten"), ["transaction 7"]),
-        ([[7], [7]], NotFound("never given out"), ["transaction 7"]),
-        ([[7], [7, 8]], TxnState.COMMITTED, ["transaction 7"]),
-        ([[7], []], TxnState.ABORTED, []),
-        ([[7]], TxnState.ABORT_IN_PROGRESS, []),
-        ([[]], TxnState.OPEN, []),
-    ],
-)
-def test_who_is_over_and_still_holds_something_at_a_second_look_is_dead(
-    looks: list[list[int]], outcome: TxnState | TxnError, found: list[str]
-) -> None:
-    examination = Examination(cast(Client, Told(looks, outcome)), Wishes())
-    examination.begin()
-    examination.look_at_transactions()
-    report = examination.report
-    assert [(each.kind, each.what) for each in report.findings] == [(Kind.DEAD_TRANSACTION, what) for what in found]
-    assert report.not_seen == []
-
-
-# ---- the report
-
-
-def test_the_exit_code_says_what_is_left() -> None:
-    note, orphan = Finding(Kind.UNLISTED_FILES, NAME, "", ""), Finding(Kind.ORPHAN, NAME, LEFT, "")
-    assert Report([note]).exit_code == HEALTHY
-    assert Report([note, orphan], {orphan: Mending(done=False)}).exit_code == FOUND
-    assert Report([note, orphan], {orphan: Mending(done=True, refusal="shared")}).exit_code == FOUND
-    assert Report([note, orphan], {orphan: Mending(done=True)}).exit_code == HEALTHY
-    assert Report([orphan], not_seen=["shard-0"]).exit_code == NOT_SEEN
-
-
-def test_every_kind_is_explained_to_operators() -> None:
-    page_text = (Path(__file__).parents[2] / "docs" / "operations.md").read_text()
-    assert not [kind.label for kind in Kind if f"| {kind.label} |" not in page_text]

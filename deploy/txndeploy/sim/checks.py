@@ -9,7 +9,7 @@ from txndeploy.sim.cluster import Cluster
 from txndeploy.sim.ledger import NEVER, Ledger, Read, Txn, Write, txn_of
 from txndeploy.sim.warehouse import Warehouse
 from txndeploy.sim.watch import GroupHistory, WatchedGroup
-from txnparticipant.audit import findings, known_directories
+from txnparticipant.audit import directories, findings
 from txnparticipant.services import ShardMachine
 from txnstatus.catalog import CATALOG
 from txnstatus.catalog_service import CatalogMachine
@@ -183,7 +183,7 @@ def _files(
             for table in machine.shard.tables():
                 locations.add(table.location)
                 listing = warehouse.listing(table.location)
-                for found in findings(table.name, table.location, known_directories(table), listing, {}):
+                for found in findings(table.name, table.location, dict(directories(table)), listing, {}):
                     if is_amiss(found, table.location, ledger, warehouse, grace_seconds):
                         violation("10 files", f"{found.where}, {found.what}: {found.kind.label}: {found.story}")
     for directory in warehouse.directories:
