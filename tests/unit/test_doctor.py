@@ -79,11 +79,17 @@ def test_a_silent_node_and_a_group_without_a_leader_are_named() -> None:
 
 def test_replicas_that_differ_at_one_index_are_named_whenever_they_were_seen_there() -> None:
     later = status(applied_index=9, digest=b"2")
-    found = looked(WELL, {**WELL, "n3": later}, {**WELL, "n3": WELL["n2"]})
-    assert found == {(Kind.REPLICAS_DIFFER, "shard-0", "9")}
     groups = Groups(catalog())
-    groups.findings(WELL)
-    assert groups.compared == {"shard-0"}
+    groups.compare({"n1": WELL["n1"], "n3": WELL["n3"]})
+    assert "shard-0" not in groups.compared, "they were not at one entry"
+    groups.compare(WELL)
+    assert "shard-0" in groups.compared
+    assert not list(groups.differing())
+    groups.compare({**WELL, "n3": later})
+    groups.compare({**WELL, "n3": WELL["n2"]})
+    assert [(each.kind, each.where, each.what) for each in groups.differing()] == [
+        (Kind.REPLICAS_DIFFER, "shard-0", "9")
+    ]
 
 
 # ---- transactions

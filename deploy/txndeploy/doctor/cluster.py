@@ -25,15 +25,19 @@ class Groups:
 
     def findings(self, look: Look) -> list[Finding]:
         """As of this look, the last."""
-        for node, status in look.items():
+        for status in look.values():
             for group in status.groups if status else ():
                 if group.leader:
                     self._goals.setdefault(group.group, group.commit_index)
-                if group.digest:
-                    nodes = self._digests[group.group, group.applied_index].setdefault(group.digest, [])
-                    if node not in nodes:
-                        nodes.append(node)
-        return [*self._of_nodes(look), *self._of_groups(look), *self._of_digests()]
+        return [*self._of_nodes(look), *self._of_groups(look)]
+
+    def compare(self, look: Look) -> None:
+        """A look with digests."""
+        for node, status in look.items():
+            for group in status.groups if status else ():
+                nodes = self._digests[group.group, group.applied_index].setdefault(group.digest, [])
+                if node not in nodes:
+                    nodes.append(node)
 
     @property
     def compared(self) -> set[str]:
@@ -69,7 +73,7 @@ class Groups:
                     story = f"{node} is at entry {replica.applied_index}, {self._goals[name]} was committed before"
                     yield Finding(Kind.REPLICA_BEHIND, name, node, story)
 
-    def _of_digests(self) -> Iterator[Finding]:
+    def differing(self) -> Iterator[Finding]:
         for (group, index), by_digest in sorted(self._digests.items()):
             if len(by_digest) > 1:
                 sides = " and ".join(f"{', '.join(nodes)}" for nodes in by_digest.values())

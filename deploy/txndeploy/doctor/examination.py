@@ -31,7 +31,8 @@ PATIENCE_SECONDS = 10.0
 """For groups to elect a leader, and replicas to catch up."""
 PAUSE_SECONDS = 0.5
 DIGEST_LOOKS = 3
-"""Each costs every node a pass over all its state."""
+"""Until the replicas of each group were seen at one entry. Each costs every node a pass over all its state."""
+DIGEST_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,35 +67,36 @@ class Examination:
 
     def look_at_groups(self) -> None:
         groups, end = Groups(self._state), time.monotonic() + PATIENCE_SECONDS
-        looks = 0
+        nodes = sorted(self._state.nodes)
         while True:
-            digests = looks < DIGEST_LOOKS and groups.compared < self._state.groups.keys()
-            found = groups.findings(self._look(digests=digests))
-            looks += 1
-            settled = not found and (looks >= DIGEST_LOOKS or groups.compared >= self._state.groups.keys())
-            if settled or time.monotonic() > end:
+            look = self._look(nodes, NODE_SECONDS)
+            found = groups.findings(look)
+            if not found or time.monotonic() > end:
                 break
             time.sleep(PAUSE_SECONDS)
-        self.report.findings += found
+        answering = [node for node, status in look.items() if status]
+        for _ in range(DIGEST_LOOKS):
+            groups.compare(self._look(answering, DIGEST_SECONDS, digests=True))
+            if groups.compared >= self._state.groups.keys():
+                break
+        self.report.findings += [*found, *groups.differing()]
         self.report.seen.append(
-            f"{len(self._state.nodes)} nodes, {len(self._state.groups)} groups, the replicas of "
-            f"{len(groups.compared)} compared"
+            f"{len(nodes)} nodes, {len(self._state.groups)} groups, the replicas of {len(groups.compared)} compared"
         )
 
-    def _look(self, *, digests: bool) -> Look:
-        nodes = sorted(self._state.nodes)
-        with ThreadPoolExecutor(len(nodes)) as pool:
-            return dict(zip(nodes, pool.map(lambda node: self._ask_node(node, digests=digests), nodes), strict=True))
+    def _look(self, nodes: Sequence[str], seconds: float, *, digests: bool = False) -> Look:
+        def ask(node: str) -> admin_pb2.GetNodeResponse | None:
+            channel = ManagerChannel([self._state.nodes[node].address])
+            try:
+                request = admin_pb2.GetNodeRequest(digests=digests)
+                return channel.call("txnstatus.Admin/GetNode", request, admin_pb2.GetNodeResponse, timeout=seconds)
+            except TxnError:
+                return None
+            finally:
+                channel.close()
 
-    def _ask_node(self, node: str, *, digests: bool) -> admin_pb2.GetNodeResponse | None:
-        channel = ManagerChannel([self._state.nodes[node].address])
-        try:
-            request = admin_pb2.GetNodeRequest(digests=digests)
-            return channel.call("txnstatus.Admin/GetNode", request, admin_pb2.GetNodeResponse, timeout=NODE_SECONDS)
-        except TxnError:
-            return None
-        finally:
-            channel.close()
+        with ThreadPoolExecutor(len(self._state.nodes)) as pool:
+            return dict(zip(nodes, pool.map(ask, nodes), strict=True))
 
     # ---- transactions
 
