@@ -31,7 +31,7 @@ from txnstatus.types import ParticipantOpType, ParticipantState, Timestamp, TxnI
 PAGE = Path(__file__).parent / "protocol.md"
 MARKED = re.compile(r"(<!-- begin: (?P<name>[\w-]+) -->\n).*?(<!-- end: (?P=name) -->)", re.DOTALL)
 
-PROTOS = ("txn_manager", "table", "admin", "txn_status", "participant", "foreign", "catalog", "rpc", "raft")
+PROTOS = ("txn_manager", "table", "admin", "txn_status", "participant", "audit", "foreign", "catalog", "rpc", "raft")
 """Those with services, what clients call first."""
 
 

@@ -18,6 +18,7 @@ from txnclient.channel import parse_addresses
 from txndeploy import foreign_process, tables
 from txndeploy import node as node_process
 from txndeploy.config import ConfigError
+from txndeploy.doctor.command import doctor
 from txndeploy.local_cluster import LocalCluster, default_directory, wait_until
 from txndeploy.sim.command import simulate
 from txnstatus.catalog import from_wire
@@ -40,6 +41,7 @@ participant_app = typer.Typer(help="Foreign participants: systems besides the ta
 app.add_typer(participant_app, name="participant")
 
 app.command("sim")(simulate)
+app.command("doctor")(doctor)
 
 ClusterOption = Annotated[
     str,

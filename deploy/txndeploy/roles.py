@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -14,14 +14,24 @@ from typing import Any, NoReturn, Protocol
 from txndeploy.config import NodeConfig, Role
 from txndeploy.first_look import FirstLook
 from txndeploy.loop_watch import LoopWatch
+from txnmanager.audit_proxy import AuditProxy
 from txnmanager.txn_manager import ClusterView, TableProxy, TxnManager
+from txnparticipant.audit_service import ShardAuditService
 from txnparticipant.services import ParticipantService, ShardMachine, ShardService
 from txnstatus.background import supervised
 from txnstatus.catalog import CATALOG, CatalogState
 from txnstatus.catalog_service import CatalogClient, CatalogMachine, CatalogService
 from txnstatus.environment import Environment
 from txnstatus.errors import Unavailable
-from txnstatus.proto import admin_pb2, catalog_pb2, participant_pb2, table_pb2, txn_manager_pb2, txn_status_pb2
+from txnstatus.proto import (
+    admin_pb2,
+    audit_pb2,
+    catalog_pb2,
+    participant_pb2,
+    table_pb2,
+    txn_manager_pb2,
+    txn_status_pb2,
+)
 from txnstatus.raft.disk import is_full
 from txnstatus.raft.driver import RaftDriver, Sender
 from txnstatus.raft.group import RaftGroup
@@ -120,13 +130,14 @@ class Roles:
     async def stop(self) -> None:
         await asyncio.gather(*(group.service.stop() for group in self._groups.values()))
 
-    def status(self, *, digests: bool = False) -> admin_pb2.GetNodeResponse:
+    async def status(self, *, digests: bool = False) -> admin_pb2.GetNodeResponse:
+        """With digests group by group, chunk by chunk: others have their turns in between."""
         response = admin_pb2.GetNodeResponse(
             node_id=self.config.node_id, incarnation=self._incarnation, longest_pause_seconds=self._watch.longest_pause
         )
-        for name, entry in self._groups.items():
+        for name, entry in list(self._groups.items()):
             group = entry.driver.group
-            response.groups.add(
+            status = response.groups.add(
                 group=name,
                 leader=group.is_ready,
                 leader_id=group.leader,
@@ -134,8 +145,9 @@ class Roles:
                 commit_index=group.commit_index,
                 applied_index=group.applied_index,
                 members=group.members,
-                digest=hashlib.sha256(b"".join(entry.machine.snapshot())).digest() if digests else b"",
             )
+            if digests:
+                status.digest = await _digest(entry.machine.snapshot())
         return response
 
     @property
@@ -177,9 +189,11 @@ class Roles:
             self._add(txn_status_pb2, "TxnStatus", RangeService(self._status, self._cluster, node_id))
         if Role.PARTICIPANT in roles:
             self._add(participant_pb2, "Participant", ParticipantService(self._shards, node_id))
+            self._add(audit_pb2, "ShardAudit", ShardAuditService(self._shards, node_id))
         if Role.MANAGER in roles:
             self._add(txn_manager_pb2, "TxnManager", TxnManager(ranges))
             self._add(table_pb2, "Table", TableProxy(client, ranges))
+            self._add(audit_pb2, "Audit", AuditProxy(client))
 
     def _add(self, module: ModuleType, service: str, implementation: object) -> None:
         self.registry.add(module.DESCRIPTOR.services_by_name[service], implementation)
@@ -343,6 +357,14 @@ class Roles:
         stop_process(f"the groups of {self.config.node_id} do not follow the catalog", error)
 
 
+async def _digest(state: Iterator[bytes]) -> bytes:
+    digest = hashlib.sha256()
+    for chunk in state:
+        digest.update(chunk)
+        await asyncio.sleep(0)
+    return digest.digest()
+
+
 class AdminService:
     """Implements the Admin service."""
 
@@ -355,7 +377,7 @@ class AdminService:
         self.remove_foreign = cluster.remove_foreign
 
     async def get_node(self, request: admin_pb2.GetNodeRequest) -> admin_pb2.GetNodeResponse:
-        return self._roles.status(digests=request.digests)
+        return await self._roles.status(digests=request.digests)
 
     async def move_replica(self, request: admin_pb2.MoveReplicaRequest) -> admin_pb2.MoveReplicaResponse:
         members = await self._roles.move_replica(request.group, request.old_node, request.new_node)

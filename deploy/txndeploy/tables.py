@@ -182,15 +182,20 @@ def foreign(addresses: str, timeout: float) -> Table:
 
 
 def _host(address: str) -> str:
+    return "[green]answers[/green]" if host_answers(address) else "[red]no answer[/red]"
+
+
+def host_answers(address: str) -> bool:
+    """Whether the host of a foreign participant does."""
     channel = ManagerChannel([address])
     try:
         request = participant_pb2.ParticipateRequest()
         channel.call("txnstatus.Foreign/Participate", request, participant_pb2.ParticipateResponse, timeout=1.0)
     except TxnError:
-        return "[red]no answer[/red]"
+        return False
     finally:
         channel.close()
-    return "[green]answers[/green]"
+    return True
 
 
 def options(state: CatalogState) -> Table:

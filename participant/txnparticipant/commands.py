@@ -116,6 +116,15 @@ class Retire:
 
 
 @dataclass(frozen=True, slots=True)
+class Adopt:
+    """A directory in the table's location that is nobody's is to be cleaned."""
+
+    table_id: str
+    directory: str
+    """Its name."""
+
+
+@dataclass(frozen=True, slots=True)
 class ForgetTxns:
     """Drops what ended below the id: the status table has forgotten it, so nobody will ask about it any more."""
 
@@ -151,7 +160,7 @@ class DropFlush:
 
 TxnCommand = BeginTxn | OpenWrite | AddFiles | WriteRows | AcquireLocks | BeginCommit | FinalizeCommit | AbortTxn
 FlushCommand = OpenFlush | FlushRows | DropFlush
-Command = CreateTable | TxnCommand | MarkCleaned | Retire | ForgetTxns | FlushCommand
+Command = CreateTable | TxnCommand | MarkCleaned | Retire | Adopt | ForgetTxns | FlushCommand
 
 
 def encode(command: Command) -> bytes:
@@ -210,6 +219,8 @@ def encode(command: Command) -> bytes:
             )
         case Retire(table_id, up_to):
             wire.retire.CopyFrom(pb.ShardCommand.Retire(table_id=table_id, timestamp=up_to))
+        case Adopt(table_id, directory):
+            wire.adopt.CopyFrom(pb.ShardCommand.Adopt(table_id=table_id, directory=directory))
         case ForgetTxns(below_txn_id):
             wire.forget_txns.below_txn_id = below_txn_id
     return wire.SerializeToString()
@@ -294,6 +305,8 @@ def decode(data: bytes) -> Command:
             return MarkCleaned(TxnId(m.txn_id), m.table_id, tuple(m.write_ids))
         case "retire":
             return Retire(wire.retire.table_id, Timestamp(wire.retire.timestamp))
+        case "adopt":
+            return Adopt(wire.adopt.table_id, wire.adopt.directory)
         case "forget_txns":
             return ForgetTxns(TxnId(wire.forget_txns.below_txn_id))
         case unknown:

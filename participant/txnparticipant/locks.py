@@ -209,6 +209,10 @@ class LockTable:
     def held_by(self, txn_id: TxnId) -> list[Claim]:
         return [self._held[name][txn_id] for name in self._objects.get(txn_id, ())]
 
+    def txn_ids(self) -> set[TxnId]:
+        """Who holds something, or waits."""
+        return {*self._objects, *(request.txn_id for request in self._queue)}
+
     def queue(self) -> Sequence[Request]:
         """First in, first out."""
         return tuple(self._queue)

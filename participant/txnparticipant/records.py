@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from txnparticipant import commands as cmd
 from txnparticipant.changed_keys import ChangedKeys
 from txnparticipant.conflicts import Overwrite, Overwrites
+from txnparticipant.directories import FlushDirectory, WriteDirectory
 from txnparticipant.locks import Claim, Lock, LockTable, Request, with_parents
 from txnparticipant.memrowset import Flush, PreparedRows, RowBatch, RowSet, RowsView, TableRows, changed_keys
 from txnparticipant.mvcc import FileSet, PendingWrite
@@ -103,7 +104,7 @@ class TableState:
 
     def directory(self, txn_id: TxnId, write_id: str) -> str:
         """Where one write's files are: unique, so that a listing of it is exact and cleaning it is safe."""
-        return f"{self.location}/delta_{txn_id}_{write_id}"
+        return f"{self.location}/{WriteDirectory(txn_id, write_id).name}"
 
     def add(self, file_set: FileSet) -> None:
         self.file_sets[file_set.id] = file_set
@@ -131,7 +132,7 @@ class TableState:
 
     def flush_directory(self, flush_id: str) -> str:
         """Where one flush's file of row changes is."""
-        return f"{self.location}/delta_{flush_id}"
+        return f"{self.location}/{FlushDirectory(flush_id).name}"
 
     def rows_view(self) -> RowsView:
         return self.rows.view(

@@ -9,6 +9,7 @@ from concurrent.futures import Executor
 from dataclasses import dataclass
 
 from txnparticipant import commands as cmd
+from txnparticipant.audit_service import ShardAudit
 from txnparticipant.changes import Applied, Rejected
 from txnparticipant.cleaner import PASS_SECONDS, Cleaner
 from txnparticipant.dispatcher import Dispatcher
@@ -109,6 +110,7 @@ class ShardService:
             self.shard, self._propose, clock, disk, grace, settings.row_flush_bytes, self._rows.wants_room
         )
         self._cleaner = Cleaner(self.shard, self._propose, disk, grace)
+        self.audit = ShardAudit(self.shard, self._propose, self._check_lease)
         self._in_doubt = InDoubt(ranges, self._publish, self._discard, settings.in_doubt_seconds)
         self._driver: RaftDriver
         self._next_forgetting = 0.0

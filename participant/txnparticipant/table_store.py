@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 from txnparticipant import commands as cmd
 from txnparticipant import row_changes
+from txnparticipant.adoption import adopt
 from txnparticipant.changes import Applied, Rejected, change, illegal, mark_cleaned, retire
 from txnparticipant.invariants import check_table
 from txnparticipant.mvcc import Prepared
@@ -44,6 +45,8 @@ class ParticipantShard:
             return Rejected(NotFound(f"no table with id {command.table_id!r} in shard {self.shard}"))
         if isinstance(command, cmd.Retire):
             return retire(table, command.up_to)
+        if isinstance(command, cmd.Adopt):
+            return adopt(table, command.directory, self.forgotten_below)
         if isinstance(command, cmd.FlushCommand):
             refusal = row_changes.flush(table, command)
             return Rejected(refusal) if refusal else Applied()

@@ -32,11 +32,12 @@ from txnstatus.errors import (
     IllegalState,
     Locked,
     NotFound,
+    SnapshotTooOld,
     TxnAborted,
     TxnError,
     Unavailable,
 )
-from txnstatus.proto import admin_pb2, catalog_pb2
+from txnstatus.proto import admin_pb2, audit_pb2, catalog_pb2
 from txnstatus.proto import table_pb2 as table_pb
 from txnstatus.proto import txn_manager_pb2 as pb
 from txnstatus.rpc.errors import from_detail
@@ -59,7 +60,7 @@ REMEMBERED = 30
 _TXN_OF_FILES = re.compile(r"/delta_(\d+)_")
 
 ACTIONS = {
-    "empty": 19,
+    "empty": 17,
     "write": 27,
     "overwrite": 3,
     "meddle": 25,
@@ -70,6 +71,7 @@ ACTIONS = {
     "create": 2,
     "option": 1,
     "foreign": 1,
+    "adopt": 2,
 }
 """What a client does next, and how often of 100."""
 
@@ -216,6 +218,13 @@ class Load:
     def _foreign(self, client: Recorder, _dice: random.Random) -> None:
         client.register_and_remove_foreign("spare")
 
+    def _adopt(self, client: Recorder, _dice: random.Random) -> None:
+        with self._lock:
+            pair, recent = self._pairs[-1:], list(self._recent)
+        for table in pair[0] if pair else ():
+            with contextlib.suppress(SnapshotTooOld):  # it was overwritten meanwhile
+                client.adopt(table, recent)
+
     _actions: dict[str, Callable[[Load, Recorder, random.Random], None]] = {  # noqa: RUF012
         "empty": _empty,
         "write": _write,
@@ -228,6 +237,7 @@ class Load:
         "create": _create,
         "option": _option,
         "foreign": _foreign,
+        "adopt": _adopt,
     }
 
     def _end(self, client: Recorder, txn_id: TxnId, dice: random.Random) -> None:
@@ -395,6 +405,18 @@ class Recorder:
             self.client.call("txnstatus.Catalog/ChangeCatalog", command, catalog_pb2.CatalogState)
         request = admin_pb2.RemoveForeignRequest(name=name)
         self.client.call("txnstatus.Admin/RemoveForeign", request, admin_pb2.RemoveForeignResponse)
+
+    def adopt(self, table: str, txn_ids: Sequence[TxnId]) -> None:
+        """What these may have left behind, and what readers see, which is refused. Raises Unavailable."""
+        info, timestamp = self.client.table(table), self.client.last_commit()
+        scanned = self.client.call(
+            "txnstatus.Table/Scan", table_pb.ScanRequest(table=table, timestamp=timestamp), table_pb.ScanResponse
+        )
+        seen = [manifest.path.split("/")[-2] for manifest in scanned.manifests]
+        shard = int(info.table_id.partition(".")[0])
+        names = [*seen, *(f"delta_{txn_id}_late0001" for txn_id in txn_ids)]
+        request = audit_pb2.AdoptDirectoriesRequest(shard=shard, table_id=info.table_id, names=names)
+        self.client.call("txnstatus.Audit/AdoptDirectories", request, audit_pb2.AdoptDirectoriesResponse)
 
     def read_all(self) -> None:
         """The state of every transaction that was begun, from one listing; of one that is not listed, by asking."""

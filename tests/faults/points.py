@@ -32,6 +32,7 @@ SHARD_COMMANDS = (
     "OpenFlush",
     "FlushRows",
     "DropFlush",
+    "Adopt",
 )
 CATALOG_COMMANDS = (
     "AddRange",

@@ -332,6 +332,15 @@ def retired_too_far() -> Seams:
 CORE = "no process ends itself"
 """A core's own `check_invariants` was first: it is called after every command, and ends the process."""
 
+
+def adopt_anything() -> Seams:
+    return [("txnparticipant.adoption:refusal", lambda *_: None)]
+
+
+def examine_once() -> Seams:
+    return [("txndeploy.sim.doctor:confirmed", lambda _first, second: iter(second))]
+
+
 PLANTED: Mapping[str, Planted] = {
     "no sync": Planted(("an ack", "one", "no process", "2", "3", "6", "8", "11", "12"), "blackout", 10, no_sync),
     "acknowledge before the sync": Planted(
@@ -373,4 +382,6 @@ PLANTED: Mapping[str, Planted] = {
     "reads below what is retired": Planted(("4", "5"), "calm", 20, reads_below_what_is_retired),
     "retired too far": Planted(("4", "5", "10"), "calm", 20, retired_too_far),
     "the cleaner takes from the living": Planted(("10",), "everything", 20, the_cleaner_takes_from_the_living),
+    "adopt anything": Planted(("10", CORE), "calm", 20, adopt_anything),
+    "examine once": Planted(("10",), "calm", 20, examine_once),
 }

@@ -9,6 +9,7 @@ from typing import Any
 
 from tests.sim.planted import CORE, Planted, Seams
 from txnparticipant import flusher
+from txnparticipant.changed_keys import ChangedKeys
 from txnparticipant.memrowset import RowSet, RowsView, SeenRows, TableRows
 from txnparticipant.mvcc import Manifest
 from txnparticipant.records import TableState
@@ -52,8 +53,10 @@ def a_flush_forgets_the_keys() -> Seams:
 
     def forgetful(self: TableRows, flush_id: str, manifest: Manifest, txn_ids: Any) -> None:
         flush(self, flush_id, manifest, txn_ids)
-        for txn_id in txn_ids:
-            del self.row_sets[txn_id]
+        kept = ChangedKeys(self.keys.above, _prepared=self.keys._prepared)
+        for row_set in self.unflushed.values():
+            kept.add(row_set.commit)
+        self.keys = kept
 
     return [("txnparticipant.memrowset:TableRows.flush", forgetful)]
 

@@ -116,6 +116,7 @@ SHARD_GOLDEN: list[tuple[shard_cmd.Command, str]] = [
     ),
     (shard_cmd.ForgetTxns(TxnId(41)), "4a020829"),
     (shard_cmd.Retire("3.0", TS), "82010e0a03332e30110000bc93e9fe2461"),
+    (shard_cmd.Adopt("3.0", "delta_7_abcdefgh"), "c202170a03332e30121064656c74615f375f6162636465666768"),
     (
         shard_cmd.WriteRows(
             TxnId(7), "3.0", "ada", TS, 2, RowBatch("abcdefgh", True, b"arrow", (b"1", b"\xff"), b"answer")

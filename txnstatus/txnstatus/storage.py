@@ -38,6 +38,26 @@ def parquet_files(directory: str) -> list[tuple[str, int]]:
     )
 
 
+def tree(location: str) -> dict[str, dict[str, int]] | None:
+    """All that lies in a directory: by name, the paths of the files below and their bytes. None: there is none.
+
+    A file right there has the path "" below its name.
+    """
+    from pyarrow import fs
+
+    system, root = file_system(location)
+    if system.get_file_info(root).type is fs.FileType.NotFound:
+        return None
+    found: dict[str, dict[str, int]] = {}
+    # What is removed meanwhile is no error.
+    for info in system.get_file_info(fs.FileSelector(root, recursive=True, allow_not_found=True)):
+        name, _, below = info.path[len(root) :].lstrip("/").partition("/")
+        files = found.setdefault(name, {})
+        if info.type is fs.FileType.File:
+            files[below] = info.size
+    return found
+
+
 def read_file(uri: str) -> bytes:
     """Raises OSError."""
     system, path = file_system(uri)

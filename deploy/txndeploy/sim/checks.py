@@ -9,9 +9,11 @@ from txndeploy.sim.cluster import Cluster
 from txndeploy.sim.ledger import NEVER, Ledger, Read, Txn, Write, is_flush, txn_of
 from txndeploy.sim.warehouse import Warehouse
 from txndeploy.sim.watch import GroupHistory, WatchedGroup
+from txnparticipant.audit import directories, findings
 from txnparticipant.services import ShardMachine
 from txnstatus.catalog import CATALOG
 from txnstatus.catalog_service import CatalogMachine
+from txnstatus.findings import Finding, Kind, Severity
 from txnstatus.raft.machine import StateMachine
 from txnstatus.status_service import StatusMachine
 from txnstatus.types import TxnId
@@ -174,28 +176,30 @@ def _files(
     groups: dict[str, GroupHistory], ledger: Ledger, warehouse: Warehouse, grace_seconds: float, violation: Violation
 ) -> None:
     """10: what is on storage is referenced or about to go (nothing is unfinished by now), and what is, is there."""
-    referenced: set[str] = set()
-    going: set[str] = set()
+    locations = set()
     for history in groups.values():
         # What is old enough goes also now; a replica may not have heard of that yet.
         live = [group.watched for process, group in history.groups.values() if process.alive]
         machine = max(live, key=lambda watched: watched.applied).inner if live else None
         if isinstance(machine, ShardMachine):
             for table in machine.shard.tables():
-                referenced.update(file_set.manifest.path for file_set in table.file_sets.values())
-                referenced.update(flush.manifest.path for flush in table.rows.flushes.values())
-                going.update(map(table.flush_directory, (*table.rows.flushing, *table.rows.given_up)))
-            for table, txn_id, write_ids in machine.shard.to_clean():
-                going.update(table.directory(txn_id, write_id) for write_id in write_ids)
-    for manifest in sorted(referenced):
-        if not warehouse.exists(manifest):
-            violation("10 files", f"{manifest} is referenced and gone")
-    for directory, files in warehouse.directories.items():
-        if is_flush(directory):
-            ended_at = ledger.given_up.get(directory, NEVER)
-        else:
-            ended_at = ledger.txn(txn_of(directory)).decided_at
-        # Whoever still writes when the grace is over leaves what nobody will look for.
-        known = [name for name, written_at in files.items() if written_at < ended_at + grace_seconds * 0.9]
-        if known and directory not in going and not any(f"{directory}/{name}" in referenced for name in files):
-            violation("10 files", f"{directory} is on storage and nobody's")
+                locations.add(table.location)
+                listing = warehouse.listing(table.location)
+                for found in findings(table.name, table.location, dict(directories(table)), listing, {}):
+                    if is_amiss(found, table.location, ledger, warehouse, grace_seconds):
+                        violation("10 files", f"{found.where}, {found.what}: {found.kind.label}: {found.story}")
+    for directory in warehouse.directories:
+        if directory.rpartition("/")[0] not in locations:
+            violation("10 files", f"{directory} is in no table's place")
+
+
+def is_amiss(found: Finding, location: str, ledger: Ledger, warehouse: Warehouse, grace_seconds: float) -> bool:
+    """Whoever still writes when the grace is over leaves what nobody will look for, until somebody examines."""
+    if found.kind not in (Kind.ORPHAN, Kind.WHOLE_WRITE):
+        return found.kind.severity is not Severity.NOTE
+    directory = f"{location}/{found.what}"
+    ended_at = (
+        ledger.given_up.get(directory, NEVER) if is_flush(directory) else ledger.txn(txn_of(directory)).decided_at
+    )
+    late = ended_at + grace_seconds * 0.9
+    return any(written_at < late for written_at in warehouse.directories.get(directory, {}).values())

@@ -11,6 +11,7 @@ from txndeploy.sim.bank import ACCOUNT_SCHEMA, ACCOUNTS, KEYED_ACCOUNTS
 from txndeploy.sim.books import BOOK_SCHEMA, BOOKS
 from txndeploy.sim.caller import Shared
 from txndeploy.sim.clerk import Clerk
+from txndeploy.sim.doctor import Doctor
 from txndeploy.sim.ledger import Write
 from txndeploy.sim.transactor import OWNER
 from txnstatus.errors import (
@@ -43,7 +44,7 @@ EXPECTED = (TxnAborted, Unavailable, IllegalState, Forgotten, LimitReached, Snap
 SCHEMA = common_pb2.TableSchema(columns=[common_pb2.Column(name="k", type="bigint", nullable=True)])
 
 
-class Client(Clerk):
+class Client(Clerk, Doctor):
     """One process's sessions. Never raises for what the service may answer."""
 
     def __init__(self, name: str, rng: random.Random, shared: Shared, log: Callable[[str], None]) -> None:

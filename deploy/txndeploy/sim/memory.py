@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from txnparticipant import memrowset, row_service
+from txnparticipant import changed_keys, row_service
 from txnparticipant.table_store import ParticipantShard
 from txnstatus.types import timestamp
 
 SOFT_LIMIT_BYTES = 4_000
 HARD_LIMIT_BYTES = 5_000
 TXN_LIMIT_BYTES = 1_800
-KEPT_KEYS_BYTES = 3_000
+KEPT_KEYS_BYTES = 5_000
 KEPT_KEYS_SPAN = timestamp(1_000_000)
 LATE_BYTES = 4_000
 """Of requests on their way through a former leader, of which the next one does not know."""
@@ -23,8 +23,8 @@ def seams() -> list[tuple[str, Any]]:
         ("txnparticipant.row_service:SOFT_LIMIT_BYTES", SOFT_LIMIT_BYTES),
         ("txnparticipant.row_service:HARD_LIMIT_BYTES", HARD_LIMIT_BYTES),
         ("txnparticipant.row_service:TXN_LIMIT_BYTES", TXN_LIMIT_BYTES),
-        ("txnparticipant.memrowset:KEPT_KEYS_BYTES", KEPT_KEYS_BYTES),
-        ("txnparticipant.memrowset:KEPT_KEYS_SPAN", KEPT_KEYS_SPAN),
+        ("txnparticipant.changed_keys:KEPT_BYTES", KEPT_KEYS_BYTES),
+        ("txnparticipant.changed_keys:KEPT_SPAN", KEPT_KEYS_SPAN),
     ]
 
 
@@ -33,13 +33,13 @@ def check(shard: ParticipantShard, violated: Callable[[str, str], None]) -> None
     used = 0
     for table in shard.tables():
         used += table.rows.unflushed_bytes
-        kept = sum(each.bytes for each in table.rows.row_sets.values() if each.flushed)
+        kept = sum(commit.cost for commit in table.rows.keys)
         for record in table.unfinished.values():
             own = sum(batch.bytes for batch in record.rows.values())
             used += own
             if own > row_service.TXN_LIMIT_BYTES:
                 violated("memory", f"{record.txn_id} holds {own} bytes of rows of {table.name}")
-        if kept > memrowset.KEPT_KEYS_BYTES + SOFT_LIMIT_BYTES:
-            violated("memory", f"{kept} bytes of keys of flushed rows of {table.name} are kept")
+        if kept > changed_keys.KEPT_BYTES:
+            violated("memory", f"{kept} bytes of keys of {table.name} are kept")
     if used > row_service.HARD_LIMIT_BYTES + LATE_BYTES:
         violated("memory", f"{used} bytes of rows are in the memory of shard {shard.shard}")

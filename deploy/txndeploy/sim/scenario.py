@@ -56,6 +56,9 @@ class Scenario:
     """Whether clients also write rows by key."""
     row_flush_bytes: int = 4 << 20
 
+    examined: bool = False
+    """Whether a doctor goes round meanwhile."""
+
     @property
     def retires(self) -> bool:
         return self.snapshot_retention_seconds < KEPT_SECONDS
@@ -140,6 +143,7 @@ def make(seed: int, profile: str | None = None) -> Scenario:
         snapshot_retention_seconds=later.choice([1, 3, KEPT_SECONDS, KEPT_SECONDS]),
         writes_rows=later.random() < 0.4,
         row_flush_bytes=later.choice([1_000, 2_000, 5_000]),
+        examined=later.random() < 0.4,
     )
     kinds, rate = PROFILES[profile]
     count = sum(rng.random() < 0.5 for _ in range(int(rate * scenario.seconds / 10 * 2))) if kinds else 0

@@ -40,6 +40,12 @@ class Warehouse:
         directory, _, name = uri.rpartition("/")
         return name in self.directories.get(directory, ())
 
+    def listing(self, location: str) -> dict[str, dict[str, int]]:
+        """As txnstatus.storage.tree; every file has one byte."""
+        start = f"{location}/"
+        below = {uri[len(start) :]: files for uri, files in self.directories.items() if uri.startswith(start)}
+        return {name: dict.fromkeys(files, 1) for name, files in below.items()}
+
     # ---- in place of what txnstatus.storage has by these names
 
     def seams(self) -> list[tuple[str, Any]]:

@@ -210,6 +210,8 @@ class World:
                 self.cluster.start(name)
             for number in range(scenario.clients):
                 self.start_client(f"c{number + 1}")
+            if scenario.examined:
+                self.launch_client("doctor", lambda client: client.examine(SHARDS, ZOMBIE_GRACE_SECONDS))
             for fault in scenario.faults:
                 loop.post_at(fault.at, loop.world, self.nemesis.inflict, fault)
             loop.run(scenario.seconds, self._is_over)
@@ -247,7 +249,7 @@ class World:
         self._judge()
         if reason:
             raise Violation("everything ends", f"{SETTLE_SECONDS:.0f} s after all faults, {reason}")
-        self._read_all()
+        self._do("reader", lambda client: client.read_everything())  # all that was acknowledged
         self._judge()
         checks.options(self.cluster, self.watch.histories, self.violated)
         for anomaly in self.shared.bank.judge(self.ledger):
@@ -256,10 +258,6 @@ class World:
             self.violated(rule, story)
         checks.final(self.watch.histories, self.ledger, self.warehouse, ZOMBIE_GRACE_SECONDS, self.violated)
         self._judge()
-
-    def _read_all(self) -> None:
-        """A last reader sees all that was acknowledged."""
-        self._do("reader", lambda client: client.read_everything())
 
     def _do(self, name: str, work: Callable[[Client], Awaitable[None]]) -> None:
         """One more program, until it has what it wants."""

@@ -1,0 +1,103 @@
+"""What `txnctl doctor` costs: how long a shard's leader is busy with one answer, and a look at a table's storage.
+
+python benchmarks/doctor.py --directories 100000 --written 10000
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import tempfile
+import time
+from pathlib import Path
+
+from txndeploy.doctor.places import Table, places
+from txndeploy.doctor.storage import StorageAudit
+from txnparticipant.audit import directories
+from txnparticipant.audit_service import ShardAudit
+from txnparticipant.commands import Adopt, manifest_from_wire
+from txnparticipant.mvcc import FileSet
+from txnparticipant.records import TableState
+from txnparticipant.table_store import ParticipantShard
+from txnstatus import manifest
+from txnstatus.manifest import DataFile
+from txnstatus.proto.audit_pb2 import AuditTableRequest
+from txnstatus.schema import Schema
+from txnstatus.types import Timestamp, TxnId
+
+
+def table_of(location: str, count: int) -> TableState:
+    """Each with the one file of a committed write."""
+    table = TableState("0.0", "b.table", location, Schema(()), "")
+    ref = manifest.pb.ManifestRef(bytes=100, file_count=1)
+    for number in range(count):
+        txn_id, write_id = TxnId(number), f"write{number:011}"
+        ref.path = f"{table.directory(txn_id, write_id)}/_manifest.json"
+        table.add(FileSet(write_id, txn_id, "", manifest_from_wire(ref), Timestamp(number)))
+    return table
+
+
+def write(table: TableState) -> None:
+    """What the table knows, and nothing else."""
+    for file_set in table.file_sets.values():
+        directory = table.directory(file_set.txn_id, file_set.write_id)
+        path = Path(directory.removeprefix("file://"))
+        path.mkdir(parents=True)
+        (path / "part-0.parquet").write_bytes(b"12345")
+        files = [DataFile(f"{directory}/part-0.parquet", 1, 5)]
+        ref = manifest.write(
+            directory, files, table_id=table.table_id, txn_id=file_set.txn_id, write_id=file_set.write_id
+        )
+        file_set.manifest = manifest_from_wire(ref)
+
+
+async def answered(table: TableState) -> tuple[float, float]:
+    """Seconds for all pages; of the longest time in which nobody else had a turn."""
+    shard = ParticipantShard(0)
+    shard._tables[table.table_id] = table
+    service, request = ShardAudit(shard, no_proposal, lambda: None), AuditTableRequest(table_id=table.table_id)
+    began = last = time.perf_counter()
+    longest, done = 0.0, False
+
+    async def watch() -> None:
+        nonlocal last, longest
+        while not done:
+            await asyncio.sleep(0)
+            now = time.perf_counter()
+            longest, last = max(longest, now - last), now
+
+    watching = asyncio.create_task(watch())
+    while True:
+        answer = await service.audit_table(request)
+        if not answer.more:
+            break
+        request.after = answer.directories[-1].name
+    done = True
+    await watching
+    return time.perf_counter() - began, longest
+
+
+async def no_proposal(command: Adopt) -> None:
+    raise AssertionError(command)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--directories", type=int, default=100_000)
+    parser.add_argument("--written", type=int, default=10_000)
+    arguments = parser.parse_args()
+    took, longest = asyncio.run(answered(table_of("file:///nowhere", arguments.directories)))
+    print(f"{arguments.directories:,} directories: {took:.1f} s for all answers, longest pause {longest * 1000:.0f} ms")
+    with tempfile.TemporaryDirectory() as directory:
+        table = table_of(Path(directory).as_uri(), arguments.written)
+        write(table)
+        (place,), _ = places([Table(0, table.table_id, table.name, table.location)])
+        began = time.perf_counter()
+        seen = StorageAudit(lambda _: dict(directories(table))).look(place)
+        seconds = time.perf_counter() - began
+        assert seen.is_clean, seen
+        print(f"{seen.directories:,} directories, {seen.files:,} files on a local disk: {seconds:.1f} s")
+
+
+if __name__ == "__main__":
+    main()

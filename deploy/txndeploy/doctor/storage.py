@@ -1,0 +1,140 @@
+"""Storage: what lies in the tables' places against what the shards know, looked at until it is certain."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+from txndeploy.doctor.places import Place, Table, own, parts
+from txnparticipant import audit
+from txnparticipant.audit import MANIFEST_NAME, Contents, Damage, Known
+from txnparticipant.commands import manifest_to_wire
+from txnparticipant.mvcc import Manifest
+from txnstatus import manifest as manifests
+from txnstatus.errors import InternalError, TxnError
+from txnstatus.findings import Finding, Severity, confirmed
+from txnstatus.storage import read_file, tree
+
+LOOKS = 4
+"""At one place, until two in a row agree."""
+READERS = 16
+
+
+class NotSeen(Exception):
+    """A place could not be looked at; says why."""
+
+
+@dataclass(slots=True)
+class Seen:
+    """One look at a place."""
+
+    findings: list[Finding] = field(default_factory=list)
+    unreadable: list[str] = field(default_factory=list)
+    directories: int = 0
+    files: int = 0
+    bytes: int = 0
+
+    @property
+    def is_clean(self) -> bool:
+        return not self.unreadable and all(each.kind.severity is Severity.NOTE for each in self.findings)
+
+
+class StorageAudit:
+    """Of one run: what was read once, and was good, is not read again."""
+
+    def __init__(self, known: Callable[[Table], Mapping[str, Known]]) -> None:
+        """`known` asks the table's shard."""
+        self._known = known
+        self._contents: dict[str, Mapping[str, int]] = {}
+
+    def look(self, place: Place) -> Seen:
+        """Raises NotSeen, or what `known` raises."""
+        before: Seen | None = None
+        for _ in range(LOOKS):
+            seen = self._look(place)
+            if seen.is_clean:
+                return seen
+            if before is not None and not seen.unreadable:
+                seen.findings = list(confirmed(before.findings, seen.findings))
+                return seen
+            before = seen
+        raise NotSeen(f"{place.name}: {'; '.join(seen.unreadable)}")
+
+    def _look(self, place: Place) -> Seen:
+        """The storage first: see txnparticipant.audit."""
+        location = place.tables[0].location
+        try:
+            there = tree(location)
+        except (OSError, TxnError) as error:
+            raise NotSeen(f"{place.name}: {location} cannot be listed: {error}") from error
+        known = [self._known(table) for table in place.tables]
+        if there is None and any(each.manifest for names in known for each in names.values()):
+            raise NotSeen(f"{place.name}: {location} does not exist here, and the cluster has files in it")
+        listing = own(there or {}, place)
+        seen = Seen(
+            directories=len(listing),
+            files=sum(map(len, listing.values())),
+            bytes=sum(size for files in listing.values() for size in files.values()),
+        )
+        for table, names, part in zip(place.tables, known, parts(listing, known), strict=True):
+            present = [
+                each.manifest
+                for each in names.values()
+                if each.manifest and _is_there(each.manifest, table.location, part)
+            ]
+            contents, unreadable = self._read(present)
+            seen.unreadable += unreadable
+            seen.findings += audit.findings(table.name, table.location, names, part, contents)
+        return seen
+
+    def _read(self, wanted: Iterable[Manifest]) -> tuple[Contents, list[str]]:
+        """With what could not be read: storage that does not answer, or a file that is gone since it was listed."""
+        contents: dict[str, Mapping[str, int] | Damage] = {}
+        unread: list[Manifest] = []
+        for each in wanted:
+            if each.path in self._contents:
+                contents[each.path] = self._contents[each.path]
+            else:
+                unread.append(each)
+        unreadable = []
+        with ThreadPoolExecutor(READERS) as pool:
+            for each, found in zip(unread, pool.map(_content, unread), strict=True):
+                if isinstance(found, OSError):
+                    unreadable.append(f"{each.path} cannot be read: {found}")
+                    continue
+                contents[each.path] = found
+                if not isinstance(found, Damage):
+                    self._contents[each.path] = found
+        return contents, unreadable
+
+
+def _is_there(manifest: Manifest, location: str, listing: audit.Listing) -> bool:
+    place = audit.place_of(manifest.path, location)
+    return place is not None and place[1] in listing.get(place[0], {})
+
+
+def _content(manifest: Manifest) -> Mapping[str, int] | Damage | OSError:
+    ref = manifest_to_wire(manifest)
+    del ref.partitions[:]  # all its files, not only those of the partitions that are meant
+    try:
+        return {file.path: file.bytes for file in manifests.read(ref)}
+    except InternalError as error:
+        return error.__cause__ if isinstance(error.__cause__, OSError) else Damage(error.message)
+
+
+def refusals(place: Place, names: Sequence[str]) -> dict[str, str]:
+    """What is not to be adopted whatever the shard says, and why."""
+    if place.is_shared:
+        return dict.fromkeys(names, "the location is shared: whose it is cannot be told")
+    return {name: why for name in names if (why := _of_another(place.tables[0], name))}
+
+
+def _of_another(table: Table, name: str) -> str:
+    """A manifest says for which table it was written. One that does not read was written for none."""
+    try:
+        found = json.loads(read_file(f"{table.location}/{name}/{MANIFEST_NAME}")).get("table_id")
+    except (OSError, ValueError, AttributeError):
+        return ""
+    return "" if found in (None, table.table_id) else f"it was written for table {found}, and this is {table.table_id}"

@@ -1,0 +1,103 @@
+from txnstatus.proto import common_pb2 as _common_pb2
+from txnstatus.proto import table_pb2 as _table_pb2
+from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class DirectoryUse(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    DIRECTORY_USE_UNKNOWN: _ClassVar[DirectoryUse]
+    DIRECTORY_IN_USE: _ClassVar[DirectoryUse]
+    DIRECTORY_CLAIMED: _ClassVar[DirectoryUse]
+    DIRECTORY_GOING: _ClassVar[DirectoryUse]
+DIRECTORY_USE_UNKNOWN: DirectoryUse
+DIRECTORY_IN_USE: DirectoryUse
+DIRECTORY_CLAIMED: DirectoryUse
+DIRECTORY_GOING: DirectoryUse
+
+class AuditShardRequest(_message.Message):
+    __slots__ = ("shard",)
+    SHARD_FIELD_NUMBER: _ClassVar[int]
+    shard: int
+    def __init__(self, shard: _Optional[int] = ...) -> None: ...
+
+class AuditShardResponse(_message.Message):
+    __slots__ = ("participants",)
+    PARTICIPANTS_FIELD_NUMBER: _ClassVar[int]
+    participants: _containers.RepeatedCompositeFieldContainer[AuditedParticipant]
+    def __init__(self, participants: _Optional[_Iterable[_Union[AuditedParticipant, _Mapping]]] = ...) -> None: ...
+
+class AuditedParticipant(_message.Message):
+    __slots__ = ("info", "unfinished")
+    INFO_FIELD_NUMBER: _ClassVar[int]
+    UNFINISHED_FIELD_NUMBER: _ClassVar[int]
+    info: _common_pb2.TableInfo
+    unfinished: _containers.RepeatedCompositeFieldContainer[UnfinishedTxn]
+    def __init__(self, info: _Optional[_Union[_common_pb2.TableInfo, _Mapping]] = ..., unfinished: _Optional[_Iterable[_Union[UnfinishedTxn, _Mapping]]] = ...) -> None: ...
+
+class UnfinishedTxn(_message.Message):
+    __slots__ = ("txn_id", "state", "locks")
+    TXN_ID_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    LOCKS_FIELD_NUMBER: _ClassVar[int]
+    txn_id: int
+    state: _common_pb2.ParticipantState
+    locks: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, txn_id: _Optional[int] = ..., state: _Optional[_Union[_common_pb2.ParticipantState, str]] = ..., locks: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class AuditTableRequest(_message.Message):
+    __slots__ = ("shard", "table_id", "after")
+    SHARD_FIELD_NUMBER: _ClassVar[int]
+    TABLE_ID_FIELD_NUMBER: _ClassVar[int]
+    AFTER_FIELD_NUMBER: _ClassVar[int]
+    shard: int
+    table_id: str
+    after: str
+    def __init__(self, shard: _Optional[int] = ..., table_id: _Optional[str] = ..., after: _Optional[str] = ...) -> None: ...
+
+class AuditTableResponse(_message.Message):
+    __slots__ = ("directories", "more")
+    DIRECTORIES_FIELD_NUMBER: _ClassVar[int]
+    MORE_FIELD_NUMBER: _ClassVar[int]
+    directories: _containers.RepeatedCompositeFieldContainer[KnownDirectory]
+    more: bool
+    def __init__(self, directories: _Optional[_Iterable[_Union[KnownDirectory, _Mapping]]] = ..., more: _Optional[bool] = ...) -> None: ...
+
+class KnownDirectory(_message.Message):
+    __slots__ = ("name", "use", "manifest")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    USE_FIELD_NUMBER: _ClassVar[int]
+    MANIFEST_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    use: DirectoryUse
+    manifest: _table_pb2.ManifestRef
+    def __init__(self, name: _Optional[str] = ..., use: _Optional[_Union[DirectoryUse, str]] = ..., manifest: _Optional[_Union[_table_pb2.ManifestRef, _Mapping]] = ...) -> None: ...
+
+class AdoptDirectoriesRequest(_message.Message):
+    __slots__ = ("shard", "table_id", "names", "only_ask")
+    SHARD_FIELD_NUMBER: _ClassVar[int]
+    TABLE_ID_FIELD_NUMBER: _ClassVar[int]
+    NAMES_FIELD_NUMBER: _ClassVar[int]
+    ONLY_ASK_FIELD_NUMBER: _ClassVar[int]
+    shard: int
+    table_id: str
+    names: _containers.RepeatedScalarFieldContainer[str]
+    only_ask: bool
+    def __init__(self, shard: _Optional[int] = ..., table_id: _Optional[str] = ..., names: _Optional[_Iterable[str]] = ..., only_ask: _Optional[bool] = ...) -> None: ...
+
+class AdoptDirectoriesResponse(_message.Message):
+    __slots__ = ("results",)
+    RESULTS_FIELD_NUMBER: _ClassVar[int]
+    results: _containers.RepeatedCompositeFieldContainer[AdoptResult]
+    def __init__(self, results: _Optional[_Iterable[_Union[AdoptResult, _Mapping]]] = ...) -> None: ...
+
+class AdoptResult(_message.Message):
+    __slots__ = ("error",)
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    error: _common_pb2.ErrorDetail
+    def __init__(self, error: _Optional[_Union[_common_pb2.ErrorDetail, _Mapping]] = ...) -> None: ...
