@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
 from google.protobuf.message import Message
 
-from txnclient import diff, instants
+from txnclient import diff, dropping, instants
 from txnclient.channel import ManagerChannel, parse_addresses
 from txnclient.heartbeat import Heartbeats, keep_alive
 from txnclient.leases import renew
@@ -26,7 +26,7 @@ from txnclient.snapshot import Snapshot
 from txnclient.token import Token
 from txnclient.transaction import Transaction
 from txnstatus.commands import cause_from_wire
-from txnstatus.errors import IllegalState, InvalidArgument, aborted
+from txnstatus.errors import Forgotten, IllegalState, InvalidArgument, NotFound, aborted
 from txnstatus.proto import admin_pb2 as admin_pb
 from txnstatus.proto import common_pb2 as common
 from txnstatus.proto import table_pb2 as table_pb
@@ -246,6 +246,27 @@ class Client:
             request_id=uuid.uuid4().hex,
         )
         return _table(self.call("txnstatus.Table/CreateTable", request, table_pb.CreateTableResponse).table)
+
+    def drop_table(self, name: str, *, ignore_missing: bool = False, timeout: float | None = None) -> None:
+        """Drops a table, in a transaction of its own: readers at a timestamp below its commit still see the table, as
+        long as what was overwritten is kept. Its files are removed then, and the name is free at once.
+
+        It waits its turn for the table's lock, and for those that are prepared on the table, for `timeout` seconds (by
+        default as for calls). Who has written to the table and not committed by then is told Conflict at its commit.
+
+        Raises NotFound, unless `ignore_missing`; Locked, naming who is in the way: the table is as it was. Raises
+        CommitUnknown when the outcome did not arrive: drop it again.
+        """
+        timeout = self.timeout if timeout is None else timeout
+        try:
+            self.table(name)
+            with self.transaction(label=f"drop table {name}"[:100]) as txn:
+                dropping.drop(self, txn, name, timeout)
+        except Forgotten:
+            raise
+        except NotFound:
+            if not ignore_missing:
+                raise
 
     def table(self, name: str) -> TableInfo:
         """Raises NotFound."""

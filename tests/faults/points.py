@@ -32,6 +32,8 @@ SHARD_COMMANDS = (
     "OpenFlush",
     "FlushRows",
     "DropFlush",
+    "DropTable",
+    "ForgetTable",
 )
 CATALOG_COMMANDS = (
     "AddRange",
@@ -47,7 +49,16 @@ CATALOG_COMMANDS = (
 FOREIGN_OPS = ("BEGIN_COMMIT", "FINALIZE_COMMIT", "ABORT_TXN")
 REPLACEMENT = {"ReplaceNode", "MoveReplica", "FinishReplacement"}
 FOUNDING = "Found"
-NEEDS_RANGES = {"Forget", "RaiseFloor", "ForgetTxns", "AddRange", "DropRange", "before_rename", "after_rename"}
+NEEDS_RANGES = {
+    "Forget",
+    "RaiseFloor",
+    "ForgetTxns",
+    "ForgetTable",
+    "AddRange",
+    "DropRange",
+    "before_rename",
+    "after_rename",
+}
 """They come with status ranges that fill up and are forgotten."""
 
 
