@@ -25,6 +25,7 @@ from txnclient.schemas import to_columns
 from txnclient.snapshot import Snapshot
 from txnclient.token import Token
 from txnclient.transaction import Transaction
+from txnstatus import locations
 from txnstatus.commands import cause_from_wire
 from txnstatus.errors import Forgotten, IllegalState, InvalidArgument, NotFound, aborted
 from txnstatus.proto import admin_pb2 as admin_pb
@@ -230,13 +231,16 @@ class Client:
     ) -> TableInfo:
         """Creates a table. `schema`: a pyarrow Schema, a PySpark StructType, DDL text, or a name-to-type mapping.
 
-        `location`: a URI that nodes and writers reach; by default under the cluster's warehouse. `conflicts`: how
+        `location`: a URI that nodes and writers reach, in one of the places that the nodes' configuration allows (its
+        `table_roots`); by default under the cluster's warehouse. `conflicts`: how
         overwrites of the same part are settled, by their commits or by locks that they take (see ConflictStrategy).
 
         Raises AlreadyExists; InvalidArgument, naming the column.
         """
         checked = Schema(to_columns(schema), tuple(partition_by), tuple(primary_key))
         checked.check()
+        if location:
+            locations.parse(location)
         request = build(
             table_pb.CreateTableRequest,
             name=name,

@@ -57,8 +57,7 @@ def mark(table: TableState, record: TxnRecord) -> TxnError | None:
     if table.is_database:
         return InvalidArgument(f"{table.name!r} is a database: only a table can be dropped", txn_id=record.txn_id)
     if not table.locks.holds(record.txn_id, [Lock(table.name, Mode.X)]):
-        message = f"{table.name} must be locked in X to be dropped"
-        return IllegalState(message, txn_id=record.txn_id, hint="lock it in X first")
+        return unlocked(table, record.txn_id)
     if record.writes or record.rows or record.claimed:
         message = f"transaction {record.txn_id} has written to {table.name}: it cannot drop it"
         return IllegalState(message, txn_id=record.txn_id, hint=_ONE_WAY)
@@ -66,6 +65,11 @@ def mark(table: TableState, record: TxnRecord) -> TxnError | None:
         return _in_the_way(table, record, table.dropping, "is being dropped")
     record.drops = True
     return None
+
+
+def unlocked(table: TableState, txn_id: TxnId) -> IllegalState:
+    message = f"transaction {txn_id} cannot drop {table.name}: it must be locked in X"
+    return IllegalState(message, txn_id=txn_id, hint="lock it in X first")
 
 
 def prepared_beside(table: TableState, record: TxnRecord) -> Iterator[TxnRecord]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 
@@ -92,8 +92,12 @@ class ShardService:
         disk: Executor,
         settings: ShardSettings,
         retention_seconds: Callable[[], int],
+        table_roots: Sequence[str] = (),
     ) -> None:
-        """`retention_seconds`: how long what was overwritten is kept, as it is set now."""
+        """`retention_seconds`: how long what was overwritten is kept, as it is set now.
+
+        `table_roots`: URIs below which tables may be, besides the warehouse.
+        """
         self.shard = machine.shard
         self._clock = clock
         self._ranges = ranges
@@ -102,7 +106,7 @@ class ShardService:
         self._reads = Reads(self.shard, ranges, leases, self._check_lease)
         self._locks = LockService(self.shard, ranges, self._propose)
         self._retirement = Retirement(self.shard, leases, self._propose, clock, retention_seconds)
-        self._tables = TableService(self.shard, ranges, self._reads, self._propose, warehouse)
+        self._tables = TableService(self.shard, ranges, self._reads, self._propose, warehouse, table_roots, disk)
         self._rows = RowService(self.shard, self._reads, self._propose, self._begun, self._tables.settled, disk)
         self._flusher = Flusher(
             self.shard, self._propose, clock, disk, grace, settings.row_flush_bytes, self._rows.wants_room

@@ -8,7 +8,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import defaultdict
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import Executor
 
 from txnparticipant import commands as cmd
 from txnparticipant import dropping
@@ -16,12 +17,12 @@ from txnparticipant.changes import Applied
 from txnparticipant.reads import Reads
 from txnparticipant.records import TableState
 from txnparticipant.table_store import ParticipantShard
+from txnstatus import locations
 from txnstatus.errors import InvalidArgument, NotFound, TxnError
 from txnstatus.proto import common_pb2 as common
 from txnstatus.proto import table_pb2 as pb
 from txnstatus.schema import Schema, check_table_name
 from txnstatus.status_ranges import StatusRanges
-from txnstatus.storage import file_system
 from txnstatus.types import ConflictStrategy, ParticipantState, TxnId
 
 MAX_WAIT_SECONDS = 2.0
@@ -40,11 +41,15 @@ class TableService:
         reads: Reads,
         propose: Propose,
         warehouse: str,
+        roots: Sequence[str],
+        blocking: Executor,
     ) -> None:
-        """`warehouse`: where tables are that name no location of their own."""
+        """`warehouse`: where tables are that name no location; the others are there, too, or in one of `roots`."""
         self._shard = shard
         self._ranges = ranges
         self._warehouse = warehouse.rstrip("/")
+        self._roots = (warehouse, *roots)
+        self._blocking = blocking
         self._reads = reads
         self._propose = propose
         self._waiters: defaultdict[str, list[asyncio.Future[None]]] = defaultdict(list)
@@ -61,7 +66,7 @@ class TableService:
         # What is left of a dropped table of this name is cleaned where it was.
         default = self._shard.free_location(f"{self._warehouse}/{name.replace('.', '/')}")
         location = request.location.rstrip("/") or default
-        file_system(location)
+        await asyncio.get_running_loop().run_in_executor(self._blocking, locations.check, location, self._roots)
         conflicts, created = _conflicts(request.conflicts), await self._ranges.snapshot()
         command = cmd.CreateTable(name, schema, location, request.request_id, conflicts, created)
         applied = await self._propose(command)
@@ -75,6 +80,8 @@ class TableService:
         deadline = asyncio.get_running_loop().time() + min(request.wait_millis / 1000, MAX_WAIT_SECONDS)
         txn_id = TxnId(request.txn_id)
         table = await self.settled(request.table, txn_id)
+        if txn_id not in table.txns:
+            raise dropping.unlocked(table, txn_id)  # and there is no need to make it take part
         await self._propose(cmd.DropTable(txn_id, table.table_id, request.owner))
         await self._publish_decided(table)
         record = table.txns[txn_id]

@@ -242,7 +242,8 @@ def hasty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
             "row_flush_bytes": 1_000,
         }
     )
-    with fast_cluster(tmp_path_factory.mktemp("hasty"), txn=txn) as running:
+    roots = [tmp_path_factory.getbasetemp().as_uri()]
+    with fast_cluster(tmp_path_factory.mktemp("hasty"), txn=txn, table_roots=roots) as running:
         yield running
 
 

@@ -41,7 +41,8 @@ class Warehouse:
         return [
             ("txnparticipant.cleaner:delete_directory", self.delete_directory),
             ("txnparticipant.cleaner:delete_if_empty", lambda _uri: None),
-            ("txnparticipant.table_service:file_system", self.file_system),
+            ("txnstatus.locations:file_system", self.file_system),
+            ("txnstatus.locations:Location.resolved", lambda location: location),
         ]
 
     def file_system(self, uri: str) -> tuple[None, str]:
