@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
 from google.protobuf.message import Message
 
-from txnclient import diff, instants
+from txnclient import diff, dropping, instants
 from txnclient.channel import ManagerChannel, parse_addresses
 from txnclient.heartbeat import Heartbeats, keep_alive
 from txnclient.leases import renew
@@ -25,8 +25,9 @@ from txnclient.schemas import to_columns
 from txnclient.snapshot import Snapshot
 from txnclient.token import Token
 from txnclient.transaction import Transaction
+from txnstatus import locations
 from txnstatus.commands import cause_from_wire
-from txnstatus.errors import IllegalState, InvalidArgument, aborted
+from txnstatus.errors import Forgotten, IllegalState, InvalidArgument, NotFound, aborted
 from txnstatus.proto import admin_pb2 as admin_pb
 from txnstatus.proto import common_pb2 as common
 from txnstatus.proto import table_pb2 as table_pb
@@ -230,13 +231,16 @@ class Client:
     ) -> TableInfo:
         """Creates a table. `schema`: a pyarrow Schema, a PySpark StructType, DDL text, or a name-to-type mapping.
 
-        `location`: a URI that nodes and writers reach; by default under the cluster's warehouse. `conflicts`: how
+        `location`: a URI that nodes and writers reach, in one of the places that the nodes' configuration allows (its
+        `table_roots`); by default under the cluster's warehouse. `conflicts`: how
         overwrites of the same part are settled, by their commits or by locks that they take (see ConflictStrategy).
 
         Raises AlreadyExists; InvalidArgument, naming the column.
         """
         checked = Schema(to_columns(schema), tuple(partition_by), tuple(primary_key))
         checked.check()
+        if location:
+            locations.parse(location)
         request = build(
             table_pb.CreateTableRequest,
             name=name,
@@ -246,6 +250,27 @@ class Client:
             request_id=uuid.uuid4().hex,
         )
         return _table(self.call("txnstatus.Table/CreateTable", request, table_pb.CreateTableResponse).table)
+
+    def drop_table(self, name: str, *, ignore_missing: bool = False, timeout: float | None = None) -> None:
+        """Drops a table, in a transaction of its own: readers at a timestamp below its commit still see the table, as
+        long as what was overwritten is kept. Its files are removed then, and the name is free at once.
+
+        It waits its turn for the table's lock, and for those that are prepared on the table, for `timeout` seconds (by
+        default as for calls). Who has written to the table and not committed by then is told Conflict at its commit.
+
+        Raises NotFound, unless `ignore_missing`; Locked, naming who is in the way: the table is as it was. Raises
+        CommitUnknown when the outcome did not arrive: drop it again.
+        """
+        timeout = self.timeout if timeout is None else timeout
+        try:
+            self.table(name)
+            with self.transaction(label=f"drop table {name}"[:100]) as txn:
+                dropping.drop(self, txn, name, timeout)
+        except Forgotten:
+            raise
+        except NotFound:
+            if not ignore_missing:
+                raise
 
     def table(self, name: str) -> TableInfo:
         """Raises NotFound."""

@@ -30,7 +30,7 @@ P = ParamSpec("P")
 console = Console()
 app = typer.Typer(help="Runs and inspects a txnstatus cluster.", no_args_is_help=True, pretty_exceptions_enable=False)
 txn_app = typer.Typer(help="Look at transactions, and end them.", no_args_is_help=True)
-table_app = typer.Typer(help="Look at tables.", no_args_is_help=True)
+table_app = typer.Typer(help="Look at tables, and drop them.", no_args_is_help=True)
 app.add_typer(txn_app, name="txn")
 node_app = typer.Typer(help="Run a node, or replace one.", no_args_is_help=True)
 config_app = typer.Typer(help="Options that may change while the cluster runs.", no_args_is_help=True)
@@ -305,3 +305,20 @@ def table_show(cluster: ClusterOption, name: str, timeout: TimeoutOption = 10.0)
     """Show a table's columns."""
     with txnclient.connect(cluster, timeout=timeout) as client:
         console.print(tables.columns(client.table(name)))
+
+
+@table_app.command("drop")
+@_tells_errors
+def table_drop(
+    cluster: ClusterOption,
+    name: str,
+    ignore_missing: Annotated[bool, typer.Option(help="A table that is not there is no error.")] = False,
+    timeout: TimeoutOption = 30.0,
+) -> None:
+    """Drop a table. Its name is free at once; its files go when nobody can read them any more.
+
+    Snapshots of before the drop go on reading it for snapshot_retention_seconds; there is no way back.
+    """
+    with txnclient.connect(cluster, timeout=timeout) as client:
+        client.drop_table(name, ignore_missing=ignore_missing)
+    console.print(f"{name} is dropped.")

@@ -10,6 +10,7 @@ from typing import Annotated, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from txnparticipant.services import ShardSettings
+from txnstatus import locations
 from txnstatus.catalog import ADDRESS_PATTERN, NODE_ID_PATTERN, CatalogState, NodeInfo, initial
 from txnstatus.errors import InvalidArgument
 from txnstatus.options import Options
@@ -111,6 +112,8 @@ class NodeConfig(_Section):
     data_dir: Path
     warehouse: str
     """URI under which tables are kept that do not name a location of their own; all nodes and clients reach it."""
+    table_roots: tuple[str, ...] = ()
+    """URIs under which tables may be that name one, besides the warehouse; the same on every node."""
     participant_shards: int = Field(4, ge=1, le=1024)
     replication: int = Field(3, ge=1, le=7)
     log_level: str = Field("INFO", pattern="^(DEBUG|INFO|WARNING|ERROR)$")
@@ -128,7 +131,12 @@ class NodeConfig(_Section):
     def _is_uri(cls, value: str) -> str:
         if "://" not in value:
             raise ValueError(f"warehouse {value!r} is not a URI such as file:///data/warehouse")
-        return value
+        return _location(value)
+
+    @field_validator("table_roots")
+    @classmethod
+    def _are_locations(cls, values: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(map(_location, values))
 
     @field_validator("replication")
     @classmethod
@@ -162,6 +170,15 @@ class NodeConfig(_Section):
             range_span=self.txn.range_span,
             options=self.txn.options(),
         )
+
+
+def _location(uri: str) -> str:
+    """Raises ValueError."""
+    try:
+        locations.parse(uri)
+    except InvalidArgument as error:
+        raise ValueError(error.message) from error
+    return uri
 
 
 def load(path: Path) -> NodeConfig:

@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeVar
@@ -46,10 +46,12 @@ class LocalCluster:
         raft: RaftSection | None = None,
         txn: TxnSection | None = None,
         warehouse: str | None = None,
+        table_roots: Sequence[str] = (),
         environment: Mapping[str, str] | None = None,
         network: Network | None = None,
     ) -> None:
-        """`environment`: variables for the node processes, besides this process's own.
+        """`table_roots`: where tables may be besides the warehouse. `environment`: variables for the node processes,
+        besides this process's own.
 
         `network`: by what the nodes reach each other, such as one that can be cut; without, plain loopback.
         """
@@ -76,6 +78,7 @@ class LocalCluster:
                     node_id=node,
                     data_dir=self.directory / node / "data",
                     warehouse=self.warehouse,
+                    table_roots=tuple(table_roots),
                     participant_shards=participant_shards,
                     nodes=entries,
                     raft=raft or RaftSection(),

@@ -303,6 +303,7 @@ class Roles:
                     self._environment.blocking,
                     self.config.txn.shard_settings(),
                     lambda: self._cluster.state.options.snapshot_retention_seconds,
+                    self.config.table_roots,
                 )
                 return shard_machine, shard
             case _:

@@ -125,6 +125,12 @@ class TableProxy:
         tables = sorted((table for answer in answers for table in answer.tables), key=lambda table: table.name)
         return table_pb.ListTablesResponse(tables=tables)
 
+    async def drop_table(self, request: table_pb.DropTableRequest) -> table_pb.DropTableResponse:
+        _checked(request.txn_id)
+        shard = self._shard(request.table)
+        wrapped = participant_pb.ShardDropTableRequest(shard=shard, request=request)
+        return await self._ask(shard, "DropTable", wrapped, table_pb.DropTableResponse)
+
     async def open_write(self, request: table_pb.OpenWriteRequest) -> table_pb.OpenWriteResponse:
         _checked(request.txn_id)
         shard = self._shard(request.table)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from txnparticipant import commands as cmd
-from txnparticipant import row_changes
+from txnparticipant import dropping, row_changes
 from txnparticipant.conflicts import first_committer_wins, full_name
 from txnparticipant.locks import Lock, Mode, Verdict
 from txnparticipant.mvcc import FileSet, PendingWrite
@@ -22,7 +22,7 @@ class Applied:
     timestamp: Timestamp = NO_TIMESTAMP
     """BEGIN_COMMIT: the prepare timestamp, or the final one of a transaction that is committed already."""
     table_id: str = ""
-    """CreateTable: the new table's."""
+    """CreateTable: the new table's, which may be dropped since."""
     granted: bool = False
     """AcquireLocks: whether the locks are held now."""
     let_in: tuple[TxnId, ...] = ()
@@ -35,6 +35,8 @@ class Rejected:
 
 
 def change(table: TableState, record: TxnRecord, command: cmd.TxnCommand) -> Applied | Rejected:
+    if refusal := dropping.refusal(table, record, command):
+        return Rejected(refusal)
     match command:
         case cmd.BeginTxn():
             return Applied()
@@ -47,6 +49,11 @@ def change(table: TableState, record: TxnRecord, command: cmd.TxnCommand) -> App
             return Rejected(refusal) if refusal else Applied()
         case cmd.AcquireLocks():
             return _lock(table, record, command)
+        case cmd.DropTable():
+            if command.owner != record.owner:
+                return _not_the_owner(record, command.owner)
+            refusal = dropping.mark(table, record)
+            return Rejected(refusal) if refusal else Applied()
         case cmd.BeginCommit():
             return _prepare(table, record, command)
         case cmd.FinalizeCommit() if command.commit_ts < record.prepare_ts:
@@ -166,8 +173,8 @@ def _prepare(table: TableState, record: TxnRecord, command: cmd.BeginCommit) -> 
     table.overwrites.prepare(record.txn_id, record.writes.values())
     row_changes.prepare(table, record)
     record.state = ParticipantState.COMMIT_IN_PROGRESS
-    record.prepare_ts = command.prepare_ts
-    return Applied(command.prepare_ts, let_in=table.locks.stop_waiting(record.txn_id))
+    record.prepare_ts = dropping.prepare_ts(table, command.prepare_ts) if record.drops else command.prepare_ts
+    return Applied(record.prepare_ts, let_in=table.locks.stop_waiting(record.txn_id))
 
 
 def _publish(table: TableState, record: TxnRecord, commit_ts: Timestamp) -> Applied:
@@ -188,6 +195,8 @@ def _publish(table: TableState, record: TxnRecord, commit_ts: Timestamp) -> Appl
         table.replace(replaced, commit_ts)
     table.overwrites.commit(record.txn_id, record.writes.values(), commit_ts)
     row_changes.publish(table, record, commit_ts)
+    if record.drops:
+        dropping.publish(table, record, commit_ts)
     used = {write_id for w in record.writes.values() if w.partitions for write_id in (w.write_id, *w.from_writes)}
     record.claimed = [write_id for write_id in record.claimed if write_id not in used]
     record.writes.clear()
@@ -233,6 +242,9 @@ def retire(table: TableState, up_to: Timestamp) -> Applied:
                 del table.used[directory]
                 table.retired.setdefault(file_set.txn_id, []).append(write_id)
     del table.replaced[:count]
+    if table.dropped is not None and table.dropped.commit_ts <= up_to:
+        table.readable_from = max(table.readable_from, table.dropped.commit_ts)
+        table.rows.retire()
     return Applied()
 
 

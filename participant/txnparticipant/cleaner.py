@@ -1,8 +1,9 @@
 """Cleaner: removes the directories of ended transactions that nobody will ever see, or see again.
 
 It deletes only what a durable record names: the claims of an aborted transaction, those of a committed one that no
-manifest uses, and what was retired after an overwrite (see retirement.py). It goes over each twice, at once and again
-after a grace, because a task that outlived its transaction may still be writing; then the record is told, and forgets.
+manifest uses, and what was retired after an overwrite or a drop (see retirement.py). It goes over each twice, at once
+and again after a grace, because a task that outlived its transaction may still be writing; then the record is told, and
+forgets.
 """
 
 from __future__ import annotations
@@ -13,11 +14,11 @@ from collections.abc import Awaitable, Callable
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 
-from txnparticipant.commands import MarkCleaned
+from txnparticipant.commands import ForgetTable, MarkCleaned
 from txnparticipant.table_store import ParticipantShard
 from txnstatus.errors import TxnError
 from txnstatus.failpoints import failpoint
-from txnstatus.storage import delete_directory
+from txnstatus.storage import delete_directory, delete_if_empty
 from txnstatus.types import TxnId
 
 log = logging.getLogger(__name__)
@@ -36,7 +37,7 @@ class Cleaner:
     """One for a shard, on its leader."""
 
     shard: ParticipantShard
-    propose: Callable[[MarkCleaned], Awaitable[object]]
+    propose: Callable[[MarkCleaned | ForgetTable], Awaitable[object]]
     disk: Executor
     zombie_grace_seconds: float
     _passes: dict[tuple[str, TxnId], _Pass] = field(default_factory=dict)
@@ -64,6 +65,18 @@ class Cleaner:
                 log.info("cleaning of transaction %s on %s will be repeated: %s", txn_id, table.name, error)
             else:
                 self._passes.pop(key, None)  # a new leadership may have begun meanwhile
+
+        await self._forget_tables()
+
+    async def _forget_tables(self) -> None:
+        """Those that were dropped, and are empty now. What somebody else has put into a table's directory stays."""
+        for table in self.shard.spent():
+            loop = asyncio.get_running_loop()
+            try:
+                await loop.run_in_executor(self.disk, delete_if_empty, table.location)
+                await self.propose(ForgetTable(table.table_id))
+            except (OSError, TxnError) as error:
+                log.info("table %s, which was dropped, is forgotten later: %s", table.name, error)
 
     async def _delete(self, directories: list[str]) -> bool:
         loop = asyncio.get_running_loop()

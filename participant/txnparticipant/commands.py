@@ -79,6 +79,15 @@ class AcquireLocks:
 
 
 @dataclass(frozen=True, slots=True)
+class DropTable:
+    """The transaction drops the table when it commits. Until it ends, nobody else prepares there."""
+
+    txn_id: TxnId
+    table_id: str
+    owner: str
+
+
+@dataclass(frozen=True, slots=True)
 class BeginCommit:
     txn_id: TxnId
     table_id: str
@@ -125,6 +134,13 @@ class Adopt:
 
 
 @dataclass(frozen=True, slots=True)
+class ForgetTable:
+    """Of a dropped table nothing is left: no file, no transaction, no reader."""
+
+    table_id: str
+
+
+@dataclass(frozen=True, slots=True)
 class ForgetTxns:
     """Drops what ended below the id: the status table has forgotten it, so nobody will ask about it any more."""
 
@@ -158,9 +174,10 @@ class DropFlush:
     gone: bool
 
 
-TxnCommand = BeginTxn | OpenWrite | AddFiles | WriteRows | AcquireLocks | BeginCommit | FinalizeCommit | AbortTxn
+WriteCommand = OpenWrite | AddFiles | WriteRows | AcquireLocks | DropTable
+TxnCommand = BeginTxn | WriteCommand | BeginCommit | FinalizeCommit | AbortTxn
 FlushCommand = OpenFlush | FlushRows | DropFlush
-Command = CreateTable | TxnCommand | MarkCleaned | Retire | Adopt | ForgetTxns | FlushCommand
+Command = CreateTable | TxnCommand | MarkCleaned | Retire | Adopt | ForgetTable | ForgetTxns | FlushCommand
 
 
 def encode(command: Command) -> bytes:
@@ -205,6 +222,8 @@ def encode(command: Command) -> bytes:
                     since=command.since,
                 )
             )
+        case DropTable(txn_id, table_id, owner):
+            wire.drop_table.CopyFrom(pb.ShardCommand.DropTable(txn_id=txn_id, table_id=table_id, owner=owner))
         case BeginCommit(txn_id, table_id, ts):
             wire.begin_commit.CopyFrom(pb.ShardCommand.BeginCommit(txn_id=txn_id, table_id=table_id, timestamp=ts))
         case FinalizeCommit(txn_id, table_id, ts):
@@ -221,6 +240,8 @@ def encode(command: Command) -> bytes:
             wire.retire.CopyFrom(pb.ShardCommand.Retire(table_id=table_id, timestamp=up_to))
         case Adopt(table_id, directory):
             wire.adopt.CopyFrom(pb.ShardCommand.Adopt(table_id=table_id, directory=directory))
+        case ForgetTable(table_id):
+            wire.forget_table.CopyFrom(pb.ShardCommand.ForgetTable(table_id=table_id))
         case ForgetTxns(below_txn_id):
             wire.forget_txns.below_txn_id = below_txn_id
     return wire.SerializeToString()
@@ -292,6 +313,9 @@ def decode(data: bytes) -> Command:
             k = wire.acquire_locks
             locks = tuple(map(lock_from_wire, k.locks))
             return AcquireLocks(TxnId(k.txn_id), k.table_id, k.owner, locks, Strategy(k.strategy), Timestamp(k.since))
+        case "drop_table":
+            d = wire.drop_table
+            return DropTable(TxnId(d.txn_id), d.table_id, d.owner)
         case "begin_commit":
             p = wire.begin_commit
             return BeginCommit(TxnId(p.txn_id), p.table_id, Timestamp(p.timestamp))
@@ -307,6 +331,8 @@ def decode(data: bytes) -> Command:
             return Retire(wire.retire.table_id, Timestamp(wire.retire.timestamp))
         case "adopt":
             return Adopt(wire.adopt.table_id, wire.adopt.directory)
+        case "forget_table":
+            return ForgetTable(wire.forget_table.table_id)
         case "forget_txns":
             return ForgetTxns(TxnId(wire.forget_txns.below_txn_id))
         case unknown:

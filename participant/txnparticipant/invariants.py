@@ -34,6 +34,7 @@ def check_table(table: TableState, forgotten_below: TxnId) -> None:
             assert used <= set(record.claimed), f"unclaimed directories: {write}"
     _check_retirement(table)
     _check_rows(table)
+    _check_drop(table)
     for file_set in table.file_sets.values():
         writer = table.txns.get(file_set.txn_id)
         assert file_set.txn_id < forgotten_below if writer is None else writer.commit_ts == file_set.commit_ts, (
@@ -78,3 +79,21 @@ def _check_rows(table: TableState) -> None:
     assert table.pending_row_bytes == pending, "the bytes of unfinished transactions"
     commits = [each.commit_ts for each in rows.unflushed.values()] + [each.last_ts for each in rows.flushes.values()]
     assert rows.newest == max(commits, default=NO_TIMESTAMP), "the last row change"
+
+
+def _check_drop(table: TableState) -> None:
+    droppers = [txn for txn in table.unfinished.values() if txn.drops]
+    assert table.dropping is (droppers[0] if droppers else None), f"the index of who drops {table.name}"
+    assert len(droppers) <= 1, f"dropped by two at once: {table.name}"
+    prepared = [txn for txn in table.unfinished.values() if txn.state is ParticipantState.COMMIT_IN_PROGRESS]
+    if table.dropping in prepared:
+        assert prepared == [table.dropping], f"prepared beside the drop of {table.name}"
+    if table.dropped is not None:
+        assert not prepared, f"prepared on {table.name}, which is dropped"
+        drop_ts = table.dropped.commit_ts
+        for file_set in table.file_sets.values():
+            assert file_set.commit_ts < drop_ts >= file_set.replaced_ts > NO_TIMESTAMP, (
+                f"outlives its table: {file_set}"
+            )
+        for row_set in table.rows.unflushed.values():
+            assert row_set.commit_ts < drop_ts, f"came after the drop: {row_set}"

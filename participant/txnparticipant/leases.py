@@ -59,8 +59,7 @@ class Leases:
 
         Else one reader after the other could keep it for ever.
         """
-        count = table.replaced_until(self.horizon)
-        self._check(table, at, table.replaced[count - 1][0] if count else NO_TIMESTAMP)
+        self._check(table, at, table.removed_until(self.horizon))
 
     def take(self, table: TableState, lease_id: str, at: Timestamp, seconds: float) -> None:
         """From now on for so long; one that is held is prolonged. Raises SnapshotTooOld, Overloaded."""
@@ -75,21 +74,20 @@ class Leases:
         bound = max(bound, table.readable_from, self._under_way.get(table.table_id, NO_TIMESTAMP))
         if at < bound:
             raise SnapshotTooOld(
-                f"{table.name} cannot be read at {at}: what was visible then was overwritten, up to {bound}, "
-                "longer than snapshot_retention_seconds ago",
+                f"{table.name} cannot be read at {at}: what was visible then was overwritten or dropped, "
+                f"up to {bound}, longer than snapshot_retention_seconds ago",
                 hint="read a newer snapshot; to keep more: txnctl config set snapshot_retention_seconds N",
             )
 
     def retirable(self, table: TableState) -> Timestamp:
         """Up to where to retire now: at or below the horizon, and where no lease needs what goes. 0 = nothing."""
-        if not table.replaced_until(self.horizon):
+        if not table.removed_until(self.horizon):
             return NO_TIMESTAMP
         held = self._held.get(table.table_id, {})
         for lease_id in [lease_id for lease_id, (_, end) in held.items() if end <= self._healthy]:
             del held[lease_id]
         oldest = min((at for at, _ in held.values()), default=self.horizon)
-        count = min(table.replaced_until(min(self.horizon, oldest)), MAX_RETIRED)
-        return table.replaced[count - 1][0] if count else NO_TIMESTAMP
+        return table.removed_until(min(self.horizon, oldest), MAX_RETIRED)
 
     def retires(self, table: TableState, up_to: Timestamp) -> None:
         """The command is about to be proposed. Whatever becomes of it, nobody begins to read below it any more."""

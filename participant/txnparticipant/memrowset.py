@@ -184,3 +184,10 @@ class TableRows:
     def add(self, flush: Flush) -> None:
         self.flushes[flush.flush_id] = flush
         self.newest = max(self.newest, flush.last_ts)
+
+    def retire(self) -> None:
+        """Nobody reads any of it any more: what is in files is to be cleaned."""
+        self.given_up += self.flushes
+        for gone in (self.unflushed, self.flushes, self.cleared):
+            gone.clear()
+        self.keys, self.unflushed_bytes, self.newest = ChangedKeys(), 0, NO_TIMESTAMP

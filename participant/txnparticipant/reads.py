@@ -6,14 +6,15 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from txnparticipant import commands as cmd
+from txnparticipant import dropping
 from txnparticipant.changes import illegal
 from txnparticipant.leases import Leases
 from txnparticipant.memrowset import PreparedRows
 from txnparticipant.mvcc import PendingWrite, Prepared, undecided_at, visible, with_own
-from txnparticipant.records import TableState
+from txnparticipant.records import Dropped, TableState
 from txnparticipant.row_scan import add_row_changes, commit_times
 from txnparticipant.table_store import ParticipantShard
-from txnstatus.errors import InvalidArgument, NotAuthorized, NotFound, TxnError
+from txnstatus.errors import InvalidArgument, NotAuthorized, TxnError
 from txnstatus.proto import table_pb2 as pb
 from txnstatus.rpc.errors import to_detail
 from txnstatus.status_ranges import StatusRanges
@@ -45,9 +46,7 @@ class Reads:
             raise InvalidArgument("a lease that was given before has an id")
         await self._check_settled(at)
         self._check_lease()
-        table = self._shard.table(request.table)
-        if at < table.created:
-            raise NotFound(f"table {table.name} did not exist at {at}: it was created after {table.created}")
+        table = self._shard.table_at(request.table, at)
         own = _own_writes(table, request) if request.HasField("txn_id") else None
         # Held before anything is waited for: what is looked at now must be there when it is read.
         if not request.leased:
@@ -56,8 +55,10 @@ class Reads:
             self._leases.take(table, request.lease_id, at, self._leases.seconds)
         prepared = self._shard.prepared(table)
         file_sets = list(table.file_sets.values())
-        rows = table.rows_view()
+        rows, dropper = table.rows_view(), table.dropping
         outcomes = await self._outcomes(prepared, at)
+        if dropper is not None and (dropped_ts := outcomes.get(dropper.txn_id)):
+            raise dropping.not_found(table.name, Dropped(dropper.txn_id, dropper.owner, dropped_ts))
         seen = visible(file_sets, prepared, outcomes, at)
         times, changes = commit_times(file_sets, prepared, outcomes), rows.at(at, outcomes)
         if own is not None:
@@ -77,7 +78,8 @@ class Reads:
     def _renew(self, lease: pb.SnapshotLease) -> pb.RenewLeaseResult:
         try:
             _check_lease_id(lease.lease_id)
-            table, at = self._shard.table(lease.table), Timestamp(lease.timestamp)
+            at = Timestamp(lease.timestamp)
+            table = self._shard.table_at(lease.table, at)
             self._leases.take(table, lease.lease_id, at, lease.lease_millis / 1000)
         except TxnError as error:
             return pb.RenewLeaseResult(error=to_detail(error))

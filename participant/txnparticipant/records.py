@@ -20,6 +20,8 @@ from txnstatus.proto import participant_pb2 as pb
 from txnstatus.schema import Schema, is_database_name
 from txnstatus.types import NO_TIMESTAMP, ConflictStrategy, ParticipantState, Timestamp, TxnId
 
+NOBODY = TxnId(0)
+"""As the one that dropped a table: none is older."""
 LIVE = (ParticipantState.OPEN, ParticipantState.COMMIT_IN_PROGRESS)
 
 
@@ -41,11 +43,23 @@ class TxnRecord:
     """Its MemRowSet: by write id, in the order in which they were written."""
     snapshot: Timestamp = NO_TIMESTAMP
     """At which its rows were judged."""
+    drops: bool = False
+    """Whether the table goes with its commit."""
 
     @property
     def clears_table(self) -> bool:
         """Whether it overwrites the whole table."""
         return any(WHOLE_TABLE in write.overwrites for write in self.writes.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    """How a table came to its end."""
+
+    txn_id: TxnId
+    owner: str
+    commit_ts: Timestamp
+    """A reader below it still sees the table, as long as what it needs is kept."""
 
 
 @dataclass(slots=True)
@@ -83,6 +97,11 @@ class TableState:
     """Of the committed; those of the live are in their records."""
     pending_row_bytes: int = 0
     """Of the rows in those records."""
+    dropped: Dropped | None = None
+    dropping: TxnRecord | None = None
+    """The live one among `txns` that drops it: nobody else prepares meanwhile."""
+    follows: TxnId = NOBODY
+    """Who dropped the table of this name before it: transactions that are older than that stay out."""
 
     @classmethod
     def database(cls, table_id: str) -> TableState | None:
@@ -121,6 +140,19 @@ class TableState:
         """How many file sets were removed at or below the timestamp."""
         return bisect_right(self.replaced, horizon, key=lambda entry: entry[0])
 
+    def removed_until(self, horizon: Timestamp, at_most: int | None = None) -> Timestamp:
+        """When, at or below the timestamp, something was removed for the last time and is not retired: 0 = never.
+
+        `at_most`: of so many file sets. A drop removes the table, with whatever is in it.
+        """
+        count = self.replaced_until(horizon)
+        if count and at_most is not None:
+            count = min(count, at_most)
+        if count:
+            return self.replaced[count - 1][0]
+        drop = self.dropped
+        return drop.commit_ts if drop and self.readable_from < drop.commit_ts <= horizon else NO_TIMESTAMP
+
     def index(self, record: TxnRecord) -> None:
         """To be called after every change of a record."""
         live = record.state in LIVE
@@ -129,6 +161,10 @@ class TableState:
                 index[record.txn_id] = record
             else:
                 index.pop(record.txn_id, None)
+        if record.drops and live:
+            self.dropping = record
+        elif self.dropping is record:
+            self.dropping = None
 
     def flush_directory(self, flush_id: str) -> str:
         """Where one flush's file of row changes is."""
@@ -187,7 +223,15 @@ def table_to_wire(table: TableState) -> pb.ShardSnapshot.TableState:
             for txn_id in sorted(table.retired)
         ],
         rows=_rows_to_wire(table.rows),
+        dropped=_dropped_to_wire(table.dropped),
+        follows=table.follows,
     )
+
+
+def _dropped_to_wire(dropped: Dropped | None) -> pb.ShardSnapshot.Dropped | None:
+    if dropped is None:
+        return None
+    return pb.ShardSnapshot.Dropped(txn_id=dropped.txn_id, owner=dropped.owner, commit_timestamp=dropped.commit_ts)
 
 
 def _rows_to_wire(rows: TableRows) -> pb.ShardSnapshot.TableRows:
@@ -271,6 +315,7 @@ def _txn_to_wire(
         waits=waits,
         rows=[batch.to_wire() for batch in record.rows.values()],
         snapshot=record.snapshot,
+        drops=record.drops,
     )
 
 
@@ -280,7 +325,10 @@ def table_from_wire(wire: pb.ShardSnapshot.TableState) -> TableState:
     table = TableState(info.table_id, info.name, info.location, schema, wire.request_id, conflicts)
     table.created, table.readable_from = Timestamp(wire.created), Timestamp(wire.readable_from)
     table.retired = {TxnId(retired.txn_id): list(retired.write_ids) for retired in wire.retired}
-    table.rows = _rows_from_wire(wire.rows)
+    table.rows, table.follows = _rows_from_wire(wire.rows), TxnId(wire.follows)
+    if wire.HasField("dropped"):
+        drop = wire.dropped
+        table.dropped = Dropped(TxnId(drop.txn_id), drop.owner, Timestamp(drop.commit_timestamp))
     queue: dict[int, Request] = {}
     for txn in wire.txns:
         record = table.txns[TxnId(txn.txn_id)] = TxnRecord(
@@ -294,6 +342,7 @@ def table_from_wire(wire: pb.ShardSnapshot.TableState) -> TableState:
             list(txn.superseded),
             {batch.write_id: RowBatch.from_wire(batch) for batch in txn.rows},
             Timestamp(txn.snapshot),
+            txn.drops,
         )
         table.index(record)
         table.pending_row_bytes += sum(batch.bytes for batch in record.rows.values())

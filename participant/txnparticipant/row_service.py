@@ -39,17 +39,25 @@ WAIT_SECONDS = 2.0
 
 _CHANGES = (pb.ROW_INSERT, pb.ROW_INSERT_IGNORE, pb.ROW_UPSERT, pb.ROW_UPDATE, pb.ROW_DELETE)
 Begun = Callable[[TableState, TxnId, str], Awaitable[None]]
+Settled = Callable[[str, TxnId], Awaitable[TableState]]
 Propose = Callable[[cmd.Command], Awaitable[Applied]]
 
 
 class RowService:
     def __init__(
-        self, shard: ParticipantShard, reads: Reads, propose: Propose, begun: Begun, blocking: Executor
+        self,
+        shard: ParticipantShard,
+        reads: Reads,
+        propose: Propose,
+        begun: Begun,
+        settled: Settled,
+        blocking: Executor,
     ) -> None:
         self._shard = shard
         self._reads = reads
         self._propose = propose
         self._begun = begun
+        self._settled = settled
         self._blocking = blocking
         self._turns: dict[tuple[str, TxnId], tuple[asyncio.Lock, list[None]]] = {}
         self._on_the_way = 0
@@ -60,7 +68,8 @@ class RowService:
 
     async def write(self, request: pb.WriteRowsRequest) -> pb.WriteRowsResponse:
         """Raises InvalidArgument for a request that is wrong as a whole; single rows are refused in the answer."""
-        table, txn_id = self._shard.table(request.table), TxnId(request.txn_id)
+        txn_id = TxnId(request.txn_id)
+        table = await self._settled(request.table, txn_id)
         check_write_id(request.write_id)
         loop = asyncio.get_running_loop()
         rows, keys = await loop.run_in_executor(self._blocking, _checked, request, table)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 
@@ -22,6 +22,7 @@ from txnparticipant.reads import Reads
 from txnparticipant.records import TableState
 from txnparticipant.retirement import Retirement
 from txnparticipant.row_service import RowService
+from txnparticipant.table_service import TableService
 from txnparticipant.table_store import ParticipantShard
 from txnstatus.background import supervised
 from txnstatus.commit_tasks import MAX_OPS_PER_CALL
@@ -35,12 +36,10 @@ from txnstatus.proto import txn_status_pb2 as status_pb
 from txnstatus.raft.driver import RaftDriver
 from txnstatus.raft.restoring import Restoring, RestoringWhole
 from txnstatus.rpc.errors import to_detail
-from txnstatus.schema import Schema, check_table_name, check_write_id
+from txnstatus.schema import check_write_id
 from txnstatus.status_ranges import StatusRanges
-from txnstatus.storage import file_system
 from txnstatus.types import (
     NO_TIMESTAMP,
-    ConflictStrategy,
     HybridClock,
     ParticipantId,
     ParticipantOpType,
@@ -94,18 +93,22 @@ class ShardService:
         disk: Executor,
         settings: ShardSettings,
         retention_seconds: Callable[[], int],
+        table_roots: Sequence[str] = (),
     ) -> None:
-        """`retention_seconds`: how long what was overwritten is kept, as it is set now."""
+        """`retention_seconds`: how long what was overwritten is kept, as it is set now.
+
+        `table_roots`: URIs below which tables may be, besides the warehouse.
+        """
         self.shard = machine.shard
         self._clock = clock
         self._ranges = ranges
-        self._warehouse = warehouse.rstrip("/")
         self._dispatcher = Dispatcher()
         leases, grace = Leases(settings.lease_seconds), settings.zombie_grace_seconds
         self._reads = Reads(self.shard, ranges, leases, self._check_lease)
         self._locks = LockService(self.shard, ranges, self._propose)
         self._retirement = Retirement(self.shard, leases, self._propose, clock, retention_seconds)
-        self._rows = RowService(self.shard, self._reads, self._propose, self._begun, disk)
+        self._tables = TableService(self.shard, ranges, self._reads, self._propose, warehouse, table_roots, disk)
+        self._rows = RowService(self.shard, self._reads, self._propose, self._begun, self._tables.settled, disk)
         self._flusher = Flusher(
             self.shard, self._propose, clock, disk, grace, settings.row_flush_bytes, self._rows.wants_room
         )
@@ -133,30 +136,25 @@ class ShardService:
         self._flusher.forget()
         if not leading:
             self._locks.fail(self._driver.not_the_leader)
+            self._tables.fail(self._driver.not_the_leader)
 
     # ---- tables
 
     async def create_table(self, request: table_pb.CreateTableRequest) -> table_pb.CreateTableResponse:
-        name = check_table_name(request.name)
-        if not request.request_id:
-            raise InvalidArgument("a create needs a request id")
-        schema = Schema.from_wire(request.schema)
-        schema.check()
-        location = request.location.rstrip("/") or f"{self._warehouse}/{name.replace('.', '/')}"
-        file_system(location)
-        conflicts, created = _conflicts(request.conflicts), await self._ranges.snapshot()
-        applied = await self._propose(cmd.CreateTable(name, schema, location, request.request_id, conflicts, created))
-        assert applied.table_id
-        return table_pb.CreateTableResponse(table=self.shard.table(name).info())
+        return table_pb.CreateTableResponse(table=await self._tables.create(request))
 
     async def get_table(self, request: table_pb.GetTableRequest) -> table_pb.GetTableResponse:
         self._driver.check_lease()
-        return table_pb.GetTableResponse(table=self.shard.table(request.name).info())
+        table = await self._tables.settled(request.name)
+        return table_pb.GetTableResponse(table=table.info())
 
     async def list_tables(self) -> table_pb.ListTablesResponse:
         self._driver.check_lease()
-        tables = [table.info() for table in self.shard.tables() if not table.is_database]
-        return table_pb.ListTablesResponse(tables=tables)
+        return table_pb.ListTablesResponse(tables=[table.info() for table in await self._tables.all()])
+
+    async def drop_table(self, request: table_pb.DropTableRequest) -> table_pb.DropTableResponse:
+        self._driver.check_lease()
+        return await self._tables.drop(request)
 
     async def scan(self, request: table_pb.ScanRequest) -> table_pb.ScanResponse:
         return await self._reads.scan(request)
@@ -168,15 +166,15 @@ class ShardService:
 
     async def open_write(self, request: table_pb.OpenWriteRequest) -> table_pb.OpenWriteResponse:
         self._driver.check_lease()
-        table, txn_id = self.shard.table(request.table), TxnId(request.txn_id)
-        write_id = check_write_id(request.write_id)
+        txn_id, write_id = TxnId(request.txn_id), check_write_id(request.write_id)
+        table = await self._tables.settled(request.table, txn_id)
         await self._begun(table, txn_id, request.owner)
         await self._propose(cmd.OpenWrite(txn_id, table.table_id, request.owner, write_id))
         return table_pb.OpenWriteResponse(table=table.info(), directory=table.directory(txn_id, write_id))
 
     async def add_files(self, request: table_pb.AddFilesRequest) -> table_pb.AddFilesResponse:
         self._driver.check_lease()  # another replica, or this one before it has caught up, may not know the table
-        table = self.shard.table(request.table)
+        table = await self._tables.settled(request.table, TxnId(request.txn_id))
         directory = table.directory(TxnId(request.txn_id), check_write_id(request.write_id))
         if not request.manifest.path.startswith(f"{directory}/") or not request.manifest.bytes:
             # Once committed it would be in the way of every reader of the table.
@@ -234,6 +232,8 @@ class ShardService:
     async def lock(self, request: table_pb.LockRequest) -> table_pb.LockResponse:
         self._driver.check_lease()
         participant = self.shard.participant(request.table)
+        if not participant.is_database:
+            participant = await self._tables.settled(request.table, TxnId(request.txn_id))
         command = command_of(participant, request, self._clock.now())
         await self._begun(participant, command.txn_id, request.owner)
         granted = await self._locks.acquire(request.table, command, request.wait_millis / 1000)
@@ -293,6 +293,8 @@ class ShardService:
             self._locks.wake(command.table_id, (command.txn_id, *outcome.let_in))
         if isinstance(command, cmd.FlushRows | cmd.AbortTxn):
             self._rows.made_room()
+        if isinstance(command, cmd.FinalizeCommit | cmd.AbortTxn):
+            self._tables.ended(command.table_id)
         return outcome
 
     async def _clean(self) -> None:
@@ -330,15 +332,6 @@ class ShardService:
             log.info("%s forgets nothing for now: %s", self._driver.group.group, error.message)
 
 
-def _conflicts(name: str) -> ConflictStrategy:
-    """Raises InvalidArgument."""
-    try:
-        return cmd.conflicts_from_wire(name)
-    except ValueError:
-        known = ", ".join(ConflictStrategy)
-        raise InvalidArgument(f"no strategy {name[:100]!r} for conflicts; there are {known}") from None
-
-
 class ParticipantService:
     """Implements the Participant service: finds the shard, and asks it."""
 
@@ -362,6 +355,9 @@ class ParticipantService:
 
     async def list_tables(self, request: pb.ShardListTablesRequest) -> table_pb.ListTablesResponse:
         return await self._shard(request.shard).list_tables()
+
+    async def drop_table(self, request: pb.ShardDropTableRequest) -> table_pb.DropTableResponse:
+        return await self._shard(request.shard).drop_table(request.request)
 
     async def open_write(self, request: pb.ShardOpenWriteRequest) -> table_pb.OpenWriteResponse:
         return await self._shard(request.shard).open_write(request.request)

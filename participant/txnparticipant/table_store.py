@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from txnparticipant import commands as cmd
-from txnparticipant import row_changes
+from txnparticipant import dropping, row_changes
 from txnparticipant.adoption import adopt
 from txnparticipant.changes import Applied, Rejected, change, illegal, mark_cleaned, retire
 from txnparticipant.invariants import check_table
 from txnparticipant.mvcc import Prepared
-from txnparticipant.records import TableState, TxnRecord, table_from_wire, table_to_wire
+from txnparticipant.records import NOBODY, Dropped, TableState, TxnRecord, table_from_wire, table_to_wire
 from txnparticipant.txn import TRANSITIONS, Op, Stay
-from txnstatus.errors import AlreadyExists, NotFound, forgotten
+from txnstatus.errors import AlreadyExists, IllegalState, NotFound, forgotten
 from txnstatus.proto import participant_pb2 as pb
 from txnstatus.types import NO_TIMESTAMP, ParticipantId, ParticipantState, Timestamp, TxnId
 
@@ -29,6 +29,9 @@ class ParticipantShard:
         self.shard = shard
         self._tables: dict[str, TableState] = {}
         self._ids_by_name: dict[str, str] = {}
+        """Of the tables that are not dropped."""
+        self._dropped: dict[str, list[str]] = {}
+        """The ids of those that are, and are not forgotten yet, by name; the last one dropped is the last."""
         self._next_table_number = 0
         self.forgotten_below = TxnId(0)
         """Transactions below it are over for good; what still comes for one is late, and refused."""
@@ -47,6 +50,8 @@ class ParticipantShard:
             return retire(table, command.up_to)
         if isinstance(command, cmd.Adopt):
             return adopt(table, command.directory, self.forgotten_below)
+        if isinstance(command, cmd.ForgetTable):
+            return self._forget_table(table)
         if isinstance(command, cmd.FlushCommand):
             refusal = row_changes.flush(table, command)
             return Rejected(refusal) if refusal else Applied()
@@ -72,6 +77,8 @@ class ParticipantShard:
             self._tables[table.table_id] = table
             table.txns[record.txn_id] = record
             table.index(record)
+            if record.drops and table.dropped is not None:
+                self._index_dropped(table)
         return result
 
     def _unlocked_database(self, table_id: str) -> TableState | None:
@@ -80,10 +87,13 @@ class ParticipantShard:
 
     def _create(self, command: cmd.CreateTable) -> Applied | Rejected:
         existing = self._tables.get(self._ids_by_name.get(command.name, ""))
-        if existing is not None and existing.request_id == command.request_id:
-            return Applied(table_id=existing.table_id)
+        before = self.dropped(command.name)
+        for known in (existing, *(gone for gone, _ in before)):
+            if known is not None and known.request_id == command.request_id:
+                return Applied(table_id=known.table_id)
         if existing is not None:
             return Rejected(AlreadyExists(f"table {command.name} exists already"))
+        drop = before[-1][1] if before else None
         table_id = f"{self.shard}.{self._next_table_number}"
         self._next_table_number += 1
         self._tables[table_id] = TableState(
@@ -93,10 +103,25 @@ class ParticipantShard:
             command.schema,
             command.request_id,
             command.conflicts,
-            created=command.created,
+            created=max(command.created, drop.commit_ts) if drop else command.created,
+            follows=drop.txn_id if drop else NOBODY,
         )
         self._ids_by_name[command.name] = table_id
         return Applied(table_id=table_id)
+
+    def _index_dropped(self, table: TableState) -> None:
+        self._ids_by_name.pop(table.name)
+        self._dropped.setdefault(table.name, []).append(table.table_id)
+
+    def _forget_table(self, table: TableState) -> Applied | Rejected:
+        if not dropping.is_spent(table):
+            return Rejected(IllegalState(f"table {table.name} ({table.table_id}) is not dropped, or not gone yet"))
+        ids = self._dropped[table.name]
+        ids.remove(table.table_id)
+        if not ids:
+            del self._dropped[table.name]
+        del self._tables[table.table_id]
+        return Applied()
 
     def _forget(self, below: TxnId) -> Applied:
         self.forgotten_below = max(self.forgotten_below, below)
@@ -117,9 +142,53 @@ class ParticipantShard:
     def table(self, name: str) -> TableState:
         """Raises NotFound."""
         table_id = self._ids_by_name.get(name)
-        if table_id is None:
+        if table_id is not None:
+            return self._tables[table_id]
+        for gone, drop in reversed(self.dropped(name)):
+            raise dropping.not_found(gone.name, drop)
+        raise NotFound(f"table {name} does not exist")
+
+    def table_at(self, name: str, at: Timestamp) -> TableState:
+        """The one that had the name at the timestamp. Raises NotFound."""
+        before = self.dropped(name)
+        current = self._tables.get(self._ids_by_name.get(name, ""))
+        if current is not None and current.created <= at:
+            return current
+        for gone, drop in reversed(before):
+            if drop.commit_ts <= at:
+                raise dropping.not_found(name, drop)
+            if gone.created <= at:
+                return gone
+        if current is None and not before:
             raise NotFound(f"table {name} does not exist")
+        first = before[0][0] if before else current
+        assert first is not None
+        raise NotFound(f"table {name} did not exist at {at}: it was created after {first.created}")
+
+    def table_for(self, name: str, txn_id: TxnId) -> TableState:
+        """The table for a write of the transaction. Raises NotFound also where it wrote to one that is dropped since,
+        and IllegalState where it may mean that one."""
+        table = self.table(name)
+        for gone, drop in self.dropped(name):
+            if txn_id in gone.unfinished:
+                raise dropping.not_found(name, drop)
+        if refusal := dropping.too_old(table, txn_id):
+            raise refusal
+        return table
+
+    def table_by_id(self, table_id: str) -> TableState:
         return self._tables[table_id]
+
+    def free_location(self, wanted: str) -> str:
+        """Where no table of this shard is, or was and has left something: the wanted one, or one beside it."""
+        taken = {table.location for table in self._tables.values()}
+        numbered = (f"{wanted}.{number}" for number in range(1, len(taken) + 1))
+        return next(location for location in (wanted, *numbered) if location not in taken)
+
+    def dropped(self, name: str) -> list[tuple[TableState, Dropped]]:
+        """The tables of this name that are dropped and not forgotten, in that order, and how each came to its end."""
+        tables = [self._tables[table_id] for table_id in self._dropped.get(name, ())]
+        return [(table, table.dropped) for table in tables if table.dropped is not None]
 
     def participant(self, name: str) -> TableState:
         """A table, or a database, by its name. Raises NotFound."""
@@ -161,6 +230,10 @@ class ParticipantShard:
                 claimed = table.uncleaned[txn_id].claimed if txn_id in table.uncleaned else ()
                 yield table, txn_id, (*claimed, *table.retired.get(txn_id, ()))
 
+    def spent(self) -> list[TableState]:
+        """Dropped tables of which nothing is left."""
+        return [table for ids in self._dropped.values() for id_ in ids if dropping.is_spent(table := self._tables[id_])]
+
     # ---- snapshots
 
     def snapshot(self) -> bytes:
@@ -180,7 +253,11 @@ class ParticipantShard:
         self._next_table_number = wire.next_table_number
         self.forgotten_below = TxnId(wire.forgotten_below)
         self._tables = {t.info.table_id: table_from_wire(t) for t in wire.tables}
-        self._ids_by_name = {table.name: id_ for id_, table in self._tables.items() if not table.is_database}
+        tables = [table for table in self._tables.values() if not table.is_database]
+        self._ids_by_name = {table.name: table.table_id for table in tables if table.dropped is None}
+        self._dropped = {}
+        for _, table_id in sorted((t.dropped.commit_ts, t.table_id) for t in tables if t.dropped):
+            self._dropped.setdefault(self._tables[table_id].name, []).append(table_id)
 
     def check_invariants(self) -> None:
         """Raises AssertionError."""
@@ -194,6 +271,7 @@ _OP_OF_COMMAND = {
     cmd.AddFiles: Op.WRITE,
     cmd.WriteRows: Op.WRITE,
     cmd.AcquireLocks: Op.WRITE,
+    cmd.DropTable: Op.WRITE,
     cmd.BeginCommit: Op.BEGIN_COMMIT,
     cmd.FinalizeCommit: Op.FINALIZE_COMMIT,
     cmd.AbortTxn: Op.ABORT_TXN,

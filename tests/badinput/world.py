@@ -121,6 +121,13 @@ class World:
         request = table_pb2.OpenWriteRequest(txn_id=txn_id, owner=OWNER, table="bad.input", write_id=write_id)
         return self.client.call("txnstatus.Table/OpenWrite", request, table_pb2.OpenWriteResponse).directory
 
+    def new_table(self) -> str:
+        """One that nobody else works with, on the same shard."""
+        while True:
+            info = self.client.create_table(f"bad.t{uuid.uuid4().hex}", "id bigint")
+            if info.table_id.startswith(f"{self.shard}."):
+                return info.name
+
     def _fill(self, message: Message, values: _Values) -> Message:
         for field in message.DESCRIPTOR.fields:
             value = values.of(field)
@@ -148,7 +155,7 @@ class _Values:
     def __init__(self, world: World) -> None:
         self._world = world
         self._txn_id: int | None = None
-        self._directory = ""
+        self._directory = self._doomed = ""
         self._makers: dict[str, Callable[[], Any]] = {
             "txn_id": self.txn_id,
             "txn_ids": lambda: [self.txn_id()],
@@ -188,6 +195,8 @@ class _Values:
                 pa.table({"id": pa.array([1, 2], pa.int64()), "month": pa.array([1, 2], pa.int32())})
             ),
             "txnstatus.LockRequest.txn_id": self.locker,
+            "txnstatus.DropTableRequest.txn_id": self.dropper,
+            "txnstatus.DropTableRequest.table": self.doomed,
             "txnstatus.EnlistRequest.participant": lambda: FOREIGN,
             "txnstatus.LockRequest.mode": lambda: "LOCK_S",
             "txnstatus.LockRequest.partitions": lambda: ["month=1"],
@@ -215,6 +224,17 @@ class _Values:
         """Has its participants already, so that a refusal leaves everything as it is."""
         txn_id = self.txn_id()
         request = table_pb2.LockRequest(txn_id=txn_id, owner=OWNER, table="bad.input", mode="LOCK_S")
+        self._world.client.call("txnstatus.Table/Lock", request, table_pb2.LockResponse)
+        return txn_id
+
+    def doomed(self) -> str:
+        self._doomed = self._doomed or self._world.new_table()
+        return self._doomed
+
+    def dropper(self) -> int:
+        """Holds the table's lock, as a drop must."""
+        txn_id = self.txn_id()
+        request = table_pb2.LockRequest(txn_id=txn_id, owner=OWNER, table=self.doomed(), mode="LOCK_X")
         self._world.client.call("txnstatus.Table/Lock", request, table_pb2.LockResponse)
         return txn_id
 

@@ -210,7 +210,10 @@ class Load:
                     self._snapshots.append((timestamp, pair))
 
     def _create(self, client: Recorder, _dice: random.Random) -> None:
-        client.create_table(f"load.spare_{uuid.uuid4().hex}")
+        """And drops it again: the name of one of a few, so that new tables come after old ones."""
+        table = f"load.spare_{threading.current_thread().name.removeprefix('client ')}"
+        client.create_table(table)
+        client.drop_table(table)
 
     def _option(self, client: Recorder, _dice: random.Random) -> None:
         client.set_option("max_lifetime_ms", 0)
@@ -391,6 +394,11 @@ class Recorder:
             self.client.create_table(table, SCHEMA, primary_key=["id"])
         except AlreadyExists:
             return  # by a create whose answer was lost
+
+    def drop_table(self, table: str) -> None:
+        """Raises Unavailable, TxnAborted."""
+        with contextlib.suppress(CommitUnknown, Locked):
+            self.client.drop_table(table, ignore_missing=True)
 
     def set_option(self, name: str, value: int) -> None:
         """Raises Unavailable."""

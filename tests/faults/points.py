@@ -33,6 +33,8 @@ SHARD_COMMANDS = (
     "FlushRows",
     "DropFlush",
     "Adopt",
+    "DropTable",
+    "ForgetTable",
 )
 CATALOG_COMMANDS = (
     "AddRange",
@@ -48,7 +50,16 @@ CATALOG_COMMANDS = (
 FOREIGN_OPS = ("BEGIN_COMMIT", "FINALIZE_COMMIT", "ABORT_TXN")
 REPLACEMENT = {"ReplaceNode", "MoveReplica", "FinishReplacement"}
 FOUNDING = "Found"
-NEEDS_RANGES = {"Forget", "RaiseFloor", "ForgetTxns", "AddRange", "DropRange", "before_rename", "after_rename"}
+NEEDS_RANGES = {
+    "Forget",
+    "RaiseFloor",
+    "ForgetTxns",
+    "ForgetTable",
+    "AddRange",
+    "DropRange",
+    "before_rename",
+    "after_rename",
+}
 """They come with status ranges that fill up and are forgotten."""
 
 

@@ -222,6 +222,8 @@ def _start(path: Path) -> subprocess.CompletedProcess[str]:
         (("[raft]", "[raft]\nspeed = 11"), "speed"),
         (("[raft]", "[raft"), "not TOML"),
         (('warehouse = "file:', 'warehouse = "'), "not a URI"),
+        (('warehouse = "file:///', 'warehouse = "file:///../'), "empty, . or .."),
+        (("table_roots = []", 'table_roots = ["/data"]'), "'/data' is no location of a table: it has no scheme"),
     ],
 )
 def test_a_broken_configuration(tmp_path: Path, change: tuple[str, str], says: str) -> None:

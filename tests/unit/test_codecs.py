@@ -129,6 +129,8 @@ SHARD_GOLDEN: list[tuple[shard_cmd.Command, str]] = [
         "b201400a03332e301208726f7773303030311a2b0a1866696c653a2f2f2f772f5f6d616e69666573742e6a736f6e10c8011defbeadde200328e8073080f40322020700",
     ),
     (shard_cmd.DropFlush("3.0", "rows0001", gone=True), "ba01110a03332e301208726f7773303030311801"),
+    (shard_cmd.DropTable(TxnId(7), "3.0", "ada"), "f2010c08071203332e301a03616461"),
+    (shard_cmd.ForgetTable("3.0"), "fa01050a03332e30"),
 ]
 
 
@@ -202,6 +204,8 @@ shard_commands = st.one_of(
     st.builds(shard_cmd.AbortTxn, txn_ids, text),
     st.builds(shard_cmd.MarkCleaned, txn_ids, text, texts),
     st.builds(shard_cmd.ForgetTxns, txn_ids),
+    st.builds(shard_cmd.DropTable, txn_ids, text, text),
+    st.builds(shard_cmd.ForgetTable, text),
 )
 
 

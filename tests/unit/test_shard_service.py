@@ -23,7 +23,7 @@ from txnstatus.proto import txn_manager_pb2 as manager_pb
 from txnstatus.raft.driver import RaftDriver
 from txnstatus.schema import Column, Schema
 from txnstatus.status_ranges import StatusRanges
-from txnstatus.types import HybridClock, ParticipantState, Timestamp, TxnId, TxnState
+from txnstatus.types import NO_TIMESTAMP, HybridClock, ParticipantState, Timestamp, TxnId, TxnState
 
 TABLE = "air.flights"
 MANIFEST = Manifest("file:///m", 1, 1, 1, 1, 1)
@@ -46,7 +46,8 @@ class Status:
 
     async def outcomes(self, txn_ids: Iterable[TxnId], at: Timestamp) -> dict[TxnId, Timestamp]:
         assert at <= self._last_commit
-        return {txn_id: Timestamp(self.commits.get(txn_id, 0)) for txn_id in txn_ids}
+        commits = {txn_id: Timestamp(self.commits.get(txn_id, 0)) for txn_id in txn_ids}
+        return {txn_id: commit_ts if commit_ts <= at else NO_TIMESTAMP for txn_id, commit_ts in commits.items()}
 
 
 def service(commits: Mapping[int, int]) -> ShardService:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -82,6 +83,22 @@ def delete_directory(uri: str) -> None:
         raise InvalidArgument(f"{uri!r} is not a write's directory")
     if system.get_file_info(path).type is not fs.FileType.NotFound:
         system.delete_dir(path)
+
+
+def delete_if_empty(uri: str) -> None:
+    """A table's directory, where there are any: in an object store it goes with its last file. Raises OSError."""
+    from pyarrow import fs
+
+    system, path = file_system(uri)
+    if not isinstance(system, fs.LocalFileSystem):
+        return
+    try:
+        Path(path).rmdir()
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+            raise
 
 
 def make_durable(uris: Iterable[str]) -> None:

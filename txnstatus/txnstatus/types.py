@@ -100,6 +100,18 @@ def micros_of(ts: Timestamp) -> int:
     return ts >> LOGICAL_BITS
 
 
+def utc_of(ts: Timestamp) -> str:
+    """The wall-clock part for people, to the second; by arithmetic, so that all replicas word it alike."""
+    days, second = divmod(micros_of(ts) // 1_000_000, 86_400)
+    # From days to a date: Hinnant, "chrono-compatible low-level date algorithms". Its years begin in March.
+    era, day_of_era = divmod(days + 719_468, 146_097)
+    year = (day_of_era - day_of_era // 1_460 + day_of_era // 36_524 - day_of_era // 146_096) // 365
+    day = day_of_era - (365 * year + year // 4 - year // 100)
+    month = (5 * day + 2) // 153
+    date = f"{400 * era + year + (month >= 10):04}-{(month + 2) % 12 + 1:02}-{day - (153 * month + 2) // 5 + 1:02}"
+    return f"{date} {second // 3_600:02}:{second // 60 % 60:02}:{second % 60:02} UTC"
+
+
 class HybridClock:
     """A hybrid logical clock: never goes back, and follows what it is shown, up to a day ahead of the wall clock.
 

@@ -50,9 +50,12 @@ class Warehouse:
 
     def seams(self) -> list[tuple[str, Any]]:
         return [
-            seam
-            for name in ("file_system", "make_durable", "delete_directory")
-            for seam in seams.everywhere(name, getattr(storage, name), getattr(self, name))
+            *(
+                seam
+                for name in ("file_system", "make_durable", "delete_directory", "delete_if_empty")
+                for seam in seams.everywhere(name, getattr(storage, name), getattr(self, name))
+            ),
+            ("txnstatus.locations:Location.resolved", lambda location: location),
         ]
 
     def file_system(self, uri: str) -> tuple[fs.FileSystem, str]:
@@ -73,6 +76,9 @@ class Warehouse:
         path = uri.removeprefix(SCHEME)
         if self.files.get_file_info(path).type is not fs.FileType.NotFound:
             self.files.delete_dir(path)
+
+    def delete_if_empty(self, _uri: str) -> None:
+        """An object store has no directories of its own."""
 
     def _fail(self, uri: str) -> None:
         if self._rng.random() < self.failing:

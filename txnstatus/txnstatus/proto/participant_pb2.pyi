@@ -44,6 +44,14 @@ class ShardListTablesRequest(_message.Message):
     shard: int
     def __init__(self, shard: _Optional[int] = ...) -> None: ...
 
+class ShardDropTableRequest(_message.Message):
+    __slots__ = ("shard", "request")
+    SHARD_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_FIELD_NUMBER: _ClassVar[int]
+    shard: int
+    request: _table_pb2.DropTableRequest
+    def __init__(self, shard: _Optional[int] = ..., request: _Optional[_Union[_table_pb2.DropTableRequest, _Mapping]] = ...) -> None: ...
+
 class ShardOpenWriteRequest(_message.Message):
     __slots__ = ("shard", "request")
     SHARD_FIELD_NUMBER: _ClassVar[int]
@@ -137,7 +145,7 @@ class ParticipantOpResult(_message.Message):
     def __init__(self, timestamp: _Optional[int] = ..., error: _Optional[_Union[_common_pb2.ErrorDetail, _Mapping]] = ...) -> None: ...
 
 class ShardCommand(_message.Message):
-    __slots__ = ("create_table", "begin_txn", "open_write", "add_files", "begin_commit", "finalize_commit", "abort_txn", "mark_cleaned", "forget_txns", "acquire_locks", "retire", "write_rows", "open_flush", "flush_rows", "drop_flush", "adopt")
+    __slots__ = ("create_table", "begin_txn", "open_write", "add_files", "begin_commit", "finalize_commit", "abort_txn", "mark_cleaned", "forget_txns", "acquire_locks", "retire", "write_rows", "open_flush", "flush_rows", "drop_flush", "adopt", "drop_table", "forget_table")
     class CreateTable(_message.Message):
         __slots__ = ("name", "schema", "location", "request_id", "conflicts", "created")
         NAME_FIELD_NUMBER: _ClassVar[int]
@@ -279,6 +287,20 @@ class ShardCommand(_message.Message):
         flush_id: str
         gone: bool
         def __init__(self, table_id: _Optional[str] = ..., flush_id: _Optional[str] = ..., gone: _Optional[bool] = ...) -> None: ...
+    class DropTable(_message.Message):
+        __slots__ = ("txn_id", "table_id", "owner")
+        TXN_ID_FIELD_NUMBER: _ClassVar[int]
+        TABLE_ID_FIELD_NUMBER: _ClassVar[int]
+        OWNER_FIELD_NUMBER: _ClassVar[int]
+        txn_id: int
+        table_id: str
+        owner: str
+        def __init__(self, txn_id: _Optional[int] = ..., table_id: _Optional[str] = ..., owner: _Optional[str] = ...) -> None: ...
+    class ForgetTable(_message.Message):
+        __slots__ = ("table_id",)
+        TABLE_ID_FIELD_NUMBER: _ClassVar[int]
+        table_id: str
+        def __init__(self, table_id: _Optional[str] = ...) -> None: ...
     class MarkCleaned(_message.Message):
         __slots__ = ("table_id", "txn_id", "write_ids")
         TABLE_ID_FIELD_NUMBER: _ClassVar[int]
@@ -318,6 +340,8 @@ class ShardCommand(_message.Message):
     FLUSH_ROWS_FIELD_NUMBER: _ClassVar[int]
     DROP_FLUSH_FIELD_NUMBER: _ClassVar[int]
     ADOPT_FIELD_NUMBER: _ClassVar[int]
+    DROP_TABLE_FIELD_NUMBER: _ClassVar[int]
+    FORGET_TABLE_FIELD_NUMBER: _ClassVar[int]
     create_table: ShardCommand.CreateTable
     begin_txn: ShardCommand.BeginTxn
     open_write: ShardCommand.OpenWrite
@@ -334,7 +358,9 @@ class ShardCommand(_message.Message):
     flush_rows: ShardCommand.FlushRows
     drop_flush: ShardCommand.DropFlush
     adopt: ShardCommand.Adopt
-    def __init__(self, create_table: _Optional[_Union[ShardCommand.CreateTable, _Mapping]] = ..., begin_txn: _Optional[_Union[ShardCommand.BeginTxn, _Mapping]] = ..., open_write: _Optional[_Union[ShardCommand.OpenWrite, _Mapping]] = ..., add_files: _Optional[_Union[ShardCommand.AddFiles, _Mapping]] = ..., begin_commit: _Optional[_Union[ShardCommand.BeginCommit, _Mapping]] = ..., finalize_commit: _Optional[_Union[ShardCommand.FinalizeCommit, _Mapping]] = ..., abort_txn: _Optional[_Union[ShardCommand.AbortTxn, _Mapping]] = ..., mark_cleaned: _Optional[_Union[ShardCommand.MarkCleaned, _Mapping]] = ..., forget_txns: _Optional[_Union[ShardCommand.ForgetTxns, _Mapping]] = ..., acquire_locks: _Optional[_Union[ShardCommand.AcquireLocks, _Mapping]] = ..., retire: _Optional[_Union[ShardCommand.Retire, _Mapping]] = ..., write_rows: _Optional[_Union[ShardCommand.WriteRows, _Mapping]] = ..., open_flush: _Optional[_Union[ShardCommand.OpenFlush, _Mapping]] = ..., flush_rows: _Optional[_Union[ShardCommand.FlushRows, _Mapping]] = ..., drop_flush: _Optional[_Union[ShardCommand.DropFlush, _Mapping]] = ..., adopt: _Optional[_Union[ShardCommand.Adopt, _Mapping]] = ...) -> None: ...
+    drop_table: ShardCommand.DropTable
+    forget_table: ShardCommand.ForgetTable
+    def __init__(self, create_table: _Optional[_Union[ShardCommand.CreateTable, _Mapping]] = ..., begin_txn: _Optional[_Union[ShardCommand.BeginTxn, _Mapping]] = ..., open_write: _Optional[_Union[ShardCommand.OpenWrite, _Mapping]] = ..., add_files: _Optional[_Union[ShardCommand.AddFiles, _Mapping]] = ..., begin_commit: _Optional[_Union[ShardCommand.BeginCommit, _Mapping]] = ..., finalize_commit: _Optional[_Union[ShardCommand.FinalizeCommit, _Mapping]] = ..., abort_txn: _Optional[_Union[ShardCommand.AbortTxn, _Mapping]] = ..., mark_cleaned: _Optional[_Union[ShardCommand.MarkCleaned, _Mapping]] = ..., forget_txns: _Optional[_Union[ShardCommand.ForgetTxns, _Mapping]] = ..., acquire_locks: _Optional[_Union[ShardCommand.AcquireLocks, _Mapping]] = ..., retire: _Optional[_Union[ShardCommand.Retire, _Mapping]] = ..., write_rows: _Optional[_Union[ShardCommand.WriteRows, _Mapping]] = ..., open_flush: _Optional[_Union[ShardCommand.OpenFlush, _Mapping]] = ..., flush_rows: _Optional[_Union[ShardCommand.FlushRows, _Mapping]] = ..., drop_flush: _Optional[_Union[ShardCommand.DropFlush, _Mapping]] = ..., adopt: _Optional[_Union[ShardCommand.Adopt, _Mapping]] = ..., drop_table: _Optional[_Union[ShardCommand.DropTable, _Mapping]] = ..., forget_table: _Optional[_Union[ShardCommand.ForgetTable, _Mapping]] = ...) -> None: ...
 
 class RowBatch(_message.Message):
     __slots__ = ("write_id", "deletes", "rows", "keys", "outcome")
@@ -361,7 +387,7 @@ class ObjectLock(_message.Message):
 class ShardSnapshot(_message.Message):
     __slots__ = ("version", "next_table_number", "tables", "forgotten_below")
     class TableState(_message.Message):
-        __slots__ = ("info", "request_id", "txns", "file_sets", "overwrites", "created", "readable_from", "retired", "rows")
+        __slots__ = ("info", "request_id", "txns", "file_sets", "overwrites", "created", "readable_from", "retired", "rows", "dropped", "follows")
         INFO_FIELD_NUMBER: _ClassVar[int]
         REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
         TXNS_FIELD_NUMBER: _ClassVar[int]
@@ -371,6 +397,8 @@ class ShardSnapshot(_message.Message):
         READABLE_FROM_FIELD_NUMBER: _ClassVar[int]
         RETIRED_FIELD_NUMBER: _ClassVar[int]
         ROWS_FIELD_NUMBER: _ClassVar[int]
+        DROPPED_FIELD_NUMBER: _ClassVar[int]
+        FOLLOWS_FIELD_NUMBER: _ClassVar[int]
         info: _common_pb2.TableInfo
         request_id: str
         txns: _containers.RepeatedCompositeFieldContainer[ShardSnapshot.TxnRecord]
@@ -380,7 +408,18 @@ class ShardSnapshot(_message.Message):
         readable_from: int
         retired: _containers.RepeatedCompositeFieldContainer[ShardSnapshot.RetiredWrites]
         rows: ShardSnapshot.TableRows
-        def __init__(self, info: _Optional[_Union[_common_pb2.TableInfo, _Mapping]] = ..., request_id: _Optional[str] = ..., txns: _Optional[_Iterable[_Union[ShardSnapshot.TxnRecord, _Mapping]]] = ..., file_sets: _Optional[_Iterable[_Union[ShardSnapshot.FileSet, _Mapping]]] = ..., overwrites: _Optional[_Iterable[_Union[ShardSnapshot.Overwrite, _Mapping]]] = ..., created: _Optional[int] = ..., readable_from: _Optional[int] = ..., retired: _Optional[_Iterable[_Union[ShardSnapshot.RetiredWrites, _Mapping]]] = ..., rows: _Optional[_Union[ShardSnapshot.TableRows, _Mapping]] = ...) -> None: ...
+        dropped: ShardSnapshot.Dropped
+        follows: int
+        def __init__(self, info: _Optional[_Union[_common_pb2.TableInfo, _Mapping]] = ..., request_id: _Optional[str] = ..., txns: _Optional[_Iterable[_Union[ShardSnapshot.TxnRecord, _Mapping]]] = ..., file_sets: _Optional[_Iterable[_Union[ShardSnapshot.FileSet, _Mapping]]] = ..., overwrites: _Optional[_Iterable[_Union[ShardSnapshot.Overwrite, _Mapping]]] = ..., created: _Optional[int] = ..., readable_from: _Optional[int] = ..., retired: _Optional[_Iterable[_Union[ShardSnapshot.RetiredWrites, _Mapping]]] = ..., rows: _Optional[_Union[ShardSnapshot.TableRows, _Mapping]] = ..., dropped: _Optional[_Union[ShardSnapshot.Dropped, _Mapping]] = ..., follows: _Optional[int] = ...) -> None: ...
+    class Dropped(_message.Message):
+        __slots__ = ("txn_id", "owner", "commit_timestamp")
+        TXN_ID_FIELD_NUMBER: _ClassVar[int]
+        OWNER_FIELD_NUMBER: _ClassVar[int]
+        COMMIT_TIMESTAMP_FIELD_NUMBER: _ClassVar[int]
+        txn_id: int
+        owner: str
+        commit_timestamp: int
+        def __init__(self, txn_id: _Optional[int] = ..., owner: _Optional[str] = ..., commit_timestamp: _Optional[int] = ...) -> None: ...
     class RetiredWrites(_message.Message):
         __slots__ = ("txn_id", "write_ids")
         TXN_ID_FIELD_NUMBER: _ClassVar[int]
@@ -426,7 +465,7 @@ class ShardSnapshot(_message.Message):
         last_timestamp: int
         def __init__(self, flush_id: _Optional[str] = ..., manifest: _Optional[_Union[_table_pb2.ManifestRef, _Mapping]] = ..., first_timestamp: _Optional[int] = ..., last_timestamp: _Optional[int] = ...) -> None: ...
     class TxnRecord(_message.Message):
-        __slots__ = ("txn_id", "state", "owner", "prepare_timestamp", "commit_timestamp", "claimed", "writes", "superseded", "locks", "waits", "rows", "snapshot")
+        __slots__ = ("txn_id", "state", "owner", "prepare_timestamp", "commit_timestamp", "claimed", "writes", "superseded", "locks", "waits", "rows", "snapshot", "drops")
         TXN_ID_FIELD_NUMBER: _ClassVar[int]
         STATE_FIELD_NUMBER: _ClassVar[int]
         OWNER_FIELD_NUMBER: _ClassVar[int]
@@ -439,6 +478,7 @@ class ShardSnapshot(_message.Message):
         WAITS_FIELD_NUMBER: _ClassVar[int]
         ROWS_FIELD_NUMBER: _ClassVar[int]
         SNAPSHOT_FIELD_NUMBER: _ClassVar[int]
+        DROPS_FIELD_NUMBER: _ClassVar[int]
         txn_id: int
         state: _common_pb2.ParticipantState
         owner: str
@@ -451,7 +491,8 @@ class ShardSnapshot(_message.Message):
         waits: _containers.RepeatedCompositeFieldContainer[ShardSnapshot.LockWait]
         rows: _containers.RepeatedCompositeFieldContainer[RowBatch]
         snapshot: int
-        def __init__(self, txn_id: _Optional[int] = ..., state: _Optional[_Union[_common_pb2.ParticipantState, str]] = ..., owner: _Optional[str] = ..., prepare_timestamp: _Optional[int] = ..., commit_timestamp: _Optional[int] = ..., claimed: _Optional[_Iterable[str]] = ..., writes: _Optional[_Iterable[_Union[ShardSnapshot.PendingWrite, _Mapping]]] = ..., superseded: _Optional[_Iterable[str]] = ..., locks: _Optional[_Iterable[_Union[ShardSnapshot.HeldLock, _Mapping]]] = ..., waits: _Optional[_Iterable[_Union[ShardSnapshot.LockWait, _Mapping]]] = ..., rows: _Optional[_Iterable[_Union[RowBatch, _Mapping]]] = ..., snapshot: _Optional[int] = ...) -> None: ...
+        drops: bool
+        def __init__(self, txn_id: _Optional[int] = ..., state: _Optional[_Union[_common_pb2.ParticipantState, str]] = ..., owner: _Optional[str] = ..., prepare_timestamp: _Optional[int] = ..., commit_timestamp: _Optional[int] = ..., claimed: _Optional[_Iterable[str]] = ..., writes: _Optional[_Iterable[_Union[ShardSnapshot.PendingWrite, _Mapping]]] = ..., superseded: _Optional[_Iterable[str]] = ..., locks: _Optional[_Iterable[_Union[ShardSnapshot.HeldLock, _Mapping]]] = ..., waits: _Optional[_Iterable[_Union[ShardSnapshot.LockWait, _Mapping]]] = ..., rows: _Optional[_Iterable[_Union[RowBatch, _Mapping]]] = ..., snapshot: _Optional[int] = ..., drops: _Optional[bool] = ...) -> None: ...
     class HeldLock(_message.Message):
         __slots__ = ("lock", "since")
         LOCK_FIELD_NUMBER: _ClassVar[int]

@@ -154,6 +154,24 @@ class ListTablesResponse(_message.Message):
     tables: _containers.RepeatedCompositeFieldContainer[_common_pb2.TableInfo]
     def __init__(self, tables: _Optional[_Iterable[_Union[_common_pb2.TableInfo, _Mapping]]] = ...) -> None: ...
 
+class DropTableRequest(_message.Message):
+    __slots__ = ("txn_id", "owner", "table", "wait_millis")
+    TXN_ID_FIELD_NUMBER: _ClassVar[int]
+    OWNER_FIELD_NUMBER: _ClassVar[int]
+    TABLE_FIELD_NUMBER: _ClassVar[int]
+    WAIT_MILLIS_FIELD_NUMBER: _ClassVar[int]
+    txn_id: int
+    owner: str
+    table: str
+    wait_millis: int
+    def __init__(self, txn_id: _Optional[int] = ..., owner: _Optional[str] = ..., table: _Optional[str] = ..., wait_millis: _Optional[int] = ...) -> None: ...
+
+class DropTableResponse(_message.Message):
+    __slots__ = ("waits_for",)
+    WAITS_FOR_FIELD_NUMBER: _ClassVar[int]
+    waits_for: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, waits_for: _Optional[_Iterable[int]] = ...) -> None: ...
+
 class OpenWriteRequest(_message.Message):
     __slots__ = ("txn_id", "owner", "table", "write_id")
     TXN_ID_FIELD_NUMBER: _ClassVar[int]

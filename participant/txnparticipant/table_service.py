@@ -1,0 +1,150 @@
+"""The tables of a shard, on its leader: they are created, found and dropped here.
+
+A drop waits here for those that are prepared on the table; whoever comes after it sees it at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import Executor
+
+from txnparticipant import commands as cmd
+from txnparticipant import dropping
+from txnparticipant.changes import Applied
+from txnparticipant.reads import Reads
+from txnparticipant.records import TableState
+from txnparticipant.table_store import ParticipantShard
+from txnstatus import locations
+from txnstatus.errors import InvalidArgument, NotFound, TxnError
+from txnstatus.proto import common_pb2 as common
+from txnstatus.proto import table_pb2 as pb
+from txnstatus.schema import Schema, check_table_name
+from txnstatus.status_ranges import StatusRanges
+from txnstatus.types import ConflictStrategy, ParticipantState, TxnId
+
+MAX_WAIT_SECONDS = 2.0
+"""A handler waits this long at most; whoever wants to wait longer asks again."""
+
+Propose = Callable[[cmd.Command], Awaitable[Applied]]
+
+
+class TableService:
+    """One for a shard's replica; what is in memory here is only who waits on this node."""
+
+    def __init__(
+        self,
+        shard: ParticipantShard,
+        ranges: StatusRanges,
+        reads: Reads,
+        propose: Propose,
+        warehouse: str,
+        roots: Sequence[str],
+        blocking: Executor,
+    ) -> None:
+        """`warehouse`: where tables are that name no location; the others are there, too, or in one of `roots`."""
+        self._shard = shard
+        self._ranges = ranges
+        self._warehouse = warehouse.rstrip("/")
+        self._roots = (warehouse, *roots)
+        self._blocking = blocking
+        self._reads = reads
+        self._propose = propose
+        self._waiters: defaultdict[str, list[asyncio.Future[None]]] = defaultdict(list)
+
+    async def create(self, request: pb.CreateTableRequest) -> common.TableInfo:
+        """The new table, or the one that the same request made. Raises InvalidArgument, AlreadyExists."""
+        name = check_table_name(request.name)
+        if not request.request_id:
+            raise InvalidArgument("a create needs a request id")
+        schema = Schema.from_wire(request.schema)
+        schema.check()
+        with contextlib.suppress(NotFound):
+            await self.settled(name)
+        # What is left of a dropped table of this name is cleaned where it was.
+        default = self._shard.free_location(f"{self._warehouse}/{name.replace('.', '/')}")
+        location = request.location.rstrip("/") or default
+        await asyncio.get_running_loop().run_in_executor(self._blocking, locations.check, location, self._roots)
+        conflicts, created = _conflicts(request.conflicts), await self._ranges.snapshot()
+        command = cmd.CreateTable(name, schema, location, request.request_id, conflicts, created)
+        applied = await self._propose(command)
+        return self._shard.table_by_id(applied.table_id).info()
+
+    async def drop(self, request: pb.DropTableRequest) -> pb.DropTableResponse:
+        """From its answer on nobody else prepares on the table; when nobody is named in it, the drop can commit.
+
+        Raises NotFound, and why the transaction cannot drop the table.
+        """
+        deadline = asyncio.get_running_loop().time() + min(request.wait_millis / 1000, MAX_WAIT_SECONDS)
+        txn_id = TxnId(request.txn_id)
+        table = await self.settled(request.table, txn_id)
+        if txn_id not in table.txns:
+            raise dropping.unlocked(table, txn_id)  # and there is no need to make it take part
+        await self._propose(cmd.DropTable(txn_id, table.table_id, request.owner))
+        await self._publish_decided(table)
+        record = table.txns[txn_id]
+        while left := [other.txn_id for other in dropping.prepared_beside(table, record)]:
+            if asyncio.get_running_loop().time() >= deadline:
+                return pb.DropTableResponse(waits_for=left)
+            await self._woken(table.table_id, deadline)
+        return pb.DropTableResponse()
+
+    async def settled(self, name: str, txn_id: TxnId | None = None) -> TableState:
+        """The table of this name, for a write of the transaction, or for anybody.
+
+        A drop is acknowledged before its FINALIZE_COMMIT arrives: whoever comes after it must see it.
+
+        Raises NotFound; IllegalState, see `ParticipantShard.table_for`.
+        """
+        table = self._shard.table(name)
+        if table.dropping is not None and table.dropping.state is ParticipantState.COMMIT_IN_PROGRESS:
+            await self._publish_decided(table)
+        return self._shard.table(name) if txn_id is None else self._shard.table_for(name, txn_id)
+
+    async def all(self) -> list[TableState]:
+        """All that there are now."""
+        for table in list(self._shard.tables()):
+            if table.dropping is not None and table.dropping.state is ParticipantState.COMMIT_IN_PROGRESS:
+                await self._publish_decided(table)
+        return [table for table in self._shard.tables() if not table.is_database and table.dropped is None]
+
+    def ended(self, table_id: str) -> None:
+        """A transaction that was prepared on the table has ended there."""
+        for waiter in self._waiters.get(table_id, ()):
+            if not waiter.done():
+                waiter.set_result(None)
+
+    def fail(self, error: Callable[[], TxnError]) -> None:
+        """For a replica that does not lead any more."""
+        for waiters in self._waiters.values():
+            for waiter in waiters:
+                if not waiter.done():
+                    waiter.set_exception(error())
+
+    async def _publish_decided(self, table: TableState) -> None:
+        for txn_id, commit_ts in await self._reads.decided(table, await self._reads.base(None)):
+            await self._propose(cmd.FinalizeCommit(txn_id, table.table_id, commit_ts))
+
+    async def _woken(self, table_id: str, deadline: float) -> None:
+        """Returns at the deadline at the latest. Raises NotTheLeader."""
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiters[table_id].append(waiter)
+        try:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout_at(deadline):
+                    await waiter
+        finally:
+            self._waiters[table_id].remove(waiter)
+            if not self._waiters[table_id]:
+                del self._waiters[table_id]
+
+
+def _conflicts(name: str) -> ConflictStrategy:
+    """Raises InvalidArgument."""
+    try:
+        return cmd.conflicts_from_wire(name)
+    except ValueError:
+        known = ", ".join(ConflictStrategy)
+        raise InvalidArgument(f"no strategy {name[:100]!r} for conflicts; there are {known}") from None
