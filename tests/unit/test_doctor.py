@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
 
 import pytest
 from google.protobuf.message import Message
+from rich.console import Console
 
 from tests.unit.test_participant_shard import NAME, OWNER, TABLE, begun, new_shard, ok, opened, table_of
 from txnclient import Client
@@ -203,6 +205,14 @@ def test_the_exit_code_says_what_is_left() -> None:
     assert Report([note, orphan], {orphan: Mending(done=True, refusal="shared")}).exit_code == FOUND
     assert Report([note, orphan], {orphan: Mending(done=True)}).exit_code == HEALTHY
     assert Report([orphan], not_seen=["shard-0"]).exit_code == NOT_SEEN
+
+
+def test_what_is_shown_is_shown_as_it_is() -> None:
+    finding = Finding(Kind.STRAY, NAME, "month=[/red]1", "[bold]")
+    console = Console(width=200, record=True, file=io.StringIO())
+    console.print(Report([finding], {finding: Mending(done=True, refusal="[no]")}).table())
+    shown = console.export_text()
+    assert all(text in shown for text in ("month=[/red]1", "[bold]", "not mended: [no]"))
 
 
 def test_every_kind_is_explained_to_operators() -> None:

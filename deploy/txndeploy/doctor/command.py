@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import Progress
 
 import txnclient
@@ -71,7 +72,7 @@ def _show(report: Report) -> None:
     if report.findings:
         console.print(report.table())
     for line in report.not_seen:
-        console.print(f"[red]not looked at:[/red] {line}", highlight=False, soft_wrap=True)
+        console.print(f"[red]not looked at:[/red] {escape(line)}", highlight=False, soft_wrap=True)
     for line in report.seen:
         console.print(f"looked at {line}", highlight=False)
     if report.exit_code != NOT_SEEN:

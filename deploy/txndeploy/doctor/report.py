@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 
+from rich.markup import escape
 from rich.table import Table
 
 from txnstatus.findings import Finding, Severity
@@ -84,5 +85,6 @@ class Report:
             kind = found.kind
             what = "\n".join(filter(None, (found.what, found.story)))
             do = str(self.mendings[found]) if found in self.mendings else kind.advice
-            table.add_row(f"[{_COLOURS[kind.severity]}]{kind.severity}[/]", kind.label, found.where, what, do)
+            severity = f"[{_COLOURS[kind.severity]}]{kind.severity}[/]"
+            table.add_row(severity, kind.label, *map(escape, (found.where, what, do)))
         return table
