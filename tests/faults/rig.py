@@ -20,12 +20,16 @@ from tests.faults.history import now, problems, shortfalls
 from tests.faults.load import Load, Recorder
 from tests.support import FAST_RAFT, connect, fast_cluster, settled, visible, wait_until
 from txnclient import Client, Unavailable
+from txndeploy.doctor.examination import Examination, Wishes
 from txndeploy.local_cluster import LocalCluster
 from txndeploy.network import Network
+from txnstatus.findings import Kind
 from txnstatus.types import TERMINAL
 
 RECOVERY_SECONDS = 60.0
 DISK_MEGABYTES = 64
+LATE = (Kind.ORPHAN, Kind.WHOLE_WRITE, Kind.UNLISTED_FILES)
+"""What clients leave behind that go on writing when their transactions are over, and what a doctor says of it."""
 SNAPSHOT_ENTRIES = 150
 """Small, so that snapshots are taken, installed and started from all the time."""
 
@@ -169,6 +173,17 @@ def _finish(rig: Rig, load: Load) -> None:
             assert recorder.scan(pair) is not None
             listed = load.history.scans[-1].tables
             assert visible(client, *pair) == [sorted(listed[table]) for table in pair], "the files hold other rows"
+        _examine(client, rig)
+
+
+def _examine(client: Client, rig: Rig) -> None:
+    """Nothing is unclaimed and nothing is missing, but for what clients wrote long after their transactions' end."""
+    out_of_reach = {Kind.NODE_SILENT, Kind.NO_LEADER} if rig.network is not None else set()
+    first = Examination(client, Wishes(fix=True, whole_writes=True)).run()
+    assert {each.kind for each in first.findings} <= {*out_of_reach, *LATE}, first.to_json()
+    second = Examination(client, Wishes()).run()
+    assert {each.kind for each in second.findings} <= {*out_of_reach, Kind.UNLISTED_FILES}, second.to_json()
+    assert not first.not_seen + second.not_seen, first.to_json() + second.to_json()
 
 
 def _left_over(cluster: LocalCluster) -> list[Path]:

@@ -52,10 +52,10 @@ def status(leader: bool = False, **groups: int | bytes) -> admin_pb2.GetNodeResp
 
 
 def looked(*looks: dict[str, admin_pb2.GetNodeResponse | None]) -> set[tuple[Kind, str, str]]:
-    groups = Groups(catalog())
+    groups = Groups()
     found: list[Finding] = []
     for look in looks:
-        found = groups.findings(look)
+        found = groups.findings(catalog(), look)
     return {(each.kind, each.where, each.what) for each in found}
 
 
@@ -81,7 +81,7 @@ def test_a_silent_node_and_a_group_without_a_leader_are_named() -> None:
 
 def test_replicas_that_differ_at_one_index_are_named_whenever_they_were_seen_there() -> None:
     later = status(applied_index=9, digest=b"2")
-    groups = Groups(catalog())
+    groups = Groups()
     groups.compare({"n1": WELL["n1"], "n3": WELL["n3"]})
     assert "shard-0" not in groups.compared, "they were not at one entry"
     groups.compare(WELL)
@@ -188,7 +188,7 @@ def test_who_is_over_and_still_holds_something_at_a_second_look_is_dead(
     looks: list[list[int]], outcome: TxnState | TxnError, found: list[str]
 ) -> None:
     examination = Examination(cast(Client, Told(looks, outcome)), Wishes())
-    examination.begin()
+    examination._look_at_catalog()
     examination.look_at_transactions()
     report = examination.report
     assert [(each.kind, each.what) for each in report.findings] == [(Kind.DEAD_TRANSACTION, what) for what in found]

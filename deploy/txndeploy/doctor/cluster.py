@@ -16,20 +16,19 @@ Look = Mapping[str, pb.GetNodeResponse | None]
 class Groups:
     """Judges by several looks: what a failover or a slow answer explains is gone at the next one."""
 
-    def __init__(self, state: CatalogState) -> None:
-        self._state = state
+    def __init__(self) -> None:
         self._goals: dict[str, int] = {}
         """By group: what was committed there at the first look that knew."""
         self._digests: defaultdict[tuple[str, int], dict[bytes, list[str]]] = defaultdict(dict)
         """By group and index."""
 
-    def findings(self, look: Look) -> list[Finding]:
-        """As of this look, the last."""
+    def findings(self, state: CatalogState, look: Look) -> list[Finding]:
+        """As of this look, the last, and of the catalog before it: groups come and go."""
         for status in look.values():
             for group in status.groups if status else ():
                 if group.leader:
                     self._goals.setdefault(group.group, group.commit_index)
-        return [*self._of_nodes(look), *self._of_groups(look)]
+        return [*_of_nodes(state, look), *self._of_groups(state, look)]
 
     def compare(self, look: Look) -> None:
         """A look with digests."""
@@ -48,17 +47,12 @@ class Groups:
             if sum(len(nodes) for nodes in by_digest.values()) > 1
         }
 
-    def _of_nodes(self, look: Look) -> Iterator[Finding]:
-        for node, status in look.items():
-            if status is None:
-                yield Finding(Kind.NODE_SILENT, node, "", f"no answer from {self._state.nodes[node].address}")
-
-    def _of_groups(self, look: Look) -> Iterator[Finding]:
+    def _of_groups(self, state: CatalogState, look: Look) -> Iterator[Finding]:
         statuses = {
             (node, group.group): group for node, status in look.items() for group in (status.groups if status else ())
         }
-        for name in sorted(self._state.groups):
-            members = self._state.replicas(name)
+        for name in sorted(state.groups):
+            members = state.replicas(name)
             replicas = {node: statuses.get((node, name)) for node in members}
             if not any(replica and replica.leader for replica in replicas.values()):
                 silent = [node for node in members if look.get(node) is None]
@@ -78,3 +72,9 @@ class Groups:
             if len(by_digest) > 1:
                 sides = " and ".join(f"{', '.join(nodes)}" for nodes in by_digest.values())
                 yield Finding(Kind.REPLICAS_DIFFER, group, str(index), f"at entry {index}: {sides}")
+
+
+def _of_nodes(state: CatalogState, look: Look) -> Iterator[Finding]:
+    for node, status in look.items():
+        if status is None:
+            yield Finding(Kind.NODE_SILENT, node, "", f"no answer from {state.nodes[node].address}")

@@ -10,7 +10,6 @@ from rich.markup import escape
 from rich.progress import Progress
 
 import txnclient
-from txnclient import TxnError
 from txndeploy.doctor.examination import Examination, Wishes
 from txndeploy.doctor.report import NOT_SEEN, Report
 
@@ -40,32 +39,16 @@ def doctor(
     wishes = Wishes(table, storage, fix, whole_writes, stuck_seconds)
     with txnclient.connect(cluster, timeout=timeout) as client:
         examination = Examination(client, wishes)
-        try:
-            _examine(examination, quiet=as_json)
-        except TxnError as error:
-            examination.report.not_seen.append(str(error))
+        with Progress(console=console, transient=True, disable=as_json) as progress:
+            task = progress.add_task("", total=None)
+            for step in examination.steps():
+                progress.update(task, description=step.what, completed=step.done, total=step.total)
     report = examination.report
     if as_json:
         typer.echo(report.to_json())
     else:
         _show(report)
     raise typer.Exit(report.exit_code)
-
-
-def _examine(examination: Examination, *, quiet: bool) -> None:
-    """Raises TxnError where nothing can be seen at all."""
-    with Progress(console=console, transient=True, disable=quiet) as progress:
-        task = progress.add_task("nodes and groups", total=None)
-        examination.begin()
-        examination.look_at_groups()
-        progress.update(task, description="transactions")
-        examination.look_at_transactions()
-        if not examination.wishes.storage:
-            return
-        places = examination.places()
-        progress.update(task, description="storage", total=len(places), completed=0)
-        for place in examination.look_at_storage(places):
-            progress.update(task, advance=1, description=place.name)
 
 
 def _show(report: Report) -> None:

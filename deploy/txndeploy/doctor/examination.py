@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from txnclient import Client
 from txnclient.channel import ManagerChannel
@@ -46,6 +47,12 @@ class Wishes:
     stuck_seconds: float = 60.0
 
 
+class Step(NamedTuple):
+    what: str
+    done: int = 0
+    total: int | None = None
+
+
 class Examination:
     """One run. It fills the report as it goes."""
 
@@ -56,32 +63,51 @@ class Examination:
         self._participants: dict[int, list[audit_pb2.AuditedParticipant]] = {}
         """By shard, of those that answered."""
 
-    def begin(self) -> None:
+    def run(self) -> Report:
+        for _ in self.steps():
+            pass
+        return self.report
+
+    def steps(self) -> Iterator[Step]:
+        """Does the work, and says before each step what it is."""
+        try:
+            yield Step("nodes and groups")
+            self.look_at_groups()
+            yield Step("transactions")
+            self.look_at_transactions()
+            if self.wishes.storage:
+                yield Step("storage")
+                yield from self.look_at_storage(self.places())
+        except TxnError as error:  # nobody answers, or there is no such table
+            self.report.not_seen.append(str(error))
+
+    def _look_at_catalog(self) -> CatalogState:
         """Raises TxnError when no node answers."""
         answer = self._client.call(
             "txnstatus.Admin/GetCluster", admin_pb2.GetClusterRequest(), admin_pb2.GetClusterResponse
         )
         self._state = catalog_from_wire(answer.catalog)
+        return self._state
 
     # ---- nodes and groups
 
     def look_at_groups(self) -> None:
-        groups, end = Groups(self._state), time.monotonic() + PATIENCE_SECONDS
-        nodes = sorted(self._state.nodes)
+        groups, end = Groups(), time.monotonic() + PATIENCE_SECONDS
         while True:
-            look = self._look(nodes, NODE_SECONDS)
-            found = groups.findings(look)
+            state = self._look_at_catalog()
+            look = self._look(sorted(state.nodes), NODE_SECONDS)
+            found = groups.findings(state, look)
             if not found or time.monotonic() > end:
                 break
             time.sleep(PAUSE_SECONDS)
         answering = [node for node, status in look.items() if status]
         for _ in range(DIGEST_LOOKS):
             groups.compare(self._look(answering, DIGEST_SECONDS, digests=True))
-            if groups.compared >= self._state.groups.keys():
+            if groups.compared >= state.groups.keys():
                 break
         self.report.findings += [*found, *groups.differing()]
         self.report.seen.append(
-            f"{len(nodes)} nodes, {len(self._state.groups)} groups, the replicas of {len(groups.compared)} compared"
+            f"{len(state.nodes)} nodes, {len(state.groups)} groups, the replicas of {len(groups.compared)} compared"
         )
 
     def _look(self, nodes: Sequence[str], seconds: float, *, digests: bool = False) -> Look:
@@ -183,11 +209,11 @@ class Examination:
             raise NotFound(f"table {wanted} does not exist")
         return chosen
 
-    def look_at_storage(self, chosen: Iterable[Place]) -> Iterator[Place]:
-        """Yields each place when it has been looked at."""
+    def look_at_storage(self, chosen: Sequence[Place]) -> Iterator[Step]:
         audit = StorageAudit(self._known)
         tables = directories = files = size = 0
-        for place in chosen:
+        for number, place in enumerate(chosen):
+            yield Step(place.name, number, len(chosen))
             try:
                 seen = audit.look(place)
             except NotSeen as error:
@@ -199,7 +225,6 @@ class Examination:
                 self._mend(place, seen.findings)
                 tables += len(place.tables)
                 directories, files, size = directories + seen.directories, files + seen.files, size + seen.bytes
-            yield place
         self.report.seen.append(f"{tables} tables, {directories:,} directories, {files:,} files, {size:,} bytes")
 
     def _known(self, table: Table) -> Mapping[str, Known]:
