@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
@@ -77,6 +78,15 @@ def test_a_silent_node_and_a_group_without_a_leader_are_named() -> None:
     groups = {(Kind.NO_LEADER, name, "") for name in catalog().groups}
     assert looked({**WELL, "n1": None}) == {(Kind.NODE_SILENT, "n1", ""), *groups}
     assert looked({**WELL, "n1": None}, {**WELL, "n3": WELL["n2"]}) == set()
+
+
+def test_a_group_that_is_dropped_between_two_looks_is_no_finding() -> None:
+    groups, more = Groups(), replace(catalog(), groups={**catalog().groups, "status-9": NODES})
+    well = {**WELL, "n3": WELL["n2"]}
+    assert [(each.kind, each.where) for each in groups.findings(more, well)] == [
+        (Kind.NO_LEADER, "status-9"), *((Kind.REPLICA_BEHIND, "status-9") for _ in NODES)
+    ]  # fmt: skip
+    assert groups.findings(catalog(), well) == []
 
 
 def test_replicas_that_differ_at_one_index_are_named_whenever_they_were_seen_there() -> None:

@@ -216,6 +216,8 @@ class Examination:
             yield Step(place.name, number, len(chosen))
             try:
                 seen = audit.look(place)
+            except NotFound:
+                continue  # it was dropped meanwhile
             except NotSeen as error:
                 self.report.not_seen.append(str(error))
             except TxnError as error:

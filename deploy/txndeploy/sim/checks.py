@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 
 from txndeploy.sim.cluster import Cluster
-from txndeploy.sim.ledger import NEVER, Ledger, Read, Txn, Write, is_flush, txn_of
+from txndeploy.sim.ledger import NEVER, Ledger, Read, Txn, Write
 from txndeploy.sim.warehouse import Warehouse
 from txndeploy.sim.watch import GroupHistory, WatchedGroup
 from txnparticipant.audit import directories, findings
@@ -198,8 +198,5 @@ def is_amiss(found: Finding, location: str, ledger: Ledger, warehouse: Warehouse
     if found.kind not in (Kind.ORPHAN, Kind.WHOLE_WRITE):
         return found.kind.severity is not Severity.NOTE
     directory = f"{location}/{found.what}"
-    ended_at = (
-        ledger.given_up.get(directory, NEVER) if is_flush(directory) else ledger.txn(txn_of(directory)).decided_at
-    )
-    late = ended_at + grace_seconds * 0.9
+    late = ledger.over_since(directory) + grace_seconds * 0.9
     return any(written_at < late for written_at in warehouse.directories.get(directory, {}).values())

@@ -335,6 +335,10 @@ class Ledger:
                 if directory in used and not self._may_be_replaced(write, txn):
                     self.violation("10 files", f"{directory} is deleted, and {write.manifest} is visible")
 
+    def over_since(self, directory: str) -> float:
+        """When nobody needed any more what was written there and is not visible."""
+        return self.txn(txn_of(directory)).decided_at
+
     def _may_be_replaced(self, write: Write, txn: Txn) -> bool:
         """By an overwrite that was committed later."""
         return any(
