@@ -20,7 +20,7 @@ from txnparticipant.row_presence import Sight
 from txnparticipant.row_scan import commit_times
 from txnparticipant.table_store import ParticipantShard
 from txnstatus import rows as row_format
-from txnstatus.errors import InvalidArgument, LimitReached, Overloaded
+from txnstatus.errors import InvalidArgument, LimitReached, Overloaded, Unavailable
 from txnstatus.failpoints import failpoint
 from txnstatus.proto import table_pb2 as pb
 from txnstatus.schema import check_write_id
@@ -81,8 +81,11 @@ class RowService:
                 return pb.WriteRowsResponse.FromString(known.outcome)
             async with self._room_for(table, record, _bytes_of(request, rows, keys)):
                 sight = await self._sight(table, record, request)
-                failpoint("rows.before_judging")
-                judged = await loop.run_in_executor(self._blocking, _judged, request, rows, keys, table, sight)
+                try:
+                    failpoint("rows.before_judging")
+                    judged = await loop.run_in_executor(self._blocking, _judged, request, rows, keys, table, sight)
+                except OSError as error:  # what pyarrow raises of storage, too
+                    raise Unavailable(f"files of {table.name} cannot be read for now: {error}") from error
                 command = cmd.WriteRows(txn_id, table.table_id, request.owner, sight.at, len(sight.own), judged)
                 await self._propose(command)
         return pb.WriteRowsResponse.FromString(judged.outcome)

@@ -232,6 +232,16 @@ def test_rows_and_files_of_one_table_do_not_go_in_one_transaction(shard: Shard) 
         shard.write_files(TxnId(2), {1: "a"})
 
 
+def test_rows_that_cannot_be_judged_now_may_be_sent_again(shard: Shard) -> None:
+    arm("rows.before_judging=error")
+    try:
+        with pytest.raises(Unavailable, match=f"files of {TABLE} cannot be read"):
+            shard.write(1, "insert", {1: "a"}, shard.status.last)
+    finally:
+        arm("")
+    assert shard.write(1, "insert", {1: "a"}, shard.status.last).written == 1
+
+
 def test_rows_that_were_judged_too_early_are_judged_again(shard: Shard) -> None:
     shard.write(1, "insert", {1: "a"}, shard.status.last)
     snapshot = shard.table.txns[TxnId(1)].snapshot

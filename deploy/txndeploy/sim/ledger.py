@@ -337,6 +337,8 @@ class Ledger:
 
     def over_since(self, directory: str) -> float:
         """When nobody needed any more what was written there and is not visible."""
+        if is_flush(directory):
+            return self.given_up.get(directory, NEVER)
         return self.txn(txn_of(directory)).decided_at
 
     def _may_be_replaced(self, write: Write, txn: Txn) -> bool:
