@@ -66,6 +66,7 @@ def beside(name: str, files: Mapping[str, int]) -> Listing:
 
 
 def test_what_agrees_is_no_finding() -> None:
+    assert manifests.FILE_NAME == audit.MANIFEST_NAME
     assert judged() == set()
     assert judged({}, {}, {}) == set()
 
