@@ -40,6 +40,9 @@ class HostedParticipant(Participant, Protocol):
     def check(self, *, is_new: bool) -> None:
         """Whether it can take part; `is_new`: the cluster does not know it yet."""
 
+    def identity(self) -> str:
+        """Which system this is: the same text wherever it runs, as long as it has what was prepared in it."""
+
     def set_up(self) -> None:
         """Once the cluster knows it, in every life of the process."""
 
@@ -75,8 +78,9 @@ class ForeignProcess:
         catalog = CatalogClient(client)
         is_new = self._name not in (await self._insist(catalog.refresh)).foreign
         await self._insist(lambda: self._in_thread(functools.partial(participant.check, is_new=is_new)))
+        identity = await self._insist(lambda: self._in_thread(participant.identity))
         await self._serve(host)
-        place = catalog_pb2.CatalogCommand.RegisterForeign(name=self._name, address=self._advertise)
+        place = catalog_pb2.CatalogCommand.RegisterForeign(name=self._name, address=self._advertise, identity=identity)
         await self._insist(lambda: catalog.change(catalog_pb2.CatalogCommand(register_foreign=place)))
         await self._insist(lambda: self._in_thread(participant.set_up))
         for work in (catalog.run(), host.run()):
@@ -101,8 +105,8 @@ class ForeignProcess:
         await server.start()
         self._closing.push_async_callback(server.stop, 0.2)
 
-    async def _in_thread(self, act: Callable[[], None]) -> None:
-        await asyncio.get_running_loop().run_in_executor(self._environment.blocking, act)
+    async def _in_thread(self, act: Callable[[], ResultT]) -> ResultT:
+        return await asyncio.get_running_loop().run_in_executor(self._environment.blocking, act)
 
     async def _insist(self, ask: Callable[[], Awaitable[ResultT]]) -> ResultT:
         """Until somebody answers: the cluster or the participant's system may start later than this process."""

@@ -169,15 +169,16 @@ def groups(addresses: str, timeout: float) -> Table:
 def foreign(addresses: str, timeout: float) -> Table:
     """Raises Unavailable when no node answers."""
     table = Table(title="foreign participants", title_justify="left")
-    for heading in ("name", "address", "host", "unfinished transactions"):
+    for heading in ("name", "system", "address", "host", "unfinished transactions"):
         table.add_column(heading, overflow="fold")
     with connect(addresses, timeout=timeout) as client:
         answer = client.call("txnstatus.Admin/GetCluster", admin_pb2.GetClusterRequest(), admin_pb2.GetClusterResponse)
         unfinished = client.transactions(set(TxnState) - TERMINAL)
-    for name, address in sorted(from_wire(answer.catalog).foreign.items()):
+    catalog = from_wire(answer.catalog)
+    for name, address in sorted(catalog.foreign.items()):
         waiting = [str(txn.txn_id) for txn in unfinished if foreign_id(name) in txn.participants]
         host = _host(address) if address else "removed"
-        table.add_row(name, address or "-", host, ", ".join(waiting))
+        table.add_row(name, catalog.identities.get(name, "-"), address or "-", host, ", ".join(waiting))
     return table
 
 

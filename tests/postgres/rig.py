@@ -27,12 +27,15 @@ READY_SECONDS = 60.0
 class Host:
     """Starts with what is armed by `failpoints`, and can be killed at any time."""
 
-    def __init__(self, directory: Path, cluster: LocalCluster, server: PostgresServer, name: str = NAME) -> None:
+    def __init__(
+        self, directory: Path, cluster: LocalCluster, server: PostgresServer, name: str = NAME, dsn: str = ""
+    ) -> None:
+        """`dsn`: of another database than the server's usual one."""
         self.name = name
         self.log = directory / f"{name}.log"
         self.address = f"127.0.0.1:{free_ports(1)[0]}"
         self._cluster = cluster
-        self._server = server
+        self._dsn = dsn or server.conninfo
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
@@ -44,7 +47,7 @@ class Host:
     def start(self, armed: str = "") -> None:
         """Until it answers and the cluster knows where it is."""
         command = [sys.executable, "-m", "txndeploy.cli", "participant", "postgres", "--name", self.name]
-        command += ["--dsn", self._server.conninfo, "--listen", self.address, "--join", self._cluster.addresses]
+        command += ["--dsn", self._dsn, "--listen", self.address, "--join", self._cluster.addresses]
         environment = {**os.environ, failpoints.VARIABLE: armed}
         with self.log.open("ab") as output:
             self._process = subprocess.Popen(command, stdout=output, stderr=output, env=environment)

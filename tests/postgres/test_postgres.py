@@ -14,7 +14,7 @@ import psycopg
 import pytest
 
 from tests.faults.points import FOREIGN_POINTS
-from tests.postgres.rig import NAME, Host
+from tests.postgres.rig import NAME, Host, foreign
 from tests.postgres.server import PostgresServer, find_binaries
 from tests.support import commit_until_known, connect, rows, visible, wait_until
 from txnclient import (
@@ -458,3 +458,36 @@ def txnctl(*arguments: str, code: int = 0) -> str:
     done = subprocess.run(command, check=False, capture_output=True, text=True, env={**os.environ, "COLUMNS": "200"})
     assert done.returncode == code, done.stderr
     return done.stdout + done.stderr
+
+
+def test_a_second_host_of_another_database_is_refused(
+    cluster: LocalCluster, client: Client, server: PostgresServer, host: Host, tmp_path: Path
+) -> None:
+    """It would be asked to publish what the first database has prepared."""
+    server.query("CREATE DATABASE elsewhere")
+    dsn = server.conninfo.replace("dbname=postgres", "dbname=elsewhere")
+    second = Host(tmp_path, cluster, server, dsn=dsn)
+    try:
+        second.start()
+        assert second.wait_ended() == 2
+    finally:
+        second.kill()
+    said = second.log.read_text()
+    for named in (
+        NAME,
+        "PostgreSQL database postgres ",
+        "PostgreSQL database elsewhere ",
+        host.address,
+        second.address,
+    ):
+        assert named in said
+    assert "Traceback" not in said
+    assert foreign(client)[NAME] == host.address
+    # Renamed, or reached in another way, it is the same one.
+    moved = Host(tmp_path, cluster, server, dsn=f"{server.conninfo} application_name=moved")
+    try:
+        moved.start()
+        assert foreign(client)[NAME] == moved.address
+    finally:
+        moved.kill()
+        host.restart()

@@ -379,8 +379,8 @@ def test_a_floor_that_leaves_no_timestamps_is_refused(last_commit: int) -> None:
 # ---- foreign participants
 
 
-def place(name: str = "billing", address: str = "host9:7060") -> pb.CatalogCommand.RegisterForeign:
-    return pb.CatalogCommand.RegisterForeign(name=name, address=address)
+def place(name: str = "billing", address: str = "host9:7060", identity: str = "") -> pb.CatalogCommand.RegisterForeign:
+    return pb.CatalogCommand.RegisterForeign(name=name, address=address, identity=identity)
 
 
 def gone(name: str = "billing") -> pb.CatalogCommand.RemoveForeign:
@@ -404,6 +404,27 @@ def test_a_foreign_participant_registers_moves_and_is_removed_for_good() -> None
 )
 def test_a_foreign_participant_needs_a_name_and_an_address(wanted: pb.CatalogCommand.RegisterForeign) -> None:
     assert isinstance(refused(new_catalog(), register_foreign=wanted), InvalidArgument)
+
+
+def test_a_second_system_under_one_name_is_refused() -> None:
+    """It would be asked to publish what another one has prepared."""
+    catalog = new_catalog()
+    ok(catalog, register_foreign=place())
+    assert ok(catalog, register_foreign=place(identity="database one")).identities == {"billing": "database one"}
+    ok(catalog, changes=False, register_foreign=place(identity="database one"))
+    for other in ("database two", ""):
+        error = refused(catalog, register_foreign=place(address="host8:7060", identity=other))
+        assert isinstance(error, IllegalState)
+        for named in ("billing is database one", "host9:7060", other or "does not name", "host8:7060"):
+            assert named in error.message
+    moved = ok(catalog, register_foreign=place(address="host8:7060", identity="database one"))
+    assert moved.foreign == {"billing": "host8:7060"}
+    assert from_wire(to_wire(moved)).identities == {"billing": "database one"}
+
+
+@pytest.mark.parametrize("identity", ["x" * 201, "a\nb", "\0"])
+def test_an_identity_that_nobody_can_read(identity: str) -> None:
+    assert isinstance(refused(new_catalog(), register_foreign=place(identity=identity)), InvalidArgument)
 
 
 def test_nobody_can_remove_a_foreign_participant_that_never_was() -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from txnstatus.commands import checked_timestamp
 from txnstatus.errors import AlreadyExists, IllegalState, InvalidArgument, NotFound, TxnError, Unavailable
-from txnstatus.foreign import check_foreign_name
+from txnstatus.foreign import check_foreign_name, check_identity
 from txnstatus.options import Options
 from txnstatus.proto import catalog_pb2 as pb
 from txnstatus.types import NO_TIMESTAMP, Timestamp, TxnId
@@ -52,6 +52,8 @@ class CatalogState:
     replacement: Replacement | None = None
     foreign: Mapping[str, str] = field(default_factory=dict)
     """The addresses of foreign participants' hosts, by name; empty for one that was removed."""
+    identities: Mapping[str, str] = field(default_factory=dict)
+    """Which systems these are, by name, as far as their hosts have said so."""
     version: int = 0
 
     @property
@@ -167,7 +169,7 @@ def _changed(state: CatalogState, command: pb.CatalogCommand) -> CatalogState:
         case "finish_replacement":
             return _finish_replacement(state)
         case "register_foreign":
-            return _register_foreign(state, command.register_foreign.name, command.register_foreign.address)
+            return _register_foreign(state, command.register_foreign)
         case "remove_foreign":
             return _remove_foreign(state, command.remove_foreign.name)
         case unknown:
@@ -235,14 +237,27 @@ def _finish_replacement(state: CatalogState) -> CatalogState:
     return replace(state, nodes=nodes, replacement=None)
 
 
-def _register_foreign(state: CatalogState, name: str, address: str) -> CatalogState:
+def _register_foreign(state: CatalogState, wanted: pb.CatalogCommand.RegisterForeign) -> CatalogState:
+    name, address, identity = wanted.name, wanted.address, wanted.identity
     check_foreign_name(name)
+    check_identity(identity)
     if not re.fullmatch(ADDRESS_PATTERN, address):
         raise InvalidArgument(f"a foreign participant needs the address of its host, host:port; not {address[:100]!r}")
     if state.foreign.get(name) == "":
         # What it still has prepared, nobody may know the outcome of any more.
         raise IllegalState(f"the foreign participant {name} was removed: another one needs a name that none has had")
-    return state if state.foreign.get(name) == address else replace(state, foreign={**state.foreign, name: address})
+    known = state.identities.get(name, "")
+    if known not in ("", identity):
+        # What the one has prepared, the other cannot publish.
+        raise IllegalState(
+            f"the foreign participant {name} is {known}, whose host is at {state.foreign[name]}; "
+            f"the host at {address} serves {identity or 'a system that it does not name'}",
+            hint="start it with the system that the participant is, or choose another name",
+        )
+    if state.foreign.get(name) == address and known == identity:
+        return state
+    identities = {**state.identities, name: identity} if identity else state.identities
+    return replace(state, foreign={**state.foreign, name: address}, identities=identities)
 
 
 def _remove_foreign(state: CatalogState, name: str) -> CatalogState:
@@ -270,7 +285,10 @@ def to_wire(state: CatalogState) -> pb.CatalogState:
         replacement=_replacement_to_wire(state.replacement),
         replication=state.replication,
         participant_shards=state.participant_shards,
-        foreign=[pb.CatalogState.Foreign(name=name, address=address) for name, address in state.foreign.items()],
+        foreign=[
+            pb.CatalogState.Foreign(name=name, address=address, identity=state.identities.get(name, ""))
+            for name, address in state.foreign.items()
+        ],
     )
 
 
@@ -298,5 +316,6 @@ def from_wire(wire: pb.CatalogState) -> CatalogState:
         Options(**{option.name: option.value for option in wire.options if option.name in known}),
         Replacement(wire.replacement.old_node, wire.replacement.new_node) if wire.HasField("replacement") else None,
         {foreign.name: foreign.address for foreign in wire.foreign},
+        {foreign.name: foreign.identity for foreign in wire.foreign if foreign.identity},
         wire.version,
     )

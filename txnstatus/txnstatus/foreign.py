@@ -14,6 +14,7 @@ from txnstatus.errors import InvalidArgument
 from txnstatus.types import DECIDED_ABORT, DECIDED_COMMIT, ParticipantId, ParticipantOpType, TxnId, TxnState
 
 FOREIGN_NAME_PATTERN = r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}"
+MAX_IDENTITY_CHARACTERS = 200
 _MARK = "@"
 
 
@@ -25,6 +26,15 @@ def check_foreign_name(name: str) -> str:
             "beginning with a letter or a digit"
         )
     return name
+
+
+def check_identity(identity: str) -> str:
+    """Raises InvalidArgument."""
+    if len(identity) > MAX_IDENTITY_CHARACTERS or not identity.isprintable():
+        raise InvalidArgument(
+            f"{identity[:100]!r} cannot name a system: at most {MAX_IDENTITY_CHARACTERS} characters, all printable"
+        )
+    return identity
 
 
 def foreign_id(name: str) -> ParticipantId:
@@ -93,6 +103,8 @@ def verdict(state: TxnState, *, takes_part: bool) -> Verdict:
 
 LEDGER = "txnstatus.ledger"
 """A row for each published transaction, inserted by the transaction itself: there exactly if it is published."""
+IDENTITY = "txnstatus.identity"
+"""One row: what this database is called by those who must not take another for it, also when it is renamed or moved."""
 HOSTED = "txnstatus.participants"
 """The participants that this database is, by their hosts."""
 _GID_START = "txnstatus"

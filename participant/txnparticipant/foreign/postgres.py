@@ -9,6 +9,7 @@ transaction from committing after the first.
 from __future__ import annotations
 
 import contextlib
+import uuid
 from collections import deque
 from collections.abc import Iterable, Iterator
 
@@ -16,15 +17,23 @@ import psycopg
 from psycopg import Connection, errors, sql
 
 from txnstatus.errors import IllegalState, InvalidArgument, Unavailable
-from txnstatus.foreign import ACTS, HOSTED, LEDGER, Act, Standing, gid, txn_of_gid
+from txnstatus.foreign import ACTS, HOSTED, IDENTITY, LEDGER, Act, Standing, gid, txn_of_gid
 from txnstatus.types import ParticipantOpType, Timestamp, TxnId
 
 CONNECT_SECONDS = 5
 
-_SET_UP = (
+_ALONE = (
     # One host at a time: CREATE IF NOT EXISTS fails where two run at once.
     "SELECT pg_advisory_xact_lock(hashtext('txnstatus'))",
     "CREATE SCHEMA IF NOT EXISTS txnstatus",
+)
+_IDENTIFY = (*_ALONE, f"CREATE TABLE IF NOT EXISTS {IDENTITY} (id text PRIMARY KEY)")
+_NAME = (
+    f"INSERT INTO {IDENTITY} SELECT 'PostgreSQL database ' || current_database() || ' ' || %s "
+    f"WHERE NOT EXISTS (SELECT FROM {IDENTITY})"
+)
+_SET_UP = (
+    *_ALONE,
     f"CREATE TABLE IF NOT EXISTS {HOSTED} (cluster_id text, name text, PRIMARY KEY (cluster_id, name))",
     f"CREATE TABLE IF NOT EXISTS {LEDGER} "
     "(cluster_id text, name text, txn_id bigint, PRIMARY KEY (cluster_id, name, txn_id))",
@@ -71,6 +80,16 @@ class PostgresParticipant:
             return False
         mine = self._cluster_id, self._name
         return bool(connection.execute(f"SELECT 1 FROM {HOSTED} WHERE cluster_id = %s AND name = %s", mine).fetchone())
+
+    def identity(self) -> str:
+        """Its name when it was first asked, and a number that no other has. Raises Unavailable."""
+        with self._connection() as connection, connection.transaction():
+            for statement in _IDENTIFY:
+                connection.execute(statement)
+            connection.execute(_NAME, (str(uuid.uuid4()),))
+            row = connection.execute(f"SELECT id FROM {IDENTITY}").fetchone()
+        assert row is not None
+        return str(row[0])
 
     def set_up(self) -> None:
         """Makes what it keeps in the database, if it is not there. Raises Unavailable."""

@@ -40,12 +40,14 @@ class CatalogState(_message.Message):
         value: int
         def __init__(self, name: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
     class Foreign(_message.Message):
-        __slots__ = ("name", "address")
+        __slots__ = ("name", "address", "identity")
         NAME_FIELD_NUMBER: _ClassVar[int]
         ADDRESS_FIELD_NUMBER: _ClassVar[int]
+        IDENTITY_FIELD_NUMBER: _ClassVar[int]
         name: str
         address: str
-        def __init__(self, name: _Optional[str] = ..., address: _Optional[str] = ...) -> None: ...
+        identity: str
+        def __init__(self, name: _Optional[str] = ..., address: _Optional[str] = ..., identity: _Optional[str] = ...) -> None: ...
     class Replacement(_message.Message):
         __slots__ = ("old_node", "new_node")
         OLD_NODE_FIELD_NUMBER: _ClassVar[int]
@@ -118,12 +120,14 @@ class CatalogCommand(_message.Message):
         __slots__ = ()
         def __init__(self) -> None: ...
     class RegisterForeign(_message.Message):
-        __slots__ = ("name", "address")
+        __slots__ = ("name", "address", "identity")
         NAME_FIELD_NUMBER: _ClassVar[int]
         ADDRESS_FIELD_NUMBER: _ClassVar[int]
+        IDENTITY_FIELD_NUMBER: _ClassVar[int]
         name: str
         address: str
-        def __init__(self, name: _Optional[str] = ..., address: _Optional[str] = ...) -> None: ...
+        identity: str
+        def __init__(self, name: _Optional[str] = ..., address: _Optional[str] = ..., identity: _Optional[str] = ...) -> None: ...
     class RemoveForeign(_message.Message):
         __slots__ = ("name",)
         NAME_FIELD_NUMBER: _ClassVar[int]
