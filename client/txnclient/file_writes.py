@@ -9,7 +9,7 @@ from typing import Any, Protocol, TypeVar, cast, get_args
 
 from google.protobuf.message import Message
 
-from txnclient import manifest
+from txnclient import manifest, staged_files
 from txnclient.locks import LockMode, LockStrategy
 from txnclient.manifest import DataFile, StagedFiles
 from txnclient.overwriting import Mode, overwritten
@@ -85,7 +85,9 @@ class FileWrites:
             if part.table != table:
                 raise InvalidArgument(f"files staged for {part.table} cannot be added to {table}")
         files = [file for part in parts for file in part.files]
-        self._add(self._open(table), files, mode, partition, [part.write_id for part in parts])
+        opened = self._open(table)
+        staged_files.check(parts, opened.directory.removesuffix(opened.write_id), opened.schema)
+        self._add(opened, files, mode, partition, [part.write_id for part in parts])
 
     def _open(self, table: str) -> _Opened:
         """Claims a directory. The first write on a table makes it a participant."""

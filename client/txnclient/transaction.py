@@ -153,7 +153,10 @@ class Transaction(RowWrites, ForeignWork):
         *,
         partition: str | Mapping[str, Any] | None = None,
     ) -> None:
-        """Adds staged files to the transaction, all of them at once; `mode` and `partition` as of `write`."""
+        """Adds staged files to the transaction, all of them at once; `mode` and `partition` as of `write`.
+
+        Raises InvalidArgument, naming the file, for one that is not there as it was staged; then nothing is added.
+        """
         self._writes.add(staged, table, mode, partition)
 
     @property

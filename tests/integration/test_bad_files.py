@@ -1,0 +1,197 @@
+"""Files that are not what somebody says, storage that does not give or take them: who is told, and what is left."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from urllib.parse import unquote, urlparse
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tests.support import SCHEMA, rows, visible
+from txnclient import Client, DataFile, InternalError, InvalidArgument, StagedFiles, TxnState
+from txndeploy.local_cluster import LocalCluster
+
+NewTable = Callable[..., str]
+Change = Callable[[StagedFiles, DataFile], StagedFiles]
+
+
+def path_of(uri: str) -> Path:
+    return Path(unquote(urlparse(uri).path))
+
+
+def _gone(staged: StagedFiles, file: DataFile) -> StagedFiles:
+    path_of(file.path).unlink()
+    return staged
+
+
+def _text(staged: StagedFiles, file: DataFile) -> StagedFiles:
+    path_of(file.path).write_text("id,note\n1,row 1\n")
+    return staged
+
+
+def _cut(staged: StagedFiles, file: DataFile) -> StagedFiles:
+    path = path_of(file.path)
+    path.write_bytes(path.read_bytes()[:-10])
+    return staged
+
+
+def _other_schema(staged: StagedFiles, file: DataFile) -> StagedFiles:
+    pq.write_table(pa.table({"id": ["one"], "note": ["row 1"]}), path_of(file.path))
+    return staged
+
+
+def _other_rows(staged: StagedFiles, file: DataFile) -> StagedFiles:
+    pq.write_table(rows(1, 2, 3), path_of(file.path))
+    return staged
+
+
+def _never_there(staged: StagedFiles, file: DataFile) -> StagedFiles:
+    return replace(staged, files=(replace(file, path=file.path.replace("part-00000", "part-77777")),))
+
+
+def _outside(staged: StagedFiles, file: DataFile) -> StagedFiles:
+    outside = path_of(file.path).parents[2] / "outside.parquet"
+    pq.write_table(rows(1), outside)
+    return replace(staged, files=(replace(file, path=outside.as_uri()),))
+
+
+def _upwards(staged: StagedFiles, file: DataFile) -> StagedFiles:
+    directory, _, name = file.path.rpartition("/")
+    return replace(staged, files=(replace(file, path=f"{directory}/../../{name}"),))
+
+
+def _of_another_write(staged: StagedFiles, file: DataFile) -> StagedFiles:
+    return replace(staged, write_id="0" * 32)
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (_gone, "cannot be added"),
+        (_never_there, "cannot be added"),
+        (_text, "Parquet"),
+        (_cut, "Parquet"),
+        (_other_schema, "'id' of table .* is bigint; in the data it is string"),
+        (_other_rows, "it has 3 rows in .* and not as its task said 1 rows"),
+        (_outside, "not in its write's directory"),
+        (_upwards, "empty, . or .."),
+        (_of_another_write, "not in its write's directory"),
+    ],
+)
+def test_staged_files_that_are_not_as_their_task_said(
+    client: Client, new_table: NewTable, change: Change, says: str
+) -> None:
+    table = new_table()
+    txn = client.begin()
+    good, bad = txn.stage(rows(1), table), txn.stage(rows(2), table)
+    wrong = change(bad, bad.files[0])
+    with pytest.raises(InvalidArgument, match=says) as caught:
+        txn.add([good, wrong], table)
+    assert repr(wrong.files[0].path) in caught.value.message
+    txn.add([good], table)
+    txn.commit()
+    assert visible(client, table) == [[1]]
+
+
+def test_staged_files_of_another_table(client: Client, new_table: NewTable) -> None:
+    one, other = new_table(), new_table()
+    txn = client.begin()
+    staged = txn.stage(rows(1), one)
+    with pytest.raises(InvalidArgument, match=f"staged for {one} cannot be added to {other}"):
+        txn.add([staged], other)
+    with pytest.raises(InvalidArgument, match="not in its write's directory"):
+        txn.add([replace(staged, table=other)], other)
+    txn.commit()
+    assert visible(client, one, other) == [[], []]
+
+
+@pytest.fixture
+def torn(cluster: LocalCluster, client: Client, new_table: NewTable) -> Iterator[tuple[str, Path]]:
+    """A table with one committed write, and its only data file."""
+    table = new_table()
+    with client.transaction() as txn:
+        txn.write(rows(1), table)
+    (file,) = client.snapshot().files(table).files
+    yield table, path_of(file.path)
+    with client.transaction() as txn:  # an overwrite needs nothing of what it replaces
+        txn.write(rows(5), table, mode="overwrite")
+    assert visible(client, table) == [[5]]
+
+
+def _elsewhere(client: Client, new_table: NewTable) -> None:
+    table = new_table()
+    with client.transaction() as txn:
+        txn.write(rows(9), table)
+    assert visible(client, table) == [[9]]
+
+
+@pytest.mark.parametrize("left", [0, 1, -1])
+def test_a_manifest_that_was_cut_short(client: Client, new_table: NewTable, torn: tuple[str, Path], left: int) -> None:
+    table, file = torn
+    manifest = file.parent / "_manifest.json"
+    manifest.write_bytes(manifest.read_bytes()[:left])
+    with pytest.raises(InternalError, match=f"manifest .*{re.escape(file.parent.name)}.* is damaged"):
+        client.snapshot().to_arrow(table)
+    _elsewhere(client, new_table)
+
+
+def test_a_manifest_that_is_gone(client: Client, new_table: NewTable, torn: tuple[str, Path]) -> None:
+    table, file = torn
+    (file.parent / "_manifest.json").unlink()
+    with pytest.raises(InternalError, match=f"manifest .*{re.escape(file.parent.name)}.* cannot be read"):
+        client.snapshot().to_arrow(table)
+    _elsewhere(client, new_table)
+
+
+def test_a_file_that_is_gone(client: Client, new_table: NewTable, torn: tuple[str, Path]) -> None:
+    table, file = torn
+    file.unlink()
+    with pytest.raises(FileNotFoundError, match=re.escape(file.name)):
+        client.snapshot().to_arrow(table)
+    _elsewhere(client, new_table)
+
+
+def test_storage_that_takes_no_files(cluster: LocalCluster, client: Client, new_table: NewTable) -> None:
+    """A file stands where the table's directory should be."""
+    location = f"{cluster.warehouse}/taken"
+    path_of(location).write_text("not a directory")
+    client.create_table("t.taken", SCHEMA, location=location)
+    other = new_table()
+    txn = client.begin()
+    txn.write(rows(1), other)
+    with pytest.raises(OSError, match="taken"):
+        txn.write(rows(1), "t.taken")
+    assert txn.state() is TxnState.OPEN
+    txn.commit()
+    assert visible(client, other, "t.taken") == [[1], []]
+    assert path_of(location).read_text() == "not a directory"
+
+
+VALUES = ["..", "../../up", "a/b", "", ".", "/etc/passwd", "%2e%2e", "month=1", "nul\0", "x" * 500, "é\n"]
+
+
+def test_partition_values_that_try_to_leave_the_directory(client: Client, new_table: NewTable) -> None:
+    table = new_table("id bigint, place string", partition_by=["place"])
+    data = pa.table({"id": pa.array(range(len(VALUES)), pa.int64()), "place": VALUES})
+    directory = path_of(client.table(table).location)
+    around = {path for path in directory.parent.rglob("*") if directory not in path.parents}
+    with client.transaction() as txn:
+        txn.write(data, table)
+    files = client.snapshot().files(table).files
+    assert len(files) == len(VALUES)
+    for file in files:
+        assert path_of(file.path).resolve().is_relative_to(directory.resolve())
+    assert {path for path in directory.parent.rglob("*") if directory not in path.parents} == around | {directory}
+    found = client.snapshot().to_arrow(table).sort_by("id")
+    assert found["place"].to_pylist() == VALUES
+    with client.transaction() as txn:
+        txn.write(data.slice(1, 1), table, mode="overwrite", partition={"place": "../../up"})
+        for wrong in ("place=../../up", "place=a/b", "..", "other=1"):
+            with pytest.raises(InvalidArgument, match=re.escape(wrong.split("=")[0])):
+                txn.truncate(table, partition=wrong)
+    assert client.snapshot().to_arrow(table).num_rows == len(VALUES)
