@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import reduce
 from typing import TYPE_CHECKING
 
@@ -18,6 +18,7 @@ from txnstatus.schema import Column, Schema
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from pyspark.sql import Column as SparkColumn
     from pyspark.sql import DataFrame, SparkSession
 
 TIMESTAMP = "decimal(20,0)"
@@ -26,24 +27,34 @@ TIMESTAMP = "decimal(20,0)"
 
 def read_changed(spark: SparkSession, between: KeyedChanges, kinds: Sequence[str]) -> DataFrame:
     """With one more column, that names the kind: of rows that went, were, are, and came."""
-    keys = [functions.col(f"`{name}`") for name in between.schema.primary_key]
     names = list(between.schema.primary_key)
-    touched = reader.read_files(spark, between.in_one, between.schema).select(*keys)
+    touched = reader.read_files(spark, between.in_one, between.schema).select(*_columns(names))
     for changes, above in between.later_changes():
         later = _latest(spark, changes, between.schema).where(f"{COMMIT_TS} > {above}")
-        touched = touched.unionByName(later.select(*keys))
+        touched = touched.unionByName(later.select(*_columns(names)))
+    whole = functions.struct(*_columns(column.name for column in between.schema.columns))
     before, after = (
-        _read_side(spark, side, between.schema).join(touched, names, "left_semi") for side in (between.old, between.new)
+        _read_side(spark, side, between.schema)
+        .join(touched, names, "left_semi")
+        .select(*_columns(names), whole.alias(name))
+        for side, name in ((between.old, "_txn_old"), (between.new, "_txn_new"))
     )
-    parts = [
-        before.join(after.select(*keys), names, "left_anti"),
-        before.join(after.select(*keys), names, "left_semi"),
-        after.join(before.select(*keys), names, "left_semi"),
-        after.join(before.select(*keys), names, "left_anti"),
-    ]
-    frames = [part.withColumn(between.kind, functions.lit(kind)) for kind, part in zip(kinds, parts, strict=True)]
-    columns = [f"`{column.name}`" for column in between.schema.columns]
-    return reduce(lambda one, other: one.unionByName(other), frames).select(*columns, f"`{between.kind}`")
+    old, new = functions.col("_txn_old"), functions.col("_txn_new")
+    went, was, is_now, came = (
+        functions.struct(row.alias("_txn_row"), functions.lit(kind).alias(between.kind))
+        for row, kind in zip((old, old, new, new), kinds, strict=True)
+    )
+    told = (
+        functions.when(old.isNull(), functions.array(came))
+        .when(new.isNull(), functions.array(went))
+        .otherwise(functions.array(was, is_now))
+    )
+    joined = before.join(after, names, "full_outer").select(functions.inline(told))
+    return joined.select("_txn_row.*", f"`{between.kind}`")
+
+
+def _columns(names: Iterable[str]) -> list[SparkColumn]:
+    return [functions.col(f"`{name}`") for name in names]
 
 
 def _read_side(spark: SparkSession, side: Side, schema: Schema) -> DataFrame:
@@ -69,10 +80,9 @@ def _latest(spark: SparkSession, changes: RowChanges, schema: Schema) -> DataFra
         flushed = reader.read_files(spark, changes.flushed, _with_commits(schema)).where(
             f"{COMMIT_TS} > {changes.above} AND {COMMIT_TS} <= {changes.at}"
         )
-        whole = functions.struct(*(functions.col(f"`{name}`") for name in flushed.columns))
-        keys = [functions.col(f"`{name}`") for name in schema.primary_key]
+        whole = functions.struct(*_columns(flushed.columns))
         last = functions.max_by(whole, COMMIT_TS).alias("_txn_last")
-        latest = flushed.unionByName(latest).groupBy(*keys).agg(last).select("_txn_last.*")
+        latest = flushed.unionByName(latest).groupBy(*_columns(schema.primary_key)).agg(last).select("_txn_last.*")
     return latest
 
 
