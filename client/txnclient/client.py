@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 from google.protobuf.message import Message
 
 from txnclient import diff, dropping, instants
+from txnclient.auto_commit import AutoCommit
 from txnclient.channel import ManagerChannel, parse_addresses
 from txnclient.heartbeat import Heartbeats, keep_alive
 from txnclient.leases import renew
@@ -92,7 +93,7 @@ def default_owner() -> str:
     return os.environ.get("SPARK_USER") or getpass.getuser()
 
 
-class Client:
+class Client(AutoCommit):
     """Safe to use from many threads."""
 
     def __init__(self, addresses: Sequence[str], owner: str, timeout: float) -> None:
@@ -135,13 +136,24 @@ class Client:
             raise InvalidArgument(
                 f"cannot begin {count!r} transactions in one call: 1 to {MAX_BEGIN_COUNT} may be begun"
             )
+        return self._begin(count, label, keepalive_millis, uuid.uuid4().hex)[0]
+
+    def _begin_once(self, request_id: str, label: str, *, is_retry: bool) -> tuple[Transaction, bool]:
+        (txn,), begun_before = self._begin(1, label, 0, request_id, is_retry=is_retry)
+        return txn, begun_before
+
+    def _begin(
+        self, count: int, label: str, keepalive_millis: int, request_id: str, *, is_retry: bool = False
+    ) -> tuple[list[Transaction], bool]:
+        """The transactions, and whether an earlier request, or attempt at this one, has begun them."""
         request = build(
             pb.BeginTransactionRequest,
-            request_id=uuid.uuid4().hex,
+            request_id=request_id,
             owner=self.owner,
             label=label,
             keepalive_millis=keepalive_millis,
             count=count,
+            is_retry=is_retry,
         )
         sent_at = time.monotonic()
 
@@ -152,10 +164,11 @@ class Client:
             "txnstatus.TxnManager/BeginTransaction", request, pb.BeginTransactionResponse, on_repeat=on_repeat
         )
         self._cluster_id = response.cluster_id
-        return [
+        txns = [
             Transaction(self, TxnId(txn_id), response.keepalive_millis, heartbeat=True, heard_at=sent_at)
             for txn_id in response.txn_ids
         ]
+        return txns, response.begun_before
 
     def transaction(self, label: str = "", *, keepalive_millis: int = 0) -> Transaction:
         """For `with`: commits when the block ends, aborts when it raises."""

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from txnstatus.errors import CommitUnknown, IllegalState, InvalidArgument, NotAuthorized, NotFound
 from txnstatus.proto import common_pb2 as common
 from txnstatus.types import Timestamp, TxnId
+
+if TYPE_CHECKING:
+    from txnclient.row_writes import RowsWritten
 
 REFUSALS = (IllegalState, InvalidArgument, NotAuthorized, NotFound)
 """A commit that is answered with one of these has not begun. Any other error says nothing about it."""
@@ -20,6 +24,8 @@ class CommitReceipt:
     commit_timestamp: Timestamp
     """0 for a transaction that neither wrote nor locked anything."""
     tables: tuple[str, ...]
+    rows: RowsWritten | None = None
+    """Of a row write that was a transaction of its own: what became of its rows. None: not known, or no such write."""
 
 
 def receipt(info: common.TxnInfo) -> CommitReceipt:

@@ -40,6 +40,19 @@ def test_write_and_read_back(spark: SparkSession, client: Client, new_table: New
     assert _ids(client, table) == list(range(1000))
 
 
+def test_a_frame_is_written_as_a_transaction_of_its_own(
+    spark: SparkSession, client: Client, new_table: NewTable
+) -> None:
+    table = new_table("id bigint")
+    receipt = client.write(spark.range(1000), table, request_id=table)
+    assert client.write(spark.range(1000), table, request_id=table).txn_id == receipt.txn_id
+    client.write(spark.range(1000, 1010), table)
+    assert _ids(client, table) == list(range(1010))
+    client.write(spark.range(5), table, mode="overwrite")
+    assert _ids(client, table) == list(range(5))
+    assert client.get(receipt.txn_id).label == "auto-commit"
+
+
 def test_two_tables_by_sql_over_one_snapshot(spark: SparkSession, client: Client, new_table: NewTable) -> None:
     left, right = new_table("id bigint, v int"), new_table("id bigint, w int")
     with client.transaction() as txn:

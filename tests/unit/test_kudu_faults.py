@@ -188,7 +188,7 @@ def test_kudu_fault_10_a_begin_whose_answer_is_lost_is_found_again() -> None:
         world = World(span=2)
         request = pb.BeginTransactionRequest(request_id="asked", owner=OWNER)
         first = await world.ranges().begin(request)
-        request.is_retry = True
+        request.is_retry = first.begun_before = True
         assert await world.ranges().begin(request) == first
         assert len(world.tables[0].unfinished) == 1
 

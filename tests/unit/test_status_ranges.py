@@ -125,6 +125,8 @@ def test_a_retry_finds_what_was_begun_in_a_range_that_has_filled_up_since() -> N
         one, other = world.ranges(), world.ranges()
         first = await one.begin(begin("asked"))
         await begun(other, 3)
+        assert not first.begun_before
+        first.begun_before = True
         for client in (one, other, world.ranges()):
             assert await client.begin(begin("asked", is_retry=True)) == first
         assert await begun(one, 1, "later") == [4], "and nothing was begun"
@@ -144,10 +146,11 @@ def test_a_retry_that_overtakes_its_original_is_found_by_it() -> None:
         world.stepped = False
         await begun(other, 2)
         first = await other.begin(begin("asked", is_retry=True))
-        assert list(first.txn_ids) == [2]
+        assert (list(first.txn_ids), first.begun_before) == ([2], False)
         await begun(one, 2, "more")
         assert world.tables[1].full
         held.go_on()
+        first.begun_before = True
         assert await original == first
 
     run(main())

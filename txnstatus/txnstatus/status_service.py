@@ -161,9 +161,10 @@ class StatusService:
         if not request.owner or not request.request_id:
             raise InvalidArgument("a begin needs an owner and a request id")
         self._driver.check_lease()
-        begun = self.table.begun_by(request.request_id)
+        begun, begun_before = self.table.begun_by(request.request_id), True
         if begun is None and not self.table.full:
-            begun = (await self._propose(self._begin_command(wrapped))).records
+            applied = await self._propose(self._begin_command(wrapped))
+            begun, begun_before = applied.records, not applied.changed
         if not begun:
             return status_pb.RangeBeginResponse(last_commit_timestamp=self.table.last_commit_ts)
         # The answer promises a whole interval, also to whoever asked before and was not answered.
@@ -174,6 +175,7 @@ class StatusService:
             txn_ids=[record.txn_id for record in begun],
             keepalive_millis=begun[0].keepalive_millis,
             cluster_id=self._cluster_id,
+            begun_before=begun_before,
         )
         return status_pb.RangeBeginResponse(begun=response)
 

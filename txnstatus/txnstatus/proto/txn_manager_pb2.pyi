@@ -24,14 +24,16 @@ class BeginTransactionRequest(_message.Message):
     def __init__(self, request_id: _Optional[str] = ..., owner: _Optional[str] = ..., label: _Optional[str] = ..., keepalive_millis: _Optional[int] = ..., count: _Optional[int] = ..., is_retry: _Optional[bool] = ...) -> None: ...
 
 class BeginTransactionResponse(_message.Message):
-    __slots__ = ("txn_ids", "keepalive_millis", "cluster_id")
+    __slots__ = ("txn_ids", "keepalive_millis", "cluster_id", "begun_before")
     TXN_IDS_FIELD_NUMBER: _ClassVar[int]
     KEEPALIVE_MILLIS_FIELD_NUMBER: _ClassVar[int]
     CLUSTER_ID_FIELD_NUMBER: _ClassVar[int]
+    BEGUN_BEFORE_FIELD_NUMBER: _ClassVar[int]
     txn_ids: _containers.RepeatedScalarFieldContainer[int]
     keepalive_millis: int
     cluster_id: str
-    def __init__(self, txn_ids: _Optional[_Iterable[int]] = ..., keepalive_millis: _Optional[int] = ..., cluster_id: _Optional[str] = ...) -> None: ...
+    begun_before: bool
+    def __init__(self, txn_ids: _Optional[_Iterable[int]] = ..., keepalive_millis: _Optional[int] = ..., cluster_id: _Optional[str] = ..., begun_before: _Optional[bool] = ...) -> None: ...
 
 class CommitTransactionRequest(_message.Message):
     __slots__ = ("txn_id", "owner", "wait_millis")

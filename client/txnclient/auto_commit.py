@@ -1,0 +1,162 @@
+"""Auto-commit: writes that are a transaction each, begun and committed by the call."""
+
+from __future__ import annotations
+
+import uuid
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from txnclient.outcome import CommitReceipt
+from txnclient.overwriting import Mode
+from txnstatus.errors import CommitUnknown, IllegalState, InvalidArgument, RowsRefused, TxnAborted
+from txnstatus.types import TxnState
+
+if TYPE_CHECKING:
+    from txnclient.row_writes import RowsWritten
+    from txnclient.transaction import Transaction
+
+LABEL = "auto-commit"
+DEFAULT_TIMEOUT_SECONDS = 30.0
+
+
+class AutoCommit(ABC):
+    """The writes of a `Client`: each is one transaction, of which all is visible when the call returns.
+
+    What goes wrong aborts it, and nothing of the write is ever visible. An error is what a transaction's own write or
+    commit raises; CommitUnknown alone leaves open what became of it.
+
+    `request_id` names the write: of all calls with the same one, by whichever process, one at most takes effect, as
+    long as the service keeps records (retention_ms). A repeated call answers with the receipt of the first that has
+    committed. If the first has not asked for its commit it is aborted, and the repeated call raises TxnAborted: run it
+    again with another id. By default each call has an id of its own, which CommitUnknown tells: the same call with
+    that id finds out. `timeout`: in seconds, for the outcome of the commit. `label`: what listings show.
+    """
+
+    def write(
+        self,
+        data: Any,
+        table: str,
+        mode: Mode = "append",
+        *,
+        partition: str | Mapping[str, Any] | None = None,
+        label: str = LABEL,
+        request_id: str | None = None,
+        timeout: float = DEFAULT_TIMEOUT_SECONDS,
+    ) -> CommitReceipt:
+        """As `Transaction.write`: a Spark DataFrame or pyarrow data, appended, or in place of what is there."""
+        return self._run(lambda txn: txn.write(data, table, mode, partition=partition), label, request_id, timeout)
+
+    def truncate(
+        self,
+        table: str,
+        *,
+        partition: str | Mapping[str, Any] | None = None,
+        label: str = LABEL,
+        request_id: str | None = None,
+        timeout: float = DEFAULT_TIMEOUT_SECONDS,
+    ) -> CommitReceipt:
+        """Removes all rows of the table or of the partition."""
+        return self._run(lambda txn: txn.truncate(table, partition=partition), label, request_id, timeout)
+
+    def insert(
+        self,
+        table: str,
+        rows: Any,
+        *,
+        label: str = LABEL,
+        request_id: str | None = None,
+        timeout: float = DEFAULT_TIMEOUT_SECONDS,
+    ) -> CommitReceipt:
+        """Rows, pyarrow data, by primary key. Raises RowsRefused if a key is there already: then none is written."""
+        return self._run(lambda txn: txn.insert(table, rows), label, request_id, timeout)
+
+    def insert_ignore(
+        self,
+        table: str,
+        rows: Any,
+        *,
+        label: str = LABEL,
+        request_id: str | None = None,
+        timeout: float = DEFAULT_TIMEOUT_SECONDS,
+    ) -> CommitReceipt:
+        """Rows whose keys are there already are left out; `receipt.rows` counts them."""
+        return self._run(lambda txn: txn.insert_ignore(table, rows), label, request_id, timeout)
+
+    def upsert(
+        self,
+        table: str,
+        rows: Any,
+        *,
+        label: str = LABEL,
+        request_id: str | None = None,
+        timeout: float = DEFAULT_TIMEOUT_SECONDS,
+    ) -> CommitReceipt:
+        """Inserts rows, or replaces those that have their keys."""
+        return self._run(lambda txn: txn.upsert(table, rows), label, request_id, timeout)
+
+    def update(
+        self,
+        table: str,
+        rows: Any,
+        *,
+        label: str = LABEL,
+        request_id: str | None = None,
+        timeout: float = DEFAULT_TIMEOUT_SECONDS,
+    ) -> CommitReceipt:
+        """Replaces whole rows. Raises RowsRefused if a key is not there: then none is written."""
+        return self._run(lambda txn: txn.update(table, rows), label, request_id, timeout)
+
+    def delete(
+        self,
+        table: str,
+        rows: Any,
+        *,
+        label: str = LABEL,
+        request_id: str | None = None,
+        timeout: float = DEFAULT_TIMEOUT_SECONDS,
+    ) -> CommitReceipt:
+        """Of `rows` only the primary key counts. Raises RowsRefused if a key is not there: then none is deleted."""
+        return self._run(lambda txn: txn.delete(table, rows), label, request_id, timeout)
+
+    @abstractmethod
+    def _begin_once(self, request_id: str, label: str, *, is_retry: bool) -> tuple[Transaction, bool]:
+        """The transaction of the request id, and whether it had begun before."""
+
+    def _run(
+        self, write: Callable[[Transaction], RowsWritten | None], label: str, request_id: str | None, timeout: float
+    ) -> CommitReceipt:
+        if request_id == "":
+            raise InvalidArgument("request_id '': it names the write, so it cannot be empty; None makes one up")
+        used = request_id or uuid.uuid4().hex
+        txn, is_repeated = self._begin_once(used, label, is_retry=request_id is not None)
+        try:
+            if is_repeated and request_id is not None:
+                return _settled(txn, used, timeout)
+            with txn:
+                rows = write(txn)
+                return replace(txn.commit(timeout), rows=rows)
+        except CommitUnknown as error:
+            error.hint = f"the same call with request_id={used!r} finds out; it writes nothing twice"
+            raise
+        except RowsRefused as error:
+            error.written = 0
+            error.hint = "none of the rows is written; within a transaction of your own the others would be"
+            raise
+
+
+def _settled(txn: Transaction, request_id: str, timeout: float) -> CommitReceipt:
+    """What became of an earlier attempt; one that still writes is ended, so that two never write in one transaction."""
+    if txn.state() is TxnState.OPEN:
+        try:
+            txn.abort(f"another call with its request id, {request_id!r}, found it open")
+        except IllegalState:
+            pass  # it has committed in between
+        else:
+            raise TxnAborted(
+                f"transaction {txn.id} began with request id {request_id!r} before, and was open: it is aborted now",
+                txn_id=txn.id,
+                hint="none of it is visible; run it again with another request_id",
+            )
+    return txn.commit(timeout)
