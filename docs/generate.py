@@ -19,17 +19,21 @@ import txnstatus.proto
 from txnparticipant import commands as participant_cmd
 from txnparticipant import txn as participant
 from txnparticipant.changes import Rejected as ParticipantRejected
+from txnparticipant.locks import Mode
 from txnparticipant.mvcc import Manifest
+from txnparticipant.statements import TARGET_MODE
 from txnparticipant.table_store import ParticipantShard
 from txnstatus import transitions as status
 from txnstatus.errors import ERROR_CLASSES, IllegalState
 from txnstatus.foreign import ACTS, Act, Standing
 from txnstatus.records import BeginRequest, TxnRecord, illegal
 from txnstatus.schema import Column, Schema
-from txnstatus.types import ParticipantOpType, ParticipantState, Timestamp, TxnId
+from txnstatus.types import ParticipantOpType, ParticipantState, Statement, Timestamp, TxnId
 
 PAGE = Path(__file__).parent / "protocol.md"
 MARKED = re.compile(r"(<!-- begin: (?P<name>[\w-]+) -->\n).*?(<!-- end: (?P=name) -->)", re.DOTALL)
+
+MODE_NAMES = {Mode.S: "S", Mode.SHARED_WRITE: "shared-write", Mode.X: "X"}
 
 PROTOS = ("txn_manager", "table", "admin", "txn_status", "participant", "audit", "foreign", "catalog", "rpc", "raft")
 """Those with services, what clients call first."""
@@ -101,6 +105,13 @@ def foreign_table() -> Iterator[str]:
         yield from _row(op.name, *(_illegal(IllegalState.code) if act is Act.ILLEGAL else act.value for act in acts))
 
 
+def statements() -> Iterator[str]:
+    yield from _row("statement", "mode of what it names")
+    yield from _rule(2)
+    for statement in Statement:
+        yield from _row(f"`{statement}`", MODE_NAMES[TARGET_MODE[statement]])
+
+
 def errors() -> Iterator[str]:
     yield from _row("code", "class", "gRPC status", "retriable", "what the caller does next")
     yield from _rule(5)
@@ -169,6 +180,7 @@ PARTS: Mapping[str, Callable[[], Iterable[str]]] = {
     "status-table": status_table,
     "participant-table": participant_table,
     "foreign-table": foreign_table,
+    "statements": statements,
     "errors": errors,
     "services": services,
 }

@@ -11,7 +11,7 @@ from txnclient.file_statistics import known_of
 from txnclient.manifest import DataFile
 from txnstatus.arrow_types import to_arrow
 from txnstatus.errors import InternalError, InvalidArgument
-from txnstatus.partitions import value_name
+from txnstatus.partitions import name_of, value_name
 from txnstatus.schema import PARTITION_PREFIX, Schema
 from txnstatus.storage import file_system, make_durable
 
@@ -120,6 +120,12 @@ def _partition_of(path: str) -> str:
     """By the directories that a write is split into."""
     parts = [unquote(part) for part in path.split("/")]
     return "/".join(part.removeprefix(PARTITION_PREFIX) for part in parts if part.startswith(PARTITION_PREFIX))
+
+
+def partitions_of(rows: pa.Table, partition_by: Sequence[str]) -> list[str]:
+    """The partitions that the rows are in."""
+    keys = rows.select(list(partition_by)).group_by(list(partition_by)).aggregate([])
+    return [name_of(key) for key in keys.to_pylist()]
 
 
 def _split(rows: pa.Table, partition_by: Sequence[str]) -> Iterator[tuple[str, pa.Table]]:

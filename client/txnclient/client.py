@@ -245,8 +245,8 @@ class Client(AutoCommit):
         """Creates a table. `schema`: a pyarrow Schema, a PySpark StructType, DDL text, or a name-to-type mapping.
 
         `location`: a URI that nodes and writers reach, in one of the places that the nodes' configuration allows (its
-        `table_roots`); by default under the cluster's warehouse. `conflicts`: how
-        overwrites of the same part are settled, by their commits or by locks that they take (see ConflictStrategy).
+        `table_roots`); by default under the cluster's warehouse. `conflicts`: how writes to the same part are settled,
+        by their commits or by locks that they take (see ConflictStrategy).
 
         Raises AlreadyExists; InvalidArgument, naming the column.
         """

@@ -5,19 +5,20 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar, cast, get_args
+from typing import Any, Protocol, TypeVar, get_args
 
 from google.protobuf.message import Message
 
 from txnclient import manifest, staged_files
-from txnclient.locks import LockMode, LockStrategy
 from txnclient.manifest import DataFile, StagedFiles
-from txnclient.overwriting import Mode, overwritten
+from txnclient.overwriting import Mode, name_of, overwritten
 from txnclient.requests import build
+from txnclient.write_locks import LockToWrite, WriteLocks
 from txnstatus.errors import InvalidArgument
+from txnstatus.partitions import WHOLE_TABLE
 from txnstatus.proto import table_pb2 as pb
 from txnstatus.schema import Schema
-from txnstatus.types import ConflictStrategy, Timestamp, TxnId
+from txnstatus.types import ConflictStrategy, Statement, Timestamp, TxnId
 
 ResponseT = TypeVar("ResponseT", bound=Message)
 Partition = str | Mapping[str, Any] | None
@@ -41,12 +42,6 @@ class _Opened:
     directory: str
 
 
-class LockFunction(Protocol):
-    def __call__(
-        self, table: str, mode: LockMode, *, partition: Sequence[str] | None, strategy: LockStrategy
-    ) -> None: ...
-
-
 class FileWrites:
     def __init__(
         self,
@@ -54,10 +49,10 @@ class FileWrites:
         owner: str,
         ask: Ask,
         require_writable: Callable[[], None],
-        lock: LockFunction,
+        lock: LockToWrite,
         read_at: Timestamp | None,
     ) -> None:
-        """`require_writable` raises what stands in the way of any write; `lock` is the handle's.
+        """`require_writable` raises what stands in the way of any write; `lock` locks by the table's own strategy.
 
         `read_at`: of what the handle has read.
         """
@@ -67,12 +62,15 @@ class FileWrites:
     def write(self, data: Any, table: str, mode: Mode, partition: Partition) -> None:
         _check_mode(mode, partition)
         opened = self._open(table)
-        if mode == "overwrite":
-            self._lock_for(opened, overwritten(mode, partition, (), opened.schema, table))
-        self._add(opened, _write_files(data, opened), mode, partition)
+        locks = self._locks(opened, _statement(mode))
+        if mode != "overwrite_partitions":
+            # What is known of it now: whoever cannot have it should learn that before the work, not after.
+            locks.take([WHOLE_TABLE if partition is None else name_of(partition, opened.schema, table)])
+        self._add(opened, _write_files(data, opened), mode, partition, locks)
 
     def truncate(self, table: str, partition: Partition) -> None:
-        self._add(self._open(table), (), "overwrite", partition)
+        opened = self._open(table)
+        self._add(opened, (), "overwrite", partition, self._locks(opened, Statement.TRUNCATE))
 
     def stage(self, data: Any, table: str) -> StagedFiles:
         opened = self._open(table)
@@ -87,7 +85,8 @@ class FileWrites:
         files = [file for part in parts for file in part.files]
         opened = self._open(table)
         staged_files.check(parts, opened.directory.removesuffix(opened.write_id), opened.schema)
-        self._add(opened, files, mode, partition, [part.write_id for part in parts])
+        locks = self._locks(opened, _statement(mode))
+        self._add(opened, files, mode, partition, locks, [part.write_id for part in parts])
 
     def _open(self, table: str) -> _Opened:
         """Claims a directory. The first write on a table makes it a participant."""
@@ -105,14 +104,14 @@ class FileWrites:
         files: Sequence[DataFile],
         mode: Mode,
         partition: Partition,
+        locks: WriteLocks,
         from_writes: Sequence[str] = (),
     ) -> None:
         self._require_writable()
         overwrites = overwritten(mode, partition, files, opened.schema, opened.table)
         if mode == "overwrite_partitions" and not overwrites:
             return  # without rows there is nothing to replace
-        if mode != "append":
-            self._lock_for(opened, overwrites)
+        locks.take([file.partition for file in files] if mode == "append" else overwrites or [WHOLE_TABLE])
         ref = manifest.write(
             opened.directory, files, table_id=opened.table_id, txn_id=self._txn_id, write_id=opened.write_id
         )
@@ -133,11 +132,8 @@ class FileWrites:
             pb.AddFilesResponse,
         )
 
-    def _lock_for(self, opened: _Opened, overwrites: Sequence[str]) -> None:
-        """Where the table settles conflicts by locks: what is to be replaced, before any work is done for it."""
-        strategy = opened.conflicts
-        if strategy is not ConflictStrategy.FIRST_COMMITTER_WINS:
-            self._lock(opened.table, "X", partition=overwrites or None, strategy=cast(LockStrategy, strategy.value))
+    def _locks(self, opened: _Opened, statement: Statement) -> WriteLocks:
+        return WriteLocks(self._lock, statement, opened.table, opened.conflicts)
 
 
 def _write_files(data: Any, opened: _Opened) -> list[DataFile]:
@@ -153,5 +149,9 @@ def _write_files(data: Any, opened: _Opened) -> list[DataFile]:
 def _check_mode(mode: Mode, partition: Partition) -> None:
     if mode not in get_args(Mode):
         raise InvalidArgument(f"mode {mode!r}: {', '.join(map(repr, get_args(Mode)))} are possible")
-    if partition is not None and mode != "overwrite":
-        raise InvalidArgument(f"partition {partition!r}: only mode 'overwrite' takes one, and this is {mode!r}")
+    if partition is not None and mode == "overwrite_partitions":
+        raise InvalidArgument(f"partition {partition!r}: mode {mode!r} takes none, the data says which are meant")
+
+
+def _statement(mode: Mode) -> Statement:
+    return Statement.INSERT if mode == "append" else Statement.INSERT_OVERWRITE

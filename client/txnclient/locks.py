@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from txnclient.requests import build
 from txnstatus.errors import InvalidArgument
@@ -55,12 +55,17 @@ def waits(numretries: int, sleep_between_retries: float) -> Iterator[float]:
         wait *= 2
 
 
-def request_of(
-    txn_id: TxnId, owner: str, table: str, mode: str, partition: str | Sequence[str] | None, strategy: str
-) -> pb.LockRequest:
+def mode_of(mode: str) -> pb.LockMode:
     """Raises InvalidArgument."""
     if mode not in MODES:
         raise InvalidArgument(f"lock mode {mode!r}: {', '.join(map(repr, MODES))} are possible")
+    return MODES[mode]
+
+
+def request_of(
+    txn_id: TxnId, owner: str, table: str, partition: str | Sequence[str] | None, strategy: str, **what: Any
+) -> pb.LockRequest:
+    """`what`: the mode, or the statement. Raises InvalidArgument."""
     if strategy not in STRATEGIES:
         raise InvalidArgument(f"lock strategy {strategy!r}: {', '.join(map(repr, STRATEGIES))} are possible")
     return build(
@@ -69,8 +74,8 @@ def request_of(
         owner=owner,
         table=table,
         partitions=[partition] if isinstance(partition, str) else partition,
-        mode=MODES[mode],
         strategy=STRATEGIES[strategy],
+        **what,
     )
 
 
@@ -79,7 +84,7 @@ def acquire(
     ask: Callable[[str, pb.LockRequest, type[pb.LockResponse]], pb.LockResponse],
     patience: Iterator[float],
     turn_seconds: float,
-) -> None:
+) -> pb.LockResponse:
     """Asks until the locks are granted, or the last retry is over; then the request leaves the queue.
 
     It waits on the server and keeps its place in the queue from retry to retry: sleeping here would only bring the
@@ -90,11 +95,12 @@ def acquire(
     for wait in patience if request.strategy != pb.LOCK_NO_WAIT else ():
         while wait > 0:
             request.wait_millis = max(1, int(min(wait, turn_seconds) * 1000))
-            if ask(METHOD, request, pb.LockResponse).granted:
-                return
+            answer = ask(METHOD, request, pb.LockResponse)
+            if answer.granted:
+                return answer
             wait -= turn_seconds
     request.wait_millis, request.strategy = 0, pb.LOCK_NO_WAIT
-    ask(METHOD, request, pb.LockResponse)
+    return ask(METHOD, request, pb.LockResponse)
 
 
 def info(wire: pb.LockInfo) -> LockInfo:

@@ -1,4 +1,4 @@
-"""Which part of a table a write replaces."""
+"""Which part of a table a write is for."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ Mode = Literal["append", "overwrite", "overwrite_partitions"]
 def overwritten(
     mode: Mode, partition: str | Mapping[str, Any] | None, files: Sequence[DataFile], schema: Schema, table: str
 ) -> list[str]:
-    """The partitions that the request names; none for an append, and for an overwrite of the whole table.
+    """The partitions that are replaced; none by an append, and none are named by an overwrite of the whole table.
 
     Raises InvalidArgument: no such partition, or files that are not in it.
     """
     found = sorted({file.partition for file in files})
-    if mode == "append" or (mode == "overwrite" and partition is None):
+    if mode != "overwrite_partitions" and partition is None:
         return []
     if mode == "overwrite_partitions":
         if not schema.partition_by:
@@ -31,8 +31,8 @@ def overwritten(
     name = name_of(partition, schema, table)
     outside = [each for each in found if not partitions.covers([name], each)]
     if outside:
-        raise InvalidArgument(f"the data has rows of {', '.join(outside[:5])}, and {name} of {table} is overwritten")
-    return [name]
+        raise InvalidArgument(f"the data has rows of {', '.join(outside[:5])}, and is written to {name} of {table}")
+    return [name] if mode == "overwrite" else []
 
 
 def name_of(partition: str | Mapping[str, Any], schema: Schema, table: str) -> str:

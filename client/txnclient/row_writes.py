@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -13,10 +13,13 @@ from google.protobuf.message import Message
 from txnclient.reading import Reading
 from txnclient.requests import build
 from txnclient.schemas import to_columns
+from txnclient.write_locks import WriteLocks
 from txnstatus import rows as row_format
 from txnstatus.errors import InvalidArgument, RowsRefused
+from txnstatus.partitions import WHOLE_TABLE
 from txnstatus.proto import table_pb2 as pb
 from txnstatus.schema import Schema
+from txnstatus.types import Statement
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -24,6 +27,14 @@ if TYPE_CHECKING:
 
 ResponseT = TypeVar("ResponseT", bound=Message)
 MAX_NAMED = 10
+STATEMENTS: Mapping[pb.RowChange, Statement] = {
+    pb.ROW_INSERT: Statement.INSERT,
+    pb.ROW_INSERT_IGNORE: Statement.INSERT,
+    pb.ROW_UPSERT: Statement.MERGE,
+    pb.ROW_UPDATE: Statement.UPDATE,
+    pb.ROW_DELETE: Statement.DELETE,
+}
+"""By which they lock, where the table settles conflicts by locks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +64,9 @@ class RowWrites(Reading):
     @abstractmethod
     def _require_writable(self) -> None: ...
 
+    @abstractmethod
+    def _lock_to_write(self, statement: Statement, table: str, names: Sequence[str], strategy: str) -> bool: ...
+
     def insert(self, table: str, rows: Any) -> RowsWritten:
         """Rows whose keys are there already are refused."""
         return self._write_rows(pb.ROW_INSERT, table, rows)
@@ -75,11 +89,13 @@ class RowWrites(Reading):
 
     def _write_rows(self, change: pb.RowChange, table: str, data: Any) -> RowsWritten:
         self._require_writable()
-        schema = self.client.table(table).schema
+        found = self.client.table(table)
+        schema = found.schema
         row_format.require_key(schema, table)
         rows = _fitted(data, schema, table, deletes=change == pb.ROW_DELETE)
         keys = row_format.encode_keys(rows, schema)
         row_format.check_keys(rows, keys, schema, table)
+        WriteLocks(self._lock_to_write, STATEMENTS[change], table, found.conflicts).take(_touched(rows, schema, change))
         written = ignored = 0
         refused: list[int] = []
         for start, part in _parts(rows, keys, 0):
@@ -134,6 +150,19 @@ def _fitted(data: Any, schema: Schema, table: str, *, deletes: bool) -> pa.Table
                 raise InvalidArgument(f"column {name!r} of the data is not a column of table {table}")
     target = row_format.rows_schema(schema, deletes=deletes)
     return arrow.cast(rows, target, table).combine_chunks()
+
+
+def _touched(rows: pa.Table, schema: Schema, change: pb.RowChange) -> list[str]:
+    """The partitions that the rows are in and may have been in; where the rows do not tell, the table is all there is.
+
+    A row that is replaced or deleted may be in another partition, unless its key says in which one it is.
+    """
+    from txnclient import arrow
+
+    inserts = change in (pb.ROW_INSERT, pb.ROW_INSERT_IGNORE)
+    if not schema.partition_by or not (inserts or set(schema.partition_by) <= set(schema.primary_key)):
+        return [WHOLE_TABLE]
+    return arrow.partitions_of(rows, schema.partition_by)
 
 
 def _parts(rows: pa.Table, keys: pa.Array, start: int) -> Iterator[tuple[int, pa.Table]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
@@ -23,8 +23,9 @@ from txnclient.token import Token
 from txnstatus.commands import cause_from_wire
 from txnstatus.errors import Forgotten, IllegalState, NotAuthorized, TxnAborted, TxnError, aborted
 from txnstatus.proto import common_pb2 as common
+from txnstatus.proto import table_pb2 as table_pb
 from txnstatus.proto import txn_manager_pb2 as pb
-from txnstatus.types import DECIDED, DECIDED_ABORT, DECIDED_COMMIT, TxnId, TxnState
+from txnstatus.types import DECIDED, DECIDED_ABORT, DECIDED_COMMIT, Statement, TxnId, TxnState
 
 if TYPE_CHECKING:
     from txnclient.client import Client
@@ -109,10 +110,39 @@ class Transaction(RowWrites, ForeignWork):
         Raises Locked, naming who is in the way, when the last retry is over or somebody would wait for himself: the
         transaction goes on. Raises TxnAborted when wait-die has ended it.
         """
+        patience = locks.waits(numretries, sleep_between_retries)
+        self._acquire(table, partition, strategy, patience, mode=locks.mode_of(mode))
+
+    def lock_for(
+        self,
+        statement: Statement | str,
+        table: str,
+        *,
+        partition: str | Sequence[str] | None = None,
+        strategy: locks.LockStrategy = "wait",
+        numretries: int = locks.NUMRETRIES,
+        sleep_between_retries: float = locks.SLEEP_BETWEEN_RETRIES,
+    ) -> None:
+        """Locks what a statement locks ("select", "alter table add partition", ...), otherwise as `lock`.
+
+        Which locks that are is a table in docs/protocol.md. For programs that do by themselves what this service does
+        not, and for reads that nobody may overwrite before the transaction ends.
+        """
+        patience = locks.waits(numretries, sleep_between_retries)
+        self._acquire(table, partition, strategy, patience, statement=statement)
+
+    def _lock_to_write(self, statement: Statement, table: str, names: Sequence[str], strategy: str) -> bool:
+        """By the table's own strategy. Whether nobody else may hold anything of it (X)."""
+        patience = locks.waits(locks.NUMRETRIES, locks.SLEEP_BETWEEN_RETRIES)
+        return self._acquire(table, names, strategy, patience, statement=statement).mode == table_pb.LOCK_X
+
+    def _acquire(
+        self, table: str, partition: str | Sequence[str] | None, strategy: str, patience: Iterator[float], **what: Any
+    ) -> table_pb.LockResponse:
         self._require_writable()
-        request = locks.request_of(self.id, self.client.owner, table, mode, partition, strategy)
+        request = locks.request_of(self.id, self.client.owner, table, partition, strategy, **what)
         turn = min(TURN_SECONDS, self.client.attempt_seconds(self.client.timeout) / 2)
-        locks.acquire(request, self._ask, locks.waits(numretries, sleep_between_retries), turn)
+        return locks.acquire(request, self._ask, patience, turn)
 
     # ---- writing
 
@@ -121,13 +151,15 @@ class Transaction(RowWrites, ForeignWork):
     ) -> None:
         """Writes a Spark DataFrame (its executors write the files) or a pyarrow Table into the table.
 
-        Nothing is visible before the commit. "overwrite" replaces the table, or with `partition` that part of it (all
-        rows must be in it): {"month": 1}, or "month=1/day=2" with values as txnstatus.partitions names them.
-        "overwrite_partitions" replaces those partitions that have rows in the data. What is replaced is what this
-        transaction wrote there before, and what is there when this call ends; rows that others append meanwhile stay.
+        Nothing is visible before the commit. "overwrite" replaces the table, or with `partition` that part of it:
+        {"month": 1}, or "month=1/day=2" with values as txnstatus.partitions names them. All rows must be in it; so must
+        those of an append with `partition`. "overwrite_partitions" replaces those partitions that have rows in the
+        data. What is replaced is what this transaction wrote there before, and what is there when this call ends; rows
+        that others append meanwhile stay.
 
         Of two transactions that overwrite the same part without seeing each other the first to commit wins; the other
-        is told Conflict. Appends are never in conflict.
+        is told Conflict. Appends are never in conflict. A table that settles conflicts by locks (see `create_table`) is
+        locked before any file is written; appends share their locks with each other.
 
         Raises InvalidArgument, naming the column, for data of another schema.
         """
@@ -162,7 +194,9 @@ class Transaction(RowWrites, ForeignWork):
     @property
     def _writes(self) -> FileWrites:
         """Made for each write: kept, it would refer back to the handle, which must end when its last user drops it."""
-        return FileWrites(self.id, self.client.owner, self._ask, self._require_writable, self.lock, self._read_at)
+        return FileWrites(
+            self.id, self.client.owner, self._ask, self._require_writable, self._lock_to_write, self._read_at
+        )
 
     def _ask(self, method: str, request: Message, response: type[ResponseT]) -> ResponseT:
         """A call on behalf of a write. An answer that ends the transaction ends the handle too."""

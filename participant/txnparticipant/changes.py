@@ -6,15 +6,16 @@ from dataclasses import dataclass
 
 from txnparticipant import commands as cmd
 from txnparticipant import dropping, row_changes
-from txnparticipant.conflicts import first_committer_wins, full_name
+from txnparticipant.conflicts import first_committer_wins
 from txnparticipant.locks import Lock, Mode, Verdict
 from txnparticipant.mvcc import FileSet, PendingWrite
 from txnparticipant.records import LIVE, TableState, TxnRecord
 from txnparticipant.row_conflicts import row_conflict
 from txnparticipant.txn import Op
+from txnparticipant.written_locks import must_lock
 from txnstatus.errors import Conflict, IllegalState, InvalidArgument, Locked, NotAuthorized, NotFound, TxnError, aborted
-from txnstatus.partitions import WHOLE_TABLE, above, covers
-from txnstatus.types import NO_TIMESTAMP, AbortCause, AbortCode, ConflictStrategy, ParticipantState, Timestamp, TxnId
+from txnstatus.partitions import WHOLE_TABLE, covers
+from txnstatus.types import NO_TIMESTAMP, AbortCause, AbortCode, ParticipantState, Timestamp, TxnId
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,11 +85,7 @@ def _write(table: TableState, record: TxnRecord, command: cmd.OpenWrite | cmd.Ad
         if used not in record.claimed:
             message = f"write {used} was not opened by transaction {record.txn_id} on {table.name}"
             return Rejected(IllegalState(message, txn_id=record.txn_id))
-    unlocked = _unlocked(table, record, command)
-    if unlocked:
-        message = f"{table.name} settles conflicts by {table.conflicts}: {unlocked} must be locked to be overwritten"
-        return Rejected(IllegalState(message, txn_id=record.txn_id, hint="lock it in X first"))
-    if refusal := row_changes.stands_in_the_way(table, record, command):
+    if refusal := _unlocked(table, record, command) or row_changes.stands_in_the_way(table, record, command):
         return Rejected(refusal)
     for write in record.writes.values():
         write.partitions = tuple(p for p in write.partitions if not covers(command.overwrites, p))
@@ -108,15 +105,10 @@ def _write(table: TableState, record: TxnRecord, command: cmd.OpenWrite | cmd.Ad
     return Applied()
 
 
-def _unlocked(table: TableState, record: TxnRecord, command: cmd.AddFiles) -> str:
-    """What the transaction would overwrite and has no lock of, though the table wants it; empty = nothing."""
-    if table.conflicts is ConflictStrategy.FIRST_COMMITTER_WINS:
-        return ""
-    for name in command.overwrites:
-        covering = (full_name(table.name, above_it) for above_it in above(name))
-        if not any(table.locks.holds(record.txn_id, [Lock(covered, Mode.X)]) for covered in covering):
-            return full_name(table.name, name)
-    return ""
+def _unlocked(table: TableState, record: TxnRecord, command: cmd.AddFiles) -> IllegalState | None:
+    """The refusal, if the table wants locks for what the transaction would overwrite or append to, and it has none."""
+    added = command.manifest.partitions if table.schema.partition_by else (WHOLE_TABLE,)
+    return must_lock(table, record, Mode.X, command.overwrites) or must_lock(table, record, Mode.S, added)
 
 
 def _seen_at(table: TableState, command: cmd.AddFiles) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ from txnparticipant import commands as cmd
 from txnparticipant.changes import Applied
 from txnparticipant.locks import Claim, Lock, Mode, Strategy, Verdict, wounded
 from txnparticipant.records import TableState
+from txnparticipant.statements import mode_of
 from txnparticipant.table_store import ParticipantShard
 from txnstatus import lock_requests
 from txnstatus.commands import cause_from_wire
@@ -20,7 +21,7 @@ from txnstatus.errors import Conflict, Locked, Overloaded, TxnError, aborted
 from txnstatus.proto import table_pb2 as table_pb
 from txnstatus.proto import txn_manager_pb2 as manager_pb
 from txnstatus.status_ranges import StatusRanges
-from txnstatus.types import AbortCause, ParticipantState, Timestamp, TxnId, micros_of
+from txnstatus.types import AbortCause, ParticipantState, Statement, Timestamp, TxnId, micros_of
 
 log = logging.getLogger(__name__)
 
@@ -34,9 +35,18 @@ def command_of(table: TableState, request: table_pb.LockRequest, since: Timestam
     """Raises InvalidArgument."""
     lock_requests.check(request, table.schema)
     names = [f"{table.name}/{partition}" for partition in request.partitions] or [table.name]
-    locks = tuple(Lock(name, Mode(request.mode)) for name in sorted(set(names)))
+    mode = _mode(table, request)
+    locks = tuple(Lock(name, mode) for name in sorted(set(names)))
     strategy = Strategy(request.strategy)
     return cmd.AcquireLocks(TxnId(request.txn_id), table.table_id, request.owner, locks, strategy, since)
+
+
+def _mode(table: TableState, request: table_pb.LockRequest) -> Mode:
+    if not request.statement:
+        return Mode(request.mode)
+    columns = len(table.schema.partition_by)
+    known = all(name.count("=") == columns for name in request.partitions or [""])
+    return mode_of(Statement(request.statement), alone=request.alone, known=known)
 
 
 def show(tables: Iterable[TableState], request: table_pb.ShowLocksRequest) -> table_pb.ShowLocksResponse:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from txnparticipant import commands as cmd
+from txnparticipant.locks import Mode
 from txnparticipant.memrowset import RowSet, changed_keys
 from txnparticipant.records import LIVE, TableState, TxnRecord
+from txnparticipant.written_locks import must_lock
 from txnstatus.errors import IllegalState, InvalidArgument, TxnError, Unavailable
 from txnstatus.partitions import WHOLE_TABLE
 from txnstatus.types import NO_TIMESTAMP, Timestamp, TxnId
@@ -18,6 +20,9 @@ def write(table: TableState, record: TxnRecord, command: cmd.WriteRows) -> TxnEr
         return InvalidArgument(f"{table.name} has no primary key: rows are known by it", txn_id=record.txn_id)
     if record.writes:
         return mixed(table, record.txn_id)
+    # Which partitions the rows are in, nobody here knows; a lock on any of them locks the table in S.
+    if refusal := must_lock(table, record, Mode.S, [WHOLE_TABLE]):
+        return refusal
     if command.position != len(record.rows) or (record.rows and command.snapshot != record.snapshot):
         # Judged while another write of the transaction was on its way: it has to be judged again.
         return Unavailable(f"transaction {record.txn_id} wrote other rows to {table.name} meanwhile")

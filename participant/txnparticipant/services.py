@@ -237,7 +237,7 @@ class ShardService:
         command = command_of(participant, request, self._clock.now())
         await self._begun(participant, command.txn_id, request.owner)
         granted = await self._locks.acquire(request.table, command, request.wait_millis / 1000)
-        return table_pb.LockResponse(granted=granted)
+        return table_pb.LockResponse(granted=granted, mode=f"LOCK_{command.locks[0].mode.name}")
 
     async def show_locks(self, request: table_pb.ShowLocksRequest) -> table_pb.ShowLocksResponse:
         self._driver.check_lease()

@@ -1,29 +1,11 @@
-"""Which statement takes which locks, as Hive's design has it."""
+"""Which statement takes which locks: Hive's table, row by row, and below it the rows that Hive's design has not."""
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Iterable, Mapping, Sequence
 
 from txnparticipant.locks import Lock, Mode, with_parents
-
-
-class Statement(enum.StrEnum):
-    SELECT = "select"
-    INSERT = "insert into"
-    RENAME = "alter table rename"
-    ADD_COLUMNS = "alter table add cols"
-    REPLACE_COLUMNS = "alter table replace cols"
-    CHANGE_COLUMNS = "alter table change cols"
-    ADD_PARTITION = "alter table add partition"
-    DROP_PARTITION = "alter table drop partition"
-    TOUCH_PARTITION = "alter table touch partition"
-    SET_SERDE_PROPERTIES = "alter table set serdeproperties"
-    SET_SERIALIZER = "alter table set serializer"
-    SET_FILE_FORMAT = "alter table set file format"
-    SET_TABLE_PROPERTIES = "alter table set tblproperties"
-    DROP_TABLE = "drop table"
-
+from txnstatus.types import Statement
 
 TARGET_MODE: Mapping[Statement, Mode] = {
     Statement.SELECT: Mode.S,
@@ -41,8 +23,28 @@ TARGET_MODE: Mapping[Statement, Mode] = {
     Statement.SET_FILE_FORMAT: Mode.S,
     Statement.SET_TABLE_PROPERTIES: Mode.X,
     Statement.DROP_TABLE: Mode.X,
+    Statement.INSERT_OVERWRITE: Mode.X,
+    Statement.TRUNCATE: Mode.X,
+    # Two that change rows could change the same; a reader beside them has its snapshot.
+    Statement.MERGE: Mode.SHARED_WRITE,
+    Statement.UPDATE: Mode.SHARED_WRITE,
+    Statement.DELETE: Mode.SHARED_WRITE,
 }
 """Of the table or partition that the statement names; its parents are locked in S."""
+
+
+def mode_of(statement: Statement, *, alone: bool = True, known: bool = True) -> Mode:
+    """In which mode the statement locks its target.
+
+    `alone`: as Hive's design has it, where there are no transactions. An insert that is part of a transaction shares
+    what it inserts into with others: nobody sees its rows before it commits, and no two inserts conflict.
+    `known`: the target is all that the statement touches. If it only stands for partitions that are yet to be found,
+    a change of rows excludes everybody from it, since a lock on it keeps nobody off the partitions below.
+    """
+    if statement is Statement.INSERT and not alone:
+        return Mode.S
+    mode = TARGET_MODE[statement]
+    return Mode.X if mode is Mode.SHARED_WRITE and not known else mode
 
 
 def locks_of(statement: Statement, target: str, reads: Iterable[str] = ()) -> tuple[Lock, ...]:

@@ -100,15 +100,15 @@ def test_wait_die_aborts_the_younger_and_the_older_waits(client: Client, new_tab
     old.commit()
 
 
-def test_a_table_may_settle_conflicts_by_locks_that_overwrites_take(client: Client, new_table: NewTable) -> None:
+def test_a_table_may_settle_conflicts_by_locks_that_writes_take(client: Client, new_table: NewTable) -> None:
     waits, wounds, refuses = (new_table(conflicts=each) for each in ("wait-die", "wound-wait", "no-wait"))
     old, young = client.begin(), client.begin()
-    young.write(rows(1), waits)
     old.write(rows(2), waits, "overwrite")
     assert held(client, waits)[waits, old.id] == "X"
-    with pytest.raises(TxnAborted, match="wait-die"):
-        young.write(rows(3), waits, "overwrite")
-    young = client.begin()
+    for mode in ("append", "overwrite"):
+        with pytest.raises(TxnAborted, match="wait-die"):
+            young.write(rows(3), waits, mode)  # type: ignore[arg-type]
+        young = client.begin()
     young.write(rows(4), wounds, "overwrite")
     old.write(rows(5), wounds, "overwrite")
     with pytest.raises(TxnAborted, match="wound-wait"):

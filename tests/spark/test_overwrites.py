@@ -105,7 +105,7 @@ def test_an_overwrite_says_what_is_wrong_with_it(client: Client, new_table: NewT
         ("overwrite", {"m": 1}, "has rows of m=2, and m=1"),
         ("overwrite", {"month": 1}, "'month' is no partition column"),
         ("overwrite", "m=1/x=2", "is no partition of"),
-        ("append", {"m": 1}, "only mode 'overwrite' takes one"),
+        ("overwrite_partitions", {"m": 1}, "mode 'overwrite_partitions' takes none"),
         ("replace", None, "mode 'replace'"),
     ]:
         with pytest.raises(InvalidArgument, match=said):

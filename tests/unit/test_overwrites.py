@@ -171,18 +171,34 @@ def test_an_aborted_overwrite_is_in_nobodys_way() -> None:
     commit(shard, 2, 110)
 
 
-def test_a_table_that_settles_conflicts_by_locks_wants_one_for_an_overwrite_and_none_for_an_append() -> None:
+def locked(txn: int, name: str, mode: Mode) -> cmd.Command:
+    return cmd.AcquireLocks(TxnId(txn), TABLE, OWNER, (Lock(name, mode),), Strategy.WAIT, Timestamp(1))
+
+
+@pytest.mark.parametrize(
+    ("overwrites", "locks"),
+    [
+        # Each lock, and whether it is enough for a write to January 1st.
+        (("m=1",), [(f"{NAME}/{JAN1}", Mode.X, False), (f"{NAME}/m=1", Mode.S, False), (f"{NAME}/m=1", Mode.X, True)]),
+        (("m=1",), [(NAME, Mode.SHARED_WRITE, False), (NAME, Mode.X, True)]),
+        ((), [(NAME, Mode.S, False), (f"{NAME}/m=1", Mode.S, False), (f"{NAME}/{JAN1}", Mode.S, True)]),
+        ((), [(f"{NAME}/{JAN2}", Mode.X, False), (f"{NAME}/m=1", Mode.X, True)]),
+        ((), [(f"{NAME}/{JAN1}", Mode.SHARED_WRITE, True)]),
+    ],
+)
+def test_a_table_that_settles_conflicts_by_locks_wants_them_of_what_is_written(
+    overwrites: tuple[str, ...], locks: list[tuple[str, Mode, bool]]
+) -> None:
     shard = ParticipantShard(3)
     shard.apply(cmd.CreateTable(NAME, SCHEMA, "file:///lake", "r", ConflictStrategy.WAIT))
-    ok(shard, *added(1, (JAN1,)))
-    *before, overwrite = added(1, (JAN1,), ("m=1",), number=1)
-    ok(shard, *before[1:])
-    refused = shard.apply(overwrite)
+    *before, add = added(1, (JAN1,), overwrites)
+    ok(shard, *before)
+    refused = shard.apply(add)
     assert isinstance(refused, Rejected)
-    assert f"{NAME}/m=1 must be locked" in refused.error.message
-    for name, enough in ((f"{NAME}/{JAN1}", False), (f"{NAME}/m=1", True)):
-        ok(shard, cmd.AcquireLocks(TxnId(1), TABLE, OWNER, (Lock(name, Mode.X),), Strategy.WAIT, Timestamp(1)))
-        assert isinstance(shard.apply(overwrite), Applied) == enough
+    assert f"{NAME}/{overwrites[0] if overwrites else JAN1} must be locked" in refused.error.message
+    for name, mode, enough in locks:
+        ok(shard, locked(1, name, mode))
+        assert isinstance(shard.apply(add), Applied) == enough
     restored = ParticipantShard(3)
     restored.restore(shard.snapshot())
     assert restored.table(NAME).conflicts is ConflictStrategy.WAIT

@@ -7,7 +7,8 @@ import re
 import pytest
 
 from txnparticipant.locks import Lock, Mode
-from txnparticipant.statements import TARGET_MODE, Statement, known_prefix, locks_of
+from txnparticipant.statements import TARGET_MODE, known_prefix, locks_of, mode_of
+from txnstatus.types import Statement
 
 # The statement, what it names, what it reads, and the second column of the table in Hive's own words.
 ROWS: list[tuple[Statement, str, tuple[str, ...], str]] = [
@@ -52,8 +53,28 @@ def test_a_row(statement: Statement, target: str, reads: tuple[str, ...], writte
     assert list(locks) == sorted(locks), "in the order of acquisition"
 
 
+OWN: dict[Statement, Mode] = {
+    Statement.INSERT_OVERWRITE: Mode.X,
+    Statement.TRUNCATE: Mode.X,
+    Statement.MERGE: Mode.SHARED_WRITE,
+    Statement.UPDATE: Mode.SHARED_WRITE,
+    Statement.DELETE: Mode.SHARED_WRITE,
+}
+"""Those that Hive's table has not."""
+
+
 def test_every_statement_has_its_row() -> None:
-    assert {row[0] for row in ROWS} == set(Statement) == set(TARGET_MODE)
+    assert {row[0] for row in ROWS} | OWN.keys() == set(Statement) == set(TARGET_MODE)
+    assert not {row[0] for row in ROWS} & OWN.keys()
+
+
+@pytest.mark.parametrize("statement", Statement)
+def test_a_mode_is_that_of_the_table_but_for_inserts_in_transactions_and_changes_anywhere(statement: Statement) -> None:
+    assert mode_of(statement) == TARGET_MODE[statement] == OWN.get(statement, TARGET_MODE[statement])
+    assert mode_of(statement, alone=False) == (Mode.S if statement is Statement.INSERT else TARGET_MODE[statement])
+    changes = TARGET_MODE[statement] is Mode.SHARED_WRITE
+    assert mode_of(statement, known=False) == (Mode.X if changes else TARGET_MODE[statement])
+    assert mode_of(Statement.INSERT, alone=False, known=False) is Mode.S
 
 
 def test_a_table_without_partitions_is_locked_itself() -> None:

@@ -6,6 +6,7 @@ from txnstatus import partitions
 from txnstatus.errors import InvalidArgument
 from txnstatus.proto import table_pb2 as pb
 from txnstatus.schema import Schema
+from txnstatus.types import Statement
 
 MAX_PARTITIONS = 1_000
 _MODES = (pb.LOCK_S, pb.LOCK_SHARED_WRITE, pb.LOCK_X)
@@ -14,7 +15,14 @@ _STRATEGIES = (pb.LOCK_NO_WAIT, pb.LOCK_WAIT, pb.LOCK_WAIT_DIE, pb.LOCK_WOUND_WA
 
 def check(request: pb.LockRequest, schema: Schema) -> None:
     """`schema`: the table's; a database has one without columns. Raises InvalidArgument."""
-    if request.mode not in _MODES:
+    if request.statement:
+        if request.mode:
+            raise InvalidArgument(
+                f"lock mode {request.mode} and statement {request.statement!r}: one of them is possible"
+            )
+        if request.statement not in frozenset(Statement):
+            raise InvalidArgument(f"no statement {request.statement[:100]!r}; there are {', '.join(Statement)}")
+    elif request.mode not in _MODES:
         raise InvalidArgument(f"no lock mode {request.mode}; there are {_names(pb.LockMode, _MODES)}")
     if request.strategy not in _STRATEGIES:
         raise InvalidArgument(f"no lock strategy {request.strategy}; there are {_names(pb.LockStrategy, _STRATEGIES)}")

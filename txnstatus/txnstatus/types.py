@@ -56,18 +56,42 @@ class ParticipantOpType(enum.IntEnum):
 
 
 class ConflictStrategy(enum.StrEnum):
-    """How a table has overwrites of the same part settled; appends are in nobody's way with any of them."""
+    """How a table has writes to the same part settled."""
 
     FIRST_COMMITTER_WINS = "first-committer-wins"
-    """Whoever commits second is told Conflict, at its commit."""
+    """Whoever overwrites it and commits second is told Conflict, at its commit. Appends are in nobody's way."""
     WAIT = "wait"
-    """An overwrite locks what it replaces in X; whoever comes second waits its turn, first in, first out."""
+    """A write locks what it writes to; whoever comes second waits its turn, first in, first out."""
     WAIT_DIE = "wait-die"
     """The same, and an older transaction waits for a younger one only; a younger one is aborted."""
     WOUND_WAIT = "wound-wait"
     """The same, and a younger transaction waits for an older one only; an older one aborts what is in its way."""
     NO_WAIT = "no-wait"
     """The same, and whoever comes second is told Locked."""
+
+
+class Statement(enum.StrEnum):
+    """What locks a table or a partition; which locks it takes is a table in txnparticipant/statements.py."""
+
+    SELECT = "select"
+    INSERT = "insert into"
+    RENAME = "alter table rename"
+    ADD_COLUMNS = "alter table add cols"
+    REPLACE_COLUMNS = "alter table replace cols"
+    CHANGE_COLUMNS = "alter table change cols"
+    ADD_PARTITION = "alter table add partition"
+    DROP_PARTITION = "alter table drop partition"
+    TOUCH_PARTITION = "alter table touch partition"
+    SET_SERDE_PROPERTIES = "alter table set serdeproperties"
+    SET_SERIALIZER = "alter table set serializer"
+    SET_FILE_FORMAT = "alter table set file format"
+    SET_TABLE_PROPERTIES = "alter table set tblproperties"
+    DROP_TABLE = "drop table"
+    INSERT_OVERWRITE = "insert overwrite"
+    TRUNCATE = "truncate table"
+    MERGE = "merge"
+    UPDATE = "update"
+    DELETE = "delete"
 
 
 class AbortCode(enum.StrEnum):

@@ -53,7 +53,7 @@ ROW_UPDATE: RowChange
 ROW_DELETE: RowChange
 
 class LockRequest(_message.Message):
-    __slots__ = ("txn_id", "owner", "table", "partitions", "mode", "strategy", "wait_millis")
+    __slots__ = ("txn_id", "owner", "table", "partitions", "mode", "strategy", "wait_millis", "statement", "alone")
     TXN_ID_FIELD_NUMBER: _ClassVar[int]
     OWNER_FIELD_NUMBER: _ClassVar[int]
     TABLE_FIELD_NUMBER: _ClassVar[int]
@@ -61,6 +61,8 @@ class LockRequest(_message.Message):
     MODE_FIELD_NUMBER: _ClassVar[int]
     STRATEGY_FIELD_NUMBER: _ClassVar[int]
     WAIT_MILLIS_FIELD_NUMBER: _ClassVar[int]
+    STATEMENT_FIELD_NUMBER: _ClassVar[int]
+    ALONE_FIELD_NUMBER: _ClassVar[int]
     txn_id: int
     owner: str
     table: str
@@ -68,13 +70,17 @@ class LockRequest(_message.Message):
     mode: LockMode
     strategy: LockStrategy
     wait_millis: int
-    def __init__(self, txn_id: _Optional[int] = ..., owner: _Optional[str] = ..., table: _Optional[str] = ..., partitions: _Optional[_Iterable[str]] = ..., mode: _Optional[_Union[LockMode, str]] = ..., strategy: _Optional[_Union[LockStrategy, str]] = ..., wait_millis: _Optional[int] = ...) -> None: ...
+    statement: str
+    alone: bool
+    def __init__(self, txn_id: _Optional[int] = ..., owner: _Optional[str] = ..., table: _Optional[str] = ..., partitions: _Optional[_Iterable[str]] = ..., mode: _Optional[_Union[LockMode, str]] = ..., strategy: _Optional[_Union[LockStrategy, str]] = ..., wait_millis: _Optional[int] = ..., statement: _Optional[str] = ..., alone: _Optional[bool] = ...) -> None: ...
 
 class LockResponse(_message.Message):
-    __slots__ = ("granted",)
+    __slots__ = ("granted", "mode")
     GRANTED_FIELD_NUMBER: _ClassVar[int]
+    MODE_FIELD_NUMBER: _ClassVar[int]
     granted: bool
-    def __init__(self, granted: _Optional[bool] = ...) -> None: ...
+    mode: LockMode
+    def __init__(self, granted: _Optional[bool] = ..., mode: _Optional[_Union[LockMode, str]] = ...) -> None: ...
 
 class ShowLocksRequest(_message.Message):
     __slots__ = ("table", "partition", "extended")
