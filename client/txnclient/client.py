@@ -139,11 +139,18 @@ class Client(AutoCommit):
         return self._begin(count, label, keepalive_millis, uuid.uuid4().hex)[0]
 
     def _begin_once(self, request_id: str, label: str, *, is_retry: bool) -> tuple[Transaction, bool]:
-        (txn,), begun_before = self._begin(1, label, 0, request_id, is_retry=is_retry)
+        (txn,), begun_before = self._begin(1, label, 0, request_id, is_retry=is_retry, alone=True)
         return txn, begun_before
 
     def _begin(
-        self, count: int, label: str, keepalive_millis: int, request_id: str, *, is_retry: bool = False
+        self,
+        count: int,
+        label: str,
+        keepalive_millis: int,
+        request_id: str,
+        *,
+        is_retry: bool = False,
+        alone: bool = False,
     ) -> tuple[list[Transaction], bool]:
         """The transactions, and whether an earlier request, or attempt at this one, has begun them."""
         request = build(
@@ -165,8 +172,8 @@ class Client(AutoCommit):
         )
         self._cluster_id = response.cluster_id
         txns = [
-            Transaction(self, TxnId(txn_id), response.keepalive_millis, heartbeat=True, heard_at=sent_at)
-            for txn_id in response.txn_ids
+            Transaction(self, TxnId(each), response.keepalive_millis, heartbeat=True, heard_at=sent_at, alone=alone)
+            for each in response.txn_ids
         ]
         return txns, response.begun_before
 

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from google.protobuf.message import Message
 
-from txnclient import locks, outcome
+from txnclient import outcome
 from txnclient.file_writes import FileWrites
 from txnclient.liveness import Liveness, OnLost
+from txnclient.locking import TURN_SECONDS, Locking
 from txnclient.manifest import StagedFiles
 from txnclient.outcome import CommitReceipt
 from txnclient.overwriting import Mode
@@ -23,9 +24,8 @@ from txnclient.token import Token
 from txnstatus.commands import cause_from_wire
 from txnstatus.errors import Forgotten, IllegalState, NotAuthorized, TxnAborted, TxnError, aborted
 from txnstatus.proto import common_pb2 as common
-from txnstatus.proto import table_pb2 as table_pb
 from txnstatus.proto import txn_manager_pb2 as pb
-from txnstatus.types import DECIDED, DECIDED_ABORT, DECIDED_COMMIT, Statement, TxnId, TxnState
+from txnstatus.types import DECIDED, DECIDED_ABORT, DECIDED_COMMIT, TxnId, TxnState
 
 if TYPE_CHECKING:
     from txnclient.client import Client
@@ -35,11 +35,9 @@ ResponseT = TypeVar("ResponseT", bound=Message)
 log = logging.getLogger(__name__)
 
 DEFAULT_COMMIT_SECONDS = 30.0
-TURN_SECONDS = 5.0
-"""A commit waits on the server in turns, each shorter than one attempt of a call."""
 
 
-class Transaction(RowWrites, ForeignWork):
+class Transaction(Locking, RowWrites, ForeignWork):
     """A transaction over any number of tables. Use from one thread at a time.
 
     While a handle that began a transaction exists, a background thread keeps it alive; when every such handle is gone
@@ -54,12 +52,17 @@ class Transaction(RowWrites, ForeignWork):
         *,
         heartbeat: bool,
         heard_at: float | None = None,
+        alone: bool = False,
     ) -> None:
-        """`heard_at`: the monotonic time from which on the service has known of this handle; by default now."""
+        """`heard_at`: the monotonic time from which on the service has known of this handle; by default now.
+
+        `alone`: it is one write and nothing else.
+        """
         super().__init__()
         self.client = client
         self.id = txn_id
         self.receipt: CommitReceipt | None = None
+        self._alone = alone
         self._keepalive_millis = keepalive_millis
         self._commit_started = False
         self._commit_pending = False  # True: it may have reached the service, and its outcome has not come
@@ -88,61 +91,6 @@ class Transaction(RowWrites, ForeignWork):
         except TxnError as abort_error:
             # The program's own error is the one to raise. The transaction expires without its heartbeats.
             log.warning("transaction %s could not be aborted, it will expire: %s", self.id, abort_error.message)
-
-    # ---- locking
-
-    def lock(
-        self,
-        table: str,
-        mode: locks.LockMode,
-        *,
-        partition: str | Sequence[str] | None = None,
-        strategy: locks.LockStrategy = "wait",
-        numretries: int = locks.NUMRETRIES,
-        sleep_between_retries: float = locks.SLEEP_BETWEEN_RETRIES,
-    ) -> None:
-        """Locks a table, partitions of it ("month=1/day=2") or a database, until the transaction ends.
-
-        Parents are locked in S. A request that cannot be granted waits its turn, as long as Hive's options of the
-        same names say (`hive.lock.*`); with "wait-die" it waits for younger transactions only, with "wound-wait" it has
-        younger ones aborted and waits for older ones, with "no-wait" it does not wait.
-
-        Raises Locked, naming who is in the way, when the last retry is over or somebody would wait for himself: the
-        transaction goes on. Raises TxnAborted when wait-die has ended it.
-        """
-        patience = locks.waits(numretries, sleep_between_retries)
-        self._acquire(table, partition, strategy, patience, mode=locks.mode_of(mode))
-
-    def lock_for(
-        self,
-        statement: Statement | str,
-        table: str,
-        *,
-        partition: str | Sequence[str] | None = None,
-        strategy: locks.LockStrategy = "wait",
-        numretries: int = locks.NUMRETRIES,
-        sleep_between_retries: float = locks.SLEEP_BETWEEN_RETRIES,
-    ) -> None:
-        """Locks what a statement locks ("select", "alter table add partition", ...), otherwise as `lock`.
-
-        Which locks that are is a table in docs/protocol.md. For programs that do by themselves what this service does
-        not, and for reads that nobody may overwrite before the transaction ends.
-        """
-        patience = locks.waits(numretries, sleep_between_retries)
-        self._acquire(table, partition, strategy, patience, statement=statement)
-
-    def _lock_to_write(self, statement: Statement, table: str, names: Sequence[str], strategy: str) -> bool:
-        """By the table's own strategy. Whether nobody else may hold anything of it (X)."""
-        patience = locks.waits(locks.NUMRETRIES, locks.SLEEP_BETWEEN_RETRIES)
-        return self._acquire(table, names, strategy, patience, statement=statement).mode == table_pb.LOCK_X
-
-    def _acquire(
-        self, table: str, partition: str | Sequence[str] | None, strategy: str, patience: Iterator[float], **what: Any
-    ) -> table_pb.LockResponse:
-        self._require_writable()
-        request = locks.request_of(self.id, self.client.owner, table, partition, strategy, **what)
-        turn = min(TURN_SECONDS, self.client.attempt_seconds(self.client.timeout) / 2)
-        return locks.acquire(request, self._ask, patience, turn)
 
     # ---- writing
 

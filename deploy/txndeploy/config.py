@@ -79,6 +79,7 @@ class TxnSection(_Section):
     max_lifetime_ms: int = _DEFAULTS.max_lifetime_ms
     max_open_transactions: int = _DEFAULTS.max_open_transactions
     snapshot_retention_seconds: int = _DEFAULTS.snapshot_retention_seconds
+    strict_locking_mode: int = _DEFAULTS.strict_locking_mode
     range_span: int = Field(1_000_000, ge=1, le=1_000_000_000)
     """Transaction ids in one status range; for the life of the cluster."""
     zombie_grace_seconds: float = Field(60.0, ge=0)

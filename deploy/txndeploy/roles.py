@@ -302,7 +302,7 @@ class Roles:
                     self.config.warehouse,
                     self._environment.blocking,
                     self.config.txn.shard_settings(),
-                    lambda: self._cluster.state.options.snapshot_retention_seconds,
+                    lambda: self._cluster.state.options,
                     self.config.table_roots,
                 )
                 return shard_machine, shard

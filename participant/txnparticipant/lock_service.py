@@ -31,22 +31,22 @@ MAX_WAITING = 1_000
 """Requests on one participant: each that comes is held against all of them."""
 
 
-def command_of(table: TableState, request: table_pb.LockRequest, since: Timestamp) -> cmd.AcquireLocks:
-    """Raises InvalidArgument."""
+def command_of(table: TableState, request: table_pb.LockRequest, since: Timestamp, *, strict: bool) -> cmd.AcquireLocks:
+    """`strict`: a statement that is a transaction by itself locks as where there are none. Raises InvalidArgument."""
     lock_requests.check(request, table.schema)
     names = [f"{table.name}/{partition}" for partition in request.partitions] or [table.name]
-    mode = _mode(table, request)
+    mode = _mode(table, request, strict)
     locks = tuple(Lock(name, mode) for name in sorted(set(names)))
     strategy = Strategy(request.strategy)
     return cmd.AcquireLocks(TxnId(request.txn_id), table.table_id, request.owner, locks, strategy, since)
 
 
-def _mode(table: TableState, request: table_pb.LockRequest) -> Mode:
+def _mode(table: TableState, request: table_pb.LockRequest, strict: bool) -> Mode:
     if not request.statement:
         return Mode(request.mode)
     columns = len(table.schema.partition_by)
     known = all(name.count("=") == columns for name in request.partitions or [""])
-    return mode_of(Statement(request.statement), alone=request.alone, known=known)
+    return mode_of(Statement(request.statement), alone=request.alone and strict, known=known)
 
 
 def show(tables: Iterable[TableState], request: table_pb.ShowLocksRequest) -> table_pb.ShowLocksResponse:

@@ -28,6 +28,7 @@ from txnstatus.background import supervised
 from txnstatus.commit_tasks import MAX_OPS_PER_CALL
 from txnstatus.errors import InvalidArgument, NotTheLeader, OutcomeUnknown, TxnError, Unavailable
 from txnstatus.failpoints import failpoint
+from txnstatus.options import Options
 from txnstatus.partitions import WHOLE_TABLE
 from txnstatus.proto import common_pb2 as common
 from txnstatus.proto import participant_pb2 as pb
@@ -92,21 +93,23 @@ class ShardService:
         warehouse: str,
         disk: Executor,
         settings: ShardSettings,
-        retention_seconds: Callable[[], int],
+        options: Callable[[], Options],
         table_roots: Sequence[str] = (),
     ) -> None:
-        """`retention_seconds`: how long what was overwritten is kept, as it is set now.
-
-        `table_roots`: URIs below which tables may be, besides the warehouse.
+        """`options`: the cluster's, as they are set now. `table_roots`: URIs below which tables may be, besides the
+        warehouse.
         """
         self.shard = machine.shard
         self._clock = clock
         self._ranges = ranges
+        self._options = options
         self._dispatcher = Dispatcher()
         leases, grace = Leases(settings.lease_seconds), settings.zombie_grace_seconds
         self._reads = Reads(self.shard, ranges, leases, self._check_lease)
         self._locks = LockService(self.shard, ranges, self._propose)
-        self._retirement = Retirement(self.shard, leases, self._propose, clock, retention_seconds)
+        self._retirement = Retirement(
+            self.shard, leases, self._propose, clock, lambda: options().snapshot_retention_seconds
+        )
         self._tables = TableService(self.shard, ranges, self._reads, self._propose, warehouse, table_roots, disk)
         self._rows = RowService(self.shard, self._reads, self._propose, self._begun, self._tables.settled, disk)
         self._flusher = Flusher(
@@ -234,7 +237,8 @@ class ShardService:
         participant = self.shard.participant(request.table)
         if not participant.is_database:
             participant = await self._tables.settled(request.table, TxnId(request.txn_id))
-        command = command_of(participant, request, self._clock.now())
+        strict = bool(self._options().strict_locking_mode)
+        command = command_of(participant, request, self._clock.now(), strict=strict)
         await self._begun(participant, command.txn_id, request.owner)
         granted = await self._locks.acquire(request.table, command, request.wait_millis / 1000)
         return table_pb.LockResponse(granted=granted, mode=f"LOCK_{command.locks[0].mode.name}")

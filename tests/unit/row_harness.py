@@ -20,6 +20,7 @@ from txnparticipant.changes import Applied, Rejected
 from txnparticipant.records import TableState
 from txnparticipant.services import ShardMachine, ShardService, ShardSettings
 from txnstatus import rows as row_format
+from txnstatus.options import Options
 from txnstatus.proto import table_pb2 as pb
 from txnstatus.raft.driver import RaftDriver
 from txnstatus.schema import Column, Schema
@@ -75,7 +76,7 @@ class Shard:
             directory.as_uri(),
             self._blocking,
             ShardSettings(zombie_grace_seconds=0.0, lease_seconds=30.0, in_doubt_seconds=3.0, row_flush_bytes=4 << 20),
-            retention_seconds=lambda: 3600,
+            options=Options,
         )
         driver = SimpleNamespace(propose=self._propose, check_lease=lambda: None)
         self.service._driver = cast(RaftDriver, driver)

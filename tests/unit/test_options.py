@@ -22,9 +22,9 @@ def test_the_defaults_are_possible_and_explained() -> None:
 
 @pytest.mark.parametrize("field", fields(Options), ids=lambda field: field.name)
 def test_every_option_has_its_bounds(field) -> None:  # type: ignore[no-untyped-def]
-    minimum = field.metadata["minimum"]
-    for value in (minimum - 1, MAX_VALUE + 1, -(2**63)):
-        with pytest.raises(InvalidArgument, match=f"{field.name} = {value} is out of range: {minimum} to {MAX_VALUE}"):
+    minimum, maximum = field.metadata["minimum"], field.metadata["maximum"]
+    for value in (minimum - 1, maximum + 1, MAX_VALUE + 1, -(2**63)):
+        with pytest.raises(InvalidArgument, match=f"{field.name} = {value} is out of range: {minimum} to {maximum} "):
             Options().with_value(field.name, value)
 
 

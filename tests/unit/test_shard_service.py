@@ -17,6 +17,7 @@ from txnparticipant.in_doubt import IN_DOUBT_SECONDS
 from txnparticipant.mvcc import Manifest
 from txnparticipant.services import ShardMachine, ShardService, ShardSettings
 from txnstatus.errors import InvalidArgument, NotTheLeader
+from txnstatus.options import Options
 from txnstatus.proto import common_pb2 as common
 from txnstatus.proto import table_pb2 as table_pb
 from txnstatus.proto import txn_manager_pb2 as manager_pb
@@ -67,7 +68,7 @@ def service(commits: Mapping[int, int]) -> ShardService:
         ShardSettings(
             zombie_grace_seconds=1.0, lease_seconds=30.0, in_doubt_seconds=IN_DOUBT_SECONDS, row_flush_bytes=4 << 20
         ),
-        retention_seconds=lambda: 3600,
+        options=Options,
     )
     made._driver = cast(RaftDriver, driver)
     machine.shard.apply(cmd.CreateTable(TABLE, Schema((Column("id", "bigint"),)), "file:///w/t", "r"))

@@ -8,14 +8,16 @@ from typing import Any
 
 from txnstatus.errors import InvalidArgument, NotFound
 
+MAX_VALUE = 2**31 - 1
 
-def _option(default: int, minimum: int, meaning: str) -> Any:
-    return field(default=default, metadata={"minimum": minimum, "meaning": meaning})
+
+def _option(default: int, minimum: int, meaning: str, maximum: int = MAX_VALUE) -> Any:
+    return field(default=default, metadata={"minimum": minimum, "maximum": maximum, "meaning": meaning})
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Times whose names do not say otherwise are in milliseconds. Names follow Kudu's flags where Kudu has them."""
+    """Times whose names do not say otherwise are in milliseconds. Names follow Kudu's flags, and Hive's options."""
 
     keepalive_default_ms: int = _option(30_000, 100, "keep-alive interval of a begin that asks for none")
     keepalive_min_ms: int = _option(1_000, 100, "the shortest a begin may ask for")
@@ -25,6 +27,9 @@ class Options:
     max_lifetime_ms: int = _option(0, 0, "an open transaction older than this is aborted; 0 = no limit")
     max_open_transactions: int = _option(100_000, 0, "unfinished transactions in one status range; 0 = no limit")
     snapshot_retention_seconds: int = _option(3_600, 1, "how long what was overwritten can be read")
+    strict_locking_mode: int = _option(
+        1, 0, "1: an auto-commit insert locks in X where conflicts are settled by locks; 0: in S, as others", maximum=1
+    )
 
     def with_value(self, name: str, value: int) -> Options:
         """Raises NotFound for an unknown name, InvalidArgument for a value out of bounds."""
@@ -37,9 +42,9 @@ class Options:
         for name, value in values.items():
             if name not in known:
                 raise NotFound(f"no option {name!r}; there are {', '.join(known)}")
-            minimum = known[name].metadata["minimum"]
-            if not minimum <= value <= MAX_VALUE:
-                raise InvalidArgument(f"{name} = {value} is out of range: {minimum} to {MAX_VALUE} are possible")
+            minimum, maximum = known[name].metadata["minimum"], known[name].metadata["maximum"]
+            if not minimum <= value <= maximum:
+                raise InvalidArgument(f"{name} = {value} is out of range: {minimum} to {maximum} are possible")
         options = Options(**values)
         if not options.keepalive_min_ms <= options.keepalive_default_ms <= options.keepalive_max_ms:
             raise InvalidArgument(
@@ -63,6 +68,3 @@ class Options:
         """Name, value, meaning."""
         for each in fields(self):
             yield each.name, getattr(self, each.name), each.metadata["meaning"]
-
-
-MAX_VALUE = 2**31 - 1
