@@ -9,7 +9,7 @@ import argparse
 import time
 from collections.abc import Callable
 
-from txnparticipant.locks import Lock, LockTable, Mode, Strategy
+from txnparticipant.locks import Lock, LockTable, Mode, Otherwise
 from txnstatus.types import Timestamp, TxnId
 
 FIRST, OTHER = TxnId(0), TxnId(1_000_000)
@@ -29,7 +29,7 @@ def main() -> None:
     table = LockTable()
 
     def ask(txn_id: int, mode: Mode) -> None:
-        table.acquire(TxnId(txn_id), [Lock("t", mode)], Strategy.WAIT, AT)
+        table.acquire(TxnId(txn_id), [Lock("t", mode)], Otherwise.WAITS, AT)
 
     ask(FIRST, Mode.S)
     ask(OTHER, Mode.S)

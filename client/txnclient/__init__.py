@@ -14,7 +14,8 @@
 Importing this loads neither pyspark nor pyarrow; a method that needs one of them does.
 """
 
-from txnclient.client import Client, TxnSummary, connect
+from txnclient.client import Client, connect
+from txnclient.info import TableInfo, TxnSummary
 from txnclient.locks import LockInfo
 from txnclient.manifest import DataFile, StagedFiles
 from txnclient.outcome import CommitReceipt
@@ -69,6 +70,7 @@ __all__ = [
     "Snapshot",
     "SnapshotTooOld",
     "StagedFiles",
+    "TableInfo",
     "Transaction",
     "TxnAborted",
     "TxnError",

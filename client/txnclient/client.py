@@ -7,7 +7,6 @@ import os
 import time
 import uuid
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
@@ -18,6 +17,7 @@ from txnclient import diff, dropping, instants
 from txnclient.auto_commit import AutoCommit
 from txnclient.channel import ManagerChannel, parse_addresses
 from txnclient.heartbeat import Heartbeats, keep_alive
+from txnclient.info import TableInfo, TxnSummary, table_info, txn_summary
 from txnclient.leases import renew
 from txnclient.locks import LockInfo
 from txnclient.locks import info as lock_info
@@ -27,16 +27,14 @@ from txnclient.snapshot import Snapshot
 from txnclient.token import Token
 from txnclient.transaction import Transaction
 from txnstatus import locations
-from txnstatus.commands import cause_from_wire
 from txnstatus.errors import Forgotten, IllegalState, InvalidArgument, NotFound, aborted
 from txnstatus.proto import admin_pb2 as admin_pb
-from txnstatus.proto import common_pb2 as common
 from txnstatus.proto import table_pb2 as table_pb
 from txnstatus.proto import txn_manager_pb2 as pb
 from txnstatus.proto import txn_status_pb2 as status_pb
 from txnstatus.schema import Schema
 from txnstatus.table import MAX_BEGIN_COUNT
-from txnstatus.types import DECIDED_ABORT, AbortCause, ConflictStrategy, Timestamp, TxnId, TxnState
+from txnstatus.types import DECIDED_ABORT, ConflictStrategy, Timestamp, TxnId, TxnState
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -45,34 +43,6 @@ if TYPE_CHECKING:
 ResponseT = TypeVar("ResponseT", bound=Message)
 
 DEFAULT_TIMEOUT_SECONDS = 30.0
-
-
-@dataclass(frozen=True, slots=True)
-class TableInfo:
-    """A table: what it is called, what it looks like, where it is."""
-
-    table_id: str
-    name: str
-    location: str
-    schema: Schema
-    conflicts: ConflictStrategy
-
-
-@dataclass(frozen=True, slots=True)
-class TxnSummary:
-    """One transaction as the status table has it."""
-
-    txn_id: TxnId
-    state: TxnState
-    owner: str
-    label: str
-    keepalive_millis: int
-    begin_micros: int
-    last_transition_micros: int
-    commit_timestamp: Timestamp
-    participants: tuple[str, ...]
-    """Names of the tables that take part, and of databases in which it locked something."""
-    cause: AbortCause | None
 
 
 def connect(
@@ -210,7 +180,7 @@ class Client(AutoCommit):
         """Raises NotFound."""
         request = build(pb.GetTransactionStateRequest, txn_id=txn_id)
         response = self.call("txnstatus.TxnManager/GetTransactionState", request, pb.GetTransactionStateResponse)
-        return _summary(response.txn)
+        return txn_summary(response.txn)
 
     def transactions(
         self, states: Iterable[TxnState] = (), label: str = "", *, limit: int | None = None
@@ -226,7 +196,7 @@ class Client(AutoCommit):
         while limit is None or len(found) < limit:
             request.limit = 0 if limit is None else limit - len(found)
             response = self.call("txnstatus.Admin/ListTransactions", request, status_pb.ListTransactionsResponse)
-            found += map(_summary, response.txns)
+            found += map(txn_summary, response.txns)
             if not response.more:
                 break
             request.below_txn_id = found[-1].txn_id
@@ -253,7 +223,8 @@ class Client(AutoCommit):
 
         `location`: a URI that nodes and writers reach, in one of the places that the nodes' configuration allows (its
         `table_roots`); by default under the cluster's warehouse. `conflicts`: how writes to the same part are settled,
-        by their commits or by locks that they take (see ConflictStrategy).
+        by their commits or by locks that they take: a ConflictStrategy, or the name of one that the cluster's nodes are
+        configured with.
 
         Raises AlreadyExists; InvalidArgument, naming the column.
         """
@@ -269,7 +240,7 @@ class Client(AutoCommit):
             conflicts=conflicts,
             request_id=uuid.uuid4().hex,
         )
-        return _table(self.call("txnstatus.Table/CreateTable", request, table_pb.CreateTableResponse).table)
+        return table_info(self.call("txnstatus.Table/CreateTable", request, table_pb.CreateTableResponse).table)
 
     def drop_table(self, name: str, *, ignore_missing: bool = False, timeout: float | None = None) -> None:
         """Drops a table, in a transaction of its own: readers at a timestamp below its commit still see the table, as
@@ -295,11 +266,13 @@ class Client(AutoCommit):
     def table(self, name: str) -> TableInfo:
         """Raises NotFound."""
         request = build(table_pb.GetTableRequest, name=name)
-        return _table(self.call("txnstatus.Table/GetTable", request, table_pb.GetTableResponse).table)
+        return table_info(self.call("txnstatus.Table/GetTable", request, table_pb.GetTableResponse).table)
 
     def tables(self) -> list[TableInfo]:
         request = table_pb.ListTablesRequest()
-        return [_table(t) for t in self.call("txnstatus.Table/ListTables", request, table_pb.ListTablesResponse).tables]
+        return [
+            table_info(t) for t in self.call("txnstatus.Table/ListTables", request, table_pb.ListTablesResponse).tables
+        ]
 
     def locks(self, table: str = "", partition: str = "", *, extended: bool = False) -> list[LockInfo]:
         """Who holds and who waits for which lock: on a table or a partition or a database and all below, or on all.
@@ -387,23 +360,3 @@ class Client(AutoCommit):
         """One call to any living manager; for the parts of this package. Raises TxnError."""
         timeout = self.timeout if timeout is None else timeout
         return self._channel.call(method, request, response, timeout=timeout, on_repeat=on_repeat)
-
-
-def _table(wire: common.TableInfo) -> TableInfo:
-    conflicts = ConflictStrategy(wire.conflicts)
-    return TableInfo(wire.table_id, wire.name, wire.location, Schema.from_wire(wire.schema), conflicts)
-
-
-def _summary(wire: common.TxnInfo) -> TxnSummary:
-    return TxnSummary(
-        TxnId(wire.txn_id),
-        TxnState(wire.state),
-        wire.owner,
-        wire.label,
-        wire.keepalive_millis,
-        wire.begin_micros,
-        wire.last_transition_micros,
-        Timestamp(wire.commit_timestamp),
-        tuple(sorted(participant.name for participant in wire.participants)),
-        cause_from_wire(wire.cause) if wire.HasField("cause") else None,
-    )

@@ -9,6 +9,7 @@ from txnclient import locks
 from txnclient.requests import build
 from txnstatus.errors import Locked
 from txnstatus.proto import table_pb2 as pb
+from txnstatus.types import ConflictStrategy, Statement
 
 if TYPE_CHECKING:
     from txnclient.client import Client
@@ -22,7 +23,8 @@ def drop(client: Client, txn: Transaction, table: str, timeout: float) -> None:
     """The table goes when the transaction commits. Raises NotFound, Locked."""
     deadline = time.monotonic() + timeout
     turn = min(TURN_SECONDS, client.attempt_seconds(client.timeout) / 2)
-    locks.acquire(locks.request_of(txn.id, client.owner, table, "X", None, "wait"), client.call, iter([timeout]), turn)
+    lock = locks.request_of(txn.id, client.owner, table, None, ConflictStrategy.WAIT, statement=Statement.DROP_TABLE)
+    locks.acquire(lock, client.call, iter([timeout]), turn)
     request = build(pb.DropTableRequest, txn_id=txn.id, owner=client.owner, table=table)
     while True:
         left = max(0.0, deadline - time.monotonic())

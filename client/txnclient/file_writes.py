@@ -18,7 +18,7 @@ from txnstatus.errors import InvalidArgument
 from txnstatus.partitions import WHOLE_TABLE
 from txnstatus.proto import table_pb2 as pb
 from txnstatus.schema import Schema
-from txnstatus.types import ConflictStrategy, Statement, Timestamp, TxnId
+from txnstatus.types import Statement, Timestamp, TxnId
 
 ResponseT = TypeVar("ResponseT", bound=Message)
 Partition = str | Mapping[str, Any] | None
@@ -38,7 +38,7 @@ class _Opened:
     table_id: str
     table: str
     schema: Schema
-    conflicts: ConflictStrategy
+    conflicts: str
     directory: str
 
 
@@ -95,8 +95,8 @@ class FileWrites:
         request = build(pb.OpenWriteRequest, txn_id=self._txn_id, owner=self._owner, table=table, write_id=write_id)
         response = self._ask("txnstatus.Table/OpenWrite", request, pb.OpenWriteResponse)
         info = response.table
-        schema, conflicts = Schema.from_wire(info.schema), ConflictStrategy(info.conflicts)
-        return _Opened(write_id, info.table_id, table, schema, conflicts, response.directory)
+        schema = Schema.from_wire(info.schema)
+        return _Opened(write_id, info.table_id, table, schema, info.conflicts, response.directory)
 
     def _add(
         self,

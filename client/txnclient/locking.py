@@ -41,7 +41,7 @@ class Locking(ABC):
         mode: locks.LockMode,
         *,
         partition: str | Sequence[str] | None = None,
-        strategy: locks.LockStrategy = "wait",
+        strategy: str = "wait",
         numretries: int = locks.NUMRETRIES,
         sleep_between_retries: float = locks.SLEEP_BETWEEN_RETRIES,
     ) -> None:
@@ -49,7 +49,8 @@ class Locking(ABC):
 
         Parents are locked in S. A request that cannot be granted waits its turn, as long as Hive's options of the
         same names say (`hive.lock.*`); with "wait-die" it waits for younger transactions only, with "wound-wait" it has
-        younger ones aborted and waits for older ones, with "no-wait" it does not wait.
+        younger ones aborted and waits for older ones, with "no-wait" it does not wait. Operators can
+        bring strategies of their own.
 
         Raises Locked, naming who is in the way, when the last retry is over or somebody would wait for himself: the
         transaction goes on. Raises TxnAborted when wait-die has ended it.
@@ -63,7 +64,7 @@ class Locking(ABC):
         table: str,
         *,
         partition: str | Sequence[str] | None = None,
-        strategy: locks.LockStrategy = "wait",
+        strategy: str = "wait",
         numretries: int = locks.NUMRETRIES,
         sleep_between_retries: float = locks.SLEEP_BETWEEN_RETRIES,
     ) -> None:

@@ -9,19 +9,13 @@ from typing import Any, Literal
 from txnclient.requests import build
 from txnstatus.errors import InvalidArgument
 from txnstatus.proto import table_pb2 as pb
-from txnstatus.types import Timestamp, TxnId, TxnState
+from txnstatus.types import ConflictStrategy, Timestamp, TxnId, TxnState
 
 LockMode = Literal["S", "shared-write", "X"]
-LockStrategy = Literal["wait", "wait-die", "wound-wait", "no-wait"]
 
 METHOD = "txnstatus.Table/Lock"
 MODES: Mapping[str, pb.LockMode] = {"S": pb.LOCK_S, "shared-write": pb.LOCK_SHARED_WRITE, "X": pb.LOCK_X}
-STRATEGIES: Mapping[str, pb.LockStrategy] = {
-    "wait": pb.LOCK_WAIT,
-    "wait-die": pb.LOCK_WAIT_DIE,
-    "wound-wait": pb.LOCK_WOUND_WAIT,
-    "no-wait": pb.LOCK_NO_WAIT,
-}
+NO_WAIT = ConflictStrategy.NO_WAIT
 NUMRETRIES = 100
 SLEEP_BETWEEN_RETRIES = 60.0
 FIRST_WAIT_SECONDS = 0.1
@@ -66,15 +60,13 @@ def request_of(
     txn_id: TxnId, owner: str, table: str, partition: str | Sequence[str] | None, strategy: str, **what: Any
 ) -> pb.LockRequest:
     """`what`: the mode, or the statement. Raises InvalidArgument."""
-    if strategy not in STRATEGIES:
-        raise InvalidArgument(f"lock strategy {strategy!r}: {', '.join(map(repr, STRATEGIES))} are possible")
     return build(
         pb.LockRequest,
         txn_id=txn_id,
         owner=owner,
         table=table,
         partitions=[partition] if isinstance(partition, str) else partition,
-        strategy=STRATEGIES[strategy],
+        settled_by=strategy,
         **what,
     )
 
@@ -92,14 +84,14 @@ def acquire(
 
     Raises Locked.
     """
-    for wait in patience if request.strategy != pb.LOCK_NO_WAIT else ():
+    for wait in patience if request.settled_by != NO_WAIT else ():
         while wait > 0:
             request.wait_millis = max(1, int(min(wait, turn_seconds) * 1000))
             answer = ask(METHOD, request, pb.LockResponse)
             if answer.granted:
                 return answer
             wait -= turn_seconds
-    request.wait_millis, request.strategy = 0, pb.LOCK_NO_WAIT
+    request.wait_millis, request.settled_by = 0, NO_WAIT
     return ask(METHOD, request, pb.LockResponse)
 
 

@@ -19,20 +19,20 @@ class LockToWrite(Protocol):
 class WriteLocks:
     """Of one write. Nothing is asked for twice."""
 
-    def __init__(self, lock: LockToWrite, statement: Statement, table: str, strategy: ConflictStrategy) -> None:
+    def __init__(self, lock: LockToWrite, statement: Statement, table: str, strategy: str) -> None:
         self._lock, self._statement, self._table, self._strategy = lock, statement, table, strategy
         self._held: dict[str, bool] = {}
         """What is locked, and whether that excludes everybody else."""
 
     def take(self, names: Collection[str]) -> None:
         """Locks these parts, unless the table takes none, or they are locked. Raises as `Transaction.lock`."""
-        if self._strategy is ConflictStrategy.FIRST_COMMITTER_WINS:
+        if self._strategy == ConflictStrategy.FIRST_COMMITTER_WINS:
             return
         wanted = sorted(name for name in set(names) if not self._has(name))
         for start in range(0, len(wanted), MAX_PARTITIONS):
             part = wanted[start : start + MAX_PARTITIONS]
             named = [] if part == [WHOLE_TABLE] else part
-            excludes = self._lock(self._statement, self._table, named, self._strategy.value)
+            excludes = self._lock(self._statement, self._table, named, self._strategy)
             self._held |= dict.fromkeys(part, excludes)
 
     def _has(self, name: str) -> bool:

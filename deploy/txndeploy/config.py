@@ -15,9 +15,12 @@ from txnstatus.catalog import ADDRESS_PATTERN, NODE_ID_PATTERN, CatalogState, No
 from txnstatus.errors import InvalidArgument
 from txnstatus.options import Options
 from txnstatus.raft.settings import RaftSettings
+from txnstatus.types import ConflictStrategy
 
 NodeId = Annotated[str, Field(pattern=NODE_ID_PATTERN)]
 Address = Annotated[str, Field(pattern=ADDRESS_PATTERN)]
+StrategyName = Annotated[str, Field(pattern="^[a-z][a-z0-9-]{0,63}$")]
+StrategyTarget = Annotated[str, Field(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$")]
 
 
 _DEFAULTS = Options()
@@ -124,6 +127,8 @@ class NodeConfig(_Section):
     """The same on every node."""
     reach: dict[NodeId, Address] = {}
     """Where this node reaches others, if not at their addresses: through a proxy, or another network."""
+    conflict_strategies: dict[StrategyName, StrategyTarget] = {}
+    """Of one's own, by the names under which tables choose them: "module:attribute". The same on every node."""
     raft: RaftSection = RaftSection()
     txn: TxnSection = TxnSection()
 
@@ -138,6 +143,14 @@ class NodeConfig(_Section):
     @classmethod
     def _are_locations(cls, values: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(map(_location, values))
+
+    @field_validator("conflict_strategies")
+    @classmethod
+    def _are_new(cls, value: dict[str, str]) -> dict[str, str]:
+        for name in value:
+            if name in frozenset(ConflictStrategy):
+                raise ValueError(f"{name!r} comes with the service: give your own strategy another name")
+        return value
 
     @field_validator("replication")
     @classmethod

@@ -11,6 +11,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NoReturn, Protocol
 
+from txndeploy import strategies
 from txndeploy.config import NodeConfig, Role
 from txndeploy.first_look import FirstLook
 from txndeploy.loop_watch import LoopWatch
@@ -76,7 +77,7 @@ class _Group:
 class Roles:
     """Holds a replica of every group that the catalog gives this node; opens and closes them as it changes.
 
-    Raises JournalCorrupt or SnapshotCorrupt from the constructor.
+    Raises ConfigError, JournalCorrupt or SnapshotCorrupt from the constructor.
     """
 
     def __init__(
@@ -89,6 +90,7 @@ class Roles:
     ) -> None:
         self.config = config
         self.registry = Registry()
+        self._strategies = strategies.load(config.conflict_strategies)
         self._incarnation = incarnation
         self._environment = environment
         self._client = client
@@ -304,6 +306,7 @@ class Roles:
                     self.config.txn.shard_settings(),
                     lambda: self._cluster.state.options,
                     self.config.table_roots,
+                    self._strategies,
                 )
                 return shard_machine, shard
             case _:

@@ -10,7 +10,7 @@ from rich.table import Table
 
 from txnclient import Client, LockInfo, TxnError, TxnState, TxnSummary, connect
 from txnclient.channel import ManagerChannel
-from txnclient.client import TableInfo
+from txnclient.info import TableInfo
 from txndeploy.local_cluster import LocalCluster
 from txnstatus.catalog import CatalogState, from_wire
 from txnstatus.foreign import foreign_id

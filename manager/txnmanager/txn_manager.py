@@ -191,7 +191,7 @@ class TableProxy:
                 owner=request.owner,
                 table=database,
                 mode=table_pb.LOCK_S,
-                strategy=request.strategy,
+                settled_by=request.settled_by,
             )
             answer = await self._lock(parent, deadline)
             if not answer.granted:

@@ -13,9 +13,9 @@ from txnparticipant.records import LIVE, TableState, TxnRecord
 from txnparticipant.row_conflicts import row_conflict
 from txnparticipant.txn import Op
 from txnparticipant.written_locks import must_lock
-from txnstatus.errors import Conflict, IllegalState, InvalidArgument, Locked, NotAuthorized, NotFound, TxnError, aborted
+from txnstatus.errors import IllegalState, InvalidArgument, Locked, NotAuthorized, NotFound, TxnError, aborted
 from txnstatus.partitions import WHOLE_TABLE, covers
-from txnstatus.types import NO_TIMESTAMP, AbortCause, AbortCode, ParticipantState, Timestamp, TxnId
+from txnstatus.types import NO_TIMESTAMP, ParticipantState, Timestamp, TxnId
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,21 +129,10 @@ def _lock(table: TableState, record: TxnRecord, command: cmd.AcquireLocks) -> Ap
         if not table.has_object(lock.object):
             return Rejected(InvalidArgument(f"{lock.object!r} is no part of {table.name}", txn_id=record.txn_id))
     locks = table.with_parents(command.locks)
-    answer = table.locks.acquire(record.txn_id, locks, command.strategy, command.since)
-    match answer.verdict:
-        case Verdict.DIES:
-            return Rejected(_dies(table, record.txn_id, locks))
-        case Verdict.CIRCLE:
-            return Rejected(_closes_a_circle(table, record.txn_id, locks))
+    answer = table.locks.acquire(record.txn_id, locks, command.otherwise, command.since)
+    if answer.verdict is Verdict.CIRCLE:
+        return Rejected(_closes_a_circle(table, record.txn_id, locks))
     return Applied(granted=answer.verdict is Verdict.GRANTED, let_in=answer.let_in)
-
-
-def _dies(table: TableState, txn_id: TxnId, locks: tuple[Lock, ...]) -> Conflict:
-    older = min(table.locks.blockers(txn_id, locks), key=lambda claim: claim.txn_id)
-    does = "holds" if older.granted else "waits for"
-    message = f"transaction {older.txn_id} {does} {older.lock}, and is older: wait-die"
-    cause = AbortCause(AbortCode.CONFLICT, message, table.name, older.txn_id, (older.lock.object,))
-    return Conflict(message, txn_id=txn_id, hint="run the transaction again", cause=cause)
 
 
 def _closes_a_circle(table: TableState, txn_id: TxnId, locks: tuple[Lock, ...]) -> Locked:

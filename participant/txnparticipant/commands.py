@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from txnparticipant.locks import Lock, Mode, Strategy
+from txnparticipant.locks import Lock, Mode, Otherwise
 from txnparticipant.memrowset import RowBatch
 from txnparticipant.mvcc import Manifest
 from txnstatus.proto import participant_pb2 as pb
@@ -19,7 +19,7 @@ class CreateTable:
     schema: Schema
     location: str
     request_id: str
-    conflicts: ConflictStrategy = ConflictStrategy.FIRST_COMMITTER_WINS
+    conflicts: str = ConflictStrategy.FIRST_COMMITTER_WINS
     created: Timestamp = NO_TIMESTAMP
     """The last commit before it."""
 
@@ -74,7 +74,7 @@ class AcquireLocks:
     table_id: str
     owner: str
     locks: tuple[Lock, ...]
-    strategy: Strategy
+    otherwise: Otherwise
     since: Timestamp
 
 
@@ -187,7 +187,7 @@ def encode(command: Command) -> bytes:
             create = pb.ShardCommand.CreateTable(
                 name=name, schema=schema.to_wire(), location=location, request_id=request_id, created=created
             )
-            if conflicts is not ConflictStrategy.FIRST_COMMITTER_WINS:
+            if conflicts != ConflictStrategy.FIRST_COMMITTER_WINS:
                 create.conflicts = conflicts
             wire.create_table.CopyFrom(create)
         case BeginTxn(txn_id, table_id, owner):
@@ -218,7 +218,7 @@ def encode(command: Command) -> bytes:
                     table_id=command.table_id,
                     owner=command.owner,
                     locks=map(lock_to_wire, command.locks),
-                    strategy=f"LOCK_{command.strategy.name}",
+                    otherwise=f"OTHERWISE_{command.otherwise.name}",
                     since=command.since,
                 )
             )
@@ -312,7 +312,7 @@ def decode(data: bytes) -> Command:
         case "acquire_locks":
             k = wire.acquire_locks
             locks = tuple(map(lock_from_wire, k.locks))
-            return AcquireLocks(TxnId(k.txn_id), k.table_id, k.owner, locks, Strategy(k.strategy), Timestamp(k.since))
+            return AcquireLocks(TxnId(k.txn_id), k.table_id, k.owner, locks, Otherwise(k.otherwise), Timestamp(k.since))
         case "drop_table":
             d = wire.drop_table
             return DropTable(TxnId(d.txn_id), d.table_id, d.owner)
@@ -339,9 +339,9 @@ def decode(data: bytes) -> Command:
             raise ValueError(f"no shard command of this version: {unknown!r} in {len(data)} bytes")
 
 
-def conflicts_from_wire(name: str) -> ConflictStrategy:
-    """Raises ValueError for a strategy that is none."""
-    return ConflictStrategy(name) if name else ConflictStrategy.FIRST_COMMITTER_WINS
+def conflicts_from_wire(name: str) -> str:
+    """Which strategy: a replica keeps its name, and needs not have it."""
+    return name or ConflictStrategy.FIRST_COMMITTER_WINS
 
 
 def lock_to_wire(lock: Lock) -> pb.ObjectLock:

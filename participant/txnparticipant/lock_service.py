@@ -6,18 +6,31 @@ import asyncio
 import contextlib
 import logging
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from txnparticipant import commands as cmd
 from txnparticipant.changes import Applied
-from txnparticipant.locks import Claim, Lock, Mode, Strategy, Verdict, wounded
+from txnparticipant.locks import Claim, Lock, Mode, Otherwise, Verdict
 from txnparticipant.records import TableState
 from txnparticipant.statements import mode_of
+from txnparticipant.strategies import (
+    BUILT_IN,
+    Contender,
+    Die,
+    InTurn,
+    Refuse,
+    Settlement,
+    Strategy,
+    Wait,
+    judged,
+)
 from txnparticipant.table_store import ParticipantShard
 from txnstatus import lock_requests
 from txnstatus.commands import cause_from_wire
-from txnstatus.errors import Conflict, Locked, Overloaded, TxnError, aborted
+from txnstatus.errors import InternalError, InvalidArgument, Locked, NotFound, Overloaded, TxnError, aborted
+from txnstatus.proto import common_pb2 as common
 from txnstatus.proto import table_pb2 as table_pb
 from txnstatus.proto import txn_manager_pb2 as manager_pb
 from txnstatus.status_ranges import StatusRanges
@@ -29,6 +42,10 @@ MAX_WAIT_SECONDS = 2.0
 """A handler waits this long at most; whoever wants to wait longer asks again."""
 MAX_WAITING = 1_000
 """Requests on one participant: each that comes is held against all of them."""
+MAX_LABELS = 10_000
+"""That are remembered."""
+MAX_REASON = 1_000
+"""Characters of what a strategy says."""
 
 
 def command_of(table: TableState, request: table_pb.LockRequest, since: Timestamp, *, strict: bool) -> cmd.AcquireLocks:
@@ -37,8 +54,7 @@ def command_of(table: TableState, request: table_pb.LockRequest, since: Timestam
     names = [f"{table.name}/{partition}" for partition in request.partitions] or [table.name]
     mode = _mode(table, request, strict)
     locks = tuple(Lock(name, mode) for name in sorted(set(names)))
-    strategy = Strategy(request.strategy)
-    return cmd.AcquireLocks(TxnId(request.txn_id), table.table_id, request.owner, locks, strategy, since)
+    return cmd.AcquireLocks(TxnId(request.txn_id), table.table_id, request.owner, locks, Otherwise.WAITS, since)
 
 
 def _mode(table: TableState, request: table_pb.LockRequest, strict: bool) -> Mode:
@@ -82,13 +98,35 @@ class LockService:
         shard: ParticipantShard,
         ranges: StatusRanges,
         propose: Callable[[cmd.AcquireLocks], Awaitable[Applied]],
+        strategies: Mapping[str, Strategy],
     ) -> None:
         self._shard = shard
         self._ranges = ranges
         self._propose = propose
+        self._strategies = strategies
+        self._labels: dict[TxnId, str] = {}
         self._waiters: defaultdict[tuple[str, TxnId], list[asyncio.Future[None]]] = defaultdict(list)
 
-    async def acquire(self, name: str, command: cmd.AcquireLocks, seconds: float) -> bool:
+    def check_strategy(self, name: str) -> None:
+        """Raises InvalidArgument for a strategy that this node does not have."""
+        if name not in self._strategies:
+            raise InvalidArgument(
+                f"no conflict strategy {name[:100]!r}; there are {', '.join(self._strategies)}",
+                hint="one of your own is named in [conflict_strategies] of every node's configuration",
+            )
+
+    def tell_of_missing_strategies(self) -> None:
+        """To the operator: this node leads now. Requests that need one are refused; nothing else is concerned."""
+        for table in self._shard.tables():
+            if table.conflicts not in self._strategies:
+                log.error(
+                    "the locks of %s cannot be settled: this node has no conflict strategy %r; name it in "
+                    "[conflict_strategies] of its configuration, and restart it",
+                    table.name,
+                    table.conflicts,
+                )
+
+    async def acquire(self, name: str, command: cmd.AcquireLocks, settled_by: str, seconds: float) -> bool:
         """Whether the locks are held now; False: the request waits, and keeps its place.
 
         Raises Locked where it neither is granted nor waits, TxnAborted when the transaction died of it.
@@ -96,21 +134,33 @@ class LockService:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + min(seconds, MAX_WAIT_SECONDS)
         while True:
-            standing = self._standing(name, command)
-            if standing is Verdict.WAITS and command.strategy is Strategy.WOUND_WAIT:
-                await self._wound(name, command)
-                standing = self._standing(name, command)
-            if standing is Verdict.GRANTED:
+            if self._standing(name, command) is Verdict.GRANTED:
                 return True
-            if standing is None or command.strategy is Strategy.NO_WAIT:
-                if await self._ask(name, command):
+            try:
+                settlement = await self._settled(name, command, settled_by)
+            except InternalError:
+                log.exception("the locks of %s", name)
+                if await self._leave(command):
                     return True
-                if command.strategy is Strategy.NO_WAIT:
+                raise
+            match settlement:
+                case Refuse():
+                    if await self._leave(command):
+                        return True
                     raise await self._refusal(name, command)
-                continue  # it waits now, or was let in since
-            if loop.time() >= deadline:
-                return False
+                case Die(reason):
+                    raise await self._die(command, reason)
+                case Wait(abort, in_circles):
+                    if self._standing(name, command) is None:
+                        if await self._ask(name, command, in_circles):
+                            return True
+                        continue  # it waits now: judged again, by what is in its way now
+                    await self._abort_all(name, command, abort, settled_by)
+            if self._standing(name, command) is not Verdict.WAITS:
+                continue
             await self._woken(command, deadline)
+            if loop.time() >= deadline and self._standing(name, command) is Verdict.WAITS:
+                return False
 
     def wake(self, table_id: str, txn_ids: Iterable[TxnId]) -> None:
         """Something has changed for these transactions' requests."""
@@ -143,40 +193,80 @@ class LockService:
     def _standing(self, name: str, command: cmd.AcquireLocks) -> Verdict | None:
         """How the request stands by the replicated state; None: it must be asked for."""
         table = self._shard.participant(name)
-        record = table.txns.get(command.txn_id)
-        if record is None or record.state is not ParticipantState.OPEN or record.owner != command.owner:
+        if not self._may_ask(table, command):
             return None
         locks = table.with_parents(command.locks)
         if table.locks.holds(command.txn_id, locks):
             return Verdict.GRANTED
         return Verdict.WAITS if table.locks.waits(command.txn_id, locks) else None
 
-    async def _ask(self, name: str, command: cmd.AcquireLocks) -> bool:
-        waiting = len(self._shard.participant(name).locks.queue())
-        if waiting >= MAX_WAITING and command.strategy is not Strategy.NO_WAIT:
-            raise Overloaded(f"{waiting} requests already wait for locks of {name}")
-        try:
-            return (await self._propose(command)).granted
-        except Conflict as death:
-            raise await self._die(command, death) from death
+    def _may_ask(self, table: TableState, command: cmd.AcquireLocks) -> bool:
+        record = table.txns.get(command.txn_id)
+        return record is not None and record.state is ParticipantState.OPEN and record.owner == command.owner
 
-    async def _wound(self, name: str, command: cmd.AcquireLocks) -> None:
-        """Aborts the younger transactions that are in the way. One that has prepared stays, and is waited for."""
+    async def _ask(self, name: str, command: cmd.AcquireLocks, in_circles: bool) -> bool:
+        waiting = len(self._shard.participant(name).locks.queue())
+        if waiting >= MAX_WAITING:
+            raise Overloaded(f"{waiting} requests already wait for locks of {name}")
+        otherwise = Otherwise.WAITS_IN_CIRCLES if in_circles else Otherwise.WAITS
+        return (await self._propose(replace(command, otherwise=otherwise))).granted
+
+    async def _leave(self, command: cmd.AcquireLocks) -> bool:
+        """Out of the queue; whether it was granted instead."""
+        return (await self._propose(replace(command, otherwise=Otherwise.REFUSED))).granted
+
+    async def _settled(self, name: str, command: cmd.AcquireLocks, settled_by: str) -> Settlement:
+        """What the strategy says, if anybody is in the way. Raises InternalError for one that is broken."""
+        strategy = self._strategies[settled_by]
+        if isinstance(strategy, InTurn):
+            return Wait()  # whoever is in the way; to look for them all would cost more than they
         table = self._shard.participant(name)
-        blockers = table.locks.blockers(command.txn_id, table.with_parents(command.locks))
-        for txn_id in wounded(command.txn_id, blockers):
-            record = table.txns[txn_id]
-            if record.state is ParticipantState.OPEN:
-                reason = f"transaction {command.txn_id} is older, and wants what it has of {name}: wound-wait"
+        locks = table.with_parents(command.locks)
+        if not self._may_ask(table, command):
+            return Wait()  # the proposal is refused, and says why
+        while claims := table.locks.blockers(command.txn_id, locks):
+            unknown = {command.txn_id, *(claim.txn_id for claim in claims)} - self._labels.keys()
+            if settled_by in BUILT_IN or not unknown:
+                asked = [Claim(command.txn_id, lock, command.since, granted=False) for lock in locks]
+                return judged(settled_by, strategy, self._contenders(table, asked), self._contenders(table, claims))
+            if len(self._labels) > MAX_LABELS:
+                self._labels.clear()
+            for txn_id in unknown:
+                self._labels[txn_id] = await self._label(txn_id)
+            if not self._may_ask(table, command):
+                break
+        return Wait()
+
+    def _contenders(self, table: TableState, claims: Iterable[Claim]) -> list[Contender]:
+        return [
+            Contender(
+                claim.txn_id,
+                table.txns[claim.txn_id].owner,
+                self._labels.get(claim.txn_id, ""),
+                claim.lock.object,
+                claim.lock.mode,
+                claim.granted,
+                table.txns[claim.txn_id].state is ParticipantState.COMMIT_IN_PROGRESS,
+            )
+            for claim in claims
+        ]
+
+    async def _abort_all(self, name: str, command: cmd.AcquireLocks, victims: Iterable[TxnId], settled_by: str) -> None:
+        """One that has prepared stays, and is waited for."""
+        table = self._shard.participant(name)
+        for txn_id in victims:
+            record = table.txns.get(txn_id)
+            if record is not None and record.state is ParticipantState.OPEN:
+                reason = f"transaction {command.txn_id} wants what it has of {name}: {settled_by}"
                 try:
                     await self._abort(txn_id, record.owner, reason)
                 except TxnError as error:
                     # Committed meanwhile, or nobody answered: the next turn sees what is left of it.
-                    log.info("transaction %s is not wounded: %s", txn_id, error.message)
+                    log.info("transaction %s is not aborted: %s", txn_id, error.message)
 
-    async def _die(self, command: cmd.AcquireLocks, death: Conflict) -> TxnError:
-        """Ends the transaction for good: its other locks must not keep an older one waiting."""
-        return aborted(command.txn_id, await self._abort(command.txn_id, command.owner, death.message))
+    async def _die(self, command: cmd.AcquireLocks, reason: str) -> TxnError:
+        """Ends the transaction for good: its other locks must not keep others waiting."""
+        return aborted(command.txn_id, await self._abort(command.txn_id, command.owner, reason[:MAX_REASON]))
 
     async def _abort(self, txn_id: TxnId, owner: str, reason: str) -> AbortCause:
         request = manager_pb.AbortTransactionRequest(txn_id=txn_id, owner=owner, reason=reason)
@@ -196,16 +286,25 @@ class LockService:
         since = datetime.fromtimestamp(micros_of(first.since) / 1e6, UTC).strftime("%Y-%m-%d %H:%M:%S")
         does = "holds" if first.granted else "was first to wait for"
         more = f", and {others} more are in its way" if others else ""
-        who = f"transaction {first.txn_id}{await self._label(first.txn_id)}"
+        who = f"transaction {first.txn_id}{await self._named(first.txn_id)}"
         return f"{who} {does} {first.lock}, asked for at {since} UTC{more}"
 
-    async def _label(self, txn_id: TxnId) -> str:
+    async def _named(self, txn_id: TxnId) -> str:
         """For people: without an answer it is left out."""
-        request = manager_pb.GetTransactionStateRequest(txn_id=txn_id)
         try:
-            answer = await self._ranges.call(
-                txn_id, "GetTransactionState", request, manager_pb.GetTransactionStateResponse
-            )
+            txn = await self._look(txn_id)
         except TxnError:
             return ""
-        return f" ({answer.txn.label!r} of {answer.txn.owner})" if answer.txn.label else f" of {answer.txn.owner}"
+        return f" ({txn.label!r} of {txn.owner})" if txn.label else f" of {txn.owner}"
+
+    async def _label(self, txn_id: TxnId) -> str:
+        """Of one that is forgotten, and has ended then, none. Raises Unavailable."""
+        try:
+            return (await self._look(txn_id)).label
+        except NotFound:
+            return ""
+
+    async def _look(self, txn_id: TxnId) -> common.TxnInfo:
+        request = manager_pb.GetTransactionStateRequest(txn_id=txn_id)
+        answer = await self._ranges.call(txn_id, "GetTransactionState", request, manager_pb.GetTransactionStateResponse)
+        return answer.txn

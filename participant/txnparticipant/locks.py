@@ -4,10 +4,7 @@ An object is a database (`air`), a table (`air.flights`) or a partition of one (
 is a set of locks that is granted as a whole or waits as a whole. Requests wait first in, first out: nobody overtakes an
 earlier request for the same object that it is not compatible with. Locks go only when their transaction ends.
 
-Two rules keep waits finite. No request may close a circle of waits on this participant. With WAIT_DIE only an older
-transaction waits for a younger one, with WOUND_WAIT only a younger one for an older, so no circle can close over
-several participants either. Source: Kudu's LockManager, where a transaction's id is its age; of the second, Rosenkrantz
-and others, TODS 1978.
+What becomes of a request that is not granted at once is decided elsewhere (strategies.py), and said by the request.
 """
 
 from __future__ import annotations
@@ -45,16 +42,15 @@ COMPATIBLE: Mapping[tuple[Mode, Mode], bool] = {
 """Whether two transactions may hold these on one object. Shared-write: one writer, while others read."""
 
 
-class Strategy(enum.IntEnum):
+class Otherwise(enum.IntEnum):
     """What becomes of a request that cannot be granted at once."""
 
-    NO_WAIT = 0
+    REFUSED = 0
     """It does not wait, and leaves the queue if it did."""
-    WAIT = 1
-    WAIT_DIE = 2
-    """It waits if its transaction is older than all that it would wait for; else its transaction dies."""
-    WOUND_WAIT = 3
-    """It waits; of those that it waits for the younger ones are to be aborted (`wounded`)."""
+    WAITS = 1
+    """Unless it would close a circle of waits on this participant."""
+    WAITS_IN_CIRCLES = 3
+    """Somebody else opens them."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -94,11 +90,9 @@ class Verdict(enum.Enum):
     GRANTED = enum.auto()
     WAITS = enum.auto()
     REFUSED = enum.auto()
-    """NO_WAIT: it is not in the queue (any more)."""
+    """It is not in the queue (any more)."""
     CIRCLE = enum.auto()
     """It would wait for somebody who waits for it. Nothing has changed."""
-    DIES = enum.auto()
-    """WAIT_DIE: it is younger than one it would wait for. Nothing has changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,11 +123,6 @@ def with_parents(locks: Iterable[Lock]) -> tuple[Lock, ...]:
     return tuple(Lock(name, modes[name]) for name in sorted(modes))
 
 
-def wounded(txn_id: TxnId, blockers: Iterable[Claim]) -> tuple[TxnId, ...]:
-    """WOUND_WAIT: whom a transaction has aborted of those that are in its way, the younger ones."""
-    return tuple(dict.fromkeys(claim.txn_id for claim in blockers if claim.txn_id > txn_id))
-
-
 Modes = defaultdict[str, set[Mode]]
 """Of some transactions' locks, by object."""
 Ahead = defaultdict[str, defaultdict[Mode, set[TxnId]]]
@@ -149,7 +138,7 @@ class LockTable:
         """What each transaction holds, in the order in which it was granted."""
         self._queue: list[Request] = []
 
-    def acquire(self, txn_id: TxnId, locks: Iterable[Lock], strategy: Strategy, since: Timestamp) -> Answer:
+    def acquire(self, txn_id: TxnId, locks: Iterable[Lock], otherwise: Otherwise, since: Timestamp) -> Answer:
         """A repeated request keeps its place in the queue; what the transaction holds already does not count.
 
         A stronger lock on an object that the transaction holds (an upgrade) waits for the other holders, and not for
@@ -160,7 +149,7 @@ class LockTable:
             return Answer(Verdict.GRANTED)
         queued = self._position(request)
         if queued is not None:
-            if strategy is not Strategy.NO_WAIT:
+            if otherwise is not Otherwise.REFUSED:
                 return Answer(Verdict.WAITS)
             del self._queue[queued]
             return Answer(Verdict.REFUSED, self._let_in())
@@ -168,12 +157,9 @@ class LockTable:
         if not blockers:
             self._grant(request)
             return Answer(Verdict.GRANTED)
-        if strategy is Strategy.NO_WAIT:
+        if otherwise is Otherwise.REFUSED:
             return Answer(Verdict.REFUSED)
-        if strategy is Strategy.WAIT_DIE and min(blockers) < txn_id:
-            return Answer(Verdict.DIES)
-        # Of a circle the wounded are a part: it opens when they are gone.
-        if strategy is not Strategy.WOUND_WAIT and blockers & self._waiting_for(txn_id):
+        if otherwise is Otherwise.WAITS and blockers & self._waiting_for(txn_id):
             return Answer(Verdict.CIRCLE)
         self._queue.append(request)
         return Answer(Verdict.WAITS)

@@ -72,7 +72,8 @@ class TableState:
     schema: Schema
     request_id: str
     """Of its creation: the same request, sent again, is answered alike."""
-    conflicts: ConflictStrategy = ConflictStrategy.FIRST_COMMITTER_WINS
+    conflicts: str = ConflictStrategy.FIRST_COMMITTER_WINS
+    """The name of the strategy."""
     txns: dict[TxnId, TxnRecord] = field(default_factory=dict)
     file_sets: dict[str, FileSet] = field(default_factory=dict)
     """By id, in the order in which they were finalised here."""

@@ -22,6 +22,7 @@ from txnparticipant.reads import Reads
 from txnparticipant.records import TableState
 from txnparticipant.retirement import Retirement
 from txnparticipant.row_service import RowService
+from txnparticipant.strategies import BUILT_IN, Strategy
 from txnparticipant.table_service import TableService
 from txnparticipant.table_store import ParticipantShard
 from txnstatus.background import supervised
@@ -41,6 +42,7 @@ from txnstatus.schema import check_write_id
 from txnstatus.status_ranges import StatusRanges
 from txnstatus.types import (
     NO_TIMESTAMP,
+    ConflictStrategy,
     HybridClock,
     ParticipantId,
     ParticipantOpType,
@@ -95,9 +97,10 @@ class ShardService:
         settings: ShardSettings,
         options: Callable[[], Options],
         table_roots: Sequence[str] = (),
+        strategies: Mapping[str, Strategy] = BUILT_IN,
     ) -> None:
         """`options`: the cluster's, as they are set now. `table_roots`: URIs below which tables may be, besides the
-        warehouse.
+        warehouse. `strategies`: by name, with those that come with us.
         """
         self.shard = machine.shard
         self._clock = clock
@@ -106,11 +109,13 @@ class ShardService:
         self._dispatcher = Dispatcher()
         leases, grace = Leases(settings.lease_seconds), settings.zombie_grace_seconds
         self._reads = Reads(self.shard, ranges, leases, self._check_lease)
-        self._locks = LockService(self.shard, ranges, self._propose)
+        self._locks = LockService(self.shard, ranges, self._propose, strategies)
         self._retirement = Retirement(
             self.shard, leases, self._propose, clock, lambda: options().snapshot_retention_seconds
         )
-        self._tables = TableService(self.shard, ranges, self._reads, self._propose, warehouse, table_roots, disk)
+        self._tables = TableService(
+            self.shard, ranges, self._reads, self._propose, warehouse, table_roots, disk, self._locks.check_strategy
+        )
         self._rows = RowService(self.shard, self._reads, self._propose, self._begun, self._tables.settled, disk)
         self._flusher = Flusher(
             self.shard, self._propose, clock, disk, grace, settings.row_flush_bytes, self._rows.wants_room
@@ -137,7 +142,9 @@ class ShardService:
         self._cleaner.forget()
         self._in_doubt.forget()
         self._flusher.forget()
-        if not leading:
+        if leading:
+            self._locks.tell_of_missing_strategies()
+        else:
             self._locks.fail(self._driver.not_the_leader)
             self._tables.fail(self._driver.not_the_leader)
 
@@ -237,10 +244,12 @@ class ShardService:
         participant = self.shard.participant(request.table)
         if not participant.is_database:
             participant = await self._tables.settled(request.table, TxnId(request.txn_id))
+        settled_by = request.settled_by or ConflictStrategy.NO_WAIT
+        self._locks.check_strategy(settled_by)
         strict = bool(self._options().strict_locking_mode)
         command = command_of(participant, request, self._clock.now(), strict=strict)
         await self._begun(participant, command.txn_id, request.owner)
-        granted = await self._locks.acquire(request.table, command, request.wait_millis / 1000)
+        granted = await self._locks.acquire(request.table, command, settled_by, request.wait_millis / 1000)
         return table_pb.LockResponse(granted=granted, mode=f"LOCK_{command.locks[0].mode.name}")
 
     async def show_locks(self, request: table_pb.ShowLocksRequest) -> table_pb.ShowLocksResponse:

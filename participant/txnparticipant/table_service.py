@@ -23,7 +23,7 @@ from txnstatus.proto import common_pb2 as common
 from txnstatus.proto import table_pb2 as pb
 from txnstatus.schema import Schema, check_table_name
 from txnstatus.status_ranges import StatusRanges
-from txnstatus.types import ConflictStrategy, ParticipantState, TxnId
+from txnstatus.types import ParticipantState, TxnId
 
 MAX_WAIT_SECONDS = 2.0
 """A handler waits this long at most; whoever wants to wait longer asks again."""
@@ -43,13 +43,18 @@ class TableService:
         warehouse: str,
         roots: Sequence[str],
         blocking: Executor,
+        check_strategy: Callable[[str], None],
     ) -> None:
-        """`warehouse`: where tables are that name no location; the others are there, too, or in one of `roots`."""
+        """`warehouse`: where tables are that name no location; the others are there, too, or in one of `roots`.
+
+        `check_strategy` raises InvalidArgument for a conflict strategy that there is not.
+        """
         self._shard = shard
         self._ranges = ranges
         self._warehouse = warehouse.rstrip("/")
         self._roots = (warehouse, *roots)
         self._blocking = blocking
+        self._check_strategy = check_strategy
         self._reads = reads
         self._propose = propose
         self._waiters: defaultdict[str, list[asyncio.Future[None]]] = defaultdict(list)
@@ -67,7 +72,9 @@ class TableService:
         default = self._shard.free_location(f"{self._warehouse}/{name.replace('.', '/')}")
         location = request.location.rstrip("/") or default
         await asyncio.get_running_loop().run_in_executor(self._blocking, locations.check, location, self._roots)
-        conflicts, created = _conflicts(request.conflicts), await self._ranges.snapshot()
+        conflicts = cmd.conflicts_from_wire(request.conflicts)
+        self._check_strategy(conflicts)
+        created = await self._ranges.snapshot()
         command = cmd.CreateTable(name, schema, location, request.request_id, conflicts, created)
         applied = await self._propose(command)
         return self._shard.table_by_id(applied.table_id).info()
@@ -139,12 +146,3 @@ class TableService:
             self._waiters[table_id].remove(waiter)
             if not self._waiters[table_id]:
                 del self._waiters[table_id]
-
-
-def _conflicts(name: str) -> ConflictStrategy:
-    """Raises InvalidArgument."""
-    try:
-        return cmd.conflicts_from_wire(name)
-    except ValueError:
-        known = ", ".join(ConflictStrategy)
-        raise InvalidArgument(f"no strategy {name[:100]!r} for conflicts; there are {known}") from None

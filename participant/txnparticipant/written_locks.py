@@ -14,7 +14,7 @@ from txnstatus.types import ConflictStrategy
 
 def must_lock(table: TableState, record: TxnRecord, mode: Mode, names: Iterable[str]) -> IllegalState | None:
     """The refusal, if the table wants locks, and of one of these parts there is none, and no X on one above it."""
-    if table.conflicts is ConflictStrategy.FIRST_COMMITTER_WINS:
+    if table.conflicts == ConflictStrategy.FIRST_COMMITTER_WINS:
         return None
     for name in names:
         objects = [full_name(table.name, each) for each in above(name)]

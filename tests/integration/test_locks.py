@@ -123,7 +123,7 @@ def test_a_table_may_settle_conflicts_by_locks_that_writes_take(client: Client, 
     young.truncate(refuses)
     young.commit()
     assert client.snapshot().files(refuses).rows == 0
-    with pytest.raises(InvalidArgument, match="no strategy 'hope' for conflicts; there are first-committer-wins, wait"):
+    with pytest.raises(InvalidArgument, match="no conflict strategy 'hope'; there are first-committer-wins, wait"):
         new_table(conflicts="hope")
 
 
@@ -147,8 +147,8 @@ def test_what_cannot_be_locked(client: Client, new_table: NewTable) -> None:
         txn.lock(plain, "S", partition="month=1")
     with pytest.raises(InvalidArgument, match="lock mode 'Q'"):
         txn.lock(plain, "Q")  # type: ignore[arg-type]
-    with pytest.raises(InvalidArgument, match="lock strategy"):
-        txn.lock(plain, "S", strategy="hope")  # type: ignore[arg-type]
+    with pytest.raises(InvalidArgument, match="no conflict strategy 'hope'"):
+        txn.lock("unshut", "S", strategy="hope")
     with pytest.raises(NotFound, match=r"nobody\.knows"):
         txn.lock("nobody.knows", "S")
     assert not client.locks("nobody")

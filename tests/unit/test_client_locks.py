@@ -42,14 +42,14 @@ def test_patience_is_hives() -> None:
 
 
 def test_a_wait_is_cut_into_turns_and_the_last_request_does_not_wait() -> None:
-    sent: list[tuple[int, int]] = []
+    sent: list[tuple[int, str]] = []
 
     def ask(_method: str, request: pb.LockRequest, _response: type[pb.LockResponse]) -> pb.LockResponse:
-        sent.append((request.wait_millis, request.strategy))
+        sent.append((request.wait_millis, request.settled_by))
         return answers(False)
 
-    locks.acquire(pb.LockRequest(strategy=pb.LOCK_WAIT), ask, iter([0.5, 2.5]), 1.0)
-    assert sent == [(500, pb.LOCK_WAIT), *((ms, pb.LOCK_WAIT) for ms in (1000, 1000, 500)), (0, pb.LOCK_NO_WAIT)]
+    locks.acquire(pb.LockRequest(settled_by="wait"), ask, iter([0.5, 2.5]), 1.0)
+    assert sent == [(500, "wait"), *((ms, "wait") for ms in (1000, 1000, 500)), (0, "no-wait")]
 
 
 def test_a_lock_that_is_granted_after_a_while(manager: FakeManager, client: Client) -> None:
@@ -58,7 +58,7 @@ def test_a_lock_that_is_granted_after_a_while(manager: FakeManager, client: Clie
     txn.lock("air.t", "shared-write", partition="month=1", strategy="wait-die")
     first, second, third = manager.requests["Lock"]
     assert (first.txn_id, first.owner, first.table, list(first.partitions)) == (txn.id, "me", "air.t", ["month=1"])
-    assert (first.mode, first.strategy) == (pb.LOCK_SHARED_WRITE, pb.LOCK_WAIT_DIE)
+    assert (first.mode, first.settled_by) == (pb.LOCK_SHARED_WRITE, "wait-die")
     assert [each.wait_millis for each in (first, second, third)] == [100, 200, 400]
 
 
@@ -67,7 +67,7 @@ def test_a_refusal_leaves_the_handle_alive_and_a_death_does_not(manager: FakeMan
     manager.answers["Lock"] = raises(Locked("transaction 7 holds it"))
     with pytest.raises(Locked, match="7 holds it"):
         txn.lock("air.t", "X", numretries=0)
-    assert manager.requests["Lock"][0].strategy == pb.LOCK_NO_WAIT
+    assert manager.requests["Lock"][0].settled_by == "no-wait"
     assert txn.alive
     manager.answers["Lock"] = in_turn(raises(Unavailable("no leader")), raises(TxnAborted("wait-die")))
     with pytest.raises(TxnAborted):

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from txnparticipant import commands as shard_cmd
-from txnparticipant.locks import Lock, Mode, Strategy
+from txnparticipant.locks import Lock, Mode, Otherwise
 from txnparticipant.memrowset import RowBatch
 from txnparticipant.mvcc import Manifest
 from txnstatus import commands as status_cmd
@@ -92,12 +92,12 @@ SHARD_GOLDEN: list[tuple[shard_cmd.Command, str]] = [
             "3.0",
             "ada",
             (Lock("air.t/day=1", Mode.X), Lock("air.t/day=2", Mode.SHARED_WRITE)),
-            Strategy.WAIT_DIE,
+            Otherwise.WAITS_IN_CIRCLES,
             TS,
         ),
         (
             "523908071203332e301a03616461220f0a0b6169722e742f6461793d311003220f0a0b6169722e742f6461793d321002"
-            "2802310000bc93e9fe2461"
+            "2803310000bc93e9fe2461"
         ),
     ),
     (shard_cmd.BeginCommit(TxnId(7), "3.0", TS), "2a1008071203332e30190000bc93e9fe2461"),
@@ -198,7 +198,7 @@ shard_commands = st.one_of(
     st.builds(shard_cmd.BeginTxn, txn_ids, text, text),
     st.builds(shard_cmd.OpenWrite, txn_ids, text, text, text),
     st.builds(shard_cmd.AddFiles, txn_ids, text, text, text, manifests, texts, timestamps, texts),
-    st.builds(shard_cmd.AcquireLocks, txn_ids, text, text, locks, st.sampled_from(Strategy), timestamps),
+    st.builds(shard_cmd.AcquireLocks, txn_ids, text, text, locks, st.sampled_from(Otherwise), timestamps),
     st.builds(shard_cmd.BeginCommit, txn_ids, text, timestamps),
     st.builds(shard_cmd.FinalizeCommit, txn_ids, text, timestamps),
     st.builds(shard_cmd.AbortTxn, txn_ids, text),

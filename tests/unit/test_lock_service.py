@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, cast
 
 import pytest
@@ -11,11 +11,24 @@ import pytest
 from tests.unit.test_shard_service import TABLE, service
 from txnparticipant import commands as cmd
 from txnparticipant import lock_service
+from txnparticipant.locks import Mode
 from txnparticipant.services import ShardService
-from txnstatus.errors import InvalidArgument, Locked, NotTheLeader, Overloaded, TxnAborted, TxnError, Unavailable
+from txnparticipant.strategies import BUILT_IN, Contender, Die, Refuse, Settlement, Strategy, Wait
+from txnparticipant.table_store import ParticipantShard
+from txnstatus.errors import (
+    InternalError,
+    InvalidArgument,
+    Locked,
+    NotTheLeader,
+    Overloaded,
+    TxnAborted,
+    TxnError,
+    Unavailable,
+)
 from txnstatus.proto import common_pb2, table_pb2
 from txnstatus.proto import participant_pb2 as pb
 from txnstatus.proto import txn_manager_pb2 as manager_pb
+from txnstatus.schema import Column, Schema
 from txnstatus.types import Timestamp, TxnId
 
 OWNER = "me"
@@ -57,8 +70,8 @@ def made(*, calls: Calls | None = None) -> tuple[ShardService, list[cmd.Command]
     return shard, proposed
 
 
-def asks(txn: int, *, wait: int = 0, strategy: str = "LOCK_WAIT", **fields: Any) -> table_pb2.LockRequest:
-    wanted = {"txn_id": txn, "owner": OWNER, "table": TABLE, "mode": "LOCK_X", "strategy": strategy, **fields}
+def asks(txn: int, *, wait: int = 0, strategy: str = "wait", **fields: Any) -> table_pb2.LockRequest:
+    wanted = {"txn_id": txn, "owner": OWNER, "table": TABLE, "mode": "LOCK_X", "settled_by": strategy, **fields}
     return table_pb2.LockRequest(**wanted, wait_millis=wait)
 
 
@@ -116,7 +129,7 @@ def test_whoever_gives_up_leaves_the_queue_and_is_told_who_is_in_the_way() -> No
         await shard.lock(asks(OLD))
         await shard.lock(asks(YOUNG, wait=SOON))
         with pytest.raises(Locked) as caught:
-            await shard.lock(asks(YOUNG, strategy="LOCK_NO_WAIT"))
+            await shard.lock(asks(YOUNG, strategy="no-wait"))
         assert f"transaction 2 does not get X on {TABLE}" in caught.value.message
         assert f"transaction 1 ('nightly' of bob) holds X on {TABLE}, asked for at 1970-01-01" in caught.value.message
         assert not shard.shard.table(TABLE).locks.queue()
@@ -131,7 +144,7 @@ def test_a_refusal_does_without_the_label_when_nobody_tells_it() -> None:
         await shard.lock(asks(OLD))
         calls.fails = True
         with pytest.raises(Locked, match="transaction 1 holds X"):
-            await shard.lock(asks(YOUNG, strategy="LOCK_NO_WAIT"))
+            await shard.lock(asks(YOUNG, strategy="no-wait"))
 
     run(test)
 
@@ -142,12 +155,12 @@ def test_whoever_wounds_has_the_younger_aborted_and_waits_for_the_locks() -> Non
         shard, _ = made(calls=calls)
         await shard.lock(asks(YOUNG))
         calls.fails = True
-        assert not (await shard.lock(asks(OLD, strategy="LOCK_WOUND_WAIT", wait=SOON))).granted, "it tries again"
+        assert not (await shard.lock(asks(OLD, strategy="wound-wait", wait=SOON))).granted, "it tries again"
         calls.fails = False
-        assert not (await shard.lock(asks(OLD, strategy="LOCK_WOUND_WAIT", wait=SOON))).granted
+        assert not (await shard.lock(asks(OLD, strategy="wound-wait", wait=SOON))).granted
         assert set(calls.asked) == {("AbortTransaction", YOUNG)}
         await ends(shard, YOUNG)
-        assert (await shard.lock(asks(OLD, strategy="LOCK_WOUND_WAIT", wait=SOON))).granted
+        assert (await shard.lock(asks(OLD, strategy="wound-wait", wait=SOON))).granted
 
     run(test)
 
@@ -157,11 +170,11 @@ def test_whoever_is_younger_wounds_nobody_and_whoever_has_prepared_is_not_wounde
         calls = Calls()
         shard, _ = made(calls=calls)
         await shard.lock(asks(OLD))
-        assert not (await shard.lock(asks(YOUNG, strategy="LOCK_WOUND_WAIT", wait=SOON))).granted
+        assert not (await shard.lock(asks(YOUNG, strategy="wound-wait", wait=SOON))).granted
         await ends(shard, OLD)
         shard.shard.apply(cmd.BeginTxn(TxnId(0), "0.0", OWNER))
         shard.shard.apply(cmd.BeginCommit(TxnId(YOUNG), "0.0", Timestamp(9)))
-        assert not (await shard.lock(asks(0, strategy="LOCK_WOUND_WAIT", wait=SOON))).granted
+        assert not (await shard.lock(asks(0, strategy="wound-wait", wait=SOON))).granted
         assert not calls.asked
 
     run(test)
@@ -172,12 +185,135 @@ def test_whoever_dies_is_aborted_before_it_is_told() -> None:
         calls = Calls()
         shard, _ = made(calls=calls)
         await shard.lock(asks(OLD))
-        with pytest.raises(TxnAborted, match=r"transaction 1 holds X on .*wait-die"):
-            await shard.lock(asks(YOUNG, strategy="LOCK_WAIT_DIE"))
+        with pytest.raises(TxnAborted, match=r"transaction 1 holds X on .*, and is older: wait-die"):
+            await shard.lock(asks(YOUNG, strategy="wait-die"))
         assert calls.asked == [("AbortTransaction", YOUNG)]
         calls.fails = True
         with pytest.raises(Unavailable):
-            await shard.lock(asks(YOUNG, strategy="LOCK_WAIT_DIE"))
+            await shard.lock(asks(YOUNG, strategy="wait-die"))
+
+    run(test)
+
+
+# ---- strategies of one's own
+
+
+class Scripted:
+    """Answers in turn, the last one again and again; notes what it was asked."""
+
+    def __init__(self, *answers: object) -> None:
+        self.answers = list(answers)
+        self.asked: list[tuple[list[Contender], list[Contender]]] = []
+
+    def settle(self, asking: Sequence[Contender], in_the_way: Sequence[Contender]) -> Settlement:
+        self.asked.append((list(asking), list(in_the_way)))
+        answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        if isinstance(answer, Exception):
+            raise answer
+        return cast(Settlement, answer)
+
+
+def made_with(strategy: Strategy, calls: Calls) -> tuple[ShardService, list[cmd.Command]]:
+    shard, proposed = made(calls=calls)
+    cast(Any, shard._locks)._strategies = {**BUILT_IN, "mine": strategy}
+    return shard, proposed
+
+
+def test_it_is_told_who_contends_and_asked_only_if_somebody_does() -> None:
+    async def test() -> None:
+        calls, strategy = Calls(), Scripted(Refuse())
+        shard, _ = made_with(strategy, calls)
+        assert (await shard.lock(asks(OLD, strategy="mine"))).granted
+        assert not strategy.asked
+        for _ in range(2):
+            with pytest.raises(Locked):
+                await shard.lock(asks(YOUNG, strategy="mine", mode="LOCK_S"))
+        ((asking,), (holder,)) = strategy.asked[0]
+        assert asking == Contender(TxnId(YOUNG), OWNER, "nightly", TABLE, Mode.S, holds=False, prepared=False)
+        assert holder == Contender(TxnId(OLD), OWNER, "nightly", TABLE, Mode.X, holds=True, prepared=False)
+        # Once for the labels of both, which stay what they are; and for each refusal's text.
+        assert sorted(calls.asked) == [("GetTransactionState", OLD)] * 3 + [("GetTransactionState", YOUNG)]
+
+    run(test)
+
+
+def test_whoever_waits_is_judged_again_by_what_is_in_its_way_then() -> None:
+    async def test() -> None:
+        strategy = Scripted(Wait(), Wait(), Wait(abort=(TxnId(OLD),)), Die("enough"))
+        calls = Calls()
+        shard, proposed = made_with(strategy, calls)
+        await shard.lock(asks(OLD))
+        assert not (await shard.lock(asks(YOUNG, strategy="mine", wait=SOON))).granted
+        assert len(strategy.asked) == 2, "before it is queued, and when it is"
+        assert not (await shard.lock(asks(YOUNG, strategy="mine", wait=SOON))).granted
+        assert ("AbortTransaction", OLD) in calls.asked
+        with pytest.raises(TxnAborted, match="enough"):
+            await shard.lock(asks(YOUNG, strategy="mine", wait=SOON))
+        assert [type(command) for command in proposed] == [cmd.AcquireLocks] * 2
+
+    run(test)
+
+
+def test_one_that_breaks_while_its_request_waits_takes_it_out_of_the_queue() -> None:
+    async def test() -> None:
+        strategy = Scripted(Wait(), Wait(), ValueError("broken"))
+        shard, _ = made_with(strategy, Calls())
+        await shard.lock(asks(OLD))
+        assert not (await shard.lock(asks(YOUNG, strategy="mine", wait=SOON))).granted
+        with pytest.raises(InternalError, match="'mine' raised ValueError: broken"):
+            await shard.lock(asks(YOUNG, strategy="mine", wait=SOON))
+        assert not shard.shard.table(TABLE).locks.queue()
+        await ends(shard, OLD)
+        assert (await shard.lock(asks(YOUNG, strategy="mine"))).granted, "nobody is in the way, so it is not asked"
+
+    run(test)
+
+
+def test_a_transaction_that_ends_while_labels_are_looked_up_is_told_so() -> None:
+    async def test() -> None:
+        strategy = Scripted(Wait())
+
+        class Ends(Calls):
+            async def call(self, txn_id: int, method: str, request: Any, response: type[Any]) -> Any:
+                if method == "GetTransactionState":
+                    shard.shard.apply(cmd.AbortTxn(TxnId(YOUNG), "0.0"))
+                return await super().call(txn_id, method, request, response)
+
+        shard, _ = made_with(strategy, Ends())
+        await shard.lock(asks(OLD))
+        with pytest.raises(TxnAborted):
+            await shard.lock(asks(YOUNG, strategy="mine", wait=SOON))
+        assert not strategy.asked
+
+    run(test)
+
+
+def test_labels_that_nobody_tells_fail_the_call_and_not_the_strategy() -> None:
+    async def test() -> None:
+        calls, strategy = Calls(), Scripted(Refuse())
+        shard, _ = made_with(strategy, calls)
+        await shard.lock(asks(OLD))
+        calls.fails = True
+        with pytest.raises(Unavailable):
+            await shard.lock(asks(YOUNG, strategy="mine", wait=SOON))
+        assert not strategy.asked
+
+    run(test)
+
+
+def test_a_table_whose_strategy_this_node_does_not_have(caplog: pytest.LogCaptureFixture) -> None:
+    async def test() -> None:
+        shard, proposed = made()
+        shard.shard.apply(cmd.CreateTable("air.own", Schema((Column("id", "bigint"),)), "file:///o", "o", "mine"))
+        cast(Any, shard._driver).group = type("Group", (), {"group": "shard-0"})
+        shard.on_leadership(True)
+        assert "the locks of air.own cannot be settled: this node has no conflict strategy 'mine'" in caplog.text
+        with pytest.raises(InvalidArgument, match="no conflict strategy 'mine'"):
+            await shard.lock(asks(OLD, table="air.own", strategy="mine"))
+        assert not proposed
+        restored = ParticipantShard(0)
+        restored.restore(shard.shard.snapshot())
+        assert restored.table("air.own").conflicts == "mine", "a replica needs only its name"
 
     run(test)
 
@@ -214,7 +350,7 @@ def test_a_replica_that_does_not_lead_any_more_sends_its_waiters_elsewhere() -> 
     [
         ({"mode": 0}, "no lock mode 0; there are LOCK_S, LOCK_SHARED_WRITE, LOCK_X"),
         ({"mode": 99}, "no lock mode 99"),
-        ({"strategy": 99}, "no lock strategy 99"),
+        ({"settled_by": "hope"}, "no conflict strategy 'hope'; there are first-committer-wins, wait, wait-die"),
         ({"partitions": ["month=1"]}, "not partitioned"),
         ({"partitions": ["x"] * 1_001}, "1001 partitions"),
     ],

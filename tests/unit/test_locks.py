@@ -16,27 +16,28 @@ from txnparticipant.locks import (
     Lock,
     LockTable,
     Mode,
+    Otherwise,
     Request,
-    Strategy,
     Verdict,
     parent_of,
     with_parents,
-    wounded,
 )
-from txnstatus.types import Timestamp, TxnId
+from txnparticipant.strategies import BUILT_IN, Contender, Die, Refuse, Settlement, Wait, judged
+from txnstatus.errors import InternalError
+from txnstatus.types import ConflictStrategy, Timestamp, TxnId
 
 S, SW, X = Mode.S, Mode.SHARED_WRITE, Mode.X
 OLD, MIDDLE, YOUNG = TxnId(1), TxnId(2), TxnId(3)
 T = "air.flights"
-GRANTED, WAITS, REFUSED, CIRCLE, DIES = Verdict
+GRANTED, WAITS, REFUSED, CIRCLE = Verdict
 AT = Timestamp(1)
 
 
 def ask(
-    table: LockTable, txn: int, *locks: tuple[str, Mode], strategy: Strategy = Strategy.WAIT, since: int = 1
+    table: LockTable, txn: int, *locks: tuple[str, Mode], otherwise: Otherwise = Otherwise.WAITS, since: int = 1
 ) -> Verdict:
     wanted = [Lock(*lock) for lock in locks]
-    answer = table.acquire(TxnId(txn), wanted, strategy, Timestamp(since))
+    answer = table.acquire(TxnId(txn), wanted, otherwise, Timestamp(since))
     table.check_invariants({OLD, MIDDLE, YOUNG, TxnId(4)})
     return answer.verdict
 
@@ -138,8 +139,8 @@ def test_whoever_does_not_wait_leaves_the_queue_and_lets_others_by() -> None:
     ask(table, 1, (T, S))
     ask(table, 2, (T, X))
     ask(table, 3, (T, S))
-    assert ask(table, 4, (T, X), strategy=Strategy.NO_WAIT) is REFUSED
-    answer = table.acquire(MIDDLE, [Lock(T, X)], Strategy.NO_WAIT, AT)
+    assert ask(table, 4, (T, X), otherwise=Otherwise.REFUSED) is REFUSED
+    answer = table.acquire(MIDDLE, [Lock(T, X)], Otherwise.REFUSED, AT)
     assert answer == Answer(REFUSED, (YOUNG,))
     assert holders(table) == {1: S, 3: S}
 
@@ -170,7 +171,7 @@ def test_blockers_are_the_holders_and_then_those_that_wait_before() -> None:
 def test_of_many_in_the_way_ten_are_named() -> None:
     table = LockTable()
     for txn in range(1, 31):
-        table.acquire(TxnId(txn), [Lock(T, X)], Strategy.WAIT, AT)
+        table.acquire(TxnId(txn), [Lock(T, X)], Otherwise.WAITS, AT)
     *_, (last, blocked_by) = table.explained()
     assert last.txn_id == 30
     assert blocked_by == tuple(range(1, 11))
@@ -225,39 +226,100 @@ def test_a_circle_of_three_is_refused_by_whoever_would_close_it() -> None:
     assert ask(table, 3, ("a", X)) is CIRCLE
 
 
-# ---- age
+# ---- what strategies say
+
+
+def contenders(table: LockTable, txn: int, *locks: Lock) -> tuple[list[Contender], list[Contender]]:
+    def made(claim: Claim) -> Contender:
+        lock = claim.lock
+        return Contender(claim.txn_id, "ada", "", lock.object, lock.mode, claim.granted, prepared=False)
+
+    asking = [made(Claim(TxnId(txn), lock, AT, granted=False)) for lock in locks]
+    return asking, list(map(made, table.blockers(TxnId(txn), locks)))
+
+
+def says(strategy: str, table: LockTable, txn: int, *locks: Lock) -> Settlement:
+    """As the leader asks: only if anybody is in the way."""
+    asking, others = contenders(table, txn, *locks)
+    return judged(strategy, BUILT_IN[strategy], asking, others) if others else Wait()
 
 
 def test_wait_die_the_older_waits_for_the_younger() -> None:
     """As in Kudu: requester id < holder id waits."""
     table = LockTable()
     ask(table, YOUNG, (T, X))
-    assert ask(table, OLD, (T, X), strategy=Strategy.WAIT_DIE) is WAITS
+    assert says("wait-die", table, OLD, Lock(T, X)) == Wait()
 
 
-def test_wait_die_the_younger_dies_of_the_older() -> None:
+def test_wait_die_the_younger_dies_of_the_older_and_is_told_of_whom() -> None:
     """As in Kudu: requester id > holder id dies."""
     table = LockTable()
     ask(table, OLD, (T, X))
-    assert ask(table, YOUNG, (T, X), strategy=Strategy.WAIT_DIE) is DIES
-    assert waiting(table) == []
-    assert ask(table, YOUNG, ("other", X), strategy=Strategy.WAIT_DIE) is GRANTED
+    assert says("wait-die", table, YOUNG, Lock(T, X)) == Die(f"transaction 1 holds X on {T}, and is older: wait-die")
+    assert says("wait-die", table, YOUNG, Lock("other", X)) == Wait()
 
 
 def test_wait_die_counts_those_that_wait_before_it_too() -> None:
     table = LockTable()
-    ask(table, YOUNG, (T, S), strategy=Strategy.WAIT_DIE)
-    ask(table, OLD, (T, X), strategy=Strategy.WAIT_DIE)
-    assert ask(table, MIDDLE, (T, X), strategy=Strategy.WAIT_DIE) is DIES
+    ask(table, YOUNG, (T, S))
+    ask(table, OLD, (T, X))
+    assert says("wait-die", table, MIDDLE, Lock(T, X)) == Die(
+        f"transaction 1 waits for X on {T}, and is older: wait-die"
+    )
 
 
 def test_wound_wait_the_older_wounds_the_younger_and_the_younger_waits() -> None:
     table = LockTable()
     ask(table, MIDDLE, (T, X))
-    assert ask(table, YOUNG, (T, X), strategy=Strategy.WOUND_WAIT) is WAITS
-    assert wounded(YOUNG, table.blockers(YOUNG, [Lock(T, X)])) == ()
-    assert ask(table, OLD, (T, X), strategy=Strategy.WOUND_WAIT) is WAITS
-    assert wounded(OLD, table.blockers(OLD, [Lock(T, X)])) == (MIDDLE, YOUNG)
+    assert says("wound-wait", table, YOUNG, Lock(T, X)) == Wait((), in_circles=True)
+    ask(table, YOUNG, (T, X))
+    assert says("wound-wait", table, OLD, Lock(T, X)) == Wait((MIDDLE, YOUNG), in_circles=True)
+
+
+def test_the_others_that_come_with_the_service() -> None:
+    table = LockTable()
+    ask(table, OLD, (T, X))
+    for txn in (YOUNG, 0):
+        assert says("wait", table, txn, Lock(T, X)) == Wait()
+        assert (
+            says("no-wait", table, txn, Lock(T, X)) == says("first-committer-wins", table, txn, Lock(T, X)) == Refuse()
+        )
+    assert BUILT_IN.keys() == set(ConflictStrategy)
+
+
+class Answers:
+    """A strategy that answers with what it is given, or raises it."""
+
+    def __init__(self, answer: object) -> None:
+        self.answer = answer
+
+    def settle(self, asking: object, in_the_way: object) -> Settlement:
+        if isinstance(self.answer, BaseException):
+            raise self.answer
+        return self.answer  # type: ignore[return-value]
+
+
+@pytest.mark.parametrize(
+    ("answer", "says"),
+    [
+        (ZeroDivisionError("by zero"), "raised ZeroDivisionError: by zero"),
+        (SystemExit(3), "raised SystemExit: 3"),
+        (None, "answered with a NoneType"),
+        ("wait", "answered with a str"),
+        (Wait, "answered with a type"),
+        (Wait((TxnId(9),)), "answered with a Wait"),
+        (Wait(([],)), "answered with a Wait"),  # type: ignore[arg-type]
+        (Wait(5), "answered with a Wait"),  # type: ignore[arg-type]
+        (Wait(in_circles="yes"), "answered with a Wait"),  # type: ignore[arg-type]
+        (Die(None), "answered with a Die"),  # type: ignore[arg-type]
+    ],
+)
+def test_what_is_no_answer_is_told_with_the_name_of_the_strategy(answer: object, says: str) -> None:
+    table = LockTable()
+    ask(table, OLD, (T, X))
+    with pytest.raises(InternalError, match=f"the conflict strategy 'mine' {says}.*transaction 3 and {T}"):
+        judged("mine", Answers(answer), *contenders(table, YOUNG, Lock(T, X)))
+    assert holders(table) == {1: X}
 
 
 # ---- over every small case
@@ -293,22 +355,25 @@ def world_of(tables: list[LockTable], ended: frozenset[int]) -> World:
     return held, queues, ended
 
 
-def steps(world: World, strategy: Strategy) -> Iterator[World]:
+def steps(world: World, strategy: str) -> Iterator[World]:
     """Whoever does not wait asks for a lock, or ends. Whoever waits can do nothing."""
     _, queues, ended = world
     waits = {txn for queue in queues for txn, _ in queue}
     for txn in set(TXNS) - ended - waits:
         for where, mode in itertools.product(PARTICIPANTS, Mode):
             tables = tables_of(world)
-            answer = tables[where].acquire(TxnId(txn), [Lock("t", mode)], strategy, AT)
-            dead = answer.verdict in (DIES, CIRCLE)
+            said = says(strategy, tables[where], txn, Lock("t", mode))
+            dead = isinstance(said, Die)
+            if isinstance(said, Wait):
+                otherwise = Otherwise.WAITS_IN_CIRCLES if said.in_circles else Otherwise.WAITS
+                answer = tables[where].acquire(TxnId(txn), [Lock("t", mode)], otherwise, AT)
+                dead = answer.verdict is CIRCLE
             gone = ended | {txn} if dead else ended
             for table in tables:
                 if dead:
                     table.release(TxnId(txn))
                 table.check_invariants(set(map(TxnId, TXNS)) - ended)
-            if strategy is Strategy.WOUND_WAIT:
-                gone |= wound_all(tables)
+            gone |= abort_all(tables, strategy)
             yield world_of(tables, gone)
         tables = tables_of(world)
         for table in tables:
@@ -316,16 +381,16 @@ def steps(world: World, strategy: Strategy) -> Iterator[World]:
         yield world_of(tables, ended | {txn})
 
 
-def wound_all(tables: list[LockTable]) -> frozenset[int]:
-    """As long as somebody waits for a younger one, that one is aborted."""
+def abort_all(tables: list[LockTable], strategy: str) -> frozenset[int]:
+    """As long as somebody who waits has others aborted, they are."""
     gone: set[int] = set()
     while True:
-        dying = {
-            victim
-            for table in tables
-            for request in table.queue()
-            for victim in wounded(request.txn_id, table.blockers(request.txn_id, request.locks))
-        }
+        dying: set[TxnId] = set()
+        for table in tables:
+            for request in table.queue():
+                said = says(strategy, table, request.txn_id, *request.locks)
+                assert isinstance(said, Wait), f"{request} waits, and is judged otherwise now"
+                dying.update(said.abort)
         if not dying:
             return frozenset(gone)
         gone |= dying
@@ -334,7 +399,7 @@ def wound_all(tables: list[LockTable]) -> frozenset[int]:
                 table.release(victim)
 
 
-def reachable(strategy: Strategy) -> set[World]:
+def reachable(strategy: str) -> set[World]:
     start: World = frozenset(), ((), ()), frozenset()
     seen, left = {start}, [start]
     while left:
@@ -351,11 +416,9 @@ def stuck(world: World) -> bool:
     return bool(set(TXNS) - ended) and set(TXNS) - ended <= {txn for queue in queues for txn, _ in queue}
 
 
-@pytest.mark.parametrize(
-    ("strategy", "who_waits"), [(Strategy.WAIT_DIE, min), (Strategy.WOUND_WAIT, max)], ids=["wait-die", "wound-wait"]
-)
+@pytest.mark.parametrize(("strategy", "who_waits"), [("wait-die", min), ("wound-wait", max)])
 def test_age_ends_every_deadlock_over_two_participants(
-    strategy: Strategy, who_waits: Callable[[TxnId, TxnId], TxnId]
+    strategy: str, who_waits: Callable[[TxnId, TxnId], TxnId]
 ) -> None:
     """With wait-die the older one of two waits, with wound-wait the younger one."""
     worlds = reachable(strategy)
@@ -371,7 +434,7 @@ def test_age_ends_every_deadlock_over_two_participants(
 
 def test_without_age_there_are_deadlocks_over_two_participants_and_none_on_one() -> None:
     """So the search above would have found one; what ends these is the bound on waiting."""
-    deadlocks = [world for world in reachable(Strategy.WAIT) if stuck(world)]
+    deadlocks = [world for world in reachable("wait") if stuck(world)]
     assert deadlocks
     assert all(all(queues) for _, queues, _ in deadlocks), "on one participant, a circle is refused"
 
@@ -401,11 +464,11 @@ class Model:
                         found.add(other)
         return found
 
-    def acquire(self, txn: int, locks: tuple[Lock, ...], strategy: Strategy) -> Verdict:
+    def acquire(self, txn: int, locks: tuple[Lock, ...], otherwise: Otherwise) -> Verdict:
         if all(self.held.get((txn, lock.object), 0) >= lock.mode for lock in locks):
             return GRANTED
         if (txn, locks) in self.queue:
-            if strategy is Strategy.NO_WAIT:
+            if otherwise is Otherwise.REFUSED:
                 self.queue.remove((txn, locks))
                 self.let_in()
                 return REFUSED
@@ -414,10 +477,8 @@ class Model:
         if not blockers:
             self.grant(txn, locks)
             return GRANTED
-        if strategy is Strategy.NO_WAIT:
+        if otherwise is Otherwise.REFUSED:
             return REFUSED
-        if strategy is Strategy.WAIT_DIE and any(other < txn for other in blockers):
-            return DIES
         reached = set(blockers)
         while True:
             further = {
@@ -429,7 +490,7 @@ class Model:
             if further <= reached:
                 break
             reached |= further
-        if txn in reached and strategy is not Strategy.WOUND_WAIT:
+        if txn in reached and otherwise is not Otherwise.WAITS_IN_CIRCLES:
             return CIRCLE
         self.queue.append((txn, locks))
         return WAITS
@@ -455,13 +516,13 @@ class Model:
 
 names = st.sampled_from(["t", "t/a=1", "t/a=2"])
 requests = st.lists(st.tuples(names, st.sampled_from(Mode)), min_size=1, max_size=3)
-acquisitions = st.tuples(st.integers(1, 5), requests, st.sampled_from(Strategy))
+acquisitions = st.tuples(st.integers(1, 5), requests, st.sampled_from(Otherwise))
 commands = st.lists(st.one_of(acquisitions, acquisitions, acquisitions, st.integers(1, 5)), max_size=40)
 
 
 @settings(deadline=None, max_examples=500)
 @given(commands)
-def test_it_does_what_the_model_does(steps: list[tuple[int, list[tuple[str, Mode]], Strategy] | int]) -> None:
+def test_it_does_what_the_model_does(steps: list[tuple[int, list[tuple[str, Mode]], Otherwise] | int]) -> None:
     table, model = LockTable(), Model()
     live = set(map(TxnId, range(1, 6)))
     for step in steps:
@@ -470,10 +531,10 @@ def test_it_does_what_the_model_does(steps: list[tuple[int, list[tuple[str, Mode
             let_in = table.release(TxnId(step))
             model.release(step)
         else:
-            txn, asked, strategy = step
+            txn, asked, otherwise = step
             locks = with_parents(Lock(*lock) for lock in asked)
-            answer = table.acquire(TxnId(txn), locks, strategy, AT)
-            assert answer.verdict is model.acquire(txn, locks, strategy)
+            answer = table.acquire(TxnId(txn), locks, otherwise, AT)
+            assert answer.verdict is model.acquire(txn, locks, otherwise)
             let_in = answer.let_in
         table.check_invariants(live)
         assert {(c.txn_id, c.lock.object): c.lock.mode for c, _ in table.explained() if c.granted} == model.held

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from txnparticipant import commands as cmd
 from txnparticipant.changes import Applied, Rejected
-from txnparticipant.locks import Lock, Mode, Strategy
+from txnparticipant.locks import Lock, Mode, Otherwise
 from txnparticipant.mvcc import Manifest, visible
 from txnparticipant.table_store import ParticipantShard
 from txnstatus.errors import Conflict
@@ -172,7 +172,7 @@ def test_an_aborted_overwrite_is_in_nobodys_way() -> None:
 
 
 def locked(txn: int, name: str, mode: Mode) -> cmd.Command:
-    return cmd.AcquireLocks(TxnId(txn), TABLE, OWNER, (Lock(name, mode),), Strategy.WAIT, Timestamp(1))
+    return cmd.AcquireLocks(TxnId(txn), TABLE, OWNER, (Lock(name, mode),), Otherwise.WAITS, Timestamp(1))
 
 
 @pytest.mark.parametrize(
@@ -201,7 +201,7 @@ def test_a_table_that_settles_conflicts_by_locks_wants_them_of_what_is_written(
         assert isinstance(shard.apply(add), Applied) == enough
     restored = ParticipantShard(3)
     restored.restore(shard.snapshot())
-    assert restored.table(NAME).conflicts is ConflictStrategy.WAIT
+    assert restored.table(NAME).conflicts == ConflictStrategy.WAIT
 
 
 # ---- against a model

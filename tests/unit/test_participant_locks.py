@@ -27,10 +27,10 @@ from tests.unit.test_participant_shard import (
 )
 from txnparticipant import commands as cmd
 from txnparticipant.changes import Applied
-from txnparticipant.locks import Lock, Mode, Strategy
+from txnparticipant.locks import Lock, Mode, Otherwise
 from txnparticipant.table_store import ParticipantShard
-from txnstatus.errors import Conflict, IllegalState, InvalidArgument, Locked, NotAuthorized, NotFound, TxnAborted
-from txnstatus.types import AbortCode, ParticipantState, Timestamp, TxnId
+from txnstatus.errors import IllegalState, InvalidArgument, Locked, NotAuthorized, NotFound, TxnAborted
+from txnstatus.types import ParticipantState, Timestamp, TxnId
 
 S, X = Mode.S, Mode.X
 DAY = f"{NAME}/day=1"
@@ -41,11 +41,11 @@ FIRST, SECOND, THIRD = TxnId(1), TxnId(2), TxnId(3)
 def lock(
     txn_id: TxnId,
     *locks: tuple[str, Mode],
-    strategy: Strategy = Strategy.WAIT,
+    otherwise: Otherwise = Otherwise.WAITS,
     table_id: str = TABLE,
     owner: str = OWNER,
 ) -> cmd.AcquireLocks:
-    return cmd.AcquireLocks(txn_id, table_id, owner, tuple(Lock(*each) for each in locks), strategy, Timestamp(9))
+    return cmd.AcquireLocks(txn_id, table_id, owner, tuple(Lock(*each) for each in locks), otherwise, Timestamp(9))
 
 
 def claims(shard: ParticipantShard) -> list[tuple[int, str, bool]]:
@@ -110,14 +110,6 @@ def test_somebody_elses_transaction_gets_none() -> None:
 @pytest.mark.parametrize("name", ["air", "air.other", f"{NAME}2", "", f"{NAME}.day"])
 def test_what_is_no_part_of_the_table_is_not_locked_there(name: str) -> None:
     assert isinstance(refused(shard_with_txn_in(OPEN), lock(TXN, (name, X))), InvalidArgument)
-
-
-def test_a_younger_transaction_dies_and_the_refusal_names_the_older() -> None:
-    shard = contended()
-    error = refused(shard, lock(SECOND, (DAY, X), strategy=Strategy.WAIT_DIE))
-    assert isinstance(error, Conflict)
-    assert (error.winner, error.objects, error.cause and error.cause.code) == (FIRST, (NAME,), AbortCode.CONFLICT)
-    assert "transaction 1 holds X on air.flights, and is older: wait-die" in error.message
 
 
 def test_a_circle_is_refused_and_the_transaction_goes_on() -> None:
@@ -200,8 +192,8 @@ locks = st.lists(
 )
 steps = st.lists(
     st.one_of(
-        st.builds(lambda txn, asked, how: lock(txn, *asked, strategy=how), txns, locks, st.sampled_from(Strategy)),
-        st.builds(lambda txn, asked, how: lock(txn, *asked, strategy=how), txns, locks, st.sampled_from(Strategy)),
+        st.builds(lambda txn, asked, how: lock(txn, *asked, otherwise=how), txns, locks, st.sampled_from(Otherwise)),
+        st.builds(lambda txn, asked, how: lock(txn, *asked, otherwise=how), txns, locks, st.sampled_from(Otherwise)),
         st.builds(lambda txn: cmd.BeginTxn(txn, TABLE, OWNER), txns),
         st.builds(lambda txn: cmd.BeginCommit(txn, TABLE, Timestamp(100)), txns),
         st.builds(lambda txn: cmd.FinalizeCommit(txn, TABLE, Timestamp(150)), txns),

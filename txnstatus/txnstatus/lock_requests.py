@@ -10,7 +10,6 @@ from txnstatus.types import Statement
 
 MAX_PARTITIONS = 1_000
 _MODES = (pb.LOCK_S, pb.LOCK_SHARED_WRITE, pb.LOCK_X)
-_STRATEGIES = (pb.LOCK_NO_WAIT, pb.LOCK_WAIT, pb.LOCK_WAIT_DIE, pb.LOCK_WOUND_WAIT)
 
 
 def check(request: pb.LockRequest, schema: Schema) -> None:
@@ -23,14 +22,8 @@ def check(request: pb.LockRequest, schema: Schema) -> None:
         if request.statement not in frozenset(Statement):
             raise InvalidArgument(f"no statement {request.statement[:100]!r}; there are {', '.join(Statement)}")
     elif request.mode not in _MODES:
-        raise InvalidArgument(f"no lock mode {request.mode}; there are {_names(pb.LockMode, _MODES)}")
-    if request.strategy not in _STRATEGIES:
-        raise InvalidArgument(f"no lock strategy {request.strategy}; there are {_names(pb.LockStrategy, _STRATEGIES)}")
+        raise InvalidArgument(f"no lock mode {request.mode}; there are {', '.join(map(pb.LockMode.Name, _MODES))}")
     if len(request.partitions) > MAX_PARTITIONS:
         raise InvalidArgument(f"{len(request.partitions)} partitions in one request: {MAX_PARTITIONS} are possible")
     for partition in request.partitions:
         partitions.check(partition, schema.partition_by, request.table)
-
-
-def _names(kind: type[pb.LockMode] | type[pb.LockStrategy], numbers: tuple[int, ...]) -> str:
-    return ", ".join(map(kind.Name, numbers))

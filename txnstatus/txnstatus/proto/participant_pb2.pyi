@@ -16,11 +16,20 @@ class ParticipantOpType(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     BEGIN_COMMIT: _ClassVar[ParticipantOpType]
     FINALIZE_COMMIT: _ClassVar[ParticipantOpType]
     ABORT_TXN: _ClassVar[ParticipantOpType]
+
+class Otherwise(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    OTHERWISE_REFUSED: _ClassVar[Otherwise]
+    OTHERWISE_WAITS: _ClassVar[Otherwise]
+    OTHERWISE_WAITS_IN_CIRCLES: _ClassVar[Otherwise]
 PARTICIPANT_OP_UNKNOWN: ParticipantOpType
 BEGIN_TXN: ParticipantOpType
 BEGIN_COMMIT: ParticipantOpType
 FINALIZE_COMMIT: ParticipantOpType
 ABORT_TXN: ParticipantOpType
+OTHERWISE_REFUSED: Otherwise
+OTHERWISE_WAITS: Otherwise
+OTHERWISE_WAITS_IN_CIRCLES: Otherwise
 
 class ShardCreateTableRequest(_message.Message):
     __slots__ = ("shard", "request")
@@ -231,20 +240,20 @@ class ShardCommand(_message.Message):
         below_txn_id: int
         def __init__(self, below_txn_id: _Optional[int] = ...) -> None: ...
     class AcquireLocks(_message.Message):
-        __slots__ = ("txn_id", "table_id", "owner", "locks", "strategy", "since")
+        __slots__ = ("txn_id", "table_id", "owner", "locks", "otherwise", "since")
         TXN_ID_FIELD_NUMBER: _ClassVar[int]
         TABLE_ID_FIELD_NUMBER: _ClassVar[int]
         OWNER_FIELD_NUMBER: _ClassVar[int]
         LOCKS_FIELD_NUMBER: _ClassVar[int]
-        STRATEGY_FIELD_NUMBER: _ClassVar[int]
+        OTHERWISE_FIELD_NUMBER: _ClassVar[int]
         SINCE_FIELD_NUMBER: _ClassVar[int]
         txn_id: int
         table_id: str
         owner: str
         locks: _containers.RepeatedCompositeFieldContainer[ObjectLock]
-        strategy: _table_pb2.LockStrategy
+        otherwise: Otherwise
         since: int
-        def __init__(self, txn_id: _Optional[int] = ..., table_id: _Optional[str] = ..., owner: _Optional[str] = ..., locks: _Optional[_Iterable[_Union[ObjectLock, _Mapping]]] = ..., strategy: _Optional[_Union[_table_pb2.LockStrategy, str]] = ..., since: _Optional[int] = ...) -> None: ...
+        def __init__(self, txn_id: _Optional[int] = ..., table_id: _Optional[str] = ..., owner: _Optional[str] = ..., locks: _Optional[_Iterable[_Union[ObjectLock, _Mapping]]] = ..., otherwise: _Optional[_Union[Otherwise, str]] = ..., since: _Optional[int] = ...) -> None: ...
     class WriteRows(_message.Message):
         __slots__ = ("txn_id", "table_id", "owner", "snapshot", "position", "batch")
         TXN_ID_FIELD_NUMBER: _ClassVar[int]

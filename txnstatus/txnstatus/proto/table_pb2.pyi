@@ -15,13 +15,6 @@ class LockMode(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     LOCK_SHARED_WRITE: _ClassVar[LockMode]
     LOCK_X: _ClassVar[LockMode]
 
-class LockStrategy(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
-    __slots__ = ()
-    LOCK_NO_WAIT: _ClassVar[LockStrategy]
-    LOCK_WAIT: _ClassVar[LockStrategy]
-    LOCK_WAIT_DIE: _ClassVar[LockStrategy]
-    LOCK_WOUND_WAIT: _ClassVar[LockStrategy]
-
 class WriteMode(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     APPEND: _ClassVar[WriteMode]
@@ -39,10 +32,6 @@ LOCK_MODE_UNKNOWN: LockMode
 LOCK_S: LockMode
 LOCK_SHARED_WRITE: LockMode
 LOCK_X: LockMode
-LOCK_NO_WAIT: LockStrategy
-LOCK_WAIT: LockStrategy
-LOCK_WAIT_DIE: LockStrategy
-LOCK_WOUND_WAIT: LockStrategy
 APPEND: WriteMode
 OVERWRITE: WriteMode
 ROW_CHANGE_UNKNOWN: RowChange
@@ -53,26 +42,26 @@ ROW_UPDATE: RowChange
 ROW_DELETE: RowChange
 
 class LockRequest(_message.Message):
-    __slots__ = ("txn_id", "owner", "table", "partitions", "mode", "strategy", "wait_millis", "statement", "alone")
+    __slots__ = ("txn_id", "owner", "table", "partitions", "mode", "wait_millis", "statement", "alone", "settled_by")
     TXN_ID_FIELD_NUMBER: _ClassVar[int]
     OWNER_FIELD_NUMBER: _ClassVar[int]
     TABLE_FIELD_NUMBER: _ClassVar[int]
     PARTITIONS_FIELD_NUMBER: _ClassVar[int]
     MODE_FIELD_NUMBER: _ClassVar[int]
-    STRATEGY_FIELD_NUMBER: _ClassVar[int]
     WAIT_MILLIS_FIELD_NUMBER: _ClassVar[int]
     STATEMENT_FIELD_NUMBER: _ClassVar[int]
     ALONE_FIELD_NUMBER: _ClassVar[int]
+    SETTLED_BY_FIELD_NUMBER: _ClassVar[int]
     txn_id: int
     owner: str
     table: str
     partitions: _containers.RepeatedScalarFieldContainer[str]
     mode: LockMode
-    strategy: LockStrategy
     wait_millis: int
     statement: str
     alone: bool
-    def __init__(self, txn_id: _Optional[int] = ..., owner: _Optional[str] = ..., table: _Optional[str] = ..., partitions: _Optional[_Iterable[str]] = ..., mode: _Optional[_Union[LockMode, str]] = ..., strategy: _Optional[_Union[LockStrategy, str]] = ..., wait_millis: _Optional[int] = ..., statement: _Optional[str] = ..., alone: _Optional[bool] = ...) -> None: ...
+    settled_by: str
+    def __init__(self, txn_id: _Optional[int] = ..., owner: _Optional[str] = ..., table: _Optional[str] = ..., partitions: _Optional[_Iterable[str]] = ..., mode: _Optional[_Union[LockMode, str]] = ..., wait_millis: _Optional[int] = ..., statement: _Optional[str] = ..., alone: _Optional[bool] = ..., settled_by: _Optional[str] = ...) -> None: ...
 
 class LockResponse(_message.Message):
     __slots__ = ("granted", "mode")
