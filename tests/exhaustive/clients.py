@@ -8,13 +8,14 @@ from typing import NamedTuple
 
 from tests.exhaustive.coordinator import PARTICIPANTS, View, client_name
 from tests.exhaustive.messages import Message
+from txnparticipant import dropping
 from txnparticipant.records import TableState
 from txnstatus import commands as cmd
 from txnstatus.records import TxnRecord
 from txnstatus.table import TxnStatusTable
 from txnstatus.types import ParticipantState, TxnId, TxnState
 
-APPEND, OVERWRITE = "append", "overwrite"
+APPEND, OVERWRITE, DROP = "append", "overwrite", "drop"
 
 
 @dataclass(frozen=True)
@@ -140,6 +141,8 @@ def _write(
 
 
 def _is_written(state: TableState, txn_id: TxnId) -> bool:
-    """Whether the client may have had the answer that its write was added."""
+    """Whether the client may have had the answer that its write was added, or that its drop may commit."""
     record = state.txns.get(txn_id)
-    return record is not None and bool(record.writes)
+    if record is None:
+        return False
+    return bool(record.writes) or (record.drops and not any(dropping.prepared_beside(state, record)))

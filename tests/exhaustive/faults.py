@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from tests.exhaustive import invariants as rules
-from tests.exhaustive.clients import APPEND, OVERWRITE, Config
-from txnparticipant import changes, txn
+from tests.exhaustive.clients import APPEND, DROP, OVERWRITE, Config
+from txnparticipant import changes, dropping, txn
 from txnparticipant import commands as shard_cmd
 from txnparticipant.mvcc import FileSet
 from txnparticipant.records import TableState
@@ -33,6 +33,8 @@ HASTY = Config("hasty", (BOTH,), crashes=0, faults=1, in_flight=3, impatient=Tru
 TWO = Config("two", (BOTH, BOTH), crashes=0, faults=0, in_flight=3, written=True, aborts=False, expires=False)
 RIVALS = Config("rivals", (OVER, OVER), crashes=0, faults=0, in_flight=3, written=True)
 SHAKY = Config("shaky", (BOTH,), crashes=0, faults=2, in_flight=3, written=True, aborts=False, expires=False)
+
+DROPS = Config("drops", ({0: DROP}, {0: APPEND}), crashes=0, faults=0, in_flight=2, aborts=False, expires=False)
 
 Patch = pytest.MonkeyPatch
 
@@ -167,6 +169,14 @@ def _removed_files_stay(patch: Patch) -> None:
     patch.setattr(FileSet, "visible_at", lambda file_set, ts: file_set.commit_ts <= ts)
 
 
+def _a_drop_forgets_who_is_prepared(patch: Patch) -> None:
+    patch.setattr(dropping, "prepared_beside", lambda *_: iter(()))
+
+
+def _a_drop_keeps_nobody_out(patch: Patch) -> None:
+    patch.setattr(dropping, "_prepare_refused", lambda *_: None)
+
+
 _S, _P = TxnState, ParticipantState
 PLANTED = (
     Planted("finalise when one has prepared", _one_answer_is_enough, ONE, rules.PREPARED, 6),
@@ -229,5 +239,7 @@ PLANTED = (
     ),
     Planted("overlook conflicts", _conflicts_are_overlooked, RIVALS, rules.CONFLICTS, 6),
     Planted("claims outlive an abort", _claims_outlive_an_abort, RIVALS, rules.CLAIMS, 7),
+    Planted("a drop forgets who is prepared", _a_drop_forgets_who_is_prepared, DROPS, rules.OWN_CHECKS, 26),
+    Planted("a drop keeps nobody out", _a_drop_keeps_nobody_out, DROPS, rules.OWN_CHECKS, 26),
     Planted("removed files stay visible", _removed_files_stay, RIVALS, rules.VISIBILITY, 8),
 )

@@ -16,6 +16,7 @@ from txnparticipant.mvcc import undecided_at, visible
 from txnparticipant.records import TableState
 from txnparticipant.table_store import ParticipantShard
 from txnstatus import commands as cmd
+from txnstatus.errors import NotFound
 from txnstatus.table import TxnStatusTable
 from txnstatus.types import (
     DECIDED,
@@ -193,11 +194,20 @@ def _reads(table: TxnStatusTable, shard: ParticipantShard, accepted: Sequence[Ac
     """Every timestamp that a snapshot can have, read with the shipped code, against what was accepted."""
     participant = next(shard.tables())
     committed = {r.txn_id: r.commit_ts for r in table.records() if r.state in DECIDED_COMMIT}
+    dropped_ts = next((committed[r.txn_id] for r in participant.txns.values() if r.drops and r.txn_id in committed), 0)
+    for write in accepted:
+        late = dropped_ts and committed.get(write.txn_id, 0) > dropped_ts
+        require(not late, VISIBILITY, f"{write.txn_id} committed after the drop at {dropped_ts}: nobody sees it")
     for at in _timestamps(table):
         if at == NO_TIMESTAMP:
             continue
         prepared = shard.prepared(participant)
         outcomes = {txn_id: table.commit_ts_at(txn_id, at) for txn_id in undecided_at(prepared, at)}
+        is_gone = _is_gone(shard, participant, outcomes, at)
+        story = f"a reader of {participant.table_id} at {at} is told that it is gone; dropped at {dropped_ts or None}"
+        require(is_gone == (0 < dropped_ts <= at), VISIBILITY, story)
+        if is_gone:
+            continue
         seen = {m.path for m in visible(participant.file_sets.values(), prepared, outcomes, at)}
         there = [write for write in accepted if write.txn_id in committed and committed[write.txn_id] <= at]
         gone = {replaced for write in there for replaced in write.replaces}
@@ -208,6 +218,15 @@ def _reads(table: TxnStatusTable, shard: ParticipantShard, accepted: Sequence[Ac
         }
         story = f"a reader of {participant.table_id} at {at} sees {sorted(seen)}; committed: {sorted(expected)}"
         require(seen == expected, VISIBILITY, story)
+
+
+def _is_gone(shard: ParticipantShard, table: TableState, outcomes: Mapping[TxnId, Timestamp], at: Timestamp) -> bool:
+    """As reads.py has it."""
+    try:
+        shard.table_at(table.name, at)
+    except NotFound:
+        return True
+    return table.dropping is not None and bool(outcomes.get(table.dropping.txn_id))
 
 
 def _timestamps(table: TxnStatusTable) -> list[Timestamp]:

@@ -19,7 +19,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from tests.exhaustive import invariants
-from tests.exhaustive.clients import APPEND, OVERWRITE, Config
+from tests.exhaustive.clients import APPEND, DROP, OVERWRITE, Config
 from tests.exhaustive.violation import Violation
 from tests.exhaustive.world import Action, State, World
 
@@ -27,6 +27,7 @@ BOTH_APPEND = {0: APPEND, 1: APPEND}
 ONE_OVERWRITES = {0: OVERWRITE, 1: APPEND}
 TWO_COMMIT = (BOTH_APPEND, ONE_OVERWRITES)
 RIVALS = (ONE_OVERWRITES, ONE_OVERWRITES)
+DROPS = ({0: DROP}, {0: APPEND})
 
 SMALL = (
     # One transaction, from its begin to its end.
@@ -37,6 +38,8 @@ SMALL = (
     Config("commits", TWO_COMMIT, crashes=1, faults=0, in_flight=4, written=True, aborts=False, expires=False),
     # Two that overwrite the same table, of which one must lose.
     Config("conflict", RIVALS, crashes=1, faults=0, in_flight=3, written=True, aborts=False, expires=False),
+    # One that appends to a table while another drops it: before it, or not at all.
+    Config("drop", DROPS, crashes=0, faults=1, in_flight=2, aborts=False, expires=False),
 )
 """Searched whole in some seconds each."""
 LARGE = (
@@ -44,6 +47,7 @@ LARGE = (
     Config("commits, aborts", TWO_COMMIT, crashes=1, faults=0, in_flight=3, written=True, expires=False),
     Config("conflict, faults", RIVALS, crashes=1, faults=1, in_flight=3, written=True, aborts=False, expires=False),
     # More than can be searched whole.
+    Config("drop, aborts", DROPS, crashes=1, faults=1, in_flight=3),
     Config("everything", TWO_COMMIT, crashes=2, faults=3, in_flight=4, impatient=True),
 )
 CONFIGS = {config.name: config for config in SMALL + LARGE}

@@ -5,11 +5,22 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from tests.exhaustive import invariants
-from tests.exhaustive.clients import OVERWRITE, REFUSED, REGISTERING, WRITING, Clients, Config, client_of, replaced
+from tests.exhaustive.clients import (
+    DROP,
+    OVERWRITE,
+    REFUSED,
+    REGISTERING,
+    WRITING,
+    Clients,
+    Config,
+    client_of,
+    replaced,
+)
 from tests.exhaustive.coordinator import PARTICIPANTS
 from tests.exhaustive.cores import FIRST_TS, OWNER, Accepted, Error, ShardCore, manifest_of, write_of
 from tests.exhaustive.messages import Message
 from txnparticipant import commands as cmd
+from txnparticipant.locks import Lock, Mode, Strategy
 from txnparticipant.mvcc import undecided_at
 from txnparticipant.records import TableState
 from txnparticipant.table_store import ParticipantShard
@@ -93,9 +104,12 @@ class Tables:
         if clients[client].writes[table] != REGISTERING:
             return Delivered(number, clients, ())
         participant = PARTICIPANTS[table]
+        lock = Lock(self.table(table, number).name, Mode.X)
         for command in (
             cmd.BeginTxn(txn_id, participant, OWNER),
-            cmd.OpenWrite(txn_id, participant, OWNER, write_of(txn_id)),
+            cmd.AcquireLocks(txn_id, participant, OWNER, (lock,), Strategy.NO_WAIT, FIRST_TS)
+            if self._config.writes[client][table] == DROP
+            else cmd.OpenWrite(txn_id, participant, OWNER, write_of(txn_id)),
         ):
             number, said = self._apply(table, number, command)
             if isinstance(said, Error):
@@ -105,14 +119,19 @@ class Tables:
 
     def _write(self, table: int, number: int, txn_id: TxnId, status: TxnStatusTable) -> int:
         participant = PARTICIPANTS[table]
-        overwrite = self._config.writes[client_of(status, txn_id)][table] == OVERWRITE
-        if overwrite:
+        kind = self._config.writes[client_of(status, txn_id)][table]
+        overwrite = kind == OVERWRITE
+        if kind == DROP:
+            number, _said = self._apply(table, number, cmd.DropTable(txn_id, participant, OWNER))
+        if kind in (DROP, OVERWRITE):
             # What is committed, and not finalised here yet, is published first.
             prepared = self.shard(table, number).prepared(self.table(table, number))
             for other in undecided_at(prepared, status.last_commit_ts):
                 at = status.commit_ts_at(other, status.last_commit_ts)
                 if at:
                     number, _said = self._apply(table, number, cmd.FinalizeCommit(other, participant, at))
+        if kind == DROP:
+            return number
         base = max(status.last_commit_ts, FIRST_TS) if overwrite else NO_TIMESTAMP
         overwrites = (WHOLE_TABLE,) if overwrite else ()
         write = write_of(txn_id)

@@ -18,6 +18,7 @@ OUTCOMES: dict[str, set[tuple[str, ...]]] = {
     "life": {(), *EITHER},
     "impatient": {(), *EITHER},
     "commits": set(itertools.product((COMMITTED, ABORTED), repeat=2)),
+    "drop": {(), *EITHER, *itertools.product((COMMITTED, ABORTED), repeat=2)},
     "conflict": set(itertools.product((COMMITTED, ABORTED), repeat=2)) - {(COMMITTED, COMMITTED)},
 }
 """How the transactions may end. A client may stop before it commits, so each may expire."""
