@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from txnclient.snapshot import Snapshot
 from txnstatus.types import Timestamp, TxnId
@@ -35,9 +35,12 @@ class Reading(ABC):
             self._snapshot = Snapshot(self.client, self.client.last_commit(), self.id)
         return self._snapshot
 
-    def read(self, spark: SparkSession, table: str) -> DataFrame:
-        """The table as this transaction sees it, as a Spark DataFrame, to be used before the transaction ends."""
-        return self.snapshot.read(spark, table)
+    def read(self, spark: SparkSession, table: str, *, partition: str | Mapping[str, Any] | None = None) -> DataFrame:
+        """The table, or one part of it, as this transaction sees it, as a Spark DataFrame.
+
+        To be used before the transaction ends. `partition`: as for `write`; only its files are looked at.
+        """
+        return self.snapshot.read(spark, table, partition=partition)
 
     def to_arrow(self, table: str, columns: Sequence[str] | None = None) -> pa.Table:
         """The table as this transaction sees it, or some of its columns, as a pyarrow Table."""

@@ -5,18 +5,21 @@ from __future__ import annotations
 import contextlib
 import time
 import uuid
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
+from itertools import compress
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from txnclient import instants, manifest, row_reads
 from txnclient.leases import Lease
 from txnclient.manifest import DataFile
+from txnclient.overwriting import name_of
 from txnclient.requests import build
 from txnclient.row_reads import RowChanges
 from txnstatus.errors import IllegalState, InternalError
+from txnstatus.partitions import WHOLE_TABLE, covers
 from txnstatus.proto import table_pb2 as pb
 from txnstatus.schema import Schema
 from txnstatus.types import Timestamp, TxnId
@@ -43,6 +46,12 @@ class TableFiles:
     def rows(self) -> int:
         """In the files: row changes add to them, and take from them."""
         return sum(file.rows for file in self.files)
+
+    def within(self, partition: str) -> TableFiles:
+        """Those that are in the partition, which have no other rows. Row changes stay: they may be of any."""
+        kept = [covers([partition], file.partition) for file in self.files]
+        changes = self.changes and replace(self.changes, file_times=tuple(compress(self.changes.file_times, kept)))
+        return replace(self, files=tuple(compress(self.files, kept)), changes=changes)
 
 
 class Snapshot:
@@ -86,20 +95,28 @@ class Snapshot:
         """The timestamp as a time of the day, in UTC."""
         return instants.to_datetime(self.timestamp)
 
-    def read(self, spark: SparkSession, table: str) -> DataFrame:
+    def read(self, spark: SparkSession, table: str, *, partition: str | Mapping[str, Any] | None = None) -> DataFrame:
         """The table as a Spark DataFrame: a native Parquet scan of exactly the snapshot's files.
 
+        `partition`: of the table only that part, by the files that are in it; the others are not even looked at. It is
+        named as for `Transaction.write`.
+
         The frame keeps the snapshot from becoming garbage; frames that are made of it do not.
+
+        Raises InvalidArgument: no such partition.
         """
         from txnclient.spark import reader
 
-        found = self.files(table)
+        found, name = self.files(table), WHOLE_TABLE
+        if partition is not None:
+            name = name_of(partition, found.schema, table)
+            found = found.within(name)
         if found.changes is None:
             frame = reader.read_files(spark, found.files, found.schema)
         else:
             from txnclient.spark import row_reader
 
-            frame = row_reader.read_merged(spark, found.files, found.changes, found.schema)
+            frame = row_reader.read_merged(spark, found.files, found.changes, found.schema, name)
         return reader.keeping(self, frame)
 
     def to_arrow(

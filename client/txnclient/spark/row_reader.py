@@ -12,7 +12,8 @@ from txnclient import row_reads, schemas
 from txnclient.manifest import DataFile
 from txnclient.row_diff import KeyedChanges, Side
 from txnclient.row_reads import RowChanges
-from txnclient.spark import reader
+from txnclient.spark import reader, writer
+from txnstatus.partitions import WHOLE_TABLE
 from txnstatus.rows import COMMIT_TS, DELETED
 from txnstatus.schema import Column, Schema
 
@@ -63,9 +64,13 @@ def _read_side(spark: SparkSession, side: Side, schema: Schema) -> DataFrame:
     return read_merged(spark, side.files, side.changes, schema)
 
 
-def read_merged(spark: SparkSession, files: Sequence[DataFile], changes: RowChanges, schema: Schema) -> DataFrame:
+def read_merged(
+    spark: SparkSession, files: Sequence[DataFile], changes: RowChanges, schema: Schema, partition: str = WHOLE_TABLE
+) -> DataFrame:
+    """`partition`: the part of the table that the files are in, and of which changed rows are wanted."""
     latest = _latest(spark, changes, schema)
-    parts = [latest.where(f"NOT {DELETED}").select(*(f"`{column.name}`" for column in schema.columns))]
+    written = latest.where(f"NOT {DELETED}").where(writer.is_in(partition))
+    parts = [written.select(*(f"`{column.name}`" for column in schema.columns))]
     for since, group in row_reads.by_later_changes(files, changes.file_times, row_reads.commits(changes)):
         later = latest.where(f"{COMMIT_TS} > {since}").select(*(f"`{name}`" for name in schema.primary_key))
         parts.append(reader.read_files(spark, group, schema).join(later, list(schema.primary_key), "left_anti"))

@@ -41,6 +41,15 @@ def _value_name(value: Column) -> Column:
     )
 
 
+def is_in(partition: str) -> Column:
+    """Whether a row is in the partition, of whatever values its name has."""
+    inside = functions.lit(True)
+    for part in partition.split("/") if partition != partitions.WHOLE_TABLE else ():
+        name, _, value = part.partition("=")
+        inside = inside & (_value_name(functions.col(f"`{name}`")) == value)
+    return inside
+
+
 def write_files(data: DataFrame, directory: str, schema: Schema, table: str) -> list[DataFile]:
     """Runs the job, and lists what it wrote. Raises InvalidArgument, naming the column, for another schema."""
     schema.require_same_columns(schemas.to_columns(data.schema), table)
