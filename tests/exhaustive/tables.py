@@ -20,7 +20,7 @@ from tests.exhaustive.coordinator import PARTICIPANTS
 from tests.exhaustive.cores import FIRST_TS, OWNER, Accepted, Error, ShardCore, manifest_of, write_of
 from tests.exhaustive.messages import Message
 from txnparticipant import commands as cmd
-from txnparticipant.locks import Lock, Mode, Strategy
+from txnparticipant.locks import Lock, Mode, Otherwise
 from txnparticipant.mvcc import undecided_at
 from txnparticipant.records import TableState
 from txnparticipant.table_store import ParticipantShard
@@ -107,7 +107,7 @@ class Tables:
         lock = Lock(self.table(table, number).name, Mode.X)
         for command in (
             cmd.BeginTxn(txn_id, participant, OWNER),
-            cmd.AcquireLocks(txn_id, participant, OWNER, (lock,), Strategy.NO_WAIT, FIRST_TS)
+            cmd.AcquireLocks(txn_id, participant, OWNER, (lock,), Otherwise.REFUSED, FIRST_TS)
             if self._config.writes[client][table] == DROP
             else cmd.OpenWrite(txn_id, participant, OWNER, write_of(txn_id)),
         ):

@@ -20,7 +20,7 @@ from txndeploy.doctor.examination import Examination, Wishes
 from txndeploy.doctor.report import FOUND, HEALTHY, NOT_SEEN, Mending, Report
 from txnparticipant import audit
 from txnparticipant import commands as cmd
-from txnparticipant.locks import Lock, Mode, Strategy
+from txnparticipant.locks import Lock, Mode, Otherwise
 from txnstatus.catalog import CatalogState, NodeInfo, initial, to_wire
 from txnstatus.errors import Forgotten, NotFound, TxnError
 from txnstatus.findings import Finding, Kind
@@ -148,9 +148,9 @@ def test_a_shard_tells_who_has_locks_on_it() -> None:
     shard = new_shard()
     ok(shard, opened(begun(shard, 1)))
     locks = Lock(NAME, Mode.X), Lock(f"{NAME}/day=1", Mode.X)
-    ok(shard, cmd.AcquireLocks(TxnId(1), TABLE, OWNER, locks, Strategy.NO_WAIT, Timestamp(1)))
+    ok(shard, cmd.AcquireLocks(TxnId(1), TABLE, OWNER, locks, Otherwise.REFUSED, Timestamp(1)))
     ok(shard, cmd.BeginTxn(TxnId(2), "3.air", OWNER))
-    ok(shard, cmd.AcquireLocks(TxnId(2), "3.air", OWNER, (Lock("air", Mode.S),), Strategy.NO_WAIT, Timestamp(1)))
+    ok(shard, cmd.AcquireLocks(TxnId(2), "3.air", OWNER, (Lock("air", Mode.S),), Otherwise.REFUSED, Timestamp(1)))
     held = transactions.unfinished([audit.participant_to_wire(each) for each in shard.tables()])
     assert held == {
         1: [transactions.Held(TABLE, NAME, "OPEN", (NAME, f"{NAME}/day=1"))],

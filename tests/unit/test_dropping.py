@@ -17,7 +17,7 @@ from tests.unit.test_shard_service import service, wrote_and_prepared
 from txnparticipant import commands as cmd
 from txnparticipant.changes import Applied, Rejected
 from txnparticipant.leases import Leases
-from txnparticipant.locks import Lock, Mode, Strategy
+from txnparticipant.locks import Lock, Mode, Otherwise
 from txnparticipant.memrowset import RowBatch
 from txnparticipant.mvcc import Manifest
 from txnparticipant.services import ShardService
@@ -60,7 +60,7 @@ def ok(shard: ParticipantShard, *commands: cmd.Command) -> Applied:
 
 
 def locked(txn_id: TxnId, name: str = NAME) -> cmd.AcquireLocks:
-    return cmd.AcquireLocks(txn_id, OLD, OWNER, (Lock(name, Mode.X),), Strategy.WAIT, Timestamp(1))
+    return cmd.AcquireLocks(txn_id, OLD, OWNER, (Lock(name, Mode.X),), Otherwise.WAITS, Timestamp(1))
 
 
 def drop(shard: ParticipantShard, ts: int = 100, txn_id: TxnId = DROPPER) -> None:
@@ -371,7 +371,7 @@ def test_leases_keep_a_dropped_table(with_files: bool) -> None:
 
 def _begin_drop(made: ShardService) -> table_pb.DropTableRequest:
     made.shard.apply(cmd.BeginTxn(DROPPER, "0.0", OWNER))
-    lock = cmd.AcquireLocks(DROPPER, "0.0", OWNER, (Lock(SERVED, Mode.X),), Strategy.WAIT, Timestamp(1))
+    lock = cmd.AcquireLocks(DROPPER, "0.0", OWNER, (Lock(SERVED, Mode.X),), Otherwise.WAITS, Timestamp(1))
     made.shard.apply(lock)
     return table_pb.DropTableRequest(txn_id=DROPPER, owner=OWNER, table=SERVED)
 
