@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -11,9 +12,11 @@ from urllib.parse import unquote, urlparse
 
 import pyarrow as pa
 import pytest
+from typer.testing import CliRunner
 
 from tests.support import FAST_TXN, connect, fast_cluster, rows, settled, visible, wait_until
 from txnclient import Client, Conflict, IllegalState, Locked, NotFound, Transaction, TxnError, TxnState
+from txndeploy.commands import app
 from txndeploy.local_cluster import LocalCluster
 from txnstatus.proto import table_pb2
 
@@ -35,7 +38,7 @@ def files_below(directory: Path) -> list[Path]:
     return [path for path in directory.rglob("*") if path.is_file()] if directory.exists() else []
 
 
-def test_a_dropped_table_is_gone_at_once(client: Client, new_table: NewTable) -> None:
+def test_a_dropped_table_is_gone_at_once(cluster: LocalCluster, client: Client, new_table: NewTable) -> None:
     table, other = new_table(), new_table()
     committed(client, table, 1, 2)
     client.drop_table(table)
@@ -52,6 +55,9 @@ def test_a_dropped_table_is_gone_at_once(client: Client, new_table: NewTable) ->
         with pytest.raises(NotFound, match=said):
             call()
     client.drop_table(table, ignore_missing=True)
+    told = CliRunner().invoke(app, ["table", "drop", table, "--cluster", cluster.addresses])
+    assert told.exit_code == 1
+    assert f"{table} was dropped by transaction" in told.output
     assert table not in [info.name for info in client.tables()]
     assert visible(client, other) == [[]]
 
@@ -60,6 +66,15 @@ def test_a_table_that_never_was(client: Client) -> None:
     with pytest.raises(NotFound, match=r"t\.never does not exist"):
         client.drop_table("t.never")
     client.drop_table("t.never", ignore_missing=True)
+
+
+def test_txnctl_drops_a_table(cluster: LocalCluster, client: Client, new_table: NewTable) -> None:
+    table = new_table()
+    told = CliRunner().invoke(app, ["table", "drop", table, "--cluster", cluster.addresses])
+    assert (told.exit_code, told.output) == (0, f"{table} is dropped.\n")
+    again = CliRunner().invoke(app, ["table", "drop", table, "--ignore-missing", "--cluster", cluster.addresses])
+    assert again.exit_code == 0
+    assert table not in [info.name for info in client.tables()]
 
 
 def test_readers_of_before_go_on_reading(client: Client, new_table: NewTable) -> None:
@@ -326,3 +341,20 @@ def test_a_drop_outlives_every_node(tmp_path: Path) -> None:
         assert visible(client, "t.again") == [[]]
         assert [before.to_arrow(table)["id"].to_pylist() for table in ("t.gone", "t.again")] == [[1], [1]]
         wait_until(lambda: settled(cluster), "replicas that agree")
+
+
+def test_the_doctor_finds_nothing_wrong_with_a_table_that_is_going(client: Client, cluster: LocalCluster) -> None:
+    """Its files wait to be cleaned, and a new table has its name: neither is a loss, or a left-over."""
+    table = "t.examined"
+    client.create_table(table, SCHEMA, primary_key=["id"])
+    committed(client, table, 1)
+    open_txn = client.begin()
+    open_txn.write(rows(2), table)
+    client.drop_table(table)
+    client.create_table(table, SCHEMA)
+    committed(client, table, 3)
+    result = CliRunner().invoke(app, ["doctor", "--cluster", cluster.addresses, "--json"])
+    said = [each for each in json.loads(result.output)["findings"] if each["where"].startswith(table)]
+    assert not [each for each in said if each["severity"] != "note"]
+    open_txn.abort()
+    assert visible(client, table) == [[3]]
