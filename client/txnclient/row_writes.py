@@ -55,7 +55,8 @@ class RowWrites(Reading):
     All raise RowsRefused, naming the keys, when single rows cannot be written; the others are, and the transaction
     goes on. All raise InvalidArgument, and nothing is written, for rows of another schema, a null in the key, a key
     that comes twice, and for a table without a primary key; LimitReached for more rows than a transaction may hold in
-    memory. Two transactions that change the same row conflict: the second to commit gets Conflict, which names rows.
+    memory; SnapshotTooOld where what the snapshot shows of the table has been removed. Two transactions that change the
+    same row conflict: the second to commit gets Conflict, which names rows.
     """
 
     @abstractmethod

@@ -61,6 +61,10 @@ class Leases:
         """
         self._check(table, at, table.removed_until(self.horizon))
 
+    def check_readable(self, table: TableState, at: Timestamp) -> None:
+        """Raises SnapshotTooOld where what a reader needs is gone, or about to go."""
+        self._check(table, at)
+
     def take(self, table: TableState, lease_id: str, at: Timestamp, seconds: float) -> None:
         """From now on for so long; one that is held is prolonged. Raises SnapshotTooOld, Overloaded."""
         self._check(table, at)

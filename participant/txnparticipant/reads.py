@@ -93,6 +93,10 @@ class Reads:
         await self._check_settled(read_timestamp)
         return read_timestamp
 
+    def check_readable(self, table: TableState, at: Timestamp) -> None:
+        """Raises SnapshotTooOld where not all is there any more that is visible at the timestamp."""
+        self._leases.check_readable(table, at)
+
     async def decided(self, table: TableState, at: Timestamp) -> list[tuple[TxnId, Timestamp]]:
         """What is committed at or below a snapshot's timestamp and not yet finalised here, and when it was."""
         outcomes = await self._outcomes(self._shard.prepared(table), at)

@@ -20,7 +20,7 @@ from txnparticipant.row_presence import Sight
 from txnparticipant.row_scan import commit_times
 from txnparticipant.table_store import ParticipantShard
 from txnstatus import rows as row_format
-from txnstatus.errors import InvalidArgument, LimitReached, Overloaded, Unavailable
+from txnstatus.errors import InternalError, InvalidArgument, LimitReached, Overloaded, Unavailable
 from txnstatus.failpoints import failpoint
 from txnstatus.proto import table_pb2 as pb
 from txnstatus.schema import check_write_id
@@ -84,7 +84,11 @@ class RowService:
                 try:
                     failpoint("rows.before_judging")
                     judged = await loop.run_in_executor(self._blocking, _judged, request, rows, keys, table, sight)
-                except OSError as error:  # what pyarrow raises of storage, too
+                except (OSError, InternalError) as error:
+                    self._reads.check_readable(table, sight.at)  # files may have been removed meanwhile
+                    if isinstance(error, InternalError):
+                        raise
+                    # What pyarrow raises of storage, too.
                     raise Unavailable(f"files of {table.name} cannot be read for now: {error}") from error
                 command = cmd.WriteRows(txn_id, table.table_id, request.owner, sight.at, len(sight.own), judged)
                 await self._propose(command)
@@ -105,6 +109,7 @@ class RowService:
                 await self._propose(cmd.FinalizeCommit(decided, table.table_id, commit_ts))
         if request.change == pb.ROW_UPSERT:
             return Sight(own, NO_ROWS, (), (), at)  # it asks for nothing that is there
+        self._reads.check_readable(table, at)
         seen, file_sets = table.rows_view().at(at, {}), list(table.file_sets.values())
         times = commit_times(file_sets, (), {})
         return Sight(

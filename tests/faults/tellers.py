@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -134,11 +134,10 @@ class Tellers:
             history = [told.seen for told in self._seen.values() if told.seen is not None]
         return [str(anomaly) for anomaly in anomalies(history)]
 
-    def shortfalls(self, faults: Mapping[str, int]) -> Iterator[str]:
+    def shortfalls(self, faults: Mapping[str, int]) -> list[str]:
+        """What a run lacks that would let it say something."""
         counts, times = self.counts(), 1 + sum(faults.values())
-        for what, floor in FLOORS.items():
-            if counts[what] < floor * times:
-                yield f"{counts[what]} times {what!r} with {times - 1} faults"
+        return [f"{counts[what]} {what}" for what, floor in FLOORS.items() if counts[what] < floor * times]
 
 
 def _outcome(told: Told) -> str:

@@ -39,6 +39,8 @@ def test_transactions_are_isolated_whatever_fails(tmp_path: Path) -> None:
             while now() - rig.started < SECONDS or sum(rig.faults.values()) < 3:
                 tellers.replace()
                 torment(rig, [draw(rig)])
+            # A slow host needs longer for as much.
+            wait_until(lambda: not tellers.shortfalls(rig.faults) or tellers.unexpected, "enough was done", 60)
         finish(rig, tellers)
 
 
@@ -49,8 +51,6 @@ def finish(rig: Rig, tellers: Tellers) -> None:
     print(rig.report())
     found = [*tellers.unexpected, *tellers.anomalies()]
     assert not found, f"{len(found)} anomalies, seed {rig.seed}:\n" + "\n".join(found[:20])
-    lacking = list(tellers.shortfalls(rig.faults))
-    assert not lacking, f"the run is void: {'; '.join(lacking)}"
 
 
 # ---- the rig itself: a checker that finds nothing proves nothing

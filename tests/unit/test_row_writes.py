@@ -23,6 +23,7 @@ from txnstatus.errors import (
     LimitReached,
     NotAuthorized,
     Overloaded,
+    SnapshotTooOld,
     TxnAborted,
     TxnError,
     Unavailable,
@@ -456,6 +457,40 @@ def test_a_flush_is_due_by_size_by_number_and_when_memory_is_wanted(
     committed(shard, 3, "upsert", {3: "a"})
     shard.service._rows.wants_room.set()
     assert flushed() == 3
+
+
+def test_a_snapshot_whose_files_are_retired_is_too_old_to_write_by(shard: Shard) -> None:
+    """What was there then is not known any more: to say that the row is not there would be wrong."""
+    shard.write_files(TxnId(1), {1: "file"})
+    seen = shard.commit(TxnId(1))
+    shard.write(2, "update", {1: "in time"}, seen)
+    shard.write_files(TxnId(3), {9: "other"}, overwrite=WHOLE_TABLE)
+    replaced = shard.commit(TxnId(3))
+    shard.apply(cmd.Retire(TABLE_ID, replaced))
+    for txn, change in ((2, "update"), (4, "update"), (5, "insert_ignore")):
+        with pytest.raises(SnapshotTooOld):
+            shard.write(txn, change, {1: "late"}, seen)
+    shard.write(6, "upsert", {1: "asks for nothing"}, seen)
+    with pytest.raises(Conflict):
+        shard.prepare(TxnId(6))
+    assert shard.write(7, "insert_ignore", {1: "new"}, replaced).written == 1
+
+
+def test_files_that_are_removed_while_a_write_reads_them_are_not_an_internal_error(
+    shard: Shard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shard.write_files(TxnId(1), {1: "file"})
+    seen = shard.commit(TxnId(1))
+    shard.write_files(TxnId(2), {9: "other"}, overwrite=WHOLE_TABLE)
+    replaced = shard.commit(TxnId(2))
+
+    def removed(*_: object) -> None:
+        shard.apply(cmd.Retire(TABLE_ID, replaced))
+        raise FileNotFoundError("the cleaner was here")
+
+    monkeypatch.setattr(row_service, "_judged", removed)
+    with pytest.raises(SnapshotTooOld):
+        shard.write(3, "update", {1: "late"}, seen)
 
 
 # ---- memory
