@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from txnparticipant import adoption, audit
@@ -22,6 +23,31 @@ SLICE = 500
 MAX_ADOPTED = 1_000
 
 
+@dataclass(slots=True)
+class _Page:
+    """The first names after a name, whatever the order in which they come."""
+
+    after: str
+    known: dict[str, Known] = field(default_factory=dict)
+    more: bool = False
+    _last: str = ""
+    """What comes after it is on a later page; empty: nobody knows yet."""
+
+    def add(self, name: str, known: Known) -> None:
+        if self._last and name > self._last:
+            self.more = True
+        elif name > self.after:
+            self.known[name] = known
+            if len(self.known) > 2 * PAGE_DIRECTORIES:
+                self.cut()
+
+    def cut(self) -> None:
+        names = sorted(self.known)
+        if len(names) > PAGE_DIRECTORIES:
+            self.more, self._last = True, names[PAGE_DIRECTORIES - 1]
+        self.known = {name: self.known[name] for name in names[:PAGE_DIRECTORIES]}
+
+
 class ShardAudit:
     def __init__(
         self, shard: ParticipantShard, propose: Callable[[Adopt], Awaitable[object]], check_lease: Callable[[], None]
@@ -35,16 +61,15 @@ class ShardAudit:
 
     async def audit_table(self, request: pb.AuditTableRequest) -> pb.AuditTableResponse:
         """As of when it is asked; others have their turns while the answer is made. Raises NotFound."""
-        known: dict[str, Known] = {}
-        for number, (name, each) in enumerate(audit.directories(self._table(request.table_id)), 1):
-            if name > request.after:
-                known[name] = each
+        page = _Page(request.after)
+        for number, (name, known) in enumerate(audit.directories(self._table(request.table_id)), 1):
+            page.add(name, known)
             if number % SLICE == 0:
                 await asyncio.sleep(0)
-        names = sorted(known)
-        response = pb.AuditTableResponse(more=len(names) > PAGE_DIRECTORIES)
-        for number, name in enumerate(names[:PAGE_DIRECTORIES], 1):
-            response.directories.append(audit.to_wire(name, known[name]))
+        page.cut()
+        response = pb.AuditTableResponse(more=page.more)
+        for number, (name, known) in enumerate(page.known.items(), 1):
+            response.directories.append(audit.to_wire(name, known))
             if number % SLICE == 0:
                 await asyncio.sleep(0)
         return response

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import pytest
@@ -138,6 +138,20 @@ def test_a_table_knows_its_directories_page_by_page(monkeypatch: pytest.MonkeyPa
     assert {each.name: from_wire(each) for part in (first, rest) for each in part.directories} == known
     with pytest.raises(NotFound):
         asyncio.run(service.audit_table(pb.AuditTableRequest(table_id="3.9")))
+
+
+@pytest.mark.parametrize("names", [range(40), reversed(range(40)), [7 * number % 40 for number in range(40)]])
+def test_pages_are_the_same_whatever_the_order(monkeypatch: pytest.MonkeyPatch, names: Iterable[int]) -> None:
+    monkeypatch.setattr(audit_service, "PAGE_DIRECTORIES", 4)
+    there, found, after, more = [f"{name:02}" for name in names], [], "", True
+    while more:
+        page = audit_service._Page(after)
+        for name in [*there, *there]:
+            page.add(name, Known(Use.GOING))
+        page.cut()
+        found += list(page.known)
+        after, more = found[-1], page.more
+    assert found == sorted(there)
 
 
 async def nothing_is_proposed(command: cmd.Adopt) -> None:
