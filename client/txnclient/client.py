@@ -270,9 +270,8 @@ class Client(AutoCommit):
 
     def tables(self) -> list[TableInfo]:
         request = table_pb.ListTablesRequest()
-        return [
-            table_info(t) for t in self.call("txnstatus.Table/ListTables", request, table_pb.ListTablesResponse).tables
-        ]
+        answer = self.call("txnstatus.Table/ListTables", request, table_pb.ListTablesResponse)
+        return list(map(table_info, answer.tables))
 
     def locks(self, table: str = "", partition: str = "", *, extended: bool = False) -> list[LockInfo]:
         """Who holds and who waits for which lock: on a table or a partition or a database and all below, or on all.

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 
-from txnparticipant.locks import Lock, Mode, with_parents
+from txnparticipant.locks import Mode
 from txnstatus.types import Statement
 
 TARGET_MODE: Mapping[Statement, Mode] = {
@@ -45,18 +45,3 @@ def mode_of(statement: Statement, *, alone: bool = True, known: bool = True) -> 
         return Mode.S
     mode = TARGET_MODE[statement]
     return Mode.X if mode is Mode.SHARED_WRITE and not known else mode
-
-
-def locks_of(statement: Statement, target: str, reads: Iterable[str] = ()) -> tuple[Lock, ...]:
-    """What the statement locks, in the order of acquisition. `reads`: the tables or partitions it selects from."""
-    return with_parents([Lock(target, TARGET_MODE[statement]), *(Lock(name, Mode.S) for name in reads)])
-
-
-def known_prefix(table: str, partition: Sequence[tuple[str, str | None]]) -> str:
-    """What stands for a dynamic partition: its columns up to the first without a value, or the whole table."""
-    name = table
-    for column, value in partition:
-        if value is None:
-            break
-        name = f"{name}/{column}={value}"
-    return name

@@ -102,7 +102,8 @@ def test_an_overwrite_says_what_is_wrong_with_it(client: Client, new_table: NewT
     data = pa.table({"id": pa.array([1, 2], pa.int64()), "m": pa.array([1, 2], pa.int32())})
     txn = client.begin()
     for mode, partition, said in [
-        ("overwrite", {"m": 1}, "has rows of m=2, and m=1"),
+        ("overwrite", {"m": 1}, "has rows of m=2, and is written to m=1"),
+        ("append", {"m": 1}, "has rows of m=2, and is written to m=1"),
         ("overwrite", {"month": 1}, "'month' is no partition column"),
         ("overwrite", "m=1/x=2", "is no partition of"),
         ("overwrite_partitions", {"m": 1}, "mode 'overwrite_partitions' takes none"),

@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from txnparticipant.locks import Lock, Mode
-from txnparticipant.statements import TARGET_MODE, known_prefix, locks_of, mode_of
+from txnparticipant.locks import Lock, Mode, with_parents
+from txnparticipant.statements import TARGET_MODE, mode_of
 from txnstatus.types import Statement
 
 # The statement, what it names, what it reads, and the second column of the table in Hive's own words.
@@ -48,7 +48,7 @@ def as_written(text: str) -> set[Lock]:
 
 @pytest.mark.parametrize(("statement", "target", "reads", "written"), ROWS)
 def test_a_row(statement: Statement, target: str, reads: tuple[str, ...], written: str) -> None:
-    locks = locks_of(statement, named(target), map(named, reads))
+    locks = with_parents([Lock(named(target), mode_of(statement)), *(Lock(named(each), Mode.S) for each in reads)])
     assert set(locks) == as_written(written)
     assert list(locks) == sorted(locks), "in the order of acquisition"
 
@@ -75,27 +75,3 @@ def test_a_mode_is_that_of_the_table_but_for_inserts_in_transactions_and_changes
     changes = TARGET_MODE[statement] is Mode.SHARED_WRITE
     assert mode_of(statement, known=False) == (Mode.X if changes else TARGET_MODE[statement])
     assert mode_of(Statement.INSERT, alone=False, known=False) is Mode.S
-
-
-def test_a_table_without_partitions_is_locked_itself() -> None:
-    assert set(locks_of(Statement.SELECT, "d.t")) == {Lock("d", Mode.S), Lock("d.t", Mode.S)}
-    assert set(locks_of(Statement.INSERT, "d.t")) == {Lock("d", Mode.S), Lock("d.t", Mode.X)}
-
-
-def test_an_insert_into_what_it_reads_is_exclusive() -> None:
-    assert locks_of(Statement.INSERT, "d.t", ["d.t"]) == (Lock("d", Mode.S), Lock("d.t", Mode.X))
-
-
-@pytest.mark.parametrize(
-    ("partition", "locked"),
-    [
-        ([], "d.t"),
-        ([("a", None)], "d.t"),
-        ([("a", "1"), ("b", None)], "d.t/a=1"),
-        ([("a", None), ("b", "2")], "d.t"),
-        ([("a", "1"), ("b", "2")], "d.t/a=1/b=2"),
-    ],
-)
-def test_dynamic_partitions_lock_the_known_prefix(partition: list[tuple[str, str | None]], locked: str) -> None:
-    assert known_prefix("d.t", partition) == locked
-    assert Lock(locked, Mode.X) in locks_of(Statement.INSERT, known_prefix("d.t", partition))
