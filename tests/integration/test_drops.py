@@ -50,6 +50,9 @@ def test_a_dropped_table_is_gone_at_once(cluster: LocalCluster, client: Client, 
         lambda: client.begin().truncate(table),
         lambda: client.begin().stage(rows(3), table),
         lambda: client.begin().lock(table, "S"),
+        lambda: client.write(rows(3), table),
+        lambda: client.truncate(table),
+        lambda: client.upsert(table, rows(3)),
         lambda: client.drop_table(table),
     ):
         with pytest.raises(NotFound, match=said):
@@ -176,6 +179,24 @@ def test_a_lock_is_waited_for(client: Client, new_table: NewTable) -> None:
     holder.write(rows(1), table)
     holder.commit()
     client.drop_table(table)
+
+
+@pytest.mark.parametrize("by_row", [False, True])
+def test_a_drop_waits_for_writes_that_lock_by_themselves(client: Client, new_table: NewTable, by_row: bool) -> None:
+    """In a table that settles conflicts by locks, a writer is not refused at its commit: the drop waits its turn."""
+    table = new_table(conflicts="wait", primary_key=["id"])
+    writer = client.begin()
+    if by_row:
+        writer.upsert(table, rows(1))
+    else:
+        writer.write(rows(1), table)
+    with pytest.raises(Locked, match=str(writer.id)):
+        client.drop_table(table, timeout=0.3)
+    writer.commit()
+    assert visible(client, table) == [[1]]
+    client.drop_table(table)
+    with pytest.raises(NotFound, match="was dropped"):
+        client.table(table)
 
 
 def test_only_whoever_holds_the_lock_can_drop(client: Client, new_table: NewTable) -> None:
