@@ -105,7 +105,7 @@ class AutoCommit(ABC):
         request_id: str | None = None,
         timeout: float = DEFAULT_TIMEOUT_SECONDS,
     ) -> CommitReceipt:
-        """Replaces whole rows. Raises RowsRefused if a key is not there: then none is written."""
+        """As `Transaction.update`. Raises RowsRefused if a key is not there: then none is written."""
         return self._run(lambda txn: txn.update(table, rows), label, request_id, timeout)
 
     def delete(

@@ -81,7 +81,10 @@ class RowWrites(Reading):
         return self._write_rows(pb.ROW_UPSERT, table, rows)
 
     def update(self, table: str, rows: Any) -> RowsWritten:
-        """Replaces whole rows; those whose keys are not there are refused."""
+        """Changes rows; those whose keys are not there are refused.
+
+        Columns that `rows` does not have stay as this transaction sees them: the rows are read first.
+        """
         return self._write_rows(pb.ROW_UPDATE, table, rows)
 
     def delete(self, table: str, rows: Any) -> RowsWritten:
@@ -93,12 +96,16 @@ class RowWrites(Reading):
         found = self.client.table(table)
         schema = found.schema
         row_format.require_key(schema, table)
-        rows = _fitted(data, schema, table, deletes=change == pb.ROW_DELETE)
-        keys = row_format.encode_keys(rows, schema)
+        rows = _fitted(data, schema, table, change)
+        all_keys = keys = row_format.encode_keys(rows, schema)
         row_format.check_keys(rows, keys, schema, table)
         WriteLocks(self._lock_to_write, STATEMENTS[change], table, found.conflicts).take(_touched(rows, schema, change))
-        written = ignored = 0
+        numbers: Sequence[int] = range(len(keys))
         refused: list[int] = []
+        if change == pb.ROW_UPDATE and len(rows.column_names) < len(schema.columns):
+            rows, numbers, refused = self._completed(rows, keys, schema, table)
+            keys = row_format.encode_keys(rows, schema)
+        written = ignored = 0
         for start, part in _parts(rows, keys, 0):
             request = build(
                 pb.WriteRowsRequest,
@@ -113,10 +120,27 @@ class RowWrites(Reading):
             answer = self._ask("txnstatus.Table/WriteRows", request, pb.WriteRowsResponse)
             written += answer.written
             ignored += answer.ignored
-            refused += [start + row for row in answer.refused]
+            refused += [numbers[start + row] for row in answer.refused]
         if refused:
-            raise self._refusal(change, table, written, [(row, keys[row].as_py()) for row in refused])
+            raise self._refusal(change, table, written, [(row, all_keys[row].as_py()) for row in sorted(refused)])
         return RowsWritten(written, ignored)
+
+    def _completed(
+        self, rows: pa.Table, keys: pa.Array, schema: Schema, table: str
+    ) -> tuple[pa.Table, list[int], list[int]]:
+        """Whole rows, for those that are there, and their numbers; and the numbers of the others."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        missing = [column.name for column in schema.columns if column.name not in rows.column_names]
+        there = self.snapshot.to_arrow(table, [*schema.primary_key, *missing], where=row_format.near(rows, schema))
+        at = pc.index_in(keys, value_set=row_format.encode_keys(there, schema))
+        numbers = pc.indices_nonzero(at.is_valid())
+        rows, there = rows.take(numbers), there.take(at.drop_null())
+        whole = row_format.rows_schema(schema, deletes=False)
+        columns = [(there if name in missing else rows)[name] for name in whole.names]
+        absent = pc.indices_nonzero(at.is_null()).to_pylist()
+        return pa.Table.from_arrays(columns, schema=whole).combine_chunks(), numbers.to_pylist(), absent
 
     def _refusal(self, change: pb.RowChange, table: str, written: int, rows: list[tuple[int, bytes]]) -> RowsRefused:
         texts = [key.decode(errors="backslashreplace") for _, key in rows]
@@ -135,22 +159,25 @@ class RowWrites(Reading):
         return error
 
 
-def _fitted(data: Any, schema: Schema, table: str, *, deletes: bool) -> pa.Table:
-    """The rows in the table's own types. Raises InvalidArgument, naming the column."""
+def _fitted(data: Any, schema: Schema, table: str, change: pb.RowChange) -> pa.Table:
+    """The rows in the table's own types, with the columns that count. Raises InvalidArgument, naming the column."""
+    import pyarrow as pa
+
     from txnclient import arrow
 
     rows = arrow.as_table(data)
-    if not deletes:
-        schema.require_same_columns(to_columns(rows.schema), table)
-    else:
-        keys = [name for name in rows.column_names if name in schema.primary_key]
-        wanted = Schema(tuple(column for column in schema.columns if column.name in schema.primary_key))
-        wanted.require_same_columns(to_columns(rows.select(keys).schema), table)
-        for name in rows.column_names:
-            if name not in {column.name for column in schema.columns}:
-                raise InvalidArgument(f"column {name!r} of the data is not a column of table {table}")
-    target = row_format.rows_schema(schema, deletes=deletes)
-    return arrow.cast(rows, target, table).combine_chunks()
+    whole = row_format.rows_schema(schema, deletes=False)
+    for name in rows.column_names:
+        if name not in whole.names:
+            raise InvalidArgument(f"column {name!r} of the data is not a column of table {table}")
+    counting = {pb.ROW_DELETE: set(schema.primary_key), pb.ROW_UPDATE: {*schema.primary_key, *rows.column_names}}
+    names = [name for name in whole.names if name in counting.get(change, whole.names)]
+    if change == pb.ROW_UPDATE and len(whole) > len(names) == len(schema.primary_key):
+        raise InvalidArgument(f"the data for table {table} has the primary key alone: that leaves nothing to update")
+    taken = rows.select([name for name in rows.column_names if name in names])
+    part = Schema(tuple(column for column in schema.columns if column.name in names))
+    part.require_same_columns(to_columns(taken.schema), table)
+    return arrow.cast(taken, pa.schema([whole.field(name) for name in names]), table).combine_chunks()
 
 
 def _touched(rows: pa.Table, schema: Schema, change: pb.RowChange) -> list[str]:

@@ -69,6 +69,39 @@ def test_what_is_refused_is_named_and_the_transaction_goes_on(client: Client, ne
     assert visible(client, table) == [[1, 2, 3]]
 
 
+def test_an_update_may_leave_columns_out(client: Client, new_table: NewTable) -> None:
+    """Wherever the rest of the row is: in a file, in memory, or in a write of the transaction itself."""
+    table = new_table("a bigint, b string, n bigint, note string", primary_key=["b", "a"])
+
+    schema = client.snapshot().to_arrow(table).schema
+
+    def whole(*found: tuple[int, str, int | None, str | None]) -> pa.Table:
+        return pa.Table.from_pylist([dict(zip(schema.names, row, strict=True)) for row in found], schema=schema)
+
+    with client.transaction() as txn:
+        txn.write(whole((1, "file", 1, "one"), (2, "file", 2, None)), table)
+    with client.transaction() as txn:
+        txn.upsert(table, whole((1, "row", None, "ten")))
+    with client.transaction() as txn:
+        txn.insert(table, whole((1, "own", 100, "hundred")))
+        some = pa.table(
+            {"note": ["a", "b", "c", "d", "e"], "a": [9, 2, 1, 1, 1], "b": ["file", "file", "row", "x", "own"]}
+        )
+        with pytest.raises(RowsRefused, match=r"2 of 5 rows: their keys are not there.*: file,9, x,1") as error:
+            txn.update(table, some)
+        assert (error.value.rows, error.value.written) == ((0, 3), 3)
+        assert txn.update(table, pa.table({"b": ["file", "own"], "a": [1, 1], "n": [5, 6]})).written == 2
+        with pytest.raises(InvalidArgument, match="nothing to update"):
+            txn.update(table, some.select(["a", "b"]))
+        with pytest.raises(InvalidArgument, match=r"column 'a' .* is missing"):
+            txn.update(table, some.select(["b", "note"]))
+        with pytest.raises(InvalidArgument, match="'m' of the data is not a column"):
+            txn.update(table, pa.table({"b": ["file"], "a": [1], "m": [5]}))
+    expected = whole((1, "file", 5, "one"), (1, "own", 6, "e"), (1, "row", None, "c"), (2, "file", 2, "b"))
+    found = client.snapshot().to_arrow(table).sort_by([("a", "ascending"), ("b", "ascending")])
+    assert found.to_pylist() == expected.to_pylist()
+
+
 @pytest.mark.parametrize(
     ("data", "message"),
     [
