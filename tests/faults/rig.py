@@ -91,6 +91,16 @@ class Rig:
         )
         assert not self.work.unexpected, "\n".join(self.work.unexpected)
 
+    def await_enough(self) -> None:
+        """Until there was as much work as so many faults ask for: they may have followed each other fast."""
+        self.await_progress()
+        faults = sum(self.faults.values())
+        wait_until(
+            lambda: not shortfalls(self.work.counts(), faults, faults) or bool(self.work.unexpected),
+            f"enough work for {faults} faults",
+            RECOVERY_SECONDS,
+        )
+
     def await_nodes(self) -> None:
         """Until every node answers. Raises TimeoutError."""
         for node in self.cluster.configs:
@@ -120,7 +130,7 @@ def running(directory: Path, seed: int, *, min_faults: int, **options: object) -
             rig.await_progress()
             yield rig
             rig.cluster.start()
-            rig.await_progress()
+            rig.await_enough()
         _finish(rig, load)
         print(rig.report())
         _judge(rig, load, min_faults)
