@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
-from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -27,6 +25,7 @@ from txnparticipant.strategies import (
     judged,
 )
 from txnparticipant.table_store import ParticipantShard
+from txnparticipant.waiters import Waiters
 from txnstatus import lock_requests
 from txnstatus.commands import cause_from_wire
 from txnstatus.errors import InternalError, InvalidArgument, Locked, NotFound, Overloaded, TxnError, aborted
@@ -105,7 +104,7 @@ class LockService:
         self._propose = propose
         self._strategies = strategies
         self._labels: dict[TxnId, str] = {}
-        self._waiters: defaultdict[tuple[str, TxnId], list[asyncio.Future[None]]] = defaultdict(list)
+        self._waiters: Waiters[tuple[str, TxnId]] = Waiters()
 
     def check_strategy(self, name: str) -> None:
         """Raises InvalidArgument for a strategy that this node does not have."""
@@ -158,37 +157,18 @@ class LockService:
                     await self._abort_all(name, command, abort, settled_by)
             if self._standing(name, command) is not Verdict.WAITS:
                 continue
-            await self._woken(command, deadline)
+            await self._waiters.wait((command.table_id, command.txn_id), deadline)
             if loop.time() >= deadline and self._standing(name, command) is Verdict.WAITS:
                 return False
 
     def wake(self, table_id: str, txn_ids: Iterable[TxnId]) -> None:
         """Something has changed for these transactions' requests."""
         for txn_id in txn_ids:
-            for waiter in self._waiters.get((table_id, txn_id), ()):
-                if not waiter.done():
-                    waiter.set_result(None)
+            self._waiters.wake((table_id, txn_id))
 
     def fail(self, error: Callable[[], TxnError]) -> None:
         """For a replica that does not lead any more."""
-        for waiters in self._waiters.values():
-            for waiter in waiters:
-                if not waiter.done():
-                    waiter.set_exception(error())
-
-    async def _woken(self, command: cmd.AcquireLocks, deadline: float) -> None:
-        """Returns at the deadline at the latest. Raises NotTheLeader."""
-        key = command.table_id, command.txn_id
-        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiters[key].append(waiter)
-        try:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout_at(deadline):
-                    await waiter
-        finally:
-            self._waiters[key].remove(waiter)
-            if not self._waiters[key]:
-                del self._waiters[key]
+        self._waiters.fail(error)
 
     def _standing(self, name: str, command: cmd.AcquireLocks) -> Verdict | None:
         """How the request stands by the replicated state; None: it must be asked for."""

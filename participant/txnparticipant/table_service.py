@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections import defaultdict
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Executor
 
@@ -17,6 +16,7 @@ from txnparticipant.changes import Applied
 from txnparticipant.reads import Reads
 from txnparticipant.records import TableState
 from txnparticipant.table_store import ParticipantShard
+from txnparticipant.waiters import Waiters
 from txnstatus import locations
 from txnstatus.errors import InvalidArgument, NotFound, TxnError
 from txnstatus.proto import common_pb2 as common
@@ -57,7 +57,7 @@ class TableService:
         self._check_strategy = check_strategy
         self._reads = reads
         self._propose = propose
-        self._waiters: defaultdict[str, list[asyncio.Future[None]]] = defaultdict(list)
+        self._waiters: Waiters[str] = Waiters()
 
     async def create(self, request: pb.CreateTableRequest) -> common.TableInfo:
         """The new table, or the one that the same request made. Raises InvalidArgument, AlreadyExists."""
@@ -95,7 +95,7 @@ class TableService:
         while left := [other.txn_id for other in dropping.prepared_beside(table, record)]:
             if asyncio.get_running_loop().time() >= deadline:
                 return pb.DropTableResponse(waits_for=left)
-            await self._woken(table.table_id, deadline)
+            await self._waiters.wait(table.table_id, deadline)
         return pb.DropTableResponse()
 
     async def settled(self, name: str, txn_id: TxnId | None = None) -> TableState:
@@ -119,30 +119,12 @@ class TableService:
 
     def ended(self, table_id: str) -> None:
         """A transaction that was prepared on the table has ended there."""
-        for waiter in self._waiters.get(table_id, ()):
-            if not waiter.done():
-                waiter.set_result(None)
+        self._waiters.wake(table_id)
 
     def fail(self, error: Callable[[], TxnError]) -> None:
         """For a replica that does not lead any more."""
-        for waiters in self._waiters.values():
-            for waiter in waiters:
-                if not waiter.done():
-                    waiter.set_exception(error())
+        self._waiters.fail(error)
 
     async def _publish_decided(self, table: TableState) -> None:
         for txn_id, commit_ts in await self._reads.decided(table, await self._reads.base(None)):
             await self._propose(cmd.FinalizeCommit(txn_id, table.table_id, commit_ts))
-
-    async def _woken(self, table_id: str, deadline: float) -> None:
-        """Returns at the deadline at the latest. Raises NotTheLeader."""
-        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiters[table_id].append(waiter)
-        try:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout_at(deadline):
-                    await waiter
-        finally:
-            self._waiters[table_id].remove(waiter)
-            if not self._waiters[table_id]:
-                del self._waiters[table_id]
