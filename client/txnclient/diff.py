@@ -8,14 +8,12 @@ from typing import TYPE_CHECKING
 
 from txnclient import manifest
 from txnclient.manifest import DataFile
-from txnclient.row_diff import DELETE, INSERT, KeyedChanges, Side
-from txnclient.row_reads import RowChanges
-from txnclient.snapshot import Snapshot
+from txnclient.row_diff import DELETE, INSERT, KeyedChanges
+from txnclient.snapshot import Snapshot, TableFiles
 from txnstatus.errors import InvalidArgument, NotFound
 from txnstatus.partitions import WHOLE_TABLE
 from txnstatus.proto import table_pb2 as pb
 from txnstatus.schema import Schema
-from txnstatus.types import Timestamp
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -63,20 +61,14 @@ def between(old: Snapshot, new: Snapshot, table: str) -> Changes | KeyedChanges:
     try:
         before = old.scan(table)
     except NotFound:
-        before = pb.ScanResponse()  # it was created since: all that it holds has come
+        before = pb.ScanResponse(table=after.table)  # it was created since: all that it holds has come
     went, came = _only_in(before, after), _only_in(after, before)
     with old.explained(table):
         if before.HasField("changes") or after.HasField("changes"):
-            sides = _side(before, old.timestamp), _side(after, new.timestamp)
+            sides = TableFiles.of(before, old.timestamp), TableFiles.of(after, new.timestamp)
             return KeyedChanges(schema, *sides, _files([*went, *came]), (old, new), CHANGE_KIND)
         files = {DELETE: _files(went), INSERT: _files(came)}
     return Changes(schema, files, (old, new))
-
-
-def _side(shown: pb.ScanResponse, at: Timestamp) -> Side:
-    listed = [manifest.read(ref) for ref in shown.manifests]
-    changes = RowChanges.of(shown, at, [len(each) for each in listed])
-    return Side(tuple(file for each in listed for file in each), changes)
 
 
 def _files(refs: Iterable[pb.ManifestRef]) -> tuple[DataFile, ...]:

@@ -21,31 +21,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
-    from txnclient.snapshot import Snapshot
+    from txnclient.snapshot import Snapshot, TableFiles
 
 DELETE, UPDATE_BEFORE, UPDATE_AFTER, INSERT = KINDS = ("delete", "update_before", "update_after", "insert")
-
-
-@dataclass(frozen=True, slots=True)
-class Side:
-    """What one of the snapshots shows of the table."""
-
-    files: tuple[DataFile, ...]
-    changes: RowChanges | None
-
-    def read(self, schema: Schema, touched: pa.Table) -> pa.Table:
-        """The rows with these keys, in the order of their keys."""
-        import pyarrow.compute as pc
-
-        from txnclient import arrow
-
-        where = near(touched, schema)
-        if self.changes is None:
-            found = arrow.read_files(self.files, schema, None, where)
-        else:
-            found = row_reads.read(self.files, self.changes, schema, None, where)
-        found = found.filter(pc.is_in(encode_keys(found, schema), value_set=encode_keys(touched, schema)))
-        return found.take(pc.sort_indices(found, [(name, "ascending") for name in schema.primary_key]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +31,8 @@ class KeyedChanges:
     """A row that changed is two: as it was and as it is, be they the same."""
 
     schema: Schema
-    old: Side
-    new: Side
+    old: TableFiles
+    new: TableFiles
     in_one: tuple[DataFile, ...]
     """Files that only one side shows."""
     snapshots: tuple[Snapshot, Snapshot]
@@ -65,7 +43,7 @@ class KeyedChanges:
         import pyarrow as pa
 
         touched = self._touched()
-        before, after = (side.read(self.schema, touched) for side in (self.old, self.new))
+        before, after = (_with_keys(side, touched) for side in (self.old, self.new))
         parts = [*_parted(before, after, self.schema), *reversed(_parted(after, before, self.schema))]
         field = pa.field(self.kind, pa.string(), nullable=False)
         return pa.concat_tables(
@@ -103,6 +81,15 @@ class KeyedChanges:
         ):
             found.append((self.old.changes, NO_TIMESTAMP))
         return found
+
+
+def _with_keys(side: TableFiles, touched: pa.Table) -> pa.Table:
+    """The rows with these keys, in the order of their keys."""
+    import pyarrow.compute as pc
+
+    found = side.to_arrow(where=near(touched, side.schema))
+    found = found.filter(pc.is_in(encode_keys(found, side.schema), value_set=encode_keys(touched, side.schema)))
+    return found.take(pc.sort_indices(found, [(name, "ascending") for name in side.schema.primary_key]))
 
 
 def _parted(rows: pa.Table, others: pa.Table, schema: Schema) -> Sequence[pa.Table]:

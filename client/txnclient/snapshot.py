@@ -42,6 +42,14 @@ class TableFiles:
     changes: RowChanges | None = None
     """What was changed row by row, where anything was."""
 
+    @classmethod
+    def of(cls, response: pb.ScanResponse, at: Timestamp) -> TableFiles:
+        """Reads the manifests, and raises what that raises. `at`: the timestamp of the scan."""
+        listed = [manifest.read(ref) for ref in response.manifests]
+        changes = RowChanges.of(response, at, [len(each) for each in listed])
+        files = tuple(file for each in listed for file in each)
+        return cls(response.table.name, Schema.from_wire(response.table.schema), files, changes)
+
     @property
     def rows(self) -> int:
         """In the files: row changes add to them, and take from them."""
@@ -52,6 +60,22 @@ class TableFiles:
         kept = [covers([partition], file.partition) for file in self.files]
         changes = self.changes and replace(self.changes, file_times=tuple(compress(self.changes.file_times, kept)))
         return replace(self, files=tuple(compress(self.files, kept)), changes=changes)
+
+    def to_arrow(self, columns: Sequence[str] | None = None, where: pc.Expression | None = None) -> pa.Table:
+        """As `Snapshot.to_arrow`."""
+        from txnclient import arrow
+
+        if self.changes is not None:
+            return row_reads.read(self.files, self.changes, self.schema, columns, where)
+        return arrow.read_files(self.files, self.schema, columns, where)
+
+    def to_spark(self, spark: SparkSession, partition: str = WHOLE_TABLE) -> DataFrame:
+        """`partition`: the part of the table that the files are in."""
+        from txnclient.spark import reader, row_reader
+
+        if self.changes is not None:
+            return row_reader.read_merged(spark, self.files, self.changes, self.schema, partition)
+        return reader.read_files(spark, self.files, self.schema)
 
 
 class Snapshot:
@@ -111,13 +135,7 @@ class Snapshot:
         if partition is not None:
             name = name_of(partition, found.schema, table)
             found = found.within(name)
-        if found.changes is None:
-            frame = reader.read_files(spark, found.files, found.schema)
-        else:
-            from txnclient.spark import row_reader
-
-            frame = row_reader.read_merged(spark, found.files, found.changes, found.schema, name)
-        return reader.keeping(self, frame)
+        return reader.keeping(self, found.to_spark(spark, name))
 
     def to_arrow(
         self, table: str, columns: Sequence[str] | None = None, *, where: pc.Expression | None = None
@@ -126,13 +144,9 @@ class Snapshot:
 
         By partition values and column statistics in the manifests, files without such rows are not even opened.
         """
-        from txnclient import arrow
-
         found = self.files(table)
         with self.explained(table):
-            if found.changes is not None:
-                return row_reads.read(found.files, found.changes, found.schema, columns, where)
-            return arrow.read_files(found.files, found.schema, columns, where)
+            return found.to_arrow(columns, where)
 
     def files(self, table: str) -> TableFiles:
         """The table's files at the timestamp.
@@ -146,10 +160,7 @@ class Snapshot:
         if found is None or self._closed:
             response = self.scan(table)
             with self.explained(table):
-                listed = [manifest.read(ref) for ref in response.manifests]
-                changes = RowChanges.of(response, self.timestamp, [len(each) for each in listed])
-            files = tuple(file for each in listed for file in each)
-            found = TableFiles(response.table.name, Schema.from_wire(response.table.schema), files, changes)
+                found = TableFiles.of(response, self.timestamp)
             if self._txn_id is None:  # what a transaction sees changes with its own writes
                 self._tables[table] = found
         return found

@@ -13,8 +13,8 @@ from typing import Any, cast
 
 import pyarrow as pa
 
-from txnclient import arrow, diff, manifest, row_reads
-from txnclient.snapshot import Snapshot
+from txnclient import arrow, diff, manifest
+from txnclient.snapshot import Snapshot, TableFiles
 from txnparticipant import commands as cmd
 from txnparticipant.changes import Applied, Rejected
 from txnparticipant.records import TableState
@@ -182,12 +182,7 @@ class Shard:
 
     def read(self, at: int) -> list[tuple[int, str]]:
         """As a client reads; rows that come twice come twice."""
-        response = self.scan(at)
-        listed = [manifest.read(ref) for ref in response.manifests]
-        files = [file for each in listed for file in each]
-        changes = row_reads.RowChanges.of(response, Timestamp(at), [len(each) for each in listed])
-        schema = self.table.schema
-        found = row_reads.read(files, changes, schema, None) if changes else arrow.read_files(files, schema, None)
+        found = TableFiles.of(self.scan(at), Timestamp(at)).to_arrow()
         return sorted(zip(found["id"].to_pylist(), found["v"].to_pylist(), strict=True))
 
     def diff(self, since: int, until: int) -> pa.Table:

@@ -10,7 +10,7 @@ from pyspark.sql import functions
 
 from txnclient import row_reads, schemas
 from txnclient.manifest import DataFile
-from txnclient.row_diff import KeyedChanges, Side
+from txnclient.row_diff import KeyedChanges
 from txnclient.row_reads import RowChanges
 from txnclient.spark import reader, writer
 from txnstatus.partitions import WHOLE_TABLE
@@ -35,9 +35,7 @@ def read_changed(spark: SparkSession, between: KeyedChanges, kinds: Sequence[str
         touched = touched.unionByName(later.select(*_columns(names)))
     whole = functions.struct(*_columns(column.name for column in between.schema.columns))
     before, after = (
-        _read_side(spark, side, between.schema)
-        .join(touched, names, "left_semi")
-        .select(*_columns(names), whole.alias(name))
+        side.to_spark(spark).join(touched, names, "left_semi").select(*_columns(names), whole.alias(name))
         for side, name in ((between.old, "_txn_old"), (between.new, "_txn_new"))
     )
     old, new = functions.col("_txn_old"), functions.col("_txn_new")
@@ -56,12 +54,6 @@ def read_changed(spark: SparkSession, between: KeyedChanges, kinds: Sequence[str
 
 def _columns(names: Iterable[str]) -> list[SparkColumn]:
     return [functions.col(f"`{name}`") for name in names]
-
-
-def _read_side(spark: SparkSession, side: Side, schema: Schema) -> DataFrame:
-    if side.changes is None:
-        return reader.read_files(spark, side.files, schema)
-    return read_merged(spark, side.files, side.changes, schema)
 
 
 def read_merged(
