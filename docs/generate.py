@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib import import_module
 from pathlib import Path
 
-from google.protobuf.descriptor import MethodDescriptor, ServiceDescriptor
+from google.protobuf.descriptor import ServiceDescriptor
 
 import txnstatus.proto
 from txnparticipant import commands as participant_cmd
@@ -35,7 +35,7 @@ MARKED = re.compile(r"(<!-- begin: (?P<name>[\w-]+) -->\n).*?(<!-- end: (?P=name
 
 MODE_NAMES = {Mode.S: "S", Mode.SHARED_WRITE: "shared-write", Mode.X: "X"}
 
-PROTOS = ("txn_manager", "table", "admin", "txn_status", "participant", "audit", "foreign", "catalog", "rpc", "raft")
+PROTOS = ("txn_manager", "table", "admin", "txn_status", "participant", "audit", "foreign", "catalog")
 """Those with services, what clients call first."""
 
 
@@ -141,11 +141,7 @@ def _service(service: ServiceDescriptor, proto: str, comments: Mapping[str, str]
     yield ""
     for method in service.methods:
         about = comments.get(method.name, "")
-        yield f"- `{method.name}`{_streams(method)}{': ' if about else ''}{about}"
-
-
-def _streams(method: MethodDescriptor) -> str:
-    return " (a stream both ways)" if method.client_streaming and method.server_streaming else ""
+        yield f"- `{method.name}`{': ' if about else ''}{about}"
 
 
 def _comments(proto: str) -> dict[str, str]:

@@ -10,7 +10,6 @@ import sys
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol, TypeVar
 
-import grpc
 import uvloop
 
 from txndeploy.node import StartError, arm_failpoints, stop_signals
@@ -23,7 +22,9 @@ from txnstatus.environment import Environment
 from txnstatus.errors import TxnError
 from txnstatus.proto import catalog_pb2, foreign_pb2
 from txnstatus.rpc.channel import PeerChannel
-from txnstatus.rpc.server import GRPC_OPTIONS, Registry
+from txnstatus.rpc.connection import Purpose
+from txnstatus.rpc.listener import Listener
+from txnstatus.rpc.server import Registry
 from txnstatus.status_ranges import StatusRanges
 from txnstatus.system_client import TxnSystemClient
 
@@ -96,14 +97,13 @@ class ForeignProcess:
     async def _serve(self, host: ForeignHost) -> None:
         registry = Registry()
         registry.add(foreign_pb2.DESCRIPTOR.services_by_name["Foreign"], host)
-        server = grpc.aio.server(options=GRPC_OPTIONS)
-        server.add_generic_rpc_handlers(registry.grpc_handlers())
+        listener = Listener({Purpose.CALLS: registry.serve}, registry.grpc_handlers())
         try:
-            server.add_insecure_port(self._listen)
-        except RuntimeError as error:
+            await listener.bind(self._listen)
+        except OSError as error:
             raise StartError(f"cannot listen on {self._listen}: is the port in use, or not this host's?") from error
-        await server.start()
-        self._closing.push_async_callback(server.stop, 0.2)
+        await listener.start()
+        self._closing.push_async_callback(listener.stop)
 
     async def _in_thread(self, act: Callable[[], ResultT]) -> ResultT:
         return await asyncio.get_running_loop().run_in_executor(self._environment.blocking, act)

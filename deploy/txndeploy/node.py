@@ -1,4 +1,4 @@
-"""A node: one process, one event loop, one gRPC port; what it serves is in `roles`."""
+"""A node: one process, one event loop, one port; what it serves is in `roles`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ import signal
 import sys
 from pathlib import Path
 
-import grpc
 import uvloop
 from google.protobuf.message import DecodeError
 
@@ -30,7 +29,8 @@ from txnstatus.raft.disk import is_full
 from txnstatus.raft.segments import JournalCorrupt
 from txnstatus.raft.snapshot import SnapshotCorrupt
 from txnstatus.raft.transport import RaftTransport
-from txnstatus.rpc.server import GRPC_OPTIONS
+from txnstatus.rpc.connection import Purpose
+from txnstatus.rpc.listener import Listener
 from txnstatus.system_client import TxnSystemClient
 
 log = logging.getLogger(__name__)
@@ -64,20 +64,20 @@ class Node:
             raise StartError(str(error)) from error
         except OSError as error:
             raise StartError(f"data_dir {config.data_dir} cannot be used: {error}") from error
-        self._server: grpc.aio.Server | None = None
+        registry = self._roles.registry
+        accept = {Purpose.CALLS: registry.serve, Purpose.RAFT: self._transport.accept}
+        self._listener = Listener(accept, registry.grpc_handlers())
 
     async def start(self) -> None:
         address = self.config.nodes[self.config.node_id].address
-        self._server = grpc.aio.server(options=GRPC_OPTIONS)
-        self._server.add_generic_rpc_handlers([*self._roles.registry.grpc_handlers(), self._transport.grpc_handler()])
         try:
-            self._server.add_insecure_port(address)
-        except RuntimeError as error:
+            await self._listener.bind(address)
+        except OSError as error:
             raise StartError(
                 f"cannot listen on {address}: is the port in use, or the address not this host's?"
             ) from error
         self._roles.start()
-        await self._server.start()
+        await self._listener.start()
         self._transport.start()
         log.info("node %s of cluster %s serves on %s", self.config.node_id, self.config.cluster_id, address)
 
@@ -86,8 +86,7 @@ class Node:
         await self._roles.hand_over()
         await self._transport.drain()
         await self._roles.stop()
-        if self._server is not None:
-            await self._server.stop(grace=0.2)
+        await self._listener.stop()
         await self._transport.stop()
         await self._client.close()
         self._environment.blocking.shutdown()

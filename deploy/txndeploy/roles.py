@@ -106,6 +106,7 @@ class Roles:
         environment.disk.make_directory(config.data_dir / "raft")
         self._first_look = FirstLook(environment.disk, config.data_dir, self._directory(CATALOG) / "journal")
         self._register()
+        client.serve_here(config.node_id, self.registry)
         # The catalog's replica first: what it restores says which others there are.
         if CATALOG in self._wanted() and self._has_directory(CATALOG):
             self._open(CATALOG)

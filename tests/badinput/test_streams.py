@@ -1,18 +1,17 @@
-"""What is no request at all: raw bytes on the port, broken streams, peers that do not belong."""
+"""What is no request at all: raw bytes on the port, broken frames, peers that do not belong."""
 
 from __future__ import annotations
 
 import os
 import socket
 import struct
-import threading
-from collections.abc import Iterator
+from collections.abc import Callable
 
-import grpc
 import pytest
 
 from tests.badinput.world import World
 from txnstatus.proto import raft_pb2, rpc_pb2
+from txnstatus.rpc.connection import MAX_FRAME_BYTES, OPENING, Purpose
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 SECONDS = 10.0
@@ -35,6 +34,12 @@ def _frame(kind: int, flags: int, stream: int, payload: bytes) -> bytes:
         pytest.param(PREFACE + _frame(4, 0, 0, b"") + _frame(1, 4, 1, os.urandom(200)), id="garbage headers"),
         pytest.param(PREFACE + _frame(4, 0, 0, b"") + _frame(0, 0, 99, b"data"), id="data on no stream"),
         pytest.param(PREFACE + b"\xff\xff\xff\x00\x00" + bytes(5), id="a frame longer than all"),
+        pytest.param(OPENING[:2], id="half an opening"),
+        pytest.param(OPENING + b"?" + bytes(100), id="an opening for nothing"),
+        pytest.param(OPENING + b"C", id="calls, and none comes"),
+        pytest.param(OPENING + b"C" + struct.pack(">I", 1_000) + b"half", id="half a frame"),
+        pytest.param(OPENING + b"C" + struct.pack(">I", MAX_FRAME_BYTES + 1), id="a frame that is too long"),
+        pytest.param(OPENING + b"R" + struct.pack(">I", 0), id="an empty frame"),
     ],
 )
 def test_raw_bytes_harm_nobody(world: World, junk: bytes) -> None:
@@ -53,20 +58,19 @@ def test_raw_bytes_harm_nobody(world: World, junk: bytes) -> None:
     assert world.quiet() == before
 
 
-def _stream(world: World, method: str, *frames: bytes) -> tuple[list[bytes], grpc.RpcError | None]:
-    """What came back until the stream ended, or as much came as was sent."""
-    call = world.channel.stream_stream(f"/{method}")
-
-    def send() -> Iterator[bytes]:
-        yield from frames
-
+def _talk(
+    world: World, purpose: Purpose, *frames: bytes, until: Callable[[list[bytes]], bool] = lambda _: False
+) -> list[bytes]:
+    """The frames that came back until the node ended the connection, or enough came."""
+    host, port = world.cluster.addresses.split(":")
     received: list[bytes] = []
-    try:
-        for answer in call(send(), timeout=SECONDS):
-            received.append(answer)
-    except grpc.RpcError as error:
-        return received, error
-    return received, None
+    with socket.create_connection((host, int(port)), SECONDS) as connection:
+        connection.settimeout(SECONDS)
+        connection.sendall(OPENING + purpose.value + b"".join(struct.pack(">I", len(each)) + each for each in frames))
+        stream = connection.makefile("rb")
+        while not until(received) and (length := stream.read(4)):
+            received.append(stream.read(struct.unpack(">I", length)[0]))
+    return received
 
 
 def _hello(**changes: object) -> bytes:
@@ -93,17 +97,14 @@ def test_a_raft_peer_that_does_not_belong_is_refused(world: World, hello: bytes,
     """And what it says of terms and votes counts for nothing."""
     before = world.quiet()
     vote = raft_pb2.RaftMessage(group="status-0", term=10_000, append_entries={"commit_index": 10_000})
-    _, error = _stream(world, "txnstatus.Raft/Exchange", hello, raft_pb2.RaftFrame(messages=[vote]).SerializeToString())
-    assert error is not None
-    assert isinstance(error, grpc.Call)
-    assert error.code() is not grpc.StatusCode.DEADLINE_EXCEEDED
-    assert says in (error.details() or "")
+    answers = _talk(world, Purpose.RAFT, hello, raft_pb2.RaftFrame(messages=[vote]).SerializeToString())
+    assert [says in raft_pb2.RaftFrame.FromString(answer).refusal for answer in answers] == [True] * bool(says)
     assert world.quiet() == before
 
 
-def test_a_raft_stream_that_ends_before_its_hello(world: World) -> None:
+def test_a_raft_peer_that_says_nothing_is_left(world: World) -> None:
     before = world.quiet()
-    _stream(world, "txnstatus.Raft/Exchange")
+    assert _talk(world, Purpose.RAFT) == []
     assert world.quiet() == before
 
 
@@ -129,28 +130,20 @@ def test_a_raft_stream_that_ends_before_its_hello(world: World) -> None:
 )
 def test_frames_that_make_no_sense(world: World, frame: rpc_pb2.Frame, codes: list[str]) -> None:
     good = rpc_pb2.Frame(calls=[rpc_pb2.Call(id=8, method="txnstatus.Admin/GetNode", timeout_millis=10_000)])
-    call = world.channel.stream_stream("/txnstatus.Mux/Connect")
-    frames = iter([frame.SerializeToString(), good.SerializeToString()])
     replies: dict[int, rpc_pb2.Reply] = {}
-    answers = call(_and_wait(frames), timeout=SECONDS)
-    for answer in answers:
-        replies.update({reply.id: reply for reply in rpc_pb2.Frame.FromString(answer).replies})
-        if 8 in replies and len(replies) == 1 + len(codes):
-            break
-    answers.cancel()
+
+    def enough(answers: list[bytes]) -> bool:
+        for answer in answers:
+            replies.update({reply.id: reply for reply in rpc_pb2.Frame.FromString(answer).replies})
+        return 8 in replies and len(replies) == 1 + len(codes)
+
+    _talk(world, Purpose.CALLS, frame.SerializeToString(), good.SerializeToString(), until=enough)
     assert [reply.error.code for reply in replies.values() if reply.id == 7] == codes
-    assert not replies[8].HasField("error"), "the stream goes on"
+    assert not replies[8].HasField("error"), "the connection goes on"
 
 
-def _and_wait(frames: Iterator[bytes]) -> Iterator[bytes]:
-    """The requesting side stays open until the call is cancelled."""
-    yield from frames
-    threading.Event().wait(SECONDS)
-
-
-def test_garbage_on_the_frames_of_a_stream_ends_that_stream_only(world: World) -> None:
+def test_garbage_in_a_frame_ends_that_connection_only(world: World) -> None:
     before = world.quiet()
-    for method in ("txnstatus.Mux/Connect", "txnstatus.Raft/Exchange"):
-        _, error = _stream(world, method, b"\xff" * 100)
-        assert error is None or error.code() is not grpc.StatusCode.DEADLINE_EXCEEDED  # type: ignore[attr-defined]
+    for purpose in Purpose:
+        assert _talk(world, purpose, b"\xff" * 100) == []
     assert world.quiet() == before

@@ -7,9 +7,8 @@ import random
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
-import grpc
 import pytest
 
 from txndeploy.sim import scenario, shrink, world
@@ -139,41 +138,48 @@ def test_what_blocks_takes_a_while_and_is_lost_with_its_process() -> None:
 # ---- the wire
 
 
-class Echo(grpc.GenericRpcHandler):
+class Echo(asyncio.Protocol):
     """Sends back what comes."""
 
-    def service(self, _details: Any) -> Any:
-        async def echo(requests: Any, _context: Any) -> Any:
-            async for request in requests:
-                yield request
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast(asyncio.Transport, transport)
 
-        return grpc.stream_stream_rpc_method_handler(echo, bytes, bytes)
+    def data_received(self, data: bytes) -> None:
+        self.transport.write(data)
 
 
-def echoing() -> tuple[VirtualLoop, Wire, Process, Process, list[int], list[grpc.RpcError]]:
+class Listen(asyncio.Protocol):
+    """Keeps what comes, and how it ended."""
+
+    def __init__(self, got: list[int], ended: list[Exception | None]) -> None:
+        self.got, self.ended = got, ended
+
+    def data_received(self, data: bytes) -> None:
+        self.got += data
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self.ended.append(error)
+
+
+def echoing() -> tuple[VirtualLoop, Wire, Process, Process, list[int], list[Exception | None]]:
     """A client that has sent 100 numbered messages, and what it got back."""
     loop, (client, server) = loop_with("client", "server")
     wire = Wire(loop, random.Random(1))
-    wire.link("client", "server").delay = (0.001, 0.5)
-    wire.listen(server, [Echo()])
+    wire.listen(server, Echo)
     got: list[int] = []
-    ended: list[grpc.RpcError] = []
+    ended: list[Exception | None] = []
 
     async def talk() -> None:
-        call = wire.channel("server:1").stream_stream("/Echo", bytes, bytes)()
+        transport, _ = await loop.create_connection(lambda: Listen(got, ended), "server", 1)
+        wire.link("client", "server").delay = (0.001, 0.5)
         for number in range(100):
-            await call.write(bytes([number]))
-        try:
-            async for message in call:
-                got.append(message[0])
-        except grpc.RpcError as error:
-            ended.append(error)
+            transport.write(bytes([number]))
 
     start(loop, client, talk)
     return loop, wire, client, server, got, ended
 
 
-def test_a_stream_is_in_order_and_complete_also_through_a_cut_that_heals_in_time() -> None:
+def test_a_connection_is_in_order_and_complete_also_through_a_cut_that_heals_in_time() -> None:
     loop, wire, _, _, got, ended = echoing()
     loop.run(0.3)
     wire.link("client", "server").cuts += 1  # without the keep-alive that would break it
@@ -186,8 +192,9 @@ def test_a_stream_is_in_order_and_complete_also_through_a_cut_that_heals_in_time
     assert not ended
 
 
-def test_a_cut_that_lasts_breaks_the_stream_and_loses_its_messages() -> None:
+def test_a_cut_that_lasts_breaks_the_connection_and_loses_what_is_under_way() -> None:
     loop, wire, _, _, got, ended = echoing()
+    loop.run(0.02)
     wire.cut("client", "server")
     loop.run(20)
     wire.heal("client", "server")

@@ -15,6 +15,7 @@ from txnstatus.cluster_map import ClusterMap
 from txnstatus.environment import Environment
 from txnstatus.errors import NotTheLeader, TxnError, Unavailable
 from txnstatus.rpc.channel import PeerChannel
+from txnstatus.rpc.server import Registry
 
 ResponseT = TypeVar("ResponseT", bound=Message)
 
@@ -40,8 +41,13 @@ class TxnSystemClient:
         self.cluster = cluster
         self._random = environment.random
         self._connect = connect
+        self._here: tuple[str, Registry] | None = None
         self._channels: dict[str, Channel] = {}
         self._leaders: dict[str, str] = {}
+
+    def serve_here(self, node: str, registry: Registry) -> None:
+        """This process is that node: its own handlers are called as they are, and no bytes are made."""
+        self._here = (node, registry)
 
     async def call_leader(
         self, group: str, method: str, request: Message, response: type[ResponseT], timeout: float
@@ -85,10 +91,23 @@ class TxnSystemClient:
         self, node: str, method: str, request: Message, response: type[ResponseT], timeout: float
     ) -> ResponseT:
         """One attempt at one node. Raises what it answers, or Unavailable."""
+        if self._here is not None and self._here[0] == node:
+            return await self._call_here(self._here[1], method, request, response, timeout)
         address = self.cluster.address(node)
         if address is None:
             raise Unavailable(f"the catalog has no node {node!r}")
         return await self._channel(address).call(method, request, response, timeout)
+
+    async def _call_here(
+        self, registry: Registry, method: str, request: Message, response: type[ResponseT], timeout: float
+    ) -> ResponseT:
+        try:
+            async with asyncio.timeout(timeout):
+                answer = await registry.ask(method, request)
+        except TimeoutError:
+            raise Unavailable(f"this node did not answer {method} within {timeout:.1f} s") from None
+        assert isinstance(answer, response)
+        return answer
 
     async def call_foreign(
         self, name: str, method: str, request: Message, response: type[ResponseT], timeout: float

@@ -20,6 +20,8 @@ from txnstatus.environment import Environment
 from txnstatus.raft.segments import JournalCorrupt
 from txnstatus.raft.snapshot import SnapshotCorrupt
 from txnstatus.raft.transport import RaftTransport
+from txnstatus.rpc.connection import Purpose
+from txnstatus.rpc.listener import Listener
 from txnstatus.system_client import TxnSystemClient
 
 BLOCKING_SECONDS = 0.0002, 0.002
@@ -125,7 +127,8 @@ class Cluster:
             self.stop_process("cannot start", error)
         machine.roles = roles
         self.on_start(machine)
-        self._wire.listen(process, [*roles.registry.grpc_handlers(), transport.grpc_handler()])
+        accept = {Purpose.CALLS: roles.registry.serve, Purpose.RAFT: transport.accept}
+        self._wire.listen(process, Listener(accept, ()).protocol)
         roles.start()
         transport.start()
 

@@ -15,7 +15,7 @@ import random
 import struct
 import zlib
 from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import Executor, Future
 from typing import Any, NoReturn
 
@@ -98,6 +98,8 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         self.world = Process("world", Clock())
         self.current = self.world
         self.task_numbers = itertools.count()
+        self.connect: Callable[[Callable[[], asyncio.Protocol], str], Awaitable[tuple[Any, Any]]]
+        """The network's."""
         self.on_error: Callable[[Process, str, BaseException | None], None] = lambda *_: None
         self._rng = random.Random(seed)
         self._numbers = itertools.count()
@@ -280,6 +282,11 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         delay = shortest + (longest - shortest) * self._rng.random() ** 3
         self.post_at(self.now + delay, self.current, _perform, future, func, args)
         return future
+
+    async def create_connection(  # type: ignore[override]
+        self, protocol_factory: Callable[[], asyncio.Protocol], host: str, _port: int
+    ) -> tuple[asyncio.Transport, asyncio.Protocol]:
+        return await self.connect(protocol_factory, host)
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
         self.on_error(self.current, str(context.get("message")), context.get("exception"))

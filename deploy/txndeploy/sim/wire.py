@@ -1,20 +1,18 @@
-"""gRPC's place in the simulation: streams between processes, over links that delay, hold and break.
+"""TCP's place in the simulation: connections between processes, over links that delay, hold and break.
 
-`channel` stands for `grpc.aio.insecure_channel`, `Wire.listen` for a server; the service's own stream code runs over
-both as it is. A stream is FIFO and loses nothing while it lives, as TCP is; a cut holds what is under way, and what is
-held arrives when the link heals, unless a keep-alive has broken the connection meanwhile.
+`Wire.connect` stands for a loop's `create_connection`, `Wire.listen` for a server; the real framing, calls and Raft
+links run over both as they are. A connection is FIFO and loses nothing while it lives; a cut holds what is under way,
+and what is held arrives when the link heals, unless a keep-alive has broken the connection meanwhile.
 """
 
 from __future__ import annotations
 
+import asyncio
 import random
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, NoReturn
-
-import grpc
-from grpc.aio import AioRpcError, Metadata
+from typing import Any
 
 from txndeploy.sim.loop import Process, VirtualLoop
 
@@ -44,25 +42,37 @@ class Wire:
     def __init__(self, loop: VirtualLoop, rng: random.Random) -> None:
         self.loop = loop
         self.rng = rng
+        loop.connect = self.connect
         self._links: dict[tuple[str, str], Link] = {}
-        self._servers: dict[str, tuple[Process, Sequence[grpc.GenericRpcHandler]]] = {}
-        self._streams: dict[_Stream, None] = {}
+        self._servers: dict[str, tuple[Process, Callable[[], asyncio.Protocol]]] = {}
+        self._connections: dict[_Connection, None] = {}
 
     # ---- machines
 
-    def listen(self, process: Process, handlers: Sequence[grpc.GenericRpcHandler]) -> None:
-        self._servers[process.name] = (process, handlers)
+    def listen(self, process: Process, accept: Callable[[], asyncio.Protocol]) -> None:
+        """`accept` makes the server's protocol of a new connection."""
+        self._servers[process.name] = (process, accept)
 
-    def channel(self, address: str, *_args: object, **_kwargs: object) -> Channel:
-        return Channel(self, self.loop.current, address.partition(":")[0])
+    async def connect(
+        self, make: Callable[[], asyncio.Protocol], machine: str
+    ) -> tuple[asyncio.Transport, asyncio.Protocol]:
+        """From the running process. Raises OSError."""
+        connection = _Connection(self, self.loop.current, machine, make)
+        self._connections[connection] = None
+        connection.up.put(_CONNECT)
+        try:
+            return await connection.made
+        except asyncio.CancelledError:
+            connection.lost()
+            raise
 
     def died(self, process: Process, *, told: bool) -> None:
         """Its connections end: at once where its kernel lives on and says so, else when somebody misses it."""
-        for stream in [stream for stream in self._streams if process in (stream.client, stream.server)]:
+        for one in [one for one in self._connections if process in (one.client, one.server)]:
             if told:
-                stream.lost()
+                one.lost()
             else:
-                self.loop.post_later(self.rng.uniform(*KEEPALIVE_SECONDS), stream.lost)
+                self.loop.post_later(self.rng.uniform(*KEEPALIVE_SECONDS), one.lost)
 
     # ---- faults
 
@@ -89,8 +99,8 @@ class Wire:
 
     def reset(self, one: str, other: str) -> None:
         """Breaks the connections between two machines; what was under way on them is gone."""
-        for stream in [stream for stream in self._streams if {stream.client.name, stream.server_name} == {one, other}]:
-            stream.lost()
+        for each in [each for each in self._connections if {each.client.name, each.server_name} == {one, other}]:
+            each.lost()
 
     def _miss(self, source: str, target: str) -> None:
         if self.link(source, target).cuts:
@@ -98,13 +108,10 @@ class Wire:
 
     # ---- inside
 
-    def open(self, stream: _Stream) -> None:
-        self._streams[stream] = None
+    def forget(self, connection: _Connection) -> None:
+        self._connections.pop(connection, None)
 
-    def forget(self, stream: _Stream) -> None:
-        self._streams.pop(stream, None)
-
-    def server(self, machine: str) -> tuple[Process, Sequence[grpc.GenericRpcHandler]] | None:
+    def server(self, machine: str) -> tuple[Process, Callable[[], asyncio.Protocol]] | None:
         found = self._servers.get(machine)
         return found if found is not None and found[0].alive else None
 
@@ -137,201 +144,131 @@ class _Pipe:
             self._deliver(self._items.popleft())
 
 
-@dataclass(frozen=True, slots=True)
-class _Ended:
-    """The last thing in a direction."""
-
-    error: AioRpcError | None = None
+_CONNECT, _ACCEPTED, _REFUSED, _END = object(), object(), object(), object()
+"""What travels beside bytes."""
 
 
-class _Stream:
-    """A bidirectional stream between a client's and a server's process."""
+class _Connection:
+    """Between a client's and a server's process."""
 
-    def __init__(
-        self, wire: Wire, client: Process, server_name: str, path: str, serialize: Any, deserialize: Any
-    ) -> None:
-        self.client, self.server_name, self.path = client, server_name, path
+    def __init__(self, wire: Wire, client: Process, server_name: str, make: Callable[[], asyncio.Protocol]) -> None:
+        self.client, self.server_name = client, server_name
         self.server: Process | None = None
-        self.wire = wire
+        self.made: asyncio.Future[tuple[asyncio.Transport, asyncio.Protocol]] = wire.loop.create_future()
         self.up = _Pipe(wire, client.name, server_name, self._at_server)
         self.down = _Pipe(wire, server_name, client.name, self._at_client)
-        self.requests = _Inbox(wire.loop)
-        self.responses = _Inbox(wire.loop)
-        self.serialize, self.deserialize = serialize, deserialize
-        self.broken = False
-        self._task: Any = None
-        wire.open(self)
-        self.up.put("connect")
+        self._wire, self._loop, self._make = wire, wire.loop, make
+        self._ends: list[_End] = []
+        """The client's and the server's, as far as they know of it."""
+        self._over = False
 
     def lost(self) -> None:
-        """The connection breaks for both ends."""
-        if self.broken:
+        """It breaks for both ends."""
+        if self._over:
             return
-        self.broken = True
-        self.wire.forget(self)
-        loop = self.wire.loop
-        loop.post(self.client, self.responses.feed, _Ended(_error("the connection was lost")))
-        if self.server is not None:
-            loop.post(self.server, self._cancel_handler)
+        self._over = True
+        self._wire.forget(self)
+        self._loop.post(self.client, self._refuse, "the connection was lost")
+        for end in self._ends:
+            self._loop.post(end.process, end.finish, ConnectionResetError("the connection was lost"))
 
     # ---- arrivals, in the world
 
     def _at_server(self, item: object) -> None:
-        loop = self.wire.loop
-        if self.broken:
+        if self._over:
             return
-        if item == "connect":
-            found = self.wire.server(self.server_name)
+        if item is _CONNECT:
+            found = self._wire.server(self.server_name)
             if found is None:
-                self.down.put(_Ended(_error("connection refused")))
+                self.down.put(_REFUSED)
                 return
-            self.server, handlers = found
-            loop.post(self.server, self._serve, handlers)
-        elif self.server is not None and self.server.alive:
-            if item == "cancel":
-                self._end()
-                loop.post(self.server, self._cancel_handler)
-            else:
-                loop.post(self.server, self.requests.feed, item)
+            self.server, accept = found
+            self._loop.post(self.server, self._accept, accept)
+        else:
+            self._arrive(self.server, item)
 
     def _at_client(self, item: object) -> None:
-        if self.broken:
+        if self._over:
             return
-        if isinstance(item, _Ended):
-            self._end()
-        self.wire.loop.post(self.client, self.responses.feed, item)
-
-    def _end(self) -> None:
-        self.broken = True
-        self.wire.forget(self)
-
-    # ---- in the server's process
-
-    def _serve(self, handlers: Sequence[grpc.GenericRpcHandler]) -> None:
-        details = _Details(self.path)
-        found = [method for handler in handlers if (method := handler.service(details)) is not None]  # type: ignore[arg-type]
-        assert found, f"nobody serves {self.path}"
-        self._task = self.wire.loop.create_task(self._handle(found[0]))
-
-    async def _handle(self, method: Any) -> None:
-        try:
-            requests = self._read_requests(method.request_deserializer)
-            async for response in method.stream_stream(requests, _Context()):
-                self.down.put(method.response_serializer(response))
-        except AioRpcError as error:
-            self.down.put(_Ended(error))
+        if item is _REFUSED:
+            self._over = True
+            self._wire.forget(self)
+            self._loop.post(self.client, self._refuse, "connection refused")
+        elif item is _ACCEPTED:
+            self._loop.post(self.client, self._accepted)
         else:
-            self.down.put(_Ended())
+            self._arrive(self.client, item)
 
-    async def _read_requests(self, deserialize: Any) -> AsyncIterator[Any]:
-        while (data := await self.requests.next()) is not None:
-            yield deserialize(data)
-
-    def _cancel_handler(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-
-
-class _Inbox:
-    """What one end of a stream has received and not read."""
-
-    def __init__(self, loop: VirtualLoop) -> None:
-        self._loop = loop
-        self._items: deque[object] = deque()
-        self._waiter: Any = None
-        self.ended: _Ended | None = None
-
-    def feed(self, item: object) -> None:
-        if isinstance(item, _Ended):
-            self.ended = item
+    def _arrive(self, process: Process | None, item: object) -> None:
+        end = next((end for end in self._ends if end.process is process), None)
+        if end is None:
+            return
+        if item is _END:
+            self._over = True
+            self._wire.forget(self)
+            self._loop.post(end.process, end.finish, None)
         else:
-            self._items.append(item)
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(None)
+            self._loop.post(end.process, end.receive, item)
 
-    async def next(self) -> bytes | None:
-        """None at the end. Raises AioRpcError where it ended badly."""
-        while not self._items:
-            if self.ended is not None:
-                if self.ended.error is not None:
-                    raise self.ended.error
-                return None
-            self._waiter = self._loop.create_future()
-            await self._waiter
-        item = self._items.popleft()
-        assert isinstance(item, bytes)
-        self._loop.note(item)
-        return item
+    # ---- in the processes
 
+    def _accept(self, accept: Callable[[], asyncio.Protocol]) -> None:
+        end = _End(self._loop, self.down, accept())
+        self._ends.append(end)
+        self.down.put(_ACCEPTED)
+        end.protocol.connection_made(end)
 
-class Channel:
-    """What `grpc.aio.insecure_channel` returns."""
+    def _accepted(self) -> None:
+        end = _End(self._loop, self.up, self._make())
+        self._ends.append(end)
+        end.protocol.connection_made(end)
+        if not self.made.done():
+            self.made.set_result((end, end.protocol))
 
-    def __init__(self, wire: Wire, process: Process, machine: str) -> None:
-        self._wire, self._process, self._machine = wire, process, machine
-        self._calls: list[_Call] = []
-
-    def stream_stream(self, path: str, request_serializer: Any, response_deserializer: Any) -> Callable[[], _Call]:
-        def start() -> _Call:
-            stream = _Stream(self._wire, self._process, self._machine, path, request_serializer, response_deserializer)
-            self._calls = [call for call in self._calls if not call.is_over]
-            self._calls.append(_Call(stream))
-            return self._calls[-1]
-
-        return start
-
-    async def close(self) -> None:
-        for call in self._calls:
-            call.cancel()
-
-    async def __aenter__(self) -> Channel:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.close()
+    def _refuse(self, why: str) -> None:
+        if not self.made.done():
+            self.made.set_exception(ConnectionError(why))
 
 
-class _Call:
-    """What a client holds of a stream."""
+class _End(asyncio.Transport):
+    """What a protocol is given."""
 
-    def __init__(self, stream: _Stream) -> None:
-        self._stream = stream
+    def __init__(self, loop: VirtualLoop, pipe: _Pipe, protocol: asyncio.Protocol) -> None:
+        super().__init__()
+        self.process = loop.current
+        self.protocol = protocol
+        self._loop, self._pipe = loop, pipe
+        self._closing = False
 
-    @property
-    def is_over(self) -> bool:
-        return self._stream.broken
+    def receive(self, data: bytes) -> None:
+        if not self._closing:
+            self._loop.note(data)
+            self.protocol.data_received(data)
 
-    async def write(self, message: Any) -> None:
-        ended = self._stream.responses.ended
-        if ended is not None:
-            raise ended.error or _error("the stream has ended")
-        self._stream.up.put(self._stream.serialize(message))
+    def finish(self, error: Exception | None) -> None:
+        if not self._closing:
+            self._closing = True
+            self.protocol.connection_lost(error)
 
-    async def read(self) -> Any:
-        data = await self._stream.responses.next()
-        return grpc.aio.EOF if data is None else self._stream.deserialize(data)
+    def write(self, data: Any) -> None:
+        if not self._closing:
+            self._pipe.put(bytes(data))
 
-    async def __aiter__(self) -> AsyncIterator[Any]:
-        while (data := await self._stream.responses.next()) is not None:
-            yield self._stream.deserialize(data)
+    def get_write_buffer_size(self) -> int:
+        return 0
 
-    def cancel(self) -> bool:
-        if self._stream.responses.ended is None:
-            self._stream.responses.feed(_Ended(_error("cancelled", grpc.StatusCode.CANCELLED)))
-            self._stream.up.put("cancel")
-        return True
+    def close(self) -> None:
+        if not self._closing:
+            self._closing = True
+            self._pipe.put(_END)
+            self._loop.call_soon(self.protocol.connection_lost, None)
 
+    def abort(self) -> None:
+        self.close()
 
-class _Context:
-    async def abort(self, code: grpc.StatusCode, details: str = "", trailing_metadata: Any = ()) -> NoReturn:
-        raise AioRpcError(code, Metadata(), Metadata(*trailing_metadata), details)
+    def is_closing(self) -> bool:
+        return self._closing
 
-
-@dataclass(frozen=True, slots=True)
-class _Details:
-    method: str
-    invocation_metadata: tuple[object, ...] = ()
-
-
-def _error(details: str, code: grpc.StatusCode = grpc.StatusCode.UNAVAILABLE) -> AioRpcError:
-    return AioRpcError(code, Metadata(), Metadata(), details)
+    def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
+        assert isinstance(protocol, asyncio.Protocol)
+        self.protocol = protocol

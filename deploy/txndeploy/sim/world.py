@@ -33,7 +33,7 @@ from txndeploy.sim.wire import Wire
 from txnparticipant.table_store import ParticipantShard
 from txnstatus.raft import stop
 from txnstatus.raft.machine import StateMachine
-from txnstatus.rpc.server import Registry
+from txnstatus.rpc.server import Handler, Registry
 
 SETTLE_SECONDS = 60.0
 STOP_SECONDS = 15.0
@@ -173,7 +173,6 @@ class World:
             ("pysyncobj.syncobj:random", self._rng("pysyncobj")),
             *((f"asyncio{module}:get_running_loop", lambda: self.loop) for module in ("", ".events")),
             ("asyncio.events:_get_running_loop", lambda: self.loop),  # asyncio's own asks the kernel each time
-            ("grpc.aio:insecure_channel", self.wire.channel),
             *seams.everywhere("stop_process", stop.stop_process, self.cluster.stop_process),
             ("txndeploy.loop_watch:LOOK_SECONDS", 1.0),
             ("txnstatus.failpoints:_armed", Failpoints(self.cluster)),
@@ -369,20 +368,20 @@ class _Server(Registry):
         super().__init__()
         self._scenario, self._rng = scenario, rng
 
-    async def call(self, method: str, payload: bytes) -> Message:
+    async def run(self, method: str, handler: Handler, request: Message) -> Message:
         if self._rng.random() < self._scenario.duplicates and method != BEGIN:
-            asyncio.ensure_future(self._again(method, payload))  # noqa: RUF006  (the loop holds it)
+            asyncio.ensure_future(self._again(method, handler, request))  # noqa: RUF006  (the loop holds it)
         if self._rng.random() < self._scenario.late:
             await asyncio.sleep(self._rng.uniform(0.0, 0.3))
-        answer = await super().call(method, payload)
+        answer = await super().run(method, handler, request)
         if self._rng.random() < self._scenario.late:
             await asyncio.sleep(self._rng.uniform(0.0, 0.3))
         return answer
 
-    async def _again(self, method: str, payload: bytes) -> None:
+    async def _again(self, method: str, handler: Handler, request: Message) -> None:
         """As a request does whose client gave up and asked elsewhere."""
         await asyncio.sleep(self._rng.choice([0.0, 0.05, 0.5, 2.0]) * self._rng.random())
-        await asyncio.gather(super().call(method, payload), return_exceptions=True)
+        await asyncio.gather(super().run(method, handler, request), return_exceptions=True)
 
 
 class _LogHandler(logging.Handler):

@@ -7,12 +7,14 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class RaftFrame(_message.Message):
-    __slots__ = ("hello", "messages")
+    __slots__ = ("hello", "messages", "refusal")
     HELLO_FIELD_NUMBER: _ClassVar[int]
     MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    REFUSAL_FIELD_NUMBER: _ClassVar[int]
     hello: Hello
     messages: _containers.RepeatedCompositeFieldContainer[RaftMessage]
-    def __init__(self, hello: _Optional[_Union[Hello, _Mapping]] = ..., messages: _Optional[_Iterable[_Union[RaftMessage, _Mapping]]] = ...) -> None: ...
+    refusal: str
+    def __init__(self, hello: _Optional[_Union[Hello, _Mapping]] = ..., messages: _Optional[_Iterable[_Union[RaftMessage, _Mapping]]] = ..., refusal: _Optional[str] = ...) -> None: ...
 
 class Hello(_message.Message):
     __slots__ = ("cluster_id", "node_id", "incarnation", "protocol")

@@ -1,24 +1,24 @@
-"""RaftTransport: one gRPC stream per pair of nodes carries the Raft messages of all groups.
+"""RaftTransport: one connection per pair of nodes carries the Raft messages of all groups.
 
-The node with the smaller id dials, and dials again for as long as it runs. Each stream begins with a hello in both
-directions; a peer of another cluster, or under another name, is refused. A stream is an epoch: what an old one still
-delivers after a new one came is dropped. Frames gather while the stream is busy, so batching follows the load.
+The node with the smaller id dials, and dials again for as long as it runs. Each connection begins with a hello in both
+directions; a peer of another cluster, or under another name, is refused. A connection is an epoch: what an old one
+still delivers after a new one came is dropped. Messages of one loop turn leave in one frame, and gather while the peer
+takes nothing in, so batching follows the load.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
 
-import grpc
+from google.protobuf.message import DecodeError
 
 from txnstatus.catalog import CatalogState
 from txnstatus.cluster_map import ClusterMap
 from txnstatus.proto import raft_pb2 as pb
 from txnstatus.raft.driver import RaftDriver
 from txnstatus.raft.stop import stop_process
-from txnstatus.rpc.server import GRPC_OPTIONS
+from txnstatus.rpc.connection import Connection, Purpose, connect
 
 log = logging.getLogger(__name__)
 
@@ -26,7 +26,6 @@ PROTOCOL = 1
 RECONNECT_SECONDS = 0.1
 HELLO_SECONDS = 2.0
 MAX_REFUSAL_CHARACTERS = 500
-"""gRPC carries no more than a few kilobytes of an error."""
 MAX_QUEUED_MESSAGES = 10_000
 """Beyond this a peer is not keeping up: messages are dropped, and Raft sends what matters again."""
 
@@ -63,7 +62,7 @@ class RaftTransport:
             self._dialers.pop(peer).cancel()
 
     async def drain(self, timeout: float = 1.0) -> None:
-        """Returns when what was sent has been handed to the streams, or the time is over."""
+        """Returns when what was sent has been handed to the kernel, or the time is over."""
         deadline = asyncio.get_running_loop().time() + timeout
         while any(link.pending for link in self._links.values()):
             if asyncio.get_running_loop().time() > deadline:
@@ -82,91 +81,36 @@ class RaftTransport:
         if link is not None:
             link.send(message)
 
-    def grpc_handler(self) -> grpc.GenericRpcHandler:
-        exchange = grpc.stream_stream_rpc_method_handler(
-            self._accept,
-            request_deserializer=pb.RaftFrame.FromString,
-            response_serializer=pb.RaftFrame.SerializeToString,
-        )
-        return grpc.method_handlers_generic_handler("txnstatus.Raft", {"Exchange": exchange})
+    def accept(self, connection: Connection) -> None:
+        """Takes up a connection that another node has made."""
+        _Link(connection, self, expected=None)
 
     # ---- both ends
 
     async def _dial(self, peer: str) -> None:
-        options = [*GRPC_OPTIONS, ("grpc.keepalive_time_ms", 10_000), ("grpc.keepalive_timeout_ms", 3_000)]
-        while True:
-            address = self._cluster.address(peer)
-            if address is None:
-                return
-            async with grpc.aio.insecure_channel(address, options=options) as channel:
-                stream: grpc.aio.StreamStreamCall[pb.RaftFrame, pb.RaftFrame] = channel.stream_stream(
-                    "/txnstatus.Raft/Exchange",
-                    request_serializer=_serialize,
-                    response_deserializer=pb.RaftFrame.FromString,
-                )()
+        while (address := self._cluster.address(peer)) is not None:
+            try:
+                async with asyncio.timeout(HELLO_SECONDS):
+                    connection = await connect(address, Purpose.RAFT)
+            except OSError as error:
+                log.debug("%s does not answer: %s", peer, error)
+            else:
+                link = _Link(connection, self, expected=peer)
                 try:
-                    await stream.write(pb.RaftFrame(hello=self._hello))
-                    await self._serve_dialed(peer, stream)
-                except (grpc.RpcError, TimeoutError, asyncio.InvalidStateError) as error:
-                    log.debug("raft stream to %s ended: %s", peer, error)
+                    await link.ended.wait()
                 finally:
-                    stream.cancel()
+                    link.close()
             await asyncio.sleep(RECONNECT_SECONDS)
 
-    async def _serve_dialed(self, peer: str, stream: grpc.aio.StreamStreamCall[pb.RaftFrame, pb.RaftFrame]) -> None:
-        async with asyncio.timeout(HELLO_SECONDS):
-            first = await stream.read()
-        if not isinstance(first, pb.RaftFrame):
-            return
-        refusal = self._refuse(first, expected=peer)
-        if refusal:
-            log.error("%s", refusal)
-            return
-        link = self._open(peer)
-        writer = asyncio.create_task(self._write(link, stream))
-        try:
-            while isinstance(frame := await stream.read(), pb.RaftFrame):
-                self._deliver(link, frame)
-        finally:
-            writer.cancel()
-            self._shut(link)
+    @property
+    def hello(self) -> pb.RaftFrame:
+        return pb.RaftFrame(hello=self._hello)
 
-    async def _write(self, link: _Link, stream: grpc.aio.StreamStreamCall[pb.RaftFrame, pb.RaftFrame]) -> None:
-        async for frame in link.frames():
-            await stream.write(frame)
-
-    async def _accept(
-        self,
-        frames: AsyncIterator[pb.RaftFrame],
-        context: grpc.aio.ServicerContext[pb.RaftFrame, pb.RaftFrame],
-    ) -> AsyncIterator[pb.RaftFrame]:
-        first = await anext(aiter(frames))
-        refusal = self._refuse(first)
-        if refusal:
-            log.error("%s", refusal)
-            await context.abort(grpc.StatusCode.FAILED_PRECONDITION, refusal[:MAX_REFUSAL_CHARACTERS])
-        link = self._open(first.hello.node_id)
-        reader = asyncio.create_task(self._read(link, frames))
-        try:
-            yield pb.RaftFrame(hello=self._hello)
-            async for frame in link.frames():
-                yield frame
-        finally:
-            reader.cancel()
-            self._shut(link)
-
-    async def _read(self, link: _Link, frames: AsyncIterator[pb.RaftFrame]) -> None:
-        try:
-            async for frame in frames:
-                self._deliver(link, frame)
-        finally:
-            link.close()
-
-    def _refuse(self, frame: pb.RaftFrame, expected: str | None = None) -> str | None:
+    def refusal(self, frame: pb.RaftFrame, expected: str | None) -> str | None:
         """Why the peer must not take part, if so."""
         hello, own = frame.hello, self._hello
         if not frame.HasField("hello"):
-            return "a raft stream that does not begin with a hello"
+            return "a raft connection that does not begin with a hello"
         if hello.cluster_id != own.cluster_id:
             return f"node {hello.node_id!r} is of cluster {hello.cluster_id!r}; this is {own.cluster_id!r}"
         if hello.protocol != own.protocol:
@@ -176,17 +120,15 @@ class RaftTransport:
             return f"node {hello.node_id!r} answers where {expected or 'a configured peer'!r} should"
         return None
 
-    def _open(self, peer: str) -> _Link:
-        old = self._links.pop(peer, None)
+    def up(self, link: _Link) -> None:
+        old = self._links.pop(link.peer, None)
         if old is not None:
             old.close()
-            self._tell(peer, up=False)
-        link = self._links[peer] = _Link(peer)
-        self._tell(peer, up=True)
-        return link
+            self._tell(link.peer, up=False)
+        self._links[link.peer] = link
+        self._tell(link.peer, up=True)
 
-    def _shut(self, link: _Link) -> None:
-        link.close()
+    def down(self, link: _Link) -> None:
         if self._links.get(link.peer) is link:
             del self._links[link.peer]
             self._tell(link.peer, up=False)
@@ -196,7 +138,7 @@ class RaftTransport:
         for driver in self._drivers.values():
             (driver.connected if up else driver.disconnected)(peer)
 
-    def _deliver(self, link: _Link, frame: pb.RaftFrame) -> None:
+    def deliver(self, link: _Link, frame: pb.RaftFrame) -> None:
         if self._links.get(link.peer) is not link:
             return  # an older epoch
         for message in frame.messages:
@@ -212,38 +154,75 @@ def _report(task: asyncio.Task[None]) -> None:
         stop_process(f"{task.get_name()} failed", error)
 
 
-def _serialize(frame: pb.RaftFrame) -> bytes:
-    return frame.SerializeToString()
-
-
 class _Link:
-    """One epoch of the connection to one peer: what is queued for it."""
+    """One epoch of the connection to one peer: its hello, and what is queued for it."""
 
-    def __init__(self, peer: str) -> None:
-        self.peer = peer
+    def __init__(self, connection: Connection, transport: RaftTransport, expected: str | None) -> None:
+        """`expected`: whom this node has dialled; it says hello first."""
+        self.peer = ""
+        """Not known before its hello."""
+        self.ended = asyncio.Event()
+        self._connection = connection
+        self._transport = transport
+        self._expected = expected
         self._queue: list[pb.RaftMessage] = []
-        self._wake = asyncio.Event()
-        self._closed = False
+        self._flushing = False
+        self._late = asyncio.get_running_loop().call_later(HELLO_SECONDS, connection.abort)
+        connection.on_frame, connection.on_room, connection.on_end = self._take, self._flush, self._end
+        if expected is not None:
+            connection.send(transport.hello.SerializeToString())
 
     def send(self, message: pb.RaftMessage) -> None:
         if len(self._queue) < MAX_QUEUED_MESSAGES:
             self._queue.append(message)
-            self._wake.set()
+            if not self._flushing:
+                self._flushing = True
+                asyncio.get_running_loop().call_soon(self._flush)
 
     @property
     def pending(self) -> bool:
-        return bool(self._queue)
-
-    async def frames(self) -> AsyncIterator[pb.RaftFrame]:
-        """What is to be sent, a frame at a time, until the link is closed."""
-        while not self._closed:
-            await self._wake.wait()
-            self._wake.clear()
-            if self._queue:
-                frame = pb.RaftFrame(messages=self._queue)
-                self._queue.clear()
-                yield frame
+        return bool(self._queue) or self._connection.pending
 
     def close(self) -> None:
-        self._closed = True
-        self._wake.set()
+        self._connection.close()
+
+    def _flush(self) -> None:
+        self._flushing = False
+        if self._queue and not self._connection.full:
+            queue, self._queue = self._queue, []
+            self._connection.send_all(lambda part: pb.RaftFrame(messages=part), queue)
+
+    def _take(self, data: bytes) -> None:
+        try:
+            frame = pb.RaftFrame.FromString(data)
+        except DecodeError as error:
+            log.error("%s sent a frame that does not read: %s", self.peer or "a peer", error)
+            self._connection.abort()
+            return
+        if self.peer:
+            self._transport.deliver(self, frame)
+        elif frame.refusal:
+            log.error("%s refuses: %s", self._expected or "a peer", frame.refusal)
+            self._connection.close()
+        else:
+            self._meet(frame)
+
+    def _meet(self, frame: pb.RaftFrame) -> None:
+        self._late.cancel()
+        refusal = self._transport.refusal(frame, self._expected)
+        if refusal:
+            log.error("%s", refusal)
+            self._connection.send(pb.RaftFrame(refusal=refusal[:MAX_REFUSAL_CHARACTERS]).SerializeToString())
+            self._connection.close()
+            return
+        if self._expected is None:
+            self._connection.send(self._transport.hello.SerializeToString())
+        self.peer = frame.hello.node_id
+        self._transport.up(self)
+
+    def _end(self, why: str) -> None:
+        log.debug("the raft connection to %s ended: %s", self.peer or self._expected, why)
+        self._late.cancel()
+        self._queue.clear()
+        self.ended.set()
+        self._transport.down(self)

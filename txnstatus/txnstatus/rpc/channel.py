@@ -1,125 +1,134 @@
-"""The calling side inside the cluster: one stream to a process carries all calls to it."""
+"""The calling side inside the cluster: one connection to a process carries all calls to it."""
 
 from __future__ import annotations
 
 import asyncio
 import itertools
+from dataclasses import dataclass
 from typing import TypeVar
 
-import grpc
-from google.protobuf.message import Message
+from google.protobuf.message import DecodeError, Message
 
-from txnstatus.errors import TxnError, Unavailable
+from txnstatus.errors import InvalidArgument, TxnError, Unavailable
 from txnstatus.proto import rpc_pb2 as pb
-from txnstatus.rpc.errors import from_detail, from_rpc_error
-from txnstatus.rpc.server import GRPC_OPTIONS
+from txnstatus.rpc.connection import MAX_MESSAGE_BYTES, Connection, Purpose, connect
+from txnstatus.rpc.deadlines import Deadlines
+from txnstatus.rpc.errors import from_detail
 
 ResponseT = TypeVar("ResponseT", bound=Message)
 
+CONNECT_SECONDS = 3.0
+
 
 class PeerChannel:
-    """Calls to one address. A broken stream fails what was under way, and the next call makes a new one."""
+    """Calls to one address. A broken connection fails what was under way, and the next call makes a new one."""
 
     def __init__(self, address: str) -> None:
         self.address = address
-        self._channel: grpc.aio.Channel | None = None
         self._session: _Session | None = None
 
     async def call(self, method: str, request: Message, response: type[ResponseT], timeout: float) -> ResponseT:
         """Raises the TxnError the peer answered with, or Unavailable."""
         if self._session is None or self._session.closed:
-            if self._channel is None:
-                self._channel = grpc.aio.insecure_channel(self.address, options=GRPC_OPTIONS)
-            self._session = _Session(self._channel, self.address)
-        payload = await self._session.call(method, request.SerializeToString(), timeout)
-        return response.FromString(payload)
+            self._session = _Session(self.address)
+        return response.FromString(await self._session.call(method, request.SerializeToString(), timeout))
 
     async def close(self) -> None:
         if self._session is not None:
             self._session.close(Unavailable(f"{self.address}: the channel was closed"))
-        if self._channel is not None:
-            await self._channel.close()
-        self._session = self._channel = None
+            self._session = None
 
 
-def _serialize(frame: pb.Frame) -> bytes:
-    return frame.SerializeToString()
+@dataclass(slots=True)
+class _Pending:
+    method: str
+    timeout: float
+    answer: asyncio.Future[bytes]
 
 
 class _Session:
-    """One life of the stream. Calls of one loop turn leave in one frame."""
+    """One life of the connection. Calls of one loop turn leave in one frame."""
 
-    def __init__(self, channel: grpc.aio.Channel, address: str) -> None:
+    def __init__(self, address: str) -> None:
         self.closed = False
         self._address = address
         self._ids = itertools.count(1)
         self._outgoing: list[pb.Call] = []
-        self._pending: dict[int, asyncio.Future[bytes]] = {}
-        self._wake = asyncio.Event()
-        self._stream: grpc.aio.StreamStreamCall[pb.Frame, pb.Frame] = channel.stream_stream(
-            "/txnstatus.Mux/Connect",
-            request_serializer=_serialize,
-            response_deserializer=pb.Frame.FromString,
-        )()
-        self._tasks = [asyncio.create_task(self._write()), asyncio.create_task(self._read())]
+        self._flushing = True  # not before there is a connection
+        self._pending: dict[int, _Pending] = {}
+        self._deadlines = Deadlines(self._too_late)
+        self._connection: Connection | None = None
+        self._connecting = asyncio.get_running_loop().create_task(self._connect())
 
     async def call(self, method: str, payload: bytes, timeout: float) -> bytes:
-        call_id = next(self._ids)
-        future: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
-        self._pending[call_id] = future
+        if len(payload) > MAX_MESSAGE_BYTES:
+            raise InvalidArgument(f"a request of {len(payload)} bytes: {MAX_MESSAGE_BYTES} are possible")
+        loop, call_id = asyncio.get_running_loop(), next(self._ids)
+        future: asyncio.Future[bytes] = loop.create_future()
+        self._pending[call_id] = _Pending(method, timeout, future)
+        self._deadlines.add(call_id, timeout)
         self._outgoing.append(
             pb.Call(id=call_id, method=method, payload=payload, timeout_millis=max(1, int(timeout * 1000)))
         )
-        self._wake.set()
+        if not self._flushing:
+            self._flushing = True
+            loop.call_soon(self._flush)
         try:
-            async with asyncio.timeout(timeout):
-                return await future
-        except TimeoutError:
-            raise Unavailable(f"{self._address} did not answer {method} within {timeout:.1f} s") from None
+            return await future
         finally:
             self._pending.pop(call_id, None)
+            self._deadlines.remove(call_id)
 
-    async def _write(self) -> None:
+    async def _connect(self) -> None:
         try:
-            while True:
-                await self._wake.wait()
-                self._wake.clear()
-                calls, self._outgoing = self._outgoing, []
-                if calls:
-                    await self._stream.write(pb.Frame(calls=calls))
-        except (grpc.RpcError, asyncio.InvalidStateError) as error:
-            self._broken(error)
-
-    async def _read(self) -> None:
-        try:
-            async for frame in self._stream:
-                for reply in frame.replies:
-                    self._deliver(reply)
-            self.close(Unavailable(f"{self._address} ended the stream"))
-        except grpc.RpcError as error:
-            self._broken(error)
-
-    def _deliver(self, reply: pb.Reply) -> None:
-        future = self._pending.get(reply.id)
-        if future is None or future.done():
+            async with asyncio.timeout(CONNECT_SECONDS):
+                connection = await connect(self._address, Purpose.CALLS)
+        except OSError as error:
+            self.close(Unavailable(f"{self._address} cannot be reached: {error or 'no answer'}"))
             return
-        if reply.HasField("error"):
-            future.set_exception(from_detail(reply.error))
-        else:
-            future.set_result(reply.payload)
+        if self.closed:
+            connection.close()
+            return
+        connection.on_frame, connection.on_room = self._deliver, self._flush
+        connection.on_end = lambda why: self.close(Unavailable(f"{self._address}: {why}"))
+        self._connection = connection
+        self._flush()
 
-    def _broken(self, error: BaseException) -> None:
-        known = from_rpc_error(error, self._address) if isinstance(error, grpc.RpcError) else None
-        self.close(Unavailable(known.message if known else f"{self._address}: {error}"))
+    def _flush(self) -> None:
+        self._flushing = False
+        if self._outgoing and self._connection is not None and not self._connection.full:
+            calls, self._outgoing = self._outgoing, []
+            self._connection.send_all(lambda part: pb.Frame(calls=part), calls)
+
+    def _deliver(self, data: bytes) -> None:
+        try:
+            frame = pb.Frame.FromString(data)
+        except DecodeError as error:
+            self.close(Unavailable(f"{self._address}: an answer that does not read: {error}"))
+            return
+        for reply in frame.replies:
+            pending = self._pending.get(reply.id)
+            if pending is None or pending.answer.done():
+                continue
+            if reply.HasField("error"):
+                pending.answer.set_exception(from_detail(reply.error))
+            else:
+                pending.answer.set_result(reply.payload)
+
+    def _too_late(self, call_id: int) -> None:
+        pending = self._pending[call_id]
+        if not pending.answer.done():
+            error = f"{self._address} did not answer {pending.method} within {pending.timeout:.1f} s"
+            pending.answer.set_exception(Unavailable(error))
 
     def close(self, error: TxnError) -> None:
         if self.closed:
             return
         self.closed = True
-        for future in self._pending.values():
-            if not future.done():
-                future.set_exception(error)
-        self._stream.cancel()
-        for task in self._tasks:
-            if task is not asyncio.current_task():
-                task.cancel()
+        self._connecting.cancel()
+        self._deadlines.clear()
+        for pending in self._pending.values():
+            if not pending.answer.done():
+                pending.answer.set_exception(error)
+        if self._connection is not None:
+            self._connection.close()

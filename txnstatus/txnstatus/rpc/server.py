@@ -1,11 +1,11 @@
-"""The serving side: a registry of handlers, and the gRPC handlers that lead to it."""
+"""The serving side: a registry of handlers, and the ways that lead to it."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,12 +17,13 @@ from google.protobuf.message_factory import GetMessageClass
 
 from txnstatus.errors import InternalError, InvalidArgument, TxnError, Unavailable
 from txnstatus.proto import rpc_pb2 as pb
+from txnstatus.rpc.connection import MAX_MESSAGE_BYTES, Connection
+from txnstatus.rpc.deadlines import Deadlines
 from txnstatus.rpc.errors import DETAIL_KEY, grpc_status, summary, to_detail
 
 log = logging.getLogger(__name__)
 
 Handler = Callable[[Any], Awaitable[Message]]
-MAX_MESSAGE_BYTES = 64 << 20
 GRPC_OPTIONS = [
     ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
     ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
@@ -68,25 +69,33 @@ class Registry:
             request = entry.request.FromString(payload)
         except DecodeError as error:
             raise InvalidArgument(f"{method}: {len(payload)} bytes that are no {entry.request.__name__}") from error
+        return await self.run(method, entry.handler, request)
+
+    async def ask(self, method: str, request: Message) -> Message:
+        """As `call`, within the process: the message is handed over as it is, and not to be changed by either."""
+        entry = self._methods.get(method)
+        if entry is None:
+            raise _not_served(method)
+        return await self.run(method, entry.handler, request)
+
+    async def run(self, method: str, handler: Handler, request: Message) -> Message:
         try:
-            return await entry.handler(request)
+            return await handler(request)
         except TxnError:
             raise
         except Exception as error:
             log.exception("%s failed", method)
             raise InternalError(f"{method} failed: {type(error).__name__}: {error}") from error
 
+    def serve(self, connection: Connection) -> None:
+        """Answers the calls that come over it, until it ends."""
+        ServedCalls(self, connection)
+
     def grpc_handlers(self) -> list[grpc.GenericRpcHandler]:
         handlers = []
         for service, names in self._services.items():
             methods = {name: _unary(self, f"{service}/{name}") for name in names}
             handlers.append(grpc.method_handlers_generic_handler(service, methods))
-        mux = grpc.stream_stream_rpc_method_handler(
-            MuxSession(self).serve,
-            request_deserializer=pb.Frame.FromString,
-            response_serializer=pb.Frame.SerializeToString,
-        )
-        handlers.append(grpc.method_handlers_generic_handler("txnstatus.Mux", {"Connect": mux}))
         return handlers
 
 
@@ -102,55 +111,62 @@ def _unary(registry: Registry, method: str) -> grpc.RpcMethodHandler[bytes, byte
     return grpc.unary_unary_rpc_method_handler(serve)  # bytes in, bytes out: the registry decodes
 
 
-class MuxSession:
-    """Serves `Mux.Connect`: every call of a frame runs on its own; replies leave together, once a loop turn."""
+class ServedCalls:
+    """The calls that come over one connection: each runs on its own; the answers of one loop turn leave together."""
 
-    def __init__(self, registry: Registry) -> None:
+    def __init__(self, registry: Registry, connection: Connection) -> None:
         self._registry = registry
+        self._connection = connection
+        self._replies: list[pb.Reply] = []
+        self._flushing = False
+        self._running: set[asyncio.Task[None]] = set()
+        self._deadlines: Deadlines[asyncio.Task[None]] = Deadlines(lambda task: task.cancel())
+        """Whoever called has given up by then, and needs no answer."""
+        connection.on_frame, connection.on_room, connection.on_end = self._take, self._flush, self._end
 
-    async def serve(
-        self, frames: AsyncIterator[pb.Frame], _context: grpc.aio.ServicerContext[pb.Frame, pb.Frame]
-    ) -> AsyncIterator[pb.Frame]:
-        replies: list[pb.Reply] = []
-        wake = asyncio.Event()
-        running: set[asyncio.Task[None]] = set()
-
-        async def answer(call: pb.Call) -> None:
-            replies.append(await self._reply(call))
-            wake.set()
-
-        async def read() -> None:
-            async for frame in frames:
-                for call in frame.calls:
-                    task = asyncio.create_task(answer(call))
-                    running.add(task)
-                    task.add_done_callback(running.discard)
-
-        reader = asyncio.create_task(read())
-        reader.add_done_callback(lambda _task: wake.set())
+    def _take(self, data: bytes) -> None:
         try:
-            while not reader.done():
-                await wake.wait()
-                wake.clear()
-                if replies:
-                    frame = pb.Frame(replies=replies)
-                    replies.clear()
-                    yield frame
-        finally:
-            reader.cancel()
-            for task in running:
-                task.cancel()
+            frame = pb.Frame.FromString(data)
+        except DecodeError as error:
+            log.warning("a frame that does not read: %s", error)
+            self._connection.abort()
+            return
+        loop = asyncio.get_running_loop()
+        for call in frame.calls:
+            task = loop.create_task(self._answer(call))
+            self._running.add(task)
+            task.add_done_callback(self._ended)
+            self._deadlines.add(task, call.timeout_millis / 1000)
 
-    async def _reply(self, call: pb.Call) -> pb.Reply:
+    async def _answer(self, call: pb.Call) -> None:
         try:
-            async with asyncio.timeout(call.timeout_millis / 1000):
-                response = await self._registry.call(call.method, call.payload)
-        except TimeoutError:
-            error = Unavailable(f"{call.method} took longer than {call.timeout_millis} ms")
-            return pb.Reply(id=call.id, error=to_detail(error))
+            response = (await self._registry.call(call.method, call.payload)).SerializeToString()
+            if len(response) > MAX_MESSAGE_BYTES:
+                raise InvalidArgument(
+                    f"{call.method}: an answer of {len(response)} bytes: {MAX_MESSAGE_BYTES} are possible"
+                )
+            reply = pb.Reply(id=call.id, payload=response)
         except TxnError as error:
-            return pb.Reply(id=call.id, error=to_detail(error))
-        return pb.Reply(id=call.id, payload=response.SerializeToString())
+            reply = pb.Reply(id=call.id, error=to_detail(error))
+        self._replies.append(reply)
+        if not self._flushing:
+            self._flushing = True
+            asyncio.get_running_loop().call_soon(self._flush)
+
+    def _flush(self) -> None:
+        self._flushing = False
+        if self._replies and not self._connection.full:
+            replies, self._replies = self._replies, []
+            self._connection.send_all(lambda part: pb.Frame(replies=part), replies)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._running.discard(task)
+        self._deadlines.remove(task)
+
+    def _end(self, _why: str) -> None:
+        self._deadlines.clear()
+        for task in list(self._running):
+            task.cancel()
 
 
 def _not_served(method: str) -> TxnError:

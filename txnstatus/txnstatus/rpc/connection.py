@@ -1,0 +1,149 @@
+"""Connections between the processes of a cluster: whole frames over TCP, each after its length.
+
+The side that connects says first what the connection is for. Nothing here has a task or a timer: a frame that arrives
+is handed on in the same turn of the loop. See docs/decisions/0013-frames-over-tcp.md for why this is not gRPC.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import enum
+import socket
+import struct
+from collections.abc import Callable, Sequence
+from typing import TypeVar, cast
+
+from google.protobuf.message import Message
+
+ItemT = TypeVar("ItemT")
+
+MAX_MESSAGE_BYTES = 64 << 20
+MAX_FRAME_BYTES = MAX_MESSAGE_BYTES + (1 << 20)
+"""One message of the greatest size, and what is around it."""
+_LENGTH = struct.Struct(">I")
+OPENING = b"TXN1"
+"""No HTTP/2 client begins like this."""
+OPENING_BYTES = len(OPENING) + 1
+DEAD_SECONDS = 5
+"""A peer that acknowledges nothing for so long is gone; an idle connection is tried as often."""
+
+
+class Purpose(enum.Enum):
+    CALLS = b"C"
+    RAFT = b"R"
+
+
+class Connection(asyncio.Protocol):
+    """One end. Frames arrive whole and in order, or the connection ends."""
+
+    def __init__(self, opening: bytes = b"") -> None:
+        self.on_frame: Callable[[bytes], None] = lambda _frame: None
+        self.on_end: Callable[[str], None] = lambda _why: None
+        """Hears once why it ended."""
+        self.on_room: Callable[[], None] = lambda: None
+        """Runs when it is no longer `full`."""
+        self.full = False
+        """More is under way than the peer takes in: what can wait should."""
+        self._opening = opening
+        self._buffer = bytearray()
+        self._transport: asyncio.Transport | None = None
+
+    # ---- what its owner does
+
+    def send(self, frame: bytes) -> None:
+        """Raises ValueError for a frame that is too long."""
+        if len(frame) > MAX_FRAME_BYTES:
+            raise ValueError(f"a frame of {len(frame)} bytes: {MAX_FRAME_BYTES} are possible")
+        if self._transport is not None:
+            self._transport.write(_LENGTH.pack(len(frame)) + frame)
+
+    def send_all(self, frame: Callable[[Sequence[ItemT]], Message], items: Sequence[ItemT]) -> None:
+        """In one frame, or in several where one would be too long. `frame` makes one of some of the items."""
+        data = frame(items).SerializeToString()
+        if len(data) > MAX_FRAME_BYTES and len(items) > 1:
+            half = len(items) // 2
+            self.send_all(frame, items[:half])
+            self.send_all(frame, items[half:])
+        else:
+            self.send(data)
+
+    @property
+    def pending(self) -> bool:
+        """Whether something that was sent has not been handed to the kernel."""
+        return self._transport is not None and self._transport.get_write_buffer_size() > 0
+
+    def close(self) -> None:
+        """What was sent still goes out."""
+        if self._transport is not None:
+            self._transport.close()
+
+    def abort(self) -> None:
+        if self._transport is not None:
+            self._transport.abort()
+
+    # ---- what the loop does
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        notice_death(self._transport)
+        if self._opening:
+            self._transport.write(self._opening)
+
+    def data_received(self, data: bytes) -> None:
+        buffer = self._buffer
+        buffer += data
+        start = 0
+        while len(buffer) - start >= _LENGTH.size:
+            (length,) = _LENGTH.unpack_from(buffer, start)
+            if length > MAX_FRAME_BYTES:
+                self.abort()
+                return
+            end = start + _LENGTH.size + length
+            if len(buffer) < end:
+                break
+            frame = bytes(memoryview(buffer)[start + _LENGTH.size : end])
+            start = end
+            self.on_frame(frame)
+            if self._transport is None or self._transport.is_closing():
+                return  # that frame was its last
+        del buffer[:start]
+
+    def pause_writing(self) -> None:
+        self.full = True
+
+    def resume_writing(self) -> None:
+        self.full = False
+        self.on_room()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._transport = None
+        self.on_end(str(error) if error else "the connection was closed")
+
+
+async def connect(address: str, purpose: Purpose) -> Connection:
+    """Raises OSError. The caller bounds the time."""
+    host, port = split_address(address)
+    loop = asyncio.get_running_loop()
+    _, connection = await loop.create_connection(lambda: Connection(OPENING + purpose.value), host, port)
+    return connection
+
+
+def split_address(address: str) -> tuple[str, int]:
+    host, _, port = address.rpartition(":")
+    return host.strip("[]"), int(port)
+
+
+def notice_death(transport: asyncio.Transport) -> None:
+    """Has the kernel end a connection whose peer is gone without a word."""
+    end = transport.get_extra_info("socket")
+    if end is None:
+        return
+    end.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in (
+        ("TCP_KEEPIDLE", DEAD_SECONDS),
+        ("TCP_KEEPINTVL", 1),
+        ("TCP_KEEPCNT", DEAD_SECONDS),
+        ("TCP_USER_TIMEOUT", DEAD_SECONDS * 1000),
+    ):
+        if hasattr(socket, name):
+            end.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
