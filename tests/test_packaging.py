@@ -15,7 +15,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 PACKAGES = ("txnstatus", "txnparticipant", "txnmanager", "txnclient", "txndeploy")
-NOT_IN_BASE = ("pysyncobj", "pyspark", "pyarrow", "pydantic", "typer", "psycopg")
+NOT_IN_BASE = ("grpc", "pysyncobj", "pyspark", "pyarrow", "pydantic", "typer", "psycopg")
 
 
 def run(command: Iterable[str | Path], *, check: bool = True) -> subprocess.CompletedProcess[str]:
@@ -93,7 +93,7 @@ def test_base_installation_is_complete_and_small(installed: Installed) -> None:
     installed.python("-m", "pip", "check")
     listed = installed.python("-m", "pip", "list", "--format", "freeze").stdout.lower()
     present = {line.split("==")[0] for line in listed.splitlines()}
-    assert {"txnstatus", "grpcio", "protobuf"} <= present
+    assert {"txnstatus", "protobuf"} <= present
     assert not present & set(NOT_IN_BASE)
 
 

@@ -8,13 +8,14 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-import grpc
-from google.protobuf.message import Message
+from google.protobuf.message import DecodeError, Message
 
 from txnclient import forking
-from txnstatus.errors import IllegalState, InvalidArgument, TxnError, Unavailable
-from txnstatus.rpc.errors import from_rpc_error, transport_status
-from txnstatus.rpc.server import GRPC_OPTIONS
+from txnclient.connections import Connections
+from txnstatus.errors import InvalidArgument, TxnError, Unavailable
+from txnstatus.proto.common_pb2 import ErrorDetail
+from txnstatus.rpc.errors import from_detail
+from txnstatus.rpc.server import NOT_SERVED
 
 ResponseT = TypeVar("ResponseT", bound=Message)
 
@@ -36,17 +37,13 @@ class ManagerChannel:
     def __init__(self, addresses: Sequence[str]) -> None:
         self.addresses = tuple(addresses)
         self._roster = Roster(self.addresses, first=random.randrange(len(self.addresses)))
-        self._closed = False
         self._lock = threading.Lock()
-        self._channels: dict[str, grpc.Channel] = {}
+        self._connections = Connections()
         forking.register(self)
 
     def after_fork(self) -> None:
-        """The parent's channels do not work in a child."""
         self._lock = threading.Lock()
-        if self._channels:
-            forking.keep(self._channels)
-            self._channels = {}
+        self._connections.after_fork()
 
     def attempt_seconds(self, timeout: float) -> float:
         """How long one manager is waited for, of the `timeout` seconds that a call has."""
@@ -105,38 +102,18 @@ class ManagerChannel:
 
     def close(self) -> None:
         """What is under way fails; every later call is refused."""
-        with self._lock:
-            self._closed = True
-            channels, self._channels = self._channels, {}
-        for channel in channels.values():
-            channel.close()
+        self._connections.close()
 
     def _attempt(
         self, address: str, method: str, request: Message, response: type[ResponseT], timeout: float
     ) -> ResponseT:
-        call = self._channel(address).unary_unary(
-            f"/{method}",
-            request_serializer=type(request).SerializeToString,
-            response_deserializer=response.FromString,
-        )
+        reply = self._connections.call(address, method, request.SerializeToString(), timeout)
+        if reply.HasField("error"):
+            raise _meaning(reply.error, address)
         try:
-            answer: ResponseT = call(request, timeout=timeout)
-        except grpc.RpcError as error:
-            raise _meaning(error, address) from None
-        except ValueError as error:
-            raise Unavailable(f"{address}: {error}") from error  # closed by another thread a moment ago
-        return answer
-
-    def _channel(self, address: str) -> grpc.Channel:
-        with self._lock:
-            if self._closed:
-                raise IllegalState("the client is closed")
-            if forking.is_mute():
-                raise IllegalState("no call is possible in this forked process", hint=forking.HINT)
-            channel = self._channels.get(address)
-            if channel is None:
-                channel = self._channels[address] = grpc.insecure_channel(address, options=GRPC_OPTIONS)
-            return channel
+            return response.FromString(reply.payload)
+        except DecodeError:
+            raise Unavailable(f"{address}: an answer that does not read") from None
 
     def _choose(self) -> str:
         with self._lock:
@@ -149,9 +126,7 @@ class ManagerChannel:
     def _nobody(self, timeout: float, last: str) -> Unavailable:
         return Unavailable(
             f"no manager answered within {timeout:g} s; tried {', '.join(self.addresses)}; last: {last}",
-            hint=forking.HINT
-            if forking.is_forked()
-            else "check that the cluster runs and that these addresses are its nodes'",
+            hint="check that the cluster runs and that these addresses are its nodes'",
         )
 
 
@@ -181,19 +156,12 @@ class Roster:
 
 
 class _NoManager(Unavailable):
-    """Somebody answers there, and knows no such method."""
+    """A node answers there, and has not the role."""
 
 
-_TRANSPORT_FAILURES = (grpc.StatusCode.UNKNOWN, grpc.StatusCode.INTERNAL, grpc.StatusCode.CANCELLED)
-
-
-def _meaning(error: grpc.RpcError, address: str) -> TxnError:
-    """What comes without our detail, gRPC made itself: of a connection that broke, or of a peer that is no manager."""
-    meaning = from_rpc_error(error, address)
-    status = transport_status(error)
-    if status is grpc.StatusCode.UNIMPLEMENTED:
-        return _NoManager(meaning.message)
-    return Unavailable(meaning.message) if status in _TRANSPORT_FAILURES else meaning
+def _meaning(detail: ErrorDetail, address: str) -> TxnError:
+    error = from_detail(detail)
+    return _NoManager(f"{address}: {error.message}") if error.hint == NOT_SERVED else error
 
 
 def parse_addresses(addresses: str | Sequence[str]) -> tuple[str, ...]:

@@ -1,7 +1,7 @@
 """What a fork leaves behind: a child has the memory of its parent, and none of its threads.
 
-A lock that another thread held stays locked for ever in the child, and the parent's gRPC channels are of no use there.
-So whoever has a lock or a channel registers here, and starts afresh in a child.
+A lock that another thread held stays locked for ever in the child, and the parent's connections are not the child's. So
+whoever has a lock or a connection registers here, and starts afresh in a child.
 """
 
 from __future__ import annotations
@@ -10,11 +10,6 @@ import os
 import weakref
 from typing import Protocol
 
-HINT = (
-    "this process was forked from one that used gRPC, which may not survive that: start processes with the 'spawn' "
-    "method, or leave GRPC_ENABLE_FORK_SUPPORT at its default"
-)
-
 
 class Forkable(Protocol):
     def after_fork(self) -> None:
@@ -22,8 +17,6 @@ class Forkable(Protocol):
 
 
 _registered: weakref.WeakSet[Forkable] = weakref.WeakSet()
-_kept: list[object] = []
-_forked = False
 
 
 def register(what: Forkable) -> None:
@@ -31,24 +24,7 @@ def register(what: Forkable) -> None:
     _registered.add(what)
 
 
-def keep(what: object) -> None:
-    """For gRPC objects of the parent: in a child, even letting go of them can wait for ever."""
-    _kept.append(what)
-
-
-def is_mute() -> bool:
-    """Whether a gRPC call in this process would never return: its parent used gRPC, told not to care about forks."""
-    return bool(_kept) and os.environ.get("GRPC_ENABLE_FORK_SUPPORT", "").lower() in ("0", "no", "false")
-
-
-def is_forked() -> bool:
-    """Whether this process was forked after this package was loaded."""
-    return _forked
-
-
 def _after_fork() -> None:
-    global _forked
-    _forked = True
     for what in list(_registered):
         what.after_fork()
 

@@ -128,7 +128,6 @@ def _run(console: Console, work: Path, *, keep: bool) -> int:
             expected = {
                 source.table: flights.read_csv(files[source.file], source.columns).num_rows for source in SOURCES
             }
-        # Before anything here uses gRPC: PySpark forks to start Java, and the child may not survive gRPC's threads.
         with _step(progress, "start PySpark with two executors"):
             spark = stack.enter_context(local_cluster_session("txnstatus demo", work / "spark"))
         with _step(progress, "start a cluster of three nodes"):

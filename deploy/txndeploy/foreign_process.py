@@ -22,7 +22,6 @@ from txnstatus.environment import Environment
 from txnstatus.errors import TxnError
 from txnstatus.proto import catalog_pb2, foreign_pb2
 from txnstatus.rpc.channel import PeerChannel
-from txnstatus.rpc.connection import Purpose
 from txnstatus.rpc.listener import Listener
 from txnstatus.rpc.server import Registry
 from txnstatus.status_ranges import StatusRanges
@@ -97,7 +96,7 @@ class ForeignProcess:
     async def _serve(self, host: ForeignHost) -> None:
         registry = Registry()
         registry.add(foreign_pb2.DESCRIPTOR.services_by_name["Foreign"], host)
-        listener = Listener({Purpose.CALLS: registry.serve}, registry.grpc_handlers())
+        listener = Listener(registry)
         try:
             await listener.bind(self._listen)
         except OSError as error:

@@ -64,9 +64,7 @@ class Node:
             raise StartError(str(error)) from error
         except OSError as error:
             raise StartError(f"data_dir {config.data_dir} cannot be used: {error}") from error
-        registry = self._roles.registry
-        accept = {Purpose.CALLS: registry.serve, Purpose.RAFT: self._transport.accept}
-        self._listener = Listener(accept, registry.grpc_handlers())
+        self._listener = Listener(self._roles.registry, {Purpose.RAFT: self._transport.accept})
 
     async def start(self) -> None:
         address = self.config.nodes[self.config.node_id].address

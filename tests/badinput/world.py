@@ -7,7 +7,7 @@ import pkgutil
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import grpc
 import pyarrow as pa
@@ -19,12 +19,12 @@ import txnclient
 import txnstatus.proto
 from tests.support import wait_until
 from txndeploy.local_cluster import LocalCluster
-from txnstatus.errors import TxnError
+from txnstatus.errors import InternalError, TxnError
 from txnstatus.proto import admin_pb2, catalog_pb2, common_pb2, table_pb2
 from txnstatus.proto import txn_manager_pb2 as pb
 from txnstatus.rows import to_ipc
-from txnstatus.rpc.errors import from_rpc_error, grpc_status, transport_status
-from txnstatus.rpc.server import GRPC_OPTIONS
+from txnstatus.rpc.errors import from_detail
+from txnstatus.rpc.grpc_server import DETAIL_KEY, GRPC_OPTIONS
 
 OWNER = "the owner"
 FOREIGN = "elsewhere"
@@ -78,9 +78,11 @@ class World:
         try:
             return Answer(call(payload, timeout=timeout), None, grpc.StatusCode.OK)
         except grpc.RpcError as error:
-            meaning = from_rpc_error(error, "the node")
-            status = transport_status(error)
-            return Answer(None, meaning, status or grpc_status(meaning), made_by_grpc=status is not None)
+            call = cast(grpc.Call, error)
+            detail = dict(call.trailing_metadata() or ()).get(DETAIL_KEY)
+            if detail is None:
+                return Answer(None, InternalError(str(call.details())), call.code(), made_by_grpc=True)
+            return Answer(None, from_detail(common_pb2.ErrorDetail.FromString(cast(bytes, detail))), call.code())
 
     # ---- the state
 

@@ -1,28 +1,31 @@
-"""A manager that tests play: real gRPC on loopback, and answers as the test says."""
+"""A manager that tests play: real connections on loopback, and answers as the test says."""
 
 from __future__ import annotations
 
 import itertools
+import socket
+import socketserver
+import struct
 import threading
 from collections import defaultdict
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Self
 
-import grpc
 from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
 from txnstatus.errors import TxnError
-from txnstatus.proto import admin_pb2, common_pb2, table_pb2, txn_manager_pb2
+from txnstatus.proto import admin_pb2, common_pb2, rpc_pb2, table_pb2, txn_manager_pb2
 from txnstatus.proto import txn_manager_pb2 as pb
-from txnstatus.rpc.errors import DETAIL_KEY, grpc_status, to_detail
+from txnstatus.rpc.connection import OPENING_BYTES
+from txnstatus.rpc.errors import to_detail
 
 SERVICES = [
     *txn_manager_pb2.DESCRIPTOR.services_by_name.values(),
     *table_pb2.DESCRIPTOR.services_by_name.values(),
     *admin_pb2.DESCRIPTOR.services_by_name.values(),
 ]
+REQUESTS = {method.name: GetMessageClass(method.input_type) for service in SERVICES for method in service.methods}
 KEEPALIVE_MS = 60_000
 
 Answer = Callable[[Any], Message]
@@ -44,13 +47,23 @@ class FakeManager:
         }
         self.keepalive_millis = KEEPALIVE_MS
         self._release = threading.Event()
-        self._server = grpc.server(ThreadPoolExecutor(16), options=[("grpc.so_reuseport", 0)])
-        for service in SERVICES:
-            methods = {method.name: self._handler(method) for method in service.methods}
-            handler = grpc.method_handlers_generic_handler(service.full_name, methods)
-            self._server.add_generic_rpc_handlers([handler])
-        self.address = f"127.0.0.1:{self._server.add_insecure_port(address)}"
-        self._server.start()
+        self._open: set[socket.socket] = set()
+        host, _, port = address.rpartition(":")
+        manager = self
+
+        class Serve(socketserver.StreamRequestHandler):
+            def handle(self) -> None:
+                manager._serve(self)
+
+        class Server(socketserver.ThreadingTCPServer):
+            allow_reuse_address = True
+            daemon_threads = True
+            block_on_close = False
+
+        self._server = Server((host, int(port)), Serve)
+        self.address = f"{host}:{self._server.server_address[1]}"
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True)
+        self._thread.start()
 
     def __enter__(self) -> Self:
         return self
@@ -60,13 +73,18 @@ class FakeManager:
 
     def stop(self) -> None:
         """Every call under way fails, and later ones are refused."""
+        if self._release.is_set():
+            return
         self._release.set()
-        self._server.stop(None).wait()
+        self._server.shutdown()
+        self._server.server_close()
+        for connection in list(self._open):
+            connection.shutdown(socket.SHUT_RDWR)
 
     def hang(self, _request: object) -> Message:
         """An answer that never comes, while the manager runs."""
         self._release.wait()
-        raise StatusCode(grpc.StatusCode.UNAVAILABLE)
+        raise ConnectionAbortedError
 
     def count(self, method: str) -> int:
         return len(self.requests[method])
@@ -78,35 +96,27 @@ class FakeManager:
             cluster_id="fake",
         )
 
-    def _handler(self, method: Any) -> grpc.RpcMethodHandler[Any, Any]:
-        def serve(request: Message, context: grpc.ServicerContext) -> Message:
-            copy = type(request)()
-            copy.CopyFrom(request)
-            self.requests[method.name].append(copy)
-            try:
-                return self.answers[method.name](request)
-            except TxnError as error:
-                detail = to_detail(error).SerializeToString()
-                context.set_trailing_metadata(((DETAIL_KEY, detail),))
-                context.abort(grpc_status(error), error.message)
-                raise AssertionError from error
-            except StatusCode as error:
-                context.abort(error.code, "made by gRPC")
-                raise AssertionError from error
+    def _serve(self, connection: socketserver.StreamRequestHandler) -> None:
+        self._open.add(connection.request)
+        try:
+            connection.rfile.read(OPENING_BYTES)
+            while not self._release.is_set() and (length := connection.rfile.read(4)):
+                frame = rpc_pb2.Frame.FromString(connection.rfile.read(*struct.unpack(">I", length)))
+                reply = rpc_pb2.Frame(replies=map(self._answer, frame.calls)).SerializeToString()
+                connection.wfile.write(struct.pack(">I", len(reply)) + reply)
+        except OSError:
+            return  # the client has gone, or the test wants it to
+        finally:
+            self._open.discard(connection.request)
 
-        return grpc.unary_unary_rpc_method_handler(
-            serve,
-            request_deserializer=GetMessageClass(method.input_type).FromString,
-            response_serializer=lambda response: response.SerializeToString(),
-        )
-
-
-class StatusCode(Exception):
-    """A failure without our detail, as gRPC itself makes it."""
-
-    def __init__(self, code: grpc.StatusCode) -> None:
-        super().__init__(code)
-        self.code = code
+    def _answer(self, call: rpc_pb2.Call) -> rpc_pb2.Reply:
+        name = call.method.rpartition("/")[2]
+        request = REQUESTS[name].FromString(call.payload)
+        self.requests[name].append(request)
+        try:
+            return rpc_pb2.Reply(id=call.id, payload=self.answers[name](request).SerializeToString())
+        except TxnError as error:
+            return rpc_pb2.Reply(id=call.id, error=to_detail(error))
 
 
 def raises(error: Exception) -> Answer:

@@ -1,4 +1,4 @@
-"""One manager after the other, until one answers or the deadline passes: against real gRPC on loopback."""
+"""One manager after the other, until one answers or the deadline passes: over real connections on loopback."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 
-import grpc
 import pytest
 
-from tests.unit.fake_manager import FakeManager, StatusCode, committed, in_turn, raises
+from tests.unit.fake_manager import FakeManager, committed, in_turn, raises
 from txnclient.channel import BAD_SECONDS, ManagerChannel, Roster, parse_addresses
 from txndeploy.network import free_ports
 from txnstatus.errors import (
@@ -26,6 +26,7 @@ from txnstatus.errors import (
     Unavailable,
 )
 from txnstatus.proto import txn_manager_pb2 as pb
+from txnstatus.rpc.server import NOT_SERVED
 
 TIMEOUT = 6.0
 
@@ -67,7 +68,7 @@ def refusing() -> Iterator[str]:
 
 @contextmanager
 def accepting_and_saying(what: bytes, *, then_close: bool) -> Iterator[str]:
-    """A TCP port that speaks no gRPC."""
+    """A port where no node is."""
     with socket.create_server(("127.0.0.1", 0)) as server, ExitStack() as connections:
 
         def serve() -> None:
@@ -120,7 +121,7 @@ def dying_in_the_call() -> Iterator[str]:
 
 @contextmanager
 def no_manager() -> Iterator[str]:
-    with answering(raises(StatusCode(grpc.StatusCode.UNIMPLEMENTED))) as address:
+    with answering(raises(Unavailable("this node does not serve TxnManager", hint=NOT_SERVED))) as address:
         yield address
 
 
@@ -134,10 +135,10 @@ BROKEN = {
     "is no manager": no_manager,
     "says UNAVAILABLE": lambda: answering(raises(Unavailable("no leader here"))),
     "says overloaded": lambda: answering(raises(Overloaded("too much"))),
-    "gRPC says UNAVAILABLE": lambda: answering(raises(StatusCode(grpc.StatusCode.UNAVAILABLE))),
-    "gRPC says INTERNAL": lambda: answering(raises(StatusCode(grpc.StatusCode.INTERNAL))),
-    "gRPC says UNKNOWN": lambda: answering(raises(StatusCode(grpc.StatusCode.UNKNOWN))),
-    "gRPC says CANCELLED": lambda: answering(raises(StatusCode(grpc.StatusCode.CANCELLED))),
+    "ends the connection": lambda: answering(raises(ConnectionAbortedError())),
+    "answers garbage": lambda: accepting_and_saying(b"\0\0\0\4\xff\xff\xff\xff", then_close=False),
+    "answers half": lambda: accepting_and_saying(b"\0\0\0\4\xff", then_close=True),
+    "answers nothing": lambda: accepting_and_saying(b"\0\0\0\0", then_close=False),
 }
 
 
@@ -188,6 +189,57 @@ def test_a_manager_that_was_restarted_is_found_again() -> None:
     assert answers == [committed(7)]
 
 
+def test_a_connection_that_ended_while_it_rested_costs_no_attempt() -> None:
+    with FakeManager() as manager, asking(manager.address) as channel:
+        commit(channel)
+        manager.stop()
+        with FakeManager(manager.address):
+            commit(channel, on_repeat=lambda: pytest.fail("asked twice"))
+
+
+def test_a_call_that_may_have_been_heard_is_told_as_repeated() -> None:
+    """On a connection that served an earlier call, too: a begin must say that it is sent again."""
+    with FakeManager() as manager, asking(manager.address) as channel:
+        commit(channel)
+        manager.answers["CommitTransaction"] = in_turn(
+            raises(ConnectionAbortedError()), manager.answers["CommitTransaction"]
+        )
+        repeated: list[int] = []
+        commit(channel, on_repeat=lambda: repeated.append(1))
+        assert len(repeated) == 1
+        assert manager.count("CommitTransaction") == 3
+
+
+def test_threads_do_not_wait_for_each_other(good: FakeManager) -> None:
+    together = threading.Barrier(8, timeout=TIMEOUT)
+    answer = good.answers["CommitTransaction"]
+
+    def once_all_have_come(request: object) -> object:
+        together.wait()
+        return answer(request)
+
+    good.answers["CommitTransaction"] = once_all_have_come  # type: ignore[assignment]
+    with asking(good.address) as channel, ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(lambda _: commit(channel).txn.txn_id, range(16)))
+    assert answers == [7] * 16
+
+
+def test_closing_fails_what_is_under_way(good: FakeManager) -> None:
+    asked = threading.Event()
+
+    def hang(request: object) -> object:
+        asked.set()
+        return good.hang(request)
+
+    good.answers["CommitTransaction"] = hang  # type: ignore[assignment]
+    with asking(good.address) as channel, ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(commit, channel)
+        assert asked.wait(TIMEOUT)
+        channel.close()
+        with pytest.raises(IllegalState, match="closed"):
+            waiting.result(TIMEOUT)
+
+
 # ---- what is final
 
 
@@ -202,7 +254,7 @@ def test_a_final_answer_is_final(kind: type[TxnError], good: FakeManager) -> Non
 
 
 def test_a_message_that_is_too_large_is_not_sent_again(good: FakeManager) -> None:
-    with asking(good.address) as channel, pytest.raises(InvalidArgument, match="larger than max"):
+    with asking(good.address) as channel, pytest.raises(InvalidArgument, match="are possible"):
         channel.call(
             "txnstatus.TxnManager/BeginTransaction",
             pb.BeginTransactionRequest(label="x" * (65 << 20)),

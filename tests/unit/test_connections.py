@@ -53,7 +53,7 @@ class Served:
         self.manager = Manager()
         registry = Registry()
         registry.add(pb.DESCRIPTOR.services_by_name["TxnManager"], self.manager)
-        self.listener = Listener({Purpose.CALLS: registry.serve}, registry.grpc_handlers())
+        self.listener = Listener(registry)
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self.address = f"127.0.0.1:{free.getsockname()[1]}"
@@ -213,7 +213,7 @@ def test_a_port_in_use_is_an_error() -> None:
     async def ask() -> None:
         async with Served() as served:
             with pytest.raises(OSError, match="in use"):
-                await Listener({}, ()).bind(served.address)
+                await Listener(Registry()).bind(served.address)
 
     asyncio.run(ask())
 

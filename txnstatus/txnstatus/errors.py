@@ -240,13 +240,3 @@ ERROR_CLASSES: tuple[type[TxnError], ...] = (
 )
 
 CLASS_BY_CODE: dict[str, type[TxnError]] = {kind.code: kind for kind in ERROR_CLASSES}
-
-CLASS_BY_GRPC_STATUS: dict[str, type[TxnError]] = {
-    # The first class of a status speaks for it when a peer sends no detail.
-    **{kind.grpc_status: kind for kind in reversed(ERROR_CLASSES)},
-    "DEADLINE_EXCEEDED": Unavailable,
-    "CANCELLED": Unavailable,
-    "UNIMPLEMENTED": InvalidArgument,
-    # gRPC itself reports a broken connection's calls as UNKNOWN; our own CommitUnknown always has its detail.
-    "UNKNOWN": InternalError,
-}

@@ -127,8 +127,7 @@ class Cluster:
             self.stop_process("cannot start", error)
         machine.roles = roles
         self.on_start(machine)
-        accept = {Purpose.CALLS: roles.registry.serve, Purpose.RAFT: transport.accept}
-        self._wire.listen(process, Listener(accept, ()).protocol)
+        self._wire.listen(process, Listener(roles.registry, {Purpose.RAFT: transport.accept}).protocol)
         roles.start()
         transport.start()
 

@@ -1,7 +1,7 @@
 """Where the simulation takes the place of the world: every name of another module that it replaces, in one list.
 
-Everything else is handed in (Environment, Disk, connect). These are left: globals of pysyncobj, gRPC's way to make a
-channel, the end of the process, and the file system of the tables.
+Everything else is handed in (Environment, Disk). These are left: globals of pysyncobj, the end of the process, and the
+file system of the tables.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ LATE_SECONDS = 3.0
 """When this has passed since its client ended, no request is carried out any more."""
 TABLES = ("a.one", "a.two", "b.three", "b.four")
 BEGIN = "txnstatus.TxnManager/BeginTransaction"
-"""A client that asks again says so (`is_retry`); the first attempt arrives once, as over gRPC."""
+"""A client that asks again says so (`is_retry`); the first attempt arrives once, as over TCP."""
 Log = Callable[[float, str, str], None]
 
 

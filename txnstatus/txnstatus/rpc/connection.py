@@ -1,7 +1,7 @@
 """Connections between the processes of a cluster: whole frames over TCP, each after its length.
 
 The side that connects says first what the connection is for. Nothing here has a task or a timer: a frame that arrives
-is handed on in the same turn of the loop. See docs/decisions/0013-frames-over-tcp.md for why this is not gRPC.
+is handed on in the same turn of the loop. See docs/decisions/0014-frames-over-tcp.md for why this is not gRPC.
 """
 
 from __future__ import annotations
@@ -85,7 +85,6 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
-        notice_death(self._transport)
         if self._opening:
             self._transport.write(self._opening)
 
@@ -124,7 +123,8 @@ async def connect(address: str, purpose: Purpose) -> Connection:
     """Raises OSError. The caller bounds the time."""
     host, port = split_address(address)
     loop = asyncio.get_running_loop()
-    _, connection = await loop.create_connection(lambda: Connection(OPENING + purpose.value), host, port)
+    transport, connection = await loop.create_connection(lambda: Connection(OPENING + purpose.value), host, port)
+    notice_death(transport.get_extra_info("socket"))
     return connection
 
 
@@ -133,9 +133,8 @@ def split_address(address: str) -> tuple[str, int]:
     return host.strip("[]"), int(port)
 
 
-def notice_death(transport: asyncio.Transport) -> None:
-    """Has the kernel end a connection whose peer is gone without a word."""
-    end = transport.get_extra_info("socket")
+def notice_death(end: socket.socket | None) -> None:
+    """Has the kernel end a connection whose peer is gone without a word. None: there is no socket under it."""
     if end is None:
         return
     end.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)

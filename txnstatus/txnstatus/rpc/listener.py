@@ -10,13 +10,15 @@ import asyncio
 import contextlib
 import logging
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import cast
 
 import grpc
 
 from txnstatus.rpc.connection import OPENING, OPENING_BYTES, Connection, Purpose, notice_death, split_address
-from txnstatus.rpc.server import GRPC_OPTIONS
+from txnstatus.rpc.grpc_server import GRPC_OPTIONS, grpc_handlers
+from txnstatus.rpc.server import Registry
 
 log = logging.getLogger(__name__)
 
@@ -31,9 +33,10 @@ Accept = Callable[[Connection], object]
 class Listener:
     """`bind`, then `start`; serves until `stop`."""
 
-    def __init__(self, accept: Mapping[Purpose, Accept], handlers: Sequence[grpc.GenericRpcHandler]) -> None:
-        self._accept = accept
-        self._handlers = handlers
+    def __init__(self, registry: Registry, accept: Mapping[Purpose, Accept] = MappingProxyType({})) -> None:
+        """`accept`: what other connections than for calls are for."""
+        self._registry = registry
+        self._accept = {Purpose.CALLS: registry.serve, **accept}
         self._grpc_port = 0
         self._server: asyncio.Server
         self._live: weakref.WeakSet[Connection | _Pump] = weakref.WeakSet()
@@ -48,7 +51,7 @@ class Listener:
 
     async def start(self) -> None:
         grpc_server = grpc.aio.server(options=GRPC_OPTIONS)
-        grpc_server.add_generic_rpc_handlers(self._handlers)
+        grpc_server.add_generic_rpc_handlers(grpc_handlers(self._registry))
         self._grpc_port = grpc_server.add_insecure_port(f"{LOOPBACK}:0")
         await grpc_server.start()
         self._closing.push_async_callback(grpc_server.stop, STOP_SECONDS)
@@ -98,7 +101,7 @@ class _Opening(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
-        notice_death(self._transport)
+        notice_death(transport.get_extra_info("socket"))
 
     def data_received(self, data: bytes) -> None:
         self._said += data

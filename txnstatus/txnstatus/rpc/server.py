@@ -5,11 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import grpc
 from google.protobuf import descriptor_pool
 from google.protobuf.descriptor import ServiceDescriptor
 from google.protobuf.message import DecodeError, Message
@@ -19,19 +18,13 @@ from txnstatus.errors import InternalError, InvalidArgument, TxnError, Unavailab
 from txnstatus.proto import rpc_pb2 as pb
 from txnstatus.rpc.connection import MAX_MESSAGE_BYTES, Connection
 from txnstatus.rpc.deadlines import Deadlines
-from txnstatus.rpc.errors import DETAIL_KEY, grpc_status, summary, to_detail
+from txnstatus.rpc.errors import to_detail
 
 log = logging.getLogger(__name__)
 
 Handler = Callable[[Any], Awaitable[Message]]
-GRPC_OPTIONS = [
-    ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
-    ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
-    ("grpc.so_reuseport", 0),  # a port in use is an error, not a second server
-    ("grpc.min_reconnect_backoff_ms", 100),
-    ("grpc.initial_reconnect_backoff_ms", 100),
-    ("grpc.max_reconnect_backoff_ms", 1000),
-]
+NOT_SERVED = "give the addresses of nodes that have the role"
+"""The hint of an answer that another node may give."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,24 +84,10 @@ class Registry:
         """Answers the calls that come over it, until it ends."""
         ServedCalls(self, connection)
 
-    def grpc_handlers(self) -> list[grpc.GenericRpcHandler]:
-        handlers = []
-        for service, names in self._services.items():
-            methods = {name: _unary(self, f"{service}/{name}") for name in names}
-            handlers.append(grpc.method_handlers_generic_handler(service, methods))
-        return handlers
-
-
-def _unary(registry: Registry, method: str) -> grpc.RpcMethodHandler[bytes, bytes]:
-    async def serve(payload: bytes, context: grpc.aio.ServicerContext[bytes, bytes]) -> bytes:
-        try:
-            return (await registry.call(method, payload)).SerializeToString()
-        except TxnError as error:
-            detail = to_detail(error).SerializeToString()
-            await context.abort(grpc_status(error), summary(error), trailing_metadata=((DETAIL_KEY, detail),))
-            raise AssertionError("abort raises") from error
-
-    return grpc.unary_unary_rpc_method_handler(serve)  # bytes in, bytes out: the registry decodes
+    @property
+    def services(self) -> Mapping[str, Sequence[str]]:
+        """The names of the methods, by service."""
+        return self._services
 
 
 class ServedCalls:
@@ -176,7 +155,7 @@ def _not_served(method: str) -> TxnError:
         descriptor_pool.Default().FindMethodByName(f"{service}.{name}")
     except KeyError:
         return InvalidArgument(f"there is no method {method!r}")
-    return Unavailable(f"this node does not serve {service} now")
+    return Unavailable(f"this node does not serve {service} now", hint=NOT_SERVED)
 
 
 def _snake(name: str) -> str:

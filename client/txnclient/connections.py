@@ -1,0 +1,169 @@
+"""Blocking connections to managers: one call at a time on each, and those that rest are used again."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import struct
+import threading
+import time
+from collections import defaultdict
+
+from google.protobuf.message import DecodeError
+
+from txnstatus.errors import IllegalState, InvalidArgument, Unavailable
+from txnstatus.proto import rpc_pb2 as pb
+from txnstatus.rpc.connection import (
+    MAX_FRAME_BYTES,
+    MAX_MESSAGE_BYTES,
+    OPENING,
+    Purpose,
+    notice_death,
+    split_address,
+)
+
+MAX_RESTING = 32
+"""For each address; more are closed after their call."""
+_LENGTH = struct.Struct(">I")
+
+
+class Connections:
+    """Safe to use from many threads. A forked child begins with none."""
+
+    def __init__(self) -> None:
+        self._closed = False
+        self._lock = threading.Lock()
+        self._resting: defaultdict[str, list[_Connection]] = defaultdict(list)
+        self._busy: set[_Connection] = set()
+
+    def after_fork(self) -> None:
+        """The sockets are shared with the parent, and what comes over them is the parent's."""
+        self._lock = threading.Lock()
+        self._resting.clear()
+        self._busy.clear()
+
+    def call(self, address: str, method: str, request: bytes, timeout: float) -> pb.Reply:
+        """The answer of one attempt. Raises Unavailable, or InvalidArgument for a request that is too long."""
+        if len(request) > MAX_MESSAGE_BYTES:
+            raise InvalidArgument(f"{method}: a request of {len(request)} bytes: {MAX_MESSAGE_BYTES} are possible")
+        deadline = time.monotonic() + timeout
+        call = pb.Call(id=1, method=method, payload=request, timeout_millis=max(1, int(timeout * 1000)))
+        frame = pb.Frame(calls=[call]).SerializeToString()
+        connection, rests = self._take(address, deadline), False
+        try:
+            reply = connection.ask(frame, deadline)
+            rests = self._rest(connection)
+        except TimeoutError:
+            raise Unavailable(f"{address} did not answer {method} within {timeout:.1f} s") from None
+        except OSError as error:
+            raise Unavailable(f"{address}: {error}") from None
+        finally:
+            if not rests:
+                self._drop(connection)
+        return reply
+
+    def close(self) -> None:
+        """What is under way fails; every later call is refused."""
+        with self._lock:
+            self._closed = True
+            connections = [*self._busy, *(each for some in self._resting.values() for each in some)]
+            self._resting.clear()
+        for connection in connections:
+            connection.shut()
+
+    def _take(self, address: str, deadline: float) -> _Connection:
+        with self._lock:
+            self._check()
+            resting = self._resting[address]
+            while resting:
+                connection = resting.pop()
+                if connection.is_alive:
+                    self._busy.add(connection)
+                    return connection
+                connection.shut()
+        connection = _Connection(address, deadline)
+        with self._lock:
+            self._busy.add(connection)
+            self._check()
+        return connection
+
+    def _check(self) -> None:
+        if self._closed:
+            raise IllegalState("the client is closed")
+
+    def _rest(self, connection: _Connection) -> bool:
+        """Whether it is kept."""
+        with self._lock:
+            resting = self._resting[connection.address]
+            if self._closed or len(resting) >= MAX_RESTING:
+                return False
+            self._busy.discard(connection)
+            resting.append(connection)
+            return True
+
+    def _drop(self, connection: _Connection) -> None:
+        with self._lock:
+            self._busy.discard(connection)
+        connection.shut()
+
+
+class _Connection:
+    def __init__(self, address: str, deadline: float) -> None:
+        """Raises Unavailable."""
+        self.address = address
+        try:
+            self._socket = socket.create_connection(split_address(address), max(0.001, deadline - time.monotonic()))
+        except OSError as error:
+            raise Unavailable(f"{address} cannot be reached: {error}") from None
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        notice_death(self._socket)
+        self._opening = OPENING + Purpose.CALLS.value
+
+    @property
+    def is_alive(self) -> bool:
+        """Of one that rests: whether the other side has not ended it meanwhile, and said nothing that nobody asked."""
+        self._socket.settimeout(0)
+        try:
+            self._socket.recv(1, socket.MSG_PEEK)
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+        return False
+
+    def ask(self, frame: bytes, deadline: float) -> pb.Reply:
+        """Raises OSError."""
+        self._wait_until(deadline)
+        self._socket.sendall(self._opening + _LENGTH.pack(len(frame)) + frame)
+        self._opening = b""
+        header = self._read(_LENGTH.size, deadline)
+        (length,) = _LENGTH.unpack(header)
+        if length > MAX_FRAME_BYTES:
+            raise OSError(f"no node of a cluster answers like this: {header!r}")
+        try:
+            (reply,) = pb.Frame.FromString(self._read(length, deadline)).replies
+        except (DecodeError, ValueError):
+            raise OSError("an answer that does not read") from None
+        return reply
+
+    def _read(self, size: int, deadline: float) -> bytes:
+        data = bytearray()
+        while len(data) < size:
+            self._wait_until(deadline)
+            part = self._socket.recv(size - len(data))
+            if not part:
+                raise OSError("the connection was closed")
+            data += part
+        return bytes(data)
+
+    def _wait_until(self, deadline: float) -> None:
+        left = deadline - time.monotonic()
+        if left <= 0:
+            raise TimeoutError
+        self._socket.settimeout(left)
+
+    def shut(self) -> None:
+        """Also while another thread waits on it."""
+        with contextlib.suppress(OSError):  # it is shut already
+            self._socket.shutdown(socket.SHUT_RDWR)
+        self._socket.close()
