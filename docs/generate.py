@@ -73,7 +73,7 @@ def _participant_refusal(state: ParticipantState | None, op: participant.Op) -> 
     shard.apply(participant_cmd.CreateTable("db.t", Schema((Column("a", "bigint"),)), "file:///t", "request"))
     txn, table, ts = TxnId(0), shard.table("db.t").table_id, Timestamp(1)
     commands: Mapping[participant.Op, participant_cmd.TxnCommand] = {
-        participant.Op.BEGIN_TXN: participant_cmd.BeginTxn(txn, table, ""),
+        participant.Op.FIRST_WRITE: participant_cmd.OpenWrite(txn, table, "", "w", begins=True),
         participant.Op.WRITE: participant_cmd.AddFiles(txn, table, "", "w", Manifest("", 0, 0, 0, 0, 0)),
         participant.Op.BEGIN_COMMIT: participant_cmd.BeginCommit(txn, table, ts),
         participant.Op.FINALIZE_COMMIT: participant_cmd.FinalizeCommit(txn, table, ts),
@@ -81,14 +81,14 @@ def _participant_refusal(state: ParticipantState | None, op: participant.Op) -> 
     }
     way: Mapping[ParticipantState | None, tuple[participant.Op, ...]] = {
         None: (),
-        ParticipantState.OPEN: (participant.Op.BEGIN_TXN,),
-        ParticipantState.COMMIT_IN_PROGRESS: (participant.Op.BEGIN_TXN, participant.Op.BEGIN_COMMIT),
+        ParticipantState.OPEN: (participant.Op.FIRST_WRITE,),
+        ParticipantState.COMMIT_IN_PROGRESS: (participant.Op.FIRST_WRITE, participant.Op.BEGIN_COMMIT),
         ParticipantState.COMMITTED: (
-            participant.Op.BEGIN_TXN,
+            participant.Op.FIRST_WRITE,
             participant.Op.BEGIN_COMMIT,
             participant.Op.FINALIZE_COMMIT,
         ),
-        ParticipantState.ABORTED: (participant.Op.BEGIN_TXN, participant.Op.ABORT_TXN),
+        ParticipantState.ABORTED: (participant.Op.FIRST_WRITE, participant.Op.ABORT_TXN),
     }
     for step in way[state]:
         shard.apply(commands[step])

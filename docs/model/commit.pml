@@ -164,7 +164,7 @@ end: do
 
 proctype participant(byte t; byte p) {
 end: do
-  :: atomic {                                   /* BEGIN_TXN and a write, some time after the registration */
+  :: atomic {                                   /* the first write, some time after the registration */
        (registered_by[t] & BIT(p)) && here[AT(t, p)] == NONE ->
        here[AT(t, p)] = OPEN; wrote[AT(t, p)] = true }
   :: atomic {

@@ -39,8 +39,6 @@ def change(table: TableState, record: TxnRecord, command: cmd.TxnCommand) -> App
     if refusal := dropping.refusal(table, record, command):
         return Rejected(refusal)
     match command:
-        case cmd.BeginTxn():
-            return Applied()
         case cmd.OpenWrite() | cmd.AddFiles():
             return _write(table, record, command)
         case cmd.WriteRows():

@@ -25,13 +25,6 @@ class CreateTable:
 
 
 @dataclass(frozen=True, slots=True)
-class BeginTxn:
-    txn_id: TxnId
-    table_id: str
-    owner: str
-
-
-@dataclass(frozen=True, slots=True)
 class OpenWrite:
     """Claims the write's directory for the transaction, before anything is written there."""
 
@@ -39,6 +32,8 @@ class OpenWrite:
     table_id: str
     owner: str
     write_id: str
+    begins: bool = False
+    """It carries BEGIN_TXN: the transaction may have no record here yet, and the table is registered with it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +59,7 @@ class WriteRows:
     snapshot: Timestamp
     position: int
     batch: RowBatch
+    begins: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +72,7 @@ class AcquireLocks:
     locks: tuple[Lock, ...]
     otherwise: Otherwise
     since: Timestamp
+    begins: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,8 +171,10 @@ class DropFlush:
     gone: bool
 
 
-WriteCommand = OpenWrite | AddFiles | WriteRows | AcquireLocks | DropTable
-TxnCommand = BeginTxn | WriteCommand | BeginCommit | FinalizeCommit | AbortTxn
+FirstWrite = OpenWrite | WriteRows | AcquireLocks
+"""Those that can be a transaction's first on a participant: the others need what one of these has left there."""
+WriteCommand = FirstWrite | AddFiles | DropTable
+TxnCommand = WriteCommand | BeginCommit | FinalizeCommit | AbortTxn
 FlushCommand = OpenFlush | FlushRows | DropFlush
 Command = CreateTable | TxnCommand | MarkCleaned | Retire | Adopt | ForgetTable | ForgetTxns | FlushCommand
 
@@ -190,11 +189,11 @@ def encode(command: Command) -> bytes:
             if conflicts != ConflictStrategy.FIRST_COMMITTER_WINS:
                 create.conflicts = conflicts
             wire.create_table.CopyFrom(create)
-        case BeginTxn(txn_id, table_id, owner):
-            wire.begin_txn.CopyFrom(pb.ShardCommand.BeginTxn(txn_id=txn_id, table_id=table_id, owner=owner))
-        case OpenWrite(txn_id, table_id, owner, write_id):
+        case OpenWrite(txn_id, table_id, owner, write_id, begins):
             wire.open_write.CopyFrom(
-                pb.ShardCommand.OpenWrite(txn_id=txn_id, table_id=table_id, owner=owner, write_id=write_id)
+                pb.ShardCommand.OpenWrite(
+                    txn_id=txn_id, table_id=table_id, owner=owner, write_id=write_id, begins=begins
+                )
             )
         case AddFiles():
             wire.add_files.CopyFrom(
@@ -220,6 +219,7 @@ def encode(command: Command) -> bytes:
                     locks=map(lock_to_wire, command.locks),
                     otherwise=f"OTHERWISE_{command.otherwise.name}",
                     since=command.since,
+                    begins=command.begins,
                 )
             )
         case DropTable(txn_id, table_id, owner):
@@ -249,7 +249,7 @@ def encode(command: Command) -> bytes:
 
 def _encode_rows(command: WriteRows | FlushCommand, wire: pb.ShardCommand) -> None:
     match command:
-        case WriteRows(txn_id, table_id, owner, snapshot, position, batch):
+        case WriteRows(txn_id, table_id, owner, snapshot, position, batch, begins):
             write = pb.ShardCommand.WriteRows(
                 txn_id=txn_id,
                 table_id=table_id,
@@ -257,6 +257,7 @@ def _encode_rows(command: WriteRows | FlushCommand, wire: pb.ShardCommand) -> No
                 snapshot=snapshot,
                 position=position,
                 batch=batch.to_wire(),
+                begins=begins,
             )
             wire.write_rows.CopyFrom(write)
         case OpenFlush(table_id, flush_id):
@@ -280,10 +281,10 @@ def decode(data: bytes) -> Command:
             return CreateTable(c.name, Schema.from_wire(c.schema), c.location, c.request_id, conflicts, created)
         case "begin_txn":
             b = wire.begin_txn
-            return BeginTxn(TxnId(b.txn_id), b.table_id, b.owner)
+            return AcquireLocks(TxnId(b.txn_id), b.table_id, b.owner, (), Otherwise.REFUSED, NO_TIMESTAMP, begins=True)
         case "open_write":
             o = wire.open_write
-            return OpenWrite(TxnId(o.txn_id), o.table_id, o.owner, o.write_id)
+            return OpenWrite(TxnId(o.txn_id), o.table_id, o.owner, o.write_id, o.begins)
         case "add_files":
             a = wire.add_files
             return AddFiles(
@@ -299,7 +300,7 @@ def decode(data: bytes) -> Command:
         case "write_rows":
             w = wire.write_rows
             batch = RowBatch.from_wire(w.batch)
-            return WriteRows(TxnId(w.txn_id), w.table_id, w.owner, Timestamp(w.snapshot), w.position, batch)
+            return WriteRows(TxnId(w.txn_id), w.table_id, w.owner, Timestamp(w.snapshot), w.position, batch, w.begins)
         case "open_flush":
             return OpenFlush(wire.open_flush.table_id, wire.open_flush.flush_id)
         case "flush_rows":
@@ -312,7 +313,8 @@ def decode(data: bytes) -> Command:
         case "acquire_locks":
             k = wire.acquire_locks
             locks = tuple(map(lock_from_wire, k.locks))
-            return AcquireLocks(TxnId(k.txn_id), k.table_id, k.owner, locks, Otherwise(k.otherwise), Timestamp(k.since))
+            otherwise, since = Otherwise(k.otherwise), Timestamp(k.since)
+            return AcquireLocks(TxnId(k.txn_id), k.table_id, k.owner, locks, otherwise, since, k.begins)
         case "drop_table":
             d = wire.drop_table
             return DropTable(TxnId(d.txn_id), d.table_id, d.owner)

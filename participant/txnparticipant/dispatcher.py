@@ -1,8 +1,9 @@
 """Dispatcher: the gate before a transaction's first write on a table.
 
-The table registers itself with the status table, then replicates BEGIN_TXN; writes that arrive meanwhile wait, up to
-a limit. A gate exists only while that is under way: a transaction that is OPEN here passes by it, and one that has
-ended is refused by the state machine. A failed registration leaves nothing behind: the next write tries anew.
+The table registers itself with the status table; writes that arrive meanwhile wait, up to a limit. All that come
+through carry BEGIN_TXN, and the first to apply begins. A gate exists only while the registration is under way: a
+transaction that is OPEN here passes by it, and one that has ended is refused by the state machine. A failed
+registration leaves nothing behind: the next write tries anew.
 
 Source: Kudu's TxnOpDispatcher.
 """
@@ -23,18 +24,17 @@ class Dispatcher:
         self._gates: dict[Hashable, asyncio.Task[None]] = {}
         self._waiting: dict[Hashable, int] = {}
 
-    async def admit(self, key: Hashable, begin: Callable[[], Awaitable[None]]) -> None:
-        """Returns when the transaction has begun; `begin` runs once however many writes wait.
+    async def admit(self, key: Hashable, register: Callable[[], Awaitable[None]]) -> None:
+        """Returns when the table is registered; `register` runs once however many writes wait.
 
-        It outlives the write that started it: a caller that gives up does not leave a table registered and never
-        begun. Raises what `begin` raised, or Overloaded.
+        It outlives the write that started it, since others wait for it. Raises what `register` raised, or Overloaded.
         """
         gate = self._gates.get(key)
         if gate is None:
-            gate = self._gates[key] = asyncio.ensure_future(begin())
+            gate = self._gates[key] = asyncio.ensure_future(register())
             gate.add_done_callback(lambda task: self._opened(key, task))
         if self._waiting.get(key, 0) >= self._max_waiting:
-            raise Overloaded(f"{self._max_waiting} writes already wait for their transaction to begin on this table")
+            raise Overloaded(f"{self._max_waiting} writes already wait for the registration of their table")
         self._waiting[key] = self._waiting.get(key, 0) + 1
         try:
             await asyncio.shield(gate)

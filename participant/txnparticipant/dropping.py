@@ -39,11 +39,11 @@ def refusal(table: TableState, record: TxnRecord, command: cmd.TxnCommand) -> Tx
     """Why a command that the transaction's state allows is not possible: because the table is dropped, or will be."""
     if isinstance(command, cmd.BeginCommit):
         return _prepare_refused(table, record)
-    if isinstance(command, cmd.BeginTxn | cmd.WriteCommand):
+    if isinstance(command, cmd.WriteCommand):
         if table.dropped is not None:
             return not_found(table.name, table.dropped)
-        if isinstance(command, cmd.BeginTxn):
-            return too_old(table, command.txn_id)
+        if refused := too_old(table, command.txn_id):
+            return refused
         if record.drops and not isinstance(command, cmd.DropTable):
             message = f"transaction {record.txn_id} drops {table.name}: nothing else can be done to it"
             return IllegalState(message, txn_id=record.txn_id, hint=_ONE_WAY)

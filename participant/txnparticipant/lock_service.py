@@ -182,7 +182,9 @@ class LockService:
 
     def _may_ask(self, table: TableState, command: cmd.AcquireLocks) -> bool:
         record = table.txns.get(command.txn_id)
-        return record is not None and record.state is ParticipantState.OPEN and record.owner == command.owner
+        if record is None:
+            return command.begins
+        return record.state is ParticipantState.OPEN and record.owner == command.owner
 
     async def _ask(self, name: str, command: cmd.AcquireLocks, in_circles: bool) -> bool:
         waiting = len(self._shard.participant(name).locks.queue())
@@ -207,8 +209,12 @@ class LockService:
         while claims := table.locks.blockers(command.txn_id, locks):
             unknown = {command.txn_id, *(claim.txn_id for claim in claims)} - self._labels.keys()
             if settled_by in BUILT_IN or not unknown:
-                asked = [Claim(command.txn_id, lock, command.since, granted=False) for lock in locks]
-                return judged(settled_by, strategy, self._contenders(table, asked), self._contenders(table, claims))
+                label = self._labels.get(command.txn_id, "")
+                asked = [
+                    Contender(command.txn_id, command.owner, label, lock.object, lock.mode, holds=False, prepared=False)
+                    for lock in locks
+                ]
+                return judged(settled_by, strategy, asked, self._contenders(table, claims))
             if len(self._labels) > MAX_LABELS:
                 self._labels.clear()
             for txn_id in unknown:

@@ -38,7 +38,7 @@ TXN_LIMIT_BYTES = 8 << 20
 WAIT_SECONDS = 2.0
 
 _CHANGES = (pb.ROW_INSERT, pb.ROW_INSERT_IGNORE, pb.ROW_UPSERT, pb.ROW_UPDATE, pb.ROW_DELETE)
-Begun = Callable[[TableState, TxnId, str], Awaitable[None]]
+Registered = Callable[[TableState, TxnId, str], Awaitable[bool]]
 Settled = Callable[[str, TxnId], Awaitable[TableState]]
 Propose = Callable[[cmd.Command], Awaitable[Applied]]
 
@@ -49,14 +49,14 @@ class RowService:
         shard: ParticipantShard,
         reads: Reads,
         propose: Propose,
-        begun: Begun,
+        registered: Registered,
         settled: Settled,
         blocking: Executor,
     ) -> None:
         self._shard = shard
         self._reads = reads
         self._propose = propose
-        self._begun = begun
+        self._registered = registered
         self._settled = settled
         self._blocking = blocking
         self._turns: dict[tuple[str, TxnId], tuple[asyncio.Lock, list[None]]] = {}
@@ -73,13 +73,13 @@ class RowService:
         check_write_id(request.write_id)
         loop = asyncio.get_running_loop()
         rows, keys = await loop.run_in_executor(self._blocking, _checked, request, table)
-        await self._begun(table, txn_id, request.owner)
+        begins = await self._registered(table, txn_id, request.owner)
         async with self._turn(table.table_id, txn_id):
             record = table.txns.get(txn_id)
             known = record.rows.get(request.write_id) if record else None
             if known is not None:
                 return pb.WriteRowsResponse.FromString(known.outcome)
-            async with self._room_for(table, record, _bytes_of(request, rows, keys)):
+            async with self._room_for(table, txn_id, _bytes_of(request, rows, keys)):
                 sight = await self._sight(table, record, request)
                 try:
                     failpoint("rows.before_judging")
@@ -90,8 +90,8 @@ class RowService:
                         raise
                     # What pyarrow raises of storage, too.
                     raise Unavailable(f"files of {table.name} cannot be read for now: {error}") from error
-                command = cmd.WriteRows(txn_id, table.table_id, request.owner, sight.at, len(sight.own), judged)
-                await self._propose(command)
+                write = txn_id, table.table_id, request.owner, sight.at, len(sight.own), judged
+                await self._propose(cmd.WriteRows(*write, begins))
         return pb.WriteRowsResponse.FromString(judged.outcome)
 
     def made_room(self) -> None:
@@ -121,17 +121,18 @@ class RowService:
         )
 
     @contextlib.asynccontextmanager
-    async def _room_for(self, table: TableState, record: TxnRecord | None, more: int) -> AsyncIterator[None]:
+    async def _room_for(self, table: TableState, txn_id: TxnId, more: int) -> AsyncIterator[None]:
         """Waits for room for so many bytes, and holds it: others who wait must not count on it, too.
 
         Raises LimitReached for a transaction that is too large for memory, Overloaded for a shard that is full.
         """
+        record = table.txns.get(txn_id)
         own = sum(batch.bytes for batch in record.rows.values()) if record else 0
-        if record is not None and own + more > TXN_LIMIT_BYTES:
+        if own + more > TXN_LIMIT_BYTES:
             raise LimitReached(
-                f"transaction {record.txn_id} holds {own} bytes of rows of {table.name} in memory: "
+                f"transaction {txn_id} holds {own} bytes of rows of {table.name} in memory: "
                 f"with {more} more they would be over {TXN_LIMIT_BYTES}",
-                txn_id=record.txn_id,
+                txn_id=txn_id,
                 hint="commit more often, or write so many rows as files, with txn.write",
             )
         with contextlib.suppress(TimeoutError):

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from txnparticipant import commands as cmd
 from txnparticipant.audit_service import ShardAudit
@@ -52,7 +52,6 @@ from txnstatus.types import (
 )
 
 log = logging.getLogger(__name__)
-
 
 FORGET_PASS_SECONDS = 5.0
 
@@ -116,7 +115,7 @@ class ShardService:
         self._tables = TableService(
             self.shard, ranges, self._reads, self._propose, warehouse, table_roots, disk, self._locks.check_strategy
         )
-        self._rows = RowService(self.shard, self._reads, self._propose, self._begun, self._tables.settled, disk)
+        self._rows = RowService(self.shard, self._reads, self._propose, self._registered, self._tables.settled, disk)
         self._flusher = Flusher(
             self.shard, self._propose, clock, disk, grace, settings.row_flush_bytes, self._rows.wants_room
         )
@@ -178,8 +177,8 @@ class ShardService:
         self._driver.check_lease()
         txn_id, write_id = TxnId(request.txn_id), check_write_id(request.write_id)
         table = await self._tables.settled(request.table, txn_id)
-        await self._begun(table, txn_id, request.owner)
-        await self._propose(cmd.OpenWrite(txn_id, table.table_id, request.owner, write_id))
+        begins = await self._registered(table, txn_id, request.owner)
+        await self._propose(cmd.OpenWrite(txn_id, table.table_id, request.owner, write_id, begins))
         return table_pb.OpenWriteResponse(table=table.info(), directory=table.directory(txn_id, write_id))
 
     async def add_files(self, request: table_pb.AddFilesRequest) -> table_pb.AddFilesResponse:
@@ -217,13 +216,16 @@ class ShardService:
         self._driver.check_lease()
         return await self._rows.write(request)
 
-    async def _begun(self, table: TableState, txn_id: TxnId, owner: str) -> None:
-        """Makes the table a participant of the transaction, once. Raises the status table's refusal."""
+    async def _registered(self, table: TableState, txn_id: TxnId, owner: str) -> bool:
+        """Makes the table a participant of the transaction. Returns whether the write must carry BEGIN_TXN.
+
+        Raises the status table's refusal.
+        """
         record = table.txns.get(txn_id)
         if record is not None and record.state is ParticipantState.OPEN:
-            return
+            return False
 
-        async def begin() -> None:
+        async def register() -> None:
             failpoint("shard.before_register", Unavailable)
             participant = common.ParticipantInfo(participant_id=table.table_id, name=table.name)
             await self._ranges.call(
@@ -233,9 +235,9 @@ class ShardService:
                 status_pb.RegisterParticipantResponse,
             )
             failpoint("shard.after_register", Unavailable)
-            await self._propose(cmd.BeginTxn(txn_id, table.table_id, owner))
 
-        await self._dispatcher.admit((table.table_id, txn_id), begin)
+        await self._dispatcher.admit((table.table_id, txn_id), register)
+        return True
 
     # ---- locks
 
@@ -248,7 +250,8 @@ class ShardService:
         self._locks.check_strategy(settled_by)
         strict = bool(self._options().strict_locking_mode)
         command = command_of(participant, request, self._clock.now(), strict=strict)
-        await self._begun(participant, command.txn_id, request.owner)
+        if await self._registered(participant, command.txn_id, request.owner):
+            command = replace(command, begins=True)
         granted = await self._locks.acquire(request.table, command, settled_by, request.wait_millis / 1000)
         return table_pb.LockResponse(granted=granted, mode=f"LOCK_{command.locks[0].mode.name}")
 

@@ -62,7 +62,8 @@ class ParticipantShard:
         record = table.txns.get(command.txn_id)
         if record is None and command.txn_id < self.forgotten_below:
             return Rejected(forgotten(command.txn_id))
-        op = _OP_OF_COMMAND[type(command)]
+        begins = isinstance(command, cmd.FirstWrite) and command.begins
+        op = Op.FIRST_WRITE if begins else _OP_OF_COMMAND[type(command)]
         outcome = TRANSITIONS[record.state if record else None, op]
         if outcome is Stay.ILLEGAL:
             return Rejected(illegal(table, command.txn_id, record, op))
@@ -70,8 +71,7 @@ class ParticipantShard:
             assert record is not None
             return Applied(record.commit_ts or record.prepare_ts)
         if record is None:
-            owner = command.owner if isinstance(command, cmd.BeginTxn) else ""
-            record = TxnRecord(command.txn_id, owner, ParticipantState.OPEN)
+            record = TxnRecord(command.txn_id, getattr(command, "owner", ""), ParticipantState.OPEN)
         result = change(table, record, command)
         if isinstance(result, Applied):
             self._tables[table.table_id] = table
@@ -266,7 +266,6 @@ class ParticipantShard:
 
 
 _OP_OF_COMMAND = {
-    cmd.BeginTxn: Op.BEGIN_TXN,
     cmd.OpenWrite: Op.WRITE,
     cmd.AddFiles: Op.WRITE,
     cmd.WriteRows: Op.WRITE,

@@ -1,6 +1,7 @@
 """A transaction on one participant: the literal (state, operation) table.
 
-Source: Kudu's TxnParticipant. One difference, BEGIN_COMMIT without a record: see docs/protocol.md.
+Source: Kudu's TxnParticipant. Its BEGIN_TXN comes with the first write; this and BEGIN_COMMIT without a record are told
+of in docs/protocol.md.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from txnstatus.types import ParticipantState
 
 
 class Op(enum.StrEnum):
-    BEGIN_TXN = "BEGIN_TXN"
+    FIRST_WRITE = "first write"
     WRITE = "write"
     BEGIN_COMMIT = "BEGIN_COMMIT"
     FINALIZE_COMMIT = "FINALIZE_COMMIT"
@@ -37,11 +38,11 @@ _OK, _ALREADY, _ILLEGAL = Stay.OK, Stay.ALREADY, Stay.ILLEGAL
 TABLE_COLUMNS = (_NONE, _OPEN, _CIP, _COMMITTED, _ABORTED)
 
 TRANSITIONS: Mapping[tuple[ParticipantState | None, Op], ParticipantState | Stay] = {
-    (_NONE, Op.BEGIN_TXN): _OPEN,
-    (_OPEN, Op.BEGIN_TXN): _ALREADY,
-    (_CIP, Op.BEGIN_TXN): _ILLEGAL,
-    (_COMMITTED, Op.BEGIN_TXN): _ILLEGAL,
-    (_ABORTED, Op.BEGIN_TXN): _ILLEGAL,
+    (_NONE, Op.FIRST_WRITE): _OPEN,
+    (_OPEN, Op.FIRST_WRITE): _OK,  # another one was first
+    (_CIP, Op.FIRST_WRITE): _ILLEGAL,
+    (_COMMITTED, Op.FIRST_WRITE): _ILLEGAL,
+    (_ABORTED, Op.FIRST_WRITE): _ILLEGAL,
     (_NONE, Op.WRITE): _ILLEGAL,
     (_OPEN, Op.WRITE): _OK,
     (_CIP, Op.WRITE): _ILLEGAL,
@@ -60,7 +61,7 @@ TRANSITIONS: Mapping[tuple[ParticipantState | None, Op], ParticipantState | Stay
     (_CIP, Op.FINALIZE_COMMIT): _COMMITTED,
     (_COMMITTED, Op.FINALIZE_COMMIT): _ALREADY,
     (_ABORTED, Op.FINALIZE_COMMIT): _ILLEGAL,
-    (_NONE, Op.ABORT_TXN): _ABORTED,  # a tombstone: a late BEGIN_TXN is refused
+    (_NONE, Op.ABORT_TXN): _ABORTED,  # a tombstone: a late first write is refused
     (_OPEN, Op.ABORT_TXN): _ABORTED,
     (_CIP, Op.ABORT_TXN): _ABORTED,
     (_COMMITTED, Op.ABORT_TXN): _ILLEGAL,

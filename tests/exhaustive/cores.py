@@ -356,8 +356,7 @@ class ShardCore:
         name = f"lake.{self.participant_id.replace('.', '_')}"
         first: list[shard_cmd.Command] = [
             shard_cmd.CreateTable(name, Schema((Column("id", "bigint"),)), f"file:///{name}", "create"),
-            shard_cmd.BeginTxn(FIRST_TXN, self.participant_id, OWNER),
-            shard_cmd.OpenWrite(FIRST_TXN, self.participant_id, OWNER, FIRST_WRITE),
+            shard_cmd.OpenWrite(FIRST_TXN, self.participant_id, OWNER, FIRST_WRITE, begins=True),
             shard_cmd.AddFiles(FIRST_TXN, self.participant_id, OWNER, FIRST_WRITE, manifest_of(FIRST_TXN)),
             shard_cmd.BeginCommit(FIRST_TXN, self.participant_id, FIRST_TS),
             shard_cmd.FinalizeCommit(FIRST_TXN, self.participant_id, FIRST_TS),

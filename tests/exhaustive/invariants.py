@@ -123,7 +123,8 @@ def shard_step(before: TableState, command: shard_cmd.TxnCommand, outcome: Any, 
     story = f"{command} took {command.txn_id} on {after.table_id} from {_name(old_state)} to {_name(state)}"
     require(old_state is state or (old_state, state) in _SHARD_MOVES, ONE_DECISION, story)
     if isinstance(command, shard_cmd.AddFiles | shard_cmd.OpenWrite) and isinstance(outcome, ShardApplied):
-        require(old_state is _P.OPEN, SEALED, f"{command} was accepted in {_name(old_state)}")
+        begins = old_record is None and isinstance(command, shard_cmd.OpenWrite) and command.begins
+        require(begins or old_state is _P.OPEN, SEALED, f"{command} was accepted in {_name(old_state)}")
     if isinstance(command, shard_cmd.FinalizeCommit) and old_record and state is _P.COMMITTED is not old_state:
         for write in old_record.writes.values():
             for replaced in write.replaces:

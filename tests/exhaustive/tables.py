@@ -105,15 +105,15 @@ class Tables:
             return Delivered(number, clients, ())
         participant = PARTICIPANTS[table]
         lock = Lock(self.table(table, number).name, Mode.X)
-        for command in (
-            cmd.BeginTxn(txn_id, participant, OWNER),
-            cmd.AcquireLocks(txn_id, participant, OWNER, (lock,), Otherwise.REFUSED, FIRST_TS)
+        number, said = self._apply(
+            table,
+            number,
+            cmd.AcquireLocks(txn_id, participant, OWNER, (lock,), Otherwise.REFUSED, FIRST_TS, begins=True)
             if self._config.writes[client][table] == DROP
-            else cmd.OpenWrite(txn_id, participant, OWNER, write_of(txn_id)),
-        ):
-            number, said = self._apply(table, number, command)
-            if isinstance(said, Error):
-                return Delivered(number, replaced(clients, client, clients[client].at(table, REFUSED)), ())
+            else cmd.OpenWrite(txn_id, participant, OWNER, write_of(txn_id), begins=True),
+        )
+        if isinstance(said, Error):
+            return Delivered(number, replaced(clients, client, clients[client].at(table, REFUSED)), ())
         writing = replaced(clients, client, clients[client].at(table, WRITING))
         return Delivered(number, writing, (("write", txn_id, table),))
 

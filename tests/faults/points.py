@@ -18,7 +18,6 @@ STATUS_COMMANDS = (
 )
 SHARD_COMMANDS = (
     "CreateTable",
-    "BeginTxn",
     "OpenWrite",
     "AddFiles",
     "AcquireLocks",

@@ -103,7 +103,7 @@ def rows_without_a_limit() -> Seams:
 PLANTED_ROWS: Mapping[str, Planted] = {
     "keys never conflict": Planted(("4", "5", "7", "isolation", CORE), "calm", 10, keys_never_conflict),
     "a flush drops deletes": Planted(("4",), "calm", 10, a_flush_drops_deletes),
-    "a flush takes what is not committed": Planted(("4", "5"), "calm", 10, a_flush_takes_what_is_not_committed),
+    "a flush takes what is not committed": Planted(("4", "5", "7"), "calm", 10, a_flush_takes_what_is_not_committed),
     "a flush forgets the keys": Planted(("4", "5", "7", "isolation"), "calm", 20, a_flush_forgets_the_keys),
     "a repeated row write is another one": Planted(("4", "12"), "calm", 10, a_repeated_row_write_is_another_one),
     "flushed rows are not looked for": Planted(("4",), "calm", 10, flushed_rows_are_not_looked_for),

@@ -13,6 +13,7 @@ from typing import Any, cast
 
 import pyarrow as pa
 
+from tests.unit.beginning import begin_txn
 from txnclient import arrow, diff, manifest
 from txnclient.snapshot import Snapshot, TableFiles
 from txnparticipant import commands as cmd
@@ -109,7 +110,7 @@ class Shard:
         return outcome
 
     def begin(self, txn_id: TxnId) -> None:
-        self.apply(cmd.BeginTxn(txn_id, TABLE_ID, OWNER))
+        self.apply(begin_txn(txn_id, TABLE_ID, OWNER))
 
     def request(self, txn_id: int, change: str, rows: pa.Table, snapshot: int) -> pb.WriteRowsRequest:
         return pb.WriteRowsRequest(

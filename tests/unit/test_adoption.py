@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.unit.beginning import begin_txn
 from tests.unit.test_participant_shard import (
     OWNER,
     TABLE,
@@ -97,7 +98,7 @@ def test_nothing_of_a_transaction_that_may_yet_begin_here_is_adopted() -> None:
     assert type(refused(shard, adopt("delta_7_write0001"))) is IllegalState, "it is not below"
     ok(shard, cmd.ForgetTxns(TxnId(8)))
     ok(shard, adopt("delta_7_write0001"))
-    assert type(refused(shard, cmd.BeginTxn(TxnId(7), TABLE, OWNER))).__name__ == "Forgotten"
+    assert type(refused(shard, begin_txn(TxnId(7), TABLE, OWNER))).__name__ == "Forgotten"
 
 
 def test_what_readers_see_is_not_adopted_also_after_its_writer_is_forgotten() -> None:
@@ -139,7 +140,7 @@ def moves() -> list[cmd.Command]:
     found.append(cmd.DropFlush(TABLE, FLUSH, gone=True))
     for txn_id in TXNS:
         ts = Timestamp(100 * txn_id)
-        found += [cmd.BeginTxn(txn_id, TABLE, OWNER), cmd.AbortTxn(txn_id, TABLE)]
+        found += [begin_txn(txn_id, TABLE, OWNER), cmd.AbortTxn(txn_id, TABLE)]
         found += [cmd.BeginCommit(txn_id, TABLE, ts), cmd.FinalizeCommit(txn_id, TABLE, ts)]
         for write_id in WRITES:
             found += [opened(txn_id, write_id), cmd.MarkCleaned(txn_id, TABLE, (write_id,))]

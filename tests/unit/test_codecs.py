@@ -9,6 +9,7 @@ from google.protobuf.message import DecodeError
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.unit.beginning import begin_txn
 from txnparticipant import commands as shard_cmd
 from txnparticipant.locks import Lock, Mode, Otherwise
 from txnparticipant.memrowset import RowBatch
@@ -69,7 +70,6 @@ SHARD_GOLDEN: list[tuple[shard_cmd.Command, str]] = [
             "641a0966696c653a2f2f2f7722057265712d31"
         ),
     ),
-    (shard_cmd.BeginTxn(TxnId(7), "3.0", "ada"), "120c08071203332e301a03616461"),
     (shard_cmd.OpenWrite(TxnId(7), "3.0", "ada", "abcdefgh"), "1a1608071203332e301a0361646122086162636465666768"),
     (
         shard_cmd.AddFiles(TxnId(7), "3.0", "ada", "abcdefgh", PARTITIONED, ("day=1",), Timestamp(9), ("staged01",)),
@@ -131,7 +131,25 @@ SHARD_GOLDEN: list[tuple[shard_cmd.Command, str]] = [
     (shard_cmd.DropFlush("3.0", "rows0001", gone=True), "ba01110a03332e301208726f7773303030311801"),
     (shard_cmd.DropTable(TxnId(7), "3.0", "ada"), "f2010c08071203332e301a03616461"),
     (shard_cmd.ForgetTable("3.0"), "fa01050a03332e30"),
+    (
+        shard_cmd.OpenWrite(TxnId(7), "3.0", "ada", "abcdefgh", begins=True),
+        "1a1808071203332e301a03616461220861626364656667682801",
+    ),
+    (
+        shard_cmd.AcquireLocks(
+            TxnId(7), "3.0", "ada", (Lock("air.t", Mode.S),), Otherwise.REFUSED, Timestamp(9), begins=True
+        ),
+        "522208071203332e301a0361646122090a056169722e7410013109000000000000003801",
+    ),
+    (
+        shard_cmd.WriteRows(TxnId(7), "3.0", "ada", TS, 0, RowBatch("abcdefgh", True, b"", (), b""), begins=True),
+        "a2012508071203332e301a03616461210000bc93e9fe2461320c0a08616263646566676810013801",
+    ),
 ]
+OLD_SHARD: list[tuple[shard_cmd.Command, str]] = [
+    (begin_txn(TxnId(7), "3.0", "ada"), "120c08071203332e301a03616461"),
+]
+"""Read, and not written any more."""
 
 
 @pytest.mark.parametrize(("command", "golden"), STATUS_GOLDEN)
@@ -146,10 +164,15 @@ def test_the_bytes_of_shard_commands_stay(command: shard_cmd.Command, golden: st
     assert shard_cmd.decode(bytes.fromhex(golden)) == command
 
 
+@pytest.mark.parametrize(("command", "old"), OLD_SHARD)
+def test_what_older_releases_wrote_is_read(command: shard_cmd.Command, old: str) -> None:
+    assert shard_cmd.decode(bytes.fromhex(old)) == command
+
+
 def test_every_command_is_here() -> None:
     for message, golden in (
         (txn_status_pb2.StatusCommand, [g for _, g in STATUS_GOLDEN]),
-        (participant_pb2.ShardCommand, [g for _, g in SHARD_GOLDEN]),
+        (participant_pb2.ShardCommand, [g for _, g in (*SHARD_GOLDEN, *OLD_SHARD)]),
     ):
         known = {field.name for field in message.DESCRIPTOR.oneofs_by_name["command"].fields}
         assert {message.FromString(bytes.fromhex(g)).WhichOneof("command") for g in golden} == known
@@ -195,10 +218,11 @@ objects = st.sampled_from(["a.b", "a.b/m=1", "a.b/m=1/n=2", "a.b/m=2", "a.b//"])
 locks = st.lists(st.builds(Lock, objects, st.sampled_from(Mode)), max_size=3).map(tuple)
 shard_commands = st.one_of(
     st.builds(shard_cmd.CreateTable, text, schemas, text, text),
-    st.builds(shard_cmd.BeginTxn, txn_ids, text, text),
-    st.builds(shard_cmd.OpenWrite, txn_ids, text, text, text),
+    st.builds(shard_cmd.OpenWrite, txn_ids, text, text, text, st.booleans()),
     st.builds(shard_cmd.AddFiles, txn_ids, text, text, text, manifests, texts, timestamps, texts),
-    st.builds(shard_cmd.AcquireLocks, txn_ids, text, text, locks, st.sampled_from(Otherwise), timestamps),
+    st.builds(
+        shard_cmd.AcquireLocks, txn_ids, text, text, locks, st.sampled_from(Otherwise), timestamps, st.booleans()
+    ),
     st.builds(shard_cmd.BeginCommit, txn_ids, text, timestamps),
     st.builds(shard_cmd.FinalizeCommit, txn_ids, text, timestamps),
     st.builds(shard_cmd.AbortTxn, txn_ids, text),

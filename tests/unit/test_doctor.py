@@ -12,6 +12,7 @@ import pytest
 from google.protobuf.message import Message
 from rich.console import Console
 
+from tests.unit.beginning import begin_txn
 from tests.unit.test_participant_shard import NAME, OWNER, TABLE, begun, new_shard, ok, opened, table_of
 from txnclient import Client
 from txndeploy.doctor import transactions
@@ -149,7 +150,7 @@ def test_a_shard_tells_who_has_locks_on_it() -> None:
     ok(shard, opened(begun(shard, 1)))
     locks = Lock(NAME, Mode.X), Lock(f"{NAME}/day=1", Mode.X)
     ok(shard, cmd.AcquireLocks(TxnId(1), TABLE, OWNER, locks, Otherwise.REFUSED, Timestamp(1)))
-    ok(shard, cmd.BeginTxn(TxnId(2), "3.air", OWNER))
+    ok(shard, begin_txn(TxnId(2), "3.air", OWNER))
     ok(shard, cmd.AcquireLocks(TxnId(2), "3.air", OWNER, (Lock("air", Mode.S),), Otherwise.REFUSED, Timestamp(1)))
     held = transactions.unfinished([audit.participant_to_wire(each) for each in shard.tables()])
     assert held == {

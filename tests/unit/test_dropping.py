@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.unit.beginning import begin_txn
 from tests.unit.test_shard_service import TABLE as SERVED
 from tests.unit.test_shard_service import service, wrote_and_prepared
 from txnparticipant import commands as cmd
@@ -64,7 +65,7 @@ def locked(txn_id: TxnId, name: str = NAME) -> cmd.AcquireLocks:
 
 
 def drop(shard: ParticipantShard, ts: int = 100, txn_id: TxnId = DROPPER) -> None:
-    ok(shard, cmd.BeginTxn(txn_id, OLD, OWNER), locked(txn_id), cmd.DropTable(txn_id, OLD, OWNER))
+    ok(shard, begin_txn(txn_id, OLD, OWNER), locked(txn_id), cmd.DropTable(txn_id, OLD, OWNER))
     ok(shard, cmd.BeginCommit(txn_id, OLD, Timestamp(ts)), cmd.FinalizeCommit(txn_id, OLD, Timestamp(ts)))
 
 
@@ -74,7 +75,7 @@ def manifest(write_id: str) -> Manifest:
 
 def appended(txn_id: TxnId, table_id: str = OLD) -> tuple[cmd.Command, ...]:
     return (
-        cmd.BeginTxn(txn_id, table_id, OWNER),
+        begin_txn(txn_id, table_id, OWNER),
         cmd.OpenWrite(txn_id, table_id, OWNER, f"w{txn_id}"),
         cmd.AddFiles(txn_id, table_id, OWNER, f"w{txn_id}", manifest(f"w{txn_id}")),
     )
@@ -130,7 +131,7 @@ def _play(story: Story, who: int, *, commits: bool) -> Story:
         work = (
             appended(txn_id)
             if who == 0
-            else (cmd.BeginTxn(txn_id, OLD, OWNER), locked(txn_id), cmd.DropTable(txn_id, OLD, OWNER))
+            else (begin_txn(txn_id, OLD, OWNER), locked(txn_id), cmd.DropTable(txn_id, OLD, OWNER))
         )
         if step < len(work):
             outcome = shard.apply(work[step])
@@ -194,7 +195,7 @@ def test_a_drop_needs_the_lock_and_nothing_else_of_its_transaction() -> None:
     shard = new_shard()
     drops = cmd.DropTable(DROPPER, OLD, OWNER)
     assert isinstance(refused(shard, drops), NotFound)
-    ok(shard, cmd.BeginTxn(DROPPER, OLD, OWNER))
+    ok(shard, begin_txn(DROPPER, OLD, OWNER))
     assert isinstance(refused(shard, drops), IllegalState)
     ok(shard, locked(DROPPER))
     assert isinstance(refused(shard, cmd.DropTable(DROPPER, OLD, "bob")), NotAuthorized)
@@ -208,7 +209,7 @@ def test_a_drop_needs_the_lock_and_nothing_else_of_its_transaction() -> None:
 
 def test_a_database_is_not_dropped() -> None:
     shard = new_shard()
-    ok(shard, cmd.BeginTxn(DROPPER, "3.air", OWNER))
+    ok(shard, begin_txn(DROPPER, "3.air", OWNER))
     assert isinstance(refused(shard, cmd.DropTable(DROPPER, "3.air", OWNER)), InvalidArgument)
 
 
@@ -218,7 +219,7 @@ def test_nobody_begins_or_writes_or_prepares_on_a_dropped_table() -> None:
     drop(shard)
     said = f"table {NAME} was dropped by transaction 5 of 'ada' on {utc_of(Timestamp(100))}, at timestamp 100"
     for command in (
-        cmd.BeginTxn(TxnId(9), OLD, OWNER),
+        begin_txn(TxnId(9), OLD, OWNER),
         *appended(WRITER)[1:],
         locked(WRITER),
         cmd.WriteRows(WRITER, OLD, OWNER, Timestamp(0), 0, RowBatch("w", False, b"", (b"1",))),
@@ -249,7 +250,7 @@ def test_a_create_that_is_sent_again_after_the_drop_makes_no_table() -> None:
 def test_the_drop_is_above_all_that_was_committed_whichever_clock_is_behind() -> None:
     shard = new_shard()
     committed(shard, 1, 500)
-    ok(shard, cmd.BeginTxn(DROPPER, OLD, OWNER), locked(DROPPER), cmd.DropTable(DROPPER, OLD, OWNER))
+    ok(shard, begin_txn(DROPPER, OLD, OWNER), locked(DROPPER), cmd.DropTable(DROPPER, OLD, OWNER))
     assert ok(shard, cmd.BeginCommit(DROPPER, OLD, Timestamp(100))).timestamp == 501
 
 
@@ -258,7 +259,7 @@ def test_whoever_began_before_the_drop_stays_out_of_the_new_table() -> None:
     drop(shard)
     ok(shard, created("second"))
     other = copy(shard)
-    assert isinstance(refused(other, cmd.BeginTxn(WRITER, NEW, OWNER)), IllegalState)
+    assert isinstance(refused(other, begin_txn(WRITER, NEW, OWNER)), IllegalState)
     with pytest.raises(IllegalState, match="began before"):
         other.table_for(NAME, WRITER)
     ok(other, *appended(TxnId(6), NEW))
@@ -325,7 +326,7 @@ def test_rows_and_their_files_go_with_the_table() -> None:
     for txn, ts in ((1, 50), (2, 60)):
         batch = RowBatch("w", deletes=False, rows=b"rows", keys=(b"%d" % txn,))
         txn_id = TxnId(txn)
-        ok(shard, cmd.BeginTxn(txn_id, OLD, OWNER), cmd.WriteRows(txn_id, OLD, OWNER, Timestamp(0), 0, batch))
+        ok(shard, begin_txn(txn_id, OLD, OWNER), cmd.WriteRows(txn_id, OLD, OWNER, Timestamp(0), 0, batch))
         ok(shard, cmd.BeginCommit(txn_id, OLD, Timestamp(ts)), cmd.FinalizeCommit(txn_id, OLD, Timestamp(ts)))
     ok(shard, cmd.OpenFlush(OLD, "f1"), cmd.FlushRows(OLD, "f1", manifest("f1"), (TxnId(1),)))
     ok(shard, cmd.OpenFlush(OLD, "f2"))
@@ -370,7 +371,7 @@ def test_leases_keep_a_dropped_table(with_files: bool) -> None:
 
 
 def _begin_drop(made: ShardService) -> table_pb.DropTableRequest:
-    made.shard.apply(cmd.BeginTxn(DROPPER, "0.0", OWNER))
+    made.shard.apply(begin_txn(DROPPER, "0.0", OWNER))
     lock = cmd.AcquireLocks(DROPPER, "0.0", OWNER, (Lock(SERVED, Mode.X),), Otherwise.WAITS, Timestamp(1))
     made.shard.apply(lock)
     return table_pb.DropTableRequest(txn_id=DROPPER, owner=OWNER, table=SERVED)
@@ -448,7 +449,7 @@ def test_lists_leave_out_what_is_dropped_and_the_name_is_free() -> None:
 
 def test_a_reader_below_the_drop_does_not_see_it() -> None:
     made = _dropped_and_not_heard_of()
-    made.shard.apply(cmd.BeginTxn(TxnId(7), "0.0", OWNER))
+    made.shard.apply(begin_txn(TxnId(7), "0.0", OWNER))
     answer = asyncio.run(made.scan(table_pb.ScanRequest(table=SERVED, timestamp=129)))
     assert answer.table.table_id == "0.0"
 

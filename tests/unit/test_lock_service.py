@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import pytest
 
+from tests.unit.beginning import begin_txn
 from tests.unit.test_shard_service import TABLE, service
 from txnparticipant import commands as cmd
 from txnparticipant import lock_service
@@ -58,7 +59,7 @@ def made(*, calls: Calls | None = None) -> tuple[ShardService, list[cmd.Command]
     shard = service({})
     cast(Any, shard)._ranges = cast(Any, shard._locks)._ranges = calls or Calls()
     for txn in (OLD, YOUNG):
-        shard.shard.apply(cmd.BeginTxn(TxnId(txn), "0.0", OWNER))
+        shard.shard.apply(begin_txn(TxnId(txn), "0.0", OWNER))
     proposed: list[cmd.Command] = []
     propose = shard._driver.propose
 
@@ -172,7 +173,7 @@ def test_whoever_is_younger_wounds_nobody_and_whoever_has_prepared_is_not_wounde
         await shard.lock(asks(OLD))
         assert not (await shard.lock(asks(YOUNG, strategy="wound-wait", wait=SOON))).granted
         await ends(shard, OLD)
-        shard.shard.apply(cmd.BeginTxn(TxnId(0), "0.0", OWNER))
+        shard.shard.apply(begin_txn(TxnId(0), "0.0", OWNER))
         shard.shard.apply(cmd.BeginCommit(TxnId(YOUNG), "0.0", Timestamp(9)))
         assert not (await shard.lock(asks(0, strategy="wound-wait", wait=SOON))).granted
         assert not calls.asked
@@ -191,6 +192,53 @@ def test_whoever_dies_is_aborted_before_it_is_told() -> None:
         calls.fails = True
         with pytest.raises(Unavailable):
             await shard.lock(asks(YOUNG, strategy="wait-die"))
+
+    run(test)
+
+
+# ---- the first of a transaction here
+
+NEW = 3
+
+
+def test_the_first_lock_registers_and_begins_in_one_entry() -> None:
+    async def test() -> None:
+        calls = Calls()
+        shard, proposed = made(calls=calls)
+        assert (await shard.lock(asks(NEW))).granted
+        assert calls.asked == [("RegisterParticipant", NEW)]
+        (command,) = proposed
+        assert isinstance(command, cmd.AcquireLocks)
+        assert command.begins
+        assert (await shard.lock(asks(NEW))).granted
+        assert len(calls.asked) == len(proposed) == 1
+
+    run(test)
+
+
+def test_the_first_write_registers_and_begins_in_one_entry() -> None:
+    async def test() -> None:
+        calls = Calls()
+        shard, proposed = made(calls=calls)
+        for write_id in ("write001", "write002"):
+            await shard.open_write(table_pb2.OpenWriteRequest(txn_id=NEW, owner=OWNER, table=TABLE, write_id=write_id))
+        assert calls.asked == [("RegisterParticipant", NEW)]
+        assert [getattr(command, "begins", None) for command in proposed] == [True, False]
+
+    run(test)
+
+
+def test_a_strategy_is_asked_before_the_first_lock_is() -> None:
+    """The loser leaves nothing here, and its place in the queue keeps nobody waiting."""
+
+    async def test() -> None:
+        calls = Calls()
+        shard, proposed = made(calls=calls)
+        await shard.lock(asks(OLD))
+        with pytest.raises(TxnAborted, match="wait-die"):
+            await shard.lock(asks(NEW, strategy="wait-die"))
+        assert [command.txn_id for command in proposed if isinstance(command, cmd.TxnCommand)] == [OLD]
+        assert calls.asked == [("RegisterParticipant", NEW), ("AbortTransaction", NEW)]
 
     run(test)
 
@@ -398,7 +446,7 @@ def test_a_queue_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
 
     async def test() -> None:
         shard, _ = made()
-        shard.shard.apply(cmd.BeginTxn(TxnId(3), "0.0", OWNER))
+        shard.shard.apply(begin_txn(TxnId(3), "0.0", OWNER))
         await shard.lock(asks(OLD))
         assert not (await shard.lock(asks(YOUNG, wait=SOON))).granted
         with pytest.raises(Overloaded, match="1 requests already wait"):

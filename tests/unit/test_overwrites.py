@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.unit.beginning import begin_txn
 from txnparticipant import commands as cmd
 from txnparticipant.changes import Applied, Rejected
 from txnparticipant.locks import Lock, Mode, Otherwise
@@ -36,7 +37,7 @@ def added(
     name, txn_id = f"txn{txn}w{number}xxx", TxnId(txn)
     manifest = replace(Manifest(f"{txn}/{name}", 1, 1, len(partitions), 1, 1), partitions=partitions)
     return [
-        cmd.BeginTxn(txn_id, TABLE, OWNER),
+        begin_txn(txn_id, TABLE, OWNER),
         cmd.OpenWrite(txn_id, TABLE, OWNER, name),
         cmd.AddFiles(txn_id, TABLE, OWNER, name, manifest, overwrites, Timestamp(base)),
     ]

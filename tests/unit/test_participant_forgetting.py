@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.unit.beginning import begin_txn
 from tests.unit.test_participant_shard import COMMIT, OWNER, PREPARE, TABLE, WRITE, manifest, new_shard, ok, refused
 from txnparticipant import commands as cmd
 from txnparticipant.table_store import ParticipantShard
@@ -14,7 +15,7 @@ FIRST, SECOND = TxnId(1), TxnId(2)
 
 
 def committed(shard: ParticipantShard, txn_id: TxnId, write_id: str = WRITE) -> None:
-    ok(shard, cmd.BeginTxn(txn_id, TABLE, OWNER))
+    ok(shard, begin_txn(txn_id, TABLE, OWNER))
     ok(shard, cmd.OpenWrite(txn_id, TABLE, OWNER, write_id))
     ok(shard, cmd.AddFiles(txn_id, TABLE, OWNER, write_id, manifest(write_id)))
     ok(shard, cmd.BeginCommit(txn_id, TABLE, PREPARE))
@@ -38,7 +39,7 @@ def test_what_has_ended_below_the_id_is_dropped_and_its_files_stay() -> None:
 
 def test_what_has_not_ended_or_holds_directories_stays() -> None:
     shard = new_shard()
-    ok(shard, cmd.BeginTxn(FIRST, TABLE, OWNER))
+    ok(shard, begin_txn(FIRST, TABLE, OWNER))
     ok(shard, cmd.OpenWrite(FIRST, TABLE, OWNER, WRITE))
     ok(shard, cmd.ForgetTxns(TxnId(10)))
     assert known(shard) == [FIRST]
@@ -51,7 +52,7 @@ def test_what_has_not_ended_or_holds_directories_stays() -> None:
 @pytest.mark.parametrize(
     "late",
     [
-        cmd.BeginTxn(FIRST, TABLE, OWNER),
+        begin_txn(FIRST, TABLE, OWNER),
         cmd.OpenWrite(FIRST, TABLE, OWNER, WRITE),
         cmd.AddFiles(FIRST, TABLE, OWNER, WRITE, manifest(WRITE)),
         cmd.BeginCommit(FIRST, TABLE, PREPARE),
@@ -74,13 +75,13 @@ def test_forgetting_never_goes_back_and_survives_a_snapshot() -> None:
     restored = ParticipantShard(3)
     restored.restore(shard.snapshot())
     assert restored.forgotten_below == shard.forgotten_below == SECOND
-    assert isinstance(refused(restored, cmd.BeginTxn(FIRST, TABLE, OWNER)), Forgotten)
+    assert isinstance(refused(restored, begin_txn(FIRST, TABLE, OWNER)), Forgotten)
 
 
 def test_an_overwrite_by_a_forgotten_transaction_still_holds() -> None:
     shard = new_shard()
     committed(shard, FIRST)
-    ok(shard, cmd.BeginTxn(SECOND, TABLE, OWNER))
+    ok(shard, begin_txn(SECOND, TABLE, OWNER))
     ok(shard, cmd.OpenWrite(SECOND, TABLE, OWNER, WRITE))
     ok(shard, cmd.AddFiles(SECOND, TABLE, OWNER, WRITE, manifest(WRITE), ("",), COMMIT))
     ok(shard, cmd.BeginCommit(SECOND, TABLE, PREPARE))

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.unit.beginning import begin_txn
 from tests.unit.test_participant_shard import (
     ABORTED,
     CIP,
@@ -147,7 +148,7 @@ def test_a_snapshot_keeps_locks_and_the_order_of_the_queue() -> None:
 def test_a_database_is_a_participant_while_it_is_in_a_transactions_record() -> None:
     shard = new_shard()
     for txn_id in (FIRST, SECOND):
-        ok(shard, cmd.BeginTxn(txn_id, DATABASE, OWNER))
+        ok(shard, begin_txn(txn_id, DATABASE, OWNER))
         assert ok(shard, lock(txn_id, ("air", S), table_id=DATABASE)).granted
     begun(shard, THIRD)
     assert isinstance(refused(shard, lock(FIRST, (NAME, X), table_id=DATABASE)), InvalidArgument)
@@ -162,7 +163,7 @@ def test_a_database_is_a_participant_while_it_is_in_a_transactions_record() -> N
 
 def test_a_database_is_no_table() -> None:
     shard = new_shard()
-    ok(shard, cmd.BeginTxn(FIRST, DATABASE, OWNER))
+    ok(shard, begin_txn(FIRST, DATABASE, OWNER))
     restored = ParticipantShard(3)
     restored.restore(shard.snapshot())
     for each in (shard, restored):
@@ -172,16 +173,16 @@ def test_a_database_is_no_table() -> None:
 
 
 def test_an_abort_before_the_begin_finds_the_database() -> None:
-    """It was registered, and its BEGIN_TXN got lost: the coordinator repeats the abort until somebody does it."""
+    """It was registered, and its first write got lost: the coordinator repeats the abort until somebody does it."""
     shard = new_shard()
     abort_it = cmd.AbortTxn(FIRST, DATABASE)
     ok(shard, abort_it)
-    assert isinstance(refused(shard, cmd.BeginTxn(FIRST, DATABASE, OWNER)), TxnAborted)
+    assert isinstance(refused(shard, begin_txn(FIRST, DATABASE, OWNER)), TxnAborted)
 
 
 @pytest.mark.parametrize("table_id", ["4.air", "3.", "3.a-b", "air", "3.9", "3.air.flights"])
 def test_what_is_no_database_of_this_shard_is_not_found(table_id: str) -> None:
-    assert isinstance(refused(new_shard(), cmd.BeginTxn(FIRST, table_id, OWNER)), NotFound)
+    assert isinstance(refused(new_shard(), begin_txn(FIRST, table_id, OWNER)), NotFound)
 
 
 # ---- whatever is asked
@@ -194,7 +195,7 @@ steps = st.lists(
     st.one_of(
         st.builds(lambda txn, asked, how: lock(txn, *asked, otherwise=how), txns, locks, st.sampled_from(Otherwise)),
         st.builds(lambda txn, asked, how: lock(txn, *asked, otherwise=how), txns, locks, st.sampled_from(Otherwise)),
-        st.builds(lambda txn: cmd.BeginTxn(txn, TABLE, OWNER), txns),
+        st.builds(lambda txn: begin_txn(txn, TABLE, OWNER), txns),
         st.builds(lambda txn: cmd.BeginCommit(txn, TABLE, Timestamp(100)), txns),
         st.builds(lambda txn: cmd.FinalizeCommit(txn, TABLE, Timestamp(150)), txns),
         st.builds(lambda txn: cmd.AbortTxn(txn, TABLE), txns),

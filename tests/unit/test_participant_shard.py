@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.unit.beginning import begin_txn
 from txnparticipant import commands as cmd
 from txnparticipant.changes import Applied, Rejected
 from txnparticipant.memrowset import RowBatch
@@ -17,6 +18,7 @@ from txnstatus.errors import (
     AlreadyExists,
     Conflict,
     IllegalState,
+    InvalidArgument,
     NotAuthorized,
     NotFound,
     TxnAborted,
@@ -40,7 +42,7 @@ STATES = (None, OPEN, CIP, COMMITTED, ABORTED)
 # unknown: NotFound.  illegal: IllegalState.  aborted: TxnAborted.
 OK, ALREADY, UNKNOWN, ILLEGAL, WAS_ABORTED = "ok", "already", "unknown", "illegal", "aborted"
 EXPECTED: dict[Op, tuple[ParticipantState | str, ...]] = {
-    Op.BEGIN_TXN: (OPEN, ALREADY, ILLEGAL, ILLEGAL, WAS_ABORTED),
+    Op.FIRST_WRITE: (OPEN, OK, ILLEGAL, ILLEGAL, WAS_ABORTED),
     Op.WRITE: (UNKNOWN, OK, ILLEGAL, ILLEGAL, WAS_ABORTED),
     Op.BEGIN_COMMIT: (CIP, CIP, ALREADY, ALREADY, WAS_ABORTED),
     Op.FINALIZE_COMMIT: (UNKNOWN, ILLEGAL, COMMITTED, ALREADY, WAS_ABORTED),
@@ -85,6 +87,10 @@ def opened(txn_id: TxnId = TXN, write_id: str = WRITE, owner: str = OWNER) -> cm
     return cmd.OpenWrite(txn_id, TABLE, owner, write_id)
 
 
+def first(txn_id: TxnId = TXN, write_id: str = WRITE) -> cmd.OpenWrite:
+    return cmd.OpenWrite(txn_id, TABLE, OWNER, write_id, begins=True)
+
+
 def added(
     txn_id: TxnId = TXN,
     write_id: str = WRITE,
@@ -102,7 +108,7 @@ def added(
 
 def begun(shard: ParticipantShard, txn: int) -> TxnId:
     txn_id = TxnId(txn)
-    ok(shard, cmd.BeginTxn(txn_id, TABLE, OWNER))
+    ok(shard, begin_txn(txn_id, TABLE, OWNER))
     return txn_id
 
 
@@ -170,7 +176,7 @@ def shard_with_txn_in(state: ParticipantState | None) -> ParticipantShard:
 
 
 COMMANDS: list[tuple[Op, cmd.TxnCommand]] = [
-    (Op.BEGIN_TXN, cmd.BeginTxn(TXN, TABLE, OWNER)),
+    (Op.FIRST_WRITE, first()),
     (Op.WRITE, opened(write_id="write0002")),
     (Op.WRITE, added()),
     (Op.BEGIN_COMMIT, cmd.BeginCommit(TXN, TABLE, Timestamp(999))),
@@ -228,11 +234,39 @@ def test_prepare_answers_its_timestamp_and_a_repeated_one_the_first() -> None:
     assert ok(shard, cmd.BeginCommit(TXN, TABLE, Timestamp(300))).timestamp == 150
 
 
+def test_a_first_write_begins_and_is_done_in_one_entry() -> None:
+    shard = new_shard()
+    ok(shard, first())
+    assert (record_of(shard).owner, record_of(shard).claimed) == (OWNER, [WRITE])
+    ok(shard, added())
+
+
+def test_two_first_writes_are_both_done() -> None:
+    """Both waited for the registration, so both carry BEGIN_TXN."""
+    shard = new_shard()
+    ok(shard, first())
+    ok(shard, first(write_id="write0002"))
+    ok(shard, first())
+    assert record_of(shard).claimed == [WRITE, "write0002"]
+    other = cmd.OpenWrite(TXN, TABLE, OTHER, WRITE, begins=True)
+    assert type(refused(shard, other)) is NotAuthorized
+
+
+def test_a_first_write_that_is_refused_begins_nothing() -> None:
+    shard = ParticipantShard(3)
+    ok(shard, cmd.CreateTable(NAME, Schema((Column("id", "bigint"),)), "file:///lake/air/flights", "request-1"))
+    batch = RowBatch("rows0001", deletes=False, rows=b"rows", keys=(b"1",))
+    write = cmd.WriteRows(TXN, TABLE, OWNER, Timestamp(0), 0, batch, begins=True)
+    assert type(refused(shard, write)) is InvalidArgument, "no primary key"
+    assert not table_of(shard).txns
+    prepare(shard, TXN)
+
+
 def test_an_abort_that_comes_first_leaves_a_tombstone() -> None:
-    """The late BEGIN_TXN of a registration that was under way must not open anything."""
+    """The late first write of a registration that was under way must not open anything."""
     shard = new_shard()
     abort(shard, TXN)
-    assert type(refused(shard, cmd.BeginTxn(TXN, TABLE, OWNER))) is TxnAborted
+    assert type(refused(shard, first())) is TxnAborted
     assert type(refused(shard, opened())) is TxnAborted
     assert to_clean(shard) == {}
 
@@ -240,7 +274,7 @@ def test_an_abort_that_comes_first_leaves_a_tombstone() -> None:
 def test_a_commit_without_a_record_commits_nothing_and_shuts_the_door() -> None:
     shard = new_shard()
     prepare(shard, TXN)
-    assert type(refused(shard, cmd.BeginTxn(TXN, TABLE, OWNER))) is IllegalState
+    assert type(refused(shard, first())) is IllegalState
     assert type(refused(shard, opened())) is IllegalState
     finalize(shard, TXN)
     assert seen(shard, 10_000) == []
@@ -656,7 +690,7 @@ any_command = st.one_of(
     write_rows,
     write_rows,
     flushes,
-    st.builds(cmd.BeginTxn, txn_ids, st.sampled_from([TABLE, TABLE, TABLE, "3.9"]), owners),
+    st.builds(begin_txn, txn_ids, st.sampled_from([TABLE, TABLE, TABLE, "3.9"]), owners),
     open_writes,
     add_files,
     st.builds(cmd.BeginCommit, txn_ids, st.just(TABLE), st.just(Timestamp(0))),

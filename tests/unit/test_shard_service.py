@@ -12,6 +12,7 @@ from typing import Any, cast
 
 import pytest
 
+from tests.unit.beginning import begin_txn
 from txnparticipant import commands as cmd
 from txnparticipant.in_doubt import IN_DOUBT_SECONDS
 from txnparticipant.mvcc import Manifest
@@ -78,7 +79,7 @@ def service(commits: Mapping[int, int]) -> ShardService:
 def wrote_and_prepared(made: ShardService, txn: int, write_id: str, prepare_ts: int) -> None:
     txn_id, table_id = TxnId(txn), "0.0"
     for command in (
-        cmd.BeginTxn(txn_id, table_id, "me"),
+        begin_txn(txn_id, table_id, "me"),
         cmd.OpenWrite(txn_id, table_id, "me", write_id),
         cmd.AddFiles(txn_id, table_id, "me", write_id, MANIFEST),
         cmd.BeginCommit(txn_id, table_id, Timestamp(prepare_ts)),
@@ -87,7 +88,7 @@ def wrote_and_prepared(made: ShardService, txn: int, write_id: str, prepare_ts: 
 
 
 def overwrite(made: ShardService, txn: int, write_id: str, read_at: int | None = None) -> None:
-    made.shard.apply(cmd.BeginTxn(TxnId(txn), "0.0", "me"))
+    made.shard.apply(begin_txn(TxnId(txn), "0.0", "me"))
     made.shard.apply(cmd.OpenWrite(TxnId(txn), "0.0", "me", write_id))
     directory = made.shard.table(TABLE).directory(TxnId(txn), write_id)
     request = table_pb.AddFilesRequest(
@@ -142,7 +143,7 @@ def test_a_scan_shows_what_is_committed_and_not_finalised_here_yet() -> None:
 def test_a_leadership_that_changes_while_the_cleaner_reports_does_not_end_it() -> None:
     """Found by the simulator: the cleaner was gone for good, and nobody heard of it."""
     made, txn_id = service({}), TxnId(1)
-    made.shard.apply(cmd.BeginTxn(txn_id, "0.0", "me"))
+    made.shard.apply(begin_txn(txn_id, "0.0", "me"))
     made.shard.apply(cmd.OpenWrite(txn_id, "0.0", "me", "neverused"))
     made.shard.apply(cmd.AbortTxn(txn_id, "0.0"))
     cleaner = made._cleaner

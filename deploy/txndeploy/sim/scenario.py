@@ -98,7 +98,7 @@ FAILPOINTS = (
       ("BeginTxns", "RegisterParticipant", "BeginCommit", "FinalizeCommit", "CompleteCommit", "BeginAbort",
        "FinalizeAbort", "Expire")),
     *(f"shard.{when}.{name}" for when in ("before", "after") for name in
-      ("BeginTxn", "OpenWrite", "AddFiles", "BeginCommit", "FinalizeCommit", "AbortTxn", "MarkCleaned")),
+      ("OpenWrite", "AddFiles", "BeginCommit", "FinalizeCommit", "AbortTxn", "MarkCleaned")),
     *(f"raft.{point}" for point in ("before_send", "before_sync", "after_sync", "before_release", "before_apply",
       "before_snapshot", "after_snapshot", "snapshot_part", "before_snapshot_rename", "after_snapshot_rename",
       "before_install", "after_install")),

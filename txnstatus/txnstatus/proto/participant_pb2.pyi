@@ -180,16 +180,18 @@ class ShardCommand(_message.Message):
         owner: str
         def __init__(self, txn_id: _Optional[int] = ..., table_id: _Optional[str] = ..., owner: _Optional[str] = ...) -> None: ...
     class OpenWrite(_message.Message):
-        __slots__ = ("txn_id", "table_id", "owner", "write_id")
+        __slots__ = ("txn_id", "table_id", "owner", "write_id", "begins")
         TXN_ID_FIELD_NUMBER: _ClassVar[int]
         TABLE_ID_FIELD_NUMBER: _ClassVar[int]
         OWNER_FIELD_NUMBER: _ClassVar[int]
         WRITE_ID_FIELD_NUMBER: _ClassVar[int]
+        BEGINS_FIELD_NUMBER: _ClassVar[int]
         txn_id: int
         table_id: str
         owner: str
         write_id: str
-        def __init__(self, txn_id: _Optional[int] = ..., table_id: _Optional[str] = ..., owner: _Optional[str] = ..., write_id: _Optional[str] = ...) -> None: ...
+        begins: bool
+        def __init__(self, txn_id: _Optional[int] = ..., table_id: _Optional[str] = ..., owner: _Optional[str] = ..., write_id: _Optional[str] = ..., begins: _Optional[bool] = ...) -> None: ...
     class AddFiles(_message.Message):
         __slots__ = ("txn_id", "table_id", "owner", "write_id", "manifest", "from_writes", "overwrites", "base_timestamp")
         TXN_ID_FIELD_NUMBER: _ClassVar[int]
@@ -240,35 +242,39 @@ class ShardCommand(_message.Message):
         below_txn_id: int
         def __init__(self, below_txn_id: _Optional[int] = ...) -> None: ...
     class AcquireLocks(_message.Message):
-        __slots__ = ("txn_id", "table_id", "owner", "locks", "otherwise", "since")
+        __slots__ = ("txn_id", "table_id", "owner", "locks", "otherwise", "since", "begins")
         TXN_ID_FIELD_NUMBER: _ClassVar[int]
         TABLE_ID_FIELD_NUMBER: _ClassVar[int]
         OWNER_FIELD_NUMBER: _ClassVar[int]
         LOCKS_FIELD_NUMBER: _ClassVar[int]
         OTHERWISE_FIELD_NUMBER: _ClassVar[int]
         SINCE_FIELD_NUMBER: _ClassVar[int]
+        BEGINS_FIELD_NUMBER: _ClassVar[int]
         txn_id: int
         table_id: str
         owner: str
         locks: _containers.RepeatedCompositeFieldContainer[ObjectLock]
         otherwise: Otherwise
         since: int
-        def __init__(self, txn_id: _Optional[int] = ..., table_id: _Optional[str] = ..., owner: _Optional[str] = ..., locks: _Optional[_Iterable[_Union[ObjectLock, _Mapping]]] = ..., otherwise: _Optional[_Union[Otherwise, str]] = ..., since: _Optional[int] = ...) -> None: ...
+        begins: bool
+        def __init__(self, txn_id: _Optional[int] = ..., table_id: _Optional[str] = ..., owner: _Optional[str] = ..., locks: _Optional[_Iterable[_Union[ObjectLock, _Mapping]]] = ..., otherwise: _Optional[_Union[Otherwise, str]] = ..., since: _Optional[int] = ..., begins: _Optional[bool] = ...) -> None: ...
     class WriteRows(_message.Message):
-        __slots__ = ("txn_id", "table_id", "owner", "snapshot", "position", "batch")
+        __slots__ = ("txn_id", "table_id", "owner", "snapshot", "position", "batch", "begins")
         TXN_ID_FIELD_NUMBER: _ClassVar[int]
         TABLE_ID_FIELD_NUMBER: _ClassVar[int]
         OWNER_FIELD_NUMBER: _ClassVar[int]
         SNAPSHOT_FIELD_NUMBER: _ClassVar[int]
         POSITION_FIELD_NUMBER: _ClassVar[int]
         BATCH_FIELD_NUMBER: _ClassVar[int]
+        BEGINS_FIELD_NUMBER: _ClassVar[int]
         txn_id: int
         table_id: str
         owner: str
         snapshot: int
         position: int
         batch: RowBatch
-        def __init__(self, txn_id: _Optional[int] = ..., table_id: _Optional[str] = ..., owner: _Optional[str] = ..., snapshot: _Optional[int] = ..., position: _Optional[int] = ..., batch: _Optional[_Union[RowBatch, _Mapping]] = ...) -> None: ...
+        begins: bool
+        def __init__(self, txn_id: _Optional[int] = ..., table_id: _Optional[str] = ..., owner: _Optional[str] = ..., snapshot: _Optional[int] = ..., position: _Optional[int] = ..., batch: _Optional[_Union[RowBatch, _Mapping]] = ..., begins: _Optional[bool] = ...) -> None: ...
     class OpenFlush(_message.Message):
         __slots__ = ("table_id", "flush_id")
         TABLE_ID_FIELD_NUMBER: _ClassVar[int]
