@@ -27,10 +27,11 @@ from txnparticipant.table_service import TableService
 from txnparticipant.table_store import ParticipantShard
 from txnstatus.background import supervised
 from txnstatus.commit_tasks import MAX_OPS_PER_CALL
-from txnstatus.errors import InvalidArgument, NotTheLeader, OutcomeUnknown, TxnError, Unavailable
+from txnstatus.errors import InvalidArgument, TxnError, Unavailable
 from txnstatus.failpoints import failpoint
 from txnstatus.options import Options
 from txnstatus.partitions import WHOLE_TABLE
+from txnstatus.proposer import Proposer
 from txnstatus.proto import common_pb2 as common
 from txnstatus.proto import participant_pb2 as pb
 from txnstatus.proto import table_pb2 as table_pb
@@ -52,6 +53,7 @@ from txnstatus.types import (
 )
 
 log = logging.getLogger(__name__)
+
 
 FORGET_PASS_SECONDS = 5.0
 
@@ -106,21 +108,23 @@ class ShardService:
         self._ranges = ranges
         self._options = options
         self._dispatcher = Dispatcher()
+        self._proposer: Proposer[cmd.Command, Applied, Rejected] = Proposer(
+            "shard", lambda: self._driver, cmd.encode, Rejected, self._heard
+        )
+        propose = self._proposer.propose
         leases, grace = Leases(settings.lease_seconds), settings.zombie_grace_seconds
         self._reads = Reads(self.shard, ranges, leases, self._check_lease)
-        self._locks = LockService(self.shard, ranges, self._propose, strategies)
-        self._retirement = Retirement(
-            self.shard, leases, self._propose, clock, lambda: options().snapshot_retention_seconds
-        )
+        self._locks = LockService(self.shard, ranges, propose, strategies)
+        self._retirement = Retirement(self.shard, leases, propose, clock, lambda: options().snapshot_retention_seconds)
         self._tables = TableService(
-            self.shard, ranges, self._reads, self._propose, warehouse, table_roots, disk, self._locks.check_strategy
+            self.shard, ranges, self._reads, propose, warehouse, table_roots, disk, self._locks.check_strategy
         )
-        self._rows = RowService(self.shard, self._reads, self._propose, self._registered, self._tables.settled, disk)
+        self._rows = RowService(self.shard, self._reads, propose, self._registered, self._tables.settled, disk)
         self._flusher = Flusher(
-            self.shard, self._propose, clock, disk, grace, settings.row_flush_bytes, self._rows.wants_room
+            self.shard, propose, clock, disk, grace, settings.row_flush_bytes, self._rows.wants_room
         )
-        self._cleaner = Cleaner(self.shard, self._propose, disk, grace)
-        self.audit = ShardAudit(self.shard, self._propose, self._check_lease)
+        self._cleaner = Cleaner(self.shard, propose, disk, grace)
+        self.audit = ShardAudit(self.shard, propose, self._check_lease)
         self._in_doubt = InDoubt(ranges, self._publish, self._discard, settings.in_doubt_seconds)
         self._driver: RaftDriver
         self._next_forgetting = 0.0
@@ -178,7 +182,7 @@ class ShardService:
         txn_id, write_id = TxnId(request.txn_id), check_write_id(request.write_id)
         table = await self._tables.settled(request.table, txn_id)
         begins = await self._registered(table, txn_id, request.owner)
-        await self._propose(cmd.OpenWrite(txn_id, table.table_id, request.owner, write_id, begins))
+        await self._proposer.propose(cmd.OpenWrite(txn_id, table.table_id, request.owner, write_id, begins))
         return table_pb.OpenWriteResponse(table=table.info(), directory=table.directory(txn_id, write_id))
 
     async def add_files(self, request: table_pb.AddFilesRequest) -> table_pb.AddFilesResponse:
@@ -197,8 +201,8 @@ class ShardService:
             base_ts = await self._reads.base(read_at)
             # A commit is acknowledged before its FINALIZE_COMMIT arrives: what the base sees must be known here.
             for txn_id, commit_ts in await self._reads.decided(table, base_ts):
-                await self._propose(cmd.FinalizeCommit(txn_id, table.table_id, commit_ts))
-        await self._propose(
+                await self._proposer.propose(cmd.FinalizeCommit(txn_id, table.table_id, commit_ts))
+        await self._proposer.propose(
             cmd.AddFiles(
                 TxnId(request.txn_id),
                 table.table_id,
@@ -266,17 +270,15 @@ class ShardService:
         if len(request.ops) > MAX_OPS_PER_CALL:
             raise InvalidArgument(f"{len(request.ops)} operations in one call: {MAX_OPS_PER_CALL} are possible")
         self._clock.update(Timestamp(request.now))
-        results = await asyncio.gather(*(self._participate(op) for op in request.ops))
-        return pb.ParticipateResponse(results=results)
-
-    async def _participate(self, op: pb.ParticipantOp) -> pb.ParticipantOpResult:
-        try:
-            applied = await self._propose(self._command(op))
-        except TxnError as error:
-            if error.retriable:
-                raise
-            return pb.ParticipantOpResult(error=to_detail(error))
-        return pb.ParticipantOpResult(timestamp=applied.timestamp)
+        response = pb.ParticipateResponse()
+        for answer in await self._proposer.propose_all([self._command(op) for op in request.ops]):
+            if not isinstance(answer, TxnError):
+                response.results.add(timestamp=answer.timestamp)
+            elif answer.retriable:
+                raise answer
+            else:
+                response.results.add(error=to_detail(answer))
+        return response
 
     def _command(self, op: pb.ParticipantOp) -> cmd.Command:
         txn_id, table_id = TxnId(op.txn_id), op.table_id
@@ -296,22 +298,16 @@ class ShardService:
     def _check_lease(self) -> None:
         self._driver.check_lease()
 
-    async def _propose(self, command: cmd.Command) -> Applied:
-        """Raises the shard's refusal, NotTheLeader or OutcomeUnknown."""
-        name = type(command).__name__
-        failpoint(f"shard.before.{name}", NotTheLeader)
-        outcome = await self._driver.propose(cmd.encode(command))
-        assert isinstance(outcome, Applied | Rejected)
-        failpoint(f"shard.after.{name}", OutcomeUnknown)
+    def _heard(self, command: cmd.Command, outcome: Applied | Rejected) -> None:
+        """Tells those who wait for what has applied."""
         if isinstance(outcome, Rejected):
-            raise outcome.error
+            return
         if isinstance(command, cmd.TxnCommand):
             self._locks.wake(command.table_id, (command.txn_id, *outcome.let_in))
         if isinstance(command, cmd.FlushRows | cmd.AbortTxn):
             self._rows.made_room()
         if isinstance(command, cmd.FinalizeCommit | cmd.AbortTxn):
             self._tables.ended(command.table_id)
-        return outcome
 
     async def _clean(self) -> None:
         while True:
@@ -329,10 +325,10 @@ class ShardService:
 
     async def _publish(self, table_id: ParticipantId, txn_id: TxnId, commit_ts: Timestamp) -> None:
         self._clock.update(commit_ts)
-        await self._propose(cmd.FinalizeCommit(txn_id, table_id, commit_ts))
+        await self._proposer.propose(cmd.FinalizeCommit(txn_id, table_id, commit_ts))
 
     async def _discard(self, table_id: ParticipantId, txn_id: TxnId) -> None:
-        await self._propose(cmd.AbortTxn(txn_id, table_id))
+        await self._proposer.propose(cmd.AbortTxn(txn_id, table_id))
 
     async def _forget_ended(self) -> None:
         """Drops what the status table has forgotten."""
@@ -343,7 +339,7 @@ class ShardService:
         try:
             below = await self._ranges.forgotten_below()
             if below > self.shard.forgotten_below:
-                await self._propose(cmd.ForgetTxns(below))
+                await self._proposer.propose(cmd.ForgetTxns(below))
         except TxnError as error:
             log.info("%s forgets nothing for now: %s", self._driver.group.group, error.message)
 

@@ -26,6 +26,7 @@ from txnstatus.errors import NotTheLeader, Unavailable
 from txnstatus.options import Options
 from txnstatus.proto import catalog_pb2, txn_status_pb2
 from txnstatus.raft.driver import RaftDriver
+from txnstatus.raft.proposals import Proposal
 from txnstatus.range_service import RangeService
 from txnstatus.rpc.server import Registry
 from txnstatus.status_ranges import StatusRanges
@@ -192,17 +193,11 @@ class Driver:
     def not_the_leader(self) -> NotTheLeader:
         return NotTheLeader(f"nobody leads {self.group.group}")
 
-    async def propose(self, command: bytes) -> object:
+    def submit(self, command: bytes, ended: Callable[[Proposal], None]) -> None:
         self.check_lease()
-        answer: asyncio.Future[object] = self._world.loop.create_future()
-
-        def apply() -> None:
-            outcome = self._apply(command)
-            if not answer.done():
-                answer.set_result(outcome)
-
-        self._world.add_step(f"entry of {self.group.group}", apply)
-        return await answer
+        self._world.add_step(
+            f"entry of {self.group.group}", lambda: ended(Proposal(command, outcome=self._apply(command)))
+        )
 
 
 class Channel:

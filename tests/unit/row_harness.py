@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
@@ -24,6 +24,7 @@ from txnstatus import rows as row_format
 from txnstatus.options import Options
 from txnstatus.proto import table_pb2 as pb
 from txnstatus.raft.driver import RaftDriver
+from txnstatus.raft.proposals import Proposal
 from txnstatus.schema import Column, Schema
 from txnstatus.status_ranges import StatusRanges
 from txnstatus.types import HybridClock, Timestamp, TxnId
@@ -79,7 +80,7 @@ class Shard:
             ShardSettings(zombie_grace_seconds=0.0, lease_seconds=30.0, in_doubt_seconds=3.0, row_flush_bytes=4 << 20),
             options=Options,
         )
-        driver = SimpleNamespace(propose=self._propose, check_lease=lambda: None)
+        driver = SimpleNamespace(submit=self._submit, check_lease=lambda: None)
         self.service._driver = cast(RaftDriver, driver)
         self.apply(cmd.CreateTable(TABLE, schema, (directory / "log").as_uri(), "r"))
 
@@ -90,9 +91,9 @@ class Shard:
         self._runner.close()
         self._blocking.shutdown()
 
-    async def _propose(self, command: bytes) -> object:
+    def _submit(self, command: bytes, ended: Callable[[Proposal], None]) -> None:
         self.proposed.append(command)
-        return self.machine.apply(command)
+        ended(Proposal(command, outcome=self.machine.apply(command)))
 
     @property
     def table(self) -> TableState:

@@ -403,7 +403,7 @@ def test_a_drop_goes_on_when_the_last_one_has_ended(end: cmd.Command) -> None:
         for _ in range(100):
             await asyncio.sleep(0)
         assert made._tables._waiters
-        await made._propose(end)
+        await made._proposer.propose(end)
         return await waiting
 
     assert not asyncio.run(both()).waits_for

@@ -101,8 +101,12 @@ def _in_source() -> set[str]:
     found: set[str] = set()
     for folder in ("txnstatus", "participant", "manager", "client", "deploy"):
         for path in (ROOT / folder).rglob("*.py"):
-            found |= set(re.findall(r'failpoint\(f?"([^"]+)"', path.read_text()))
-    return {name.replace("{name}", "COMMAND") for name in found}
+            text = path.read_text()
+            kinds = re.findall(r'= Proposer\(\s*"(\w+)"', text)
+            found |= set(re.findall(r'failpoint\(f?"([^"]+)"', text))
+            found |= {f"{kind}.{when}.COMMAND" for kind in kinds for when in ("before", "after")}
+    passed_on = {"{self._kind}.before.{self._name(command)}", "{self._kind}.after.{self._name(command)}"}
+    return {name.replace("{name}", "COMMAND") for name in found - passed_on}
 
 
 def _expanded(names: set[str]) -> set[str]:

@@ -29,6 +29,7 @@ from txnstatus.errors import (
 from txnstatus.proto import common_pb2, table_pb2
 from txnstatus.proto import participant_pb2 as pb
 from txnstatus.proto import txn_manager_pb2 as manager_pb
+from txnstatus.raft.proposals import Proposal
 from txnstatus.schema import Column, Schema
 from txnstatus.types import Timestamp, TxnId
 
@@ -61,13 +62,13 @@ def made(*, calls: Calls | None = None) -> tuple[ShardService, list[cmd.Command]
     for txn in (OLD, YOUNG):
         shard.shard.apply(begin_txn(TxnId(txn), "0.0", OWNER))
     proposed: list[cmd.Command] = []
-    propose = shard._driver.propose
+    submit = shard._driver.submit
 
-    async def noted(command: bytes) -> object:
+    def noted(command: bytes, ended: Callable[[Proposal], None]) -> None:
         proposed.append(cmd.decode(command))
-        return await propose(command)
+        submit(command, ended)
 
-    cast(Any, shard._driver).propose = noted
+    cast(Any, shard._driver).submit = noted
     return shard, proposed
 
 

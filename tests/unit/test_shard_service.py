@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from types import SimpleNamespace
@@ -23,6 +23,7 @@ from txnstatus.proto import common_pb2 as common
 from txnstatus.proto import table_pb2 as table_pb
 from txnstatus.proto import txn_manager_pb2 as manager_pb
 from txnstatus.raft.driver import RaftDriver
+from txnstatus.raft.proposals import Proposal
 from txnstatus.schema import Column, Schema
 from txnstatus.status_ranges import StatusRanges
 from txnstatus.types import NO_TIMESTAMP, HybridClock, ParticipantState, Timestamp, TxnId, TxnState
@@ -56,10 +57,10 @@ def service(commits: Mapping[int, int]) -> ShardService:
     machine = ShardMachine(0)
     ticks = itertools.count(1)
 
-    async def propose(command: bytes) -> object:
-        return machine.apply(command)
+    def submit(command: bytes, ended: Callable[[Proposal], None]) -> None:
+        ended(Proposal(command, outcome=machine.apply(command)))
 
-    driver = SimpleNamespace(propose=propose, check_lease=lambda: None)
+    driver = SimpleNamespace(submit=submit, check_lease=lambda: None)
     made = ShardService(
         machine,
         HybridClock(lambda: next(ticks)),

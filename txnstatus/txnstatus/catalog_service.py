@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator, Sequence
 
 from txnstatus.background import supervised
 from txnstatus.catalog import CATALOG, Applied, Catalog, CatalogState, Rejected, Replacement, from_wire, to_wire
-from txnstatus.errors import InvalidArgument, NotTheLeader, OutcomeUnknown, TxnError, Unavailable
-from txnstatus.failpoints import failpoint
+from txnstatus.errors import InvalidArgument, TxnError, Unavailable
+from txnstatus.proposer import Proposer
 from txnstatus.proto import admin_pb2 as admin_pb
 from txnstatus.proto import catalog_pb2 as pb
 from txnstatus.raft.driver import RaftDriver
@@ -59,6 +59,9 @@ class CatalogService:
         self._cluster = client.cluster
         self._mover = ReplicaMover(client)
         self._driver: RaftDriver
+        self._proposer: Proposer[pb.CatalogCommand, Applied, Rejected] = Proposer(
+            "catalog", lambda: self._driver, pb.CatalogCommand.SerializeToString, Rejected, name=_name_of
+        )
         self._moving: asyncio.Task[None] | None = None
         self._founding: asyncio.Task[None] | None = None
 
@@ -104,17 +107,13 @@ class CatalogService:
         return to_wire(self.machine.catalog.state)
 
     async def change_catalog(self, request: pb.CatalogCommand) -> pb.CatalogState:
-        kind = request.WhichOneof("command")
-        if kind is None:
+        if request.WhichOneof("command") is None:
             raise InvalidArgument("a change of the catalog names no command that this release knows")
-        name = "".join(word.title() for word in kind.split("_"))
-        failpoint(f"catalog.before.{name}", NotTheLeader)
-        outcome = await self._driver.propose(request.SerializeToString())
-        assert isinstance(outcome, Applied | Rejected)
-        failpoint(f"catalog.after.{name}", OutcomeUnknown)
-        if isinstance(outcome, Rejected):
-            raise outcome.error
-        return to_wire(outcome.state)
+        return to_wire((await self._proposer.propose(request)).state)
+
+
+def _name_of(command: pb.CatalogCommand) -> str:
+    return "".join(word.title() for word in str(command.WhichOneof("command")).split("_"))
 
 
 class ReplicaMover:

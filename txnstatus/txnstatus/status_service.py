@@ -10,6 +10,7 @@ import contextlib
 import logging
 from collections import defaultdict
 from collections.abc import Coroutine, Iterator
+from functools import partial
 from typing import Any
 
 from txnstatus import commands as cmd
@@ -17,7 +18,7 @@ from txnstatus.background import supervised
 from txnstatus.catalog import CatalogState
 from txnstatus.commit_tasks import SendOp
 from txnstatus.environment import Environment, SteadyWall
-from txnstatus.errors import InvalidArgument, NotTheLeader, OutcomeUnknown, TxnError, Unavailable
+from txnstatus.errors import InvalidArgument, TxnError, Unavailable
 from txnstatus.events import (
     CommandApplied,
     CommitRequested,
@@ -29,8 +30,8 @@ from txnstatus.events import (
     Propose,
     Tick,
 )
-from txnstatus.failpoints import failpoint
 from txnstatus.participant_calls import ParticipantCalls
+from txnstatus.proposer import Proposer
 from txnstatus.proto import txn_manager_pb2 as pb
 from txnstatus.proto import txn_status_pb2 as status_pb
 from txnstatus.raft.driver import RaftDriver
@@ -122,8 +123,10 @@ class StatusService:
         self._driver: RaftDriver
         self._decisions: defaultdict[TxnId, list[asyncio.Future[None]]] = defaultdict(list)
         self._calls = ParticipantCalls(client, clock, self._handle, self._spawn)
+        self._proposer: Proposer[cmd.Command, Applied, Rejected] = Proposer(
+            "status", lambda: self._driver, cmd.encode, Rejected, self._act_on
+        )
         self._background: set[asyncio.Task[None]] = set()
-        self._proposals: set[asyncio.Task[Applied]] = set()
         self._tending: asyncio.Task[None] | None = None
         self.configure(client.cluster.state)
 
@@ -163,7 +166,7 @@ class StatusService:
         self._driver.check_lease()
         begun, begun_before = self.table.begun_by(request.request_id), True
         if begun is None and not self.table.full:
-            applied = await self._propose(self._begin_command(wrapped))
+            applied = await self._proposer.propose(self._begin_command(wrapped))
             begun, begun_before = applied.records, not applied.changed
         if not begun:
             return status_pb.RangeBeginResponse(last_commit_timestamp=self.table.last_commit_ts)
@@ -200,7 +203,7 @@ class StatusService:
         command = cmd.RegisterParticipant(
             TxnId(request.txn_id), request.owner, ParticipantId(participant.participant_id), participant.name
         )
-        (record,) = (await self._propose(command)).records
+        (record,) = (await self._proposer.propose(command)).records
         return status_pb.RegisterParticipantResponse(keepalive_millis=record.keepalive_millis)
 
     async def commit_transaction(self, request: pb.CommitTransactionRequest) -> pb.CommitTransactionResponse:
@@ -209,7 +212,7 @@ class StatusService:
         self.table.get(txn_id)
         self._handle(CommitRequested(txn_id, request.owner))
         command = cmd.BeginCommit(txn_id, request.owner, self._wall.micros())
-        (record,) = (await self._propose(command)).records
+        (record,) = (await self._proposer.propose(command)).records
         if request.wait_millis and record.state not in DECIDED:
             record = await self._wait_decided(record, request.wait_millis / 1000)
         return pb.CommitTransactionResponse(txn=to_wire(record))
@@ -222,7 +225,7 @@ class StatusService:
             owner, code, by = request.owner, AbortCode.REQUESTED, request.owner
         cause = AbortCause(code, request.reason or "abort was called", by)
         command = cmd.BeginAbort(txn_id, owner, cause, self._wall.micros())
-        (record,) = (await self._propose(command)).records
+        (record,) = (await self._proposer.propose(command)).records
         return pb.AbortTransactionResponse(txn=to_wire(record))
 
     async def get_transaction_state(self, request: pb.GetTransactionStateRequest) -> pb.GetTransactionStateResponse:
@@ -248,7 +251,7 @@ class StatusService:
         floor = cmd.checked_timestamp(request.timestamp)
         self._driver.check_lease()
         if self.table.last_commit_ts < floor:
-            await self._propose(cmd.RaiseFloor(floor))
+            await self._proposer.propose(cmd.RaiseFloor(floor))
         table = self.table
         return status_pb.RaiseFloorResponse(
             last_commit_timestamp=table.last_commit_ts,
@@ -284,40 +287,16 @@ class StatusService:
 
     # ---- performing
 
-    async def _propose(self, command: cmd.Command) -> Applied:
-        """Raises the table's refusal, NotTheLeader or OutcomeUnknown.
-
-        It goes on when its caller is gone: what has applied must be acted upon, or nobody watches what was begun.
-        """
-        task = asyncio.create_task(self._propose_to_the_end(command))
-        self._proposals.add(task)
-        task.add_done_callback(self._proposal_ended)
-        return await asyncio.shield(task)
-
-    async def _propose_to_the_end(self, command: cmd.Command) -> Applied:
-        name = type(command).__name__
-        failpoint(f"status.before.{name}", NotTheLeader)
-        outcome = await self._driver.propose(cmd.encode(command))
-        assert isinstance(outcome, Applied | Rejected)
+    def _act_on(self, command: cmd.Command, outcome: Applied | Rejected) -> None:
+        """What has applied must be acted upon, or nobody watches what was begun."""
         self._handle(CommandApplied(command, outcome))
-        failpoint(f"status.after.{name}", OutcomeUnknown)
-        if isinstance(outcome, Rejected):
-            raise outcome.error
-        return outcome
 
-    def _proposal_ended(self, task: asyncio.Task[Applied]) -> None:
-        self._proposals.discard(task)
-        if not task.cancelled():
-            task.exception()  # whoever still waits has it; nobody else needs it
-
-    async def _propose_own(self, command: cmd.Command) -> None:
-        """A proposal of the manager itself: a refusal means somebody else was first."""
-        try:
-            await self._propose(command)
-        except Unavailable:
+    def _own_ended(self, command: cmd.Command, answer: Applied | TxnError) -> None:
+        """Of a proposal of the manager itself: a refusal means somebody else was first."""
+        if isinstance(answer, Unavailable):
             self.manager.proposal_failed(command, self._environment.monotonic())
-        except TxnError as error:
-            log.info("%s was refused: %s", type(command).__name__, error)
+        elif isinstance(answer, TxnError):
+            log.info("%s was refused: %s", type(command).__name__, answer)
 
     def _handle(self, event: Event) -> None:
         for effect in self.manager.handle(event, self._environment.monotonic(), self._wall.micros()):
@@ -326,7 +305,7 @@ class StatusService:
     def _perform(self, effect: Effect) -> None:
         match effect:
             case Propose(command):
-                self._spawn(self._propose_own(command))
+                self._proposer.submit(command, partial(self._own_ended, command))
             case Decided(txn_id):
                 for waiter in self._decisions.pop(txn_id, ()):
                     if not waiter.done():

@@ -43,6 +43,7 @@ class WatchedStatusService(StatusService):
         self._heard: dict[TxnId, tuple[float, float]] = {}
         """When this leader last heard of each OPEN transaction, and how long that is good for."""
         super().__init__(*args)
+        self._unwatched_submit, self._proposer.submit = self._proposer.submit, self._submit  # type: ignore[method-assign]
 
     def configure(self, catalog: CatalogState) -> None:
         self._well_since = self.now()
@@ -87,19 +88,14 @@ class WatchedStatusService(StatusService):
                 return node
         return ""
 
-    async def _propose_to_the_end(self, command: cmd.Command) -> Applied:
-        self._unheard += 1
-        try:
-            outcome = await super()._propose_to_the_end(command)
-        except TxnError:
-            self._heard_out()
-            raise
-        self._heard_out()
-        return outcome
+    def _submit(self, command: cmd.Command, told: Callable[[Applied | TxnError], None]) -> None:
+        def heard(answer: Applied | TxnError) -> None:
+            self._unheard -= 1
+            told(answer)
+            self._check_bookkeeping()
 
-    def _heard_out(self) -> None:
-        self._unheard -= 1
-        self._check_bookkeeping()
+        self._unheard += 1
+        self._unwatched_submit(command, heard)
 
     def _handle(self, event: Event) -> None:
         super()._handle(event)

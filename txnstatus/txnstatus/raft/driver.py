@@ -43,7 +43,6 @@ class RaftDriver:
         self._disk = disk
         self._on_leadership = on_leadership
         self._inbox: list[tuple[str, pb.RaftMessage]] = []
-        self._waiting: dict[int, asyncio.Future[object]] = {}
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._job: asyncio.Future[None] | None = None
@@ -77,22 +76,18 @@ class RaftDriver:
     def disconnected(self, peer: str) -> None:
         self.group.disconnected(peer)
 
-    async def propose(self, command: bytes) -> object:
-        """Replicates the command; returns what the state machine answered when it applied here.
+    def submit(self, command: bytes, ended: Callable[[Proposal], None]) -> None:
+        """Replicates the command; `ended` hears what the state machine answered when it applied here, or an error.
 
-        Raises InvalidArgument or NotTheLeader (nothing happened), or OutcomeUnknown: it may yet apply, here or under
-        the next leader.
+        The error is NotTheLeader (nothing happened), or OutcomeUnknown: it may yet apply, here or under the next
+        leader. Raises InvalidArgument or NotTheLeader; then `ended` hears nothing.
         """
         if self._stopping or not self.group.is_ready:
             raise self.not_the_leader()
         if len(command) > MAX_BATCH_BYTES:
             raise InvalidArgument(f"a request of {len(command)} bytes: {MAX_BATCH_BYTES} are possible")
-        proposal = Proposal(command)
-        future: asyncio.Future[object] = asyncio.get_running_loop().create_future()
-        self._waiting[id(proposal)] = future
-        self.group.propose(proposal)
+        self.group.propose(Proposal(command, ended=ended))
         self._wake.set()
-        return await future
 
     async def change_members(self, *, add: str = "", remove: str = "") -> Members:
         """Adds or removes one member; returns the members then. To replace one, remove it and then add the other.
@@ -102,11 +97,13 @@ class RaftDriver:
         """
         if self._stopping:
             raise self.not_the_leader()
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         proposal = self.group.change_members(add, remove)
-        future: asyncio.Future[object] = asyncio.get_running_loop().create_future()
-        self._waiting[id(proposal)] = future
+        proposal.ended = lambda _proposal: None if future.done() else future.set_result(None)
         self._wake.set()
         await future
+        if proposal.error is not None:
+            raise proposal.error
         return proposal.members or ()
 
     def check_lease(self) -> None:
@@ -179,13 +176,7 @@ class RaftDriver:
 
     def _release(self) -> None:
         for proposal in self.group.take_done():
-            future = self._waiting.pop(id(proposal), None)
-            if future is None or future.done():
-                continue
-            if proposal.error is not None:
-                future.set_exception(proposal.error)
-            else:
-                future.set_result(proposal.outcome)
+            proposal.ended(proposal)
 
     def _set_ready(self, term: int | None) -> None:
         """A new term is a new leadership, also of the same replica: what it kept in memory starts anew."""

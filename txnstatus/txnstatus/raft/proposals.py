@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from txnstatus.errors import OutcomeUnknown, TxnError
@@ -19,6 +19,8 @@ class Proposal:
     error: TxnError | None = None
     members: Members | None = None
     """Set: instead of a command, the change of the members to these."""
+    ended: Callable[[Proposal], None] = lambda _proposal: None
+    """Hears of it once it has ended."""
 
 
 class Proposals:

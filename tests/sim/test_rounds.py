@@ -1,0 +1,135 @@
+"""What a transaction costs: commands, and durable rounds of which each waits for the one before. Counted, not timed.
+
+Every command is seen on its way into a leader's log and at its release, when it is durable on a majority. A round waits
+for another one if its command was submitted after the other's was released. Disks are slow here and the network is
+fast, so that what goes side by side does not come one after the other by chance.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any, get_args
+
+import pytest
+
+from txndeploy.sim import scenario, seams, world
+from txndeploy.sim.client import Client
+from txnparticipant import commands as shard_cmd
+from txnstatus import commands as status_cmd
+from txnstatus.proto import common_pb2, table_pb2
+from txnstatus.proto import txn_manager_pb2 as pb
+from txnstatus.raft.driver import RaftDriver
+from txnstatus.raft.proposals import Proposal
+from txnstatus.types import DECIDED_COMMIT, TxnState
+
+OWNER = "alice"
+CODECS: dict[str, Any] = {"status": status_cmd, "shard": shard_cmd}
+OF_TRANSACTIONS = (status_cmd.BeginTxns, *get_args(status_cmd.TxnCommand), *get_args(shard_cmd.TxnCommand))
+TABLES = ("a.one", "a.two")
+REPEATED = 3
+DISK_SECONDS = (0.05, 0.05)
+
+
+@dataclass
+class Cost:
+    """Of what was done since the last `clear`."""
+
+    commands: Counter[str] = field(default_factory=Counter)
+    rounds: int = 0
+    """In the longest chain."""
+
+    def clear(self) -> None:
+        self.commands.clear()
+        self.rounds = 0
+
+    def seam(self) -> tuple[str, Any]:
+        submit = RaftDriver.submit
+
+        def counted(driver: RaftDriver, command: bytes, ended: Callable[[Proposal], None]) -> None:
+            group = driver.group.group.partition("-")[0]
+            decoded = CODECS[group].decode(command) if group in CODECS else None
+            if not isinstance(decoded, OF_TRANSACTIONS):
+                submit(driver, command, ended)
+                return
+            self.commands[f"{group} {type(decoded).__name__}"] += 1
+            number = self.rounds + 1
+
+            def released(proposal: Proposal) -> None:
+                self.rounds = max(self.rounds, number)
+                ended(proposal)
+
+            submit(driver, command, released)
+
+        return "txnstatus.raft.driver:RaftDriver.submit", counted
+
+
+@dataclass(frozen=True)
+class Spent:
+    until_written: int
+    """Rounds from the begin until the writes are answered."""
+    to_commit: int
+    commands: Counter[str]
+
+
+async def _transaction(client: Client, cost: Cost, tables: tuple[str, ...], number: int) -> Spent:
+    cost.clear()
+    begun = await client._call(
+        "txnstatus.TxnManager/BeginTransaction",
+        pb.BeginTransactionRequest(request_id=f"request {number} {tables}", owner=OWNER, count=1),
+        pb.BeginTransactionResponse,
+    )
+    (txn_id,) = begun.txn_ids
+    for table in tables:
+        write = table_pb2.OpenWriteRequest(txn_id=txn_id, owner=OWNER, table=table, write_id=f"write{number:04}")
+        await client._call("txnstatus.Table/OpenWrite", write, table_pb2.OpenWriteResponse)
+    until_written, cost.rounds = cost.rounds, 0
+    asked = pb.CommitTransactionRequest(txn_id=txn_id, owner=OWNER, wait_millis=2000)
+    answer = await client._call("txnstatus.TxnManager/CommitTransaction", asked, pb.CommitTransactionResponse)
+    assert TxnState(answer.txn.state) in DECIDED_COMMIT
+    to_commit = cost.rounds
+    await asyncio.sleep(1.0)  # virtual: the rest happens in the background
+    return Spent(until_written, to_commit, cost.commands.copy())
+
+
+def _spent(tables: tuple[str, ...]) -> list[Spent]:
+    cost, spent = Cost(), list[Spent]()
+    made = world.World(replace(scenario.make(1, "calm"), clients=0), None)
+
+    async def work(client: Client) -> None:
+        schema = common_pb2.TableSchema(columns=[common_pb2.Column(name="id", type="bigint")])
+        for table in TABLES:
+            request = table_pb2.CreateTableRequest(name=table, schema=schema, request_id=table)
+            await client._call("txnstatus.Table/CreateTable", request, table_pb2.CreateTableResponse)
+        for number in range(REPEATED):
+            spent.append(await _transaction(client, cost, tables, number))
+
+    with seams.no_collection(), seams.replaced([*made.seams(), cost.seam()]), seams.quiet():
+        for name in scenario.NODES:
+            made.cluster.machines[name].slowness.append(DISK_SECONDS)
+            made.cluster.start(name)
+        done = made.launch_client("one", work)
+        made.loop.run(60.0, lambda: bool(done))
+        made.loop.close()
+    assert done
+    return spent
+
+
+@pytest.mark.parametrize("tables", [TABLES[:1], TABLES])
+def test_commands_and_durable_rounds_of_a_transaction(tables: tuple[str, ...]) -> None:
+    spent, count = _spent(tables), len(tables)
+    for each in spent:
+        assert each.until_written == 1 + 2 * count, "begin; then register and write, table by table"
+        assert each.to_commit == 2, "prepared; decided"
+        assert each.commands == {
+            "status BeginTxns": 1,
+            "status RegisterParticipant": count,
+            "status BeginCommit": 1,
+            "status FinalizeCommit": 1,
+            "status CompleteCommit": 1,
+            "shard OpenWrite": count,
+            "shard BeginCommit": count,
+            "shard FinalizeCommit": count,
+        }
