@@ -120,8 +120,8 @@ class Books:
     def __init__(self) -> None:
         self.entries: dict[int, Entry] = {}
         self.reads: list[RowsRead] = []
-        self.appended: list[int] = []
-        """Keys of files whose commit was acknowledged."""
+        self.appended: list[tuple[int, int]] = []
+        """Keys of files whose commit was acknowledged, each after the commit's timestamp."""
         self.tables: set[str] = set()
         """Those whose creation was acknowledged."""
         self._next_key = len(KEYS)

@@ -43,7 +43,7 @@ class Clerk(Teller):
             self._note_appended(entry)
 
     async def _change_keys(self, entry: Entry, table: str) -> None:
-        kind, rows = self._rng.choice(BY_ROW), self._new_rows(self._some_keys())
+        kind, rows = self._rng.choice(BY_ROW), self._new_rows(self._some_keys(entry.snapshot))
         answer = await self._change_rows(entry.txn_id, table, kind, rows, entry.snapshot)
         entry.changes.append(Change(table, kind, rows, answer))
 
@@ -56,12 +56,14 @@ class Clerk(Teller):
             await self._add_file(entry.txn_id, table, rows, None)
             entry.changes.append(Change(table, APPEND, rows))
         else:
-            rows = self._new_rows(self._some_keys())
+            rows = self._new_rows(self._some_keys(entry.snapshot))
             await self._add_file(entry.txn_id, table, rows, entry.snapshot)
             entry.changes.append(Change(table, OVERWRITE, rows))
 
-    def _some_keys(self) -> list[int]:
-        known = [*KEYS, *self._shared.books.appended[-2:]]
+    def _some_keys(self, snapshot: Timestamp) -> list[int]:
+        """Of appended rows those that the snapshot shows: who does not see one makes it anew, and nobody refuses that."""
+        appended = [key for commit_ts, key in self._shared.books.appended if commit_ts <= snapshot]
+        known = [*KEYS, *appended[-2:]]
         return self._rng.sample(known, self._rng.randint(1, 4))
 
     def _new_rows(self, keys: list[int]) -> Rows:
@@ -69,10 +71,11 @@ class Clerk(Teller):
         return {key: f"{self._id()} {'x' * self._rng.choice([0, 0, 0, 300])}" for key in keys}
 
     def _note_appended(self, entry: Entry) -> None:
-        """From now on others may change these rows: who does not see them would make them anew."""
+        """From now on others may change these rows."""
+        commit_ts = self._ledger.txns[entry.txn_id].told_commit_ts
         for change in entry.changes:
-            if change.kind == APPEND:
-                self._shared.books.appended.extend(change.rows)
+            if change.kind == APPEND and commit_ts is not None:
+                self._shared.books.appended.extend((commit_ts, key) for key in change.rows)
 
     # ---- reading
 
