@@ -94,6 +94,7 @@ class Roles:
         self._incarnation = incarnation
         self._environment = environment
         self._client = client
+        self._ranges = StatusRanges(client)
         self._cluster = client.cluster
         self._transport = transport
         self._clock = HybridClock(environment.wall_micros)
@@ -185,8 +186,7 @@ class Roles:
     def _register(self) -> None:
         node_id, client = self.config.node_id, self._client
         roles = self.config.nodes[node_id].roles
-        ranges = StatusRanges(client)
-        view = ClusterView(client, ranges, self.config.cluster_id)
+        view = ClusterView(client, self._ranges, self.config.cluster_id)
         self._add(admin_pb2, "Admin", AdminService(self, view))
         if Role.STATUS in roles:
             self._add(txn_status_pb2, "TxnStatus", RangeService(self._status, self._cluster, node_id))
@@ -194,8 +194,8 @@ class Roles:
             self._add(participant_pb2, "Participant", ParticipantService(self._shards, node_id))
             self._add(audit_pb2, "ShardAudit", ShardAuditService(self._shards, node_id))
         if Role.MANAGER in roles:
-            self._add(txn_manager_pb2, "TxnManager", TxnManager(ranges))
-            self._add(table_pb2, "Table", TableProxy(client, ranges))
+            self._add(txn_manager_pb2, "TxnManager", TxnManager(self._ranges))
+            self._add(table_pb2, "Table", TableProxy(client, self._ranges))
             self._add(audit_pb2, "Audit", AuditProxy(client))
 
     def _add(self, module: ModuleType, service: str, implementation: object) -> None:
@@ -301,7 +301,7 @@ class Roles:
                 shard = self._shards[int(number)] = ShardService(
                     shard_machine,
                     self._clock,
-                    StatusRanges(self._client),
+                    self._ranges,
                     self.config.warehouse,
                     self._environment.blocking,
                     self.config.txn.shard_settings(),

@@ -19,7 +19,6 @@ from txnstatus.errors import InvalidArgument, NotFound, TxnError
 from txnstatus.foreign import foreign_id
 from txnstatus.proto import admin_pb2 as admin_pb
 from txnstatus.proto import catalog_pb2 as catalog_pb
-from txnstatus.proto import common_pb2 as common
 from txnstatus.proto import participant_pb2 as participant_pb
 from txnstatus.proto import table_pb2 as table_pb
 from txnstatus.proto import txn_manager_pb2 as pb
@@ -81,11 +80,7 @@ class TxnManager:
 
     async def enlist(self, request: pb.EnlistRequest) -> pb.EnlistResponse:
         participant_id = foreign_id(request.participant)
-        participant = common.ParticipantInfo(participant_id=participant_id, name=participant_id)
-        wrapped = status_pb.RegisterParticipantRequest(
-            txn_id=request.txn_id, owner=request.owner, participant=participant
-        )
-        await self._ranges.call(request.txn_id, "RegisterParticipant", wrapped, status_pb.RegisterParticipantResponse)
+        await self._ranges.register(TxnId(request.txn_id), request.owner, participant_id, participant_id)
         return pb.EnlistResponse()
 
     async def get_snapshot(self, _request: pb.GetSnapshotRequest) -> pb.GetSnapshotResponse:

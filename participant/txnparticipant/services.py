@@ -32,10 +32,8 @@ from txnstatus.failpoints import failpoint
 from txnstatus.options import Options
 from txnstatus.partitions import WHOLE_TABLE
 from txnstatus.proposer import Proposer
-from txnstatus.proto import common_pb2 as common
 from txnstatus.proto import participant_pb2 as pb
 from txnstatus.proto import table_pb2 as table_pb
-from txnstatus.proto import txn_status_pb2 as status_pb
 from txnstatus.raft.driver import RaftDriver
 from txnstatus.raft.restoring import Restoring, RestoringWhole
 from txnstatus.rpc.errors import to_detail
@@ -231,13 +229,7 @@ class ShardService:
 
         async def register() -> None:
             failpoint("shard.before_register", Unavailable)
-            participant = common.ParticipantInfo(participant_id=table.table_id, name=table.name)
-            await self._ranges.call(
-                txn_id,
-                "RegisterParticipant",
-                status_pb.RegisterParticipantRequest(txn_id=txn_id, owner=owner, participant=participant),
-                status_pb.RegisterParticipantResponse,
-            )
+            await self._ranges.register(txn_id, owner, table.table_id, table.name)
             failpoint("shard.after_register", Unavailable)
 
         await self._dispatcher.admit((table.table_id, txn_id), register)

@@ -50,8 +50,8 @@ class Status:
     def last(self) -> Timestamp:
         return max(self.commits.values(), default=Timestamp(0))
 
-    async def call(self, *_: object) -> None:
-        """A registration."""
+    async def register(self, *_: object) -> None:
+        """Everybody is welcome."""
 
     async def snapshot(self) -> Timestamp:
         return self.last

@@ -105,9 +105,8 @@ def test_kudu_fault_04_what_applies_after_its_caller_has_given_up_is_driven(kind
         begin = pb.BeginTransactionRequest(request_id="first", owner=OWNER)
         await ranges.begin(begin)
         participant = common.ParticipantInfo(participant_id="0.0", name="air.flights")
-        await service.register_participant(
-            status_pb.RegisterParticipantRequest(txn_id=0, owner=OWNER, participant=participant)
-        )
+        registration = status_pb.Registration(txn_id=0, owner=OWNER, participant=participant)
+        await service.register_participants(status_pb.RegisterParticipantsRequest(registrations=[registration]))
         again: Callable[[], Any] = {
             "begin": lambda: ranges.begin(pb.BeginTransactionRequest(request_id="second", owner=OWNER)),
             "commit": lambda: service.commit_transaction(pb.CommitTransactionRequest(txn_id=0, owner=OWNER)),
@@ -157,10 +156,11 @@ def test_kudu_fault_06_a_registration_that_failed_leaves_no_participant_behind()
         service.on_leadership(True)
         await world.ranges().begin(pb.BeginTransactionRequest(request_id="first", owner=OWNER))
         participant = common.ParticipantInfo(participant_id="0.0", name="air.flights")
-        request = status_pb.RegisterParticipantRequest(txn_id=0, owner=OWNER, participant=participant)
+        registration = status_pb.Registration(txn_id=0, owner=OWNER, participant=participant)
+        request = status_pb.RegisterParticipantsRequest(registrations=[registration])
         world.unavailable = {"status-0"}
         with pytest.raises(NotTheLeader):
-            await service.register_participant(request)
+            await service.register_participants(request)
         world.unavailable = set()
         answer = await service.commit_transaction(pb.CommitTransactionRequest(txn_id=0, owner=OWNER))
         assert TxnState(answer.txn.state) is TxnState.COMMITTED
@@ -272,10 +272,9 @@ def test_kudu_fault_15_a_registration_that_may_be_retried_is_told_so_and_the_nex
     answers: list[TxnError | None] = [Unavailable("no leader of status-0"), None]
 
     class Flaky(Status):
-        async def call(self, *_request: object) -> status_pb.RegisterParticipantResponse:
+        async def register(self, *_request: object) -> None:
             if error := answers.pop(0):
                 raise error
-            return status_pb.RegisterParticipantResponse(keepalive_millis=3000)
 
     made = shard_service({})
     made._ranges = cast(Any, Flaky({}))

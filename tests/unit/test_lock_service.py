@@ -45,6 +45,9 @@ class Calls:
         self.asked: list[tuple[str, int]] = []
         self.fails = False
 
+    async def register(self, txn_id: int, *_registration: object) -> None:
+        self.asked.append(("RegisterParticipant", txn_id))
+
     async def call(self, txn_id: int, method: str, request: Any, response: type[Any]) -> Any:
         self.asked.append((method, txn_id))
         if self.fails:
@@ -52,7 +55,7 @@ class Calls:
         cause = common_pb2.AbortCause(code="requested", message=getattr(request, "reason", ""), by=OWNER)
         if response is manager_pb.AbortTransactionResponse or method == "GetTransactionState":
             return response(txn=common_pb2.TxnInfo(txn_id=txn_id, owner="bob", label="nightly", cause=cause))
-        return response()
+        raise AssertionError(method)
 
 
 def made(*, calls: Calls | None = None) -> tuple[ShardService, list[cmd.Command]]:

@@ -835,3 +835,80 @@ def test_the_same_in_long_stories() -> None:
         seen["ranges added"] += len(story.world.tables) - 1
         seen["ranges dropped"] += len(story.world.tables) - len(story.world.services)
     assert min(seen.values()) >= 20, f"too little happened: {dict(seen)}"
+
+
+# ---- registrations
+
+
+def registering(calls: list[str]) -> int:
+    return calls.count("txnstatus.TxnStatus/RegisterParticipants")
+
+
+def test_registrations_of_one_moment_are_one_call_and_each_is_answered() -> None:
+    async def main() -> None:
+        world = World()
+        ranges = world.ranges()
+        ids = list(map(TxnId, await begun(ranges, 3)))
+        world.calls.clear()
+        asked = [ranges.register(txn_id, OWNER, "0.0", "air.flights") for txn_id in ids]
+        others = ranges.register(ids[0], "bob", "0.0", "air.flights"), ranges.register(ids[0], OWNER, "7.0", "what")
+        answers = await asyncio.gather(*asked, *others, return_exceptions=True)
+        assert answers[:3] == [None, None, None]
+        assert isinstance(answers[3], NotAuthorized)
+        assert isinstance(answers[4], InvalidArgument)
+        assert registering(world.calls) == 1
+        assert [list(world.tables[0].get(txn_id).participants) for txn_id in ids] == [["0.0"]] * 3
+        await ranges.register(ids[0], OWNER, "0.0", "air.flights")
+        assert registering(world.calls) == 2
+
+    run(main())
+
+
+def test_registrations_with_other_ranges_are_other_calls() -> None:
+    async def main() -> None:
+        world = World(span=2)
+        ranges = world.ranges()
+        ids = list(map(TxnId, await begun(ranges, 4)))
+        world.calls.clear()
+        await asyncio.gather(*(ranges.register(txn_id, OWNER, "0.0", "air.flights") for txn_id in ids))
+        assert registering(world.calls) == 2
+        unknown = await asyncio.gather(
+            ranges.register(TxnId(99), OWNER, "0.0", "air.flights"),
+            ranges.register(ids[0], OWNER, "0.0", "air.flights"),
+            return_exceptions=True,
+        )
+        assert isinstance(unknown[0], NotFound)
+        assert unknown[1] is None
+
+    run(main())
+
+
+def test_a_registration_that_is_given_up_takes_no_other_with_it() -> None:
+    async def main() -> None:
+        world = World()
+        ranges = world.ranges()
+        one, two = map(TxnId, await begun(ranges, 2))
+        given_up = asyncio.create_task(ranges.register(one, OWNER, "0.0", "air.flights"))
+        kept = asyncio.create_task(ranges.register(two, OWNER, "0.0", "air.flights"))
+        await asyncio.sleep(0)
+        given_up.cancel()
+        await kept
+        assert list(world.tables[0].get(two).participants) == ["0.0"]
+
+    run(main())
+
+
+def test_a_range_whose_leader_does_not_answer_fails_the_registrations_with_it() -> None:
+    async def main() -> None:
+        world = World()
+        ranges = world.ranges()
+        (txn_id,) = map(TxnId, await begun(ranges, 1))
+        world.unavailable = {"status-0"}
+        for answer in await asyncio.gather(
+            *(ranges.register(txn_id, OWNER, f"0.{number}", "air.flights") for number in range(2)),
+            return_exceptions=True,
+        ):
+            assert isinstance(answer, Unavailable)
+        assert not world.tables[0].get(txn_id).participants
+
+    run(main())

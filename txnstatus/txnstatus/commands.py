@@ -108,14 +108,15 @@ def encode(command: Command) -> bytes:
     wire = pb.StatusCommand()
     match command:
         case BeginTxns():
-            wire.begin_txns.request_id = command.request_id
-            wire.begin_txns.count = command.count
-            wire.begin_txns.owner = command.owner
-            wire.begin_txns.label = command.label
-            wire.begin_txns.keepalive_millis = command.keepalive_millis
-            wire.begin_txns.now_micros = command.now_micros
-            wire.begin_txns.floor = command.floor
-            wire.begin_txns.max_unfinished = command.max_unfinished
+            begins = wire.begin_txns
+            begins.request_id = command.request_id
+            begins.count = command.count
+            begins.owner = command.owner
+            begins.label = command.label
+            begins.keepalive_millis = command.keepalive_millis
+            begins.now_micros = command.now_micros
+            begins.floor = command.floor
+            begins.max_unfinished = command.max_unfinished
         case RegisterParticipant():
             wire.register_participant.txn_id = command.txn_id
             wire.register_participant.owner = command.owner
@@ -178,7 +179,8 @@ def decode(data: bytes) -> Command:
             f = wire.finalize_commit
             return FinalizeCommit(TxnId(f.txn_id), Timestamp(f.commit_timestamp), f.now_micros)
         case "complete_commit":
-            return CompleteCommit(TxnId(wire.complete_commit.txn_id), wire.complete_commit.now_micros)
+            d = wire.complete_commit
+            return CompleteCommit(TxnId(d.txn_id), d.now_micros)
         case "begin_abort":
             a = wire.begin_abort
             owner = a.owner if a.HasField("owner") else None

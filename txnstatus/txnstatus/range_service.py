@@ -58,10 +58,10 @@ class RangeService:
     async def raise_floor(self, request: status_pb.RaiseFloorRequest) -> status_pb.RaiseFloorResponse:
         return await self._numbered(request.range).raise_floor(request)
 
-    async def register_participant(
-        self, request: status_pb.RegisterParticipantRequest
-    ) -> status_pb.RegisterParticipantResponse:
-        return await self._of(request.txn_id).register_participant(request)
+    async def register_participants(
+        self, request: status_pb.RegisterParticipantsRequest
+    ) -> status_pb.RegisterParticipantsResponse:
+        return await self._numbered(request.range).register_participants(request)
 
     async def get_outcomes(self, request: status_pb.GetOutcomesRequest) -> status_pb.GetOutcomesResponse:
         return await self._numbered(request.range).get_outcomes(request)

@@ -18,8 +18,10 @@ from txnstatus.catalog_service import CatalogClient
 from txnstatus.errors import NotFound, TxnError, forgotten
 from txnstatus.foreign import foreign_name
 from txnstatus.proto import catalog_pb2 as catalog_pb
+from txnstatus.proto import common_pb2 as common
 from txnstatus.proto import txn_manager_pb2 as pb
 from txnstatus.proto import txn_status_pb2 as status_pb
+from txnstatus.registrations import Registrations
 from txnstatus.rpc.errors import to_detail
 from txnstatus.system_client import TxnSystemClient
 from txnstatus.types import NO_TIMESTAMP, Timestamp, TxnId
@@ -36,6 +38,7 @@ class StatusRanges:
         self._catalog = CatalogClient(client)
         self._full: dict[int, Timestamp] = {}
         """Ranges that are known to be full, with their last commit when that was found out."""
+        self._registrations = Registrations(self._register)
 
     async def call(self, txn_id: int, method: str, request: Message, response: type[ResponseT]) -> ResponseT:
         """Asks the leader of the transaction's range. Raises NotFound, Forgotten, Unavailable, or what it answers."""
@@ -46,6 +49,25 @@ class StatusRanges:
             if self._state.range_was_dropped(number):
                 raise forgotten(TxnId(txn_id)) from None
             raise
+
+    async def register(self, txn_id: TxnId, owner: str, participant_id: str, name: str) -> None:
+        """Makes somebody a participant, now or before. Raises NotFound, Forgotten, Unavailable, or what it answers."""
+        participant = common.ParticipantInfo(participant_id=participant_id, name=name)
+        registration = status_pb.Registration(txn_id=txn_id, owner=owner, participant=participant)
+        await self._registrations.register(await self._range_of(txn_id), registration)
+
+    async def _register(
+        self, number: int, registrations: Sequence[status_pb.Registration]
+    ) -> Sequence[status_pb.RegistrationResult]:
+        request = status_pb.RegisterParticipantsRequest(range=number, registrations=registrations)
+        try:
+            answer = await self._ask(number, "RegisterParticipants", request, status_pb.RegisterParticipantsResponse)
+        except NotFound:
+            if not self._state.range_was_dropped(number):
+                raise
+            gone = (to_detail(forgotten(TxnId(each.txn_id))) for each in registrations)
+            return [status_pb.RegistrationResult(error=error) for error in gone]
+        return answer.results
 
     async def begin(self, request: pb.BeginTransactionRequest) -> pb.BeginTransactionResponse:
         """Begins in the first range that is not full; adds one where all are.

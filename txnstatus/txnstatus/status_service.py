@@ -16,7 +16,7 @@ from typing import Any
 from txnstatus import commands as cmd
 from txnstatus.background import supervised
 from txnstatus.catalog import CatalogState
-from txnstatus.commit_tasks import SendOp
+from txnstatus.commit_tasks import MAX_OPS_PER_CALL, SendOp
 from txnstatus.environment import Environment, SteadyWall
 from txnstatus.errors import InvalidArgument, TxnError, Unavailable
 from txnstatus.events import (
@@ -195,16 +195,34 @@ class StatusService:
             self._options.max_open_transactions,
         )
 
-    async def register_participant(
-        self, request: status_pb.RegisterParticipantRequest
-    ) -> status_pb.RegisterParticipantResponse:
-        participant = request.participant
-        await self._ranges.check_participant(participant.participant_id)
-        command = cmd.RegisterParticipant(
-            TxnId(request.txn_id), request.owner, ParticipantId(participant.participant_id), participant.name
-        )
-        (record,) = (await self._proposer.propose(command)).records
-        return status_pb.RegisterParticipantResponse(keepalive_millis=record.keepalive_millis)
+    async def register_participants(
+        self, request: status_pb.RegisterParticipantsRequest
+    ) -> status_pb.RegisterParticipantsResponse:
+        """Refusals are answered one by one; what is retriable fails the call, so that its sender finds the leader."""
+        if len(request.registrations) > MAX_OPS_PER_CALL:
+            raise InvalidArgument(f"{len(request.registrations)} at once: {MAX_OPS_PER_CALL} can be registered")
+        checked = [await self._checked(registration) for registration in request.registrations]
+        answers = iter(await self._proposer.propose_all([each for each in checked if not isinstance(each, TxnError)]))
+        response = status_pb.RegisterParticipantsResponse()
+        for each in checked:
+            answer = each if isinstance(each, TxnError) else next(answers)
+            if not isinstance(answer, TxnError):
+                response.results.add()
+            elif answer.retriable:
+                raise answer
+            else:
+                response.results.add(error=to_detail(answer))
+        return response
+
+    async def _checked(self, registration: status_pb.Registration) -> cmd.RegisterParticipant | TxnError:
+        """The command, or its refusal."""
+        participant = registration.participant
+        try:
+            await self._ranges.check_participant(participant.participant_id)
+        except TxnError as error:
+            return error
+        participant_id = ParticipantId(participant.participant_id)
+        return cmd.RegisterParticipant(TxnId(registration.txn_id), registration.owner, participant_id, participant.name)
 
     async def commit_transaction(self, request: pb.CommitTransactionRequest) -> pb.CommitTransactionResponse:
         txn_id = TxnId(request.txn_id)

@@ -62,7 +62,15 @@ class RangeListRequest(_message.Message):
     request: ListTransactionsRequest
     def __init__(self, range: _Optional[int] = ..., request: _Optional[_Union[ListTransactionsRequest, _Mapping]] = ...) -> None: ...
 
-class RegisterParticipantRequest(_message.Message):
+class RegisterParticipantsRequest(_message.Message):
+    __slots__ = ("range", "registrations")
+    RANGE_FIELD_NUMBER: _ClassVar[int]
+    REGISTRATIONS_FIELD_NUMBER: _ClassVar[int]
+    range: int
+    registrations: _containers.RepeatedCompositeFieldContainer[Registration]
+    def __init__(self, range: _Optional[int] = ..., registrations: _Optional[_Iterable[_Union[Registration, _Mapping]]] = ...) -> None: ...
+
+class Registration(_message.Message):
     __slots__ = ("txn_id", "owner", "participant")
     TXN_ID_FIELD_NUMBER: _ClassVar[int]
     OWNER_FIELD_NUMBER: _ClassVar[int]
@@ -72,11 +80,17 @@ class RegisterParticipantRequest(_message.Message):
     participant: _common_pb2.ParticipantInfo
     def __init__(self, txn_id: _Optional[int] = ..., owner: _Optional[str] = ..., participant: _Optional[_Union[_common_pb2.ParticipantInfo, _Mapping]] = ...) -> None: ...
 
-class RegisterParticipantResponse(_message.Message):
-    __slots__ = ("keepalive_millis",)
-    KEEPALIVE_MILLIS_FIELD_NUMBER: _ClassVar[int]
-    keepalive_millis: int
-    def __init__(self, keepalive_millis: _Optional[int] = ...) -> None: ...
+class RegisterParticipantsResponse(_message.Message):
+    __slots__ = ("results",)
+    RESULTS_FIELD_NUMBER: _ClassVar[int]
+    results: _containers.RepeatedCompositeFieldContainer[RegistrationResult]
+    def __init__(self, results: _Optional[_Iterable[_Union[RegistrationResult, _Mapping]]] = ...) -> None: ...
+
+class RegistrationResult(_message.Message):
+    __slots__ = ("error",)
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    error: _common_pb2.ErrorDetail
+    def __init__(self, error: _Optional[_Union[_common_pb2.ErrorDetail, _Mapping]] = ...) -> None: ...
 
 class GetOutcomesRequest(_message.Message):
     __slots__ = ("txn_ids", "timestamp", "range")
