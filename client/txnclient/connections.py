@@ -82,9 +82,13 @@ class Connections:
                     return connection
                 connection.shut()
         connection = _Connection(address, deadline)
-        with self._lock:
-            self._busy.add(connection)
-            self._check()
+        try:
+            with self._lock:
+                self._check()
+                self._busy.add(connection)
+        except IllegalState:
+            connection.shut()
+            raise
         return connection
 
     def _check(self) -> None:

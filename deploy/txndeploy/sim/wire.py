@@ -158,8 +158,8 @@ class _Connection:
         self.up = _Pipe(wire, client.name, server_name, self._at_server)
         self.down = _Pipe(wire, server_name, client.name, self._at_client)
         self._wire, self._loop, self._make = wire, wire.loop, make
-        self._ends: list[_End] = []
-        """The client's and the server's, as far as they know of it."""
+        self._client_end: _End | None = None
+        self._server_end: _End | None = None
         self._over = False
 
     def lost(self) -> None:
@@ -169,8 +169,9 @@ class _Connection:
         self._over = True
         self._wire.forget(self)
         self._loop.post(self.client, self._refuse, "the connection was lost")
-        for end in self._ends:
-            self._loop.post(end.process, end.finish, ConnectionResetError("the connection was lost"))
+        for end in (self._client_end, self._server_end):
+            if end is not None:
+                self._loop.post(end.process, end.finish, ConnectionResetError("the connection was lost"))
 
     # ---- arrivals, in the world
 
@@ -185,7 +186,7 @@ class _Connection:
             self.server, accept = found
             self._loop.post(self.server, self._accept, accept)
         else:
-            self._arrive(self.server, item)
+            self._arrive(self._server_end, item)
 
     def _at_client(self, item: object) -> None:
         if self._over:
@@ -197,10 +198,9 @@ class _Connection:
         elif item is _ACCEPTED:
             self._loop.post(self.client, self._accepted)
         else:
-            self._arrive(self.client, item)
+            self._arrive(self._client_end, item)
 
-    def _arrive(self, process: Process | None, item: object) -> None:
-        end = next((end for end in self._ends if end.process is process), None)
+    def _arrive(self, end: _End | None, item: object) -> None:
         if end is None:
             return
         if item is _END:
@@ -213,14 +213,12 @@ class _Connection:
     # ---- in the processes
 
     def _accept(self, accept: Callable[[], asyncio.Protocol]) -> None:
-        end = _End(self._loop, self.down, accept())
-        self._ends.append(end)
+        end = self._server_end = _End(self._loop, self.down, accept())
         self.down.put(_ACCEPTED)
         end.protocol.connection_made(end)
 
     def _accepted(self) -> None:
-        end = _End(self._loop, self.up, self._make())
-        self._ends.append(end)
+        end = self._client_end = _End(self._loop, self.up, self._make())
         end.protocol.connection_made(end)
         if not self.made.done():
             self.made.set_result((end, end.protocol))
