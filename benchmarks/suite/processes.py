@@ -1,0 +1,100 @@
+"""Server processes of peers: started on loopback, ended by their pid."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pwd
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+READY_SECONDS = 60.0
+STOP_SECONDS = 15.0
+POLL_SECONDS = 0.05
+UNPRIVILEGED = "nobody"
+BECOME = """
+import os, sys
+os.setgroups([]), os.setgid(int(sys.argv[2])), os.setuid(int(sys.argv[1]))
+os.execv(sys.argv[3], sys.argv[3:])
+"""
+"""A program of its own: Popen(user=...) forks, and a fork ends badly while gRPC's threads are at work."""
+
+
+def slow_disk(fsync_ms: float) -> list[str]:
+    """Words before a command, for which every fsync then takes so much longer; none for none.
+
+    strace stops the process at these two calls alone (--seccomp-bpf), and is not its parent (-D).
+    """
+    if not fsync_ms:
+        return []
+    calls = "fsync,fdatasync"
+    inject = f"inject={calls}:delay_exit={round(1000 * fsync_ms)}"
+    return ["strace", "-D", "-f", "--seccomp-bpf", "-qq", "-o", "/dev/null", "-e", f"trace={calls}", "-e", inject]
+
+
+def needs(programs: Mapping[str, str]) -> str | None:
+    """How to install what is not there, from a Debian package by program; None: all is there."""
+    packages = [package for program, package in programs.items() if shutil.which(program) is None]
+    return f"apt-get install -y --no-install-recommends {' '.join(dict.fromkeys(packages))}" if packages else None
+
+
+def as_somebody(directory: Path) -> list[str]:
+    """Words before the command of a server that refuses root, to whom the directory is given."""
+    if os.getuid() != 0:
+        return []
+    entry = pwd.getpwnam(UNPRIVILEGED)
+    os.chown(directory, entry.pw_uid, entry.pw_gid)
+    return [sys.executable, "-I", "-c", BECOME, str(entry.pw_uid), str(entry.pw_gid)]
+
+
+@dataclass
+class Processes:
+    """The servers of one contender, by name; what they say is in NAME.log."""
+
+    directory: Path
+    launcher: Sequence[str] = ()
+    running: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+
+    def start(self, name: str, command: Sequence[str | Path], become: Sequence[str] = ()) -> None:
+        with self.log(name).open("ab") as output:
+            self.running[name] = subprocess.Popen(
+                [*self.launcher, *become, *map(str, command)],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                cwd=self.directory,
+                start_new_session=True,  # Ctrl-C is for the suite, which then ends them
+            )
+
+    def log(self, name: str) -> Path:
+        return self.directory / f"{name}.log"
+
+    def pid(self, name: str) -> int:
+        return self.running[name].pid
+
+    def await_ready(self, is_ready: Callable[[], bool], what: str) -> None:
+        """Raises RuntimeError with the end of its log when one ends instead, or TimeoutError."""
+        deadline = time.monotonic() + READY_SECONDS
+        while not is_ready():
+            for name, process in self.running.items():
+                if process.poll() is not None:
+                    story = self.log(name).read_text(errors="replace").splitlines()[-5:]
+                    raise RuntimeError(f"{name} ended with {process.returncode}: {' / '.join(story)}")
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"{what}: not within {READY_SECONDS:g} s")
+            time.sleep(POLL_SECONDS)
+
+    def stop(self) -> None:
+        """The one started last ends first."""
+        for process in reversed(self.running.values()):
+            process.terminate()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(STOP_SECONDS)
+            process.kill()
+            process.wait()
+        self.running.clear()
