@@ -18,7 +18,6 @@ from benchmarks.suite.report import Part
 from benchmarks.suite.runner import Plan, run, steps
 from benchmarks.suite.workloads import ALL
 from rich.console import Console
-from rich.logging import RichHandler
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 NumberT = TypeVar("NumberT", int, float)
@@ -40,12 +39,11 @@ def main(
     fsync_ms: Annotated[str, typer.Option(help="Passes: so many ms are added to every fsync.")] = "0,1",
     quick: Annotated[bool, typer.Option(help="One short round of few points: that everything works.")] = False,
     directory: Annotated[Path, typer.Option(help="Where the data lies meanwhile; on a disk.")] = Path("/var/tmp"),
-    out: Annotated[Path, typer.Option(help="Where the report is written.")] = Path("bench-report"),
+    out: Annotated[Path, typer.Option(help="Where the report and suite.log are written.")] = Path("bench-report"),
     list_: Annotated[bool, typer.Option("--list", help="What there is, and what is not installed.")] = False,
 ) -> None:
     """Runs this project and its peers in turn on this machine, and writes a report."""
     console = Console()
-    logging.basicConfig(level=logging.WARNING, format="%(message)s", handlers=[RichHandler(console=console)])
     chosen = _chosen(only)
     settings = Settings(rounds_of=_numbers(rounds_of, int), quick=quick)
     if list_:
@@ -53,6 +51,8 @@ def main(
         return
     if (install := plots.missing()) is not None:
         console.print(f"There will be no plots: {install}", markup=False)
+    out.mkdir(parents=True, exist_ok=True)
+    logging.basicConfig(filename=out / "suite.log", format="%(asctime)s %(name)s %(message)s")
     parts: list[Part] = []
     about = machine.inspect(directory)
     with tempfile.TemporaryDirectory(prefix="txnstatus-bench-", dir=directory) as work:

@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from benchmarks.suite.model import Goal, Sample, Tally
+from benchmarks.suite.model import CLIENT, Goal, Sample, Tally
 
 FOREIGN_MUCH = 0.25
 """From this share of the machine's CPU on, used by others, a run is marked."""
@@ -107,6 +107,8 @@ def percentile(ordered: Sequence[float], part: float) -> float:
 def sum_up(tally: Tally, cpu: Mapping[str, float], foreign: float) -> Sample:
     """`cpu`: seconds by role."""
     ordered = sorted(tally.latencies)
+    if tally.client_cpu is not None:
+        cpu = {**cpu, CLIENT: tally.client_cpu}
     return Sample(
         count=tally.count,
         seconds=tally.seconds,

@@ -126,8 +126,11 @@ def _stat(pid: int) -> list[str]:
 
 def _cpu(pid: int, children: Mapping[int, Iterable[int]]) -> float:
     """Seconds, with those of its descendants, also of those it has waited for."""
-    own = sum(map(int, _stat(pid)[11:15])) / _TICKS
-    return own + sum(_cpu(child, children) for child in children.get(pid, ()))
+    while True:
+        own = _stat(pid)[11:15]
+        below = sum(_cpu(child, children) for child in children.get(pid, ()))
+        if own[2:] == _stat(pid)[13:15]:  # else one of them ended meanwhile, and was counted twice or not at all
+            return sum(map(int, own)) / _TICKS + below
 
 
 def _busy() -> float:

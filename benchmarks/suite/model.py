@@ -39,6 +39,8 @@ class Tally:
     """The first few, to be read by people."""
     extra: dict[str, float] = field(default_factory=dict)
     """Other measures, by name and unit: `longest pause, ms`."""
+    client_cpu: float | None = None
+    """Seconds; None: of the process that drives the load, and of those it started and waited for."""
 
     MOST_ERRORS = 3
 

@@ -43,7 +43,7 @@ class OurCluster(Contender):
         return self._cluster
 
     def missing(self) -> str | None:
-        return needs({"strace": "strace"}) if self.settings.fsync_ms else None
+        return needs("strace") if self.settings.fsync_ms else None
 
     def version(self) -> str:
         return f"txnstatus {version('txnstatus')}"

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 
 from benchmarks.suite.figures import Results
 from benchmarks.suite.model import OURS
-
-INSTALL = "pip install -e '.[bench]'"
+from benchmarks.suite.processes import needs_modules
 
 
 def missing() -> str | None:
     """How to install what draws; None: it is there."""
-    return None if importlib.util.find_spec("matplotlib") else INSTALL
+    return needs_modules("matplotlib")
 
 
 def draw(title: str, axis: str, results: Results, to: Path) -> list[Path]:

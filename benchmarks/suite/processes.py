@@ -3,19 +3,31 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import os
 import pwd
 import shutil
+import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 READY_SECONDS = 60.0
 STOP_SECONDS = 15.0
 POLL_SECONDS = 0.05
+APT = "apt-get install -y --no-install-recommends"
+INSTALL = {
+    "etcd": f"{APT} etcd-server",
+    "java": f"{APT} default-jre-headless",
+    "postgres": f"{APT} postgresql",
+    "strace": f"{APT} strace",
+    "zookeeper": f"{APT} zookeeper",
+}
+"""By program, on Debian."""
+PIP = "pip install -e '.[bench]'"
 UNPRIVILEGED = "nobody"
 BECOME = """
 import os, sys
@@ -37,10 +49,14 @@ def slow_disk(fsync_ms: float) -> list[str]:
     return ["strace", "-D", "-f", "--seccomp-bpf", "-qq", "-o", "/dev/null", "-e", f"trace={calls}", "-e", inject]
 
 
-def needs(programs: Mapping[str, str]) -> str | None:
-    """How to install what is not there, from a Debian package by program; None: all is there."""
-    packages = [package for program, package in programs.items() if shutil.which(program) is None]
-    return f"apt-get install -y --no-install-recommends {' '.join(dict.fromkeys(packages))}" if packages else None
+def needs(*programs: str) -> str | None:
+    """How to install the first of them that is not there; None: all are."""
+    return next((INSTALL[program] for program in programs if shutil.which(program) is None), None)
+
+
+def needs_modules(*modules: str) -> str | None:
+    """How to install what is not there of these Python modules; None: all are."""
+    return PIP if any(importlib.util.find_spec(module) is None for module in modules) else None
 
 
 def as_somebody(directory: Path) -> list[str]:
@@ -92,7 +108,7 @@ class Processes:
     def stop(self) -> None:
         """The one started last ends first."""
         for process in reversed(self.running.values()):
-            process.terminate()
+            process.send_signal(signal.SIGINT)  # PostgreSQL does not wait for its clients then
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(STOP_SECONDS)
             process.kill()
