@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import shlex
+import signal
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
@@ -44,6 +45,7 @@ def main(
 ) -> None:
     """Runs this project and its peers in turn on this machine, and writes a report."""
     console = Console()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # servers and data do not stay
     chosen = _chosen(only)
     settings = Settings(rounds_of=_numbers(rounds_of, int), quick=quick)
     if list_:

@@ -20,7 +20,7 @@ from typing import Protocol
 
 from benchmarks.suite.drive import Operation, drive
 from benchmarks.suite.model import Tally
-from benchmarks.suite.runner import run_async
+from benchmarks.suite.runner import event_loop
 
 START_SECONDS = 120.0
 """Until all are connected."""
@@ -96,7 +96,8 @@ _task: _Task | None = None
 
 def _one(_: int) -> Tally:
     assert _task is not None
-    return run_async(_task.run())
+    with event_loop() as loop:
+        return loop.run(_task.run())
 
 
 def main() -> None:

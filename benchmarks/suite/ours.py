@@ -81,10 +81,19 @@ async def transact(channel: PeerChannel) -> None:
         raise RuntimeError(f"transaction {txn} did not commit: {TxnState(answer.txn.state).name}")
 
 
-async def begin(channel: PeerChannel) -> int:
-    request = pb.BeginTransactionRequest(request_id=uuid.uuid4().hex, owner=OWNER, count=1)
+async def begin(channel: PeerChannel, keepalive_millis: int = 0) -> int:
+    """0 = the server's default."""
+    request = pb.BeginTransactionRequest(
+        request_id=uuid.uuid4().hex, owner=OWNER, count=1, keepalive_millis=keepalive_millis
+    )
     answer = await channel.call(f"{MANAGER}/BeginTransaction", request, pb.BeginTransactionResponse, CALL_SECONDS)
     return answer.txn_ids[0]
+
+
+async def state(channel: PeerChannel, txn: int) -> TxnState:
+    request = pb.GetTransactionStateRequest(txn_id=txn)
+    answer = await channel.call(f"{MANAGER}/GetTransactionState", request, pb.GetTransactionStateResponse, CALL_SECONDS)
+    return TxnState(answer.txn.state)
 
 
 async def _open_write(channel: PeerChannel, txn: int, table: str) -> None:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
-import os
 import pwd
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -28,13 +26,6 @@ INSTALL = {
 }
 """By program, on Debian."""
 PIP = "pip install -e '.[bench]'"
-UNPRIVILEGED = "nobody"
-BECOME = """
-import os, sys
-os.setgroups([]), os.setgid(int(sys.argv[2])), os.setuid(int(sys.argv[1]))
-os.execv(sys.argv[3], sys.argv[3:])
-"""
-"""A program of its own: Popen(user=...) forks, and a fork ends badly while gRPC's threads are at work."""
 
 
 def slow_disk(fsync_ms: float) -> list[str]:
@@ -59,13 +50,13 @@ def needs_modules(*modules: str) -> str | None:
     return PIP if any(importlib.util.find_spec(module) is None for module in modules) else None
 
 
-def as_somebody(directory: Path) -> list[str]:
-    """Words before the command of a server that refuses root, to whom the directory is given."""
-    if os.getuid() != 0:
-        return []
-    entry = pwd.getpwnam(UNPRIVILEGED)
-    os.chown(directory, entry.pw_uid, entry.pw_gid)
-    return [sys.executable, "-I", "-c", BECOME, str(entry.pw_uid), str(entry.pw_gid)]
+def tethered(owner: str | None = None) -> list[str]:
+    """Words before a command that then ends with the suite, however that ends; and that `owner` runs."""
+    words = ["setpriv", "--pdeathsig", "KILL"]
+    if owner is not None:
+        entry = pwd.getpwnam(owner)
+        words += [f"--reuid={entry.pw_uid}", f"--regid={entry.pw_gid}", "--clear-groups"]
+    return words
 
 
 @dataclass
@@ -76,10 +67,10 @@ class Processes:
     launcher: Sequence[str] = ()
     running: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
 
-    def start(self, name: str, command: Sequence[str | Path], become: Sequence[str] = ()) -> None:
+    def start(self, name: str, command: Sequence[str | Path], owner: str | None = None) -> None:
         with self.log(name).open("ab") as output:
             self.running[name] = subprocess.Popen(
-                [*self.launcher, *become, *map(str, command)],
+                [*self.launcher, *tethered(owner), *map(str, command)],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,

@@ -5,20 +5,17 @@ from __future__ import annotations
 import asyncio
 import logging
 import shutil
-import sys
 import tempfile
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
 
+import uvloop
 from benchmarks.suite.figures import Results, sum_up
 from benchmarks.suite.machine import CpuMeter
 from benchmarks.suite.model import Contender, Sample
 
 _log = logging.getLogger(__name__)
-ResultT = TypeVar("ResultT")
-
 Told = Callable[[str], None]
 
 
@@ -30,13 +27,9 @@ class Plan:
     warm_up_seconds: float
 
 
-def run_async(work: Coroutine[Any, Any, ResultT]) -> ResultT:
-    """In an event loop of its own, of the kind that our nodes and a careful client use."""
-    if sys.platform == "win32":
-        return asyncio.run(work)
-    import uvloop
-
-    return uvloop.run(work)
+def event_loop() -> asyncio.Runner:
+    """Of the kind that our nodes and a careful client use."""
+    return asyncio.Runner(loop_factory=uvloop.new_event_loop)
 
 
 def steps(plan: Plan, contenders: int) -> int:
@@ -60,22 +53,25 @@ def run(contenders: Sequence[Contender], plan: Plan, below: Path, told: Told = l
             able.append(contender)
         else:
             results.problem(contender.name, f"not installed: {missing}")
-    for number in range(plan.rounds):
-        for contender in order(able, number):
-            _turn(contender, plan, number, below, results, told)
+    with event_loop() as loop:  # one for all: gRPC minds when loops come and go
+        for number in range(plan.rounds):
+            for contender in order(able, number):
+                _turn(contender, plan, number, below, results, told, loop)
     return results
 
 
-def _turn(contender: Contender, plan: Plan, number: int, below: Path, results: Results, told: Told) -> None:
+def _turn(
+    contender: Contender, plan: Plan, number: int, below: Path, results: Results, told: Told, loop: asyncio.Runner
+) -> None:
     directory = Path(tempfile.mkdtemp(prefix=f"{contender.name}-", dir=below))
     left = list(plan.points)
     try:
         contender.start(directory)
         results.versions[contender.name] = contender.version()
         if plan.warm_up_seconds:
-            run_async(contender.warm_up(max(plan.points), plan.warm_up_seconds))
+            loop.run(contender.warm_up(max(plan.points), plan.warm_up_seconds))
         while left:
-            sample = _measure(contender, left[0], plan.seconds)
+            sample = _measure(contender, left[0], plan.seconds, loop)
             results.add(contender.name, left[0], number, sample)
             told(f"{contender.name} at {left.pop(0)}: {sample.rate:,.0f}/s")
     except Exception as error:  # noqa: BLE001 whatever a peer dies of is reported, and the others run on
@@ -88,7 +84,7 @@ def _turn(contender: Contender, plan: Plan, number: int, below: Path, results: R
         shutil.rmtree(directory, ignore_errors=True)
 
 
-def _measure(contender: Contender, point: int, seconds: float) -> Sample:
+def _measure(contender: Contender, point: int, seconds: float, loop: asyncio.Runner) -> Sample:
     meter = CpuMeter(contender.pids())
-    tally = run_async(contender.run(point, seconds))
+    tally = loop.run(contender.run(point, seconds))
     return sum_up(tally, *meter.stop())

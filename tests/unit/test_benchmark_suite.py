@@ -14,7 +14,7 @@ from benchmarks.suite.figures import Results, Spread, percentile, ratios, sum_up
 from benchmarks.suite.machine import CpuMeter, Machine
 from benchmarks.suite.model import Contender, Goal, Sample, Settings, Tally, Workload
 from benchmarks.suite.report import Part
-from benchmarks.suite.runner import Plan, order, run, run_async, steps
+from benchmarks.suite.runner import Plan, order, run, steps
 from benchmarks.suite.workloads import ALL
 
 PLAN = Plan(points=(1, 16), rounds=3, seconds=1.0, warm_up_seconds=0.0)
@@ -111,7 +111,7 @@ def test_so_many_operations_are_in_flight() -> None:
         await a_turn()
         at_work.remove(number)
 
-    tally = run_async(drive(operation, 8, 0.05))
+    tally = asyncio.run(drive(operation, 8, 0.05))
     assert most == 8
     assert tally.count == len(tally.latencies) > 8
     assert tally.seconds >= 0.05
@@ -123,7 +123,7 @@ def test_operations_that_fail_are_counted_apart() -> None:
             raise ValueError("no")
         await a_turn()
 
-    tally = run_async(drive(operation, 2, 0.02))
+    tally = asyncio.run(drive(operation, 2, 0.02))
     assert tally.count > 0
     assert tally.failures > 0
     assert tally.errors == ["ValueError: no"] * Tally.MOST_ERRORS

@@ -25,7 +25,11 @@ MOST_PUTS = 1_024
 BATCHES = 2
 """Under way at once."""
 CALL_SECONDS = 30.0
-STATES = {4: (b"open", b"registered", b"commit in progress", b"committed"), 2: (b"registered", b"committed")}
+STATES = {
+    4: (b"open", b"registered", b"commit in progress", b"committed"),
+    2: (b"registered", b"committed"),
+    1: (b"open",),
+}
 """Of a transaction in so many durable rounds."""
 RECORD = bytes(range(100))
 """Besides the state: as much as an owner, a start time and two participants take."""
@@ -109,7 +113,6 @@ class EtcdCalls:
         self.messages = messages()
         self._channel = grpc.aio.insecure_channel(address, options=options)
         self.txn = self._call("Txn")
-        self.put = self._call("Put")
         self.range = self._call("Range")
 
     def _call(self, name: str) -> Callable[..., Awaitable[Any]]:
@@ -134,6 +137,12 @@ class EtcdCalls:
         if not answer.succeeded:
             raise RuntimeError(f"{key!r} was changed by somebody else")
         return int(answer.header.revision)
+
+    async def get(self, key: bytes) -> bytes:
+        """As of now, which the leader asks the others about."""
+        answer = await self.range(self.messages.RangeRequest(key=key), timeout=CALL_SECONDS)
+        value: bytes = answer.kvs[0].value
+        return value
 
     async def put_all(self, steps: Sequence[tuple[bytes, bytes]]) -> Sequence[None]:
         """Without comparing: one key that was changed would refuse everybody's."""
@@ -186,11 +195,8 @@ class Etcd(Contender):
 
     def __init__(self, settings: Settings, rounds: int, *, batch: bool = False, name: str = "etcd") -> None:
         self.name = name
-        self.about = f"{rounds} steps, each a " + (
-            "put; the client merges waiting steps into one Txn, which gives up compare-and-set"
-            if batch
-            else "compare-and-set Txn"
-        )
+        many = "a put; the client merges waiting steps into one Txn, which gives up compare-and-set"
+        self.about = self.about or f"steps: {rounds}, each {many if batch else 'a compare-and-set Txn'}; one connection"
         self.settings = settings
         self._states = STATES[rounds]
         self._batch = batch

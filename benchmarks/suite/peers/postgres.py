@@ -29,7 +29,11 @@ CREATE TABLE txn_components (txn_id bigint NOT NULL, component text NOT NULL);
 """The free space lets updates stay in their page."""
 OWNER = "benchmark"
 TABLES = ["bench.first", "bench.second"]
-STATES = {4: ("open", "registered", "commit in progress", "committed"), 2: ("registered", "committed")}
+STATES = {
+    4: ("open", "registered", "commit in progress", "committed"),
+    2: ("registered", "committed"),
+    1: ("open",),
+}
 """In so many durable rounds. Each but the first is a compare-and-set on the one before."""
 POOLS = (16, 64)
 """Connections: in each round the warm-up finds out which is faster."""
@@ -163,12 +167,10 @@ class Postgres(Contender):
         self, settings: Settings, rounds: int, *, name: str, replicated: bool = False, batch: bool = False
     ) -> None:
         self.name = name
-        kind = (
-            "multi-row compare-and-set statements, into which the client merges waiting steps"
-            if batch
-            else ("compare-and-set UPDATEs, a pool of 16 or 64 connections, whichever is faster")
-        )
-        self.about = f"{rounds} steps; {kind}; " + ("two standbys, ANY 1" if replicated else "one server, unreplicated")
+        one = "compare-and-set UPDATEs, a pool of 16 or 64 connections, whichever is faster"
+        many = "multi-row compare-and-set statements, into which the client merges waiting steps"
+        servers = "two standbys, ANY 1" if replicated else "one server, unreplicated"
+        self.about = self.about or f"steps: {rounds}; {many if batch else one}; {servers}"
         self._states = STATES[rounds]
         self._batch = batch
         self._servers = PostgresServers(settings.fsync_ms, replicated=replicated)
@@ -209,7 +211,10 @@ class Postgres(Contender):
         size = self._pool_size if self._batch else min(point, self._pool_size)
         statements = await Statements.connect(self._servers.conninfo(), size)
         try:
-            flow = (BatchedSteps if self._batch else Steps)(statements, self._states)
-            return await drive(flow.transact, point, seconds)
+            return await self.measure(statements, point, seconds)
         finally:
             await statements.close()
+
+    async def measure(self, statements: Statements, point: int, seconds: float) -> Tally:
+        flow = (BatchedSteps if self._batch else Steps)(statements, self._states)
+        return await drive(flow.transact, point, seconds)

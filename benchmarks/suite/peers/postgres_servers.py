@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import importlib.util
+import os
+import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import psycopg
-from benchmarks.suite.processes import INSTALL, Processes, as_somebody, needs, slow_disk
+from benchmarks.suite.processes import INSTALL, Processes, needs, slow_disk, tethered
 
 from txndeploy.network import free_ports
 
 STANDBYS = ("standby1", "standby2")
 PRIMARY = "primary"
 CONNECTIONS = 320
+UNPRIVILEGED = "nobody"
 SETTINGS = {
     "listen_addresses": "127.0.0.1",
     "unix_socket_directories": "",
@@ -43,7 +46,7 @@ class PostgresServers:
         self._replicated = replicated
         self._processes = Processes(Path())
         self._directory = Path()
-        self._become: list[str] = []
+        self._owner: str | None = None
         self._ports: dict[str, int] = {}
 
     def missing(self) -> str | None:
@@ -52,7 +55,10 @@ class PostgresServers:
         return needs("strace") if self._launcher else None
 
     def start(self, directory: Path) -> None:
-        self._directory, self._become = directory, as_somebody(directory)
+        self._directory = directory
+        if os.getuid() == 0:  # PostgreSQL refuses root
+            self._owner = UNPRIVILEGED
+            shutil.chown(directory, UNPRIVILEGED)
         self._processes = Processes(directory, self._launcher)
         self._ports = dict(zip((PRIMARY, *STANDBYS), free_ports(1 + len(STANDBYS)), strict=True))
         self._run("initdb", "-D", directory / PRIMARY, "-U", "postgres", "-A", "trust", "--no-sync")
@@ -85,7 +91,7 @@ class PostgresServers:
     def _start(self, name: str) -> None:
         settings = [f"--{key}={value}" for key, value in {**SETTINGS, "port": str(self._ports[name])}.items()]
         command = [self._binary("postgres"), "-D", str(self._directory / name), *settings]
-        self._processes.start(name, command, self._become)
+        self._processes.start(name, command, self._owner)
         self._processes.await_ready(lambda: self._answers(name), f"{name} answers")
 
     def _answers(self, name: str) -> bool:
@@ -96,7 +102,7 @@ class PostgresServers:
         return True
 
     def _run(self, program: str, *arguments: str | Path) -> None:
-        command = [*self._become, self._binary(program), *map(str, arguments)]
+        command = [*tethered(self._owner), self._binary(program), *map(str, arguments)]
         done = subprocess.run(command, cwd=self._directory, capture_output=True, text=True, check=False)
         if done.returncode:
             raise RuntimeError(f"{program} ended with {done.returncode}: {done.stderr.strip()}")

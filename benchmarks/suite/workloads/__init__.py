@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from benchmarks.suite.model import Workload
-from benchmarks.suite.workloads import clients, transactions
+from benchmarks.suite.workloads import begins, clients, reads, transactions
 
-ALL: tuple[Workload, ...] = (transactions.WORKLOAD, clients.WORKLOAD)
+ALL: tuple[Workload, ...] = (transactions.WORKLOAD, clients.WORKLOAD, begins.WORKLOAD, reads.WORKLOAD)

@@ -39,14 +39,14 @@ class Ours(OurCluster):
 
 
 class EtcdClients(etcd.Etcd):
-    """A connection for each."""
+    about = f"steps: {STEPS}, each a compare-and-set Txn; a connection for each client"
 
     async def run(self, point: int, seconds: float) -> Tally:
         return await clients.run(etcd.Client(self.address, STEPS), point, seconds)
 
 
 class PostgresClients(postgres.Postgres):
-    """A connection for each."""
+    about = f"steps: {STEPS}; compare-and-set UPDATEs; a connection for each client"
 
     async def warm_up(self, point: int, seconds: float) -> None:
         await self.run(point, seconds)
