@@ -46,7 +46,7 @@ bench: $(BENCH)  ## this project beside etcd, PostgreSQL and ZooKeeper on this m
 	$(BIN)/python -m benchmarks.suite $(BENCH_ARGS)
 
 bench-peers:     ## install the servers of the peers, from Debian (root)
-	apt-get install -y --no-install-recommends etcd-server zookeeper postgresql-15 strace
+	apt-get install -y --no-install-recommends etcd-server zookeeper postgresql strace default-jre-headless
 
 check: $(STAMP)  ## lint, formatting and strict typing
 	$(BIN)/ruff check .

@@ -13,13 +13,14 @@ from pathlib import Path
 from typing import Annotated, TypeVar
 
 import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
 from benchmarks.suite import machine, plots, report
 from benchmarks.suite.model import OURS, Contender, Settings, Workload
 from benchmarks.suite.report import Part
 from benchmarks.suite.runner import Plan, run, steps
 from benchmarks.suite.workloads import ALL
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 NumberT = TypeVar("NumberT", int, float)
 
@@ -47,7 +48,8 @@ def main(
     console = Console()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # servers and data do not stay
     chosen = _chosen(only)
-    settings = Settings(rounds_of=_numbers(rounds_of, int), quick=quick)
+    settings = Settings(rounds_of=_rounds_of(rounds_of), quick=quick)
+    _check_peers(peers, chosen, settings)
     if list_:
         _list(chosen, settings, console)
         return
@@ -95,6 +97,20 @@ def _chosen(only: str) -> list[Workload]:
     if unknown:
         raise typer.BadParameter(f"no such workload: {', '.join(sorted(unknown))}; see --list")
     return [workload for workload in ALL if not names or workload.name in names]
+
+
+def _rounds_of(text: str) -> tuple[int, ...]:
+    numbers = _numbers(text, int)
+    if not numbers or not set(numbers) <= {2, 4}:
+        raise typer.BadParameter(f"--rounds-of {text}: expected 4, 2 or both")
+    return numbers
+
+
+def _check_peers(peers: str, workloads: Sequence[Workload], settings: Settings) -> None:
+    known = {contender.name for workload in workloads for contender in workload.contenders(settings)}
+    unknown = set(peers.split(",")) - known - {"all", "none"}
+    if unknown:
+        raise typer.BadParameter(f"no such peer: {', '.join(sorted(unknown))}; see --list")
 
 
 def _contending(contenders: Sequence[Contender], peers: str) -> list[Contender]:

@@ -8,10 +8,9 @@ from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 
+import txnclient
 from benchmarks.suite.model import OURS, Contender, Settings
 from benchmarks.suite.processes import needs, slow_disk
-
-import txnclient
 from txndeploy.config import TxnSection
 from txndeploy.local_cluster import LocalCluster
 from txnstatus.proto import table_pb2

@@ -7,13 +7,14 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from rich.console import Console
+from rich.table import Table
+
 from benchmarks.suite import plots
 from benchmarks.suite.figures import FOREIGN_MUCH, Results
 from benchmarks.suite.machine import Machine
 from benchmarks.suite.model import OURS, Contender, Settings, Workload
 from benchmarks.suite.runner import Plan
-from rich.console import Console
-from rich.table import Table
 
 SLOW_DISK = (
     "Every server is started below `strace --seccomp-bpf`, which stops it at its fsync and fdatasync calls alone and "

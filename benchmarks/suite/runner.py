@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import uvloop
+
 from benchmarks.suite.figures import Results, sum_up
 from benchmarks.suite.machine import CpuMeter
 from benchmarks.suite.model import Contender, Sample
@@ -80,8 +81,16 @@ def _turn(
         for point in left:
             told(f"{contender.name} at {point}: failed")
     finally:
-        contender.stop()
+        _end(contender, results)
         shutil.rmtree(directory, ignore_errors=True)
+
+
+def _end(contender: Contender, results: Results) -> None:
+    try:
+        contender.stop()
+    except Exception as error:  # noqa: BLE001 it is reported, and the others run on
+        _log.warning("%s did not end", contender.name, exc_info=error)
+        results.problem(contender.name, f"did not end: {type(error).__name__}: {error}")
 
 
 def _measure(contender: Contender, point: int, seconds: float, loop: asyncio.Runner) -> Sample:

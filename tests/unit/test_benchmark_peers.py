@@ -7,6 +7,7 @@ from collections.abc import Coroutine, Sequence
 from typing import Any
 
 import pytest
+
 from benchmarks.suite.clients import together
 from benchmarks.suite.figures import sum_up
 from benchmarks.suite.model import Tally

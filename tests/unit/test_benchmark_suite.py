@@ -8,6 +8,7 @@ import os
 from pathlib import Path
 
 import pytest
+
 from benchmarks.suite import machine, report
 from benchmarks.suite.drive import drive
 from benchmarks.suite.figures import Results, Spread, percentile, ratios, sum_up
@@ -43,7 +44,7 @@ class Scripted(Contender):
         self._note("start")
 
     def stop(self) -> None:
-        self._story.append(f"{self.name} stop")
+        self._note("stop")
 
     async def run(self, point: int, seconds: float) -> Tally:
         self._note(f"run {point}")
@@ -86,6 +87,14 @@ def test_a_contender_that_fails_is_shown_and_the_others_run_on(breaks_at: str, t
     assert len(results.of("b", 16)) == 3
     assert story.count("a stop") == 3
     assert len(told) == steps(PLAN, 2)
+
+
+def test_one_that_does_not_end_is_shown_and_the_others_run_on(tmp_path: Path) -> None:
+    broken, whole = Scripted("a", []), Scripted("b", [])
+    broken.breaks_at = "stop"
+    results = run([broken, whole], PLAN, tmp_path)
+    assert results.problems == {"a": ["did not end: OSError: broken"]}
+    assert len(results.of("a", 16)) == len(results.of("b", 16)) == 3
 
 
 def test_what_is_not_installed_is_said_with_the_command(tmp_path: Path) -> None:

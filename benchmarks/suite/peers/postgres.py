@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
+from psycopg import AsyncConnection, AsyncCursor
+
 from benchmarks.suite.drive import Operation, drive
 from benchmarks.suite.model import Contender, Settings, Tally
 from benchmarks.suite.peers.batching import Batcher
 from benchmarks.suite.peers.pool import Pool
 from benchmarks.suite.peers.postgres_servers import PostgresServers
-from psycopg import AsyncConnection, AsyncCursor
 
 Cursor = AsyncCursor[tuple[Any, ...]]
 

@@ -8,11 +8,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import psycopg
+from psycopg import AsyncConnection
+
 from benchmarks.suite.drive import drive
 from benchmarks.suite.model import Contender, Settings, Tally
 from benchmarks.suite.peers.pool import Pool
 from benchmarks.suite.peers.postgres_servers import PostgresServers
-from psycopg import AsyncConnection
 
 DATABASES = ("first", "second")
 """The first also has the transactions and their decisions."""

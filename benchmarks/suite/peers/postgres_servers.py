@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import psycopg
-from benchmarks.suite.processes import INSTALL, Processes, needs, slow_disk, tethered
 
+from benchmarks.suite.processes import INSTALL, Processes, needs, slow_disk, tethered
 from txndeploy.network import free_ports
 
 STANDBYS = ("standby1", "standby2")

@@ -10,7 +10,6 @@ from benchmarks.suite.ours import OurCluster, begin
 from benchmarks.suite.peers.etcd import Etcd
 from benchmarks.suite.peers.postgres import Postgres
 from benchmarks.suite.peers.zookeeper import ZooKeeper
-
 from txndeploy.config import TxnSection
 from txnstatus.rpc.channel import PeerChannel
 

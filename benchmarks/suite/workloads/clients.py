@@ -11,7 +11,6 @@ from benchmarks.suite.drive import Operation
 from benchmarks.suite.model import Contender, Goal, Settings, Tally, Workload
 from benchmarks.suite.ours import OurCluster, transact
 from benchmarks.suite.peers import etcd, postgres
-
 from txnstatus.rpc.channel import PeerChannel
 
 STEPS = 4

@@ -12,7 +12,6 @@ from benchmarks.suite.model import Contender, Settings, Tally, Workload
 from benchmarks.suite.ours import OurCluster, begin, state
 from benchmarks.suite.peers.etcd import RECORD, Etcd, EtcdCalls
 from benchmarks.suite.peers.postgres import BEGIN, OWNER, Postgres, Statements
-
 from txnstatus.rpc.channel import PeerChannel
 from txnstatus.types import TxnState
 

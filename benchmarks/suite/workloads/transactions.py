@@ -11,8 +11,10 @@ from benchmarks.suite.peers.etcd import Etcd
 from benchmarks.suite.peers.postgres import Postgres
 from benchmarks.suite.peers.postgres_prepared import PreparedTransactions
 from benchmarks.suite.peers.zookeeper import ZooKeeper
-
 from txnstatus.rpc.channel import PeerChannel
+
+STEPS = 4
+"""The durable rounds of a peer whose name does not say them."""
 
 
 class Ours(OurCluster):
@@ -31,7 +33,7 @@ class Ours(OurCluster):
 def contenders(settings: Settings) -> Sequence[Contender]:
     found: list[Contender] = [Ours(settings)]
     for rounds in settings.rounds_of:
-        end = "" if rounds == max(settings.rounds_of) else f"-{rounds}r"
+        end = "" if rounds == STEPS else f"-{rounds}r"
         found += [
             Etcd(settings, rounds, name=f"etcd{end}"),
             Etcd(settings, rounds, name=f"etcd-batch{end}", batch=True),
