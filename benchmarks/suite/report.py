@@ -79,7 +79,9 @@ def write(parts: Sequence[Part], machine: Machine, command: str, out: Path) -> P
 def show(parts: Sequence[Part], console: Console) -> None:
     for part in parts:
         headings, rows = rates(part)
-        console.print(_rich(part.title, headings, rows))
+        by = f"{part.title}: {headings[0]}, by {part.workload.axis}"
+        short = ["", *(f"{point:,}" for point in part.results.points())]
+        console.print(_rich(by, short, rows))
         if part.goals:
             console.print(_rich("goals", GOAL_HEADINGS, part.goals))
         for line in _troubles(part):
