@@ -3,12 +3,13 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
+BENCH  := $(VENV)/.bench
 PROTO  := txnstatus/txnstatus/proto
 
-.PHONY: demo test sim soak isolation powercut failpoints exhaustive model check format proto clean help
+.PHONY: bench bench-peers demo test sim soak isolation powercut failpoints exhaustive model check format proto clean help
 
 help:            ## what there is
-	@grep -hE '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
+	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
 
 demo: $(STAMP)   ## run the main job: one transaction over five tables, on a three-node cluster
 	$(BIN)/txnctl demo
@@ -41,6 +42,12 @@ model: $(STAMP)  ## check the Spin model in docs/model; needs spin and a C compi
 sim: $(STAMP)    ## replay one simulated world, SEED=n, or run many, SEEDS=a..b
 	$(BIN)/txnctl sim $(or $(SEED),$(SEEDS),0..1000) $(SIM_ARGS)
 
+bench: $(BENCH)  ## this project beside etcd, PostgreSQL and ZooKeeper on this machine, with a report; BENCH_ARGS="--quick"
+	$(BIN)/python -m benchmarks.suite $(BENCH_ARGS)
+
+bench-peers:     ## install the servers of the peers, from Debian (root)
+	apt-get install -y --no-install-recommends etcd-server zookeeper postgresql strace default-jre-headless
+
 check: $(STAMP)  ## lint, formatting and strict typing
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -59,4 +66,8 @@ clean:           ## remove the virtual environment and caches
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	touch $@
+
+$(BENCH): $(STAMP)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[bench]'
 	touch $@

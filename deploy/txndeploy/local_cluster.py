@@ -49,9 +49,10 @@ class LocalCluster:
         table_roots: Sequence[str] = (),
         environment: Mapping[str, str] | None = None,
         network: Network | None = None,
+        launcher: Sequence[str] = (),
     ) -> None:
         """`table_roots`: where tables may be besides the warehouse. `environment`: variables for the node processes,
-        besides this process's own.
+        besides this process's own. `launcher`: words before each node's command; it must stay the process's child.
 
         `network`: by what the nodes reach each other, such as one that can be cut; without, plain loopback.
         """
@@ -61,6 +62,7 @@ class LocalCluster:
         self.node_environment: dict[str, dict[str, str]] = {}
         """Variables for single nodes, when they are started next."""
         self._network = network or Network()
+        self._launcher = tuple(launcher)
         self._doors: dict[str, str] = {}
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         self._admin: dict[str, ManagerChannel] = {}
@@ -194,7 +196,7 @@ class LocalCluster:
     def _start(self, node: str) -> subprocess.Popen[bytes]:
         with self.log_path(node).open("ab") as output:
             return subprocess.Popen(
-                tethered.command(self.config_path(node)),
+                [*self._launcher, *tethered.command(self.config_path(node))],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,

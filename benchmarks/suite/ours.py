@@ -1,0 +1,100 @@
+"""This project as a contender: a cluster of three node processes, and the calls a client makes."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import Mapping, Sequence
+from importlib.metadata import version
+from pathlib import Path
+
+import txnclient
+from benchmarks.suite.model import OURS, Contender, Settings
+from benchmarks.suite.processes import needs, slow_disk
+from txndeploy.config import TxnSection
+from txndeploy.local_cluster import LocalCluster
+from txnstatus.proto import table_pb2
+from txnstatus.proto import txn_manager_pb2 as pb
+from txnstatus.rpc.channel import PeerChannel
+from txnstatus.types import DECIDED_COMMIT, TxnState
+
+STATUS = "status-0"
+MANAGER = "txnstatus.TxnManager"
+OWNER = "benchmark"
+TABLES = ("bench.first", "bench.second")
+CALL_SECONDS = 30.0
+COMMIT_WAIT_MS = 20_000
+
+
+class OurCluster(Contender):
+    """Three nodes with default settings. What is done with them is up to the subclass."""
+
+    name = OURS
+
+    def __init__(self, settings: Settings, txn: TxnSection | None = None) -> None:
+        self.settings = settings
+        self._txn = txn
+        self._cluster: LocalCluster | None = None
+
+    @property
+    def cluster(self) -> LocalCluster:
+        assert self._cluster is not None, "it was not started"
+        return self._cluster
+
+    def missing(self) -> str | None:
+        return needs("strace") if self.settings.fsync_ms else None
+
+    def version(self) -> str:
+        return f"txnstatus {version('txnstatus')}"
+
+    def start(self, directory: Path) -> None:
+        launcher = slow_disk(self.settings.fsync_ms)
+        self._cluster = LocalCluster(directory / "cluster", txn=self._txn, launcher=launcher)
+        self._cluster.start()
+        with txnclient.connect(self._cluster.addresses) as client:
+            for table in TABLES:
+                client.create_table(table, "id bigint, note string")
+
+    def stop(self) -> None:
+        if self._cluster is not None:
+            self._cluster.stop()
+            self._cluster = None
+
+    def pids(self) -> Mapping[str, Sequence[int]]:
+        """The leader is that of the status table."""
+        leader = self.cluster.leader(STATUS)
+        others = [self.cluster.pid(node) for node in self.cluster.configs if node != leader]
+        return {"leader": [self.cluster.pid(leader)], "followers": others}
+
+    def leader_address(self) -> str:
+        return self.cluster.address(self.cluster.leader(STATUS))
+
+
+async def transact(channel: PeerChannel) -> None:
+    """Begin; two tables register as participants with a write each; commit, acknowledged and visible."""
+    txn = await begin(channel)
+    await asyncio.gather(*(_open_write(channel, txn, table) for table in TABLES))
+    request = pb.CommitTransactionRequest(txn_id=txn, owner=OWNER, wait_millis=COMMIT_WAIT_MS)
+    answer = await channel.call(f"{MANAGER}/CommitTransaction", request, pb.CommitTransactionResponse, CALL_SECONDS)
+    if TxnState(answer.txn.state) not in DECIDED_COMMIT:
+        raise RuntimeError(f"transaction {txn} did not commit: {TxnState(answer.txn.state).name}")
+
+
+async def begin(channel: PeerChannel, keepalive_millis: int = 0) -> int:
+    """0 = the server's default."""
+    request = pb.BeginTransactionRequest(
+        request_id=uuid.uuid4().hex, owner=OWNER, count=1, keepalive_millis=keepalive_millis
+    )
+    answer = await channel.call(f"{MANAGER}/BeginTransaction", request, pb.BeginTransactionResponse, CALL_SECONDS)
+    return answer.txn_ids[0]
+
+
+async def state(channel: PeerChannel, txn: int) -> TxnState:
+    request = pb.GetTransactionStateRequest(txn_id=txn)
+    answer = await channel.call(f"{MANAGER}/GetTransactionState", request, pb.GetTransactionStateResponse, CALL_SECONDS)
+    return TxnState(answer.txn.state)
+
+
+async def _open_write(channel: PeerChannel, txn: int, table: str) -> None:
+    request = table_pb2.OpenWriteRequest(txn_id=txn, owner=OWNER, table=table, write_id=uuid.uuid4().hex)
+    await channel.call("txnstatus.Table/OpenWrite", request, table_pb2.OpenWriteResponse, CALL_SECONDS)

@@ -1,0 +1,1 @@
+"""What a user would pick instead, each with a client as good as Python has."""
