@@ -68,6 +68,31 @@ def test_large_commands_make_a_snapshot_before_many_do(monkeypatch: pytest.Monke
     cluster.settle()
 
 
+def test_what_only_repeats_a_majority_can_wait(cluster: Cluster) -> None:
+    cluster.commit(5)
+    cluster.run(0.2)
+    leader = cluster.leader()
+    group = cluster[leader].live
+    echo = max(group._elections._echoes.values())
+
+    def can_wait(**changes: object) -> bool:
+        fields: dict[str, object] = {"next_index": group.commit_index + 1, "success": True, "echo_micros": echo}
+        reply = pb.RaftMessage.AppendReply(**{**fields, **changes})  # type: ignore[arg-type]
+        return group.can_wait(pb.RaftMessage(group=GROUP, term=group.term, append_reply=reply))
+
+    assert can_wait()
+    assert can_wait(next_index=2, echo_micros=0)
+    assert not can_wait(next_index=group.commit_index + 2), "it may commit an entry"
+    assert not can_wait(echo_micros=echo + 1), "it may renew the lease"
+    assert not can_wait(success=False), "the follower wants something"
+    assert not can_wait(reset=True)
+    acknowledged = pb.RaftMessage.AppendReply(next_index=2, success=True)
+    assert not group.can_wait(pb.RaftMessage(group=GROUP, term=group.term + 1, append_reply=acknowledged))
+    assert not group.can_wait(pb.RaftMessage(group=GROUP, term=group.term, stale_term={}))
+    follower = cluster[cluster.followers()[0]].live
+    assert not follower.can_wait(pb.RaftMessage(group=GROUP, term=follower.term, append_reply=acknowledged))
+
+
 def test_what_is_proposed_together_is_one_entry(cluster: Cluster) -> None:
     leader = cluster.leader()
     before = cluster[leader].live.journal[-1].idx

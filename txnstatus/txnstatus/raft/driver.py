@@ -68,7 +68,8 @@ class RaftDriver:
 
     def receive(self, sender: str, message: pb.RaftMessage) -> None:
         self._inbox.append((sender, message))
-        self._wake.set()
+        if not self.group.can_wait(message):
+            self._wake.set()
 
     def connected(self, peer: str) -> None:
         self.group.connected(peer)
@@ -127,6 +128,7 @@ class RaftDriver:
 
     async def _cycle(self) -> None:
         group, journal = self.group, self.group.journal
+        self._wake.clear()
         self._run_jobs()
         inbox, self._inbox = self._inbox, []
         for sender, message in inbox:
@@ -165,14 +167,13 @@ class RaftDriver:
             self._job.add_done_callback(lambda _job: self._wake.set())
 
     async def _sleep(self) -> None:
-        idle = 0.0 if self._inbox else self.group.idle_seconds()
+        idle = 0.0 if self._wake.is_set() else self.group.idle_seconds()
         if not idle:
             await asyncio.sleep(0)
             return
         timer = asyncio.get_running_loop().call_later(idle, self._wake.set)
         await self._wake.wait()
         timer.cancel()
-        self._wake.clear()
 
     def _release(self) -> None:
         for proposal in self.group.take_done():

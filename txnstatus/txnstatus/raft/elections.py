@@ -100,6 +100,10 @@ class Elections:
     def answered(self, peer: str, echo: int) -> None:
         self._echoes[peer] = max(self._echoes.get(peer, 0), echo)
 
+    def is_old_news(self, echo: int) -> bool:
+        """Whether a majority has answered what was sent then, or later."""
+        return self._is_majority({peer for peer, known in self._echoes.items() if known >= echo})
+
     def has_lease(self) -> bool:
         """For a leader that has applied its own no-op."""
         if self._handed_over_term == self.term:

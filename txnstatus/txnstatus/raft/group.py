@@ -131,6 +131,18 @@ class RaftGroup:
             return
         self._receive_message(sender, messages.decode(wire))
 
+    def can_wait(self, wire: pb.RaftMessage) -> bool:
+        """Whether nobody waits for what the message says, so that it needs no cycle of its own.
+
+        It is so with the last followers' acknowledgements, of what a majority has acknowledged: every second message
+        that a leader gets.
+        """
+        if wire.WhichOneof("body") != "append_reply" or not self.is_leader or wire.term != self.term:
+            return False
+        reply = wire.append_reply
+        is_committed = reply.success and not reply.reset and reply.next_index <= self.commit_index + 1
+        return is_committed and self._elections.is_old_news(reply.echo_micros)
+
     def _receive_message(self, sender: str, message: Message) -> None:
         """A message that pysyncobj knows."""
         match message["type"]:

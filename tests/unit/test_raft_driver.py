@@ -1,0 +1,109 @@
+"""When a driver runs a cycle."""
+
+from __future__ import annotations
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
+from typing import cast
+
+from txnstatus.proto import raft_pb2 as pb
+from txnstatus.raft.driver import RaftDriver, Sender
+from txnstatus.raft.group import RaftGroup
+from txnstatus.raft.jobs import Jobs
+
+SECONDS = 10.0
+
+
+class Group:
+    """Takes messages, and has nothing else to do."""
+
+    group = "test-0"
+    term = 1
+    is_ready = is_leader = False
+    peers = ()
+    journal = SimpleNamespace(dirty=False)
+    settings = SimpleNamespace(election_min_seconds=1.0)
+
+    def __init__(self) -> None:
+        self.jobs = Jobs()
+        self.received: list[int] = []
+        self.cycles = 0
+        self.ticked = asyncio.Event()
+
+    def can_wait(self, message: pb.RaftMessage) -> bool:
+        return message.term == 0
+
+    def receive(self, _sender: str, message: pb.RaftMessage) -> None:
+        self.received.append(message.append_reply.next_index)
+
+    def tick(self) -> None:
+        self.cycles += 1
+        self.ticked.set()
+
+    def idle_seconds(self) -> float:
+        return SECONDS
+
+    def take(self) -> list[object]:
+        return []
+
+    take_early = take_late = take_done = take
+
+    def hand_over(self) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+def message(number: int, *, urgent: bool) -> pb.RaftMessage:
+    return pb.RaftMessage(term=int(urgent), append_reply={"next_index": number})
+
+
+def test_what_can_wait_is_taken_in_its_turn_with_what_cannot() -> None:
+    async def run() -> None:
+        group = Group()
+        with ThreadPoolExecutor(1) as disk:
+            driver = RaftDriver(cast(RaftGroup, group), cast(Sender, None), disk, lambda _leading: None)
+            driver.start()
+            await group.ticked.wait()
+            before = group.cycles
+            driver.receive("a", message(1, urgent=False))
+            for _ in range(20):
+                await asyncio.sleep(0)
+            assert (group.received, group.cycles) == ([], before)
+            group.ticked.clear()
+            driver.receive("b", message(2, urgent=True))
+            driver.receive("a", message(3, urgent=False))
+            async with asyncio.timeout(SECONDS):
+                await group.ticked.wait()
+            assert group.received == [1, 2, 3]
+            await driver.stop()
+
+    asyncio.run(run())
+
+
+def test_what_comes_while_a_cycle_runs_has_a_cycle_of_its_own() -> None:
+    async def run() -> None:
+        group = Group()
+        with ThreadPoolExecutor(1) as disk:
+            driver = RaftDriver(cast(RaftGroup, group), cast(Sender, None), disk, lambda _leading: None)
+            written = asyncio.Event()
+
+            def write(_frame: object) -> None:
+                group.journal = SimpleNamespace(dirty=False)
+                loop.call_soon_threadsafe(driver.receive, "a", message(1, urgent=True))
+                loop.call_soon_threadsafe(written.set)
+
+            loop = asyncio.get_running_loop()
+            group.journal = SimpleNamespace(dirty=True, take_unsynced=lambda: None, write=write)
+            group.go_on = lambda: None  # type: ignore[attr-defined]
+            driver.start()
+            async with asyncio.timeout(SECONDS):
+                await written.wait()
+                while not group.received:
+                    group.ticked.clear()
+                    await group.ticked.wait()
+            await driver.stop()
+
+    asyncio.run(run())
