@@ -348,7 +348,7 @@ PLANTED: Mapping[str, Planted] = {
     ),
     "forget the vote": Planted(("one vote", "one leader"), "swizzle", 40, forget_the_vote),
     "a lease for ever": Planted(("one lease", "6"), "partitions", 20, a_lease_for_ever),
-    "answer before the decision": Planted(("1", "3"), "everything", 20, answer_before_the_decision),
+    "answer before the decision": Planted(("1", "3", "6"), "everything", 20, answer_before_the_decision),
     "drop a participant": Planted(("4", "8", "everything"), "calm", 5, drop_a_participant),
     "expire what is prepared": Planted(("1", "9"), "pauses", 20, expire_what_is_prepared),
     "no grace after a failover": Planted(("9",), "deaths", 20, no_grace_after_a_failover),

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Generic, Protocol, TypeVar, cast
+from typing import Any, Generic, Protocol, TypeVar
 
 from txnstatus.errors import NotTheLeader, OutcomeUnknown, TxnError
 from txnstatus.failpoints import failpoint
@@ -57,7 +57,10 @@ class Proposer(Generic[CommandT, AppliedT, RefusalT]):
 
     async def propose(self, command: CommandT) -> AppliedT:
         """Raises the state machine's refusal, NotTheLeader or OutcomeUnknown."""
-        (answer,) = await self.propose_all([command])
+        loop = asyncio.get_running_loop()
+        told: asyncio.Future[AppliedT | TxnError] = loop.create_future()
+        self.submit(command, lambda answer: None if told.done() else told.set_result(answer))
+        answer = await told
         if isinstance(answer, TxnError):
             raise answer
         return answer
@@ -85,11 +88,11 @@ class Proposer(Generic[CommandT, AppliedT, RefusalT]):
         if proposal.error is not None:
             told(proposal.error)
             return
-        outcome = cast(AppliedT | RefusalT, proposal.outcome)
+        outcome: Any = proposal.outcome
         self._heard(command, outcome)
         try:
             failpoint(f"{self._kind}.after.{self._name(command)}", OutcomeUnknown)
         except TxnError as error:
             told(error)
         else:
-            told(outcome.error if isinstance(outcome, self._refusal) else cast(AppliedT, outcome))
+            told(outcome.error if isinstance(outcome, self._refusal) else outcome)

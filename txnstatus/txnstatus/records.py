@@ -45,7 +45,23 @@ class TxnRecord:
     """Participant id to the table's name when it registered."""
 
     def moved(self, state: TxnState, micros: int, commit_ts: Timestamp, cause: AbortCause | None) -> TxnRecord:
-        """The same transaction in another state; several times as fast as `dataclasses.replace`."""
+        """The same transaction in another state."""
+        return self._with(state, micros, commit_ts, cause, self.participants)
+
+    def joined_by(self, participant_id: ParticipantId, name: str) -> TxnRecord:
+        """The same transaction with one more participant."""
+        participants = {**self.participants, participant_id: name}
+        return self._with(self.state, self.last_transition_micros, self.commit_ts, self.cause, participants)
+
+    def _with(
+        self,
+        state: TxnState,
+        micros: int,
+        commit_ts: Timestamp,
+        cause: AbortCause | None,
+        participants: Mapping[ParticipantId, str],
+    ) -> TxnRecord:
+        """Several times as fast as `dataclasses.replace`."""
         return TxnRecord(
             self.txn_id,
             self.owner,
@@ -57,7 +73,7 @@ class TxnRecord:
             state,
             commit_ts,
             cause,
-            self.participants,
+            participants,
         )
 
 

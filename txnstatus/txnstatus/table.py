@@ -8,7 +8,7 @@ docs/protocol.md says why.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence, ValuesView
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from txnstatus import commands as cmd
 from txnstatus.errors import InvalidArgument, LimitReached, NotAuthorized, NotFound, TxnError, forgotten
@@ -156,7 +156,7 @@ class TxnStatusTable:
         if isinstance(command, cmd.RegisterParticipant):
             if command.participant_id in record.participants:
                 return record
-            return replace(record, participants={**record.participants, command.participant_id: command.name})
+            return record.joined_by(command.participant_id, command.name)
         if not isinstance(outcome, TxnState):
             return record
         if not record.participants:
