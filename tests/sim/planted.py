@@ -370,7 +370,7 @@ PLANTED: Mapping[str, Planted] = {
     "writes after the prepare": Planted(("8", CORE), "calm", 30, writes_after_the_prepare),
     "reads without a lease": Planted(("1", "2", "5", "6"), "partitions", 60, reads_without_a_lease),
     "no tombstone": Planted(("everything", "8", "4"), "everything", 120, no_tombstone),
-    "the cleaner takes one pass": Planted(("10",), "calm", 40, the_cleaner_takes_one_pass),
+    "the cleaner takes one pass": Planted(("10",), "calm", 100, the_cleaner_takes_one_pass),
     "expire one interval late": Planted(("9",), "calm", 10, expire_one_interval_late),
     "forget to drive": Planted(("the leader's books",), "calm", 5, forget_to_drive),
     "repeat a failed sync": Planted(("a failed sync", "an ack"), "repairs", 20, repeat_a_failed_sync),

@@ -106,7 +106,7 @@ PLANTED_ROWS: Mapping[str, Planted] = {
     "a flush takes what is not committed": Planted(("4", "5", "7"), "calm", 10, a_flush_takes_what_is_not_committed),
     "a flush forgets the keys": Planted(("4", "5", "7", "isolation"), "calm", 20, a_flush_forgets_the_keys),
     "a repeated row write is another one": Planted(("4", "12"), "calm", 10, a_repeated_row_write_is_another_one),
-    "flushed rows are not looked for": Planted(("4",), "calm", 10, flushed_rows_are_not_looked_for),
+    "flushed rows are not looked for": Planted(("4", "7"), "calm", 10, flushed_rows_are_not_looked_for),
     "an overwrite leaves row changes": Planted(("4",), "calm", 10, an_overwrite_leaves_row_changes),
     "a scan forgets one flush": Planted(("4", "5", "isolation"), "calm", 10, a_scan_forgets_one_flush),
     "rows without a limit": Planted(("memory",), "calm", 10, rows_without_a_limit),
