@@ -66,6 +66,7 @@ class Transaction(Locking, RowWrites, ForeignWork):
         self._keepalive_millis = keepalive_millis
         self._commit_started = False
         self._commit_pending = False  # True: it may have reached the service, and its outcome has not come
+        self._commit_seen = ""
         self._abort_asked = False
         heard_at = time.monotonic() if heard_at is None else heard_at
         self._liveness = Liveness(txn_id, self.keepalive_seconds, heard_at)
@@ -249,8 +250,9 @@ class Transaction(Locking, RowWrites, ForeignWork):
             raise
         except TxnError as error:
             self._commit_pending = True
-            raise outcome.unknown(self.id, error.message) from error
+            raise outcome.unknown(self.id, f"{error.message}{self._commit_seen}") from error
         self._commit_pending = True
+        self._commit_seen = f"; its last known state is {TxnState(response.txn.state).name}"
         return response.txn
 
     def _commit_repeated(self) -> None:

@@ -168,6 +168,13 @@ def test_a_commit_that_never_ends_is_unknown(manager: FakeManager, client: Clien
         client.begin().commit(timeout=0.2)
 
 
+def test_an_answer_that_does_not_come_does_not_hide_the_one_that_came(manager: FakeManager, client: Client) -> None:
+    """Else the message of a commit under way would depend on which attempt the deadline meets."""
+    manager.answers["CommitTransaction"] = in_turn(in_state("COMMIT_IN_PROGRESS"), manager.hang)
+    with pytest.raises(CommitUnknown, match="its last known state is COMMIT_IN_PROGRESS"):
+        client.begin().commit(timeout=0.2)
+
+
 @pytest.mark.parametrize(
     "before",
     [
