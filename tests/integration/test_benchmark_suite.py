@@ -6,18 +6,29 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 ROOT = Path(__file__).parent.parent.parent
-QUICK = [sys.executable, "-m", "benchmarks.suite", "--quick", "--peers", "none", "--only", "transactions"]
+QUICK = [sys.executable, "-m", "benchmarks.suite", "--quick", "--peers", "none"]
+TITLES = {"transactions": "Transactions with two participants", "begins": "Begin only", "reads": "States read"}
 
 
-def test_our_transactions_are_counted(tmp_path: Path) -> None:
-    out = tmp_path / "report"
-    done = subprocess.run(
-        [*QUICK, "--out", str(out)], cwd=ROOT, capture_output=True, text=True, timeout=240, check=False
-    )
+@pytest.fixture(scope="module")
+def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Of a run of ours alone."""
+    report = tmp_path_factory.mktemp("report")
+    command = [*QUICK, "--only", ",".join(TITLES), "--out", str(report)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=240, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
-    (part,) = json.loads((out / "results.json").read_text())["parts"]
+    return report
+
+
+@pytest.mark.parametrize("workload", TITLES)
+def test_our_operations_are_counted(workload: str, out: Path) -> None:
+    parts: list[dict[str, Any]] = json.loads((out / "results.json").read_text())["parts"]
+    (part,) = [part for part in parts if part["workload"] == workload]
     assert part["problems"] == {}
     samples = part["samples"]
     assert {sample["point"] for sample in samples} == {1, 16}
@@ -27,4 +38,8 @@ def test_our_transactions_are_counted(tmp_path: Path) -> None:
         assert sample["count"] / sample["seconds"] == sample["rate"]
         assert 0 < sample["p50_ms"] <= sample["p99_ms"] <= sample["max_ms"]
         assert {"leader", "followers", "client"} <= set(sample["cpu_us"])
-    assert "## Transactions" in (out / "report.md").read_text()
+    assert f"## {TITLES[workload]}" in (out / "report.md").read_text()
+
+
+def test_nothing_went_wrong_on_the_way(out: Path) -> None:
+    assert (out / "suite.log").read_text() == ""
