@@ -31,6 +31,8 @@ def _plot(title: str, axis: str, results: Results, measure: str, label: str, fil
     from matplotlib import pyplot
 
     figure, axes = pyplot.subplots(figsize=(9, 5.5), layout="constrained")
+    colours = matplotlib.colormaps["tab20"]
+    axes.set_prop_cycle(color=[colours(number) for number in range(colours.N)])
     for name in results.contenders():
         spreads = {point: results.spread(name, point, measure) for point in results.points()}
         known = {point: spread for point, spread in spreads.items() if spread}
