@@ -14,10 +14,7 @@ from txnstatus.rpc.server import Registry
 GRPC_OPTIONS = [
     ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
     ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
-    ("grpc.so_reuseport", 0),  # a port in use is an error, not a second server
-    ("grpc.min_reconnect_backoff_ms", 100),
-    ("grpc.initial_reconnect_backoff_ms", 100),
-    ("grpc.max_reconnect_backoff_ms", 1000),
+    ("grpc.so_reuseport", 0),  # its port is nobody else's
 ]
 DETAIL_KEY = "txn-error-bin"
 """Of the trailing metadata in which an ErrorDetail comes, beside a status that any client understands."""
