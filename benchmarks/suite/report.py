@@ -18,7 +18,7 @@ from benchmarks.suite.runner import Plan
 
 SLOW_DISK = (
     "Every server is started below `strace --seccomp-bpf`, which stops it at its fsync and fdatasync calls alone and "
-    "lets each return {ms:g} ms later; the same for everybody."
+    "lets each return {ms:g} ms later; the same for everybody. Its own CPU counts as that of others."
 )
 
 

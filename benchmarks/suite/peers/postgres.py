@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
-from psycopg import AsyncConnection, AsyncCursor
 
 from benchmarks.suite.drive import Operation, drive
 from benchmarks.suite.model import Contender, Settings, Tally
@@ -19,8 +18,8 @@ from benchmarks.suite.peers.batching import Batcher
 from benchmarks.suite.peers.pool import Pool
 from benchmarks.suite.peers.postgres_servers import PostgresServers
 
-Cursor = AsyncCursor[tuple[Any, ...]]
-
+Connection = Any
+"""Of asyncpg, which is loaded when it is used."""
 SCHEMA = """
 CREATE TABLE txns (
   id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, state text NOT NULL, owner text NOT NULL, started bigint NOT NULL
@@ -43,50 +42,50 @@ MOST_ROWS = 1_000
 BATCHES = 1
 """Of one kind of step, under way at once."""
 
-BEGIN = "INSERT INTO txns (state, owner, started) VALUES ('open', %s, %s) RETURNING id"
+BEGIN = "INSERT INTO txns (state, owner, started) VALUES ('open', $1, $2) RETURNING id"
 BEGIN_REGISTERED = """
-WITH t AS (INSERT INTO txns (state, owner, started) VALUES ('registered', %s, %s) RETURNING id),
-     c AS (INSERT INTO txn_components SELECT id, name FROM t, unnest(%s::text[]) name)
+WITH t AS (INSERT INTO txns (state, owner, started) VALUES ('registered', $1, $2) RETURNING id),
+     c AS (INSERT INTO txn_components SELECT id, name FROM t, unnest($3::text[]) name)
 SELECT id FROM t"""
 REGISTER = """
-WITH t AS (UPDATE txns SET state = 'registered' WHERE id = %s AND state = 'open' RETURNING id),
-     c AS (INSERT INTO txn_components SELECT id, name FROM t, unnest(%s::text[]) name)
+WITH t AS (UPDATE txns SET state = 'registered' WHERE id = $1 AND state = 'open' RETURNING id),
+     c AS (INSERT INTO txn_components SELECT id, name FROM t, unnest($2::text[]) name)
 SELECT id FROM t"""
-CHANGE = "UPDATE txns SET state = %s WHERE id = %s AND state = %s RETURNING id"
+CHANGE = "UPDATE txns SET state = $1 WHERE id = $2 AND state = $3 RETURNING id"
 
-BEGIN_MANY = "INSERT INTO txns (state, owner, started) SELECT 'open', %s, t FROM unnest(%s::bigint[]) t RETURNING id"
+BEGIN_MANY = "INSERT INTO txns (state, owner, started) SELECT 'open', $1, t FROM unnest($2::bigint[]) t RETURNING id"
 BEGIN_REGISTERED_MANY = """
 WITH t AS (
-       INSERT INTO txns (state, owner, started) SELECT 'registered', %s, t FROM unnest(%s::bigint[]) t RETURNING id),
-     c AS (INSERT INTO txn_components SELECT id, name FROM t, unnest(%s::text[]) name)
+       INSERT INTO txns (state, owner, started) SELECT 'registered', $1, t FROM unnest($2::bigint[]) t RETURNING id),
+     c AS (INSERT INTO txn_components SELECT id, name FROM t, unnest($3::text[]) name)
 SELECT id FROM t"""
 REGISTER_MANY = """
-WITH t AS (UPDATE txns SET state = 'registered' WHERE id = ANY(%s::bigint[]) AND state = 'open' RETURNING id),
-     c AS (INSERT INTO txn_components SELECT id, name FROM t, unnest(%s::text[]) name)
+WITH t AS (UPDATE txns SET state = 'registered' WHERE id = ANY($1::bigint[]) AND state = 'open' RETURNING id),
+     c AS (INSERT INTO txn_components SELECT id, name FROM t, unnest($2::text[]) name)
 SELECT id FROM t"""
-CHANGE_MANY = "UPDATE txns SET state = %s WHERE id = ANY(%s::bigint[]) AND state = %s RETURNING id"
+CHANGE_MANY = "UPDATE txns SET state = $1 WHERE id = ANY($2::bigint[]) AND state = $3 RETURNING id"
 
 
 class Statements:
     """Over connections that commit each statement by itself."""
 
-    def __init__(self, cursors: Sequence[Cursor]) -> None:
-        self._pool = Pool(cursors)
+    def __init__(self, connections: Sequence[Connection]) -> None:
+        self._pool = Pool(connections)
 
     @staticmethod
-    async def connect(conninfo: str, connections: int) -> Statements:
-        opened = [await AsyncConnection.connect(conninfo, autocommit=True) for _ in range(connections)]
-        return Statements([connection.cursor() for connection in opened])
+    async def connect(url: str, connections: int) -> Statements:
+        import asyncpg
+
+        return Statements([await asyncpg.connect(url) for _ in range(connections)])
 
     async def close(self) -> None:
-        for cursor in self._pool.things:
-            await cursor.connection.close()
+        for connection in self._pool.things:
+            await connection.close()
 
     async def ids(self, statement: str, *arguments: object) -> list[int]:
         """What the statement returns; it is prepared at its first use on each connection."""
-        async with self._pool.one() as cursor:
-            await cursor.execute(statement.encode(), arguments, prepare=True)
-            return [row[0] for row in await cursor.fetchall()]
+        async with self._pool.one() as connection:
+            return [row[0] for row in await connection.fetch(statement, *arguments)]
 
 
 class Steps:
@@ -149,12 +148,12 @@ class BatchedSteps:
 class Client:
     """An independent one, with a connection of its own."""
 
-    conninfo: str
+    url: str
     rounds: int
 
     @asynccontextmanager
     async def connect(self) -> AsyncIterator[Operation]:
-        statements = await Statements.connect(self.conninfo, 1)
+        statements = await Statements.connect(self.url, 1)
         try:
             yield Steps(statements, STATES[self.rounds]).transact
         finally:
@@ -185,15 +184,15 @@ class Postgres(Contender):
 
     def start(self, directory: Path) -> None:
         self._servers.start(directory)
-        with psycopg.connect(self._servers.conninfo(), autocommit=True) as connection:
+        with psycopg.connect(self.url, autocommit=True) as connection:
             connection.execute(SCHEMA)
 
     def stop(self) -> None:
         self._servers.stop()
 
     @property
-    def conninfo(self) -> str:
-        return self._servers.conninfo()
+    def url(self) -> str:
+        return self._servers.url()
 
     def pids(self) -> Mapping[str, Sequence[int]]:
         return self._servers.pids()
@@ -210,7 +209,7 @@ class Postgres(Contender):
 
     async def run(self, point: int, seconds: float) -> Tally:
         size = self._pool_size if self._batch else min(point, self._pool_size)
-        statements = await Statements.connect(self._servers.conninfo(), size)
+        statements = await Statements.connect(self.url, size)
         try:
             return await self.measure(statements, point, seconds)
         finally:

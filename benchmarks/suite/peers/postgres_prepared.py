@@ -8,11 +8,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import psycopg
-from psycopg import AsyncConnection
 
 from benchmarks.suite.drive import drive
 from benchmarks.suite.model import Contender, Settings, Tally
 from benchmarks.suite.peers.pool import Pool
+from benchmarks.suite.peers.postgres import Connection
 from benchmarks.suite.peers.postgres_servers import PostgresServers
 
 DATABASES = ("first", "second")
@@ -23,8 +23,8 @@ SCHEMA = """
 CREATE TABLE txns (id bigint PRIMARY KEY, state text NOT NULL) WITH (fillfactor = 50);
 CREATE TABLE rows (txn_id bigint NOT NULL, note text NOT NULL);
 """
-BEGIN = b"INSERT INTO txns VALUES (%s, 'open') RETURNING id"
-DECIDE = b"UPDATE txns SET state = 'committed' WHERE id = %s AND state = 'open' RETURNING id"
+BEGIN = "INSERT INTO txns VALUES ($1, 'open') RETURNING id"
+DECIDE = "UPDATE txns SET state = 'committed' WHERE id = $1 AND state = 'open' RETURNING id"
 
 
 class PreparedTransactions(Contender):
@@ -45,11 +45,11 @@ class PreparedTransactions(Contender):
 
     def start(self, directory: Path) -> None:
         self._servers.start(directory)
-        with psycopg.connect(self._servers.conninfo(), autocommit=True) as connection:
+        with psycopg.connect(self._servers.url(), autocommit=True) as connection:
             for database in DATABASES:
                 connection.execute(f"CREATE DATABASE {database}".encode())
         for database in DATABASES:
-            with psycopg.connect(self._servers.conninfo(database), autocommit=True) as connection:
+            with psycopg.connect(self._servers.url(database), autocommit=True) as connection:
                 connection.execute(SCHEMA)
 
     def stop(self) -> None:
@@ -60,8 +60,11 @@ class PreparedTransactions(Contender):
 
     async def run(self, point: int, seconds: float) -> Tally:
         """Every transaction keeps its two connections: the phases of another one cannot use them meanwhile."""
+        import asyncpg
+
+        urls = {name: self._servers.url(name) for name in DATABASES}
         pairs = [
-            [await AsyncConnection.connect(self._servers.conninfo(name), autocommit=True) for name in DATABASES]
+            {name: await asyncpg.connect(url) for name, url in urls.items()}
             for _ in range(min(point, MOST_CONNECTIONS))
         ]
         pool = Pool(pairs)
@@ -73,27 +76,22 @@ class PreparedTransactions(Contender):
         try:
             return await drive(transact, point, seconds)
         finally:
-            for connection in itertools.chain(*pairs):
-                await connection.close()
+            for pair in pairs:
+                for connection in pair.values():
+                    await connection.close()
 
-    async def _transact(self, pair: Sequence[AsyncConnection]) -> None:
+    async def _transact(self, pair: Mapping[str, Connection]) -> None:
         txn = next(self._ids)
-        coordinator = pair[0].cursor()
-        await coordinator.execute(BEGIN, (txn,), prepare=True)
-        await asyncio.gather(*(connection.execute(_prepare(connection, txn)) for connection in pair))
-        await coordinator.execute(DECIDE, (txn,), prepare=True)
-        if await coordinator.fetchall() != [(txn,)]:
+        coordinator = pair[DATABASES[0]]
+        await coordinator.fetch(BEGIN, txn)
+        await asyncio.gather(*(connection.execute(_prepare(name, txn)) for name, connection in pair.items()))
+        if not await coordinator.fetch(DECIDE, txn):
             raise RuntimeError(f"transaction {txn} was not open")
-        commits = {connection: f"COMMIT PREPARED '{_name(connection, txn)}'".encode() for connection in pair}
-        await asyncio.gather(*(connection.execute(commit) for connection, commit in commits.items()))
+        await asyncio.gather(
+            *(connection.execute(f"COMMIT PREPARED '{name}-{txn}'") for name, connection in pair.items())
+        )
 
 
-def _prepare(connection: AsyncConnection, txn: int) -> bytes:
-    """One round trip."""
-    insert = f"INSERT INTO rows VALUES ({txn}, 'benchmark')"
-    return f"BEGIN; {insert}; PREPARE TRANSACTION '{_name(connection, txn)}'".encode()
-
-
-def _name(connection: AsyncConnection, txn: int) -> str:
-    """Of a prepared transaction; no two in the whole server have the same."""
-    return f"{connection.info.dbname}-{txn}"
+def _prepare(database: str, txn: int) -> str:
+    """One round trip. No two prepared transactions in the whole server have the same name."""
+    return f"BEGIN; INSERT INTO rows VALUES ({txn}, 'benchmark'); PREPARE TRANSACTION '{database}-{txn}'"

@@ -7,11 +7,12 @@ import os
 import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
+from importlib import metadata
 from pathlib import Path
 
 import psycopg
 
-from benchmarks.suite.processes import INSTALL, Processes, needs, slow_disk, tethered
+from benchmarks.suite.processes import INSTALL, Processes, needs, needs_modules, slow_disk, tethered
 from txndeploy.network import free_ports
 
 STANDBYS = ("standby1", "standby2")
@@ -52,7 +53,7 @@ class PostgresServers:
     def missing(self) -> str | None:
         if binaries() is None:
             return INSTALL["postgres"]
-        return needs("strace") if self._launcher else None
+        return needs_modules("asyncpg") or (needs("strace") if self._launcher else None)
 
     def start(self, directory: Path) -> None:
         self._directory = directory
@@ -65,10 +66,10 @@ class PostgresServers:
         self._start(PRIMARY)
         if self._replicated:
             for name in STANDBYS:
-                source = f"host=127.0.0.1 port={self._ports[PRIMARY]} user=postgres application_name={name}"
+                source = f"{self.url()}?application_name={name}"
                 self._run("pg_basebackup", "-D", directory / name, "-d", source, "-R", "-X", "stream", "-c", "fast")
                 self._start(name)
-            with psycopg.connect(self.conninfo(), autocommit=True) as connection:
+            with psycopg.connect(self.url(), autocommit=True) as connection:
                 connection.execute("ALTER SYSTEM SET synchronous_standby_names = 'ANY 1 (*)'")
                 connection.execute("SELECT pg_reload_conf()")
                 self._processes.await_ready(lambda: _in_quorum(connection) == len(STANDBYS), "the standbys follow")
@@ -76,17 +77,20 @@ class PostgresServers:
     def stop(self) -> None:
         self._processes.stop()
 
-    def conninfo(self, database: str = "postgres") -> str:
-        return f"host=127.0.0.1 port={self._ports[PRIMARY]} user=postgres dbname={database}"
+    def url(self, database: str = "postgres") -> str:
+        return self._url(PRIMARY, database)
+
+    def _url(self, name: str, database: str = "postgres") -> str:
+        return f"postgresql://postgres@127.0.0.1:{self._ports[name]}/{database}"
 
     def pids(self) -> Mapping[str, Sequence[int]]:
         standbys = [self._processes.pid(name) for name in STANDBYS if self._replicated]
         return {"leader": [self._processes.pid(PRIMARY)], **({"followers": standbys} if standbys else {})}
 
     def version(self) -> str:
-        with psycopg.connect(self.conninfo()) as connection:
+        with psycopg.connect(self.url()) as connection:
             row = connection.execute("SHOW server_version").fetchone()
-        return f"PostgreSQL {row[0] if row else ''}; psycopg {psycopg.__version__}"
+        return f"PostgreSQL {row[0] if row else ''}; asyncpg {metadata.version('asyncpg')}"
 
     def _start(self, name: str) -> None:
         settings = [f"--{key}={value}" for key, value in {**SETTINGS, "port": str(self._ports[name])}.items()]
@@ -96,7 +100,7 @@ class PostgresServers:
 
     def _answers(self, name: str) -> bool:
         try:
-            psycopg.connect(f"host=127.0.0.1 port={self._ports[name]} user=postgres", connect_timeout=5).close()
+            psycopg.connect(self._url(name), connect_timeout=5).close()
         except psycopg.OperationalError:
             return False
         return True

@@ -51,7 +51,7 @@ class PostgresClients(postgres.Postgres):
         await self.run(point, seconds)
 
     async def run(self, point: int, seconds: float) -> Tally:
-        return await clients.run(postgres.Client(self.conninfo, STEPS), point, seconds)
+        return await clients.run(postgres.Client(self.url, STEPS), point, seconds)
 
 
 def contenders(settings: Settings) -> Sequence[Contender]:

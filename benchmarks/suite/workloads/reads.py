@@ -19,7 +19,7 @@ COUNT = 1_000
 """Open transactions. Each is asked for in turn."""
 AT_ONCE = 100
 STEPS = 1
-SELECT = "SELECT id FROM txns WHERE id = %s AND state = 'open'"
+SELECT = "SELECT id FROM txns WHERE id = $1 AND state = 'open'"
 KeyT = TypeVar("KeyT")
 
 
