@@ -1,7 +1,7 @@
-"""What the status store costs and how fast it is back: failover, memory, start-up, pauses.
+"""What the status store costs and how fast it is back: memory, start-up, pauses.
 
     python benchmarks/status_store.py                        # all, with 100,000 open and 1,000,000 finished
-    python benchmarks/status_store.py --open 10000 --finished 100000 --kills 3
+    python benchmarks/status_store.py --open 10000 --finished 100000
 
 Three node processes on this machine, with the default timeouts. Prints one table.
 """
@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import shutil
-import statistics
 import tempfile
 import time
 import uuid
@@ -50,10 +49,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--open", type=int, default=100_000, help="open transactions")
     parser.add_argument("--finished", type=int, default=1_000_000, help="finished transactions")
-    parser.add_argument("--kills", type=int, default=5, help="leaders killed for each figure")
     options = parser.parse_args()
     report = Report()
-    open_transactions(report, options.open, options.kills)
+    open_transactions(report, options.open)
     finished_transactions(report, options.finished)
     table = Table(title="the status store", title_justify="left")
     for heading in ("what", "measured", "goal"):
@@ -63,10 +61,8 @@ def main() -> None:
     Console().print(table)
 
 
-def open_transactions(report: Report, count: int, kills: int) -> None:
+def open_transactions(report: Report, count: int) -> None:
     with _cluster(TxnSection(keepalive_max_ms=LONG_MS, max_open_transactions=0)) as (cluster, client):
-        failover = "leader killed to next acknowledged commit"
-        report.add(f"{failover}, nothing open", _failovers(cluster, client, kills), "1.5 s")
         before = _memory(cluster)
         for _ in track(range(count // BATCH), f"opening {count:,}"):
             _begin(client, LONG_MS)
@@ -76,7 +72,6 @@ def open_transactions(report: Report, count: int, kills: int) -> None:
             report.add(f"memory per open transaction, {role}", f"{each:,.0f} B", "1,024 B")
         pause = _pause_of_snapshots(cluster, client)
         report.add(f"longest pause of the loop, {count:,} open, snapshots taken", pause, "50 ms")
-        report.add(f"{failover}, {count:,} open", _failovers(cluster, client, kills), "1.5 s")
 
 
 def finished_transactions(report: Report, count: int) -> None:
@@ -129,33 +124,6 @@ def _begin(client: Client, keepalive_millis: int) -> None:
 
 def _commit_one(client: Client) -> None:
     client.begin().commit()
-
-
-def _failovers(cluster: LocalCluster, client: Client, kills: int) -> str:
-    """kill -9 of the status leader, until a transaction begun after it is acknowledged as committed."""
-    seconds = []
-    for _ in range(kills):
-        _commit_one(client)
-        leader = cluster.leader(STATUS)
-        cluster.kill(leader)
-        killed = time.monotonic()
-        _commit_one(client)
-        seconds.append(time.monotonic() - killed)
-        cluster.start_node(leader)
-        cluster.wait_ready()
-        wait_until(lambda: _caught_up(cluster), "the killed node catches up", 120)
-    ordered = sorted(seconds)
-    return f"median {statistics.median(ordered):.2f} s, {ordered[0]:.2f} to {ordered[-1]:.2f} s of {kills}"
-
-
-def _caught_up(cluster: LocalCluster) -> bool:
-    applied = set()
-    for node in cluster.configs:
-        status = cluster.status(node)
-        if status is None:
-            return False
-        applied |= {group.applied_index for group in status.groups if group.group == STATUS}
-    return len(applied) == 1
 
 
 def _memory(cluster: LocalCluster) -> dict[str, int]:

@@ -34,6 +34,7 @@ def main(
     only: Annotated[str, typer.Option(help="Workloads, comma-separated; see --list.")] = "",
     peers: Annotated[str, typer.Option(help="Whom to run beside ours, comma-separated: all, none, or names.")] = "all",
     in_flight: Annotated[str, typer.Option(help="Instead of 1,16,64,256, where that is the axis.")] = "",
+    points: Annotated[str, typer.Option(help="Of each workload that is run, instead of its own.")] = "",
     rounds: Annotated[int, typer.Option(min=1)] = 5,
     seconds: Annotated[float, typer.Option(help="Of each point in each round.")] = 5.0,
     warm_up: Annotated[float, typer.Option(help="Seconds, before the points of a round.")] = 2.0,
@@ -65,10 +66,10 @@ def main(
             for slow in _numbers("0" if quick else fsync_ms, float):
                 if slow and not workload.slow_disk:
                     continue
-                points = workload.points_of(_numbers(in_flight, int))
-                plan = Plan(points, workload.rounds or rounds, seconds, warm_up)
+                at = _numbers(points, int) or workload.points_of(_numbers(in_flight, int))
+                plan = Plan(at, min(workload.rounds or rounds, rounds), seconds, warm_up)
                 if quick:
-                    plan = Plan(points[:QUICK_POINTS], 1, QUICK_SECONDS, 0.0)
+                    plan = Plan(at[:QUICK_POINTS], 1, QUICK_SECONDS, 0.0)
                 part_settings = replace(settings, fsync_ms=slow)
                 contenders = _contending(workload.contenders(part_settings), peers)
                 parts.append(_pass(workload, part_settings, plan, contenders, Path(work), console))

@@ -77,7 +77,12 @@ class Sample:
         return self.count / self.seconds if self.seconds else 0.0
 
     def measure(self, name: str) -> float | None:
-        """`rate`, `p50`, `p99`, `max` (ms), `cpu ROLE` (us an operation), or an extra; None: it was not measured."""
+        """`rate`, `p50`, `p99`, `max` (ms), `failures`, `cpu ROLE` (us an operation), or an extra.
+
+        None: it was not measured.
+        """
+        if name == "failures":
+            return float(self.failures)
         known = {"rate": self.rate, "p50": self.p50_ms, "p99": self.p99_ms, "max": self.max_ms}
         if name in known:
             return known[name] if self.count else None
@@ -113,8 +118,11 @@ class Contender(ABC):
         """The processes of each role; their descendants count with them."""
         return {}
 
+    async def prepare(self, point: int) -> None:  # noqa: B027 most need nothing
+        """Makes what the point needs to be there; nothing of it is measured."""
+
     async def warm_up(self, point: int, seconds: float) -> None:
-        """Before the first run of a round."""
+        """Before the first run of a round; nothing is prepared for it."""
         await self.run(point, seconds)
 
     @abstractmethod
@@ -159,7 +167,7 @@ class Workload:
     operation: str = "transaction"
     goals: tuple[Goal, ...] = ()
     rounds: int | None = None
-    """None: as many as are asked for."""
+    """At most; None: as many as are asked for."""
     slow_disk: bool = False
     """Whether it is also run with slower fsyncs."""
     about: str = ""

@@ -6,6 +6,7 @@ import asyncio
 import uuid
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
+from itertools import starmap
 from pathlib import Path
 
 import txnclient
@@ -16,12 +17,14 @@ from txndeploy.local_cluster import LocalCluster
 from txnstatus.proto import table_pb2
 from txnstatus.proto import txn_manager_pb2 as pb
 from txnstatus.rpc.channel import PeerChannel
+from txnstatus.schema import Column, Schema
 from txnstatus.types import DECIDED_COMMIT, TxnState
 
 STATUS = "status-0"
 MANAGER = "txnstatus.TxnManager"
 OWNER = "benchmark"
 TABLES = ("bench.first", "bench.second")
+COLUMNS = {"id": "bigint", "note": "string"}
 CALL_SECONDS = 30.0
 COMMIT_WAIT_MS = 20_000
 
@@ -53,7 +56,7 @@ class OurCluster(Contender):
         self._cluster.start()
         with txnclient.connect(self._cluster.addresses) as client:
             for table in TABLES:
-                client.create_table(table, "id bigint, note string")
+                client.create_table(table, COLUMNS)
 
     def stop(self) -> None:
         if self._cluster is not None:
@@ -73,28 +76,54 @@ class OurCluster(Contender):
 async def transact(channel: PeerChannel) -> None:
     """Begin; two tables register as participants with a write each; commit, acknowledged and visible."""
     txn = await begin(channel)
-    await asyncio.gather(*(_open_write(channel, txn, table) for table in TABLES))
+    await asyncio.gather(*(open_write(channel, txn, table) for table in TABLES))
+    await commit(channel, txn)
+
+
+async def create_table(channel: PeerChannel, name: str) -> None:
+    schema = Schema(tuple(starmap(Column, COLUMNS.items()))).to_wire()
+    request = table_pb2.CreateTableRequest(name=name, schema=schema, request_id=uuid.uuid4().hex)
+    await channel.call("txnstatus.Table/CreateTable", request, table_pb2.CreateTableResponse, CALL_SECONDS)
+
+
+async def begin(channel: PeerChannel, keepalive_millis: int = 0) -> int:
+    """0 = the server's default."""
+    (txn,) = await begin_many(channel, 1, keepalive_millis)
+    return txn
+
+
+async def begin_many(channel: PeerChannel, count: int, keepalive_millis: int = 0) -> Sequence[int]:
+    request = pb.BeginTransactionRequest(
+        request_id=uuid.uuid4().hex, owner=OWNER, count=count, keepalive_millis=keepalive_millis
+    )
+    answer = await channel.call(f"{MANAGER}/BeginTransaction", request, pb.BeginTransactionResponse, CALL_SECONDS)
+    return answer.txn_ids
+
+
+async def open_write(
+    channel: PeerChannel, txn: int, table: str, write_id: str | None = None
+) -> table_pb2.OpenWriteResponse:
+    request = table_pb2.OpenWriteRequest(txn_id=txn, owner=OWNER, table=table, write_id=write_id or uuid.uuid4().hex)
+    return await channel.call("txnstatus.Table/OpenWrite", request, table_pb2.OpenWriteResponse, CALL_SECONDS)
+
+
+async def add_files(channel: PeerChannel, txn: int, table: str, write_id: str, ref: table_pb2.ManifestRef) -> None:
+    """An append of what the manifest lists."""
+    request = table_pb2.AddFilesRequest(
+        txn_id=txn, owner=OWNER, table=table, write_id=write_id, mode=table_pb2.APPEND, manifest=ref
+    )
+    await channel.call("txnstatus.Table/AddFiles", request, table_pb2.AddFilesResponse, CALL_SECONDS)
+
+
+async def commit(channel: PeerChannel, txn: int) -> None:
+    """Raises RuntimeError for another outcome."""
     request = pb.CommitTransactionRequest(txn_id=txn, owner=OWNER, wait_millis=COMMIT_WAIT_MS)
     answer = await channel.call(f"{MANAGER}/CommitTransaction", request, pb.CommitTransactionResponse, CALL_SECONDS)
     if TxnState(answer.txn.state) not in DECIDED_COMMIT:
         raise RuntimeError(f"transaction {txn} did not commit: {TxnState(answer.txn.state).name}")
 
 
-async def begin(channel: PeerChannel, keepalive_millis: int = 0) -> int:
-    """0 = the server's default."""
-    request = pb.BeginTransactionRequest(
-        request_id=uuid.uuid4().hex, owner=OWNER, count=1, keepalive_millis=keepalive_millis
-    )
-    answer = await channel.call(f"{MANAGER}/BeginTransaction", request, pb.BeginTransactionResponse, CALL_SECONDS)
-    return answer.txn_ids[0]
-
-
 async def state(channel: PeerChannel, txn: int) -> TxnState:
     request = pb.GetTransactionStateRequest(txn_id=txn)
     answer = await channel.call(f"{MANAGER}/GetTransactionState", request, pb.GetTransactionStateResponse, CALL_SECONDS)
     return TxnState(answer.txn.state)
-
-
-async def _open_write(channel: PeerChannel, txn: int, table: str) -> None:
-    request = table_pb2.OpenWriteRequest(txn_id=txn, owner=OWNER, table=table, write_id=uuid.uuid4().hex)
-    await channel.call("txnstatus.Table/OpenWrite", request, table_pb2.OpenWriteResponse, CALL_SECONDS)

@@ -94,6 +94,7 @@ def _end(contender: Contender, results: Results) -> None:
 
 
 def _measure(contender: Contender, point: int, seconds: float, loop: asyncio.Runner) -> Sample:
+    loop.run(contender.prepare(point))
     meter = CpuMeter(contender.pids())
     tally = loop.run(contender.run(point, seconds))
     return sum_up(tally, *meter.stop())

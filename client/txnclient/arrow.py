@@ -13,7 +13,7 @@ from txnstatus.arrow_types import to_arrow
 from txnstatus.errors import InternalError, InvalidArgument
 from txnstatus.partitions import name_of, value_name
 from txnstatus.schema import PARTITION_PREFIX, Schema
-from txnstatus.storage import file_system, make_durable
+from txnstatus.storage import file_system
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -23,7 +23,7 @@ ROWS_PER_GROUP = 1 << 20
 
 
 def write_files(data: pa.Table | pa.RecordBatchReader, directory: str, schema: Schema, table: str) -> list[DataFile]:
-    """Writes the rows as Parquet files below `directory`, one for each combination of partition values.
+    """Writes the rows as Parquet files below `directory`, one for each combination of partition values; not durably.
 
     Raises InvalidArgument, naming the column, for data of another schema.
     """
@@ -42,7 +42,6 @@ def write_files(data: pa.Table | pa.RecordBatchReader, directory: str, schema: S
     files = described(written, directory, schema)
     if sum(file.rows for file in files) != rows.num_rows:
         raise InternalError(f"{rows.num_rows} rows for table {table} became {sum(file.rows for file in files)}")
-    make_durable(file.path for file in files)
     return files
 
 

@@ -18,6 +18,7 @@ from txnstatus.errors import InvalidArgument
 from txnstatus.partitions import WHOLE_TABLE
 from txnstatus.proto import table_pb2 as pb
 from txnstatus.schema import Schema
+from txnstatus.storage import make_durable
 from txnstatus.types import Statement, Timestamp, TxnId
 
 ResponseT = TypeVar("ResponseT", bound=Message)
@@ -74,7 +75,9 @@ class FileWrites:
 
     def stage(self, data: Any, table: str) -> StagedFiles:
         opened = self._open(table)
-        return StagedFiles(table, opened.write_id, tuple(_write_files(data, opened)))
+        files = _write_files(data, opened)
+        make_durable(file.path for file in files)
+        return StagedFiles(table, opened.write_id, tuple(files))
 
     def add(self, staged: Iterable[StagedFiles], table: str, mode: Mode, partition: Partition) -> None:
         _check_mode(mode, partition)
@@ -113,7 +116,12 @@ class FileWrites:
             return  # without rows there is nothing to replace
         locks.take([file.partition for file in files] if mode == "append" else overwrites or [WHOLE_TABLE])
         ref = manifest.write(
-            opened.directory, files, table_id=opened.table_id, txn_id=self._txn_id, write_id=opened.write_id
+            opened.directory,
+            files,
+            table_id=opened.table_id,
+            txn_id=self._txn_id,
+            write_id=opened.write_id,
+            not_durable=() if from_writes else files,
         )
         self._ask(
             "txnstatus.Table/AddFiles",
@@ -137,6 +145,7 @@ class FileWrites:
 
 
 def _write_files(data: Any, opened: _Opened) -> list[DataFile]:
+    """They are not durable yet."""
     if type(data).__module__.startswith("pyspark."):
         from txnclient.spark import writer
 

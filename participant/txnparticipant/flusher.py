@@ -22,7 +22,7 @@ from txnstatus import manifest
 from txnstatus import rows as row_format
 from txnstatus.errors import TxnError
 from txnstatus.failpoints import failpoint
-from txnstatus.storage import delete_directory, file_system, make_durable
+from txnstatus.storage import delete_directory, file_system
 from txnstatus.types import HybridClock
 
 log = logging.getLogger(__name__)
@@ -132,8 +132,9 @@ def _write_file(table: TableState, flush_id: str, row_sets: Sequence[RowSet]) ->
     uri = f"{directory}/changes.parquet"
     sorted_by_key = changes.sort_by([(name, "ascending") for name in table.schema.primary_key])
     pq.write_table(sorted_by_key, f"{root}/changes.parquet", filesystem=system)
-    make_durable([uri])
     file = manifest.DataFile(uri, changes.num_rows, system.get_file_info(f"{root}/changes.parquet").size)
     newest = max(row_set.txn_id for row_set in row_sets)
-    ref = manifest.write(directory, [file], table_id=table.table_id, txn_id=newest, write_id=flush_id)
+    ref = manifest.write(
+        directory, [file], table_id=table.table_id, txn_id=newest, write_id=flush_id, not_durable=[file]
+    )
     return cmd.manifest_from_wire(ref)

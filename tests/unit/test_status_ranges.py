@@ -539,6 +539,29 @@ def test_each_beat_has_its_own_answer() -> None:
     run(main())
 
 
+def test_beats_of_one_range_go_there_as_they_are() -> None:
+    async def main() -> None:
+        world = World(span=10)
+        await begun(world.ranges(), 3)
+        leading(world)
+        answers = await keep_alive(world.ranges(), 2, 0, 5, 2)
+        assert list(map(type, answers)) == [type(None), type(None), NotFound, type(None)]
+        assert world.calls.count("txnstatus.TxnStatus/KeepTransactionAlive") == 1
+        world.unavailable = {"status-0"}
+        assert list(map(type, await keep_alive(world.ranges(), 1, 0))) == [Unavailable, Unavailable]
+
+    run(main())
+
+
+def test_beats_in_a_range_that_is_gone_are_told_so() -> None:
+    async def main() -> None:
+        world = World(span=2)
+        await dropped_range(world, world.ranges())
+        assert list(map(type, await keep_alive(world.ranges(knows=world.state), 0, 1))) == [Forgotten, Forgotten]
+
+    run(main())
+
+
 def test_ids_of_no_range_cost_the_other_beats_one_question() -> None:
     """A client that sends rubbish does not make the catalog's leader work, nor others wait."""
 

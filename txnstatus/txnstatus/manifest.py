@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 
@@ -41,8 +41,16 @@ class DataFile:
     """What is known of columns; of others nothing is."""
 
 
-def write(directory: str, files: Sequence[DataFile], *, table_id: str, txn_id: int, write_id: str) -> pb.ManifestRef:
-    """Writes the manifest durably into `directory`."""
+def write(
+    directory: str,
+    files: Sequence[DataFile],
+    *,
+    table_id: str,
+    txn_id: int,
+    write_id: str,
+    not_durable: Iterable[DataFile] = (),
+) -> pb.ManifestRef:
+    """Writes the manifest into `directory`. When this returns, it is durable, and so are those that were not."""
     document = {
         "version": VERSION,
         "table_id": table_id,
@@ -52,7 +60,7 @@ def write(directory: str, files: Sequence[DataFile], *, table_id: str, txn_id: i
     }
     data = json.dumps(document, separators=(",", ":")).encode()
     path = f"{directory}/{FILE_NAME}"
-    write_file(path, data)
+    write_file(path, data, beside=[file.path for file in not_durable])
     return pb.ManifestRef(
         path=path,
         bytes=len(data),

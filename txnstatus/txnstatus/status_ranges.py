@@ -202,18 +202,15 @@ class StatusRanges:
 
     async def keep_alive(self, request: pb.KeepTransactionAliveRequest) -> pb.KeepTransactionAliveResponse:
         """Answers per id, in the order of the request; a range that cannot answer fails only its own."""
+        number = self._known_range_of_all(request.txn_ids)
+        if number is not None:  # nearly always; a million beat, so nothing is done for each of them here
+            return await self._keep_alive_in(number, request)
         results: dict[int, pb.KeepAliveResult] = {}
 
         async def ask(number: int, txn_ids: Sequence[TxnId]) -> None:
             part = pb.KeepTransactionAliveRequest(txn_ids=txn_ids, owner=request.owner)
-            wrapped = status_pb.RangeKeepAliveRequest(range=number, request=part)
-            try:
-                answer = await self._ask(number, "KeepTransactionAlive", wrapped, pb.KeepTransactionAliveResponse)
-            except TxnError as error:
-                dropped = self._state.range_was_dropped(number)
-                results.update(_failed(txn_id, forgotten(txn_id) if dropped else error) for txn_id in txn_ids)
-            else:
-                results.update((result.txn_id, result) for result in answer.results)
+            answer = await self._keep_alive_in(number, part)
+            results.update((result.txn_id, result) for result in answer.results)
 
         async def ask_known(txn_ids: Iterable[TxnId]) -> None:
             by_range: defaultdict[int, list[TxnId]] = defaultdict(list)
@@ -239,6 +236,18 @@ class StatusRanges:
             (unheard_of if self._is_unheard_of(txn_id) else known).append(txn_id)
         await asyncio.gather(ask_known(known), *([ask_unheard_of(unheard_of)] if unheard_of else []))
         return pb.KeepTransactionAliveResponse(results=[results[txn_id] for txn_id in request.txn_ids])
+
+    async def _keep_alive_in(
+        self, number: int, request: pb.KeepTransactionAliveRequest
+    ) -> pb.KeepTransactionAliveResponse:
+        """Of ids of one range."""
+        wrapped = status_pb.RangeKeepAliveRequest(range=number, request=request)
+        try:
+            return await self._ask(number, "KeepTransactionAlive", wrapped, pb.KeepTransactionAliveResponse)
+        except TxnError as error:
+            dropped = self._state.range_was_dropped(number)
+            failures = (_failed(TxnId(each), forgotten(TxnId(each)) if dropped else error) for each in request.txn_ids)
+            return pb.KeepTransactionAliveResponse(results=[result for _, result in failures])
 
     async def listed(self, request: status_pb.ListTransactionsRequest) -> status_pb.ListTransactionsResponse:
         """The highest ids first, MAX_LISTED at most; `more` says whether to ask again below the last one."""
@@ -293,6 +302,15 @@ class StatusRanges:
         if self._state.range_was_dropped(number):
             raise forgotten(txn_id)
         return number
+
+    def _known_range_of_all(self, txn_ids: Sequence[int]) -> int | None:
+        """None: they are of several, or of one that this map does not have."""
+        if not txn_ids:
+            return None
+        first, last = TxnId(min(txn_ids)), TxnId(max(txn_ids))
+        number = self._state.range_of(first)
+        is_known = first >= 0 and number < self._state.next_range and not self._state.range_was_dropped(number)
+        return number if is_known and self._state.range_of(last) == number else None
 
     async def _ask(self, number: int, method: str, request: Message, response: type[ResponseT]) -> ResponseT:
         return await self._client.call_leader(

@@ -14,6 +14,9 @@ from txnstatus.errors import InvalidArgument
 if TYPE_CHECKING:
     from pyarrow import fs
 
+WRITE_PREFIX = "delta_"
+"""Of the names of writes' directories."""
+
 
 def file_system(uri: str) -> tuple[fs.FileSystem, str]:
     """The file system and the path in it. Raises InvalidArgument."""
@@ -66,12 +69,13 @@ def read_file(uri: str) -> bytes:
         return bytes(stream.read())
 
 
-def write_file(uri: str, data: bytes) -> None:
+def write_file(uri: str, data: bytes, beside: Iterable[str] = ()) -> None:
+    """Durable when it returns, and so are the files `beside` it: one pass over their directories does for all."""
     system, path = file_system(uri)
     system.create_dir(path.rsplit("/", 1)[0], recursive=True)
     with system.open_output_stream(path) as stream:
         stream.write(data)
-    make_durable([uri])
+    make_durable([*beside, uri])
 
 
 def delete_directory(uri: str) -> None:
@@ -79,7 +83,7 @@ def delete_directory(uri: str) -> None:
     from pyarrow import fs
 
     system, path = file_system(uri)
-    if not path.rsplit("/", 1)[-1].startswith("delta_"):
+    if not path.rsplit("/", 1)[-1].startswith(WRITE_PREFIX):
         raise InvalidArgument(f"{uri!r} is not a write's directory")
     if system.get_file_info(path).type is not fs.FileType.NotFound:
         system.delete_dir(path)
@@ -102,20 +106,39 @@ def delete_if_empty(uri: str) -> None:
 
 
 def make_durable(uris: Iterable[str]) -> None:
-    """Syncs local files and every directory above them; object stores need nothing.
+    """Syncs local files of writes, and the names that lead to them; object stores need nothing.
 
     Neither Spark nor pyarrow syncs what it writes, and a commit may not outlive its files.
     """
     from pyarrow import fs
 
     directories: set[Path] = set()
+    databases: set[Path] = set()
     for uri in uris:
         system, name = file_system(uri)
         if not isinstance(system, fs.LocalFileSystem):
             return
         path = Path(name)
         sync(path)
-        directories.update(path.parents)
+        database = _database_of(path)
+        directories.update(each for each in path.parents if each.is_relative_to(database))
+        databases.add(database)
+    unknown = {(each, each.stat().st_ino) for each in databases} - _named
+    directories.update(above for database, _ in unknown for above in database.parents)
     # From the files upwards: a name is made durable after what it leads to.
     for directory in sorted(directories, key=lambda each: len(each.parts), reverse=True):
         sync(directory)
+    _named.update(unknown)
+
+
+_named: set[tuple[Path, int]] = set()
+"""What holds tables' directories, with its inode, and has been given a durable name all the way up by this process.
+
+The service removes a table's directory, and may make it again: its name is synced each time. It removes none above.
+"""
+
+
+def _database_of(path: Path) -> Path:
+    """What holds the table's directory, given a file of a write."""
+    write = next((each for each in path.parents if each.name.startswith(WRITE_PREFIX)), path.parent)
+    return write.parent.parent

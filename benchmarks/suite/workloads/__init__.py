@@ -3,6 +3,31 @@
 from __future__ import annotations
 
 from benchmarks.suite.model import Workload
-from benchmarks.suite.workloads import begins, clients, reads, transactions
+from benchmarks.suite.workloads import (
+    appenders,
+    begins,
+    beside,
+    clients,
+    failover,
+    heartbeats,
+    reads,
+    spark,
+    table_pairs,
+    tables,
+    transactions,
+)
 
-ALL: tuple[Workload, ...] = (transactions.WORKLOAD, clients.WORKLOAD, begins.WORKLOAD, reads.WORKLOAD)
+ALL: tuple[Workload, ...] = (
+    transactions.WORKLOAD,
+    clients.WORKLOAD,
+    begins.WORKLOAD,
+    reads.WORKLOAD,
+    table_pairs.WORKLOAD,
+    tables.WORKLOAD,
+    appenders.WORKLOAD,
+    failover.WORKLOAD,
+    heartbeats.WORKLOAD,
+    beside.OPEN,
+    beside.GROWTH,
+    spark.WORKLOAD,
+)

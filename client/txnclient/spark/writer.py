@@ -15,7 +15,7 @@ from txnclient.manifest import DataFile
 from txnclient.spark.paths import hadoop_path
 from txnstatus import partitions
 from txnstatus.schema import PARTITION_PREFIX, Schema
-from txnstatus.storage import make_durable, parquet_files
+from txnstatus.storage import parquet_files
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -51,7 +51,10 @@ def is_in(partition: str) -> Column:
 
 
 def write_files(data: DataFrame, directory: str, schema: Schema, table: str) -> list[DataFile]:
-    """Runs the job, and lists what it wrote. Raises InvalidArgument, naming the column, for another schema."""
+    """Runs the job, and lists what it wrote; that is not durable yet.
+
+    Raises InvalidArgument, naming the column, for another schema.
+    """
     schema.require_same_columns(schemas.to_columns(data.schema), table)
     chosen = data.select(*(data[f"`{column.name}`"] for column in schema.columns))
     split_by = [f"{PARTITION_PREFIX}{name}" for name in schema.partition_by]
@@ -69,6 +72,4 @@ def write_files(data: DataFrame, directory: str, schema: Schema, table: str) -> 
     if split_by:
         writer = writer.partitionBy(*split_by)
     writer.parquet(hadoop_path(directory))
-    files = arrow.described(parquet_files(directory), directory, schema)
-    make_durable(file.path for file in files)
-    return files
+    return arrow.described(parquet_files(directory), directory, schema)

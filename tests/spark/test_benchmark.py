@@ -1,0 +1,22 @@
+"""The benchmark suite's Spark workload, on few rows; no time is judged."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent.parent
+
+
+def test_plain_and_ours_are_measured_side_by_side(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "benchmarks.suite", "--quick", "--only", "spark", "--points", "1000"]
+    command += ["--out", str(tmp_path / "report"), "--directory", str(tmp_path)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=280, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (part,) = json.loads((tmp_path / "report" / "results.json").read_text())["parts"]
+    assert part["problems"] == {}, done.stderr
+    (sample,) = part["samples"]
+    assert (sample["count"], sample["failures"]) == (1, 0)
+    assert {"write, s", "plain write, s", "sync, s", "read, s", "plain read, s"} <= set(sample["extra"])
