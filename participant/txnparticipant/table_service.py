@@ -68,16 +68,22 @@ class TableService:
         schema.check()
         with contextlib.suppress(NotFound):
             await self.settled(name)
-        # What is left of a dropped table of this name is cleaned where it was.
-        default = self._shard.free_location(f"{self._warehouse}/{name.replace('.', '/')}")
-        location = request.location.rstrip("/") or default
-        await asyncio.get_running_loop().run_in_executor(self._blocking, locations.check, location, self._roots)
         conflicts = cmd.conflicts_from_wire(request.conflicts)
         self._check_strategy(conflicts)
         created = await self._ranges.snapshot()
+        location = await self._location(name, request.location.rstrip("/"))
         command = cmd.CreateTable(name, schema, location, request.request_id, conflicts, created)
         applied = await self._propose(command)
         return self._shard.table_by_id(applied.table_id).info()
+
+    async def _location(self, name: str, given: str) -> str:
+        """Where the table is to be; nothing may be awaited between this and the proposal."""
+        while True:
+            # What is left of a dropped table of this name is cleaned where it was.
+            location = given or self._shard.free_location(f"{self._warehouse}/{name.replace('.', '/')}")
+            await asyncio.get_running_loop().run_in_executor(self._blocking, locations.check, location, self._roots)
+            if given or location == self._shard.free_location(location):
+                return location
 
     async def drop(self, request: pb.DropTableRequest) -> pb.DropTableResponse:
         """From its answer on nobody else prepares on the table; when nobody is named in it, the drop can commit.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 import pytest
@@ -445,6 +445,26 @@ def test_lists_leave_out_what_is_dropped_and_the_name_is_free() -> None:
     answer = asyncio.run(made.create_table(request))
     assert answer.table.table_id == "0.1"
     assert answer.table.location == "file:///w/air/flights"
+
+
+def test_a_create_that_was_held_up_does_not_lie_where_another_table_came_and_went() -> None:
+    """Found on a real cluster: a place was chosen, and then the status table was waited for."""
+    made = service({})
+    schema = Schema((Column("id", "bigint"),))
+    last_commit = made._ranges.snapshot
+
+    async def snapshot() -> Timestamp:
+        made.shard.apply(cmd.CreateTable("air.new", schema, "file:///w/air/new", "the other"))
+        lock = replace(locked(DROPPER, "air.new"), table_id="0.1")
+        ok(made.shard, begin_txn(DROPPER, "0.1", OWNER), lock, cmd.DropTable(DROPPER, "0.1", OWNER))
+        ok(made.shard, cmd.BeginCommit(DROPPER, "0.1", Timestamp(9)), cmd.FinalizeCommit(DROPPER, "0.1", Timestamp(9)))
+        return await last_commit()
+
+    made._ranges.snapshot = snapshot  # type: ignore[method-assign]
+    made._tables._ranges = made._ranges
+    request = table_pb.CreateTableRequest(name="air.new", schema=schema.to_wire(), request_id="held up")
+    answer = asyncio.run(made.create_table(request))
+    assert answer.table.location == "file:///w/air/new.1"
 
 
 def test_a_reader_below_the_drop_does_not_see_it() -> None:

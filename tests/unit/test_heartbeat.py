@@ -199,8 +199,10 @@ def beats(manager: FakeManager) -> list[list[int]]:
 
 def test_one_call_for_all_handles_of_a_client(manager: FakeManager, client: Client) -> None:
     handles = client.begin_many(50, keepalive_millis=FAST)
-    wait_until(lambda: len(beats(manager)) >= 3, "some heartbeats")
-    assert beats(manager)[:3] == [[txn.id for txn in handles]] * 3
+    ids: list[int] = [txn.id for txn in handles]
+    wait_until(lambda: beats(manager)[-3:] == [ids] * 3, "some heartbeats of all")
+    # One may come while handles are still being made: on a busy machine that takes longer than a beat.
+    assert all(beat == ids[: len(beat)] for beat in beats(manager))
     assert all(txn.alive for txn in handles)
     wait_until(lambda: all(txn.last_heartbeat_age < 5 for txn in handles), "they were heard")
 

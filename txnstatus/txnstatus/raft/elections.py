@@ -100,9 +100,14 @@ class Elections:
     def answered(self, peer: str, echo: int) -> None:
         self._echoes[peer] = max(self._echoes.get(peer, 0), echo)
 
-    def is_old_news(self, echo: int) -> bool:
-        """Whether a majority has answered what was sent then, or later."""
-        return self._is_majority({peer for peer, known in self._echoes.items() if known >= echo})
+    def is_old_news(self, wire: pb.RaftMessage, commit_index: int) -> bool:
+        """Whether it is an acknowledgement, of entries and at a time that a majority has acknowledged: every second
+        message that a leader gets."""
+        reply = wire.append_reply
+        if wire.WhichOneof("body") != "append_reply" or wire.term != self.term or not reply.success or reply.reset:
+            return False
+        as_late = {peer for peer, echo in self._echoes.items() if echo >= reply.echo_micros}
+        return reply.next_index <= commit_index + 1 and self._is_majority(as_late)
 
     def has_lease(self) -> bool:
         """For a leader that has applied its own no-op."""

@@ -34,8 +34,7 @@ from txnstatus.raft.stop import stop_process
 
 log = logging.getLogger(__name__)
 
-FULL_RETRY_SECONDS = 0.1
-MIN_IDLE_SECONDS, MAX_IDLE_SECONDS = 0.001, 0.5
+FULL_RETRY_SECONDS, MIN_IDLE_SECONDS, MAX_IDLE_SECONDS = 0.1, 0.001, 0.5
 Outgoing = list[tuple[str, pb.RaftMessage]]
 
 
@@ -132,16 +131,8 @@ class RaftGroup:
         self._receive_message(sender, messages.decode(wire))
 
     def can_wait(self, wire: pb.RaftMessage) -> bool:
-        """Whether nobody waits for what the message says, so that it needs no cycle of its own.
-
-        It is so with the last followers' acknowledgements, of what a majority has acknowledged: every second message
-        that a leader gets.
-        """
-        if wire.WhichOneof("body") != "append_reply" or not self.is_leader or wire.term != self.term:
-            return False
-        reply = wire.append_reply
-        is_committed = reply.success and not reply.reset and reply.next_index <= self.commit_index + 1
-        return is_committed and self._elections.is_old_news(reply.echo_micros)
+        """Whether nobody waits for what the message says, so that it needs no cycle of its own."""
+        return self.is_leader and self._elections.is_old_news(wire, self.commit_index)
 
     def _receive_message(self, sender: str, message: Message) -> None:
         """A message that pysyncobj knows."""
@@ -364,8 +355,6 @@ class RaftGroup:
         self._proposals.lose()
         self._proposals.refuse(OutcomeUnknown(f"{self.node_id} stops"))
         self._replica.destroy()
-
-    # ---- inside
 
     def _adopt_members(self) -> None:
         if self.members != self._known_members:
