@@ -14,9 +14,10 @@ from benchmarks.suite.drive import drive
 from benchmarks.suite.figures import Results, Spread, percentile, ratios, sum_up
 from benchmarks.suite.machine import CpuMeter, Machine
 from benchmarks.suite.model import Contender, Goal, Sample, Settings, Tally, Workload
+from benchmarks.suite.ours import OurCluster
 from benchmarks.suite.report import Part
 from benchmarks.suite.runner import Plan, order, run, steps
-from benchmarks.suite.workloads import ALL
+from benchmarks.suite.workloads import ALL, table_pairs
 
 PLAN = Plan(points=(1, 16), rounds=3, seconds=1.0, warm_up_seconds=0.0)
 MACHINE = Machine(2, "a CPU", 4.0, "6.1", "3.11", "ext4", 50.0, 60.0)
@@ -264,3 +265,12 @@ def test_a_disk_in_memory_is_refused() -> None:
         pytest.skip("no tmpfs here")
     with pytest.raises(ValueError, match="on a disk"):
         machine.inspect(Path("/dev/shm"))
+
+
+def test_a_new_round_counts_its_own_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its tables are empty: what earlier rounds wrote was taken for lost."""
+    monkeypatch.setattr(OurCluster, "start", lambda _self, _directory: None)
+    ours = table_pairs.Ours(Settings())
+    ours._told = 541_000
+    ours.start(tmp_path)
+    assert ours._told == 0

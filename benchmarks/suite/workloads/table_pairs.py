@@ -55,6 +55,10 @@ class Ours(Pairs, OurCluster):
         Pairs.__init__(self)
         OurCluster.__init__(self, settings)
 
+    def start(self, directory: Path) -> None:
+        self._told = 0
+        super().start(directory)
+
     async def run(self, point: int, seconds: float) -> Tally:
         with txnclient.connect(self.cluster.addresses) as self._client:
             return await super().run(point, seconds)
