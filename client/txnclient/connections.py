@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import socket
-import struct
 import threading
 import time
 from collections import defaultdict
@@ -14,9 +13,9 @@ from google.protobuf.message import DecodeError
 from txnstatus.errors import IllegalState, InvalidArgument, Unavailable
 from txnstatus.proto import rpc_pb2 as pb
 from txnstatus.rpc.connection import (
+    LENGTH,
     MAX_FRAME_BYTES,
     MAX_MESSAGE_BYTES,
-    OPENING,
     Purpose,
     notice_death,
     split_address,
@@ -24,7 +23,6 @@ from txnstatus.rpc.connection import (
 
 MAX_RESTING = 32
 """For each address; more are closed after their call."""
-_LENGTH = struct.Struct(">I")
 
 
 class Connections:
@@ -121,7 +119,7 @@ class _Connection:
             raise Unavailable(f"{address} cannot be reached: {error}") from None
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         notice_death(self._socket)
-        self._opening = OPENING + Purpose.CALLS.value
+        self._opening = Purpose.CALLS.opening
 
     @property
     def is_alive(self) -> bool:
@@ -138,10 +136,10 @@ class _Connection:
     def ask(self, frame: bytes, deadline: float) -> pb.Reply:
         """Raises OSError."""
         self._wait_until(deadline)
-        self._socket.sendall(self._opening + _LENGTH.pack(len(frame)) + frame)
+        self._socket.sendall(self._opening + LENGTH.pack(len(frame)) + frame)
         self._opening = b""
-        header = self._read(_LENGTH.size, deadline)
-        (length,) = _LENGTH.unpack(header)
+        header = self._read(LENGTH.size, deadline)
+        (length,) = LENGTH.unpack(header)
         if length > MAX_FRAME_BYTES:
             raise OSError(f"no node of a cluster answers like this: {header!r}")
         try:

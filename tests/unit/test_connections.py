@@ -16,7 +16,7 @@ from txnstatus.proto import admin_pb2
 from txnstatus.proto import txn_manager_pb2 as pb
 from txnstatus.rpc import connection as connections
 from txnstatus.rpc.channel import PeerChannel
-from txnstatus.rpc.connection import Connection, Purpose, connect
+from txnstatus.rpc.connection import Connection, Outbox, Purpose, connect
 from txnstatus.rpc.deadlines import Deadlines
 from txnstatus.rpc.listener import Listener
 from txnstatus.rpc.server import Registry
@@ -243,3 +243,29 @@ def test_deadlines_tell_of_each_that_is_not_removed() -> None:
         return found
 
     assert asyncio.run(wait()) == ["first", "second"]
+
+
+def test_what_is_to_be_sent_gathers_for_a_turn_and_while_the_peer_takes_nothing_in() -> None:
+    sent: list[list[str]] = []
+
+    async def send() -> None:
+        connection = Connection()
+        outbox: Outbox[str] = Outbox(lambda nodes: admin_pb2.MoveReplicaResponse(members=nodes))
+        connection.send = lambda frame: sent.append(  # type: ignore[method-assign]
+            list(admin_pb2.MoveReplicaResponse.FromString(frame).members)
+        )
+        outbox.add("before there is a connection")
+        outbox.open(connection)
+        for name in "ab":
+            outbox.add(name)
+        await asyncio.sleep(0)
+        connection.pause_writing()
+        outbox.add("c")
+        await asyncio.sleep(0)
+        outbox.add("d")
+        assert len(outbox) == 2
+        connection.resume_writing()
+        await asyncio.sleep(0)
+
+    asyncio.run(send())
+    assert sent == [["before there is a connection"], ["a", "b"], ["c", "d"]]

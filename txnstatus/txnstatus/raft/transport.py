@@ -18,7 +18,7 @@ from txnstatus.cluster_map import ClusterMap
 from txnstatus.proto import raft_pb2 as pb
 from txnstatus.raft.driver import RaftDriver
 from txnstatus.raft.stop import stop_process
-from txnstatus.rpc.connection import Connection, Purpose, connect
+from txnstatus.rpc.connection import Connection, Outbox, Purpose, connect
 
 log = logging.getLogger(__name__)
 
@@ -165,19 +165,16 @@ class _Link:
         self._connection = connection
         self._transport = transport
         self._expected = expected
-        self._queue: list[pb.RaftMessage] = []
-        self._flushing = False
+        self._queue: Outbox[pb.RaftMessage] = Outbox(lambda messages: pb.RaftFrame(messages=messages))
+        self._queue.open(connection)
         self._late = asyncio.get_running_loop().call_later(HELLO_SECONDS, connection.abort)
-        connection.on_frame, connection.on_room, connection.on_end = self._take, self._flush, self._end
+        connection.on_frame, connection.on_end = self._take, self._end
         if expected is not None:
             connection.send(transport.hello.SerializeToString())
 
     def send(self, message: pb.RaftMessage) -> None:
         if len(self._queue) < MAX_QUEUED_MESSAGES:
-            self._queue.append(message)
-            if not self._flushing:
-                self._flushing = True
-                asyncio.get_running_loop().call_soon(self._flush)
+            self._queue.add(message)
 
     @property
     def pending(self) -> bool:
@@ -185,12 +182,6 @@ class _Link:
 
     def close(self) -> None:
         self._connection.close()
-
-    def _flush(self) -> None:
-        self._flushing = False
-        if self._queue and not self._connection.full:
-            queue, self._queue = self._queue, []
-            self._connection.send_all(lambda part: pb.RaftFrame(messages=part), queue)
 
     def _take(self, data: bytes) -> None:
         try:

@@ -11,7 +11,7 @@ from google.protobuf.message import DecodeError, Message
 
 from txnstatus.errors import InvalidArgument, TxnError, Unavailable
 from txnstatus.proto import rpc_pb2 as pb
-from txnstatus.rpc.connection import MAX_MESSAGE_BYTES, Connection, Purpose, connect
+from txnstatus.rpc.connection import MAX_MESSAGE_BYTES, Connection, Outbox, Purpose, connect
 from txnstatus.rpc.deadlines import Deadlines
 from txnstatus.rpc.errors import from_detail
 
@@ -53,8 +53,7 @@ class _Session:
         self.closed = False
         self._address = address
         self._ids = itertools.count(1)
-        self._outgoing: list[pb.Call] = []
-        self._flushing = True  # not before there is a connection
+        self._outgoing: Outbox[pb.Call] = Outbox(lambda calls: pb.Frame(calls=calls))
         self._pending: dict[int, _Pending] = {}
         self._deadlines = Deadlines(self._too_late)
         self._connection: Connection | None = None
@@ -63,16 +62,13 @@ class _Session:
     async def call(self, method: str, payload: bytes, timeout: float) -> bytes:
         if len(payload) > MAX_MESSAGE_BYTES:
             raise InvalidArgument(f"a request of {len(payload)} bytes: {MAX_MESSAGE_BYTES} are possible")
-        loop, call_id = asyncio.get_running_loop(), next(self._ids)
-        future: asyncio.Future[bytes] = loop.create_future()
+        call_id = next(self._ids)
+        future: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
         self._pending[call_id] = _Pending(method, timeout, future)
         self._deadlines.add(call_id, timeout)
-        self._outgoing.append(
+        self._outgoing.add(
             pb.Call(id=call_id, method=method, payload=payload, timeout_millis=max(1, int(timeout * 1000)))
         )
-        if not self._flushing:
-            self._flushing = True
-            loop.call_soon(self._flush)
         try:
             return await future
         finally:
@@ -89,16 +85,10 @@ class _Session:
         if self.closed:
             connection.close()
             return
-        connection.on_frame, connection.on_room = self._deliver, self._flush
+        connection.on_frame = self._deliver
         connection.on_end = lambda why: self.close(Unavailable(f"{self._address}: {why}"))
         self._connection = connection
-        self._flush()
-
-    def _flush(self) -> None:
-        self._flushing = False
-        if self._outgoing and self._connection is not None and not self._connection.full:
-            calls, self._outgoing = self._outgoing, []
-            self._connection.send_all(lambda part: pb.Frame(calls=part), calls)
+        self._outgoing.open(connection)
 
     def _deliver(self, data: bytes) -> None:
         try:

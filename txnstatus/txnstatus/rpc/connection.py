@@ -11,7 +11,7 @@ import enum
 import socket
 import struct
 from collections.abc import Callable, Sequence
-from typing import TypeVar, cast
+from typing import Generic, TypeVar, cast
 
 from google.protobuf.message import Message
 
@@ -20,7 +20,8 @@ ItemT = TypeVar("ItemT")
 MAX_MESSAGE_BYTES = 64 << 20
 MAX_FRAME_BYTES = MAX_MESSAGE_BYTES + (1 << 20)
 """One message of the greatest size, and what is around it."""
-_LENGTH = struct.Struct(">I")
+LENGTH = struct.Struct(">I")
+"""Of a frame, before it."""
 OPENING = b"TXN1"
 """No HTTP/2 client begins like this."""
 OPENING_BYTES = len(OPENING) + 1
@@ -31,6 +32,11 @@ DEAD_SECONDS = 5
 class Purpose(enum.Enum):
     CALLS = b"C"
     RAFT = b"R"
+
+    @property
+    def opening(self) -> bytes:
+        """What the side that connects says first."""
+        return OPENING + self.value
 
 
 class Connection(asyncio.Protocol):
@@ -55,7 +61,7 @@ class Connection(asyncio.Protocol):
         if len(frame) > MAX_FRAME_BYTES:
             raise ValueError(f"a frame of {len(frame)} bytes: {MAX_FRAME_BYTES} are possible")
         if self._transport is not None:
-            self._transport.write(_LENGTH.pack(len(frame)) + frame)
+            self._transport.write(LENGTH.pack(len(frame)) + frame)
 
     def send_all(self, frame: Callable[[Sequence[ItemT]], Message], items: Sequence[ItemT]) -> None:
         """In one frame, or in several where one would be too long. `frame` makes one of some of the items."""
@@ -92,15 +98,15 @@ class Connection(asyncio.Protocol):
         buffer = self._buffer
         buffer += data
         start = 0
-        while len(buffer) - start >= _LENGTH.size:
-            (length,) = _LENGTH.unpack_from(buffer, start)
+        while len(buffer) - start >= LENGTH.size:
+            (length,) = LENGTH.unpack_from(buffer, start)
             if length > MAX_FRAME_BYTES:
                 self.abort()
                 return
-            end = start + _LENGTH.size + length
+            end = start + LENGTH.size + length
             if len(buffer) < end:
                 break
-            frame = bytes(memoryview(buffer)[start + _LENGTH.size : end])
+            frame = bytes(memoryview(buffer)[start + LENGTH.size : end])
             start = end
             self.on_frame(frame)
             if self._transport is None or self._transport.is_closing():
@@ -119,11 +125,47 @@ class Connection(asyncio.Protocol):
         self.on_end(str(error) if error else "the connection was closed")
 
 
+class Outbox(Generic[ItemT]):
+    """What is to be sent. All that comes in one turn of the loop leaves together; while the peer takes nothing in, it
+    gathers."""
+
+    def __init__(self, frame: Callable[[Sequence[ItemT]], Message]) -> None:
+        """`frame` makes one of some items."""
+        self._frame = frame
+        self._items: list[ItemT] = []
+        self._connection: Connection | None = None
+        self._flushing = False
+
+    def open(self, connection: Connection) -> None:
+        """What was added before leaves now."""
+        self._connection = connection
+        connection.on_room = self._flush
+        self._flush()
+
+    def add(self, item: ItemT) -> None:
+        self._items.append(item)
+        if not self._flushing and self._connection is not None:
+            self._flushing = True
+            asyncio.get_running_loop().call_soon(self._flush)
+
+    def clear(self) -> None:
+        self._items.clear()
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def _flush(self) -> None:
+        self._flushing = False
+        if self._items and self._connection is not None and not self._connection.full:
+            items, self._items = self._items, []
+            self._connection.send_all(self._frame, items)
+
+
 async def connect(address: str, purpose: Purpose) -> Connection:
     """Raises OSError. The caller bounds the time."""
     host, port = split_address(address)
     loop = asyncio.get_running_loop()
-    transport, connection = await loop.create_connection(lambda: Connection(OPENING + purpose.value), host, port)
+    transport, connection = await loop.create_connection(lambda: Connection(purpose.opening), host, port)
     notice_death(transport.get_extra_info("socket"))
     return connection
 

@@ -16,7 +16,7 @@ from google.protobuf.message_factory import GetMessageClass
 
 from txnstatus.errors import InternalError, InvalidArgument, TxnError, Unavailable
 from txnstatus.proto import rpc_pb2 as pb
-from txnstatus.rpc.connection import MAX_MESSAGE_BYTES, Connection
+from txnstatus.rpc.connection import MAX_MESSAGE_BYTES, Connection, Outbox
 from txnstatus.rpc.deadlines import Deadlines
 from txnstatus.rpc.errors import to_detail
 
@@ -96,12 +96,12 @@ class ServedCalls:
     def __init__(self, registry: Registry, connection: Connection) -> None:
         self._registry = registry
         self._connection = connection
-        self._replies: list[pb.Reply] = []
-        self._flushing = False
+        self._replies: Outbox[pb.Reply] = Outbox(lambda replies: pb.Frame(replies=replies))
+        self._replies.open(connection)
         self._running: set[asyncio.Task[None]] = set()
         self._deadlines: Deadlines[asyncio.Task[None]] = Deadlines(lambda task: task.cancel())
         """Whoever called has given up by then, and needs no answer."""
-        connection.on_frame, connection.on_room, connection.on_end = self._take, self._flush, self._end
+        connection.on_frame, connection.on_end = self._take, self._end
 
     def _take(self, data: bytes) -> None:
         try:
@@ -127,16 +127,7 @@ class ServedCalls:
             reply = pb.Reply(id=call.id, payload=response)
         except TxnError as error:
             reply = pb.Reply(id=call.id, error=to_detail(error))
-        self._replies.append(reply)
-        if not self._flushing:
-            self._flushing = True
-            asyncio.get_running_loop().call_soon(self._flush)
-
-    def _flush(self) -> None:
-        self._flushing = False
-        if self._replies and not self._connection.full:
-            replies, self._replies = self._replies, []
-            self._connection.send_all(lambda part: pb.Frame(replies=part), replies)
+        self._replies.add(reply)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._running.discard(task)
