@@ -1,8 +1,8 @@
 """What a transaction costs: commands, and durable rounds of which each waits for the one before. Counted, not timed.
 
 Every command is seen on its way into a leader's log and at its release, when it is durable on a majority. A round waits
-for another one if its command was submitted after the other's was released. Disks are slow here and the network is
-fast, so that what goes side by side does not come one after the other by chance.
+for another one if its command was submitted after the other's was released. Disks are slow here, the network is fast
+and no call is held up, so that what goes side by side does not come one after the other by chance.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ async def _transaction(client: Client, cost: Cost, tables: tuple[str, ...], numb
 
 def _spent(tables: tuple[str, ...]) -> list[Spent]:
     cost, spent = Cost(), list[Spent]()
-    made = world.World(replace(scenario.make(1, "calm"), clients=0), None)
+    made = world.World(replace(scenario.make(1, "calm"), clients=0, duplicates=0.0, late=0.0), None)
 
     async def work(client: Client) -> None:
         schema = common_pb2.TableSchema(columns=[common_pb2.Column(name="id", type="bigint")])
