@@ -166,6 +166,11 @@ class LockService:
         for txn_id in txn_ids:
             self._waiters.wake((table_id, txn_id))
 
+    @property
+    def awaited(self) -> bool:
+        """Whether somebody waits for a lock here."""
+        return bool(self._waiters)
+
     def fail(self, error: Callable[[], TxnError]) -> None:
         """For a replica that does not lead any more."""
         self._waiters.fail(error)

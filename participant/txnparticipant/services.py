@@ -263,7 +263,8 @@ class ShardService:
             raise InvalidArgument(f"{len(request.ops)} operations in one call: {MAX_OPS_PER_CALL} are possible")
         self._clock.update(Timestamp(request.now))
         response = pb.ParticipateResponse()
-        for answer in await self._proposer.propose_all([self._command(op) for op in request.ops]):
+        commands = [self._command(op) for op in request.ops]
+        for answer in await self._proposer.propose_all(commands, linger=self._nobody_waits(commands)):
             if not isinstance(answer, TxnError):
                 response.results.add(timestamp=answer.timestamp)
             elif answer.retriable:
@@ -271,6 +272,12 @@ class ShardService:
             else:
                 response.results.add(error=to_detail(answer))
         return response
+
+    def _nobody_waits(self, commands: Sequence[cmd.Command]) -> bool:
+        """The outcome is known, and readers who meet one that is not applied here yet ask the status table for it."""
+        if self._locks.awaited or self._tables.awaited:
+            return False
+        return all(isinstance(command, cmd.FinalizeCommit) for command in commands)
 
     def _command(self, op: pb.ParticipantOp) -> cmd.Command:
         txn_id, table_id = TxnId(op.txn_id), op.table_id

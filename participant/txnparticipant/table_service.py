@@ -127,6 +127,11 @@ class TableService:
         """A transaction that was prepared on the table has ended there."""
         self._waiters.wake(table_id)
 
+    @property
+    def awaited(self) -> bool:
+        """Whether somebody waits for the end of a transaction on a table."""
+        return bool(self._waiters)
+
     def fail(self, error: Callable[[], TxnError]) -> None:
         """For a replica that does not lead any more."""
         self._waiters.fail(error)

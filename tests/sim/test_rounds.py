@@ -48,11 +48,13 @@ class Cost:
     def seam(self) -> tuple[str, Any]:
         submit = RaftDriver.submit
 
-        def counted(driver: RaftDriver, command: bytes, ended: Callable[[Proposal], None]) -> None:
+        def counted(
+            driver: RaftDriver, command: bytes, ended: Callable[[Proposal], None], *, linger: bool = False
+        ) -> None:
             group = driver.group.group.partition("-")[0]
             decoded = CODECS[group].decode(command) if group in CODECS else None
             if not isinstance(decoded, OF_TRANSACTIONS):
-                submit(driver, command, ended)
+                submit(driver, command, ended, linger=linger)
                 return
             self.commands[f"{group} {type(decoded).__name__}"] += 1
             number = self.rounds + 1
@@ -61,7 +63,7 @@ class Cost:
                 self.rounds = max(self.rounds, number)
                 ended(proposal)
 
-            submit(driver, command, released)
+            submit(driver, command, released, linger=linger)
 
         return "txnstatus.raft.driver:RaftDriver.submit", counted
 

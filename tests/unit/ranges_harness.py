@@ -193,7 +193,7 @@ class Driver:
     def not_the_leader(self) -> NotTheLeader:
         return NotTheLeader(f"nobody leads {self.group.group}")
 
-    def submit(self, command: bytes, ended: Callable[[Proposal], None]) -> None:
+    def submit(self, command: bytes, ended: Callable[[Proposal], None], *, linger: bool = False) -> None:
         self.check_lease()
         self._world.add_step(
             f"entry of {self.group.group}", lambda: ended(Proposal(command, outcome=self._apply(command)))

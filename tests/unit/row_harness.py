@@ -91,7 +91,7 @@ class Shard:
         self._runner.close()
         self._blocking.shutdown()
 
-    def _submit(self, command: bytes, ended: Callable[[Proposal], None]) -> None:
+    def _submit(self, command: bytes, ended: Callable[[Proposal], None], *, linger: bool = False) -> None:
         self.proposed.append(command)
         ended(Proposal(command, outcome=self.machine.apply(command)))
 

@@ -308,7 +308,7 @@ def test_kudu_fault_17_what_is_finished_is_forgotten_and_so_is_its_range() -> No
         leader.commit(leader.begin(request_id=f"request-{number}"))
     leader.wall_micros = 20_000_000
     (forget,) = leader.tick(0.1)
-    assert forget == Propose(cmd.Forget(10_000_000))
+    assert forget == Propose(cmd.Forget(10_000_000), awaited=False)
     leader.apply_all([forget])
     assert list(leader.table.records()) == []
 

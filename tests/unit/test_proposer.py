@@ -33,7 +33,7 @@ class Log:
             lambda command, outcome: self.heard.append((command, outcome)),
         )
 
-    def submit(self, command: bytes, ended: Callable[[Proposal], None]) -> None:
+    def submit(self, command: bytes, ended: Callable[[Proposal], None], *, linger: bool = False) -> None:
         if not self.leads:
             raise NotTheLeader("not here")
         self.waiting.append((command, ended))

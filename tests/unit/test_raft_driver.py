@@ -107,3 +107,35 @@ def test_what_comes_while_a_cycle_runs_has_a_cycle_of_its_own() -> None:
             await driver.stop()
 
     asyncio.run(run())
+
+
+def test_a_command_that_nobody_waits_for_goes_with_the_next_entry_or_in_a_while_alone() -> None:
+    async def run() -> None:
+        group = Group()
+        proposed: list[bytes] = []
+        group.is_ready = True
+        group.propose = lambda proposal: proposed.append(proposal.command)  # type: ignore[attr-defined]
+        with ThreadPoolExecutor(1) as disk:
+            driver = RaftDriver(cast(RaftGroup, group), cast(Sender, None), disk, lambda _leading: None)
+            driver.start()
+            await group.ticked.wait()
+
+            async def submitted(command: bytes, *, linger: bool) -> int:
+                """Cycles that have run a few turns later."""
+                driver.submit(command, lambda _proposal: None, linger=linger)
+                for _ in range(20):
+                    await asyncio.sleep(0)
+                return group.cycles
+
+            before = group.cycles
+            assert await submitted(b"lingers", linger=True) == before
+            assert await submitted(b"is waited for", linger=False) == before + 1
+            assert proposed == [b"lingers", b"is waited for"]
+            await submitted(b"lingers, too", linger=True)
+            group.ticked.clear()
+            async with asyncio.timeout(SECONDS / 2):  # before it would by itself
+                await group.ticked.wait()
+            assert group.cycles == before + 2
+            await driver.stop()
+
+    asyncio.run(run())

@@ -57,7 +57,7 @@ def service(commits: Mapping[int, int]) -> ShardService:
     machine = ShardMachine(0)
     ticks = itertools.count(1)
 
-    def submit(command: bytes, ended: Callable[[Proposal], None]) -> None:
+    def submit(command: bytes, ended: Callable[[Proposal], None], *, linger: bool = False) -> None:
         ended(Proposal(command, outcome=machine.apply(command)))
 
     driver = SimpleNamespace(submit=submit, check_lease=lambda: None)

@@ -171,7 +171,7 @@ def test_a_commit_from_beginning_to_end() -> None:
     assert leader.apply_all(proposed) == [Decided(TXN), *send(FINALIZE, A, B, ts=120)]
     assert leader.answer(B, FINALIZE) == []
     proposed = leader.answer(A, FINALIZE)
-    assert proposed == [Propose(cmd.CompleteCommit(TXN, 42))]
+    assert proposed == [Propose(cmd.CompleteCommit(TXN, 42), awaited=False)]
     assert leader.apply_all(proposed) == [Decided(TXN)]
     assert leader.state is TxnState.COMMITTED
     assert leader.manager.task_of(TXN) is None
@@ -312,7 +312,7 @@ def test_an_abort_during_a_commit_goes_at_once_to_all_though_one_is_silent() -> 
     assert leader.abort() == [Decided(TXN), *send(ABORT, A, B)]
     assert leader.answer(A, ABORT) == []
     assert leader.answer(B, BEGIN_COMMIT, 120) == [], "its answer to the commit comes too late"
-    assert leader.answer(B, ABORT) == [Propose(cmd.FinalizeAbort(TXN, 42))]
+    assert leader.answer(B, ABORT) == [Propose(cmd.FinalizeAbort(TXN, 42), awaited=False)]
 
 
 def test_an_abort_is_finished_when_all_have_heard() -> None:
@@ -672,7 +672,7 @@ def test_what_is_over_for_long_enough_is_forgotten() -> None:
     assert leader.tick(0.1) == []
     leader.wall_micros += 1
     effects = leader.tick(0.1)
-    assert effects == [Propose(cmd.Forget(3))]
+    assert effects == [Propose(cmd.Forget(3), awaited=False)]
     assert leader.apply_all(effects) == []
     assert list(leader.table.records()) == []
     assert leader.live(5.0) == []

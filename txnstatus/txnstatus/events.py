@@ -62,6 +62,8 @@ Event = LeadershipGained | LeadershipLost | CommandApplied | CommitRequested | P
 @dataclass(frozen=True, slots=True)
 class Propose:
     command: cmd.Command
+    awaited: bool = True
+    """Somebody waits for it: False for what only tidies up."""
 
 
 @dataclass(frozen=True, slots=True)

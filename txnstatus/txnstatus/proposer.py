@@ -47,11 +47,14 @@ class Proposer(Generic[CommandT, AppliedT, RefusalT]):
         self._refusal = refusal
         self._heard = heard
 
-    def submit(self, command: CommandT, told: Told[AppliedT]) -> None:
-        """`told` hears once how it ended: the state machine's answer or refusal, NotTheLeader or OutcomeUnknown."""
+    def submit(self, command: CommandT, told: Told[AppliedT], *, linger: bool = False) -> None:
+        """`told` hears once how it ended: the state machine's answer or refusal, NotTheLeader or OutcomeUnknown.
+
+        `linger`: as in `RaftDriver.submit`.
+        """
         try:
             failpoint(f"{self._kind}.before.{self._name(command)}", NotTheLeader)
-            self._driver().submit(self._encode(command), partial(self._ended, command, told))
+            self._driver().submit(self._encode(command), partial(self._ended, command, told), linger=linger)
         except TxnError as error:
             told(error)
 
@@ -65,7 +68,7 @@ class Proposer(Generic[CommandT, AppliedT, RefusalT]):
             raise answer
         return answer
 
-    async def propose_all(self, commands: Sequence[CommandT]) -> list[AppliedT | TxnError]:
+    async def propose_all(self, commands: Sequence[CommandT], *, linger: bool = False) -> list[AppliedT | TxnError]:
         """In one go; returns how each ended."""
         answers: list[Any] = [None] * len(commands)
         left = len(commands)
@@ -79,7 +82,7 @@ class Proposer(Generic[CommandT, AppliedT, RefusalT]):
                 all_told.set_result(None)
 
         for number, command in enumerate(commands):
-            self.submit(command, partial(told, number))
+            self.submit(command, partial(told, number), linger=linger)
         if left:
             await all_told
         return answers

@@ -272,9 +272,9 @@ class TxnStatusManager:
             case TxnState.COMMIT_IN_PROGRESS:
                 return [Propose(cmd.FinalizeCommit(record.txn_id, task.highest_timestamp, wall_micros))]
             case TxnState.FINALIZE_IN_PROGRESS:
-                return [Propose(cmd.CompleteCommit(record.txn_id, wall_micros))]
+                return [Propose(cmd.CompleteCommit(record.txn_id, wall_micros), awaited=False)]
             case _:
-                return [Propose(cmd.FinalizeAbort(record.txn_id, wall_micros))]
+                return [Propose(cmd.FinalizeAbort(record.txn_id, wall_micros), awaited=False)]
 
     # ---- time
 
@@ -301,7 +301,7 @@ class TxnStatusManager:
         if not self.table.finished_before(oldest_kept):
             return []
         self._forgetting = True
-        return [Propose(cmd.Forget(oldest_kept))]
+        return [Propose(cmd.Forget(oldest_kept), awaited=False)]
 
     def _watch(self, record: TxnRecord, liveness: _Liveness) -> None:
         self._liveness[record.txn_id] = liveness

@@ -322,8 +322,8 @@ class StatusService:
 
     def _perform(self, effect: Effect) -> None:
         match effect:
-            case Propose(command):
-                self._proposer.submit(command, partial(self._own_ended, command))
+            case Propose(command, awaited):
+                self._proposer.submit(command, partial(self._own_ended, command), linger=not awaited)
             case Decided(txn_id):
                 for waiter in self._decisions.pop(txn_id, ()):
                     if not waiter.done():

@@ -88,14 +88,16 @@ class WatchedStatusService(StatusService):
                 return node
         return ""
 
-    def _submit(self, command: cmd.Command, told: Callable[[Applied | TxnError], None]) -> None:
+    def _submit(
+        self, command: cmd.Command, told: Callable[[Applied | TxnError], None], *, linger: bool = False
+    ) -> None:
         def heard(answer: Applied | TxnError) -> None:
             self._unheard -= 1
             told(answer)
             self._check_bookkeeping()
 
         self._unheard += 1
-        self._unwatched_submit(command, heard)
+        self._unwatched_submit(command, heard, linger=linger)
 
     def _handle(self, event: Event) -> None:
         super()._handle(event)

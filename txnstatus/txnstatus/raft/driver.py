@@ -22,6 +22,9 @@ from txnstatus.raft.proposals import Proposal
 from txnstatus.raft.replica import MAX_BATCH_BYTES
 from txnstatus.raft.stop import stop_process
 
+LINGER_SECONDS = 0.02
+"""So long a command that nobody waits for may wait for others to share an entry, its messages and its sync with."""
+
 
 class Sender(Protocol):
     """The way to the other replicas; may drop messages, never reorders or repeats them."""
@@ -44,6 +47,7 @@ class RaftDriver:
         self._on_leadership = on_leadership
         self._inbox: list[tuple[str, pb.RaftMessage]] = []
         self._wake = asyncio.Event()
+        self._lingering: asyncio.TimerHandle | None = None
         self._task: asyncio.Task[None] | None = None
         self._job: asyncio.Future[None] | None = None
         self._ready_term: int | None = None
@@ -77,8 +81,10 @@ class RaftDriver:
     def disconnected(self, peer: str) -> None:
         self.group.disconnected(peer)
 
-    def submit(self, command: bytes, ended: Callable[[Proposal], None]) -> None:
+    def submit(self, command: bytes, ended: Callable[[Proposal], None], *, linger: bool = False) -> None:
         """Replicates the command; `ended` hears what the state machine answered when it applied here, or an error.
+
+        `linger`: it goes with the group's next entry, or alone if none comes within LINGER_SECONDS.
 
         The error is NotTheLeader (nothing happened), or OutcomeUnknown: it may yet apply, here or under the next
         leader. Raises InvalidArgument or NotTheLeader; then `ended` hears nothing.
@@ -88,7 +94,10 @@ class RaftDriver:
         if len(command) > MAX_BATCH_BYTES:
             raise InvalidArgument(f"a request of {len(command)} bytes: {MAX_BATCH_BYTES} are possible")
         self.group.propose(Proposal(command, ended=ended))
-        self._wake.set()
+        if not linger:
+            self._wake.set()
+        elif self._lingering is None:
+            self._lingering = asyncio.get_running_loop().call_later(LINGER_SECONDS, self._wake.set)
 
     async def change_members(self, *, add: str = "", remove: str = "") -> Members:
         """Adds or removes one member; returns the members then. To replace one, remove it and then add the other.
@@ -129,6 +138,9 @@ class RaftDriver:
     async def _cycle(self) -> None:
         group, journal = self.group, self.group.journal
         self._wake.clear()
+        if self._lingering is not None:
+            self._lingering.cancel()
+            self._lingering = None
         self._run_jobs()
         inbox, self._inbox = self._inbox, []
         for sender, message in inbox:
