@@ -69,8 +69,7 @@ class RaftGroup:
         """Why the replica stands still: its disk is full. Empty = it does not."""
         self._machine = machine
         self._monotonic = monotonic
-        self._early: Outgoing = []
-        self._late: Outgoing = []
+        self._early, self._late = Outgoing(), Outgoing()
         path, bootstrap = directory / "snapshot", tuple(bootstrap)
         meta, self.journal = open_files(
             disk, directory, group, settings.segment_bytes, bootstrap, never_here, machine.restoring
@@ -78,6 +77,7 @@ class RaftGroup:
         self._compaction = Compaction(disk, path, group, machine, self.jobs, monotonic, self.journal.members.at)
         self._compaction.loaded = meta
         self._replica = Replica(
+            group,
             node_id,
             settings,
             self.journal,

@@ -34,6 +34,8 @@ MAX_BATCH_BYTES = 1 << 20
 """Commands of one entry; a larger single command is refused."""
 MAX_BATCH_COMMANDS = 256
 """Of one entry: to apply it is a few milliseconds' work, which nothing interrupts."""
+SPARE_SECONDS = 0.02
+"""So long an entry may stay away from a follower that no majority needs."""
 SUCCESS = 0
 NEVER = 1 << 62
 
@@ -86,6 +88,7 @@ class Replica(SyncObj):  # type: ignore[misc]
 
     def __init__(
         self,
+        group: str,
         node_id: str,
         settings: RaftSettings,
         journal: Journal,
@@ -99,7 +102,9 @@ class Replica(SyncObj):  # type: ignore[misc]
         self._apply = apply
         self._send_snapshot = send_snapshot
         self._settings, self._journal, self._compaction = settings, journal, compaction
-        self._own_id = node_id
+        self._group, self._own_id = group, node_id
+        self._spares_due = 0.0
+        """When the followers that were spared get what has gathered, by pysyncobj's clock."""
         self._SyncObj__connectedNodes: set[Node] = set()
         self._SyncObj__otherNodes: set[Node] = set()
         # pysyncobj opens its files by path, in its constructor; ours are open already.
@@ -145,20 +150,53 @@ class Replica(SyncObj):  # type: ignore[misc]
         return bool(self._SyncObj__raftLastApplied < self._SyncObj__raftCommitIndex)
 
     def _SyncObj__sendAppendEntries(self) -> None:  # noqa: N802
-        """pysyncobj goes round and round for a peer that waits for a snapshot, a whole heartbeat long."""
-        connected, first = self._SyncObj__connectedNodes, self._SyncObj__raftLog[0].idx
-        behind = {
-            node
-            for node in self._SyncObj__otherNodes
-            if node in connected and self._SyncObj__raftNextIndex[node] <= first
-        }
-        self._SyncObj__connectedNodes = connected - behind
+        """pysyncobj sends an entry to all at once. Here those that are furthest along get it, as many as a majority
+        needs; the others get what has gathered every SPARE_SECONDS, for a cycle and a sync of theirs cost as much as
+        anybody's. If those who were asked keep silent, the others are further along by then, and are asked first.
+
+        It also goes round and round for a peer that waits for a snapshot, a whole heartbeat long.
+        """
+        now = pysyncobj.syncobj.monotonicTime()
+        behind = self._waiting_for_snapshots()
+        spared = set[Node]()
+        if now < self._spares_due:
+            spared = self._spares(behind)
+        else:
+            self._spares_due = now + SPARE_SECONDS
+        self._send_entries(self._SyncObj__connectedNodes - behind - spared)
+        for node in sorted(behind, key=lambda node: str(node.id)):
+            self._send_snapshot(node.id)
+
+    def _send_entries(self, to: set[Node]) -> None:
+        connected = self._SyncObj__connectedNodes
+        self._SyncObj__connectedNodes = to
         try:
             super()._SyncObj__sendAppendEntries()
         finally:
             self._SyncObj__connectedNodes = connected
-        for node in sorted(behind, key=lambda node: str(node.id)):
-            self._send_snapshot(node.id)
+
+    def _waiting_for_snapshots(self) -> set[Node]:
+        first = self._SyncObj__raftLog[0].idx
+        return {node for node in self._reachable if self._SyncObj__raftNextIndex[node] <= first}
+
+    def _spares(self, behind: set[Node]) -> set[Node]:
+        """Those that no majority needs. Of several that are equally far along, every group asks another one first."""
+        matches = self._SyncObj__raftMatchIndex
+        able = sorted(
+            self._reachable - behind,
+            key=lambda node: (-matches[node], zlib.crc32(f"{self._group} {node.id}".encode())),
+        )
+        return set(able[(len(self._SyncObj__otherNodes) + 1) // 2 :])
+
+    @property
+    def _reachable(self) -> set[Node]:
+        return self._SyncObj__otherNodes & self._SyncObj__connectedNodes
+
+    def _lacking(self) -> set[Node]:
+        """Followers to whom not all entries were sent."""
+        last = self._SyncObj__raftLog[-1].idx
+        lacking = {node for node in self._reachable if self._SyncObj__raftNextIndex[node] <= last}
+        return lacking - self._waiting_for_snapshots() if lacking else lacking
 
     # ---- entries and messages
 
@@ -222,6 +260,8 @@ class Replica(SyncObj):  # type: ignore[misc]
     def idle_seconds(self) -> float:
         """Until this replica does something by itself: sends a heartbeat, or else looks for a new leader."""
         due = self._SyncObj__newAppendEntriesTime if self.leading else self._SyncObj__raftElectionDeadline
+        if self.leading and self._lacking():
+            due = min(due, self._spares_due)
         return float(due - pysyncobj.syncobj.monotonicTime())  # its clock is not `time.monotonic`
 
     def postpone_election(self) -> None:
@@ -237,6 +277,9 @@ class Replica(SyncObj):  # type: ignore[misc]
         if self._journal.bytes > self._settings.snapshot_bytes and self._compaction.is_idle:
             self.forceLogCompaction()
         self.doTick(0)
+        if self.leading and pysyncobj.syncobj.monotonicTime() >= self._spares_due and (lacking := self._lacking()):
+            self._spares_due = pysyncobj.syncobj.monotonicTime() + SPARE_SECONDS
+            self._send_entries(lacking)
         if self._SyncObj__raftElectionDeadline == held:
             self._SyncObj__raftElectionDeadline = deadline
 
