@@ -167,7 +167,7 @@ def test_a_commit_from_beginning_to_end() -> None:
     assert leader.commit() == send(BEGIN_COMMIT, A, B)
     assert leader.answer(A, BEGIN_COMMIT, 120) == []
     proposed = leader.answer(B, BEGIN_COMMIT, 100)
-    assert proposed == [Propose(cmd.FinalizeCommit(TXN, Timestamp(120), 42))]
+    assert proposed == [Propose(cmd.FinalizeCommit(TXN, Timestamp(120), 42, 2))]
     assert leader.apply_all(proposed) == [Decided(TXN), *send(FINALIZE, A, B, ts=120)]
     assert leader.answer(B, FINALIZE) == []
     proposed = leader.answer(A, FINALIZE)
@@ -204,26 +204,52 @@ def test_participants_prepare_while_the_commit_replicates() -> None:
     assert leader.handle(CommitRequested(TXN, OWNER)) == [], "they are asked once"
     assert leader.commit() == [], "they have been asked already"
     assert leader.answer(A, BEGIN_COMMIT, 100) == []
-    assert leader.answer(B, BEGIN_COMMIT, 120) == [Propose(cmd.FinalizeCommit(TXN, Timestamp(120), 42))]
+    assert leader.answer(B, BEGIN_COMMIT, 120) == [Propose(cmd.FinalizeCommit(TXN, Timestamp(120), 42, 2))]
 
 
-def test_answers_that_come_before_the_commit_is_durable_decide_nothing() -> None:
+def test_the_decision_follows_the_begin_of_the_commit_through_the_log() -> None:
     leader = leader_with_txn_in(TxnState.OPEN)
     leader.handle(CommitRequested(TXN, OWNER))
     assert leader.answer(A, BEGIN_COMMIT, 100) == []
-    assert leader.answer(B, BEGIN_COMMIT, 120) == []
-    assert leader.tick(0.1) == []
-    assert leader.commit() == [Propose(cmd.FinalizeCommit(TXN, Timestamp(120), 42))]
+    decision = [Propose(cmd.FinalizeCommit(TXN, Timestamp(120), 42, 2))]
+    assert leader.answer(B, BEGIN_COMMIT, 120) == decision
+    assert leader.tick(0.1) == [], "once"
+    assert leader.commit() == []
+    assert leader.apply_all(decision) == [Decided(TXN), *send(FINALIZE, A, B, ts=120)]
+
+
+def test_a_decision_without_a_commit_is_refused_and_taken_when_there_is_one() -> None:
+    leader = leader_with_txn_in(TxnState.OPEN)
+    leader.handle(CommitRequested(TXN, OWNER))
+    leader.answer(A, BEGIN_COMMIT, 100)
+    decision = leader.answer(B, BEGIN_COMMIT, 120)
+    assert leader.apply_all(decision) == []
+    assert leader.state is TxnState.OPEN
+    assert leader.commit() == decision
 
 
 def test_a_participant_that_registers_after_the_early_prepare_is_asked_too() -> None:
     leader = Leader()
     leader.begin(A)
     assert leader.handle(CommitRequested(TXN, OWNER)) == send(BEGIN_COMMIT, A)
-    leader.answer(A, BEGIN_COMMIT, 100)
+    too_early = leader.answer(A, BEGIN_COMMIT, 100)
+    assert too_early == [Propose(cmd.FinalizeCommit(TXN, Timestamp(100), 42, 1))]
     leader.register(TXN, B)
     assert leader.commit() == send(BEGIN_COMMIT, B)
-    assert leader.answer(B, BEGIN_COMMIT, 90) == [Propose(cmd.FinalizeCommit(TXN, Timestamp(100), 42))]
+    assert leader.apply_all(too_early) == []
+    assert leader.state is TxnState.COMMIT_IN_PROGRESS
+    assert leader.answer(B, BEGIN_COMMIT, 90) == [Propose(cmd.FinalizeCommit(TXN, Timestamp(100), 42, 2))]
+
+
+def test_a_decision_that_is_refused_is_taken_for_all_who_have_answered_meanwhile() -> None:
+    leader = Leader()
+    leader.begin(A)
+    leader.handle(CommitRequested(TXN, OWNER))
+    too_early = leader.answer(A, BEGIN_COMMIT, 100)
+    leader.register(TXN, B)
+    leader.commit()
+    assert leader.answer(B, BEGIN_COMMIT, 120) == [], "the first is on its way"
+    assert leader.apply_all(too_early) == [Propose(cmd.FinalizeCommit(TXN, Timestamp(120), 42, 2))]
 
 
 @pytest.mark.parametrize("event", [ParticipantAnswered(TXN, A, BEGIN_COMMIT, Timestamp(100), None), Tick()])
@@ -231,15 +257,15 @@ def test_nothing_is_decided_without_one_that_registered_after_the_early_prepare(
     leader = Leader()
     leader.begin(A)
     assert leader.handle(CommitRequested(TXN, OWNER)) == send(BEGIN_COMMIT, A)
-    if isinstance(event, Tick):
-        leader.answer(A, BEGIN_COMMIT, 100)
+    too_early = leader.answer(A, BEGIN_COMMIT, 100) if isinstance(event, Tick) else []
     for command in (cmd.RegisterParticipant(TXN, OWNER, B, NAMES[B]), cmd.BeginCommit(TXN, OWNER, 2)):
         assert isinstance(leader.table.apply(command), Applied)
     # Both have applied, and the manager has not heard of them yet.
     effects = leader.manager.handle(event, leader.now, 42)
     assert not [effect for effect in effects if isinstance(effect, Propose)]
     assert leader.commit() == send(BEGIN_COMMIT, B)
-    assert leader.answer(B, BEGIN_COMMIT, 90) == [Propose(cmd.FinalizeCommit(TXN, Timestamp(100), 42))]
+    assert leader.apply_all(too_early) == []
+    assert leader.answer(B, BEGIN_COMMIT, 90) == [Propose(cmd.FinalizeCommit(TXN, Timestamp(100), 42, 2))]
 
 
 @pytest.mark.parametrize("state", [s for s in TxnState if s is not TxnState.OPEN])
@@ -298,9 +324,8 @@ def test_the_cause_of_a_conflict_is_passed_on_as_it_is() -> None:
 def test_the_first_refusal_is_the_cause() -> None:
     leader = leader_with_txn_in(TxnState.OPEN)
     leader.handle(CommitRequested(TXN, OWNER))
-    assert leader.answer(A, BEGIN_COMMIT, error=TxnAborted("was aborted")) == []
+    (effect,) = leader.answer(A, BEGIN_COMMIT, error=TxnAborted("was aborted"))
     assert leader.answer(B, BEGIN_COMMIT, error=IllegalState("late")) == []
-    (effect,) = leader.commit()
     assert isinstance(effect, Propose)
     assert isinstance(effect.command, cmd.BeginAbort)
     assert effect.command.cause.by == "air.flights"

@@ -360,6 +360,18 @@ def test_a_decision_sent_again_does_not_move_the_commit_timestamp() -> None:
     assert table.get(txn_id).commit_ts == table.last_commit_ts == 500
 
 
+def test_a_decision_is_refused_for_fewer_than_all_participants() -> None:
+    table = new_table()
+    txn_id = prepared(table, "request-a")
+    for count in (2, 3):
+        outcome = table.apply(cmd.FinalizeCommit(txn_id, Timestamp(500), 300, count))
+        assert isinstance(outcome, Rejected)
+        assert outcome.error.message == f"{count} of 1 participants have prepared"
+    assert table.get(txn_id).state is CIP
+    assert table.last_commit_ts == NO_TIMESTAMP
+    ok(table, cmd.FinalizeCommit(txn_id, Timestamp(500), 300, 1))
+
+
 def test_commit_ts_at_answers_only_what_is_committed_at_or_below_the_snapshot() -> None:
     table = new_table()
     first, second, undecided = (prepared(table, f"request-{i}") for i in range(3))

@@ -54,6 +54,8 @@ class FinalizeCommit:
     txn_id: TxnId
     commit_ts: Timestamp
     now_micros: int
+    prepared: int = 0
+    """How many these are. Refused if the record lists another number; 0 = not compared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +132,7 @@ def encode(command: Command) -> bytes:
             wire.finalize_commit.txn_id = command.txn_id
             wire.finalize_commit.commit_timestamp = command.commit_ts
             wire.finalize_commit.now_micros = command.now_micros
+            wire.finalize_commit.prepared = command.prepared
         case CompleteCommit():
             wire.complete_commit.txn_id = command.txn_id
             wire.complete_commit.now_micros = command.now_micros
@@ -177,7 +180,7 @@ def decode(data: bytes) -> Command:
             return BeginCommit(TxnId(c.txn_id), c.owner, c.now_micros)
         case "finalize_commit":
             f = wire.finalize_commit
-            return FinalizeCommit(TxnId(f.txn_id), Timestamp(f.commit_timestamp), f.now_micros)
+            return FinalizeCommit(TxnId(f.txn_id), Timestamp(f.commit_timestamp), f.now_micros, f.prepared)
         case "complete_commit":
             d = wire.complete_commit
             return CompleteCommit(TxnId(d.txn_id), d.now_micros)

@@ -54,6 +54,10 @@ class CommitTask:
         for participant_id in participants:
             self._progress.setdefault(participant_id, _Progress())
 
+    def __len__(self) -> int:
+        """Participants."""
+        return len(self._progress)
+
     @property
     def complete(self) -> bool:
         return all(p.answered for p in self._progress.values())

@@ -58,11 +58,11 @@ class Proposer(Generic[CommandT, AppliedT, RefusalT]):
         except TxnError as error:
             told(error)
 
-    async def propose(self, command: CommandT) -> AppliedT:
-        """Raises the state machine's refusal, NotTheLeader or OutcomeUnknown."""
+    async def propose(self, command: CommandT, *, linger: bool = False) -> AppliedT:
+        """Raises the state machine's refusal, NotTheLeader or OutcomeUnknown. `linger`: as in `submit`."""
         loop = asyncio.get_running_loop()
         told: asyncio.Future[AppliedT | TxnError] = loop.create_future()
-        self.submit(command, lambda answer: None if told.done() else told.set_result(answer))
+        self.submit(command, lambda answer: None if told.done() else told.set_result(answer), linger=linger)
         answer = await told
         if isinstance(answer, TxnError):
             raise answer

@@ -188,6 +188,8 @@ class TxnStatusManager:
         if isinstance(command, cmd.Forget):
             self._forgetting = False
         if isinstance(outcome, Rejected):
+            if isinstance(command, cmd.FinalizeCommit):
+                return self._decide_again(command.txn_id, now, wall_micros)
             return self._forget_expiry(command)
         effects: list[Effect] = []
         for applied in outcome.records:
@@ -213,17 +215,25 @@ class TxnStatusManager:
             liveness.expiring = False
         return []
 
-    def _prepare_early(self, txn_id: TxnId, owner: str, now: float) -> list[Effect]:
-        """BEGIN_COMMIT goes out while COMMIT_IN_PROGRESS replicates: one durable round less for the client.
+    def _decide_again(self, txn_id: TxnId, now: float, wall_micros: int) -> list[Effect]:
+        """The decision was refused: somebody registered before the commit began, or the commit did not begin."""
+        record, task = self.table.find(txn_id), self._tasks.get(txn_id)
+        if record is None or task is None:
+            return []
+        task.proposed = False
+        begun = record.state is TxnState.COMMIT_IN_PROGRESS
+        return [*self._drive(record, now), *self._advance(record, wall_micros)] if begun else []
 
-        Safe, because a participant in COMMIT_IN_PROGRESS can still be aborted, and because the decision is taken only
-        after COMMIT_IN_PROGRESS has applied (`_advance`).
+    def _prepare_early(self, txn_id: TxnId, owner: str, now: float) -> list[Effect]:
+        """BEGIN_COMMIT goes out before COMMIT_IN_PROGRESS is durable: one durable round less for the client.
+
+        Safe, because a participant in COMMIT_IN_PROGRESS can still be aborted, and because the table takes the decision
+        only in COMMIT_IN_PROGRESS, and only for all participants that it knows of then.
         """
         record = self.table.find(txn_id)
         if record is None or record.state is not TxnState.OPEN or self.table.check_owner(record, owner):
             return []
-        task = self._task(record, ParticipantOpType.BEGIN_COMMIT)
-        return list(task.due(now))
+        return list(self._task(record, ParticipantOpType.BEGIN_COMMIT).due(now))
 
     def _drive(self, record: TxnRecord, now: float) -> Iterable[Effect]:
         """Makes the transaction's task match its state, and sends what is due."""
@@ -256,11 +266,15 @@ class TxnStatusManager:
         return self._advance(record, wall_micros) if record else []
 
     def _advance(self, record: TxnRecord, wall_micros: int) -> list[Effect]:
-        """Proposes the next state once all participants have answered for this one."""
+        """Proposes the next state once all participants have answered for this one.
+
+        That the commit begins may still be on its way through the log: the decision follows it there.
+        """
         task = self._tasks.get(record.txn_id)
-        if task is None or task.proposed or _OP_BY_STATE.get(record.state) is not task.op:
+        state = TxnState.COMMIT_IN_PROGRESS if record.state is TxnState.OPEN else record.state
+        if task is None or task.proposed or _OP_BY_STATE.get(state) is not task.op:
             return []
-        if task.refusal is not None and record.state is TxnState.COMMIT_IN_PROGRESS:
+        if task.refusal is not None and state is TxnState.COMMIT_IN_PROGRESS:
             task.proposed = True
             return [Propose(cmd.BeginAbort(record.txn_id, None, _refused(record, *task.refusal), wall_micros))]
         # The task may be older than the record: one may have registered between the early prepare and the commit.
@@ -268,9 +282,9 @@ class TxnStatusManager:
         if not task.complete:
             return []
         task.proposed = True
-        match record.state:
+        match state:
             case TxnState.COMMIT_IN_PROGRESS:
-                return [Propose(cmd.FinalizeCommit(record.txn_id, task.highest_timestamp, wall_micros))]
+                return [Propose(cmd.FinalizeCommit(record.txn_id, task.highest_timestamp, wall_micros, len(task)))]
             case TxnState.FINALIZE_IN_PROGRESS:
                 return [Propose(cmd.CompleteCommit(record.txn_id, wall_micros), awaited=False)]
             case _:

@@ -227,10 +227,12 @@ class StatusService:
     async def commit_transaction(self, request: pb.CommitTransactionRequest) -> pb.CommitTransactionResponse:
         txn_id = TxnId(request.txn_id)
         self._driver.check_lease()
-        self.table.get(txn_id)
+        record = self.table.get(txn_id)
         self._handle(CommitRequested(txn_id, request.owner))
         command = cmd.BeginCommit(txn_id, request.owner, self._wall.micros())
-        (record,) = (await self._proposer.propose(command)).records
+        # Who waits for the outcome does not wait for this: it goes with the decision, which it would only precede.
+        await self._proposer.propose(command, linger=bool(request.wait_millis and record.participants))
+        record = self.table.get(txn_id)
         if request.wait_millis and record.state not in DECIDED:
             record = await self._wait_decided(record, request.wait_millis / 1000)
         return pb.CommitTransactionResponse(txn=to_wire(record))

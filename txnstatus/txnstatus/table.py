@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence, ValuesView
 from dataclasses import dataclass
 
 from txnstatus import commands as cmd
-from txnstatus.errors import InvalidArgument, LimitReached, NotAuthorized, NotFound, TxnError, forgotten
+from txnstatus.errors import IllegalState, InvalidArgument, LimitReached, NotAuthorized, NotFound, TxnError, forgotten
 from txnstatus.finished import Finished
 from txnstatus.proto import txn_status_pb2 as pb
 from txnstatus.records import BeginRequest, TxnRecord, from_wire, illegal, to_saved
@@ -148,6 +148,9 @@ class TxnStatusTable:
         outcome = TRANSITIONS[record.state, op]
         if outcome is Stay.ILLEGAL:
             return Rejected(illegal(record, op))
+        if isinstance(command, cmd.FinalizeCommit) and command.prepared not in (0, len(record.participants)):
+            message = f"{command.prepared} of {len(record.participants)} participants have prepared"
+            return Rejected(IllegalState(message, txn_id=record.txn_id))
         changed = self._changed(record, command, outcome)
         self._keep(changed)
         return Applied((changed,), changed is not record)

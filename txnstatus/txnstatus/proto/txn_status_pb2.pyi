@@ -170,14 +170,16 @@ class StatusCommand(_message.Message):
         now_micros: int
         def __init__(self, txn_id: _Optional[int] = ..., owner: _Optional[str] = ..., now_micros: _Optional[int] = ...) -> None: ...
     class FinalizeCommit(_message.Message):
-        __slots__ = ("txn_id", "commit_timestamp", "now_micros")
+        __slots__ = ("txn_id", "commit_timestamp", "now_micros", "prepared")
         TXN_ID_FIELD_NUMBER: _ClassVar[int]
         COMMIT_TIMESTAMP_FIELD_NUMBER: _ClassVar[int]
         NOW_MICROS_FIELD_NUMBER: _ClassVar[int]
+        PREPARED_FIELD_NUMBER: _ClassVar[int]
         txn_id: int
         commit_timestamp: int
         now_micros: int
-        def __init__(self, txn_id: _Optional[int] = ..., commit_timestamp: _Optional[int] = ..., now_micros: _Optional[int] = ...) -> None: ...
+        prepared: int
+        def __init__(self, txn_id: _Optional[int] = ..., commit_timestamp: _Optional[int] = ..., now_micros: _Optional[int] = ..., prepared: _Optional[int] = ...) -> None: ...
     class CompleteCommit(_message.Message):
         __slots__ = ("txn_id", "now_micros")
         TXN_ID_FIELD_NUMBER: _ClassVar[int]
