@@ -25,6 +25,7 @@ from txnstatus import commands as cmd
 from txnstatus.catalog import CatalogState
 from txnstatus.cluster_map import ClusterMap
 from txnstatus.commit_tasks import CommitTask
+from txnstatus.keep_alives import KeepAlives
 from txnstatus.proto import txn_manager_pb2 as pb
 from txnstatus.raft import frames
 from txnstatus.raft.driver import RaftDriver
@@ -129,14 +130,14 @@ def _propose(command: Any) -> Any:
 
 
 def no_grace_after_a_failover() -> Seams:
-    deadline = TxnStatusManager._deadline
     start = TxnStatusManager._start_leading
 
     def harsh(self: TxnStatusManager, now: float) -> Any:
         effects = start(self, now)
-        self._deadlines[:] = [(0.0, txn_id) for txn_id in self._liveness]
-        for txn_id, liveness in self._liveness.items():
-            liveness.last_heard -= 2 * deadline(self, self.table.get(txn_id), liveness)
+        alive = self._keep_alives
+        alive.look_at_all()
+        for txn_id in alive._heard:
+            alive._heard[txn_id] -= 2 * alive._deadline(self.table.get(txn_id))
         return effects
 
     return [("txnstatus.status_manager:TxnStatusManager._start_leading", harsh)]
@@ -247,12 +248,12 @@ def the_cleaner_takes_one_pass() -> Seams:
 
 
 def expire_one_interval_late() -> Seams:
-    deadline = TxnStatusManager._deadline
+    deadline = KeepAlives._deadline
 
-    def late(self: TxnStatusManager, record: Any, liveness: Any) -> float:
-        return deadline(self, record, liveness) + record.keepalive_millis / 1000
+    def late(self: KeepAlives, record: Any) -> float:
+        return deadline(self, record) + record.keepalive_millis / 1000
 
-    return [("txnstatus.status_manager:TxnStatusManager._deadline", late)]
+    return [("txnstatus.keep_alives:KeepAlives._deadline", late)]
 
 
 def forget_to_drive() -> Seams:
