@@ -209,12 +209,21 @@ def writes_after_the_prepare() -> Seams:
 
 
 def the_cleaner_takes_from_the_living() -> Seams:
-    def to_clean(self: ParticipantShard) -> Iterator[tuple[TableState, TxnId, tuple[str, ...]]]:
-        for table in self._tables.values():
-            for record in [*table.uncleaned.values(), *table.unfinished.values()]:
-                yield table, record.txn_id, tuple(record.claimed)
+    def newly_to_clean(self: ParticipantShard) -> list[tuple[str, TxnId]]:
+        return [
+            (table.table_id, txn_id)
+            for table in self._tables.values()
+            for txn_id in [*table.uncleaned, *table.unfinished]
+        ]
 
-    return [("txnparticipant.table_store:ParticipantShard.to_clean", to_clean)]
+    def writes_to_clean(self: ParticipantShard, table_id: str, txn_id: TxnId) -> tuple[str, ...]:
+        record = self._tables[table_id].txns.get(txn_id)
+        return tuple(record.claimed) if record else ()
+
+    return [
+        ("txnparticipant.table_store:ParticipantShard.newly_to_clean", newly_to_clean),
+        ("txnparticipant.table_store:ParticipantShard.writes_to_clean", writes_to_clean),
+    ]
 
 
 def reads_without_a_lease() -> Seams:
@@ -242,6 +251,7 @@ def the_cleaner_takes_one_pass() -> Seams:
     async def hasty(self: Cleaner) -> None:
         await run_once(self)
         self._passes = {key: replace(done, first_at=float("-inf")) for key, done in self._passes.items()}
+        self._due = [(0.0, table_id, txn_id) for _, table_id, txn_id in self._due]
         await run_once(self)
 
     return [("txnparticipant.cleaner:Cleaner.run_once", hasty)]
