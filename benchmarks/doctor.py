@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import gc
 import tempfile
 import time
 from pathlib import Path
 
+from txndeploy import garbage
 from txndeploy.doctor.places import Table, places
 from txndeploy.doctor.storage import StorageAudit
 from txnparticipant.audit import directories
@@ -87,7 +87,7 @@ def main() -> None:
     parser.add_argument("--directories", type=int, default=100_000)
     parser.add_argument("--written", type=int, default=10_000)
     arguments = parser.parse_args()
-    gc.set_threshold(100_000, 20, 100)  # as a node does
+    garbage.tune()
     took, longest = asyncio.run(answered(table_of("file:///nowhere", arguments.directories)))
     print(f"{arguments.directories:,} directories: {took:.1f} s of CPU, longest pause {longest * 1000:.0f} ms of CPU")
     with tempfile.TemporaryDirectory() as directory:

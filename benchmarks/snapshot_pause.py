@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import gc
 import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from txndeploy import garbage
 from txnstatus import commands
 from txnstatus.proto import raft_pb2 as pb
 from txnstatus.raft.disk import OsDisk
@@ -112,7 +112,7 @@ async def load(path: Path, transactions: int) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--transactions", type=int, default=100_000)
-    gc.set_threshold(100_000, 20, 100)  # as a node does
+    garbage.tune()
     with tempfile.TemporaryDirectory() as directory:
         asyncio.run(measure(Path(directory), parser.parse_args().transactions))
 

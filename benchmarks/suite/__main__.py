@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import shlex
 import signal
@@ -60,6 +61,7 @@ def main(
     logging.basicConfig(filename=out / "suite.log", format="%(asctime)s %(name)s %(message)s")
     parts: list[Part] = []
     about = machine.inspect(directory)
+    gc.freeze()  # what is imported is looked through for garbage for a fifth of a second, again and again under load
     with tempfile.TemporaryDirectory(prefix="txnstatus-bench-", dir=directory) as work:
         Path(work).chmod(0o755)  # servers that refuse root enter it as somebody else
         for workload in chosen:

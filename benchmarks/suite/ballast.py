@@ -118,7 +118,7 @@ class Keeper:
                 beats.refused += len(ids)
                 beats.errors.append(error.message)
             else:
-                refusals = [result.error.message for result in answer.results if result.HasField("error")]
+                refusals = [each.error.message for each in answer.refused]
                 beats.latencies.append(time.monotonic() - sent)
                 beats.ids += len(ids) - len(refusals)
                 beats.refused += len(refusals)

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 from txnclient import forking
 from txnclient.channel import ManagerChannel
 from txnclient.heartbeat_schedule import Call, HeartbeatSchedule
-from txnstatus.errors import InternalError, TxnError, Unavailable
+from txnstatus.errors import InternalError, TxnError
 from txnstatus.proto import txn_manager_pb2 as pb
 from txnstatus.rpc.errors import from_detail
 
@@ -59,11 +59,8 @@ def keep_alive(channel: ManagerChannel, owner: str) -> Ask[Transaction]:
             timeout=timeout,
             attempt_seconds=timeout,
         )
-        answers = {
-            result.txn_id: from_detail(result.error) if result.HasField("error") else None
-            for result in response.results
-        }
-        return [answers.get(handle.id, Unavailable("the answer left the transaction out")) for handle in handles]
+        refused = {each.txn_id: from_detail(each.error) for each in response.refused}
+        return [refused.get(handle.id) for handle in handles]
 
     return ask
 

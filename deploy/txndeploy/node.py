@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import fcntl
-import gc
 import json
 import logging
 import os
@@ -17,6 +16,7 @@ import uvloop
 from google.protobuf.message import DecodeError
 
 from txndeploy import config as configuration
+from txndeploy import garbage
 from txndeploy.config import ConfigError, NodeConfig
 from txndeploy.roles import Roles
 from txnstatus import failpoints
@@ -189,9 +189,7 @@ def run(path: Path) -> int:
             stream=sys.stderr,
         )
         arm_failpoints()
-        # What a node holds are records that live long and have no cycles: looking through all of them for garbage
-        # every few hundred new ones would stop the loop for longer than anything else does.
-        gc.set_threshold(100_000, 20, 100)
+        garbage.tune()
         uvloop.run(_serve(config))
     except (ConfigError, StartError) as error:
         print(f"txnctl node: {error}", file=sys.stderr)

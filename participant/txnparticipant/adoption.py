@@ -8,6 +8,7 @@ ended are all there will ever be.
 from __future__ import annotations
 
 from txnparticipant.changes import Applied, Rejected
+from txnparticipant.cleanable import set_retired
 from txnparticipant.directories import FlushDirectory, WriteDirectory, directory_named
 from txnparticipant.records import LIVE, TableState
 from txnstatus.errors import IllegalState, InvalidArgument, TxnError
@@ -54,5 +55,5 @@ def adopt(table: TableState, name: str, forgotten_below: TxnId) -> Applied | Rej
             record = table.txns.get(txn_id)
             queued = table.retired.get(txn_id, [])
             if write_id not in queued and (record is None or write_id not in record.claimed):
-                table.retired[txn_id] = [*queued, write_id]
+                set_retired(table, txn_id, [*queued, write_id])
     return Applied()

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from txnparticipant import commands as cmd
 from txnparticipant import dropping, row_changes
+from txnparticipant.cleanable import set_retired
 from txnparticipant.conflicts import first_committer_wins
 from txnparticipant.locks import Lock, Mode, Verdict
 from txnparticipant.mvcc import FileSet, PendingWrite
@@ -219,7 +220,7 @@ def retire(table: TableState, up_to: Timestamp) -> Applied:
             table.used[directory] -= 1
             if not table.used[directory]:
                 del table.used[directory]
-                table.retired.setdefault(file_set.txn_id, []).append(write_id)
+                set_retired(table, file_set.txn_id, [*table.retired.get(file_set.txn_id, ()), write_id])
     del table.replaced[:count]
     if table.dropped is not None and table.dropped.commit_ts <= up_to:
         table.readable_from = max(table.readable_from, table.dropped.commit_ts)
@@ -229,10 +230,9 @@ def retire(table: TableState, up_to: Timestamp) -> Applied:
 
 def mark_cleaned(table: TableState, command: cmd.MarkCleaned) -> Applied | Rejected:
     record = table.txns.get(command.txn_id)
-    retired = table.retired.pop(command.txn_id, [])
+    retired = table.retired.get(command.txn_id, [])
     left = [write_id for write_id in retired if write_id not in command.write_ids]
-    if left:
-        table.retired[command.txn_id] = left
+    set_retired(table, command.txn_id, left)
     if record is None or record.state in LIVE:
         if retired != left:
             return Applied()

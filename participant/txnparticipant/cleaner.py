@@ -9,6 +9,7 @@ forgets.
 from __future__ import annotations
 
 import asyncio
+import heapq
 import logging
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Executor
@@ -40,33 +41,62 @@ class Cleaner:
     propose: Callable[[MarkCleaned | ForgetTable], Awaitable[object]]
     disk: Executor
     zombie_grace_seconds: float
+    _knows_all: bool = False
+    """Whether it has looked at all there is; from then on it is told of what changes."""
+    _due: list[tuple[float, str, TxnId]] = field(default_factory=list)
+    """A heap of when what is to be looked at, by table id: a pass does not touch what is in its grace."""
     _passes: dict[tuple[str, TxnId], _Pass] = field(default_factory=dict)
 
     def forget(self) -> None:
         """For a new leadership: both passes anew."""
+        self._knows_all = False
+        self._due.clear()
         self._passes.clear()
 
     async def run_once(self) -> None:
         now = asyncio.get_running_loop().time()
-        for table, txn_id, write_ids in list(self.shard.to_clean()):
-            key = table.table_id, txn_id
-            done = self._passes.get(key)
-            if done and done.write_ids == write_ids and now - done.first_at < self.zombie_grace_seconds:
-                continue
-            directories = [table.directory(txn_id, write_id) for write_id in write_ids]
-            if not await self._delete(directories):
-                continue
-            if done is None or done.write_ids != write_ids:
-                self._passes[key] = _Pass(now, write_ids)
-                continue
-            try:
-                await self.propose(MarkCleaned(txn_id, table.table_id, write_ids))
-            except TxnError as error:
-                log.info("cleaning of transaction %s on %s will be repeated: %s", txn_id, table.name, error)
-            else:
-                self._passes.pop(key, None)  # a new leadership may have begun meanwhile
-
+        for table_id, txn_id in self._news():
+            heapq.heappush(self._due, (now, table_id, txn_id))
+        due: dict[tuple[str, TxnId], None] = {}
+        while self._due and self._due[0][0] <= now:
+            _, table_id, txn_id = heapq.heappop(self._due)
+            due[table_id, txn_id] = None
+        for table_id, txn_id in due:
+            again_at = await self._clean(table_id, txn_id, now)
+            if again_at is not None:
+                heapq.heappush(self._due, (again_at, table_id, txn_id))
         await self._forget_tables()
+
+    def _news(self) -> list[tuple[str, TxnId]]:
+        changed = self.shard.newly_to_clean()
+        if self._knows_all:
+            return changed
+        self._knows_all = True
+        return [(table.table_id, txn_id) for table, txn_id, _ in self.shard.to_clean()]
+
+    async def _clean(self, table_id: str, txn_id: TxnId, now: float) -> float | None:
+        """Returns when to look at it again; None: when it changes."""
+        key = table_id, txn_id
+        write_ids = self.shard.writes_to_clean(table_id, txn_id)
+        if not write_ids:
+            self._passes.pop(key, None)
+            return None
+        table, done = self.shard.table_by_id(table_id), self._passes.get(key)
+        is_second = done is not None and done.write_ids == write_ids
+        if done and is_second and now - done.first_at < self.zombie_grace_seconds:
+            return done.first_at + self.zombie_grace_seconds
+        if not await self._delete([table.directory(txn_id, write_id) for write_id in write_ids]):
+            return now
+        if not is_second:
+            self._passes[key] = _Pass(now, write_ids)
+            return now + self.zombie_grace_seconds
+        try:
+            await self.propose(MarkCleaned(txn_id, table_id, write_ids))
+        except TxnError as error:
+            log.info("cleaning of transaction %s on %s will be repeated: %s", txn_id, table.name, error)
+            return now
+        self._passes.pop(key, None)  # a new leadership may have begun meanwhile
+        return None
 
     async def _forget_tables(self) -> None:
         """Those that were dropped, and are empty now. What somebody else has put into a table's directory stays."""

@@ -55,6 +55,9 @@ def _check_retirement(table: TableState) -> None:
     assert table.replaced == replaced, "the index of what is replaced"
     used = Counter((fs.txn_id, write_id) for fs in file_sets for write_id in fs.used_writes)
     assert table.used == used, "the index of the directories"
+    assert table.fresh.keys() <= table.uncleaned.keys() | table.retired.keys(), (
+        "the cleaner would be told of what is gone"
+    )
     for txn_id, write_ids in table.retired.items():
         record = table.txns.get(txn_id)
         held = set(record.claimed) if record else set()

@@ -7,6 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from txnparticipant import cleanable
 from txnparticipant import commands as cmd
 from txnparticipant.changed_keys import ChangedKeys
 from txnparticipant.conflicts import Overwrite, Overwrites
@@ -88,6 +89,8 @@ class TableState:
     """What a reader below it would need may be gone. It rises only as far as what is removed makes it."""
     retired: dict[TxnId, list[str]] = field(default_factory=dict)
     """Writes whose directories no file set needs any more, to be cleaned."""
+    fresh: dict[TxnId, None] = field(default_factory=dict, compare=False)
+    """Those of `uncleaned` and `retired` that the cleaner has not heard of as they are now. Only a leader's asks."""
     replaced: list[tuple[Timestamp, str]] = field(default_factory=list)
     """When, and which of `file_sets`; in that order. What is to be retired is in front."""
     used: Counter[tuple[TxnId, str]] = field(default_factory=Counter)
@@ -162,6 +165,7 @@ class TableState:
                 index[record.txn_id] = record
             else:
                 index.pop(record.txn_id, None)
+        cleanable.note(self, record.txn_id)
         if record.drops and live:
             self.dropping = record
         elif self.dropping is record:
@@ -325,7 +329,8 @@ def table_from_wire(wire: pb.ShardSnapshot.TableState) -> TableState:
     schema, conflicts = Schema.from_wire(info.schema), cmd.conflicts_from_wire(info.conflicts)
     table = TableState(info.table_id, info.name, info.location, schema, wire.request_id, conflicts)
     table.created, table.readable_from = Timestamp(wire.created), Timestamp(wire.readable_from)
-    table.retired = {TxnId(retired.txn_id): list(retired.write_ids) for retired in wire.retired}
+    for retired in wire.retired:
+        cleanable.set_retired(table, TxnId(retired.txn_id), list(retired.write_ids))
     table.rows, table.follows = _rows_from_wire(wire.rows), TxnId(wire.follows)
     if wire.HasField("dropped"):
         drop = wire.dropped

@@ -11,6 +11,7 @@ from txnparticipant import commands as cmd
 from txnparticipant import dropping, row_changes
 from txnparticipant.adoption import adopt
 from txnparticipant.changes import Applied, Rejected, change, illegal, mark_cleaned, retire
+from txnparticipant.cleanable import writes_to_clean
 from txnparticipant.invariants import check_table
 from txnparticipant.mvcc import Prepared
 from txnparticipant.records import NOBODY, Dropped, TableState, TxnRecord, table_from_wire, table_to_wire
@@ -227,8 +228,19 @@ class ParticipantShard:
         """Writes of ended transactions, whose directories nobody will ever see, or see again."""
         for table in self._tables.values():
             for txn_id in dict.fromkeys([*table.uncleaned, *table.retired]):
-                claimed = table.uncleaned[txn_id].claimed if txn_id in table.uncleaned else ()
-                yield table, txn_id, (*claimed, *table.retired.get(txn_id, ()))
+                yield table, txn_id, writes_to_clean(table, txn_id)
+
+    def newly_to_clean(self) -> list[tuple[str, TxnId]]:
+        """By table id: those of `to_clean` that are others than when this was asked for the last time."""
+        changed = [(table.table_id, txn_id) for table in self._tables.values() for txn_id in table.fresh]
+        for table in self._tables.values():
+            table.fresh.clear()
+        return changed
+
+    def writes_to_clean(self, table_id: str, txn_id: TxnId) -> tuple[str, ...]:
+        """Empty where the table is gone."""
+        table = self._tables.get(table_id)
+        return writes_to_clean(table, txn_id) if table else ()
 
     def spent(self) -> list[TableState]:
         """Dropped tables of which nothing is left."""

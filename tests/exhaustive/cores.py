@@ -25,8 +25,9 @@ from txnstatus import commands as cmd
 from txnstatus.commit_tasks import CommitTask, SendOp, _Progress
 from txnstatus.errors import TxnError
 from txnstatus.events import CommandApplied, CommitRequested, Effect, Event, LeadershipGained, ParticipantAnswered, Tick
+from txnstatus.keep_alives import BUCKETS_PER_SECOND
 from txnstatus.schema import Column, Schema
-from txnstatus.status_manager import ManagerSettings, TxnStatusManager, _Liveness
+from txnstatus.status_manager import ManagerSettings, TxnStatusManager
 from txnstatus.table import Applied, Rejected, TxnStatusTable
 from txnstatus.types import ParticipantId, ParticipantOpType, Timestamp, TxnId
 
@@ -184,9 +185,11 @@ class StatusCore:
 
     def expire(self, table: int, manager: int, txn_id: TxnId) -> tuple[int, tuple[Effect, ...]]:
         def pass_with_one_silent(m: TxnStatusManager) -> list[Effect]:
-            if txn_id in m._liveness:
-                m._liveness[txn_id].last_heard = -KEEPALIVE_MILLIS / 1000 - 1
-                m._deadlines = sorted((m._deadline(m.table.get(i), m._liveness[i]), i) for _, i in m._deadlines)
+            if txn_id in m._keep_alives:
+                m._keep_alives._heard[txn_id] = -KEEPALIVE_MILLIS / 1000 - 1
+                looked_at = [each for each in m._keep_alives._heard if m._keep_alives.is_looked_at(each)]
+                m._keep_alives._buckets = {0: dict.fromkeys(looked_at)}
+                m._keep_alives._bucket_of = dict.fromkeys(looked_at, 0)
             return m.handle(Tick(), NOW, 1)
 
         return self._handle(table, manager, ("expire", txn_id), pass_with_one_silent)
@@ -199,7 +202,7 @@ class StatusCore:
         return self._handle(table, manager, ("failed", command), fail)
 
     def keep_alive(self, table: int, manager: int, txn_id: TxnId) -> TxnError | None:
-        return self._thaw(table, manager).keep_alive(txn_id, OWNER)
+        return self._thaw(table, manager).keep_alive([txn_id], OWNER).get(txn_id)
 
     def check_manager(self, table: int, manager: int) -> None:
         """Only where the manager has heard of everything that was applied."""
@@ -228,8 +231,13 @@ class StatusCore:
         manager._advanced_at = NOW
         manager._tasks = {task.txn_id: _thawed(task) for task in frozen.tasks}
         manager._retries = [(WAITING, txn_id) for txn_id in frozen.retries]
-        manager._liveness = {txn_id: _Liveness(NOW, NOW, expiring) for txn_id, expiring, _ in frozen.open}
-        manager._deadlines = [(NOW + KEEPALIVE_MILLIS / 1000, txn_id) for txn_id, _, looks in frozen.open if looks]
+        alive = manager._keep_alives
+        alive._heard = {txn_id: NOW for txn_id, _, _ in frozen.open}
+        alive._born = dict(alive._heard)
+        alive._expiring = {txn_id for txn_id, expiring, _ in frozen.open if expiring}
+        for txn_id, _, looks in frozen.open:
+            if looks:
+                alive._put(txn_id, int(NOW + KEEPALIVE_MILLIS / 1000) * BUCKETS_PER_SECOND)
         return manager
 
 
@@ -247,11 +255,11 @@ def _frozen(manager: TxnStatusManager) -> FrozenManager:
         tasks.append(
             FrozenTask(txn_id, task.op, task.commit_ts, task.highest_timestamp, refusal, task.proposed, progress)
         )
-    watched = {txn_id for _, txn_id in manager._deadlines}
+    alive = manager._keep_alives
     return FrozenManager(
         tuple(tasks),
         tuple(sorted({txn_id for _, txn_id in manager._retries})),
-        tuple((txn_id, x.expiring, txn_id in watched) for txn_id, x in sorted(manager._liveness.items())),
+        tuple((txn_id, txn_id in alive._expiring, alive.is_looked_at(txn_id)) for txn_id in sorted(alive._heard)),
     )
 
 

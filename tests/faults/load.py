@@ -335,8 +335,8 @@ class Recorder:
             response = self.client.call(
                 "txnstatus.TxnManager/KeepTransactionAlive", request, pb.KeepTransactionAliveResponse
             )
-            if response.results[0].HasField("error"):
-                raise from_detail(response.results[0].error)
+            for refused in response.refused:
+                raise from_detail(refused.error)
 
         self._record(Kind.KEEP_ALIVE, txn_id, call)
 

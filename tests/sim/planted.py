@@ -25,6 +25,7 @@ from txnstatus import commands as cmd
 from txnstatus.catalog import CatalogState
 from txnstatus.cluster_map import ClusterMap
 from txnstatus.commit_tasks import CommitTask
+from txnstatus.keep_alives import KeepAlives
 from txnstatus.proto import txn_manager_pb2 as pb
 from txnstatus.raft import frames
 from txnstatus.raft.driver import RaftDriver
@@ -129,14 +130,14 @@ def _propose(command: Any) -> Any:
 
 
 def no_grace_after_a_failover() -> Seams:
-    deadline = TxnStatusManager._deadline
     start = TxnStatusManager._start_leading
 
     def harsh(self: TxnStatusManager, now: float) -> Any:
         effects = start(self, now)
-        self._deadlines[:] = [(0.0, txn_id) for txn_id in self._liveness]
-        for txn_id, liveness in self._liveness.items():
-            liveness.last_heard -= 2 * deadline(self, self.table.get(txn_id), liveness)
+        alive = self._keep_alives
+        alive.look_at_all()
+        for txn_id in alive._heard:
+            alive._heard[txn_id] -= 2 * alive._deadline(self.table.get(txn_id))
         return effects
 
     return [("txnstatus.status_manager:TxnStatusManager._start_leading", harsh)]
@@ -208,12 +209,21 @@ def writes_after_the_prepare() -> Seams:
 
 
 def the_cleaner_takes_from_the_living() -> Seams:
-    def to_clean(self: ParticipantShard) -> Iterator[tuple[TableState, TxnId, tuple[str, ...]]]:
-        for table in self._tables.values():
-            for record in [*table.uncleaned.values(), *table.unfinished.values()]:
-                yield table, record.txn_id, tuple(record.claimed)
+    def newly_to_clean(self: ParticipantShard) -> list[tuple[str, TxnId]]:
+        return [
+            (table.table_id, txn_id)
+            for table in self._tables.values()
+            for txn_id in [*table.uncleaned, *table.unfinished]
+        ]
 
-    return [("txnparticipant.table_store:ParticipantShard.to_clean", to_clean)]
+    def writes_to_clean(self: ParticipantShard, table_id: str, txn_id: TxnId) -> tuple[str, ...]:
+        record = self._tables[table_id].txns.get(txn_id)
+        return tuple(record.claimed) if record else ()
+
+    return [
+        ("txnparticipant.table_store:ParticipantShard.newly_to_clean", newly_to_clean),
+        ("txnparticipant.table_store:ParticipantShard.writes_to_clean", writes_to_clean),
+    ]
 
 
 def reads_without_a_lease() -> Seams:
@@ -241,18 +251,19 @@ def the_cleaner_takes_one_pass() -> Seams:
     async def hasty(self: Cleaner) -> None:
         await run_once(self)
         self._passes = {key: replace(done, first_at=float("-inf")) for key, done in self._passes.items()}
+        self._due = [(0.0, table_id, txn_id) for _, table_id, txn_id in self._due]
         await run_once(self)
 
     return [("txnparticipant.cleaner:Cleaner.run_once", hasty)]
 
 
 def expire_one_interval_late() -> Seams:
-    deadline = TxnStatusManager._deadline
+    deadline = KeepAlives._deadline
 
-    def late(self: TxnStatusManager, record: Any, liveness: Any) -> float:
-        return deadline(self, record, liveness) + record.keepalive_millis / 1000
+    def late(self: KeepAlives, record: Any) -> float:
+        return deadline(self, record) + record.keepalive_millis / 1000
 
-    return [("txnstatus.status_manager:TxnStatusManager._deadline", late)]
+    return [("txnstatus.keep_alives:KeepAlives._deadline", late)]
 
 
 def forget_to_drive() -> Seams:

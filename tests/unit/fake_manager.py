@@ -140,8 +140,8 @@ def keep_alive(request: pb.KeepTransactionAliveRequest, **errors: TxnError) -> p
     """Alive, all of them, but for `txn_ID=error`."""
     response = pb.KeepTransactionAliveResponse()
     for txn_id in request.txn_ids:
-        error = errors.get(f"txn_{txn_id}")
-        response.results.add(txn_id=txn_id, error=to_detail(error) if error else None)
+        if error := errors.get(f"txn_{txn_id}"):
+            response.refused.add(txn_id=txn_id, error=to_detail(error))
     return response
 
 

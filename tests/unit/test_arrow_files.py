@@ -8,6 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+from pyarrow import fs
 
 from txnclient import arrow
 from txnclient.manifest import DataFile
@@ -263,6 +264,28 @@ def test_only_a_writes_directory_can_be_deleted(tmp_path: Path, directory: str) 
     delete_directory(directory)
     assert (tmp_path / "t").exists()
     assert not manifest_file(tmp_path).parent.exists()
+
+
+def test_the_file_system_of_a_table_is_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever its name is made of."""
+    table = tmp_path / "an odd %20 näme"
+    writes = [table / f"delta_{number}_write0001" for number in range(3)]
+    made: list[str] = []
+    from_uri = fs.FileSystem.from_uri
+
+    class Counted:
+        @staticmethod
+        def from_uri(uri: str) -> tuple[fs.FileSystem, str]:
+            made.append(uri)
+            return from_uri(uri)
+
+    for write in writes:
+        write.mkdir(parents=True)
+    monkeypatch.setattr(fs, "FileSystem", Counted)
+    for write in writes:
+        delete_directory(write.as_uri())
+    assert made == [table.as_uri()]
+    assert list(table.iterdir()) == []
 
 
 # ---- leaving files out

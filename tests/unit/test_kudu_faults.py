@@ -126,7 +126,7 @@ def test_kudu_fault_04_what_applies_after_its_caller_has_given_up_is_driven(kind
         if kind == "begin":
             world.stepped = False
             assert list((await again()).txn_ids) == [1], "the retry finds it"
-            assert service.manager.keep_alive(TxnId(1), OWNER) is None
+            assert service.manager.keep_alive([TxnId(1)], OWNER) == {}
         await service.stop()
 
     run(main())

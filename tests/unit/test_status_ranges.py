@@ -460,8 +460,10 @@ def test_outcomes_in_a_range_that_another_client_added_are_found() -> None:
 
 async def keep_alive(ranges: StatusRanges, *txn_ids: int, owner: str = OWNER) -> list[TxnError | None]:
     response = await ranges.keep_alive(pb.KeepTransactionAliveRequest(txn_ids=txn_ids, owner=owner))
-    assert [result.txn_id for result in response.results] == list(txn_ids), "answers are in the order of the request"
-    return [from_detail(result.error) if result.HasField("error") else None for result in response.results]
+    refused = {each.txn_id: from_detail(each.error) for each in response.refused}
+    assert len(refused) == len(response.refused), "nobody is refused twice"
+    assert refused.keys() <= set(txn_ids)
+    return [refused.get(txn_id) for txn_id in txn_ids]
 
 
 def leading(world: World) -> None:

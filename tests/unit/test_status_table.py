@@ -196,7 +196,7 @@ def _check_keep_alive(table: TxnStatusTable, expected: TxnState | str) -> None:
     before = state_of(table)
     manager = TxnStatusManager(table)
     manager.handle(LeadershipGained(), 0.0, 0)
-    error = manager.keep_alive(TXN, OWNER)
+    error = manager.keep_alive([TXN], OWNER).get(TXN)
     if expected == OK:
         assert error is None
     else:

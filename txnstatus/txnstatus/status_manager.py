@@ -27,9 +27,10 @@ from txnstatus.events import (
     Propose,
     Tick,
 )
+from txnstatus.keep_alives import KeepAlives
 from txnstatus.records import TxnRecord, illegal
 from txnstatus.table import Applied, Rejected, TxnStatusTable
-from txnstatus.transitions import TRANSITIONS, Op, Stay
+from txnstatus.transitions import Op
 from txnstatus.types import (
     TERMINAL,
     AbortCause,
@@ -42,11 +43,9 @@ from txnstatus.types import (
 
 STALENESS_TRACKER = "staleness tracker"
 MAX_EXPIRIES = 2_000
-"""Transactions that one staleness pass looks at."""
+"""Of one staleness pass."""
 MAX_KEEP_ALIVE_IDS = 1_000
 """In one call, so that answering it delays nobody's heartbeat."""
-MAX_ENDED = 1_000
-"""Deadlines of transactions that have ended; with more of them, the deadlines are gone through."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,17 +68,6 @@ class ManagerSettings:
 
 
 @dataclass(slots=True)
-class _Liveness:
-    """Keep-alive bookkeeping of one OPEN transaction; leader memory only, never written."""
-
-    last_heard: float
-    """In healthy seconds."""
-    born: float
-    """In healthy seconds; for one that a former leader began, when this one began to lead."""
-    expiring: bool = False
-
-
-@dataclass(slots=True)
 class TxnStatusManager:
     table: TxnStatusTable
     settings: ManagerSettings = field(default_factory=ManagerSettings)
@@ -87,15 +75,17 @@ class TxnStatusManager:
     _tasks: dict[TxnId, CommitTask] = field(default_factory=dict)
     _retries: list[tuple[float, TxnId]] = field(default_factory=list)
     """A heap of when which task has something to do again."""
-    _liveness: dict[TxnId, _Liveness] = field(default_factory=dict)
-    _deadlines: list[tuple[float, TxnId]] = field(default_factory=list)
-    """A heap of when, in healthy seconds, a transaction may expire at the earliest; one entry each."""
+    _keep_alives: KeepAlives = field(default_factory=KeepAlives)
+    """Of all that are OPEN; leader memory only, never written."""
     _healthy_seconds: float = 0.0
     _leading_since: float = 0.0
     """In healthy seconds."""
     _advanced_at: float | None = None
     _next_staleness_check: float = 0.0
     _forgetting: bool = False
+
+    def __post_init__(self) -> None:
+        self.configure(self.settings)
 
     def handle(self, event: Event, now: float, wall_micros: int) -> list[Effect]:
         """`now` is this process's monotonic clock in seconds.
@@ -122,29 +112,25 @@ class TxnStatusManager:
 
     def configure(self, settings: ManagerSettings) -> None:
         """Settings may change at any time; they hold from now on, also for what is OPEN."""
+        if settings.max_lifetime_seconds != self._keep_alives.max_lifetime:
+            self._keep_alives.max_lifetime = settings.max_lifetime_seconds
+            self._keep_alives.look_at_all()
         self.settings = settings
-        self._order_deadlines()
 
-    def keep_alive(self, txn_id: TxnId, owner: str) -> TxnError | None:
-        """Stamps the transaction; None = it is alive. Costs no log write, as in Kudu.
+    def keep_alive(self, txn_ids: Iterable[int], owner: str) -> dict[TxnId, TxnError]:
+        """Stamps the transactions; returns the others with their refusals. Costs no log write, as in Kudu.
 
         Call `advance_time` first: the time since the last tick must not count against who beats now.
         """
+        others = self._keep_alives.beat(txn_ids, owner, self.table.unfinished_by_id, self._healthy_seconds)
+        return {txn_id: self._keep_alive_refusal(txn_id, owner) for txn_id in others}
+
+    def _keep_alive_refusal(self, txn_id: TxnId, owner: str) -> TxnError:
         try:
             record = self.table.get(txn_id)
         except TxnError as error:
             return error
-        refusal = self.table.check_owner(record, owner)
-        if refusal:
-            return refusal
-        liveness = self._liveness.get(txn_id)
-        if TRANSITIONS[record.state, Op.KEEP_ALIVE] is Stay.ILLEGAL or liveness is None:
-            return illegal(record, Op.KEEP_ALIVE)
-        if liveness.expiring:
-            # The expiry is on its way through the log: promising life now could not be kept.
-            return illegal(record, Op.KEEP_ALIVE)
-        liveness.last_heard = max(liveness.last_heard, self._healthy_seconds)  # a beat ends no grace
-        return None
+        return self.table.check_owner(record, owner) or illegal(record, Op.KEEP_ALIVE)
 
     def advance_time(self, now: float) -> None:
         """Healthy time goes on, by what passed since the last time, or less if that was long."""
@@ -168,10 +154,9 @@ class TxnStatusManager:
             if record.state is TxnState.OPEN:
                 # One grace, once: the beats of the last interval died with the former leader.
                 extra = max(0.0, self.settings.failover_grace_seconds - record.keepalive_millis / 1000)
-                self._liveness[record.txn_id] = _Liveness(self._healthy_seconds + extra, self._healthy_seconds)
+                self._keep_alives.add(record, self._healthy_seconds, extra)
             else:
                 effects += self._drive(record, now)
-        self._order_deadlines()
         return effects
 
     def _stop_leading(self) -> None:
@@ -179,8 +164,7 @@ class TxnStatusManager:
         self._forgetting = False
         self._tasks.clear()
         self._retries.clear()
-        self._liveness.clear()
-        self._deadlines.clear()
+        self._keep_alives.clear()
 
     # ---- driving transactions
 
@@ -197,10 +181,10 @@ class TxnStatusManager:
             # As it is now: later commands may have applied already. What has ended stays as it is.
             record = applied if applied.state in TERMINAL else self.table.find(txn_id)
             if record is not None and record.state is TxnState.OPEN:
-                if txn_id not in self._liveness:
-                    self._watch(record, _Liveness(self._healthy_seconds, self._healthy_seconds))
+                if txn_id not in self._keep_alives:
+                    self._keep_alives.add(record, self._healthy_seconds)
                 continue
-            self._liveness.pop(txn_id, None)
+            self._keep_alives.remove(txn_id)
             if record is None or record.state is not TxnState.COMMIT_IN_PROGRESS:
                 effects.append(Decided(txn_id))
             if record is None or record.state in TERMINAL:
@@ -211,8 +195,8 @@ class TxnStatusManager:
         return effects
 
     def _forget_expiry(self, command: cmd.Command) -> list[Effect]:
-        if isinstance(command, cmd.Expire) and (liveness := self._liveness.get(command.txn_id)):
-            liveness.expiring = False
+        if isinstance(command, cmd.Expire):
+            self._keep_alives.expiry_failed(command.txn_id)
         return []
 
     def _decide_again(self, txn_id: TxnId, now: float, wall_micros: int) -> list[Effect]:
@@ -302,8 +286,9 @@ class TxnStatusManager:
                 effects += task.due(now)
                 effects += self._advance(record, wall_micros)
         if self.settings.staleness_check_seconds and now >= self._next_staleness_check:
-            self._next_staleness_check = now + self.settings.staleness_check_seconds
             effects += self._expire_stale(wall_micros)
+            if not self._keep_alives.behind:  # else the next tick goes on
+                self._next_staleness_check = now + self.settings.staleness_check_seconds
         return effects + self._forget_old(wall_micros)
 
     def _forget_old(self, wall_micros: int) -> list[Effect]:
@@ -317,43 +302,15 @@ class TxnStatusManager:
         self._forgetting = True
         return [Propose(cmd.Forget(oldest_kept), awaited=False)]
 
-    def _watch(self, record: TxnRecord, liveness: _Liveness) -> None:
-        self._liveness[record.txn_id] = liveness
-        heapq.heappush(self._deadlines, (self._deadline(record, liveness), record.txn_id))
-        if len(self._deadlines) > 2 * len(self._liveness) + MAX_ENDED:
-            self._order_deadlines()
-
-    def _order_deadlines(self) -> None:
-        alive = ((self.table.find(txn_id), liveness) for txn_id, liveness in self._liveness.items())
-        self._deadlines = [(self._deadline(record, liveness), record.txn_id) for record, liveness in alive if record]
-        heapq.heapify(self._deadlines)
-
-    def _deadline(self, record: TxnRecord, liveness: _Liveness) -> float:
-        """In healthy seconds."""
-        deadline = liveness.last_heard + record.keepalive_millis / 1000
-        if self.settings.max_lifetime_seconds:
-            deadline = min(deadline, liveness.born + self.settings.max_lifetime_seconds)
-        return deadline
-
     def _expire_stale(self, wall_micros: int) -> Iterable[Effect]:
-        """Looks only at those whose time may have come, and at some thousands at most: the rest come next time."""
-        looked_at: list[tuple[float, TxnId]] = []
-        while self._deadlines and self._deadlines[0][0] < self._healthy_seconds and len(looked_at) < MAX_EXPIRIES:
-            _, txn_id = heapq.heappop(self._deadlines)
-            liveness, record = self._liveness.get(txn_id), self.table.find(txn_id)
-            if liveness is None or record is None:
-                continue  # it has ended
-            deadline = self._deadline(record, liveness)
-            if deadline < self._healthy_seconds and not liveness.expiring:
-                liveness.expiring = True
-                yield Propose(cmd.Expire(txn_id, self._why(record, liveness), wall_micros))
-            # Until it has ended, it is looked at again: the Expire may be refused or lost.
-            looked_at.append((max(deadline, self._healthy_seconds), txn_id))
-        for entry in looked_at:
-            heapq.heappush(self._deadlines, entry)
+        """Some thousands at most: the rest come next time."""
+        records = self.table.unfinished_by_id
+        for txn_id in self._keep_alives.overdue(records, self._healthy_seconds, MAX_EXPIRIES):
+            yield Propose(cmd.Expire(txn_id, self._why(records[txn_id]), wall_micros))
 
-    def _why(self, record: TxnRecord, liveness: _Liveness) -> AbortCause:
-        silent, age = self._healthy_seconds - liveness.last_heard, self._healthy_seconds - liveness.born
+    def _why(self, record: TxnRecord) -> AbortCause:
+        silent = self._healthy_seconds - self._keep_alives.heard(record.txn_id)
+        age = self._healthy_seconds - self._keep_alives.born(record.txn_id)
         if silent * 1000 > record.keepalive_millis:
             message = f"no heartbeat for {silent:.1f} s; the keep-alive interval is {record.keepalive_millis} ms"
         else:
@@ -374,13 +331,12 @@ class TxnStatusManager:
         """Raises AssertionError."""
         if not self.leading:
             assert not self._tasks, "a follower drives nothing"
-            assert not self._liveness, "a follower expires nothing"
+            assert not len(self._keep_alives), "a follower expires nothing"
             return
-        watched = {txn_id for _, txn_id in self._deadlines}
         for record in self.table.unfinished:
             is_open = record.state is TxnState.OPEN
-            assert is_open == (record.txn_id in self._liveness), f"liveness of {record}"
-            assert not is_open or record.txn_id in watched, f"never looked at: {record}"
+            assert is_open == (record.txn_id in self._keep_alives), f"keep-alive of {record}"
+            assert not is_open or self._keep_alives.is_looked_at(record.txn_id), f"never looked at: {record}"
             assert is_open or record.txn_id in self._tasks, f"nobody drives {record}"
 
 

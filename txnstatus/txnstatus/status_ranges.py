@@ -201,16 +201,15 @@ class StatusRanges:
         self._client.cluster.check_participant_id(participant_id)
 
     async def keep_alive(self, request: pb.KeepTransactionAliveRequest) -> pb.KeepTransactionAliveResponse:
-        """Answers per id, in the order of the request; a range that cannot answer fails only its own."""
+        """Answers who is refused; a range that cannot answer refuses only its own."""
         number = self._known_range_of_all(request.txn_ids)
         if number is not None:  # nearly always; a million beat, so nothing is done for each of them here
             return await self._keep_alive_in(number, request)
-        results: dict[int, pb.KeepAliveResult] = {}
+        response = pb.KeepTransactionAliveResponse()
 
         async def ask(number: int, txn_ids: Sequence[TxnId]) -> None:
             part = pb.KeepTransactionAliveRequest(txn_ids=txn_ids, owner=request.owner)
-            answer = await self._keep_alive_in(number, part)
-            results.update((result.txn_id, result) for result in answer.results)
+            response.MergeFrom(await self._keep_alive_in(number, part))
 
         async def ask_known(txn_ids: Iterable[TxnId]) -> None:
             by_range: defaultdict[int, list[TxnId]] = defaultdict(list)
@@ -218,7 +217,7 @@ class StatusRanges:
                 try:
                     by_range[self._known_range_of(txn_id)].append(txn_id)
                 except NotFound as error:
-                    results.update([_failed(txn_id, error)])
+                    response.refused.append(_refused(txn_id, error))
             await asyncio.gather(*(ask(number, ids) for number, ids in by_range.items()))
 
         async def ask_unheard_of(txn_ids: Sequence[TxnId]) -> None:
@@ -226,7 +225,7 @@ class StatusRanges:
             try:
                 await self._catalog.refresh()
             except TxnError as error:
-                results.update(_failed(txn_id, error) for txn_id in txn_ids)
+                response.refused.extend(_refused(txn_id, error) for txn_id in txn_ids)
             else:
                 await ask_known(txn_ids)
 
@@ -235,7 +234,7 @@ class StatusRanges:
         for txn_id in dict.fromkeys(map(TxnId, request.txn_ids)):
             (unheard_of if self._is_unheard_of(txn_id) else known).append(txn_id)
         await asyncio.gather(ask_known(known), *([ask_unheard_of(unheard_of)] if unheard_of else []))
-        return pb.KeepTransactionAliveResponse(results=[results[txn_id] for txn_id in request.txn_ids])
+        return response
 
     async def _keep_alive_in(
         self, number: int, request: pb.KeepTransactionAliveRequest
@@ -246,8 +245,10 @@ class StatusRanges:
             return await self._ask(number, "KeepTransactionAlive", wrapped, pb.KeepTransactionAliveResponse)
         except TxnError as error:
             dropped = self._state.range_was_dropped(number)
-            failures = (_failed(TxnId(each), forgotten(TxnId(each)) if dropped else error) for each in request.txn_ids)
-            return pb.KeepTransactionAliveResponse(results=[result for _, result in failures])
+            txn_ids = map(TxnId, dict.fromkeys(request.txn_ids))
+            return pb.KeepTransactionAliveResponse(
+                refused=[_refused(txn_id, forgotten(txn_id) if dropped else error) for txn_id in txn_ids]
+            )
 
     async def listed(self, request: status_pb.ListTransactionsRequest) -> status_pb.ListTransactionsResponse:
         """The highest ids first, MAX_LISTED at most; `more` says whether to ask again below the last one."""
@@ -318,5 +319,5 @@ class StatusRanges:
         )
 
 
-def _failed(txn_id: TxnId, error: TxnError) -> tuple[int, pb.KeepAliveResult]:
-    return txn_id, pb.KeepAliveResult(txn_id=txn_id, error=to_detail(error))
+def _refused(txn_id: TxnId, error: TxnError) -> pb.KeepAliveRefusal:
+    return pb.KeepAliveRefusal(txn_id=txn_id, error=to_detail(error))

@@ -172,8 +172,7 @@ class StatusService:
             return status_pb.RangeBeginResponse(last_commit_timestamp=self.table.last_commit_ts)
         # The answer promises a whole interval, also to whoever asked before and was not answered.
         self.manager.advance_time(self._environment.monotonic())
-        for record in begun:
-            self.manager.keep_alive(record.txn_id, request.owner)
+        self.manager.keep_alive([record.txn_id for record in begun], request.owner)
         response = pb.BeginTransactionResponse(
             txn_ids=[record.txn_id for record in begun],
             keepalive_millis=begun[0].keepalive_millis,
@@ -261,11 +260,10 @@ class StatusService:
             raise self._driver.not_the_leader()  # in a moment; what it knows of the living is still being made
         request = wrapped.request
         self.manager.advance_time(self._environment.monotonic())
-        response = pb.KeepTransactionAliveResponse()
-        for txn_id in request.txn_ids:
-            error = self.manager.keep_alive(TxnId(txn_id), request.owner)
-            response.results.add(txn_id=txn_id, error=to_detail(error) if error else None)
-        return response
+        refused = self.manager.keep_alive(request.txn_ids, request.owner)
+        return pb.KeepTransactionAliveResponse(
+            refused=[pb.KeepAliveRefusal(txn_id=txn_id, error=to_detail(error)) for txn_id, error in refused.items()]
+        )
 
     async def raise_floor(self, request: status_pb.RaiseFloorRequest) -> status_pb.RaiseFloorResponse:
         floor = cmd.checked_timestamp(request.timestamp)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Iterable
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 from txnstatus.durable import sync
 from txnstatus.errors import InvalidArgument
@@ -27,6 +28,10 @@ def file_system(uri: str) -> tuple[fs.FileSystem, str]:
     except (OSError, ValueError) as error:
         raise InvalidArgument(f"{uri!r} is not a usable location: {error}") from error
     return system, path
+
+
+_file_system_of_table = lru_cache(maxsize=1_000)(file_system)
+"""Making one anew takes longer than what it is then asked to do."""
 
 
 def parquet_files(directory: str) -> list[tuple[str, int]]:
@@ -82,9 +87,11 @@ def delete_directory(uri: str) -> None:
     """Idempotent. Only ever a write's own directory. Raises OSError."""
     from pyarrow import fs
 
-    system, path = file_system(uri)
-    if not path.rsplit("/", 1)[-1].startswith(WRITE_PREFIX):
+    table, _, name = uri.rpartition("/")
+    if not name.startswith(WRITE_PREFIX):
         raise InvalidArgument(f"{uri!r} is not a write's directory")
+    system, location = _file_system_of_table(table)
+    path = f"{location}/{unquote(name)}"
     if system.get_file_info(path).type is not fs.FileType.NotFound:
         system.delete_dir(path)
 

@@ -238,6 +238,11 @@ class TxnStatusTable:
     def unfinished(self) -> ValuesView[TxnRecord]:
         return self._unfinished.values()
 
+    @property
+    def unfinished_by_id(self) -> Mapping[TxnId, TxnRecord]:
+        """For who looks at many; another one after a snapshot was restored."""
+        return self._unfinished
+
     def finished_before(self, micros: int) -> bool:
         """Whether there is something that `Forget` with this time would drop."""
         oldest = self._finished.oldest

@@ -57,9 +57,10 @@ class WatchedStatusService(StatusService):
 
     async def keep_transaction_alive(self, wrapped: status_pb.RangeKeepAliveRequest) -> pb.KeepTransactionAliveResponse:
         answer = await self._fresh(super().keep_transaction_alive(wrapped))
-        for result in answer.results:
-            record = self.table.find(TxnId(result.txn_id))
-            if record is not None and not result.HasField("error"):
+        refused = {each.txn_id for each in answer.refused}
+        for txn_id in wrapped.request.txn_ids:
+            record = self.table.find(TxnId(txn_id))
+            if record is not None and txn_id not in refused:
                 self._hear(record.txn_id, record.keepalive_millis / 1000)
         return answer
 

@@ -69,11 +69,12 @@ class Transactor(Caller):
                 )
             except TxnError:
                 continue
-            for result in answer.results:
-                if not result.HasField("error"):
-                    self._ledger.kept_alive(result.txn_id, sent_at)
-                elif isinstance(from_detail(result.error), TxnAborted):
-                    self._ledger.told_aborted(result.txn_id)
+            refused = {each.txn_id: from_detail(each.error) for each in answer.refused}
+            for each in others:
+                if each not in refused:
+                    self._ledger.kept_alive(each, sent_at)
+                elif isinstance(refused[each], TxnAborted):
+                    self._ledger.told_aborted(each)
 
     async def _commit(self, txn_id: int) -> None:
         request = txn_manager_pb2.CommitTransactionRequest(

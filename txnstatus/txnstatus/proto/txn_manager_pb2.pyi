@@ -92,12 +92,12 @@ class KeepTransactionAliveRequest(_message.Message):
     def __init__(self, txn_ids: _Optional[_Iterable[int]] = ..., owner: _Optional[str] = ...) -> None: ...
 
 class KeepTransactionAliveResponse(_message.Message):
-    __slots__ = ("results",)
-    RESULTS_FIELD_NUMBER: _ClassVar[int]
-    results: _containers.RepeatedCompositeFieldContainer[KeepAliveResult]
-    def __init__(self, results: _Optional[_Iterable[_Union[KeepAliveResult, _Mapping]]] = ...) -> None: ...
+    __slots__ = ("refused",)
+    REFUSED_FIELD_NUMBER: _ClassVar[int]
+    refused: _containers.RepeatedCompositeFieldContainer[KeepAliveRefusal]
+    def __init__(self, refused: _Optional[_Iterable[_Union[KeepAliveRefusal, _Mapping]]] = ...) -> None: ...
 
-class KeepAliveResult(_message.Message):
+class KeepAliveRefusal(_message.Message):
     __slots__ = ("txn_id", "error")
     TXN_ID_FIELD_NUMBER: _ClassVar[int]
     ERROR_FIELD_NUMBER: _ClassVar[int]
