@@ -201,6 +201,23 @@ def _discard(table: TableState, record: TxnRecord) -> Applied:
     return Applied(let_in=table.locks.release(record.txn_id))
 
 
+def withdraw(table: TableState, command: cmd.Withdraw) -> Applied | Rejected:
+    """Leaves no tombstone: the write may have been another owner's, or before its time."""
+    record = table.txns.get(command.txn_id)
+    if record is None or record.state is ParticipantState.ABORTED:
+        return Applied()
+    if record.state is not ParticipantState.OPEN:
+        return Rejected(illegal(table, command.txn_id, record, "a withdrawal"))
+    others = {*record.claimed, *record.rows} - {command.write_id}
+    more = others or record.writes or record.superseded or record.drops
+    if more or record.txn_id in table.locks.txn_ids():
+        message = f"transaction {record.txn_id} has more on {table.name} than write {command.write_id}"
+        return Rejected(IllegalState(message, txn_id=record.txn_id))
+    row_changes.ended(table, record)
+    del table.txns[record.txn_id], table.unfinished[record.txn_id]
+    return Applied()
+
+
 def _not_the_owner(record: TxnRecord, owner: str) -> Rejected:
     message = f"transaction {record.txn_id} belongs to {record.owner!r}, not to {owner!r}"
     return Rejected(NotAuthorized(message, txn_id=record.txn_id))

@@ -33,7 +33,7 @@ class OpenWrite:
     owner: str
     write_id: str
     begins: bool = False
-    """It carries BEGIN_TXN: the transaction may have no record here yet, and the table is registered with it."""
+    """It carries BEGIN_TXN: the transaction may have no record here yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +102,15 @@ class FinalizeCommit:
 class AbortTxn:
     txn_id: TxnId
     table_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Withdraw:
+    """Takes back a first write whose table did not become a participant, with the record that it made."""
+
+    txn_id: TxnId
+    table_id: str
+    write_id: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +185,7 @@ FirstWrite = OpenWrite | WriteRows | AcquireLocks
 WriteCommand = FirstWrite | AddFiles | DropTable
 TxnCommand = WriteCommand | BeginCommit | FinalizeCommit | AbortTxn
 FlushCommand = OpenFlush | FlushRows | DropFlush
-Command = CreateTable | TxnCommand | MarkCleaned | Retire | Adopt | ForgetTable | ForgetTxns | FlushCommand
+Command = CreateTable | TxnCommand | Withdraw | MarkCleaned | Retire | Adopt | ForgetTable | ForgetTxns | FlushCommand
 
 
 def encode(command: Command) -> bytes:
@@ -231,6 +240,8 @@ def encode(command: Command) -> bytes:
             final.txn_id, final.table_id, final.commit_timestamp = command.txn_id, command.table_id, command.commit_ts
         case AbortTxn():
             wire.abort_txn.txn_id, wire.abort_txn.table_id = command.txn_id, command.table_id
+        case Withdraw(txn_id, table_id, write_id):
+            wire.withdraw.CopyFrom(pb.ShardCommand.Withdraw(txn_id=txn_id, table_id=table_id, write_id=write_id))
         case MarkCleaned(txn_id, table_id, write_ids):
             wire.mark_cleaned.CopyFrom(
                 pb.ShardCommand.MarkCleaned(txn_id=txn_id, table_id=table_id, write_ids=write_ids)
@@ -325,6 +336,8 @@ def decode(data: bytes) -> Command:
             return FinalizeCommit(TxnId(f.txn_id), f.table_id, Timestamp(f.commit_timestamp))
         case "abort_txn":
             return AbortTxn(TxnId(wire.abort_txn.txn_id), wire.abort_txn.table_id)
+        case "withdraw":
+            return Withdraw(TxnId(wire.withdraw.txn_id), wire.withdraw.table_id, wire.withdraw.write_id)
         case "mark_cleaned":
             m = wire.mark_cleaned
             return MarkCleaned(TxnId(m.txn_id), m.table_id, tuple(m.write_ids))

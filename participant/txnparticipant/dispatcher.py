@@ -1,9 +1,7 @@
 """Dispatcher: the gate before a transaction's first write on a table.
 
-The table registers itself with the status table; writes that arrive meanwhile wait, up to a limit. All that come
-through carry BEGIN_TXN, and the first to apply begins. A gate exists only while the registration is under way: a
-transaction that is OPEN here passes by it, and one that has ended is refused by the state machine. A failed
-registration leaves nothing behind: the next write tries anew.
+While the table registers itself with the status table, what arrives waits, up to a limit. A gate exists only as long as
+that takes. A failed registration leaves nothing behind: the next write tries anew.
 
 Source: Kudu's TxnOpDispatcher.
 """
@@ -12,32 +10,45 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Hashable
+from typing import NamedTuple
 
-from txnstatus.errors import Overloaded
+from txnstatus.errors import Overloaded, TxnError
 
 MAX_WAITING = 1_000
+
+
+class _Gate(NamedTuple):
+    owner: str
+    task: asyncio.Task[None]
 
 
 class Dispatcher:
     def __init__(self, max_waiting: int = MAX_WAITING) -> None:
         self._max_waiting = max_waiting
-        self._gates: dict[Hashable, asyncio.Task[None]] = {}
+        self._gates: dict[Hashable, _Gate] = {}
         self._waiting: dict[Hashable, int] = {}
 
-    async def admit(self, key: Hashable, register: Callable[[], Awaitable[None]]) -> None:
+    def is_busy(self, key: Hashable) -> bool:
+        return key in self._gates
+
+    async def admit(self, key: Hashable, register: Callable[[], Awaitable[None]], owner: str = "") -> None:
         """Returns when the table is registered; `register` runs once however many writes wait.
 
-        It outlives the write that started it, since others wait for it. Raises what `register` raised, or Overloaded.
+        It outlives the write that started it, since others wait for it. Raises what `register` raised, or Overloaded;
+        to another owner than the first one's, how it ended says nothing: that one has to look again.
         """
         gate = self._gates.get(key)
         if gate is None:
-            gate = self._gates[key] = asyncio.ensure_future(register())
-            gate.add_done_callback(lambda task: self._opened(key, task))
+            gate = self._gates[key] = _Gate(owner, asyncio.ensure_future(register()))
+            gate.task.add_done_callback(lambda task: self._opened(key, task))
         if self._waiting.get(key, 0) >= self._max_waiting:
             raise Overloaded(f"{self._max_waiting} writes already wait for the registration of their table")
         self._waiting[key] = self._waiting.get(key, 0) + 1
         try:
-            await asyncio.shield(gate)
+            await asyncio.shield(gate.task)
+        except TxnError:
+            if gate.owner == owner:
+                raise
         finally:
             self._waiting[key] -= 1
             if not self._waiting[key]:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Hashable, Iterable
 from itertools import islice
+from typing import Generic, TypeVar
 
 from txnstatus.errors import Forgotten, TxnError
 from txnstatus.foreign import Verdict, verdict
@@ -25,6 +26,28 @@ MAX_ASKED = 100
 """At once; the others come in the next passes."""
 
 Prepared = tuple[ParticipantId, TxnId]
+KeyT = TypeVar("KeyT", bound=Hashable)
+
+
+class Overdue(Generic[KeyT]):
+    """What has been so for long, a part at a time."""
+
+    def __init__(self, seconds: float, most: int) -> None:
+        self._seconds = seconds
+        self._most = most
+        self._since: dict[KeyT, float] = {}
+        """When it was taken last; at first, when it was first seen."""
+
+    def forget(self) -> None:
+        self._since.clear()
+
+    def take(self, seen: Iterable[KeyT], now: float) -> list[KeyT]:
+        """Of what is seen now, that which is due again; `now` is of a monotonic clock, in seconds."""
+        self._since = {each: self._since.get(each, now) for each in seen}
+        due = (each for each, since in self._since.items() if now - since >= self._seconds)
+        taken = list(islice(due, self._most))
+        self._since |= dict.fromkeys(taken, now)
+        return taken
 
 
 class InDoubt:
@@ -39,21 +62,15 @@ class InDoubt:
         self._ranges = ranges
         self._publish = publish
         self._discard = discard
-        self._seconds = seconds
-        self._asked_at: dict[Prepared, float] = {}
-        """When it was asked about last; at first, when it was first found prepared."""
+        self._overdue: Overdue[Prepared] = Overdue(seconds, MAX_ASKED)
 
     def forget(self) -> None:
         """For a new leadership."""
-        self._asked_at.clear()
+        self._overdue.forget()
 
     async def resolve(self, prepared: Collection[Prepared], now: float) -> None:
         """One pass over all that is prepared; `now` is of a monotonic clock, in seconds."""
-        self._asked_at = {each: self._asked_at.get(each, now) for each in prepared}
-        due = (each for each, asked_at in self._asked_at.items() if now - asked_at >= self._seconds)
-        asked = list(islice(due, MAX_ASKED))
-        self._asked_at |= dict.fromkeys(asked, now)
-        await asyncio.gather(*(self._resolve(*each) for each in asked))
+        await asyncio.gather(*(self._resolve(*each) for each in self._overdue.take(prepared, now)))
 
     async def _resolve(self, participant_id: ParticipantId, txn_id: TxnId) -> None:
         try:

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import Executor
+from functools import partial
 from typing import TYPE_CHECKING
 
 from txnparticipant import commands as cmd
@@ -16,6 +17,7 @@ from txnparticipant.memrowset import NO_ROWS, RowBatch
 from txnparticipant.mvcc import visible
 from txnparticipant.reads import Reads
 from txnparticipant.records import TableState, TxnRecord
+from txnparticipant.registering import Registering
 from txnparticipant.row_presence import Sight
 from txnparticipant.row_scan import commit_times
 from txnparticipant.table_store import ParticipantShard
@@ -38,7 +40,6 @@ TXN_LIMIT_BYTES = 8 << 20
 WAIT_SECONDS = 2.0
 
 _CHANGES = (pb.ROW_INSERT, pb.ROW_INSERT_IGNORE, pb.ROW_UPSERT, pb.ROW_UPDATE, pb.ROW_DELETE)
-Registered = Callable[[TableState, TxnId, str], Awaitable[bool]]
 Settled = Callable[[str, TxnId], Awaitable[TableState]]
 Propose = Callable[[cmd.Command], Awaitable[Applied]]
 
@@ -49,14 +50,14 @@ class RowService:
         shard: ParticipantShard,
         reads: Reads,
         propose: Propose,
-        registered: Registered,
+        registering: Registering,
         settled: Settled,
         blocking: Executor,
     ) -> None:
         self._shard = shard
         self._reads = reads
         self._propose = propose
-        self._registered = registered
+        self._registering = registering
         self._settled = settled
         self._blocking = blocking
         self._turns: dict[tuple[str, TxnId], tuple[asyncio.Lock, list[None]]] = {}
@@ -73,7 +74,13 @@ class RowService:
         check_write_id(request.write_id)
         loop = asyncio.get_running_loop()
         rows, keys = await loop.run_in_executor(self._blocking, _checked, request, table)
-        begins = await self._registered(table, txn_id, request.owner)
+        write = partial(self._write, request, table, rows, keys)
+        return await self._registering.write(table, txn_id, request.owner, request.write_id, write)
+
+    async def _write(
+        self, request: pb.WriteRowsRequest, table: TableState, rows: pa.Table, keys: pa.Array, begins: bool
+    ) -> pb.WriteRowsResponse:
+        loop, txn_id = asyncio.get_running_loop(), TxnId(request.txn_id)
         async with self._turn(table.table_id, txn_id):
             record = table.txns.get(txn_id)
             known = record.rows.get(request.write_id) if record else None

@@ -12,14 +12,13 @@ from txnparticipant import commands as cmd
 from txnparticipant.audit_service import ShardAudit
 from txnparticipant.changes import Applied, Rejected
 from txnparticipant.cleaner import PASS_SECONDS, Cleaner
-from txnparticipant.dispatcher import Dispatcher
 from txnparticipant.flusher import Flusher
 from txnparticipant.in_doubt import InDoubt
 from txnparticipant.leases import Leases
 from txnparticipant.lock_service import LockService, command_of, show
 from txnparticipant.partitioned import check_partitions
 from txnparticipant.reads import Reads
-from txnparticipant.records import TableState
+from txnparticipant.registering import Registering
 from txnparticipant.retirement import Retirement
 from txnparticipant.row_service import RowService
 from txnparticipant.strategies import BUILT_IN, Strategy
@@ -28,7 +27,6 @@ from txnparticipant.table_store import ParticipantShard
 from txnstatus.background import supervised
 from txnstatus.commit_tasks import MAX_OPS_PER_CALL
 from txnstatus.errors import InvalidArgument, TxnError, Unavailable
-from txnstatus.failpoints import failpoint
 from txnstatus.options import Options
 from txnstatus.partitions import WHOLE_TABLE
 from txnstatus.proposer import Proposer
@@ -45,7 +43,6 @@ from txnstatus.types import (
     HybridClock,
     ParticipantId,
     ParticipantOpType,
-    ParticipantState,
     Timestamp,
     TxnId,
 )
@@ -105,11 +102,11 @@ class ShardService:
         self._clock = clock
         self._ranges = ranges
         self._options = options
-        self._dispatcher = Dispatcher()
         self._proposer: Proposer[cmd.Command, Applied, Rejected] = Proposer(
             "shard", lambda: self._driver, cmd.encode, Rejected, self._heard
         )
         propose = self._proposer.propose
+        self._registering = Registering(self.shard, ranges, propose, settings.in_doubt_seconds)
         leases, grace = Leases(settings.lease_seconds), settings.zombie_grace_seconds
         self._reads = Reads(self.shard, ranges, leases, self._check_lease)
         self._locks = LockService(self.shard, ranges, propose, strategies)
@@ -117,7 +114,7 @@ class ShardService:
         self._tables = TableService(
             self.shard, ranges, self._reads, propose, warehouse, table_roots, disk, self._locks.check_strategy
         )
-        self._rows = RowService(self.shard, self._reads, propose, self._registered, self._tables.settled, disk)
+        self._rows = RowService(self.shard, self._reads, propose, self._registering, self._tables.settled, disk)
         self._flusher = Flusher(
             self.shard, propose, clock, disk, grace, settings.row_flush_bytes, self._rows.wants_room
         )
@@ -146,6 +143,7 @@ class ShardService:
         if leading:
             self._locks.tell_of_missing_strategies()
         else:
+            self._registering.forget()
             self._locks.fail(self._driver.not_the_leader)
             self._tables.fail(self._driver.not_the_leader)
 
@@ -179,8 +177,11 @@ class ShardService:
         self._driver.check_lease()
         txn_id, write_id = TxnId(request.txn_id), check_write_id(request.write_id)
         table = await self._tables.settled(request.table, txn_id)
-        begins = await self._registered(table, txn_id, request.owner)
-        await self._proposer.propose(cmd.OpenWrite(txn_id, table.table_id, request.owner, write_id, begins))
+
+        async def write(begins: bool) -> Applied:
+            return await self._proposer.propose(cmd.OpenWrite(txn_id, table.table_id, request.owner, write_id, begins))
+
+        await self._registering.write(table, txn_id, request.owner, write_id, write)
         return table_pb.OpenWriteResponse(table=table.info(), directory=table.directory(txn_id, write_id))
 
     async def add_files(self, request: table_pb.AddFilesRequest) -> table_pb.AddFilesResponse:
@@ -200,6 +201,7 @@ class ShardService:
             # A commit is acknowledged before its FINALIZE_COMMIT arrives: what the base sees must be known here.
             for txn_id, commit_ts in await self._reads.decided(table, base_ts):
                 await self._proposer.propose(cmd.FinalizeCommit(txn_id, table.table_id, commit_ts))
+        await self._registering.settle(table.table_id, TxnId(request.txn_id), listed=False)
         await self._proposer.propose(
             cmd.AddFiles(
                 TxnId(request.txn_id),
@@ -218,23 +220,6 @@ class ShardService:
         self._driver.check_lease()
         return await self._rows.write(request)
 
-    async def _registered(self, table: TableState, txn_id: TxnId, owner: str) -> bool:
-        """Makes the table a participant of the transaction. Returns whether the write must carry BEGIN_TXN.
-
-        Raises the status table's refusal.
-        """
-        record = table.txns.get(txn_id)
-        if record is not None and record.state is ParticipantState.OPEN:
-            return False
-
-        async def register() -> None:
-            failpoint("shard.before_register", Unavailable)
-            await self._ranges.register(txn_id, owner, table.table_id, table.name)
-            failpoint("shard.after_register", Unavailable)
-
-        await self._dispatcher.admit((table.table_id, txn_id), register)
-        return True
-
     # ---- locks
 
     async def lock(self, request: table_pb.LockRequest) -> table_pb.LockResponse:
@@ -246,7 +231,7 @@ class ShardService:
         self._locks.check_strategy(settled_by)
         strict = bool(self._options().strict_locking_mode)
         command = command_of(participant, request, self._clock.now(), strict=strict)
-        if await self._registered(participant, command.txn_id, request.owner):
+        if await self._registering.registered(participant, command.txn_id, request.owner):
             command = replace(command, begins=True)
         granted = await self._locks.acquire(request.table, command, settled_by, request.wait_millis / 1000)
         return table_pb.LockResponse(granted=granted, mode=f"LOCK_{command.locks[0].mode.name}")
@@ -262,6 +247,10 @@ class ShardService:
         if len(request.ops) > MAX_OPS_PER_CALL:
             raise InvalidArgument(f"{len(request.ops)} operations in one call: {MAX_OPS_PER_CALL} are possible")
         self._clock.update(Timestamp(request.now))
+        begun = [op for op in request.ops if op.type == int(ParticipantOpType.BEGIN_COMMIT)]
+        while waiting := [op for op in begun if not self._registering.is_settled(op.table_id, TxnId(op.txn_id))]:
+            settling = (self._registering.settle(op.table_id, TxnId(op.txn_id), listed=True) for op in waiting)
+            await asyncio.gather(*settling)
         response = pb.ParticipateResponse()
         commands = [self._command(op) for op in request.ops]
         for answer in await self._proposer.propose_all(commands, linger=self._nobody_waits(commands)):
@@ -303,8 +292,10 @@ class ShardService:
             return
         if isinstance(command, cmd.TxnCommand):
             self._locks.wake(command.table_id, (command.txn_id, *outcome.let_in))
-        if isinstance(command, cmd.FlushRows | cmd.AbortTxn):
+        if isinstance(command, cmd.FlushRows | cmd.AbortTxn | cmd.Withdraw):
             self._rows.made_room()
+        if isinstance(command, cmd.BeginCommit | cmd.AbortTxn):
+            self._registering.ended(command.table_id, command.txn_id)
         if isinstance(command, cmd.FinalizeCommit | cmd.AbortTxn):
             self._tables.ended(command.table_id)
 
@@ -319,8 +310,10 @@ class ShardService:
                 await self._forget_ended()
 
     async def resolve(self) -> None:
-        """One pass over what is prepared here, and nobody has told the outcome of."""
-        await self._in_doubt.resolve(list(self.shard.undecided()), asyncio.get_running_loop().time())
+        """One pass over what is prepared here, and nobody has told the outcome of; and what may not be registered."""
+        now = asyncio.get_running_loop().time()
+        await self._in_doubt.resolve(list(self.shard.undecided()), now)
+        await self._registering.resolve(now)
 
     async def _publish(self, table_id: ParticipantId, txn_id: TxnId, commit_ts: Timestamp) -> None:
         self._clock.update(commit_ts)

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from txnparticipant import commands as cmd
 from txnparticipant import dropping, row_changes
 from txnparticipant.adoption import adopt
-from txnparticipant.changes import Applied, Rejected, change, illegal, mark_cleaned, retire
+from txnparticipant.changes import Applied, Rejected, change, illegal, mark_cleaned, retire, withdraw
 from txnparticipant.cleanable import writes_to_clean
 from txnparticipant.invariants import check_table
 from txnparticipant.mvcc import Prepared
@@ -56,6 +56,8 @@ class ParticipantShard:
         if isinstance(command, cmd.FlushCommand):
             refusal = row_changes.flush(table, command)
             return Rejected(refusal) if refusal else Applied()
+        if isinstance(command, cmd.Withdraw):
+            return withdraw(table, command)
         if isinstance(command, cmd.MarkCleaned):
             cleaned = mark_cleaned(table, command)
             self._drop_if_forgotten(table, command.txn_id)
@@ -179,6 +181,11 @@ class ParticipantShard:
 
     def table_by_id(self, table_id: str) -> TableState:
         return self._tables[table_id]
+
+    def record(self, table_id: str, txn_id: TxnId) -> TxnRecord | None:
+        """What there is of the transaction on the participant."""
+        table = self._tables.get(table_id)
+        return table.txns.get(txn_id) if table else None
 
     def free_location(self, wanted: str) -> str:
         """Where no table of this shard is, or was and has left something: the wanted one, or one beside it."""

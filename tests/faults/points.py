@@ -34,6 +34,7 @@ SHARD_COMMANDS = (
     "Adopt",
     "DropTable",
     "ForgetTable",
+    "Withdraw",
 )
 CATALOG_COMMANDS = (
     "AddRange",
@@ -83,6 +84,8 @@ class Point:
     @property
     def after(self) -> str:
         """Another point, whose errors lead there."""
+        if self.name.endswith(".Withdraw"):
+            return "shard.before_register"
         return "flush.after_write" if self.name.endswith(".DropFlush") else ""
 
     @property

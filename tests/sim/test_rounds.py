@@ -123,7 +123,7 @@ def _spent(tables: tuple[str, ...]) -> list[Spent]:
 def test_commands_and_durable_rounds_of_a_transaction(tables: tuple[str, ...]) -> None:
     spent, count = _spent(tables), len(tables)
     for each in spent:
-        assert each.until_written == 1 + 2 * count, "begin; then register and write, table by table"
+        assert each.until_written == 1 + count, "begin; then register beside each write"
         assert each.to_commit == 2, "prepared; decided"
         assert each.commands == {
             "status BeginTxns": 1,

@@ -103,6 +103,7 @@ SHARD_GOLDEN: list[tuple[shard_cmd.Command, str]] = [
     (shard_cmd.BeginCommit(TxnId(7), "3.0", TS), "2a1008071203332e30190000bc93e9fe2461"),
     (shard_cmd.FinalizeCommit(TxnId(7), "3.0", TS), "321008071203332e30190000bc93e9fe2461"),
     (shard_cmd.AbortTxn(TxnId(7), "3.0"), "3a0708071203332e30"),
+    (shard_cmd.Withdraw(TxnId(7), "3.0", "write0001"), "8a011208071203332e301a09777269746530303031"),
     (
         shard_cmd.MarkCleaned(TxnId(7), "3.0", ("abcdefgh", "staged01")),
         "421b0a03332e3010071a0861626364656667681a087374616765643031",
@@ -226,6 +227,7 @@ shard_commands = st.one_of(
     st.builds(shard_cmd.BeginCommit, txn_ids, text, timestamps),
     st.builds(shard_cmd.FinalizeCommit, txn_ids, text, timestamps),
     st.builds(shard_cmd.AbortTxn, txn_ids, text),
+    st.builds(shard_cmd.Withdraw, txn_ids, text, text),
     st.builds(shard_cmd.MarkCleaned, txn_ids, text, texts),
     st.builds(shard_cmd.ForgetTxns, txn_ids),
     st.builds(shard_cmd.DropTable, txn_ids, text, text),

@@ -277,7 +277,7 @@ def test_kudu_fault_15_a_registration_that_may_be_retried_is_told_so_and_the_nex
                 raise error
 
     made = shard_service({})
-    made._ranges = cast(Any, Flaky({}))
+    made._registering._ranges = cast(Any, Flaky({}))
     request = table_pb.OpenWriteRequest(txn_id=7, owner=OWNER, table=TABLE, write_id="write0001")
     with pytest.raises(Unavailable) as raised:
         asyncio.run(made.open_write(request))

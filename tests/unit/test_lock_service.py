@@ -61,9 +61,12 @@ class Calls:
 def made(*, calls: Calls | None = None) -> tuple[ShardService, list[cmd.Command]]:
     """A shard in which both transactions have begun, and what is proposed from now on."""
     shard = service({})
-    cast(Any, shard)._ranges = cast(Any, shard._locks)._ranges = calls or Calls()
     for txn in (OLD, YOUNG):
         shard.shard.apply(begin_txn(TxnId(txn), "0.0", OWNER))
+        shard._registering._sure["0.0"].add(TxnId(txn))
+    ranges = calls or Calls()
+    for part in (shard, shard._locks, shard._registering):
+        cast(Any, part)._ranges = ranges
     proposed: list[cmd.Command] = []
     submit = shard._driver.submit
 
@@ -178,6 +181,7 @@ def test_whoever_is_younger_wounds_nobody_and_whoever_has_prepared_is_not_wounde
         assert not (await shard.lock(asks(YOUNG, strategy="wound-wait", wait=SOON))).granted
         await ends(shard, OLD)
         shard.shard.apply(begin_txn(TxnId(0), "0.0", OWNER))
+        shard._registering._sure["0.0"].add(TxnId(0))
         shard.shard.apply(cmd.BeginCommit(TxnId(YOUNG), "0.0", Timestamp(9)))
         assert not (await shard.lock(asks(0, strategy="wound-wait", wait=SOON))).granted
         assert not calls.asked

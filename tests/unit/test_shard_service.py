@@ -39,6 +39,9 @@ class Status:
         self.commits = commits
         self.snapshots = 0
 
+    async def register(self, *_: object) -> None:
+        """Everybody is welcome."""
+
     async def snapshot(self) -> Timestamp:
         self.snapshots += 1
         return self._last_commit

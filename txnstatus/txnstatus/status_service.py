@@ -201,10 +201,12 @@ class StatusService:
         if len(request.registrations) > MAX_OPS_PER_CALL:
             raise InvalidArgument(f"{len(request.registrations)} at once: {MAX_OPS_PER_CALL} can be registered")
         checked = [await self._checked(registration) for registration in request.registrations]
-        answers = iter(await self._proposer.propose_all([each for each in checked if not isinstance(each, TxnError)]))
+        asked = [None if not isinstance(each, TxnError) and self._is_listed(each) else each for each in checked]
+        new = [each for each in asked if isinstance(each, cmd.RegisterParticipant)]
+        answers = iter(await self._proposer.propose_all(new))
         response = status_pb.RegisterParticipantsResponse()
-        for each in checked:
-            answer = each if isinstance(each, TxnError) else next(answers)
+        for each in asked:
+            answer = next(answers) if isinstance(each, cmd.RegisterParticipant) else each
             if not isinstance(answer, TxnError):
                 response.results.add()
             elif answer.retriable:
@@ -212,6 +214,18 @@ class StatusService:
             else:
                 response.results.add(error=to_detail(answer))
         return response
+
+    def _is_listed(self, command: cmd.RegisterParticipant) -> bool:
+        """Registering again costs no entry; a shard's new leader asks for all that is open there."""
+        if not self._driver.group.has_lease:
+            return False
+        record = self.table.find(command.txn_id)
+        return (
+            record is not None
+            and record.state is TxnState.OPEN
+            and record.owner == command.owner
+            and command.participant_id in record.participants
+        )
 
     async def _checked(self, registration: status_pb.Registration) -> cmd.RegisterParticipant | TxnError:
         """The command, or its refusal."""

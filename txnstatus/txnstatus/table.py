@@ -109,9 +109,8 @@ class TxnStatusTable:
         if begun is not None:
             return Applied(begun, changed=False)
         if self._full or self._next_txn_id + command.count > self.end_txn_id:
-            changed = not self._full
-            self._full = True
-            return Applied((), changed)
+            was_full, self._full = self._full, True
+            return Applied((), changed=not was_full)
         if command.max_unfinished and len(self._unfinished) + command.count > command.max_unfinished:
             return Rejected(
                 LimitReached(
@@ -149,8 +148,9 @@ class TxnStatusTable:
         if outcome is Stay.ILLEGAL:
             return Rejected(illegal(record, op))
         if isinstance(command, cmd.FinalizeCommit) and command.prepared not in (0, len(record.participants)):
-            message = f"{command.prepared} of {len(record.participants)} participants have prepared"
-            return Rejected(IllegalState(message, txn_id=record.txn_id))
+            return Rejected(
+                IllegalState(f"{command.prepared} of {len(record.participants)} participants have prepared")
+            )
         changed = self._changed(record, command, outcome)
         self._keep(changed)
         return Applied((changed,), changed is not record)

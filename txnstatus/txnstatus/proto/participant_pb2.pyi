@@ -154,7 +154,7 @@ class ParticipantOpResult(_message.Message):
     def __init__(self, timestamp: _Optional[int] = ..., error: _Optional[_Union[_common_pb2.ErrorDetail, _Mapping]] = ...) -> None: ...
 
 class ShardCommand(_message.Message):
-    __slots__ = ("create_table", "begin_txn", "open_write", "add_files", "begin_commit", "finalize_commit", "abort_txn", "mark_cleaned", "forget_txns", "acquire_locks", "retire", "write_rows", "open_flush", "flush_rows", "drop_flush", "adopt", "drop_table", "forget_table")
+    __slots__ = ("create_table", "begin_txn", "open_write", "add_files", "begin_commit", "finalize_commit", "abort_txn", "mark_cleaned", "forget_txns", "acquire_locks", "retire", "withdraw", "write_rows", "open_flush", "flush_rows", "drop_flush", "adopt", "drop_table", "forget_table")
     class CreateTable(_message.Message):
         __slots__ = ("name", "schema", "location", "request_id", "conflicts", "created")
         NAME_FIELD_NUMBER: _ClassVar[int]
@@ -236,6 +236,15 @@ class ShardCommand(_message.Message):
         txn_id: int
         table_id: str
         def __init__(self, txn_id: _Optional[int] = ..., table_id: _Optional[str] = ...) -> None: ...
+    class Withdraw(_message.Message):
+        __slots__ = ("txn_id", "table_id", "write_id")
+        TXN_ID_FIELD_NUMBER: _ClassVar[int]
+        TABLE_ID_FIELD_NUMBER: _ClassVar[int]
+        WRITE_ID_FIELD_NUMBER: _ClassVar[int]
+        txn_id: int
+        table_id: str
+        write_id: str
+        def __init__(self, txn_id: _Optional[int] = ..., table_id: _Optional[str] = ..., write_id: _Optional[str] = ...) -> None: ...
     class ForgetTxns(_message.Message):
         __slots__ = ("below_txn_id",)
         BELOW_TXN_ID_FIELD_NUMBER: _ClassVar[int]
@@ -350,6 +359,7 @@ class ShardCommand(_message.Message):
     FORGET_TXNS_FIELD_NUMBER: _ClassVar[int]
     ACQUIRE_LOCKS_FIELD_NUMBER: _ClassVar[int]
     RETIRE_FIELD_NUMBER: _ClassVar[int]
+    WITHDRAW_FIELD_NUMBER: _ClassVar[int]
     WRITE_ROWS_FIELD_NUMBER: _ClassVar[int]
     OPEN_FLUSH_FIELD_NUMBER: _ClassVar[int]
     FLUSH_ROWS_FIELD_NUMBER: _ClassVar[int]
@@ -368,6 +378,7 @@ class ShardCommand(_message.Message):
     forget_txns: ShardCommand.ForgetTxns
     acquire_locks: ShardCommand.AcquireLocks
     retire: ShardCommand.Retire
+    withdraw: ShardCommand.Withdraw
     write_rows: ShardCommand.WriteRows
     open_flush: ShardCommand.OpenFlush
     flush_rows: ShardCommand.FlushRows
@@ -375,7 +386,7 @@ class ShardCommand(_message.Message):
     adopt: ShardCommand.Adopt
     drop_table: ShardCommand.DropTable
     forget_table: ShardCommand.ForgetTable
-    def __init__(self, create_table: _Optional[_Union[ShardCommand.CreateTable, _Mapping]] = ..., begin_txn: _Optional[_Union[ShardCommand.BeginTxn, _Mapping]] = ..., open_write: _Optional[_Union[ShardCommand.OpenWrite, _Mapping]] = ..., add_files: _Optional[_Union[ShardCommand.AddFiles, _Mapping]] = ..., begin_commit: _Optional[_Union[ShardCommand.BeginCommit, _Mapping]] = ..., finalize_commit: _Optional[_Union[ShardCommand.FinalizeCommit, _Mapping]] = ..., abort_txn: _Optional[_Union[ShardCommand.AbortTxn, _Mapping]] = ..., mark_cleaned: _Optional[_Union[ShardCommand.MarkCleaned, _Mapping]] = ..., forget_txns: _Optional[_Union[ShardCommand.ForgetTxns, _Mapping]] = ..., acquire_locks: _Optional[_Union[ShardCommand.AcquireLocks, _Mapping]] = ..., retire: _Optional[_Union[ShardCommand.Retire, _Mapping]] = ..., write_rows: _Optional[_Union[ShardCommand.WriteRows, _Mapping]] = ..., open_flush: _Optional[_Union[ShardCommand.OpenFlush, _Mapping]] = ..., flush_rows: _Optional[_Union[ShardCommand.FlushRows, _Mapping]] = ..., drop_flush: _Optional[_Union[ShardCommand.DropFlush, _Mapping]] = ..., adopt: _Optional[_Union[ShardCommand.Adopt, _Mapping]] = ..., drop_table: _Optional[_Union[ShardCommand.DropTable, _Mapping]] = ..., forget_table: _Optional[_Union[ShardCommand.ForgetTable, _Mapping]] = ...) -> None: ...
+    def __init__(self, create_table: _Optional[_Union[ShardCommand.CreateTable, _Mapping]] = ..., begin_txn: _Optional[_Union[ShardCommand.BeginTxn, _Mapping]] = ..., open_write: _Optional[_Union[ShardCommand.OpenWrite, _Mapping]] = ..., add_files: _Optional[_Union[ShardCommand.AddFiles, _Mapping]] = ..., begin_commit: _Optional[_Union[ShardCommand.BeginCommit, _Mapping]] = ..., finalize_commit: _Optional[_Union[ShardCommand.FinalizeCommit, _Mapping]] = ..., abort_txn: _Optional[_Union[ShardCommand.AbortTxn, _Mapping]] = ..., mark_cleaned: _Optional[_Union[ShardCommand.MarkCleaned, _Mapping]] = ..., forget_txns: _Optional[_Union[ShardCommand.ForgetTxns, _Mapping]] = ..., acquire_locks: _Optional[_Union[ShardCommand.AcquireLocks, _Mapping]] = ..., retire: _Optional[_Union[ShardCommand.Retire, _Mapping]] = ..., withdraw: _Optional[_Union[ShardCommand.Withdraw, _Mapping]] = ..., write_rows: _Optional[_Union[ShardCommand.WriteRows, _Mapping]] = ..., open_flush: _Optional[_Union[ShardCommand.OpenFlush, _Mapping]] = ..., flush_rows: _Optional[_Union[ShardCommand.FlushRows, _Mapping]] = ..., drop_flush: _Optional[_Union[ShardCommand.DropFlush, _Mapping]] = ..., adopt: _Optional[_Union[ShardCommand.Adopt, _Mapping]] = ..., drop_table: _Optional[_Union[ShardCommand.DropTable, _Mapping]] = ..., forget_table: _Optional[_Union[ShardCommand.ForgetTable, _Mapping]] = ...) -> None: ...
 
 class RowBatch(_message.Message):
     __slots__ = ("write_id", "deletes", "rows", "keys", "outcome")
