@@ -107,6 +107,11 @@ class CpuMeter:
         return used
 
 
+def used_by(pid: int) -> float:
+    """Seconds of CPU, of the process and its descendants."""
+    return _cpu(pid, _children())
+
+
 def _children() -> dict[int, list[int]]:
     found: dict[int, list[int]] = {}
     for path in Path("/proc").glob("[0-9]*"):

@@ -65,12 +65,16 @@ class OurCluster(Contender):
 
     def pids(self) -> Mapping[str, Sequence[int]]:
         """The leader is that of the status table."""
-        leader = self.cluster.leader(STATUS)
+        leader = self.cluster.leader(self.status_group())
         others = [self.cluster.pid(node) for node in self.cluster.configs if node != leader]
         return {"leader": [self.cluster.pid(leader)], "followers": others}
 
     def leader_address(self) -> str:
-        return self.cluster.address(self.cluster.leader(STATUS))
+        return self.cluster.address(self.cluster.leader(self.status_group()))
+
+    def status_group(self) -> str:
+        """Of the status range that is at work."""
+        return STATUS
 
 
 async def transact(channel: PeerChannel) -> None:

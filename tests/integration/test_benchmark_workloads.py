@@ -9,6 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.suite.model import Settings
+from benchmarks.suite.ours import STATUS
+from benchmarks.suite.runner import event_loop
+from benchmarks.suite.workloads.beside import OursAfterFinished
+from txndeploy.config import TxnSection
+from txndeploy.local_cluster import LocalCluster, wait_until
+
 ROOT = Path(__file__).parent.parent.parent
 POINTS = {1, 3}
 NAMES = ["table-pairs", "tables", "appenders", "failover", "heartbeats", "open", "growth"]
@@ -32,3 +39,25 @@ def test_a_workload_counts_and_loses_nothing(name: str, tmp_path: Path) -> None:
         assert all(sample["count"] >= 2 * sample["point"] for sample in part["samples"]), "each beats twice at least"
     if name == "failover":
         assert all(sample["extra"]["acknowledged"] > 0 for sample in part["samples"])
+
+
+def test_the_load_follows_the_ranges(tmp_path: Path) -> None:
+    """The first one fills up, and goes with the last transaction in it: its leader was waited for in vain."""
+    ours = OursAfterFinished(Settings(quick=True))
+    ours._txn = TxnSection(**{**ours._txn.model_dump(), "range_span": 1_000}) if ours._txn else None
+    try:
+        ours.start(tmp_path)
+        with event_loop() as loop:
+            loop.run(ours.prepare(2_500))
+            wait_until(lambda: STATUS not in _groups(ours.cluster), "the first range goes")
+            tally = loop.run(ours.run(2_500, 0.2))
+        assert tally.count, tally.errors
+        assert tally.failures == 0, tally.errors
+        assert set(ours.pids()) == {"leader", "followers"}
+    finally:
+        ours.stop()
+
+
+def _groups(cluster: LocalCluster) -> set[str]:
+    statuses = [cluster.status(node) for node in cluster.configs]
+    return {group.group for status in statuses if status for group in status.groups}

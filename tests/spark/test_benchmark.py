@@ -20,3 +20,4 @@ def test_plain_and_ours_are_measured_side_by_side(tmp_path: Path) -> None:
     (sample,) = part["samples"]
     assert (sample["count"], sample["failures"]) == (1, 0)
     assert {"write, s", "plain write, s", "sync, s", "read, s", "plain read, s"} <= set(sample["extra"])
+    assert sample["cpu_us"]["spark"] > 0, "Spark would be taken for a stranger who uses the machine"

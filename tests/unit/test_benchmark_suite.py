@@ -17,7 +17,8 @@ from benchmarks.suite.model import Contender, Goal, Sample, Settings, Tally, Wor
 from benchmarks.suite.ours import OurCluster
 from benchmarks.suite.report import Part
 from benchmarks.suite.runner import Plan, order, run, steps
-from benchmarks.suite.workloads import ALL, table_pairs
+from benchmarks.suite.spark_turns import Cost
+from benchmarks.suite.workloads import ALL, spark, table_pairs
 
 PLAN = Plan(points=(1, 16), rounds=3, seconds=1.0, warm_up_seconds=0.0)
 MACHINE = Machine(2, "a CPU", 4.0, "6.1", "3.11", "ext4", 50.0, 60.0)
@@ -274,3 +275,16 @@ def test_a_new_round_counts_its_own_rows(tmp_path: Path, monkeypatch: pytest.Mon
     ours._told = 541_000
     ours.start(tmp_path)
     assert ours._told == 0
+
+
+def test_sparks_ratios_are_of_one_turn() -> None:
+    """The machine became half as fast: medians of either, taken apart, would tell of that."""
+
+    def turn(slower: float) -> dict[str, Cost]:
+        names = ("plain write", "sync", "write", "plain read", "read")
+        return {name: Cost(slower * (1.0 if "plain" in name else 1.2), slower) for name in names}
+
+    found = spark.measures([turn(1.0), turn(2.0), turn(4.0)])
+    assert found[spark.WRITE] == found[spark.READ] == pytest.approx(1.2)
+    assert found[spark.WRITE_CPU] == found[spark.READ_CPU] == 1.0
+    assert found["plain write, s"] == 2.0

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+import txnclient
 from benchmarks.suite.ballast import SILENT_MS, begin_batches, connected, finish
 from benchmarks.suite.drive import drive
 from benchmarks.suite.model import Contender, Goal, Settings, Tally, Workload
 from benchmarks.suite.ours import OurCluster, transact
 from txndeploy.config import TxnSection
+from txnstatus.catalog import status_group
 
 IN_FLIGHT = 64
 BRIEF_MS = 1_000
@@ -29,6 +31,12 @@ class Beside(OurCluster):
 
     async def warm_up(self, point: int, seconds: float) -> None:
         await self.run(0, seconds)
+
+    def status_group(self) -> str:
+        """Where transactions begin now: what was begun may have filled the ranges before it."""
+        with txnclient.connect(self.cluster.addresses) as client, client.transaction() as txn:
+            span = next(iter(self.cluster.configs.values())).txn.range_span
+            return status_group(txn.id // span)
 
     async def run(self, point: int, seconds: float) -> Tally:
         async with connected(self.leader_address()) as channel:

@@ -56,7 +56,7 @@ def write_files(data: DataFrame, directory: str, schema: Schema, table: str) -> 
     Raises InvalidArgument, naming the column, for another schema.
     """
     schema.require_same_columns(schemas.to_columns(data.schema), table)
-    chosen = data.select(*(data[f"`{column.name}`"] for column in schema.columns))
+    chosen = data.selectExpr(*(f"`{column.name}`" for column in schema.columns))
     split_by = [f"{PARTITION_PREFIX}{name}" for name in schema.partition_by]
     for name, copy in zip(schema.partition_by, split_by, strict=True):
         # Spark takes what it splits by out of the files; a copy is split by, so the files keep all columns and one
