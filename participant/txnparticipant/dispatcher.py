@@ -39,8 +39,9 @@ class Dispatcher:
         """
         gate = self._gates.get(key)
         if gate is None:
-            gate = self._gates[key] = _Gate(owner, asyncio.ensure_future(register()))
-            gate.task.add_done_callback(lambda task: self._opened(key, task))
+            gate = self._gates[key] = _Gate(owner, asyncio.ensure_future(self._open(key, register)))
+            # Its waiters have what it raises; where all of them gave up, nobody needs it.
+            gate.task.add_done_callback(lambda task: task.cancelled() or task.exception())
         if self._waiting.get(key, 0) >= self._max_waiting:
             raise Overloaded(f"{self._max_waiting} writes already wait for the registration of their table")
         self._waiting[key] = self._waiting.get(key, 0) + 1
@@ -54,7 +55,9 @@ class Dispatcher:
             if not self._waiting[key]:
                 del self._waiting[key]
 
-    def _opened(self, key: Hashable, gate: asyncio.Task[None]) -> None:
-        del self._gates[key]
-        if not gate.cancelled():
-            gate.exception()  # its waiters have it; where all of them gave up, nobody needs it
+    async def _open(self, key: Hashable, register: Callable[[], Awaitable[None]]) -> None:
+        try:
+            await register()
+        finally:
+            # Here and not in a callback: who came in between would find an open gate, and look again for ever.
+            del self._gates[key]

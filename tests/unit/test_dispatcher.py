@@ -160,3 +160,25 @@ def test_a_write_that_comes_while_it_begins_waits_for_the_same_begin() -> None:
         assert (begin.count, other.count) == (1, 0)
 
     asyncio.run(scenario())
+
+
+def test_a_gate_is_gone_as_soon_as_what_it_waited_for_has_ended() -> None:
+    """Else who comes in the same turn of the loop finds one that is open, and looks again without end."""
+
+    async def run() -> None:
+        dispatcher, registered = Dispatcher(), asyncio.get_running_loop().create_future()
+        begun = asyncio.Event()
+
+        async def register() -> None:
+            begun.set()
+            await registered
+
+        waiter = asyncio.create_task(dispatcher.admit("key", register))
+        await begun.wait()
+        seen: list[bool] = []
+        registered.set_result(None)
+        asyncio.get_running_loop().call_soon(lambda: seen.append(dispatcher.is_busy("key")))
+        await waiter
+        assert seen == [False]
+
+    asyncio.run(run())

@@ -97,7 +97,7 @@ class World:
         self.service._driver = cast(RaftDriver, SimpleNamespace(submit=self._submit, check_lease=lambda: None))
         self.machine.shard.apply(cmd.CreateTable(TABLE, Schema((Column("id", "bigint"),)), "file:///w/t", "r"))
 
-    def _submit(self, command: bytes, ended: Callable[[Proposal], None]) -> None:
+    def _submit(self, command: bytes, ended: Callable[[Proposal], None], *, linger: bool = False) -> None:
         self.proposed.append(cmd.decode(command))
 
         def end() -> None:

@@ -366,7 +366,7 @@ def test_a_decision_is_refused_for_fewer_than_all_participants() -> None:
     for count in (2, 3):
         outcome = table.apply(cmd.FinalizeCommit(txn_id, Timestamp(500), 300, count))
         assert isinstance(outcome, Rejected)
-        assert outcome.error.message == f"{count} of 1 participants have prepared"
+        assert outcome.error.message == f"{count} of 1 participants are prepared"
     assert table.get(txn_id).state is CIP
     assert table.last_commit_ts == NO_TIMESTAMP
     ok(table, cmd.FinalizeCommit(txn_id, Timestamp(500), 300, 1))

@@ -148,9 +148,7 @@ class TxnStatusTable:
         if outcome is Stay.ILLEGAL:
             return Rejected(illegal(record, op))
         if isinstance(command, cmd.FinalizeCommit) and command.prepared not in (0, len(record.participants)):
-            return Rejected(
-                IllegalState(f"{command.prepared} of {len(record.participants)} participants have prepared")
-            )
+            return Rejected(IllegalState(f"{command.prepared} of {len(record.participants)} participants are prepared"))
         changed = self._changed(record, command, outcome)
         self._keep(changed)
         return Applied((changed,), changed is not record)
