@@ -20,7 +20,8 @@ from txnstatus.raft.snapshot import Meta, SnapshotCorrupt
 log = logging.getLogger(__name__)
 
 PART_BYTES = 1 << 18
-FULL_RETRY_SECONDS = 5.0
+FULL_RETRY_SECONDS = 1.0
+"""A group that loses another member meanwhile has to wait for this one."""
 
 
 @dataclass(slots=True)
