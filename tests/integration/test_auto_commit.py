@@ -139,7 +139,11 @@ def entries(cluster: LocalCluster) -> dict[str, int]:
 
 
 def test_it_costs_what_a_transaction_costs(own_cluster: LocalCluster) -> None:
-    """Entries of the logs, as durable rounds are made of them: none more than a transaction's own."""
+    """Entries of the logs, as durable rounds are made of them: none more than a transaction's own.
+
+    The status log's are begin, registration, decision and completion. A commit whose participants prepare for longer
+    than an entry lingers begins with one of its own.
+    """
     with connect(own_cluster) as client:
         client.create_table("a.t", "id bigint, note string", primary_key=KEY)
 
@@ -155,8 +159,13 @@ def test_it_costs_what_a_transaction_costs(own_cluster: LocalCluster) -> None:
             after = entries(own_cluster)
             return {group: after[group] - count for group, count in before.items() if after[group] != count}
 
-        assert cost(lambda: client.write(rows(2), "a.t").txn_id) == cost(explicit) == {"status-0": 5, "shard-0": 4}
-        assert cost(lambda: client.upsert("a.t", rows(3)).txn_id) == {"status-0": 5, "shard-0": 3}
+        for work, of_the_table in (
+            (lambda: client.write(rows(2), "a.t").txn_id, 4),
+            (explicit, 4),
+            (lambda: client.upsert("a.t", rows(3)).txn_id, 3),
+        ):
+            spent = cost(work)
+            assert spent in [{"status-0": count, "shard-0": of_the_table} for count in (4, 5)]
 
 
 def test_it_outlives_the_leaders(own_cluster: LocalCluster) -> None:

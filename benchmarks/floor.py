@@ -1,0 +1,159 @@
+"""What this machine takes for the steps that every transaction is made of, whoever writes the rest.
+
+python benchmarks/floor.py --seconds 2
+
+A frame there and back between two processes, on one core and on two; a synced append, in the thread that asks for it
+and in a worker thread; and a command of the status table, encoded, decoded and applied.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import multiprocessing
+import os
+import tempfile
+import time
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+import uvloop
+from rich.console import Console
+from rich.table import Table
+
+from txnstatus import commands as cmd
+from txnstatus.table import TxnStatusTable
+from txnstatus.types import TxnId
+
+FRAME = bytes(300)
+Cost = tuple[float, float]
+"""Of one time: seconds that pass, and seconds of this process's CPU."""
+
+
+class Echo(asyncio.Protocol):
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        self.transport.write(data)  # type: ignore[attr-defined]
+
+
+class Pings(asyncio.Protocol):
+    """Sends what came back, until the time is over."""
+
+    def __init__(self, seconds: float) -> None:
+        self.count = 0
+        self.done = asyncio.get_running_loop().create_future()
+        self._end = time.perf_counter() + seconds
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = transport
+        self.data_received(FRAME)
+
+    def data_received(self, _data: bytes) -> None:
+        self.count += 1
+        if time.perf_counter() < self._end:
+            self.transport.write(FRAME)  # type: ignore[attr-defined]
+        elif not self.done.done():
+            self.done.set_result(None)
+
+
+def serve(core: int, port: Connection) -> None:
+    async def run() -> None:
+        server = await asyncio.get_running_loop().create_server(Echo, "127.0.0.1", 0)
+        port.send(server.sockets[0].getsockname()[1])
+        await server.serve_forever()
+
+    os.sched_setaffinity(0, {core})
+    uvloop.run(run())
+
+
+def there_and_back(seconds: float, cores: tuple[int, int]) -> Cost:
+    async def run() -> Cost:
+        began, used = time.perf_counter(), time.process_time()
+        transport, pings = await asyncio.get_running_loop().create_connection(
+            lambda: Pings(seconds), "127.0.0.1", ours.recv()
+        )
+        await pings.done
+        transport.close()
+        return (time.perf_counter() - began) / pings.count, (time.process_time() - used) / pings.count
+
+    allowed = os.sched_getaffinity(0)
+    ours, theirs = multiprocessing.Pipe()
+    server = multiprocessing.get_context("spawn").Process(target=serve, args=(cores[1], theirs), daemon=True)
+    server.start()
+    try:
+        os.sched_setaffinity(0, {cores[0]})
+        return uvloop.run(run())
+    finally:
+        os.sched_setaffinity(0, allowed)
+        server.kill()
+        server.join()
+
+
+def repeated(seconds: float, step: Callable[[], Awaitable[object]]) -> Cost:
+    async def run() -> Cost:
+        count, began, used = 0, time.perf_counter(), time.process_time()
+        while time.perf_counter() < began + seconds:
+            await step()
+            count += 1
+        return (time.perf_counter() - began) / count, (time.process_time() - used) / count
+
+    return uvloop.run(run())
+
+
+def synced_append(seconds: float, file: int, threads: ThreadPoolExecutor | None) -> Cost:
+    def append() -> None:
+        os.write(file, FRAME)
+        os.fdatasync(file)
+
+    async def step() -> None:
+        if threads is None:
+            append()
+        else:
+            await asyncio.get_running_loop().run_in_executor(threads, append)
+
+    return repeated(seconds, step)
+
+
+def applied(seconds: float) -> Cost:
+    table = TxnStatusTable(0, 1 << 40)
+    numbers = iter(range(1 << 40))
+
+    async def step() -> None:
+        number = next(numbers)
+        begin = cmd.BeginTxns(f"request {number}", 1, "owner", "", 60_000, number)
+        commands = (begin, cmd.BeginCommit(TxnId(number), "owner", number), cmd.Forget(number))
+        for command in commands:
+            table.apply(cmd.decode(cmd.encode(command)))
+
+    seconds, used = repeated(seconds, step)
+    return seconds / 3, used / 3
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seconds", type=float, default=2.0, help="for each step")
+    seconds = parser.parse_args().seconds
+    cores = sorted(os.sched_getaffinity(0))
+    shown = Table("step", "us", "us of CPU, this process")
+
+    def show(name: str, cost: Cost) -> None:
+        shown.add_row(name, *(f"{1e6 * part:.1f}" for part in cost))
+
+    show("a frame there and back, both processes on one core", there_and_back(seconds, (cores[0], cores[0])))
+    if len(cores) > 1:
+        show("a frame there and back, each on its own core", there_and_back(seconds, (cores[0], cores[1])))
+    with tempfile.TemporaryDirectory(dir=Path.cwd()) as directory, ThreadPoolExecutor(1) as threads:
+        file = os.open(f"{directory}/appended", os.O_CREAT | os.O_APPEND | os.O_WRONLY)
+        show("a synced append", synced_append(seconds, file, None))
+        show("a synced append in a worker thread", synced_append(seconds, file, threads))
+        os.close(file)
+    show("a command of the status table: encoded, decoded, applied", applied(seconds))
+    Console().print(shown)
+
+
+if __name__ == "__main__":
+    main()
