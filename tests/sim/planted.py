@@ -12,7 +12,6 @@ from typing import Any
 from pysyncobj import SyncObj
 
 from txnparticipant import changes as shard_changes
-from txnparticipant import commands as shard_cmd
 from txnparticipant.changes import Applied as ShardApplied
 from txnparticipant.cleaner import Cleaner
 from txnparticipant.reads import Reads
@@ -234,17 +233,6 @@ def reads_without_a_lease() -> Seams:
     return [("txnstatus.raft.driver:RaftDriver.check_lease", check)]
 
 
-def no_tombstone() -> Seams:
-    apply = ParticipantShard.apply
-
-    def forgetful(self: ParticipantShard, command: Any) -> Any:
-        if isinstance(command, shard_cmd.AbortTxn) and command.txn_id not in self._tables[command.table_id].txns:
-            return ShardApplied()
-        return apply(self, command)
-
-    return [("txnparticipant.table_store:ParticipantShard.apply", forgetful)]
-
-
 def the_cleaner_takes_one_pass() -> Seams:
     run_once = Cleaner.run_once
 
@@ -380,7 +368,6 @@ PLANTED: Mapping[str, Planted] = {
     "an overwrite of a part takes all": Planted(("5", "isolation"), "calm", 10, an_overwrite_of_a_part_takes_all),
     "writes after the prepare": Planted(("8", CORE), "calm", 30, writes_after_the_prepare),
     "reads without a lease": Planted(("1", "2", "5", "6"), "partitions", 60, reads_without_a_lease),
-    "no tombstone": Planted(("everything", "8", "4"), "everything", 120, no_tombstone),
     "the cleaner takes one pass": Planted(("10",), "calm", 100, the_cleaner_takes_one_pass),
     "expire one interval late": Planted(("9",), "calm", 10, expire_one_interval_late),
     "forget to drive": Planted(("the leader's books",), "calm", 5, forget_to_drive),
