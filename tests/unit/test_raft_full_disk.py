@@ -147,6 +147,7 @@ def test_a_snapshot_that_has_no_room_to_arrive_comes_once_there_is(monkeypatch: 
     assert node.group is not None
     assert not node.applied
     node.disk.before = lambda _operation, _path: None
+    cluster.run_until(lambda: node.applied, limit=2.0)  # a group that has lost another member waits for this one
     cluster.settle()
 
 
