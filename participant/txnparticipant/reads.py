@@ -14,7 +14,7 @@ from txnparticipant.mvcc import PendingWrite, Prepared, undecided_at, visible, w
 from txnparticipant.records import Dropped, TableState
 from txnparticipant.row_scan import add_row_changes, commit_times
 from txnparticipant.table_store import ParticipantShard
-from txnstatus.errors import InvalidArgument, NotAuthorized, TxnError
+from txnstatus.errors import InvalidArgument, NotAuthorized, TxnError, forgotten
 from txnstatus.proto import table_pb2 as pb
 from txnstatus.rpc.errors import to_detail
 from txnstatus.status_ranges import StatusRanges
@@ -47,7 +47,7 @@ class Reads:
         await self._check_settled(at)
         self._check_lease()
         table = self._shard.table_at(request.table, at)
-        own = _own_writes(table, request) if request.HasField("txn_id") else None
+        own = _own_writes(table, request, self._shard) if request.HasField("txn_id") else None
         # Held before anything is waited for: what is looked at now must be there when it is read.
         if not request.leased:
             self._leases.check_new_reader(table, at)
@@ -132,14 +132,16 @@ class _Own(NamedTuple):
     rows: PreparedRows
 
 
-def _own_writes(table: TableState, request: pb.ScanRequest) -> _Own | None:
+def _own_writes(table: TableState, request: pb.ScanRequest, shard: ParticipantShard) -> _Own | None:
     """What the reader's transaction has added to the table itself; None, where it has not begun there.
 
-    Raises NotAuthorized; where the transaction is prepared or over, IllegalState or TxnAborted.
+    Raises NotAuthorized; where the transaction is prepared or over, IllegalState, TxnAborted or Forgotten.
     """
     txn_id = TxnId(request.txn_id)
     record = table.txns.get(txn_id)
     if record is None:
+        if txn_id < shard.forgotten_below:
+            raise forgotten(txn_id)
         return None
     if record.owner != request.owner:
         message = f"transaction {txn_id} belongs to {record.owner!r}, not to {request.owner!r}"

@@ -17,7 +17,7 @@ from txnparticipant import commands as cmd
 from txnparticipant.in_doubt import IN_DOUBT_SECONDS
 from txnparticipant.mvcc import Manifest
 from txnparticipant.services import ShardMachine, ShardService, ShardSettings
-from txnstatus.errors import InvalidArgument, NotTheLeader
+from txnstatus.errors import Forgotten, InvalidArgument, NotTheLeader
 from txnstatus.options import Options
 from txnstatus.proto import common_pb2 as common
 from txnstatus.proto import table_pb2 as table_pb
@@ -126,6 +126,19 @@ def test_an_overwrite_replaces_what_its_transaction_has_read_also_before_the_fir
     wrote_and_prepared(made, 1, "appended1", prepare_ts=100)
     overwrite(made, 2, "overwrit2", read_at)
     assert made.shard.table(TABLE).txns[TxnId(2)].writes["overwrit2"].replaces == replaces
+
+
+def test_a_read_inside_a_transaction_that_is_forgotten_is_refused() -> None:
+    """It was aborted while its program slept: without what it wrote, the answer would be wrong."""
+    made = service({})
+    request = table_pb.ScanRequest(table=TABLE, txn_id=1, owner="me")
+    made.shard.apply(begin_txn(TxnId(1), "0.0", "me"))
+    asyncio.run(made.scan(request))
+    made.shard.apply(cmd.AbortTxn(TxnId(1), "0.0"))
+    made.shard.apply(cmd.ForgetTxns(TxnId(2)))
+    assert TxnId(1) not in made.shard.table(TABLE).txns
+    with pytest.raises(Forgotten):
+        asyncio.run(made.scan(request))
 
 
 def test_an_overwrite_leaves_what_is_undecided() -> None:
