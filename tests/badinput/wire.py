@@ -15,6 +15,8 @@ Case = tuple[str, bytes]
 VARINT, FIXED64, LEN, FIXED32 = 0, 1, 2, 5
 MANY = 100_000
 HUGE = 1 << 20
+SMALL = (0, 1, 2, 7, 99)
+"""The small numbers that wrong fields are given: as an id, they may be somebody's."""
 
 _VARINTS = {
     FieldDescriptor.TYPE_INT64: (-(2**63), 2**63 - 1),
@@ -98,7 +100,7 @@ def _values(message: Message, field: FieldDescriptor) -> Iterator[Case]:
     if field.type in _VARINTS:
         low, high = _VARINTS[field.type]
         declared = {value.number for value in field.enum_type.values} if field.enum_type else set()
-        for value in sorted({0, 1, 2, 99, low, low + 1, high - 1, high} | declared, key=abs):
+        for value in sorted({*SMALL, low, low + 1, high - 1, high} | declared, key=abs):
             yield f" = {value}", tag(number, VARINT) + varint(value)
         yield " = 2**64 - 1", tag(number, VARINT) + varint(-1)
     elif field.type in _FIXED:

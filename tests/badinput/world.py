@@ -17,6 +17,7 @@ from google.protobuf.message_factory import GetMessageClass
 
 import txnclient
 import txnstatus.proto
+from tests.badinput.wire import SMALL
 from tests.support import wait_until
 from txndeploy.local_cluster import LocalCluster
 from txnstatus.errors import InternalError, TxnError
@@ -114,7 +115,8 @@ class World:
         if not self._open:
             request = pb.BeginTransactionRequest(request_id=uuid.uuid4().hex, owner=OWNER, count=1_000)
             answer = self.client.call("txnstatus.TxnManager/BeginTransaction", request, pb.BeginTransactionResponse)
-            self._open = list(answer.txn_ids)
+            # A wrong id that is somebody's would do its harm to a right request of later.
+            self._open = [txn_id for txn_id in answer.txn_ids if txn_id not in SMALL]
         return self._open.pop()
 
     def open_write(self, txn_id: int) -> str:
