@@ -148,8 +148,8 @@ class Registering:
     ) -> None:
         """`told` gets what became of the write, if the table is registered."""
         leadership = self._leadership
-        written, refusal = await asyncio.gather(
-            write(True), self._register(table.table_id, txn_id, owner, table.name), return_exceptions=True
+        refusal, written = await asyncio.gather(
+            self._register(table.table_id, txn_id, owner, table.name), write(True), return_exceptions=True
         )
         if refusal is None:
             told.append(written)

@@ -364,8 +364,12 @@ class Cluster:
         self._send(node.node_id, group.take_early())
         self._seam()
         if journal.dirty:
+            settled, frame = journal.has_synced(group.applied_index), journal.take_unsynced()
+            if settled:
+                self._end_done(group)
+                self._seam()
             try:
-                journal.write(journal.take_unsynced())
+                journal.write(frame)
             except DiskFull as error:
                 group.stand_still(error)
             else:
@@ -375,6 +379,9 @@ class Cluster:
         self._note_promises(node, late)
         self._send(node.node_id, late)
         self._seam()
+        self._end_done(group)
+
+    def _end_done(self, group: RaftGroup) -> None:
         for proposal in group.take_done():
             self._by_proposal[id(proposal)].endings += 1
 

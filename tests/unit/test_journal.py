@@ -730,3 +730,36 @@ def test_frames_are_found_again() -> None:
     assert frames.find_frame(data, 0) == 10
     assert frames.read_frame(data, 10) == (frames.BATCH, b"payload")
     assert frames.find_frame(data, 11) is None
+
+
+def test_it_knows_up_to_where_it_is_synced(disk: SimDisk) -> None:
+    journal = opened(disk)
+    assert journal.has_synced(0)
+    fill(journal, 1, 3)
+    assert (journal.has_synced(0), journal.has_synced(1)) == (True, False)
+    journal.sync()
+    assert journal.has_synced(3)
+    fill(journal, 4, 5)
+    assert (journal.has_synced(3), journal.has_synced(4)) == (True, False)
+    journal.sync()
+    # A conflict: what is to be written begins before what was.
+    journal.deleteEntriesFrom(2)
+    fill(journal, 3, 4, term=2)
+    journal.settle()
+    assert (journal.has_synced(2), journal.has_synced(3)) == (True, False)
+    journal.sync()
+    assert journal.has_synced(4)
+
+
+def test_a_frame_for_which_there_is_no_room_is_not_synced(disk: SimDisk) -> None:
+    journal = opened(disk)
+    fill(journal, 1, 3)
+    journal.sync()
+    disk.capacity = disk.used
+    fill(journal, 4, 4)
+    with pytest.raises(DiskFull):
+        journal.sync()
+    assert not journal.has_synced(4)
+    disk.capacity = disk.used + (1 << 20)
+    journal.sync()
+    assert journal.has_synced(4)

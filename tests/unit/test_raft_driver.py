@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 from typing import cast
+
+import pytest
 
 from txnstatus.proto import raft_pb2 as pb
 from txnstatus.raft.driver import RaftDriver, Sender
 from txnstatus.raft.group import RaftGroup
 from txnstatus.raft.jobs import Jobs
+from txnstatus.raft.proposals import Proposal
 
 SECONDS = 10.0
 
@@ -20,6 +25,7 @@ class Group:
 
     group = "test-0"
     term = 1
+    applied_index = 0
     is_ready = is_leader = False
     peers = ()
     journal = SimpleNamespace(dirty=False)
@@ -49,11 +55,19 @@ class Group:
 
     take_early = take_late = take_done = take
 
+    def go_on(self) -> None:
+        pass
+
     def hand_over(self) -> None:
         pass
 
     def close(self) -> None:
         pass
+
+
+def journal(write: Callable[[object], None], *, settled: bool) -> SimpleNamespace:
+    """One that has something to write."""
+    return SimpleNamespace(dirty=True, has_synced=lambda _: settled, take_unsynced=lambda: None, write=write)
 
 
 def message(number: int, *, urgent: bool) -> pb.RaftMessage:
@@ -96,8 +110,7 @@ def test_what_comes_while_a_cycle_runs_has_a_cycle_of_its_own() -> None:
                 loop.call_soon_threadsafe(written.set)
 
             loop = asyncio.get_running_loop()
-            group.journal = SimpleNamespace(dirty=True, take_unsynced=lambda: None, write=write)
-            group.go_on = lambda: None  # type: ignore[attr-defined]
+            group.journal = journal(write, settled=True)
             driver.start()
             async with asyncio.timeout(SECONDS):
                 await written.wait()
@@ -129,6 +142,11 @@ def test_a_command_that_nobody_waits_for_goes_with_the_next_entry_or_in_a_while_
 
             before = group.cycles
             assert await submitted(b"lingers", linger=True) == before
+            driver.receive("a", message(1, urgent=True))
+            for _ in range(20):
+                await asyncio.sleep(0)
+            assert (group.received, proposed) == ([1], []), "a cycle for something else is none for it"
+            before = group.cycles
             assert await submitted(b"is waited for", linger=False) == before + 1
             assert proposed == [b"lingers", b"is waited for"]
             await submitted(b"lingers, too", linger=True)
@@ -137,5 +155,58 @@ def test_a_command_that_nobody_waits_for_goes_with_the_next_entry_or_in_a_while_
                 await group.ticked.wait()
             assert group.cycles == before + 2
             await driver.stop()
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("settled", [True, False])
+def test_what_an_earlier_sync_made_sure_of_is_answered_while_the_next_one_runs(settled: bool) -> None:
+    async def run() -> None:
+        group = Group()
+        ended, writing = asyncio.Event(), asyncio.Event()
+        loop = asyncio.get_running_loop()
+        done = [Proposal(b"", ended=lambda _proposal: ended.set())]
+        may_end = threading.Event()
+
+        def write(_frame: object) -> None:
+            group.journal = SimpleNamespace(dirty=False)
+            loop.call_soon_threadsafe(writing.set)
+            may_end.wait(SECONDS)
+
+        def take_done() -> list[Proposal]:
+            taken, done[:] = done[:], []
+            return taken
+
+        group.take_done = take_done  # type: ignore[method-assign, assignment]
+        group.journal = journal(write, settled=settled)
+        with ThreadPoolExecutor(1) as disk:
+            driver = RaftDriver(cast(RaftGroup, group), cast(Sender, None), disk, lambda _leading: None)
+            driver.start()
+            async with asyncio.timeout(SECONDS):
+                await writing.wait()
+                for _ in range(20):
+                    await asyncio.sleep(0)
+                assert ended.is_set() == settled
+                may_end.set()
+                await ended.wait()
+            await driver.stop()
+
+    asyncio.run(run())
+
+
+def test_what_lingers_when_the_driver_stops_ends_with_it() -> None:
+    async def run() -> None:
+        group = Group()
+        proposed: list[bytes] = []
+        group.is_ready = True
+        group.propose = lambda proposal: proposed.append(proposal.command)  # type: ignore[attr-defined]
+        with ThreadPoolExecutor(1) as disk:
+            driver = RaftDriver(cast(RaftGroup, group), cast(Sender, None), disk, lambda _leading: None)
+            driver.start()
+            await group.ticked.wait()
+            driver.submit(b"lingers", lambda _proposal: None, linger=True)
+            assert proposed == []
+            await driver.stop()
+            assert proposed == [b"lingers"]
 
     asyncio.run(run())

@@ -140,6 +140,22 @@ def test_an_empty_command_is_a_command(monkeypatch: pytest.MonkeyPatch) -> None:
     assert cluster["n0"].applied == [b""]
 
 
+def test_a_group_of_one_has_ended_nothing_before_its_own_sync(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is a majority at once, so that what is applied may not be on any disk."""
+    cluster = Cluster(monkeypatch, size=1)
+    cluster.run_until(cluster.leaders)
+    group = cluster["n0"].live
+    group.journal.sync()
+    assert group.journal.has_synced(group.applied_index)
+    group.propose(Proposal(b"command"))
+    group.tick()
+    group.tick()
+    assert cluster["n0"].applied == [b"command"]
+    assert not group.journal.has_synced(group.applied_index)
+    group.journal.sync()
+    assert group.journal.has_synced(group.applied_index)
+
+
 def test_settings_that_cannot_work_are_refused() -> None:
     for heartbeat, lowest, highest in ((0.3, 0.8, 1.6), (0.1, 1.0, 1.0), (0.1, 2.0, 1.0)):
         with pytest.raises(ValueError, match="must be less than"):
@@ -564,6 +580,30 @@ def test_r13_an_acknowledgement_of_another_term_counts_for_nothing(cluster: Clus
         group.receive(follower, pb.RaftMessage(group=GROUP, term=group.term + term_offset, append_reply=reply))
     cluster.step()
     assert group.commit_index == commit_index
+    cluster.settle()
+
+
+def test_r20_a_former_leader_with_a_long_tail_catches_up_at_once_also_under_load(cluster: Cluster) -> None:
+    """Pins: a follower tells where the term began that contradicts. pysyncobj tells of one entry at a time, and is put
+    back by what was sent meanwhile."""
+    former = cluster.leader()
+    cluster.commit(5)
+    cluster.isolate(former)
+    while cluster[former].live.is_leader:
+        cluster.propose(former)
+        cluster.step()
+    tail = cluster[former].live.journal[-1].idx
+    assert tail > 30
+    others = [node_id for node_id in cluster.ids if node_id != former]
+    leader = cluster.leader(others)
+    cluster.commit(tail, via=leader)
+    for node_id in others:
+        cluster[node_id].paused = node_id != leader  # so that nothing commits without the former one
+    cluster.heal()
+    for _ in range(12):  # a message takes up to two
+        cluster.propose(leader)
+        cluster.step()
+    assert cluster[former].live.journal.has(tail + 1, cluster[leader].live.term)
     cluster.settle()
 
 

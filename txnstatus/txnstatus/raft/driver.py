@@ -1,8 +1,9 @@
 """RaftDriver: runs one group's cycle on the node's event loop.
 
 One cycle: drain messages, coalesce what is proposed into one entry, tick, send a leader's entries, make the journal
-durable in a worker thread, then release votes, acknowledgements and answers. Beside the cycles, one at a time, run the
-pieces of disk work that take longer: writing snapshots, and checking those that arrive.
+durable in a worker thread, then release votes and acknowledgements. Answers are released meanwhile, where an earlier
+cycle has synced what they rest on. Beside the cycles, one at a time, run the pieces of disk work that take longer:
+writing snapshots, and checking those that arrive.
 """
 
 from __future__ import annotations
@@ -47,7 +48,8 @@ class RaftDriver:
         self._on_leadership = on_leadership
         self._inbox: list[tuple[str, pb.RaftMessage]] = []
         self._wake = asyncio.Event()
-        self._lingering: asyncio.TimerHandle | None = None
+        self._lingering: list[Proposal] = []
+        self._linger_timer: asyncio.TimerHandle | None = None
         self._task: asyncio.Task[None] | None = None
         self._job: asyncio.Future[None] | None = None
         self._ready_term: int | None = None
@@ -64,11 +66,11 @@ class RaftDriver:
         self.group.hand_over()
         self._stop_by = asyncio.get_running_loop().time() + self.group.settings.election_min_seconds
         self._stopping = True
-        self._wake.set()
+        self._end_lingering()
         await self._task
         self._set_ready(None)
         self.group.close()
-        self._release()
+        self._end_done()
 
     def receive(self, sender: str, message: pb.RaftMessage) -> None:
         self._inbox.append((sender, message))
@@ -93,11 +95,11 @@ class RaftDriver:
             raise self.not_the_leader()
         if len(command) > MAX_BATCH_BYTES:
             raise InvalidArgument(f"a request of {len(command)} bytes: {MAX_BATCH_BYTES} are possible")
-        self.group.propose(Proposal(command, ended=ended))
+        self._lingering.append(Proposal(command, ended=ended))
         if not linger:
-            self._wake.set()
-        elif self._lingering is None:
-            self._lingering = asyncio.get_running_loop().call_later(LINGER_SECONDS, self._wake.set)
+            self._end_lingering()
+        elif self._linger_timer is None:
+            self._linger_timer = asyncio.get_running_loop().call_later(LINGER_SECONDS, self._end_lingering)
 
     async def change_members(self, *, add: str = "", remove: str = "") -> Members:
         """Adds or removes one member; returns the members then. To replace one, remove it and then add the other.
@@ -138,9 +140,6 @@ class RaftDriver:
     async def _cycle(self) -> None:
         group, journal = self.group, self.group.journal
         self._wake.clear()
-        if self._lingering is not None:
-            self._lingering.cancel()
-            self._lingering = None
         self._run_jobs()
         inbox, self._inbox = self._inbox, []
         for sender, message in inbox:
@@ -150,10 +149,15 @@ class RaftDriver:
         for receiver, message in group.take_early():
             self._sender.send(receiver, message)
         if journal.dirty:
+            # All that has ended was synced before; not so where this replica is alone, and so a majority at once.
+            settled = journal.has_synced(group.applied_index)
             frame = journal.take_unsynced()
             failpoint("raft.before_sync")
+            writing = asyncio.get_running_loop().run_in_executor(self._disk, journal.write, frame)
+            if settled:
+                self._release()
             try:
-                await asyncio.get_running_loop().run_in_executor(self._disk, journal.write, frame)
+                await writing
             except DiskFull as error:
                 group.stand_still(error)
             else:
@@ -161,9 +165,17 @@ class RaftDriver:
             failpoint("raft.after_sync")
         for receiver, message in group.take_late():
             self._sender.send(receiver, message)
-        failpoint("raft.before_release")
-        self._set_ready(group.term if group.is_ready else None)
         self._release()
+
+    def _end_lingering(self) -> None:
+        """All that was submitted, in its order, becomes part of the next entry."""
+        if self._linger_timer is not None:
+            self._linger_timer.cancel()
+            self._linger_timer = None
+        submitted, self._lingering = self._lingering, []
+        for proposal in submitted:
+            self.group.propose(proposal)
+        self._wake.set()
 
     def _is_handing_over(self) -> bool:
         group = self.group
@@ -188,6 +200,11 @@ class RaftDriver:
         timer.cancel()
 
     def _release(self) -> None:
+        failpoint("raft.before_release")
+        self._set_ready(self.group.term if self.group.is_ready else None)
+        self._end_done()
+
+    def _end_done(self) -> None:
         for proposal in self.group.take_done():
             proposal.ended(proposal)
 

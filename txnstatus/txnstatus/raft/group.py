@@ -2,7 +2,7 @@
 
 The caller runs cycles: `receive` messages, `propose` commands, `tick`, send `take_early`, make the journal durable,
 send `take_late`, hand out `take_done`. The order is the contract: nothing that depends on the journal leaves before
-it is synced, and nothing touches the group while it syncs. That is group commit. Beside the cycles the caller runs
+it is synced, and nothing else touches the group while it syncs. That is group commit. Beside the cycles the caller runs
 the work that `jobs` has, and nothing depends on when.
 
 What pysyncobj 0.3.17 does otherwise, and what is done about it here, stands at each place.
@@ -242,7 +242,7 @@ class RaftGroup:
         return late
 
     def take_done(self) -> list[Proposal]:
-        """Proposals that have ended: only after the journal is synced."""
+        """Proposals that have ended: only once what this replica has applied is synced."""
         return self._proposals.take_done()
 
     def stand_still(self, error: DiskFull) -> None:

@@ -5,6 +5,7 @@ All of it is in memory, too; on disk it is in segments (see `segments`), one fra
 
 from __future__ import annotations
 
+import bisect
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, overload
@@ -79,6 +80,7 @@ class Journal(PySyncObjJournal):  # type: ignore[misc]
         self.is_new = not self._segments.exist
         self._covered = max(0, covered - 1)
         self._unsynced = pb.JournalBatch()
+        self._first_unsynced: int | None = None
         self._failed: Frame | None = None
         self._header = self._segment_header()
 
@@ -88,11 +90,16 @@ class Journal(PySyncObjJournal):  # type: ignore[misc]
     def dirty(self) -> bool:
         return bool(self._failed or self._unsynced.records) or self._segments.can_drop(self._covered)
 
+    def has_synced(self, idx: int) -> bool:
+        """Whether the entries up to this index are on the disk. Not while a frame is being written."""
+        return self._failed is None and (self._first_unsynced is None or idx < self._first_unsynced)
+
     def take_unsynced(self) -> Frame:
         """What `write` must make durable next; frames are written in the order in which they were taken."""
         if self._failed is not None:
             return self._failed
         batch, self._unsynced = self._unsynced, pb.JournalBatch()
+        self._first_unsynced = None
         data = frames.frame(frames.BATCH, batch.SerializeToString()) if batch.records else b""
         last = max((record.entry.index for record in batch.records), default=0)
         header, self._header = self._header, self._segment_header()
@@ -132,6 +139,11 @@ class Journal(PySyncObjJournal):  # type: ignore[misc]
         """Whether an entry of this index and term is here; then all before it are the same, too."""
         at = idx - self._entries[0].idx if self._entries else -1
         return 0 <= at < len(self._entries) and self._entries[at].term == term
+
+    def first_of_term(self, idx: int) -> int:
+        """The first entry here that is of the same term as the entry at `idx`."""
+        term = self._entries[idx - self._entries[0].idx].term
+        return self._entries[bisect.bisect_left(self._entries, term, key=lambda entry: entry.term)].idx
 
     def align(self, previous: Entry, last: Entry, members: Members) -> None:
         """Makes the journal begin with a snapshot's two entries; pysyncobj clears a journal that does not."""
@@ -174,6 +186,7 @@ class Journal(PySyncObjJournal):  # type: ignore[misc]
         self._entries.append(entry)
         self.bytes += len(command)
         self.members.added(idx, command)
+        self._first_unsynced = idx if self._first_unsynced is None else min(idx, self._first_unsynced)
         self._unsynced.records.add(entry=pb.LogEntry(index=idx, term=term, command=command))
 
     def clear(self) -> None:

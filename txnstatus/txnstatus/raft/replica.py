@@ -112,7 +112,8 @@ class Replica(SyncObj):  # type: ignore[misc]
         factories = library.createJournal, library.Serializer
         library.createJournal, library.Serializer = lambda _path: journal, lambda *_arguments: compaction
         try:
-            super().__init__(_peer(node_id), [], conf=_configuration(settings), transport=_Outbox(send))
+            outbox = _Outbox(lambda receiver, message: send(receiver, self._said(message)))
+            super().__init__(_peer(node_id), [], conf=_configuration(settings), transport=outbox)
         finally:
             library.createJournal, library.Serializer = factories
         self._poller = _NoPoller()
@@ -236,6 +237,16 @@ class Replica(SyncObj):  # type: ignore[misc]
         else:
             acknowledged = asked if reply["success"] else 0
             self._SyncObj__raftNextIndex[node] = max(sent_up_to, acknowledged, self.next_index(peer))
+
+    def _said(self, message: Message) -> Message:
+        """A follower whose entries contradict the leader's asks for those from where their term began, or from its own
+        commits on (Raft, 5.3). pysyncobj goes back by one entry at a time, is sent all that follow each time, and is
+        put back to the end of its log by whatever is on its way: under load it never gets there."""
+        asked = message.get("next_node_idx", 0)
+        if message.get("reset") and asked <= self._journal[-1].idx:
+            agreed = max(self._journal[0].idx, int(self._SyncObj__raftCommitIndex))
+            message["next_node_idx"] = min(asked, max(agreed + 1, self._journal.first_of_term(asked)))
+        return message
 
     # ---- members
 
