@@ -156,6 +156,20 @@ def test_a_group_of_one_has_ended_nothing_before_its_own_sync(monkeypatch: pytes
     assert group.journal.has_synced(group.applied_index)
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_a_group_of_one_loses_nothing_that_was_acknowledged(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+    """The power fails between any two steps of a cycle."""
+    cluster = Cluster(monkeypatch, seed=seed, size=1)
+    cluster.crash_chance = 0.02
+    for _ in range(300):
+        while cluster["n0"].group is None:
+            cluster.start("n0")
+        cluster.propose("n0")
+        cluster.step()
+    assert sum(sent.acknowledged for sent in cluster.sent) >= 30
+    cluster.settle()
+
+
 def test_settings_that_cannot_work_are_refused() -> None:
     for heartbeat, lowest, highest in ((0.3, 0.8, 1.6), (0.1, 1.0, 1.0), (0.1, 2.0, 1.0)):
         with pytest.raises(ValueError, match="must be less than"):
