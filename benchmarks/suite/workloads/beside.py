@@ -102,8 +102,12 @@ GROWTH = Workload(
     points=(0, 100_000, 1_000_000),
     axis="finished",
     rounds=3,
-    goals=(
-        Goal("ours", "rate", 1_000_000, 0.9, "ours", peer_point=0),
-        Goal("ours", "p99", 1_000_000, 1.1, "ours", peer_point=0, at_most=True),
+    goals=tuple(
+        goal
+        for finished in (1_000_000, 10_000_000)
+        for goal in (
+            Goal("ours", "rate", finished, 0.9, "ours", peer_point=0),
+            Goal("ours", "p99", finished, 1.1, "ours", peer_point=0, at_most=True),
+        )
     ),
 )
