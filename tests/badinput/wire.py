@@ -15,7 +15,8 @@ Case = tuple[str, bytes]
 VARINT, FIXED64, LEN, FIXED32 = 0, 1, 2, 5
 MANY = 100_000
 HUGE = 1 << 20
-SMALL = (0, 1, 2, 7, 99)
+LITTLE = 7
+SMALL = (0, 1, 2, LITTLE, 99)
 """The small numbers that wrong fields are given: as an id, they may be somebody's."""
 
 _VARINTS = {
@@ -127,7 +128,7 @@ def _part(message: Message, field: FieldDescriptor) -> Message:
 
 def _wrong_types(field: FieldDescriptor) -> Iterator[Case]:
     number = field.number
-    yield "as a varint", tag(number, VARINT) + varint(7)
+    yield "as a varint", tag(number, VARINT) + varint(LITTLE)
     yield "as 64 bits", tag(number, FIXED64) + bytes(8)
     yield "as 32 bits", tag(number, FIXED32) + bytes(4)
     yield "as bytes", sized(number, b"\xff\xff\xff")

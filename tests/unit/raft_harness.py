@@ -362,14 +362,12 @@ class Cluster:
             group.receive(sender, message)
         group.tick()
         self._send(node.node_id, group.take_early())
+        if journal.dirty and journal.has_synced(group.applied_index):
+            self._end_done(group)
         self._seam()
         if journal.dirty:
-            settled, frame = journal.has_synced(group.applied_index), journal.take_unsynced()
-            if settled:
-                self._end_done(group)
-                self._seam()
             try:
-                journal.write(frame)
+                journal.write(journal.take_unsynced())
             except DiskFull as error:
                 group.stand_still(error)
             else:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
 from types import SimpleNamespace
 from typing import cast
 
@@ -34,6 +35,7 @@ class Group:
     def __init__(self) -> None:
         self.jobs = Jobs()
         self.received: list[int] = []
+        self.proposed: list[bytes] = []
         self.cycles = 0
         self.ticked = asyncio.Event()
 
@@ -55,6 +57,9 @@ class Group:
 
     take_early = take_late = take_done = take
 
+    def propose(self, proposal: Proposal) -> None:
+        self.proposed.append(proposal.command)
+
     def go_on(self) -> None:
         pass
 
@@ -70,6 +75,20 @@ def journal(write: Callable[[object], None], *, settled: bool) -> SimpleNamespac
     return SimpleNamespace(dirty=True, has_synced=lambda _: settled, take_unsynced=lambda: None, write=write)
 
 
+@asynccontextmanager
+async def driving(group: Group) -> AsyncIterator[RaftDriver]:
+    with ThreadPoolExecutor(1) as disk:
+        driver = RaftDriver(cast(RaftGroup, group), cast(Sender, None), disk, lambda _leading: None)
+        driver.start()
+        yield driver
+        await driver.stop()
+
+
+async def some_turns() -> None:
+    for _ in range(20):
+        await asyncio.sleep(0)
+
+
 def message(number: int, *, urgent: bool) -> pb.RaftMessage:
     return pb.RaftMessage(term=int(urgent), append_reply={"next_index": number})
 
@@ -77,14 +96,11 @@ def message(number: int, *, urgent: bool) -> pb.RaftMessage:
 def test_what_can_wait_is_taken_in_its_turn_with_what_cannot() -> None:
     async def run() -> None:
         group = Group()
-        with ThreadPoolExecutor(1) as disk:
-            driver = RaftDriver(cast(RaftGroup, group), cast(Sender, None), disk, lambda _leading: None)
-            driver.start()
+        async with driving(group) as driver:
             await group.ticked.wait()
             before = group.cycles
             driver.receive("a", message(1, urgent=False))
-            for _ in range(20):
-                await asyncio.sleep(0)
+            await some_turns()
             assert (group.received, group.cycles) == ([], before)
             group.ticked.clear()
             driver.receive("b", message(2, urgent=True))
@@ -92,7 +108,6 @@ def test_what_can_wait_is_taken_in_its_turn_with_what_cannot() -> None:
             async with asyncio.timeout(SECONDS):
                 await group.ticked.wait()
             assert group.received == [1, 2, 3]
-            await driver.stop()
 
     asyncio.run(run())
 
@@ -100,24 +115,20 @@ def test_what_can_wait_is_taken_in_its_turn_with_what_cannot() -> None:
 def test_what_comes_while_a_cycle_runs_has_a_cycle_of_its_own() -> None:
     async def run() -> None:
         group = Group()
-        with ThreadPoolExecutor(1) as disk:
-            driver = RaftDriver(cast(RaftGroup, group), cast(Sender, None), disk, lambda _leading: None)
-            written = asyncio.Event()
+        written, loop = asyncio.Event(), asyncio.get_running_loop()
 
-            def write(_frame: object) -> None:
-                group.journal = SimpleNamespace(dirty=False)
-                loop.call_soon_threadsafe(driver.receive, "a", message(1, urgent=True))
-                loop.call_soon_threadsafe(written.set)
+        def write(_frame: object) -> None:
+            group.journal = SimpleNamespace(dirty=False)
+            loop.call_soon_threadsafe(driver.receive, "a", message(1, urgent=True))
+            loop.call_soon_threadsafe(written.set)
 
-            loop = asyncio.get_running_loop()
-            group.journal = journal(write, settled=True)
-            driver.start()
+        group.journal = journal(write, settled=True)
+        async with driving(group) as driver:
             async with asyncio.timeout(SECONDS):
                 await written.wait()
                 while not group.received:
                     group.ticked.clear()
                     await group.ticked.wait()
-            await driver.stop()
 
     asyncio.run(run())
 
@@ -125,36 +136,29 @@ def test_what_comes_while_a_cycle_runs_has_a_cycle_of_its_own() -> None:
 def test_a_command_that_nobody_waits_for_goes_with_the_next_entry_or_in_a_while_alone() -> None:
     async def run() -> None:
         group = Group()
-        proposed: list[bytes] = []
         group.is_ready = True
-        group.propose = lambda proposal: proposed.append(proposal.command)  # type: ignore[attr-defined]
-        with ThreadPoolExecutor(1) as disk:
-            driver = RaftDriver(cast(RaftGroup, group), cast(Sender, None), disk, lambda _leading: None)
-            driver.start()
+        async with driving(group) as driver:
             await group.ticked.wait()
 
             async def submitted(command: bytes, *, linger: bool) -> int:
                 """Cycles that have run a few turns later."""
                 driver.submit(command, lambda _proposal: None, linger=linger)
-                for _ in range(20):
-                    await asyncio.sleep(0)
+                await some_turns()
                 return group.cycles
 
             before = group.cycles
             assert await submitted(b"lingers", linger=True) == before
             driver.receive("a", message(1, urgent=True))
-            for _ in range(20):
-                await asyncio.sleep(0)
-            assert (group.received, proposed) == ([1], []), "a cycle for something else is none for it"
+            await some_turns()
+            assert (group.received, group.proposed) == ([1], []), "a cycle for something else is none for it"
             before = group.cycles
             assert await submitted(b"is waited for", linger=False) == before + 1
-            assert proposed == [b"lingers", b"is waited for"]
+            assert group.proposed == [b"lingers", b"is waited for"]
             await submitted(b"lingers, too", linger=True)
             group.ticked.clear()
             async with asyncio.timeout(SECONDS / 2):  # before it would by itself
                 await group.ticked.wait()
             assert group.cycles == before + 2
-            await driver.stop()
 
     asyncio.run(run())
 
@@ -179,17 +183,13 @@ def test_what_an_earlier_sync_made_sure_of_is_answered_while_the_next_one_runs(s
 
         group.take_done = take_done  # type: ignore[method-assign, assignment]
         group.journal = journal(write, settled=settled)
-        with ThreadPoolExecutor(1) as disk:
-            driver = RaftDriver(cast(RaftGroup, group), cast(Sender, None), disk, lambda _leading: None)
-            driver.start()
+        async with driving(group):
             async with asyncio.timeout(SECONDS):
                 await writing.wait()
-                for _ in range(20):
-                    await asyncio.sleep(0)
+                await some_turns()
                 assert ended.is_set() == settled
                 may_end.set()
                 await ended.wait()
-            await driver.stop()
 
     asyncio.run(run())
 
@@ -197,16 +197,11 @@ def test_what_an_earlier_sync_made_sure_of_is_answered_while_the_next_one_runs(s
 def test_what_lingers_when_the_driver_stops_ends_with_it() -> None:
     async def run() -> None:
         group = Group()
-        proposed: list[bytes] = []
         group.is_ready = True
-        group.propose = lambda proposal: proposed.append(proposal.command)  # type: ignore[attr-defined]
-        with ThreadPoolExecutor(1) as disk:
-            driver = RaftDriver(cast(RaftGroup, group), cast(Sender, None), disk, lambda _leading: None)
-            driver.start()
+        async with driving(group) as driver:
             await group.ticked.wait()
             driver.submit(b"lingers", lambda _proposal: None, linger=True)
-            assert proposed == []
-            await driver.stop()
-            assert proposed == [b"lingers"]
+            assert group.proposed == []
+        assert group.proposed == [b"lingers"]
 
     asyncio.run(run())
