@@ -25,7 +25,7 @@ from txnstatus.raft.group import RaftGroup
 from txnstatus.raft.settings import SLICE_SECONDS, RaftSettings
 from txnstatus.raft.snapshot import finish
 from txnstatus.raft.snapshot import load as restore
-from txnstatus.status_service import StatusMachine
+from txnstatus.status_machine import StatusMachine
 from txnstatus.table import TxnStatusTable
 from txnstatus.types import HybridClock
 

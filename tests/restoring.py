@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from txnstatus.status_service import StatusMachine
+from txnstatus.status_machine import StatusMachine
 from txnstatus.table import TxnStatusTable
 from txnstatus.types import HybridClock
 

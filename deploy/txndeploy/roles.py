@@ -40,8 +40,9 @@ from txnstatus.raft.machine import StateMachine
 from txnstatus.raft.stop import stop_process
 from txnstatus.range_service import RangeService
 from txnstatus.rpc.server import Registry
+from txnstatus.status_machine import StatusMachine
 from txnstatus.status_ranges import StatusRanges
-from txnstatus.status_service import StatusMachine, StatusService
+from txnstatus.status_service import StatusService
 from txnstatus.system_client import TxnSystemClient
 from txnstatus.table import TxnStatusTable
 from txnstatus.types import HybridClock

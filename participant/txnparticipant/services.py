@@ -286,10 +286,13 @@ class ShardService:
     def _check_lease(self) -> None:
         self._driver.check_lease()
 
-    def _heard(self, command: cmd.Command, outcome: Applied | Rejected) -> None:
+    def _heard(self, commands: Sequence[cmd.Command], outcomes: Sequence[Applied | Rejected]) -> None:
         """Tells those who wait for what has applied."""
-        if isinstance(outcome, Rejected):
-            return
+        for command, outcome in zip(commands, outcomes, strict=True):
+            if isinstance(outcome, Applied):
+                self._tell(command, outcome)
+
+    def _tell(self, command: cmd.Command, outcome: Applied) -> None:
         if isinstance(command, cmd.TxnCommand):
             self._locks.wake(command.table_id, (command.txn_id, *outcome.let_in))
         if isinstance(command, cmd.FlushRows | cmd.AbortTxn | cmd.Withdraw):

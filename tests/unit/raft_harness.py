@@ -128,6 +128,15 @@ class Sent:
     life_over: bool = False
 
     @property
+    def command(self) -> bytes:
+        return self.proposal.commands[0]
+
+    @property
+    def outcome(self) -> object:
+        """None as long as it has not applied here."""
+        return next(iter(self.proposal.outcomes), None)
+
+    @property
     def ended(self) -> bool:
         return self.endings > 0
 
@@ -457,7 +466,7 @@ class Cluster:
 
     def propose(self, node_id: str, command: bytes | None = None) -> Sent:
         self._numbers += 1
-        proposal = Proposal(command or b"command-%d" % self._numbers)
+        proposal = Proposal([command or b"command-%d" % self._numbers])
         self.nodes[node_id].live.propose(proposal)
         return self._sent(node_id, proposal)
 
@@ -527,7 +536,7 @@ class Cluster:
         applied = set(self.history)
         for sent in self.sent:
             if sent.acknowledged and sent.proposal.members is None:
-                assert sent.proposal.command in applied, f"acknowledged and lost: {sent.proposal.command!r}"
-                assert sent.proposal.outcome == self.history.index(sent.proposal.command) + 1
-            assert sent.ended or sent.life_over, f"never answered: {sent.proposal.command!r}"
+                assert sent.command in applied, f"acknowledged and lost: {sent.command!r}"
+                assert sent.outcome == self.history.index(sent.command) + 1
+            assert sent.ended or sent.life_over, f"never answered: {sent.proposal}"
             assert sent.proposal.error is None or isinstance(sent.proposal.error, TxnError)

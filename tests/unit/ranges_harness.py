@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import random
 import selectors
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from types import SimpleNamespace
@@ -29,8 +29,9 @@ from txnstatus.raft.driver import RaftDriver
 from txnstatus.raft.proposals import Proposal
 from txnstatus.range_service import RangeService
 from txnstatus.rpc.server import Registry
+from txnstatus.status_machine import StatusMachine
 from txnstatus.status_ranges import StatusRanges
-from txnstatus.status_service import StatusMachine, StatusService
+from txnstatus.status_service import StatusService
 from txnstatus.system_client import TxnSystemClient
 from txnstatus.table import Applied, TxnStatusTable
 from txnstatus.types import HybridClock
@@ -193,10 +194,10 @@ class Driver:
     def not_the_leader(self) -> NotTheLeader:
         return NotTheLeader(f"nobody leads {self.group.group}")
 
-    def submit(self, command: bytes, ended: Callable[[Proposal], None], *, linger: bool = False) -> None:
+    def submit(self, commands: Sequence[bytes], ended: Callable[[Proposal], None], *, linger: bool = False) -> None:
         self.check_lease()
         self._world.add_step(
-            f"entry of {self.group.group}", lambda: ended(Proposal(command, outcome=self._apply(command)))
+            f"entry of {self.group.group}", lambda: ended(Proposal(commands, list(map(self._apply, commands))))
         )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
@@ -91,9 +91,9 @@ class Shard:
         self._runner.close()
         self._blocking.shutdown()
 
-    def _submit(self, command: bytes, ended: Callable[[Proposal], None], *, linger: bool = False) -> None:
-        self.proposed.append(command)
-        ended(Proposal(command, outcome=self.machine.apply(command)))
+    def _submit(self, commands: Sequence[bytes], ended: Callable[[Proposal], None], *, linger: bool = False) -> None:
+        self.proposed += commands
+        ended(Proposal(commands, list(map(self.machine.apply, commands))))
 
     @property
     def table(self) -> TableState:

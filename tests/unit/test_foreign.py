@@ -314,7 +314,7 @@ def answers_of(foreign: dict[str, str], *ops: SendOp) -> tuple[OneHost, list[Par
         client = TxnSystemClient(cluster, Environment(), lambda _address: cast(Any, host))
         tasks: list[asyncio.Task[None]] = []
         clock = HybridClock(lambda: 1)
-        calls = ParticipantCalls(client, clock, answers.append, lambda work: tasks.append(asyncio.create_task(work)))
+        calls = ParticipantCalls(client, clock, answers.extend, lambda work: tasks.append(asyncio.create_task(work)))
         for op in ops:
             calls.send(op)
         await asyncio.sleep(0)

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import cast
 
 import pytest
 
 from txnstatus import failpoints
-from txnstatus.errors import IllegalState, NotTheLeader, OutcomeUnknown, TxnError
+from txnstatus.errors import IllegalState, InvalidArgument, NotTheLeader, OutcomeUnknown, TxnError
 from txnstatus.proposer import Proposer
 from txnstatus.raft.driver import RaftDriver
 from txnstatus.raft.proposals import Proposal
+from txnstatus.raft.replica import MAX_BATCH_BYTES, MAX_BATCH_COMMANDS
 from txnstatus.table import Rejected
 
 REFUSED = Rejected(IllegalState("no"))
@@ -23,24 +24,27 @@ class Log:
 
     def __init__(self) -> None:
         self.leads = True
-        self.waiting: list[tuple[bytes, Callable[[Proposal], None]]] = []
-        self.heard: list[tuple[str, str | Rejected]] = []
+        self.waiting: list[tuple[Sequence[bytes], Callable[[Proposal], None]]] = []
+        self.heard: list[tuple[Sequence[str], Sequence[str | Rejected]]] = []
         self.proposer: Proposer[str, str, Rejected] = Proposer(
             "status",
             lambda: cast(RaftDriver, self),
             str.encode,
             Rejected,
-            lambda command, outcome: self.heard.append((command, outcome)),
+            lambda commands, outcomes: self.heard.append((commands, outcomes)),
         )
 
-    def submit(self, command: bytes, ended: Callable[[Proposal], None], *, linger: bool = False) -> None:
+    def submit(self, commands: Sequence[bytes], ended: Callable[[Proposal], None], *, linger: bool = False) -> None:
         if not self.leads:
             raise NotTheLeader("not here")
-        self.waiting.append((command, ended))
+        if sum(map(len, commands)) > MAX_BATCH_BYTES:
+            raise InvalidArgument("too large")
+        self.waiting.append((commands, ended))
 
-    def end(self, outcome: object = "done", error: TxnError | None = None) -> None:
-        command, ended = self.waiting.pop(0)
-        ended(Proposal(command, outcome=outcome, error=error))
+    def end(self, *outcomes: object, error: TxnError | None = None) -> None:
+        """Of the entry that waits longest; each of its commands has an outcome, or all have the error."""
+        commands, ended = self.waiting.pop(0)
+        ended(Proposal(commands, outcomes, error))
 
 
 async def proposed(log: Log, *commands: str) -> asyncio.Task[list[str | TxnError]]:
@@ -50,21 +54,50 @@ async def proposed(log: Log, *commands: str) -> asyncio.Task[list[str | TxnError
     return task
 
 
-def test_all_of_one_call_go_in_one_go_and_each_is_answered() -> None:
+def test_all_of_one_call_go_in_one_entry_and_each_is_answered() -> None:
     async def main() -> None:
         log = Log()
-        task = await proposed(log, "a", "b", "c")
-        assert [command for command, _ in log.waiting] == [b"a", b"b", b"c"]
-        log.end("first")
-        log.end(REFUSED)
+        task = await proposed(log, "a", "b")
+        assert [commands for commands, _ in log.waiting] == [[b"a", b"b"]]
+        log.end("first", REFUSED)
+        assert await task == ["first", REFUSED.error]
+        assert log.heard == [(("a", "b"), ("first", REFUSED))]
+        assert await log.proposer.propose_all([]) == []
+
+    asyncio.run(main())
+
+
+def test_of_what_is_lost_nothing_is_known() -> None:
+    async def main() -> None:
+        log = Log()
+        task = await proposed(log, "a", "b")
+        log.end(error=OutcomeUnknown("lost"))
+        assert [type(answer) for answer in await task] == [OutcomeUnknown, OutcomeUnknown]
+        assert log.heard == []
+
+    asyncio.run(main())
+
+
+def test_what_one_entry_cannot_hold_is_cut_and_answered_in_its_order() -> None:
+    """However the parts end; and what none can hold is refused alone."""
+
+    async def main() -> None:
+        log = Log()
+        half, huge = "x" * (MAX_BATCH_BYTES // 2), "y" * (MAX_BATCH_BYTES + 1)
+        task = await proposed(log, half, half, huge, *"abc")
+        (first, ended), (second, _) = log.waiting
+        assert [first, second] == [[half.encode()] * 2, [b"a", b"b", b"c"]]
+        log.waiting.pop(0)
+        log.end("a", "b", "c")
         await asyncio.sleep(0)
         assert not task.done()
-        log.end(error=OutcomeUnknown("lost"))
-        first, refused, lost = await task
-        assert (first, refused) == ("first", REFUSED.error)
-        assert isinstance(lost, OutcomeUnknown)
-        assert log.heard == [("a", "first"), ("b", REFUSED)], "of what is lost, nothing is known"
-        assert await log.proposer.propose_all([]) == []
+        ended(Proposal(first, ("one", "two")))
+        one, two, refused, *rest = await task
+        assert (one, two, rest) == ("one", "two", ["a", "b", "c"])
+        assert isinstance(refused, InvalidArgument)
+        many = await proposed(log, *map(str, range(MAX_BATCH_COMMANDS + 1)))
+        assert [len(commands) for commands, _ in log.waiting] == [MAX_BATCH_COMMANDS, 1]
+        many.cancel()
 
     asyncio.run(main())
 
@@ -78,8 +111,8 @@ def test_what_applies_is_acted_upon_when_whoever_asked_is_gone() -> None:
         task.cancel()
         await asyncio.sleep(0)
         assert task.cancelled()
-        log.end()
-        assert log.heard == [("a", "done")]
+        log.end("done")
+        assert log.heard == [(("a",), ("done",))]
 
     asyncio.run(main())
 
@@ -90,9 +123,10 @@ def test_who_does_not_lead_takes_nothing() -> None:
         log.leads = False
         with pytest.raises(NotTheLeader):
             await log.proposer.propose("a")
-        told: list[str | TxnError] = []
-        log.proposer.submit("a", told.append)
-        assert isinstance(told[0], NotTheLeader)
+        told: list[tuple[int, Sequence[str | TxnError]]] = []
+        log.proposer.submit(["a", "b"], lambda *of_part: told.append(of_part))
+        ((start, answers),) = told
+        assert (start, [type(answer) for answer in answers]) == (0, [NotTheLeader] * 2)
         assert not log.heard
 
     asyncio.run(main())
@@ -104,11 +138,11 @@ def test_an_answer_that_is_lost_is_acted_upon_all_the_same() -> None:
         failpoints.arm("status.after.str=error")
         try:
             task = await proposed(log, "a")
-            log.end()
+            log.end("done")
             (answer,) = await task
         finally:
             failpoints.arm("")
         assert isinstance(answer, OutcomeUnknown)
-        assert log.heard == [("a", "done")]
+        assert log.heard == [(("a",), ("done",))]
 
     asyncio.run(main())

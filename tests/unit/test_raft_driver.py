@@ -58,7 +58,7 @@ class Group:
     take_early = take_late = take_done = take
 
     def propose(self, proposal: Proposal) -> None:
-        self.proposed.append(proposal.command)
+        self.proposed += proposal.commands
 
     def go_on(self) -> None:
         pass
@@ -142,7 +142,7 @@ def test_a_command_that_nobody_waits_for_goes_with_the_next_entry_or_in_a_while_
 
             async def submitted(command: bytes, *, linger: bool) -> int:
                 """Cycles that have run a few turns later."""
-                driver.submit(command, lambda _proposal: None, linger=linger)
+                driver.submit([command], lambda _proposal: None, linger=linger)
                 await some_turns()
                 return group.cycles
 
@@ -169,7 +169,7 @@ def test_what_an_earlier_sync_made_sure_of_is_answered_while_the_next_one_runs(s
         group = Group()
         ended, writing = asyncio.Event(), asyncio.Event()
         loop = asyncio.get_running_loop()
-        done = [Proposal(b"", ended=lambda _proposal: ended.set())]
+        done = [Proposal([b""], ended=lambda _proposal: ended.set())]
         may_end = threading.Event()
 
         def write(_frame: object) -> None:
@@ -200,7 +200,7 @@ def test_what_lingers_when_the_driver_stops_ends_with_it() -> None:
         group.is_ready = True
         async with driving(group) as driver:
             await group.ticked.wait()
-            driver.submit(b"lingers", lambda _proposal: None, linger=True)
+            driver.submit([b"lingers"], lambda _proposal: None, linger=True)
             assert group.proposed == []
         assert group.proposed == [b"lingers"]
 

@@ -46,7 +46,7 @@ def test_a_leader_without_room_hands_over_and_refuses_and_comes_back(cluster: Cl
     cluster.run_until(lambda: not cluster[leader].live.no_room)
     cluster.settle()
     assert cluster[leader].applied[-len(cluster.history) :] == cluster.history
-    assert all(sent.proposal.command in cluster.history for sent in made)
+    assert all(sent.command in cluster.history for sent in made)
 
 
 def test_a_follower_without_room_acknowledges_and_votes_for_nothing(cluster: Cluster) -> None:
@@ -90,7 +90,7 @@ def test_the_whole_group_without_room_waits_and_loses_nothing(cluster: Cluster) 
     for node in cluster.nodes.values():
         node.disk.capacity = None
     cluster.settle()
-    assert all(sent.proposal.command in cluster.history for sent in made)
+    assert all(sent.command in cluster.history for sent in made)
 
 
 @pytest.mark.parametrize("room", [0, 5, 40, 100])

@@ -43,9 +43,9 @@ def kinds(sent: list[tuple[str, pb.RaftMessage]]) -> list[str | None]:
 
 def test_a_cluster_elects_one_leader_and_replicates(cluster: Cluster) -> None:
     made = cluster.commit(20, batch=3)
-    assert [sent.proposal.outcome for sent in made] == list(range(1, 21))
+    assert [sent.outcome for sent in made] == list(range(1, 21))
     cluster.run_until(cluster.converged)
-    assert [node.applied for node in cluster.up] == [[s.proposal.command for s in made]] * 3
+    assert [node.applied for node in cluster.up] == [[s.command for s in made]] * 3
 
 
 def test_a_group_of_one_leads_itself(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -61,7 +61,7 @@ def test_large_commands_make_a_snapshot_before_many_do(monkeypatch: pytest.Monke
     cluster = Cluster(monkeypatch, settings=replace(FAST, snapshot_bytes=20_000))
     for number in range(40):
         sent = cluster.propose(cluster.leader(), b"%d" % number + b"x" * 4_000)
-        cluster.run_until(lambda sent=sent: sent.proposal.outcome is not None and cluster.converged())  # type: ignore[misc]
+        cluster.run_until(lambda sent=sent: sent.outcome is not None and cluster.converged())  # type: ignore[misc]
         assert all(node.live.journal.bytes <= 20_000 + 3 * 4_100 for node in cluster.up)
     assert all(node.has_snapshot for node in cluster.up)
     cluster.restart(cluster.leader())
@@ -111,7 +111,7 @@ def test_a_batch_is_cut_below_the_limit_of_an_entry(cluster: Cluster) -> None:
 
 def test_a_command_that_no_entry_can_hold_is_refused(cluster: Cluster) -> None:
     with pytest.raises(ValueError, match="at most"):
-        cluster[cluster.leader()].live.propose(Proposal(bytes(MAX_BATCH_BYTES + 1)))
+        cluster[cluster.leader()].live.propose(Proposal([bytes(MAX_BATCH_BYTES + 1)]))
 
 
 @pytest.mark.parametrize("size", [131_011, 131_012, 131_014, 131_016, 131_017])
@@ -132,7 +132,7 @@ def test_the_largest_command_goes_through_whole(cluster: Cluster) -> None:
 def test_an_empty_command_is_a_command(monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = Cluster(monkeypatch, size=1)
     cluster.run_until(cluster.leaders)
-    proposal = Proposal(b"")
+    proposal = Proposal([b""])
     cluster["n0"].live.propose(proposal)
     cluster["n0"].live.tick()
     cluster["n0"].live.tick()
@@ -147,7 +147,7 @@ def test_a_group_of_one_has_ended_nothing_before_its_own_sync(monkeypatch: pytes
     group = cluster["n0"].live
     group.journal.sync()
     assert group.journal.has_synced(group.applied_index)
-    group.propose(Proposal(b"command"))
+    group.propose(Proposal([b"command"]))
     group.tick()
     group.tick()
     assert cluster["n0"].applied == [b"command"]
@@ -219,7 +219,7 @@ def test_r1_a_snapshot_does_not_commit_a_divergent_tail(monkeypatch: pytest.Monk
     assert cluster[old].machine.restored >= 1
     for sent in divergent:
         assert isinstance(sent.proposal.error, OutcomeUnknown)
-        assert sent.proposal.command not in cluster.history
+        assert sent.command not in cluster.history
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -665,9 +665,9 @@ def test_what_a_deposed_leader_was_given_ends_once(cluster: Cluster) -> None:
     sent = cluster.propose(leader)
     cluster.run_until(lambda: sent.ended)
     cluster.settle()
-    assert sent.proposal.command in cluster.history
+    assert sent.command in cluster.history
     assert isinstance(sent.proposal.error, OutcomeUnknown)
-    assert sent.proposal.outcome is None
+    assert sent.outcome is None
     assert sent.endings == 1
 
 

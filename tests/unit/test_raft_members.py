@@ -186,7 +186,7 @@ def test_a_member_that_lost_its_directory_cannot_help_to_lose_data(cluster: Clus
     assert not cluster.leaders(), "the only one that has everything is down"
     cluster.start(leader)
     cluster.settle()
-    assert all(sent.proposal.command in cluster.history for sent in made)
+    assert all(sent.command in cluster.history for sent in made)
     assert not cluster[lost].live.journal.abstaining
 
 
@@ -215,7 +215,7 @@ def test_a_member_that_lost_its_directory_does_not_lead_before_it_has_all_again(
     assert not cluster.leaders(), "the only one that has everything is down"
     cluster.tap = lambda _sender, _receiver, _message: True
     cluster.settle()
-    assert all(sent.proposal.command in cluster.history for sent in made)
+    assert all(sent.command in cluster.history for sent in made)
 
 
 def test_a_member_that_lost_its_directory_does_not_found_the_group_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -234,7 +234,7 @@ def test_a_member_that_lost_its_directory_does_not_found_the_group_again(monkeyp
     assert not cluster.leaders(), "the only one that has everything is down"
     cluster.start(leader)
     cluster.settle()
-    assert all(sent.proposal.command in cluster.history for sent in made)
+    assert all(sent.command in cluster.history for sent in made)
 
 
 def test_a_group_whose_members_all_may_have_lost_theirs_begins_with_all_of_them(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 from typing import Any, cast
@@ -97,14 +97,14 @@ class World:
         self.service._driver = cast(RaftDriver, SimpleNamespace(submit=self._submit, check_lease=lambda: None))
         self.machine.shard.apply(cmd.CreateTable(TABLE, Schema((Column("id", "bigint"),)), "file:///w/t", "r"))
 
-    def _submit(self, command: bytes, ended: Callable[[Proposal], None], *, linger: bool = False) -> None:
-        self.proposed.append(cmd.decode(command))
+    def _submit(self, commands: Sequence[bytes], ended: Callable[[Proposal], None], *, linger: bool = False) -> None:
+        self.proposed += map(cmd.decode, commands)
 
         def end() -> None:
             if self.lost:
-                ended(Proposal(command, error=self.lost))
+                ended(Proposal(commands, error=self.lost))
             else:
-                ended(Proposal(command, outcome=self.machine.apply(command)))
+                ended(Proposal(commands, list(map(self.machine.apply, commands))))
 
         if self.stuck:
             self.waiting.append(end)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from types import SimpleNamespace
@@ -60,8 +60,8 @@ def service(commits: Mapping[int, int]) -> ShardService:
     machine = ShardMachine(0)
     ticks = itertools.count(1)
 
-    def submit(command: bytes, ended: Callable[[Proposal], None], *, linger: bool = False) -> None:
-        ended(Proposal(command, outcome=machine.apply(command)))
+    def submit(commands: Sequence[bytes], ended: Callable[[Proposal], None], *, linger: bool = False) -> None:
+        ended(Proposal(commands, list(map(machine.apply, commands))))
 
     driver = SimpleNamespace(submit=submit, check_lease=lambda: None)
     made = ShardService(

@@ -482,7 +482,7 @@ def test_a_begin_that_is_repeated_is_a_sign_of_life() -> None:
         async def silence(seconds: int) -> TxnState:
             for _ in range(seconds):
                 await asyncio.sleep(1.0)
-                world.services[0]._handle(Tick())
+                world.services[0]._handle([Tick()])
             await asyncio.sleep(0.1)
             return world.tables[0].get(TxnId(txn_id)).state
 

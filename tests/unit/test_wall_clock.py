@@ -43,7 +43,7 @@ async def live(world: World, seconds: float) -> None:
     for _ in range(round(seconds)):
         await asyncio.sleep(1.0)
         world.wall_micros += 1_000_000
-        service._handle(Tick())
+        service._handle([Tick()])
         await asyncio.sleep(0)
 
 

@@ -32,10 +32,10 @@ class ParticipantCalls:
         self,
         client: TxnSystemClient,
         clock: HybridClock,
-        answered: Callable[[ParticipantAnswered], None],
+        answered: Callable[[Sequence[ParticipantAnswered]], None],
         spawn: Callable[[Coroutine[Any, Any, None]], object],
     ) -> None:
-        """`answered` hears of every SendOp once, also of one that nobody answered."""
+        """`answered` hears of every SendOp once, also of one that nobody answered; of all in one call at once."""
         self._client = client
         self._clock = clock
         self._answered = answered
@@ -72,11 +72,8 @@ class ParticipantCalls:
         except TxnError as error:
             failure = Unavailable(error.message)  # of the call as a whole: no participant has refused anything
             results = [pb.ParticipantOpResult(error=to_detail(failure))] * len(sends)
-        for send, result in zip(sends, results, strict=True):
-            timestamp = Timestamp(result.timestamp)
-            self._clock.update(timestamp)
-            refusal = from_detail(result.error) if result.HasField("error") else None
-            self._answered(ParticipantAnswered(send.txn_id, send.participant_id, send.op, timestamp, refusal))
+        self._clock.update(Timestamp(max(result.timestamp for result in results)))
+        self._answered([_answer(send, result) for send, result in zip(sends, results, strict=True)])
 
     async def _ask_shard(self, shard: int, ops: list[pb.ParticipantOp]) -> Results:
         request = pb.ParticipateRequest(shard=shard, now=self._clock.now(), ops=ops)
@@ -93,6 +90,11 @@ class ParticipantCalls:
             name, "txnstatus.Foreign/Participate", request, pb.ParticipateResponse, CALL_SECONDS
         )
         return response.results
+
+
+def _answer(send: SendOp, result: pb.ParticipantOpResult) -> ParticipantAnswered:
+    refusal = from_detail(result.error) if result.HasField("error") else None
+    return ParticipantAnswered(send.txn_id, send.participant_id, send.op, Timestamp(result.timestamp), refusal)
 
 
 def _of_removed(name: str, op: pb.ParticipantOp) -> pb.ParticipantOpResult:

@@ -1,19 +1,21 @@
 """Proposer: the way of a service's commands into its group's log, and of what became of them back.
 
 No task waits in between: what has applied is acted upon in the cycle that releases it, also when whoever asked is gone.
+What is proposed together goes together, there and back: most of what a command costs a leader is paid once for all.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
 
 from txnstatus.errors import NotTheLeader, OutcomeUnknown, TxnError
-from txnstatus.failpoints import failpoint
+from txnstatus.failpoints import any_armed, failpoint
 from txnstatus.raft.driver import RaftDriver
 from txnstatus.raft.proposals import Proposal
+from txnstatus.raft.replica import MAX_BATCH_BYTES, MAX_BATCH_COMMANDS
 
 
 class Refusal(Protocol):
@@ -26,7 +28,8 @@ class Refusal(Protocol):
 CommandT = TypeVar("CommandT")
 AppliedT = TypeVar("AppliedT")
 RefusalT = TypeVar("RefusalT", bound=Refusal)
-Told = Callable[[AppliedT | TxnError], None]
+Told = Callable[[int, Sequence[AppliedT | TxnError]], None]
+"""Of the commands from this position on: the state machine's answer or refusal, NotTheLeader or OutcomeUnknown."""
 
 
 class Proposer(Generic[CommandT, AppliedT, RefusalT]):
@@ -36,10 +39,10 @@ class Proposer(Generic[CommandT, AppliedT, RefusalT]):
         driver: Callable[[], RaftDriver],
         encode: Callable[[CommandT], bytes],
         refusal: type[RefusalT],
-        heard: Callable[[CommandT, AppliedT | RefusalT], None] = lambda _command, _outcome: None,
+        heard: Callable[[Sequence[CommandT], Sequence[AppliedT | RefusalT]], None] = lambda _commands, _outcomes: None,
         name: Callable[[CommandT], str] = lambda command: type(command).__name__,
     ) -> None:
-        """`heard` hears first of every command that has applied here, refused or not. `kind` and `name`: failpoints."""
+        """`heard` hears first of all commands that have applied here, refused or not. `kind`, `name`: failpoints."""
         self._kind = kind
         self._name = name
         self._driver = driver
@@ -47,55 +50,76 @@ class Proposer(Generic[CommandT, AppliedT, RefusalT]):
         self._refusal = refusal
         self._heard = heard
 
-    def submit(self, command: CommandT, told: Told[AppliedT], *, linger: bool = False) -> None:
-        """`told` hears once how it ended: the state machine's answer or refusal, NotTheLeader or OutcomeUnknown.
+    def submit(self, commands: Sequence[CommandT], told: Told[AppliedT], *, linger: bool = False) -> None:
+        """`told` hears once of every command; of all together, unless one entry cannot hold them.
 
         `linger`: as in `RaftDriver.submit`.
         """
-        try:
-            failpoint(f"{self._kind}.before.{self._name(command)}", NotTheLeader)
-            self._driver().submit(self._encode(command), partial(self._ended, command, told), linger=linger)
-        except TxnError as error:
-            told(error)
+        for start, encoded in self._parts(commands):
+            part = commands[start : start + len(encoded)]
+            try:
+                self._pass_before(part)
+                self._driver().submit(encoded, partial(self._ended, start, part, told), linger=linger)
+            except TxnError as error:
+                told(start, [error] * len(part))
 
     async def propose(self, command: CommandT, *, linger: bool = False) -> AppliedT:
         """Raises the state machine's refusal, NotTheLeader or OutcomeUnknown. `linger`: as in `submit`."""
-        loop = asyncio.get_running_loop()
-        told: asyncio.Future[AppliedT | TxnError] = loop.create_future()
-        self.submit(command, lambda answer: None if told.done() else told.set_result(answer), linger=linger)
-        answer = await told
+        (answer,) = await self.propose_all([command], linger=linger)
         if isinstance(answer, TxnError):
             raise answer
         return answer
 
     async def propose_all(self, commands: Sequence[CommandT], *, linger: bool = False) -> list[AppliedT | TxnError]:
         """In one go; returns how each ended."""
+        if not commands:
+            return []
         answers: list[Any] = [None] * len(commands)
         left = len(commands)
         all_told: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
-        def told(number: int, answer: AppliedT | TxnError) -> None:
+        def told(start: int, of_part: Sequence[AppliedT | TxnError]) -> None:
             nonlocal left
-            answers[number] = answer
-            left -= 1
+            answers[start : start + len(of_part)] = of_part
+            left -= len(of_part)
             if not left and not all_told.done():
                 all_told.set_result(None)
 
-        for number, command in enumerate(commands):
-            self.submit(command, partial(told, number), linger=linger)
-        if left:
-            await all_told
+        self.submit(commands, told, linger=linger)
+        await all_told
         return answers
 
-    def _ended(self, command: CommandT, told: Told[AppliedT], proposal: Proposal) -> None:
+    def _parts(self, commands: Sequence[CommandT]) -> Iterator[tuple[int, Sequence[bytes]]]:
+        """What one entry can hold, from which position on; what none can hold is alone, for the driver to refuse."""
+        start, size, part = 0, 0, list[bytes]()
+        for command in commands:
+            encoded = self._encode(command)
+            size += len(encoded)
+            if part and (size > MAX_BATCH_BYTES or len(part) == MAX_BATCH_COMMANDS):
+                yield start, part
+                start, size, part = start + len(part), len(encoded), []
+            part.append(encoded)
+        yield start, part
+
+    def _ended(self, start: int, commands: Sequence[CommandT], told: Told[AppliedT], proposal: Proposal) -> None:
         if proposal.error is not None:
-            told(proposal.error)
+            told(start, [proposal.error] * len(commands))
             return
-        outcome: Any = proposal.outcome
-        self._heard(command, outcome)
+        outcomes: Sequence[Any] = proposal.outcomes
+        self._heard(commands, outcomes)
+        answers = [outcome.error if isinstance(outcome, self._refusal) else outcome for outcome in outcomes]
+        if any_armed():
+            answers = list(map(self._pass_after, commands, answers))
+        told(start, answers)
+
+    def _pass_before(self, commands: Sequence[CommandT]) -> None:
+        if any_armed():
+            for command in commands:
+                failpoint(f"{self._kind}.before.{self._name(command)}", NotTheLeader)
+
+    def _pass_after(self, command: CommandT, answer: AppliedT | TxnError) -> AppliedT | TxnError:
         try:
             failpoint(f"{self._kind}.after.{self._name(command)}", OutcomeUnknown)
         except TxnError as error:
-            told(error)
-        else:
-            told(outcome.error if isinstance(outcome, self._refusal) else outcome)
+            return error
+        return answer

@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import logging
 from collections import defaultdict
-from collections.abc import Coroutine, Iterator
+from collections.abc import Coroutine, Sequence
 from functools import partial
 from typing import Any
 
@@ -35,13 +35,13 @@ from txnstatus.proposer import Proposer
 from txnstatus.proto import txn_manager_pb2 as pb
 from txnstatus.proto import txn_status_pb2 as status_pb
 from txnstatus.raft.driver import RaftDriver
-from txnstatus.raft.restoring import Restoring
 from txnstatus.records import TxnRecord, to_wire
 from txnstatus.rpc.errors import to_detail
+from txnstatus.status_machine import StatusMachine
 from txnstatus.status_manager import ManagerSettings, TxnStatusManager
 from txnstatus.status_ranges import MAX_LISTED, StatusRanges
 from txnstatus.system_client import TxnSystemClient
-from txnstatus.table import Applied, Rejected, TxnStatusTable
+from txnstatus.table import Applied, Rejected
 from txnstatus.types import (
     DECIDED,
     AbortCause,
@@ -59,43 +59,6 @@ MAX_WAIT_SECONDS = 2.0
 TICK_SECONDS = 0.1
 LOOKED_AT_ONCE = 500
 """Transactions that a listing looks at before others have their turn."""
-
-
-class StatusMachine:
-    """The table as Raft sees it: bytes in, outcome out."""
-
-    def __init__(self, table: TxnStatusTable, clock: HybridClock) -> None:
-        self.table = table
-        self._clock = clock
-
-    def apply(self, command: bytes) -> Applied | Rejected:
-        outcome = self.table.apply(cmd.decode(command))
-        self._clock.update(self.table.last_commit_ts)
-        return outcome
-
-    def snapshot(self) -> Iterator[bytes]:
-        return self.table.snapshot()
-
-    def restoring(self) -> Restoring:
-        return _RestoringTable(self)
-
-    def become(self, table: TxnStatusTable) -> None:
-        self.table.become(table)
-        self._clock.update(self.table.last_commit_ts)
-
-
-class _RestoringTable:
-    """Another table beside the one in force, which it replaces once it is whole."""
-
-    def __init__(self, machine: StatusMachine) -> None:
-        self._machine = machine
-        self._table = TxnStatusTable(machine.table.first_txn_id, machine.table.end_txn_id)
-
-    def add(self, chunk: bytes) -> None:
-        self._table.add_chunk(chunk)
-
-    def finish(self) -> None:
-        self._machine.become(self._table)
 
 
 class StatusService:
@@ -153,7 +116,7 @@ class StatusService:
     def on_leadership(self, leading: bool) -> None:
         log.info("%s %s", self._driver.group.group, "leading" if leading else "no longer leading")
         self._wall = SteadyWall(self._environment)
-        self._handle(LeadershipGained() if leading else LeadershipLost())
+        self._handle([LeadershipGained() if leading else LeadershipLost()])
         if not leading:
             self._fail_waiters()
 
@@ -241,7 +204,7 @@ class StatusService:
         txn_id = TxnId(request.txn_id)
         self._driver.check_lease()
         record = self.table.get(txn_id)
-        self._handle(CommitRequested(txn_id, request.owner))
+        self._handle([CommitRequested(txn_id, request.owner)])
         command = cmd.BeginCommit(txn_id, request.owner, self._wall.micros())
         # Who waits for the outcome does not wait for this: it goes with the decision, which it would only precede.
         await self._proposer.propose(command, linger=bool(request.wait_millis and record.participants))
@@ -319,38 +282,46 @@ class StatusService:
 
     # ---- performing
 
-    def _act_on(self, command: cmd.Command, outcome: Applied | Rejected) -> None:
+    def _act_on(self, commands: Sequence[cmd.Command], outcomes: Sequence[Applied | Rejected]) -> None:
         """What has applied must be acted upon, or nobody watches what was begun."""
-        self._handle(CommandApplied(command, outcome))
+        self._handle(list(map(CommandApplied, commands, outcomes)))
 
-    def _own_ended(self, command: cmd.Command, answer: Applied | TxnError) -> None:
-        """Of a proposal of the manager itself: a refusal means somebody else was first."""
-        if isinstance(answer, Unavailable):
-            self.manager.proposal_failed(command, self._environment.monotonic())
-        elif isinstance(answer, TxnError):
-            log.info("%s was refused: %s", type(command).__name__, answer)
+    def _own_ended(self, commands: Sequence[cmd.Command], start: int, answers: Sequence[Applied | TxnError]) -> None:
+        """Of proposals of the manager itself: a refusal means somebody else was first."""
+        for command, answer in zip(commands[start:], answers, strict=False):
+            if isinstance(answer, Unavailable):
+                self.manager.proposal_failed(command, self._environment.monotonic())
+            elif isinstance(answer, TxnError):
+                log.info("%s was refused: %s", type(command).__name__, answer)
 
-    def _handle(self, event: Event) -> None:
-        for effect in self.manager.handle(event, self._environment.monotonic(), self._wall.micros()):
-            self._perform(effect)
+    def _handle(self, events: Sequence[Event]) -> None:
+        now, wall = self._environment.monotonic(), self._wall.micros()
+        self._perform([effect for event in events for effect in self.manager.handle(event, now, wall)])
 
-    def _perform(self, effect: Effect) -> None:
-        match effect:
-            case Propose(command, awaited):
-                self._proposer.submit(command, partial(self._own_ended, command), linger=not awaited)
-            case Decided(txn_id):
-                for waiter in self._decisions.pop(txn_id, ()):
-                    if not waiter.done():
-                        waiter.set_result(None)
-            case SendOp():
-                self._calls.send(effect)
+    def _perform(self, effects: Sequence[Effect]) -> None:
+        """What is proposed at once, and what only tidies up, goes into the log together."""
+        proposed: list[cmd.Command] = []
+        tidying: list[cmd.Command] = []
+        for effect in effects:
+            match effect:
+                case Propose(command, awaited):
+                    (proposed if awaited else tidying).append(command)
+                case Decided(txn_id):
+                    for waiter in self._decisions.pop(txn_id, ()):
+                        if not waiter.done():
+                            waiter.set_result(None)
+                case SendOp():
+                    self._calls.send(effect)
+        for commands, linger in ((tidying, True), (proposed, False)):
+            if commands:
+                self._proposer.submit(commands, partial(self._own_ended, commands), linger=linger)
 
     async def _tick(self) -> None:
         while True:
             await asyncio.sleep(TICK_SECONDS)
             # Time in which this leader could not hear its clients does not count against them.
             if self._driver.group.has_lease:
-                self._handle(Tick())
+                self._handle([Tick()])
                 self._tend_range()
 
     def _tend_range(self) -> None:

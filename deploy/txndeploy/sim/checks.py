@@ -15,7 +15,7 @@ from txnstatus.catalog import CATALOG
 from txnstatus.catalog_service import CatalogMachine
 from txnstatus.findings import Finding, Kind, Severity
 from txnstatus.raft.machine import StateMachine
-from txnstatus.status_service import StatusMachine
+from txnstatus.status_machine import StatusMachine
 from txnstatus.types import TxnId
 
 Violation = Callable[[str, str], None]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar
 
 from txndeploy.sim.watch import WatchedGroup
@@ -10,6 +10,7 @@ from txnstatus import commands as cmd
 from txnstatus.catalog import CatalogState
 from txnstatus.errors import TxnError
 from txnstatus.events import Event, LeadershipGained, Tick
+from txnstatus.proposer import Told
 from txnstatus.proto import txn_manager_pb2 as pb
 from txnstatus.proto import txn_status_pb2 as status_pb
 from txnstatus.status_service import StatusService
@@ -89,20 +90,22 @@ class WatchedStatusService(StatusService):
                 return node
         return ""
 
-    def _submit(
-        self, command: cmd.Command, told: Callable[[Applied | TxnError], None], *, linger: bool = False
-    ) -> None:
-        def heard(answer: Applied | TxnError) -> None:
-            self._unheard -= 1
-            told(answer)
+    def _submit(self, commands: Sequence[cmd.Command], told: Told[Applied], *, linger: bool = False) -> None:
+        def heard(start: int, answers: Sequence[Applied | TxnError]) -> None:
+            self._unheard -= len(answers)
+            told(start, answers)
             self._check_bookkeeping()
 
-        self._unheard += 1
-        self._unwatched_submit(command, heard, linger=linger)
+        self._unheard += len(commands)
+        self._unwatched_submit(commands, heard, linger=linger)
 
-    def _handle(self, event: Event) -> None:
-        super()._handle(event)
+    def _handle(self, events: Sequence[Event]) -> None:
+        super()._handle(events)
         self._check_bookkeeping()
+        for event in events:
+            self._after(event)
+
+    def _after(self, event: Event) -> None:
         if isinstance(event, LeadershipGained):
             self._heard.clear()
             self._well_since = self._last_tick = self.now()

@@ -16,7 +16,7 @@ from txnparticipant.table_store import ParticipantShard
 from txnstatus import commands as cmd
 from txnstatus.proto import common_pb2 as common
 from txnstatus.raft.machine import StateMachine
-from txnstatus.status_service import StatusMachine
+from txnstatus.status_machine import StatusMachine
 from txnstatus.table import Applied
 from txnstatus.types import DECIDED, DECIDED_ABORT, DECIDED_COMMIT, TERMINAL, TxnState
 

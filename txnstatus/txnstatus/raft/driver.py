@@ -9,7 +9,7 @@ writing snapshots, and checking those that arrive.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from typing import Protocol
 
@@ -83,19 +83,21 @@ class RaftDriver:
     def disconnected(self, peer: str) -> None:
         self.group.disconnected(peer)
 
-    def submit(self, command: bytes, ended: Callable[[Proposal], None], *, linger: bool = False) -> None:
-        """Replicates the command; `ended` hears what the state machine answered when it applied here, or an error.
+    def submit(self, commands: Sequence[bytes], ended: Callable[[Proposal], None], *, linger: bool = False) -> None:
+        """Replicates the commands in one entry; `ended` hears what the state machine answered when they applied here,
+        or an error.
 
-        `linger`: it goes with the group's next entry, or alone if none comes within LINGER_SECONDS.
+        `linger`: they go with the group's next entry, or alone if none comes within LINGER_SECONDS.
 
-        The error is NotTheLeader (nothing happened), or OutcomeUnknown: it may yet apply, here or under the next
+        The error is NotTheLeader (nothing happened), or OutcomeUnknown: they may yet apply, here or under the next
         leader. Raises InvalidArgument or NotTheLeader; then `ended` hears nothing.
         """
         if self._stopping or not self.group.is_ready:
             raise self.not_the_leader()
-        if len(command) > MAX_BATCH_BYTES:
-            raise InvalidArgument(f"a request of {len(command)} bytes: {MAX_BATCH_BYTES} are possible")
-        self._lingering.append(Proposal(command, ended=ended))
+        proposal = Proposal(commands, ended=ended)
+        if proposal.size > MAX_BATCH_BYTES:
+            raise InvalidArgument(f"a request of {proposal.size} bytes: {MAX_BATCH_BYTES} are possible")
+        self._lingering.append(proposal)
         if not linger:
             self._end_lingering()
         elif self._linger_timer is None:

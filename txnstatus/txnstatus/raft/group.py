@@ -201,7 +201,7 @@ class RaftGroup:
             raise NotTheLeader(f"{self.node_id} leads {self.group}, and hands over before it is removed")
         if self._proposals.change_members or self.journal.members.index > self.commit_index:
             raise Unavailable(f"another change of the members of {self.group} is under way")
-        proposal = Proposal(b"", members=new)
+        proposal = Proposal((), members=new)
         self._proposals.add(proposal)
         return proposal
 

@@ -7,20 +7,27 @@ from dataclasses import dataclass
 
 from txnstatus.errors import OutcomeUnknown, TxnError
 from txnstatus.raft.members import Members
-from txnstatus.raft.replica import MAX_BATCH_BYTES, MAX_BATCH_COMMANDS, SUCCESS, Replica, entry_size
+from txnstatus.raft.replica import MAX_BATCH_BYTES, MAX_BATCH_COMMANDS, SUCCESS, Replica
 
 
 @dataclass(slots=True)
 class Proposal:
-    """A command on its way. `outcome` is what `apply` returned, or the error that says what is known."""
+    """Commands on their way together, in one entry: all of them apply, one after the other, or none."""
 
-    command: bytes
-    outcome: object = None
+    commands: Sequence[bytes]
+    outcomes: Sequence[object] = ()
+    """What `apply` returned for each, once they have applied here."""
     error: TxnError | None = None
+    """Instead of outcomes: what is known."""
     members: Members | None = None
-    """Set: instead of a command, the change of the members to these."""
+    """Set: instead of commands, the change of the members to these."""
     ended: Callable[[Proposal], None] = lambda _proposal: None
     """Hears of it once it has ended."""
+
+    @property
+    def size(self) -> int:
+        """Bytes of all commands."""
+        return sum(map(len, self.commands))
 
 
 class Proposals:
@@ -37,8 +44,8 @@ class Proposals:
 
     def add(self, proposal: Proposal) -> None:
         """Raises ValueError."""
-        if len(proposal.command) > MAX_BATCH_BYTES:
-            raise ValueError(f"a command of {len(proposal.command)} bytes: at most {MAX_BATCH_BYTES} are possible")
+        if proposal.size > MAX_BATCH_BYTES:
+            raise ValueError(f"commands of {proposal.size} bytes: at most {MAX_BATCH_BYTES} are possible")
         self.queued.append(proposal)
 
     @property
@@ -72,10 +79,11 @@ class Proposals:
 
     def _next_batch(self) -> list[Proposal]:
         """As many as fit in one entry; a change of the members is an entry of its own."""
-        size = 0
+        size = commands = 0
         for count, proposal in enumerate(self.queued):
-            size += entry_size(proposal.command)
-            full = size > MAX_BATCH_BYTES or count == MAX_BATCH_COMMANDS
+            size += proposal.size
+            commands += len(proposal.commands)
+            full = size > MAX_BATCH_BYTES or commands > MAX_BATCH_COMMANDS
             if count and (full or proposal.members or self.queued[0].members):
                 break
         else:
@@ -90,7 +98,7 @@ class Proposals:
         if batch[0].members is not None:
             self._replica.submit_members(batch[0].members, ended)
         else:
-            self._replica.submit([proposal.command for proposal in batch], ended)
+            self._replica.submit([command for proposal in batch for command in proposal.commands], ended)
 
     def _ended(self, batch: list[Proposal], outcomes: list[object] | None, failure: int) -> None:
         """pysyncobj's callback. Its SUCCESS means applied here; with any other word the entry may still commit."""
@@ -101,8 +109,10 @@ class Proposals:
         if failure != SUCCESS or outcomes is None:
             self._fail(batch, OutcomeUnknown(f"{self._name} lost track of an entry ({failure})"))
             return
-        for proposal, outcome in zip(batch, outcomes, strict=True):
-            proposal.outcome = outcome
+        start = 0
+        for proposal in batch:
+            proposal.outcomes = outcomes[start : start + len(proposal.commands)]
+            start += len(proposal.commands)
         self._done += batch
 
     def _fail(self, proposals: Sequence[Proposal], error: TxnError) -> None:

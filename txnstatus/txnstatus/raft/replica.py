@@ -346,11 +346,6 @@ def _configuration(settings: RaftSettings) -> SyncObjConf:
     )
 
 
-def entry_size(command: bytes) -> int:
-    """What a command adds to an entry."""
-    return len(command) + _LENGTH_BYTES
-
-
 def _split(entry: bytes) -> list[bytes]:
     commands, offset = [], len(_REGULAR)
     while offset < len(entry):
