@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from typing import TypeVar
 
 from google.protobuf.message import Message
@@ -252,9 +252,9 @@ class TableProxy:
     def _shard(self, table: str) -> int:
         return self._client.cluster.shard_of_table(check_table_name(table))
 
-    async def _ask(self, shard: int, method: str, request: Message, response: type[ResponseT]) -> ResponseT:
+    def _ask(self, shard: int, method: str, request: Message, response: type[ResponseT]) -> Awaitable[ResponseT]:
         group = shard_group(shard)
-        return await self._client.call_leader(group, f"txnstatus.Participant/{method}", request, response, CALL_SECONDS)
+        return self._client.call_leader(group, f"txnstatus.Participant/{method}", request, response, CALL_SECONDS)
 
 
 class ClusterView:

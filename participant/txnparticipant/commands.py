@@ -185,7 +185,8 @@ FirstWrite = OpenWrite | WriteRows | AcquireLocks
 WriteCommand = FirstWrite | AddFiles | DropTable
 TxnCommand = WriteCommand | BeginCommit | FinalizeCommit | AbortTxn
 FlushCommand = OpenFlush | FlushRows | DropFlush
-Command = CreateTable | TxnCommand | Withdraw | MarkCleaned | Retire | Adopt | ForgetTable | ForgetTxns | FlushCommand
+TableCommand = Withdraw | MarkCleaned | Retire | Adopt | ForgetTable | FlushCommand
+Command = CreateTable | TxnCommand | ForgetTxns | TableCommand
 
 
 def encode(command: Command) -> bytes:

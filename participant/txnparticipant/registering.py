@@ -148,9 +148,9 @@ class Registering:
     ) -> None:
         """`told` gets what became of the write, if the table is registered."""
         leadership = self._leadership
-        refusal, written = await asyncio.gather(
-            self._register(table.table_id, txn_id, owner, table.name), write(True), return_exceptions=True
-        )
+        registering = asyncio.ensure_future(self._register(table.table_id, txn_id, owner, table.name))
+        written = await _how_it_ended(write(True))
+        refusal = await _how_it_ended(registering)
         if refusal is None:
             told.append(written)
             return
@@ -235,3 +235,10 @@ class Registering:
             await self.settle(*key, listed=False)
         except TxnError as error:
             log.warning("%s: transaction %s may not be registered: %s", *key, error.message)
+
+
+async def _how_it_ended(work: Awaitable[T]) -> T | Exception:
+    try:
+        return await work
+    except Exception as error:  # noqa: BLE001 whatever it is, the caller looks at it
+        return error

@@ -54,13 +54,13 @@ FORGET_PASS_SECONDS = 5.0
 
 
 class ShardMachine:
-    """A shard as Raft sees it: bytes in, outcome out."""
+    """A shard as Raft sees it: bytes in, outcomes out."""
 
     def __init__(self, shard: int) -> None:
         self.shard = ParticipantShard(shard)
 
-    def apply(self, command: bytes) -> Applied | Rejected:
-        return self.shard.apply(cmd.decode(command))
+    def apply(self, commands: Sequence[bytes]) -> list[Applied | Rejected]:
+        return [self.shard.apply(cmd.decode(command)) for command in commands]
 
     def snapshot(self) -> Iterator[bytes]:
         return iter([self.shard.snapshot()])

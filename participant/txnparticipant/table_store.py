@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import cast
 
 from txnparticipant import commands as cmd
 from txnparticipant import dropping, row_changes
@@ -40,33 +41,45 @@ class ParticipantShard:
     # ---- commands
 
     def apply(self, command: cmd.Command) -> Applied | Rejected:
-        if isinstance(command, cmd.CreateTable):
-            return self._create(command)
-        if isinstance(command, cmd.ForgetTxns):
-            return self._forget(command.below_txn_id)
+        match command:
+            case cmd.CreateTable():
+                return self._create(command)
+            case cmd.ForgetTxns():
+                return self._forget(command.below_txn_id)
         table = self._tables.get(command.table_id) or self._unlocked_database(command.table_id)
         if table is None:
             return Rejected(NotFound(f"no table with id {command.table_id!r} in shard {self.shard}"))
-        if isinstance(command, cmd.Retire):
-            return retire(table, command.up_to)
-        if isinstance(command, cmd.Adopt):
-            return adopt(table, command.directory, self.forgotten_below)
-        if isinstance(command, cmd.ForgetTable):
-            return self._forget_table(table)
-        if isinstance(command, cmd.FlushCommand):
-            refusal = row_changes.flush(table, command)
-            return Rejected(refusal) if refusal else Applied()
-        if isinstance(command, cmd.Withdraw):
-            return withdraw(table, command)
-        if isinstance(command, cmd.MarkCleaned):
-            cleaned = mark_cleaned(table, command)
-            self._drop_if_forgotten(table, command.txn_id)
-            return cleaned
+        op = _OP_OF_COMMAND.get(type(command))
+        if op is None:
+            return self._tend(table, cast(cmd.TableCommand, command))
+        return self._move(table, cast(cmd.TxnCommand, command), op)
+
+    def _tend(self, table: TableState, command: cmd.TableCommand) -> Applied | Rejected:
+        """What becomes of a table, whatever its transactions do."""
+        match command:
+            case cmd.Retire():
+                return retire(table, command.up_to)
+            case cmd.Adopt():
+                return adopt(table, command.directory, self.forgotten_below)
+            case cmd.ForgetTable():
+                return self._forget_table(table)
+            case cmd.Withdraw():
+                return withdraw(table, command)
+            case cmd.MarkCleaned():
+                cleaned = mark_cleaned(table, command)
+                self._drop_if_forgotten(table, command.txn_id)
+                return cleaned
+            case cmd.OpenFlush() | cmd.FlushRows() | cmd.DropFlush():
+                refusal = row_changes.flush(table, command)
+                return Rejected(refusal) if refusal else Applied()
+
+    def _move(self, table: TableState, command: cmd.TxnCommand, op: Op) -> Applied | Rejected:
+        """What a transaction does to the table, as the state of its record there allows."""
         record = table.txns.get(command.txn_id)
         if record is None and command.txn_id < self.forgotten_below:
             return Rejected(forgotten(command.txn_id))
-        begins = isinstance(command, cmd.FirstWrite) and command.begins
-        op = Op.FIRST_WRITE if begins else _OP_OF_COMMAND[type(command)]
+        if op is Op.WRITE and getattr(command, "begins", False):
+            op = Op.FIRST_WRITE
         outcome = TRANSITIONS[record.state if record else None, op]
         if outcome is Stay.ILLEGAL:
             return Rejected(illegal(table, command.txn_id, record, op))
@@ -284,7 +297,7 @@ class ParticipantShard:
             check_table(table, self.forgotten_below)
 
 
-_OP_OF_COMMAND = {
+_OP_OF_COMMAND: Mapping[type[cmd.Command], Op] = {
     cmd.OpenWrite: Op.WRITE,
     cmd.AddFiles: Op.WRITE,
     cmd.WriteRows: Op.WRITE,

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import random
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NoReturn
@@ -70,7 +70,10 @@ class Recorder:
         self.restored = 0
         self._history = history
 
-    def apply(self, command: bytes) -> object:
+    def apply(self, commands: Sequence[bytes]) -> list[object]:
+        return [self._apply(command) for command in commands]
+
+    def _apply(self, command: bytes) -> object:
         if command == b"poison":
             raise ZeroDivisionError("a fault in the state machine")
         self.work()

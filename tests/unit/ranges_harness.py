@@ -122,7 +122,7 @@ class World:
 
     def apply(self, number: int, command: cmd.Command) -> Applied:
         """Takes a command through the log of a range at once."""
-        outcome = self._apply_in(number)(cmd.encode(command))
+        (outcome,) = self._apply_in(number)([cmd.encode(command)])
         assert isinstance(outcome, Applied), outcome
         return outcome
 
@@ -161,8 +161,11 @@ class World:
             self.services[number], self.tables[number] = service, table
             service._driver = cast(RaftDriver, Driver(self, status_group(number), self._apply_in(number)))
 
-    def _apply_in(self, number: int) -> Callable[[bytes], object]:
-        def apply(command: bytes) -> object:
+    def _apply_in(self, number: int) -> Callable[[Sequence[bytes]], Sequence[object]]:
+        def apply(commands: Sequence[bytes]) -> list[object]:
+            return list(map(apply_one, commands))
+
+        def apply_one(command: bytes) -> object:
             table, decoded = self.tables[number], cmd.decode(command)
             outcome = table.apply(decoded)
             table.check_invariants()
@@ -182,7 +185,7 @@ class Step(SimpleNamespace):
 class Driver:
     """A Raft group of one replica. An entry applies when its step comes, also when its proposer has given up."""
 
-    def __init__(self, world: World, name: str, apply: Callable[[bytes], object]) -> None:
+    def __init__(self, world: World, name: str, apply: Callable[[Sequence[bytes]], Sequence[object]]) -> None:
         self._world = world
         self._apply = apply
         self.group = SimpleNamespace(group=name, has_lease=True)
@@ -196,9 +199,7 @@ class Driver:
 
     def submit(self, commands: Sequence[bytes], ended: Callable[[Proposal], None], *, linger: bool = False) -> None:
         self.check_lease()
-        self._world.add_step(
-            f"entry of {self.group.group}", lambda: ended(Proposal(commands, list(map(self._apply, commands))))
-        )
+        self._world.add_step(f"entry of {self.group.group}", lambda: ended(Proposal(commands, self._apply(commands))))
 
 
 class Channel:

@@ -93,7 +93,7 @@ class Shard:
 
     def _submit(self, commands: Sequence[bytes], ended: Callable[[Proposal], None], *, linger: bool = False) -> None:
         self.proposed += commands
-        ended(Proposal(commands, list(map(self.machine.apply, commands))))
+        ended(Proposal(commands, self.machine.apply(commands)))
 
     @property
     def table(self) -> TableState:
@@ -103,7 +103,7 @@ class Shard:
         return self._runner.run(work)
 
     def apply(self, command: cmd.Command) -> Applied:
-        outcome = self.machine.apply(cmd.encode(command))
+        (outcome,) = self.machine.apply([cmd.encode(command)])
         self.machine.shard.check_invariants()
         if isinstance(outcome, Rejected):
             raise outcome.error

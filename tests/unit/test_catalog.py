@@ -82,7 +82,7 @@ def move(group: str) -> pb.CatalogCommand.MoveReplica:
 def test_a_cluster_begins_with_a_catalog_one_range_and_its_shards() -> None:
     state = new_catalog().state
     assert set(state.groups) == {CATALOG, "status-0", *(f"shard-{shard}" for shard in range(5))}
-    assert (state.ranges, state.next_range, state.floor, state.version) == ([0], 1, 0, 1)
+    assert (state.ranges, state.next_range, state.floor, state.version) == ((0,), 1, 0, 1)
     assert state.replacement is None
 
 
@@ -116,7 +116,7 @@ def test_replicas_and_first_members_spread_evenly(nodes: int, replication: int, 
 
 def test_ranges_are_added_one_after_the_other_each_once() -> None:
     catalog = new_catalog()
-    assert ok(catalog, add_range=add(1)).ranges == [0, 1]
+    assert ok(catalog, add_range=add(1)).ranges == (0, 1)
     ok(catalog, changes=False, add_range=add(1))
     ok(catalog, changes=False, add_range=add(0))
     error = refused(catalog, add_range=add(3))
@@ -132,7 +132,7 @@ def test_a_dropped_range_leaves_its_last_commit_and_its_number() -> None:
         ok(catalog, add_range=add(number))
     assert ok(catalog, drop_range=drop(1, 500)).floor == 500
     state = ok(catalog, drop_range=drop(0, 300))
-    assert (state.ranges, state.floor) == ([2, 3], 500), "the highest of them"
+    assert (state.ranges, state.floor) == ((2, 3), 500), "the highest of them"
     assert [state.range_was_dropped(number) for number in range(5)] == [True, True, False, False, False]
     for number in (0, 1):
         ok(catalog, changes=False, drop_range=drop(number, 9000))

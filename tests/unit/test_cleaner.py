@@ -38,6 +38,7 @@ class Leader:
         self.deleted: list[str] = []
         self.asked_for = 0
         self.store_fails = self.log_fails = False
+        self.cannot_remove = ""
         self.cleaner = Cleaner(shard, self._propose, Inline(), GRACE)
         writes_to_clean = shard.writes_to_clean
 
@@ -50,9 +51,10 @@ class Leader:
         self._loop.time = lambda: self.now  # type: ignore[method-assign]
 
     def delete(self, uri: str) -> None:
-        if self.store_fails:
+        name = uri.rpartition("/")[2]
+        if self.store_fails or name == self.cannot_remove:
             raise OSError("the store does not answer")
-        self.deleted.append(uri.rpartition("/")[2])
+        self.deleted.append(name)
 
     async def _propose(self, command: cmd.MarkCleaned | cmd.ForgetTable) -> object:
         if self.log_fails:
@@ -127,6 +129,18 @@ def test_what_fails_is_tried_again_in_the_next_pass(leader: Leader) -> None:
     leader.log_fails = False
     assert len(leader.run()) == 1
     assert left(leader.shard) == []
+
+
+def test_what_cannot_be_removed_holds_up_no_other(leader: Leader) -> None:
+    for txn in (1, 2, 3):
+        aborted(leader.shard, txn, f"write{txn:04}")
+    leader.cannot_remove = "delta_2_write0002"
+    assert leader.run() == ["delta_1_write0001", "delta_3_write0003"]
+    assert leader.run() == []
+    leader.cannot_remove = ""
+    assert leader.run() == ["delta_2_write0002"]
+    assert leader.run(GRACE - 1) == ["delta_1_write0001", "delta_3_write0003"]
+    assert left(leader.shard) == [2]
 
 
 def test_more_that_is_to_be_cleaned_begins_both_passes_anew(leader: Leader) -> None:

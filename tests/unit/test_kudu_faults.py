@@ -321,6 +321,6 @@ def test_kudu_fault_17_what_is_finished_is_forgotten_and_so_is_its_range() -> No
         world.apply(0, cmd.Forget(2))
         world.services[0]._tend_range()
         await asyncio.sleep(0.1)
-        assert world.state.ranges == [1]
+        assert world.state.ranges == (1,)
 
     run(main())

@@ -70,9 +70,9 @@ def made(*, calls: Calls | None = None) -> tuple[ShardService, list[cmd.Command]
     proposed: list[cmd.Command] = []
     submit = shard._driver.submit
 
-    def noted(command: bytes, ended: Callable[[Proposal], None], *, linger: bool = False) -> None:
-        proposed.append(cmd.decode(command))
-        submit(command, ended, linger=linger)
+    def noted(commands: Sequence[bytes], ended: Callable[[Proposal], None], *, linger: bool = False) -> None:
+        proposed.extend(map(cmd.decode, commands))
+        submit(commands, ended, linger=linger)
 
     cast(Any, shard._driver).submit = noted
     return shard, proposed

@@ -104,7 +104,7 @@ class World:
             if self.lost:
                 ended(Proposal(commands, error=self.lost))
             else:
-                ended(Proposal(commands, list(map(self.machine.apply, commands))))
+                ended(Proposal(commands, self.machine.apply(commands)))
 
         if self.stuck:
             self.waiting.append(end)

@@ -61,7 +61,7 @@ def service(commits: Mapping[int, int]) -> ShardService:
     ticks = itertools.count(1)
 
     def submit(commands: Sequence[bytes], ended: Callable[[Proposal], None], *, linger: bool = False) -> None:
-        ended(Proposal(commands, list(map(machine.apply, commands))))
+        ended(Proposal(commands, machine.apply(commands)))
 
     driver = SimpleNamespace(submit=submit, check_lease=lambda: None)
     made = ShardService(

@@ -81,7 +81,7 @@ def test_ids_go_on_from_range_to_range_and_ranges_are_added_when_they_are_needed
     async def main() -> None:
         world = World(span=3)
         assert await begun(world.ranges(), 8) == list(range(8))
-        assert world.state.ranges == [0, 1, 2]
+        assert world.state.ranges == (0, 1, 2)
 
     run(main())
 
@@ -102,7 +102,7 @@ def test_a_begin_that_no_range_could_hold_adds_no_ranges() -> None:
         world = World(span=3)
         with pytest.raises(InvalidArgument, match="1 to 3"):
             await world.ranges().begin(begin("many", 4))
-        assert world.state.ranges == [0]
+        assert world.state.ranges == (0,)
 
     run(main())
 
@@ -165,7 +165,7 @@ def test_a_client_that_missed_several_ranges_passes_none_of_them_by() -> None:
         await begun(other, 5 + 4)
         world.services[1]._tend_range()  # nearly full: the next range is added before it is needed
         await asyncio.sleep(0.1)
-        assert world.state.ranges == [0, 1, 2]
+        assert world.state.ranges == (0, 1, 2)
         assert await begun(late, 1, "late") == [9]
         assert await begun(late, 1, "later") == [10]
 
@@ -192,7 +192,7 @@ def test_the_options_of_the_cluster_hold_in_every_range() -> None:
         await begun(ranges, 1)
         with pytest.raises(LimitReached):
             await ranges.begin(begin("one too many"))
-        assert world.state.ranges == [0]
+        assert world.state.ranges == (0,)
 
     run(main())
 
@@ -241,7 +241,7 @@ def test_a_snapshot_is_not_below_the_commits_of_a_range_that_was_dropped() -> No
     async def main() -> None:
         world = World(span=2)
         await dropped_range(world, world.ranges())
-        assert world.state.ranges == [1]
+        assert world.state.ranges == (1,)
         assert world.state.floor == 20
         assert await world.ranges(knows=world.state).snapshot() == 20
         late = world.ranges()
@@ -266,7 +266,7 @@ def test_the_floor_of_a_dropped_range_counts_though_nobody_saw_it_full() -> None
         for _ in range(2):
             world.services[0]._tend_range()  # adds the next range, then drops this one
             await asyncio.sleep(0.1)
-        assert world.state.ranges == [1]
+        assert world.state.ranges == (1,)
         assert await begun(world.ranges(knows=world.state), 1, "late") == [2]
         assert commit(world, 2, 3) > 500
 

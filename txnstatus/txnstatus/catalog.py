@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from txnstatus.commands import checked_timestamp
 from txnstatus.errors import AlreadyExists, IllegalState, InvalidArgument, NotFound, TxnError, Unavailable
@@ -37,7 +38,7 @@ class Replacement:
     new_node: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class CatalogState:
     range_span: int
     nodes: Mapping[str, NodeInfo]
@@ -56,10 +57,10 @@ class CatalogState:
     """Which systems these are, by name, as far as their hosts have said so."""
     version: int = 0
 
-    @property
-    def ranges(self) -> list[int]:
+    @cached_property
+    def ranges(self) -> tuple[int, ...]:
         """The numbers of the live status ranges, the oldest first."""
-        return sorted(int(name.removeprefix(_STATUS)) for name in self.groups if name.startswith(_STATUS))
+        return tuple(sorted(int(name.removeprefix(_STATUS)) for name in self.groups if name.startswith(_STATUS)))
 
     def range_of(self, txn_id: TxnId) -> int:
         return txn_id // self.range_span

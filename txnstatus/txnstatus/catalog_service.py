@@ -35,8 +35,11 @@ class CatalogMachine:
         self.catalog = Catalog(state)
         self._on_change = on_change
 
-    def apply(self, command: bytes) -> Applied | Rejected:
-        outcome = self.catalog.apply(pb.CatalogCommand.FromString(command))
+    def apply(self, commands: Sequence[bytes]) -> list[Applied | Rejected]:
+        return [self._apply(pb.CatalogCommand.FromString(command)) for command in commands]
+
+    def _apply(self, command: pb.CatalogCommand) -> Applied | Rejected:
+        outcome = self.catalog.apply(command)
         self._on_change(self.catalog.state)
         return outcome
 

@@ -52,7 +52,8 @@ class CommitTask:
 
     def include(self, participants: Iterable[ParticipantId]) -> None:
         for participant_id in participants:
-            self._progress.setdefault(participant_id, _Progress())
+            if participant_id not in self._progress:
+                self._progress[participant_id] = _Progress()
 
     def __len__(self) -> int:
         """Participants."""
@@ -60,7 +61,7 @@ class CommitTask:
 
     @property
     def complete(self) -> bool:
-        return all(p.answered for p in self._progress.values())
+        return all(progress.answered for progress in self._progress.values())
 
     @property
     def waiting_for(self) -> list[ParticipantId]:

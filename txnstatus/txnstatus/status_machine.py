@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from txnstatus import commands as cmd
 from txnstatus.raft.restoring import Restoring
@@ -17,10 +17,10 @@ class StatusMachine:
         self.table = table
         self._clock = clock
 
-    def apply(self, command: bytes) -> Applied | Rejected:
-        outcome = self.table.apply(cmd.decode(command))
+    def apply(self, commands: Sequence[bytes]) -> list[Applied | Rejected]:
+        outcomes = [self.table.apply(cmd.decode(command)) for command in commands]
         self._clock.update(self.table.last_commit_ts)
-        return outcome
+        return outcomes
 
     def snapshot(self) -> Iterator[bytes]:
         return self.table.snapshot()

@@ -93,22 +93,20 @@ class TxnStatusManager:
         `wall_micros` labels records, and says how old they are: it must not jump while this replica leads.
         """
         match event:
+            case CommandApplied(command, outcome) if self.leading:
+                self.advance_time(now)
+                return self._applied(command, outcome, now, wall_micros)
+            case ParticipantAnswered() if self.leading:
+                return self._answered(event, now, wall_micros)
+            case CommitRequested(txn_id, owner) if self.leading:
+                return self._prepare_early(txn_id, owner, now)
+            case Tick() if self.leading:
+                return self._tick(now, wall_micros)
             case LeadershipGained():
                 return self._start_leading(now)
             case LeadershipLost():
                 self._stop_leading()
-                return []
-            case _ if not self.leading:
-                return []  # a late answer to a former leader; the next one asks again
-            case CommandApplied(command, outcome):
-                self.advance_time(now)
-                return self._applied(command, outcome, now, wall_micros)
-            case CommitRequested(txn_id, owner):
-                return self._prepare_early(txn_id, owner, now)
-            case ParticipantAnswered():
-                return self._answered(event, now, wall_micros)
-            case Tick():
-                return self._tick(now, wall_micros)
+        return []  # a late answer to a former leader: the next one asks again
 
     def configure(self, settings: ManagerSettings) -> None:
         """Settings may change at any time; they hold from now on, also for what is OPEN."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Iterable, Sequence
 from typing import TypeVar
 
 from google.protobuf.message import Message
@@ -313,8 +313,8 @@ class StatusRanges:
         is_known = first >= 0 and number < self._state.next_range and not self._state.range_was_dropped(number)
         return number if is_known and self._state.range_of(last) == number else None
 
-    async def _ask(self, number: int, method: str, request: Message, response: type[ResponseT]) -> ResponseT:
-        return await self._client.call_leader(
+    def _ask(self, number: int, method: str, request: Message, response: type[ResponseT]) -> Awaitable[ResponseT]:
+        return self._client.call_leader(
             status_group(number), f"txnstatus.TxnStatus/{method}", request, response, CALL_SECONDS
         )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -81,14 +81,17 @@ class WatchedMachine:
         self._watch, self._history, self._node = watch, history, node
         self.applied = 0
 
-    def apply(self, command: bytes) -> object:
+    def apply(self, commands: Sequence[bytes]) -> list[object]:
+        return [self._apply(command) for command in commands]
+
+    def _apply(self, command: bytes) -> object:
         history, at = self._history, self.applied
         if at < len(history.commands) and history.commands[at] != command:
             self._watch.on_violation(
                 "11 replicas agree",
                 f"{self._node} applies {command!r} as command {at} of {history.name}, others {history.commands[at]!r}",
             )
-        outcome = self.inner.apply(command)
+        (outcome,) = self.inner.apply([command])
         self.applied += 1
         if at == len(history.commands):
             history.commands.append(command)

@@ -84,7 +84,8 @@ class Elections:
 
     def _is_majority(self, nodes: set[str]) -> bool:
         """Whether these and this one are most of the members."""
-        return len((nodes | {self._node_id}) & set(self.members)) > len(self.members) / 2
+        members = self.members
+        return 2 * sum([member in nodes or member == self._node_id for member in members]) > len(members)
 
     # ---- the lease
 

@@ -27,7 +27,7 @@ from txnstatus.raft.machine import StateMachine
 from txnstatus.raft.members import Members
 from txnstatus.raft.messages import Message
 from txnstatus.raft.proposals import Proposal, Proposals
-from txnstatus.raft.replica import Replica
+from txnstatus.raft.replica import Replica, commands_of
 from txnstatus.raft.settings import RaftSettings
 from txnstatus.raft.snapshot import open_files
 from txnstatus.raft.stop import stop_process
@@ -362,10 +362,10 @@ class RaftGroup:
             self._known_members = self.members
             self._replica.set_members(self.members)
 
-    def _apply(self, command: bytes) -> object:
+    def _apply(self, entry: bytes) -> Sequence[object]:
         try:
             failpoint("raft.before_apply")
-            return self._machine.apply(command)
+            return self._machine.apply(commands_of(entry))
         except Exception as error:  # noqa: BLE001
             # pysyncobj would log it and apply the entry again at every tick, for ever.
             stop_process(f"group {self.group}: applying entry {self.applied_index + 1} failed", error)

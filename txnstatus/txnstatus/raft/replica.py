@@ -16,6 +16,7 @@ from pysyncobj import SyncObj, SyncObjConf
 from pysyncobj.node import Node
 from pysyncobj.transport import Transport
 
+from txnstatus.proto import raft_pb2 as pb
 from txnstatus.raft import members
 from txnstatus.raft.compaction import Compaction
 from txnstatus.raft.journal import Journal
@@ -29,7 +30,6 @@ pysyncobj.syncobj.PIPE_NOTIFIER_ENABLED = False
 _REGULAR = bytes([pysyncobj.syncobj._COMMAND_TYPE.REGULAR])
 _FOLLOWER = pysyncobj.syncobj._RAFT_STATE.FOLLOWER
 _LEADER = pysyncobj.syncobj._RAFT_STATE.LEADER
-_LENGTH_BYTES = 4
 MAX_BATCH_BYTES = 1 << 20
 """Commands of one entry; a larger single command is refused."""
 MAX_BATCH_COMMANDS = 256
@@ -84,7 +84,7 @@ class _Outbox(Transport):  # type: ignore[misc]
 
 
 class Replica(SyncObj):  # type: ignore[misc]
-    """SyncObj with its pickled commands replaced by ours: an entry is a batch of length-prefixed commands."""
+    """SyncObj with its pickled commands replaced by ours: an entry is a batch of commands."""
 
     def __init__(
         self,
@@ -94,7 +94,7 @@ class Replica(SyncObj):  # type: ignore[misc]
         journal: Journal,
         compaction: Compaction,
         *,
-        apply: Callable[[bytes], object],
+        apply: Callable[[bytes], Sequence[object]],
         send: Callable[[str, Message], None],
         send_snapshot: Callable[[str], None],
     ) -> None:
@@ -121,10 +121,10 @@ class Replica(SyncObj):  # type: ignore[misc]
             self._SyncObj__loadDumpFile(clearJournal=False)
         self.set_members(journal.members.current)
 
-    def _SyncObj__doApplyCommand(self, entry: bytes) -> list[object]:  # noqa: N802
+    def _SyncObj__doApplyCommand(self, entry: bytes) -> Sequence[object]:  # noqa: N802
         """Called for every committed entry, on every replica. Nothing is unpickled."""
         if entry[:1] == _REGULAR:
-            return [self._apply(command) for command in _split(entry)]
+            return self._apply(entry)
         return [members.decode(entry)]  # a change of members, or the no-op of a new leader
 
     def _SyncObj__applyLogEntries(self) -> bool:  # noqa: N802
@@ -203,8 +203,7 @@ class Replica(SyncObj):  # type: ignore[misc]
 
     def submit(self, commands: Sequence[bytes], ended: Callable[[list[object] | None, int], None]) -> None:
         """Queues one entry of all the commands; `ended` hears what each `apply` returned, or a reason."""
-        body = b"".join(len(c).to_bytes(_LENGTH_BYTES, "little") + c for c in commands)
-        self._applyCommand(_REGULAR + body, ended)
+        self._applyCommand(_REGULAR + pb.Commands(commands=commands).SerializeToString(), ended)
 
     def submit_members(self, new: Members, ended: Callable[[list[object] | None, int], None]) -> None:
         self._applyCommand(members.encode(new), ended)
@@ -346,11 +345,6 @@ def _configuration(settings: RaftSettings) -> SyncObjConf:
     )
 
 
-def _split(entry: bytes) -> list[bytes]:
-    commands, offset = [], len(_REGULAR)
-    while offset < len(entry):
-        length = int.from_bytes(entry[offset : offset + _LENGTH_BYTES], "little")
-        offset += _LENGTH_BYTES
-        commands.append(entry[offset : offset + length])
-        offset += length
-    return commands
+def commands_of(entry: bytes) -> Sequence[bytes]:
+    """Of an ordinary entry."""
+    return list(pb.Commands.FromString(entry[len(_REGULAR) :]).commands)

@@ -53,7 +53,7 @@ class Registry:
             names.append(method.name)
         self._services[service.full_name] = names
 
-    async def call(self, method: str, payload: bytes) -> Message:
+    def call(self, method: str, payload: bytes) -> Awaitable[Message]:
         """Raises TxnErrors only: anything else a handler raises is logged and becomes an InternalError."""
         entry = self._methods.get(method)
         if entry is None:
@@ -62,14 +62,14 @@ class Registry:
             request = entry.request.FromString(payload)
         except DecodeError as error:
             raise InvalidArgument(f"{method}: {len(payload)} bytes that are no {entry.request.__name__}") from error
-        return await self.run(method, entry.handler, request)
+        return self.run(method, entry.handler, request)
 
-    async def ask(self, method: str, request: Message) -> Message:
+    def ask(self, method: str, request: Message) -> Awaitable[Message]:
         """As `call`, within the process: the message is handed over as it is, and not to be changed by either."""
         entry = self._methods.get(method)
         if entry is None:
             raise _not_served(method)
-        return await self.run(method, entry.handler, request)
+        return self.run(method, entry.handler, request)
 
     async def run(self, method: str, handler: Handler, request: Message) -> Message:
         try:
