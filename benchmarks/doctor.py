@@ -23,6 +23,7 @@ from txnparticipant.table_store import ParticipantShard
 from txnstatus import manifest
 from txnstatus.manifest import DataFile
 from txnstatus.proto.audit_pb2 import AuditTableRequest
+from txnstatus.proto.table_pb2 import ManifestRef
 from txnstatus.schema import Schema
 from txnstatus.types import Timestamp, TxnId
 
@@ -30,7 +31,7 @@ from txnstatus.types import Timestamp, TxnId
 def table_of(location: str, count: int) -> TableState:
     """Each with the one file of a committed write."""
     table = TableState("0.0", "b.table", location, Schema(()), "")
-    ref = manifest.pb.ManifestRef(bytes=100, file_count=1)
+    ref = ManifestRef(bytes=100, file_count=1)
     for number in range(count):
         txn_id, write_id = TxnId(number), f"write{number:011}"
         ref.path = f"{table.directory(txn_id, write_id)}/_manifest.json"

@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable
+from functools import partial
 
 from txnparticipant.locks import Lock, LockTable, Mode, Otherwise
 from txnstatus.types import Timestamp, TxnId
@@ -33,7 +34,7 @@ def main() -> None:
 
     ask(FIRST, Mode.S)
     ask(OTHER, Mode.S)
-    asking = [milliseconds(lambda txn_id=txn_id: ask(txn_id, Mode.X)) for txn_id in range(1, waiting + 1)]
+    asking = [milliseconds(partial(ask, txn_id, Mode.X)) for txn_id in range(1, waiting + 1)]
     print(f"{waiting} transactions wait for X on one object that two hold in S")
     print(f"  the last of them asks            {asking[-1]:8.2f} ms")
     print(f"  all locks are shown              {milliseconds(lambda: list(table.explained())):8.2f} ms")

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from txndeploy import garbage
 from txnstatus import commands
+from txnstatus.proposer import Proposer
 from txnstatus.proto import raft_pb2 as pb
 from txnstatus.raft.disk import OsDisk
 from txnstatus.raft.driver import RaftDriver
@@ -26,7 +27,7 @@ from txnstatus.raft.settings import SLICE_SECONDS, RaftSettings
 from txnstatus.raft.snapshot import finish
 from txnstatus.raft.snapshot import load as restore
 from txnstatus.status_machine import StatusMachine
-from txnstatus.table import TxnStatusTable
+from txnstatus.table import Applied, Rejected, TxnStatusTable
 from txnstatus.types import HybridClock
 
 BATCH = 1_000
@@ -51,8 +52,8 @@ class Watch:
             self.longest = max(self.longest, time.monotonic() - before - WATCH_SECONDS)
 
 
-def begin(request_id: str, count: int) -> bytes:
-    return commands.encode(commands.BeginTxns(request_id, count, "owner", "nightly", 3_600_000, 1))
+def begin(request_id: str, count: int) -> commands.BeginTxns:
+    return commands.BeginTxns(request_id, count, "owner", "nightly", 3_600_000, 1)
 
 
 async def measure(directory: Path, transactions: int) -> None:
@@ -64,10 +65,13 @@ async def measure(directory: Path, transactions: int) -> None:
     group = RaftGroup("status-0", "n1", ["n1"], machine, path, settings, time.monotonic, OsDisk())
     leads = asyncio.Event()
     driver = RaftDriver(group, Nobody(), ThreadPoolExecutor(4), lambda _leading: leads.set())
+    proposer: Proposer[commands.Command, Applied, Rejected] = Proposer(
+        "status", lambda: driver, commands.encode, Rejected
+    )
     driver.start()
     await leads.wait()
     for number in range(transactions // BATCH):
-        await driver.propose(begin(f"fill-{number}", BATCH))
+        await proposer.propose(begin(f"fill-{number}", BATCH))
     watch = Watch()
     watching = asyncio.create_task(watch.run())
     snapshot, number, slowest, began = path / "snapshot", 0, 0.0, 0.0
@@ -75,7 +79,7 @@ async def measure(directory: Path, transactions: int) -> None:
         if not began and (path / "snapshot.new").exists():
             began = time.monotonic()
         before = time.monotonic()
-        await driver.propose(begin(f"more-{number}", 1))
+        await proposer.propose(begin(f"more-{number}", 1))
         slowest = max(slowest, time.monotonic() - before)
         number += 1
     took = time.monotonic() - began
