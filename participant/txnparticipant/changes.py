@@ -141,16 +141,15 @@ def _closes_a_circle(table: TableState, txn_id: TxnId, locks: tuple[Lock, ...]) 
 
 
 def _prepare(table: TableState, record: TxnRecord, command: cmd.BeginCommit) -> Applied | Rejected:
-    conflict = first_committer_wins(
-        table.name, record.txn_id, record.writes.values(), table.overwrites, table.file_sets
-    )
+    writes = record.writes.values()
+    conflict = first_committer_wins(table.name, record.txn_id, writes, table.overwrites, table.file_sets)
     conflict = conflict or row_conflict(table, record)
     if conflict:
         return Rejected(conflict)
-    for write in record.writes.values():
+    for write in writes:
         for replaced in write.replaces:
             table.file_sets[replaced].replaced_by = record.txn_id
-    table.overwrites.prepare(record.txn_id, record.writes.values())
+    table.overwrites.prepare(record.txn_id, writes)
     row_changes.prepare(table, record)
     record.state = ParticipantState.COMMIT_IN_PROGRESS
     record.prepare_ts = dropping.prepare_ts(table, command.prepare_ts) if record.drops else command.prepare_ts
@@ -158,6 +157,20 @@ def _prepare(table: TableState, record: TxnRecord, command: cmd.BeginCommit) -> 
 
 
 def _publish(table: TableState, record: TxnRecord, commit_ts: Timestamp) -> Applied:
+    if record.writes:
+        _publish_files(table, record, commit_ts)
+    row_changes.publish(table, record, commit_ts)
+    if record.drops:
+        dropping.publish(table, record, commit_ts)
+    record.writes.clear()
+    record.superseded.clear()
+    record.state = ParticipantState.COMMITTED
+    record.commit_ts = commit_ts
+    row_changes.ended(table, record)
+    return Applied(commit_ts, let_in=table.locks.release(record.txn_id))
+
+
+def _publish_files(table: TableState, record: TxnRecord, commit_ts: Timestamp) -> None:
     for write in record.writes.values():
         for partition in write.partitions:
             table.add(
@@ -174,17 +187,8 @@ def _publish(table: TableState, record: TxnRecord, commit_ts: Timestamp) -> Appl
     for replaced in dict.fromkeys(id_ for write in record.writes.values() for id_ in write.replaces):
         table.replace(replaced, commit_ts)
     table.overwrites.commit(record.txn_id, record.writes.values(), commit_ts)
-    row_changes.publish(table, record, commit_ts)
-    if record.drops:
-        dropping.publish(table, record, commit_ts)
     used = {write_id for w in record.writes.values() if w.partitions for write_id in (w.write_id, *w.from_writes)}
     record.claimed = [write_id for write_id in record.claimed if write_id not in used]
-    record.writes.clear()
-    record.superseded.clear()
-    record.state = ParticipantState.COMMITTED
-    record.commit_ts = commit_ts
-    row_changes.ended(table, record)
-    return Applied(commit_ts, let_in=table.locks.release(record.txn_id))
 
 
 def _discard(table: TableState, record: TxnRecord) -> Applied:

@@ -159,13 +159,16 @@ class TableState:
 
     def index(self, record: TxnRecord) -> None:
         """To be called after every change of a record."""
-        live = record.state in LIVE
-        for index, belongs in ((self.unfinished, live), (self.uncleaned, bool(record.claimed) and not live)):
-            if belongs:
-                index[record.txn_id] = record
-            else:
-                index.pop(record.txn_id, None)
-        cleanable.note(self, record.txn_id)
+        txn_id, live = record.txn_id, record.state in LIVE
+        if live:
+            self.unfinished[txn_id] = record
+        else:
+            self.unfinished.pop(txn_id, None)
+        if record.claimed and not live:
+            self.uncleaned[txn_id] = record
+        else:
+            self.uncleaned.pop(txn_id, None)
+        cleanable.note(self, txn_id)
         if record.drops and live:
             self.dropping = record
         elif self.dropping is record:

@@ -125,8 +125,8 @@ def _write(
     register, write = ("register", txn_id, table), ("write", txn_id, table)
     gate = (register, ("registered", txn_id, table), ("refused", txn_id, table))
     registering = any(
-        isinstance(command, cmd.RegisterParticipant)
-        and (command.txn_id, command.participant_id) == (txn_id, PARTICIPANTS[table])
+        isinstance(command, cmd.RegisterParticipants)
+        and (command.txn_id, command.participants[0][0]) == (txn_id, PARTICIPANTS[table])
         for command in view.pending
     )
     match client.writes[table]:

@@ -167,7 +167,7 @@ class Coordinator:
 
     def register(self, number: int, txn_id: TxnId, participant: int) -> Step:
         who = PARTICIPANTS[participant]
-        return self._propose(number, cmd.RegisterParticipant(txn_id, OWNER, who, f"table {who}"))
+        return self._propose(number, cmd.RegisterParticipants(txn_id, OWNER, ((who, f"table {who}"),)))
 
     def commit(self, number: int, txn_id: TxnId) -> Step:
         def step(state: State) -> Step:
@@ -255,10 +255,10 @@ class Coordinator:
 
 
 def _answer_to_register(command: cmd.Command, outcome: Done | Error) -> tuple[tuple[object, ...], ...]:
-    if not isinstance(command, cmd.RegisterParticipant):
+    if not isinstance(command, cmd.RegisterParticipants):
         return ()
     kind = "refused" if isinstance(outcome, Error) else "registered"
-    return ((kind, command.txn_id, PARTICIPANTS.index(command.participant_id)),)
+    return ((kind, command.txn_id, PARTICIPANTS.index(command.participants[0][0])),)
 
 
 def client_name(client: int) -> str:

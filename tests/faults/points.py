@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 STATUS_COMMANDS = (
     "BeginTxns",
-    "RegisterParticipant",
+    "RegisterParticipants",
     "BeginCommit",
     "FinalizeCommit",
     "CompleteCommit",

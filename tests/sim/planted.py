@@ -98,8 +98,8 @@ def drop_a_participant() -> Seams:
     change = TxnStatusTable._changed
 
     def forgetful(self: TxnStatusTable, record: Any, command: Any, outcome: Any) -> Any:
-        if isinstance(command, cmd.RegisterParticipant) and len(record.participants) == 2:
-            return record
+        if isinstance(command, cmd.RegisterParticipants):
+            command = replace(command, participants=command.participants[: 2 - len(record.participants)])
         return change(self, record, command, outcome)
 
     return [("txnstatus.table:TxnStatusTable._changed", forgetful)]

@@ -127,7 +127,7 @@ def test_commands_and_durable_rounds_of_a_transaction(tables: tuple[str, ...]) -
         assert each.to_commit == 2, "prepared; decided"
         assert each.commands == {
             "status BeginTxns": 1,
-            "status RegisterParticipant": count,
+            "status RegisterParticipants": count,
             "status BeginCommit": 1,
             "status FinalizeCommit": 1,
             "status CompleteCommit": 1,

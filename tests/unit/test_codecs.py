@@ -39,8 +39,10 @@ STATUS_GOLDEN: list[tuple[status_cmd.Command, str]] = [
     (status_cmd.Forget(5), "4a020805"),
     (status_cmd.RaiseFloor(TS), "5209090000bc93e9fe2461"),
     (
-        status_cmd.RegisterParticipant(TxnId(7), "ada", ParticipantId("3.0"), "air.t"),
-        "1213080712036164611a03332e3022056169722e74",
+        status_cmd.RegisterParticipants(
+            TxnId(7), "ada", ((ParticipantId("3.0"), "air.t"), (ParticipantId("3.1"), "air.u"))
+        ),
+        "5a23080712036164611a0c0a03332e3012056169722e741a0c0a03332e3112056169722e75",
     ),
     (status_cmd.BeginCommit(TxnId(7), "ada", 5), "1a09080712036164611805"),
     (status_cmd.FinalizeCommit(TxnId(7), TS, 5), "220d0807110000bc93e9fe24611805"),
@@ -147,10 +149,16 @@ SHARD_GOLDEN: list[tuple[shard_cmd.Command, str]] = [
         "a2012508071203332e301a03616461210000bc93e9fe2461320c0a08616263646566676810013801",
     ),
 ]
+OLD_STATUS: list[tuple[status_cmd.Command, str]] = [
+    (
+        status_cmd.RegisterParticipants(TxnId(7), "ada", ((ParticipantId("3.0"), "air.t"),)),
+        "1213080712036164611a03332e3022056169722e74",
+    ),
+]
 OLD_SHARD: list[tuple[shard_cmd.Command, str]] = [
     (begin_txn(TxnId(7), "3.0", "ada"), "120c08071203332e301a03616461"),
 ]
-"""Read, and not written any more."""
+"""These are read, and not written any more."""
 
 
 @pytest.mark.parametrize(("command", "golden"), STATUS_GOLDEN)
@@ -165,14 +173,15 @@ def test_the_bytes_of_shard_commands_stay(command: shard_cmd.Command, golden: st
     assert shard_cmd.decode(bytes.fromhex(golden)) == command
 
 
-@pytest.mark.parametrize(("command", "old"), OLD_SHARD)
-def test_what_older_releases_wrote_is_read(command: shard_cmd.Command, old: str) -> None:
-    assert shard_cmd.decode(bytes.fromhex(old)) == command
+@pytest.mark.parametrize(("command", "old"), [*OLD_STATUS, *OLD_SHARD])
+def test_what_older_releases_wrote_is_read(command: status_cmd.Command | shard_cmd.Command, old: str) -> None:
+    decode = status_cmd.decode if command in [each for each, _ in OLD_STATUS] else shard_cmd.decode
+    assert decode(bytes.fromhex(old)) == command
 
 
 def test_every_command_is_here() -> None:
     for message, golden in (
-        (txn_status_pb2.StatusCommand, [g for _, g in STATUS_GOLDEN]),
+        (txn_status_pb2.StatusCommand, [g for _, g in (*STATUS_GOLDEN, *OLD_STATUS)]),
         (participant_pb2.ShardCommand, [g for _, g in (*SHARD_GOLDEN, *OLD_SHARD)]),
     ):
         known = {field.name for field in message.DESCRIPTOR.oneofs_by_name["command"].fields}
@@ -190,9 +199,10 @@ timestamps = uint64.map(Timestamp)
 causes = st.builds(
     AbortCause, st.sampled_from(AbortCode), text, text, st.none() | txn_ids, st.lists(text, max_size=3).map(tuple)
 )
+participants = st.lists(st.tuples(text.map(ParticipantId), text)).map(tuple)
 status_commands = st.one_of(
     st.builds(status_cmd.BeginTxns, text, uint32, text, text, uint32, micros, timestamps, uint32),
-    st.builds(status_cmd.RegisterParticipant, txn_ids, text, text.map(ParticipantId), text),
+    st.builds(status_cmd.RegisterParticipants, txn_ids, text, participants),
     st.builds(status_cmd.BeginCommit, txn_ids, text, micros),
     st.builds(status_cmd.FinalizeCommit, txn_ids, timestamps, micros),
     st.builds(status_cmd.CompleteCommit, txn_ids, micros),

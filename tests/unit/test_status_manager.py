@@ -100,7 +100,7 @@ class Leader:
         return outcome.txn_ids[0]
 
     def register(self, txn_id: TxnId, participant: ParticipantId) -> None:
-        assert self.apply(cmd.RegisterParticipant(txn_id, OWNER, participant, NAMES[participant])) == []
+        assert self.apply(cmd.RegisterParticipants(txn_id, OWNER, ((participant, NAMES[participant]),))) == []
 
     def commit(self, txn_id: TxnId = TXN) -> list[Effect]:
         return self.apply(cmd.BeginCommit(txn_id, OWNER, 2))
@@ -261,7 +261,7 @@ def test_nothing_is_decided_without_one_that_registered_after_the_early_prepare(
     leader.begin(A)
     assert leader.handle(CommitRequested(TXN, OWNER)) == send(BEGIN_COMMIT, A)
     too_early = leader.answer(A, BEGIN_COMMIT, 100) if isinstance(event, Tick) else []
-    for command in (cmd.RegisterParticipant(TXN, OWNER, B, NAMES[B]), cmd.BeginCommit(TXN, OWNER, 2)):
+    for command in (cmd.RegisterParticipants(TXN, OWNER, ((B, NAMES[B]),)), cmd.BeginCommit(TXN, OWNER, 2)):
         assert isinstance(leader.table.apply(command), Applied)
     # Both have applied, and the manager has not heard of them yet.
     effects = leader.manager.handle(event, leader.now, 42)
@@ -767,7 +767,7 @@ def test_a_record_that_has_moved_on_is_taken_as_it_is_now() -> None:
     begun = cmd.BeginTxns("request-0", 1, OWNER, "", 3000, 1)
     first = leader.table.apply(begun)
     later: list[cmd.Command] = [
-        cmd.RegisterParticipant(TXN, OWNER, A, NAMES[A]),
+        cmd.RegisterParticipants(TXN, OWNER, ((A, NAMES[A]),)),
         cmd.BeginCommit(TXN, OWNER, 2),
     ]
     outcomes = [leader.table.apply(command) for command in later]
@@ -900,7 +900,7 @@ def test_two_leaders_at_once_do_no_harm() -> None:
         assert list(one.table.snapshot()) == list(two.table.snapshot())
 
     replicate(cmd.BeginTxns("request-0", 1, OWNER, "", 3000, 1))
-    replicate(cmd.RegisterParticipant(TXN, OWNER, A, NAMES[A]))
+    replicate(cmd.RegisterParticipants(TXN, OWNER, ((A, NAMES[A]),)))
     replicate(cmd.BeginCommit(TXN, OWNER, 2))
     assert two.handle(LeadershipGained()) == send(BEGIN_COMMIT, A)
     for op in (BEGIN_COMMIT, FINALIZE):

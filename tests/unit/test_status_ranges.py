@@ -36,7 +36,7 @@ def begin(request_id: str, count: int = 1, *, is_retry: bool = False) -> pb.Begi
 
 def prepare(world: World, txn_id: int) -> None:
     number = txn_id // world.state.range_span
-    world.apply(number, cmd.RegisterParticipant(TxnId(txn_id), OWNER, TABLE, "air.flights"))
+    world.apply(number, cmd.RegisterParticipants(TxnId(txn_id), OWNER, ((TABLE, "air.flights"),)))
     world.apply(number, cmd.BeginCommit(TxnId(txn_id), OWNER, 1))
 
 
@@ -885,6 +885,30 @@ def test_registrations_of_one_moment_are_one_call_and_each_is_answered() -> None
         assert [list(world.tables[0].get(txn_id).participants) for txn_id in ids] == [["0.0"]] * 3
         await ranges.register(ids[0], OWNER, "0.0", "air.flights")
         assert registering(world.calls) == 2
+
+    run(main())
+
+
+def test_tables_that_join_a_transaction_at_one_moment_are_one_command() -> None:
+    """Whoever asks for another owner is refused alone, and what is listed already costs nothing."""
+
+    async def main() -> None:
+        world = World()
+        ranges = world.ranges()
+        (txn_id,) = map(TxnId, await begun(ranges, 1))
+        commands: list[cmd.Command] = []
+        world.on_apply = lambda _number, command, _table: commands.append(command)
+        await ranges.register(txn_id, OWNER, "0.0", "air.flights")
+        names = {"0.0": "air.flights", "0.1": "air.weather", "0.2": "air.planes"}
+        asked = [ranges.register(txn_id, OWNER, *each) for each in names.items()]
+        *answers, refused = await asyncio.gather(
+            *asked, ranges.register(txn_id, "bob", "0.3", "air.lines"), return_exceptions=True
+        )
+        assert answers == [None, None, None]
+        assert isinstance(refused, NotAuthorized)
+        _, joined, _ = commands
+        assert joined == cmd.RegisterParticipants(txn_id, OWNER, tuple(list(names.items())[1:]))
+        assert world.tables[0].get(txn_id).participants == names
 
     run(main())
 

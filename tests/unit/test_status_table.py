@@ -94,8 +94,10 @@ def begin(request_id: str = "request-0", count: int = 1, owner: str = OWNER) -> 
     return cmd.BeginTxns(request_id, count, owner, "nightly", 3000, now_micros=100)
 
 
-def register(txn_id: TxnId = TXN, participant: str = PARTICIPANT, name: str = "air.flights") -> cmd.RegisterParticipant:
-    return cmd.RegisterParticipant(txn_id, OWNER, ParticipantId(participant), name)
+def register(
+    txn_id: TxnId = TXN, participant: str = PARTICIPANT, name: str = "air.flights"
+) -> cmd.RegisterParticipants:
+    return cmd.RegisterParticipants(txn_id, OWNER, ((ParticipantId(participant), name),))
 
 
 def command_for(op: Op, txn_id: TxnId = TXN) -> cmd.TxnCommand:
@@ -228,7 +230,7 @@ def test_the_refusal_of_an_unknown_id_names_the_highest_one() -> None:
 @pytest.mark.parametrize(
     "command",
     [
-        cmd.RegisterParticipant(TXN, OTHER, ParticipantId("0.1"), "air.weather"),
+        cmd.RegisterParticipants(TXN, OTHER, ((ParticipantId("0.1"), "air.weather"),)),
         cmd.BeginCommit(TXN, OTHER, 900),
         cmd.BeginAbort(TXN, OTHER, CAUSE, 900),
     ],
@@ -790,7 +792,7 @@ def test_a_snapshot_is_of_its_moment_however_late_it_is_written() -> None:
     slices = table.snapshot()
     written = [next(slices)]
     for txn_id in range(6 + 2 * CHUNK_RECORDS):
-        table.apply(cmd.RegisterParticipant(TxnId(txn_id), OWNER, ParticipantId("9.9"), "late.one"))
+        table.apply(cmd.RegisterParticipants(TxnId(txn_id), OWNER, ((ParticipantId("9.9"), "late.one"),)))
         table.apply(cmd.BeginAbort(TxnId(txn_id), None, STALE, 900))
         table.apply(cmd.FinalizeAbort(TxnId(txn_id), 901))
         if txn_id % 100 == 0:
@@ -825,6 +827,7 @@ owners = st.sampled_from([OWNER, OWNER, OWNER, OTHER])
 causes = st.sampled_from([CAUSE, STALE])
 micros = st.integers(0, 1000)
 floors = st.integers(0, 50).map(Timestamp)
+participants = st.lists(st.tuples(st.sampled_from(["0.0", "1.0"]).map(ParticipantId), st.just("t.u"))).map(tuple)
 any_command = st.one_of(
     st.builds(
         cmd.BeginTxns,
@@ -837,7 +840,7 @@ any_command = st.one_of(
         floors,
         st.integers(0, 4),
     ),
-    st.builds(cmd.RegisterParticipant, ids, owners, st.sampled_from(["0.0", "1.0"]).map(ParticipantId), st.just("t.u")),
+    st.builds(cmd.RegisterParticipants, ids, owners, participants),
     st.builds(cmd.BeginCommit, ids, owners, micros),
     st.builds(cmd.FinalizeCommit, ids, st.integers(1, 50).map(Timestamp), micros),
     st.builds(cmd.CompleteCommit, ids, micros),

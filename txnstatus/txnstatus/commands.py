@@ -33,11 +33,11 @@ class BeginTxns:
 
 
 @dataclass(frozen=True, slots=True)
-class RegisterParticipant:
+class RegisterParticipants:
     txn_id: TxnId
     owner: str
-    participant_id: ParticipantId
-    name: str
+    participants: tuple[tuple[ParticipantId, str], ...]
+    """Each with the name that it has now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,7 @@ class RaiseFloor:
     timestamp: Timestamp
 
 
-TxnCommand = RegisterParticipant | BeginCommit | FinalizeCommit | CompleteCommit | BeginAbort | Expire | FinalizeAbort
+TxnCommand = RegisterParticipants | BeginCommit | FinalizeCommit | CompleteCommit | BeginAbort | Expire | FinalizeAbort
 Command = BeginTxns | TxnCommand | Forget | RaiseFloor
 
 
@@ -119,11 +119,11 @@ def encode(command: Command) -> bytes:
             begins.now_micros = command.now_micros
             begins.floor = command.floor
             begins.max_unfinished = command.max_unfinished
-        case RegisterParticipant():
-            wire.register_participant.txn_id = command.txn_id
-            wire.register_participant.owner = command.owner
-            wire.register_participant.participant_id = command.participant_id
-            wire.register_participant.name = command.name
+        case RegisterParticipants():
+            wire.register_participants.txn_id = command.txn_id
+            wire.register_participants.owner = command.owner
+            for participant_id, name in command.participants:
+                wire.register_participants.participants.add(participant_id=participant_id, name=name)
         case BeginCommit():
             wire.begin_commit.txn_id = command.txn_id
             wire.begin_commit.owner = command.owner
@@ -173,8 +173,13 @@ def decode(data: bytes) -> Command:
                 b.max_unfinished,
             )
         case "register_participant":
-            r = wire.register_participant
-            return RegisterParticipant(TxnId(r.txn_id), r.owner, ParticipantId(r.participant_id), r.name)
+            one = wire.register_participant
+            listed = (ParticipantId(one.participant_id), one.name)
+            return RegisterParticipants(TxnId(one.txn_id), one.owner, (listed,))
+        case "register_participants":
+            r = wire.register_participants
+            participants = tuple((ParticipantId(p.participant_id), p.name) for p in r.participants)
+            return RegisterParticipants(TxnId(r.txn_id), r.owner, participants)
         case "begin_commit":
             c = wire.begin_commit
             return BeginCommit(TxnId(c.txn_id), c.owner, c.now_micros)

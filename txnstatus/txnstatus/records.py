@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
@@ -48,9 +48,12 @@ class TxnRecord:
         """The same transaction in another state."""
         return self._with(state, micros, commit_ts, cause, self.participants)
 
-    def joined_by(self, participant_id: ParticipantId, name: str) -> TxnRecord:
-        """The same transaction with one more participant."""
-        participants = {**self.participants, participant_id: name}
+    def joined_by(self, others: Iterable[tuple[ParticipantId, str]]) -> TxnRecord:
+        """The same transaction with these participants as well; those that it has keep their names."""
+        new = {participant_id: name for participant_id, name in others if participant_id not in self.participants}
+        if not new:
+            return self
+        participants = {**self.participants, **new}
         return self._with(self.state, self.last_transition_micros, self.commit_ts, self.cause, participants)
 
     def _with(

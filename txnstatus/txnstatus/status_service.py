@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import logging
 from collections import defaultdict
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Iterable, Sequence
 from functools import partial
 from typing import Any
 
@@ -163,42 +163,46 @@ class StatusService:
         """Refusals are answered one by one; what is retriable fails the call, so that its sender finds the leader."""
         if len(request.registrations) > MAX_OPS_PER_CALL:
             raise InvalidArgument(f"{len(request.registrations)} at once: {MAX_OPS_PER_CALL} can be registered")
-        checked = [await self._checked(registration) for registration in request.registrations]
-        asked = [None if not isinstance(each, TxnError) and self._is_listed(each) else each for each in checked]
-        new = [each for each in asked if isinstance(each, cmd.RegisterParticipant)]
-        answers = iter(await self._proposer.propose_all(new))
+        answers: list[TxnError | None] = []
+        joining: defaultdict[tuple[TxnId, str], list[int]] = defaultdict(list)
+        """What was asked for each transaction, by its owner: one command of them all."""
+        for number, registration in enumerate(request.registrations):
+            answers.append(await self._refused(registration))
+            if answers[number] is None and not self._is_listed(registration):
+                joining[TxnId(registration.txn_id), registration.owner].append(number)
+        commands = [_joining(request.registrations[number] for number in numbers) for numbers in joining.values()]
+        for numbers, answer in zip(joining.values(), await self._proposer.propose_all(commands), strict=True):
+            for number in numbers:
+                answers[number] = answer if isinstance(answer, TxnError) else None
         response = status_pb.RegisterParticipantsResponse()
-        for each in asked:
-            answer = next(answers) if isinstance(each, cmd.RegisterParticipant) else each
-            if not isinstance(answer, TxnError):
+        for refusal in answers:
+            if refusal is None:
                 response.results.add()
-            elif answer.retriable:
-                raise answer
+            elif refusal.retriable:
+                raise refusal
             else:
-                response.results.add(error=to_detail(answer))
+                response.results.add(error=to_detail(refusal))
         return response
 
-    def _is_listed(self, command: cmd.RegisterParticipant) -> bool:
+    def _is_listed(self, registration: status_pb.Registration) -> bool:
         """Registering again costs no entry; a shard's new leader asks for all that is open there."""
         if not self._driver.group.has_lease:
             return False
-        record = self.table.find(command.txn_id)
+        record = self.table.find(TxnId(registration.txn_id))
         return (
             record is not None
             and record.state is TxnState.OPEN
-            and record.owner == command.owner
-            and command.participant_id in record.participants
+            and record.owner == registration.owner
+            and registration.participant.participant_id in record.participants
         )
 
-    async def _checked(self, registration: status_pb.Registration) -> cmd.RegisterParticipant | TxnError:
-        """The command, or its refusal."""
-        participant = registration.participant
+    async def _refused(self, registration: status_pb.Registration) -> TxnError | None:
+        """Why it cannot be one: nobody has such an id."""
         try:
-            await self._ranges.check_participant(participant.participant_id)
+            await self._ranges.check_participant(registration.participant.participant_id)
         except TxnError as error:
             return error
-        participant_id = ParticipantId(participant.participant_id)
-        return cmd.RegisterParticipant(TxnId(registration.txn_id), registration.owner, participant_id, participant.name)
+        return None
 
     async def commit_transaction(self, request: pb.CommitTransactionRequest) -> pb.CommitTransactionResponse:
         txn_id = TxnId(request.txn_id)
@@ -369,3 +373,10 @@ class StatusService:
         self._background.add(task)
         task.add_done_callback(self._background.discard)
         return task
+
+
+def _joining(registrations: Iterable[status_pb.Registration]) -> cmd.RegisterParticipants:
+    """Of one transaction, for one owner."""
+    asked = list(registrations)
+    participants = [(ParticipantId(each.participant.participant_id), each.participant.name) for each in asked]
+    return cmd.RegisterParticipants(TxnId(asked[0].txn_id), asked[0].owner, tuple(participants))

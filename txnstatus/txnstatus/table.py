@@ -36,7 +36,7 @@ CHECKED = 100
 """Finished transactions that `check_invariants` looks at."""
 
 _OP_OF_COMMAND: Mapping[type[cmd.TxnCommand], Op] = {
-    cmd.RegisterParticipant: Op.REGISTER_PARTICIPANT,
+    cmd.RegisterParticipants: Op.REGISTER_PARTICIPANT,
     cmd.BeginCommit: Op.BEGIN_COMMIT,
     cmd.FinalizeCommit: Op.FINALIZE_COMMIT,
     cmd.CompleteCommit: Op.COMPLETE_COMMIT,
@@ -154,10 +154,8 @@ class TxnStatusTable:
         return Applied((changed,), changed is not record)
 
     def _changed(self, record: TxnRecord, command: cmd.TxnCommand, outcome: TxnState | Stay) -> TxnRecord:
-        if isinstance(command, cmd.RegisterParticipant):
-            if command.participant_id in record.participants:
-                return record
-            return record.joined_by(command.participant_id, command.name)
+        if isinstance(command, cmd.RegisterParticipants):
+            return record.joined_by(command.participants)
         if not isinstance(outcome, TxnState):
             return record
         if not record.participants:

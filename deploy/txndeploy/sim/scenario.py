@@ -95,7 +95,7 @@ PROFILES: Mapping[str, tuple[tuple[str, ...], float]] = {
 
 FAILPOINTS = (
     *(f"status.{when}.{name}" for when in ("before", "after") for name in
-      ("BeginTxns", "RegisterParticipant", "BeginCommit", "FinalizeCommit", "CompleteCommit", "BeginAbort",
+      ("BeginTxns", "RegisterParticipants", "BeginCommit", "FinalizeCommit", "CompleteCommit", "BeginAbort",
        "FinalizeAbort", "Expire")),
     *(f"shard.{when}.{name}" for when in ("before", "after") for name in
       ("OpenWrite", "AddFiles", "BeginCommit", "FinalizeCommit", "AbortTxn", "MarkCleaned")),

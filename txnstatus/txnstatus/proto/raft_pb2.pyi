@@ -152,12 +152,6 @@ class RaftMessage(_message.Message):
     pre_vote_reply: RaftMessage.PreVoteReply
     def __init__(self, group: _Optional[str] = ..., term: _Optional[int] = ..., request_vote: _Optional[_Union[RaftMessage.RequestVote, _Mapping]] = ..., response_vote: _Optional[_Union[RaftMessage.ResponseVote, _Mapping]] = ..., append_entries: _Optional[_Union[RaftMessage.AppendEntries, _Mapping]] = ..., snapshot_part: _Optional[_Union[RaftMessage.SnapshotPart, _Mapping]] = ..., append_reply: _Optional[_Union[RaftMessage.AppendReply, _Mapping]] = ..., timeout_now: _Optional[_Union[RaftMessage.TimeoutNow, _Mapping]] = ..., stale_term: _Optional[_Union[RaftMessage.StaleTerm, _Mapping]] = ..., snapshot_reply: _Optional[_Union[RaftMessage.SnapshotReply, _Mapping]] = ..., pre_vote: _Optional[_Union[RaftMessage.PreVote, _Mapping]] = ..., pre_vote_reply: _Optional[_Union[RaftMessage.PreVoteReply, _Mapping]] = ...) -> None: ...
 
-class Commands(_message.Message):
-    __slots__ = ("commands",)
-    COMMANDS_FIELD_NUMBER: _ClassVar[int]
-    commands: _containers.RepeatedScalarFieldContainer[bytes]
-    def __init__(self, commands: _Optional[_Iterable[bytes]] = ...) -> None: ...
-
 class Members(_message.Message):
     __slots__ = ("node_ids",)
     NODE_IDS_FIELD_NUMBER: _ClassVar[int]

@@ -129,7 +129,7 @@ class ListTransactionsResponse(_message.Message):
     def __init__(self, txns: _Optional[_Iterable[_Union[_common_pb2.TxnInfo, _Mapping]]] = ..., more: _Optional[bool] = ...) -> None: ...
 
 class StatusCommand(_message.Message):
-    __slots__ = ("begin_txns", "register_participant", "begin_commit", "finalize_commit", "complete_commit", "begin_abort", "finalize_abort", "expire", "forget", "raise_floor")
+    __slots__ = ("begin_txns", "register_participant", "begin_commit", "finalize_commit", "complete_commit", "begin_abort", "finalize_abort", "expire", "forget", "raise_floor", "register_participants")
     class BeginTxns(_message.Message):
         __slots__ = ("request_id", "count", "owner", "label", "keepalive_millis", "now_micros", "floor", "max_unfinished")
         REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
@@ -160,6 +160,15 @@ class StatusCommand(_message.Message):
         participant_id: str
         name: str
         def __init__(self, txn_id: _Optional[int] = ..., owner: _Optional[str] = ..., participant_id: _Optional[str] = ..., name: _Optional[str] = ...) -> None: ...
+    class RegisterParticipants(_message.Message):
+        __slots__ = ("txn_id", "owner", "participants")
+        TXN_ID_FIELD_NUMBER: _ClassVar[int]
+        OWNER_FIELD_NUMBER: _ClassVar[int]
+        PARTICIPANTS_FIELD_NUMBER: _ClassVar[int]
+        txn_id: int
+        owner: str
+        participants: _containers.RepeatedCompositeFieldContainer[_common_pb2.ParticipantInfo]
+        def __init__(self, txn_id: _Optional[int] = ..., owner: _Optional[str] = ..., participants: _Optional[_Iterable[_Union[_common_pb2.ParticipantInfo, _Mapping]]] = ...) -> None: ...
     class BeginCommit(_message.Message):
         __slots__ = ("txn_id", "owner", "now_micros")
         TXN_ID_FIELD_NUMBER: _ClassVar[int]
@@ -234,6 +243,7 @@ class StatusCommand(_message.Message):
     EXPIRE_FIELD_NUMBER: _ClassVar[int]
     FORGET_FIELD_NUMBER: _ClassVar[int]
     RAISE_FLOOR_FIELD_NUMBER: _ClassVar[int]
+    REGISTER_PARTICIPANTS_FIELD_NUMBER: _ClassVar[int]
     begin_txns: StatusCommand.BeginTxns
     register_participant: StatusCommand.RegisterParticipant
     begin_commit: StatusCommand.BeginCommit
@@ -244,7 +254,8 @@ class StatusCommand(_message.Message):
     expire: StatusCommand.Expire
     forget: StatusCommand.Forget
     raise_floor: StatusCommand.RaiseFloor
-    def __init__(self, begin_txns: _Optional[_Union[StatusCommand.BeginTxns, _Mapping]] = ..., register_participant: _Optional[_Union[StatusCommand.RegisterParticipant, _Mapping]] = ..., begin_commit: _Optional[_Union[StatusCommand.BeginCommit, _Mapping]] = ..., finalize_commit: _Optional[_Union[StatusCommand.FinalizeCommit, _Mapping]] = ..., complete_commit: _Optional[_Union[StatusCommand.CompleteCommit, _Mapping]] = ..., begin_abort: _Optional[_Union[StatusCommand.BeginAbort, _Mapping]] = ..., finalize_abort: _Optional[_Union[StatusCommand.FinalizeAbort, _Mapping]] = ..., expire: _Optional[_Union[StatusCommand.Expire, _Mapping]] = ..., forget: _Optional[_Union[StatusCommand.Forget, _Mapping]] = ..., raise_floor: _Optional[_Union[StatusCommand.RaiseFloor, _Mapping]] = ...) -> None: ...
+    register_participants: StatusCommand.RegisterParticipants
+    def __init__(self, begin_txns: _Optional[_Union[StatusCommand.BeginTxns, _Mapping]] = ..., register_participant: _Optional[_Union[StatusCommand.RegisterParticipant, _Mapping]] = ..., begin_commit: _Optional[_Union[StatusCommand.BeginCommit, _Mapping]] = ..., finalize_commit: _Optional[_Union[StatusCommand.FinalizeCommit, _Mapping]] = ..., complete_commit: _Optional[_Union[StatusCommand.CompleteCommit, _Mapping]] = ..., begin_abort: _Optional[_Union[StatusCommand.BeginAbort, _Mapping]] = ..., finalize_abort: _Optional[_Union[StatusCommand.FinalizeAbort, _Mapping]] = ..., expire: _Optional[_Union[StatusCommand.Expire, _Mapping]] = ..., forget: _Optional[_Union[StatusCommand.Forget, _Mapping]] = ..., raise_floor: _Optional[_Union[StatusCommand.RaiseFloor, _Mapping]] = ..., register_participants: _Optional[_Union[StatusCommand.RegisterParticipants, _Mapping]] = ...) -> None: ...
 
 class StatusSnapshot(_message.Message):
     __slots__ = ("version", "next_txn_id", "last_commit_timestamp", "first_txn_id", "end_txn_id", "full", "unfinished", "finished")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import logging
+import struct
 import zlib
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -16,7 +17,6 @@ from pysyncobj import SyncObj, SyncObjConf
 from pysyncobj.node import Node
 from pysyncobj.transport import Transport
 
-from txnstatus.proto import raft_pb2 as pb
 from txnstatus.raft import members
 from txnstatus.raft.compaction import Compaction
 from txnstatus.raft.journal import Journal
@@ -30,6 +30,7 @@ pysyncobj.syncobj.PIPE_NOTIFIER_ENABLED = False
 _REGULAR = bytes([pysyncobj.syncobj._COMMAND_TYPE.REGULAR])
 _FOLLOWER = pysyncobj.syncobj._RAFT_STATE.FOLLOWER
 _LEADER = pysyncobj.syncobj._RAFT_STATE.LEADER
+_LENGTH = struct.Struct("<I")
 MAX_BATCH_BYTES = 1 << 20
 """Commands of one entry; a larger single command is refused."""
 MAX_BATCH_COMMANDS = 256
@@ -84,7 +85,7 @@ class _Outbox(Transport):  # type: ignore[misc]
 
 
 class Replica(SyncObj):  # type: ignore[misc]
-    """SyncObj with its pickled commands replaced by ours: an entry is a batch of commands."""
+    """SyncObj with its pickled commands replaced by ours: an entry is a batch of length-prefixed commands."""
 
     def __init__(
         self,
@@ -203,7 +204,8 @@ class Replica(SyncObj):  # type: ignore[misc]
 
     def submit(self, commands: Sequence[bytes], ended: Callable[[list[object] | None, int], None]) -> None:
         """Queues one entry of all the commands; `ended` hears what each `apply` returned, or a reason."""
-        self._applyCommand(_REGULAR + pb.Commands(commands=commands).SerializeToString(), ended)
+        framed = b"".join([part for command in commands for part in (_LENGTH.pack(len(command)), command)])
+        self._applyCommand(_REGULAR + framed, ended)
 
     def submit_members(self, new: Members, ended: Callable[[list[object] | None, int], None]) -> None:
         self._applyCommand(members.encode(new), ended)
@@ -347,4 +349,9 @@ def _configuration(settings: RaftSettings) -> SyncObjConf:
 
 def commands_of(entry: bytes) -> Sequence[bytes]:
     """Of an ordinary entry."""
-    return list(pb.Commands.FromString(entry[len(_REGULAR) :]).commands)
+    commands, start, length_of = [], len(_REGULAR), _LENGTH.unpack_from
+    while start < len(entry):
+        end = start + _LENGTH.size + length_of(entry, start)[0]
+        commands.append(entry[start + _LENGTH.size : end])
+        start = end
+    return commands
