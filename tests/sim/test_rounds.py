@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, get_args
 
@@ -49,21 +49,21 @@ class Cost:
         submit = RaftDriver.submit
 
         def counted(
-            driver: RaftDriver, command: bytes, ended: Callable[[Proposal], None], *, linger: bool = False
+            driver: RaftDriver, commands: Sequence[bytes], ended: Callable[[Proposal], None], *, linger: bool = False
         ) -> None:
             group = driver.group.group.partition("-")[0]
-            decoded = CODECS[group].decode(command) if group in CODECS else None
-            if not isinstance(decoded, OF_TRANSACTIONS):
-                submit(driver, command, ended, linger=linger)
+            decoded = [CODECS[group].decode(command) for command in commands] if group in CODECS else []
+            if not isinstance(next(iter(decoded), None), OF_TRANSACTIONS):
+                submit(driver, commands, ended, linger=linger)
                 return
-            self.commands[f"{group} {type(decoded).__name__}"] += 1
+            self.commands.update(f"{group} {type(command).__name__}" for command in decoded)
             number = self.rounds + 1
 
             def released(proposal: Proposal) -> None:
                 self.rounds = max(self.rounds, number)
                 ended(proposal)
 
-            submit(driver, command, released, linger=linger)
+            submit(driver, commands, released, linger=linger)
 
         return "txnstatus.raft.driver:RaftDriver.submit", counted
 

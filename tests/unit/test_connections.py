@@ -11,9 +11,13 @@ from collections.abc import Awaitable, Callable
 import grpc
 import pytest
 
+from txnstatus.catalog import CatalogState, NodeInfo
+from txnstatus.cluster_map import ClusterMap
 from txnstatus.errors import InvalidArgument, NotFound, Unavailable
 from txnstatus.proto import admin_pb2
 from txnstatus.proto import txn_manager_pb2 as pb
+from txnstatus.raft import transport
+from txnstatus.rpc import channel as channels
 from txnstatus.rpc import connection as connections
 from txnstatus.rpc.channel import PeerChannel
 from txnstatus.rpc.connection import Connection, Outbox, Purpose, connect
@@ -75,7 +79,7 @@ class Served:
 def received(chunks: list[bytes]) -> list[bytes]:
     connection, frames = Connection(), []
     connection._transport = _Silent()
-    connection.on_frame = frames.append
+    connection.take_up(frames.append, lambda _why: None)
     for chunk in chunks:
         connection.data_received(chunk)
     return frames
@@ -223,7 +227,7 @@ def test_what_is_for_nothing_here_is_ended() -> None:
         async with Served() as served:
             ended = asyncio.Event()
             connection = await connect(served.address, Purpose.RAFT)
-            connection.on_end = lambda _why: ended.set()
+            connection.take_up(lambda _frame: None, lambda _why: ended.set())
             async with asyncio.timeout(SECONDS):
                 await ended.wait()
 
@@ -269,3 +273,69 @@ def test_what_is_to_be_sent_gathers_for_a_turn_and_while_the_peer_takes_nothing_
 
     asyncio.run(send())
     assert sent == [["before there is a connection"], ["a", "b"], ["c", "d"]]
+
+
+# ---- connections that end before anybody looks
+
+
+class Dials:
+    """Who dials, looks at the connection when it has ended already: a process that dies takes what it has not accepted
+    with it, and on a busy machine the caller has its turn later."""
+
+    def __init__(self) -> None:
+        self.made: asyncio.Queue[Connection] = asyncio.Queue()
+
+    async def connect(self, address: str, purpose: Purpose) -> Connection:
+        connection = await connect(address, purpose)
+        while connection._transport is not None:  # noqa: ASYNC110 nobody tells of it yet, which is the point
+            await asyncio.sleep(0)
+        self.made.put_nowait(connection)
+        return connection
+
+
+async def hanging_up() -> asyncio.Server:
+    """A server that ends every connection at once."""
+    return await asyncio.start_server(lambda _reader, writer: writer.close(), "127.0.0.1", 0)
+
+
+def address_of(server: asyncio.Server) -> str:
+    host, port, *_ = server.sockets[0].getsockname()
+    return f"{host}:{port}"
+
+
+def test_a_node_that_dies_as_it_is_dialled_is_dialled_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once it was never again: two nodes of three could not find each other until one of them was restarted."""
+
+    async def dial() -> None:
+        dials, server = Dials(), await hanging_up()
+        monkeypatch.setattr(transport, "connect", dials.connect)
+        nodes = {"n1": NodeInfo("127.0.0.1:1", ()), "n2": NodeInfo(address_of(server), ())}
+        raft = transport.RaftTransport("c", "n1", 1, ClusterMap(CatalogState(100, nodes, {}, 3, 1)))
+        raft.start()
+        async with asyncio.timeout(SECONDS):
+            for _ in range(3):
+                await dials.made.get()
+        await raft.stop()
+        server.close()
+
+    asyncio.run(dial())
+
+
+def test_a_call_over_a_connection_that_has_ended_fails_at_once_and_the_next_has_another(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Once each call took its whole time, and none made a new connection."""
+
+    async def ask() -> None:
+        dials, server = Dials(), await hanging_up()
+        monkeypatch.setattr(channels, "connect", dials.connect)
+        channel = PeerChannel(address_of(server))
+        async with asyncio.timeout(SECONDS):
+            for _ in range(2):
+                with pytest.raises(Unavailable, match=r"was closed|reset by peer"):
+                    await channel.call(STATE, pb.GetTransactionStateRequest(), pb.GetTransactionStateResponse, 60.0)
+        assert dials.made.qsize() == 2
+        await channel.close()
+        server.close()
+
+    asyncio.run(ask())

@@ -168,9 +168,9 @@ class _Link:
         self._queue: Outbox[pb.RaftMessage] = Outbox(lambda messages: pb.RaftFrame(messages=messages))
         self._queue.open(connection)
         self._late = asyncio.get_running_loop().call_later(HELLO_SECONDS, connection.abort)
-        connection.on_frame, connection.on_end = self._take, self._end
         if expected is not None:
             connection.send(transport.hello.SerializeToString())
+        connection.take_up(self._take, self._end)
 
     def send(self, message: pb.RaftMessage) -> None:
         if len(self._queue) < MAX_QUEUED_MESSAGES:

@@ -85,10 +85,9 @@ class _Session:
         if self.closed:
             connection.close()
             return
-        connection.on_frame = self._deliver
-        connection.on_end = lambda why: self.close(Unavailable(f"{self._address}: {why}"))
         self._connection = connection
         self._outgoing.open(connection)
+        connection.take_up(self._deliver, lambda why: self.close(Unavailable(f"{self._address}: {why}")))
 
     def _deliver(self, data: bytes) -> None:
         try:

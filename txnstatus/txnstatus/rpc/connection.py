@@ -43,9 +43,10 @@ class Connection(asyncio.Protocol):
     """One end. Frames arrive whole and in order, or the connection ends."""
 
     def __init__(self, opening: bytes = b"") -> None:
-        self.on_frame: Callable[[bytes], None] = lambda _frame: None
-        self.on_end: Callable[[str], None] = lambda _why: None
-        """Hears once why it ended."""
+        self._on_frame: Callable[[bytes], None] = lambda _frame: None
+        self._on_end: Callable[[str], None] | None = None
+        self._ended: str | None = None
+        """Why, once it has."""
         self.on_room: Callable[[], None] = lambda: None
         """Runs when it is no longer `full`."""
         self.full = False
@@ -55,6 +56,12 @@ class Connection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
 
     # ---- what its owner does
+
+    def take_up(self, on_frame: Callable[[bytes], None], on_end: Callable[[str], None]) -> None:
+        """`on_end` hears once why it ended; now, if it has: a peer that dies may be faster than who has dialled it."""
+        self._on_frame, self._on_end = on_frame, on_end
+        if self._ended is not None:
+            on_end(self._ended)
 
     def send(self, frame: bytes) -> None:
         """Raises ValueError for a frame that is too long."""
@@ -108,7 +115,7 @@ class Connection(asyncio.Protocol):
                 break
             frame = bytes(memoryview(buffer)[start + LENGTH.size : end])
             start = end
-            self.on_frame(frame)
+            self._on_frame(frame)
             if self._transport is None or self._transport.is_closing():
                 return  # that frame was its last
         del buffer[:start]
@@ -122,7 +129,9 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         self._transport = None
-        self.on_end(str(error) if error else "the connection was closed")
+        self._ended = str(error) if error else "the connection was closed"
+        if self._on_end is not None:
+            self._on_end(self._ended)
 
 
 class Outbox(Generic[ItemT]):

@@ -101,7 +101,7 @@ class ServedCalls:
         self._running: set[asyncio.Task[None]] = set()
         self._deadlines: Deadlines[asyncio.Task[None]] = Deadlines(lambda task: task.cancel())
         """Whoever called has given up by then, and needs no answer."""
-        connection.on_frame, connection.on_end = self._take, self._end
+        connection.take_up(self._take, self._end)
 
     def _take(self, data: bytes) -> None:
         try:
