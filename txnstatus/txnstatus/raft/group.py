@@ -215,18 +215,18 @@ class RaftGroup:
             self._send_late(receiver, pb.RaftMessage(term=self.term, snapshot_reply=reply))
         if self._elections.handing_over:
             self._elections.press_on()
-        if self.is_leader and not self._elections.handing_over:
+        if (leading := self.is_leader) and not self._elections.handing_over:
             self._proposals.submit()
         else:
             self._proposals.refuse(self.not_the_leader())
-        if not self.is_leader:
+        if not leading:
             self._catch_up.stop_sending()
         self._compaction.step()
         self._replica.tick(campaign=self._elections.should_campaign())
         self._adopt_members()
-        if self.is_leader:
+        if leading := self.is_leader:
             self._elections.took_part()
-        if not self.is_leader or self.term != self._proposals.term:
+        if not leading or self.term != self._proposals.term:
             self._proposals.lose()
         self._elections.taking_over = False
         self.journal.applied_index = self.applied_index

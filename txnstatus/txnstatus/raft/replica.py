@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import logging
 import struct
+import time
 import zlib
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -26,6 +27,8 @@ from txnstatus.raft.settings import SLICE_SECONDS, RaftSettings
 
 # A SyncObj made for `appendEntriesUseBatch=False` opens a pipe to wake its own poller; our driver wakes it.
 pysyncobj.syncobj.PIPE_NOTIFIER_ENABLED = False
+# It looks at its clock all the time, through a function of Python.
+pysyncobj.syncobj.monotonicTime = time.monotonic
 
 _REGULAR = bytes([pysyncobj.syncobj._COMMAND_TYPE.REGULAR])
 _FOLLOWER = pysyncobj.syncobj._RAFT_STATE.FOLLOWER
@@ -178,8 +181,12 @@ class Replica(SyncObj):  # type: ignore[misc]
             self._SyncObj__connectedNodes = connected
 
     def _waiting_for_snapshots(self) -> set[Node]:
-        first = self._SyncObj__raftLog[0].idx
-        return {node for node in self._reachable if self._SyncObj__raftNextIndex[node] <= first}
+        return self._reachable_that_want(self._SyncObj__raftLog[0].idx)
+
+    def _reachable_that_want(self, index: int) -> set[Node]:
+        """Those to whom neither this entry nor what follows it was sent."""
+        wanting = {node for node, wanted in self._SyncObj__raftNextIndex.items() if wanted <= index}
+        return wanting & self._reachable if wanting else wanting
 
     def _spares(self, behind: set[Node]) -> set[Node]:
         """Those that no majority needs. Of several that are equally far along, every group asks another one first."""
@@ -196,8 +203,7 @@ class Replica(SyncObj):  # type: ignore[misc]
 
     def _lacking(self) -> set[Node]:
         """Followers to whom not all entries were sent."""
-        last = self._SyncObj__raftLog[-1].idx
-        lacking = {node for node in self._reachable if self._SyncObj__raftNextIndex[node] <= last}
+        lacking = self._reachable_that_want(self._SyncObj__raftLog[-1].idx)
         return lacking - self._waiting_for_snapshots() if lacking else lacking
 
     # ---- entries and messages
@@ -274,7 +280,7 @@ class Replica(SyncObj):  # type: ignore[misc]
         due = self._SyncObj__newAppendEntriesTime if self.leading else self._SyncObj__raftElectionDeadline
         if self.leading and self._lacking():
             due = min(due, self._spares_due)
-        return float(due - pysyncobj.syncobj.monotonicTime())  # its clock is not `time.monotonic`
+        return float(due - pysyncobj.syncobj.monotonicTime())
 
     def postpone_election(self) -> None:
         """By another time-out, chosen by chance."""
