@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import cast
 
 from txnparticipant import commands as cmd
 from txnparticipant import dropping, row_changes
@@ -51,8 +50,8 @@ class ParticipantShard:
             return Rejected(NotFound(f"no table with id {command.table_id!r} in shard {self.shard}"))
         op = _OP_OF_COMMAND.get(type(command))
         if op is None:
-            return self._tend(table, cast(cmd.TableCommand, command))
-        return self._move(table, cast(cmd.TxnCommand, command), op)
+            return self._tend(table, command)  # type: ignore[arg-type]
+        return self._move(table, command, op)  # type: ignore[arg-type]
 
     def _tend(self, table: TableState, command: cmd.TableCommand) -> Applied | Rejected:
         """What becomes of a table, whatever its transactions do."""

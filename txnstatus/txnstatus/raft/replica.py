@@ -355,8 +355,8 @@ def _configuration(settings: RaftSettings) -> SyncObjConf:
 
 def commands_of(entry: bytes) -> Sequence[bytes]:
     """Of an ordinary entry."""
-    commands, start, length_of = [], len(_REGULAR), _LENGTH.unpack_from
-    while start < len(entry):
+    commands, start, size, length_of = [], len(_REGULAR), len(entry), _LENGTH.unpack_from
+    while start < size:
         end = start + _LENGTH.size + length_of(entry, start)[0]
         commands.append(entry[start + _LENGTH.size : end])
         start = end
