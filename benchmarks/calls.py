@@ -76,9 +76,9 @@ def counted(directory: Path, pid: int) -> Calls:
 
 def _module(file: str) -> str:
     path = Path(file)
-    if path.is_relative_to(ROOT):
-        return path.relative_to(ROOT).as_posix()
-    return "pysyncobj" if "pysyncobj" in path.parts else "the standard library"
+    if "site-packages" in path.parts:
+        return path.parts[path.parts.index("site-packages") + 1]
+    return path.relative_to(ROOT).as_posix() if path.is_relative_to(ROOT) else "the standard library"
 
 
 def measure(cluster: LocalCluster, directory: Path, in_flight: int, seconds: float) -> tuple[int, dict[str, Calls]]:

@@ -8,11 +8,10 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable
-from concurrent.futures import Executor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from txnstatus.raft.disk import Disk, OsDisk
-from txnstatus.threads import Threads
 
 
 def _wall_micros() -> int:
@@ -26,7 +25,7 @@ class Environment:
     wall_micros: Callable[[], int] = _wall_micros
     """Microseconds since 1970; may jump, so no decision rests on it (see `SteadyWall`)."""
     random: random.Random = field(default_factory=random.Random)
-    blocking: Executor = field(default_factory=lambda: Threads(8, "blocking"))
+    blocking: Executor = field(default_factory=lambda: ThreadPoolExecutor(max_workers=8, thread_name_prefix="blocking"))
     """For file I/O: `loop.run_in_executor(environment.blocking, ...)`."""
     disk: Disk = field(default_factory=OsDisk)
     """Of the Raft groups."""
