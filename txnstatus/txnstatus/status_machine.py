@@ -11,7 +11,7 @@ from txnstatus.types import HybridClock
 
 
 class StatusMachine:
-    """Implements raft.machine.Machine."""
+    """Implements raft.machine.StateMachine."""
 
     def __init__(self, table: TxnStatusTable, clock: HybridClock) -> None:
         self.table = table
