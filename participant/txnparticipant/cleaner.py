@@ -79,9 +79,10 @@ class Cleaner:
         while self._due and self._due[0][0] <= now:
             _, table_id, txn_id = heapq.heappop(self._due)
             due[table_id, txn_id] = None
-        works = [work for key in due if (work := self._work(*key, now)) is not None]
-        for start in range(0, len(works), AT_ONCE):
-            await self._clean(works[start : start + AT_ONCE], now)
+        keys = list(due)
+        for start in range(0, len(keys), AT_ONCE):
+            works = [self._work(*key, now) for key in keys[start : start + AT_ONCE]]
+            await self._clean([work for work in works if work is not None], now)
         await self._forget_tables()
 
     def _news(self) -> list[Key]:
@@ -109,7 +110,7 @@ class Cleaner:
 
     async def _clean(self, works: Sequence[_Work], now: float) -> None:
         """Removes the directories, and says when each is to be looked at again."""
-        failed = await self._delete(works)
+        failed = await self._delete(works) if works else {}
         gone = []
         for work in works:
             if work.key in failed:
