@@ -15,7 +15,7 @@ from rich.console import Console
 from tests.unit.beginning import begin_txn
 from tests.unit.test_participant_shard import NAME, OWNER, TABLE, begun, new_shard, ok, opened, table_of
 from txnclient import Client
-from txndeploy.doctor import transactions
+from txndeploy.doctor import examination, transactions
 from txndeploy.doctor.cluster import Groups
 from txndeploy.doctor.examination import Examination, Wishes
 from txndeploy.doctor.report import FOUND, HEALTHY, NOT_SEEN, Mending, Report
@@ -165,8 +165,8 @@ def test_a_shard_tells_who_has_locks_on_it() -> None:
 class Told:
     """Stands for a client of a cluster with one shard: what it says at each look, and of the transaction."""
 
-    def __init__(self, looks: list[list[int]], outcome: TxnState | TxnError) -> None:
-        self._looks, self._outcome = iter(looks), outcome
+    def __init__(self, looks: list[list[int]], outcome: TxnState | TxnError, state: str = "OPEN") -> None:
+        self._looks, self._outcome, self._state = iter(looks), outcome, f"PARTICIPANT_{state}"
 
     def call(self, method: str, _request: Message, response: type[Message]) -> Message:
         if method == "txnstatus.Admin/GetCluster":
@@ -174,7 +174,7 @@ class Told:
         if method == "txnstatus.Audit/AuditShard":
             there = pb.AuditedParticipant(info=common_pb2.TableInfo(table_id="0.0", name="a.t"))
             for txn_id in next(self._looks):
-                there.unfinished.add(txn_id=txn_id, state="PARTICIPANT_OPEN", locks=["a.t"])
+                there.unfinished.add(txn_id=txn_id, state=self._state, locks=["a.t"])
             return pb.AuditShardResponse(participants=[there])
         return response()
 
@@ -182,6 +182,32 @@ class Told:
         if isinstance(self._outcome, TxnError):
             raise self._outcome
         return SimpleNamespace(state=self._outcome)
+
+
+class Time:
+    """Goes on only while somebody sleeps."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+    def time_ns(self) -> int:
+        return int(self.now * 1e9)
+
+
+def found_dead(told: Told, time: Time, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    monkeypatch.setattr(examination, "time", time)
+    run = Examination(cast(Client, told), Wishes())
+    run._look_at_catalog()
+    run.look_at_transactions()
+    assert run.report.not_seen == []
+    assert {each.kind for each in run.report.findings} <= {Kind.DEAD_TRANSACTION}
+    return [each.what for each in run.report.findings]
 
 
 @pytest.mark.parametrize(
@@ -196,14 +222,22 @@ class Told:
     ],
 )
 def test_who_is_over_and_still_holds_something_at_a_second_look_is_dead(
-    looks: list[list[int]], outcome: TxnState | TxnError, found: list[str]
+    looks: list[list[int]], outcome: TxnState | TxnError, found: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    examination = Examination(cast(Client, Told(looks, outcome)), Wishes())
-    examination._look_at_catalog()
-    examination.look_at_transactions()
-    report = examination.report
-    assert [(each.kind, each.what) for each in report.findings] == [(Kind.DEAD_TRANSACTION, what) for what in found]
-    assert report.not_seen == []
+    told, time = Told(looks, outcome, "COMMIT_IN_PROGRESS"), Time()
+    assert found_dead(told, time, monkeypatch) == found
+    assert not time.now, "what is prepared is told at once"
+
+
+@pytest.mark.parametrize(
+    ("looks", "found"), [(3, []), (int(examination.OPEN_PATIENCE_SECONDS * 3), ["transaction 7"])]
+)
+def test_what_is_open_and_was_never_registered_has_a_while_to_go_by_itself(
+    looks: int, found: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    time = Time()
+    assert found_dead(Told([[7]] * looks + [[]], TxnState.ABORTED), time, monkeypatch) == found
+    assert (time.now >= examination.OPEN_PATIENCE_SECONDS) is bool(found)
 
 
 # ---- the report

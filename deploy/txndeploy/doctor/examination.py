@@ -30,6 +30,9 @@ from txnstatus.types import TERMINAL, TxnState
 NODE_SECONDS = 5.0
 PATIENCE_SECONDS = 10.0
 """For groups to elect a leader, and replicas to catch up."""
+OPEN_PATIENCE_SECONDS = 30.0
+"""For a shard's leader to ask about what is open there and was never registered (`in_doubt_seconds`), and to withdraw
+it; a call of its own to a node that has just fallen silent takes up to 15 s of that."""
 PAUSE_SECONDS = 0.5
 DIGEST_LOOKS = 3
 """Until the replicas of each group were seen at one entry. Each costs every node a pass over all its state."""
@@ -154,13 +157,20 @@ class Examination:
         self.report.seen.append(f"{len(open_txns)} unfinished transactions")
 
     def _dead(self, held: transactions.Unfinished, unfinished: set[int]) -> Iterator[Finding]:
+        """What is still held at a second look; where it is open, after a while: unregistered work goes by itself."""
         said = {txn_id: outcome for txn_id in held.keys() - unfinished if (outcome := self._outcome(txn_id))}
         if not said:
             return
         shards = [shard for shard, found in self._participants.items() if transactions.unfinished(found).keys() & said]
-        again = transactions.unfinished([each for shard in shards for each in self._shard(shard)])
-        for txn_id, outcome in sorted(said.items()):
-            yield from transactions.dead(txn_id, outcome, again.get(txn_id, ()))
+        end = time.monotonic() + OPEN_PATIENCE_SECONDS
+        while True:
+            again = transactions.unfinished([each for shard in shards for each in self._shard(shard)])
+            left = {txn_id: again[txn_id] for txn_id in sorted(said) if txn_id in again}
+            if not transactions.any_open(left) or time.monotonic() > end:
+                break
+            time.sleep(PAUSE_SECONDS)
+        for txn_id, still in left.items():
+            yield from transactions.dead(txn_id, said[txn_id], still)
 
     def _outcome(self, txn_id: int) -> str:
         """How it ended; empty: it has not, or nobody knows."""

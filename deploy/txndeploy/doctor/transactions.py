@@ -85,6 +85,10 @@ def _waits_for(
     return ""
 
 
+def any_open(held: Unfinished) -> bool:
+    return any(each.state == ParticipantState.OPEN.name for found in held.values() for each in found)
+
+
 def dead(txn_id: int, said: str, held: Sequence[Held]) -> Iterator[Finding]:
     """`said`: what the status table says of a transaction that it does not have among the unfinished."""
     for each in held:
