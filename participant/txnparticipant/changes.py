@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from txnparticipant import commands as cmd
 from txnparticipant import dropping, row_changes
 from txnparticipant.cleanable import set_retired
@@ -17,9 +15,10 @@ from txnparticipant.written_locks import must_lock
 from txnstatus.errors import IllegalState, InvalidArgument, Locked, NotAuthorized, NotFound, TxnError, aborted
 from txnstatus.partitions import WHOLE_TABLE, covers
 from txnstatus.types import NO_TIMESTAMP, ParticipantState, Timestamp, TxnId
+from txnstatus.values import value
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Applied:
     timestamp: Timestamp = NO_TIMESTAMP
     """BEGIN_COMMIT: the prepare timestamp, or the final one of a transaction that is committed already."""
@@ -31,7 +30,7 @@ class Applied:
     """Other transactions, whose locks on this participant were granted by the command."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Rejected:
     error: TxnError
 

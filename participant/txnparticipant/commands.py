@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from txnparticipant.locks import Lock, Mode, Otherwise
 from txnparticipant.memrowset import RowBatch
 from txnparticipant.mvcc import Manifest
@@ -11,9 +9,10 @@ from txnstatus.proto import participant_pb2 as pb
 from txnstatus.proto import table_pb2 as table_pb
 from txnstatus.schema import Schema
 from txnstatus.types import NO_TIMESTAMP, ConflictStrategy, Timestamp, TxnId
+from txnstatus.values import value
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class CreateTable:
     name: str
     schema: Schema
@@ -24,7 +23,7 @@ class CreateTable:
     """The last commit before it."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class OpenWrite:
     """Claims the write's directory for the transaction, before anything is written there."""
 
@@ -36,7 +35,7 @@ class OpenWrite:
     """It carries BEGIN_TXN: the transaction may have no record here yet."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class AddFiles:
     txn_id: TxnId
     table_id: str
@@ -49,7 +48,7 @@ class AddFiles:
     from_writes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class WriteRows:
     """Row changes as the leader judged them: at a snapshot, and after so many batches of the transaction itself."""
 
@@ -62,7 +61,7 @@ class WriteRows:
     begins: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class AcquireLocks:
     """Of the participant `table_id`, which is a table with its partitions, or a database."""
 
@@ -75,7 +74,7 @@ class AcquireLocks:
     begins: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class DropTable:
     """The transaction drops the table when it commits. Until it ends, nobody else prepares there."""
 
@@ -84,27 +83,27 @@ class DropTable:
     owner: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class BeginCommit:
     txn_id: TxnId
     table_id: str
     prepare_ts: Timestamp
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class FinalizeCommit:
     txn_id: TxnId
     table_id: str
     commit_ts: Timestamp
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class AbortTxn:
     txn_id: TxnId
     table_id: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Withdraw:
     """Takes back a first write whose table did not become a participant, with the record that it made."""
 
@@ -113,7 +112,7 @@ class Withdraw:
     write_id: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class MarkCleaned:
     """The directories of these writes are gone for good."""
 
@@ -122,7 +121,7 @@ class MarkCleaned:
     write_ids: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Retire:
     """Drops what was removed from the table at or below the timestamp: nobody reads below it any more."""
 
@@ -130,7 +129,7 @@ class Retire:
     up_to: Timestamp
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Adopt:
     """A directory in the table's location that is nobody's is to be cleaned."""
 
@@ -139,21 +138,21 @@ class Adopt:
     """Its name."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ForgetTable:
     """Of a dropped table nothing is left: no file, no transaction, no reader."""
 
     table_id: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ForgetTxns:
     """Drops what ended below the id: the status table has forgotten it, so nobody will ask about it any more."""
 
     below_txn_id: TxnId
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class OpenFlush:
     """Claims a directory for a file of committed row changes, before anything is written there."""
 
@@ -161,7 +160,7 @@ class OpenFlush:
     flush_id: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class FlushRows:
     """The row changes of these transactions are in the file that the manifest lists."""
 
@@ -171,7 +170,7 @@ class FlushRows:
     txn_ids: tuple[TxnId, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class DropFlush:
     """Gives a flush up; and, once its directory is gone for good, the claim too."""
 

@@ -10,15 +10,15 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 
 from txnparticipant.mvcc import FileSet, PendingWrite
 from txnstatus.errors import Conflict
 from txnstatus.partitions import WHOLE_TABLE, above
 from txnstatus.types import NO_TIMESTAMP, AbortCause, AbortCode, Timestamp, TxnId
+from txnstatus.values import value
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Overwrite:
     """The last of one object."""
 

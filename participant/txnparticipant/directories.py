@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from txnstatus.types import TxnId
+from txnstatus.values import value
 
 _NAME = re.compile(
     r"delta_(?:(?P<txn_id>0|[1-9][0-9]{0,18})_(?P<write_id>[A-Za-z0-9]{8,64})|(?P<flush_id>rows[0-9a-f]{16}))"
@@ -14,7 +14,7 @@ _NAME = re.compile(
 MAX_TXN_ID = 2**63 - 1
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class WriteDirectory:
     """Of one write of a transaction."""
 
@@ -26,7 +26,7 @@ class WriteDirectory:
         return f"delta_{self.txn_id}_{self.write_id}"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class FlushDirectory:
     """Of one flush of row changes."""
 

@@ -16,6 +16,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from txnstatus.types import NO_TIMESTAMP, Timestamp, TxnId
+from txnstatus.values import value
 
 MAX_NAMED = 10
 
@@ -62,7 +63,7 @@ class Lock:
         return f"{self.mode.name} on {self.object}"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Claim:
     """A lock that somebody holds or waits for."""
 
@@ -73,7 +74,7 @@ class Claim:
     granted: bool
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Request:
     """Locks of one transaction that wait to be granted together."""
 
@@ -95,7 +96,7 @@ class Verdict(enum.Enum):
     """It would wait for somebody who waits for it. Nothing has changed."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Answer:
     verdict: Verdict
     let_in: tuple[TxnId, ...] = ()

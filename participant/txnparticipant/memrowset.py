@@ -13,9 +13,10 @@ from txnparticipant.changed_keys import KEY_COST_BYTES, ChangedKeys, Commit
 from txnparticipant.mvcc import Manifest
 from txnstatus.proto import participant_pb2 as pb
 from txnstatus.types import NO_TIMESTAMP, Timestamp, TxnId
+from txnstatus.values import value
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class RowBatch:
     """What one write changes: rows to be there, or keys to be gone."""
 
@@ -45,7 +46,7 @@ class RowBatch:
         return cls(wire.write_id, wire.deletes, wire.rows, tuple(wire.keys), wire.outcome)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class RowSet:
     """All that a committed transaction changed row by row."""
 
@@ -68,7 +69,7 @@ def changed_keys(batches: Iterable[RowBatch]) -> tuple[bytes, ...]:
     return tuple(dict.fromkeys(key for batch in batches for key in batch.keys))
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Flush:
     """A file with the changes of several transactions, each row with its commit timestamp."""
 
@@ -78,7 +79,7 @@ class Flush:
     last_ts: Timestamp
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class SeenRows:
     """The row changes that a reader sees."""
 
@@ -100,7 +101,7 @@ class SeenRows:
 NO_ROWS = SeenRows(NO_TIMESTAMP, (), ())
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class PreparedRows:
     txn_id: TxnId
     batches: tuple[RowBatch, ...]
@@ -108,7 +109,7 @@ class PreparedRows:
     """It overwrites the whole table."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class RowsView:
     """The row changes of a table as they are now; what happens to the table later does not touch it."""
 

@@ -11,9 +11,10 @@ from dataclasses import dataclass, field, replace
 
 from txnstatus.partitions import WHOLE_TABLE, covers
 from txnstatus.types import NO_TIMESTAMP, Timestamp, TxnId
+from txnstatus.values import value
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Manifest:
     """Where one write's list of files is, and what it holds."""
 

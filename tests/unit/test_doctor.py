@@ -229,9 +229,7 @@ def test_who_is_over_and_still_holds_something_at_a_second_look_is_dead(
     assert not time.now, "what is prepared is told at once"
 
 
-@pytest.mark.parametrize(
-    ("looks", "found"), [(3, []), (int(examination.OPEN_PATIENCE_SECONDS * 3), ["transaction 7"])]
-)
+@pytest.mark.parametrize(("looks", "found"), [(3, []), (int(examination.OPEN_PATIENCE_SECONDS * 3), ["transaction 7"])])
 def test_what_is_open_and_was_never_registered_has_a_while_to_go_by_itself(
     looks: int, found: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -5,15 +5,14 @@ Time enters through the log: `now_micros` is the proposer's wall clock, for peop
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from txnstatus.errors import InvalidArgument
 from txnstatus.proto import common_pb2 as common
 from txnstatus.proto import txn_status_pb2 as pb
 from txnstatus.types import NO_TIMESTAMP, AbortCause, AbortCode, ParticipantId, Timestamp, TxnId
+from txnstatus.values import value
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class BeginTxns:
     """`count` new transactions with consecutive ids. A request id seen before answers the first ids again.
 
@@ -32,7 +31,7 @@ class BeginTxns:
     """Refused where more would then be unfinished in the range; 0 = no limit."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class RegisterParticipants:
     txn_id: TxnId
     owner: str
@@ -40,14 +39,14 @@ class RegisterParticipants:
     """Each with the name that it has now."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class BeginCommit:
     txn_id: TxnId
     owner: str
     now_micros: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class FinalizeCommit:
     """All participants prepared; `commit_ts` is the highest of their prepare timestamps."""
 
@@ -58,13 +57,13 @@ class FinalizeCommit:
     """How many these are. Refused if the record lists another number; 0 = not compared."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class CompleteCommit:
     txn_id: TxnId
     now_micros: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class BeginAbort:
     txn_id: TxnId
     owner: str | None
@@ -73,7 +72,7 @@ class BeginAbort:
     now_micros: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Expire:
     """The staleness pass found the transaction silent. Unlike BeginAbort it touches nothing but OPEN."""
 
@@ -82,20 +81,20 @@ class Expire:
     now_micros: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class FinalizeAbort:
     txn_id: TxnId
     now_micros: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Forget:
     """Drops the records of transactions that finished before a time, the oldest first, some thousands at most."""
 
     finished_before_micros: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class RaiseFloor:
     """A snapshot was taken at `timestamp`: what commits here from now on is above it."""
 

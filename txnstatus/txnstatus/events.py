@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from txnstatus import commands as cmd
 from txnstatus.commit_tasks import SendOp
 from txnstatus.errors import TxnError
 from txnstatus.table import Applied, Rejected
 from txnstatus.types import ParticipantId, ParticipantOpType, Timestamp, TxnId
+from txnstatus.values import value
 
 # ---- events
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class LeadershipGained:
     pass
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class LeadershipLost:
     pass
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class CommandApplied:
     """A command reached the table on this leader."""
 
@@ -31,7 +30,7 @@ class CommandApplied:
     outcome: Applied | Rejected
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class CommitRequested:
     """A commit is about to be proposed: participants may be asked to prepare while it replicates."""
 
@@ -39,7 +38,7 @@ class CommitRequested:
     owner: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ParticipantAnswered:
     txn_id: TxnId
     participant_id: ParticipantId
@@ -48,7 +47,7 @@ class ParticipantAnswered:
     error: TxnError | None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Tick:
     pass
 
@@ -59,14 +58,14 @@ Event = LeadershipGained | LeadershipLost | CommandApplied | CommitRequested | P
 # ---- effects
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Propose:
     command: cmd.Command
     awaited: bool = True
     """Somebody waits for it: False for what only tidies up."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Decided:
     """The transaction's outcome is durable: answer whoever waits for it."""
 

@@ -12,6 +12,7 @@ from txnstatus.proto import common_pb2 as common
 from txnstatus.proto import txn_status_pb2 as pb
 from txnstatus.transitions import Op
 from txnstatus.types import DECIDED_ABORT, NO_TIMESTAMP, AbortCause, ParticipantId, Timestamp, TxnId, TxnState
+from txnstatus.values import value
 
 
 @dataclass(slots=True)
@@ -27,7 +28,7 @@ class BeginRequest:
         return range(self.first_txn_id, self.first_txn_id + self.count)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class TxnRecord:
     """One transaction, as the status table keeps it. A change makes a new record, so a snapshot needs no copies."""
 

@@ -8,7 +8,6 @@ docs/protocol.md says why.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence, ValuesView
-from dataclasses import dataclass
 
 from txnstatus import commands as cmd
 from txnstatus.errors import IllegalState, InvalidArgument, LimitReached, NotAuthorized, NotFound, TxnError, forgotten
@@ -25,6 +24,7 @@ from txnstatus.types import (
     TxnId,
     TxnState,
 )
+from txnstatus.values import value
 
 SNAPSHOT_VERSION = 2
 MAX_BEGIN_COUNT = 1_000
@@ -51,7 +51,7 @@ _WITHOUT_PARTICIPANTS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Applied:
     """The command took effect, now or (`changed` False) before."""
 
@@ -64,7 +64,7 @@ class Applied:
         return tuple(record.txn_id for record in self.records)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Rejected:
     """The command is refused on every replica alike, and changed nothing."""
 

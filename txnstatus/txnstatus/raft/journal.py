@@ -6,7 +6,6 @@ All of it is in memory, too; on disk it is in segments (see `segments`), one fra
 from __future__ import annotations
 
 import bisect
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, overload
 
@@ -17,6 +16,7 @@ from txnstatus.raft import frames
 from txnstatus.raft.disk import Disk, DiskFull
 from txnstatus.raft.members import Configurations, Members
 from txnstatus.raft.segments import REPAIR, JournalCorrupt, Segments
+from txnstatus.values import value
 
 SEGMENT_BYTES = 16 << 20
 
@@ -33,7 +33,7 @@ class JournalDiverged(Exception):
     """A leader's entries contradict what is applied here. It cannot happen; if it does, the process must end."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Frame:
     """What one write makes durable."""
 
