@@ -10,23 +10,26 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Hashable
-from typing import NamedTuple
+from dataclasses import dataclass, field
 
 from txnstatus.errors import Overloaded, TxnError
 
 MAX_WAITING = 1_000
 
 
-class _Gate(NamedTuple):
+@dataclass(slots=True, eq=False)
+class _Gate:
     owner: str
-    task: asyncio.Task[None]
+    waiting: dict[asyncio.Future[Exception | None], None] = field(default_factory=dict)
+    """Those who hear how it ended, in the order in which they came."""
+    task: asyncio.Task[None] | None = None
+    """Held here, because the loop does not hold it."""
 
 
 class Dispatcher:
     def __init__(self, max_waiting: int = MAX_WAITING) -> None:
         self._max_waiting = max_waiting
         self._gates: dict[Hashable, _Gate] = {}
-        self._waiting: dict[Hashable, int] = {}
 
     def is_busy(self, key: Hashable) -> bool:
         return key in self._gates
@@ -37,27 +40,31 @@ class Dispatcher:
         It outlives the write that started it, since others wait for it. Raises what `register` raised, or Overloaded;
         to another owner than the first one's, how it ended says nothing: that one has to look again.
         """
+        loop = asyncio.get_running_loop()
         gate = self._gates.get(key)
         if gate is None:
-            gate = self._gates[key] = _Gate(owner, asyncio.ensure_future(self._open(key, register)))
-            # Its waiters have what it raises; where all of them gave up, nobody needs it.
-            gate.task.add_done_callback(lambda task: task.cancelled() or task.exception())
-        if self._waiting.get(key, 0) >= self._max_waiting:
+            gate = self._gates[key] = _Gate(owner)
+            gate.task = loop.create_task(self._open(key, gate, register))
+        if len(gate.waiting) >= self._max_waiting:
             raise Overloaded(f"{self._max_waiting} writes already wait for the registration of their table")
-        self._waiting[key] = self._waiting.get(key, 0) + 1
+        answer: asyncio.Future[Exception | None] = loop.create_future()
+        gate.waiting[answer] = None
         try:
-            await asyncio.shield(gate.task)
-        except TxnError:
-            if gate.owner == owner:
-                raise
+            error = await answer
         finally:
-            self._waiting[key] -= 1
-            if not self._waiting[key]:
-                del self._waiting[key]
+            gate.waiting.pop(answer, None)
+        if error is not None and (gate.owner == owner or not isinstance(error, TxnError)):
+            raise error
 
-    async def _open(self, key: Hashable, register: Callable[[], Awaitable[None]]) -> None:
+    async def _open(self, key: Hashable, gate: _Gate, register: Callable[[], Awaitable[None]]) -> None:
+        error: Exception | None = None
         try:
             await register()
+        except Exception as raised:  # noqa: BLE001 whatever it is, those who wait have it
+            error = raised
         finally:
             # Here and not in a callback: who came in between would find an open gate, and look again for ever.
             del self._gates[key]
+        for answer in gate.waiting:
+            if not answer.done():
+                answer.set_result(error)

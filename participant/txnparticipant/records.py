@@ -106,6 +106,7 @@ class TableState:
     """The live one among `txns` that drops it: nobody else prepares meanwhile."""
     follows: TxnId = NOBODY
     """Who dropped the table of this name before it: transactions that are older than that stay out."""
+    _info: common.TableInfo | None = field(default=None, init=False, compare=False, repr=False)
 
     @classmethod
     def database(cls, table_id: str) -> TableState | None:
@@ -186,13 +187,16 @@ class TableState:
         )
 
     def info(self) -> common.TableInfo:
-        return common.TableInfo(
-            table_id=self.table_id,
-            name=self.name,
-            location=self.location,
-            schema=self.schema.to_wire(),
-            conflicts=self.conflicts,
-        )
+        """Not to be changed: every first write is answered with it, so it is made once."""
+        if self._info is None:
+            self._info = common.TableInfo(
+                table_id=self.table_id,
+                name=self.name,
+                location=self.location,
+                schema=self.schema.to_wire(),
+                conflicts=self.conflicts,
+            )
+        return self._info
 
 
 def table_to_wire(table: TableState) -> pb.ShardSnapshot.TableState:

@@ -25,7 +25,6 @@ from txnparticipant.records import TableState, TxnRecord
 from txnparticipant.table_store import ParticipantShard
 from txnstatus.commit_tasks import MAX_OPS_PER_CALL
 from txnstatus.errors import NotFound, OutcomeUnknown, TxnError, Unavailable
-from txnstatus.failpoints import failpoint
 from txnstatus.proto import common_pb2 as common
 from txnstatus.proto import txn_manager_pb2 as pb
 from txnstatus.status_ranges import StatusRanges
@@ -147,14 +146,14 @@ class Registering:
         told: list[T | BaseException],
     ) -> None:
         """`told` gets what became of the write, if the table is registered."""
-        leadership = self._leadership
-        registering = asyncio.ensure_future(self._register(table.table_id, txn_id, owner, table.name))
+        leadership, key = self._leadership, (table.table_id, txn_id)
+        registering = self._once(self._ranges.register(txn_id, owner, table.table_id, table.name), key, leadership)
         written = await _how_it_ended(write(True))
         refusal = await _how_it_ended(registering)
         if refusal is None:
             told.append(written)
             return
-        if self._is_open((table.table_id, txn_id)):
+        if self._is_open(key):
             await self._withdraw_own(cmd.Withdraw(txn_id, table.table_id, write_id), leadership)
         elif isinstance(written, OutcomeUnknown):
             raise written
@@ -171,13 +170,15 @@ class Registering:
         return record is not None and record.state is not ParticipantState.OPEN
 
     async def _register(self, table_id: str, txn_id: TxnId, owner: str, name: str) -> None:
-        leadership = self._leadership
-        failpoint("shard.before_register", Unavailable)
-        await self._ranges.register(txn_id, owner, table_id, name)
-        failpoint("shard.after_register", Unavailable)
-        record = self._shard.record(table_id, txn_id)
+        key = table_id, txn_id
+        await self._once(self._ranges.register(txn_id, owner, table_id, name), key, self._leadership)
+
+    async def _once(self, registering: Awaitable[None], key: Key, leadership: int) -> None:
+        """`leadership`: in which the registration was begun. What a later one knows, it finds out anew."""
+        await registering
+        record = self._shard.record(*key)
         if leadership == self._leadership and (record is None or record.state is ParticipantState.OPEN):
-            self._sure[table_id].add(txn_id)
+            self._sure[key[0]].add(key[1])
 
     async def _settle(self, key: Key, *, listed: bool) -> None:
         """Registers what is OPEN here for whoever opened it; withdraws it if that can never be.

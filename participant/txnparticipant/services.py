@@ -315,8 +315,8 @@ class ShardService:
     async def resolve(self) -> None:
         """One pass over what is prepared here, and nobody has told the outcome of; and what may not be registered."""
         now = asyncio.get_running_loop().time()
-        await self._in_doubt.resolve(list(self.shard.undecided()), now)
-        await self._registering.resolve(now)
+        prepared = list(self.shard.undecided())
+        await asyncio.gather(self._in_doubt.resolve(prepared, now), self._registering.resolve(now))
 
     async def _publish(self, table_id: ParticipantId, txn_id: TxnId, commit_ts: Timestamp) -> None:
         self._clock.update(commit_ts)

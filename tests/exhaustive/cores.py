@@ -277,6 +277,7 @@ def _thawed(frozen: FrozenTask) -> CommitTask:
             p: _Progress(answered, in_flight, attempts=1, next_try=WAITING if waiting else NOW)
             for p, answered, in_flight, waiting in frozen.progress
         },
+        _unanswered=sum(not answered for _, answered, _, _ in frozen.progress),
     )
 
 

@@ -44,7 +44,7 @@ def start(dispatcher: Dispatcher, begin: Callable[[], Awaitable[None]], writes: 
 
 
 def nothing_is_left(dispatcher: Dispatcher) -> bool:
-    return not dispatcher._gates and not dispatcher._waiting
+    return not dispatcher._gates
 
 
 def test_many_writes_begin_once() -> None:

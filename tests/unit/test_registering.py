@@ -55,8 +55,11 @@ class Status:
         self.absent: TxnError | None = None
         self.registrations = 0
 
-    async def register(self, _txn_id: int, owner: str, _participant: str, _name: str) -> None:
+    def register(self, _txn_id: int, owner: str, _participant: str, _name: str) -> Awaitable[None]:
         self.registrations += 1
+        return asyncio.ensure_future(self._register(owner))
+
+    async def _register(self, owner: str) -> None:
         await self.open.wait()
         if error := self.fails or self.absent:
             raise error

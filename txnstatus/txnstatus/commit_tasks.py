@@ -8,12 +8,13 @@ from dataclasses import dataclass, field
 
 from txnstatus.errors import TxnError
 from txnstatus.types import NO_TIMESTAMP, ParticipantId, ParticipantOpType, Timestamp, TxnId
+from txnstatus.values import value
 
 MAX_OPS_PER_CALL = 1_000
 """Each is a proposal: a call with more would hold up the shard for everybody else."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class SendOp:
     """Effect: ask the participant. The answer comes back as ParticipantAnswered, also when nobody answered."""
 
@@ -49,11 +50,13 @@ class CommitTask:
     proposed: bool = False
     """The next state is on its way through the log."""
     _progress: dict[ParticipantId, _Progress] = field(default_factory=dict)
+    _unanswered: int = 0
 
     def include(self, participants: Iterable[ParticipantId]) -> None:
         for participant_id in participants:
             if participant_id not in self._progress:
                 self._progress[participant_id] = _Progress()
+                self._unanswered += 1
 
     def __len__(self) -> int:
         """Participants."""
@@ -61,7 +64,7 @@ class CommitTask:
 
     @property
     def complete(self) -> bool:
-        return all(progress.answered for progress in self._progress.values())
+        return not self._unanswered
 
     @property
     def waiting_for(self) -> list[ParticipantId]:
@@ -85,16 +88,20 @@ class CommitTask:
             return None
         progress.in_flight = False
         if error is None:
-            progress.answered = True
+            self._has_answered(progress)
             self.highest_timestamp = max(self.highest_timestamp, timestamp)
         elif self.op is ParticipantOpType.BEGIN_COMMIT and not error.retriable:
-            progress.answered = True
+            self._has_answered(progress)
             self.refusal = self.refusal or (participant_id, error)
         else:
             # FINALIZE_COMMIT and ABORT_TXN have only one right answer: whatever stands in its way, ask again.
             progress.next_try = now + self._backoff(participant_id, progress.attempts)
             return progress.next_try
         return None
+
+    def _has_answered(self, progress: _Progress) -> None:
+        self._unanswered -= not progress.answered
+        progress.answered = True
 
     def _backoff(self, participant_id: ParticipantId, attempts: int) -> float:
         """Exponential, with a jitter that is a function of who, whom and which try: a core rolls no dice."""

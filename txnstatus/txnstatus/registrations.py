@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from typing import Any
 
 from txnstatus.background import supervised
 from txnstatus.commit_tasks import MAX_OPS_PER_CALL
-from txnstatus.errors import TxnError
+from txnstatus.errors import TxnError, Unavailable
+from txnstatus.failpoints import failpoint
 from txnstatus.proto import txn_status_pb2 as pb
 from txnstatus.rpc.errors import from_detail
 
@@ -27,16 +29,14 @@ class Registrations:
         self._outbox: defaultdict[int, list[_Waiting]] = defaultdict(list)
         self._calls: set[asyncio.Task[None]] = set()
 
-    async def register(self, number: int, registration: pb.Registration) -> None:
-        """Raises the status table's refusal, or why it could not be asked."""
+    def register(self, number: int, registration: pb.Registration) -> Coroutine[Any, Any, None]:
+        """On its way when this returns. Raises, when awaited, the status table's refusal or why it was not asked."""
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[TxnError | None] = loop.create_future()
         if not self._outbox[number]:
             loop.call_soon(self._flush, number)
         self._outbox[number].append((registration, answer))
-        refusal = await answer
-        if refusal is not None:
-            raise refusal
+        return _not_refused(answer)
 
     def _flush(self, number: int) -> None:
         waiting = self._outbox.pop(number)
@@ -49,10 +49,18 @@ class Registrations:
     async def _call(self, number: int, waiting: Sequence[_Waiting]) -> None:
         refusals: Sequence[TxnError | None]
         try:
+            failpoint("shard.before_register", Unavailable)
             results = await self._ask(number, [registration for registration, _ in waiting])
+            failpoint("shard.after_register", Unavailable)
             refusals = [from_detail(result.error) if result.HasField("error") else None for result in results]
         except TxnError as error:
             refusals = [error] * len(waiting)
         for (_, answer), refusal in zip(waiting, refusals, strict=True):
             if not answer.done():
                 answer.set_result(refusal)
+
+
+async def _not_refused(answer: Awaitable[TxnError | None]) -> None:
+    refusal = await answer
+    if refusal is not None:
+        raise refusal

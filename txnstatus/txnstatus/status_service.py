@@ -6,7 +6,6 @@ Every leader runs the whole protocol; what is in memory here is a cache that a n
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 from collections import defaultdict
 from collections.abc import Coroutine, Iterable, Sequence
@@ -36,6 +35,7 @@ from txnstatus.proto import txn_manager_pb2 as pb
 from txnstatus.proto import txn_status_pb2 as status_pb
 from txnstatus.raft.driver import RaftDriver
 from txnstatus.records import TxnRecord, to_wire
+from txnstatus.rpc.deadlines import Deadlines
 from txnstatus.rpc.errors import to_detail
 from txnstatus.status_machine import StatusMachine
 from txnstatus.status_manager import ManagerSettings, TxnStatusManager
@@ -85,6 +85,7 @@ class StatusService:
         self._cluster_id = cluster_id
         self._driver: RaftDriver
         self._decisions: defaultdict[TxnId, list[asyncio.Future[None]]] = defaultdict(list)
+        self._waits: Deadlines[asyncio.Future[None]] = Deadlines(_wake)
         self._calls = ParticipantCalls(client, clock, self._handle, self._spawn)
         self._proposer: Proposer[cmd.Command, Applied, Rejected] = Proposer(
             "status", lambda: self._driver, cmd.encode, Rejected, self._act_on
@@ -312,8 +313,7 @@ class StatusService:
                     (proposed if awaited else tidying).append(command)
                 case Decided(txn_id):
                     for waiter in self._decisions.pop(txn_id, ()):
-                        if not waiter.done():
-                            waiter.set_result(None)
+                        _wake(waiter)
                 case SendOp():
                     self._calls.send(effect)
         for commands, linger in ((tidying, True), (proposed, False)):
@@ -349,11 +349,11 @@ class StatusService:
         txn_id = record.txn_id
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._decisions[txn_id].append(waiter)
+        self._waits.add(waiter, min(seconds, MAX_WAIT_SECONDS))
         try:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(min(seconds, MAX_WAIT_SECONDS)):
-                    await waiter
+            await waiter
         finally:
+            self._waits.remove(waiter)
             waiters = self._decisions.get(txn_id, [])
             if waiter in waiters:
                 waiters.remove(waiter)
@@ -373,6 +373,11 @@ class StatusService:
         self._background.add(task)
         task.add_done_callback(self._background.discard)
         return task
+
+
+def _wake(waiter: asyncio.Future[None]) -> None:
+    if not waiter.done():
+        waiter.set_result(None)
 
 
 def _joining(registrations: Iterable[status_pb.Registration]) -> cmd.RegisterParticipants:

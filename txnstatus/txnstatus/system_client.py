@@ -15,6 +15,7 @@ from txnstatus.cluster_map import ClusterMap
 from txnstatus.environment import Environment
 from txnstatus.errors import NotTheLeader, TxnError, Unavailable
 from txnstatus.rpc.channel import PeerChannel
+from txnstatus.rpc.deadlines import Timeouts
 from txnstatus.rpc.server import Registry
 
 ResponseT = TypeVar("ResponseT", bound=Message)
@@ -44,6 +45,7 @@ class TxnSystemClient:
         self._here: tuple[str, Registry] | None = None
         self._channels: dict[str, Channel] = {}
         self._leaders: dict[str, str] = {}
+        self._timeouts = Timeouts()
 
     def serve_here(self, node: str, registry: Registry) -> None:
         """This process is that node: its own handlers are called as they are, and no bytes are made."""
@@ -102,7 +104,7 @@ class TxnSystemClient:
         self, registry: Registry, method: str, request: Message, response: type[ResponseT], timeout: float
     ) -> ResponseT:
         try:
-            async with asyncio.timeout(timeout):
+            with self._timeouts.after(timeout):
                 answer = await registry.ask(method, request)
         except TimeoutError:
             raise Unavailable(f"this node did not answer {method} within {timeout:.1f} s") from None

@@ -22,6 +22,7 @@ from collections.abc import Callable
 
 from txnstatus.proto import raft_pb2 as pb
 from txnstatus.raft.journal import Journal
+from txnstatus.raft.members import Members
 from txnstatus.raft.replica import Replica
 from txnstatus.raft.settings import RaftSettings
 
@@ -53,6 +54,8 @@ class Elections:
         self._heard_leader_at = float("-inf") if self._is_new else monotonic()
         self._sent: dict[str, int] = {}
         self._echoes: dict[str, int] = {}
+        self._majority_echo: tuple[Members, float] | None = None
+        """Of which members; None: somebody has answered since."""
         self._grants: dict[str, bool] = {}
         """Who would vote for this replica; True = abstains otherwise."""
         self._granted: dict[str, int] = {}
@@ -99,7 +102,21 @@ class Elections:
         return self._sent.get(leader, 0)
 
     def answered(self, peer: str, echo: int) -> None:
-        self._echoes[peer] = max(self._echoes.get(peer, 0), echo)
+        if echo > self._echoes.get(peer, -1):
+            self._echoes[peer] = echo
+            self._majority_echo = None
+
+    def _answered_since(self) -> float:
+        """The latest time at or after which a majority was sent what it has answered, in microseconds; this replica
+        answers itself at any time."""
+        members = self._journal.members.current
+        if self._majority_echo is None or self._majority_echo[0] is not members:
+            echoes = [
+                float("inf") if member == self._node_id else self._echoes.get(member, float("-inf"))
+                for member in members
+            ]
+            self._majority_echo = members, sorted(echoes, reverse=True)[len(members) // 2]
+        return self._majority_echo[1]
 
     def is_old_news(self, wire: pb.RaftMessage, commit_index: int) -> bool:
         """Whether it is an acknowledgement, of entries and at a time that a majority has acknowledged: every second
@@ -107,16 +124,14 @@ class Elections:
         reply = wire.append_reply
         if wire.WhichOneof("body") != "append_reply" or wire.term != self.term or not reply.success or reply.reset:
             return False
-        as_late = {peer for peer, echo in self._echoes.items() if echo >= reply.echo_micros}
-        return reply.next_index <= commit_index + 1 and self._is_majority(as_late)
+        return reply.next_index <= commit_index + 1 and self._answered_since() >= reply.echo_micros
 
     def has_lease(self) -> bool:
         """For a leader that has applied its own no-op."""
         if self._handed_over_term == self.term:
             return False
         window = self._settings.election_min_seconds * (1 - self._settings.max_clock_drift)
-        oldest = int((self._monotonic() - window) * 1e6)
-        return self._is_majority({peer for peer, echo in self._echoes.items() if echo > oldest})
+        return self._answered_since() > int((self._monotonic() - window) * 1e6)
 
     def hand_over(self) -> None:
         """Ends the lease of this term for good, and looks for a successor."""

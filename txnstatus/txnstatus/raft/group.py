@@ -217,7 +217,7 @@ class RaftGroup:
             self._elections.press_on()
         if (leading := self.is_leader) and not self._elections.handing_over:
             self._proposals.submit()
-        else:
+        elif self._proposals.queued:
             self._proposals.refuse(self.not_the_leader())
         if not leading:
             self._catch_up.stop_sending()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from txnstatus.errors import OutcomeUnknown, TxnError
 from txnstatus.raft.members import Members
@@ -23,11 +23,11 @@ class Proposal:
     """Set: instead of commands, the change of the members to these."""
     ended: Callable[[Proposal], None] = lambda _proposal: None
     """Hears of it once it has ended."""
+    size: int = field(init=False)
+    """Bytes of all commands."""
 
-    @property
-    def size(self) -> int:
-        """Bytes of all commands."""
-        return sum(map(len, self.commands))
+    def __post_init__(self) -> None:
+        self.size = sum(map(len, self.commands))
 
 
 class Proposals:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Hashable
+from types import TracebackType
 from typing import Generic, TypeVar
 
 LOOK_SECONDS = 0.05
@@ -43,3 +44,40 @@ class Deadlines(Generic[KeyT]):
             self._expired(key)
         if self._due and self._timer is None:
             self._timer = loop.call_later(LOOK_SECONDS, self._look)
+
+
+class Timeouts:
+    """As `asyncio.timeout`, with one timer for all that run at once."""
+
+    def __init__(self) -> None:
+        self._deadlines: Deadlines[Timeout] = Deadlines(Timeout.expire)
+
+    def after(self, seconds: float) -> Timeout:
+        return Timeout(self._deadlines, seconds)
+
+
+class Timeout:
+    """A block that raises TimeoutError where it takes longer."""
+
+    __slots__ = ("_cancelling", "_deadlines", "_expired", "_seconds", "_task")
+
+    def __init__(self, deadlines: Deadlines[Timeout], seconds: float) -> None:
+        self._deadlines, self._seconds, self._expired = deadlines, seconds, False
+
+    def __enter__(self) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._task, self._cancelling = task, task.cancelling()
+        self._deadlines.add(self, self._seconds)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, _trace: TracebackType | None
+    ) -> None:
+        self._deadlines.remove(self)
+        # Who was cancelled by somebody else as well stays cancelled.
+        if self._expired and self._task.uncancel() <= self._cancelling and kind is asyncio.CancelledError:
+            raise TimeoutError from error
+
+    def expire(self) -> None:
+        self._expired = True
+        self._task.cancel()
