@@ -80,7 +80,9 @@ class TxnManager:
 
     async def enlist(self, request: pb.EnlistRequest) -> pb.EnlistResponse:
         participant_id = foreign_id(request.participant)
-        await self._ranges.register(TxnId(request.txn_id), request.owner, participant_id, participant_id)
+        refusal = await self._ranges.register(TxnId(request.txn_id), request.owner, participant_id, participant_id)
+        if refusal is not None:
+            raise refusal
         return pb.EnlistResponse()
 
     async def get_snapshot(self, _request: pb.GetSnapshotRequest) -> pb.GetSnapshotResponse:

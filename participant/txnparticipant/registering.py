@@ -147,10 +147,11 @@ class Registering:
     ) -> None:
         """`told` gets what became of the write, if the table is registered."""
         leadership, key = self._leadership, (table.table_id, txn_id)
-        registering = self._once(self._ranges.register(txn_id, owner, table.table_id, table.name), key, leadership)
+        registering = self._ranges.register(txn_id, owner, table.table_id, table.name)
         written = await _how_it_ended(write(True))
-        refusal = await _how_it_ended(registering)
+        refusal = await registering
         if refusal is None:
+            self._note(key, leadership)
             told.append(written)
             return
         if self._is_open(key):
@@ -170,12 +171,14 @@ class Registering:
         return record is not None and record.state is not ParticipantState.OPEN
 
     async def _register(self, table_id: str, txn_id: TxnId, owner: str, name: str) -> None:
-        key = table_id, txn_id
-        await self._once(self._ranges.register(txn_id, owner, table_id, name), key, self._leadership)
+        leadership = self._leadership
+        refusal = await self._ranges.register(txn_id, owner, table_id, name)
+        if refusal is not None:
+            raise refusal
+        self._note((table_id, txn_id), leadership)
 
-    async def _once(self, registering: Awaitable[None], key: Key, leadership: int) -> None:
-        """`leadership`: in which the registration was begun. What a later one knows, it finds out anew."""
-        await registering
+    def _note(self, key: Key, leadership: int) -> None:
+        """It is registered. `leadership`: in which that was asked for; what a later one knows, it finds out anew."""
         record = self._shard.record(*key)
         if leadership == self._leadership and (record is None or record.state is ParticipantState.OPEN):
             self._sure[key[0]].add(key[1])

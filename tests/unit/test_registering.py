@@ -55,19 +55,20 @@ class Status:
         self.absent: TxnError | None = None
         self.registrations = 0
 
-    def register(self, _txn_id: int, owner: str, _participant: str, _name: str) -> Awaitable[None]:
+    def register(self, _txn_id: int, owner: str, _participant: str, _name: str) -> asyncio.Future[TxnError | None]:
         self.registrations += 1
-        return asyncio.ensure_future(self._register(owner))
+        return asyncio.ensure_future(self._refused(owner))
 
-    async def _register(self, owner: str) -> None:
+    async def _refused(self, owner: str) -> TxnError | None:
         await self.open.wait()
         if error := self.fails or self.absent:
-            raise error
+            return error
         if owner != ALICE:
-            raise NotAuthorized(f"not {owner}'s")
+            return NotAuthorized(f"not {owner}'s")
         if self.state is not TxnState.OPEN:
-            raise IllegalState(f"it is {self.state.name}")
+            return IllegalState(f"it is {self.state.name}")
         self.listed = True
+        return None
 
     async def call(self, txn_id: int, _method: str, _request: object, _response: object) -> object:
         if error := self.fails or self.absent:
@@ -496,10 +497,9 @@ def test_registering_again_costs_the_status_table_no_entry() -> None:
         entries: list[object] = []
         world.on_apply = lambda _number, command, _table: entries.append(command)
         for _ in range(2):
-            await world.ranges().register(TxnId(0), ALICE, TABLE_ID, TABLE)
+            assert await world.ranges().register(TxnId(0), ALICE, TABLE_ID, TABLE) is None
         assert len(entries) == 1
-        with pytest.raises(NotAuthorized):
-            await world.ranges().register(TxnId(0), BOB, TABLE_ID, TABLE)
+        assert isinstance(await world.ranges().register(TxnId(0), BOB, TABLE_ID, TABLE), NotAuthorized)
         await service.stop()
 
     ranges_harness.run(main())

@@ -877,13 +877,13 @@ def test_registrations_of_one_moment_are_one_call_and_each_is_answered() -> None
         world.calls.clear()
         asked = [ranges.register(txn_id, OWNER, "0.0", "air.flights") for txn_id in ids]
         others = ranges.register(ids[0], "bob", "0.0", "air.flights"), ranges.register(ids[0], OWNER, "7.0", "what")
-        answers = await asyncio.gather(*asked, *others, return_exceptions=True)
+        answers = await asyncio.gather(*asked, *others)
         assert answers[:3] == [None, None, None]
         assert isinstance(answers[3], NotAuthorized)
         assert isinstance(answers[4], InvalidArgument)
         assert registering(world.calls) == 1
         assert [list(world.tables[0].get(txn_id).participants) for txn_id in ids] == [["0.0"]] * 3
-        await ranges.register(ids[0], OWNER, "0.0", "air.flights")
+        assert await ranges.register(ids[0], OWNER, "0.0", "air.flights") is None
         assert registering(world.calls) == 2
 
     run(main())
@@ -901,9 +901,7 @@ def test_tables_that_join_a_transaction_at_one_moment_are_one_command() -> None:
         await ranges.register(txn_id, OWNER, "0.0", "air.flights")
         names = {"0.0": "air.flights", "0.1": "air.weather", "0.2": "air.planes"}
         asked = [ranges.register(txn_id, OWNER, *each) for each in names.items()]
-        *answers, refused = await asyncio.gather(
-            *asked, ranges.register(txn_id, "bob", "0.3", "air.lines"), return_exceptions=True
-        )
+        *answers, refused = await asyncio.gather(*asked, ranges.register(txn_id, "bob", "0.3", "air.lines"))
         assert answers == [None, None, None]
         assert isinstance(refused, NotAuthorized)
         _, joined, _ = commands
@@ -924,7 +922,6 @@ def test_registrations_with_other_ranges_are_other_calls() -> None:
         unknown = await asyncio.gather(
             ranges.register(TxnId(99), OWNER, "0.0", "air.flights"),
             ranges.register(ids[0], OWNER, "0.0", "air.flights"),
-            return_exceptions=True,
         )
         assert isinstance(unknown[0], NotFound)
         assert unknown[1] is None
@@ -937,11 +934,11 @@ def test_a_registration_that_is_given_up_takes_no_other_with_it() -> None:
         world = World()
         ranges = world.ranges()
         one, two = map(TxnId, await begun(ranges, 2))
-        given_up = asyncio.create_task(ranges.register(one, OWNER, "0.0", "air.flights"))
-        kept = asyncio.create_task(ranges.register(two, OWNER, "0.0", "air.flights"))
+        given_up = ranges.register(one, OWNER, "0.0", "air.flights")
+        kept = ranges.register(two, OWNER, "0.0", "air.flights")
         await asyncio.sleep(0)
         given_up.cancel()
-        await kept
+        assert await kept is None
         assert list(world.tables[0].get(two).participants) == ["0.0"]
 
     run(main())
@@ -955,7 +952,6 @@ def test_a_range_whose_leader_does_not_answer_fails_the_registrations_with_it() 
         world.unavailable = {"status-0"}
         for answer in await asyncio.gather(
             *(ranges.register(txn_id, OWNER, f"0.{number}", "air.flights") for number in range(2)),
-            return_exceptions=True,
         ):
             assert isinstance(answer, Unavailable)
         assert not world.tables[0].get(txn_id).participants

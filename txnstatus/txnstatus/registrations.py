@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from typing import Any
+from collections.abc import Awaitable, Callable, Sequence
 
 from txnstatus.background import supervised
 from txnstatus.commit_tasks import MAX_OPS_PER_CALL
@@ -29,14 +28,14 @@ class Registrations:
         self._outbox: defaultdict[int, list[_Waiting]] = defaultdict(list)
         self._calls: set[asyncio.Task[None]] = set()
 
-    def register(self, number: int, registration: pb.Registration) -> Coroutine[Any, Any, None]:
-        """On its way when this returns. Raises, when awaited, the status table's refusal or why it was not asked."""
+    def register(self, number: int, registration: pb.Registration) -> asyncio.Future[TxnError | None]:
+        """On its way when this returns; gives the status table's refusal, or why it was not asked."""
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[TxnError | None] = loop.create_future()
         if not self._outbox[number]:
             loop.call_soon(self._flush, number)
         self._outbox[number].append((registration, answer))
-        return _not_refused(answer)
+        return answer
 
     def _flush(self, number: int) -> None:
         waiting = self._outbox.pop(number)
@@ -58,9 +57,3 @@ class Registrations:
         for (_, answer), refusal in zip(waiting, refusals, strict=True):
             if not answer.done():
                 answer.set_result(refusal)
-
-
-async def _not_refused(answer: Awaitable[TxnError | None]) -> None:
-    refusal = await answer
-    if refusal is not None:
-        raise refusal

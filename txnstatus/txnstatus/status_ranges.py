@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Awaitable, Coroutine, Iterable, Sequence
-from typing import Any, TypeVar
+from collections.abc import Awaitable, Iterable, Sequence
+from typing import TypeVar
 
 from google.protobuf.message import Message
 
@@ -50,20 +50,24 @@ class StatusRanges:
                 raise forgotten(TxnId(txn_id)) from None
             raise
 
-    def register(self, txn_id: TxnId, owner: str, participant_id: str, name: str) -> Coroutine[Any, Any, None]:
-        """Makes somebody a participant, now or before. Of a range that is known it is on its way when this returns.
+    def register(self, txn_id: TxnId, owner: str, participant_id: str, name: str) -> asyncio.Future[TxnError | None]:
+        """Makes somebody a participant, now or before: on its way when this returns.
 
-        Raises, when awaited, NotFound, Forgotten, Unavailable, or what the status table answers.
+        Gives the refusal: NotFound, Forgotten, Unavailable, or what the status table answers.
         """
         participant = common.ParticipantInfo(participant_id=participant_id, name=name)
         registration = status_pb.Registration(txn_id=txn_id, owner=owner, participant=participant)
         number = self._known_range_of_all([txn_id])
         if number is None:
-            return self._register_unheard_of(registration)
+            return asyncio.ensure_future(self._register_unheard_of(registration))
         return self._registrations.register(number, registration)
 
-    async def _register_unheard_of(self, registration: status_pb.Registration) -> None:
-        await self._registrations.register(await self._range_of(TxnId(registration.txn_id)), registration)
+    async def _register_unheard_of(self, registration: status_pb.Registration) -> TxnError | None:
+        try:
+            number = await self._range_of(TxnId(registration.txn_id))
+        except TxnError as error:
+            return error
+        return await self._registrations.register(number, registration)
 
     async def _register(
         self, number: int, registrations: Sequence[status_pb.Registration]
