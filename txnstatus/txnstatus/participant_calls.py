@@ -60,7 +60,7 @@ class ParticipantCalls:
             pb.ParticipantOp(
                 txn_id=send.txn_id,
                 table_id=send.participant_id,
-                type=send.op.name,
+                type=send.op,  # type: ignore[arg-type]  # its name takes several calls
                 commit_timestamp=send.commit_ts,
             )
             for send in sends
