@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import gc
 
-YOUNG = 15_000
-"""So many have come and not gone: they are looked at, in two milliseconds. The third time, all three lots are.
+YOUNG = 10_000
+"""So many have come and not gone: they are looked at, in a millisecond or two. The third time, all three lots are.
 
 More than what a hundred transactions under way hold: else each wave of them is looked through, and finds nothing."""
-FULL_EVERY = 4_400
+FULL_EVERY = 6_600
 """Of such third times, one looks at all there is, a second for some millions: every two hundred million new objects."""
 
 
