@@ -1,4 +1,4 @@
-"""Named points in the code at which a test makes a process die, fail or wait. Off, each costs one look-up.
+"""Named points in the code at which a test makes a process die, fail or wait. Off, each costs a call that does nothing.
 
 Armed by the environment variable TXN_FAILPOINTS: `NAME=ACTION`, several separated by `;`. Actions: `crash` (kill -9 of
 itself), `error` (raises what a real fault at that point would), `delay:SECONDS` (blocks the thread that comes there: a
@@ -35,8 +35,7 @@ def io_error(message: str) -> OSError:
 
 def failpoint(name: str, fault: Fault = io_error) -> None:
     """`fault` makes the exception that a real fault here would be."""
-    action = _armed.get(name)
-    if action is not None:
+    if _armed and (action := _armed.get(name)) is not None:
         action(fault)
 
 

@@ -276,7 +276,7 @@ class RaftGroup:
         """How long there is nothing to do unless a message or a proposal comes, or a job ends; 0 = not at all."""
         if self.no_room:
             return FULL_RETRY_SECONDS
-        proposed = self._proposals.queued or (not self.peers and self._proposals.submitted)
+        proposed = self._proposals.queued or (self._proposals.submitted and not self.peers)
         if proposed or self._compaction.has_work or self._catch_up.has_work or self._replica.has_to_apply:
             return 0.0
         if self._elections.handing_over:

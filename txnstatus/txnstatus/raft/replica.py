@@ -90,6 +90,8 @@ class _Outbox(Transport):  # type: ignore[misc]
 class Replica(SyncObj):  # type: ignore[misc]
     """SyncObj with its pickled commands replaced by ours: an entry is a batch of length-prefixed commands."""
 
+    leading = False
+
     def __init__(
         self,
         group: str,
@@ -318,9 +320,10 @@ class Replica(SyncObj):  # type: ignore[misc]
         self._SyncObj__raftLeader = None
         self.postpone_election()
 
-    @property
-    def leading(self) -> bool:
-        return bool(self._SyncObj__raftState == _LEADER)
+    def _SyncObj__setState(self, state: int) -> None:  # noqa: N802
+        """`leading` is asked several times a cycle, and this is where it changes."""
+        self.leading = state == _LEADER
+        super()._SyncObj__setState(state)
 
     @property
     def leader_id(self) -> str:
