@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
+from types import SimpleNamespace
+from typing import cast
+
 import pytest
 
 from tests.unit.raft_harness import FAST, SMALL_SNAPSHOTS, STEP, Cluster
 from txnstatus.proto import raft_pb2 as pb
+from txnstatus.raft.elections import Elections
+from txnstatus.raft.journal import Entry, Journal
+from txnstatus.raft.replica import Replica
 
 
 @pytest.fixture
@@ -114,3 +121,46 @@ def test_a_hand_over_that_nobody_takes_ends_in_an_election(cluster: Cluster) -> 
     cluster.leader()
     assert cluster[cluster.leader()].live.term > term
     cluster.settle()
+
+
+class Log(list[Entry]):
+    """Stands for a journal that counts these members."""
+
+    abstaining = False
+
+    def __init__(self, *members: str) -> None:
+        super().__init__([Entry(b"", 5, 1)])
+        self.members = SimpleNamespace(current=members)
+
+
+def elections(log: Log, now: float) -> Elections:
+    replica = SimpleNamespace(leading=True, raftCurrentTerm=1)
+    return Elections("a", FAST, cast(Journal, log), cast(Replica, replica), lambda: now, lambda _to, _message: None)
+
+
+@pytest.mark.parametrize("members", [(), ("a",), ("a", "b"), ("a", "b", "c"), ("b", "c"), ("a", "b", "c", "d")])
+def test_a_lease_is_what_most_members_have_answered(members: tuple[str, ...]) -> None:
+    """Whoever has not, or is no member, does not count; the replica itself always does."""
+    now = 100.0
+    late, early = int((now - 0.001) * 1e6), int((now - FAST.election_min_seconds) * 1e6)
+    for answers in itertools.product((None, early, late), repeat=4):
+        asked = elections(Log(*members), now)
+        for peer, echo in zip("bcdx", answers, strict=True):
+            if echo is not None:
+                asked.answered(peer, echo)
+        fresh = {"a", *(peer for peer, echo in zip("bcdx", answers, strict=True) if echo == late)}
+        assert asked.has_lease() is (2 * len(fresh & set(members)) > len(members)), answers
+
+
+def test_a_lease_follows_the_members_and_the_answers() -> None:
+    log, now = Log("a", "b", "c"), 100.0
+    asked, late = elections(log, now), int((now - 0.001) * 1e6)
+    assert not asked.has_lease()
+    asked.answered("b", late)
+    assert asked.has_lease()
+    log.members.current = ("a", "c", "d")
+    assert not asked.has_lease()
+    asked.answered("d", late)
+    assert asked.has_lease()
+    asked.answered("d", late - 1_000_000)
+    assert asked.has_lease(), "an answer that was overtaken takes nothing back"

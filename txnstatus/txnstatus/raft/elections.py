@@ -115,7 +115,7 @@ class Elections:
                 float("inf") if member == self._node_id else self._echoes.get(member, float("-inf"))
                 for member in members
             ]
-            self._majority_echo = members, sorted(echoes, reverse=True)[len(members) // 2]
+            self._majority_echo = members, sorted(echoes, reverse=True)[len(members) // 2] if members else float("-inf")
         return self._majority_echo[1]
 
     def is_old_news(self, wire: pb.RaftMessage, commit_index: int) -> bool:
