@@ -898,7 +898,7 @@ def test_tables_that_join_a_transaction_at_one_moment_are_one_command() -> None:
         (txn_id,) = map(TxnId, await begun(ranges, 1))
         commands: list[cmd.Command] = []
         world.on_apply = lambda _number, command, _table: commands.append(command)
-        await ranges.register(txn_id, OWNER, "0.0", "air.flights")
+        assert await ranges.register(txn_id, OWNER, "0.0", "air.flights") is None
         names = {"0.0": "air.flights", "0.1": "air.weather", "0.2": "air.planes"}
         asked = [ranges.register(txn_id, OWNER, *each) for each in names.items()]
         *answers, refused = await asyncio.gather(*asked, ranges.register(txn_id, "bob", "0.3", "air.lines"))
@@ -917,7 +917,8 @@ def test_registrations_with_other_ranges_are_other_calls() -> None:
         ranges = world.ranges()
         ids = list(map(TxnId, await begun(ranges, 4)))
         world.calls.clear()
-        await asyncio.gather(*(ranges.register(txn_id, OWNER, "0.0", "air.flights") for txn_id in ids))
+        answers = await asyncio.gather(*(ranges.register(txn_id, OWNER, "0.0", "air.flights") for txn_id in ids))
+        assert answers == [None] * 4
         assert registering(world.calls) == 2
         unknown = await asyncio.gather(
             ranges.register(TxnId(99), OWNER, "0.0", "air.flights"),
