@@ -108,7 +108,7 @@ def _module(file: str) -> str:
 # ---- beside the nodes
 
 
-def counted(directory: Path, pid: int) -> Counts:
+def read(directory: Path, pid: int) -> Counts:
     """All since the process began."""
     written = directory / str(pid)
     written.unlink(missing_ok=True)
@@ -128,9 +128,9 @@ def run(cluster: LocalCluster, directory: Path, in_flight: int, seconds: float) 
             await channel.close()
 
     asyncio.run(load(WARM_UP_SECONDS))
-    before = {node: counted(directory, cluster.pid(node)) for node in cluster.configs}
+    before = {node: read(directory, cluster.pid(node)) for node in cluster.configs}
     transactions = asyncio.run(load(seconds))
-    return transactions, {node: counted(directory, cluster.pid(node)) - before[node] for node in cluster.configs}
+    return transactions, {node: read(directory, cluster.pid(node)) - before[node] for node in cluster.configs}
 
 
 def role(cluster: LocalCluster, node: str, tables_leader: str) -> str:
@@ -139,22 +139,14 @@ def role(cluster: LocalCluster, node: str, tables_leader: str) -> str:
 
 
 def show(measure: str, title: str, counts: Counts, transactions: int) -> None:
-    total = max(counts.total(), 1)
-    top = counts.most_common(SHOWN[measure])
-    rest = counts.total() - sum(count for _, count in top)
-    shown = Table(title=title)
-    if measure == "calls":
-        for column in ("module", "calls a transaction", "share"):
-            shown.add_column(column)
-        for module, count in [*top, (f"{len(counts) - len(top)} others", rest)]:
-            shown.add_row(module, f"{count / transactions:.0f}", f"{count / total:.0%}")
-        shown.add_row("all", f"{total / transactions:.0f}", "")
-    else:
-        for column in ("function", "share"):
-            shown.add_column(column)
-        for function, count in [*top, (f"{len(counts) - len(top)} others", rest)]:
-            shown.add_row(function, f"{count / total:.1%}")
-        shown.add_row(f"{counts.total()} samples", "")
+    what, unit, per = (
+        ("module", "calls a transaction", transactions) if measure == "calls" else ("function", "samples", 1)
+    )
+    total, top = counts.total(), counts.most_common(SHOWN[measure])
+    others = f"{len(counts) - len(top)} others", total - sum(count for _, count in top)
+    shown = Table(what, unit, "share", title=title)
+    for name, count in [*top, others, ("all", total)]:
+        shown.add_row(name, f"{count / per:.0f}", f"{count / max(total, 1):.1%}")
     Console().print(shown)
 
 
@@ -176,11 +168,9 @@ def main() -> None:
             tables_leader = cluster.leader(f"shard-{shard}")
             for node in sorted(cluster.configs):
                 show(arguments.measure, role(cluster, node, tables_leader), counts[node], transactions)
-            total = sum(each.total() for each in counts.values())
-            print(f"{transactions} transactions, {arguments.in_flight} in flight", end="")
-            if arguments.measure == "calls":
-                print(f": {total / transactions:.0f} calls each on the three nodes", end="")
-            print()
+            each = sum(node.total() for node in counts.values()) / transactions
+            calls = f": {each:.0f} calls each on the three nodes" if arguments.measure == "calls" else ""
+            print(f"{transactions} transactions, {arguments.in_flight} in flight{calls}")
         finally:
             cluster.stop()
 
