@@ -81,8 +81,9 @@ class Cleaner:
             due[table_id, txn_id] = None
         keys = list(due)
         for start in range(0, len(keys), AT_ONCE):
-            works = [self._work(*key, now) for key in keys[start : start + AT_ONCE]]
-            await self._clean([work for work in works if work is not None], now)
+            works = [work for key in keys[start : start + AT_ONCE] if (work := self._work(*key, now)) is not None]
+            if works:
+                await self._clean(works, now)
         await self._forget_tables()
 
     def _news(self) -> list[Key]:
@@ -110,7 +111,7 @@ class Cleaner:
 
     async def _clean(self, works: Sequence[_Work], now: float) -> None:
         """Removes the directories, and says when each is to be looked at again."""
-        failed = await self._delete(works) if works else {}
+        failed = await self._delete(works)
         gone = []
         for work in works:
             if work.key in failed:

@@ -51,6 +51,7 @@ class CommitTask:
     """The next state is on its way through the log."""
     _progress: dict[ParticipantId, _Progress] = field(default_factory=dict)
     _unanswered: int = 0
+    """So many of those; whether there are any is asked after each answer, of up to a thousand participants."""
 
     def include(self, participants: Iterable[ParticipantId]) -> None:
         for participant_id in participants:
