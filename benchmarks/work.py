@@ -1,14 +1,17 @@
-"""What a transaction is to each node, in the two measures that a busy machine moves least.
+"""What a transaction is to each node, in the measures that a busy machine moves least.
 
 python -m benchmarks.work calls --in-flight 64
 python -m benchmarks.work cpu --in-flight 64 --seconds 30
+python -m benchmarks.work turns --in-flight 64 --seconds 30 --open 100000
 
 `calls`: function calls of Python a transaction, by module; the interpreter's own functions count for the module that
 makes them. Counting makes all of it slow, so times are no part of what is shown. `cpu`: in which function a node is
 whenever it has used a millisecond of CPU (the kernel's clock may make that four). It shows what no count does, such as
-what making an object costs; the garbage collector's time is that of whoever was running.
+what making an object costs; the garbage collector's time is that of whoever was running. `turns`: how late the node's
+event loop came to timers of a millisecond, and how late it was by its own work, which is the CPU that it used in that
+time: for the rest it waited for a core.
 
-Whole transactions over two tables, as the suite's workload has them, on three nodes.
+Whole transactions over two tables, as the suite's workload has them, on three nodes; beside others that are only open.
 """
 
 from __future__ import annotations
@@ -21,6 +24,8 @@ import os
 import signal
 import sys
 import tempfile
+import time
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -30,11 +35,13 @@ from rich.console import Console
 from rich.table import Table
 
 import txnclient
+from benchmarks.suite.ballast import SILENT_MS, begin_batches, connected
 from benchmarks.suite.drive import drive
 from benchmarks.suite.ours import COLUMNS, STATUS, TABLES, transact
 from txndeploy import tethered
+from txndeploy.config import TxnSection
 from txndeploy.local_cluster import LocalCluster, wait_until
-from txnstatus.rpc.channel import PeerChannel
+from txndeploy.loop_watch import LoopWatch
 
 ROOT = Path(__file__).parent.parent
 AS_NODE = "--as-node"
@@ -42,9 +49,12 @@ WARM_UP_SECONDS = 2.0
 SAMPLE_SECONDS = 0.001
 SHOWN = {"calls": 12, "cpu": 25}
 """Lines for each node."""
+LOOK_SECONDS = 0.001
+LATE_MS = (1, 2, 5, 10, 20, 50)
+LATE, BY_ITSELF = "late", "by its own work"
 
 Counts = Counter[str]
-"""Calls by module, or samples by function."""
+"""Calls by module, samples by function, or timers by how late they were."""
 
 
 # ---- in a node
@@ -82,7 +92,29 @@ def sample_cpu() -> Callable[[], Counts]:
     return samples.copy
 
 
-MEASURES = {"calls": count_calls, "cpu": sample_cpu}
+def time_turns() -> Callable[[], Counts]:
+    """Likewise."""
+    timers: Counts = Counter()
+
+    async def watch(_watch: LoopWatch) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            due, used = loop.time() + LOOK_SECONDS, time.thread_time()
+            await asyncio.sleep(LOOK_SECONDS)
+            late = loop.time() - due
+            timers[f"{LATE} {_up_to(late)}"] += 1
+            timers[f"{BY_ITSELF} {_up_to(min(late, time.thread_time() - used))}"] += 1
+
+    LoopWatch.run = watch  # type: ignore[assignment, method-assign]
+    return timers.copy
+
+
+def _up_to(seconds: float) -> str:
+    place = bisect_left(LATE_MS, 1000 * seconds)
+    return f"{LATE_MS[place]} ms" if place < len(LATE_MS) else "more"
+
+
+MEASURES = {"calls": count_calls, "cpu": sample_cpu, "turns": time_turns}
 
 
 def be_a_node(measure: str, directory: Path, parent: int, config: Path) -> int:
@@ -117,16 +149,21 @@ def read(directory: Path, pid: int) -> Counts:
     return Counter(marshal.loads(written.read_bytes()))
 
 
-def run(cluster: LocalCluster, directory: Path, in_flight: int, seconds: float) -> tuple[int, dict[str, Counts]]:
-    """Returns how many transactions there were, and what was counted meanwhile by node."""
+def run(
+    cluster: LocalCluster, directory: Path, in_flight: int, seconds: float, others: int
+) -> tuple[int, dict[str, Counts]]:
+    """Returns how many transactions there were, and what was counted meanwhile by node. `others`: that are open."""
+    leader = cluster.address(cluster.leader(STATUS))
 
     async def load(for_seconds: float) -> int:
-        channel = PeerChannel(cluster.address(cluster.leader(STATUS)))
-        try:
+        async with connected(leader) as channel:
             return len((await drive(lambda _number: transact(channel), in_flight, for_seconds)).latencies)
-        finally:
-            await channel.close()
 
+    async def begin_others() -> None:
+        async with connected(leader) as channel:
+            await begin_batches(channel, others, SILENT_MS)
+
+    asyncio.run(begin_others())
     asyncio.run(load(WARM_UP_SECONDS))
     before = {node: read(directory, cluster.pid(node)) for node in cluster.configs}
     transactions = asyncio.run(load(seconds))
@@ -150,24 +187,42 @@ def show(measure: str, title: str, counts: Counts, transactions: int) -> None:
     Console().print(shown)
 
 
+def show_turns(title: str, counts: Counts) -> None:
+    shown = Table("up to", LATE, BY_ITSELF, title=title)
+    for bound in (*(f"{ms} ms" for ms in LATE_MS), "more"):
+        shown.add_row(bound, f"{counts[f'{LATE} {bound}']:,}", f"{counts[f'{BY_ITSELF} {bound}']:,}")
+    Console().print(shown)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("measure", choices=MEASURES)
     parser.add_argument("--in-flight", type=int, default=64)
     parser.add_argument("--seconds", type=float, default=5.0)
+    parser.add_argument("--open", type=int, default=0, help="transactions that are begun before, and left alone")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         directory = Path(temporary)
         launcher = [sys.executable, "-m", "benchmarks.work", AS_NODE, arguments.measure, temporary]
-        cluster = LocalCluster(directory / "cluster", environment={"PYTHONPATH": str(ROOT)}, launcher=launcher)
+        cluster = LocalCluster(
+            directory / "cluster",
+            txn=TxnSection(max_open_transactions=0),
+            environment={"PYTHONPATH": str(ROOT)},
+            launcher=launcher,
+        )
         cluster.start()
         try:
             with txnclient.connect(cluster.addresses) as client:
                 (shard, *_) = {client.create_table(table, COLUMNS).table_id.partition(".")[0] for table in TABLES}
-            transactions, counts = run(cluster, directory, arguments.in_flight, arguments.seconds)
+            load = arguments.in_flight, arguments.seconds, arguments.open
+            transactions, counts = run(cluster, directory, *load)
             tables_leader = cluster.leader(f"shard-{shard}")
             for node in sorted(cluster.configs):
-                show(arguments.measure, role(cluster, node, tables_leader), counts[node], transactions)
+                title = role(cluster, node, tables_leader)
+                if arguments.measure == "turns":
+                    show_turns(title, counts[node])
+                else:
+                    show(arguments.measure, title, counts[node], transactions)
             each = sum(node.total() for node in counts.values()) / transactions
             calls = f": {each:.0f} calls each on the three nodes" if arguments.measure == "calls" else ""
             print(f"{transactions} transactions, {arguments.in_flight} in flight{calls}")

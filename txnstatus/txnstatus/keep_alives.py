@@ -7,7 +7,9 @@ again when its bucket has come. Times are in the leader's healthy seconds.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping
+from itertools import islice
 
 from txnstatus.records import TxnRecord
 from txnstatus.types import TxnId, TxnState
@@ -96,28 +98,36 @@ class KeepAlives:
         """
         looks, last = MAX_LOOKS, int(now * BUCKETS_PER_SECOND)
         overdue: list[TxnId] = []
-        again: list[tuple[TxnId, int]] = []
+        again: defaultdict[int, list[TxnId]] = defaultdict(list)
         while looks and len(overdue) < at_most and (number := min(self._buckets, default=last + 1)) <= last:
-            bucket = self._buckets[number]
-            while bucket and looks and len(overdue) < at_most:
-                txn_id, _ = bucket.popitem()
-                del self._bucket_of[txn_id]
-                looks -= 1
+            taken = self._take(number, min(looks, at_most - len(overdue)))
+            looks -= len(taken)
+            for txn_id in taken:
                 record = records.get(txn_id)
                 if record is None:
-                    continue  # it has ended
+                    del self._bucket_of[txn_id]  # it has ended
+                    continue
                 deadline = self._deadline(record)
                 if deadline < now and txn_id not in self._expiring:
                     self._expiring.add(txn_id)
                     overdue.append(txn_id)
                 # Until it has ended, it is looked at again: the Expire may be refused or lost.
-                again.append((txn_id, max(int(deadline * BUCKETS_PER_SECOND), last)))
-            if not bucket:
-                del self._buckets[number]
-        for txn_id, number in again:
-            self._put(txn_id, number)
+                again[max(int(deadline * BUCKETS_PER_SECOND), last)].append(txn_id)
+        for number, txn_ids in again.items():
+            self._buckets.setdefault(number, {}).update(dict.fromkeys(txn_ids))
+            self._bucket_of.update(dict.fromkeys(txn_ids, number))
         self.behind = not looks
         return overdue
+
+    def _take(self, number: int, at_most: int) -> Collection[TxnId]:
+        """Out of the bucket, which goes when it is empty."""
+        bucket = self._buckets[number]
+        if len(bucket) <= at_most:
+            return self._buckets.pop(number)
+        taken = list(islice(bucket, at_most))
+        for txn_id in taken:
+            del bucket[txn_id]
+        return taken
 
     def expiry_failed(self, txn_id: TxnId) -> None:
         self._expiring.discard(txn_id)

@@ -321,7 +321,8 @@ class StatusRanges:
         """None: they are of several, or of one that this map does not have."""
         if not txn_ids:
             return None
-        first, last = TxnId(min(txn_ids)), TxnId(max(txn_ids))
+        ids = list(txn_ids)  # which is gone through in a fraction of a message's time
+        first, last = TxnId(min(ids)), TxnId(max(ids))
         number = self._state.range_of(first)
         is_known = first >= 0 and number < self._state.next_range and not self._state.range_was_dropped(number)
         return number if is_known and self._state.range_of(last) == number else None
