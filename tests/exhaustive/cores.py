@@ -237,7 +237,7 @@ class StatusCore:
         alive._expiring = {txn_id for txn_id, expiring, _ in frozen.open if expiring}
         for txn_id, _, looks in frozen.open:
             if looks:
-                alive._put(txn_id, int(NOW + KEEPALIVE_MILLIS / 1000) * BUCKETS_PER_SECOND)
+                alive._put([txn_id], int(NOW + KEEPALIVE_MILLIS / 1000) * BUCKETS_PER_SECOND)
         return manager
 
 

@@ -8,7 +8,7 @@ again when its bucket has come. Times are in the leader's healthy seconds.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import islice
 
 from txnstatus.records import TxnRecord
@@ -54,7 +54,7 @@ class KeepAlives:
         txn_id = record.txn_id
         self._heard[txn_id] = now + grace
         self._born[txn_id] = now
-        self._put(txn_id, int(self._deadline(record) * BUCKETS_PER_SECOND))
+        self._put([txn_id], int(self._deadline(record) * BUCKETS_PER_SECOND))
 
     def remove(self, txn_id: TxnId) -> None:
         """It has ended, or it never was there."""
@@ -114,13 +114,12 @@ class KeepAlives:
                 # Until it has ended, it is looked at again: the Expire may be refused or lost.
                 again[max(int(deadline * BUCKETS_PER_SECOND), last)].append(txn_id)
         for number, txn_ids in again.items():
-            self._buckets.setdefault(number, {}).update(dict.fromkeys(txn_ids))
-            self._bucket_of.update(dict.fromkeys(txn_ids, number))
+            self._put(txn_ids, number)
         self.behind = not looks
         return overdue
 
     def _take(self, number: int, at_most: int) -> Collection[TxnId]:
-        """Out of the bucket, which goes when it is empty."""
+        """Out of the bucket, which goes when it is empty; whoever takes them puts them back, or forgets them."""
         bucket = self._buckets[number]
         if len(bucket) <= at_most:
             return self._buckets.pop(number)
@@ -137,12 +136,9 @@ class KeepAlives:
         self._buckets = {0: dict.fromkeys(self._heard)} if self._heard else {}
         self._bucket_of = dict.fromkeys(self._heard, 0)
 
-    def _put(self, txn_id: TxnId, number: int) -> None:
-        self._bucket_of[txn_id] = number
-        bucket = self._buckets.get(number)
-        if bucket is None:
-            bucket = self._buckets[number] = {}
-        bucket[txn_id] = None
+    def _put(self, txn_ids: Sequence[TxnId], number: int) -> None:
+        self._buckets.setdefault(number, {}).update(dict.fromkeys(txn_ids))
+        self._bucket_of.update(dict.fromkeys(txn_ids, number))
 
     def _deadline(self, record: TxnRecord) -> float:
         txn_id = record.txn_id
