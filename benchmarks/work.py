@@ -51,6 +51,7 @@ SHOWN = {"calls": 12, "cpu": 25}
 """Lines for each node."""
 LOOK_SECONDS = 0.001
 LATE_MS = (1, 2, 5, 10, 20, 50)
+UP_TO = (*(f"{ms} ms" for ms in LATE_MS), "more")
 LATE, BY_ITSELF = "late", "by its own work"
 
 Counts = Counter[str]
@@ -110,8 +111,7 @@ def time_turns() -> Callable[[], Counts]:
 
 
 def _up_to(seconds: float) -> str:
-    place = bisect_left(LATE_MS, 1000 * seconds)
-    return f"{LATE_MS[place]} ms" if place < len(LATE_MS) else "more"
+    return UP_TO[bisect_left(LATE_MS, 1000 * seconds)]
 
 
 MEASURES = {"calls": count_calls, "cpu": sample_cpu, "turns": time_turns}
@@ -189,7 +189,7 @@ def show(measure: str, title: str, counts: Counts, transactions: int) -> None:
 
 def show_turns(title: str, counts: Counts) -> None:
     shown = Table("up to", LATE, BY_ITSELF, title=title)
-    for bound in (*(f"{ms} ms" for ms in LATE_MS), "more"):
+    for bound in UP_TO:
         shown.add_row(bound, f"{counts[f'{LATE} {bound}']:,}", f"{counts[f'{BY_ITSELF} {bound}']:,}")
     Console().print(shown)
 
@@ -197,10 +197,12 @@ def show_turns(title: str, counts: Counts) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("measure", choices=MEASURES)
-    parser.add_argument("--in-flight", type=int, default=64)
-    parser.add_argument("--seconds", type=float, default=5.0)
+    parser.add_argument("--in-flight", type=int, default=64, help="transactions at once")
+    parser.add_argument("--seconds", type=float, default=5.0, help="of load that is measured")
     parser.add_argument("--open", type=int, default=0, help="transactions that are begun before, and left alone")
     arguments = parser.parse_args()
+    if arguments.in_flight < 1 or arguments.seconds <= 0 or arguments.open < 0:
+        parser.error("--in-flight must be at least 1, --seconds above 0, and --open not below 0")
     with tempfile.TemporaryDirectory() as temporary:
         directory = Path(temporary)
         launcher = [sys.executable, "-m", "benchmarks.work", AS_NODE, arguments.measure, temporary]
@@ -214,8 +216,7 @@ def main() -> None:
         try:
             with txnclient.connect(cluster.addresses) as client:
                 (shard, *_) = {client.create_table(table, COLUMNS).table_id.partition(".")[0] for table in TABLES}
-            load = arguments.in_flight, arguments.seconds, arguments.open
-            transactions, counts = run(cluster, directory, *load)
+            transactions, counts = run(cluster, directory, arguments.in_flight, arguments.seconds, arguments.open)
             tables_leader = cluster.leader(f"shard-{shard}")
             for node in sorted(cluster.configs):
                 title = role(cluster, node, tables_leader)
@@ -223,8 +224,10 @@ def main() -> None:
                     show_turns(title, counts[node])
                 else:
                     show(arguments.measure, title, counts[node], transactions)
-            each = sum(node.total() for node in counts.values()) / transactions
-            calls = f": {each:.0f} calls each on the three nodes" if arguments.measure == "calls" else ""
+            calls = ""
+            if arguments.measure == "calls":
+                each = sum(node.total() for node in counts.values()) / transactions
+                calls = f": {each:.0f} calls each on the three nodes"
             print(f"{transactions} transactions, {arguments.in_flight} in flight{calls}")
         finally:
             cluster.stop()
