@@ -40,7 +40,7 @@ model: $(STAMP)  ## check the Spin model in docs/model; needs spin and a C compi
 	$(BIN)/python -m pytest tests/test_model.py -v
 
 sim: $(STAMP)    ## replay one simulated world, SEED=n, or run many, SEEDS=a..b
-	$(BIN)/txnctl sim $(or $(SEED),$(SEEDS),0..1000) $(SIM_ARGS)
+	$(BIN)/python -m tests.sim $(or $(SEED),$(SEEDS),0..1000) $(SIM_ARGS)
 
 bench: $(BENCH)  ## this project beside etcd, PostgreSQL and ZooKeeper on this machine, with a report; BENCH_ARGS="--quick"
 	$(BIN)/python -m benchmarks.suite $(BENCH_ARGS)

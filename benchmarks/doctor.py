@@ -11,17 +11,17 @@ import tempfile
 import time
 from pathlib import Path
 
-from txndeploy import garbage
 from txndeploy.doctor.places import Table, places
 from txndeploy.doctor.storage import StorageAudit
-from txnparticipant.audit import directories
-from txnparticipant.audit_service import ShardAudit
-from txnparticipant.commands import Adopt, manifest_from_wire
-from txnparticipant.mvcc import FileSet
-from txnparticipant.records import TableState
-from txnparticipant.table_store import ParticipantShard
-from txnstatus import manifest
-from txnstatus.manifest import DataFile
+from txndeploy.node import garbage
+from txnparticipant.shard.audit import directories
+from txnparticipant.shard.commands import Adopt, manifest_from_wire
+from txnparticipant.shard.records import TableState
+from txnparticipant.shard.shard import ParticipantShard
+from txnparticipant.upkeep.audit_service import ShardAudit
+from txnparticipant.versions.mvcc import FileSet
+from txnstatus.lake import manifest
+from txnstatus.lake.manifest import DataFile
 from txnstatus.proto.audit_pb2 import AuditTableRequest
 from txnstatus.proto.table_pb2 import ManifestRef
 from txnstatus.schema import Schema

@@ -23,8 +23,8 @@ import uvloop
 from rich.console import Console
 from rich.table import Table
 
-from txnstatus import commands as cmd
-from txnstatus.table import TxnStatusTable
+from txnstatus.status import commands as cmd
+from txnstatus.status.table import TxnStatusTable
 from txnstatus.types import TxnId
 
 FRAME = bytes(300)

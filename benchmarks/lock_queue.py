@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 
-from txnparticipant.locks import Lock, LockTable, Mode, Otherwise
+from txnparticipant.locks.locks import Lock, LockTable, Mode, Otherwise
 from txnstatus.types import Timestamp, TxnId
 
 FIRST, OTHER = TxnId(0), TxnId(1_000_000)

@@ -25,8 +25,8 @@ from rich.console import Console
 from rich.table import Table
 
 import txnclient
-from txndeploy.local_cluster import LocalCluster
-from txndeploy.network import free_ports
+from txndeploy.local.cluster import LocalCluster
+from txndeploy.local.network import free_ports
 
 WARM_UP_ROUNDS = 5
 INSERT = "INSERT INTO txnstatus_benchmark VALUES (%s)"
@@ -59,7 +59,7 @@ def main() -> None:
 
 
 def _start_host(name: str, dsn: str, join: str) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "txndeploy.cli", "participant", "postgres", "--name", name]
+    command = [sys.executable, "-m", "txndeploy.ctl.cli", "participant", "postgres", "--name", name]
     command += ["--listen", f"127.0.0.1:{free_ports(1)[0]}", "--join", join]
     environment = {**os.environ, "TXN_POSTGRES_DSN": dsn}
     return subprocess.Popen(command, stderr=subprocess.DEVNULL, env=environment)

@@ -15,7 +15,7 @@ from pathlib import Path
 import pyarrow as pa
 
 import txnclient
-from txndeploy.local_cluster import LocalCluster
+from txndeploy.local.cluster import LocalCluster
 
 TABLE = "bench.rows"
 

@@ -16,18 +16,18 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from txndeploy import garbage
-from txnstatus import commands
-from txnstatus.proposer import Proposer
+from txndeploy.node import garbage
+from txnstatus.process.disk import OsDisk
 from txnstatus.proto import raft_pb2 as pb
-from txnstatus.raft.disk import OsDisk
 from txnstatus.raft.driver import RaftDriver
 from txnstatus.raft.group import RaftGroup
+from txnstatus.raft.proposer import Proposer
 from txnstatus.raft.settings import SLICE_SECONDS, RaftSettings
 from txnstatus.raft.snapshot import finish
 from txnstatus.raft.snapshot import load as restore
-from txnstatus.status_machine import StatusMachine
-from txnstatus.table import Applied, Rejected, TxnStatusTable
+from txnstatus.status import commands
+from txnstatus.status.machine import StatusMachine
+from txnstatus.status.table import Applied, Rejected, TxnStatusTable
 from txnstatus.types import HybridClock
 
 BATCH = 1_000

@@ -24,8 +24,8 @@ from rich.table import Table
 
 import txnclient
 from txnclient import Client, TxnState
-from txndeploy.config import RaftSection, TxnSection
-from txndeploy.local_cluster import LocalCluster, wait_until
+from txndeploy.local.cluster import LocalCluster, wait_until
+from txndeploy.node.config import RaftSection, TxnSection
 from txnstatus.proto import admin_pb2
 from txnstatus.proto import txn_manager_pb2 as pb
 

@@ -38,10 +38,10 @@ import txnclient
 from benchmarks.suite.ballast import SILENT_MS, begin_batches, connected
 from benchmarks.suite.drive import drive
 from benchmarks.suite.ours import COLUMNS, STATUS, TABLES, transact
-from txndeploy import tethered
-from txndeploy.config import TxnSection
-from txndeploy.local_cluster import LocalCluster, wait_until
-from txndeploy.loop_watch import LoopWatch
+from txndeploy.local.cluster import LocalCluster, wait_until
+from txndeploy.node import tethered
+from txndeploy.node.config import TxnSection
+from txndeploy.node.loop_watch import LoopWatch
 
 ROOT = Path(__file__).parent.parent
 AS_NODE = "--as-node"

@@ -16,18 +16,18 @@ from pathlib import Path
 from google.protobuf.descriptor import ServiceDescriptor
 
 import txnstatus.proto
-from txnparticipant import commands as participant_cmd
-from txnparticipant import txn as participant
-from txnparticipant.changes import Rejected as ParticipantRejected
-from txnparticipant.locks import Mode
-from txnparticipant.mvcc import Manifest
-from txnparticipant.statements import TARGET_MODE
-from txnparticipant.table_store import ParticipantShard
-from txnstatus import transitions as status
+from txnparticipant.locks.locks import Mode
+from txnparticipant.locks.statements import TARGET_MODE
+from txnparticipant.shard import commands as participant_cmd
+from txnparticipant.shard import transitions as participant
+from txnparticipant.shard.changes import Rejected as ParticipantRejected
+from txnparticipant.shard.shard import ParticipantShard
+from txnparticipant.versions.mvcc import Manifest
 from txnstatus.errors import ERROR_CLASSES, IllegalState
 from txnstatus.foreign import ACTS, Act, Standing
-from txnstatus.records import BeginRequest, TxnRecord, illegal
 from txnstatus.schema import Column, Schema
+from txnstatus.status import transitions as status
+from txnstatus.status.records import BeginRequest, TxnRecord, illegal
 from txnstatus.types import ParticipantOpType, ParticipantState, Statement, Timestamp, TxnId
 
 PAGE = Path(__file__).parent / "protocol.md"

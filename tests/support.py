@@ -9,8 +9,8 @@ import pyarrow as pa
 
 import txnclient
 from txnclient import Client, CommitReceipt, CommitUnknown, Transaction
-from txndeploy.config import RaftSection, TxnSection
-from txndeploy.local_cluster import LocalCluster, wait_until
+from txndeploy.local.cluster import LocalCluster, wait_until
+from txndeploy.node.config import RaftSection, TxnSection
 
 __all__ = [
     "commit_until_known",

@@ -68,7 +68,7 @@ def test_wheel_has_all_packages_and_nothing_else(wheel: Path) -> None:
     assert top == set(PACKAGES)
     missing = {f"{package}/{file}" for package in PACKAGES for file in ("__init__.py", "py.typed")} - names
     assert not missing
-    assert not [name for name in names if "test" in name.split("/")[-1] and name != "txndeploy/pytest_plugin.py"]
+    assert not [name for name in names if "test" in name.split("/")[-1] and name != "txndeploy/local/pytest_plugin.py"]
 
 
 def test_wheel_has_every_source_file(wheel: Path) -> None:

@@ -12,8 +12,8 @@ from pathlib import Path
 import txnclient
 from benchmarks.suite.model import OURS, Contender, Settings
 from benchmarks.suite.processes import needs, slow_disk
-from txndeploy.config import TxnSection
-from txndeploy.local_cluster import LocalCluster
+from txndeploy.local.cluster import LocalCluster
+from txndeploy.node.config import TxnSection
 from txnstatus.proto import table_pb2
 from txnstatus.proto import txn_manager_pb2 as pb
 from txnstatus.rpc.channel import PeerChannel

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 import txnclient
 from benchmarks.suite.machine import used_by
-from txndeploy.spark_session import local_cluster_session
-from txnstatus.storage import make_durable, parquet_files
+from txndeploy.demo.spark_session import local_cluster_session
+from txnstatus.lake.storage import make_durable, parquet_files
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

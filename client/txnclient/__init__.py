@@ -15,14 +15,14 @@ Importing this loads neither pyspark nor pyarrow; a method that needs one of the
 """
 
 from txnclient.client import Client, connect
+from txnclient.foreign.parts import Part
+from txnclient.formats.manifest import DataFile, StagedFiles
 from txnclient.info import TableInfo, TxnSummary
-from txnclient.locks import LockInfo
-from txnclient.manifest import DataFile, StagedFiles
 from txnclient.outcome import CommitReceipt
-from txnclient.parts import Part
-from txnclient.row_writes import RowsWritten
 from txnclient.snapshot import Snapshot
 from txnclient.transaction import Transaction
+from txnclient.write.locks import LockInfo
+from txnclient.write.rows import RowsWritten
 from txnstatus.errors import (
     AlreadyExists,
     CommitUnknown,

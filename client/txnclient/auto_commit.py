@@ -9,13 +9,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from txnclient.outcome import CommitReceipt
-from txnclient.overwriting import Mode
+from txnclient.write.overwriting import Mode
 from txnstatus.errors import CommitUnknown, IllegalState, InvalidArgument, RowsRefused, TxnAborted
 from txnstatus.types import TxnState
 
 if TYPE_CHECKING:
-    from txnclient.row_writes import RowsWritten
     from txnclient.transaction import Transaction
+    from txnclient.write.rows import RowsWritten
 
 LABEL = "auto-commit"
 DEFAULT_TIMEOUT_SECONDS = 30.0

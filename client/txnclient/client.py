@@ -13,27 +13,28 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
 from google.protobuf.message import Message
 
-from txnclient import diff, dropping, instants
+from txnclient.alive.heartbeat import Heartbeats, keep_alive
+from txnclient.alive.leases import renew
 from txnclient.auto_commit import AutoCommit
-from txnclient.channel import ManagerChannel, parse_addresses
-from txnclient.heartbeat import Heartbeats, keep_alive
+from txnclient.calls.channel import ManagerChannel, parse_addresses
+from txnclient.calls.requests import build
+from txnclient.formats.schemas import to_columns
 from txnclient.info import TableInfo, TxnSummary, table_info, txn_summary
-from txnclient.leases import renew
-from txnclient.locks import LockInfo
-from txnclient.locks import info as lock_info
-from txnclient.requests import build
-from txnclient.schemas import to_columns
+from txnclient.read import diff, instants
 from txnclient.snapshot import Snapshot
 from txnclient.token import Token
 from txnclient.transaction import Transaction
-from txnstatus import locations
+from txnclient.write import drop as dropping
+from txnclient.write.locks import LockInfo
+from txnclient.write.locks import info as lock_info
 from txnstatus.errors import Forgotten, IllegalState, InvalidArgument, NotFound, aborted
+from txnstatus.lake import locations
 from txnstatus.proto import admin_pb2 as admin_pb
 from txnstatus.proto import table_pb2 as table_pb
 from txnstatus.proto import txn_manager_pb2 as pb
 from txnstatus.proto import txn_status_pb2 as status_pb
 from txnstatus.schema import Schema
-from txnstatus.table import MAX_BEGIN_COUNT
+from txnstatus.status.table import MAX_BEGIN_COUNT
 from txnstatus.types import DECIDED_ABORT, ConflictStrategy, Timestamp, TxnId, TxnState
 
 if TYPE_CHECKING:

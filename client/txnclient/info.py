@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from txnstatus.commands import cause_from_wire
 from txnstatus.proto import common_pb2 as common
 from txnstatus.schema import Schema
+from txnstatus.status.commands import cause_from_wire
 from txnstatus.types import AbortCause, Timestamp, TxnId, TxnState
 
 

@@ -10,7 +10,7 @@ from txnstatus.proto import common_pb2 as common
 from txnstatus.types import Timestamp, TxnId
 
 if TYPE_CHECKING:
-    from txnclient.row_writes import RowsWritten
+    from txnclient.write.rows import RowsWritten
 
 REFUSALS = (IllegalState, InvalidArgument, NotAuthorized, NotFound)
 """A commit that is answered with one of these has not begun. Any other error says nothing about it."""

@@ -12,12 +12,13 @@ from itertools import compress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from txnclient import instants, manifest, row_reads
-from txnclient.leases import Lease
-from txnclient.manifest import DataFile
-from txnclient.overwriting import name_of
-from txnclient.requests import build
-from txnclient.row_reads import RowChanges
+from txnclient.alive.leases import Lease
+from txnclient.calls.requests import build
+from txnclient.formats import manifest
+from txnclient.formats.manifest import DataFile
+from txnclient.read import instants, row_reads
+from txnclient.read.row_reads import RowChanges
+from txnclient.write.overwriting import name_of
 from txnstatus.errors import IllegalState, InternalError
 from txnstatus.partitions import WHOLE_TABLE, covers
 from txnstatus.proto import table_pb2 as pb
@@ -63,7 +64,7 @@ class TableFiles:
 
     def to_arrow(self, columns: Sequence[str] | None = None, where: pc.Expression | None = None) -> pa.Table:
         """As `Snapshot.to_arrow`."""
-        from txnclient import arrow
+        from txnclient.formats import arrow
 
         if self.changes is not None:
             return row_reads.read(self.files, self.changes, self.schema, columns, where)

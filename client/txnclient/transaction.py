@@ -11,20 +11,20 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 from google.protobuf.message import Message
 
 from txnclient import outcome
-from txnclient.file_writes import FileWrites
-from txnclient.liveness import Liveness, OnLost
-from txnclient.locking import TURN_SECONDS, Locking
-from txnclient.manifest import StagedFiles
+from txnclient.alive.liveness import Liveness, OnLost
+from txnclient.calls.requests import build
+from txnclient.foreign.parts import ForeignWork
+from txnclient.formats.manifest import StagedFiles
 from txnclient.outcome import CommitReceipt
-from txnclient.overwriting import Mode
-from txnclient.parts import ForeignWork
-from txnclient.requests import build
-from txnclient.row_writes import RowWrites
 from txnclient.token import Token
-from txnstatus.commands import cause_from_wire
+from txnclient.write.files import FileWrites
+from txnclient.write.locking import TURN_SECONDS, Locking
+from txnclient.write.overwriting import Mode
+from txnclient.write.rows import RowWrites
 from txnstatus.errors import Forgotten, IllegalState, NotAuthorized, TxnAborted, TxnError, aborted
 from txnstatus.proto import common_pb2 as common
 from txnstatus.proto import txn_manager_pb2 as pb
+from txnstatus.status.commands import cause_from_wire
 from txnstatus.types import DECIDED, DECIDED_ABORT, DECIDED_COMMIT, TxnId, TxnState
 
 if TYPE_CHECKING:

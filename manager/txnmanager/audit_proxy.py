@@ -6,9 +6,9 @@ from typing import TypeVar
 
 from google.protobuf.message import Message
 
-from txnstatus.catalog import shard_group
+from txnstatus.catalog.catalog import shard_group
+from txnstatus.catalog.system_client import TxnSystemClient
 from txnstatus.proto import audit_pb2 as pb
-from txnstatus.system_client import TxnSystemClient
 
 ResponseT = TypeVar("ResponseT", bound=Message)
 ShardRequest = pb.AuditShardRequest | pb.AuditTableRequest | pb.AdoptDirectoriesRequest

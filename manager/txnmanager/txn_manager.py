@@ -13,8 +13,9 @@ from typing import TypeVar
 from google.protobuf.message import Message
 
 from txnstatus import lock_requests
-from txnstatus.catalog import shard_group, to_wire
-from txnstatus.catalog_service import CatalogClient
+from txnstatus.catalog.catalog import shard_group, to_wire
+from txnstatus.catalog.service import CatalogClient
+from txnstatus.catalog.system_client import TxnSystemClient
 from txnstatus.errors import InvalidArgument, NotFound, TxnError
 from txnstatus.foreign import foreign_id
 from txnstatus.proto import admin_pb2 as admin_pb
@@ -25,9 +26,8 @@ from txnstatus.proto import txn_manager_pb2 as pb
 from txnstatus.proto import txn_status_pb2 as status_pb
 from txnstatus.rpc.errors import to_detail
 from txnstatus.schema import Schema, check_table_name, is_database_name
-from txnstatus.status_manager import MAX_KEEP_ALIVE_IDS
-from txnstatus.status_ranges import StatusRanges
-from txnstatus.system_client import TxnSystemClient
+from txnstatus.status.manager import MAX_KEEP_ALIVE_IDS
+from txnstatus.status.ranges import StatusRanges
 from txnstatus.types import DECIDED, TxnId, TxnState
 
 ResponseT = TypeVar("ResponseT", bound=Message)

@@ -7,8 +7,8 @@ from hypothesis import settings
 
 from tests.badinput.world import World
 from tests.support import FAST_RAFT
-from txndeploy.config import TxnSection
-from txndeploy.local_cluster import LocalCluster
+from txndeploy.local.cluster import LocalCluster
+from txndeploy.node.config import TxnSection
 
 settings.register_profile("badinput", derandomize=True, database=None, deadline=None)
 settings.load_profile("badinput")

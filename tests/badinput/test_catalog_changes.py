@@ -15,9 +15,9 @@ from tests.badinput.test_requests import MAX_MESSAGE_CHARACTERS
 from tests.badinput.wire import mutations
 from tests.badinput.world import CALL_SECONDS, FOREIGN, Answer, World
 from tests.support import FAST_RAFT
-from txndeploy.config import TxnSection
-from txndeploy.local_cluster import LocalCluster
-from txnstatus.catalog import from_wire
+from txndeploy.local.cluster import LocalCluster
+from txndeploy.node.config import TxnSection
+from txnstatus.catalog.catalog import from_wire
 from txnstatus.errors import IllegalState, InternalError, InvalidArgument, NotFound, TxnError
 from txnstatus.proto import catalog_pb2 as pb
 

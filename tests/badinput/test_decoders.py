@@ -16,24 +16,24 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.badinput.wire import mutations
-from tests.restoring import restore
-from tests.unit.test_codecs import SHARD_GOLDEN, STATUS_GOLDEN, shard_commands, status_commands
+from tests.sim.world.disk import SimDisk
+from tests.unit.harness.restoring import restore
+from tests.unit.shard.test_codecs import SHARD_GOLDEN, STATUS_GOLDEN, shard_commands, status_commands
 from txnclient.token import Token
-from txndeploy.sim.disk import SimDisk
-from txnparticipant import commands as shard_cmd
-from txnparticipant.changes import Applied as ShardApplied
-from txnparticipant.changes import Rejected as ShardRejected
-from txnparticipant.table_store import ParticipantShard
-from txnstatus import commands as status_cmd
-from txnstatus.catalog import Applied as CatalogApplied
-from txnstatus.catalog import Catalog, NodeInfo, from_wire, initial
+from txnparticipant.shard import commands as shard_cmd
+from txnparticipant.shard.changes import Applied as ShardApplied
+from txnparticipant.shard.changes import Rejected as ShardRejected
+from txnparticipant.shard.shard import ParticipantShard
+from txnstatus.catalog.catalog import Applied as CatalogApplied
+from txnstatus.catalog.catalog import Catalog, NodeInfo, from_wire, initial
+from txnstatus.catalog.options import Options
 from txnstatus.errors import TxnError
-from txnstatus.options import Options
 from txnstatus.proto import catalog_pb2, common_pb2, participant_pb2, raft_pb2, rpc_pb2, txn_manager_pb2, txn_status_pb2
 from txnstatus.raft import frames, messages, snapshot
 from txnstatus.raft.snapshot import SnapshotCorrupt
 from txnstatus.rpc.errors import from_detail
-from txnstatus.table import Applied, Rejected, TxnStatusTable
+from txnstatus.status import commands as status_cmd
+from txnstatus.status.table import Applied, Rejected, TxnStatusTable
 from txnstatus.types import TxnId
 
 REFUSALS = (ValueError, DecodeError, TxnError, SnapshotCorrupt)

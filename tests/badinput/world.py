@@ -19,11 +19,11 @@ import txnclient
 import txnstatus.proto
 from tests.badinput.wire import SMALL
 from tests.support import wait_until
-from txndeploy.local_cluster import LocalCluster
+from txndeploy.local.cluster import LocalCluster
 from txnstatus.errors import InternalError, TxnError
+from txnstatus.lake.rows import to_ipc
 from txnstatus.proto import admin_pb2, catalog_pb2, common_pb2, table_pb2
 from txnstatus.proto import txn_manager_pb2 as pb
-from txnstatus.rows import to_ipc
 from txnstatus.rpc.errors import from_detail
 from txnstatus.rpc.grpc_server import DETAIL_KEY, GRPC_OPTIONS
 

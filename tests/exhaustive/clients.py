@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 from tests.exhaustive.coordinator import PARTICIPANTS, View, client_name
 from tests.exhaustive.messages import Message
-from txnparticipant import dropping
-from txnparticipant.records import TableState
-from txnstatus import commands as cmd
-from txnstatus.records import TxnRecord
-from txnstatus.table import TxnStatusTable
+from txnparticipant.shard import dropping
+from txnparticipant.shard.records import TableState
+from txnstatus.status import commands as cmd
+from txnstatus.status.records import TxnRecord
+from txnstatus.status.table import TxnStatusTable
 from txnstatus.types import ParticipantState, TxnId, TxnState
 
 APPEND, OVERWRITE, DROP = "append", "overwrite", "drop"

@@ -12,11 +12,11 @@ from typing import NamedTuple
 from tests.exhaustive import invariants
 from tests.exhaustive.cores import KEEPALIVE_MILLIS, OWNER, Done, Error, Interned, StatusCore
 from tests.exhaustive.violation import require
-from txnstatus import commands as cmd
-from txnstatus.commit_tasks import SendOp
 from txnstatus.errors import TxnAborted
-from txnstatus.events import Decided, Effect, Propose
-from txnstatus.table import TxnStatusTable
+from txnstatus.status import commands as cmd
+from txnstatus.status.commit_tasks import SendOp
+from txnstatus.status.events import Decided, Effect, Propose
+from txnstatus.status.table import TxnStatusTable
 from txnstatus.types import DECIDED, AbortCause, AbortCode, ParticipantId, Timestamp, TxnId
 
 PARTICIPANTS = (ParticipantId("0.0"), ParticipantId("1.0"))

@@ -14,21 +14,29 @@ from collections.abc import Callable, Hashable
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from tests.exhaustive.violation import guarded
-from tests.restoring import restore
-from txnparticipant import commands as shard_cmd
-from txnparticipant.changes import Applied as ShardApplied
-from txnparticipant.changes import Rejected as ShardRejected
-from txnparticipant.mvcc import Manifest
-from txnparticipant.records import TableState
-from txnparticipant.table_store import ParticipantShard
-from txnstatus import commands as cmd
-from txnstatus.commit_tasks import CommitTask, SendOp, _Progress
+from tests.unit.harness.restoring import restore
+from txnparticipant.shard import commands as shard_cmd
+from txnparticipant.shard.changes import Applied as ShardApplied
+from txnparticipant.shard.changes import Rejected as ShardRejected
+from txnparticipant.shard.records import TableState
+from txnparticipant.shard.shard import ParticipantShard
+from txnparticipant.versions.mvcc import Manifest
 from txnstatus.errors import TxnError
-from txnstatus.events import CommandApplied, CommitRequested, Effect, Event, LeadershipGained, ParticipantAnswered, Tick
-from txnstatus.keep_alives import BUCKETS_PER_SECOND
 from txnstatus.schema import Column, Schema
-from txnstatus.status_manager import ManagerSettings, TxnStatusManager
-from txnstatus.table import Applied, Rejected, TxnStatusTable
+from txnstatus.status import commands as cmd
+from txnstatus.status.commit_tasks import CommitTask, SendOp, _Progress
+from txnstatus.status.events import (
+    CommandApplied,
+    CommitRequested,
+    Effect,
+    Event,
+    LeadershipGained,
+    ParticipantAnswered,
+    Tick,
+)
+from txnstatus.status.keep_alives import BUCKETS_PER_SECOND
+from txnstatus.status.manager import ManagerSettings, TxnStatusManager
+from txnstatus.status.table import Applied, Rejected, TxnStatusTable
 from txnstatus.types import ParticipantId, ParticipantOpType, Timestamp, TxnId
 
 OWNER = "ada"

@@ -10,20 +10,21 @@ import pytest
 
 from tests.exhaustive import invariants as rules
 from tests.exhaustive.clients import APPEND, DROP, OVERWRITE, Config
-from txnparticipant import changes, dropping, txn
-from txnparticipant import commands as shard_cmd
-from txnparticipant.mvcc import FileSet
-from txnparticipant.records import TableState
-from txnparticipant.records import TxnRecord as ShardRecord
-from txnparticipant.table_store import ParticipantShard
-from txnstatus import commands as cmd
-from txnstatus import table
-from txnstatus.commit_tasks import CommitTask
+from txnparticipant.shard import changes, dropping
+from txnparticipant.shard import commands as shard_cmd
+from txnparticipant.shard import transitions as txn
+from txnparticipant.shard.records import TableState
+from txnparticipant.shard.records import TxnRecord as ShardRecord
+from txnparticipant.shard.shard import ParticipantShard
+from txnparticipant.versions.mvcc import FileSet
 from txnstatus.errors import TxnError
-from txnstatus.events import Decided, Effect, Propose
-from txnstatus.records import TxnRecord
-from txnstatus.status_manager import TxnStatusManager
-from txnstatus.transitions import TRANSITIONS, Op, Stay
+from txnstatus.status import commands as cmd
+from txnstatus.status import table
+from txnstatus.status.commit_tasks import CommitTask
+from txnstatus.status.events import Decided, Effect, Propose
+from txnstatus.status.manager import TxnStatusManager
+from txnstatus.status.records import TxnRecord
+from txnstatus.status.transitions import TRANSITIONS, Op, Stay
 from txnstatus.types import ParticipantId, ParticipantOpType, ParticipantState, Timestamp, TxnState
 
 BOTH: Mapping[int, str] = {0: APPEND, 1: APPEND}

@@ -10,14 +10,14 @@ from typing import Any
 
 from tests.exhaustive.cores import FIRST_TXN, Accepted
 from tests.exhaustive.violation import OWN_CHECKS, TOTAL, require
-from txnparticipant import commands as shard_cmd
-from txnparticipant.changes import Applied as ShardApplied
-from txnparticipant.mvcc import undecided_at, visible
-from txnparticipant.records import TableState
-from txnparticipant.table_store import ParticipantShard
-from txnstatus import commands as cmd
+from txnparticipant.shard import commands as shard_cmd
+from txnparticipant.shard.changes import Applied as ShardApplied
+from txnparticipant.shard.records import TableState
+from txnparticipant.shard.shard import ParticipantShard
+from txnparticipant.versions.mvcc import undecided_at, visible
 from txnstatus.errors import NotFound
-from txnstatus.table import TxnStatusTable
+from txnstatus.status import commands as cmd
+from txnstatus.status.table import TxnStatusTable
 from txnstatus.types import (
     DECIDED,
     DECIDED_ABORT,

@@ -19,14 +19,14 @@ from tests.exhaustive.clients import (
 from tests.exhaustive.coordinator import PARTICIPANTS
 from tests.exhaustive.cores import FIRST_TS, OWNER, Accepted, Error, ShardCore, manifest_of, write_of
 from tests.exhaustive.messages import Message
-from txnparticipant import commands as cmd
-from txnparticipant.locks import Lock, Mode, Otherwise
-from txnparticipant.mvcc import undecided_at
-from txnparticipant.records import TableState
-from txnparticipant.table_store import ParticipantShard
-from txnstatus.commit_tasks import SendOp
+from txnparticipant.locks.locks import Lock, Mode, Otherwise
+from txnparticipant.shard import commands as cmd
+from txnparticipant.shard.records import TableState
+from txnparticipant.shard.shard import ParticipantShard
+from txnparticipant.versions.mvcc import undecided_at
 from txnstatus.partitions import WHOLE_TABLE
-from txnstatus.table import TxnStatusTable
+from txnstatus.status.commit_tasks import SendOp
+from txnstatus.status.table import TxnStatusTable
 from txnstatus.types import NO_TIMESTAMP, ParticipantOpType, ParticipantState, Timestamp, TxnId
 
 PREPARES = ((20, 12), (14, 24))

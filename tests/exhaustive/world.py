@@ -14,8 +14,8 @@ from tests.exhaustive.coordinator import Coordinator, Step
 from tests.exhaustive.cores import Error, Interned
 from tests.exhaustive.messages import Mail, Message, tell
 from tests.exhaustive.tables import Tables
-from txnstatus.commit_tasks import SendOp
 from txnstatus.errors import Unavailable
+from txnstatus.status.commit_tasks import SendOp
 from txnstatus.types import TERMINAL, Timestamp, TxnId
 
 Action = tuple[object, ...]

@@ -21,10 +21,9 @@ import pyarrow as pa
 from tests.faults.history import Answer, Begin, Call, History, Kind, Scan, now
 from tests.support import SCHEMA, connect, rows
 from txnclient import Client, Schema
-from txnclient.row_reads import RowChanges, latest_changes
+from txnclient.read.row_reads import RowChanges, latest_changes
 from txnclient.token import Token
-from txndeploy.local_cluster import LocalCluster
-from txnstatus.commands import cause_from_wire
+from txndeploy.local.cluster import LocalCluster
 from txnstatus.errors import (
     AlreadyExists,
     CommitUnknown,
@@ -41,6 +40,7 @@ from txnstatus.proto import admin_pb2, audit_pb2, catalog_pb2
 from txnstatus.proto import table_pb2 as table_pb
 from txnstatus.proto import txn_manager_pb2 as pb
 from txnstatus.rpc.errors import from_detail
+from txnstatus.status.commands import cause_from_wire
 from txnstatus.types import DECIDED_ABORT, AbortCause, Timestamp, TxnId, TxnState
 
 WORKERS = 8

@@ -15,8 +15,8 @@ import pytest
 
 from tests.sim.planted import PLANTED
 from tests.sim.planted_rows import PLANTED_ROWS
-from txndeploy import tethered
-from txndeploy.sim import seams
+from tests.sim.world import seams
+from txndeploy.node import tethered
 
 ROOT = Path(__file__).parents[2]
 

@@ -21,8 +21,8 @@ from tests.faults.load import Load, Recorder
 from tests.support import FAST_RAFT, connect, fast_cluster, settled, visible, wait_until
 from txnclient import Client, Unavailable
 from txndeploy.doctor.examination import Examination, Wishes
-from txndeploy.local_cluster import LocalCluster
-from txndeploy.network import Network
+from txndeploy.local.cluster import LocalCluster
+from txndeploy.local.network import Network
 from txnstatus.findings import Kind
 from txnstatus.types import TERMINAL
 

@@ -29,9 +29,9 @@ from typing import NamedTuple
 import pyarrow as pa
 
 import txnclient
+from tests.sim.judges.isolation import Observed
 from txnclient import AlreadyExists, Client, CommitUnknown, Transaction, TxnAborted, Unavailable
 from txnclient.snapshot import Snapshot
-from txndeploy.isolation import Observed
 
 FILES = ("bank.north", "bank.south")
 ROWS = ("bank.east", "bank.west")

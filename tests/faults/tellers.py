@@ -14,9 +14,9 @@ from typing import Self
 
 from tests.faults.history import now
 from tests.faults.teller import ACCOUNTS, Told, create_tables, from_line, lists, read_accounts
+from tests.sim.judges.isolation import Observed, anomalies
 from tests.support import connect
-from txndeploy.isolation import Observed, anomalies
-from txndeploy.local_cluster import LocalCluster
+from txndeploy.local.cluster import LocalCluster
 
 PROCESSES = 2
 STOP_SECONDS = 120.0

@@ -7,7 +7,7 @@ import pytest
 
 from tests.support import SCHEMA, connect, fast_cluster
 from txnclient import Client
-from txndeploy.local_cluster import LocalCluster
+from txndeploy.local.cluster import LocalCluster
 
 _numbers = itertools.count(1)
 

@@ -15,8 +15,8 @@ from typer.testing import CliRunner
 
 from tests.support import connect, fast_cluster, rows, settled, visible, wait_until
 from txnclient import Client, Conflict, InvalidArgument, NotFound, RowsRefused, RowsWritten, TxnAborted, TxnState
-from txndeploy import commands
-from txndeploy.local_cluster import LocalCluster
+from txndeploy.ctl import commands
+from txndeploy.local.cluster import LocalCluster
 
 NewTable = Callable[..., str]
 KEY = ["id"]
@@ -111,7 +111,7 @@ def test_a_process_that_dies_in_the_middle_leaves_nothing(
     table = new_table()
     program = f"""
 import os, pyarrow, txnclient
-from txnclient import file_writes
+from txnclient.write import files as file_writes
 file_writes.manifest.write = lambda *_, **__: os._exit(9)
 with txnclient.connect({cluster.addresses!r}, owner="dying") as client:
     client.write(pyarrow.table({{"id": [1], "note": ["x"]}}), {table!r})

@@ -14,7 +14,7 @@ import pytest
 
 from tests.support import SCHEMA, rows, visible
 from txnclient import Client, DataFile, InternalError, InvalidArgument, StagedFiles, TxnState
-from txndeploy.local_cluster import LocalCluster
+from txndeploy.local.cluster import LocalCluster
 
 NewTable = Callable[..., str]
 Change = Callable[[StagedFiles, DataFile], StagedFiles]

@@ -28,9 +28,9 @@ from txnclient import (
 )
 from txnclient.token import Token
 from txnclient.transaction import Transaction
-from txndeploy import config as configuration
-from txndeploy.local_cluster import LocalCluster
-from txndeploy.network import free_ports
+from txndeploy.local.cluster import LocalCluster
+from txndeploy.local.network import free_ports
+from txndeploy.node import config as configuration
 from txnstatus.types import TxnId
 
 NewTable = Callable[..., str]
@@ -206,7 +206,11 @@ def test_garbage_on_the_port_harms_nobody(cluster: LocalCluster, client: Client)
 
 def _start(path: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "txndeploy.node", str(path)], capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-m", "txndeploy.node.process", str(path)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
     )
 
 

@@ -13,8 +13,8 @@ from benchmarks.suite.model import Settings
 from benchmarks.suite.ours import STATUS
 from benchmarks.suite.runner import event_loop
 from benchmarks.suite.workloads.beside import OursAfterFinished
-from txndeploy.config import TxnSection
-from txndeploy.local_cluster import LocalCluster, wait_until
+from txndeploy.local.cluster import LocalCluster, wait_until
+from txndeploy.node.config import TxnSection
 
 ROOT = Path(__file__).parent.parent.parent
 POINTS = {1, 3}

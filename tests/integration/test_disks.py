@@ -16,7 +16,7 @@ from tests.faults.nemesis import torment
 from tests.faults.rig import Rig, running, unavailable
 from tests.support import connect, wait_until
 from txnclient import Unavailable
-from txnclient.channel import ManagerChannel
+from txnclient.calls.channel import ManagerChannel
 from txnstatus.proto import admin_pb2
 
 SEED = int(os.environ.get("TXN_SEED", "1"))

@@ -16,8 +16,8 @@ from typer.testing import CliRunner
 
 from tests.support import FAST_TXN, commit_until_known, connect, fast_cluster, rows, visible, wait_until
 from txnclient import Client, TxnAborted, TxnState
-from txndeploy.commands import app
-from txndeploy.local_cluster import LocalCluster
+from txndeploy.ctl.commands import app
+from txndeploy.local.cluster import LocalCluster
 from txnstatus.proto import audit_pb2
 from txnstatus.rpc.errors import from_detail
 

@@ -17,10 +17,10 @@ import pytest
 
 from tests.support import commit_until_known, rows, visible, wait_until
 from txnclient import Client, IllegalState, Transaction, TxnAborted, TxnState
-from txndeploy.local_cluster import LocalCluster
-from txndeploy.network import free_ports
-from txnstatus import failpoints
-from txnstatus.catalog import from_wire
+from txndeploy.local.cluster import LocalCluster
+from txndeploy.local.network import free_ports
+from txnstatus.catalog.catalog import from_wire
+from txnstatus.process import failpoints
 from txnstatus.proto import admin_pb2
 
 PAGE = Path(__file__).parents[2] / "docs" / "participants.md"

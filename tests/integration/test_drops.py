@@ -16,8 +16,8 @@ from typer.testing import CliRunner
 
 from tests.support import FAST_TXN, connect, fast_cluster, rows, settled, visible, wait_until
 from txnclient import Client, Conflict, IllegalState, Locked, NotFound, Transaction, TxnError, TxnState
-from txndeploy.commands import app
-from txndeploy.local_cluster import LocalCluster
+from txndeploy.ctl.commands import app
+from txndeploy.local.cluster import LocalCluster
 from txnstatus.proto import table_pb2
 
 NewTable = Callable[..., str]

@@ -23,7 +23,7 @@ from tests.support import (
 )
 from txnclient import Client, TxnAborted, TxnError, TxnState, Unavailable
 from txnclient.transaction import Transaction
-from txndeploy.local_cluster import LocalCluster
+from txndeploy.local.cluster import LocalCluster
 from txnstatus.types import DECIDED_COMMIT, TERMINAL
 
 TABLES = ("t.one", "t.two", "t.three")

@@ -21,8 +21,8 @@ from tests.faults.points import POINTS, Point
 from tests.faults.rig import Rig, running
 from tests.support import FAST_TXN, connect, fast_cluster, settled, wait_until
 from txnclient import Client
-from txnstatus import failpoints
-from txnstatus.catalog import CatalogState, from_wire
+from txnstatus.catalog.catalog import CatalogState, from_wire
+from txnstatus.process import failpoints
 from txnstatus.proto import admin_pb2
 
 SEED = int(os.environ.get("TXN_SEED", "1"))

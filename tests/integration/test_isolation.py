@@ -1,7 +1,7 @@
 """Snapshot isolation as clients see it, on real nodes, while processes, disks and the network fail.
 
 Client processes contend for accounts and their lists (tests/faults/teller.py); the checker that judges the simulator's
-histories (txndeploy.isolation) judges theirs. `make isolation SECONDS=600 SEED=7` runs it for longer.
+histories (tests.sim.judges.isolation) judges theirs. `make isolation SECONDS=600 SEED=7` runs it for longer.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tests.faults.planted_node import planted
 from tests.faults.rig import Rig, working
 from tests.faults.tellers import Tellers
 from tests.support import FAST_TXN, connect, wait_until
-from txndeploy.namespaces import best_network
+from txndeploy.local.namespaces import best_network
 
 SECONDS = float(os.environ.get("TXN_ISOLATION_SECONDS", "20"))
 SEED = int(os.environ.get("TXN_SEED", "1"))

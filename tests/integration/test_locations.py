@@ -8,7 +8,7 @@ import pytest
 
 from tests.support import SCHEMA, connect, fast_cluster, rows, visible
 from txnclient import Client, InvalidArgument
-from txndeploy.local_cluster import LocalCluster
+from txndeploy.local.cluster import LocalCluster
 
 
 def test_without_roots_tables_are_in_the_warehouse(cluster: LocalCluster, client: Client, tmp_path: Path) -> None:

@@ -10,9 +10,9 @@ from typer.testing import CliRunner
 
 from tests.support import connect, fast_cluster, rows, wait_until
 from txnclient import Client, InvalidArgument, Locked, LockInfo, NotFound, Transaction, TxnAborted, TxnState
-from txnclient.locks import LockMode
-from txndeploy import commands
-from txndeploy.local_cluster import LocalCluster
+from txnclient.write.locks import LockMode
+from txndeploy.ctl import commands
+from txndeploy.local.cluster import LocalCluster
 
 NewTable = Callable[..., str]
 

@@ -13,8 +13,8 @@ from tests.faults.history import History, problems
 from tests.faults.load import Recorder
 from tests.support import FAST_TXN, connect, fast_cluster, wait_until
 from txnclient import Client, TxnError, TxnState
-from txndeploy.config import RaftSection
-from txndeploy.local_cluster import LocalCluster
+from txndeploy.local.cluster import LocalCluster
+from txndeploy.node.config import RaftSection
 
 LABEL = "nobody's"
 PATIENT = RaftSection(heartbeat_seconds=0.2, election_min_seconds=2.0, election_max_seconds=3.0)

@@ -12,9 +12,9 @@ import pytest
 
 from tests.faults.nemesis import possible, torment
 from tests.faults.rig import running
-from txndeploy.namespaces import Namespaces, NoNamespaces, best_network
-from txndeploy.network import Network
-from txndeploy.proxies import Proxies
+from txndeploy.local.namespaces import Namespaces, NoNamespaces, best_network
+from txndeploy.local.network import Network
+from txndeploy.local.proxies import Proxies
 
 SEED = int(os.environ.get("TXN_SEED", "1"))
 

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from tests.support import wait_until
-from txndeploy.namespaces import Namespaces, NoNamespaces
-from txndeploy.network import Network
-from txndeploy.proxies import Proxies
+from txndeploy.local.namespaces import Namespaces, NoNamespaces
+from txndeploy.local.network import Network
+from txndeploy.local.proxies import Proxies
 
 NODES = ("n1", "n2", "n3")
 NOT_ANSWERED = "timed out"
@@ -134,8 +134,8 @@ def test_a_reset_breaks_connections(town: Town) -> None:
 CLUSTER = """
 import sys
 from pathlib import Path
-from txndeploy.local_cluster import LocalCluster
-from txndeploy.namespaces import best_network
+from txndeploy.local.cluster import LocalCluster
+from txndeploy.local.namespaces import best_network
 with LocalCluster(Path(sys.argv[1]), network=best_network(1)) as cluster:
     cluster.pause("n2")
     print(*(cluster.pid(node) for node in cluster.configs), flush=True)

@@ -15,7 +15,7 @@ from tests.faults.nemesis import torment
 from tests.faults.rig import running
 from tests.support import SCHEMA, commit_until_known, connect, fast_cluster, rows, settled, visible, wait_until
 from txnclient import TxnState
-from txndeploy.local_cluster import LocalCluster
+from txndeploy.local.cluster import LocalCluster
 
 SEED = int(os.environ.get("TXN_SEED", "1"))
 CUTS = int(os.environ.get("TXN_POWER_CUTS", "3"))

@@ -8,8 +8,8 @@ import pytest
 
 from tests.support import FAST_TXN, SCHEMA, connect, fast_cluster, rows, visible, wait_until
 from txnclient import Client, Forgotten, LimitReached, NotFound, TxnState
-from txndeploy.local_cluster import LocalCluster
-from txnstatus.catalog import CatalogState, from_wire
+from txndeploy.local.cluster import LocalCluster
+from txnstatus.catalog.catalog import CatalogState, from_wire
 from txnstatus.proto import admin_pb2
 
 SPAN = 10

@@ -13,8 +13,8 @@ import pytest
 
 from tests.support import FAST_TXN, connect, fast_cluster, rows, wait_until
 from txnclient import Client, Conflict, IllegalState, InvalidArgument, NotFound, Snapshot, SnapshotTooOld, TxnAborted
-from txndeploy.local_cluster import LocalCluster
-from txnstatus.catalog import shard_group
+from txndeploy.local.cluster import LocalCluster
+from txnstatus.catalog.catalog import shard_group
 
 LEASE_SECONDS = 2.0
 RETENTION_SECONDS = 1

@@ -9,9 +9,9 @@ from typer.testing import CliRunner
 
 from tests.support import SCHEMA, commit_until_known, connect, fast_cluster, rows, settled, visible, wait_until
 from txnclient import Client
-from txndeploy.commands import app
-from txndeploy.config import RaftSection
-from txndeploy.local_cluster import LocalCluster
+from txndeploy.ctl.commands import app
+from txndeploy.local.cluster import LocalCluster
+from txndeploy.node.config import RaftSection
 
 RAFT = RaftSection(heartbeat_seconds=0.08, election_min_seconds=0.4, election_max_seconds=0.8, snapshot_entries=50)
 """Snapshots come early, so the new node has to get some."""

@@ -16,7 +16,7 @@ import pytest
 import txnclient
 from tests.support import commit_until_known, connect, fast_cluster, rows, settled, visible, wait_until
 from txnclient import Client, Conflict, InvalidArgument, LimitReached, RowsRefused, TxnAborted
-from txndeploy.local_cluster import LocalCluster
+from txndeploy.local.cluster import LocalCluster
 from txnstatus.errors import IllegalState
 
 NewTable = Callable[..., str]

@@ -15,7 +15,7 @@ from tests.faults.disks import can_mount
 from tests.faults.history import now
 from tests.faults.nemesis import draw, torment
 from tests.faults.rig import running
-from txndeploy.namespaces import best_network
+from txndeploy.local.namespaces import best_network
 
 SECONDS = float(os.environ.get("TXN_SOAK_SECONDS", "20"))
 SEED = int(os.environ.get("TXN_SEED", "1"))

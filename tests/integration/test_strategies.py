@@ -11,13 +11,13 @@ import pytest
 
 from tests.support import connect, fast_cluster, rows, settled, visible, wait_until
 from txnclient import Client, InternalError, InvalidArgument, Transaction, TxnAborted
-from txndeploy import config
-from txndeploy.local_cluster import LocalCluster
+from txndeploy.local.cluster import LocalCluster
+from txndeploy.node import config
 
 PAGE = Path(__file__).parents[2] / "docs" / "protocol.md"
 BROKEN = """
 import sys
-from txnparticipant.strategies import Wait
+from txnparticipant.locks.strategies import Wait
 
 class Raises:
     def settle(self, asking, in_the_way):

@@ -11,9 +11,9 @@ from typer.testing import CliRunner
 import txnclient
 from tests.support import rows, visible, wait_until
 from txnclient import Client, Locked
-from txndeploy import commands
-from txndeploy.local_cluster import LocalCluster
-from txnstatus.catalog import from_wire
+from txndeploy.ctl import commands
+from txndeploy.local.cluster import LocalCluster
+from txnstatus.catalog.catalog import from_wire
 from txnstatus.proto import admin_pb2
 
 NewTable = Callable[..., str]

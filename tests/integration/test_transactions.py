@@ -13,7 +13,7 @@ import pytest
 import txnclient
 from tests.support import connect, rows, visible, wait_until
 from txnclient import Client, Conflict, IllegalState, Transaction, TxnAborted, TxnState
-from txndeploy.local_cluster import LocalCluster
+from txndeploy.local.cluster import LocalCluster
 
 NewTable = Callable[..., str]
 

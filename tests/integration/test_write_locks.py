@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 
 from tests.support import rows, visible, wait_until
-from tests.unit.test_statements import OWN, ROWS
+from tests.unit.locks.test_statements import OWN, ROWS
 from txnclient import Client, InvalidArgument, Locked, Transaction
-from txnparticipant.locks import Mode
+from txnparticipant.locks.locks import Mode
 from txnstatus.types import Statement
 
 NewTable = Callable[..., str]
@@ -199,7 +199,7 @@ def test_whoever_loses_learns_it_before_any_file_is_written(
     owner, txn = client.begin(), client.begin()
     owner.lock(table, "X")
     written: list[object] = []
-    monkeypatch.setattr("txnclient.arrow.write_files", lambda *args: written.append(args))
+    monkeypatch.setattr("txnclient.formats.arrow.write_files", lambda *args: written.append(args))
     with pytest.raises(Locked, match="holds X"):
         txn.write(rows(1), table)
     assert not written

@@ -9,7 +9,7 @@ from tests.postgres.rig import Host
 from tests.postgres.server import PostgresServer, find_binaries
 from tests.support import SCHEMA, connect, fast_cluster
 from txnclient import Client
-from txndeploy.local_cluster import LocalCluster
+from txndeploy.local.cluster import LocalCluster
 
 _numbers = itertools.count(1)
 

@@ -11,12 +11,12 @@ from typing import Self
 from tests.postgres.server import PostgresServer
 from tests.support import connect, wait_until
 from txnclient import Client
-from txnclient.channel import ManagerChannel
-from txndeploy.local_cluster import LocalCluster
-from txndeploy.network import free_ports
-from txnstatus import failpoints
-from txnstatus.catalog import from_wire
+from txnclient.calls.channel import ManagerChannel
+from txndeploy.local.cluster import LocalCluster
+from txndeploy.local.network import free_ports
+from txnstatus.catalog.catalog import from_wire
 from txnstatus.errors import TxnError
+from txnstatus.process import failpoints
 from txnstatus.proto import admin_pb2
 from txnstatus.proto import participant_pb2 as pb
 
@@ -46,7 +46,7 @@ class Host:
 
     def start(self, armed: str = "") -> None:
         """Until it answers and the cluster knows where it is."""
-        command = [sys.executable, "-m", "txndeploy.cli", "participant", "postgres", "--name", self.name]
+        command = [sys.executable, "-m", "txndeploy.ctl.cli", "participant", "postgres", "--name", self.name]
         command += ["--dsn", self._dsn, "--listen", self.address, "--join", self._cluster.addresses]
         environment = {**os.environ, failpoints.VARIABLE: armed}
         with self.log.open("ab") as output:

@@ -14,7 +14,7 @@ from tests.postgres.rig import NAME, Host
 from tests.postgres.server import PostgresServer
 from tests.support import commit_until_known, connect, rows, visible, wait_until
 from txnclient import Client, Transaction, TxnAborted, TxnError, Unavailable
-from txndeploy.local_cluster import LocalCluster
+from txndeploy.local.cluster import LocalCluster
 
 ROUNDS = int(os.environ.get("TXN_POSTGRES_KILLS", "2"))
 """Of one kill of each kind."""

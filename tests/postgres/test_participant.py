@@ -11,7 +11,7 @@ import pytest
 from psycopg import sql
 
 from tests.postgres.server import PostgresServer, find_binaries
-from txnclient.postgres import PostgresPart
+from txnclient.foreign.postgres import PostgresPart
 from txnparticipant.foreign.postgres import PostgresParticipant
 from txnstatus.errors import IllegalState, InvalidArgument, TxnError, Unavailable
 from txnstatus.foreign import LEDGER, gid

@@ -28,7 +28,7 @@ from txnclient import (
     TxnAborted,
     TxnState,
 )
-from txndeploy.local_cluster import LocalCluster
+from txndeploy.local.cluster import LocalCluster
 
 pytestmark = pytest.mark.usefixtures("host")
 
@@ -454,7 +454,7 @@ def test_the_readme_example_runs_as_pasted(cluster: LocalCluster, server: Postgr
 
 def txnctl(*arguments: str, code: int = 0) -> str:
     """What it says."""
-    command = [sys.executable, "-m", "txndeploy.cli", *arguments]
+    command = [sys.executable, "-m", "txndeploy.ctl.cli", *arguments]
     done = subprocess.run(command, check=False, capture_output=True, text=True, env={**os.environ, "COLUMNS": "200"})
     assert done.returncode == code, done.stderr
     return done.stdout + done.stderr

@@ -1,6 +1,6 @@
 """Faults put into the service on purpose: a simulator that does not find them finds nothing.
 
-Each is a list of seams (see txndeploy.sim.seams): the name that is replaced, and the faulty stand-in.
+Each is a list of seams (see tests.sim.world.seams): the name that is replaced, and the faulty stand-in.
 """
 
 from __future__ import annotations
@@ -11,29 +11,29 @@ from typing import Any
 
 from pysyncobj import SyncObj
 
-from txnparticipant import changes as shard_changes
-from txnparticipant.changes import Applied as ShardApplied
-from txnparticipant.cleaner import Cleaner
-from txnparticipant.reads import Reads
-from txnparticipant.records import TableState
-from txnparticipant.table_store import ParticipantShard
-from txnparticipant.txn import TRANSITIONS as SHARD_TRANSITIONS
-from txnparticipant.txn import Op as ShardOp
-from txnparticipant.txn import Stay as ShardStay
-from txnstatus import commands as cmd
-from txnstatus.catalog import CatalogState
-from txnstatus.cluster_map import ClusterMap
-from txnstatus.commit_tasks import CommitTask
-from txnstatus.keep_alives import KeepAlives
+from txnparticipant.leader.reads import Reads
+from txnparticipant.shard import changes as shard_changes
+from txnparticipant.shard.changes import Applied as ShardApplied
+from txnparticipant.shard.records import TableState
+from txnparticipant.shard.shard import ParticipantShard
+from txnparticipant.shard.transitions import TRANSITIONS as SHARD_TRANSITIONS
+from txnparticipant.shard.transitions import Op as ShardOp
+from txnparticipant.shard.transitions import Stay as ShardStay
+from txnparticipant.upkeep.cleaner import Cleaner
+from txnstatus.catalog.catalog import CatalogState
+from txnstatus.catalog.cluster_map import ClusterMap
 from txnstatus.proto import txn_manager_pb2 as pb
 from txnstatus.raft import frames
 from txnstatus.raft.driver import RaftDriver
 from txnstatus.raft.group import RaftGroup
 from txnstatus.raft.segments import Segments
-from txnstatus.status_manager import TxnStatusManager
-from txnstatus.status_ranges import StatusRanges
-from txnstatus.status_service import StatusService
-from txnstatus.table import TRANSITIONS, Op, TxnStatusTable
+from txnstatus.status import commands as cmd
+from txnstatus.status.commit_tasks import CommitTask
+from txnstatus.status.keep_alives import KeepAlives
+from txnstatus.status.manager import TxnStatusManager
+from txnstatus.status.ranges import StatusRanges
+from txnstatus.status.service import StatusService
+from txnstatus.status.table import TRANSITIONS, Op, TxnStatusTable
 from txnstatus.types import AbortCause, AbortCode, ParticipantState, Timestamp, TxnId, TxnState
 
 Seams = list[tuple[str, Any]]
@@ -50,7 +50,7 @@ class Planted:
 
 
 def no_sync() -> Seams:
-    return [("txndeploy.sim.disk:_SimFile.sync", lambda _self: None)]
+    return [("tests.sim.world.disk:_SimFile.sync", lambda _self: None)]
 
 
 def acknowledge_before_the_sync() -> Seams:
@@ -91,7 +91,7 @@ def answer_before_the_decision() -> Seams:
             answer.txn.commit_timestamp = self._clock.now()
         return answer
 
-    return [("txnstatus.status_service:StatusService.commit_transaction", hasty)]
+    return [("txnstatus.status.service:StatusService.commit_transaction", hasty)]
 
 
 def drop_a_participant() -> Seams:
@@ -102,7 +102,7 @@ def drop_a_participant() -> Seams:
             command = replace(command, participants=command.participants[: 2 - len(record.participants)])
         return change(self, record, command, outcome)
 
-    return [("txnstatus.table:TxnStatusTable._changed", forgetful)]
+    return [("txnstatus.status.table:TxnStatusTable._changed", forgetful)]
 
 
 def expire_what_is_prepared() -> Seams:
@@ -117,13 +117,13 @@ def expire_what_is_prepared() -> Seams:
 
     transitions = {**TRANSITIONS, (TxnState.COMMIT_IN_PROGRESS, Op.EXPIRE): TxnState.ABORT_IN_PROGRESS}
     return [
-        ("txnstatus.status_manager:TxnStatusManager._expire_stale", eager),
-        ("txnstatus.table:TRANSITIONS", transitions),
+        ("txnstatus.status.manager:TxnStatusManager._expire_stale", eager),
+        ("txnstatus.status.table:TRANSITIONS", transitions),
     ]
 
 
 def _propose(command: Any) -> Any:
-    from txnstatus.status_manager import Propose
+    from txnstatus.status.manager import Propose
 
     return Propose(command)
 
@@ -139,11 +139,11 @@ def no_grace_after_a_failover() -> Seams:
             alive._heard[txn_id] -= 2 * alive._deadline(self.table.get(txn_id))
         return effects
 
-    return [("txnstatus.status_manager:TxnStatusManager._start_leading", harsh)]
+    return [("txnstatus.status.manager:TxnStatusManager._start_leading", harsh)]
 
 
 def request_ids_ignored() -> Seams:
-    return [("txnstatus.table:TxnStatusTable.begun_by", lambda _self, _request_id: None)]
+    return [("txnstatus.status.table:TxnStatusTable.begun_by", lambda _self, _request_id: None)]
 
 
 def the_first_participants_timestamp() -> Seams:
@@ -155,14 +155,14 @@ def the_first_participants_timestamp() -> Seams:
         self.highest_timestamp = before or self.highest_timestamp
         return again
 
-    return [("txnstatus.commit_tasks:CommitTask.answered", first)]
+    return [("txnstatus.status.commit_tasks:CommitTask.answered", first)]
 
 
 def decide_before_all_have_prepared() -> Seams:
     def complete(self: CommitTask) -> bool:
         return any(progress.answered for progress in self._progress.values())
 
-    return [("txnstatus.commit_tasks:CommitTask.complete", property(complete))]
+    return [("txnstatus.status.commit_tasks:CommitTask.complete", property(complete))]
 
 
 def a_snapshot_below_the_last_commit() -> Seams:
@@ -171,19 +171,19 @@ def a_snapshot_below_the_last_commit() -> Seams:
     async def stale(self: StatusRanges) -> Timestamp:
         return Timestamp(max(0, await take(self) - 1))
 
-    return [("txnstatus.status_ranges:StatusRanges.snapshot", stale)]
+    return [("txnstatus.status.ranges:StatusRanges.snapshot", stale)]
 
 
 def scans_ignore_the_prepared() -> Seams:
-    return [("txnparticipant.reads:undecided_at", lambda _prepared, _ts: [])]
+    return [("txnparticipant.leader.reads:undecided_at", lambda _prepared, _ts: [])]
 
 
 def overwrites_never_conflict() -> Seams:
-    return [("txnparticipant.changes:first_committer_wins", lambda *_: None)]
+    return [("txnparticipant.shard.changes:first_committer_wins", lambda *_: None)]
 
 
 def an_empty_partition_is_in_nobodys_way() -> Seams:
-    return [("txnparticipant.conflicts:Overwrites.in_the_way", lambda *_: None)]
+    return [("txnparticipant.versions.conflicts:Overwrites.in_the_way", lambda *_: None)]
 
 
 def an_overwrite_forgets_what_it_is_based_on() -> Seams:
@@ -192,11 +192,11 @@ def an_overwrite_forgets_what_it_is_based_on() -> Seams:
     async def now(self: Reads, _read_timestamp: Timestamp | None) -> Timestamp:
         return await base(self, None)
 
-    return [("txnparticipant.reads:Reads.base", now)]
+    return [("txnparticipant.leader.reads:Reads.base", now)]
 
 
 def an_overwrite_of_a_part_takes_all() -> Seams:
-    return [("txnparticipant.changes:covers", lambda objects, _partition: bool(objects))]
+    return [("txnparticipant.shard.changes:covers", lambda objects, _partition: bool(objects))]
 
 
 def writes_after_the_prepare() -> Seams:
@@ -204,7 +204,7 @@ def writes_after_the_prepare() -> Seams:
         (ParticipantState.COMMIT_IN_PROGRESS, ShardOp.WRITE): ShardStay.OK,
         (ParticipantState.COMMITTED, ShardOp.WRITE): ShardStay.OK,
     }
-    return [("txnparticipant.table_store:TRANSITIONS", {**SHARD_TRANSITIONS, **late})]
+    return [("txnparticipant.shard.shard:TRANSITIONS", {**SHARD_TRANSITIONS, **late})]
 
 
 def the_cleaner_takes_from_the_living() -> Seams:
@@ -220,8 +220,8 @@ def the_cleaner_takes_from_the_living() -> Seams:
         return tuple(record.claimed) if record else ()
 
     return [
-        ("txnparticipant.table_store:ParticipantShard.newly_to_clean", newly_to_clean),
-        ("txnparticipant.table_store:ParticipantShard.writes_to_clean", writes_to_clean),
+        ("txnparticipant.shard.shard:ParticipantShard.newly_to_clean", newly_to_clean),
+        ("txnparticipant.shard.shard:ParticipantShard.writes_to_clean", writes_to_clean),
     ]
 
 
@@ -242,7 +242,7 @@ def the_cleaner_takes_one_pass() -> Seams:
         self._due = [(0.0, table_id, txn_id) for _, table_id, txn_id in self._due]
         await run_once(self)
 
-    return [("txnparticipant.cleaner:Cleaner.run_once", hasty)]
+    return [("txnparticipant.upkeep.cleaner:Cleaner.run_once", hasty)]
 
 
 def expire_one_interval_late() -> Seams:
@@ -251,14 +251,14 @@ def expire_one_interval_late() -> Seams:
     def late(self: KeepAlives, record: Any) -> float:
         return deadline(self, record) + record.keepalive_millis / 1000
 
-    return [("txnstatus.keep_alives:KeepAlives._deadline", late)]
+    return [("txnstatus.status.keep_alives:KeepAlives._deadline", late)]
 
 
 def forget_to_drive() -> Seams:
     def idle(self: TxnStatusManager, record: Any, _now: float) -> list[Any]:
         return []
 
-    return [("txnstatus.status_manager:TxnStatusManager._drive", idle)]
+    return [("txnstatus.status.manager:TxnStatusManager._drive", idle)]
 
 
 def repeat_a_failed_sync() -> Seams:
@@ -296,7 +296,7 @@ def begins_beyond_the_cap() -> Seams:
     def generous(self: TxnStatusTable, command: cmd.BeginTxns) -> Any:
         return begin(self, replace(command, max_unfinished=command.max_unfinished * 2))
 
-    return [("txnstatus.table:TxnStatusTable._begin", generous)]
+    return [("txnstatus.status.table:TxnStatusTable._begin", generous)]
 
 
 def options_not_replicated() -> Seams:
@@ -305,15 +305,15 @@ def options_not_replicated() -> Seams:
     def deaf(self: ClusterMap, state: CatalogState) -> None:
         update(self, replace(state, options=self.state.options))
 
-    return [("txnstatus.cluster_map:ClusterMap.update", deaf)]
+    return [("txnstatus.catalog.cluster_map:ClusterMap.update", deaf)]
 
 
 def leases_ignored() -> Seams:
-    return [("txnparticipant.leases:Leases.take", lambda *_: None)]
+    return [("txnparticipant.shard.leases:Leases.take", lambda *_: None)]
 
 
 def reads_below_what_is_retired() -> Seams:
-    return [("txnparticipant.leases:Leases._check", lambda *_: None)]
+    return [("txnparticipant.shard.leases:Leases._check", lambda *_: None)]
 
 
 def retired_too_far() -> Seams:
@@ -325,7 +325,7 @@ def retired_too_far() -> Seams:
             table.replace(file_set.id, up_to)
         return applied
 
-    return [("txnparticipant.table_store:retire", retire)]
+    return [("txnparticipant.shard.shard:retire", retire)]
 
 
 CORE = "no process ends itself"
@@ -333,11 +333,11 @@ CORE = "no process ends itself"
 
 
 def adopt_anything() -> Seams:
-    return [("txnparticipant.adoption:refusal", lambda *_: None)]
+    return [("txnparticipant.shard.adoption:refusal", lambda *_: None)]
 
 
 def examine_once() -> Seams:
-    return [("txndeploy.sim.doctor:confirmed", lambda _first, second: iter(second))]
+    return [("tests.sim.actors.doctor:confirmed", lambda _first, second: iter(second))]
 
 
 PLANTED: Mapping[str, Planted] = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from tests.sim.planted import Planted, Seams
-from txnparticipant.registering import Key, Registering
+from txnparticipant.leader.registering import Key, Registering
 
 
 def what_is_open_is_registered() -> Seams:
@@ -15,7 +15,7 @@ def what_is_open_is_registered() -> Seams:
     def trusting(self: Registering, key: Key) -> bool:
         return passes(self, key) or (self._is_open(key) and not self._dispatcher.is_busy(key))
 
-    return [("txnparticipant.registering:Registering._passes", trusting), *leaders_leave_it_there()]
+    return [("txnparticipant.leader.registering:Registering._passes", trusting), *leaders_leave_it_there()]
 
 
 def leaders_leave_it_there() -> Seams:
@@ -24,7 +24,7 @@ def leaders_leave_it_there() -> Seams:
     async def leave(*_: object) -> None:
         pass
 
-    return [("txnparticipant.registering:Registering._withdraw_own", leave)]
+    return [("txnparticipant.leader.registering:Registering._withdraw_own", leave)]
 
 
 def withdrawn_although_listed() -> Seams:
@@ -33,14 +33,14 @@ def withdrawn_although_listed() -> Seams:
     async def look(_self: Registering, _txn_id: int) -> None:
         return None
 
-    return [("txnparticipant.registering:Registering._look", look)]
+    return [("txnparticipant.leader.registering:Registering._look", look)]
 
 
 def nobody_asks_about_what_is_open() -> Seams:
     def none(_self: Registering) -> Iterator[Key]:
         return iter(())
 
-    return [("txnparticipant.registering:Registering._unsettled", none), *leaders_leave_it_there()]
+    return [("txnparticipant.leader.registering:Registering._unsettled", none), *leaders_leave_it_there()]
 
 
 PLANTED_REGISTERING: Mapping[str, Planted] = {

@@ -8,18 +8,18 @@ from dataclasses import replace
 from typing import Any
 
 from tests.sim.planted import CORE, Planted, Seams
-from txnparticipant import flusher
-from txnparticipant.changed_keys import ChangedKeys
-from txnparticipant.memrowset import RowSet, RowsView, SeenRows, TableRows
-from txnparticipant.mvcc import Manifest
-from txnparticipant.records import TableState
-from txnparticipant.row_service import RowService
+from txnparticipant.leader.rows import RowService
+from txnparticipant.rows.changed_keys import ChangedKeys
+from txnparticipant.rows.memrowset import RowSet, RowsView, SeenRows, TableRows
+from txnparticipant.shard.records import TableState
+from txnparticipant.upkeep import flusher
+from txnparticipant.versions.mvcc import Manifest
 from txnstatus.proto import table_pb2 as pb
 from txnstatus.types import Timestamp
 
 
 def keys_never_conflict() -> Seams:
-    return [("txnparticipant.row_conflicts:_same_keys", lambda *_: None)]
+    return [("txnparticipant.shard.row_conflicts:_same_keys", lambda *_: None)]
 
 
 def a_flush_drops_deletes() -> Seams:
@@ -29,7 +29,7 @@ def a_flush_drops_deletes() -> Seams:
         kept = [replace(each, batches=tuple(batch for batch in each.batches if not batch.deletes)) for each in row_sets]
         return write(table, flush_id, kept)
 
-    return [("txnparticipant.flusher:_write_file", forgetful)]
+    return [("txnparticipant.upkeep.flusher:_write_file", forgetful)]
 
 
 def a_flush_takes_what_is_not_committed() -> Seams:
@@ -44,7 +44,7 @@ def a_flush_takes_what_is_not_committed() -> Seams:
         ]
         return write(table, flush_id, [*row_sets, *open_ones])
 
-    return [("txnparticipant.flusher:_write_file", eager)]
+    return [("txnparticipant.upkeep.flusher:_write_file", eager)]
 
 
 def a_flush_forgets_the_keys() -> Seams:
@@ -58,7 +58,7 @@ def a_flush_forgets_the_keys() -> Seams:
             kept.add(row_set.commit)
         self.keys = kept
 
-    return [("txnparticipant.memrowset:TableRows.flush", forgetful)]
+    return [("txnparticipant.rows.memrowset:TableRows.flush", forgetful)]
 
 
 def a_repeated_row_write_is_another_one() -> Seams:
@@ -71,15 +71,15 @@ def a_repeated_row_write_is_another_one() -> Seams:
         request.write_id += f"x{count}"
         return await write(self, request)
 
-    return [("txnparticipant.row_service:RowService.write", again)]
+    return [("txnparticipant.leader.rows:RowService.write", again)]
 
 
 def flushed_rows_are_not_looked_for() -> Seams:
-    return [("txnparticipant.row_presence:_flushed", lambda *_: {})]
+    return [("txnparticipant.leader.row_presence:_flushed", lambda *_: {})]
 
 
 def an_overwrite_leaves_row_changes() -> Seams:
-    return [("txnparticipant.memrowset:TableRows.clear", lambda *_: None)]
+    return [("txnparticipant.rows.memrowset:TableRows.clear", lambda *_: None)]
 
 
 def a_scan_forgets_one_flush() -> Seams:
@@ -89,7 +89,7 @@ def a_scan_forgets_one_flush() -> Seams:
         seen = at(self, ts, outcomes)
         return replace(seen, flushes=seen.flushes[1:])
 
-    return [("txnparticipant.memrowset:RowsView.at", short)]
+    return [("txnparticipant.rows.memrowset:RowsView.at", short)]
 
 
 def rows_without_a_limit() -> Seams:
@@ -97,7 +97,7 @@ def rows_without_a_limit() -> Seams:
     async def welcome(*_: object) -> AsyncIterator[None]:
         yield
 
-    return [("txnparticipant.row_service:RowService._room_for", welcome)]
+    return [("txnparticipant.leader.rows:RowService._room_for", welcome)]
 
 
 PLANTED_ROWS: Mapping[str, Planted] = {

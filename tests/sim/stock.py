@@ -17,10 +17,10 @@ from pysyncobj import pickle as wire_format
 from pysyncobj.node import Node
 from pysyncobj.transport import Transport
 
-from txndeploy.sim import seams
-from txndeploy.sim.clock import Clock
-from txndeploy.sim.loop import Process, VirtualLoop
-from txndeploy.sim.wire import Wire, _Pipe
+from tests.sim.world import seams
+from tests.sim.world.clock import Clock
+from tests.sim.world.loop import Process, VirtualLoop
+from tests.sim.world.wire import Wire, _Pipe
 
 NAMES = ("n1", "n2", "n3")
 TICK_SECONDS = 0.05

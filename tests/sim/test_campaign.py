@@ -7,9 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-from txndeploy.sim import campaign, scenario, world
+from tests.sim.campaign import campaign, scenario
+from tests.sim.world import world
 
-COMMAND = [sys.executable, "-m", "txndeploy.sim"]
+COMMAND = [sys.executable, "-m", "tests.sim"]
 
 
 def test_figures_are_kept(tmp_path: Path) -> None:
@@ -37,7 +38,7 @@ def test_a_failure_is_among_the_figures() -> None:
 def test_sigterm_ends_it_with_the_figures_so_far(tmp_path: Path) -> None:
     path = tmp_path / "report.json"
     program = (
-        "import os, signal; from txndeploy.sim import command, campaign;"
+        "import os, signal; from tests.sim.campaign import command, campaign;"
         "add = campaign.Report.add\n"
         "def once(self, result): add(self, result); os.kill(os.getpid(), signal.SIGTERM)\n"
         "campaign.Report.add = once\n"

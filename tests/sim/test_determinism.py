@@ -6,12 +6,13 @@ import os
 import subprocess
 import sys
 
-from txndeploy.sim import scenario, world
+from tests.sim.campaign import scenario
+from tests.sim.world import world
 
 SEEDS = (5, 11, 100)
 PROGRAM = f"""
 from dataclasses import replace
-from txndeploy.sim import scenario, world
+from tests.sim.campaign import scenario; from tests.sim.world import world
 for seed in {SEEDS}:
     for writes_rows in (False, True):
         result = world.run(replace(scenario.make(seed, "everything"), writes_rows=writes_rows))

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from txndeploy.sim import scenario, world
-from txndeploy.sim.loop import Process
-from txndeploy.sim.scenario import Fault, Scenario
+from tests.sim.campaign import scenario
+from tests.sim.campaign.scenario import Fault, Scenario
+from tests.sim.world import world
+from tests.sim.world.loop import Process
 
 
 def calm(*faults: Fault, **changes: object) -> Scenario:

@@ -6,10 +6,11 @@ from dataclasses import replace
 
 import pytest
 
+from tests.sim.campaign import scenario
 from tests.sim.planted import PLANTED
 from tests.sim.planted_registering import PLANTED_REGISTERING, leaders_leave_it_there
 from tests.sim.planted_rows import PLANTED_ROWS
-from txndeploy.sim import scenario, world
+from tests.sim.world import world
 
 
 @pytest.mark.parametrize("name", [*PLANTED, *PLANTED_ROWS, *PLANTED_REGISTERING])

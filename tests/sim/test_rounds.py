@@ -15,14 +15,15 @@ from typing import Any, get_args
 
 import pytest
 
-from txndeploy.sim import scenario, seams, world
-from txndeploy.sim.client import Client
-from txnparticipant import commands as shard_cmd
-from txnstatus import commands as status_cmd
+from tests.sim.actors.client import Client
+from tests.sim.campaign import scenario
+from tests.sim.world import seams, world
+from txnparticipant.shard import commands as shard_cmd
 from txnstatus.proto import common_pb2, table_pb2
 from txnstatus.proto import txn_manager_pb2 as pb
 from txnstatus.raft.driver import RaftDriver
 from txnstatus.raft.proposals import Proposal
+from txnstatus.status import commands as status_cmd
 from txnstatus.types import DECIDED_COMMIT, TxnState
 
 OWNER = "alice"

@@ -6,8 +6,8 @@ import os
 
 import pytest
 
-from txndeploy.sim import campaign
-from txndeploy.sim.scenario import PROFILES
+from tests.sim.campaign import campaign
+from tests.sim.campaign.scenario import PROFILES
 
 SEEDS = int(os.environ.get("TXN_SIM_SEEDS", "200"))
 

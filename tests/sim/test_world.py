@@ -11,12 +11,13 @@ from typing import Any, cast
 
 import pytest
 
-from txndeploy.sim import scenario, shrink, world
-from txndeploy.sim.clock import Clock
-from txndeploy.sim.disk import SimDisk
-from txndeploy.sim.loop import Killed, NoThreads, Process, VirtualLoop
-from txndeploy.sim.scenario import Fault
-from txndeploy.sim.wire import Wire
+from tests.sim.campaign import scenario, shrink
+from tests.sim.campaign.scenario import Fault
+from tests.sim.world import world
+from tests.sim.world.clock import Clock
+from tests.sim.world.disk import SimDisk
+from tests.sim.world.loop import Killed, NoThreads, Process, VirtualLoop
+from tests.sim.world.wire import Wire
 from txnstatus.raft import frames
 
 

@@ -9,9 +9,9 @@ import pytest
 
 from tests.support import connect, fast_cluster
 from txnclient import Client
-from txndeploy.config import TxnSection
-from txndeploy.local_cluster import LocalCluster
-from txndeploy.spark_session import local_cluster_session
+from txndeploy.demo.spark_session import local_cluster_session
+from txndeploy.local.cluster import LocalCluster
+from txndeploy.node.config import TxnSection
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

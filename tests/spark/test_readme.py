@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from tests.support import connect, visible
 from txnclient import Client
-from txndeploy.local_cluster import LocalCluster
+from txndeploy.local.cluster import LocalCluster
 
 README = Path(__file__).parents[2] / "README.md"
 

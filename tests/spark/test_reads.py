@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from tests.support import FAST_TXN, connect, fast_cluster, wait_until
 from txnclient import Client, TxnError
-from txnstatus.catalog import shard_group
+from txnstatus.catalog.catalog import shard_group
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

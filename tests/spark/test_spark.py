@@ -16,7 +16,7 @@ import pytest
 import txnclient
 from tests.support import wait_until
 from txnclient import Client, InvalidArgument, StagedFiles, TxnState
-from txndeploy.local_cluster import LocalCluster
+from txndeploy.local.cluster import LocalCluster
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

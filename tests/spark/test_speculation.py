@@ -14,8 +14,8 @@ import pytest
 
 from tests.support import wait_until
 from txnclient import Client
-from txndeploy.local_cluster import LocalCluster
-from txndeploy.network import free_ports
+from txndeploy.local.cluster import LocalCluster
+from txndeploy.local.network import free_ports
 
 HOME = Path(pyspark.__file__).parent
 JOB = Path(__file__).with_name("speculation_job.py")

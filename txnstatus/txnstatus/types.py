@@ -71,7 +71,7 @@ class ConflictStrategy(enum.StrEnum):
 
 
 class Statement(enum.StrEnum):
-    """What locks a table or a partition; which locks it takes is a table in txnparticipant/statements.py."""
+    """What locks a table or a partition; which locks it takes is a table in txnparticipant/locks/statements.py."""
 
     SELECT = "select"
     INSERT = "insert into"

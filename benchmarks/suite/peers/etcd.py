@@ -17,7 +17,7 @@ from benchmarks.suite.drive import Operation, drive
 from benchmarks.suite.model import Contender, Settings, Tally
 from benchmarks.suite.peers.batching import Batcher
 from benchmarks.suite.processes import Processes, needs, needs_modules, slow_disk
-from txndeploy.network import free_ports
+from txndeploy.local.network import free_ports
 
 MEMBERS = ("m1", "m2", "m3")
 MOST_PUTS = 1_024

@@ -13,7 +13,7 @@ from pathlib import Path
 import psycopg
 
 from benchmarks.suite.processes import INSTALL, Processes, needs, needs_modules, slow_disk, tethered
-from txndeploy.network import free_ports
+from txndeploy.local.network import free_ports
 
 STANDBYS = ("standby1", "standby2")
 PRIMARY = "primary"

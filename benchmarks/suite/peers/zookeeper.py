@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from benchmarks.suite.drive import drive
 from benchmarks.suite.model import Contender, Settings, Tally
 from benchmarks.suite.processes import INSTALL, Processes, needs, needs_modules, slow_disk
-from txndeploy.network import free_ports
+from txndeploy.local.network import free_ports
 
 if TYPE_CHECKING:
     from kazoo.client import KazooClient

@@ -16,8 +16,8 @@ from benchmarks.suite.drive import drive
 from benchmarks.suite.model import Contender, Goal, Settings, Tally, Workload
 from benchmarks.suite.ours import OWNER, TABLES, OurCluster, add_files, begin, commit, open_write
 from benchmarks.suite.threads import Blocking, in_threads
-from txnstatus import manifest
-from txnstatus.manifest import DataFile
+from txnstatus.lake import manifest
+from txnstatus.lake.manifest import DataFile
 from txnstatus.rpc.channel import PeerChannel
 
 TABLE = TABLES[0]

@@ -10,7 +10,7 @@ from benchmarks.suite.ours import OurCluster, begin
 from benchmarks.suite.peers.etcd import Etcd
 from benchmarks.suite.peers.postgres import Postgres
 from benchmarks.suite.peers.zookeeper import ZooKeeper
-from txndeploy.config import TxnSection
+from txndeploy.node.config import TxnSection
 from txnstatus.rpc.channel import PeerChannel
 
 LONG_MS = 3_600_000

@@ -10,8 +10,8 @@ from benchmarks.suite.ballast import SILENT_MS, begin_batches, connected, finish
 from benchmarks.suite.drive import drive
 from benchmarks.suite.model import Contender, Goal, Settings, Tally, Workload
 from benchmarks.suite.ours import OurCluster, transact
-from txndeploy.config import TxnSection
-from txnstatus.catalog import status_group
+from txndeploy.node.config import TxnSection
+from txnstatus.catalog.catalog import status_group
 
 IN_FLIGHT = 64
 BRIEF_MS = 1_000

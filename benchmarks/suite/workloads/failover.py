@@ -13,8 +13,8 @@ from benchmarks.suite.ballast import SILENT_MS, begin_batches, connected
 from benchmarks.suite.model import Contender, Goal, Settings, Tally, Workload
 from benchmarks.suite.ours import OWNER, STATUS, TABLES, OurCluster
 from txnclient import Client, CommitUnknown, TxnError
-from txndeploy.config import TxnSection
-from txndeploy.local_cluster import LocalCluster, wait_until
+from txndeploy.local.cluster import LocalCluster, wait_until
+from txndeploy.node.config import TxnSection
 from txnstatus.proto import table_pb2
 from txnstatus.types import DECIDED_COMMIT
 

@@ -11,7 +11,7 @@ from benchmarks.suite.ballast import Beats, Keeper
 from benchmarks.suite.machine import CpuMeter
 from benchmarks.suite.model import Contender, Goal, Settings, Tally, Workload
 from benchmarks.suite.ours import OurCluster
-from txndeploy.config import TxnSection
+from txndeploy.node.config import TxnSection
 
 KEEPALIVE_MS = 10_000
 QUICK_KEEPALIVE_MS = 2_000

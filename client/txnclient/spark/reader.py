@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions
 
-from txnclient import schemas
-from txnclient.manifest import DataFile
+from txnclient.formats import schemas
+from txnclient.formats.manifest import DataFile
 from txnclient.spark.paths import hadoop_path
 from txnstatus.schema import Schema
 

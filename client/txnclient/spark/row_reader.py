@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions
 
-from txnclient import row_reads, schemas
-from txnclient.manifest import DataFile
-from txnclient.row_diff import KeyedChanges
-from txnclient.row_reads import RowChanges
+from txnclient.formats import schemas
+from txnclient.formats.manifest import DataFile
+from txnclient.read import row_reads
+from txnclient.read.row_diff import KeyedChanges
+from txnclient.read.row_reads import RowChanges
 from txnclient.spark import reader, writer
+from txnstatus.lake.rows import COMMIT_TS, DELETED
 from txnstatus.partitions import WHOLE_TABLE
-from txnstatus.rows import COMMIT_TS, DELETED
 from txnstatus.schema import Column, Schema
 
 if TYPE_CHECKING:

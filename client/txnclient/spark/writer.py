@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions
 
-from txnclient import arrow, schemas
-from txnclient.manifest import DataFile
+from txnclient.formats import arrow, schemas
+from txnclient.formats.manifest import DataFile
 from txnclient.spark.paths import hadoop_path
 from txnstatus import partitions
+from txnstatus.lake.storage import parquet_files
 from txnstatus.schema import PARTITION_PREFIX, Schema
-from txnstatus.storage import parquet_files
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

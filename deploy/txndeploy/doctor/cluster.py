@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 
-from txnstatus.catalog import CatalogState
+from txnstatus.catalog.catalog import CatalogState
 from txnstatus.findings import Finding, Kind
 from txnstatus.proto import admin_pb2 as pb
 

@@ -9,17 +9,17 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from txnclient import Client
-from txnclient.channel import ManagerChannel
+from txnclient.calls.channel import ManagerChannel
 from txndeploy.doctor import transactions
 from txndeploy.doctor.cluster import Groups, Look
 from txndeploy.doctor.places import Place, Table, places, shared
 from txndeploy.doctor.report import Mending, Report
 from txndeploy.doctor.storage import NotSeen, StorageAudit, refusals
-from txndeploy.tables import host_answers
-from txnparticipant.audit import Known, from_wire
-from txnparticipant.audit_service import MAX_ADOPTED
-from txnstatus.catalog import CatalogState
-from txnstatus.catalog import from_wire as catalog_from_wire
+from txndeploy.terminal import host_answers
+from txnparticipant.shard.audit import Known, from_wire
+from txnparticipant.upkeep.audit_service import MAX_ADOPTED
+from txnstatus.catalog.catalog import CatalogState
+from txnstatus.catalog.catalog import from_wire as catalog_from_wire
 from txnstatus.errors import Forgotten, NotFound, TxnError
 from txnstatus.findings import Finding, Kind
 from txnstatus.proto import admin_pb2, audit_pb2, common_pb2, txn_status_pb2

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from txnparticipant.audit import Known, Listing
+from txnparticipant.shard.audit import Known, Listing
 from txnstatus.errors import TxnError
 from txnstatus.findings import Finding, Kind
-from txnstatus.storage import file_system
+from txnstatus.lake.storage import file_system
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,14 +8,14 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from txndeploy.doctor.places import Place, Table, own, parts
-from txnparticipant import audit
-from txnparticipant.audit import MANIFEST_NAME, Contents, Damage, Known
-from txnparticipant.commands import manifest_to_wire
-from txnparticipant.mvcc import Manifest
-from txnstatus import manifest as manifests
+from txnparticipant.shard import audit
+from txnparticipant.shard.audit import MANIFEST_NAME, Contents, Damage, Known
+from txnparticipant.shard.commands import manifest_to_wire
+from txnparticipant.versions.mvcc import Manifest
 from txnstatus.errors import InternalError, TxnError
 from txnstatus.findings import Finding, Severity, confirmed
-from txnstatus.storage import read_file, tree
+from txnstatus.lake import manifest as manifests
+from txnstatus.lake.storage import read_file, tree
 
 LOOKS = 4
 """At one place, until two in a row agree."""
@@ -63,7 +63,7 @@ class StorageAudit:
         raise NotSeen(f"{place.name}: {'; '.join(seen.unreadable)}")
 
     def _look(self, place: Place) -> Seen:
-        """The storage first: see txnparticipant.audit."""
+        """The storage first: see txnparticipant.shard.audit."""
         location = place.tables[0].location
         try:
             there = tree(location)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from txnstatus.cluster_map import shard_of_table_id
+from txnstatus.catalog.cluster_map import shard_of_table_id
 from txnstatus.findings import Finding, Kind
 from txnstatus.foreign import foreign_name
 from txnstatus.proto import audit_pb2, common_pb2

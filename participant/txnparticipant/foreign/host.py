@@ -12,15 +12,15 @@ from collections.abc import Callable
 from typing import Any
 
 from txnparticipant.foreign.protocol import Participant
-from txnparticipant.in_doubt import InDoubt
-from txnstatus.commit_tasks import MAX_OPS_PER_CALL
-from txnstatus.environment import Environment
+from txnparticipant.upkeep.in_doubt import InDoubt
 from txnstatus.errors import IllegalState, InternalError, InvalidArgument, TxnError, Unavailable
-from txnstatus.failpoints import failpoint
 from txnstatus.foreign import foreign_id
+from txnstatus.process.environment import Environment
+from txnstatus.process.failpoints import failpoint
 from txnstatus.proto import participant_pb2 as pb
 from txnstatus.rpc.errors import to_detail
-from txnstatus.status_ranges import StatusRanges
+from txnstatus.status.commit_tasks import MAX_OPS_PER_CALL
+from txnstatus.status.ranges import StatusRanges
 from txnstatus.types import HybridClock, ParticipantId, ParticipantOpType, Timestamp, TxnId
 
 log = logging.getLogger(__name__)

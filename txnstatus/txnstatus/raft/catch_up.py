@@ -13,11 +13,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from txnstatus.failpoints import failpoint
+from txnstatus.process.disk import Disk, is_full
+from txnstatus.process.failpoints import failpoint
 from txnstatus.proto import raft_pb2 as pb
 from txnstatus.raft import snapshot
 from txnstatus.raft.compaction import Compaction
-from txnstatus.raft.disk import Disk, is_full
 from txnstatus.raft.jobs import Jobs
 from txnstatus.raft.journal import Journal
 from txnstatus.raft.replica import Replica

@@ -13,9 +13,9 @@ from typing import Any, Protocol
 
 from pysyncobj.config import SERIALIZER_STATE
 
-from txnstatus.failpoints import failpoint
+from txnstatus.process.disk import Disk, DiskFull
+from txnstatus.process.failpoints import failpoint
 from txnstatus.raft import snapshot
-from txnstatus.raft.disk import Disk, DiskFull
 from txnstatus.raft.jobs import Jobs
 from txnstatus.raft.journal import Entry
 from txnstatus.raft.members import Members

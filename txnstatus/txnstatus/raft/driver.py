@@ -14,14 +14,14 @@ from concurrent.futures import Executor
 from typing import Protocol
 
 from txnstatus.errors import InvalidArgument, NotTheLeader
-from txnstatus.failpoints import failpoint
+from txnstatus.process.disk import DiskFull
+from txnstatus.process.failpoints import failpoint
+from txnstatus.process.stop import stop_process
 from txnstatus.proto import raft_pb2 as pb
-from txnstatus.raft.disk import DiskFull
 from txnstatus.raft.group import RaftGroup
 from txnstatus.raft.members import Members
 from txnstatus.raft.proposals import Proposal
 from txnstatus.raft.replica import MAX_BATCH_BYTES
-from txnstatus.raft.stop import stop_process
 
 LINGER_SECONDS = 0.02
 """So long a command that nobody waits for may wait for others to share an entry, its messages and its sync with."""

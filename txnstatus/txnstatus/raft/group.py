@@ -15,12 +15,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from txnstatus.errors import InvalidArgument, NotTheLeader, OutcomeUnknown, Unavailable
-from txnstatus.failpoints import failpoint
+from txnstatus.process.disk import Disk, DiskFull
+from txnstatus.process.failpoints import failpoint
+from txnstatus.process.stop import stop_process
 from txnstatus.proto import raft_pb2 as pb
 from txnstatus.raft import messages
 from txnstatus.raft.catch_up import CatchUp
 from txnstatus.raft.compaction import Compaction
-from txnstatus.raft.disk import Disk, DiskFull
 from txnstatus.raft.elections import Elections
 from txnstatus.raft.jobs import Jobs
 from txnstatus.raft.machine import StateMachine
@@ -30,7 +31,6 @@ from txnstatus.raft.proposals import Proposal, Proposals
 from txnstatus.raft.replica import Replica, commands_of
 from txnstatus.raft.settings import RaftSettings
 from txnstatus.raft.snapshot import open_files
-from txnstatus.raft.stop import stop_process
 
 log = logging.getLogger(__name__)
 

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from txnstatus.raft.disk import DiskFull
+from txnstatus.process.disk import DiskFull
 
 
 class Jobs:

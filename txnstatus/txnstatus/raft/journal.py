@@ -11,9 +11,9 @@ from typing import NamedTuple, overload
 
 from pysyncobj.journal import Journal as PySyncObjJournal
 
+from txnstatus.process.disk import Disk, DiskFull
 from txnstatus.proto import raft_pb2 as pb
 from txnstatus.raft import frames
-from txnstatus.raft.disk import Disk, DiskFull
 from txnstatus.raft.members import Configurations, Members
 from txnstatus.raft.segments import REPAIR, JournalCorrupt, Segments
 from txnstatus.values import value

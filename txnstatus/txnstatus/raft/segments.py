@@ -12,10 +12,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from txnstatus.failpoints import failpoint
+from txnstatus.process.disk import Disk, DiskFile, DiskFull, is_full
+from txnstatus.process.failpoints import failpoint
 from txnstatus.proto import raft_pb2 as pb
 from txnstatus.raft import frames
-from txnstatus.raft.disk import Disk, DiskFile, DiskFull, is_full
 
 VERSION = 1
 REPAIR = (

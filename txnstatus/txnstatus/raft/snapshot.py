@@ -14,10 +14,10 @@ from typing import NamedTuple
 
 from google.protobuf.message import DecodeError
 
-from txnstatus.failpoints import failpoint
+from txnstatus.process.disk import Disk, DiskFile, DiskFull, is_full
+from txnstatus.process.failpoints import failpoint
 from txnstatus.proto import raft_pb2 as pb
 from txnstatus.raft import frames
-from txnstatus.raft.disk import Disk, DiskFile, DiskFull, is_full
 from txnstatus.raft.journal import Entry, Journal
 from txnstatus.raft.members import Members, encode
 from txnstatus.raft.restoring import Restoring

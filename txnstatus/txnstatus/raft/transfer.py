@@ -11,9 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from txnstatus.process.disk import Disk, DiskFile, DiskFull, is_full
 from txnstatus.proto import raft_pb2 as pb
 from txnstatus.raft import snapshot
-from txnstatus.raft.disk import Disk, DiskFile, DiskFull, is_full
 from txnstatus.raft.jobs import Jobs
 from txnstatus.raft.snapshot import Meta, SnapshotCorrupt
 

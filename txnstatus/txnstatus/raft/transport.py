@@ -13,11 +13,11 @@ import logging
 
 from google.protobuf.message import DecodeError
 
-from txnstatus.catalog import CatalogState
-from txnstatus.cluster_map import ClusterMap
+from txnstatus.catalog.catalog import CatalogState
+from txnstatus.catalog.cluster_map import ClusterMap
+from txnstatus.process.stop import stop_process
 from txnstatus.proto import raft_pb2 as pb
 from txnstatus.raft.driver import RaftDriver
-from txnstatus.raft.stop import stop_process
 from txnstatus.rpc.connection import Connection, Outbox, Purpose, connect
 
 log = logging.getLogger(__name__)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from txnstatus.commands import cause_from_wire, cause_to_wire
 from txnstatus.errors import CLASS_BY_CODE, InternalError, TxnAborted, TxnError
 from txnstatus.proto import common_pb2 as common
+from txnstatus.status.commands import cause_from_wire, cause_to_wire
 from txnstatus.types import TxnId
 
 MAX_MESSAGE_BYTES = 1_500

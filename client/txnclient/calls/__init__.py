@@ -1,0 +1,1 @@
+"""How a program reaches the managers: connections, retries, deadlines, forks."""

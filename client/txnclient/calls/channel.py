@@ -1,0 +1,177 @@
+"""Calls to any living manager: synchronous, retried by request until a deadline."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from google.protobuf.message import DecodeError, Message
+
+from txnclient.calls import forking
+from txnclient.calls.connections import Connections
+from txnstatus.errors import InvalidArgument, TxnError, Unavailable
+from txnstatus.proto.common_pb2 import ErrorDetail
+from txnstatus.rpc.errors import from_detail
+from txnstatus.rpc.server import NOT_SERVED
+
+ResponseT = TypeVar("ResponseT", bound=Message)
+
+ATTEMPT_SECONDS = 10.0
+ATTEMPTS = 3
+"""One manager that hangs gets this fraction of the deadline at most, when there are others to ask."""
+BAD_SECONDS = 2.0
+"""For how long a manager that failed is asked last."""
+PAUSE_SECONDS = 0.02
+PAUSE_MAX_SECONDS = 0.5
+
+
+class ManagerChannel:
+    """Managers keep nothing, so any of them will do: the last that answered is asked first.
+
+    Every request is idempotent by its content, so it is simply sent to the next one. Safe to use from many threads.
+    """
+
+    def __init__(self, addresses: Sequence[str]) -> None:
+        self.addresses = tuple(addresses)
+        self._roster = Roster(self.addresses, first=random.randrange(len(self.addresses)))
+        self._lock = threading.Lock()
+        self._connections = Connections()
+        forking.register(self)
+
+    def after_fork(self) -> None:
+        self._lock = threading.Lock()
+        self._connections.after_fork()
+
+    def attempt_seconds(self, timeout: float) -> float:
+        """How long one manager is waited for, of the `timeout` seconds that a call has."""
+        return min(ATTEMPT_SECONDS, timeout / min(ATTEMPTS, len(self.addresses)))
+
+    def call(
+        self,
+        method: str,
+        request: Message,
+        response: type[ResponseT],
+        *,
+        timeout: float,
+        attempt_seconds: float | None = None,
+        on_repeat: Callable[[], None] | None = None,
+    ) -> ResponseT:
+        """`on_repeat` runs before every attempt after the first: it may change the request.
+
+        Raises the final answer, or Unavailable with the addresses tried.
+        """
+        deadline = time.monotonic() + timeout
+        attempt_seconds = attempt_seconds or self.attempt_seconds(timeout)
+        pause = PAUSE_SECONDS
+        no_managers: set[str] = set()
+        while True:
+            address = self._choose()
+            left = max(0.001, deadline - time.monotonic())
+            try:
+                answer = self._attempt(address, method, request, response, min(left, attempt_seconds))
+            except _NoManager as error:
+                no_managers.add(address)
+                if no_managers >= set(self.addresses):
+                    raise InvalidArgument(
+                        f"none of {', '.join(self.addresses)} answers {method}: {error.message}",
+                        hint="give the addresses of nodes that have the manager role",
+                    ) from None
+                last = error.message
+            except TxnError as error:
+                if not error.retriable:
+                    raise
+                # Its text alone: an exception kept here would keep its frames, and through them the caller's handles,
+                # which must become garbage when their owner drops them.
+                last = error.message
+            else:
+                with self._lock:
+                    self._roster.answered(address)
+                return answer
+            now = time.monotonic()
+            wait = 0.0 if self._failed(address, now) else pause * random.uniform(0.5, 1.0)
+            if now + wait >= deadline:
+                raise self._nobody(timeout, last)
+            if wait:
+                time.sleep(wait)
+                pause = min(pause * 1.5, PAUSE_MAX_SECONDS)
+            if on_repeat is not None:
+                on_repeat()
+
+    def close(self) -> None:
+        """What is under way fails; every later call is refused."""
+        self._connections.close()
+
+    def _attempt(
+        self, address: str, method: str, request: Message, response: type[ResponseT], timeout: float
+    ) -> ResponseT:
+        reply = self._connections.call(address, method, request.SerializeToString(), timeout)
+        if reply.HasField("error"):
+            raise _meaning(reply.error, address)
+        try:
+            return response.FromString(reply.payload)
+        except DecodeError:
+            raise Unavailable(f"{address}: an answer that does not read") from None
+
+    def _choose(self) -> str:
+        with self._lock:
+            return self._roster.choose(time.monotonic())
+
+    def _failed(self, address: str, now: float) -> bool:
+        with self._lock:
+            return self._roster.failed(address, now)
+
+    def _nobody(self, timeout: float, last: str) -> Unavailable:
+        return Unavailable(
+            f"no manager answered within {timeout:g} s; tried {', '.join(self.addresses)}; last: {last}",
+            hint="check that the cluster runs and that these addresses are its nodes'",
+        )
+
+
+class Roster:
+    """Whom to ask next. It has no clock."""
+
+    def __init__(self, addresses: Sequence[str], first: int = 0) -> None:
+        self._addresses = tuple(addresses)
+        self._turn = first
+        self._bad_until: dict[str, float] = {}
+
+    def choose(self, now: float) -> str:
+        """The one that answered last, or the next one if it failed; first those that did not fail lately."""
+        rotated = [*self._addresses[self._turn :], *self._addresses[: self._turn]]
+        return min(rotated, key=lambda address: max(now, self._bad_until.get(address, now)))
+
+    def answered(self, address: str) -> None:
+        self._bad_until.pop(address, None)
+        self._turn = self._addresses.index(address)
+
+    def failed(self, address: str, now: float) -> bool:
+        """Whether there is another one to ask at once."""
+        self._bad_until[address] = now + BAD_SECONDS
+        if self._addresses[self._turn] == address:
+            self._turn = (self._turn + 1) % len(self._addresses)
+        return any(self._bad_until.get(other, now) <= now for other in self._addresses)
+
+
+class _NoManager(Unavailable):
+    """A node answers there, and has not the role."""
+
+
+def _meaning(detail: ErrorDetail, address: str) -> TxnError:
+    error = from_detail(detail)
+    return _NoManager(f"{address}: {error.message}") if error.hint == NOT_SERVED else error
+
+
+def parse_addresses(addresses: str | Sequence[str]) -> tuple[str, ...]:
+    """Raises InvalidArgument for anything but `host:port`, comma-separated or as a sequence."""
+    parts = addresses.split(",") if isinstance(addresses, str) else list(addresses)
+    cleaned = tuple(part.strip() for part in parts if part.strip())
+    if not cleaned:
+        raise InvalidArgument("no address given: expected host:port, or several, comma-separated")
+    for address in cleaned:
+        host, _, port = address.rpartition(":")
+        if not host or not port.isdigit() or not 0 < int(port) < 65536:
+            raise InvalidArgument(f"address {address!r}: expected host:port")
+    return cleaned

@@ -1,0 +1,1 @@
+"""A transaction's parts in other systems."""

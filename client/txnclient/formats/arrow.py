@@ -1,0 +1,147 @@
+"""Reading and writing a table's files with pyarrow: for programs without Spark, and inside executors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+from urllib.parse import quote, unquote
+
+from txnclient.formats import file_statistics, schemas
+from txnclient.formats.file_statistics import known_of
+from txnclient.formats.manifest import DataFile
+from txnstatus.errors import InternalError, InvalidArgument
+from txnstatus.lake.arrow_types import to_arrow
+from txnstatus.lake.storage import file_system
+from txnstatus.partitions import name_of, value_name
+from txnstatus.schema import PARTITION_PREFIX, Schema
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+ROWS_PER_GROUP = 1 << 20
+
+
+def write_files(data: pa.Table | pa.RecordBatchReader, directory: str, schema: Schema, table: str) -> list[DataFile]:
+    """Writes the rows as Parquet files below `directory`, one for each combination of partition values; not durably.
+
+    Raises InvalidArgument, naming the column, for data of another schema.
+    """
+    import pyarrow.parquet as pq
+
+    rows = as_table(data)
+    schema.require_same_columns(schemas.to_columns(rows.schema), table)
+    rows = cast(rows, to_arrow(schema), table)
+    system, root = file_system(directory)
+    written = []
+    for number, (subdirectory, part) in enumerate(_split(rows, schema.partition_by)):
+        system.create_dir(f"{root}{subdirectory}", recursive=True)
+        name = f"{subdirectory}/part-{number:05}.parquet"
+        pq.write_table(part, f"{root}{name}", filesystem=system, row_group_size=ROWS_PER_GROUP)
+        written.append((f"{directory}{quote(name, safe='/=')}", system.get_file_info(f"{root}{name}").size))
+    files = described(written, directory, schema)
+    if sum(file.rows for file in files) != rows.num_rows:
+        raise InternalError(f"{rows.num_rows} rows for table {table} became {sum(file.rows for file in files)}")
+    return files
+
+
+def as_table(data: object) -> pa.Table:
+    """Raises InvalidArgument."""
+    import pyarrow as pa
+
+    match data:
+        case pa.Table():
+            return data
+        case pa.RecordBatch():
+            return pa.Table.from_batches([data])
+        case pa.RecordBatchReader():
+            return data.read_all()
+    raise InvalidArgument(f"expected a pyarrow Table, RecordBatch or RecordBatchReader, not {type(data).__name__}")
+
+
+def cast(rows: pa.Table, target: pa.Schema, table: str) -> pa.Table:
+    """Those columns of the rows, in those types. Raises InvalidArgument."""
+    import pyarrow as pa
+
+    try:
+        return rows.select(target.names).cast(target)
+    except (pa.ArrowInvalid, ValueError) as error:
+        raise InvalidArgument(f"the data does not fit the schema of table {table}: {error}") from error
+
+
+def read_files(
+    files: Sequence[DataFile], schema: Schema, columns: Sequence[str] | None, where: pc.Expression | None = None
+) -> pa.Table:
+    """Files that can have no row for which `where` holds are not opened."""
+    import pyarrow.dataset as ds
+
+    target = chosen(schema, columns)
+    if not files:
+        return target.empty_table()
+    system, _ = file_system(files[0].path)
+    parquet = ds.ParquetFileFormat()
+    fragments = [
+        parquet.make_fragment(
+            file_system(file.path)[1], system, partition_expression=None if where is None else known_of(file, schema)
+        )
+        for file in files
+    ]
+    dataset = ds.FileSystemDataset(fragments, to_arrow(schema), parquet, system)
+    return dataset.to_table(columns=target.names, filter=where)
+
+
+def chosen(schema: Schema, columns: Sequence[str] | None) -> pa.Schema:
+    """Of all columns, or of some, in their order. Raises InvalidArgument."""
+    import pyarrow as pa
+
+    whole = to_arrow(schema)
+    for name in columns or ():
+        if name not in whole.names:
+            raise InvalidArgument(f"column {name!r} is not a column of the table: it has {', '.join(whole.names)}")
+    return whole if columns is None else pa.schema([whole.field(name) for name in columns])
+
+
+def described(files: Iterable[tuple[str, int]], directory: str, schema: Schema) -> list[DataFile]:
+    """What the files' footers and directories say of them, given URI and size; files without rows are left out."""
+    import pyarrow.parquet as pq
+
+    found = []
+    for uri, size in files:
+        system, path = file_system(uri)
+        footer = pq.read_metadata(path, filesystem=system)
+        if footer.num_rows:
+            partition = _partition_of(uri[len(directory) :])
+            found.append(DataFile(uri, footer.num_rows, size, partition, file_statistics.ranges(footer, schema)))
+    return found
+
+
+def _partition_of(path: str) -> str:
+    """By the directories that a write is split into."""
+    parts = [unquote(part) for part in path.split("/")]
+    return "/".join(part.removeprefix(PARTITION_PREFIX) for part in parts if part.startswith(PARTITION_PREFIX))
+
+
+def partitions_of(rows: pa.Table, partition_by: Sequence[str]) -> list[str]:
+    """The partitions that the rows are in."""
+    keys = rows.select(list(partition_by)).group_by(list(partition_by)).aggregate([])
+    return [name_of(key) for key in keys.to_pylist()]
+
+
+def _split(rows: pa.Table, partition_by: Sequence[str]) -> Iterator[tuple[str, pa.Table]]:
+    """The rows by partition values, each with its subdirectory; no rows make no file."""
+    import pyarrow.compute as pc
+
+    if not rows.num_rows:
+        return
+    if not partition_by:
+        yield "", rows
+        return
+    keys = rows.select(list(partition_by)).group_by(list(partition_by)).aggregate([])
+    for key in keys.to_pylist():
+        mask = None
+        for name, value in key.items():
+            column = rows[name]
+            same = pc.is_null(column) if value is None else pc.equal(column, value)
+            mask = same if mask is None else pc.and_kleene(mask, same)
+        directories = (f"/{PARTITION_PREFIX}{name}={value_name(value)}" for name, value in key.items())
+        yield "".join(directories), rows.filter(mask)

@@ -1,0 +1,92 @@
+"""What a manifest says of the columns of a file, and what follows from it for a filter."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, date, datetime
+from typing import TYPE_CHECKING, Any
+
+from txnclient.formats.manifest import ColumnRange, DataFile
+from txnstatus.lake.arrow_types import to_arrow
+from txnstatus.partitions import SHORTENED, WHOLE_TABLE, text_of
+from txnstatus.schema import Schema
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+
+MAX_COLUMNS = 32
+"""The first ones of a table have ranges in manifests."""
+MAX_CHARS = 64
+"""Of a bound; a column with a longer one has no range."""
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def ranges(footer: pq.FileMetaData, schema: Schema) -> dict[str, ColumnRange]:
+    """By column, for those of which every row group has statistics."""
+    found: dict[str, ColumnRange] = {}
+    wanted = {column.name for column in schema.columns[:MAX_COLUMNS]}
+    for position in range(footer.num_columns):
+        chunks = [footer.row_group(group).column(position) for group in range(footer.num_row_groups)]
+        name = chunks[0].path_in_schema
+        statistics = [chunk.statistics for chunk in chunks]
+        if name not in wanted or not all(each is not None and each.has_null_count for each in statistics):
+            continue
+        bounded = [each for each in statistics if each.has_min_max]
+        if not bounded or len(bounded) < sum(each.num_values > 0 for each in statistics):
+            continue
+        lowest, highest = _text(min(each.min for each in bounded)), _text(max(each.max for each in bounded))
+        if lowest is not None and highest is not None:
+            found[name] = ColumnRange(lowest, highest, sum(each.null_count for each in statistics))
+    return found
+
+
+def known_of(file: DataFile, schema: Schema) -> pc.Expression:
+    """What holds for every row of the file."""
+    import pyarrow.compute as pc
+
+    known = pc.scalar(True)
+    for fact in _facts(file, to_arrow(schema)):
+        known = known & fact
+    return known
+
+
+def _facts(file: DataFile, schema: pa.Schema) -> Iterator[pc.Expression]:
+    import pyarrow.compute as pc
+
+    for part in file.partition.split("/") if file.partition != WHOLE_TABLE else ():
+        name, _, value = part.partition("=")
+        if SHORTENED in value:
+            continue
+        text = text_of(value)
+        yield pc.field(name).is_null() if text is None else pc.field(name) == _scalar(text, schema.field(name).type)
+    for name, (lowest, highest, nulls) in file.columns.items():
+        kind = schema.field(name).type
+        within = (pc.field(name) >= _scalar(lowest, kind)) & (pc.field(name) <= _scalar(highest, kind))
+        yield within | pc.field(name).is_null() if nulls else within
+
+
+def _text(value: Any) -> str | None:
+    """None for a bound that is not kept."""
+    match value:
+        case bool():
+            return str(value).lower()
+        case datetime():
+            aware = value if value.tzinfo else value.replace(tzinfo=UTC)
+            since = aware - _EPOCH
+            return str((since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds)
+        case str() if len(value) > MAX_CHARS:
+            return None
+        case int() | str() | date():
+            return str(value)
+        case float():
+            return repr(value)
+        case _:
+            return None
+
+
+def _scalar(text: str, kind: pa.DataType) -> pa.Scalar:
+    import pyarrow as pa
+
+    return pa.scalar(int(text)).cast(kind) if pa.types.is_timestamp(kind) else pa.scalar(text).cast(kind)

@@ -1,0 +1,1 @@
+"""Reads: tables at a timestamp, rows over files, differences between two timestamps."""

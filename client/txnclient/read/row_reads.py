@@ -1,0 +1,134 @@
+"""Reading tables with row changes: of each row the last change counts, and files show what no later change touched."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from txnclient.formats import manifest
+from txnclient.formats.manifest import DataFile
+from txnstatus.lake.rows import COMMIT_TS, DELETED, Change, changes_schema, changes_table, encode_keys, last_of_each
+from txnstatus.lake.storage import file_system
+from txnstatus.proto import table_pb2 as pb
+from txnstatus.schema import Schema
+from txnstatus.types import Timestamp
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+
+@dataclass(frozen=True, slots=True)
+class RowChanges:
+    """The row changes that a reader sees."""
+
+    batches: tuple[Change, ...]
+    """In the order in which they count."""
+    flushed: tuple[DataFile, ...]
+    """Files of earlier ones, each with its commit timestamp."""
+    above: Timestamp
+    """Of these, only what was committed above it."""
+    at: Timestamp
+    """Likewise, at or below it."""
+    file_times: tuple[Timestamp, ...]
+    """When the table's files were committed, in their order."""
+
+    @classmethod
+    def of(cls, response: pb.ScanResponse, at: Timestamp, file_counts: Sequence[int]) -> RowChanges | None:
+        """None: files are all that there is to read. `file_counts`: how many are visible of each manifest."""
+        if not response.HasField("changes"):
+            return None
+        changes = response.changes
+        times = [
+            Timestamp(commit_ts)
+            for count, commit_ts in zip(file_counts, response.commit_timestamps, strict=True)
+            for _ in range(count)
+        ]
+        return cls(
+            tuple(Change(Timestamp(each.commit_timestamp), each.deletes, each.rows) for each in changes.batches),
+            tuple(file for ref in changes.flushed for file in manifest.read(ref)),
+            Timestamp(changes.above),
+            at,
+            tuple(times),
+        )
+
+
+def read(
+    files: Sequence[DataFile],
+    changes: RowChanges,
+    schema: Schema,
+    columns: Sequence[str] | None,
+    where: pc.Expression | None = None,
+) -> pa.Table:
+    """All rows as they are at the snapshot, or some of their columns, or those for which `where` holds."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    from txnclient.formats import arrow
+
+    latest = latest_changes(changes, schema)
+    keys, commits = encode_keys(latest, schema), latest[COMMIT_TS]
+    target = arrow.chosen(schema, columns)
+    needed = list(dict.fromkeys([*target.names, *schema.primary_key]))
+    upserts = latest.filter(pc.invert(latest[DELETED]))
+    upserts = upserts if where is None else upserts.filter(where)
+    parts = [upserts.select(target.names).cast(target)]
+    for since, group in by_later_changes(files, changes.file_times, pc.unique(commits).to_pylist()):
+        rows = arrow.read_files(group, schema, needed, where)
+        later = keys.filter(pc.greater(commits, pa.scalar(since, pa.uint64())).combine_chunks())
+        untouched = pc.invert(pc.is_in(encode_keys(rows, schema), value_set=later))
+        parts.append(rows.filter(untouched).select(target.names))
+    return pa.concat_tables(parts)
+
+
+def latest_changes(changes: RowChanges, schema: Schema) -> pa.Table:
+    """One row for each key that was changed: its last change."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    parts = [changes_table(changes.batches, schema)]
+    if changes.flushed:
+        parts.insert(0, _flushed(changes, changes_schema(schema)))
+    found = pa.concat_tables(parts)
+    ordered = found.take(pc.sort_indices(found, [(COMMIT_TS, "ascending")]))  # it keeps the order of equals
+    return last_of_each(ordered, [encode_keys(ordered, schema)])
+
+
+def commits(changes: RowChanges) -> list[Timestamp]:
+    """The timestamps at which there are changes."""
+    import pyarrow as pa
+
+    found = {change.commit_ts for change in changes.batches}
+    if changes.flushed:
+        found.update(_flushed(changes, pa.schema([(COMMIT_TS, pa.uint64())]))[COMMIT_TS].unique().to_pylist())
+    return sorted(found)
+
+
+def _flushed(changes: RowChanges, columns: pa.Schema) -> pa.Table:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.dataset as ds
+
+    system, _ = file_system(changes.flushed[0].path)
+    paths = [file_system(file.path)[1] for file in changes.flushed]
+    above, at = (pa.scalar(each, pa.uint64()) for each in (changes.above, changes.at))
+    seen = (pc.field(COMMIT_TS) > above) & (pc.field(COMMIT_TS) <= at)
+    return ds.dataset(paths, schema=columns, filesystem=system, format="parquet").to_table(filter=seen)
+
+
+def by_later_changes(
+    files: Sequence[DataFile], times: Sequence[Timestamp], changed: Sequence[Timestamp]
+) -> Iterator[tuple[Timestamp, list[DataFile]]]:
+    """The files in groups for which the same changes are later, each with a timestamp that these are above."""
+    commits = sorted(changed)
+    groups: defaultdict[int, list[DataFile]] = defaultdict(list)
+    since: dict[int, Timestamp] = {}
+    for file, time in zip(files, times, strict=True):
+        group = bisect_right(commits, time)
+        groups[group].append(file)
+        since[group] = time
+    for group, members in sorted(groups.items()):
+        yield since[group], members

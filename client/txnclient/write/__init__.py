@@ -1,0 +1,1 @@
+"""Writes of a transaction: files, rows, locks, drops."""

@@ -1,0 +1,110 @@
+"""Locks as a program asks for them: modes and strategies by name, patience in Hive's terms."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from txnclient.calls.requests import build
+from txnstatus.errors import InvalidArgument
+from txnstatus.proto import table_pb2 as pb
+from txnstatus.types import ConflictStrategy, Timestamp, TxnId, TxnState
+
+LockMode = Literal["S", "shared-write", "X"]
+
+METHOD = "txnstatus.Table/Lock"
+MODES: Mapping[str, pb.LockMode] = {"S": pb.LOCK_S, "shared-write": pb.LOCK_SHARED_WRITE, "X": pb.LOCK_X}
+NO_WAIT = ConflictStrategy.NO_WAIT
+NUMRETRIES = 100
+SLEEP_BETWEEN_RETRIES = 60.0
+FIRST_WAIT_SECONDS = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class LockInfo:
+    """A lock that a transaction holds or waits for."""
+
+    object: str
+    """`database`, `database.table`, or `database.table/column=value/...`"""
+    mode: str
+    acquired: bool
+    """False: it waits."""
+    txn_id: TxnId
+    owner: str
+    since: Timestamp
+    """When it was asked for."""
+    blocked_by: tuple[TxnId, ...]
+    """The transactions that it waits for, ten at most; none where only what it was asked for together with waits."""
+    txn_state: TxnState | None = None
+    """This and the label only if `extended` was asked for, and the transaction is not forgotten."""
+    txn_label: str = ""
+
+
+def waits(numretries: int, sleep_between_retries: float) -> Iterator[float]:
+    """How long a request waits before each retry: doubling from 0.1 s, capped."""
+    wait = FIRST_WAIT_SECONDS
+    for _ in range(numretries):
+        yield min(wait, sleep_between_retries)
+        wait *= 2
+
+
+def mode_of(mode: str) -> pb.LockMode:
+    """Raises InvalidArgument."""
+    if mode not in MODES:
+        raise InvalidArgument(f"lock mode {mode!r}: {', '.join(map(repr, MODES))} are possible")
+    return MODES[mode]
+
+
+def request_of(
+    txn_id: TxnId, owner: str, table: str, partition: str | Sequence[str] | None, strategy: str, **what: Any
+) -> pb.LockRequest:
+    """`what`: the mode, or the statement. Raises InvalidArgument."""
+    return build(
+        pb.LockRequest,
+        txn_id=txn_id,
+        owner=owner,
+        table=table,
+        partitions=[partition] if isinstance(partition, str) else partition,
+        settled_by=strategy,
+        **what,
+    )
+
+
+def acquire(
+    request: pb.LockRequest,
+    ask: Callable[[str, pb.LockRequest, type[pb.LockResponse]], pb.LockResponse],
+    patience: Iterator[float],
+    turn_seconds: float,
+) -> pb.LockResponse:
+    """Asks until the locks are granted, or the last retry is over; then the request leaves the queue.
+
+    It waits on the server and keeps its place in the queue from retry to retry: sleeping here would only bring the
+    news later. `turn_seconds`: how long one call may wait.
+
+    Raises Locked.
+    """
+    for wait in patience if request.settled_by != NO_WAIT else ():
+        while wait > 0:
+            request.wait_millis = max(1, int(min(wait, turn_seconds) * 1000))
+            answer = ask(METHOD, request, pb.LockResponse)
+            if answer.granted:
+                return answer
+            wait -= turn_seconds
+    request.wait_millis, request.settled_by = 0, NO_WAIT
+    return ask(METHOD, request, pb.LockResponse)
+
+
+def info(wire: pb.LockInfo) -> LockInfo:
+    known = wire.HasField("txn")
+    return LockInfo(
+        wire.object,
+        next(name for name, mode in MODES.items() if mode == wire.mode),
+        wire.granted,
+        TxnId(wire.txn_id),
+        wire.owner,
+        Timestamp(wire.since),
+        tuple(map(TxnId, wire.blocked_by)),
+        TxnState(wire.txn.state) if known else None,
+        wire.txn.label,
+    )

@@ -1,0 +1,47 @@
+"""Which part of a table a write is for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from txnclient.formats.manifest import DataFile
+from txnstatus import partitions
+from txnstatus.errors import InvalidArgument
+from txnstatus.schema import Schema
+
+Mode = Literal["append", "overwrite", "overwrite_partitions"]
+
+
+def overwritten(
+    mode: Mode, partition: str | Mapping[str, Any] | None, files: Sequence[DataFile], schema: Schema, table: str
+) -> list[str]:
+    """The partitions that are replaced; none by an append, and none are named by an overwrite of the whole table.
+
+    Raises InvalidArgument: no such partition, or files that are not in it.
+    """
+    found = sorted({file.partition for file in files})
+    if mode != "overwrite_partitions" and partition is None:
+        return []
+    if mode == "overwrite_partitions":
+        if not schema.partition_by:
+            raise InvalidArgument(f"mode 'overwrite_partitions': {table} is not partitioned", hint="use 'overwrite'")
+        return found
+    assert partition is not None
+    name = name_of(partition, schema, table)
+    outside = [each for each in found if not partitions.covers([name], each)]
+    if outside:
+        raise InvalidArgument(f"the data has rows of {', '.join(outside[:5])}, and is written to {name} of {table}")
+    return [name] if mode == "overwrite" else []
+
+
+def name_of(partition: str | Mapping[str, Any], schema: Schema, table: str) -> str:
+    """Raises InvalidArgument."""
+    if isinstance(partition, Mapping):
+        known = {column: partition[column] for column in schema.partition_by if column in partition}
+        unknown = [column for column in partition if column not in known]
+        if unknown:
+            raise InvalidArgument(f"column {unknown[0]!r} is no partition column of {table}")
+        partition = partitions.name_of(known)
+    partitions.check(partition, schema.partition_by, table)
+    return partition

@@ -1,0 +1,210 @@
+"""Row writes: small changes by primary key, through the table's participant instead of through files."""
+
+from __future__ import annotations
+
+import uuid
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from google.protobuf.message import Message
+
+from txnclient.calls.requests import build
+from txnclient.formats.schemas import to_columns
+from txnclient.read.reading import Reading
+from txnclient.write.statement_locks import WriteLocks
+from txnstatus.errors import InvalidArgument, RowsRefused
+from txnstatus.lake import rows as row_format
+from txnstatus.partitions import WHOLE_TABLE
+from txnstatus.proto import table_pb2 as pb
+from txnstatus.schema import Schema
+from txnstatus.types import Statement
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+ResponseT = TypeVar("ResponseT", bound=Message)
+MAX_NAMED = 10
+STATEMENTS: Mapping[pb.RowChange, Statement] = {
+    pb.ROW_INSERT: Statement.INSERT,
+    pb.ROW_INSERT_IGNORE: Statement.INSERT,
+    pb.ROW_UPSERT: Statement.MERGE,
+    pb.ROW_UPDATE: Statement.UPDATE,
+    pb.ROW_DELETE: Statement.DELETE,
+}
+"""By which they lock, where the table settles conflicts by locks."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowsWritten:
+    """What became of the rows of one call."""
+
+    written: int
+    ignored: int = 0
+    """By insert_ignore: a row with the key is there already."""
+
+
+class RowWrites(Reading):
+    """The row writes of a transaction. The rows are a pyarrow Table, RecordBatch or RecordBatchReader.
+
+    A call may be of any size: it is sent in parts. Nothing of it is visible before the commit. What is there and what
+    is not is judged at the transaction's `snapshot`, and after its own earlier row writes.
+
+    All raise RowsRefused, naming the keys, when single rows cannot be written; the others are, and the transaction
+    goes on. All raise InvalidArgument, and nothing is written, for rows of another schema, a null in the key, a key
+    that comes twice, and for a table without a primary key; LimitReached for more rows than a transaction may hold in
+    memory; SnapshotTooOld where what the snapshot shows of the table has been removed. Two transactions that change the
+    same row conflict: the second to commit gets Conflict, which names rows.
+    """
+
+    @abstractmethod
+    def _ask(self, method: str, request: Message, response: type[ResponseT]) -> ResponseT: ...
+
+    @abstractmethod
+    def _require_writable(self) -> None: ...
+
+    @abstractmethod
+    def _lock_to_write(self, statement: Statement, table: str, names: Sequence[str], strategy: str) -> bool: ...
+
+    def insert(self, table: str, rows: Any) -> RowsWritten:
+        """Rows whose keys are there already are refused."""
+        return self._write_rows(pb.ROW_INSERT, table, rows)
+
+    def insert_ignore(self, table: str, rows: Any) -> RowsWritten:
+        """Rows whose keys are there already are counted, and left out."""
+        return self._write_rows(pb.ROW_INSERT_IGNORE, table, rows)
+
+    def upsert(self, table: str, rows: Any) -> RowsWritten:
+        """Inserts rows, or replaces those that have their keys."""
+        return self._write_rows(pb.ROW_UPSERT, table, rows)
+
+    def update(self, table: str, rows: Any) -> RowsWritten:
+        """Changes rows; those whose keys are not there are refused.
+
+        Columns that `rows` does not have stay as this transaction sees them: the rows are read first.
+        """
+        return self._write_rows(pb.ROW_UPDATE, table, rows)
+
+    def delete(self, table: str, rows: Any) -> RowsWritten:
+        """Of `rows` only the columns of the primary key count. Those whose keys are not there are refused."""
+        return self._write_rows(pb.ROW_DELETE, table, rows)
+
+    def _write_rows(self, change: pb.RowChange, table: str, data: Any) -> RowsWritten:
+        self._require_writable()
+        found = self.client.table(table)
+        schema = found.schema
+        row_format.require_key(schema, table)
+        rows = _fitted(data, schema, table, change)
+        all_keys = keys = row_format.encode_keys(rows, schema)
+        row_format.check_keys(rows, keys, schema, table)
+        WriteLocks(self._lock_to_write, STATEMENTS[change], table, found.conflicts).take(_touched(rows, schema, change))
+        numbers: Sequence[int] = range(len(keys))
+        refused: list[int] = []
+        if change == pb.ROW_UPDATE and len(rows.column_names) < len(schema.columns):
+            rows, numbers, refused = self._completed(rows, keys, schema, table)
+            keys = row_format.encode_keys(rows, schema)
+        written = ignored = 0
+        for start, part in _parts(rows, keys, 0):
+            request = build(
+                pb.WriteRowsRequest,
+                txn_id=self.id,
+                owner=self.client.owner,
+                table=table,
+                write_id=uuid.uuid4().hex,
+                change=change,
+                snapshot=self.snapshot.timestamp,
+                rows=row_format.to_ipc(part),
+            )
+            answer = self._ask("txnstatus.Table/WriteRows", request, pb.WriteRowsResponse)
+            written += answer.written
+            ignored += answer.ignored
+            refused += [numbers[start + row] for row in answer.refused]
+        if refused:
+            raise self._refusal(change, table, written, [(row, all_keys[row].as_py()) for row in sorted(refused)])
+        return RowsWritten(written, ignored)
+
+    def _completed(
+        self, rows: pa.Table, keys: pa.Array, schema: Schema, table: str
+    ) -> tuple[pa.Table, list[int], list[int]]:
+        """Whole rows, for those that are there, and their numbers; and the numbers of the others."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        missing = [column.name for column in schema.columns if column.name not in rows.column_names]
+        there = self.snapshot.to_arrow(table, [*schema.primary_key, *missing], where=row_format.near(rows, schema))
+        at = pc.index_in(keys, value_set=row_format.encode_keys(there, schema))
+        numbers = pc.indices_nonzero(at.is_valid())
+        rows, there = rows.take(numbers), there.take(at.drop_null())
+        whole = row_format.rows_schema(schema, deletes=False)
+        columns = [(there if name in missing else rows)[name] for name in whole.names]
+        absent = pc.indices_nonzero(at.is_null()).to_pylist()
+        return pa.Table.from_arrays(columns, schema=whole).combine_chunks(), numbers.to_pylist(), absent
+
+    def _refusal(self, change: pb.RowChange, table: str, written: int, rows: list[tuple[int, bytes]]) -> RowsRefused:
+        texts = [key.decode(errors="backslashreplace") for _, key in rows]
+        named = ", ".join(texts[:MAX_NAMED]) + (", ..." if len(texts) > MAX_NAMED else "")
+        why = "are there already" if change == pb.ROW_INSERT else "are not there"
+        hints = {
+            pb.ROW_INSERT: "insert_ignore leaves such rows out, upsert replaces them",
+            pb.ROW_UPDATE: "upsert inserts such rows",
+        }
+        error = RowsRefused(
+            f"{len(rows)} of {len(rows) + written} rows: their keys {why} in {table}: {named}",
+            txn_id=self.id,
+            hint=hints.get(change, "the other rows are written, and the transaction is open"),
+        )
+        error.rows, error.keys, error.written = tuple(row for row, _ in rows), tuple(texts), written
+        return error
+
+
+def _fitted(data: Any, schema: Schema, table: str, change: pb.RowChange) -> pa.Table:
+    """The rows in the table's own types, with the columns that count. Raises InvalidArgument, naming the column."""
+    import pyarrow as pa
+
+    from txnclient.formats import arrow
+
+    rows = arrow.as_table(data)
+    whole = row_format.rows_schema(schema, deletes=False)
+    for name in rows.column_names:
+        if name not in whole.names:
+            raise InvalidArgument(f"column {name!r} of the data is not a column of table {table}")
+    counting = {pb.ROW_DELETE: set(schema.primary_key), pb.ROW_UPDATE: {*schema.primary_key, *rows.column_names}}
+    names = [name for name in whole.names if name in counting.get(change, whole.names)]
+    if change == pb.ROW_UPDATE and len(whole) > len(names) == len(schema.primary_key):
+        raise InvalidArgument(f"the data for table {table} has the primary key alone: that leaves nothing to update")
+    taken = rows.select([name for name in rows.column_names if name in names])
+    part = Schema(tuple(column for column in schema.columns if column.name in names))
+    part.require_same_columns(to_columns(taken.schema), table)
+    return arrow.cast(taken, pa.schema([whole.field(name) for name in names]), table).combine_chunks()
+
+
+def _touched(rows: pa.Table, schema: Schema, change: pb.RowChange) -> list[str]:
+    """The partitions that the rows are in and may have been in; where the rows do not tell, the table is all there is.
+
+    A row that is replaced or deleted may be in another partition, unless its key says in which one it is.
+    """
+    from txnclient.formats import arrow
+
+    inserts = change in (pb.ROW_INSERT, pb.ROW_INSERT_IGNORE)
+    if not schema.partition_by or not (inserts or set(schema.partition_by) <= set(schema.primary_key)):
+        return [WHOLE_TABLE]
+    return arrow.partitions_of(rows, schema.partition_by)
+
+
+def _parts(rows: pa.Table, keys: pa.Array, start: int) -> Iterator[tuple[int, pa.Table]]:
+    """The rows in as few requests as they fit into, each with the number of its first row."""
+    size = rows.nbytes + keys.nbytes
+    if rows.num_rows <= row_format.MAX_ROWS and size <= row_format.MAX_REQUEST_BYTES:
+        if rows.num_rows:
+            yield start, rows
+    elif rows.num_rows == 1:
+        raise InvalidArgument(
+            f"row {start} has {size} bytes: {row_format.MAX_REQUEST_BYTES} are possible",
+            hint="write such rows as files, with txn.write",
+        )
+    else:
+        half = rows.num_rows // 2
+        yield from _parts(rows.slice(0, half), keys.slice(0, half), start)
+        yield from _parts(rows.slice(half), keys.slice(half), start + half)

@@ -1,0 +1,55 @@
+"""Staged files are looked at before they are added: a task may have said what is not so, and a commit is for good."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+from txnclient.formats.manifest import DataFile, StagedFiles
+from txnstatus.errors import InvalidArgument
+from txnstatus.lake import locations
+from txnstatus.lake.storage import file_system
+from txnstatus.schema import Schema
+
+READERS = 8
+"""Footers are small and may be far away."""
+
+
+def check(staged: Sequence[StagedFiles], prefix: str, schema: Schema) -> None:
+    """Raises InvalidArgument, naming the file, for one that is not there, or not as its task has described it.
+
+    `prefix`: of the directories of the transaction's writes in the table; the write's id completes it.
+    """
+    files = [(file, f"{prefix}{part.write_id}", part.table) for part in staged for file in part.files]
+    if not files:
+        return
+    with ThreadPoolExecutor(min(READERS, len(files)), "staged-files") as readers:
+        for problem in readers.map(lambda each: _problem(each, schema), files):
+            if problem:
+                raise InvalidArgument(problem)
+
+
+def _problem(staged: tuple[DataFile, str, str], schema: Schema) -> str:
+    """Of a file, with its write's directory and its table. Empty: there is none."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    from txnclient.formats import arrow, schemas
+
+    file, directory, table = staged
+    what = f"file {file.path!r} cannot be added to {table}"
+    try:
+        if not locations.parse(file.path).is_within(locations.parse(directory)):
+            return f"{what}: it is not in its write's directory, {directory}"
+        system, path = file_system(file.path)
+        footer = pq.read_metadata(path, filesystem=system)
+        schema.require_same_columns(schemas.to_columns(footer.schema.to_arrow_schema()), table)
+        (found,) = arrow.described([(file.path, system.get_file_info(path).size)], directory, schema) or (None,)
+    except InvalidArgument as error:
+        return f"{what}: {error.message}"
+    except (OSError, pa.ArrowException) as error:
+        return f"{what}: {error}"
+    if found is None or (found.rows, found.bytes, found.partition) != (file.rows, file.bytes, file.partition):
+        there = f"{found.rows} rows in {found.bytes} bytes" if found else "no rows"
+        return f"{what}: it has {there}, and not as its task said {file.rows} rows in {file.bytes} bytes"
+    return ""

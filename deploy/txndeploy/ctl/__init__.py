@@ -1,0 +1,1 @@
+"""`txnctl`: the command line."""

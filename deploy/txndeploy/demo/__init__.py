@@ -1,0 +1,1 @@
+"""`txnctl demo`: one transaction over five tables, through the death of a leader."""

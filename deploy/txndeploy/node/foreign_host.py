@@ -1,0 +1,160 @@
+"""The host of a foreign participant as a process: it joins a cluster, serves on its own port, and keeps no data."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import logging
+import sys
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Protocol, TypeVar
+
+import uvloop
+
+from txndeploy.node.process import StartError, arm_failpoints, stop_signals
+from txnparticipant.foreign.host import ForeignHost
+from txnparticipant.foreign.protocol import Participant
+from txnstatus.catalog.catalog import CatalogState
+from txnstatus.catalog.cluster_map import ClusterMap
+from txnstatus.catalog.service import CatalogClient, learn_catalog
+from txnstatus.catalog.system_client import TxnSystemClient
+from txnstatus.errors import TxnError
+from txnstatus.process.environment import Environment
+from txnstatus.proto import catalog_pb2, foreign_pb2
+from txnstatus.rpc.channel import PeerChannel
+from txnstatus.rpc.listener import Listener
+from txnstatus.rpc.server import Registry
+from txnstatus.status.ranges import StatusRanges
+
+ResultT = TypeVar("ResultT")
+
+log = logging.getLogger(__name__)
+
+RETRY_SECONDS = 1.0
+
+
+class HostedParticipant(Participant, Protocol):
+    """A participant that this process opens and closes."""
+
+    def check(self, *, is_new: bool) -> None:
+        """Whether it can take part; `is_new`: the cluster does not know it yet."""
+
+    def identity(self) -> str:
+        """Which system this is: the same text wherever it runs, as long as it has what was prepared in it."""
+
+    def set_up(self) -> None:
+        """Once the cluster knows it, in every life of the process."""
+
+    def close(self) -> None: ...
+
+
+class ForeignProcess:
+    """Registers the participant and serves it. Raises StartError from `start`, for what another try does not mend."""
+
+    def __init__(
+        self, name: str, make: Callable[[str], HostedParticipant], listen: str, advertise: str, join: Sequence[str]
+    ) -> None:
+        """`make` is given the cluster's id. `advertise`: the address at which the cluster reaches this process."""
+        self._name = name
+        self._make = make
+        self._listen = listen
+        self._advertise = advertise
+        self._join = join
+        self._environment = Environment()
+        self._closing = contextlib.AsyncExitStack()
+        self.removed = asyncio.Event()
+        """The cluster goes on without this participant, for ever."""
+
+    async def start(self) -> None:
+        cluster_id, state = await self._insist(lambda: learn_catalog(PeerChannel, self._join))
+        participant = self._make(cluster_id)
+        self._closing.callback(participant.close)
+        cluster = ClusterMap(state)
+        cluster.subscribe(self._catalog_changed)
+        client = TxnSystemClient(cluster, self._environment)
+        self._closing.push_async_callback(client.close)
+        host = ForeignHost(self._name, participant, StatusRanges(client), self._environment)
+        catalog = CatalogClient(client)
+        is_new = self._name not in (await self._insist(catalog.refresh)).foreign
+        await self._insist(lambda: self._in_thread(functools.partial(participant.check, is_new=is_new)))
+        identity = await self._insist(lambda: self._in_thread(participant.identity))
+        await self._serve(host)
+        place = catalog_pb2.CatalogCommand.RegisterForeign(name=self._name, address=self._advertise, identity=identity)
+        await self._insist(lambda: catalog.change(catalog_pb2.CatalogCommand(register_foreign=place)))
+        await self._insist(lambda: self._in_thread(participant.set_up))
+        for work in (catalog.run(), host.run()):
+            task = asyncio.create_task(work)
+            self._closing.callback(task.cancel)
+        log.info("%s of cluster %s is served on %s", self._name, cluster_id, self._listen)
+
+    async def stop(self) -> None:
+        """What is under way fails with retriable errors."""
+        await self._closing.aclose()
+        self._environment.blocking.shutdown()
+
+    async def _serve(self, host: ForeignHost) -> None:
+        registry = Registry()
+        registry.add(foreign_pb2.DESCRIPTOR.services_by_name["Foreign"], host)
+        listener = Listener(registry)
+        try:
+            await listener.bind(self._listen)
+        except OSError as error:
+            raise StartError(f"cannot listen on {self._listen}: is the port in use, or not this host's?") from error
+        await listener.start()
+        self._closing.push_async_callback(listener.stop)
+
+    async def _in_thread(self, act: Callable[[], ResultT]) -> ResultT:
+        return await asyncio.get_running_loop().run_in_executor(self._environment.blocking, act)
+
+    async def _insist(self, ask: Callable[[], Awaitable[ResultT]]) -> ResultT:
+        """Until somebody answers: the cluster or the participant's system may start later than this process."""
+        while True:
+            try:
+                return await ask()
+            except TxnError as error:
+                if not error.retriable:
+                    raise StartError(str(error)) from error
+                log.warning("%s waits: %s", self._name, error.message)
+            await asyncio.sleep(RETRY_SECONDS)
+
+    def _catalog_changed(self, state: CatalogState) -> None:
+        if state.foreign.get(self._name) == "":
+            self.removed.set()
+
+
+async def _run(process: ForeignProcess) -> None:
+    stopping = stop_signals()
+    ends = [asyncio.create_task(event.wait()) for event in (stopping, process.removed)]
+    starting = asyncio.create_task(process.start())
+    try:
+        await asyncio.wait([starting, *ends], return_when=asyncio.FIRST_COMPLETED)
+        if starting.done():
+            starting.result()
+            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        starting.cancel()
+        await asyncio.gather(starting, return_exceptions=True)
+        await process.stop()
+        for end in ends:
+            end.cancel()
+    if process.removed.is_set():
+        raise StartError("this participant was removed from the cluster: what it has prepared, end by hand")
+
+
+def run(name: str, make: Callable[[str], HostedParticipant], listen: str, advertise: str, join: Sequence[str]) -> int:
+    """Until SIGTERM or SIGINT. Returns the process's exit code: 2 = it cannot start, or was removed."""
+    logging.basicConfig(
+        level="INFO", format=f"%(asctime)s %(levelname)s {name} %(name)s: %(message)s", stream=sys.stderr
+    )
+
+    async def serve() -> None:
+        await _run(ForeignProcess(name, make, listen, advertise, join))
+
+    try:
+        arm_failpoints()
+        uvloop.run(serve())
+    except StartError as error:
+        print(f"txnctl participant: {error}", file=sys.stderr)
+        return 2
+    return 0

@@ -1,0 +1,203 @@
+"""A node: one process, one event loop, one port; what it serves is in `roles`."""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import json
+import logging
+import os
+import secrets
+import signal
+import sys
+from pathlib import Path
+
+import uvloop
+from google.protobuf.message import DecodeError
+
+from txndeploy.node import config as configuration
+from txndeploy.node import garbage
+from txndeploy.node.config import ConfigError, NodeConfig
+from txndeploy.node.roles import Roles
+from txnstatus.catalog.catalog import CATALOG, CatalogState, from_wire, to_wire
+from txnstatus.catalog.cluster_map import ClusterMap
+from txnstatus.catalog.system_client import TxnSystemClient
+from txnstatus.process import failpoints
+from txnstatus.process.disk import is_full
+from txnstatus.process.durable import make_directory, write_file
+from txnstatus.process.environment import Environment
+from txnstatus.proto import catalog_pb2 as pb
+from txnstatus.raft.segments import JournalCorrupt
+from txnstatus.raft.snapshot import SnapshotCorrupt
+from txnstatus.raft.transport import RaftTransport
+from txnstatus.rpc.connection import Purpose
+from txnstatus.rpc.listener import Listener
+
+log = logging.getLogger(__name__)
+
+DATA_FORMAT = 1
+STOP_SECONDS = 5.0
+
+
+class StartError(Exception):
+    """The node cannot start; the message says why and what to do."""
+
+
+class Node:
+    """The process: its directory, its port, and its streams to the others around the roles.
+
+    Raises StartError from the constructor and from `start`.
+    """
+
+    def __init__(self, config: NodeConfig) -> None:
+        self.config = config
+        self.incarnation = secrets.randbits(63)
+        self._lock = _own_directory(config)
+        environment = self._environment = Environment()
+        cluster = ClusterMap(_saved_catalog(config) or config.initial_catalog(), config.reach)
+        cluster.subscribe(lambda state: _save_catalog(config, state))
+        self._client = TxnSystemClient(cluster, environment)
+        self._transport = RaftTransport(config.cluster_id, config.node_id, self.incarnation, cluster)
+        try:
+            self._roles = Roles(config, environment, self._client, self._transport, self.incarnation)
+        except (JournalCorrupt, SnapshotCorrupt) as error:
+            raise StartError(str(error)) from error
+        except OSError as error:
+            raise StartError(f"data_dir {config.data_dir} cannot be used: {error}") from error
+        self._listener = Listener(self._roles.registry, {Purpose.RAFT: self._transport.accept})
+
+    async def start(self) -> None:
+        address = self.config.nodes[self.config.node_id].address
+        try:
+            await self._listener.bind(address)
+        except OSError as error:
+            raise StartError(
+                f"cannot listen on {address}: is the port in use, or the address not this host's?"
+            ) from error
+        self._roles.start()
+        await self._listener.start()
+        self._transport.start()
+        log.info("node %s of cluster %s serves on %s", self.config.node_id, self.config.cluster_id, address)
+
+    async def stop(self) -> None:
+        """Hands its leaderships over, then ends; what is under way fails with retriable errors."""
+        await self._roles.hand_over()
+        await self._transport.drain()
+        await self._roles.stop()
+        await self._listener.stop()
+        await self._transport.stop()
+        await self._client.close()
+        self._environment.blocking.shutdown()
+        os.close(self._lock)
+
+
+def _own_directory(config: NodeConfig) -> int:
+    """Makes the data directory this node's, or finds that it is; holds its lock. Raises StartError."""
+    directory = config.data_dir
+    try:
+        make_directory(directory)
+        lock = os.open(directory / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+    except OSError as error:
+        raise StartError(f"data_dir {directory} cannot be used: {error.strerror}") from error
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        raise StartError(f"data_dir {directory} is in use by another process") from error
+    identity = {"cluster_id": config.cluster_id, "node_id": config.node_id, "format": DATA_FORMAT}
+    founding = {
+        "participant_shards": config.participant_shards,
+        "replication": config.replication,
+        "range_span": config.txn.range_span,
+        "roles": {node: sorted(entry.roles) for node, entry in sorted(config.nodes.items())},
+    }
+    path = directory / "node.json"
+    if not path.exists():
+        write_file(path, json.dumps({**identity, **founding}).encode())
+        return lock
+    try:
+        found = json.loads(path.read_text())
+    except ValueError as error:
+        raise StartError(f"{path} does not read: {error}") from error
+    if any(found.get(key) != value for key, value in identity.items()):
+        raise StartError(
+            f"data_dir {directory} belongs to node {found.get('node_id')!r} of cluster {found.get('cluster_id')!r} "
+            f"(format {found.get('format')}), not to node {config.node_id!r} of cluster {config.cluster_id!r} "
+            f"(format {DATA_FORMAT}): give this node a directory of its own"
+        )
+    for key, value in founding.items():
+        if found.get(key) != value:
+            raise StartError(
+                f"{key} is {value!r}; data_dir {directory} was made with {found.get(key)!r}. It decides which node "
+                "holds what, and cannot be changed for a cluster that has data"
+            )
+    return lock
+
+
+def _saved_catalog(config: NodeConfig) -> CatalogState | None:
+    """The last state this node has heard of: what it holds, before it has found anybody. Raises StartError."""
+    path = config.data_dir / CATALOG
+    try:
+        return from_wire(pb.CatalogState.FromString(path.read_bytes())) if path.exists() else None
+    except (DecodeError, ValueError) as error:
+        raise StartError(f"{path} does not read: {error}. Remove it: the node gets it from the others") from error
+
+
+def _save_catalog(config: NodeConfig, state: CatalogState) -> None:
+    """On a full disk an older one stays: whoever starts from it hears of the rest from the others."""
+    try:
+        write_file(config.data_dir / CATALOG, to_wire(state).SerializeToString())
+    except OSError as error:
+        if not is_full(error):
+            raise
+        log.warning("version %d of the catalog is not saved: %s", state.version, error)
+
+
+def arm_failpoints() -> None:
+    """Those of this process. Raises StartError."""
+    try:
+        failpoints.arm(os.environ.get(failpoints.VARIABLE, ""))
+    except ValueError as error:
+        raise StartError(str(error)) from error
+
+
+def stop_signals() -> asyncio.Event:
+    """Set by SIGTERM and SIGINT, from now on. SIGUSR1 arms failpoints."""
+    stopping, loop = asyncio.Event(), asyncio.get_running_loop()
+    for signum in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(signum, stopping.set)
+    if path := os.environ.get(failpoints.FILE_VARIABLE):
+        loop.add_signal_handler(signal.SIGUSR1, failpoints.arm_from_file, Path(path))
+    return stopping
+
+
+async def _serve(config: NodeConfig) -> None:
+    stopping = stop_signals()
+    node = Node(config)
+    await node.start()
+    await stopping.wait()
+    async with asyncio.timeout(STOP_SECONDS):
+        await node.stop()
+
+
+def run(path: Path) -> int:
+    """Runs a node until SIGTERM or SIGINT. Returns the process's exit code: 2 = it could not start."""
+    try:
+        config = configuration.load(path)
+        logging.basicConfig(
+            level=config.log_level,
+            format="%(asctime)s %(levelname)s " + config.node_id + " %(name)s: %(message)s",
+            stream=sys.stderr,
+        )
+        arm_failpoints()
+        garbage.tune()
+        uvloop.run(_serve(config))
+    except (ConfigError, StartError) as error:
+        print(f"txnctl node: {error}", file=sys.stderr)
+        return 2
+    except TimeoutError:
+        log.warning("could not stop within %s s; ending now", STOP_SECONDS)
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(run(Path(sys.argv[1])))

@@ -1,0 +1,152 @@
+"""Reads: what readers of a shard's tables see, at one timestamp; on the shard's leader."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from txnparticipant.leader.row_scan import add_row_changes, commit_times
+from txnparticipant.rows.memrowset import PreparedRows
+from txnparticipant.shard import commands as cmd
+from txnparticipant.shard import dropping
+from txnparticipant.shard.changes import illegal
+from txnparticipant.shard.leases import Leases
+from txnparticipant.shard.records import Dropped, TableState
+from txnparticipant.shard.shard import ParticipantShard
+from txnparticipant.versions.mvcc import PendingWrite, Prepared, undecided_at, visible, with_own
+from txnstatus.errors import InvalidArgument, NotAuthorized, TxnError, forgotten
+from txnstatus.proto import table_pb2 as pb
+from txnstatus.rpc.errors import to_detail
+from txnstatus.status.ranges import StatusRanges
+from txnstatus.types import NO_TIMESTAMP, ParticipantState, Timestamp, TxnId
+
+MAX_LEASE_ID_CHARACTERS = 64
+
+
+class Reads:
+    def __init__(
+        self, shard: ParticipantShard, ranges: StatusRanges, leases: Leases, check_lease: Callable[[], None]
+    ) -> None:
+        """`leases`: of snapshots. `check_lease`: of the leadership; raises NotTheLeader."""
+        self._shard = shard
+        self._leases = leases
+        self._ranges = ranges
+        self._check_lease = check_lease
+        self._settled = NO_TIMESTAMP
+        """All commits to come, of any transaction, are above it."""
+
+    async def scan(self, request: pb.ScanRequest) -> pb.ScanResponse:
+        """What a reader at the timestamp sees. It never waits for a writer: see TxnStatusTable.commit_ts_at.
+
+        Raises NotFound, SnapshotTooOld; and for a reader inside a transaction, why that is over.
+        """
+        at = Timestamp(request.timestamp)
+        _check_lease_id(request.lease_id)
+        if request.leased and not request.lease_id:
+            raise InvalidArgument("a lease that was given before has an id")
+        await self._check_settled(at)
+        self._check_lease()
+        table = self._shard.table_at(request.table, at)
+        own = _own_writes(table, request, self._shard) if request.HasField("txn_id") else None
+        # Held before anything is waited for: what is looked at now must be there when it is read.
+        if not request.leased:
+            self._leases.check_new_reader(table, at)
+        if request.lease_id:
+            self._leases.take(table, request.lease_id, at, self._leases.seconds)
+        prepared = self._shard.prepared(table)
+        file_sets = list(table.file_sets.values())
+        rows, dropper = table.rows_view(), table.dropping
+        outcomes = await self._outcomes(prepared, at)
+        if dropper is not None and (dropped_ts := outcomes.get(dropper.txn_id)):
+            raise dropping.not_found(table.name, Dropped(dropper.txn_id, dropper.owner, dropped_ts))
+        seen = visible(file_sets, prepared, outcomes, at)
+        times, changes = commit_times(file_sets, prepared, outcomes), rows.at(at, outcomes)
+        if own is not None:
+            seen = with_own(seen, own.files)
+            times.update((write.manifest.path, at) for write in own.files)
+            changes = changes.with_own(own.rows, at)
+        response = pb.ScanResponse(table=table.info(), manifests=map(cmd.manifest_to_wire, seen))
+        response.lease_millis = int(self._leases.seconds * 1000) if request.lease_id else 0
+        add_row_changes(response, changes, times)
+        return response
+
+    def renew(self, request: pb.RenewLeasesRequest) -> pb.RenewLeasesResponse:
+        """Answers lease by lease; one that this leader never heard of is as good as any, if it comes in time."""
+        self._check_lease()
+        return pb.RenewLeasesResponse(results=map(self._renew, request.leases))
+
+    def _renew(self, lease: pb.SnapshotLease) -> pb.RenewLeaseResult:
+        try:
+            _check_lease_id(lease.lease_id)
+            at = Timestamp(lease.timestamp)
+            table = self._shard.table_at(lease.table, at)
+            self._leases.take(table, lease.lease_id, at, lease.lease_millis / 1000)
+        except TxnError as error:
+            return pb.RenewLeaseResult(error=to_detail(error))
+        return pb.RenewLeaseResult()
+
+    async def base(self, read_timestamp: Timestamp | None) -> Timestamp:
+        """On what an overwrite is based: what its transaction has read, or else all that is committed by now."""
+        if read_timestamp is None:
+            self._settled = max(self._settled, await self._ranges.snapshot())
+            return self._settled
+        await self._check_settled(read_timestamp)
+        return read_timestamp
+
+    def check_readable(self, table: TableState, at: Timestamp) -> None:
+        """Raises SnapshotTooOld where not all is there any more that is visible at the timestamp."""
+        self._leases.check_readable(table, at)
+
+    async def decided(self, table: TableState, at: Timestamp) -> list[tuple[TxnId, Timestamp]]:
+        """What is committed at or below a snapshot's timestamp and not yet finalised here, and when it was."""
+        outcomes = await self._outcomes(self._shard.prepared(table), at)
+        return [(txn_id, commit_ts) for txn_id, commit_ts in outcomes.items() if commit_ts]
+
+    async def _check_settled(self, at: Timestamp) -> None:
+        """Raises InvalidArgument where something may yet commit at or below the timestamp.
+
+        Whoever read there again would see more. What is prepared here does not tell: the next to prepare may get a
+        lower timestamp, from a clock that is behind.
+        """
+        if at > self._settled:
+            self._settled = max(self._settled, await self._ranges.snapshot())
+        if at > self._settled:
+            raise InvalidArgument(
+                f"timestamp {at} is ahead of the last commit's, {self._settled}: take a snapshot first"
+            )
+
+    async def _outcomes(self, prepared: Sequence[Prepared], at: Timestamp) -> dict[TxnId, Timestamp]:
+        """The commit timestamps, at or below `at`, of those whose outcome this shard does not know."""
+        return await self._ranges.outcomes(undecided_at(prepared, at), at)
+
+
+def _check_lease_id(lease_id: str) -> None:
+    if len(lease_id) > MAX_LEASE_ID_CHARACTERS:
+        raise InvalidArgument(f"lease id of {len(lease_id)} characters: {MAX_LEASE_ID_CHARACTERS} are possible")
+
+
+class _Own(NamedTuple):
+    """What a transaction has written to a table by the time it reads there."""
+
+    files: tuple[PendingWrite, ...]
+    rows: PreparedRows
+
+
+def _own_writes(table: TableState, request: pb.ScanRequest, shard: ParticipantShard) -> _Own | None:
+    """What the reader's transaction has added to the table itself; None, where it has not begun there.
+
+    Raises NotAuthorized; where the transaction is prepared or over, IllegalState, TxnAborted or Forgotten.
+    """
+    txn_id = TxnId(request.txn_id)
+    record = table.txns.get(txn_id)
+    if record is None:
+        if txn_id < shard.forgotten_below:
+            raise forgotten(txn_id)
+        return None
+    if record.owner != request.owner:
+        message = f"transaction {txn_id} belongs to {record.owner!r}, not to {request.owner!r}"
+        raise NotAuthorized(message, txn_id=txn_id)
+    if record.state is not ParticipantState.OPEN:
+        raise illegal(table, txn_id, record, "a read")
+    rows = PreparedRows(txn_id, tuple(record.rows.values()), record.clears_table)
+    return _Own(tuple(record.writes.values()), rows)

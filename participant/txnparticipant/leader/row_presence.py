@@ -1,0 +1,107 @@
+"""Which keys a transaction finds in a table: in its own rows, in committed row changes, and in files.
+
+Blocking: it reads the key columns of those files whose statistics do not rule the keys out.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from txnparticipant.rows.memrowset import RowBatch, SeenRows
+from txnstatus.lake import manifest
+from txnstatus.lake import rows as row_format
+from txnstatus.lake.manifest import DataFile
+from txnstatus.lake.rows import COMMIT_TS, DELETED, encode_keys
+from txnstatus.lake.storage import file_system
+from txnstatus.proto import table_pb2 as table_pb
+from txnstatus.schema import Schema
+from txnstatus.types import NO_TIMESTAMP, Timestamp
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import pyarrow.dataset as ds
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """What a transaction sees of a table."""
+
+    own: Sequence[RowBatch]
+    rows: SeenRows
+    flushed: Sequence[table_pb.ManifestRef]
+    files: Sequence[tuple[Timestamp, table_pb.ManifestRef]]
+    """With the timestamps of their commits."""
+    at: Timestamp
+
+
+def present(rows: pa.Table, keys: Sequence[bytes], schema: Schema, sight: Sight) -> set[bytes]:
+    """Those of the keys that are there. `rows` has the columns of the primary key, in the order of `keys`."""
+    unknown, there = set(keys), set[bytes]()
+    for batch in reversed(sight.own):
+        _settle(batch, unknown, there)
+    gone: defaultdict[Timestamp, set[bytes]] = defaultdict(set)
+    for row_set in reversed(sight.rows.row_sets):
+        for batch in reversed(row_set.batches):
+            gone[row_set.commit_ts] |= _settle(batch, unknown, there)
+    near = row_format.near(rows, schema)
+    for key, (commit_ts, deleted) in _flushed(sight, unknown, schema, near).items():
+        unknown.discard(key)
+        if deleted:
+            gone[commit_ts].add(key)
+        else:
+            there.add(key)
+    # A deleted row is there again if files with its key came later.
+    for commit_ts, wanted in [(NO_TIMESTAMP, unknown), *gone.items()]:
+        refs = [ref for added, ref in sight.files if wanted and added > commit_ts]
+        for batch in _read(refs, schema.primary_key, near):
+            there |= wanted.intersection(encode_keys(batch, schema).to_pylist())
+    return there
+
+
+def _settle(batch: RowBatch, unknown: set[bytes], there: set[bytes]) -> set[bytes]:
+    """What is known by the batch is not unknown any more. Returns the keys that it says are gone."""
+    known = unknown & batch.key_set
+    unknown -= known
+    if batch.deletes:
+        return known
+    there |= known
+    return set()
+
+
+def _flushed(
+    sight: Sight, keys: set[bytes], schema: Schema, near: ds.Expression
+) -> dict[bytes, tuple[Timestamp, bool]]:
+    """The last change of each, where there is one: when, and whether it deleted the row."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    wanted = pa.array(sorted(keys), pa.binary())
+    after, until = (pa.scalar(each, pa.uint64()) for each in (sight.rows.above, sight.at))
+    seen = (pc.field(COMMIT_TS) > after) & (pc.field(COMMIT_TS) <= until)
+    last: dict[bytes, tuple[Timestamp, bool]] = {}
+    for batch in _read(sight.flushed if keys else (), (*schema.primary_key, COMMIT_TS, DELETED), near & seen):
+        encoded = encode_keys(batch, schema)
+        found = batch.append_column("key", encoded).filter(pc.is_in(encoded, value_set=wanted))
+        for key, commit_ts, deleted in zip(
+            *(found[name].to_pylist() for name in ("key", COMMIT_TS, DELETED)), strict=True
+        ):
+            last[key] = max(last.get(key, (NO_TIMESTAMP, False)), (Timestamp(commit_ts), deleted))
+    return last
+
+
+def _read(refs: Iterable[table_pb.ManifestRef], columns: Iterable[str], where: ds.Expression) -> Iterator[pa.Table]:
+    """Piece by piece: a table's keys may be more than memory holds."""
+    import pyarrow as pa
+    import pyarrow.dataset as ds
+
+    files: list[DataFile] = [file for ref in refs for file in manifest.read(ref)]
+    if not files:
+        return
+    system, _ = file_system(files[0].path)
+    paths = [file_system(file.path)[1] for file in files]
+    for batch in ds.dataset(paths, filesystem=system, format="parquet").to_batches(columns=list(columns), filter=where):
+        if batch.num_rows:
+            yield pa.Table.from_batches([batch])

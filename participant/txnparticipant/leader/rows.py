@@ -1,0 +1,237 @@
+"""The row writes of a shard, on its leader: every row is judged before what the rows change is proposed."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable
+from concurrent.futures import Executor
+from functools import partial
+from typing import TYPE_CHECKING
+
+from txnparticipant.leader import row_presence
+from txnparticipant.leader.reads import Reads
+from txnparticipant.leader.registering import Registering
+from txnparticipant.leader.row_presence import Sight
+from txnparticipant.leader.row_scan import commit_times
+from txnparticipant.rows.changed_keys import KEY_COST_BYTES
+from txnparticipant.rows.memrowset import NO_ROWS, RowBatch
+from txnparticipant.shard import commands as cmd
+from txnparticipant.shard.changes import Applied
+from txnparticipant.shard.records import TableState, TxnRecord
+from txnparticipant.shard.shard import ParticipantShard
+from txnparticipant.versions.mvcc import visible
+from txnstatus.errors import InternalError, InvalidArgument, LimitReached, Overloaded, Unavailable
+from txnstatus.lake import rows as row_format
+from txnstatus.process.failpoints import failpoint
+from txnstatus.proto import table_pb2 as pb
+from txnstatus.schema import check_write_id
+from txnstatus.types import Timestamp, TxnId
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+SOFT_LIMIT_BYTES = 16 << 20
+"""Of rows in a shard's memory: beyond it writes wait for a flush."""
+HARD_LIMIT_BYTES = 32 << 20
+"""Beyond it they are refused."""
+TXN_LIMIT_BYTES = 8 << 20
+"""Of one transaction's rows in one table: they stay in memory until it ends."""
+WAIT_SECONDS = 2.0
+
+_CHANGES = (pb.ROW_INSERT, pb.ROW_INSERT_IGNORE, pb.ROW_UPSERT, pb.ROW_UPDATE, pb.ROW_DELETE)
+Settled = Callable[[str, TxnId], Awaitable[TableState]]
+Propose = Callable[[cmd.Command], Awaitable[Applied]]
+
+
+class RowService:
+    def __init__(
+        self,
+        shard: ParticipantShard,
+        reads: Reads,
+        propose: Propose,
+        registering: Registering,
+        settled: Settled,
+        blocking: Executor,
+    ) -> None:
+        self._shard = shard
+        self._reads = reads
+        self._propose = propose
+        self._registering = registering
+        self._settled = settled
+        self._blocking = blocking
+        self._turns: dict[tuple[str, TxnId], tuple[asyncio.Lock, list[None]]] = {}
+        self._on_the_way = 0
+        """Bytes for which there is room, and that are not in the shard's memory yet."""
+        self._room = asyncio.Event()
+        self.wants_room = asyncio.Event()
+        """Set when writes wait for a flush."""
+
+    async def write(self, request: pb.WriteRowsRequest) -> pb.WriteRowsResponse:
+        """Raises InvalidArgument for a request that is wrong as a whole; single rows are refused in the answer."""
+        txn_id = TxnId(request.txn_id)
+        table = await self._settled(request.table, txn_id)
+        check_write_id(request.write_id)
+        loop = asyncio.get_running_loop()
+        rows, keys = await loop.run_in_executor(self._blocking, _checked, request, table)
+        write = partial(self._write, request, table, rows, keys)
+        return await self._registering.write(table, txn_id, request.owner, request.write_id, write)
+
+    async def _write(
+        self, request: pb.WriteRowsRequest, table: TableState, rows: pa.Table, keys: pa.Array, begins: bool
+    ) -> pb.WriteRowsResponse:
+        loop, txn_id = asyncio.get_running_loop(), TxnId(request.txn_id)
+        async with self._turn(table.table_id, txn_id):
+            record = table.txns.get(txn_id)
+            known = record.rows.get(request.write_id) if record else None
+            if known is not None:
+                return pb.WriteRowsResponse.FromString(known.outcome)
+            async with self._room_for(table, txn_id, _bytes_of(request, rows, keys)):
+                sight = await self._sight(table, record, request)
+                try:
+                    failpoint("rows.before_judging")
+                    judged = await loop.run_in_executor(self._blocking, _judged, request, rows, keys, table, sight)
+                except (OSError, InternalError) as error:
+                    self._reads.check_readable(table, sight.at)  # files may have been removed meanwhile
+                    if isinstance(error, InternalError):
+                        raise
+                    # What pyarrow raises of storage, too.
+                    raise Unavailable(f"files of {table.name} cannot be read for now: {error}") from error
+                write = txn_id, table.table_id, request.owner, sight.at, len(sight.own), judged
+                await self._propose(cmd.WriteRows(*write, begins))
+        return pb.WriteRowsResponse.FromString(judged.outcome)
+
+    def made_room(self) -> None:
+        """To be called when there may be less in memory."""
+        self._room.set()
+
+    async def _sight(self, table: TableState, record: TxnRecord | None, request: pb.WriteRowsRequest) -> Sight:
+        own = tuple(record.rows.values()) if record else ()
+        if record is not None and own:
+            at = record.snapshot
+        else:
+            at = Timestamp(request.snapshot)
+            # From here on all that is visible at the snapshot is finalised here, and all that is to come is above it.
+            for decided, commit_ts in await self._reads.decided(table, await self._reads.base(at)):
+                await self._propose(cmd.FinalizeCommit(decided, table.table_id, commit_ts))
+        if request.change == pb.ROW_UPSERT:
+            return Sight(own, NO_ROWS, (), (), at)  # it asks for nothing that is there
+        self._reads.check_readable(table, at)
+        seen, file_sets = table.rows_view().at(at, {}), list(table.file_sets.values())
+        times = commit_times(file_sets, (), {})
+        return Sight(
+            own,
+            seen,
+            [cmd.manifest_to_wire(flush.manifest) for flush in seen.flushes],
+            [(times[ref.path], cmd.manifest_to_wire(ref)) for ref in visible(file_sets, (), {}, at)],
+            at,
+        )
+
+    @contextlib.asynccontextmanager
+    async def _room_for(self, table: TableState, txn_id: TxnId, more: int) -> AsyncIterator[None]:
+        """Waits for room for so many bytes, and holds it: others who wait must not count on it, too.
+
+        Raises LimitReached for a transaction that is too large for memory, Overloaded for a shard that is full.
+        """
+        record = table.txns.get(txn_id)
+        own = sum(batch.bytes for batch in record.rows.values()) if record else 0
+        if own + more > TXN_LIMIT_BYTES:
+            raise LimitReached(
+                f"transaction {txn_id} holds {own} bytes of rows of {table.name} in memory: "
+                f"with {more} more they would be over {TXN_LIMIT_BYTES}",
+                txn_id=txn_id,
+                hint="commit more often, or write so many rows as files, with txn.write",
+            )
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(WAIT_SECONDS):
+                while self._used() + more > SOFT_LIMIT_BYTES:
+                    self._room.clear()
+                    self.wants_room.set()
+                    await self._room.wait()
+        if (used := self._used()) + more > HARD_LIMIT_BYTES:
+            raise Overloaded(
+                f"{used} bytes of rows are in the memory of shard {self._shard.shard}: {HARD_LIMIT_BYTES} are possible",
+                hint="unfinished transactions hold them, or they cannot be flushed: see the log of the shard's leader",
+            )
+        self._on_the_way += more
+        try:
+            yield
+        finally:
+            self._on_the_way -= more
+
+    def _used(self) -> int:
+        return self._on_the_way + sum(
+            table.rows.unflushed_bytes + table.pending_row_bytes for table in self._shard.tables()
+        )
+
+    @contextlib.asynccontextmanager
+    async def _turn(self, table_id: str, txn_id: TxnId) -> AsyncIterator[None]:
+        """One write of a transaction on a table after the other: each is judged by what those before it left."""
+        key = table_id, txn_id
+        lock, users = self._turns.setdefault(key, (asyncio.Lock(), []))
+        users.append(None)
+        try:
+            async with lock:
+                yield
+        finally:
+            users.pop()
+            if not users:
+                del self._turns[key]
+
+
+def _checked(request: pb.WriteRowsRequest, table: TableState) -> tuple[pa.Table, pa.Array]:
+    """The rows, and their keys. Blocking. Raises InvalidArgument."""
+    schema = table.schema
+    row_format.require_key(schema, table.name)
+    if request.change not in _CHANGES:
+        names = ", ".join(map(pb.RowChange.Name, _CHANGES))
+        raise InvalidArgument(f"no kind of row change {request.change}; there are {names}")
+    rows = row_format.from_ipc(request.rows)
+    expected = row_format.rows_schema(schema, deletes=request.change == pb.ROW_DELETE)
+    if not rows.schema.equals(expected):
+        found, wanted = (", ".join(f"{field.name} {field.type}" for field in each) for each in (rows.schema, expected))
+        raise InvalidArgument(f"rows for table {table.name} with the columns {found}: expected {wanted}")
+    if rows.num_rows > row_format.MAX_ROWS:
+        raise InvalidArgument(f"{rows.num_rows} rows in one request: {row_format.MAX_ROWS} are possible")
+    for field in expected:
+        if not field.nullable and rows[field.name].null_count:
+            raise InvalidArgument(f"column {field.name!r} of table {table.name} takes no nulls")
+    keys = row_format.encode_keys(rows, schema)
+    row_format.check_keys(rows, keys, schema, table.name)
+    if rows.nbytes + keys.nbytes > row_format.MAX_REQUEST_BYTES:
+        size = rows.nbytes + keys.nbytes
+        raise InvalidArgument(f"rows of {size} bytes in one request: {row_format.MAX_REQUEST_BYTES} are possible")
+    return rows, keys
+
+
+def _bytes_of(request: pb.WriteRowsRequest, rows: pa.Table, keys: pa.Array) -> int:
+    """In memory, about; the request itself may be compressed."""
+    return max(len(request.rows), int(rows.nbytes)) + int(keys.nbytes) + KEY_COST_BYTES * (1 + len(keys))
+
+
+def _judged(
+    request: pb.WriteRowsRequest, rows: pa.Table, encoded: pa.Array, table: TableState, sight: Sight
+) -> RowBatch:
+    """What the rows change, and the answer. Blocking."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    passed = pa.repeat(True, len(encoded))
+    if request.change != pb.ROW_UPSERT and len(encoded):
+        there = row_presence.present(rows, encoded.to_pylist(), table.schema, sight)
+        passed = pc.is_in(encoded, value_set=pa.array(sorted(there), pa.binary()))
+        if request.change in (pb.ROW_INSERT, pb.ROW_INSERT_IGNORE):
+            passed = pc.invert(passed)
+    kept = rows.filter(passed)
+    others = pc.indices_nonzero(pc.invert(passed)).to_pylist()
+    ignores = request.change == pb.ROW_INSERT_IGNORE
+    outcome = pb.WriteRowsResponse(
+        written=kept.num_rows, ignored=len(others) if ignores else 0, refused=() if ignores else others
+    )
+    return RowBatch(
+        request.write_id,
+        request.change == pb.ROW_DELETE,
+        row_format.to_ipc(kept) if kept.num_rows else b"",
+        tuple(encoded.filter(passed).to_pylist()),
+        outcome.SerializeToString(),
+    )

@@ -1,0 +1,391 @@
+"""The shell of a node's participant shards: RPCs to commands; it decides nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass, replace
+
+from txnparticipant.leader.locks import LockService, command_of, show
+from txnparticipant.leader.reads import Reads
+from txnparticipant.leader.registering import Registering
+from txnparticipant.leader.rows import RowService
+from txnparticipant.leader.tables import TableService
+from txnparticipant.locks.strategies import BUILT_IN, Strategy
+from txnparticipant.shard import commands as cmd
+from txnparticipant.shard.changes import Applied, Rejected
+from txnparticipant.shard.leases import Leases
+from txnparticipant.shard.manifest_checks import check_partitions
+from txnparticipant.shard.shard import ParticipantShard
+from txnparticipant.upkeep.audit_service import ShardAudit
+from txnparticipant.upkeep.cleaner import PASS_SECONDS, Cleaner
+from txnparticipant.upkeep.flusher import Flusher
+from txnparticipant.upkeep.in_doubt import InDoubt
+from txnparticipant.upkeep.retirement import Retirement
+from txnstatus.catalog.options import Options
+from txnstatus.errors import InvalidArgument, TxnError, Unavailable
+from txnstatus.partitions import WHOLE_TABLE
+from txnstatus.process.background import supervised
+from txnstatus.proto import participant_pb2 as pb
+from txnstatus.proto import table_pb2 as table_pb
+from txnstatus.raft.driver import RaftDriver
+from txnstatus.raft.proposer import Proposer
+from txnstatus.raft.restoring import Restoring, RestoringWhole
+from txnstatus.rpc.errors import to_detail
+from txnstatus.schema import check_write_id
+from txnstatus.status.commit_tasks import MAX_OPS_PER_CALL
+from txnstatus.status.ranges import StatusRanges
+from txnstatus.types import (
+    NO_TIMESTAMP,
+    ConflictStrategy,
+    HybridClock,
+    ParticipantId,
+    ParticipantOpType,
+    Timestamp,
+    TxnId,
+)
+
+log = logging.getLogger(__name__)
+
+
+FORGET_PASS_SECONDS = 5.0
+
+
+class ShardMachine:
+    """A shard as Raft sees it: bytes in, outcomes out."""
+
+    def __init__(self, shard: int) -> None:
+        self.shard = ParticipantShard(shard)
+
+    def apply(self, commands: Sequence[bytes]) -> list[Applied | Rejected]:
+        return [self.shard.apply(cmd.decode(command)) for command in commands]
+
+    def snapshot(self) -> Iterator[bytes]:
+        return iter([self.shard.snapshot()])
+
+    def restoring(self) -> Restoring:
+        return RestoringWhole(self.shard.restore)
+
+
+@dataclass(frozen=True, slots=True)
+class ShardSettings:
+    zombie_grace_seconds: float
+    """So long somebody may still write for a transaction that has ended."""
+    lease_seconds: float
+    """Of a snapshot that is read."""
+    in_doubt_seconds: float
+    """Prepared for longer than this: the status table is asked."""
+    row_flush_bytes: int
+
+
+class ShardService:
+    """One shard's replica on this node."""
+
+    def __init__(
+        self,
+        machine: ShardMachine,
+        clock: HybridClock,
+        ranges: StatusRanges,
+        warehouse: str,
+        disk: Executor,
+        settings: ShardSettings,
+        options: Callable[[], Options],
+        table_roots: Sequence[str] = (),
+        strategies: Mapping[str, Strategy] = BUILT_IN,
+    ) -> None:
+        """`options`: the cluster's, as they are set now. `table_roots`: URIs below which tables may be, besides the
+        warehouse. `strategies`: by name, with those that come with us.
+        """
+        self.shard = machine.shard
+        self._clock = clock
+        self._ranges = ranges
+        self._options = options
+        self._proposer: Proposer[cmd.Command, Applied, Rejected] = Proposer(
+            "shard", lambda: self._driver, cmd.encode, Rejected, self._heard
+        )
+        propose = self._proposer.propose
+        self._registering = Registering(self.shard, ranges, propose, settings.in_doubt_seconds)
+        leases, grace = Leases(settings.lease_seconds), settings.zombie_grace_seconds
+        self._reads = Reads(self.shard, ranges, leases, self._check_lease)
+        self._locks = LockService(self.shard, ranges, propose, strategies)
+        self._retirement = Retirement(self.shard, leases, propose, clock, lambda: options().snapshot_retention_seconds)
+        self._tables = TableService(
+            self.shard, ranges, self._reads, propose, warehouse, table_roots, disk, self._locks.check_strategy
+        )
+        self._rows = RowService(self.shard, self._reads, propose, self._registering, self._tables.settled, disk)
+        self._flusher = Flusher(
+            self.shard, propose, clock, disk, grace, settings.row_flush_bytes, self._rows.wants_room
+        )
+        self._cleaner = Cleaner(self.shard, propose, disk, grace)
+        self.audit = ShardAudit(self.shard, propose, self._check_lease)
+        self._in_doubt = InDoubt(ranges, self._publish, self._discard, settings.in_doubt_seconds)
+        self._driver: RaftDriver
+        self._next_forgetting = 0.0
+        self._cleaning: asyncio.Task[None] | None = None
+
+    def start(self, driver: RaftDriver) -> None:
+        self._driver = driver
+        self._cleaning = supervised(self._clean(), f"the cleaner of shard {self.shard.shard} failed")
+
+    async def stop(self) -> None:
+        if self._cleaning is not None:
+            self._cleaning.cancel()
+            await asyncio.gather(self._cleaning, return_exceptions=True)
+
+    def on_leadership(self, leading: bool) -> None:
+        log.info("%s %s", self._driver.group.group, "leading" if leading else "no longer leading")
+        self._retirement.on_leadership(leading)
+        self._cleaner.forget()
+        self._in_doubt.forget()
+        self._flusher.forget()
+        if leading:
+            self._locks.tell_of_missing_strategies()
+        else:
+            self._registering.forget()
+            self._locks.fail(self._driver.not_the_leader)
+            self._tables.fail(self._driver.not_the_leader)
+
+    # ---- tables
+
+    async def create_table(self, request: table_pb.CreateTableRequest) -> table_pb.CreateTableResponse:
+        return table_pb.CreateTableResponse(table=await self._tables.create(request))
+
+    async def get_table(self, request: table_pb.GetTableRequest) -> table_pb.GetTableResponse:
+        self._driver.check_lease()
+        table = await self._tables.settled(request.name)
+        return table_pb.GetTableResponse(table=table.info())
+
+    async def list_tables(self) -> table_pb.ListTablesResponse:
+        self._driver.check_lease()
+        return table_pb.ListTablesResponse(tables=[table.info() for table in await self._tables.all()])
+
+    async def drop_table(self, request: table_pb.DropTableRequest) -> table_pb.DropTableResponse:
+        self._driver.check_lease()
+        return await self._tables.drop(request)
+
+    async def scan(self, request: table_pb.ScanRequest) -> table_pb.ScanResponse:
+        return await self._reads.scan(request)
+
+    async def renew_leases(self, request: table_pb.RenewLeasesRequest) -> table_pb.RenewLeasesResponse:
+        return self._reads.renew(request)
+
+    # ---- writes
+
+    async def open_write(self, request: table_pb.OpenWriteRequest) -> table_pb.OpenWriteResponse:
+        self._driver.check_lease()
+        txn_id, write_id = TxnId(request.txn_id), check_write_id(request.write_id)
+        table = await self._tables.settled(request.table, txn_id)
+
+        async def write(begins: bool) -> Applied:
+            return await self._proposer.propose(cmd.OpenWrite(txn_id, table.table_id, request.owner, write_id, begins))
+
+        await self._registering.write(table, txn_id, request.owner, write_id, write)
+        return table_pb.OpenWriteResponse(table=table.info(), directory=table.directory(txn_id, write_id))
+
+    async def add_files(self, request: table_pb.AddFilesRequest) -> table_pb.AddFilesResponse:
+        self._driver.check_lease()  # another replica, or this one before it has caught up, may not know the table
+        table = await self._tables.settled(request.table, TxnId(request.txn_id))
+        directory = table.directory(TxnId(request.txn_id), check_write_id(request.write_id))
+        if not request.manifest.path.startswith(f"{directory}/") or not request.manifest.bytes:
+            # Once committed it would be in the way of every reader of the table.
+            raise InvalidArgument(f"the manifest at {request.manifest.path!r} is not in the write's own {directory}")
+        check_partitions(request, table)
+        overwrites: tuple[str, ...] = ()
+        base_ts = NO_TIMESTAMP
+        if request.mode == table_pb.OVERWRITE:
+            overwrites = tuple(request.overwrites) or (WHOLE_TABLE,)
+            read_at = Timestamp(request.read_timestamp) if request.HasField("read_timestamp") else None
+            base_ts = await self._reads.base(read_at)
+            # A commit is acknowledged before its FINALIZE_COMMIT arrives: what the base sees must be known here.
+            for txn_id, commit_ts in await self._reads.decided(table, base_ts):
+                await self._proposer.propose(cmd.FinalizeCommit(txn_id, table.table_id, commit_ts))
+        await self._registering.settle(table.table_id, TxnId(request.txn_id), listed=False)
+        await self._proposer.propose(
+            cmd.AddFiles(
+                TxnId(request.txn_id),
+                table.table_id,
+                request.owner,
+                request.write_id,
+                cmd.manifest_from_wire(request.manifest),
+                overwrites,
+                base_ts,
+                tuple(request.from_writes),
+            )
+        )
+        return table_pb.AddFilesResponse()
+
+    async def write_rows(self, request: table_pb.WriteRowsRequest) -> table_pb.WriteRowsResponse:
+        self._driver.check_lease()
+        return await self._rows.write(request)
+
+    # ---- locks
+
+    async def lock(self, request: table_pb.LockRequest) -> table_pb.LockResponse:
+        self._driver.check_lease()
+        participant = self.shard.participant(request.table)
+        if not participant.is_database:
+            participant = await self._tables.settled(request.table, TxnId(request.txn_id))
+        settled_by = request.settled_by or ConflictStrategy.NO_WAIT
+        self._locks.check_strategy(settled_by)
+        strict = bool(self._options().strict_locking_mode)
+        command = command_of(participant, request, self._clock.now(), strict=strict)
+        if await self._registering.registered(participant, command.txn_id, request.owner):
+            command = replace(command, begins=True)
+        granted = await self._locks.acquire(request.table, command, settled_by, request.wait_millis / 1000)
+        return table_pb.LockResponse(granted=granted, mode=f"LOCK_{command.locks[0].mode.name}")
+
+    async def show_locks(self, request: table_pb.ShowLocksRequest) -> table_pb.ShowLocksResponse:
+        self._driver.check_lease()
+        return show(self.shard.tables(), request)
+
+    # ---- two-phase commit
+
+    async def participate(self, request: pb.ParticipateRequest) -> pb.ParticipateResponse:
+        """Refusals are answered op by op; what is retriable fails the call, so that its sender finds the leader."""
+        if len(request.ops) > MAX_OPS_PER_CALL:
+            raise InvalidArgument(f"{len(request.ops)} operations in one call: {MAX_OPS_PER_CALL} are possible")
+        self._clock.update(Timestamp(request.now))
+        begun = [op for op in request.ops if op.type == int(ParticipantOpType.BEGIN_COMMIT)]
+        while waiting := [op for op in begun if not self._registering.is_settled(op.table_id, TxnId(op.txn_id))]:
+            settling = (self._registering.settle(op.table_id, TxnId(op.txn_id), listed=True) for op in waiting)
+            await asyncio.gather(*settling)
+        response = pb.ParticipateResponse()
+        commands = [self._command(op) for op in request.ops]
+        for answer in await self._proposer.propose_all(commands, linger=self._nobody_waits(commands)):
+            if not isinstance(answer, TxnError):
+                response.results.add(timestamp=answer.timestamp)
+            elif answer.retriable:
+                raise answer
+            else:
+                response.results.add(error=to_detail(answer))
+        return response
+
+    def _nobody_waits(self, commands: Sequence[cmd.Command]) -> bool:
+        """The outcome is known, and readers who meet one that is not applied here yet ask the status table for it."""
+        if self._locks.awaited or self._tables.awaited:
+            return False
+        return all(isinstance(command, cmd.FinalizeCommit) for command in commands)
+
+    def _command(self, op: pb.ParticipantOp) -> cmd.Command:
+        txn_id, table_id = TxnId(op.txn_id), op.table_id
+        match op.type:
+            case ParticipantOpType.BEGIN_COMMIT:
+                self._clock.update(self.shard.last_row_change(table_id))
+                return cmd.BeginCommit(txn_id, table_id, self._clock.now())
+            case ParticipantOpType.FINALIZE_COMMIT:
+                commit_ts = Timestamp(op.commit_timestamp)
+                self._clock.update(commit_ts)
+                return cmd.FinalizeCommit(txn_id, table_id, commit_ts)
+            case ParticipantOpType.ABORT_TXN:
+                return cmd.AbortTxn(txn_id, table_id)
+            case _:
+                raise InvalidArgument(f"no participant operation {op.type}")
+
+    def _check_lease(self) -> None:
+        self._driver.check_lease()
+
+    def _heard(self, commands: Sequence[cmd.Command], outcomes: Sequence[Applied | Rejected]) -> None:
+        """Tells those who wait for what has applied."""
+        for command, outcome in zip(commands, outcomes, strict=True):
+            if isinstance(outcome, Applied):
+                self._tell(command, outcome)
+
+    def _tell(self, command: cmd.Command, outcome: Applied) -> None:
+        if isinstance(command, cmd.TxnCommand):
+            self._locks.wake(command.table_id, (command.txn_id, *outcome.let_in))
+        if isinstance(command, cmd.FlushRows | cmd.AbortTxn | cmd.Withdraw):
+            self._rows.made_room()
+        if isinstance(command, cmd.BeginCommit | cmd.AbortTxn):
+            self._registering.ended(command.table_id, command.txn_id)
+        if isinstance(command, cmd.FinalizeCommit | cmd.AbortTxn):
+            self._tables.ended(command.table_id)
+
+    async def _clean(self) -> None:
+        while True:
+            await asyncio.sleep(PASS_SECONDS)
+            if self._driver.group.has_lease:
+                await self._retirement.run_once()
+                await self._flusher.run_once()
+                await self._cleaner.run_once()
+                await self.resolve()
+                await self._forget_ended()
+
+    async def resolve(self) -> None:
+        """One pass over what is prepared here, and nobody has told the outcome of; and what may not be registered."""
+        now = asyncio.get_running_loop().time()
+        prepared = list(self.shard.undecided())
+        await asyncio.gather(self._in_doubt.resolve(prepared, now), self._registering.resolve(now))
+
+    async def _publish(self, table_id: ParticipantId, txn_id: TxnId, commit_ts: Timestamp) -> None:
+        self._clock.update(commit_ts)
+        await self._proposer.propose(cmd.FinalizeCommit(txn_id, table_id, commit_ts))
+
+    async def _discard(self, table_id: ParticipantId, txn_id: TxnId) -> None:
+        await self._proposer.propose(cmd.AbortTxn(txn_id, table_id))
+
+    async def _forget_ended(self) -> None:
+        """Drops what the status table has forgotten."""
+        now = asyncio.get_running_loop().time()
+        if now < self._next_forgetting:
+            return
+        self._next_forgetting = now + FORGET_PASS_SECONDS
+        try:
+            below = await self._ranges.forgotten_below()
+            if below > self.shard.forgotten_below:
+                await self._proposer.propose(cmd.ForgetTxns(below))
+        except TxnError as error:
+            log.info("%s forgets nothing for now: %s", self._driver.group.group, error.message)
+
+
+class ParticipantService:
+    """Implements the Participant service: finds the shard, and asks it."""
+
+    def __init__(self, shards: Mapping[int, ShardService], node_id: str) -> None:
+        """`shards`: those that have a replica on this node, by number; they come and go."""
+        self._shards = shards
+        self._node_id = node_id
+
+    def _shard(self, number: int) -> ShardService:
+        shard = self._shards.get(number)
+        if shard is None:
+            # Either catalog may be ahead, this node's or the caller's: it will look again.
+            raise Unavailable(f"{self._node_id} has no replica of shard {number}")
+        return shard
+
+    async def create_table(self, request: pb.ShardCreateTableRequest) -> table_pb.CreateTableResponse:
+        return await self._shard(request.shard).create_table(request.request)
+
+    async def get_table(self, request: pb.ShardGetTableRequest) -> table_pb.GetTableResponse:
+        return await self._shard(request.shard).get_table(request.request)
+
+    async def list_tables(self, request: pb.ShardListTablesRequest) -> table_pb.ListTablesResponse:
+        return await self._shard(request.shard).list_tables()
+
+    async def drop_table(self, request: pb.ShardDropTableRequest) -> table_pb.DropTableResponse:
+        return await self._shard(request.shard).drop_table(request.request)
+
+    async def open_write(self, request: pb.ShardOpenWriteRequest) -> table_pb.OpenWriteResponse:
+        return await self._shard(request.shard).open_write(request.request)
+
+    async def add_files(self, request: pb.ShardAddFilesRequest) -> table_pb.AddFilesResponse:
+        return await self._shard(request.shard).add_files(request.request)
+
+    async def write_rows(self, request: pb.ShardWriteRowsRequest) -> table_pb.WriteRowsResponse:
+        return await self._shard(request.shard).write_rows(request.request)
+
+    async def scan(self, request: pb.ShardScanRequest) -> table_pb.ScanResponse:
+        return await self._shard(request.shard).scan(request.request)
+
+    async def renew_leases(self, request: pb.ShardRenewLeasesRequest) -> table_pb.RenewLeasesResponse:
+        return await self._shard(request.shard).renew_leases(request.request)
+
+    async def lock(self, request: pb.ShardLockRequest) -> table_pb.LockResponse:
+        return await self._shard(request.shard).lock(request.request)
+
+    async def show_locks(self, request: pb.ShardShowLocksRequest) -> table_pb.ShowLocksResponse:
+        return await self._shard(request.shard).show_locks(request.request)
+
+    async def participate(self, request: pb.ParticipateRequest) -> pb.ParticipateResponse:
+        return await self._shard(request.shard).participate(request)

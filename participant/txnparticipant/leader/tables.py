@@ -1,0 +1,141 @@
+"""The tables of a shard, on its leader: they are created, found and dropped here.
+
+A drop waits here for those that are prepared on the table; whoever comes after it sees it at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import Executor
+
+from txnparticipant.leader.reads import Reads
+from txnparticipant.leader.waiters import Waiters
+from txnparticipant.shard import commands as cmd
+from txnparticipant.shard import dropping
+from txnparticipant.shard.changes import Applied
+from txnparticipant.shard.records import TableState
+from txnparticipant.shard.shard import ParticipantShard
+from txnstatus.errors import InvalidArgument, NotFound, TxnError
+from txnstatus.lake import locations
+from txnstatus.proto import common_pb2 as common
+from txnstatus.proto import table_pb2 as pb
+from txnstatus.schema import Schema, check_table_name
+from txnstatus.status.ranges import StatusRanges
+from txnstatus.types import ParticipantState, TxnId
+
+MAX_WAIT_SECONDS = 2.0
+"""A handler waits this long at most; whoever wants to wait longer asks again."""
+
+Propose = Callable[[cmd.Command], Awaitable[Applied]]
+
+
+class TableService:
+    """One for a shard's replica; what is in memory here is only who waits on this node."""
+
+    def __init__(
+        self,
+        shard: ParticipantShard,
+        ranges: StatusRanges,
+        reads: Reads,
+        propose: Propose,
+        warehouse: str,
+        roots: Sequence[str],
+        blocking: Executor,
+        check_strategy: Callable[[str], None],
+    ) -> None:
+        """`warehouse`: where tables are that name no location; the others are there, too, or in one of `roots`.
+
+        `check_strategy` raises InvalidArgument for a conflict strategy that there is not.
+        """
+        self._shard = shard
+        self._ranges = ranges
+        self._warehouse = warehouse.rstrip("/")
+        self._roots = (warehouse, *roots)
+        self._blocking = blocking
+        self._check_strategy = check_strategy
+        self._reads = reads
+        self._propose = propose
+        self._waiters: Waiters[str] = Waiters()
+
+    async def create(self, request: pb.CreateTableRequest) -> common.TableInfo:
+        """The new table, or the one that the same request made. Raises InvalidArgument, AlreadyExists."""
+        name = check_table_name(request.name)
+        if not request.request_id:
+            raise InvalidArgument("a create needs a request id")
+        schema = Schema.from_wire(request.schema)
+        schema.check()
+        with contextlib.suppress(NotFound):
+            await self.settled(name)
+        conflicts = cmd.conflicts_from_wire(request.conflicts)
+        self._check_strategy(conflicts)
+        created = await self._ranges.snapshot()
+        location = await self._location(name, request.location.rstrip("/"))
+        command = cmd.CreateTable(name, schema, location, request.request_id, conflicts, created)
+        applied = await self._propose(command)
+        return self._shard.table_by_id(applied.table_id).info()
+
+    async def _location(self, name: str, given: str) -> str:
+        """Where the table is to be; nothing may be awaited between this and the proposal."""
+        while True:
+            # What is left of a dropped table of this name is cleaned where it was.
+            location = given or self._shard.free_location(f"{self._warehouse}/{name.replace('.', '/')}")
+            await asyncio.get_running_loop().run_in_executor(self._blocking, locations.check, location, self._roots)
+            if given or location == self._shard.free_location(location):
+                return location
+
+    async def drop(self, request: pb.DropTableRequest) -> pb.DropTableResponse:
+        """From its answer on nobody else prepares on the table; when nobody is named in it, the drop can commit.
+
+        Raises NotFound, and why the transaction cannot drop the table.
+        """
+        deadline = asyncio.get_running_loop().time() + min(request.wait_millis / 1000, MAX_WAIT_SECONDS)
+        txn_id = TxnId(request.txn_id)
+        table = await self.settled(request.table, txn_id)
+        if txn_id not in table.txns:
+            raise dropping.unlocked(table, txn_id)  # and there is no need to make it take part
+        await self._propose(cmd.DropTable(txn_id, table.table_id, request.owner))
+        await self._publish_decided(table)
+        record = table.txns[txn_id]
+        while left := [other.txn_id for other in dropping.prepared_beside(table, record)]:
+            if asyncio.get_running_loop().time() >= deadline:
+                return pb.DropTableResponse(waits_for=left)
+            await self._waiters.wait(table.table_id, deadline)
+        return pb.DropTableResponse()
+
+    async def settled(self, name: str, txn_id: TxnId | None = None) -> TableState:
+        """The table of this name, for a write of the transaction, or for anybody.
+
+        A drop is acknowledged before its FINALIZE_COMMIT arrives: whoever comes after it must see it.
+
+        Raises NotFound; IllegalState, see `ParticipantShard.table_for`.
+        """
+        table = self._shard.table(name)
+        if table.dropping is not None and table.dropping.state is ParticipantState.COMMIT_IN_PROGRESS:
+            await self._publish_decided(table)
+        return self._shard.table(name) if txn_id is None else self._shard.table_for(name, txn_id)
+
+    async def all(self) -> list[TableState]:
+        """All that there are now."""
+        for table in list(self._shard.tables()):
+            if table.dropping is not None and table.dropping.state is ParticipantState.COMMIT_IN_PROGRESS:
+                await self._publish_decided(table)
+        return [table for table in self._shard.tables() if not table.is_database and table.dropped is None]
+
+    def ended(self, table_id: str) -> None:
+        """A transaction that was prepared on the table has ended there."""
+        self._waiters.wake(table_id)
+
+    @property
+    def awaited(self) -> bool:
+        """Whether somebody waits for the end of a transaction on a table."""
+        return bool(self._waiters)
+
+    def fail(self, error: Callable[[], TxnError]) -> None:
+        """For a replica that does not lead any more."""
+        self._waiters.fail(error)
+
+    async def _publish_decided(self, table: TableState) -> None:
+        for txn_id, commit_ts in await self._reads.decided(table, await self._reads.base(None)):
+            await self._propose(cmd.FinalizeCommit(txn_id, table.table_id, commit_ts))

@@ -1,0 +1,1 @@
+"""Locks on databases, tables and partitions: who holds and who waits, and what is done about it."""

@@ -1,0 +1,194 @@
+"""MemRowSets: the rows that transactions changed by primary key, in memory until they are flushed to files.
+
+What is in a row, nobody here knows: rows are bytes, judged by the shard's leader before it proposed them. Keys are in
+plain sight, because who changed the same ones is decided on every replica alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from txnparticipant.rows.changed_keys import KEY_COST_BYTES, ChangedKeys, Commit
+from txnparticipant.versions.mvcc import Manifest
+from txnstatus.proto import participant_pb2 as pb
+from txnstatus.types import NO_TIMESTAMP, Timestamp, TxnId
+from txnstatus.values import value
+
+
+@value
+class RowBatch:
+    """What one write changes: rows to be there, or keys to be gone."""
+
+    write_id: str
+    deletes: bool
+    rows: bytes
+    """An Arrow IPC stream; empty where nothing changes."""
+    keys: tuple[bytes, ...]
+    outcome: bytes = b""
+    """What the writer was answered, for when it asks again."""
+    key_set: frozenset[bytes] = field(init=False, compare=False, repr=False)
+    bytes: int = field(init=False, compare=False, repr=False)
+    """In memory, about."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "key_set", frozenset(self.keys))
+        cost = len(self.rows) + sum(map(len, self.keys)) + KEY_COST_BYTES * (1 + len(self.keys))
+        object.__setattr__(self, "bytes", cost)
+
+    def to_wire(self) -> pb.RowBatch:
+        return pb.RowBatch(
+            write_id=self.write_id, deletes=self.deletes, rows=self.rows, keys=self.keys, outcome=self.outcome
+        )
+
+    @classmethod
+    def from_wire(cls, wire: pb.RowBatch) -> RowBatch:
+        return cls(wire.write_id, wire.deletes, wire.rows, tuple(wire.keys), wire.outcome)
+
+
+@value
+class RowSet:
+    """All that a committed transaction changed row by row."""
+
+    txn_id: TxnId
+    commit_ts: Timestamp
+    batches: tuple[RowBatch, ...]
+    """In the order in which they were written: of two changes of a key the later counts."""
+
+    @property
+    def bytes(self) -> int:
+        return sum(batch.bytes for batch in self.batches)
+
+    @property
+    def commit(self) -> Commit:
+        return Commit(self.commit_ts, self.txn_id, changed_keys(self.batches))
+
+
+def changed_keys(batches: Iterable[RowBatch]) -> tuple[bytes, ...]:
+    """Each once."""
+    return tuple(dict.fromkeys(key for batch in batches for key in batch.keys))
+
+
+@value
+class Flush:
+    """A file with the changes of several transactions, each row with its commit timestamp."""
+
+    flush_id: str
+    manifest: Manifest
+    first_ts: Timestamp
+    last_ts: Timestamp
+
+
+@value
+class SeenRows:
+    """The row changes that a reader sees."""
+
+    above: Timestamp
+    """Of what is in the flushes, only what was committed above it."""
+    row_sets: tuple[RowSet, ...]
+    """In the order of their commits."""
+    flushes: tuple[Flush, ...]
+
+    def with_own(self, own: PreparedRows, at: Timestamp) -> SeenRows:
+        """For a reader inside a transaction, at its snapshot: with what it changed itself, later than all else."""
+        seen = SeenRows(at, (), ()) if own.clears else self
+        if not own.batches:
+            return seen
+        changed = RowSet(own.txn_id, Timestamp(at + 1), own.batches)
+        return SeenRows(seen.above, (*seen.row_sets, changed), seen.flushes)
+
+
+NO_ROWS = SeenRows(NO_TIMESTAMP, (), ())
+
+
+@value
+class PreparedRows:
+    txn_id: TxnId
+    batches: tuple[RowBatch, ...]
+    clears: bool
+    """It overwrites the whole table."""
+
+
+@value
+class RowsView:
+    """The row changes of a table as they are now; what happens to the table later does not touch it."""
+
+    row_sets: tuple[RowSet, ...]
+    flushes: tuple[Flush, ...]
+    cleared: tuple[Timestamp, ...]
+    prepared: tuple[PreparedRows, ...]
+
+    def at(self, ts: Timestamp, outcomes: Mapping[TxnId, Timestamp]) -> SeenRows:
+        """`outcomes`: as for `mvcc.visible`."""
+        decided = [(txn, outcomes[txn.txn_id]) for txn in self.prepared if outcomes.get(txn.txn_id, NO_TIMESTAMP)]
+        above = max(
+            [commit_ts for commit_ts in self.cleared if commit_ts <= ts]
+            + [commit_ts for txn, commit_ts in decided if txn.clears],
+            default=NO_TIMESTAMP,
+        )
+        row_sets = list(self.row_sets)
+        row_sets += [RowSet(txn.txn_id, commit_ts, txn.batches) for txn, commit_ts in decided if txn.batches]
+        seen = sorted((each for each in row_sets if above < each.commit_ts <= ts), key=lambda each: each.commit_ts)
+        flushes = tuple(each for each in self.flushes if each.first_ts <= ts and above < each.last_ts)
+        return SeenRows(above, tuple(seen), flushes)
+
+
+@dataclass(slots=True)
+class TableRows:
+    """The row changes of one table."""
+
+    unflushed: dict[TxnId, RowSet] = field(default_factory=dict)
+    """In the order in which they were finalised here."""
+    flushes: dict[str, Flush] = field(default_factory=dict)
+    flushing: list[str] = field(default_factory=list)
+    """Flush ids whose directories are claimed, and in no flush yet."""
+    given_up: list[str] = field(default_factory=list)
+    """Likewise, of what will never be a flush; to be cleaned."""
+    cleared: list[Timestamp] = field(default_factory=list)
+    """Commits of overwrites of the whole table: a reader at or above one sees no row change at or below it."""
+    keys: ChangedKeys = field(default_factory=ChangedKeys)
+    unflushed_bytes: int = 0
+    newest: Timestamp = NO_TIMESTAMP
+    """The last commit among the changes that are here."""
+
+    def view(self, prepared: Iterable[PreparedRows]) -> RowsView:
+        return RowsView(
+            tuple(self.unflushed.values()), tuple(self.flushes.values()), tuple(self.cleared), tuple(prepared)
+        )
+
+    def publish(self, row_set: RowSet) -> None:
+        self.unflushed[row_set.txn_id] = row_set
+        self.unflushed_bytes += row_set.bytes
+        self.newest = max(self.newest, row_set.commit_ts)
+        self.keys.add(row_set.commit)
+
+    def clear(self, commit_ts: Timestamp) -> None:
+        """What was cleared before the oldest change that is left says nothing more."""
+        oldest = min(
+            [each.commit_ts for each in self.unflushed.values()] + [each.first_ts for each in self.flushes.values()],
+            default=commit_ts,
+        )
+        self.cleared = [*(each for each in self.cleared if each >= oldest), commit_ts]
+
+    def changed_at(self, ts: Timestamp) -> bool:
+        """Whether a reader at the timestamp sees row changes."""
+        seen = self.view(()).at(ts, {})
+        return bool(seen.row_sets or seen.flushes)
+
+    def flush(self, flush_id: str, manifest: Manifest, txn_ids: Iterable[TxnId]) -> None:
+        flushed = [self.unflushed.pop(txn_id) for txn_id in txn_ids]
+        self.unflushed_bytes -= sum(row_set.bytes for row_set in flushed)
+        timestamps = [row_set.commit_ts for row_set in flushed]
+        self.flushing.remove(flush_id)
+        self.add(Flush(flush_id, manifest, min(timestamps), max(timestamps)))
+
+    def add(self, flush: Flush) -> None:
+        self.flushes[flush.flush_id] = flush
+        self.newest = max(self.newest, flush.last_ts)
+
+    def retire(self) -> None:
+        """Nobody reads any of it any more: what is in files is to be cleaned."""
+        self.given_up += self.flushes
+        for gone in (self.unflushed, self.flushes, self.cleared):
+            gone.clear()
+        self.keys, self.unflushed_bytes, self.newest = ChangedKeys(), 0, NO_TIMESTAMP

@@ -1,0 +1,1 @@
+"""The replicated state of a shard: its tables, their transactions, and every command on them."""

@@ -1,0 +1,59 @@
+"""Adoption: a directory on storage that is nobody's goes into its table's own queue for cleaning.
+
+Decided when the command is applied, so no race with those who looked at the storage can take what is in use, or may
+come to be: a directory is claimed in the log before anybody writes there, and the claims of a transaction that has
+ended are all there will ever be.
+"""
+
+from __future__ import annotations
+
+from txnparticipant.shard.changes import Applied, Rejected
+from txnparticipant.shard.cleanable import set_retired
+from txnparticipant.shard.records import LIVE, TableState
+from txnparticipant.versions.directories import FlushDirectory, WriteDirectory, directory_named
+from txnstatus.errors import IllegalState, InvalidArgument, TxnError
+from txnstatus.types import TxnId
+
+
+def refusal(table: TableState, name: str, forgotten_below: TxnId) -> TxnError | None:
+    """Why the directory must stay."""
+    if table.is_database:
+        return InvalidArgument(f"{table.name} is a database: it has no directories")
+    match directory_named(name):
+        case WriteDirectory(txn_id, write_id):
+            return _of_write(table, txn_id, write_id, forgotten_below)
+        case FlushDirectory(flush_id):
+            if flush_id in table.rows.flushes or flush_id in table.rows.flushing:
+                return IllegalState(f"{name} of {table.name} is in use by its row changes")
+            return None
+        case None:
+            return InvalidArgument(f"{name[:300]!r} is no name that a directory of a table has")
+
+
+def _of_write(table: TableState, txn_id: TxnId, write_id: str, forgotten_below: TxnId) -> TxnError | None:
+    record = table.txns.get(txn_id)
+    if (txn_id, write_id) in table.used:
+        return IllegalState(f"write {write_id} of transaction {txn_id} is in use on {table.name}", txn_id=txn_id)
+    if record is not None and record.state in LIVE:
+        return IllegalState(f"transaction {txn_id} has not ended on {table.name}", txn_id=txn_id)
+    if record is None and txn_id >= forgotten_below:
+        message = f"{table.name} does not know whether transaction {txn_id} is over, or of this cluster at all"
+        hint = "once the status table has forgotten it (retention_ms), it is known to be over"
+        return IllegalState(message, txn_id=txn_id, hint=hint)
+    return None
+
+
+def adopt(table: TableState, name: str, forgotten_below: TxnId) -> Applied | Rejected:
+    refused = refusal(table, name, forgotten_below)
+    if refused:
+        return Rejected(refused)
+    match directory_named(name):
+        case FlushDirectory(flush_id):
+            if flush_id not in table.rows.given_up:
+                table.rows.given_up.append(flush_id)
+        case WriteDirectory(txn_id, write_id):
+            record = table.txns.get(txn_id)
+            queued = table.retired.get(txn_id, [])
+            if write_id not in queued and (record is None or write_id not in record.claimed):
+                set_retired(table, txn_id, [*queued, write_id])
+    return Applied()

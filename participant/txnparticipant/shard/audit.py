@@ -1,0 +1,214 @@
+"""Audit: compares what a table knows of its directories with what lies in its location.
+
+Two moments are never the same one. So whoever looks lists the storage first and asks the table then, and whatever is
+found counts only if it is found again, by another listing and another answer after it (`findings.confirmed`):
+
+- What is on storage and nobody's, twice: a directory is claimed before it exists, and its claim goes after it is gone.
+  If it was claimed at the first listing and not at the answer, it was removed in between: somebody has made it anew.
+- What is in use and not there, twice: it was in use before, at and after the second listing.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import islice
+from urllib.parse import unquote
+
+from txnparticipant.shard import commands as cmd
+from txnparticipant.shard.records import TableState
+from txnparticipant.versions.directories import FlushDirectory, WriteDirectory, directory_named
+from txnparticipant.versions.mvcc import FileSet, Manifest
+from txnstatus.findings import Finding, Kind
+from txnstatus.proto import audit_pb2 as pb
+from txnstatus.types import TxnId
+
+MANIFEST_NAME = "_manifest.json"
+NAMED = 3
+"""Files that a finding names; of the others it says how many."""
+
+
+class Use(enum.IntEnum):
+    """What becomes of a directory."""
+
+    GOING = pb.DIRECTORY_GOING
+    CLAIMED = pb.DIRECTORY_CLAIMED
+    IN_USE = pb.DIRECTORY_IN_USE
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A directory that a table has to do with."""
+
+    use: Use
+    manifest: Manifest | None = None
+    """That must be in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """What is wrong with a manifest."""
+
+    story: str
+
+
+Listing = Mapping[str, Mapping[str, int]]
+"""What lies in a location: by name, the files below and their bytes. A file right there has the name "" below."""
+Contents = Mapping[str, Mapping[str, int] | Damage]
+"""By a manifest's URI, the bytes of its files by theirs; manifests that nobody read are not in it."""
+
+
+# ---- what a table knows
+
+
+def directories(table: TableState) -> Iterator[tuple[str, Known]]:
+    """By name, as they are at this call, whatever becomes of the table while they are made; a database has none.
+
+    Where one comes twice, the later counts.
+    """
+    going = [(txn_id, tuple(write_ids)) for txn_id, write_ids in table.retired.items()]
+    going += [(record.txn_id, tuple(record.claimed)) for record in table.uncleaned.values()]
+    claimed = [
+        (record.txn_id, write_id, write.manifest if (write := record.writes.get(write_id)) else None)
+        for record in table.unfinished.values()
+        for write_id in record.claimed
+    ]
+    rows = table.rows
+    flushes = [(flush_id, Known(Use.GOING)) for flush_id in rows.given_up]
+    flushes += [(flush_id, Known(Use.CLAIMED)) for flush_id in rows.flushing]
+    flushes += [(each.flush_id, Known(Use.IN_USE, each.manifest)) for each in rows.flushes.values()]
+    return _named(going, claimed, list(table.file_sets.values()), flushes)
+
+
+def _named(
+    going: Iterable[tuple[TxnId, Iterable[str]]],
+    claimed: Iterable[tuple[TxnId, str, Manifest | None]],
+    file_sets: Iterable[FileSet],
+    flushes: Iterable[tuple[str, Known]],
+) -> Iterator[tuple[str, Known]]:
+    for txn_id, write_ids in going:
+        for write_id in write_ids:
+            yield WriteDirectory(txn_id, write_id).name, Known(Use.GOING)
+    for txn_id, write_id, manifest in claimed:
+        yield WriteDirectory(txn_id, write_id).name, Known(Use.CLAIMED, manifest)
+    for file_set in file_sets:
+        for write_id in file_set.from_writes:
+            yield WriteDirectory(file_set.txn_id, write_id).name, Known(Use.IN_USE)
+    for file_set in file_sets:
+        yield WriteDirectory(file_set.txn_id, file_set.write_id).name, Known(Use.IN_USE, file_set.manifest)
+    for flush_id, known in flushes:
+        yield FlushDirectory(flush_id).name, known
+
+
+def to_wire(name: str, known: Known) -> pb.KnownDirectory:
+    manifest = cmd.manifest_to_wire(known.manifest) if known.manifest else None
+    return pb.KnownDirectory(name=name, use=known.use.value, manifest=manifest)
+
+
+def from_wire(wire: pb.KnownDirectory) -> Known:
+    """Raises ValueError for a use of another release."""
+    return Known(Use(wire.use), cmd.manifest_from_wire(wire.manifest) if wire.HasField("manifest") else None)
+
+
+def participant_to_wire(table: TableState) -> pb.AuditedParticipant:
+    """With whoever has a lock, though it may have ended."""
+    unfinished = [
+        pb.UnfinishedTxn(
+            txn_id=txn_id,
+            state=f"PARTICIPANT_{table.txns[txn_id].state.name}" if txn_id in table.txns else None,
+            locks=[claim.lock.object for claim in table.locks.held_by(txn_id)],
+        )
+        for txn_id in sorted(table.unfinished.keys() | table.locks.txn_ids())
+    ]
+    return pb.AuditedParticipant(info=table.info(), unfinished=unfinished)
+
+
+# ---- what lies there
+
+
+def findings(
+    where: str, location: str, known: Mapping[str, Known], listing: Listing, contents: Contents
+) -> Iterator[Finding]:
+    """What does not agree. `where`: the table, for people."""
+    for name, files in listing.items():
+        if name not in known:
+            yield _nobodys(where, name, files)
+    listed: set[tuple[str, str]] = set()
+    all_read = True
+    for name, directory in sorted(known.items()):
+        manifest = directory.manifest
+        if manifest is None:
+            continue
+        listed.add((name, MANIFEST_NAME))
+        content = contents.get(manifest.path)
+        all_read = all_read and isinstance(content, Mapping)
+        if _size(manifest.path, location, listing) is None:
+            yield Finding(Kind.MISSING_MANIFEST, where, name, f"{manifest.path}: {_of_files(manifest)} with it")
+        elif isinstance(content, Damage):
+            yield Finding(Kind.DAMAGED_MANIFEST, where, name, content.story)
+        elif content is not None:
+            yield from _files(where, location, name, content, listing)
+            listed.update(place for uri in content if (place := place_of(uri, location)) is not None)
+    if all_read:
+        yield from _unlisted(where, known, listing, listed)
+
+
+def place_of(uri: str, location: str) -> tuple[str, str] | None:
+    """The name in the location and the path below it. None: it lies elsewhere."""
+    if not uri.startswith(f"{location}/"):
+        return None
+    name, _, below = unquote(uri[len(location) + 1 :]).partition("/")
+    return name, below
+
+
+def _size(uri: str, location: str, listing: Listing) -> int | None:
+    place = place_of(uri, location)
+    return listing.get(place[0], {}).get(place[1]) if place else None
+
+
+def _nobodys(where: str, name: str, files: Mapping[str, int]) -> Finding:
+    there = f"{len(files)} files, {sum(files.values()):,} bytes"
+    if directory_named(name) is None:
+        return Finding(Kind.STRAY, where, name, f"nothing that this service put into the location: {there}")
+    if MANIFEST_NAME in files:
+        return Finding(Kind.WHOLE_WRITE, where, name, f"a whole write that no transaction of the table has: {there}")
+    return Finding(Kind.ORPHAN, where, name, f"nobody's: {there}")
+
+
+def _files(where: str, location: str, name: str, content: Mapping[str, int], listing: Listing) -> Iterator[Finding]:
+    missing, wrong = [], []
+    for uri, size in sorted(content.items()):
+        found = _size(uri, location, listing)
+        if found is None:
+            missing.append(uri)
+        elif found != size:
+            wrong.append(f"{uri} ({found:,} bytes, {size:,} were written)")
+    for kind, uris in ((Kind.MISSING_FILE, missing), (Kind.WRONG_SIZE, wrong)):
+        if uris:
+            yield Finding(kind, where, name, f"{len(uris)} of {len(content)} files: {_some(uris)}")
+
+
+def _unlisted(
+    where: str, known: Mapping[str, Known], listing: Listing, listed: set[tuple[str, str]]
+) -> Iterator[Finding]:
+    """What tasks left behind whose work did not count."""
+    found = [
+        size
+        for name, files in listing.items()
+        if name in known and known[name].use is Use.IN_USE
+        for below, size in files.items()
+        if (name, below) not in listed and not below.rpartition("/")[2].startswith(("_", "."))
+    ]
+    if found:
+        story = f"{len(found)} files, {sum(found):,} bytes, beside files in use: no manifest lists them"
+        yield Finding(Kind.UNLISTED_FILES, where, "", story)
+
+
+def _of_files(manifest: Manifest) -> str:
+    return f"{manifest.file_count} files, {manifest.row_count:,} rows"
+
+
+def _some(uris: list[str]) -> str:
+    more = len(uris) - NAMED
+    return ", ".join(islice(uris, NAMED)) + (f" and {more} more" if more > 0 else "")

@@ -1,0 +1,133 @@
+"""Dropping a table: what it does to the table, and to the transactions that come after it, or were there before.
+
+A transaction drops a table when it commits, so a drop has a timestamp like every other change: a reader below sees the
+table, a reader above does not. From DropTable on until that transaction ends nobody else prepares on the table, and it
+prepares only when nobody else is prepared. So a transaction commits before the drop, or it is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from txnparticipant.locks.locks import Lock, Mode
+from txnparticipant.shard import commands as cmd
+from txnparticipant.shard.records import Dropped, TableState, TxnRecord
+from txnstatus.errors import Conflict, IllegalState, InvalidArgument, NotFound, TxnError
+from txnstatus.types import AbortCause, AbortCode, ParticipantState, Timestamp, TxnId, utc_of
+
+_ONE_WAY = "drop a table in a transaction that does nothing else to it"
+
+
+def not_found(name: str, drop: Dropped) -> NotFound:
+    """Of a table that is dropped."""
+    return NotFound(_story(name, drop))
+
+
+def too_old(table: TableState, txn_id: TxnId) -> IllegalState | None:
+    """Why the transaction must stay out of a table whose name another one had: it may mean that one."""
+    if txn_id >= table.follows:
+        return None
+    return IllegalState(
+        f"transaction {txn_id} began before the table {table.name} that was there then was dropped by transaction "
+        f"{table.follows}: it cannot take part in the new one",
+        txn_id=txn_id,
+        hint="begin another transaction",
+    )
+
+
+def refusal(table: TableState, record: TxnRecord, command: cmd.TxnCommand) -> TxnError | None:
+    """Why a command that the transaction's state allows is not possible: because the table is dropped, or will be."""
+    if isinstance(command, cmd.BeginCommit):
+        return _prepare_refused(table, record)
+    if isinstance(command, cmd.WriteCommand):
+        if table.dropped is not None:
+            return not_found(table.name, table.dropped)
+        if refused := too_old(table, command.txn_id):
+            return refused
+        if record.drops and not isinstance(command, cmd.DropTable):
+            message = f"transaction {record.txn_id} drops {table.name}: nothing else can be done to it"
+            return IllegalState(message, txn_id=record.txn_id, hint=_ONE_WAY)
+    return None
+
+
+def mark(table: TableState, record: TxnRecord) -> TxnError | None:
+    """DropTable. Returns the refusal, if there is one."""
+    if record.drops:
+        return None
+    if table.is_database:
+        return InvalidArgument(f"{table.name!r} is a database: only a table can be dropped", txn_id=record.txn_id)
+    if not table.locks.holds(record.txn_id, [Lock(table.name, Mode.X)]):
+        return unlocked(table, record.txn_id)
+    if record.writes or record.rows or record.claimed:
+        message = f"transaction {record.txn_id} has written to {table.name}: it cannot drop it"
+        return IllegalState(message, txn_id=record.txn_id, hint=_ONE_WAY)
+    if table.dropping is not None:  # whoever held the lock before has it no more
+        return _in_the_way(table, record, table.dropping, "is being dropped")
+    record.drops = True
+    return None
+
+
+def unlocked(table: TableState, txn_id: TxnId) -> IllegalState:
+    message = f"transaction {txn_id} cannot drop {table.name}: it must be locked in X"
+    return IllegalState(message, txn_id=txn_id, hint="lock it in X first")
+
+
+def prepared_beside(table: TableState, record: TxnRecord) -> Iterator[TxnRecord]:
+    """Those that a drop has to wait for."""
+    for other in table.unfinished.values():
+        if other is not record and other.state is ParticipantState.COMMIT_IN_PROGRESS:
+            yield other
+
+
+def prepare_ts(table: TableState, proposed: Timestamp) -> Timestamp:
+    """Of the drop: above all that was ever committed there, whichever clock its timestamp came from."""
+    commits = [max(file_set.commit_ts, file_set.replaced_ts) for file_set in table.file_sets.values()]
+    commits += [done.commit_ts for done in table.overwrites.committed()]
+    return max(proposed, Timestamp(max(commits, default=0) + 1), Timestamp(table.rows.newest + 1))
+
+
+def publish(table: TableState, record: TxnRecord, commit_ts: Timestamp) -> None:
+    """The drop is committed: all that is there is removed, as by an overwrite, and the table with it."""
+    for file_set in table.file_sets.values():
+        if not file_set.replaced_ts:
+            file_set.replaced_by = record.txn_id
+            table.replace(file_set.id, commit_ts)
+    table.dropped = Dropped(record.txn_id, record.owner, commit_ts)
+
+
+def is_spent(table: TableState) -> bool:
+    """Whether nothing is left of a dropped table: no file, no transaction, and nobody who may read it."""
+    drop, rows = table.dropped, table.rows
+    return (
+        drop is not None
+        and table.readable_from >= drop.commit_ts
+        and not (table.txns or table.file_sets or table.retired)
+        and not (rows.unflushed or rows.flushes or rows.flushing or rows.given_up)
+    )
+
+
+def _story(name: str, drop: Dropped) -> str:
+    when = f"{utc_of(drop.commit_ts)}, at timestamp {drop.commit_ts}"
+    return f"table {name} was dropped by transaction {drop.txn_id} of {drop.owner!r} on {when}"
+
+
+def _prepare_refused(table: TableState, record: TxnRecord) -> Conflict | None:
+    if table.dropped is not None:
+        story = _story(table.name, table.dropped)
+        return _conflict(table, record, table.dropped.txn_id, story, "run it again without the table")
+    if table.dropping is None:
+        return None
+    if table.dropping is not record:
+        return _in_the_way(table, record, table.dropping, "is being dropped")
+    other = next(prepared_beside(table, record), None)
+    return _in_the_way(table, record, other, "is being written to") if other else None
+
+
+def _in_the_way(table: TableState, record: TxnRecord, other: TxnRecord, what: str) -> Conflict:
+    message = f"table {table.name} {what} by transaction {other.txn_id} of {other.owner!r}, which was first"
+    return _conflict(table, record, other.txn_id, message, "run the transaction again")
+
+
+def _conflict(table: TableState, record: TxnRecord, winner: TxnId, message: str, hint: str) -> Conflict:
+    cause = AbortCause(AbortCode.CONFLICT, message, table.name, winner, (table.name,))
+    return Conflict(message, txn_id=record.txn_id, hint=hint, cause=cause)

@@ -1,0 +1,102 @@
+"""What holds of a table between any two commands: for tests and the simulator."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from txnparticipant.shard.records import LIVE, TableState
+from txnstatus.types import NO_TIMESTAMP, ParticipantState, TxnId
+
+
+def check_table(table: TableState, forgotten_below: TxnId) -> None:
+    """Raises AssertionError."""
+    assert not table.is_database or table.txns, f"nobody's database: {table.name}"
+    table.locks.check_invariants(table.unfinished)
+    table.overwrites.check_invariants(
+        {txn.txn_id: txn.writes.values() for txn in table.unfinished.values() if txn.prepare_ts != NO_TIMESTAMP}
+    )
+    waiting = {request.txn_id for request in table.locks.queue()}
+    for record in table.txns.values():
+        assert record.txn_id not in waiting or record.state is ParticipantState.OPEN, f"waits: {record}"
+        prepared = record.state in (ParticipantState.COMMIT_IN_PROGRESS, ParticipantState.COMMITTED)
+        assert prepared == (record.prepare_ts != NO_TIMESTAMP), f"prepare timestamp of {record}"
+        committed = record.state is ParticipantState.COMMITTED
+        assert committed == (record.commit_ts != NO_TIMESTAMP), f"commit timestamp of {record}"
+        assert record.commit_ts >= record.prepare_ts or not committed, f"{record} committed before it prepared"
+        live = record.state in LIVE
+        assert live == (record.txn_id in table.unfinished), f"index of {record}"
+        assert (bool(record.claimed) and not live) == (record.txn_id in table.uncleaned), f"index of {record}"
+        assert live or not record.writes, f"ended, with writes pending: {record}"
+        assert live or not (record.rows or record.snapshot), f"ended, with rows pending: {record}"
+        assert not (record.rows and record.writes), f"rows and files of one table: {record}"
+        for write in record.writes.values():
+            used = {write.write_id, *write.from_writes}
+            assert used <= set(record.claimed), f"unclaimed directories: {write}"
+    _check_retirement(table)
+    _check_rows(table)
+    _check_drop(table)
+    for file_set in table.file_sets.values():
+        writer = table.txns.get(file_set.txn_id)
+        assert file_set.txn_id < forgotten_below if writer is None else writer.commit_ts == file_set.commit_ts, (
+            f"visible, not committed: {file_set}"
+        )
+        if file_set.replaced_by is not None:
+            replacer = table.txns.get(file_set.replaced_by)
+            assert (
+                file_set.replaced_by < forgotten_below and file_set.replaced_ts
+                if replacer is None
+                else replacer.commit_ts == file_set.replaced_ts
+            ), f"wrong replacement: {file_set}"
+
+
+def _check_retirement(table: TableState) -> None:
+    file_sets = table.file_sets.values()
+    replaced = sorted((fs.replaced_ts, fs.id) for fs in file_sets if fs.replaced_ts)
+    assert table.replaced == replaced, "the index of what is replaced"
+    used = Counter((fs.txn_id, write_id) for fs in file_sets for write_id in fs.used_writes)
+    assert table.used == used, "the index of the directories"
+    assert table.fresh.keys() <= table.uncleaned.keys() | table.retired.keys(), (
+        "the cleaner would be told of what is gone"
+    )
+    for txn_id, write_ids in table.retired.items():
+        record = table.txns.get(txn_id)
+        held = set(record.claimed) if record else set()
+        for write_id in write_ids:
+            assert (txn_id, write_id) not in used, f"to be cleaned, and in use: {txn_id} {write_id}"
+            assert write_id not in held, f"to be cleaned twice: {txn_id} {write_id}"
+
+
+def _check_rows(table: TableState) -> None:
+    rows = table.rows
+    assert table.schema.primary_key or not (rows.unflushed or rows.cleared), f"rows without a key: {table.name}"
+    claims = [*rows.flushing, *rows.given_up, *rows.flushes]
+    assert len(set(claims)) == len(claims), f"a flush that is two things: {claims}"
+    for row_set in rows.unflushed.values():
+        assert row_set.commit.keys, f"a row set without rows: {row_set}"
+        writer = table.txns.get(row_set.txn_id)
+        assert writer is None or writer.commit_ts == row_set.commit_ts, f"visible, not committed: {row_set}"
+        known = row_set.commit in rows.keys or row_set.commit_ts <= rows.keys.above
+        assert known, f"committed, and its keys are not known: {row_set}"
+    assert rows.unflushed_bytes == sum(each.bytes for each in rows.unflushed.values()), "the bytes in memory"
+    pending = sum(batch.bytes for record in table.unfinished.values() for batch in record.rows.values())
+    assert table.pending_row_bytes == pending, "the bytes of unfinished transactions"
+    commits = [each.commit_ts for each in rows.unflushed.values()] + [each.last_ts for each in rows.flushes.values()]
+    assert rows.newest == max(commits, default=NO_TIMESTAMP), "the last row change"
+
+
+def _check_drop(table: TableState) -> None:
+    droppers = [txn for txn in table.unfinished.values() if txn.drops]
+    assert table.dropping is (droppers[0] if droppers else None), f"the index of who drops {table.name}"
+    assert len(droppers) <= 1, f"dropped by two at once: {table.name}"
+    prepared = [txn for txn in table.unfinished.values() if txn.state is ParticipantState.COMMIT_IN_PROGRESS]
+    if table.dropping in prepared:
+        assert prepared == [table.dropping], f"prepared beside the drop of {table.name}"
+    if table.dropped is not None:
+        assert not prepared, f"prepared on {table.name}, which is dropped"
+        drop_ts = table.dropped.commit_ts
+        for file_set in table.file_sets.values():
+            assert file_set.commit_ts < drop_ts >= file_set.replaced_ts > NO_TIMESTAMP, (
+                f"outlives its table: {file_set}"
+            )
+        for row_set in table.rows.unflushed.values():
+            assert row_set.commit_ts < drop_ts, f"came after the drop: {row_set}"

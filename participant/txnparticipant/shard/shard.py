@@ -1,0 +1,308 @@
+"""ParticipantShard: the replicated state of the tables of one shard.
+
+`apply` is total and deterministic: every command gets `Applied` or `Rejected`, the same on every replica.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from txnparticipant.shard import commands as cmd
+from txnparticipant.shard import dropping, row_changes
+from txnparticipant.shard.adoption import adopt
+from txnparticipant.shard.changes import Applied, Rejected, change, illegal, mark_cleaned, retire, withdraw
+from txnparticipant.shard.cleanable import writes_to_clean
+from txnparticipant.shard.invariants import check_table
+from txnparticipant.shard.records import NOBODY, Dropped, TableState, TxnRecord, table_from_wire, table_to_wire
+from txnparticipant.shard.transitions import TRANSITIONS, Op, Stay
+from txnparticipant.versions.mvcc import Prepared
+from txnstatus.errors import AlreadyExists, IllegalState, NotFound, forgotten
+from txnstatus.proto import participant_pb2 as pb
+from txnstatus.types import NO_TIMESTAMP, ParticipantId, ParticipantState, Timestamp, TxnId
+
+SNAPSHOT_VERSION = 1
+
+
+class ParticipantShard:
+    """The state of one shard. Only `apply` and `restore` change it."""
+
+    def __init__(self, shard: int) -> None:
+        self.shard = shard
+        self._tables: dict[str, TableState] = {}
+        self._ids_by_name: dict[str, str] = {}
+        """Of the tables that are not dropped."""
+        self._dropped: dict[str, list[str]] = {}
+        """The ids of those that are, and are not forgotten yet, by name; the last one dropped is the last."""
+        self._next_table_number = 0
+        self.forgotten_below = TxnId(0)
+        """Transactions below it are over for good; what still comes for one is late, and refused."""
+
+    # ---- commands
+
+    def apply(self, command: cmd.Command) -> Applied | Rejected:
+        match command:
+            case cmd.CreateTable():
+                return self._create(command)
+            case cmd.ForgetTxns():
+                return self._forget(command.below_txn_id)
+        table = self._tables.get(command.table_id) or self._unlocked_database(command.table_id)
+        if table is None:
+            return Rejected(NotFound(f"no table with id {command.table_id!r} in shard {self.shard}"))
+        op = _OP_OF_COMMAND.get(type(command))
+        if op is None:
+            return self._tend(table, command)  # type: ignore[arg-type]
+        return self._move(table, command, op)  # type: ignore[arg-type]
+
+    def _tend(self, table: TableState, command: cmd.TableCommand) -> Applied | Rejected:
+        """What becomes of a table, whatever its transactions do."""
+        match command:
+            case cmd.Retire():
+                return retire(table, command.up_to)
+            case cmd.Adopt():
+                return adopt(table, command.directory, self.forgotten_below)
+            case cmd.ForgetTable():
+                return self._forget_table(table)
+            case cmd.Withdraw():
+                return withdraw(table, command)
+            case cmd.MarkCleaned():
+                cleaned = mark_cleaned(table, command)
+                self._drop_if_forgotten(table, command.txn_id)
+                return cleaned
+            case cmd.OpenFlush() | cmd.FlushRows() | cmd.DropFlush():
+                refusal = row_changes.flush(table, command)
+                return Rejected(refusal) if refusal else Applied()
+
+    def _move(self, table: TableState, command: cmd.TxnCommand, op: Op) -> Applied | Rejected:
+        """What a transaction does to the table, as the state of its record there allows."""
+        record = table.txns.get(command.txn_id)
+        if record is None and command.txn_id < self.forgotten_below:
+            return Rejected(forgotten(command.txn_id))
+        if op is Op.WRITE and getattr(command, "begins", False):
+            op = Op.FIRST_WRITE
+        outcome = TRANSITIONS[record.state if record else None, op]
+        if outcome is Stay.ILLEGAL:
+            return Rejected(illegal(table, command.txn_id, record, op))
+        if outcome is Stay.ALREADY:
+            assert record is not None
+            return Applied(record.commit_ts or record.prepare_ts)
+        if record is None:
+            record = TxnRecord(command.txn_id, getattr(command, "owner", ""), ParticipantState.OPEN)
+        result = change(table, record, command)
+        if isinstance(result, Applied):
+            self._tables[table.table_id] = table
+            table.txns[record.txn_id] = record
+            table.index(record)
+            if record.drops and table.dropped is not None:
+                self._index_dropped(table)
+        return result
+
+    def _unlocked_database(self, table_id: str) -> TableState | None:
+        """Nobody creates a database: it is here while it is in a transaction's record."""
+        return TableState.database(table_id) if table_id.startswith(f"{self.shard}.") else None
+
+    def _create(self, command: cmd.CreateTable) -> Applied | Rejected:
+        existing = self._tables.get(self._ids_by_name.get(command.name, ""))
+        before = self.dropped(command.name)
+        for known in (existing, *(gone for gone, _ in before)):
+            if known is not None and known.request_id == command.request_id:
+                return Applied(table_id=known.table_id)
+        if existing is not None:
+            return Rejected(AlreadyExists(f"table {command.name} exists already"))
+        drop = before[-1][1] if before else None
+        table_id = f"{self.shard}.{self._next_table_number}"
+        self._next_table_number += 1
+        self._tables[table_id] = TableState(
+            table_id,
+            command.name,
+            command.location,
+            command.schema,
+            command.request_id,
+            command.conflicts,
+            created=max(command.created, drop.commit_ts) if drop else command.created,
+            follows=drop.txn_id if drop else NOBODY,
+        )
+        self._ids_by_name[command.name] = table_id
+        return Applied(table_id=table_id)
+
+    def _index_dropped(self, table: TableState) -> None:
+        self._ids_by_name.pop(table.name)
+        self._dropped.setdefault(table.name, []).append(table.table_id)
+
+    def _forget_table(self, table: TableState) -> Applied | Rejected:
+        if not dropping.is_spent(table):
+            return Rejected(IllegalState(f"table {table.name} ({table.table_id}) is not dropped, or not gone yet"))
+        ids = self._dropped[table.name]
+        ids.remove(table.table_id)
+        if not ids:
+            del self._dropped[table.name]
+        del self._tables[table.table_id]
+        return Applied()
+
+    def _forget(self, below: TxnId) -> Applied:
+        self.forgotten_below = max(self.forgotten_below, below)
+        for table in list(self._tables.values()):
+            for txn_id in [txn_id for txn_id in table.txns if txn_id < below]:
+                self._drop_if_forgotten(table, txn_id)
+        return Applied()
+
+    def _drop_if_forgotten(self, table: TableState, txn_id: TxnId) -> None:
+        ended = txn_id not in table.unfinished and txn_id not in table.uncleaned
+        if ended and txn_id < self.forgotten_below:
+            table.txns.pop(txn_id, None)
+            if table.is_database and not table.txns:
+                del self._tables[table.table_id]
+
+    # ---- questions
+
+    def table(self, name: str) -> TableState:
+        """Raises NotFound."""
+        table_id = self._ids_by_name.get(name)
+        if table_id is not None:
+            return self._tables[table_id]
+        for gone, drop in reversed(self.dropped(name)):
+            raise dropping.not_found(gone.name, drop)
+        raise NotFound(f"table {name} does not exist")
+
+    def table_at(self, name: str, at: Timestamp) -> TableState:
+        """The one that had the name at the timestamp. Raises NotFound."""
+        before = self.dropped(name)
+        current = self._tables.get(self._ids_by_name.get(name, ""))
+        if current is not None and current.created <= at:
+            return current
+        for gone, drop in reversed(before):
+            if drop.commit_ts <= at:
+                raise dropping.not_found(name, drop)
+            if gone.created <= at:
+                return gone
+        if current is None and not before:
+            raise NotFound(f"table {name} does not exist")
+        first = before[0][0] if before else current
+        assert first is not None
+        raise NotFound(f"table {name} did not exist at {at}: it was created after {first.created}")
+
+    def table_for(self, name: str, txn_id: TxnId) -> TableState:
+        """The table for a write of the transaction. Raises NotFound also where it wrote to one that is dropped since,
+        and IllegalState where it may mean that one."""
+        table = self.table(name)
+        for gone, drop in self.dropped(name):
+            if txn_id in gone.unfinished:
+                raise dropping.not_found(name, drop)
+        if refusal := dropping.too_old(table, txn_id):
+            raise refusal
+        return table
+
+    def table_by_id(self, table_id: str) -> TableState:
+        return self._tables[table_id]
+
+    def record(self, table_id: str, txn_id: TxnId) -> TxnRecord | None:
+        """What there is of the transaction on the participant."""
+        table = self._tables.get(table_id)
+        return table.txns.get(txn_id) if table else None
+
+    def free_location(self, wanted: str) -> str:
+        """Where no table of this shard is, or was and has left something: the wanted one, or one beside it."""
+        taken = {table.location for table in self._tables.values()}
+        numbered = (f"{wanted}.{number}" for number in range(1, len(taken) + 1))
+        return next(location for location in (wanted, *numbered) if location not in taken)
+
+    def dropped(self, name: str) -> list[tuple[TableState, Dropped]]:
+        """The tables of this name that are dropped and not forgotten, in that order, and how each came to its end."""
+        tables = [self._tables[table_id] for table_id in self._dropped.get(name, ())]
+        return [(table, table.dropped) for table in tables if table.dropped is not None]
+
+    def participant(self, name: str) -> TableState:
+        """A table, or a database, by its name. Raises NotFound."""
+        if "." in name:
+            return self.table(name)
+        table_id = f"{self.shard}.{name}"
+        found = self._tables.get(table_id) or TableState.database(table_id)
+        if found is None:
+            raise NotFound(f"{name!r} is no name of a database")
+        return found
+
+    def tables(self) -> Iterator[TableState]:
+        """With the databases in which something is locked."""
+        return iter(self._tables.values())
+
+    def last_row_change(self, table_id: str) -> Timestamp:
+        """What prepares after it must commit above it, whichever clock its timestamp came from."""
+        table = self._tables.get(table_id)
+        return table.rows.newest if table else NO_TIMESTAMP
+
+    def prepared(self, table: TableState) -> list[Prepared]:
+        return [
+            Prepared(txn.txn_id, txn.prepare_ts, tuple(txn.writes.values()))
+            for txn in table.unfinished.values()
+            if txn.state is ParticipantState.COMMIT_IN_PROGRESS
+        ]
+
+    def undecided(self) -> Iterator[tuple[ParticipantId, TxnId]]:
+        """What is prepared, on any table or database."""
+        for table in self._tables.values():
+            for record in table.unfinished.values():
+                if record.state is ParticipantState.COMMIT_IN_PROGRESS:
+                    yield ParticipantId(table.table_id), record.txn_id
+
+    def to_clean(self) -> Iterator[tuple[TableState, TxnId, tuple[str, ...]]]:
+        """Writes of ended transactions, whose directories nobody will ever see, or see again."""
+        for table in self._tables.values():
+            for txn_id in dict.fromkeys([*table.uncleaned, *table.retired]):
+                yield table, txn_id, writes_to_clean(table, txn_id)
+
+    def newly_to_clean(self) -> list[tuple[str, TxnId]]:
+        """By table id: those of `to_clean` that are others than when this was asked for the last time."""
+        changed = [(table.table_id, txn_id) for table in self._tables.values() for txn_id in table.fresh]
+        for table in self._tables.values():
+            table.fresh.clear()
+        return changed
+
+    def writes_to_clean(self, table_id: str, txn_id: TxnId) -> tuple[str, ...]:
+        """Empty where the table is gone."""
+        table = self._tables.get(table_id)
+        return writes_to_clean(table, txn_id) if table else ()
+
+    def spent(self) -> list[TableState]:
+        """Dropped tables of which nothing is left."""
+        return [table for ids in self._dropped.values() for id_ in ids if dropping.is_spent(table := self._tables[id_])]
+
+    # ---- snapshots
+
+    def snapshot(self) -> bytes:
+        wire = pb.ShardSnapshot(
+            version=SNAPSHOT_VERSION,
+            next_table_number=self._next_table_number,
+            forgotten_below=self.forgotten_below,
+            tables=[table_to_wire(self._tables[table_id]) for table_id in sorted(self._tables)],
+        )
+        return wire.SerializeToString(deterministic=True)
+
+    def restore(self, data: bytes) -> None:
+        """Raises ValueError for a snapshot of another version."""
+        wire = pb.ShardSnapshot.FromString(data)
+        if wire.version != SNAPSHOT_VERSION:
+            raise ValueError(f"shard snapshot of version {wire.version}; this release reads {SNAPSHOT_VERSION}")
+        self._next_table_number = wire.next_table_number
+        self.forgotten_below = TxnId(wire.forgotten_below)
+        self._tables = {t.info.table_id: table_from_wire(t) for t in wire.tables}
+        tables = [table for table in self._tables.values() if not table.is_database]
+        self._ids_by_name = {table.name: table.table_id for table in tables if table.dropped is None}
+        self._dropped = {}
+        for _, table_id in sorted((t.dropped.commit_ts, t.table_id) for t in tables if t.dropped):
+            self._dropped.setdefault(self._tables[table_id].name, []).append(table_id)
+
+    def check_invariants(self) -> None:
+        """Raises AssertionError."""
+        for table in self._tables.values():
+            check_table(table, self.forgotten_below)
+
+
+_OP_OF_COMMAND: Mapping[type[cmd.Command], Op] = {
+    cmd.OpenWrite: Op.WRITE,
+    cmd.AddFiles: Op.WRITE,
+    cmd.WriteRows: Op.WRITE,
+    cmd.AcquireLocks: Op.WRITE,
+    cmd.DropTable: Op.WRITE,
+    cmd.BeginCommit: Op.BEGIN_COMMIT,
+    cmd.FinalizeCommit: Op.FINALIZE_COMMIT,
+    cmd.AbortTxn: Op.ABORT_TXN,
+}

@@ -1,0 +1,134 @@
+"""The audit's RPCs on a shard's leader: what it knows, and the adoption of what is nobody's."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from txnparticipant.shard import adoption, audit
+from txnparticipant.shard.audit import Known
+from txnparticipant.shard.commands import Adopt
+from txnparticipant.shard.records import TableState
+from txnparticipant.shard.shard import ParticipantShard
+from txnstatus.errors import InvalidArgument, NotFound, TxnError, Unavailable
+from txnstatus.proto import audit_pb2 as pb
+from txnstatus.rpc.errors import to_detail
+
+PAGE_DIRECTORIES = 10_000
+"""Whatever becomes of a directory meanwhile, its name says on which page it is."""
+SLICE = 500
+"""So many directories, and then others have a turn."""
+MAX_ADOPTED = 1_000
+
+
+@dataclass(slots=True)
+class _Page:
+    """The first names after a name, whatever the order in which they come."""
+
+    after: str
+    known: dict[str, Known] = field(default_factory=dict)
+    more: bool = False
+    _last: str = ""
+    """What comes after it is on a later page; empty: nobody knows yet."""
+
+    def add(self, name: str, known: Known) -> None:
+        if self._last and name > self._last:
+            self.more = True
+        elif name > self.after:
+            self.known[name] = known
+            if len(self.known) > 2 * PAGE_DIRECTORIES:
+                self.cut()
+
+    def cut(self) -> None:
+        names = sorted(self.known)
+        if len(names) > PAGE_DIRECTORIES:
+            self.more, self._last = True, names[PAGE_DIRECTORIES - 1]
+        self.known = {name: self.known[name] for name in names[:PAGE_DIRECTORIES]}
+
+
+class ShardAudit:
+    def __init__(
+        self, shard: ParticipantShard, propose: Callable[[Adopt], Awaitable[object]], check_lease: Callable[[], None]
+    ) -> None:
+        """`check_lease`: of the leadership; raises NotTheLeader."""
+        self._shard, self._propose, self._check_lease = shard, propose, check_lease
+
+    async def audit_shard(self, _request: pb.AuditShardRequest) -> pb.AuditShardResponse:
+        self._check_lease()
+        return pb.AuditShardResponse(participants=map(audit.participant_to_wire, self._shard.tables()))
+
+    async def audit_table(self, request: pb.AuditTableRequest) -> pb.AuditTableResponse:
+        """As of when it is asked; others have their turns while the answer is made. Raises NotFound."""
+        page = _Page(request.after)
+        for number, (name, known) in enumerate(audit.directories(self._table(request.table_id)), 1):
+            page.add(name, known)
+            if number % SLICE == 0:
+                await asyncio.sleep(0)
+        page.cut()
+        response = pb.AuditTableResponse(more=page.more)
+        for number, (name, known) in enumerate(page.known.items(), 1):
+            response.directories.append(audit.to_wire(name, known))
+            if number % SLICE == 0:
+                await asyncio.sleep(0)
+        return response
+
+    async def adopt_directories(self, request: pb.AdoptDirectoriesRequest) -> pb.AdoptDirectoriesResponse:
+        """Refusals are answered one by one. Raises NotFound."""
+        if len(request.names) > MAX_ADOPTED:
+            raise InvalidArgument(f"{len(request.names)} directories in one call: {MAX_ADOPTED} are possible")
+        table = self._table(request.table_id)
+        results = await asyncio.gather(*(self._adopt(table, name, request.only_ask) for name in request.names))
+        return pb.AdoptDirectoriesResponse(results=results)
+
+    async def _adopt(self, table: TableState, name: str, only_ask: bool) -> pb.AdoptResult:
+        try:
+            refused = adoption.refusal(table, name, self._shard.forgotten_below)
+            if refused:
+                raise refused
+            if not only_ask:
+                await self._propose(Adopt(table.table_id, name))
+        except TxnError as error:
+            if error.retriable:
+                raise
+            return pb.AdoptResult(error=to_detail(error))
+        return pb.AdoptResult()
+
+    def _table(self, table_id: str) -> TableState:
+        self._check_lease()
+        for table in self._shard.tables():
+            if table.table_id == table_id:
+                return table
+        raise NotFound(f"no table with id {table_id!r} in shard {self._shard.shard}")
+
+
+class Audited(Protocol):
+    """A shard's replica on this node."""
+
+    @property
+    def audit(self) -> ShardAudit: ...
+
+
+class ShardAuditService:
+    """Implements the ShardAudit service: finds the shard, and asks it."""
+
+    def __init__(self, shards: Mapping[int, Audited], node_id: str) -> None:
+        """`shards`: as for ParticipantService."""
+        self._shards = shards
+        self._node_id = node_id
+
+    def _shard(self, number: int) -> ShardAudit:
+        shard = self._shards.get(number)
+        if shard is None:
+            raise Unavailable(f"{self._node_id} has no replica of shard {number}")
+        return shard.audit
+
+    async def audit_shard(self, request: pb.AuditShardRequest) -> pb.AuditShardResponse:
+        return await self._shard(request.shard).audit_shard(request)
+
+    async def audit_table(self, request: pb.AuditTableRequest) -> pb.AuditTableResponse:
+        return await self._shard(request.shard).audit_table(request)
+
+    async def adopt_directories(self, request: pb.AdoptDirectoriesRequest) -> pb.AdoptDirectoriesResponse:
+        return await self._shard(request.shard).adopt_directories(request)

@@ -1,0 +1,96 @@
+"""InDoubt: a participant asks the status table itself about prepared work whose outcome nobody tells it.
+
+A status leader repeats what it asks until it is answered, so this is seldom needed: for work that was prepared when the
+transaction was over already, or that the transaction does not know of.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Collection, Hashable, Iterable
+from itertools import islice
+from typing import Generic, TypeVar
+
+from txnstatus.errors import Forgotten, TxnError
+from txnstatus.foreign import Verdict, verdict
+from txnstatus.proto import txn_manager_pb2 as pb
+from txnstatus.status.ranges import StatusRanges
+from txnstatus.types import NO_TIMESTAMP, ParticipantId, Timestamp, TxnId, TxnState
+
+log = logging.getLogger(__name__)
+
+IN_DOUBT_SECONDS = 3.0
+"""Prepared for longer than this: the status table is asked. Until then, the outcome is probably on its way."""
+MAX_ASKED = 100
+"""At once; the others come in the next passes."""
+
+Prepared = tuple[ParticipantId, TxnId]
+KeyT = TypeVar("KeyT", bound=Hashable)
+
+
+class Overdue(Generic[KeyT]):
+    """What has been so for long, a part at a time."""
+
+    def __init__(self, seconds: float, most: int) -> None:
+        self._seconds = seconds
+        self._most = most
+        self._since: dict[KeyT, float] = {}
+        """When it was taken last; at first, when it was first seen."""
+
+    def forget(self) -> None:
+        self._since.clear()
+
+    def take(self, seen: Iterable[KeyT], now: float) -> list[KeyT]:
+        """Of what is seen now, that which is due again; `now` is of a monotonic clock, in seconds."""
+        self._since = {each: self._since.get(each, now) for each in seen}
+        due = (each for each, since in self._since.items() if now - since >= self._seconds)
+        taken = list(islice(due, self._most))
+        self._since |= dict.fromkeys(taken, now)
+        return taken
+
+
+class InDoubt:
+    def __init__(
+        self,
+        ranges: StatusRanges,
+        publish: Callable[[ParticipantId, TxnId, Timestamp], Awaitable[object]],
+        discard: Callable[[ParticipantId, TxnId], Awaitable[object]],
+        seconds: float = IN_DOUBT_SECONDS,
+    ) -> None:
+        """What they raise is logged, and tried again."""
+        self._ranges = ranges
+        self._publish = publish
+        self._discard = discard
+        self._overdue: Overdue[Prepared] = Overdue(seconds, MAX_ASKED)
+
+    def forget(self) -> None:
+        """For a new leadership."""
+        self._overdue.forget()
+
+    async def resolve(self, prepared: Collection[Prepared], now: float) -> None:
+        """One pass over all that is prepared; `now` is of a monotonic clock, in seconds."""
+        await asyncio.gather(*(self._resolve(*each) for each in self._overdue.take(prepared, now)))
+
+    async def _resolve(self, participant_id: ParticipantId, txn_id: TxnId) -> None:
+        try:
+            said, commit_ts = await self._outcome(participant_id, txn_id)
+            if said is Verdict.PUBLISH:
+                await self._publish(participant_id, txn_id, commit_ts)
+            elif said is Verdict.DISCARD:
+                await self._discard(participant_id, txn_id)
+        except TxnError as error:
+            log.warning("%s: transaction %s stays in doubt for now: %s", participant_id, txn_id, error.message)
+        else:
+            log.info("%s: transaction %s was in doubt: %s", participant_id, txn_id, said)
+
+    async def _outcome(self, participant_id: ParticipantId, txn_id: TxnId) -> tuple[Verdict, Timestamp]:
+        """Raises NotFound for one that was never given out: whoever lost the status table must say what to do."""
+        request = pb.GetTransactionStateRequest(txn_id=txn_id)
+        try:
+            answer = await self._ranges.call(txn_id, "GetTransactionState", request, pb.GetTransactionStateResponse)
+        except Forgotten:
+            # Every participant has acknowledged its end. So this was prepared too late, or is no part of it.
+            return Verdict.DISCARD, NO_TIMESTAMP
+        takes_part = any(participant.participant_id == participant_id for participant in answer.txn.participants)
+        return verdict(TxnState(answer.txn.state), takes_part=takes_part), Timestamp(answer.txn.commit_timestamp)

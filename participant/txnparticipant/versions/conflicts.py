@@ -1,0 +1,147 @@
+"""Overwrites: who wins when two transactions overwrite the same part of a table. The first to prepare does.
+
+An object is a partition, with all below it, or the whole table. Two transactions are in conflict when they overwrite
+objects of which one is the other or below it, and neither saw the other's result (first-committer-wins, as snapshot
+isolation has it). What holds nothing can be overwritten too, so an empty partition is no way round. Appends overwrite
+nothing, so they never conflict, however many there are.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping
+
+from txnparticipant.versions.mvcc import FileSet, PendingWrite
+from txnstatus.errors import Conflict
+from txnstatus.partitions import WHOLE_TABLE, above
+from txnstatus.types import NO_TIMESTAMP, AbortCause, AbortCode, Timestamp, TxnId
+from txnstatus.values import value
+
+
+@value
+class Overwrite:
+    """The last of one object."""
+
+    object: str
+    txn_id: TxnId
+    commit_ts: Timestamp = NO_TIMESTAMP
+    """Unset while the transaction is prepared."""
+
+
+class Overwrites:
+    """Of one table: the last committed one of each object, and those of the prepared."""
+
+    def __init__(self) -> None:
+        self._committed: dict[str, Overwrite] = {}
+        self._latest_below: dict[str, Overwrite] = {}
+        """Of each object that has overwritten ones below it, the latest of them."""
+        self._prepared: dict[str, Overwrite] = {}
+        self._prepared_below: defaultdict[str, dict[str, Overwrite]] = defaultdict(dict)
+
+    def in_the_way(self, txn_id: TxnId, writes: Iterable[PendingWrite]) -> tuple[Overwrite, str] | None:
+        """The overwrite because of which the transaction cannot prepare, and of what it is in the way."""
+        for write in writes:
+            for name in write.overwrites:
+                if other := self.since(txn_id, name, write.base_ts):
+                    return other, name
+        return None
+
+    def since(self, txn_id: TxnId, name: str, base_ts: Timestamp) -> Overwrite | None:
+        """One of the object, or of a part of it, that somebody else prepared, or committed after the timestamp."""
+        for other in self._overlapping(name):
+            if other.txn_id != txn_id and (not other.commit_ts or other.commit_ts > base_ts):
+                return other
+        return None
+
+    def prepare(self, txn_id: TxnId, writes: Iterable[PendingWrite]) -> None:
+        for name in _objects(writes):
+            overwrite = self._prepared[name] = Overwrite(name, txn_id)
+            for parent in _parents(name):
+                self._prepared_below[parent][name] = overwrite
+
+    def commit(self, txn_id: TxnId, writes: Iterable[PendingWrite], commit_ts: Timestamp) -> None:
+        self.abort(writes)
+        for name in _objects(writes):
+            self.restore(Overwrite(name, txn_id, commit_ts))
+
+    def abort(self, writes: Iterable[PendingWrite]) -> None:
+        """Of a transaction that was prepared."""
+        for name in _objects(writes):
+            del self._prepared[name]
+            for parent in _parents(name):
+                del self._prepared_below[parent][name]
+                if not self._prepared_below[parent]:
+                    del self._prepared_below[parent]
+
+    def committed(self) -> list[Overwrite]:
+        """By object."""
+        return [self._committed[name] for name in sorted(self._committed)]
+
+    def restore(self, overwrite: Overwrite) -> None:
+        """One that is committed."""
+        latest = [(self._committed, overwrite.object), *((self._latest_below, p) for p in _parents(overwrite.object))]
+        for kept, name in latest:
+            if name not in kept or kept[name].commit_ts < overwrite.commit_ts:
+                kept[name] = overwrite
+
+    def check_invariants(self, prepared: Mapping[TxnId, Iterable[PendingWrite]]) -> None:
+        """`prepared`: the writes of the transactions that are. Raises AssertionError."""
+        expected = {name: txn_id for txn_id, writes in prepared.items() for name in _objects(writes)}
+        assert {name: overwrite.txn_id for name, overwrite in self._prepared.items()} == expected
+        for name in expected:
+            owners = {other.txn_id for other in self._overlapping(name) if not other.commit_ts}
+            assert owners == {expected[name]}, f"{owners} overwrite {name!r} at once"
+
+    def _overlapping(self, name: str) -> Iterator[Overwrite]:
+        for covering in above(name):
+            for kept in (self._prepared, self._committed):
+                if covering in kept:
+                    yield kept[covering]
+        yield from self._prepared_below.get(name, {}).values()
+        if name in self._latest_below:
+            yield self._latest_below[name]
+
+
+def first_committer_wins(
+    table: str,
+    txn_id: TxnId,
+    writes: Collection[PendingWrite],
+    overwrites: Overwrites,
+    file_sets: Mapping[str, FileSet],
+) -> Conflict | None:
+    """The refusal to prepare, if another transaction has overwritten, or is about to, what this one does."""
+    found = overwrites.in_the_way(txn_id, writes) or _taken(txn_id, writes, file_sets)
+    if found is None:
+        return None
+    winner, name = found
+    lost = full_name(table, name)
+    message = f"{lost} was overwritten by transaction {winner.txn_id}, which was first"
+    if winner.object != name:
+        message = f"{lost} overlaps {full_name(table, winner.object)}, overwritten by {winner.txn_id}, which was first"
+    cause = AbortCause(AbortCode.CONFLICT, message, table, winner.txn_id, (lost,))
+    return Conflict(message, txn_id=txn_id, hint="run the transaction again", cause=cause)
+
+
+def _taken(
+    txn_id: TxnId, writes: Iterable[PendingWrite], file_sets: Mapping[str, FileSet]
+) -> tuple[Overwrite, str] | None:
+    """A file set that somebody else removes, too. The objects tell it already where bases are what they say."""
+    for write in writes:
+        for replaced in write.replaces:
+            file_set = file_sets[replaced]
+            if file_set.replaced_by not in (None, txn_id):
+                return Overwrite(file_set.partition, file_set.replaced_by, file_set.replaced_ts), file_set.partition
+    return None
+
+
+def _objects(writes: Iterable[PendingWrite]) -> dict[str, None]:
+    """Each once: a transaction may overwrite a partition twice."""
+    return dict.fromkeys(name for write in writes for name in write.overwrites)
+
+
+def _parents(name: str) -> list[str]:
+    return [parent for parent in above(name) if parent != name]
+
+
+def full_name(table: str, name: str) -> str:
+    return table if name == WHOLE_TABLE else f"{table}/{name}"

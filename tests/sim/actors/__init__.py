@@ -1,0 +1,1 @@
+"""The programs and people of the simulated world."""

@@ -1,0 +1,119 @@
+"""Calls to managers, as every simulated program makes them, and what operators ask for."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from google.protobuf.message import Message
+
+from tests.sim.actors.bank import ACCOUNTS, KEYED_ACCOUNTS, Bank
+from tests.sim.actors.books import Books
+from tests.sim.judges.ledger import Ledger
+from tests.sim.world.warehouse import Warehouse
+from txnstatus.errors import AlreadyExists, NotFound, Unavailable
+from txnstatus.proto import admin_pb2, txn_manager_pb2
+from txnstatus.rpc.channel import PeerChannel
+
+ResponseT = TypeVar("ResponseT", bound=Message)
+
+CALL_SECONDS = 4.0
+POLL_SECONDS = 0.5
+
+
+@dataclass
+class Shared:
+    """What the simulated programs have in common."""
+
+    addresses: list[str]
+    tables: Sequence[str]
+    ledger: Ledger
+    warehouse: Warehouse
+    now: Callable[[], float]
+    keepalive_millis: int
+    tokens: list[bytes] = field(default_factory=list)
+    """Handed from program to program."""
+    bank: Bank = field(init=False)
+    books: Books = field(default_factory=Books)
+    writes_rows: bool = False
+    snapshots: list[int] = field(default_factory=list)
+    changes_options: bool = False
+    repeats: bool = False
+    """Whether requests are carried out again that were answered."""
+    holds_snapshots: bool = False
+    """Whether programs also read under leases."""
+    stopping: bool = False
+    calls: int = 0
+
+    def __post_init__(self) -> None:
+        self.bank = Bank({**ACCOUNTS, **KEYED_ACCOUNTS} if self.writes_rows else ACCOUNTS)
+
+
+class Caller:
+    """One process's way to the managers."""
+
+    def __init__(self, name: str, rng: random.Random, shared: Shared, log: Callable[[str], None]) -> None:
+        self._name, self._rng, self._shared, self._log = name, rng, shared, log
+        self._ledger = shared.ledger
+        self._channels = [PeerChannel(address) for address in shared.addresses]
+        self._numbers = 0
+
+    async def _call(
+        self, method: str, request: Message, response: type[ResponseT], timeout: float = CALL_SECONDS
+    ) -> ResponseT:
+        """Asks a manager, and after a retriable answer another one. Raises the last answer."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + timeout
+        self._shared.calls += 1
+        while True:
+            channel = self._rng.choice(self._channels)
+            try:
+                return await channel.call(method, request, response, self._rng.uniform(0.3, timeout))
+            except Unavailable:
+                if isinstance(request, txn_manager_pb2.BeginTransactionRequest):
+                    request.is_retry = True
+                if loop.time() > deadline or self._shared.stopping:
+                    raise
+            await asyncio.sleep(self._rng.uniform(0.01, 0.2))
+
+    def _id(self) -> str:
+        self._numbers += 1
+        return f"{self._name}-{self._numbers}"
+
+    async def set_option(self, name: str, value: int) -> None:
+        """Until it is acknowledged."""
+        while True:
+            with contextlib.suppress(Unavailable):
+                return await self._set_option(name, value)
+
+    async def _set_option(self, name: str, value: int) -> None:
+        request = admin_pb2.SetOptionRequest(name=name, value=value)
+        await self._call("txnstatus.Admin/SetOption", request, admin_pb2.SetOptionResponse)
+        self._log(f"set {name} to {value}")
+
+    async def replace_node(self, old: str, new: str, address: str) -> None:
+        """As `txnctl node replace`: returns when the old one is gone from the catalog."""
+        order = admin_pb2.ReplaceNodeRequest(old_node=old, new_node=new, address=address)
+        ordered = False
+        while True:
+            try:
+                if not ordered:
+                    await self._call("txnstatus.Admin/ReplaceNode", order, admin_pb2.ReplaceNodeResponse)
+                    ordered = True
+                seen = await self._call(
+                    "txnstatus.Admin/GetCluster", admin_pb2.GetClusterRequest(), admin_pb2.GetClusterResponse
+                )
+            except (AlreadyExists, NotFound):
+                ordered = True  # by an attempt of which the answer was lost
+            except Unavailable as error:
+                self._log(f"{new} in the place of {old}: {error.message}")
+            else:
+                if old not in {node.node_id for node in seen.catalog.nodes}:
+                    self._log(f"{new} has the place of {old}")
+                    self._shared.addresses.append(address)
+                    return
+            await asyncio.sleep(POLL_SECONDS)

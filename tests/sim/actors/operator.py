@@ -1,0 +1,146 @@
+"""The simulated operator: repairs nodes that refuse to start, and replaces those that are dead for good.
+
+What he may do is what docs/operations.md says. A majority of each group must always have its data: so at most one node
+at a time is without some of it, from when its disk rots, or it is dead, until its place is filled and has caught up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tests.sim.world.cluster import Machine
+from txnstatus.raft.segments import REPAIR
+
+if TYPE_CHECKING:
+    from tests.sim.actors.client import Client
+    from tests.sim.world.world import World
+
+REPAIR_SECONDS = 0.5
+"""From the refusal to the new start."""
+JOIN_SECONDS = 0.5
+"""From the start of a new node to the order that it takes a place."""
+
+
+class Operator:
+    def __init__(self, world: World, new_machine: Callable[[str], Machine]) -> None:
+        self.successors: dict[str, str] = {}
+        """Of the nodes that are dead for ever."""
+        self._world = world
+        self._new_machine = new_machine
+        world.cluster.on_refusal = self._refused
+        world.cluster.on_start = self._started
+
+    # ---- a disk that rots
+
+    def rot(self, machine: Machine) -> bool:
+        """Damages a file of a machine that is down; False: it may not now, or there is nothing to damage."""
+        if not self._all_have_their_data() or self.replacing:
+            return False
+        paths = self._files(machine)
+        found = machine.disk.rot_at(paths)
+        if found is None:
+            return False
+        path, position = found
+        machine.disk.flip_bit(path, position)
+        machine.rotten = path.relative_to(machine.directory / "raft").parts[0]
+        self._world.log("nemesis", f"byte {position} of {path} rots")
+        return True
+
+    def _files(self, machine: Machine) -> list[Path]:
+        """Those that a start reads."""
+        groups = self._world.watch.histories
+        files = [path for name in groups for path in machine.disk.files(machine.directory / "raft" / name)]
+        logs = {path for path in files if path.suffix == ".log"}
+        # What lies before a gap is about to be dropped.
+        whole = {path for path in logs if all(later in logs for later in _up_to_the_last(path, logs))}
+        return [path for path in files if path in whole or path.name == "snapshot"]
+
+    def _refused(self, machine: Machine, error: Exception) -> None:
+        if not machine.rotten or REPAIR not in str(error):
+            self._world.violated("no process ends itself", f"{machine.name}: cannot start: {error!r}")
+            return
+        self._world.log(machine.name, f"refuses to start: {error}")
+        self._world.loop.post_later(REPAIR_SECONDS, self._repair, machine)
+
+    def _repair(self, machine: Machine) -> None:
+        """Removes its data directory, and starts it under its old name."""
+        if machine.is_up or not machine.rotten:
+            return
+        self._world.log("operator", f"wipes {machine.name}")
+        self._world.nemesis.inflicted["wiped"] += 1
+        machine.disk.wipe(machine.directory)
+        machine.catalog, machine.rotten, machine.wiped = None, "", True
+        for history in self._world.watch.histories.values():
+            history.promises.pop(machine.name, None)  # it says so itself, and abstains
+        self._world.cluster.start(machine.name)
+
+    def _started(self, machine: Machine) -> None:
+        if machine.rotten:
+            group, machine.rotten = machine.rotten, ""
+            opened = self._world.watch.history(group).groups.get(machine.name)
+            # A group that the node knows to be dropped is not opened; an earlier life's is no sign.
+            if opened is not None and opened[0] is machine.process:
+                self._world.violated("corruption is found", f"{machine.name} starts with a damaged file of {group}")
+
+    def _all_have_their_data(self) -> bool:
+        for machine in self._world.cluster.living:
+            if machine.rotten or (machine.wiped and not self._has_caught_up(machine)):
+                return False
+            machine.wiped = False
+        return True
+
+    def _has_caught_up(self, machine: Machine) -> bool:
+        if machine.roles is None:
+            return False
+        members = machine.roles.catalog.groups
+        histories = self._world.watch.histories
+        replicas = [histories[name].groups.get(machine.name) for name in members if machine.name in members[name]]
+        return all(
+            found is not None and found[0] is machine.process and not found[1].journal.abstaining for found in replicas
+        )
+
+    # ---- a node that is dead for good
+
+    def replace(self, old: str) -> bool:
+        """Ends a node for ever, and has a new one take its place; False: not now."""
+        world = self._world
+        if not self._all_have_their_data() or old in self.successors or self.replacing:
+            return False
+        new = f"n{len(world.cluster.machines) + 1}"
+        machine = world.cluster.machines[old]
+        world.cluster.kill(old)
+        machine.gone = True
+        self.successors[old] = new
+        world.cluster.machines[new] = self._new_machine(new)
+        world.cluster.start(new)
+        world.loop.post_later(JOIN_SECONDS, self._order, old, new)
+        return True
+
+    @property
+    def replacing(self) -> bool:
+        """Whether somebody still counts on a node that is dead for ever, as far as anybody knows, running or down."""
+        if not self.successors:
+            return False
+        states = [machine.catalog for machine in self._world.cluster.living if machine.catalog is not None]
+        return not states or any(
+            old in state.nodes or state.replacement is not None for old in self.successors for state in states
+        )
+
+    def _order(self, old: str, new: str) -> None:
+        async def order(client: Client) -> None:
+            await client.replace_node(old, new, f"{new}:7050")
+
+        self._world.launch_client("operator", order)
+
+    def successor(self, name: str) -> str:
+        """Who has the node's place now."""
+        while name in self.successors:
+            name = self.successors[name]
+        return name
+
+
+def _up_to_the_last(path: Path, logs: set[Path]) -> list[Path]:
+    last = max(int(log.stem) for log in logs if log.parent == path.parent)
+    return [path.with_name(f"{number:020}.log") for number in range(int(path.stem), last + 1)]

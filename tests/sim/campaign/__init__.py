@@ -1,0 +1,1 @@
+"""Scenarios and seeds: drawn, run by the thousand, replayed, cut down."""

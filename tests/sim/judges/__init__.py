@@ -1,0 +1,1 @@
+"""What must hold of what happened: watched from inside, and judged afterwards."""

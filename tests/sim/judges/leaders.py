@@ -1,0 +1,154 @@
+"""Watches every status leader from inside: its bookkeeping after each event, and how soon it expires who is silent."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, TypeVar
+
+from tests.sim.judges.watch import WatchedGroup
+from txnstatus.catalog.catalog import CatalogState
+from txnstatus.errors import TxnError
+from txnstatus.proto import txn_manager_pb2 as pb
+from txnstatus.proto import txn_status_pb2 as status_pb
+from txnstatus.raft.proposer import Told
+from txnstatus.status import commands as cmd
+from txnstatus.status.events import Event, LeadershipGained, Tick
+from txnstatus.status.service import StatusService
+from txnstatus.status.table import Applied
+from txnstatus.types import TxnId, TxnState
+
+AnswerT = TypeVar("AnswerT")
+
+SLOWEST_CLOCK = 0.97
+TICK_GAP_SECONDS = 0.3
+"""A leader whose ticks are further apart was not well."""
+EXPIRY_SLACK_SECONDS = 0.5
+"""From when the staleness pass is due until the Expire has applied, as long as nothing fails: a tick, and a commit.
+
+With the keep-alive interval and the pass's own that is less than two intervals, which is the promise (9).
+"""
+
+
+class WatchedStatusService(StatusService):
+    """StatusService, checked."""
+
+    now: Callable[[], float]
+    violated: Callable[[str, str], None]
+    quiet_since: Callable[[], float]
+    """Since when no fault has been at work on the cluster; infinite while one is."""
+
+    def __init__(self, *args: Any) -> None:
+        self._unheard = 0
+        """Proposals of which the manager has not heard the outcome."""
+        self._last_tick = self._well_since = float("inf")
+        self._heard: dict[TxnId, tuple[float, float]] = {}
+        """When this leader last heard of each OPEN transaction, and how long that is good for."""
+        super().__init__(*args)
+        self._unwatched_submit, self._proposer.submit = self._proposer.submit, self._submit  # type: ignore[method-assign]
+
+    def configure(self, catalog: CatalogState) -> None:
+        self._well_since = self.now()
+        super().configure(catalog)
+
+    async def begin_transaction(self, wrapped: status_pb.RangeBeginRequest) -> status_pb.RangeBeginResponse:
+        response = await super().begin_transaction(wrapped)
+        for txn_id in response.begun.txn_ids:  # perhaps of an earlier attempt
+            self._hear(TxnId(txn_id), response.begun.keepalive_millis / 1000)
+        return response
+
+    async def keep_transaction_alive(self, wrapped: status_pb.RangeKeepAliveRequest) -> pb.KeepTransactionAliveResponse:
+        answer = await self._fresh(super().keep_transaction_alive(wrapped))
+        refused = {each.txn_id for each in answer.refused}
+        for txn_id in wrapped.request.txn_ids:
+            record = self.table.find(TxnId(txn_id))
+            if record is not None and txn_id not in refused:
+                self._hear(record.txn_id, record.keepalive_millis / 1000)
+        return answer
+
+    async def get_transaction_state(self, request: pb.GetTransactionStateRequest) -> pb.GetTransactionStateResponse:
+        return await self._fresh(super().get_transaction_state(request))
+
+    async def raise_floor(self, request: status_pb.RaiseFloorRequest) -> status_pb.RaiseFloorResponse:
+        return await self._fresh(super().raise_floor(request))
+
+    async def get_outcomes(self, request: status_pb.GetOutcomesRequest) -> status_pb.GetOutcomesResponse:
+        return await self._fresh(super().get_outcomes(request))
+
+    async def _fresh(self, answer: Awaitable[AnswerT]) -> AnswerT:
+        """A leader that has a successor by the time it is asked answers nothing from memory."""
+        successor = self._successor()
+        result = await answer
+        if successor:
+            self.violated("6 reads are fresh", f"range {self.number} was read on a leader after {successor} led it")
+        return result
+
+    def _successor(self) -> str:
+        ours = self._driver.group
+        assert isinstance(ours, WatchedGroup)
+        for node, (process, group) in ours.history.groups.items():
+            if process.alive and group.is_ready and group.term > ours.term:
+                return node
+        return ""
+
+    def _submit(self, commands: Sequence[cmd.Command], told: Told[Applied], *, linger: bool = False) -> None:
+        def heard(start: int, answers: Sequence[Applied | TxnError]) -> None:
+            self._unheard -= len(answers)
+            told(start, answers)
+            self._check_bookkeeping()
+
+        self._unheard += len(commands)
+        self._unwatched_submit(commands, heard, linger=linger)
+
+    def _handle(self, events: Sequence[Event]) -> None:
+        super()._handle(events)
+        self._check_bookkeeping()
+        for event in events:
+            self._after(event)
+
+    def _after(self, event: Event) -> None:
+        if isinstance(event, LeadershipGained):
+            self._heard.clear()
+            self._well_since = self._last_tick = self.now()
+            self._look(self.manager.settings.failover_grace_seconds)
+        elif isinstance(event, Tick):
+            if self.now() - self._last_tick > TICK_GAP_SECONDS:
+                self._well_since = self.now()
+            self._last_tick = self.now()
+            self._look(0.0)
+            self._check_expiry()
+
+    def _check_bookkeeping(self) -> None:
+        group = self._driver.group
+        if self._unheard or not group.is_ready or self._driver._ready_term != group.term:
+            # What has applied and is not heard of yet is not in the books; nor is a successor's work, in the cycle in
+            # which this leader gives way.
+            return
+        try:
+            self.manager.check_invariants()
+        except AssertionError as error:
+            self.violated("the leader's books", f"range {self.number}: {error}")
+
+    def _hear(self, txn_id: TxnId, good_for: float) -> None:
+        now = self.now()
+        at, before = self._heard.get(txn_id, (now, good_for))
+        self._heard[txn_id] = (now, max(good_for, at + before - now))
+
+    def _look(self, grace: float) -> None:
+        """Takes up those that it sees for the first time."""
+        for record in self.table.unfinished:
+            if record.state is TxnState.OPEN and record.txn_id not in self._heard:
+                self._hear(record.txn_id, max(record.keepalive_millis / 1000, grace))
+
+    def _check_expiry(self) -> None:
+        pass_seconds = self.manager.settings.staleness_check_seconds
+        if not pass_seconds:
+            return
+        well_since = max(self._well_since, self.quiet_since())
+        for record in self.table.unfinished:
+            if record.state is not TxnState.OPEN:
+                continue
+            at, good_for = self._heard[record.txn_id]
+            due = max(at, well_since) + (good_for + pass_seconds) / SLOWEST_CLOCK
+            if self.now() > due + EXPIRY_SLACK_SECONDS:
+                silent = self.now() - at
+                self.violated("9 expiry", f"transaction {record.txn_id} is OPEN, and was silent for {silent:.2f} s")

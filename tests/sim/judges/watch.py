@@ -1,0 +1,214 @@
+"""Watches every Raft group from inside: what its replicas apply, who leads, who holds a lease."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import struct
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.sim.world.loop import Process
+from txnstatus.proto import raft_pb2 as pb
+from txnstatus.raft.group import RaftGroup
+from txnstatus.raft.machine import StateMachine
+from txnstatus.raft.restoring import Restoring
+
+FULL_DIGEST_EVERY = 50
+"""Commands; the digest of the whole state costs a snapshot."""
+
+
+_COUNT = struct.Struct("<Q")
+
+
+class Violation(AssertionError):
+    """Something that must hold does not. `rule` names it: an invariant of docs/testing.md by number, or a word."""
+
+    def __init__(self, rule: str, story: str) -> None:
+        super().__init__(f"{rule}: {story}")
+        self.rule = rule
+        self.story = story
+
+
+@dataclass(slots=True)
+class GroupHistory:
+    """What one group has applied, as its first replica did it."""
+
+    name: str
+    commands: list[bytes] = field(default_factory=list)
+    outcomes: list[object] = field(default_factory=list)
+    digests: dict[int, bytes] = field(default_factory=dict)
+    """Of the whole state, by the number of commands."""
+    leaders: dict[int, str] = field(default_factory=dict)
+    """By term."""
+    votes: dict[tuple[str, int], str] = field(default_factory=dict)
+    """By node and term."""
+    promises: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """By node: the term, and the index up to which it acknowledged entries in it, in all its lives."""
+    groups: dict[str, tuple[Process, WatchedGroup]] = field(default_factory=dict)
+    """The live replicas, by node."""
+
+
+@dataclass
+class Watch:
+    """Of one world. `on_violation` hears what is wrong; `on_first_apply` each command once, with its outcome."""
+
+    on_violation: Callable[[str, str], None]
+    current: Callable[[], Process]
+    on_first_apply: Callable[[str, StateMachine, bytes, object], None] = lambda *_: None
+    on_every_apply: Callable[[str, str, StateMachine], None] = lambda *_: None
+    histories: dict[str, GroupHistory] = field(default_factory=dict)
+
+    def history(self, group: str) -> GroupHistory:
+        return self.histories.setdefault(group, GroupHistory(group))
+
+    def group_class(self) -> type[WatchedGroup]:
+        """The RaftGroup of this world: takes the place of the name in txndeploy.node.roles."""
+        watch = self
+
+        class Group(WatchedGroup):
+            _watch = watch
+
+        return Group
+
+
+class WatchedMachine:
+    """A state machine that compares itself with the other replicas' at every command."""
+
+    def __init__(self, machine: StateMachine, watch: Watch, history: GroupHistory, node: str) -> None:
+        self.inner = machine
+        self._watch, self._history, self._node = watch, history, node
+        self.applied = 0
+
+    def apply(self, commands: Sequence[bytes]) -> list[object]:
+        return [self._apply(command) for command in commands]
+
+    def _apply(self, command: bytes) -> object:
+        history, at = self._history, self.applied
+        if at < len(history.commands) and history.commands[at] != command:
+            self._watch.on_violation(
+                "11 replicas agree",
+                f"{self._node} applies {command!r} as command {at} of {history.name}, others {history.commands[at]!r}",
+            )
+        (outcome,) = self.inner.apply([command])
+        self.applied += 1
+        if at == len(history.commands):
+            history.commands.append(command)
+            history.outcomes.append(_comparable(outcome))
+            self._watch.on_first_apply(history.name, self.inner, command, outcome)
+        elif _comparable(outcome) != history.outcomes[at]:
+            self._watch.on_violation(
+                "11 replicas agree",
+                f"{self._node} answers {outcome!r} to command {at} of {history.name}, others {history.outcomes[at]}",
+            )
+        if self.applied % FULL_DIGEST_EVERY == 0:
+            self.digest()
+            self._watch.on_every_apply(history.name, self._node, self.inner)
+        return outcome
+
+    def digest(self) -> bytes:
+        """Of the whole state; it must be the others' after as many commands."""
+        return self._note(b"".join(self.inner.snapshot()))
+
+    def _note(self, state: bytes) -> bytes:
+        digest = hashlib.sha256(state).digest()
+        known = self._history.digests.setdefault(self.applied, digest)
+        if known != digest:
+            self._watch.on_violation(
+                "11 replicas agree",
+                f"the state of {self._history.name} on {self._node} after {self.applied} commands is not the others'",
+            )
+        return digest
+
+    def snapshot(self) -> Iterator[bytes]:
+        """Begins with the number of commands behind it: equal states do not tell it."""
+        self.digest()
+        rest = self.inner.snapshot()  # made while later commands apply; whoever restores it compares
+        return itertools.chain([_COUNT.pack(self.applied)], rest)
+
+    def restoring(self) -> Restoring:
+        return _RestoringWatched(self)
+
+
+class _RestoringWatched:
+    """The first chunk is the number of commands."""
+
+    def __init__(self, machine: WatchedMachine) -> None:
+        self._machine = machine
+        self._inner = machine.inner.restoring()
+        self._applied: int | None = None
+
+    def add(self, chunk: bytes) -> None:
+        if self._applied is None:
+            (self._applied,) = _COUNT.unpack(chunk)
+        else:
+            self._inner.add(chunk)
+
+    def finish(self) -> None:
+        assert self._applied is not None
+        self._inner.finish()
+        self._machine.applied = self._applied
+        self._machine.digest()
+
+
+def _comparable(outcome: object) -> object:
+    """Errors are the same when they say the same."""
+    error = getattr(outcome, "error", None)
+    return outcome if error is None else f"{type(error).__name__}: {error}"
+
+
+class WatchedGroup(RaftGroup):
+    """RaftGroup, with its promises checked after every tick."""
+
+    _watch: Watch
+
+    def __init__(
+        self, group: str, node_id: str, bootstrap: Any, machine: StateMachine, *args: Any, **kwargs: Any
+    ) -> None:
+        self.history = self._watch.history(group)
+        self.watched = WatchedMachine(machine, self._watch, self.history, node_id)
+        self._process = self._watch.current()
+        super().__init__(group, node_id, bootstrap, self.watched, *args, **kwargs)
+        self.history.groups[node_id] = (self._process, self)
+        self._check_promise()
+
+    def tick(self) -> None:
+        super().tick()
+        if self.is_ready:
+            first = self.history.leaders.setdefault(self.term, self.node_id)
+            if first != self.node_id:
+                self._violated("one leader a term", f"{first} and {self.node_id} lead in term {self.term}")
+        if self.has_lease:
+            for node, (process, other) in self.history.groups.items():
+                if other is not self and process.alive and other.has_lease:
+                    self._violated("one lease", f"{node} and {self.node_id} hold a lease at once")
+        self._check_promise()
+
+    def close(self) -> None:
+        self.history.groups.pop(self.node_id, None)
+        super().close()
+
+    def _check_promise(self) -> None:
+        term, index = self.history.promises.get(self.node_id, (0, 0))
+        if self.term < term:
+            self._violated("an acknowledged entry stays", f"{self.node_id} forgot term {term}: it is in {self.term}")
+        if self.term == term and len(self.journal) and self.journal[-1].idx < index:
+            self._violated("an acknowledged entry stays", f"{self.node_id} acknowledged {index} and forgot it")
+
+    def take_late(self) -> list[tuple[str, pb.RaftMessage]]:
+        late = super().take_late()
+        promises = self.history.promises
+        for receiver, message in late:
+            kind = message.WhichOneof("body")
+            if kind == "append_reply" and message.append_reply.success:
+                promise = (message.term, message.append_reply.next_index - 1)
+                promises[self.node_id] = max(promises.get(self.node_id, promise), promise)
+            elif kind == "response_vote":
+                first = self.history.votes.setdefault((self.node_id, message.term), receiver)
+                if first != receiver:
+                    self._violated("one vote a term", f"{self.node_id} voted for {first} and {receiver}")
+        return late
+
+    def _violated(self, rule: str, story: str) -> None:
+        self._watch.on_violation(rule, f"{self.group}: {story}")

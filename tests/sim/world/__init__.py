@@ -1,0 +1,1 @@
+"""The simulated world: time, machines, disks, TCP, storage, faults."""

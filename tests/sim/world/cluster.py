@@ -1,0 +1,193 @@
+"""The simulated machines: each runs a node's roles, as txndeploy.node.process does, over the simulated world."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NoReturn
+
+from tests.sim.world.clock import Clock
+from tests.sim.world.disk import SimDisk
+from tests.sim.world.loop import Killed, NoThreads, Process, VirtualLoop
+from tests.sim.world.wire import Wire
+from txndeploy.node.config import NodeConfig
+from txndeploy.node.roles import Roles
+from txnstatus.catalog.catalog import CatalogState
+from txnstatus.catalog.cluster_map import ClusterMap
+from txnstatus.catalog.system_client import TxnSystemClient
+from txnstatus.process.environment import Environment
+from txnstatus.raft.segments import JournalCorrupt
+from txnstatus.raft.snapshot import SnapshotCorrupt
+from txnstatus.raft.transport import RaftTransport
+from txnstatus.rpc.connection import Purpose
+from txnstatus.rpc.listener import Listener
+
+BLOCKING_SECONDS = 0.0002, 0.002
+"""What blocking work takes at usual."""
+END_SECONDS = 1.0
+"""After a sync has failed, the process must not live longer."""
+
+
+@dataclass
+class Machine:
+    """What outlives a process: its disk and its clocks."""
+
+    name: str
+    directory: Path
+    disk: SimDisk
+    clock: Clock = field(default_factory=Clock)
+    process: Process | None = None
+    roles: Roles | None = None
+    catalog: CatalogState | None = None
+    """As the node saves it beside its Raft groups."""
+    lives: int = 0
+    armed: int = 0
+    """The power fails in the so-manieth operation on the disk from now; 0 = it does not."""
+    failpoint: str = ""
+    """Where it dies next."""
+    gone: bool = False
+    """Dead for ever."""
+    rotten: str = ""
+    """The group of which a file has rotted since the last start; it must be found at the next."""
+    wiped: bool = False
+    """It began anew, and was not seen to have caught up."""
+    failed_in: Process | None = None
+    """In which a sync failed: it must end itself."""
+    slowness: list[tuple[float, float]] = field(default_factory=list)
+    """How long faults let blocking work take; the last one counts."""
+
+    @property
+    def is_up(self) -> bool:
+        return self.process is not None and self.process.alive
+
+    def set_pace(self) -> None:
+        """Of its process."""
+        if self.process is not None:
+            self.process.blocking_seconds = self.slowness[-1] if self.slowness else BLOCKING_SECONDS
+
+
+class Cluster:
+    def __init__(
+        self,
+        loop: VirtualLoop,
+        wire: Wire,
+        seed: int,
+        config: Callable[[str, Path], NodeConfig],
+        machines: list[Machine],
+    ) -> None:
+        self.machines = {machine.name: machine for machine in machines}
+        self.on_stop: Callable[[str, str, BaseException, bool], None] = lambda *_: None
+        """Hears which process ends itself, why, and whether it must."""
+        self.on_survival: Callable[[str], None] = lambda _name: None
+        self.on_start: Callable[[Machine], None] = lambda *_: None
+        self.on_refusal: Callable[[Machine, Exception], None] = lambda *_: None
+        self._loop, self._wire, self._config = loop, wire, config
+        self._rng = random.Random(seed)
+
+    @property
+    def living(self) -> list[Machine]:
+        """All but those that are dead for ever."""
+        return [machine for machine in self.machines.values() if not machine.gone]
+
+    def start(self, name: str) -> None:
+        """In the machine's new process."""
+        machine = self.machines[name]
+        assert not machine.is_up
+        assert not machine.gone
+        machine.lives += 1
+        process = machine.process = Process(name, machine.clock)
+        machine.set_pace()
+        self._loop.post(process, self._boot, machine, process)
+
+    def _boot(self, machine: Machine, process: Process) -> None:
+        loop = self._loop
+        machine.disk.before = lambda _operation, _path: self._at_disk(machine)
+        machine.disk.on_failed_sync = lambda: self._sync_failed(machine)
+        environment = Environment(
+            monotonic=lambda: machine.clock.monotonic(loop.now),
+            wall_micros=lambda: machine.clock.wall_micros(loop.now),
+            random=random.Random(self._rng.getrandbits(64)),
+            blocking=NoThreads(),
+            disk=machine.disk,
+        )
+        config = self._config(machine.name, machine.directory)
+        incarnation = self._rng.getrandbits(63)
+        cluster = ClusterMap(machine.catalog or config.initial_catalog())
+        cluster.subscribe(lambda state: setattr(machine, "catalog", state))
+        client = TxnSystemClient(cluster, environment)
+        transport = RaftTransport(config.cluster_id, machine.name, incarnation, cluster)
+        try:
+            roles = Roles(config, environment, client, transport, incarnation)
+        except (JournalCorrupt, SnapshotCorrupt) as error:
+            self.on_refusal(machine, error)
+            loop.die()
+        except OSError as error:
+            self.stop_process("cannot start", error)
+        machine.roles = roles
+        self.on_start(machine)
+        self._wire.listen(process, Listener(roles.registry, {Purpose.RAFT: transport.accept}).protocol)
+        roles.start()
+        transport.start()
+
+    def kill(self, name: str, *, told: bool = True) -> None:
+        """`told`: the peers' connections break at once."""
+        machine = self.machines[name]
+        if machine.process is None or not machine.process.alive:
+            return
+        self._loop.kill(machine.process)
+        self._wire.died(machine.process, told=told)
+        machine.roles = None
+
+    def _at_disk(self, machine: Machine) -> None:
+        """Before every operation of the machine's process on its disk."""
+        if not self._loop.current.alive:
+            raise Killed
+        if machine.armed:
+            machine.armed -= 1
+            if not machine.armed:
+                self.cut_power(machine.name)
+                raise Killed
+
+    def _sync_failed(self, machine: Machine) -> None:
+        process = machine.failed_in = self._loop.current
+        self._loop.post_later(END_SECONDS, self._check_end, process)
+
+    def _check_end(self, process: Process) -> None:
+        if process.alive and not process.paused:
+            self.on_survival(process.name)
+
+    def cut_power(self, name: str) -> None:
+        self.kill(name, told=False)
+        self.machines[name].disk.lose_power()
+
+    def failpoint(self, name: str) -> Callable[[object], None] | None:
+        """In place of what is armed in txnstatus.process.failpoints: the running machine dies where it was told to."""
+        machine = self.machines.get(self._loop.current.name)
+        if machine is None or machine.failpoint != name:
+            return None
+        machine.failpoint = ""
+        return lambda _fault: self._die_here(machine.name)
+
+    def _die_here(self, name: str) -> None:
+        self.kill(name)
+        self._loop.die()
+
+    def stop_process(self, story: str, error: BaseException) -> NoReturn:
+        """In place of txnstatus.raft.group.stop_process: the running process ends itself."""
+        name = self._loop.current.name
+        self.on_stop(name, story, error, self.machines[name].failed_in is self._loop.current)
+        self.kill(name)
+        self._loop.die()
+
+
+class Failpoints(dict[str, Callable[[object], None]]):
+    """What txnstatus.process.failpoints finds armed."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        super().__init__()
+        self._cluster = cluster
+
+    def get(self, name: str, _default: Any = None) -> Any:
+        return self._cluster.failpoint(name)

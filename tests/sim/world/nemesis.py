@@ -1,0 +1,244 @@
+"""Does to the world what a scenario's faults say, and undoes it."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from tests.sim.campaign.scenario import Fault
+from tests.sim.world.cluster import Machine
+from tests.sim.world.loop import Process
+
+if TYPE_CHECKING:
+    from tests.sim.world.world import World
+
+
+class Nemesis:
+    def __init__(self, world: World, rng: random.Random) -> None:
+        self.inflicted: Counter[str] = Counter()
+        self._world = world
+        self._rng = rng
+        self.quiet_since = 0.0
+        """Since when no fault has been at work on the cluster; infinite while one is."""
+        self._at_work = 0
+        self._undo: dict[int, Callable[[], None]] = {}
+
+    def inflict(self, fault: Fault) -> None:
+        world = self._world
+        world.log("nemesis", str(fault))
+        self.inflicted[fault.kind] += 1
+        successor = world.operator.successor
+        fault = replace(fault, target=successor(fault.target), other=successor(fault.other))
+        undo: Callable[[], None] | None = getattr(self, f"_{fault.kind}")(fault)
+        self._note(fault, undo is not None)
+        if undo is not None:
+            key = len(self._undo)
+            self._undo[key] = undo
+            world.loop.post_later(fault.seconds, self._end, key, fault)
+
+    def _end(self, key: int, fault: Fault) -> None:
+        undo = self._undo.pop(key, None)
+        if undo is not None:
+            self._world.log("nemesis", f"end of {fault.kind} {fault.target}")
+            self._undo.setdefault(key, lambda: None)
+            undo()
+            self._note(fault, -1)
+
+    def _note(self, fault: Fault, at_work: int) -> None:
+        if not fault.kind.startswith("client_"):
+            self._at_work += at_work
+            self.quiet_since = float("inf") if self._at_work else self._world.loop.now
+
+    def end_all(self) -> None:
+        """Heals the world."""
+        undos, self._undo = self._undo, {}
+        for undo in undos.values():
+            undo()
+        self._at_work, self.quiet_since = 0, self._world.loop.now
+        self._world.wire.heal_all()
+        for machine in self._world.cluster.machines.values():
+            _disarm(machine)
+            machine.disk.capacity = None
+
+    # ---- deaths
+
+    def _kill(self, fault: Fault) -> Callable[[], None]:
+        self._world.cluster.kill(fault.target)
+        return lambda: self._restart(fault.target)
+
+    def _power_cut(self, fault: Fault) -> Callable[[], None]:
+        self._world.cluster.cut_power(fault.target)
+        return lambda: self._restart(fault.target)
+
+    def _blackout(self, fault: Fault) -> Callable[[], None]:
+        names = self._names()
+        for name in names:
+            self._world.cluster.cut_power(name)
+
+        def undo() -> None:
+            for name in names:
+                self._restart(name)
+
+        return undo
+
+    def _kill_at_disk(self, fault: Fault) -> Callable[[], None]:
+        """A power cut in one of its next operations on the disk."""
+        self._machine(fault).armed = int(fault.amount)
+        return lambda: self._restart(fault.target)
+
+    def _kill_at_failpoint(self, fault: Fault) -> Callable[[], None]:
+        self._machine(fault).failpoint = fault.other
+        return lambda: self._restart(fault.target)
+
+    def _rot(self, fault: Fault) -> Callable[[], None]:
+        """It dies, and comes back with a damaged file."""
+        self._world.cluster.kill(fault.target)
+        if not self._world.operator.rot(self._machine(fault)):
+            self._instead(fault, "kill")
+        return lambda: self._restart(fault.target)
+
+    def _lost_sync(self, fault: Fault) -> Callable[[], None]:
+        """The next sync fails, and drops what it was to write."""
+        self._machine(fault).disk.fails_next_sync = True
+        return lambda: self._restart(fault.target)
+
+    def _replace(self, fault: Fault) -> Callable[[], None] | None:
+        if self._world.operator.replace(fault.target):
+            return None
+        self._instead(fault, "kill")
+        return self._kill(fault)
+
+    def _instead(self, fault: Fault, kind: str) -> None:
+        self.inflicted[fault.kind] -= 1
+        self.inflicted[kind] += 1
+
+    def _restart(self, name: str) -> None:
+        machine = self._world.cluster.machines[name]
+        _disarm(machine)
+        if not machine.is_up and not machine.gone:
+            self._world.cluster.start(name)
+
+    # ---- network
+
+    def _isolate(self, fault: Fault) -> Callable[[], None]:
+        pairs = [(fault.target, other) for other in self._names() if other != fault.target]
+        return self._cut_pairs([*pairs, *((b, a) for a, b in pairs)])
+
+    def _cut(self, fault: Fault) -> Callable[[], None]:
+        return self._cut_pairs([(fault.target, fault.other), (fault.other, fault.target)])
+
+    def _one_way(self, fault: Fault) -> Callable[[], None]:
+        return self._cut_pairs([(fault.target, fault.other)])
+
+    def _client_cut(self, fault: Fault) -> Callable[[], None]:
+        return self._cut(fault)
+
+    def _cut_pairs(self, pairs: list[tuple[str, str]]) -> Callable[[], None]:
+        wire = self._world.wire
+        for pair in pairs:
+            wire.cut(*pair)
+
+        def undo() -> None:
+            for pair in pairs:
+                wire.heal(*pair)
+
+        return undo
+
+    def _swizzle(self, fault: Fault) -> Callable[[], None]:
+        """Isolates the nodes one by one, and lets them back in another order."""
+        wire, loop = self._world.wire, self._world.loop
+        order = self._names()
+        self._rng.shuffle(order)
+        pairs = [(name, other) for name in order for other in sorted(order) if other != name]
+        done: list[tuple[str, str]] = []
+        healed = False
+
+        def cut(pair: tuple[str, str]) -> None:
+            if not healed:
+                wire.cut(*pair)
+                done.append(pair)
+
+        def undo() -> None:
+            nonlocal healed
+            healed = True
+            for pair in self._rng.sample(done, len(done)):
+                wire.heal(*pair)
+
+        for number, pair in enumerate(pairs):
+            loop.post_later(fault.seconds / 2 * number / len(pairs), cut, pair)
+        return undo
+
+    def _reset(self, fault: Fault) -> None:
+        self._world.wire.reset(fault.target, fault.other)
+
+    def _clog(self, fault: Fault) -> Callable[[], None]:
+        links = [self._world.wire.link(fault.target, fault.other), self._world.wire.link(fault.other, fault.target)]
+        delay = fault.amount / 4, fault.amount
+        for link in links:
+            link.clogs.append(delay)
+
+        def undo() -> None:
+            for link in links:
+                link.clogs.remove(delay)
+
+        return undo
+
+    # ---- slowness
+
+    def _pause(self, fault: Fault) -> Callable[[], None] | None:
+        return self._pause_process(self._machine(fault).process)
+
+    def _pause_process(self, process: Process | None) -> Callable[[], None] | None:
+        if process is None or process.paused:
+            return None
+        self._world.loop.pause(process)
+        return lambda: self._world.loop.resume(process)
+
+    def _slow_disk(self, fault: Fault) -> Callable[[], None]:
+        machine = self._machine(fault)
+        seconds = fault.amount / 4, fault.amount
+        machine.slowness.append(seconds)
+        machine.set_pace()
+
+        def undo() -> None:
+            machine.slowness.remove(seconds)
+            machine.set_pace()
+
+        return undo
+
+    def _disk_full(self, fault: Fault) -> Callable[[], None]:
+        disk = self._machine(fault).disk
+        disk.capacity = disk.used + int(fault.amount)
+        return lambda: setattr(disk, "capacity", None)
+
+    def _wall_jump(self, fault: Fault) -> None:
+        self._machine(fault).clock.wall_offset += fault.amount
+
+    def _store_fails(self, fault: Fault) -> Callable[[], None]:
+        warehouse = self._world.warehouse
+        warehouse.failing = fault.amount
+        return lambda: setattr(warehouse, "failing", 0.0)
+
+    # ---- clients
+
+    def _client_dies(self, fault: Fault) -> Callable[[], None]:
+        self._world.kill_client(fault.target)
+        return lambda: self._world.start_client(fault.target)
+
+    def _client_pauses(self, fault: Fault) -> Callable[[], None] | None:
+        return self._pause_process(self._world.clients.get(fault.target))
+
+    def _machine(self, fault: Fault) -> Machine:
+        return self._world.cluster.machines[fault.target]
+
+    def _names(self) -> list[str]:
+        return [machine.name for machine in self._world.cluster.living]
+
+
+def _disarm(machine: Machine) -> None:
+    machine.armed = 0
+    machine.failpoint = ""
+    machine.disk.fails_next_sync = False

@@ -1,0 +1,85 @@
+"""The tables' storage: directories of files in memory, shared by all machines, in place of txnstatus.lake.storage."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from pyarrow import fs
+
+from tests.sim.world import seams
+from txnstatus.lake import storage
+
+SCHEME = "file:///"
+ROOT = f"{SCHEME}warehouse"
+
+
+class Warehouse:
+    """Stands for an object store: it neither loses nor tears, but it fails now and then.
+
+    Of tables of rows the files are real, in a file system of pyarrow's own that lives in memory; of others there are
+    only names.
+    """
+
+    def __init__(self, rng: random.Random, now: Callable[[], float]) -> None:
+        self.directories: dict[str, dict[str, float]] = {}
+        """The files of each, and when they were written."""
+        self.files = fs._MockFileSystem()
+        self.failing = 0.0
+        """Chance that a request fails."""
+        self.on_delete: Callable[[str], None] = lambda _: None
+        self._rng, self._now = rng, now
+
+    def write(self, directory: str, name: str) -> str:
+        """The file's URI."""
+        self.directories.setdefault(directory, {})[name] = self._now()
+        return f"{directory}/{name}"
+
+    def exists(self, uri: str) -> bool:
+        directory, _, name = uri.rpartition("/")
+        return name in self.directories.get(directory, ())
+
+    def listing(self, location: str) -> dict[str, dict[str, int]]:
+        """As txnstatus.lake.storage.tree; every file has one byte."""
+        start = f"{location}/"
+        below = {uri[len(start) :]: files for uri, files in self.directories.items() if uri.startswith(start)}
+        return {name: dict.fromkeys(files, 1) for name, files in below.items()}
+
+    # ---- in place of what txnstatus.lake.storage has by these names
+
+    def seams(self) -> list[tuple[str, Any]]:
+        return [
+            *(
+                seam
+                for name in ("file_system", "make_durable", "delete_directory", "delete_if_empty")
+                for seam in seams.everywhere(name, getattr(storage, name), getattr(self, name))
+            ),
+            ("txnstatus.lake.locations:Location.resolved", lambda location: location),
+        ]
+
+    def file_system(self, uri: str) -> tuple[fs.FileSystem, str]:
+        """Every location is usable."""
+        return self.files, uri.removeprefix(SCHEME)
+
+    def make_durable(self, uris: Iterable[str]) -> None:
+        """To be called for every file that is real."""
+        for uri in uris:
+            self._fail(uri)
+            directory, _, name = uri.rpartition("/")
+            self.write(directory, name)
+
+    def delete_directory(self, uri: str) -> None:
+        self._fail(uri)
+        self.on_delete(uri)
+        self.directories.pop(uri, None)
+        path = uri.removeprefix(SCHEME)
+        if self.files.get_file_info(path).type is not fs.FileType.NotFound:
+            self.files.delete_dir(path)
+
+    def delete_if_empty(self, _uri: str) -> None:
+        """An object store has no directories of its own."""
+
+    def _fail(self, uri: str) -> None:
+        if self._rng.random() < self.failing:
+            raise OSError(f"{uri}: the store does not answer")

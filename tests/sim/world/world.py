@@ -1,0 +1,394 @@
+"""A world under one seed: machines, network, storage, clients and faults; runs a scenario and judges it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from google.protobuf.message import Message
+
+from tests.sim.actors.caller import Shared
+from tests.sim.actors.client import Client
+from tests.sim.actors.operator import Operator
+from tests.sim.actors.reader import LEASE_SECONDS
+from tests.sim.campaign.scenario import NODES, Scenario
+from tests.sim.judges import checks
+from tests.sim.judges.leaders import WatchedStatusService
+from tests.sim.judges.ledger import Ledger
+from tests.sim.judges.watch import Violation, Watch
+from tests.sim.world import memory, seams
+from tests.sim.world.clock import Clock
+from tests.sim.world.cluster import Cluster, Failpoints, Machine
+from tests.sim.world.disk import SimDisk
+from tests.sim.world.loop import Process, VirtualLoop
+from tests.sim.world.nemesis import Nemesis
+from tests.sim.world.warehouse import ROOT, Warehouse
+from tests.sim.world.wire import Wire
+from txndeploy.node.config import NodeConfig, NodeEntry, RaftSection, TxnSection
+from txnparticipant.shard.shard import ParticipantShard
+from txnstatus.process import stop
+from txnstatus.raft.machine import StateMachine
+from txnstatus.rpc.server import Handler, Registry
+
+SETTLE_SECONDS = 60.0
+STOP_SECONDS = 15.0
+SHARDS = 2
+ZOMBIE_GRACE_SECONDS = 1.0
+STALENESS_MILLIS = 200
+CLOCK_RATES = (0.97, 1.03)
+LATE_SECONDS = 3.0
+"""When this has passed since its client ended, no request is carried out any more."""
+TABLES = ("a.one", "a.two", "b.three", "b.four")
+BEGIN = "txnstatus.TxnManager/BeginTransaction"
+"""A client that asks again says so (`is_retry`); the first attempt arrives once, as over TCP."""
+Log = Callable[[float, str, str], None]
+
+
+@dataclass(slots=True)
+class Result:
+    scenario: Scenario
+    digest: int
+    violations: list[str]
+    """The first is what to look at."""
+    virtual_seconds: float
+    commands: int
+    calls: int
+    acked_commits: int
+    reads: int
+    refused_begins: int = 0
+    """At the cap of open transactions."""
+    faults: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def failed(self) -> bool:
+        return bool(self.violations)
+
+
+def run(scenario: Scenario, log: Log | None = None, planted: Sequence[tuple[str, Any]] = ()) -> Result:
+    """`planted`: seams of a fault to be found (see seams.replaced)."""
+    world = World(scenario, log)
+    with seams.no_collection(), seams.replaced([*world.seams(), *planted]):
+        try:
+            if log is None:
+                with seams.quiet():
+                    world.play()
+            else:
+                world.play()
+        except Violation as violation:
+            world.violations.append(str(violation))
+        finally:
+            world.loop.close()
+    return world.result()
+
+
+class World:
+    def __init__(self, scenario: Scenario, log: Log | None) -> None:
+        self.scenario = scenario
+        self.violations: list[str] = []
+        self.clients: dict[str, Process] = {}
+        self._log = log
+        self._client_lives = 0
+        seed = scenario.seed
+        self.loop = loop = VirtualLoop(seed)  # type: ignore[abstract]  # what is not there is not used
+        self.wire = Wire(loop, self._rng("wire"))
+        self.warehouse = Warehouse(self._rng("warehouse"), lambda: loop.now)
+        self.ledger = Ledger(lambda: loop.now, self.violated)
+        self.watch = Watch(self.violated, lambda: loop.current, self.ledger.applied, self._check_core)
+        self._machines = self._rng("machines")
+        self.cluster = Cluster(
+            loop,
+            self.wire,
+            seed,
+            self._config,
+            [self._machine(name) for name in NODES],
+        )
+        self.cluster.on_stop = self._stopped
+        self.cluster.on_survival = lambda name: self.violated("a failed sync ends the process", f"{name} goes on")
+        self.nemesis = Nemesis(self, self._rng("nemesis"))
+        self.operator = Operator(self, self._machine)
+        self.warehouse.on_delete = self.ledger.deletes
+        loop.on_error = self._callback_failed
+        self.shared = Shared(
+            [f"{name}:7050" for name in NODES],
+            TABLES,
+            self.ledger,
+            self.warehouse,
+            lambda: loop.now,
+            scenario.keepalive_millis,
+            changes_options=scenario.changes_options,
+            repeats=scenario.duplicates > 0,
+            holds_snapshots=scenario.retires,
+            writes_rows=scenario.writes_rows,
+        )
+
+    def _rng(self, purpose: str) -> random.Random:
+        return random.Random(f"{self.scenario.seed} {purpose}")
+
+    def _machine(self, name: str) -> Machine:
+        chance = self._machines
+        clock = Clock(chance.uniform(0, 1e5), chance.uniform(*CLOCK_RATES), chance.uniform(-300, 300))
+        return Machine(name, Path("/") / name, SimDisk(self._rng(f"disk {name}")), clock)
+
+    def _config(self, node: str, directory: Path) -> NodeConfig:
+        joins = node not in NODES
+        names = [*(machine.name for machine in self.cluster.living if machine.name != node), node] if joins else NODES
+        return NodeConfig(
+            cluster_id="sim",
+            node_id=node,
+            data_dir=directory,
+            warehouse=ROOT,
+            participant_shards=SHARDS,
+            joins=joins,
+            nodes={name: NodeEntry(address=f"{name}:7050") for name in names},
+            raft=RaftSection(
+                heartbeat_seconds=0.15,
+                election_min_seconds=0.5,
+                election_max_seconds=1.0,
+                snapshot_entries=self.scenario.snapshot_entries,
+                segment_bytes=self.scenario.segment_bytes,
+            ),
+            txn=TxnSection(
+                keepalive_default_ms=1000,
+                keepalive_min_ms=500,
+                staleness_interval_ms=STALENESS_MILLIS,
+                max_open_transactions=self.scenario.max_open,
+                snapshot_retention_seconds=self.scenario.snapshot_retention_seconds,
+                snapshot_lease_seconds=LEASE_SECONDS,
+                retention_ms=self.scenario.retention_millis,
+                range_span=self.scenario.range_span,
+                zombie_grace_seconds=ZOMBIE_GRACE_SECONDS,
+                row_flush_bytes=self.scenario.row_flush_bytes,
+            ),
+        )
+
+    def seams(self) -> list[tuple[str, Any]]:
+        """The world's stand-ins, by the name that each replaces."""
+        return [
+            ("pysyncobj.syncobj:monotonicTime", self.loop.look),
+            ("pysyncobj.syncobj:random", self._rng("pysyncobj")),
+            *((f"asyncio{module}:get_running_loop", lambda: self.loop) for module in ("", ".events")),
+            ("asyncio.events:_get_running_loop", lambda: self.loop),  # asyncio's own asks the kernel each time
+            *seams.everywhere("stop_process", stop.stop_process, self.cluster.stop_process),
+            ("txndeploy.node.loop_watch:LOOK_SECONDS", 1.0),
+            ("txnstatus.process.failpoints:_armed", Failpoints(self.cluster)),
+            *self.warehouse.seams(),
+            *(memory.seams() if self.scenario.writes_rows else ()),
+            ("txndeploy.node.roles:RaftGroup", self.watch.group_class()),
+            ("txndeploy.node.roles:StatusService", self._status_service()),
+            ("txndeploy.node.roles:Registry", lambda: _Server(self.scenario, self._rng("server"))),
+        ]
+
+    def _status_service(self) -> type[WatchedStatusService]:
+        world = self
+
+        class Service(WatchedStatusService):
+            now = staticmethod(lambda: world.loop.now)
+            violated = staticmethod(world.violated)
+            quiet_since = staticmethod(lambda: world.nemesis.quiet_since)
+
+        return Service
+
+    # ---- playing
+
+    def play(self) -> None:
+        """Raises Violation."""
+        loop, scenario = self.loop, self.scenario
+        handler = _LogHandler(self)
+        logging.root.addHandler(handler)
+        try:
+            if scenario.slow_links:
+                for one in NODES:
+                    for other in NODES:
+                        self.wire.link(one, other).delay = (0.005, 0.05)
+            for name in NODES:
+                self.cluster.start(name)
+            for number in range(scenario.clients):
+                self.start_client(f"c{number + 1}")
+            if scenario.examined:
+                self.launch_client("doctor", lambda client: client.examine(SHARDS, ZOMBIE_GRACE_SECONDS))
+            for fault in scenario.faults:
+                loop.post_at(fault.at, loop.world, self.nemesis.inflict, fault)
+            loop.run(scenario.seconds, self._is_over)
+            self._settle()
+        finally:
+            logging.root.removeHandler(handler)
+
+    def _settle(self) -> None:
+        """All faults end; all that was begun must end, and replicas must become alike."""
+        self._judge()
+        self.log("world", "heals")
+        self.nemesis.end_all()
+        self.shared.stopping = True
+        for machine in self.cluster.living:
+            if not machine.is_up:
+                self.cluster.start(machine.name)
+        # Programs that are told to stop do not stop in the middle; what begins after the rest would not be at rest.
+        loop = self.loop
+        loop.run(STOP_SECONDS, lambda: self._is_over() or not any(process.alive for process in self.clients.values()))
+        for name in self.clients:
+            self.kill_client(name)
+        if self.scenario.changes_options:
+            loop.run(LATE_SECONDS, self._is_over)
+            self._do("operator", lambda client: client.set_option("staleness_interval_ms", STALENESS_MILLIS))
+        reason = "it never looked"
+
+        def at_rest() -> bool:
+            nonlocal reason
+            reason = checks.unrest(self.watch.histories, self.cluster)
+            return not reason
+
+        end = loop.now + SETTLE_SECONDS
+        while loop.now < end and not self.violations and not at_rest():
+            loop.run(0.25, self._is_over)
+        self._judge()
+        if reason:
+            raise Violation("everything ends", f"{SETTLE_SECONDS:.0f} s after all faults, {reason}")
+        self._do("reader", lambda client: client.read_everything())  # all that was acknowledged
+        self._judge()
+        checks.options(self.cluster, self.watch.histories, self.violated)
+        for anomaly in self.shared.bank.judge(self.ledger):
+            self.violated("isolation", anomaly)
+        for rule, story in self.shared.books.judge(self.ledger):
+            self.violated(rule, story)
+        checks.final(self.watch.histories, self.ledger, self.warehouse, ZOMBIE_GRACE_SECONDS, self.violated)
+        self._judge()
+
+    def _do(self, name: str, work: Callable[[Client], Awaitable[None]]) -> None:
+        """One more program, until it has what it wants."""
+        self.shared.stopping = False
+        done = self.launch_client(name, work)
+        if not self.loop.run(SETTLE_SECONDS, lambda: bool(done or self.violations)):
+            raise Violation("everything ends", f"the {name} got no answer")
+        self.shared.stopping = True
+
+    def _is_over(self) -> bool:
+        return bool(self.violations)
+
+    def _judge(self) -> None:
+        if self.violations:
+            raise Violation(*self.violations.pop().split(": ", 1))
+
+    # ---- clients
+
+    def start_client(self, name: str) -> None:
+        old = self.clients.get(name)
+        if old is not None and old.alive:
+            self.kill_client(name)
+        self._client_lives += 1
+        process = self.clients[name] = Process(name, Clock())
+        life = f"{name}x{self._client_lives}"
+        client_rng = self._rng(life)
+
+        async def work() -> None:
+            await Client(life, client_rng, self.shared, lambda text: self.log(name, text)).work()
+
+        self.loop.post(process, self._launch, process, work)
+
+    def launch_client(self, name: str, work: Callable[[Client], Awaitable[None]]) -> list[bool]:
+        """Runs work in a process of its own; the list holds something once it is done."""
+        self._client_lives += 1
+        life = f"{name}x{self._client_lives}"
+        process = Process(name, Clock())
+        done: list[bool] = []
+
+        async def run() -> None:
+            await work(Client(life, self._rng(life), self.shared, lambda text: self.log(name, text)))
+            done.append(True)
+
+        self.loop.post(process, self._launch, process, run)
+        return done
+
+    def _launch(self, process: Process, work: Callable[[], Any]) -> None:
+        task = self.loop.create_task(work())
+        task.add_done_callback(lambda task: self._client_ended(process, task))
+
+    def _client_ended(self, process: Process, task: asyncio.Task[Any]) -> None:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._callback_failed(process, "a client failed", error)
+        if self.shared.stopping and process.alive:
+            self.loop.kill(process)
+            self.wire.died(process, told=True)
+
+    def kill_client(self, name: str) -> None:
+        process = self.clients.get(name)
+        if process is not None and process.alive:
+            self.loop.kill(process)
+            self.wire.died(process, told=True)
+
+    # ---- what goes wrong
+
+    def violated(self, rule: str, story: str) -> None:
+        self.log("VIOLATION", f"{rule}: {story}")
+        self.violations.append(f"{rule}: {story}")
+
+    def _stopped(self, node: str, story: str, error: BaseException, must: bool) -> None:
+        self.log(node, f"ends itself: {story}: {error!r}")
+        if not must:
+            self.violated("no process ends itself", f"{node}: {story}: {error!r}")
+
+    def _callback_failed(self, process: Process, message: str, error: BaseException | None) -> None:
+        if process.alive and not isinstance(error, asyncio.CancelledError):
+            self.violated("nothing fails unheard", f"{process.name}: {message}: {error!r}")
+
+    def _check_core(self, _group: str, _node: str, machine: StateMachine) -> None:
+        core = getattr(machine, "table", None) or getattr(machine, "shard", None)
+        if core is not None:
+            core.check_invariants()
+        if isinstance(core, ParticipantShard):
+            memory.check(core, self.violated)
+
+    def log(self, who: str, text: str) -> None:
+        if self._log is not None:
+            self._log(self.loop.now, who, text)
+
+    def result(self) -> Result:
+        return Result(
+            self.scenario,
+            self.loop.digest,
+            self.violations,
+            self.loop.now,
+            self.ledger.commands,
+            self.shared.calls,
+            self.ledger.acked_commits,
+            len(self.ledger.reads),
+            self.ledger.refused_begins,
+            self.nemesis.inflicted,
+        )
+
+
+class _Server(Registry):
+    """A node's handlers; requests and answers overtake each other, and some are carried out again, later."""
+
+    def __init__(self, scenario: Scenario, rng: random.Random) -> None:
+        super().__init__()
+        self._scenario, self._rng = scenario, rng
+
+    async def run(self, method: str, handler: Handler, request: Message) -> Message:
+        if self._rng.random() < self._scenario.duplicates and method != BEGIN:
+            asyncio.ensure_future(self._again(method, handler, request))  # noqa: RUF006  (the loop holds it)
+        if self._rng.random() < self._scenario.late:
+            await asyncio.sleep(self._rng.uniform(0.0, 0.3))
+        answer = await super().run(method, handler, request)
+        if self._rng.random() < self._scenario.late:
+            await asyncio.sleep(self._rng.uniform(0.0, 0.3))
+        return answer
+
+    async def _again(self, method: str, handler: Handler, request: Message) -> None:
+        """As a request does whose client gave up and asked elsewhere."""
+        await asyncio.sleep(self._rng.choice([0.0, 0.05, 0.5, 2.0]) * self._rng.random())
+        await asyncio.gather(super().run(method, handler, request), return_exceptions=True)
+
+
+class _LogHandler(logging.Handler):
+    def __init__(self, world: World) -> None:
+        super().__init__()
+        self._world = world
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._world.log(self._world.loop.current.name, f"{record.levelname} {record.name}: {record.getMessage()}")

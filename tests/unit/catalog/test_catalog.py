@@ -1,0 +1,431 @@
+"""The catalog: every change, asked for once, again, and where it may not be; and its wire form."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from txnstatus.catalog.catalog import (
+    CATALOG,
+    Applied,
+    Catalog,
+    CatalogState,
+    NodeInfo,
+    Rejected,
+    Replacement,
+    from_wire,
+    initial,
+    placed,
+    shard_group,
+    status_group,
+    to_wire,
+)
+from txnstatus.catalog.options import Options
+from txnstatus.errors import AlreadyExists, IllegalState, InvalidArgument, NotFound, TxnError, Unavailable
+from txnstatus.proto import catalog_pb2 as pb
+from txnstatus.types import Timestamp, TxnId
+
+BOTH = ("status", "participant")
+NODES = {f"n{number}": NodeInfo(f"host{number}:7051", BOTH) for number in range(1, 5)}
+
+
+def new_catalog(nodes: int = 4, *, shards: int = 5, replication: int = 3) -> Catalog:
+    some = dict(list(NODES.items())[:nodes])
+    state = initial(some, participant_shards=shards, replication=replication, range_span=100, options=Options())
+    return Catalog(replace(state, version=1))  # founded
+
+
+def ok(catalog: Catalog, *, changes: bool = True, **command: object) -> CatalogState:
+    """The state after a command; its version rises with a change, and only then."""
+    before = catalog.state
+    outcome = catalog.apply(pb.CatalogCommand(**command))  # type: ignore[arg-type]
+    assert isinstance(outcome, Applied), outcome
+    assert outcome.state is catalog.state
+    if changes:
+        assert catalog.state.version == before.version + 1
+        assert replace(catalog.state, version=0) != replace(before, version=0)
+    else:
+        assert catalog.state is before
+    return catalog.state
+
+
+def refused(catalog: Catalog, **command: object) -> TxnError:
+    before = catalog.state
+    outcome = catalog.apply(pb.CatalogCommand(**command))  # type: ignore[arg-type]
+    assert isinstance(outcome, Rejected), outcome
+    assert catalog.state is before
+    return outcome.error
+
+
+def add(number: int) -> pb.CatalogCommand.AddRange:
+    return pb.CatalogCommand.AddRange(number=number)
+
+
+def drop(number: int, last_commit: int = 0) -> pb.CatalogCommand.DropRange:
+    return pb.CatalogCommand.DropRange(number=number, last_commit_timestamp=last_commit)
+
+
+def swap(old: str, new: str, address: str = "host9:7051") -> pb.CatalogCommand.ReplaceNode:
+    return pb.CatalogCommand.ReplaceNode(old_node=old, new_node=new, address=address)
+
+
+def move(group: str) -> pb.CatalogCommand.MoveReplica:
+    return pb.CatalogCommand.MoveReplica(group=group)
+
+
+# ---- the beginning
+
+
+def test_a_cluster_begins_with_a_catalog_one_range_and_its_shards() -> None:
+    state = new_catalog().state
+    assert set(state.groups) == {CATALOG, "status-0", *(f"shard-{shard}" for shard in range(5))}
+    assert (state.ranges, state.next_range, state.floor, state.version) == ((0,), 1, 0, 1)
+    assert state.replacement is None
+
+
+def test_every_node_computes_the_same_beginning() -> None:
+    assert to_wire(new_catalog().state) == to_wire(new_catalog().state)
+
+
+def test_groups_go_to_the_nodes_that_have_the_role() -> None:
+    nodes = {"s": NodeInfo("s:1", ("status",)), "p": NodeInfo("p:1", ("participant",)), "m": NodeInfo("m:1", ())}
+    state = initial(nodes, participant_shards=2, replication=3, range_span=100, options=Options())
+    assert state.groups == {CATALOG: ("s",), "status-0": ("s",), "shard-0": ("p",), "shard-1": ("p",)}
+
+
+@given(st.integers(1, 9), st.integers(1, 5), st.integers(1, 40))
+def test_replicas_and_first_members_spread_evenly(nodes: int, replication: int, groups: int) -> None:
+    names = [f"n{number}" for number in range(nodes)]
+    members = [placed(names, number, replication) for number in range(groups)]
+    for each in members:
+        assert len(each) == len(set(each)) == min(replication, nodes)
+    for counts in (
+        [sum(each[0] == name for each in members) for name in names],
+        [sum(name in each for each in members) for name in names],
+    ):
+        assert max(counts) - min(counts) <= min(replication, nodes)
+    firsts = [sum(each[0] == name for each in members) for name in names]
+    assert max(firsts) - min(firsts) <= 1
+
+
+# ---- ranges
+
+
+def test_ranges_are_added_one_after_the_other_each_once() -> None:
+    catalog = new_catalog()
+    assert ok(catalog, add_range=add(1)).ranges == (0, 1)
+    ok(catalog, changes=False, add_range=add(1))
+    ok(catalog, changes=False, add_range=add(0))
+    error = refused(catalog, add_range=add(3))
+    assert type(error) is IllegalState
+    assert "the next one is 2" in error.message
+    state = ok(catalog, add_range=add(2))
+    assert state.groups["status-2"] == placed(list(state.nodes), 2, 3)
+
+
+def test_a_dropped_range_leaves_its_last_commit_and_its_number() -> None:
+    catalog = new_catalog()
+    for number in (1, 2, 3):
+        ok(catalog, add_range=add(number))
+    assert ok(catalog, drop_range=drop(1, 500)).floor == 500
+    state = ok(catalog, drop_range=drop(0, 300))
+    assert (state.ranges, state.floor) == ((2, 3), 500), "the highest of them"
+    assert [state.range_was_dropped(number) for number in range(5)] == [True, True, False, False, False]
+    for number in (0, 1):
+        ok(catalog, changes=False, drop_range=drop(number, 9000))
+        ok(catalog, changes=False, add_range=add(number))
+
+
+@pytest.mark.parametrize("number", [1, 2, 2**32 - 1])
+def test_the_last_range_stays_and_so_does_what_is_not_there(number: int) -> None:
+    """Something must always be able to begin."""
+    catalog = new_catalog()
+    ok(catalog, add_range=add(1))
+    assert type(refused(catalog, drop_range=drop(number))) is IllegalState
+
+
+@pytest.mark.parametrize(("txn_id", "number"), [(0, 0), (99, 0), (100, 1), (2**62, 2**62 // 100), (-1, -1)])
+def test_the_range_follows_from_the_id(txn_id: int, number: int) -> None:
+    assert new_catalog().state.range_of(TxnId(txn_id)) == number
+
+
+# ---- options
+
+
+def test_an_option_is_set_for_good() -> None:
+    catalog = new_catalog()
+    option = pb.CatalogCommand.SetOption(name="retention_ms", value=5)
+    assert ok(catalog, set_option=option).options.retention_ms == 5
+    ok(catalog, changes=False, set_option=option)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "kind"),
+    [
+        ("retention", 5, NotFound),
+        ("retention_ms", -1, InvalidArgument),
+        ("retention_ms", 2**63 - 1, InvalidArgument),
+        ("keepalive_min_ms", 30_001, InvalidArgument),
+    ],
+)
+def test_an_option_that_cannot_be_is_refused(name: str, value: int, kind: type[TxnError]) -> None:
+    error = refused(new_catalog(), set_option=pb.CatalogCommand.SetOption(name=name, value=value))
+    assert type(error) is kind
+    assert name in error.message
+
+
+# ---- replacing a node
+
+
+def test_a_replacement_from_beginning_to_end() -> None:
+    catalog = new_catalog()
+    before = catalog.state
+    state = ok(catalog, replace_node=swap("n2", "n9"))
+    assert state.replacement == Replacement("n2", "n9")
+    assert state.nodes == {**before.nodes, "n9": NodeInfo("host9:7051", BOTH)}
+    assert state.groups == before.groups, "nothing has moved"
+    affected = [name for name, members in state.groups.items() if "n2" in members]
+    assert len(affected) > 2
+    for group in affected:
+        error = refused(catalog, finish_replacement={})
+        assert type(error) is IllegalState
+        assert group in error.message
+        moved = ok(catalog, move_replica=move(group)).groups[group]
+        assert moved == tuple("n9" if member == "n2" else member for member in before.groups[group])
+        ok(catalog, changes=False, move_replica=move(group))
+    state = ok(catalog, finish_replacement={})
+    assert state.replacement is None
+    assert list(state.nodes) == ["n1", "n3", "n4", "n9"]
+    assert not any("n2" in members for members in state.groups.values())
+    ok(catalog, changes=False, finish_replacement={})
+
+
+def test_one_replacement_at_a_time() -> None:
+    catalog = new_catalog()
+    ok(catalog, replace_node=swap("n2", "n9"))
+    ok(catalog, changes=False, replace_node=swap("n2", "n9"))
+    for other in (swap("n3", "n8", "host8:7051"), swap("n2", "n8", "host8:7051")):
+        error = refused(catalog, replace_node=other)
+        assert type(error) is IllegalState
+        assert "n9 is still taking the place of n2" in error.message
+        assert error.hint
+
+
+@pytest.mark.parametrize(
+    ("wanted", "kind"),
+    [
+        (swap("n7", "n9"), NotFound),
+        (swap("n2", "n3"), AlreadyExists),
+        (swap("n2", "n2"), AlreadyExists),
+        (swap("n2", "n9", "host3:7051"), AlreadyExists),
+        (swap("n2", "n9", ""), InvalidArgument),
+    ],
+)
+def test_a_replacement_that_cannot_be_is_refused(wanted: pb.CatalogCommand.ReplaceNode, kind: type[TxnError]) -> None:
+    assert type(refused(new_catalog(), replace_node=wanted)) is kind
+
+
+def test_the_new_node_may_have_the_old_ones_address() -> None:
+    assert ok(new_catalog(), replace_node=swap("n2", "n9", "host2:7051")).nodes["n9"].address == "host2:7051"
+
+
+def test_nothing_moves_without_a_replacement_or_a_group() -> None:
+    catalog = new_catalog()
+    assert type(refused(catalog, move_replica=move(CATALOG))) is IllegalState
+    ok(catalog, replace_node=swap("n2", "n9"))
+    assert type(refused(catalog, move_replica=move("shard-77"))) is IllegalState
+
+
+@pytest.mark.parametrize("nodes", [1, 2, 3, 4])
+def test_a_range_that_is_added_meanwhile_is_not_put_on_the_node_that_goes(nodes: int) -> None:
+    """Nor may a move leave it with the new node twice."""
+    catalog = new_catalog(nodes)
+    ok(catalog, replace_node=swap("n1", "n9"))
+    for number in range(1, 6):
+        members = ok(catalog, add_range=add(number)).groups[status_group(number)]
+        assert "n1" not in members
+        assert len(members) == len(set(members)) == min(3, nodes)
+    for group, members in catalog.state.groups.items():
+        if "n1" in members:
+            moved = ok(catalog, move_replica=move(group)).groups[group]
+            assert len(set(moved)) == len(members)
+    ok(catalog, finish_replacement={})
+
+
+# ---- whatever comes
+
+NAMES = st.sampled_from(["n1", "n2", "n8", "n9"])
+GROUPS = st.sampled_from([CATALOG, status_group(0), status_group(1), shard_group(0), "nothing"])
+COMMANDS = st.one_of(
+    st.builds(lambda number: pb.CatalogCommand(add_range=add(number)), st.integers(0, 4)),
+    st.builds(
+        lambda number, ts: pb.CatalogCommand(drop_range=drop(number, ts)), st.integers(0, 4), st.integers(0, 1000)
+    ),
+    st.builds(
+        lambda name, value: pb.CatalogCommand(set_option=pb.CatalogCommand.SetOption(name=name, value=value)),
+        st.sampled_from(["retention_ms", "keepalive_min_ms", "nothing"]),
+        st.integers(-5, 2000),
+    ),
+    st.builds(lambda old, new: pb.CatalogCommand(replace_node=swap(old, new, f"{new}:1")), NAMES, NAMES),
+    st.builds(lambda group: pb.CatalogCommand(move_replica=move(group)), GROUPS),
+    st.just(pb.CatalogCommand(finish_replacement={})),
+    st.just(pb.CatalogCommand()),
+)
+
+
+@settings(max_examples=200)
+@given(st.lists(COMMANDS, max_size=40))
+def test_replicas_agree_and_the_catalog_stays_whole_whatever_is_asked(commands: list[pb.CatalogCommand]) -> None:
+    """The second replica is made anew from the first one's wire form at every step."""
+    one = new_catalog(3, shards=2)
+    two = new_catalog(3, shards=2)
+    floor = Timestamp(0)
+    for command in commands:
+        before = one.state
+        outcome = one.apply(command)
+        assert str(outcome) == str(two.apply(command))
+        state = one.state
+        assert state.version - before.version == (state != before)
+        assert state.floor >= floor
+        floor = state.floor
+        assert state.next_range - 1 in state.ranges, "something can always begin"
+        for members in state.groups.values():
+            assert len(members) == len(set(members)) == 3
+            assert set(members) <= set(state.nodes)
+        data = to_wire(state).SerializeToString(deterministic=True)
+        two.restore(data)
+        assert two.state == state
+        assert to_wire(two.state).SerializeToString(deterministic=True) == data
+
+
+def test_a_command_of_a_newer_release_is_refused() -> None:
+    assert type(refused(new_catalog())) is InvalidArgument
+
+
+# ---- wire
+
+
+def test_a_state_with_everything_in_it_comes_back_as_it_was() -> None:
+    catalog = new_catalog()
+    ok(catalog, add_range=add(1))
+    ok(catalog, drop_range=drop(0, 2**62))
+    ok(catalog, set_option=pb.CatalogCommand.SetOption(name="max_lifetime_ms", value=7))
+    ok(catalog, replace_node=swap("n2", "n9"))
+    ok(catalog, register_foreign=place())
+    wire = pb.CatalogState.FromString(to_wire(catalog.state).SerializeToString())
+    assert from_wire(wire) == catalog.state
+    names = {field.name for field, _ in wire.ListFields()}
+    assert names == {field.name for field in wire.DESCRIPTOR.fields}, "a field is not carried"
+
+
+def test_a_catalog_of_another_format_is_refused() -> None:
+    with pytest.raises(ValueError, match="format 2"):
+        from_wire(pb.CatalogState(format=2))
+
+
+def test_options_of_another_release_are_passed_over_and_missing_ones_have_their_defaults() -> None:
+    wire = to_wire(new_catalog().state)
+    del wire.options[:]
+    wire.options.add(name="boredom_ms", value=3)
+    wire.options.add(name="retention_ms", value=4)
+    assert from_wire(wire).options == Options(retention_ms=4)
+
+
+def test_nothing_changes_before_the_first_leader_has_founded_the_catalog_and_then_once() -> None:
+    founded, other = new_catalog().state, Catalog(replace(new_catalog().state, version=0, participant_shards=9))
+    early = other.apply(pb.CatalogCommand(add_range={"number": 1}))
+    assert isinstance(early, Rejected)
+    assert isinstance(early.error, Unavailable)
+    assert other.apply(pb.CatalogCommand(found=to_wire(founded))) == Applied(founded)
+    again = replace(founded, participant_shards=7)
+    assert other.apply(pb.CatalogCommand(found=to_wire(again))) == Applied(founded)
+
+
+# ---- what no sane caller sends
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        swap("n2", "n9", "host9:7051\n"),
+        swap("n2", "n9", "host9:\u0667"),
+        swap("n2", "n9", "host9:123456"),
+        swap("n2", "n9", "http://host9:7051"),
+        swap("n2", "n9", "a host:7051"),
+        swap("n2", "n9", "x" * 300 + ":1"),
+        swap("n2", "../n9"),
+        swap("n2", "n9\0"),
+        swap("n2", "n" * 64),
+        swap("n2", "a'node"),
+    ],
+)
+def test_a_name_or_address_that_no_configuration_could_have_is_refused(wanted: pb.CatalogCommand.ReplaceNode) -> None:
+    """It would stand in the catalog of every node until somebody starts a node of that name."""
+    assert type(refused(new_catalog(), replace_node=wanted)) is InvalidArgument
+
+
+@pytest.mark.parametrize("last_commit", [1 << 63, (1 << 64) - 1])
+def test_a_floor_that_leaves_no_timestamps_is_refused(last_commit: int) -> None:
+    """All commits to come would be above it: past what 64 bits hold, where applying them ends the process."""
+    catalog = new_catalog()
+    ok(catalog, add_range={"number": 1})
+    drop = pb.CatalogCommand.DropRange(number=0, last_commit_timestamp=last_commit)
+    assert type(refused(catalog, drop_range=drop)) is InvalidArgument
+
+
+# ---- foreign participants
+
+
+def place(name: str = "billing", address: str = "host9:7060", identity: str = "") -> pb.CatalogCommand.RegisterForeign:
+    return pb.CatalogCommand.RegisterForeign(name=name, address=address, identity=identity)
+
+
+def gone(name: str = "billing") -> pb.CatalogCommand.RemoveForeign:
+    return pb.CatalogCommand.RemoveForeign(name=name)
+
+
+def test_a_foreign_participant_registers_moves_and_is_removed_for_good() -> None:
+    catalog = new_catalog()
+    assert ok(catalog, register_foreign=place()).foreign == {"billing": "host9:7060"}
+    ok(catalog, changes=False, register_foreign=place())
+    assert ok(catalog, register_foreign=place(address="host8:7060")).foreign == {"billing": "host8:7060"}
+    assert ok(catalog, remove_foreign=gone()).foreign == {"billing": ""}
+    ok(catalog, changes=False, remove_foreign=gone())
+    assert isinstance(refused(catalog, register_foreign=place()), IllegalState)
+    assert from_wire(to_wire(catalog.state)) == catalog.state
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [place(""), place("@billing"), place("a.b"), place("x" * 64), place("a/b"), place(address=""), place(address="h")],
+)
+def test_a_foreign_participant_needs_a_name_and_an_address(wanted: pb.CatalogCommand.RegisterForeign) -> None:
+    assert isinstance(refused(new_catalog(), register_foreign=wanted), InvalidArgument)
+
+
+def test_a_second_system_under_one_name_is_refused() -> None:
+    """It would be asked to publish what another one has prepared."""
+    catalog = new_catalog()
+    ok(catalog, register_foreign=place())
+    assert ok(catalog, register_foreign=place(identity="database one")).identities == {"billing": "database one"}
+    ok(catalog, changes=False, register_foreign=place(identity="database one"))
+    for other in ("database two", ""):
+        error = refused(catalog, register_foreign=place(address="host8:7060", identity=other))
+        assert isinstance(error, IllegalState)
+        for named in ("billing is database one", "host9:7060", other or "does not name", "host8:7060"):
+            assert named in error.message
+    moved = ok(catalog, register_foreign=place(address="host8:7060", identity="database one"))
+    assert moved.foreign == {"billing": "host8:7060"}
+    assert from_wire(to_wire(moved)).identities == {"billing": "database one"}
+
+
+@pytest.mark.parametrize("identity", ["x" * 201, "a\nb", "\0"])
+def test_an_identity_that_nobody_can_read(identity: str) -> None:
+    assert isinstance(refused(new_catalog(), register_foreign=place(identity=identity)), InvalidArgument)
+
+
+def test_nobody_can_remove_a_foreign_participant_that_never_was() -> None:
+    assert isinstance(refused(new_catalog(), remove_foreign=gone()), NotFound)

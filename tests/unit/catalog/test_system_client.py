@@ -1,0 +1,88 @@
+"""TxnSystemClient: finds a group's leader, wherever it is."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from txnstatus.catalog import service as catalog_service
+from txnstatus.catalog.catalog import CatalogState, NodeInfo, Replacement, initial, status_group, to_wire
+from txnstatus.catalog.cluster_map import ClusterMap
+from txnstatus.catalog.options import Options
+from txnstatus.catalog.system_client import TxnSystemClient
+from txnstatus.errors import NotTheLeader, Unavailable
+from txnstatus.process.environment import Environment
+from txnstatus.proto import admin_pb2 as pb
+
+
+def founded() -> CatalogState:
+    nodes = {name: NodeInfo(f"{name}:1", ("status", "participant")) for name in ("n1", "n2", "n3")}
+    return initial(nodes, participant_shards=1, replication=3, range_span=100, options=Options())
+
+
+class Channel:
+    """To a node that leads or does not."""
+
+    def __init__(self, address: str, leader: str) -> None:
+        self._node, self._leader = address.partition(":")[0], leader
+
+    async def call(self, _method: str, _request: object, _response: object, _timeout: float) -> Any:
+        if self._node != self._leader:
+            raise NotTheLeader(f"{self._node} does not lead", hint=self._leader)
+        return pb.MoveReplicaResponse(members=[self._node])
+
+    async def close(self) -> None: ...
+
+
+def test_a_new_member_that_leads_before_the_catalog_knows_that_it_is_one_is_found() -> None:
+    async def main() -> list[str]:
+        state = founded()
+        nodes = {**state.nodes, "n4": NodeInfo("n4:1", ("status", "participant"))}
+        state = replace(state, nodes=nodes, replacement=Replacement("n2", "n4"))
+        client = TxnSystemClient(ClusterMap(state), Environment(), lambda address: Channel(address, "n4"))
+        answer = await client.call_leader(
+            status_group(0), "txnstatus.Admin/MoveReplica", pb.MoveReplicaRequest(), pb.MoveReplicaResponse, 1.0
+        )
+        return list(answer.members)
+
+    assert asyncio.run(main()) == ["n4"]
+
+
+class Node:
+    """To a node of a cluster in which n4 has taken a place, and leads the catalog."""
+
+    def __init__(self, address: str, known: CatalogState) -> None:
+        self._node, self._known = address.partition(":")[0], known
+
+    async def call(self, method: str, _request: object, _response: object, _timeout: float) -> Any:
+        if method.endswith("GetCluster"):
+            if self._node == "n1":
+                raise Unavailable("n1 is dead for good")
+            return pb.GetClusterResponse(catalog=to_wire(self._known))
+        if self._node != "n4":
+            raise NotTheLeader(f"{self._node} does not lead", hint="n4")
+        return to_wire(self._known)
+
+    async def close(self) -> None: ...
+
+
+def test_a_catalog_that_is_led_by_a_node_unheard_of_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(catalog_service, "CALL_SECONDS", 0.05)
+
+    async def main() -> int:
+        old = founded()
+        groups = {name: tuple("n4" if node == "n1" else node for node in old.groups[name]) for name in old.groups}
+        nodes = {**old.nodes, "n4": NodeInfo("n4:1", ("status", "participant"))}
+        now = replace(old, nodes=nodes, groups=groups, version=9)
+        cluster = ClusterMap(old)
+        client = TxnSystemClient(cluster, Environment(), lambda address: Node(address, now))
+        following = asyncio.create_task(catalog_service.CatalogClient(client).run())
+        try:
+            return (await cluster.wait_for(lambda state: state.version > 0, "news", 5.0)).version
+        finally:
+            following.cancel()
+
+    assert asyncio.run(main()) == 9

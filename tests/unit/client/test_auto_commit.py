@@ -1,0 +1,163 @@
+"""Writes that are a transaction each: which calls they make, and what becomes of them when one fails."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import txnclient
+from tests.support import rows
+from tests.unit.harness.fake_manager import FakeManager, committed, raises
+from txnclient import Client, CommitUnknown, Conflict, InvalidArgument, RowsRefused, TxnAborted, Unavailable
+from txnstatus.errors import IllegalState
+from txnstatus.proto import common_pb2 as common
+from txnstatus.proto import table_pb2 as table_pb
+from txnstatus.proto import txn_manager_pb2 as pb
+from txnstatus.schema import Column, Schema
+
+TABLE = "air.flights"
+SCHEMA = Schema((Column("id", "bigint"), Column("note", "string")), primary_key=("id",))
+
+
+@pytest.fixture
+def manager(tmp_path: Path) -> Iterator[FakeManager]:
+    info = common.TableInfo(table_id="0.0", name=TABLE, location=tmp_path.as_uri(), schema=SCHEMA.to_wire())
+    info.conflicts = "first-committer-wins"
+    with FakeManager() as running:
+        running.answers |= {
+            "OpenWrite": lambda request: table_pb.OpenWriteResponse(
+                table=info, directory=f"{tmp_path.as_uri()}/delta_{request.txn_id}_{request.write_id}"
+            ),
+            "AddFiles": lambda _: table_pb.AddFilesResponse(),
+            "GetTable": lambda _: table_pb.GetTableResponse(table=info),
+            "GetSnapshot": lambda _: pb.GetSnapshotResponse(timestamp=4096),
+            "WriteRows": lambda _: table_pb.WriteRowsResponse(written=2),
+        }
+        yield running
+
+
+@pytest.fixture
+def client(manager: FakeManager) -> Iterator[Client]:
+    with txnclient.connect(manager.address, owner="me", timeout=5.0) as connected:
+        yield connected
+
+
+def in_state(state: str) -> pb.GetTransactionStateResponse:
+    return pb.GetTransactionStateResponse(txn=common.TxnInfo(txn_id=7, state=state))
+
+
+def begun_before(manager: FakeManager, state: str) -> None:
+    manager.answers["BeginTransaction"] = lambda _: pb.BeginTransactionResponse(
+        txn_ids=[7], keepalive_millis=60_000, cluster_id="fake", begun_before=True
+    )
+    manager.answers["GetTransactionState"] = lambda _: in_state(state)
+
+
+def calls(manager: FakeManager) -> dict[str, int]:
+    return {method: len(requests) for method, requests in manager.requests.items()}
+
+
+def test_a_write_of_files_takes_four_calls(manager: FakeManager, client: Client) -> None:
+    receipt = client.write(rows(1), TABLE)
+    assert calls(manager) == {"BeginTransaction": 1, "OpenWrite": 1, "AddFiles": 1, "CommitTransaction": 1}
+    (begin,) = manager.requests["BeginTransaction"]
+    assert (begin.label, begin.owner, begin.is_retry, len(begin.request_id)) == ("auto-commit", "me", False, 32)
+    assert (receipt.commit_timestamp, receipt.tables, receipt.rows) == (4096, (TABLE,), None)
+
+
+def test_a_write_of_rows_takes_five(manager: FakeManager, client: Client) -> None:
+    receipt = client.upsert(TABLE, rows(1, 2), label="nightly")
+    assert calls(manager) == dict.fromkeys(
+        ("BeginTransaction", "GetTable", "GetSnapshot", "WriteRows", "CommitTransaction"), 1
+    )
+    assert manager.requests["BeginTransaction"][0].label == "nightly"
+    assert receipt.rows == txnclient.RowsWritten(2)
+
+
+@pytest.mark.parametrize("method", ["OpenWrite", "AddFiles"])
+def test_an_error_aborts_and_shows_as_itself(manager: FakeManager, client: Client, method: str) -> None:
+    manager.answers[method] = raises(InvalidArgument("no such thing"))
+    with pytest.raises(InvalidArgument, match="no such thing"):
+        client.write(rows(1), TABLE)
+    (abort,) = manager.requests["AbortTransaction"]
+    assert abort.reason == "InvalidArgument: no such thing"
+    assert not manager.requests["CommitTransaction"]
+
+
+@pytest.mark.parametrize("error", [Conflict("who was first"), TxnAborted("expired")])
+def test_an_abort_shows_as_itself(manager: FakeManager, client: Client, error: TxnAborted) -> None:
+    manager.answers["CommitTransaction"] = raises(error)
+    with pytest.raises(type(error), match=error.message):
+        client.write(rows(1), TABLE)
+    assert not manager.requests["AbortTransaction"]
+
+
+def test_refused_rows_abort_all_of_it(manager: FakeManager, client: Client) -> None:
+    manager.answers["WriteRows"] = lambda _: table_pb.WriteRowsResponse(written=1, refused=[1])
+    with pytest.raises(RowsRefused, match=r"1 of 2 rows: .*: 2") as caught:
+        client.insert(TABLE, rows(1, 2))
+    assert (caught.value.rows, caught.value.written) == ((1,), 0)
+    assert "none of the rows is written" in caught.value.hint
+    assert manager.count("AbortTransaction") == 1
+
+
+def test_an_unknown_outcome_tells_how_to_find_out(manager: FakeManager, client: Client) -> None:
+    manager.answers["CommitTransaction"] = raises(ConnectionAbortedError())
+    with pytest.raises(CommitUnknown) as caught:
+        client.write(rows(1), TABLE, timeout=0.3)
+    request_id = manager.requests["BeginTransaction"][0].request_id
+    assert f"request_id='{request_id}'" in caught.value.hint
+    assert not manager.requests["AbortTransaction"], "an abort now could only blur it"
+
+
+@pytest.mark.parametrize("state", ["COMMITTED", "FINALIZE_IN_PROGRESS", "COMMIT_IN_PROGRESS"])
+def test_a_repeated_call_asks_for_the_outcome_and_writes_nothing(
+    manager: FakeManager, client: Client, state: str
+) -> None:
+    begun_before(manager, state)
+    receipt = client.write(rows(1), TABLE, request_id="load 1")
+    assert (receipt.txn_id, receipt.commit_timestamp) == (7, 4096)
+    assert manager.requests["BeginTransaction"][0].is_retry, "a range that is full by now may have begun it"
+    assert not manager.requests["OpenWrite"]
+
+
+def test_a_repeated_call_ends_an_attempt_that_still_writes(manager: FakeManager, client: Client) -> None:
+    begun_before(manager, "OPEN")
+    with pytest.raises(TxnAborted, match="'load 1' before, and was open") as caught:
+        client.write(rows(1), TABLE, request_id="load 1")
+    assert "another request_id" in caught.value.hint
+    assert manager.requests["AbortTransaction"][0].txn_id == 7
+    assert not manager.requests["CommitTransaction"]
+    assert not manager.requests["OpenWrite"]
+
+
+def test_an_attempt_that_commits_while_it_is_looked_at_is_no_loss(manager: FakeManager, client: Client) -> None:
+    begun_before(manager, "OPEN")
+    manager.answers["AbortTransaction"] = raises(IllegalState("COMMITTED"))
+    assert client.write(rows(1), TABLE, request_id="load 1").txn_id == 7
+
+
+def test_a_begin_that_was_sent_twice_by_one_call_goes_on(manager: FakeManager, client: Client) -> None:
+    """The id is this call's own: nobody else can have begun it."""
+    begun_before(manager, "OPEN")
+    manager.answers["CommitTransaction"] = lambda request: committed(request.txn_id)
+    assert client.write(rows(1), TABLE).txn_id == 7
+    assert manager.count("AddFiles") == 1
+
+
+def test_an_abort_that_does_not_arrive_leaves_the_error_as_it_is(manager: FakeManager, client: Client) -> None:
+    manager.answers["AddFiles"] = raises(InvalidArgument("no such thing"))
+    manager.answers["AbortTransaction"] = raises(Unavailable("nobody"))
+    client.timeout = 0.3
+    with pytest.raises(InvalidArgument, match="no such thing"):
+        client.write(rows(1), TABLE)
+
+
+def test_a_request_id_names_something(client: Client, manager: FakeManager) -> None:
+    with pytest.raises(InvalidArgument, match="request_id ''"):
+        client.write(rows(1), TABLE, request_id="")
+    with pytest.raises(InvalidArgument, match="request_id 5"):
+        client.write(rows(1), TABLE, request_id=5)  # type: ignore[arg-type]
+    assert not manager.requests

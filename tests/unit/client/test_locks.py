@@ -1,0 +1,96 @@
+"""Locks in the client: how long it asks, what it asks last, and what ends the handle."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+import pytest
+
+import txnclient
+from tests.unit.harness.fake_manager import FakeManager, in_turn, raises
+from txnclient import Client, Locked, TxnAborted, Unavailable
+from txnclient.write import locks
+from txnstatus.proto import common_pb2
+from txnstatus.proto import table_pb2 as pb
+
+
+@pytest.fixture
+def manager() -> Iterator[FakeManager]:
+    with FakeManager() as running:
+        yield running
+
+
+@pytest.fixture
+def client(manager: FakeManager) -> Iterator[Client]:
+    with txnclient.connect(manager.address, owner="me", timeout=5.0) as connected:
+        yield connected
+
+
+def answers(granted: bool) -> pb.LockResponse:
+    return pb.LockResponse(granted=granted)
+
+
+def test_patience_is_hives() -> None:
+    """91m:42s:300ms with 100 retries and 60 s, as its documentation reckons."""
+    waits = list(locks.waits(100, 60.0))
+    assert waits[:3] == [0.1, 0.2, 0.4]
+    assert max(waits) == 60.0
+    assert len(waits) == 100
+    assert sum(waits) == pytest.approx(91 * 60 + 42.3)
+    assert (locks.NUMRETRIES, locks.SLEEP_BETWEEN_RETRIES) == (100, 60.0)
+    assert list(locks.waits(0, 60.0)) == []
+
+
+def test_a_wait_is_cut_into_turns_and_the_last_request_does_not_wait() -> None:
+    sent: list[tuple[int, str]] = []
+
+    def ask(_method: str, request: pb.LockRequest, _response: type[pb.LockResponse]) -> pb.LockResponse:
+        sent.append((request.wait_millis, request.settled_by))
+        return answers(False)
+
+    locks.acquire(pb.LockRequest(settled_by="wait"), ask, iter([0.5, 2.5]), 1.0)
+    assert sent == [(500, "wait"), *((ms, "wait") for ms in (1000, 1000, 500)), (0, "no-wait")]
+
+
+def test_a_lock_that_is_granted_after_a_while(manager: FakeManager, client: Client) -> None:
+    manager.answers["Lock"] = in_turn(*(itertools.repeat(lambda _: answers(False), 2)), lambda _: answers(True))
+    txn = client.begin()
+    txn.lock("air.t", "shared-write", partition="month=1", strategy="wait-die")
+    first, second, third = manager.requests["Lock"]
+    assert (first.txn_id, first.owner, first.table, list(first.partitions)) == (txn.id, "me", "air.t", ["month=1"])
+    assert (first.mode, first.settled_by) == (pb.LOCK_SHARED_WRITE, "wait-die")
+    assert [each.wait_millis for each in (first, second, third)] == [100, 200, 400]
+
+
+def test_a_refusal_leaves_the_handle_alive_and_a_death_does_not(manager: FakeManager, client: Client) -> None:
+    txn = client.begin()
+    manager.answers["Lock"] = raises(Locked("transaction 7 holds it"))
+    with pytest.raises(Locked, match="7 holds it"):
+        txn.lock("air.t", "X", numretries=0)
+    assert manager.requests["Lock"][0].settled_by == "no-wait"
+    assert txn.alive
+    manager.answers["Lock"] = in_turn(raises(Unavailable("no leader")), raises(TxnAborted("wait-die")))
+    with pytest.raises(TxnAborted):
+        txn.lock("air.t", "X")
+    assert not txn.alive
+
+
+def test_what_is_locked_is_told(manager: FakeManager, client: Client) -> None:
+    known = common_pb2.TxnInfo(txn_id=7, state="OPEN", label="nightly")
+    manager.answers["ShowLocks"] = lambda _: pb.ShowLocksResponse(
+        locks=[
+            pb.LockInfo(object="air.t", mode="LOCK_S", granted=True, txn_id=7, owner="me", since=4096, txn=known),
+            pb.LockInfo(object="air.t", mode="LOCK_X", txn_id=8, owner="you", since=8192, blocked_by=[7]),
+        ]
+    )
+    first, second = client.locks("air.t", "month=1", extended=True)
+    assert (first.mode, first.acquired, first.txn_state, first.txn_label) == (
+        "S",
+        True,
+        txnclient.TxnState.OPEN,
+        "nightly",
+    )
+    assert (second.mode, second.acquired, second.blocked_by, second.txn_state) == ("X", False, (7,), None)
+    (request,) = manager.requests["ShowLocks"]
+    assert (request.table, request.partition, request.extended) == ("air.t", "month=1", True)

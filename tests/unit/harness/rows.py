@@ -1,0 +1,203 @@
+"""A shard's shell with real files, a Raft group of one and a status table of a few lines; for tests of row writes."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pyarrow as pa
+
+from tests.unit.harness.beginning import begin_txn
+from txnclient.formats import arrow, manifest
+from txnclient.read import diff
+from txnclient.snapshot import Snapshot, TableFiles
+from txnparticipant.leader.service import ShardMachine, ShardService, ShardSettings
+from txnparticipant.shard import commands as cmd
+from txnparticipant.shard.changes import Applied, Rejected
+from txnparticipant.shard.records import TableState
+from txnstatus.catalog.options import Options
+from txnstatus.lake import rows as row_format
+from txnstatus.proto import table_pb2 as pb
+from txnstatus.raft.driver import RaftDriver
+from txnstatus.raft.proposals import Proposal
+from txnstatus.schema import Column, Schema
+from txnstatus.status.ranges import StatusRanges
+from txnstatus.types import HybridClock, Timestamp, TxnId
+
+TABLE, TABLE_ID, OWNER = "air.log", "0.0", "ada"
+SCHEMA = Schema((Column("id", "bigint"), Column("v", "string")), primary_key=("id",))
+CHANGES = {
+    "insert": pb.ROW_INSERT,
+    "insert_ignore": pb.ROW_INSERT_IGNORE,
+    "upsert": pb.ROW_UPSERT,
+    "update": pb.ROW_UPDATE,
+    "delete": pb.ROW_DELETE,
+}
+
+
+class Status:
+    """A status table of which only the commit timestamps matter."""
+
+    def __init__(self) -> None:
+        self.commits: dict[TxnId, Timestamp] = {}
+
+    @property
+    def last(self) -> Timestamp:
+        return max(self.commits.values(), default=Timestamp(0))
+
+    async def register(self, *_: object) -> None:
+        """Everybody is welcome."""
+
+    async def snapshot(self) -> Timestamp:
+        return self.last
+
+    async def outcomes(self, txn_ids: Iterable[TxnId], at: Timestamp) -> dict[TxnId, Timestamp]:
+        found = {txn_id: self.commits.get(txn_id, Timestamp(0)) for txn_id in txn_ids}
+        return {txn_id: commit if commit <= at else Timestamp(0) for txn_id, commit in found.items()}
+
+
+class Shard:
+    """One table in one shard; every call returns when it is done."""
+
+    def __init__(self, directory: Path, schema: Schema = SCHEMA) -> None:
+        self.status, self.machine = Status(), ShardMachine(0)
+        self.clock = HybridClock(itertools.count(1).__next__)
+        self._runner = asyncio.Runner()
+        self._blocking = ThreadPoolExecutor(1)
+        self._numbers = itertools.count(1)
+        self.proposed: list[bytes] = []
+        self.service = ShardService(
+            self.machine,
+            self.clock,
+            cast(StatusRanges, self.status),
+            directory.as_uri(),
+            self._blocking,
+            ShardSettings(zombie_grace_seconds=0.0, lease_seconds=30.0, in_doubt_seconds=3.0, row_flush_bytes=4 << 20),
+            options=Options,
+        )
+        driver = SimpleNamespace(submit=self._submit, check_lease=lambda: None)
+        self.service._driver = cast(RaftDriver, driver)
+        self.apply(cmd.CreateTable(TABLE, schema, (directory / "log").as_uri(), "r"))
+
+    def __enter__(self) -> Shard:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._runner.close()
+        self._blocking.shutdown()
+
+    def _submit(self, commands: Sequence[bytes], ended: Callable[[Proposal], None], *, linger: bool = False) -> None:
+        self.proposed += commands
+        ended(Proposal(commands, self.machine.apply(commands)))
+
+    @property
+    def table(self) -> TableState:
+        return self.machine.shard.table(TABLE)
+
+    def run(self, work: Any) -> Any:
+        return self._runner.run(work)
+
+    def apply(self, command: cmd.Command) -> Applied:
+        (outcome,) = self.machine.apply([cmd.encode(command)])
+        self.machine.shard.check_invariants()
+        if isinstance(outcome, Rejected):
+            raise outcome.error
+        assert isinstance(outcome, Applied)
+        return outcome
+
+    def begin(self, txn_id: TxnId) -> None:
+        self.apply(begin_txn(txn_id, TABLE_ID, OWNER))
+
+    def request(self, txn_id: int, change: str, rows: pa.Table, snapshot: int) -> pb.WriteRowsRequest:
+        return pb.WriteRowsRequest(
+            txn_id=txn_id,
+            owner=OWNER,
+            table=TABLE,
+            write_id=f"write{next(self._numbers):04}",
+            change=CHANGES[change],
+            snapshot=snapshot,
+            rows=row_format.to_ipc(rows),
+        )
+
+    def write(self, txn_id: int, change: str, rows: dict[int, str], snapshot: int) -> pb.WriteRowsResponse:
+        data = table_of(rows)
+        request = self.request(txn_id, change, data.select(["id"]) if change == "delete" else data, snapshot)
+        return self.send(request)
+
+    def send(self, request: pb.WriteRowsRequest) -> pb.WriteRowsResponse:
+        answer = self.run(self.service.write_rows(request))
+        self.machine.shard.check_invariants()
+        assert isinstance(answer, pb.WriteRowsResponse)
+        return answer
+
+    def write_files(self, txn_id: TxnId, rows: dict[int, str], *, overwrite: str | None = None) -> None:
+        """And commits nothing. `overwrite`: a partition."""
+        write_id = f"files{next(self._numbers):04}"
+        self.begin(txn_id)
+        self.apply(cmd.OpenWrite(txn_id, TABLE_ID, OWNER, write_id))
+        directory = self.table.directory(txn_id, write_id)
+        files = arrow.write_files(table_of(rows), directory, self.table.schema, TABLE)
+        ref = manifest.write(directory, files, table_id=TABLE_ID, txn_id=txn_id, write_id=write_id)
+        listed = cmd.manifest_from_wire(ref)
+        overwrites = () if overwrite is None else (overwrite,)
+        self.apply(cmd.AddFiles(txn_id, TABLE_ID, OWNER, write_id, listed, overwrites, self.status.last))
+
+    def prepare(self, txn_id: TxnId) -> None:
+        self.apply(cmd.BeginCommit(txn_id, TABLE_ID, self.clock.now()))
+
+    def decide(self, txn_id: TxnId) -> Timestamp:
+        """At the status table: this shard does not hear of it."""
+        commit_ts = max(self.table.txns[txn_id].prepare_ts, Timestamp(self.status.last + 1))
+        self.status.commits[txn_id] = commit_ts
+        return commit_ts
+
+    def finalize(self, txn_id: TxnId) -> None:
+        self.apply(cmd.FinalizeCommit(txn_id, TABLE_ID, self.status.commits[txn_id]))
+
+    def commit(self, txn_id: TxnId) -> Timestamp:
+        self.prepare(txn_id)
+        commit_ts = self.decide(txn_id)
+        self.finalize(txn_id)
+        return commit_ts
+
+    def abort(self, txn_id: TxnId) -> None:
+        self.apply(cmd.AbortTxn(txn_id, TABLE_ID))
+
+    def flush(self) -> None:
+        """All that is committed."""
+        self.service._rows.wants_room.set()
+        self.run(self.service._flusher.run_once())
+        self.machine.shard.check_invariants()
+
+    def restart(self) -> None:
+        self.machine.shard.restore(self.machine.shard.snapshot())
+
+    def scan(self, at: int) -> pb.ScanResponse:
+        answer = self.run(self.service.scan(pb.ScanRequest(table=TABLE, timestamp=at)))
+        assert isinstance(answer, pb.ScanResponse)
+        return answer
+
+    def read(self, at: int) -> list[tuple[int, str]]:
+        """As a client reads; rows that come twice come twice."""
+        found = TableFiles.of(self.scan(at), Timestamp(at)).to_arrow()
+        return sorted(zip(found["id"].to_pylist(), found["v"].to_pylist(), strict=True))
+
+    def diff(self, since: int, until: int) -> pa.Table:
+        """As a client compares two snapshots."""
+        old, new = (
+            SimpleNamespace(
+                timestamp=at, scan=lambda _table, at=at: self.scan(at), explained=lambda _: contextlib.nullcontext()
+            )
+            for at in (since, until)
+        )
+        return diff.between(cast(Snapshot, old), cast(Snapshot, new), TABLE).to_arrow()
+
+
+def table_of(rows: dict[int, str]) -> pa.Table:
+    return pa.table({"id": pa.array(rows.keys(), pa.int64()), "v": pa.array(rows.values(), pa.string())})

@@ -1,0 +1,311 @@
+"""The shell of a shard, with its Raft group and the status table played by a few lines."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from tests.unit.harness.beginning import begin_txn
+from txnparticipant.leader.service import ShardMachine, ShardService, ShardSettings
+from txnparticipant.shard import commands as cmd
+from txnparticipant.upkeep.in_doubt import IN_DOUBT_SECONDS
+from txnparticipant.versions.mvcc import Manifest
+from txnstatus.catalog.options import Options
+from txnstatus.errors import Forgotten, InvalidArgument, NotTheLeader
+from txnstatus.proto import common_pb2 as common
+from txnstatus.proto import table_pb2 as table_pb
+from txnstatus.proto import txn_manager_pb2 as manager_pb
+from txnstatus.raft.driver import RaftDriver
+from txnstatus.raft.proposals import Proposal
+from txnstatus.schema import Column, Schema
+from txnstatus.status.ranges import StatusRanges
+from txnstatus.types import NO_TIMESTAMP, HybridClock, ParticipantState, Timestamp, TxnId, TxnState
+
+TABLE = "air.flights"
+MANIFEST = Manifest("file:///m", 1, 1, 1, 1, 1)
+
+
+class Status:
+    """A status table of which only the commit timestamps matter."""
+
+    def __init__(self, commits: Mapping[int, int]) -> None:
+        self.commits = commits
+        self.snapshots = 0
+
+    async def register(self, *_: object) -> None:
+        """Everybody is welcome."""
+
+    async def snapshot(self) -> Timestamp:
+        self.snapshots += 1
+        return self._last_commit
+
+    @property
+    def _last_commit(self) -> Timestamp:
+        return Timestamp(max(self.commits.values(), default=0))
+
+    async def outcomes(self, txn_ids: Iterable[TxnId], at: Timestamp) -> dict[TxnId, Timestamp]:
+        assert at <= self._last_commit
+        commits = {txn_id: Timestamp(self.commits.get(txn_id, 0)) for txn_id in txn_ids}
+        return {txn_id: commit_ts if commit_ts <= at else NO_TIMESTAMP for txn_id, commit_ts in commits.items()}
+
+
+def service(commits: Mapping[int, int]) -> ShardService:
+    machine = ShardMachine(0)
+    ticks = itertools.count(1)
+
+    def submit(commands: Sequence[bytes], ended: Callable[[Proposal], None], *, linger: bool = False) -> None:
+        ended(Proposal(commands, machine.apply(commands)))
+
+    driver = SimpleNamespace(submit=submit, check_lease=lambda: None)
+    made = ShardService(
+        machine,
+        HybridClock(lambda: next(ticks)),
+        cast(StatusRanges, Status(commits)),
+        "file:///w",
+        ThreadPoolExecutor(1),
+        ShardSettings(
+            zombie_grace_seconds=1.0, lease_seconds=30.0, in_doubt_seconds=IN_DOUBT_SECONDS, row_flush_bytes=4 << 20
+        ),
+        options=Options,
+    )
+    made._driver = cast(RaftDriver, driver)
+    machine.shard.apply(cmd.CreateTable(TABLE, Schema((Column("id", "bigint"),)), "file:///w/t", "r"))
+    return made
+
+
+def wrote_and_prepared(made: ShardService, txn: int, write_id: str, prepare_ts: int) -> None:
+    txn_id, table_id = TxnId(txn), "0.0"
+    for command in (
+        begin_txn(txn_id, table_id, "me"),
+        cmd.OpenWrite(txn_id, table_id, "me", write_id),
+        cmd.AddFiles(txn_id, table_id, "me", write_id, MANIFEST),
+        cmd.BeginCommit(txn_id, table_id, Timestamp(prepare_ts)),
+    ):
+        made.shard.apply(command)
+
+
+def overwrite(made: ShardService, txn: int, write_id: str, read_at: int | None = None) -> None:
+    made.shard.apply(begin_txn(TxnId(txn), "0.0", "me"))
+    made.shard.apply(cmd.OpenWrite(TxnId(txn), "0.0", "me", write_id))
+    directory = made.shard.table(TABLE).directory(TxnId(txn), write_id)
+    request = table_pb.AddFilesRequest(
+        txn_id=txn,
+        owner="me",
+        table=TABLE,
+        write_id=write_id,
+        mode=table_pb.OVERWRITE,
+        manifest=cmd.manifest_to_wire(replace(MANIFEST, path=f"{directory}/_manifest.json")),
+        read_timestamp=read_at,
+    )
+    asyncio.run(made.add_files(request))
+
+
+def test_an_overwrite_replaces_what_is_committed_and_not_finalised_here_yet() -> None:
+    """The commit was acknowledged; its FINALIZE_COMMIT is on its way. The overwrite came after the acknowledgement."""
+    made = service({1: 110})
+    wrote_and_prepared(made, 1, "appended1", prepare_ts=100)
+    overwrite(made, 2, "overwrit2")
+    write = made.shard.table(TABLE).txns[TxnId(2)].writes["overwrit2"]
+    assert write.replaces == ("1_appended1/",)
+    made.shard.check_invariants()
+
+
+@pytest.mark.parametrize(("read_at", "replaces"), [(None, ("1_appended1/",)), (110, ("1_appended1/",)), (0, ())])
+def test_an_overwrite_replaces_what_its_transaction_has_read_also_before_the_first_commit(
+    read_at: int | None, replaces: tuple[str, ...]
+) -> None:
+    """The first snapshot of all has timestamp 0: who has read nothing there must not replace what came since."""
+    made = service({1: 110})
+    wrote_and_prepared(made, 1, "appended1", prepare_ts=100)
+    overwrite(made, 2, "overwrit2", read_at)
+    assert made.shard.table(TABLE).txns[TxnId(2)].writes["overwrit2"].replaces == replaces
+
+
+def test_a_read_inside_a_transaction_that_is_forgotten_is_refused() -> None:
+    """It was aborted while its program slept: without what it wrote, the answer would be wrong."""
+    made = service({})
+    request = table_pb.ScanRequest(table=TABLE, txn_id=1, owner="me")
+    made.shard.apply(begin_txn(TxnId(1), "0.0", "me"))
+    asyncio.run(made.scan(request))
+    made.shard.apply(cmd.AbortTxn(TxnId(1), "0.0"))
+    made.shard.apply(cmd.ForgetTxns(TxnId(2)))
+    assert TxnId(1) not in made.shard.table(TABLE).txns
+    with pytest.raises(Forgotten):
+        asyncio.run(made.scan(request))
+
+
+def test_an_overwrite_leaves_what_is_undecided() -> None:
+    made = service({9: 500})
+    wrote_and_prepared(made, 1, "appended1", prepare_ts=100)
+    overwrite(made, 2, "overwrit2")
+    assert made.shard.table(TABLE).txns[TxnId(2)].writes["overwrit2"].replaces == ()
+
+
+def test_a_scan_shows_what_is_committed_and_not_finalised_here_yet() -> None:
+    made = service({1: 110})
+    wrote_and_prepared(made, 1, "appended1", prepare_ts=100)
+    for at, seen in ((109, 0), (110, 1)):
+        cast(Any, made._ranges).commits = {1: 110} if at >= 110 else {7: 109}
+        answer = asyncio.run(made.scan(table_pb.ScanRequest(table=TABLE, timestamp=at)))
+        assert len(answer.manifests) == seen
+
+
+def test_a_leadership_that_changes_while_the_cleaner_reports_does_not_end_it() -> None:
+    """Found by the simulator: the cleaner was gone for good, and nobody heard of it."""
+    made, txn_id = service({}), TxnId(1)
+    made.shard.apply(begin_txn(txn_id, "0.0", "me"))
+    made.shard.apply(cmd.OpenWrite(txn_id, "0.0", "me", "neverused"))
+    made.shard.apply(cmd.AbortTxn(txn_id, "0.0"))
+    cleaner = made._cleaner
+    cleaner.zombie_grace_seconds = 0.0
+
+    async def report(command: cmd.MarkCleaned) -> object:
+        cleaner.forget()
+        return made.shard.apply(command)
+
+    cleaner.propose = report
+
+    async def two_passes() -> None:
+        await cleaner.run_once()
+        await cleaner.run_once()
+
+    asyncio.run(two_passes())
+    assert not list(made.shard.to_clean())
+
+
+def test_a_cleaner_that_fails_ends_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = service({})
+    stopped: list[tuple[str, BaseException]] = []
+    ended = asyncio.Event()
+
+    def stop(story: str, error: BaseException) -> None:
+        stopped.append((story, error))
+        ended.set()
+
+    monkeypatch.setattr("txnstatus.process.background.stop_process", stop)
+    monkeypatch.setattr("txnparticipant.leader.service.PASS_SECONDS", 0.0)
+    fault = KeyError("a fault in the program")
+
+    async def fail() -> None:
+        raise fault
+
+    monkeypatch.setattr(made, "_cleaner", SimpleNamespace(run_once=fail))
+
+    async def serve() -> None:
+        made.start(cast(RaftDriver, SimpleNamespace(group=SimpleNamespace(has_lease=True))))
+        async with asyncio.timeout(10):
+            await ended.wait()
+
+    asyncio.run(serve())
+    assert stopped == [("the cleaner of shard 0 failed", fault)]
+
+
+def test_a_replica_that_may_be_behind_says_so_and_not_that_a_table_does_not_exist() -> None:
+    """A node that has just started knows nothing yet; NOT_FOUND would end what another replica can go on with."""
+    made = service({})
+
+    def check_lease() -> None:
+        raise NotTheLeader("not now")
+
+    cast(Any, made._driver).check_lease = check_lease
+    for call in (
+        made.add_files(table_pb.AddFilesRequest(table="air.new", write_id="writewrite", manifest={})),
+        made.open_write(table_pb.OpenWriteRequest(table="air.new", write_id="writewrite")),
+        made.get_table(table_pb.GetTableRequest(name="air.new")),
+        made.scan(table_pb.ScanRequest(table="air.new")),
+    ):
+        with pytest.raises(NotTheLeader):
+            asyncio.run(call)
+
+
+def test_a_scan_at_a_timestamp_below_which_something_may_yet_commit_is_refused() -> None:
+    """Also where nothing is prepared: what commits a moment later could be below it, and would be seen next time."""
+    made = service({7: 109})
+    for at in (110, 1 << 60, (1 << 64) - 1):
+        with pytest.raises(InvalidArgument, match="take a snapshot first"):
+            asyncio.run(made.scan(table_pb.ScanRequest(table=TABLE, timestamp=at)))
+    assert len(asyncio.run(made.scan(table_pb.ScanRequest(table=TABLE, timestamp=109))).manifests) == 0
+    wrote_and_prepared(made, 1, "appended1", prepare_ts=100)
+    made.shard.apply(cmd.FinalizeCommit(TxnId(1), "0.0", Timestamp(110)))
+    assert len(asyncio.run(made.scan(table_pb.ScanRequest(table=TABLE, timestamp=109))).manifests) == 0
+    cast(Any, made._ranges).commits = {7: 109, 1: 110}
+    assert len(asyncio.run(made.scan(table_pb.ScanRequest(table=TABLE, timestamp=110))).manifests) == 1
+
+
+def test_what_one_snapshot_has_settled_is_not_asked_again() -> None:
+    made = service({7: 109})
+    for at in (0, 105, 109, 105, 0):
+        asyncio.run(made.scan(table_pb.ScanRequest(table=TABLE, timestamp=at)))
+    assert cast(Any, made._ranges).snapshots == 1
+
+
+def test_a_replica_that_lost_its_lease_while_it_asked_shows_nothing() -> None:
+    """The next leader may know of a commit at or below the timestamp, of which this one has not even heard."""
+    made = service({7: 109})
+
+    async def snapshot() -> Timestamp:
+        cast(Any, made._driver).check_lease = lost
+        return Timestamp(109)
+
+    def lost() -> None:
+        raise NotTheLeader("not now")
+
+    cast(Any, made._ranges).snapshot = snapshot
+    with pytest.raises(NotTheLeader):
+        asyncio.run(made.scan(table_pb.ScanRequest(table=TABLE, timestamp=109)))
+
+
+# ---- what nobody tells the outcome of
+
+
+def told_by_the_status_table(made: ShardService, state: TxnState, commit_ts: int, participant: str = "0.0") -> None:
+    async def call(txn_id: int, _method: str, _request: object, _response: object) -> object:
+        info = common.TxnInfo(txn_id=txn_id, state=state.name, commit_timestamp=commit_ts)
+        info.participants.add(participant_id=participant)
+        return manager_pb.GetTransactionStateResponse(txn=info)
+
+    cast(Any, made._ranges).call = call
+
+
+async def resolve_when_in_doubt(made: ShardService) -> None:
+    loop = asyncio.get_running_loop()
+    undecided = list(made.shard.undecided())
+    await made._in_doubt.resolve(undecided, loop.time() - IN_DOUBT_SECONDS)
+    await made.resolve()
+
+
+@pytest.mark.parametrize(
+    ("state", "becomes"),
+    [
+        (TxnState.OPEN, ParticipantState.COMMIT_IN_PROGRESS),
+        (TxnState.COMMIT_IN_PROGRESS, ParticipantState.COMMIT_IN_PROGRESS),
+        (TxnState.FINALIZE_IN_PROGRESS, ParticipantState.COMMITTED),
+        (TxnState.COMMITTED, ParticipantState.COMMITTED),
+        (TxnState.ABORT_IN_PROGRESS, ParticipantState.ABORTED),
+        (TxnState.ABORTED, ParticipantState.ABORTED),
+    ],
+)
+def test_a_prepared_table_asks_for_the_outcome_that_nobody_tells(state: TxnState, becomes: ParticipantState) -> None:
+    made = service({})
+    wrote_and_prepared(made, 1, "w", 50)
+    told_by_the_status_table(made, state, commit_ts=60)
+    asyncio.run(resolve_when_in_doubt(made))
+    record = made.shard.table(TABLE).txns[TxnId(1)]
+    assert record.state is becomes
+    assert record.commit_ts == (60 if becomes is ParticipantState.COMMITTED else 0)
+
+
+def test_a_table_that_is_no_part_of_what_committed_discards_its_work() -> None:
+    """A BEGIN_COMMIT from nowhere has prepared it; its locks must not stay for ever."""
+    made = service({})
+    wrote_and_prepared(made, 1, "w", 50)
+    told_by_the_status_table(made, TxnState.COMMITTED, commit_ts=60, participant="0.9")
+    asyncio.run(resolve_when_in_doubt(made))
+    assert made.shard.table(TABLE).txns[TxnId(1)].state is ParticipantState.ABORTED

@@ -1,0 +1,166 @@
+"""Elections: no more of them than are needed, and the first one at once."""
+
+from __future__ import annotations
+
+import itertools
+from types import SimpleNamespace
+from typing import cast
+
+import pytest
+
+from tests.unit.harness.raft import FAST, SMALL_SNAPSHOTS, STEP, Cluster
+from txnstatus.proto import raft_pb2 as pb
+from txnstatus.raft.elections import Elections
+from txnstatus.raft.journal import Entry, Journal
+from txnstatus.raft.replica import Replica
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
+    return Cluster(monkeypatch)
+
+
+@pytest.mark.parametrize("size", [1, 3, 5])
+def test_a_new_group_elects_at_once(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+    cluster = Cluster(monkeypatch, size=size)
+    since = cluster.now
+    assert cluster.leader() == "n0"
+    assert cluster.now - since < FAST.election_min_seconds, "nobody waited for a time-out"
+
+
+def test_a_group_with_a_past_waits(cluster: Cluster) -> None:
+    """Pins: a lease may rest on promises that were made before the restart."""
+    cluster.commit(3)
+    for node_id in cluster.ids:
+        cluster.crash(node_id)
+    for node_id in cluster.ids:
+        cluster.start(node_id)
+    since = cluster.now
+    cluster.leader()
+    assert cluster.now - since >= FAST.election_min_seconds - STEP
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_r17_a_node_that_was_cut_off_returns_without_an_election(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+    """Pins: pre-votes. pysyncobj raises its term all the while, and forces an election on its return."""
+    cluster = Cluster(monkeypatch, seed=seed)
+    leader, term = cluster.leader(), cluster[cluster.leader()].live.term
+    cut_off = cluster.followers()[seed % 2]
+    cluster.isolate(cut_off)
+    cluster.run(5.0)
+    cluster.heal()
+    cluster.run(2.0)
+    assert cluster.leaders() == [leader]
+    assert {node.live.term for node in cluster.up} == {term}
+
+
+@pytest.mark.parametrize("incoming", [True, False])
+def test_r17_a_one_way_cut_forces_no_elections(cluster: Cluster, incoming: bool) -> None:
+    """Pins: pre-votes. A follower that hears nothing, or is not heard, leaves the others alone."""
+    leader, term = cluster.leader(), cluster[cluster.leader()].live.term
+    follower = cluster.followers()[0]
+    for other in cluster.ids:
+        if other != follower:
+            cluster.cut.add((other, follower) if incoming else (follower, other))
+    cluster.run(5.0)
+    assert cluster.leaders() == [leader]
+    assert cluster[leader].live.term == term
+    cluster.settle()
+
+
+def test_r18_a_replica_that_waits_for_a_snapshot_costs_a_message_a_heartbeat(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pins: peers that need a snapshot are kept out of pysyncobj's send loop. It goes round and round there, a whole
+    heartbeat long: 20,010 messages in 1.5 s."""
+    cluster = Cluster(monkeypatch, settings=SMALL_SNAPSHOTS)
+    leader, (follower, _) = cluster.leader(), cluster.followers()
+    cluster.crash(follower)
+    cluster.commit(60, via=leader)
+    cluster.start(follower)
+    cluster[follower].holds_jobs = True
+    cluster.run_until(lambda: cluster[follower].job is not None)
+    sent = []
+
+    def tap(_sender: str, receiver: str, message: pb.RaftMessage) -> bool:
+        if receiver == follower:
+            sent.append(message.WhichOneof("body"))
+        return True
+
+    cluster.tap = tap
+    since = cluster.now
+    for _ in range(100):
+        cluster.step()
+    assert cluster.now - since < 100 * STEP * 1.1, "the time went by in a loop"
+    assert len(sent) <= 2 * (cluster.now - since) / SMALL_SNAPSHOTS.heartbeat_seconds
+    cluster[follower].holds_jobs = False
+    cluster.settle()
+
+
+def test_a_hand_over_waits_for_a_follower_that_has_everything(cluster: Cluster) -> None:
+    leader = cluster.leader()
+    cluster.run_until(cluster.converged)
+    for _ in range(5):
+        cluster.propose(leader)
+    cluster.step()
+    cluster[leader].live.hand_over()
+    since = cluster.now
+    cluster.run_until(lambda: cluster.leaders() not in ([], [leader]))
+    assert cluster.now - since < FAST.election_min_seconds
+    cluster.settle()
+
+
+def test_a_hand_over_that_nobody_takes_ends_in_an_election(cluster: Cluster) -> None:
+    """Pins: a leader that gave up its lease does not lead on without one."""
+    leader = cluster.leader()
+
+    def tap(_sender: str, _receiver: str, message: pb.RaftMessage) -> bool:
+        return message.WhichOneof("body") != "timeout_now"
+
+    cluster.tap = tap
+    term = cluster[leader].live.term
+    cluster[leader].live.hand_over()
+    cluster.leader()
+    assert cluster[cluster.leader()].live.term > term
+    cluster.settle()
+
+
+class Log(list[Entry]):
+    """Stands for a journal that counts these members."""
+
+    abstaining = False
+
+    def __init__(self, *members: str) -> None:
+        super().__init__([Entry(b"", 5, 1)])
+        self.members = SimpleNamespace(current=members)
+
+
+def elections(log: Log, now: float) -> Elections:
+    replica = SimpleNamespace(leading=True, raftCurrentTerm=1)
+    return Elections("a", FAST, cast(Journal, log), cast(Replica, replica), lambda: now, lambda _to, _message: None)
+
+
+@pytest.mark.parametrize("members", [(), ("a",), ("a", "b"), ("a", "b", "c"), ("b", "c"), ("a", "b", "c", "d")])
+def test_a_lease_is_what_most_members_have_answered(members: tuple[str, ...]) -> None:
+    """Whoever has not, or is no member, does not count; the replica itself always does."""
+    now = 100.0
+    late, early = int((now - 0.001) * 1e6), int((now - FAST.election_min_seconds) * 1e6)
+    for answers in itertools.product((None, early, late), repeat=4):
+        asked = elections(Log(*members), now)
+        for peer, echo in zip("bcdx", answers, strict=True):
+            if echo is not None:
+                asked.answered(peer, echo)
+        fresh = {"a", *(peer for peer, echo in zip("bcdx", answers, strict=True) if echo == late)}
+        assert asked.has_lease() is (2 * len(fresh & set(members)) > len(members)), answers
+
+
+def test_a_lease_follows_the_members_and_the_answers() -> None:
+    log, now = Log("a", "b", "c"), 100.0
+    asked, late = elections(log, now), int((now - 0.001) * 1e6)
+    assert not asked.has_lease()
+    asked.answered("b", late)
+    assert asked.has_lease()
+    log.members.current = ("a", "c", "d")
+    assert not asked.has_lease()
+    asked.answered("d", late)
+    assert asked.has_lease()
+    asked.answered("d", late - 1_000_000)
+    assert asked.has_lease(), "an answer that was overtaken takes nothing back"

@@ -1,0 +1,148 @@
+"""Commands on their way through the log: everybody hears once, and what has applied is acted upon."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import cast
+
+import pytest
+
+from txnstatus.errors import IllegalState, InvalidArgument, NotTheLeader, OutcomeUnknown, TxnError
+from txnstatus.process import failpoints
+from txnstatus.raft.driver import RaftDriver
+from txnstatus.raft.proposals import Proposal
+from txnstatus.raft.proposer import Proposer
+from txnstatus.raft.replica import MAX_BATCH_BYTES, MAX_BATCH_COMMANDS
+from txnstatus.status.table import Rejected
+
+REFUSED = Rejected(IllegalState("no"))
+
+
+class Log:
+    """A driver whose entries end when the test says so."""
+
+    def __init__(self) -> None:
+        self.leads = True
+        self.waiting: list[tuple[Sequence[bytes], Callable[[Proposal], None]]] = []
+        self.heard: list[tuple[Sequence[str], Sequence[str | Rejected]]] = []
+        self.proposer: Proposer[str, str, Rejected] = Proposer(
+            "status",
+            lambda: cast(RaftDriver, self),
+            str.encode,
+            Rejected,
+            lambda commands, outcomes: self.heard.append((commands, outcomes)),
+        )
+
+    def submit(self, commands: Sequence[bytes], ended: Callable[[Proposal], None], *, linger: bool = False) -> None:
+        if not self.leads:
+            raise NotTheLeader("not here")
+        if sum(map(len, commands)) > MAX_BATCH_BYTES:
+            raise InvalidArgument("too large")
+        self.waiting.append((commands, ended))
+
+    def end(self, *outcomes: object, error: TxnError | None = None) -> None:
+        """Of the entry that waits longest; each of its commands has an outcome, or all have the error."""
+        commands, ended = self.waiting.pop(0)
+        ended(Proposal(commands, outcomes, error))
+
+
+async def proposed(log: Log, *commands: str) -> asyncio.Task[list[str | TxnError]]:
+    """Once they are all on their way."""
+    task = asyncio.create_task(log.proposer.propose_all(commands))
+    await asyncio.sleep(0)
+    return task
+
+
+def test_all_of_one_call_go_in_one_entry_and_each_is_answered() -> None:
+    async def main() -> None:
+        log = Log()
+        task = await proposed(log, "a", "b")
+        assert [commands for commands, _ in log.waiting] == [[b"a", b"b"]]
+        log.end("first", REFUSED)
+        assert await task == ["first", REFUSED.error]
+        assert log.heard == [(("a", "b"), ("first", REFUSED))]
+        assert await log.proposer.propose_all([]) == []
+
+    asyncio.run(main())
+
+
+def test_of_what_is_lost_nothing_is_known() -> None:
+    async def main() -> None:
+        log = Log()
+        task = await proposed(log, "a", "b")
+        log.end(error=OutcomeUnknown("lost"))
+        assert [type(answer) for answer in await task] == [OutcomeUnknown, OutcomeUnknown]
+        assert log.heard == []
+
+    asyncio.run(main())
+
+
+def test_what_one_entry_cannot_hold_is_cut_and_answered_in_its_order() -> None:
+    """However the parts end; and what none can hold is refused alone."""
+
+    async def main() -> None:
+        log = Log()
+        half, huge = "x" * (MAX_BATCH_BYTES // 2), "y" * (MAX_BATCH_BYTES + 1)
+        task = await proposed(log, half, half, huge, *"abc")
+        (first, ended), (second, _) = log.waiting
+        assert [first, second] == [[half.encode()] * 2, [b"a", b"b", b"c"]]
+        log.waiting.pop(0)
+        log.end("a", "b", "c")
+        await asyncio.sleep(0)
+        assert not task.done()
+        ended(Proposal(first, ("one", "two")))
+        one, two, refused, *rest = await task
+        assert (one, two, rest) == ("one", "two", ["a", "b", "c"])
+        assert isinstance(refused, InvalidArgument)
+        many = await proposed(log, *map(str, range(MAX_BATCH_COMMANDS + 1)))
+        assert [len(commands) for commands, _ in log.waiting] == [MAX_BATCH_COMMANDS, 1]
+        many.cancel()
+
+    asyncio.run(main())
+
+
+def test_what_applies_is_acted_upon_when_whoever_asked_is_gone() -> None:
+    """And in the cycle that releases it, before anybody else has a turn."""
+
+    async def main() -> None:
+        log = Log()
+        task = await proposed(log, "a")
+        task.cancel()
+        await asyncio.sleep(0)
+        assert task.cancelled()
+        log.end("done")
+        assert log.heard == [(("a",), ("done",))]
+
+    asyncio.run(main())
+
+
+def test_who_does_not_lead_takes_nothing() -> None:
+    async def main() -> None:
+        log = Log()
+        log.leads = False
+        with pytest.raises(NotTheLeader):
+            await log.proposer.propose("a")
+        told: list[tuple[int, Sequence[str | TxnError]]] = []
+        log.proposer.submit(["a", "b"], lambda *of_part: told.append(of_part))
+        ((start, answers),) = told
+        assert (start, [type(answer) for answer in answers]) == (0, [NotTheLeader] * 2)
+        assert not log.heard
+
+    asyncio.run(main())
+
+
+def test_an_answer_that_is_lost_is_acted_upon_all_the_same() -> None:
+    async def main() -> None:
+        log = Log()
+        failpoints.arm("status.after.str=error")
+        try:
+            task = await proposed(log, "a")
+            log.end("done")
+            (answer,) = await task
+        finally:
+            failpoints.arm("")
+        assert isinstance(answer, OutcomeUnknown)
+        assert log.heard == [(("a",), ("done",))]
+
+    asyncio.run(main())

@@ -1,0 +1,80 @@
+"""KeepAlives by itself: what a pass looks at, and what it leaves for the next."""
+
+from __future__ import annotations
+
+import gc
+
+import pytest
+
+from txnstatus.status import commands as cmd
+from txnstatus.status.keep_alives import KeepAlives
+from txnstatus.status.table import TxnStatusTable
+from txnstatus.types import TxnId
+
+OWNER = "ada"
+MANY = 1_000
+
+
+class Open:
+    """So many transactions, all begun at 0."""
+
+    def __init__(self, count: int, keepalive: float = 10.0) -> None:
+        self.table = TxnStatusTable(0, 1_000_000)
+        self.table.apply(cmd.BeginTxns("request-0", count, OWNER, "", int(keepalive * 1000), 1))
+        self.kept = KeepAlives()
+        for record in self.table.unfinished:
+            self.kept.add(record, 0.0)
+
+    def beat(self, ids: range, now: float, owner: str = OWNER) -> list[TxnId]:
+        return self.kept.beat(ids, owner, self.table.unfinished_by_id, now)
+
+    def overdue(self, now: float, at_most: int = 1_000_000) -> list[TxnId]:
+        return sorted(self.kept.overdue(self.table.unfinished_by_id, now, at_most))
+
+
+def test_a_beat_of_many_returns_those_that_were_not_stamped() -> None:
+    those = Open(4)
+    those.table.apply(cmd.BeginCommit(TxnId(1), OWNER, 1))  # and nobody has heard of it yet
+    assert those.beat(range(6), 5.0) == [1, 4, 5]
+    assert those.beat(range(2), 5.0, "bob") == [0, 1]
+    assert those.overdue(14.0) == []
+    assert those.overdue(15.5) == [0, 2, 3]
+    assert those.beat(range(4), 15.5) == [0, 1, 2, 3], "their expiry is on its way"
+
+
+def test_who_is_not_due_is_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("txnstatus.status.keep_alives.MAX_LOOKS", 1)
+    those = Open(MANY)
+    those.overdue(9.5)
+    assert not those.kept.behind, "it has looked at none, or there were more to look at"
+
+
+def test_a_pass_looks_at_so_many_and_the_next_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("txnstatus.status.keep_alives.MAX_LOOKS", 300)
+    those = Open(MANY)
+    those.beat(range(MANY - 1), 9.0)
+    found = []
+    for number in range(4):
+        found += those.overdue(10.5)
+        assert those.kept.behind == (number < 3)
+    assert found == [MANY - 1]
+    assert those.overdue(18.9) == []
+    assert not those.kept.behind, "all others are looked at again when their time may have come"
+
+
+def test_a_shorter_lifetime_is_seen_at_once() -> None:
+    those = Open(2, keepalive=1000.0)
+    assert those.overdue(5.5) == []
+    those.kept.max_lifetime = 5.0
+    those.kept.look_at_all()
+    assert those.overdue(5.5) == [0, 1]
+
+
+def test_nothing_of_it_is_gone_through_for_garbage() -> None:
+    """Or a collection would stop the leader of a million for as long as it takes to walk through them."""
+    those = Open(MANY)
+    those.beat(range(MANY), 1.0)
+    those.overdue(10.5)
+    gc.collect()
+    kept = (those.kept._heard, those.kept._born, those.kept._bucket_of, *those.kept._buckets.values())
+    assert not any(map(gc.is_tracked, kept))

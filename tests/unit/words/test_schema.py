@@ -1,0 +1,317 @@
+"""Types, names and schemas: what is accepted, what it becomes, and what the refusals say."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from txnclient.formats import schemas
+from txnstatus.errors import InvalidArgument
+from txnstatus.lake.arrow_types import to_arrow
+from txnstatus.proto import common_pb2 as common
+from txnstatus.schema import Column, Schema, check_table_name, check_write_id, parse_type, split_arguments
+
+ATOMIC = ["boolean", "tinyint", "smallint", "int", "bigint", "float", "double", "string", "binary", "date"]
+ATOMIC += ["timestamp", "timestamp_ntz"]
+
+
+# ---- types
+
+
+@pytest.mark.parametrize("name", ATOMIC)
+def test_atomic_types_are_their_own_normal_form(name: str) -> None:
+    assert parse_type(name) == parse_type(name.upper()) == parse_type(f"  {name}\n") == name
+
+
+@pytest.mark.parametrize(
+    ("text", "normal"),
+    [
+        ("byte", "tinyint"),
+        ("SHORT", "smallint"),
+        ("Integer", "int"),
+        ("long", "bigint"),
+        ("real", "float"),
+        ("decimal", "decimal(10,0)"),
+        ("dec", "decimal(10,0)"),
+        ("numeric(5)", "decimal(5,0)"),
+        ("Decimal( 38 , 38 )", "decimal(38,38)"),
+        ("array<long>", "array<bigint>"),
+        ("ARRAY < ARRAY < Int > >", "array<array<int>>"),
+        ("map<string, array<long>>", "map<string,array<bigint>>"),
+        ("struct<A:long, b: struct<c:decimal(5,2)>>", "struct<A:bigint,b:struct<c:decimal(5,2)>>"),
+        ("map<int,struct<x:map<string,dec>>>", "map<int,struct<x:map<string,decimal(10,0)>>>"),
+    ],
+)
+def test_a_type_in_its_normal_form(text: str, normal: str) -> None:
+    assert parse_type(text) == normal
+    assert parse_type(normal) == normal
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        " ",
+        "nothing",
+        "int int",
+        "int,",
+        "bigint(4)",
+        "decimal()",
+        "decimal(,)",
+        "decimal(0)",
+        "decimal(39,0)",
+        "decimal(5,6)",
+        "decimal(5,2,1)",
+        "decimal(5 2)",
+        "decimal(5,2",
+        "decimal(a,b)",
+        "decimal(-1,0)",
+        "array",
+        "array<>",
+        "array<int",
+        "array<int>>",
+        "array<int,int>",
+        "map<int>",
+        "map<int,int,int>",
+        "struct<>",
+        "struct<a>",
+        "struct<a:>",
+        "struct<a:int,>",
+        "struct<a int>",
+        "int; drop",
+        "tab\x00le",
+        "интеграл",
+        "<" * 50,
+    ],
+)
+def test_what_is_no_type_is_refused_by_its_own_text(text: str) -> None:
+    with pytest.raises(InvalidArgument) as refusal:
+        parse_type(text)
+    assert repr(text) in refusal.value.message
+
+
+def test_a_type_nested_as_deeply_as_people_do_is_read() -> None:
+    text = "array<" * 20 + "int" + ">" * 20
+    assert parse_type(text) == text
+
+
+@pytest.mark.parametrize("depth", [900, 5000])
+def test_a_type_nested_too_deeply_is_refused(depth: int) -> None:
+    """Types are read again when the log is applied, on a deeper stack: what passes here must not fail there."""
+    with pytest.raises(InvalidArgument):
+        parse_type("array<" * depth + "int" + ">" * depth)
+
+
+types = st.recursive(
+    st.sampled_from(ATOMIC)
+    | st.tuples(st.integers(1, 38), st.integers(0, 38))
+    .filter(lambda d: d[1] <= d[0])
+    .map(lambda d: f"decimal({d[0]},{d[1]})"),
+    lambda inner: st.one_of(
+        inner.map(lambda t: f"array<{t}>"),
+        st.tuples(inner, inner).map(lambda t: f"map<{t[0]},{t[1]}>"),
+        st.lists(inner, min_size=1, max_size=3).map(
+            lambda ts: f"struct<{','.join(f'f{i}:{t}' for i, t in enumerate(ts))}>"
+        ),
+    ),
+    max_leaves=8,
+)
+
+
+@settings(deadline=None, max_examples=150)
+@given(types)
+def test_normal_forms_stay_and_survive_arrow(text: str) -> None:
+    assert parse_type(text) == text
+    columns = (Column("c", text),)
+    assert schemas.to_columns(to_arrow(Schema(columns))) == columns
+
+
+@settings(deadline=None, max_examples=200)
+@given(st.text("abint<>(),: 1", max_size=20))
+def test_any_text_is_a_type_or_refused(text: str) -> None:
+    try:
+        normal = parse_type(text)
+    except InvalidArgument:
+        return
+    assert parse_type(normal) == normal
+
+
+def test_arguments_are_split_at_the_outermost_commas() -> None:
+    assert split_arguments("a int, b map<int,decimal(5,2)>,c int") == ["a int", " b map<int,decimal(5,2)>", "c int"]
+    assert split_arguments("") == [""]
+
+
+# ---- names
+
+
+@pytest.mark.parametrize("name", ["a.b", "_a._b", "Air.Flights_2024", "a" * 128 + "." + "b" * 128])
+def test_table_names(name: str) -> None:
+    assert check_table_name(name) == name
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["", "a", ".b", "a.", "a.b.c", "1a.b", "a.1b", "a-b.c", "a/../b.c", "a.b\n", " a.b", "a" * 129 + ".b", "ä.b"],
+)
+def test_what_is_no_table_name_is_refused(name: str) -> None:
+    with pytest.raises(InvalidArgument) as refusal:
+        check_table_name(name)
+    assert repr(name) in refusal.value.message
+
+
+@pytest.mark.parametrize("write_id", ["abcd1234", "A" * 64])
+def test_write_ids(write_id: str) -> None:
+    assert check_write_id(write_id) == write_id
+
+
+@pytest.mark.parametrize(
+    "write_id", ["", "short12", "A" * 65, "../../etc", "with_underscore", "abcd1234\n", "a/b/c/d/e"]
+)
+def test_what_is_no_write_id_is_refused(write_id: str) -> None:
+    """It names a directory: nothing that could lead elsewhere."""
+    with pytest.raises(InvalidArgument):
+        check_write_id(write_id)
+
+
+# ---- schemas
+
+
+def columns(**kinds: str) -> tuple[Column, ...]:
+    return tuple(Column(name, kind) for name, kind in kinds.items())
+
+
+FLIGHTS = Schema(columns(id="bigint", day="date", carrier="string", note="string"), ("day", "carrier"), ("id",))
+
+
+def test_a_schema_comes_over_the_wire_as_it_was() -> None:
+    schema = Schema((Column("id", "bigint", nullable=False), Column("day", "date")), ("day",), ("id",))
+    assert Schema.from_wire(common.TableSchema.FromString(schema.to_wire().SerializeToString())) == schema
+
+
+@pytest.mark.parametrize(
+    ("made", "partition_by", "primary_key", "said"),
+    [
+        ((), (), (), "at least one column"),
+        (columns(**{"1st": "int"}), (), (), "'1st'"),
+        (columns(**{"a b": "int"}), (), (), "'a b'"),
+        (columns(_partition_day="int"), (), (), "'_partition_day'.*taken"),
+        (columns(a="int", A="int"), (), (), "'A' appears twice"),
+        (columns(a="long"), (), (), "'a': type 'long' is not in its normal form"),
+        (columns(a="nothing"), (), (), "'nothing'"),
+        (columns(a="int"), ("b",), (), "partition column 'b'"),
+        (columns(a="int"), (), ("b",), "primary key column 'b'"),
+        (columns(a="int", b="int"), ("a", "a"), (), "name a column twice"),
+        (columns(a="int", b="int"), (), ("b", "b"), "name a column twice"),
+        (columns(a="int"), ("a",), (), "every column is a partition column"),
+        (columns(a="int", b="int"), ("a", "b"), (), "every column is a partition column"),
+        (columns(a="int", b="double"), ("b",), (), "'b' of type double cannot"),
+        (columns(a="int", b="timestamp"), ("b",), (), "'b' of type timestamp cannot"),
+        (columns(a="int", b="array<int>"), ("b",), (), "'b' of type array<int> cannot"),
+        (columns(a="int", b="binary"), ("b",), (), "'b' of type binary cannot"),
+    ],
+)
+def test_a_schema_that_breaks_a_rule_is_refused(
+    made: tuple[Column, ...], partition_by: tuple[str, ...], primary_key: tuple[str, ...], said: str
+) -> None:
+    with pytest.raises(InvalidArgument, match=said):
+        Schema(made, partition_by, primary_key).check()
+
+
+@pytest.mark.parametrize("kind", ["boolean", "tinyint", "smallint", "int", "bigint", "decimal(9,2)", "string", "date"])
+def test_what_can_be_a_partition_column(kind: str) -> None:
+    Schema(columns(a="int", b=kind), ("b",)).check()
+
+
+def test_data_with_the_same_columns_in_any_order_is_right() -> None:
+    FLIGHTS.require_same_columns(tuple(reversed(FLIGHTS.columns)), "air.flights")
+
+
+@pytest.mark.parametrize(
+    ("found", "said"),
+    [
+        (columns(id="bigint", day="date", carrier="string"), "'note' .string. of table air.flights is missing"),
+        (
+            columns(id="int", day="date", carrier="string", note="string"),
+            "'id' .* is bigint; in the data .* int",
+        ),
+        (columns(id="bigint", day="date", carrier="string", note="string", x="int"), "'x' of the data is not a column"),
+        (columns(ID="bigint", day="date", carrier="string", note="string"), "'id' .* is missing"),
+        ((), "'id' .* is missing"),
+    ],
+)
+def test_data_with_other_columns_is_refused_by_name(found: tuple[Column, ...], said: str) -> None:
+    with pytest.raises(InvalidArgument, match=said):
+        FLIGHTS.require_same_columns(found, "air.flights")
+
+
+# ---- schemas as users have them
+
+
+EXPECTED = (Column("id", "bigint"), Column("price", "decimal(10,2)"), Column("tags", "map<string,array<int>>"))
+
+
+@pytest.mark.parametrize(
+    "given_schema",
+    [
+        "id long, price decimal(10,2), tags map<string,array<int>>",
+        "`id` BIGINT,\n  `price` decimal( 10 , 2 ) , tags map<string, array<integer>>",
+        {"id": "long", "price": "decimal(10,2)", "tags": "map<string,array<int>>"},
+        pa.schema(
+            [("id", pa.int64()), ("price", pa.decimal128(10, 2)), ("tags", pa.map_(pa.string(), pa.list_(pa.int32())))]
+        ),
+    ],
+)
+def test_a_schema_as_text_mapping_or_arrow(given_schema: object) -> None:
+    assert schemas.to_columns(given_schema) == EXPECTED
+
+
+def test_arrow_types_that_spark_has_only_one_of() -> None:
+    found = schemas.to_columns(
+        pa.schema(
+            [
+                ("a", pa.large_string()),
+                ("b", pa.dictionary(pa.int32(), pa.string())),
+                ("c", pa.timestamp("ns", "Europe/Berlin")),
+                ("d", pa.timestamp("s")),
+                ("e", pa.large_list(pa.float32())),
+                pa.field("f", pa.large_binary(), nullable=False),
+            ]
+        )
+    )
+    kinds = ["string", "string", "timestamp", "timestamp_ntz", "array<float>", "binary"]
+    assert [column.type for column in found] == kinds
+    assert [column.nullable for column in found] == [True] * 5 + [False]
+
+
+@pytest.mark.parametrize(
+    ("given_schema", "said"),
+    [
+        ("id", "'id': expected a name and a type"),
+        ("", "expected a name and a type"),
+        ("id bigint, x nothing", "column 'x'.*'nothing'"),
+        ("id bigint not null", "column 'id'"),
+        ({"id": "nothing"}, "column 'id'"),
+        (pa.schema([("t", pa.time64("us"))]), "column 't'.*time64"),
+        (pa.schema([("u", pa.uint64())]), "column 'u'.*uint64"),
+        (pa.schema([("n", pa.list_(pa.uint8()))]), "column 'n'.*uint8"),
+        (42, "not int"),
+        (["id"], "not list"),
+        (None, "not NoneType"),
+    ],
+)
+def test_a_schema_that_cannot_be_is_refused_by_column(given_schema: object, said: str) -> None:
+    with pytest.raises(InvalidArgument, match=said):
+        schemas.to_columns(given_schema)
+
+
+def test_a_schema_in_arrow_keeps_names_order_and_nullability() -> None:
+    schema = Schema((Column("b", "timestamp", nullable=False), Column("a", "timestamp_ntz")))
+    assert to_arrow(schema) == pa.schema(
+        [pa.field("b", pa.timestamp("us", "UTC"), nullable=False), pa.field("a", pa.timestamp("us"))]
+    )
+
+
+def test_a_schema_as_ddl_reads_back() -> None:
+    assert schemas.to_columns(schemas.ddl(FLIGHTS)) == FLIGHTS.columns

@@ -1,0 +1,222 @@
+"""The shells of the catalog: its group's leader answers and changes it; every node follows it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable, Iterator, Sequence
+
+from txnstatus.catalog.catalog import CATALOG, Applied, Catalog, CatalogState, Rejected, Replacement, from_wire, to_wire
+from txnstatus.catalog.system_client import Channel, TxnSystemClient
+from txnstatus.errors import InvalidArgument, TxnError, Unavailable
+from txnstatus.process.background import supervised
+from txnstatus.proto import admin_pb2 as admin_pb
+from txnstatus.proto import catalog_pb2 as pb
+from txnstatus.raft.driver import RaftDriver
+from txnstatus.raft.proposer import Proposer
+from txnstatus.raft.restoring import Restoring, RestoringWhole
+
+log = logging.getLogger(__name__)
+
+MAX_WAIT_SECONDS = 2.0
+"""A handler waits this long at most; whoever wants to wait longer asks again."""
+CALL_SECONDS = 10.0
+MOVE_SECONDS = 60.0
+MOVER_PASS_SECONDS = 0.5
+FOLLOW_PAUSE_SECONDS = 0.5
+NEWS_SECONDS = 1.0
+
+
+class CatalogMachine:
+    """The catalog as Raft sees it: bytes in, outcome out. `on_change` hears of every state that is committed."""
+
+    def __init__(self, state: CatalogState, on_change: Callable[[CatalogState], None]) -> None:
+        self.catalog = Catalog(state)
+        self._on_change = on_change
+
+    def apply(self, commands: Sequence[bytes]) -> list[Applied | Rejected]:
+        return [self._apply(pb.CatalogCommand.FromString(command)) for command in commands]
+
+    def _apply(self, command: pb.CatalogCommand) -> Applied | Rejected:
+        outcome = self.catalog.apply(command)
+        self._on_change(self.catalog.state)
+        return outcome
+
+    def snapshot(self) -> Iterator[bytes]:
+        return iter([to_wire(self.catalog.state).SerializeToString(deterministic=True)])
+
+    def restoring(self) -> Restoring:
+        return RestoringWhole(self._restore)
+
+    def _restore(self, data: bytes) -> None:
+        self.catalog.restore(data)
+        self._on_change(self.catalog.state)
+
+
+class CatalogService:
+    """Implements the Catalog service, on the nodes that hold a replica."""
+
+    def __init__(self, machine: CatalogMachine, client: TxnSystemClient) -> None:
+        self.machine = machine
+        self._cluster = client.cluster
+        self._mover = ReplicaMover(client)
+        self._driver: RaftDriver
+        self._proposer: Proposer[pb.CatalogCommand, Applied, Rejected] = Proposer(
+            "catalog", lambda: self._driver, pb.CatalogCommand.SerializeToString, Rejected, name=_name_of
+        )
+        self._moving: asyncio.Task[None] | None = None
+        self._founding: asyncio.Task[None] | None = None
+
+    def start(self, driver: RaftDriver) -> None:
+        self._driver = driver
+        self._moving = supervised(self._move(), "the catalog's work in the background failed")
+
+    async def stop(self) -> None:
+        for task in (self._moving, self._founding):
+            if task is not None:
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
+
+    async def _move(self) -> None:
+        while True:
+            await asyncio.sleep(MOVER_PASS_SECONDS)
+            if self._driver.group.has_lease:
+                self._ensure_founded()
+                await self._mover.run_once(self.machine.catalog.state)
+
+    def on_leadership(self, leading: bool) -> None:
+        log.info("%s %s", CATALOG, "leading" if leading else "no longer leading")
+        if leading:
+            self._ensure_founded()
+
+    def _ensure_founded(self) -> None:
+        under_way = self._founding is not None and not self._founding.done()
+        if self.machine.catalog.state.version == 0 and not under_way:
+            self._founding = supervised(self._found(), "the founding of the catalog failed")
+
+    async def _found(self) -> None:
+        """The first entry of all; in vain, the next pass tries again, here or on the next leader."""
+        with contextlib.suppress(Unavailable):
+            await self.change_catalog(pb.CatalogCommand(found=to_wire(self.machine.catalog.state)))
+
+    async def get_catalog(self, request: pb.GetCatalogRequest) -> pb.CatalogState:
+        self._driver.check_lease()
+        wait = min(request.wait_millis / 1000, MAX_WAIT_SECONDS)
+        if wait and self.machine.catalog.state.version <= request.known_version:
+            with contextlib.suppress(TxnError):  # no news within the time is an answer, too
+                await self._cluster.wait_for(lambda state: state.version > request.known_version, "news", wait)
+            self._driver.check_lease()
+        return to_wire(self.machine.catalog.state)
+
+    async def change_catalog(self, request: pb.CatalogCommand) -> pb.CatalogState:
+        if request.WhichOneof("command") is None:
+            raise InvalidArgument("a change of the catalog names no command that this release knows")
+        return to_wire((await self._proposer.propose(request)).state)
+
+
+def _name_of(command: pb.CatalogCommand) -> str:
+    return "".join(word.title() for word in str(command.WhichOneof("command")).split("_"))
+
+
+class ReplicaMover:
+    """On the catalog's leader: carries a replacement of a node through, group by group, over and over until it is done.
+
+    Every step is idempotent, so a new leader of the catalog simply goes on.
+    """
+
+    def __init__(self, client: TxnSystemClient) -> None:
+        self._client = client
+        self._catalog = CatalogClient(client)
+
+    async def run_once(self, state: CatalogState) -> None:
+        replacement = state.replacement
+        if replacement is None:
+            return
+        groups = [name for name, members in state.groups.items() if replacement.old_node in members]
+        try:
+            # The catalog itself comes last: as long as it has not moved, a restart finds the work where it was.
+            for group in sorted(groups, key=lambda name: name == CATALOG):
+                await self._move(group, replacement)
+            await self._catalog.change(pb.CatalogCommand(finish_replacement={}))
+        except TxnError as error:
+            log.warning("%s for %s: not done yet: %s", replacement.new_node, replacement.old_node, error.message)
+        else:
+            log.info("%s has taken the place of %s", replacement.new_node, replacement.old_node)
+
+    async def _move(self, group: str, replacement: Replacement) -> None:
+        request = admin_pb.MoveReplicaRequest(group=group, old_node=replacement.old_node, new_node=replacement.new_node)
+        await self._client.call_leader(
+            group, "txnstatus.Admin/MoveReplica", request, admin_pb.MoveReplicaResponse, MOVE_SECONDS
+        )
+        await self._catalog.change(pb.CatalogCommand(move_replica=pb.CatalogCommand.MoveReplica(group=group)))
+
+
+async def learn_catalog(connect: Callable[[str], Channel], addresses: Sequence[str]) -> tuple[str, CatalogState]:
+    """The cluster's id and catalog, from any node, for a process that has neither. Raises Unavailable."""
+    last: TxnError | None = None
+    for address in addresses:
+        channel = connect(address)
+        try:
+            answer = await channel.call(
+                "txnstatus.Admin/GetCluster", admin_pb.GetClusterRequest(), admin_pb.GetClusterResponse, NEWS_SECONDS
+            )
+        except TxnError as error:
+            last = error
+        else:
+            return answer.cluster_id, from_wire(answer.catalog)
+        finally:
+            await channel.close()
+    raise Unavailable(f"no node of a cluster at {', '.join(addresses)}; last: {last.message if last else 'none given'}")
+
+
+class CatalogClient:
+    """Keeps a node's map up to date: by asking the catalog's leader for news, over and over."""
+
+    def __init__(self, client: TxnSystemClient) -> None:
+        self._client = client
+
+    async def refresh(self) -> CatalogState:
+        """What the leader says now. Raises Unavailable."""
+        return await self._ask(pb.GetCatalogRequest())
+
+    async def change(self, command: pb.CatalogCommand) -> CatalogState:
+        """Raises the catalog's refusal, or Unavailable."""
+        wire = await self._client.call_leader(
+            CATALOG, "txnstatus.Catalog/ChangeCatalog", command, pb.CatalogState, CALL_SECONDS
+        )
+        self._client.cluster.update(from_wire(wire))
+        return self._client.cluster.state
+
+    async def run(self) -> None:
+        """For ever."""
+        cluster = self._client.cluster
+        while True:
+            known = cluster.state.version
+            wait_millis = int(MAX_WAIT_SECONDS * 1000)
+            try:
+                await self._ask(pb.GetCatalogRequest(known_version=known, wait_millis=wait_millis))
+            except TxnError as error:
+                log.debug("no news of the catalog: %s", error.message)
+                await self._ask_anybody()
+                await asyncio.sleep(FOLLOW_PAUSE_SECONDS)
+
+    async def _ask_anybody(self) -> None:
+        """The leader may be a node that this one has not heard of; what any other has heard is committed, too."""
+        for node in self._client.cluster.state.nodes:
+            with contextlib.suppress(TxnError):
+                answer = await self._client.call_node(
+                    node,
+                    "txnstatus.Admin/GetCluster",
+                    admin_pb.GetClusterRequest(),
+                    admin_pb.GetClusterResponse,
+                    NEWS_SECONDS,
+                )
+                self._client.cluster.update(from_wire(answer.catalog))
+
+    async def _ask(self, request: pb.GetCatalogRequest) -> CatalogState:
+        wire = await self._client.call_leader(
+            CATALOG, "txnstatus.Catalog/GetCatalog", request, pb.CatalogState, CALL_SECONDS
+        )
+        self._client.cluster.update(from_wire(wire))
+        return self._client.cluster.state

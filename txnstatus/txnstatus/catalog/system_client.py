@@ -1,0 +1,129 @@
+"""TxnSystemClient: finds the leader of a group, and asks again until somebody answers or the deadline passes.
+
+Used by managers, status leaders and participants. It keeps a guess of each group's leader and nothing else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Protocol, TypeVar
+
+from google.protobuf.message import Message
+
+from txnstatus.catalog.cluster_map import ClusterMap
+from txnstatus.errors import NotTheLeader, TxnError, Unavailable
+from txnstatus.process.environment import Environment
+from txnstatus.rpc.channel import PeerChannel
+from txnstatus.rpc.deadlines import Timeouts
+from txnstatus.rpc.server import Registry
+
+ResponseT = TypeVar("ResponseT", bound=Message)
+
+ATTEMPT_SECONDS = 3.0
+"""How long one node may take before another is asked; handlers that wait do so for less."""
+RETRY_SECONDS = 0.02
+RETRY_MAX_SECONDS = 0.1
+"""A longer pause would be added to every failover: nobody knows that a leader is there until he asks again."""
+
+
+class Channel(Protocol):
+    """Calls to one node; `PeerChannel` is the real one."""
+
+    async def call(self, method: str, request: Message, response: type[ResponseT], timeout: float) -> ResponseT: ...
+    async def close(self) -> None: ...
+
+
+class TxnSystemClient:
+    def __init__(
+        self, cluster: ClusterMap, environment: Environment, connect: Callable[[str], Channel] = PeerChannel
+    ) -> None:
+        """`connect` makes a channel to an address."""
+        self.cluster = cluster
+        self._random = environment.random
+        self._connect = connect
+        self._here: tuple[str, Registry] | None = None
+        self._channels: dict[str, Channel] = {}
+        self._leaders: dict[str, str] = {}
+        self._timeouts = Timeouts()
+
+    def serve_here(self, node: str, registry: Registry) -> None:
+        """This process is that node: its own handlers are called as they are, and no bytes are made."""
+        self._here = (node, registry)
+
+    async def call_leader(
+        self, group: str, method: str, request: Message, response: type[ResponseT], timeout: float
+    ) -> ResponseT:
+        """Every request is idempotent by its content, so it is simply sent again.
+
+        Raises the leader's final answer, NotFound where the catalog has no such group, or Unavailable with what was
+        tried.
+        """
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + timeout
+        members = self.cluster.replicas(group)
+        guess = self._leaders.get(group)
+        turn = members.index(guess) if guess in members else 0
+        pause = RETRY_SECONDS
+        while True:
+            node = members[turn % len(members)]
+            attempt = min(ATTEMPT_SECONDS, max(0.001, deadline - loop.time()))
+            try:
+                answer = await self.call_node(node, method, request, response, attempt)
+            except TxnError as error:
+                if not error.retriable:
+                    self._leaders[group] = node
+                    raise
+                last = error
+            else:
+                self._leaders[group] = node
+                return answer
+            if loop.time() + pause >= deadline:
+                raise Unavailable(
+                    f"no leader of {group} answered {method} within {timeout:.1f} s; "
+                    f"tried {', '.join(members)}; last: {last.message}"
+                ) from last
+            await asyncio.sleep(pause * self._random.uniform(0.5, 1.0))
+            pause = min(pause * 1.5, RETRY_MAX_SECONDS)
+            members = self.cluster.replicas(group)
+            hinted = last.leader if isinstance(last, NotTheLeader) else ""
+            turn = members.index(hinted) if hinted in members and hinted != node else turn + 1
+
+    async def call_node(
+        self, node: str, method: str, request: Message, response: type[ResponseT], timeout: float
+    ) -> ResponseT:
+        """One attempt at one node. Raises what it answers, or Unavailable."""
+        if self._here is not None and self._here[0] == node:
+            return await self._call_here(self._here[1], method, request, response, timeout)
+        address = self.cluster.address(node)
+        if address is None:
+            raise Unavailable(f"the catalog has no node {node!r}")
+        return await self._channel(address).call(method, request, response, timeout)
+
+    async def _call_here(
+        self, registry: Registry, method: str, request: Message, response: type[ResponseT], timeout: float
+    ) -> ResponseT:
+        try:
+            with self._timeouts.after(timeout):
+                answer = await registry.ask(method, request)
+        except TimeoutError:
+            raise Unavailable(f"this node did not answer {method} within {timeout:.1f} s") from None
+        assert isinstance(answer, response)
+        return answer
+
+    async def call_foreign(
+        self, name: str, method: str, request: Message, response: type[ResponseT], timeout: float
+    ) -> ResponseT:
+        """One attempt at the host of a foreign participant. Raises what it answers, or Unavailable."""
+        address = self.cluster.state.foreign.get(name)
+        if not address:
+            raise Unavailable(f"the catalog says nowhere where the foreign participant {name} is")
+        return await self._channel(address).call(method, request, response, timeout)
+
+    def _channel(self, address: str) -> Channel:
+        if address not in self._channels:
+            self._channels[address] = self._connect(address)
+        return self._channels[address]
+
+    async def close(self) -> None:
+        await asyncio.gather(*(channel.close() for channel in self._channels.values()))

@@ -1,0 +1,1 @@
+"""The files of tables, wherever they lie: manifests, row changes, locations, storage."""

@@ -1,0 +1,72 @@
+"""Where tables may be: below the roots that the nodes are configured with, and nowhere else.
+
+Nodes write into a table's directory and remove what is in it, with rights of their own. So a location is not the
+client's to choose freely: see docs/operations.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from txnstatus.errors import InvalidArgument
+from txnstatus.lake.storage import file_system
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """A URI, taken apart: two that differ in a trailing slash or in how they are quoted are the same."""
+
+    scheme: str
+    host: str
+    path: tuple[str, ...]
+
+    def is_within(self, root: Location) -> bool:
+        """Whether it is the root or below it, by the path's parts: /data/ab is not below /data/a."""
+        same_system = (self.scheme, self.host) == (root.scheme, root.host)
+        return same_system and self.path[: len(root.path)] == root.path
+
+    def resolved(self) -> Location:
+        """Where it leads, on the local file system, through symbolic links; also where nothing is yet."""
+        if self.scheme != "file":
+            return self
+        return Location(self.scheme, self.host, Path("/", *self.path).resolve().parts[1:])
+
+
+def parse(uri: str) -> Location:
+    """Raises InvalidArgument for what could mean two places: the message names the rule."""
+    try:
+        parts = urlsplit(uri)
+    except ValueError as error:
+        raise InvalidArgument(f"{uri[:500]!r} is no location of a table: {error}") from error
+    path = unquote(parts.path)
+    names = path.strip("/").split("/") if path.strip("/") else []
+    for wrong, why in (
+        (not parts.scheme, "it has no scheme: file:///data, s3://bucket/data"),
+        (not path.startswith("/") and bool(path), "its path is not absolute"),
+        (bool(parts.query or parts.fragment), "it has a query or a fragment"),
+        (any(name in ("", ".", "..") for name in names), "a part of its path is empty, . or .."),
+        (not (uri + path).isprintable(), "it holds characters that cannot be printed"),
+    ):
+        if wrong:
+            raise InvalidArgument(f"{uri[:500]!r} is no location of a table: {why}")
+    return Location(parts.scheme.lower(), parts.netloc.lower(), tuple(names))
+
+
+def check(uri: str, roots: Iterable[str]) -> None:
+    """Raises InvalidArgument for a location that is in none of the roots, leads out of them, or cannot be used.
+
+    Blocking: it follows symbolic links.
+    """
+    location, roots = parse(uri), list(roots)
+    named = f"tables may be in {', '.join(roots)}"
+    hint = "choose a location in one of these, or none; to allow others: table_roots in every node's configuration"
+    if not any(location.is_within(parse(root)) for root in roots):
+        raise InvalidArgument(f"location {uri!r} is not allowed: {named}", hint=hint)
+    resolved = location.resolved()
+    if not any(resolved.is_within(parse(root).resolved()) for root in roots):
+        there = "/" + "/".join(resolved.path)
+        raise InvalidArgument(f"location {uri!r} is not allowed: it leads to {there}, and {named}", hint=hint)
+    file_system(uri)

@@ -1,0 +1,183 @@
+"""Row changes as Arrow tables: their keys, their form on the wire and in files. For clients and shards alike.
+
+A key is bytes: the values of the primary key's columns as text, joined by commas. So who reads a conflict sees which
+row it was about, keys of one and of many columns are compared in one way, and no version of pyarrow hashes them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, NamedTuple
+
+from txnstatus.errors import InvalidArgument
+from txnstatus.lake.arrow_types import to_arrow
+from txnstatus.schema import CHANGE_PREFIX, Schema
+from txnstatus.types import Timestamp
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import pyarrow.dataset as ds
+
+COMMIT_TS = f"{CHANGE_PREFIX}commit_ts"
+DELETED = f"{CHANGE_PREFIX}deleted"
+MAX_ROWS = 10_000
+"""In one request."""
+MAX_REQUEST_BYTES = 400_000
+"""Of rows and their keys in one request, so that what is replicated fits into one entry of a log."""
+_NO_KEY_TYPES = ("float", "double", "array", "map", "struct")
+
+
+class Change(NamedTuple):
+    """What one write of a committed transaction changed."""
+
+    commit_ts: Timestamp
+    deletes: bool
+    rows: bytes
+    """An Arrow IPC stream."""
+
+
+def require_key(schema: Schema, table: str) -> None:
+    """Raises InvalidArgument for a table whose rows cannot be known by their keys."""
+    if not schema.primary_key:
+        raise InvalidArgument(
+            f"table {table} has no primary key: rows are inserted, updated and deleted by it",
+            hint="create the table with primary_key=[...], or write whole files",
+        )
+    for column in schema.columns:
+        if column.name in schema.primary_key and column.type.startswith(_NO_KEY_TYPES):
+            raise InvalidArgument(
+                f"column {column.name!r} of table {table} is {column.type}: rows cannot be known by such a key"
+            )
+
+
+def rows_schema(schema: Schema, *, deletes: bool) -> pa.Schema:
+    """Of the rows in a request: the table's columns; for a delete, those of the primary key."""
+    import pyarrow as pa
+
+    whole = to_arrow(schema)
+    return pa.schema([whole.field(name) for name in schema.primary_key]) if deletes else whole
+
+
+def changes_schema(schema: Schema) -> pa.Schema:
+    """Of row changes: of a deleted row only the key is there."""
+    import pyarrow as pa
+
+    fields = [field.with_nullable(True) for field in to_arrow(schema)]
+    return pa.schema([*fields, pa.field(COMMIT_TS, pa.uint64()), pa.field(DELETED, pa.bool_())])
+
+
+def encode_keys(rows: pa.Table, schema: Schema) -> pa.Array:
+    """The key of every row, as binary."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    parts = [_as_bytes(rows[name].combine_chunks()) for name in schema.primary_key]
+    if len(parts) == 1:
+        return parts[0]
+    for index, name in enumerate(schema.primary_key):
+        if _is_text(rows.schema.field(name).type):
+            escaped = pc.replace_substring(parts[index], b"\\", b"\\\\")
+            parts[index] = pc.replace_substring(escaped, b",", b"\\,")
+    return pc.binary_join_element_wise(*parts, pa.scalar(b","))
+
+
+def near(keys: pa.Table, schema: Schema) -> ds.Expression:
+    """Holds where a key can be: the bounds leave out row groups by their statistics, the values most other rows."""
+    import pyarrow.compute as pc
+
+    near = pc.scalar(True)
+    for name in schema.primary_key:
+        ends = pc.min_max(keys[name])
+        near &= (pc.field(name) >= ends["min"]) & (pc.field(name) <= ends["max"])
+        near &= pc.field(name).isin(keys[name].combine_chunks().unique())
+    return near
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    import pyarrow as pa
+
+    return bool(pa.types.is_string(kind) or pa.types.is_binary(kind))
+
+
+def _as_bytes(column: pa.Array) -> pa.Array:
+    import pyarrow as pa
+
+    if pa.types.is_timestamp(column.type):
+        column = column.cast(pa.int64())  # how a time is spelt is not ours to rely on
+    if not _is_text(column.type):
+        column = column.cast(pa.string())
+    return column.cast(pa.binary())
+
+
+def check_keys(rows: pa.Table, keys: pa.Array, schema: Schema, table: str) -> None:
+    """Raises InvalidArgument for a null in a key, and for a key that comes twice."""
+    import pyarrow.compute as pc
+
+    for name in schema.primary_key:
+        if rows[name].null_count:
+            row = pc.index(pc.is_null(rows[name]), True).as_py()
+            raise InvalidArgument(f"row {row}: the key column {name!r} of table {table} is null")
+    if pc.count_distinct(keys).as_py() < len(keys):
+        counts = pc.value_counts(keys)
+        twice = counts.filter(pc.greater(counts.field("counts"), 1))[0]["values"].as_py()
+        raise InvalidArgument(
+            f"the key {twice.decode(errors='backslashreplace')} comes more than once in the rows for table {table}"
+        )
+
+
+def to_ipc(rows: pa.Table) -> bytes:
+    import pyarrow as pa
+
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, rows.schema) as writer:
+        writer.write_table(rows)
+    return bytes(sink.getvalue())
+
+
+def from_ipc(data: bytes) -> pa.Table:
+    """Raises InvalidArgument for what is no Arrow IPC stream."""
+    import pyarrow as pa
+
+    try:
+        with pa.ipc.open_stream(data) as reader:
+            rows = reader.read_all()
+        rows.validate(full=True)
+    except (pa.ArrowInvalid, OSError) as error:
+        raise InvalidArgument(f"rows that are no Arrow IPC stream: {error}") from error
+    return rows
+
+
+def changes_table(changes: Iterable[Change], schema: Schema) -> pa.Table:
+    """All of them, in their order."""
+    import pyarrow as pa
+
+    target = changes_schema(schema)
+    tables = [target.empty_table()]
+    for change in changes:
+        if not change.rows:
+            continue
+        rows = from_ipc(change.rows)
+        extra = {
+            COMMIT_TS: pa.repeat(pa.scalar(change.commit_ts, pa.uint64()), rows.num_rows),
+            DELETED: pa.repeat(change.deletes, rows.num_rows),
+        }
+        columns = [
+            extra.get(field.name, rows[field.name] if field.name in rows.column_names else None) for field in target
+        ]
+        filled = [
+            pa.nulls(rows.num_rows, field.type) if column is None else column
+            for field, column in zip(target, columns, strict=True)
+        ]
+        tables.append(pa.Table.from_arrays(filled, schema=target))
+    return pa.concat_tables(tables)
+
+
+def last_of_each(changes: pa.Table, groups: Iterable[pa.Array]) -> pa.Table:
+    """Of the rows that agree in all of `groups`, the last."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    columns = {f"group{number}": group for number, group in enumerate(groups)}
+    numbered = pa.table({**columns, "row": pa.array(range(changes.num_rows), pa.int64())})
+    last = numbered.group_by(list(columns), use_threads=False).aggregate([("row", "max")])["row_max"]
+    return changes.take(last.take(pc.sort_indices(last)))

@@ -1,0 +1,151 @@
+"""Files by URI, on any file system that pyarrow has; what is written locally is synced, name and all."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterable
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import quote, unquote
+
+from txnstatus.errors import InvalidArgument
+from txnstatus.process.durable import sync
+
+if TYPE_CHECKING:
+    from pyarrow import fs
+
+WRITE_PREFIX = "delta_"
+"""Of the names of writes' directories."""
+
+
+def file_system(uri: str) -> tuple[fs.FileSystem, str]:
+    """The file system and the path in it. Raises InvalidArgument."""
+    from pyarrow import fs
+
+    try:
+        system, path = fs.FileSystem.from_uri(uri)
+    except (OSError, ValueError) as error:
+        raise InvalidArgument(f"{uri!r} is not a usable location: {error}") from error
+    return system, path
+
+
+_file_system_of_table = lru_cache(maxsize=1_000)(file_system)
+"""Making one anew takes longer than what it is then asked to do."""
+
+
+def parquet_files(directory: str) -> list[tuple[str, int]]:
+    """URI and size of every Parquet file below the directory, in order."""
+    from pyarrow import fs
+
+    system, root = file_system(directory)
+    found = system.get_file_info(fs.FileSelector(root, recursive=True))
+    return sorted(
+        (directory + quote(info.path[len(root) :], safe="/="), info.size)
+        for info in found
+        if info.type is fs.FileType.File and info.base_name.endswith(".parquet")
+    )
+
+
+def tree(location: str) -> dict[str, dict[str, int]] | None:
+    """All that lies in a directory: by name, the paths of the files below and their bytes. None: there is none.
+
+    A file right there has the path "" below its name.
+    """
+    from pyarrow import fs
+
+    system, root = file_system(location)
+    if system.get_file_info(root).type is fs.FileType.NotFound:
+        return None
+    found: dict[str, dict[str, int]] = {}
+    # What is removed meanwhile is no error.
+    for info in system.get_file_info(fs.FileSelector(root, recursive=True, allow_not_found=True)):
+        name, _, below = info.path[len(root) :].lstrip("/").partition("/")
+        files = found.setdefault(name, {})
+        if info.type is fs.FileType.File:
+            files[below] = info.size
+    return found
+
+
+def read_file(uri: str) -> bytes:
+    """Raises OSError."""
+    system, path = file_system(uri)
+    with system.open_input_stream(path) as stream:
+        return bytes(stream.read())
+
+
+def write_file(uri: str, data: bytes, beside: Iterable[str] = ()) -> None:
+    """Durable when it returns, and so are the files `beside` it: one pass over their directories does for all."""
+    system, path = file_system(uri)
+    system.create_dir(path.rsplit("/", 1)[0], recursive=True)
+    with system.open_output_stream(path) as stream:
+        stream.write(data)
+    make_durable([*beside, uri])
+
+
+def delete_directory(uri: str) -> None:
+    """Idempotent. Only ever a write's own directory. Raises OSError."""
+    from pyarrow import fs
+
+    table, _, name = uri.rpartition("/")
+    if not name.startswith(WRITE_PREFIX):
+        raise InvalidArgument(f"{uri!r} is not a write's directory")
+    system, location = _file_system_of_table(table)
+    path = f"{location}/{unquote(name)}"
+    if system.get_file_info(path).type is not fs.FileType.NotFound:
+        system.delete_dir(path)
+
+
+def delete_if_empty(uri: str) -> None:
+    """A table's directory, where there are any: in an object store it goes with its last file. Raises OSError."""
+    from pyarrow import fs
+
+    system, path = file_system(uri)
+    if not isinstance(system, fs.LocalFileSystem):
+        return
+    try:
+        Path(path).rmdir()
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+            raise
+
+
+def make_durable(uris: Iterable[str]) -> None:
+    """Syncs local files of writes, and the names that lead to them; object stores need nothing.
+
+    Neither Spark nor pyarrow syncs what it writes, and a commit may not outlive its files.
+    """
+    from pyarrow import fs
+
+    directories: set[Path] = set()
+    databases: set[Path] = set()
+    for uri in uris:
+        system, name = file_system(uri)
+        if not isinstance(system, fs.LocalFileSystem):
+            return
+        path = Path(name)
+        sync(path)
+        database = _database_of(path)
+        directories.update(each for each in path.parents if each.is_relative_to(database))
+        databases.add(database)
+    unknown = {(each, each.stat().st_ino) for each in databases} - _named
+    directories.update(above for database, _ in unknown for above in database.parents)
+    # From the files upwards: a name is made durable after what it leads to.
+    for directory in sorted(directories, key=lambda each: len(each.parts), reverse=True):
+        sync(directory)
+    _named.update(unknown)
+
+
+_named: set[tuple[Path, int]] = set()
+"""What holds tables' directories, with its inode, and has been given a durable name all the way up by this process.
+
+The service removes a table's directory, and may make it again: its name is synced each time. It removes none above.
+"""
+
+
+def _database_of(path: Path) -> Path:
+    """What holds the table's directory, given a file of a write."""
+    write = next((each for each in path.parents if each.name.startswith(WRITE_PREFIX)), path.parent)
+    return write.parent.parent

@@ -1,0 +1,125 @@
+"""Proposer: the way of a service's commands into its group's log, and of what became of them back.
+
+No task waits in between: what has applied is acted upon in the cycle that releases it, also when whoever asked is gone.
+What is proposed together goes together, there and back: most of what a command costs a leader is paid once for all.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any, Generic, Protocol, TypeVar
+
+from txnstatus.errors import NotTheLeader, OutcomeUnknown, TxnError
+from txnstatus.process.failpoints import any_armed, failpoint
+from txnstatus.raft.driver import RaftDriver
+from txnstatus.raft.proposals import Proposal
+from txnstatus.raft.replica import MAX_BATCH_BYTES, MAX_BATCH_COMMANDS
+
+
+class Refusal(Protocol):
+    """The command is refused on every replica alike."""
+
+    @property
+    def error(self) -> TxnError: ...
+
+
+CommandT = TypeVar("CommandT")
+AppliedT = TypeVar("AppliedT")
+RefusalT = TypeVar("RefusalT", bound=Refusal)
+Told = Callable[[int, Sequence[AppliedT | TxnError]], None]
+"""Of the commands from this position on: the state machine's answer or refusal, NotTheLeader or OutcomeUnknown."""
+
+
+class Proposer(Generic[CommandT, AppliedT, RefusalT]):
+    def __init__(
+        self,
+        kind: str,
+        driver: Callable[[], RaftDriver],
+        encode: Callable[[CommandT], bytes],
+        refusal: type[RefusalT],
+        heard: Callable[[Sequence[CommandT], Sequence[AppliedT | RefusalT]], None] = lambda _commands, _outcomes: None,
+        name: Callable[[CommandT], str] = lambda command: type(command).__name__,
+    ) -> None:
+        """`heard` hears first of all commands that have applied here, refused or not. `kind`, `name`: failpoints."""
+        self._kind = kind
+        self._name = name
+        self._driver = driver
+        self._encode = encode
+        self._refusal = refusal
+        self._heard = heard
+
+    def submit(self, commands: Sequence[CommandT], told: Told[AppliedT], *, linger: bool = False) -> None:
+        """`told` hears once of every command; of all together, unless one entry cannot hold them.
+
+        `linger`: as in `RaftDriver.submit`.
+        """
+        for start, encoded in self._parts(commands):
+            part = commands[start : start + len(encoded)]
+            try:
+                self._pass_before(part)
+                self._driver().submit(encoded, partial(self._ended, start, part, told), linger=linger)
+            except TxnError as error:
+                told(start, [error] * len(part))
+
+    async def propose(self, command: CommandT, *, linger: bool = False) -> AppliedT:
+        """Raises the state machine's refusal, NotTheLeader or OutcomeUnknown. `linger`: as in `submit`."""
+        (answer,) = await self.propose_all([command], linger=linger)
+        if isinstance(answer, TxnError):
+            raise answer
+        return answer
+
+    async def propose_all(self, commands: Sequence[CommandT], *, linger: bool = False) -> list[AppliedT | TxnError]:
+        """In one go; returns how each ended."""
+        if not commands:
+            return []
+        answers: list[Any] = [None] * len(commands)
+        left = len(commands)
+        all_told: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        def told(start: int, of_part: Sequence[AppliedT | TxnError]) -> None:
+            nonlocal left
+            answers[start : start + len(of_part)] = of_part
+            left -= len(of_part)
+            if not left and not all_told.done():
+                all_told.set_result(None)
+
+        self.submit(commands, told, linger=linger)
+        await all_told
+        return answers
+
+    def _parts(self, commands: Sequence[CommandT]) -> Iterator[tuple[int, Sequence[bytes]]]:
+        """What one entry can hold, from which position on; what none can hold is alone, for the driver to refuse."""
+        start, size, part = 0, 0, list[bytes]()
+        for command in commands:
+            encoded = self._encode(command)
+            size += len(encoded)
+            if part and (size > MAX_BATCH_BYTES or len(part) == MAX_BATCH_COMMANDS):
+                yield start, part
+                start, size, part = start + len(part), len(encoded), []
+            part.append(encoded)
+        yield start, part
+
+    def _ended(self, start: int, commands: Sequence[CommandT], told: Told[AppliedT], proposal: Proposal) -> None:
+        if proposal.error is not None:
+            told(start, [proposal.error] * len(commands))
+            return
+        outcomes: Sequence[Any] = proposal.outcomes
+        self._heard(commands, outcomes)
+        answers = [outcome.error if isinstance(outcome, self._refusal) else outcome for outcome in outcomes]
+        if any_armed():
+            answers = list(map(self._pass_after, commands, answers))
+        told(start, answers)
+
+    def _pass_before(self, commands: Sequence[CommandT]) -> None:
+        if any_armed():
+            for command in commands:
+                failpoint(f"{self._kind}.before.{self._name(command)}", NotTheLeader)
+
+    def _pass_after(self, command: CommandT, answer: AppliedT | TxnError) -> AppliedT | TxnError:
+        try:
+            failpoint(f"{self._kind}.after.{self._name(command)}", OutcomeUnknown)
+        except TxnError as error:
+            return error
+        return answer

@@ -1,0 +1,1 @@
+"""The status table: one range of transactions a Raft group; its state, its leader, its callers."""

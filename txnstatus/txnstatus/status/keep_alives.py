@@ -1,0 +1,146 @@
+"""KeepAlives: when each OPEN transaction was last heard of, and who has been silent for too long.
+
+A million may be open, so it is dicts of numbers, which the garbage collector does not go through, and a beat is one
+store. When somebody may expire at the earliest is kept in buckets of time; a beat does not move it: it is looked up
+again when its bucket has come. Times are in the leader's healthy seconds.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import islice
+
+from txnstatus.status.records import TxnRecord
+from txnstatus.types import TxnId, TxnState
+
+BUCKETS_PER_SECOND = 4
+MAX_LOOKS = 10_000
+"""Transactions that one pass looks at: a few milliseconds' work."""
+
+
+class KeepAlives:
+    def __init__(self) -> None:
+        self.max_lifetime = 0.0
+        """Seconds; 0 = no limit."""
+        self.behind = False
+        """Whether the last pass left out some whose time has come."""
+        self._heard: dict[TxnId, float] = {}
+        self._born: dict[TxnId, float] = {}
+        """For one that a former leader began, when this one began to lead."""
+        self._expiring: set[TxnId] = set()
+        self._buckets: dict[int, dict[TxnId, None]] = {}
+        """Who may expire then at the earliest; none is empty."""
+        self._bucket_of: dict[TxnId, int] = {}
+
+    def __len__(self) -> int:
+        return len(self._heard)
+
+    def __contains__(self, txn_id: TxnId) -> bool:
+        return txn_id in self._heard
+
+    def heard(self, txn_id: TxnId) -> float:
+        return self._heard[txn_id]
+
+    def born(self, txn_id: TxnId) -> float:
+        return self._born[txn_id]
+
+    def is_looked_at(self, txn_id: TxnId) -> bool:
+        """Whether a pass will come to it."""
+        return txn_id in self._buckets.get(self._bucket_of.get(txn_id, -1), ())
+
+    def add(self, record: TxnRecord, now: float, grace: float = 0.0) -> None:
+        """It is heard of now; `grace` seconds are added to its first interval."""
+        txn_id = record.txn_id
+        self._heard[txn_id] = now + grace
+        self._born[txn_id] = now
+        self._put([txn_id], int(self._deadline(record) * BUCKETS_PER_SECOND))
+
+    def remove(self, txn_id: TxnId) -> None:
+        """It has ended, or it never was there."""
+        if self._heard.pop(txn_id, None) is None:
+            return
+        del self._born[txn_id]
+        self._expiring.discard(txn_id)
+        number = self._bucket_of.pop(txn_id, None)
+        if number is not None:
+            bucket = self._buckets[number]
+            del bucket[txn_id]
+            if not bucket:
+                del self._buckets[number]
+
+    def clear(self) -> None:
+        for kept in (self._heard, self._born, self._expiring, self._buckets, self._bucket_of):
+            kept.clear()
+
+    def beat(self, txn_ids: Iterable[int], owner: str, records: Mapping[TxnId, TxnRecord], now: float) -> list[TxnId]:
+        """Stamps those that are OPEN, the owner's, and not about to expire. Returns the others.
+
+        All in one pass without a call for each: of all that a leader does, this is done the most often by far.
+        """
+        heard, expiring, is_open = self._heard, self._expiring, TxnState.OPEN
+        others = []
+        txn_id: TxnId
+        for txn_id in txn_ids:  # type: ignore[assignment]
+            at, record = heard.get(txn_id), records.get(txn_id)
+            if at is None or record is None or record.state is not is_open or record.owner != owner:
+                others.append(txn_id)
+            elif txn_id in expiring:
+                # The expiry is on its way through the log: promising life now could not be kept.
+                others.append(txn_id)
+            elif at < now:  # a beat ends no grace
+                heard[txn_id] = now
+        return others
+
+    def overdue(self, records: Mapping[TxnId, TxnRecord], now: float, at_most: int) -> list[TxnId]:
+        """Those whose expiry is to be proposed: from now on it is on its way. Looks only at whose time may have come,
+        and at MAX_LOOKS of them: see `behind`.
+        """
+        looks, last = MAX_LOOKS, int(now * BUCKETS_PER_SECOND)
+        overdue: list[TxnId] = []
+        again: defaultdict[int, list[TxnId]] = defaultdict(list)
+        while looks and len(overdue) < at_most and (number := min(self._buckets, default=last + 1)) <= last:
+            taken = self._take(number, min(looks, at_most - len(overdue)))
+            looks -= len(taken)
+            for txn_id in taken:
+                record = records.get(txn_id)
+                if record is None:
+                    del self._bucket_of[txn_id]  # it has ended
+                    continue
+                deadline = self._deadline(record)
+                if deadline < now and txn_id not in self._expiring:
+                    self._expiring.add(txn_id)
+                    overdue.append(txn_id)
+                # Until it has ended, it is looked at again: the Expire may be refused or lost.
+                again[max(int(deadline * BUCKETS_PER_SECOND), last)].append(txn_id)
+        for number, txn_ids in again.items():
+            self._put(txn_ids, number)
+        self.behind = not looks
+        return overdue
+
+    def _take(self, number: int, at_most: int) -> Collection[TxnId]:
+        """Out of the bucket, which goes when it is empty; whoever takes them puts them back, or forgets them."""
+        bucket = self._buckets[number]
+        if len(bucket) <= at_most:
+            return self._buckets.pop(number)
+        taken = list(islice(bucket, at_most))
+        for txn_id in taken:
+            del bucket[txn_id]
+        return taken
+
+    def expiry_failed(self, txn_id: TxnId) -> None:
+        self._expiring.discard(txn_id)
+
+    def look_at_all(self) -> None:
+        """In the next passes, since they may be due earlier than was known."""
+        self._buckets = {0: dict.fromkeys(self._heard)} if self._heard else {}
+        self._bucket_of = dict.fromkeys(self._heard, 0)
+
+    def _put(self, txn_ids: Sequence[TxnId], number: int) -> None:
+        self._buckets.setdefault(number, {}).update(dict.fromkeys(txn_ids))
+        self._bucket_of.update(dict.fromkeys(txn_ids, number))
+
+    def _deadline(self, record: TxnRecord) -> float:
+        txn_id = record.txn_id
+        deadline = self._heard[txn_id] + record.keepalive_millis / 1000
+        return min(deadline, self._born[txn_id] + self.max_lifetime) if self.max_lifetime else deadline

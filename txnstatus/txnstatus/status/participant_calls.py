@@ -1,0 +1,104 @@
+"""ParticipantCalls: what a status leader asks of participants.
+
+All that one loop turn has for one shard, or for one foreign participant, is one call.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any
+
+from txnstatus.catalog.catalog import shard_group
+from txnstatus.catalog.cluster_map import shard_of_table_id
+from txnstatus.catalog.system_client import TxnSystemClient
+from txnstatus.errors import NotFound, TxnError, Unavailable
+from txnstatus.foreign import foreign_name
+from txnstatus.process.failpoints import failpoint
+from txnstatus.proto import participant_pb2 as pb
+from txnstatus.rpc.errors import from_detail, to_detail
+from txnstatus.status.commit_tasks import MAX_OPS_PER_CALL, SendOp
+from txnstatus.status.events import ParticipantAnswered
+from txnstatus.types import HybridClock, Timestamp
+
+CALL_SECONDS = 5.0
+
+Results = Sequence[pb.ParticipantOpResult]
+
+
+class ParticipantCalls:
+    def __init__(
+        self,
+        client: TxnSystemClient,
+        clock: HybridClock,
+        answered: Callable[[Sequence[ParticipantAnswered]], None],
+        spawn: Callable[[Coroutine[Any, Any, None]], object],
+    ) -> None:
+        """`answered` hears of every SendOp once, also of one that nobody answered; of all in one call at once."""
+        self._client = client
+        self._clock = clock
+        self._answered = answered
+        self._spawn = spawn
+        self._outbox: defaultdict[int | str, list[SendOp]] = defaultdict(list)
+        """By shard, or by the name of a foreign participant."""
+
+    def send(self, op: SendOp) -> None:
+        foreign = foreign_name(op.participant_id)
+        to = shard_of_table_id(op.participant_id) if foreign is None else foreign
+        if not self._outbox[to]:
+            asyncio.get_running_loop().call_soon(self._flush, to)
+        self._outbox[to].append(op)
+
+    def _flush(self, to: int | str) -> None:
+        sends = self._outbox.pop(to)
+        for start in range(0, len(sends), MAX_OPS_PER_CALL):
+            self._spawn(self._participate(to, sends[start : start + MAX_OPS_PER_CALL]))
+
+    async def _participate(self, to: int | str, sends: list[SendOp]) -> None:
+        ops = [
+            pb.ParticipantOp(
+                txn_id=send.txn_id,
+                table_id=send.participant_id,
+                type=send.op,  # type: ignore[arg-type]  # its name takes several calls
+                commit_timestamp=send.commit_ts,
+            )
+            for send in sends
+        ]
+        try:
+            failpoint("status.before_participate", Unavailable)
+            results = await (self._ask_shard(to, ops) if isinstance(to, int) else self._ask_foreign(to, ops))
+            failpoint("status.after_participate", Unavailable)
+        except TxnError as error:
+            failure = Unavailable(error.message)  # of the call as a whole: no participant has refused anything
+            results = [pb.ParticipantOpResult(error=to_detail(failure))] * len(sends)
+        self._clock.update(Timestamp(max(result.timestamp for result in results)))
+        self._answered([_answer(send, result) for send, result in zip(sends, results, strict=True)])
+
+    async def _ask_shard(self, shard: int, ops: list[pb.ParticipantOp]) -> Results:
+        request = pb.ParticipateRequest(shard=shard, now=self._clock.now(), ops=ops)
+        response = await self._client.call_leader(
+            shard_group(shard), "txnstatus.Participant/Participate", request, pb.ParticipateResponse, CALL_SECONDS
+        )
+        return response.results
+
+    async def _ask_foreign(self, name: str, ops: list[pb.ParticipantOp]) -> Results:
+        if self._client.cluster.state.foreign.get(name) == "":
+            return [_of_removed(name, op) for op in ops]
+        request = pb.ParticipateRequest(now=self._clock.now(), ops=ops)
+        response = await self._client.call_foreign(
+            name, "txnstatus.Foreign/Participate", request, pb.ParticipateResponse, CALL_SECONDS
+        )
+        return response.results
+
+
+def _answer(send: SendOp, result: pb.ParticipantOpResult) -> ParticipantAnswered:
+    refusal = from_detail(result.error) if result.HasField("error") else None
+    return ParticipantAnswered(send.txn_id, send.participant_id, send.op, Timestamp(result.timestamp), refusal)
+
+
+def _of_removed(name: str, op: pb.ParticipantOp) -> pb.ParticipantOpResult:
+    """An operator has said that it is gone for good, with whatever it held: only a commit can still be refused."""
+    if op.type != pb.BEGIN_COMMIT:
+        return pb.ParticipantOpResult()
+    return pb.ParticipantOpResult(error=to_detail(NotFound(f"the foreign participant {name} was removed")))

@@ -1,0 +1,337 @@
+"""StatusRanges: the status table as a whole, over its range partitions. Used by managers and participants.
+
+A transaction's range follows from its id. Ranges fill up one after the other: nothing begins in one before all before
+it are full, and a full one stays full. On this rest the two calls that concern several ranges, `begin` and `snapshot`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Awaitable, Iterable, Sequence
+from typing import TypeVar
+
+from google.protobuf.message import Message
+
+from txnstatus.catalog.catalog import CatalogState, status_group
+from txnstatus.catalog.service import CatalogClient
+from txnstatus.catalog.system_client import TxnSystemClient
+from txnstatus.errors import NotFound, TxnError, forgotten
+from txnstatus.foreign import foreign_name
+from txnstatus.proto import catalog_pb2 as catalog_pb
+from txnstatus.proto import common_pb2 as common
+from txnstatus.proto import txn_manager_pb2 as pb
+from txnstatus.proto import txn_status_pb2 as status_pb
+from txnstatus.rpc.errors import to_detail
+from txnstatus.status.registrations import Registrations
+from txnstatus.types import NO_TIMESTAMP, Timestamp, TxnId
+
+ResponseT = TypeVar("ResponseT", bound=Message)
+
+CALL_SECONDS = 15.0
+MAX_LISTED = 1_000
+
+
+class StatusRanges:
+    def __init__(self, client: TxnSystemClient) -> None:
+        self._client = client
+        self._catalog = CatalogClient(client)
+        self._full: dict[int, Timestamp] = {}
+        """Ranges that are known to be full, with their last commit when that was found out."""
+        self._registrations = Registrations(self._register)
+
+    async def call(self, txn_id: int, method: str, request: Message, response: type[ResponseT]) -> ResponseT:
+        """Asks the leader of the transaction's range. Raises NotFound, Forgotten, Unavailable, or what it answers."""
+        number = await self._range_of(TxnId(txn_id))
+        try:
+            return await self._ask(number, method, request, response)
+        except NotFound:
+            if self._state.range_was_dropped(number):
+                raise forgotten(TxnId(txn_id)) from None
+            raise
+
+    def register(self, txn_id: TxnId, owner: str, participant_id: str, name: str) -> asyncio.Future[TxnError | None]:
+        """Makes somebody a participant, now or before: on its way when this returns.
+
+        Gives the refusal: NotFound, Forgotten, Unavailable, or what the status table answers.
+        """
+        participant = common.ParticipantInfo(participant_id=participant_id, name=name)
+        registration = status_pb.Registration(txn_id=txn_id, owner=owner, participant=participant)
+        number = self._known_range_of_all([txn_id])
+        if number is None:
+            return asyncio.ensure_future(self._register_unheard_of(registration))
+        return self._registrations.register(number, registration)
+
+    async def _register_unheard_of(self, registration: status_pb.Registration) -> TxnError | None:
+        try:
+            number = await self._range_of(TxnId(registration.txn_id))
+        except TxnError as error:
+            return error
+        return await self._registrations.register(number, registration)
+
+    async def _register(
+        self, number: int, registrations: Sequence[status_pb.Registration]
+    ) -> Sequence[status_pb.RegistrationResult]:
+        request = status_pb.RegisterParticipantsRequest(range=number, registrations=registrations)
+        try:
+            answer = await self._ask(number, "RegisterParticipants", request, status_pb.RegisterParticipantsResponse)
+        except NotFound:
+            if not self._state.range_was_dropped(number):
+                raise
+            gone = (to_detail(forgotten(TxnId(each.txn_id))) for each in registrations)
+            return [status_pb.RegistrationResult(error=error) for error in gone]
+        return answer.results
+
+    async def begin(self, request: pb.BeginTransactionRequest) -> pb.BeginTransactionResponse:
+        """Begins in the first range that is not full; adds one where all are.
+
+        A retried request may have begun in a range that has filled up since: a full range answers what it began.
+        """
+        # Passed by is only what was full when the request came: a retry that overtakes this one cannot be there.
+        passed = -1 if request.is_retry else max(self._full, default=-1)
+        number = await self._next_range(passed)
+        while True:
+            answer = await self._try_begin(number, request)
+            if answer is not None:
+                return answer
+            number = await self._next_range(number)
+
+    async def _try_begin(self, number: int, request: pb.BeginTransactionRequest) -> pb.BeginTransactionResponse | None:
+        """None: the range is full, or gone."""
+        floor = max([self._state.floor, *(self._full[full] for full in self._full if full < number)])
+        wrapped = status_pb.RangeBeginRequest(range=number, request=request, floor=floor)
+        try:
+            answer = await self._ask(number, "BeginTransaction", wrapped, status_pb.RangeBeginResponse)
+        except NotFound:
+            if self._state.range_was_dropped(number):
+                return None
+            raise
+        if answer.HasField("begun"):
+            return answer.begun
+        self._full[number] = Timestamp(answer.last_commit_timestamp)
+        return None
+
+    async def _next_range(self, number: int) -> int:
+        """The first live range after a full one; it is added where there is none."""
+        while True:
+            later = [candidate for candidate in self._state.ranges if candidate > number]
+            if later:
+                return later[0]
+            await self.add_range(number + 1)
+
+    async def add_range(self, number: int) -> None:
+        """Adds it, unless it was added before. Raises Unavailable."""
+        command = catalog_pb.CatalogCommand(add_range=catalog_pb.CatalogCommand.AddRange(number=number))
+        await self._catalog.change(command)
+
+    async def drop_range(self, number: int, last_commit: Timestamp) -> None:
+        """For a range whose transactions are all forgotten. Raises Unavailable."""
+        drop = catalog_pb.CatalogCommand.DropRange(number=number, last_commit_timestamp=last_commit)
+        await self._catalog.change(catalog_pb.CatalogCommand(drop_range=drop))
+
+    async def snapshot(self) -> Timestamp:
+        """One timestamp for all ranges: not below any commit acknowledged before, and below all that are to come.
+
+        The highest of the ranges' last commits; the others raise their floor to it before it is given out. The last
+        range must be found not full by then: the floor of any range to come is then above the timestamp, too.
+        """
+        last_commits: dict[int, status_pb.RaiseFloorResponse] = {}
+        timestamp = NO_TIMESTAMP
+        while True:
+            numbers = self._state.ranges
+            unasked = [number for number in numbers if number not in last_commits]
+            last_commits.update(await self._raise_floors(unasked, NO_TIMESTAMP))
+            # Read after the answers: a range that was dropped meanwhile has left its last commit there.
+            known = [Timestamp(answer.last_commit_timestamp) for answer in last_commits.values()]
+            timestamp = max(timestamp, self._state.floor, *known)
+            last = numbers[-1]
+            behind = [
+                number
+                for number, answer in last_commits.items()
+                if answer.last_commit_timestamp < timestamp and (number == last or not answer.settled)
+            ]
+            last_commits.update(await self._raise_floors(behind, timestamp))
+            if last in last_commits and not last_commits[last].full:
+                return timestamp
+            await self._next_range(last)
+
+    async def forgotten_below(self) -> TxnId:
+        """All transactions with lower ids are finished and forgotten: nothing will ever be asked about them."""
+        number = self._state.ranges[0]
+        answers = await self._raise_floors([number], NO_TIMESTAMP)
+        return TxnId(answers[number].oldest_kept_txn_id if number in answers else number * self._state.range_span)
+
+    async def _raise_floors(
+        self, numbers: Sequence[int], timestamp: Timestamp
+    ) -> dict[int, status_pb.RaiseFloorResponse]:
+        """Without those that are dropped meanwhile."""
+
+        async def raise_floor(number: int) -> status_pb.RaiseFloorResponse | None:
+            request = status_pb.RaiseFloorRequest(range=number, timestamp=timestamp)
+            try:
+                return await self._ask(number, "RaiseFloor", request, status_pb.RaiseFloorResponse)
+            except NotFound:
+                if self._state.range_was_dropped(number):
+                    return None
+                raise
+
+        answers = await asyncio.gather(*map(raise_floor, numbers))
+        return {number: answer for number, answer in zip(numbers, answers, strict=True) if answer is not None}
+
+    async def outcomes(self, txn_ids: Iterable[TxnId], at: Timestamp) -> dict[TxnId, Timestamp]:
+        """The commit timestamps, at or below the snapshot `at`; NO_TIMESTAMP for those that have none, for ever."""
+        merged: dict[TxnId, Timestamp] = {}
+        by_range: defaultdict[int, list[TxnId]] = defaultdict(list)
+        for txn_id in txn_ids:
+            try:
+                by_range[await self._range_of(txn_id)].append(txn_id)
+            except NotFound:
+                # Forgotten; or prepared by a message from nowhere: such an id was never given out. It must not stop
+                # the readers.
+                merged[txn_id] = NO_TIMESTAMP
+
+        async def ask(number: int) -> dict[TxnId, Timestamp]:
+            ids = by_range[number]
+            request = status_pb.GetOutcomesRequest(range=number, txn_ids=ids, timestamp=at)
+            try:
+                answer = await self._ask(number, "GetOutcomes", request, status_pb.GetOutcomesResponse)
+            except NotFound:
+                if not self._state.range_was_dropped(number):
+                    raise
+                # Whoever took part in a commit had finished it before it was forgotten.
+                return dict.fromkeys(ids, NO_TIMESTAMP)
+            return dict(zip(ids, map(Timestamp, answer.commit_timestamps), strict=True))
+
+        for part in await asyncio.gather(*map(ask, by_range)):
+            merged |= part
+        return merged
+
+    async def check_participant(self, participant_id: str) -> None:
+        """Raises InvalidArgument or NotFound for what is no participant of this cluster, Unavailable."""
+        name = foreign_name(participant_id)
+        if name is not None and not self._state.foreign.get(name):
+            await self._catalog.refresh()  # its host may have registered it a moment ago
+        self._client.cluster.check_participant_id(participant_id)
+
+    async def keep_alive(self, request: pb.KeepTransactionAliveRequest) -> pb.KeepTransactionAliveResponse:
+        """Answers who is refused; a range that cannot answer refuses only its own."""
+        number = self._known_range_of_all(request.txn_ids)
+        if number is not None:  # nearly always; a million beat, so nothing is done for each of them here
+            return await self._keep_alive_in(number, request)
+        response = pb.KeepTransactionAliveResponse()
+
+        async def ask(number: int, txn_ids: Sequence[TxnId]) -> None:
+            part = pb.KeepTransactionAliveRequest(txn_ids=txn_ids, owner=request.owner)
+            response.MergeFrom(await self._keep_alive_in(number, part))
+
+        async def ask_known(txn_ids: Iterable[TxnId]) -> None:
+            by_range: defaultdict[int, list[TxnId]] = defaultdict(list)
+            for txn_id in txn_ids:
+                try:
+                    by_range[self._known_range_of(txn_id)].append(txn_id)
+                except NotFound as error:
+                    response.refused.append(_refused(txn_id, error))
+            await asyncio.gather(*(ask(number, ids) for number, ids in by_range.items()))
+
+        async def ask_unheard_of(txn_ids: Sequence[TxnId]) -> None:
+            """One look at the catalog for all of them; those of known ranges do not wait for it."""
+            try:
+                await self._catalog.refresh()
+            except TxnError as error:
+                response.refused.extend(_refused(txn_id, error) for txn_id in txn_ids)
+            else:
+                await ask_known(txn_ids)
+
+        known: list[TxnId] = []
+        unheard_of: list[TxnId] = []
+        for txn_id in dict.fromkeys(map(TxnId, request.txn_ids)):
+            (unheard_of if self._is_unheard_of(txn_id) else known).append(txn_id)
+        await asyncio.gather(ask_known(known), *([ask_unheard_of(unheard_of)] if unheard_of else []))
+        return response
+
+    async def _keep_alive_in(
+        self, number: int, request: pb.KeepTransactionAliveRequest
+    ) -> pb.KeepTransactionAliveResponse:
+        """Of ids of one range."""
+        wrapped = status_pb.RangeKeepAliveRequest(range=number, request=request)
+        try:
+            return await self._ask(number, "KeepTransactionAlive", wrapped, pb.KeepTransactionAliveResponse)
+        except TxnError as error:
+            dropped = self._state.range_was_dropped(number)
+            txn_ids = map(TxnId, dict.fromkeys(request.txn_ids))
+            return pb.KeepTransactionAliveResponse(
+                refused=[_refused(txn_id, forgotten(txn_id) if dropped else error) for txn_id in txn_ids]
+            )
+
+    async def listed(self, request: status_pb.ListTransactionsRequest) -> status_pb.ListTransactionsResponse:
+        """The highest ids first, MAX_LISTED at most; `more` says whether to ask again below the last one."""
+        limit = min(request.limit or MAX_LISTED, MAX_LISTED)
+        response = status_pb.ListTransactionsResponse()
+        for number in reversed(self._state.ranges):
+            if request.below_txn_id and number * self._state.range_span >= request.below_txn_id:
+                continue
+            part = status_pb.ListTransactionsRequest()
+            part.CopyFrom(request)
+            part.limit = limit - len(response.txns)
+            if not part.limit:
+                response.more = True
+                break
+            wrapped = status_pb.RangeListRequest(range=number, request=part)
+            try:
+                answer = await self._ask(number, "ListTransactions", wrapped, status_pb.ListTransactionsResponse)
+            except NotFound:
+                if self._state.range_was_dropped(number):
+                    continue
+                raise
+            response.txns.extend(answer.txns)
+            response.more = answer.more
+            if response.more:
+                break
+        return response
+
+    # ---- inside
+
+    @property
+    def _state(self) -> CatalogState:
+        return self._client.cluster.state
+
+    async def _range_of(self, txn_id: TxnId) -> int:
+        """Raises NotFound for an id that nobody can have given out, Forgotten for one of a range that is gone."""
+        if self._is_unheard_of(txn_id):
+            await self._catalog.refresh()  # another manager may have added the range a moment ago
+        return self._known_range_of(txn_id)
+
+    def _is_unheard_of(self, txn_id: TxnId) -> bool:
+        return self._state.range_of(txn_id) >= self._state.next_range
+
+    def _known_range_of(self, txn_id: TxnId) -> int:
+        """As this map has it. Raises NotFound, Forgotten."""
+        if txn_id < 0:
+            raise NotFound(f"transaction {txn_id} cannot exist: ids start at 0", txn_id=txn_id)
+        number = self._state.range_of(txn_id)
+        if number >= self._state.next_range:
+            highest = self._state.next_range * self._state.range_span - 1
+            message = f"transaction {txn_id} is unknown: no id above {highest} can have been given out"
+            raise NotFound(message, txn_id=txn_id)
+        if self._state.range_was_dropped(number):
+            raise forgotten(txn_id)
+        return number
+
+    def _known_range_of_all(self, txn_ids: Sequence[int]) -> int | None:
+        """None: they are of several, or of one that this map does not have."""
+        if not txn_ids:
+            return None
+        ids = list(txn_ids)  # which is gone through in a fraction of a message's time
+        first, last = TxnId(min(ids)), TxnId(max(ids))
+        number = self._state.range_of(first)
+        is_known = first >= 0 and number < self._state.next_range and not self._state.range_was_dropped(number)
+        return number if is_known and self._state.range_of(last) == number else None
+
+    def _ask(self, number: int, method: str, request: Message, response: type[ResponseT]) -> Awaitable[ResponseT]:
+        return self._client.call_leader(
+            status_group(number), f"txnstatus.TxnStatus/{method}", request, response, CALL_SECONDS
+        )
+
+
+def _refused(txn_id: TxnId, error: TxnError) -> pb.KeepAliveRefusal:
+    return pb.KeepAliveRefusal(txn_id=txn_id, error=to_detail(error))

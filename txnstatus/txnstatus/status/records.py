@@ -1,0 +1,141 @@
+"""A transaction's record in the status table, and its wire forms."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from txnstatus.errors import IllegalState, TxnError, aborted
+from txnstatus.proto import common_pb2 as common
+from txnstatus.proto import txn_status_pb2 as pb
+from txnstatus.status import commands as cmd
+from txnstatus.status.transitions import Op
+from txnstatus.types import DECIDED_ABORT, NO_TIMESTAMP, AbortCause, ParticipantId, Timestamp, TxnId, TxnState
+from txnstatus.values import value
+
+
+@dataclass(slots=True)
+class BeginRequest:
+    """One call that began transactions; kept as long as one of their records is."""
+
+    request_id: str
+    first_txn_id: TxnId
+    count: int
+    kept: int
+
+    def txn_ids(self) -> range:
+        return range(self.first_txn_id, self.first_txn_id + self.count)
+
+
+@value
+class TxnRecord:
+    """One transaction, as the status table keeps it. A change makes a new record, so a snapshot needs no copies."""
+
+    txn_id: TxnId
+    owner: str
+    label: str
+    keepalive_millis: int
+    begin_micros: int
+    last_transition_micros: int
+    request: BeginRequest = field(repr=False, compare=False)
+    state: TxnState = TxnState.OPEN
+    commit_ts: Timestamp = NO_TIMESTAMP
+    cause: AbortCause | None = None
+    participants: Mapping[ParticipantId, str] = field(default_factory=lambda: _NOBODY)
+    """Participant id to the table's name when it registered."""
+
+    def moved(self, state: TxnState, micros: int, commit_ts: Timestamp, cause: AbortCause | None) -> TxnRecord:
+        """The same transaction in another state."""
+        return self._with(state, micros, commit_ts, cause, self.participants)
+
+    def joined_by(self, others: Iterable[tuple[ParticipantId, str]]) -> TxnRecord:
+        """The same transaction with these participants as well; those that it has keep their names."""
+        new = {participant_id: name for participant_id, name in others if participant_id not in self.participants}
+        if not new:
+            return self
+        participants = {**self.participants, **new}
+        return self._with(self.state, self.last_transition_micros, self.commit_ts, self.cause, participants)
+
+    def _with(
+        self,
+        state: TxnState,
+        micros: int,
+        commit_ts: Timestamp,
+        cause: AbortCause | None,
+        participants: Mapping[ParticipantId, str],
+    ) -> TxnRecord:
+        """Several times as fast as `dataclasses.replace`."""
+        return TxnRecord(
+            self.txn_id,
+            self.owner,
+            self.label,
+            self.keepalive_millis,
+            self.begin_micros,
+            micros,
+            self.request,
+            state,
+            commit_ts,
+            cause,
+            participants,
+        )
+
+
+_NOBODY: Mapping[ParticipantId, str] = MappingProxyType({})
+
+
+def illegal(record: TxnRecord, op: Op) -> TxnError:
+    """The refusal of `op` in the record's state, named by what the caller does next."""
+    if record.state in DECIDED_ABORT and op not in (Op.FINALIZE_COMMIT, Op.COMPLETE_COMMIT):
+        return aborted(record.txn_id, record.cause)
+    return IllegalState(
+        f"{op} is not possible: transaction {record.txn_id} is {record.state.name}", txn_id=record.txn_id
+    )
+
+
+def to_wire(record: TxnRecord) -> common.TxnInfo:
+    info = common.TxnInfo()
+    _fill(info, record)
+    return info
+
+
+def _fill(info: common.TxnInfo, record: TxnRecord) -> None:
+    """Field by field, which takes half the time: every transaction that ends comes here, on every replica."""
+    info.txn_id = record.txn_id
+    info.state = record.state  # type: ignore[assignment]
+    info.owner = record.owner
+    info.label = record.label
+    info.keepalive_millis = record.keepalive_millis
+    info.begin_micros = record.begin_micros
+    info.last_transition_micros = record.last_transition_micros
+    info.commit_timestamp = record.commit_ts
+    if record.cause is not None:
+        info.cause.CopyFrom(cmd.cause_to_wire(record.cause))
+    for participant_id, name in record.participants.items():
+        info.participants.add(participant_id=participant_id, name=name)
+
+
+def from_wire(wire: common.TxnInfo, request: BeginRequest) -> TxnRecord:
+    return TxnRecord(
+        TxnId(wire.txn_id),
+        wire.owner,
+        wire.label,
+        wire.keepalive_millis,
+        wire.begin_micros,
+        wire.last_transition_micros,
+        request,
+        TxnState(wire.state),
+        Timestamp(wire.commit_timestamp),
+        cmd.cause_from_wire(wire.cause) if wire.HasField("cause") else None,
+        {ParticipantId(p.participant_id): p.name for p in wire.participants} or _NOBODY,
+    )
+
+
+def to_saved(record: TxnRecord) -> pb.StatusSnapshot.Record:
+    saved = pb.StatusSnapshot.Record(
+        request_id=record.request.request_id,
+        request_first_txn_id=record.request.first_txn_id,
+        request_count=record.request.count,
+    )
+    _fill(saved.txn, record)
+    return saved

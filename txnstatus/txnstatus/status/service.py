@@ -1,0 +1,387 @@
+"""The shell of a status partition: RPCs to commands, effects to calls; it decides nothing.
+
+Every leader runs the whole protocol; what is in memory here is a cache that a new leadership builds anew.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import defaultdict
+from collections.abc import Coroutine, Iterable, Sequence
+from functools import partial
+from typing import Any
+
+from txnstatus.catalog.catalog import CatalogState
+from txnstatus.catalog.system_client import TxnSystemClient
+from txnstatus.errors import InvalidArgument, TxnError, Unavailable
+from txnstatus.process.background import supervised
+from txnstatus.process.environment import Environment, SteadyWall
+from txnstatus.proto import txn_manager_pb2 as pb
+from txnstatus.proto import txn_status_pb2 as status_pb
+from txnstatus.raft.driver import RaftDriver
+from txnstatus.raft.proposer import Proposer
+from txnstatus.rpc.deadlines import Deadlines
+from txnstatus.rpc.errors import to_detail
+from txnstatus.status import commands as cmd
+from txnstatus.status.commit_tasks import MAX_OPS_PER_CALL, SendOp
+from txnstatus.status.events import (
+    CommandApplied,
+    CommitRequested,
+    Decided,
+    Effect,
+    Event,
+    LeadershipGained,
+    LeadershipLost,
+    Propose,
+    Tick,
+)
+from txnstatus.status.machine import StatusMachine
+from txnstatus.status.manager import ManagerSettings, TxnStatusManager
+from txnstatus.status.participant_calls import ParticipantCalls
+from txnstatus.status.ranges import MAX_LISTED, StatusRanges
+from txnstatus.status.records import TxnRecord, to_wire
+from txnstatus.status.table import Applied, Rejected
+from txnstatus.types import (
+    DECIDED,
+    AbortCause,
+    AbortCode,
+    HybridClock,
+    ParticipantId,
+    TxnId,
+    TxnState,
+)
+
+log = logging.getLogger(__name__)
+
+MAX_WAIT_SECONDS = 2.0
+"""A handler waits this long at most; whoever wants to wait longer asks again."""
+TICK_SECONDS = 0.1
+LOOKED_AT_ONCE = 500
+"""Transactions that a listing looks at before others have their turn."""
+
+
+class StatusService:
+    """Answers for one range, on a node that holds a replica."""
+
+    def __init__(
+        self,
+        number: int,
+        machine: StatusMachine,
+        environment: Environment,
+        clock: HybridClock,
+        client: TxnSystemClient,
+        cluster_id: str,
+    ) -> None:
+        self.number = number
+        self.table = machine.table
+        self.manager = TxnStatusManager(machine.table)
+        self._environment = environment
+        self._wall = SteadyWall(environment)
+        """Anew with each leadership: within one, records age by how time passes, whatever becomes of the wall clock."""
+        self._clock = clock
+        self._client = client
+        self._ranges = StatusRanges(client)
+        self._cluster_id = cluster_id
+        self._driver: RaftDriver
+        self._decisions: defaultdict[TxnId, list[asyncio.Future[None]]] = defaultdict(list)
+        self._waits: Deadlines[asyncio.Future[None]] = Deadlines(_wake)
+        self._calls = ParticipantCalls(client, clock, self._handle, self._spawn)
+        self._proposer: Proposer[cmd.Command, Applied, Rejected] = Proposer(
+            "status", lambda: self._driver, cmd.encode, Rejected, self._act_on
+        )
+        self._background: set[asyncio.Task[None]] = set()
+        self._tending: asyncio.Task[None] | None = None
+        self.configure(client.cluster.state)
+
+    def configure(self, catalog: CatalogState) -> None:
+        """Takes up the cluster's options, at the start and whenever they change."""
+        options = self._options = catalog.options
+        self.manager.configure(
+            ManagerSettings(
+                staleness_check_seconds=options.staleness_interval_ms / 1000,
+                retention_seconds=options.retention_ms / 1000,
+                max_lifetime_seconds=options.max_lifetime_ms / 1000,
+            )
+        )
+
+    def start(self, driver: RaftDriver) -> None:
+        self._driver = driver
+        self._spawn(self._tick())
+
+    async def stop(self) -> None:
+        for task in self._background:
+            task.cancel()
+        await asyncio.gather(*self._background, return_exceptions=True)
+
+    def on_leadership(self, leading: bool) -> None:
+        log.info("%s %s", self._driver.group.group, "leading" if leading else "no longer leading")
+        self._wall = SteadyWall(self._environment)
+        self._handle([LeadershipGained() if leading else LeadershipLost()])
+        if not leading:
+            self._fail_waiters()
+
+    # ---- RPCs
+
+    async def begin_transaction(self, wrapped: status_pb.RangeBeginRequest) -> status_pb.RangeBeginResponse:
+        request = wrapped.request
+        if not request.owner or not request.request_id:
+            raise InvalidArgument("a begin needs an owner and a request id")
+        self._driver.check_lease()
+        begun, begun_before = self.table.begun_by(request.request_id), True
+        if begun is None and not self.table.full:
+            applied = await self._proposer.propose(self._begin_command(wrapped))
+            begun, begun_before = applied.records, not applied.changed
+        if not begun:
+            return status_pb.RangeBeginResponse(last_commit_timestamp=self.table.last_commit_ts)
+        # The answer promises a whole interval, also to whoever asked before and was not answered.
+        self.manager.advance_time(self._environment.monotonic())
+        self.manager.keep_alive([record.txn_id for record in begun], request.owner)
+        response = pb.BeginTransactionResponse(
+            txn_ids=[record.txn_id for record in begun],
+            keepalive_millis=begun[0].keepalive_millis,
+            cluster_id=self._cluster_id,
+            begun_before=begun_before,
+        )
+        return status_pb.RangeBeginResponse(begun=response)
+
+    def _begin_command(self, wrapped: status_pb.RangeBeginRequest) -> cmd.BeginTxns:
+        request = wrapped.request
+        return cmd.BeginTxns(
+            request.request_id,
+            request.count or 1,
+            request.owner,
+            request.label,
+            self._options.keepalive(request.keepalive_millis),
+            self._wall.micros(),
+            cmd.checked_timestamp(wrapped.floor),
+            self._options.max_open_transactions,
+        )
+
+    async def register_participants(
+        self, request: status_pb.RegisterParticipantsRequest
+    ) -> status_pb.RegisterParticipantsResponse:
+        """Refusals are answered one by one; what is retriable fails the call, so that its sender finds the leader."""
+        if len(request.registrations) > MAX_OPS_PER_CALL:
+            raise InvalidArgument(f"{len(request.registrations)} at once: {MAX_OPS_PER_CALL} can be registered")
+        answers: list[TxnError | None] = []
+        joining: defaultdict[tuple[TxnId, str], list[int]] = defaultdict(list)
+        """What was asked for each transaction, by its owner: one command of them all."""
+        for number, registration in enumerate(request.registrations):
+            answers.append(await self._refused(registration))
+            if answers[number] is None and not self._is_listed(registration):
+                joining[TxnId(registration.txn_id), registration.owner].append(number)
+        commands = [_joining(request.registrations[number] for number in numbers) for numbers in joining.values()]
+        for numbers, answer in zip(joining.values(), await self._proposer.propose_all(commands), strict=True):
+            for number in numbers:
+                answers[number] = answer if isinstance(answer, TxnError) else None
+        response = status_pb.RegisterParticipantsResponse()
+        for refusal in answers:
+            if refusal is None:
+                response.results.add()
+            elif refusal.retriable:
+                raise refusal
+            else:
+                response.results.add(error=to_detail(refusal))
+        return response
+
+    def _is_listed(self, registration: status_pb.Registration) -> bool:
+        """Registering again costs no entry; a shard's new leader asks for all that is open there."""
+        if not self._driver.group.has_lease:
+            return False
+        record = self.table.find(TxnId(registration.txn_id))
+        return (
+            record is not None
+            and record.state is TxnState.OPEN
+            and record.owner == registration.owner
+            and registration.participant.participant_id in record.participants
+        )
+
+    async def _refused(self, registration: status_pb.Registration) -> TxnError | None:
+        """Why it cannot be one: nobody has such an id."""
+        try:
+            await self._ranges.check_participant(registration.participant.participant_id)
+        except TxnError as error:
+            return error
+        return None
+
+    async def commit_transaction(self, request: pb.CommitTransactionRequest) -> pb.CommitTransactionResponse:
+        txn_id = TxnId(request.txn_id)
+        self._driver.check_lease()
+        record = self.table.get(txn_id)
+        self._handle([CommitRequested(txn_id, request.owner)])
+        command = cmd.BeginCommit(txn_id, request.owner, self._wall.micros())
+        # Who waits for the outcome does not wait for this: it goes with the decision, which it would only precede.
+        await self._proposer.propose(command, linger=bool(request.wait_millis and record.participants))
+        record = self.table.get(txn_id)
+        if request.wait_millis and record.state not in DECIDED:
+            record = await self._wait_decided(record, request.wait_millis / 1000)
+        return pb.CommitTransactionResponse(txn=to_wire(record))
+
+    async def abort_transaction(self, request: pb.AbortTransactionRequest) -> pb.AbortTransactionResponse:
+        txn_id = TxnId(request.txn_id)
+        if request.as_operator:
+            owner, code, by = None, AbortCode.OPERATOR, f"operator {request.owner}"
+        else:
+            owner, code, by = request.owner, AbortCode.REQUESTED, request.owner
+        cause = AbortCause(code, request.reason or "abort was called", by)
+        command = cmd.BeginAbort(txn_id, owner, cause, self._wall.micros())
+        (record,) = (await self._proposer.propose(command)).records
+        return pb.AbortTransactionResponse(txn=to_wire(record))
+
+    async def get_transaction_state(self, request: pb.GetTransactionStateRequest) -> pb.GetTransactionStateResponse:
+        self._driver.check_lease()
+        record = self.table.get(TxnId(request.txn_id))
+        if request.wait_millis and record.state not in DECIDED:
+            record = await self._wait_decided(record, request.wait_millis / 1000)
+        return pb.GetTransactionStateResponse(txn=to_wire(record))
+
+    async def keep_transaction_alive(self, wrapped: status_pb.RangeKeepAliveRequest) -> pb.KeepTransactionAliveResponse:
+        self._driver.check_lease()
+        if not self.manager.leading:
+            raise self._driver.not_the_leader()  # in a moment; what it knows of the living is still being made
+        request = wrapped.request
+        self.manager.advance_time(self._environment.monotonic())
+        refused = self.manager.keep_alive(request.txn_ids, request.owner)
+        return pb.KeepTransactionAliveResponse(
+            refused=[pb.KeepAliveRefusal(txn_id=txn_id, error=to_detail(error)) for txn_id, error in refused.items()]
+        )
+
+    async def raise_floor(self, request: status_pb.RaiseFloorRequest) -> status_pb.RaiseFloorResponse:
+        floor = cmd.checked_timestamp(request.timestamp)
+        self._driver.check_lease()
+        if self.table.last_commit_ts < floor:
+            await self._proposer.propose(cmd.RaiseFloor(floor))
+        table = self.table
+        return status_pb.RaiseFloorResponse(
+            last_commit_timestamp=table.last_commit_ts,
+            full=table.full,
+            settled=table.settled,
+            oldest_kept_txn_id=table.oldest_kept,
+        )
+
+    async def get_outcomes(self, request: status_pb.GetOutcomesRequest) -> status_pb.GetOutcomesResponse:
+        self._driver.check_lease()
+        at = cmd.checked_timestamp(request.timestamp)
+        outcomes = [self.table.commit_ts_at(TxnId(txn_id), at) for txn_id in request.txn_ids]
+        return status_pb.GetOutcomesResponse(commit_timestamps=outcomes)
+
+    async def list_transactions(self, wrapped: status_pb.RangeListRequest) -> status_pb.ListTransactionsResponse:
+        self._driver.check_lease()
+        request = wrapped.request
+        limit = min(request.limit or MAX_LISTED, MAX_LISTED)
+        states = {TxnState(state) for state in request.states}
+        found: list[TxnRecord] = []
+        for looked_at, txn_id in enumerate(self.table.ids(request.below_txn_id, states), start=1):
+            if looked_at % LOOKED_AT_ONCE == 0:
+                await asyncio.sleep(0)
+                self._driver.check_lease()
+            record = self.table.find(TxnId(txn_id))
+            if record is None or (states and record.state not in states):
+                continue
+            if not request.label or record.label == request.label:
+                found.append(record)
+                if len(found) > limit:
+                    break
+        return status_pb.ListTransactionsResponse(txns=map(to_wire, found[:limit]), more=len(found) > limit)
+
+    # ---- performing
+
+    def _act_on(self, commands: Sequence[cmd.Command], outcomes: Sequence[Applied | Rejected]) -> None:
+        """What has applied must be acted upon, or nobody watches what was begun."""
+        self._handle(list(map(CommandApplied, commands, outcomes)))
+
+    def _own_ended(self, commands: Sequence[cmd.Command], start: int, answers: Sequence[Applied | TxnError]) -> None:
+        """Of proposals of the manager itself: a refusal means somebody else was first."""
+        for command, answer in zip(commands[start:], answers, strict=False):
+            if isinstance(answer, Unavailable):
+                self.manager.proposal_failed(command, self._environment.monotonic())
+            elif isinstance(answer, TxnError):
+                log.info("%s was refused: %s", type(command).__name__, answer)
+
+    def _handle(self, events: Sequence[Event]) -> None:
+        now, wall = self._environment.monotonic(), self._wall.micros()
+        self._perform([effect for event in events for effect in self.manager.handle(event, now, wall)])
+
+    def _perform(self, effects: Sequence[Effect]) -> None:
+        """What is proposed at once, and what only tidies up, goes into the log together."""
+        proposed: list[cmd.Command] = []
+        tidying: list[cmd.Command] = []
+        for effect in effects:
+            match effect:
+                case Propose(command, awaited):
+                    (proposed if awaited else tidying).append(command)
+                case Decided(txn_id):
+                    for waiter in self._decisions.pop(txn_id, ()):
+                        _wake(waiter)
+                case SendOp():
+                    self._calls.send(effect)
+        for commands, linger in ((tidying, True), (proposed, False)):
+            if commands:
+                self._proposer.submit(commands, partial(self._own_ended, commands), linger=linger)
+
+    async def _tick(self) -> None:
+        while True:
+            await asyncio.sleep(TICK_SECONDS)
+            # Time in which this leader could not hear its clients does not count against them.
+            if self._driver.group.has_lease:
+                self._handle([Tick()])
+                self._tend_range()
+
+    def _tend_range(self) -> None:
+        """Has the next range added before this one is full, and this one dropped when it is spent."""
+        catalog = self._client.cluster.state
+        if self._tending is not None and not self._tending.done():
+            return
+        if self.table.nearly_full and catalog.next_range == self.number + 1:
+            self._tending = self._spawn(self._tend(self._ranges.add_range(self.number + 1)))
+        elif self.table.spent and catalog.next_range > self.number + 1 and not catalog.range_was_dropped(self.number):
+            self._tending = self._spawn(self._tend(self._ranges.drop_range(self.number, self.table.last_commit_ts)))
+
+    async def _tend(self, change: Coroutine[Any, Any, None]) -> None:
+        try:
+            await change
+        except TxnError as error:
+            log.info("range %d: the catalog was not changed, will try again: %s", self.number, error.message)
+
+    async def _wait_decided(self, record: TxnRecord, seconds: float) -> TxnRecord:
+        """Returns the record when the outcome is known here, or the time is over. Raises NotTheLeader."""
+        txn_id = record.txn_id
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._decisions[txn_id].append(waiter)
+        self._waits.add(waiter, min(seconds, MAX_WAIT_SECONDS))
+        try:
+            await waiter
+        finally:
+            self._waits.remove(waiter)
+            waiters = self._decisions.get(txn_id, [])
+            if waiter in waiters:
+                waiters.remove(waiter)
+                if not waiters:
+                    del self._decisions[txn_id]
+        return self.table.get(txn_id)
+
+    def _fail_waiters(self) -> None:
+        decisions, self._decisions = self._decisions, defaultdict(list)
+        for waiters in decisions.values():
+            for waiter in waiters:
+                if not waiter.done():
+                    waiter.set_exception(self._driver.not_the_leader())
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = supervised(work, f"the background of {self._driver.group.group} failed")
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
+        return task
+
+
+def _wake(waiter: asyncio.Future[None]) -> None:
+    if not waiter.done():
+        waiter.set_result(None)
+
+
+def _joining(registrations: Iterable[status_pb.Registration]) -> cmd.RegisterParticipants:
+    """Of one transaction, for one owner."""
+    asked = list(registrations)
+    participants = [(ParticipantId(each.participant.participant_id), each.participant.name) for each in asked]
+    return cmd.RegisterParticipants(TxnId(asked[0].txn_id), asked[0].owner, tuple(participants))
