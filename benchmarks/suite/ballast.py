@@ -14,9 +14,9 @@ from typing import Any, Self
 import txnclient
 from benchmarks.suite.ours import CALL_SECONDS, MANAGER, OWNER, begin_many
 from txndeploy.local.cluster import wait_until
+from txnstatus.limits import MAX_BEGIN_COUNT
 from txnstatus.proto import txn_manager_pb2 as pb
 from txnstatus.rpc.channel import PeerChannel
-from txnstatus.status.table import MAX_BEGIN_COUNT
 
 SILENT_MS = 3_600_000
 """A keep-alive interval within which no run ends."""

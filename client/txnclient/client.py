@@ -29,12 +29,12 @@ from txnclient.write.locks import LockInfo
 from txnclient.write.locks import info as lock_info
 from txnstatus.errors import Forgotten, IllegalState, InvalidArgument, NotFound, aborted
 from txnstatus.lake import locations
+from txnstatus.limits import MAX_BEGIN_COUNT
 from txnstatus.proto import admin_pb2 as admin_pb
 from txnstatus.proto import table_pb2 as table_pb
 from txnstatus.proto import txn_manager_pb2 as pb
 from txnstatus.proto import txn_status_pb2 as status_pb
 from txnstatus.schema import Schema
-from txnstatus.status.table import MAX_BEGIN_COUNT
 from txnstatus.types import DECIDED_ABORT, ConflictStrategy, Timestamp, TxnId, TxnState
 
 if TYPE_CHECKING:

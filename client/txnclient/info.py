@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from txnstatus.proto import common_pb2 as common
 from txnstatus.schema import Schema
-from txnstatus.status.commands import cause_from_wire
 from txnstatus.types import AbortCause, Timestamp, TxnId, TxnState
+from txnstatus.wire import cause_from_wire
 
 
 @dataclass(frozen=True, slots=True)

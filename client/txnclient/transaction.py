@@ -24,8 +24,8 @@ from txnclient.write.rows import RowWrites
 from txnstatus.errors import Forgotten, IllegalState, NotAuthorized, TxnAborted, TxnError, aborted
 from txnstatus.proto import common_pb2 as common
 from txnstatus.proto import txn_manager_pb2 as pb
-from txnstatus.status.commands import cause_from_wire
 from txnstatus.types import DECIDED, DECIDED_ABORT, DECIDED_COMMIT, TxnId, TxnState
+from txnstatus.wire import cause_from_wire
 
 if TYPE_CHECKING:
     from txnclient.client import Client

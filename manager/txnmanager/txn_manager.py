@@ -14,10 +14,18 @@ from google.protobuf.message import Message
 
 from txnstatus import lock_requests
 from txnstatus.catalog.catalog import shard_group, to_wire
-from txnstatus.catalog.service import CatalogClient
+from txnstatus.catalog.client import CatalogClient
 from txnstatus.catalog.system_client import TxnSystemClient
 from txnstatus.errors import InvalidArgument, NotFound, TxnError
 from txnstatus.foreign import foreign_id
+from txnstatus.limits import (
+    MAX_KEEP_ALIVE_IDS,
+    MAX_LABEL_CHARACTERS,
+    MAX_LEASES_PER_CALL,
+    MAX_LOCK_WAIT_SECONDS,
+    MAX_REASON_CHARACTERS,
+    check_count,
+)
 from txnstatus.proto import admin_pb2 as admin_pb
 from txnstatus.proto import catalog_pb2 as catalog_pb
 from txnstatus.proto import participant_pb2 as participant_pb
@@ -26,17 +34,12 @@ from txnstatus.proto import txn_manager_pb2 as pb
 from txnstatus.proto import txn_status_pb2 as status_pb
 from txnstatus.rpc.errors import to_detail
 from txnstatus.schema import Schema, check_table_name, is_database_name
-from txnstatus.status.manager import MAX_KEEP_ALIVE_IDS
 from txnstatus.status.ranges import StatusRanges
 from txnstatus.types import DECIDED, TxnId, TxnState
 
 ResponseT = TypeVar("ResponseT", bound=Message)
 
 CALL_SECONDS = 15.0
-MAX_LOCK_WAIT_SECONDS = 15.0
-MAX_LABEL_CHARACTERS = 256
-MAX_LEASES_PER_CALL = 1_000
-MAX_REASON_CHARACTERS = 4_096
 
 
 class TxnManager:
@@ -72,10 +75,7 @@ class TxnManager:
         return await self._ranges.call(request.txn_id, "GetTransactionState", request, pb.GetTransactionStateResponse)
 
     async def keep_transaction_alive(self, request: pb.KeepTransactionAliveRequest) -> pb.KeepTransactionAliveResponse:
-        if len(request.txn_ids) > MAX_KEEP_ALIVE_IDS:
-            raise InvalidArgument(
-                f"{len(request.txn_ids)} transactions to keep alive in one call: {MAX_KEEP_ALIVE_IDS} are possible"
-            )
+        check_count(len(request.txn_ids), "transactions to keep alive", MAX_KEEP_ALIVE_IDS)
         return await self._ranges.keep_alive(request)
 
     async def enlist(self, request: pb.EnlistRequest) -> pb.EnlistResponse:
@@ -153,8 +153,7 @@ class TableProxy:
 
     async def renew_leases(self, request: table_pb.RenewLeasesRequest) -> table_pb.RenewLeasesResponse:
         """Answers lease by lease, in the order of the request; a shard that cannot answer fails only its own."""
-        if len(request.leases) > MAX_LEASES_PER_CALL:
-            raise InvalidArgument(f"{len(request.leases)} leases in one call: {MAX_LEASES_PER_CALL} are possible")
+        check_count(len(request.leases), "leases", MAX_LEASES_PER_CALL)
         results: dict[int, table_pb.RenewLeaseResult] = {}
 
         async def ask(shard: int, numbers: Sequence[int]) -> None:

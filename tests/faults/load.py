@@ -40,8 +40,8 @@ from txnstatus.proto import admin_pb2, audit_pb2, catalog_pb2
 from txnstatus.proto import table_pb2 as table_pb
 from txnstatus.proto import txn_manager_pb2 as pb
 from txnstatus.rpc.errors import from_detail
-from txnstatus.status.commands import cause_from_wire
 from txnstatus.types import DECIDED_ABORT, AbortCause, Timestamp, TxnId, TxnState
+from txnstatus.wire import cause_from_wire
 
 WORKERS = 8
 CALL_SECONDS = (0.4, 4.0, 4.0)

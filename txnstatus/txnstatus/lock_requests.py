@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from txnstatus import partitions
 from txnstatus.errors import InvalidArgument
+from txnstatus.limits import MAX_LOCK_PARTITIONS, check_count
 from txnstatus.proto import table_pb2 as pb
 from txnstatus.schema import Schema
 from txnstatus.types import Statement
 
-MAX_PARTITIONS = 1_000
 _MODES = (pb.LOCK_S, pb.LOCK_SHARED_WRITE, pb.LOCK_X)
 
 
@@ -23,7 +23,6 @@ def check(request: pb.LockRequest, schema: Schema) -> None:
             raise InvalidArgument(f"no statement {request.statement[:100]!r}; there are {', '.join(Statement)}")
     elif request.mode not in _MODES:
         raise InvalidArgument(f"no lock mode {request.mode}; there are {', '.join(map(pb.LockMode.Name, _MODES))}")
-    if len(request.partitions) > MAX_PARTITIONS:
-        raise InvalidArgument(f"{len(request.partitions)} partitions in one request: {MAX_PARTITIONS} are possible")
+    check_count(len(request.partitions), "partitions", MAX_LOCK_PARTITIONS)
     for partition in request.partitions:
         partitions.check(partition, schema.partition_by, request.table)

@@ -11,7 +11,8 @@ import heapq
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-MAX_IDS_PER_CALL = 1_000
+from txnstatus.limits import MAX_KEEP_ALIVE_IDS
+
 MAX_PAUSE_SECONDS = 1.0
 """Attempts that fail are an eighth of the interval apart, and this at most: one that hung is followed by the next."""
 
@@ -81,7 +82,7 @@ class HeartbeatSchedule:
         keys: list[int] = []
         keepalive = float("inf")
         horizon = now
-        while len(keys) < MAX_IDS_PER_CALL and (at := self.next_due()) is not None and at <= horizon:
+        while len(keys) < MAX_KEEP_ALIVE_IDS and (at := self.next_due()) is not None and at <= horizon:
             _, key = heapq.heappop(self._queue)
             beat = self._beats[key]
             beat.due = float("inf")

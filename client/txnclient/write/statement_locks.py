@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Protocol
 
-from txnstatus.lock_requests import MAX_PARTITIONS
+from txnstatus.limits import MAX_LOCK_PARTITIONS
 from txnstatus.partitions import WHOLE_TABLE, above
 from txnstatus.types import ConflictStrategy, Statement
 
@@ -29,8 +29,8 @@ class WriteLocks:
         if self._strategy == ConflictStrategy.FIRST_COMMITTER_WINS:
             return
         wanted = sorted(name for name in set(names) if not self._has(name))
-        for start in range(0, len(wanted), MAX_PARTITIONS):
-            part = wanted[start : start + MAX_PARTITIONS]
+        for start in range(0, len(wanted), MAX_LOCK_PARTITIONS):
+            part = wanted[start : start + MAX_LOCK_PARTITIONS]
             named = [] if part == [WHOLE_TABLE] else part
             excludes = self._lock(self._statement, self._table, named, self._strategy)
             self._held |= dict.fromkeys(part, excludes)

@@ -17,11 +17,11 @@ from txndeploy.doctor.report import Mending, Report
 from txndeploy.doctor.storage import NotSeen, StorageAudit, refusals
 from txndeploy.terminal import host_answers
 from txnparticipant.shard.audit import Known, from_wire
-from txnparticipant.upkeep.audit_service import MAX_ADOPTED
 from txnstatus.catalog.catalog import CatalogState
 from txnstatus.catalog.catalog import from_wire as catalog_from_wire
 from txnstatus.errors import Forgotten, NotFound, TxnError
 from txnstatus.findings import Finding, Kind
+from txnstatus.limits import MAX_ADOPTED
 from txnstatus.proto import admin_pb2, audit_pb2, common_pb2, txn_status_pb2
 from txnstatus.rpc.errors import from_detail
 from txnstatus.schema import is_database_name

@@ -16,8 +16,8 @@ from txndeploy.node.process import StartError, arm_failpoints, stop_signals
 from txnparticipant.foreign.host import ForeignHost
 from txnparticipant.foreign.protocol import Participant
 from txnstatus.catalog.catalog import CatalogState
+from txnstatus.catalog.client import CatalogClient, learn_catalog
 from txnstatus.catalog.cluster_map import ClusterMap
-from txnstatus.catalog.service import CatalogClient, learn_catalog
 from txnstatus.catalog.system_client import TxnSystemClient
 from txnstatus.errors import TxnError
 from txnstatus.process.environment import Environment

@@ -20,7 +20,8 @@ from txnmanager.txn_manager import ClusterView, TableProxy, TxnManager
 from txnparticipant.leader.service import ParticipantService, ShardMachine, ShardService
 from txnparticipant.upkeep.audit_service import ShardAuditService
 from txnstatus.catalog.catalog import CATALOG, CatalogState
-from txnstatus.catalog.service import CatalogClient, CatalogMachine, CatalogService
+from txnstatus.catalog.client import CatalogClient
+from txnstatus.catalog.service import CatalogMachine, CatalogService
 from txnstatus.catalog.system_client import TxnSystemClient
 from txnstatus.errors import Unavailable
 from txnstatus.process.background import supervised

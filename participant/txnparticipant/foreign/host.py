@@ -15,11 +15,11 @@ from txnparticipant.foreign.protocol import Participant
 from txnparticipant.upkeep.in_doubt import InDoubt
 from txnstatus.errors import IllegalState, InternalError, InvalidArgument, TxnError, Unavailable
 from txnstatus.foreign import foreign_id
+from txnstatus.limits import MAX_OPS_PER_CALL
 from txnstatus.process.environment import Environment
 from txnstatus.process.failpoints import failpoint
 from txnstatus.proto import participant_pb2 as pb
 from txnstatus.rpc.errors import to_detail
-from txnstatus.status.commit_tasks import MAX_OPS_PER_CALL
 from txnstatus.status.ranges import StatusRanges
 from txnstatus.types import HybridClock, ParticipantId, ParticipantOpType, Timestamp, TxnId
 

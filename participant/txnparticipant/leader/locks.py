@@ -18,17 +18,16 @@ from txnparticipant.shard.records import TableState
 from txnparticipant.shard.shard import ParticipantShard
 from txnstatus import lock_requests
 from txnstatus.errors import InternalError, InvalidArgument, Locked, NotFound, Overloaded, TxnError, aborted
+from txnstatus.limits import MAX_WAIT_SECONDS
 from txnstatus.proto import common_pb2 as common
 from txnstatus.proto import table_pb2 as table_pb
 from txnstatus.proto import txn_manager_pb2 as manager_pb
-from txnstatus.status.commands import cause_from_wire
 from txnstatus.status.ranges import StatusRanges
 from txnstatus.types import AbortCause, ParticipantState, Statement, Timestamp, TxnId, micros_of
+from txnstatus.wire import cause_from_wire
 
 log = logging.getLogger(__name__)
 
-MAX_WAIT_SECONDS = 2.0
-"""A handler waits this long at most; whoever wants to wait longer asks again."""
 MAX_WAITING = 1_000
 """Requests on one participant: each that comes is held against all of them."""
 MAX_LABELS = 10_000

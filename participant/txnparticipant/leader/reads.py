@@ -15,12 +15,11 @@ from txnparticipant.shard.records import Dropped, TableState
 from txnparticipant.shard.shard import ParticipantShard
 from txnparticipant.versions.mvcc import PendingWrite, Prepared, undecided_at, visible, with_own
 from txnstatus.errors import InvalidArgument, NotAuthorized, TxnError, forgotten
+from txnstatus.limits import MAX_LEASE_ID_CHARACTERS
 from txnstatus.proto import table_pb2 as pb
 from txnstatus.rpc.errors import to_detail
 from txnstatus.status.ranges import StatusRanges
 from txnstatus.types import NO_TIMESTAMP, ParticipantState, Timestamp, TxnId
-
-MAX_LEASE_ID_CHARACTERS = 64
 
 
 class Reads:

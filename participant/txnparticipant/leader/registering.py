@@ -24,9 +24,9 @@ from txnparticipant.shard.records import TableState, TxnRecord
 from txnparticipant.shard.shard import ParticipantShard
 from txnparticipant.upkeep.in_doubt import Overdue
 from txnstatus.errors import NotFound, OutcomeUnknown, TxnError, Unavailable
+from txnstatus.limits import MAX_OPS_PER_CALL
 from txnstatus.proto import common_pb2 as common
 from txnstatus.proto import txn_manager_pb2 as pb
-from txnstatus.status.commit_tasks import MAX_OPS_PER_CALL
 from txnstatus.status.ranges import StatusRanges
 from txnstatus.types import ParticipantState, TxnId, TxnState
 

@@ -26,6 +26,7 @@ from txnparticipant.upkeep.in_doubt import InDoubt
 from txnparticipant.upkeep.retirement import Retirement
 from txnstatus.catalog.options import Options
 from txnstatus.errors import InvalidArgument, TxnError, Unavailable
+from txnstatus.limits import MAX_OPS_PER_CALL
 from txnstatus.partitions import WHOLE_TABLE
 from txnstatus.process.background import supervised
 from txnstatus.proto import participant_pb2 as pb
@@ -35,7 +36,6 @@ from txnstatus.raft.proposer import Proposer
 from txnstatus.raft.restoring import Restoring, RestoringWhole
 from txnstatus.rpc.errors import to_detail
 from txnstatus.schema import check_write_id
-from txnstatus.status.commit_tasks import MAX_OPS_PER_CALL
 from txnstatus.status.ranges import StatusRanges
 from txnstatus.types import (
     NO_TIMESTAMP,

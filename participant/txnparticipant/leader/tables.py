@@ -19,14 +19,12 @@ from txnparticipant.shard.records import TableState
 from txnparticipant.shard.shard import ParticipantShard
 from txnstatus.errors import InvalidArgument, NotFound, TxnError
 from txnstatus.lake import locations
+from txnstatus.limits import MAX_WAIT_SECONDS
 from txnstatus.proto import common_pb2 as common
 from txnstatus.proto import table_pb2 as pb
 from txnstatus.schema import Schema, check_table_name
 from txnstatus.status.ranges import StatusRanges
 from txnstatus.types import ParticipantState, TxnId
-
-MAX_WAIT_SECONDS = 2.0
-"""A handler waits this long at most; whoever wants to wait longer asks again."""
 
 Propose = Callable[[cmd.Command], Awaitable[Applied]]
 

@@ -12,7 +12,8 @@ from txnparticipant.shard.audit import Known
 from txnparticipant.shard.commands import Adopt
 from txnparticipant.shard.records import TableState
 from txnparticipant.shard.shard import ParticipantShard
-from txnstatus.errors import InvalidArgument, NotFound, TxnError, Unavailable
+from txnstatus.errors import NotFound, TxnError, Unavailable
+from txnstatus.limits import MAX_ADOPTED, check_count
 from txnstatus.proto import audit_pb2 as pb
 from txnstatus.rpc.errors import to_detail
 
@@ -20,7 +21,6 @@ PAGE_DIRECTORIES = 10_000
 """Whatever becomes of a directory meanwhile, its name says on which page it is."""
 SLICE = 500
 """So many directories, and then others have a turn."""
-MAX_ADOPTED = 1_000
 
 
 @dataclass(slots=True)
@@ -76,8 +76,7 @@ class ShardAudit:
 
     async def adopt_directories(self, request: pb.AdoptDirectoriesRequest) -> pb.AdoptDirectoriesResponse:
         """Refusals are answered one by one. Raises NotFound."""
-        if len(request.names) > MAX_ADOPTED:
-            raise InvalidArgument(f"{len(request.names)} directories in one call: {MAX_ADOPTED} are possible")
+        check_count(len(request.names), "directories", MAX_ADOPTED)
         table = self._table(request.table_id)
         results = await asyncio.gather(*(self._adopt(table, name, request.only_ask) for name in request.names))
         return pb.AdoptDirectoriesResponse(results=results)

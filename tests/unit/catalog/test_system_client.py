@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from txnstatus.catalog import service as catalog_service
+from txnstatus.catalog import client as catalog_client
 from txnstatus.catalog.catalog import CatalogState, NodeInfo, Replacement, initial, status_group, to_wire
 from txnstatus.catalog.cluster_map import ClusterMap
 from txnstatus.catalog.options import Options
@@ -70,7 +70,7 @@ class Node:
 
 
 def test_a_catalog_that_is_led_by_a_node_unheard_of_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(catalog_service, "CALL_SECONDS", 0.05)
+    monkeypatch.setattr(catalog_client, "CALL_SECONDS", 0.05)
 
     async def main() -> int:
         old = founded()
@@ -79,7 +79,7 @@ def test_a_catalog_that_is_led_by_a_node_unheard_of_is_found(monkeypatch: pytest
         now = replace(old, nodes=nodes, groups=groups, version=9)
         cluster = ClusterMap(old)
         client = TxnSystemClient(cluster, Environment(), lambda address: Node(address, now))
-        following = asyncio.create_task(catalog_service.CatalogClient(client).run())
+        following = asyncio.create_task(catalog_client.CatalogClient(client).run())
         try:
             return (await cluster.wait_for(lambda state: state.version > 0, "news", 5.0)).version
         finally:

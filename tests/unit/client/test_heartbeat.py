@@ -20,8 +20,9 @@ import txnclient
 from tests.support import wait_until
 from tests.unit.harness.fake_manager import FakeManager, in_turn, keep_alive, raises
 from txnclient import Client, InternalError, NotAuthorized, NotFound, Transaction, TxnAborted, TxnError, Unavailable
-from txnclient.alive.heartbeat_schedule import MAX_IDS_PER_CALL, Call, HeartbeatSchedule
+from txnclient.alive.heartbeat_schedule import Call, HeartbeatSchedule
 from txnstatus.errors import Forgotten
+from txnstatus.limits import MAX_KEEP_ALIVE_IDS
 from txnstatus.proto import txn_manager_pb2 as pb
 from txnstatus.types import AbortCause, AbortCode, TxnId
 
@@ -100,7 +101,7 @@ def test_an_interval_of_its_own_has_a_period_of_its_own() -> None:
     assert beats == {1: 120, 2: 2}
 
 
-@pytest.mark.parametrize("count", [1, MAX_IDS_PER_CALL, MAX_IDS_PER_CALL + 1, 10 * MAX_IDS_PER_CALL])
+@pytest.mark.parametrize("count", [1, MAX_KEEP_ALIVE_IDS, MAX_KEEP_ALIVE_IDS + 1, 10 * MAX_KEEP_ALIVE_IDS])
 def test_many_handles_share_a_call_up_to_a_limit(count: int) -> None:
     schedule = HeartbeatSchedule()
     for key in range(count):
@@ -110,7 +111,7 @@ def test_many_handles_share_a_call_up_to_a_limit(count: int) -> None:
         sizes.append(len(call.keys))
         schedule.answered(call.keys, 2.0, 2.0)
     assert sum(sizes) == count
-    assert len(sizes) == -(-count // MAX_IDS_PER_CALL)
+    assert len(sizes) == -(-count // MAX_KEEP_ALIVE_IDS)
 
 
 def test_what_is_removed_while_its_call_is_under_way_stays_removed() -> None:

@@ -16,12 +16,13 @@ from hypothesis import strategies as st
 from tests.unit.harness.ranges import World, run
 from txnstatus.catalog.options import Options
 from txnstatus.errors import Forgotten, InvalidArgument, LimitReached, NotAuthorized, NotFound, TxnError, Unavailable
+from txnstatus.limits import MAX_LISTED
 from txnstatus.proto import txn_manager_pb2 as pb
 from txnstatus.proto import txn_status_pb2 as status_pb
 from txnstatus.rpc.errors import from_detail
 from txnstatus.status import commands as cmd
 from txnstatus.status.manager import Tick
-from txnstatus.status.ranges import MAX_LISTED, StatusRanges
+from txnstatus.status.ranges import StatusRanges
 from txnstatus.status.table import TxnStatusTable
 from txnstatus.types import NO_TIMESTAMP, AbortCause, AbortCode, ParticipantId, Timestamp, TxnId, TxnState
 

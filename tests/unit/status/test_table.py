@@ -20,12 +20,13 @@ from txnstatus.errors import (
     TxnAborted,
     TxnError,
 )
+from txnstatus.limits import MAX_BEGIN_COUNT
 from txnstatus.proto import txn_status_pb2 as pb
 from txnstatus.status import commands as cmd
 from txnstatus.status.events import LeadershipGained
 from txnstatus.status.manager import TxnStatusManager
 from txnstatus.status.records import TxnRecord
-from txnstatus.status.table import CHUNK_RECORDS, MAX_BEGIN_COUNT, MAX_FORGET_COUNT, Applied, Rejected, TxnStatusTable
+from txnstatus.status.table import CHUNK_RECORDS, MAX_FORGET_COUNT, Applied, Rejected, TxnStatusTable
 from txnstatus.status.transitions import TABLE_COLUMNS, TRANSITIONS, Op, Stay, transitions_by_op
 from txnstatus.types import (
     NO_TIMESTAMP,

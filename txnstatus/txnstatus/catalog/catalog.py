@@ -14,8 +14,8 @@ from txnstatus.catalog.options import Options
 from txnstatus.errors import AlreadyExists, IllegalState, InvalidArgument, NotFound, TxnError, Unavailable
 from txnstatus.foreign import check_foreign_name, check_identity
 from txnstatus.proto import catalog_pb2 as pb
-from txnstatus.status.commands import checked_timestamp
 from txnstatus.types import NO_TIMESTAMP, Timestamp, TxnId
+from txnstatus.wire import checked_timestamp
 
 CATALOG = "catalog"
 """The name of the group that holds the catalog itself."""

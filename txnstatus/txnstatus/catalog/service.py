@@ -1,4 +1,4 @@
-"""The shells of the catalog: its group's leader answers and changes it; every node follows it."""
+"""The catalog's group: its leader answers and changes it, and carries a replacement of a node through."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ import contextlib
 import logging
 from collections.abc import Callable, Iterator, Sequence
 
-from txnstatus.catalog.catalog import CATALOG, Applied, Catalog, CatalogState, Rejected, Replacement, from_wire, to_wire
-from txnstatus.catalog.system_client import Channel, TxnSystemClient
+from txnstatus.catalog.catalog import CATALOG, Applied, Catalog, CatalogState, Rejected, Replacement, to_wire
+from txnstatus.catalog.client import CatalogClient
+from txnstatus.catalog.system_client import TxnSystemClient
 from txnstatus.errors import InvalidArgument, TxnError, Unavailable
+from txnstatus.limits import MAX_WAIT_SECONDS
 from txnstatus.process.background import supervised
 from txnstatus.proto import admin_pb2 as admin_pb
 from txnstatus.proto import catalog_pb2 as pb
@@ -19,13 +21,8 @@ from txnstatus.raft.restoring import Restoring, RestoringWhole
 
 log = logging.getLogger(__name__)
 
-MAX_WAIT_SECONDS = 2.0
-"""A handler waits this long at most; whoever wants to wait longer asks again."""
-CALL_SECONDS = 10.0
 MOVE_SECONDS = 60.0
 MOVER_PASS_SECONDS = 0.5
-FOLLOW_PAUSE_SECONDS = 0.5
-NEWS_SECONDS = 1.0
 
 
 class CatalogMachine:
@@ -150,73 +147,3 @@ class ReplicaMover:
             group, "txnstatus.Admin/MoveReplica", request, admin_pb.MoveReplicaResponse, MOVE_SECONDS
         )
         await self._catalog.change(pb.CatalogCommand(move_replica=pb.CatalogCommand.MoveReplica(group=group)))
-
-
-async def learn_catalog(connect: Callable[[str], Channel], addresses: Sequence[str]) -> tuple[str, CatalogState]:
-    """The cluster's id and catalog, from any node, for a process that has neither. Raises Unavailable."""
-    last: TxnError | None = None
-    for address in addresses:
-        channel = connect(address)
-        try:
-            answer = await channel.call(
-                "txnstatus.Admin/GetCluster", admin_pb.GetClusterRequest(), admin_pb.GetClusterResponse, NEWS_SECONDS
-            )
-        except TxnError as error:
-            last = error
-        else:
-            return answer.cluster_id, from_wire(answer.catalog)
-        finally:
-            await channel.close()
-    raise Unavailable(f"no node of a cluster at {', '.join(addresses)}; last: {last.message if last else 'none given'}")
-
-
-class CatalogClient:
-    """Keeps a node's map up to date: by asking the catalog's leader for news, over and over."""
-
-    def __init__(self, client: TxnSystemClient) -> None:
-        self._client = client
-
-    async def refresh(self) -> CatalogState:
-        """What the leader says now. Raises Unavailable."""
-        return await self._ask(pb.GetCatalogRequest())
-
-    async def change(self, command: pb.CatalogCommand) -> CatalogState:
-        """Raises the catalog's refusal, or Unavailable."""
-        wire = await self._client.call_leader(
-            CATALOG, "txnstatus.Catalog/ChangeCatalog", command, pb.CatalogState, CALL_SECONDS
-        )
-        self._client.cluster.update(from_wire(wire))
-        return self._client.cluster.state
-
-    async def run(self) -> None:
-        """For ever."""
-        cluster = self._client.cluster
-        while True:
-            known = cluster.state.version
-            wait_millis = int(MAX_WAIT_SECONDS * 1000)
-            try:
-                await self._ask(pb.GetCatalogRequest(known_version=known, wait_millis=wait_millis))
-            except TxnError as error:
-                log.debug("no news of the catalog: %s", error.message)
-                await self._ask_anybody()
-                await asyncio.sleep(FOLLOW_PAUSE_SECONDS)
-
-    async def _ask_anybody(self) -> None:
-        """The leader may be a node that this one has not heard of; what any other has heard is committed, too."""
-        for node in self._client.cluster.state.nodes:
-            with contextlib.suppress(TxnError):
-                answer = await self._client.call_node(
-                    node,
-                    "txnstatus.Admin/GetCluster",
-                    admin_pb.GetClusterRequest(),
-                    admin_pb.GetClusterResponse,
-                    NEWS_SECONDS,
-                )
-                self._client.cluster.update(from_wire(answer.catalog))
-
-    async def _ask(self, request: pb.GetCatalogRequest) -> CatalogState:
-        wire = await self._client.call_leader(
-            CATALOG, "txnstatus.Catalog/GetCatalog", request, pb.CatalogState, CALL_SECONDS
-        )
-        self._client.cluster.update(from_wire(wire))
-        return self._client.cluster.state

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from txnstatus.errors import CLASS_BY_CODE, InternalError, TxnAborted, TxnError
 from txnstatus.proto import common_pb2 as common
-from txnstatus.status.commands import cause_from_wire, cause_to_wire
 from txnstatus.types import TxnId
+from txnstatus.wire import cause_from_wire, cause_to_wire
 
 MAX_MESSAGE_BYTES = 1_500
 MAX_HINT_BYTES = 500

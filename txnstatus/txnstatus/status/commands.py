@@ -5,11 +5,10 @@ Time enters through the log: `now_micros` is the proposer's wall clock, for peop
 
 from __future__ import annotations
 
-from txnstatus.errors import InvalidArgument
-from txnstatus.proto import common_pb2 as common
 from txnstatus.proto import txn_status_pb2 as pb
-from txnstatus.types import NO_TIMESTAMP, AbortCause, AbortCode, ParticipantId, Timestamp, TxnId
+from txnstatus.types import NO_TIMESTAMP, AbortCause, ParticipantId, Timestamp, TxnId
 from txnstatus.values import value
+from txnstatus.wire import cause_from_wire, cause_to_wire
 
 
 @value
@@ -203,25 +202,3 @@ def decode(data: bytes) -> Command:
             return RaiseFloor(Timestamp(wire.raise_floor.timestamp))
         case unknown:
             raise ValueError(f"no status command of this version: {unknown!r} in {len(data)} bytes")
-
-
-def cause_to_wire(cause: AbortCause) -> common.AbortCause:
-    return common.AbortCause(
-        code=cause.code,
-        message=cause.message,
-        by=cause.by,
-        winner=cause.winner,
-        objects=cause.objects,
-    )
-
-
-def cause_from_wire(wire: common.AbortCause) -> AbortCause:
-    winner = TxnId(wire.winner) if wire.HasField("winner") else None
-    return AbortCause(AbortCode(wire.code), wire.message, wire.by, winner, tuple(wire.objects))
-
-
-def checked_timestamp(value: int) -> Timestamp:
-    """Raises InvalidArgument for a number that no clock will show in a thousand years."""
-    if value >= 1 << 63:
-        raise InvalidArgument(f"{value} is no timestamp")
-    return Timestamp(value)

@@ -10,9 +10,6 @@ from txnstatus.errors import TxnError
 from txnstatus.types import NO_TIMESTAMP, ParticipantId, ParticipantOpType, Timestamp, TxnId
 from txnstatus.values import value
 
-MAX_OPS_PER_CALL = 1_000
-"""Each is a proposal: a call with more would hold up the shard for everybody else."""
-
 
 @value
 class SendOp:

@@ -44,8 +44,6 @@ from txnstatus.types import (
 STALENESS_TRACKER = "staleness tracker"
 MAX_EXPIRIES = 2_000
 """Of one staleness pass."""
-MAX_KEEP_ALIVE_IDS = 1_000
-"""In one call, so that answering it delays nobody's heartbeat."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,10 +15,11 @@ from txnstatus.catalog.cluster_map import shard_of_table_id
 from txnstatus.catalog.system_client import TxnSystemClient
 from txnstatus.errors import NotFound, TxnError, Unavailable
 from txnstatus.foreign import foreign_name
+from txnstatus.limits import MAX_OPS_PER_CALL
 from txnstatus.process.failpoints import failpoint
 from txnstatus.proto import participant_pb2 as pb
 from txnstatus.rpc.errors import from_detail, to_detail
-from txnstatus.status.commit_tasks import MAX_OPS_PER_CALL, SendOp
+from txnstatus.status.commit_tasks import SendOp
 from txnstatus.status.events import ParticipantAnswered
 from txnstatus.types import HybridClock, Timestamp
 

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from txnstatus.catalog.catalog import status_group
 from txnstatus.catalog.cluster_map import ClusterMap
 from txnstatus.errors import InvalidArgument, NotFound, Unavailable
+from txnstatus.limits import MAX_KEEP_ALIVE_IDS, check_count
 from txnstatus.proto import txn_manager_pb2 as pb
 from txnstatus.proto import txn_status_pb2 as status_pb
-from txnstatus.status.manager import MAX_KEEP_ALIVE_IDS
 from txnstatus.status.service import StatusService
 from txnstatus.types import TxnId, TxnState
 
@@ -48,11 +48,7 @@ class RangeService:
         return await self._of(request.txn_id).get_transaction_state(request)
 
     async def keep_transaction_alive(self, request: status_pb.RangeKeepAliveRequest) -> pb.KeepTransactionAliveResponse:
-        if len(request.request.txn_ids) > MAX_KEEP_ALIVE_IDS:
-            raise InvalidArgument(
-                f"{len(request.request.txn_ids)} transactions to keep alive in one call: "
-                f"{MAX_KEEP_ALIVE_IDS} are possible"
-            )
+        check_count(len(request.request.txn_ids), "transactions to keep alive", MAX_KEEP_ALIVE_IDS)
         return await self._numbered(request.range).keep_transaction_alive(request)
 
     async def raise_floor(self, request: status_pb.RaiseFloorRequest) -> status_pb.RaiseFloorResponse:

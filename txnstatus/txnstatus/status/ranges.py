@@ -14,10 +14,11 @@ from typing import TypeVar
 from google.protobuf.message import Message
 
 from txnstatus.catalog.catalog import CatalogState, status_group
-from txnstatus.catalog.service import CatalogClient
+from txnstatus.catalog.client import CatalogClient
 from txnstatus.catalog.system_client import TxnSystemClient
 from txnstatus.errors import NotFound, TxnError, forgotten
 from txnstatus.foreign import foreign_name
+from txnstatus.limits import MAX_LISTED
 from txnstatus.proto import catalog_pb2 as catalog_pb
 from txnstatus.proto import common_pb2 as common
 from txnstatus.proto import txn_manager_pb2 as pb
@@ -29,7 +30,6 @@ from txnstatus.types import NO_TIMESTAMP, Timestamp, TxnId
 ResponseT = TypeVar("ResponseT", bound=Message)
 
 CALL_SECONDS = 15.0
-MAX_LISTED = 1_000
 
 
 class StatusRanges:

@@ -9,10 +9,10 @@ from types import MappingProxyType
 from txnstatus.errors import IllegalState, TxnError, aborted
 from txnstatus.proto import common_pb2 as common
 from txnstatus.proto import txn_status_pb2 as pb
-from txnstatus.status import commands as cmd
 from txnstatus.status.transitions import Op
 from txnstatus.types import DECIDED_ABORT, NO_TIMESTAMP, AbortCause, ParticipantId, Timestamp, TxnId, TxnState
 from txnstatus.values import value
+from txnstatus.wire import cause_from_wire, cause_to_wire
 
 
 @dataclass(slots=True)
@@ -110,7 +110,7 @@ def _fill(info: common.TxnInfo, record: TxnRecord) -> None:
     info.last_transition_micros = record.last_transition_micros
     info.commit_timestamp = record.commit_ts
     if record.cause is not None:
-        info.cause.CopyFrom(cmd.cause_to_wire(record.cause))
+        info.cause.CopyFrom(cause_to_wire(record.cause))
     for participant_id, name in record.participants.items():
         info.participants.add(participant_id=participant_id, name=name)
 
@@ -126,7 +126,7 @@ def from_wire(wire: common.TxnInfo, request: BeginRequest) -> TxnRecord:
         request,
         TxnState(wire.state),
         Timestamp(wire.commit_timestamp),
-        cmd.cause_from_wire(wire.cause) if wire.HasField("cause") else None,
+        cause_from_wire(wire.cause) if wire.HasField("cause") else None,
         {ParticipantId(p.participant_id): p.name for p in wire.participants} or _NOBODY,
     )
 

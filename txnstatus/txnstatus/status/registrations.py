@@ -11,11 +11,11 @@ from collections import defaultdict
 from collections.abc import Awaitable, Callable, Sequence
 
 from txnstatus.errors import TxnError, Unavailable
+from txnstatus.limits import MAX_OPS_PER_CALL
 from txnstatus.process.background import supervised
 from txnstatus.process.failpoints import failpoint
 from txnstatus.proto import txn_status_pb2 as pb
 from txnstatus.rpc.errors import from_detail
-from txnstatus.status.commit_tasks import MAX_OPS_PER_CALL
 
 Results = Sequence[pb.RegistrationResult]
 _Waiting = tuple[pb.Registration, asyncio.Future[TxnError | None]]

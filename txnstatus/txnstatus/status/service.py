@@ -15,6 +15,7 @@ from typing import Any
 from txnstatus.catalog.catalog import CatalogState
 from txnstatus.catalog.system_client import TxnSystemClient
 from txnstatus.errors import InvalidArgument, TxnError, Unavailable
+from txnstatus.limits import MAX_LISTED, MAX_OPS_PER_CALL, MAX_WAIT_SECONDS
 from txnstatus.process.background import supervised
 from txnstatus.process.environment import Environment, SteadyWall
 from txnstatus.proto import txn_manager_pb2 as pb
@@ -24,7 +25,7 @@ from txnstatus.raft.proposer import Proposer
 from txnstatus.rpc.deadlines import Deadlines
 from txnstatus.rpc.errors import to_detail
 from txnstatus.status import commands as cmd
-from txnstatus.status.commit_tasks import MAX_OPS_PER_CALL, SendOp
+from txnstatus.status.commit_tasks import SendOp
 from txnstatus.status.events import (
     CommandApplied,
     CommitRequested,
@@ -39,7 +40,7 @@ from txnstatus.status.events import (
 from txnstatus.status.machine import StatusMachine
 from txnstatus.status.manager import ManagerSettings, TxnStatusManager
 from txnstatus.status.participant_calls import ParticipantCalls
-from txnstatus.status.ranges import MAX_LISTED, StatusRanges
+from txnstatus.status.ranges import StatusRanges
 from txnstatus.status.records import TxnRecord, to_wire
 from txnstatus.status.table import Applied, Rejected
 from txnstatus.types import (
@@ -51,11 +52,10 @@ from txnstatus.types import (
     TxnId,
     TxnState,
 )
+from txnstatus.wire import checked_timestamp
 
 log = logging.getLogger(__name__)
 
-MAX_WAIT_SECONDS = 2.0
-"""A handler waits this long at most; whoever wants to wait longer asks again."""
 TICK_SECONDS = 0.1
 LOOKED_AT_ONCE = 500
 """Transactions that a listing looks at before others have their turn."""
@@ -154,7 +154,7 @@ class StatusService:
             request.label,
             self._options.keepalive(request.keepalive_millis),
             self._wall.micros(),
-            cmd.checked_timestamp(wrapped.floor),
+            checked_timestamp(wrapped.floor),
             self._options.max_open_transactions,
         )
 
@@ -248,7 +248,7 @@ class StatusService:
         )
 
     async def raise_floor(self, request: status_pb.RaiseFloorRequest) -> status_pb.RaiseFloorResponse:
-        floor = cmd.checked_timestamp(request.timestamp)
+        floor = checked_timestamp(request.timestamp)
         self._driver.check_lease()
         if self.table.last_commit_ts < floor:
             await self._proposer.propose(cmd.RaiseFloor(floor))
@@ -262,7 +262,7 @@ class StatusService:
 
     async def get_outcomes(self, request: status_pb.GetOutcomesRequest) -> status_pb.GetOutcomesResponse:
         self._driver.check_lease()
-        at = cmd.checked_timestamp(request.timestamp)
+        at = checked_timestamp(request.timestamp)
         outcomes = [self.table.commit_ts_at(TxnId(txn_id), at) for txn_id in request.txn_ids]
         return status_pb.GetOutcomesResponse(commit_timestamps=outcomes)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence, ValuesView
 
 from txnstatus.errors import IllegalState, InvalidArgument, LimitReached, NotAuthorized, NotFound, TxnError, forgotten
+from txnstatus.limits import MAX_BEGIN_COUNT
 from txnstatus.proto import txn_status_pb2 as pb
 from txnstatus.status import commands as cmd
 from txnstatus.status.finished import Finished
@@ -27,7 +28,6 @@ from txnstatus.types import (
 from txnstatus.values import value
 
 SNAPSHOT_VERSION = 2
-MAX_BEGIN_COUNT = 1_000
 MAX_FORGET_COUNT = 5_000
 """One Forget drops no more, so that it does not hold the others up."""
 CHUNK_RECORDS = 250

@@ -1,0 +1,91 @@
+"""How processes follow the catalog: a node keeps its map up to date, a process without one learns it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable, Sequence
+
+from txnstatus.catalog.catalog import CATALOG, CatalogState, from_wire
+from txnstatus.catalog.system_client import Channel, TxnSystemClient
+from txnstatus.errors import TxnError, Unavailable
+from txnstatus.limits import MAX_WAIT_SECONDS
+from txnstatus.proto import admin_pb2 as admin_pb
+from txnstatus.proto import catalog_pb2 as pb
+
+log = logging.getLogger(__name__)
+
+CALL_SECONDS = 10.0
+FOLLOW_PAUSE_SECONDS = 0.5
+NEWS_SECONDS = 1.0
+
+
+class CatalogClient:
+    """Keeps a node's map up to date: by asking the catalog's leader for news, over and over."""
+
+    def __init__(self, client: TxnSystemClient) -> None:
+        self._client = client
+
+    async def refresh(self) -> CatalogState:
+        """What the leader says now. Raises Unavailable."""
+        return await self._ask(pb.GetCatalogRequest())
+
+    async def change(self, command: pb.CatalogCommand) -> CatalogState:
+        """Raises the catalog's refusal, or Unavailable."""
+        wire = await self._client.call_leader(
+            CATALOG, "txnstatus.Catalog/ChangeCatalog", command, pb.CatalogState, CALL_SECONDS
+        )
+        self._client.cluster.update(from_wire(wire))
+        return self._client.cluster.state
+
+    async def run(self) -> None:
+        """For ever."""
+        cluster = self._client.cluster
+        while True:
+            known = cluster.state.version
+            wait_millis = int(MAX_WAIT_SECONDS * 1000)
+            try:
+                await self._ask(pb.GetCatalogRequest(known_version=known, wait_millis=wait_millis))
+            except TxnError as error:
+                log.debug("no news of the catalog: %s", error.message)
+                await self._ask_anybody()
+                await asyncio.sleep(FOLLOW_PAUSE_SECONDS)
+
+    async def _ask_anybody(self) -> None:
+        """The leader may be a node that this one has not heard of; what any other has heard is committed, too."""
+        for node in self._client.cluster.state.nodes:
+            with contextlib.suppress(TxnError):
+                answer = await self._client.call_node(
+                    node,
+                    "txnstatus.Admin/GetCluster",
+                    admin_pb.GetClusterRequest(),
+                    admin_pb.GetClusterResponse,
+                    NEWS_SECONDS,
+                )
+                self._client.cluster.update(from_wire(answer.catalog))
+
+    async def _ask(self, request: pb.GetCatalogRequest) -> CatalogState:
+        wire = await self._client.call_leader(
+            CATALOG, "txnstatus.Catalog/GetCatalog", request, pb.CatalogState, CALL_SECONDS
+        )
+        self._client.cluster.update(from_wire(wire))
+        return self._client.cluster.state
+
+
+async def learn_catalog(connect: Callable[[str], Channel], addresses: Sequence[str]) -> tuple[str, CatalogState]:
+    """The cluster's id and catalog, from any node, for a process that has neither. Raises Unavailable."""
+    last: TxnError | None = None
+    for address in addresses:
+        channel = connect(address)
+        try:
+            answer = await channel.call(
+                "txnstatus.Admin/GetCluster", admin_pb.GetClusterRequest(), admin_pb.GetClusterResponse, NEWS_SECONDS
+            )
+        except TxnError as error:
+            last = error
+        else:
+            return answer.cluster_id, from_wire(answer.catalog)
+        finally:
+            await channel.close()
+    raise Unavailable(f"no node of a cluster at {', '.join(addresses)}; last: {last.message if last else 'none given'}")

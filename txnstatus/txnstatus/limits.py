@@ -1,0 +1,36 @@
+"""What one call may carry, and how long one may wait: the caps that callers and handlers agree on.
+
+A call with more would hold up everybody else's on the same event loop. Caps of a part's own memory are beside it.
+"""
+
+from __future__ import annotations
+
+from txnstatus.errors import InvalidArgument
+
+MAX_WAIT_SECONDS = 2.0
+"""A handler waits this long at most; whoever wants to wait longer asks again."""
+MAX_LOCK_WAIT_SECONDS = 15.0
+"""A manager asks for a lock again and again for this long; its callers may, too."""
+
+MAX_BEGIN_COUNT = 1_000
+MAX_KEEP_ALIVE_IDS = 1_000
+MAX_OPS_PER_CALL = 1_000
+"""Operations or registrations of participants: each is a proposal to the group's log."""
+MAX_LISTED = 1_000
+"""Transactions in one answer."""
+MAX_LEASES_PER_CALL = 1_000
+MAX_ADOPTED = 1_000
+"""Directories that one call gives to a table's cleaner."""
+MAX_LOCK_PARTITIONS = 1_000
+
+MAX_LABEL_CHARACTERS = 256
+"""Characters of a label, an owner or a request id."""
+MAX_LEASE_ID_CHARACTERS = 64
+MAX_REASON_CHARACTERS = 4_096
+"""Characters of the reason for an abort."""
+
+
+def check_count(count: int, what: str, most: int) -> None:
+    """Raises InvalidArgument for more than a call may carry."""
+    if count > most:
+        raise InvalidArgument(f"{count} {what} in one call: {most} are possible")
