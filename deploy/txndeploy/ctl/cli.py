@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-_FROM_EXTRA = frozenset({"typer", "rich", "pydantic", "pysyncobj", "pyarrow", "uvloop", "click"})
+_FROM_EXTRA = frozenset({"typer", "rich", "pydantic", "pysyncobj", "pyarrow", "uvloop", "click", "tomli_w"})
 
 
 def main() -> None:

@@ -15,11 +15,10 @@ from rich.console import Console
 import txnclient
 from txnclient import TxnError, TxnState
 from txnclient.calls.channel import parse_addresses
-from txndeploy import terminal as tables
+from txndeploy import terminal
 from txndeploy.doctor.command import doctor
 from txndeploy.local.cluster import LocalCluster, default_directory, wait_until
-from txndeploy.node import foreign_host as foreign_process
-from txndeploy.node import process as node_process
+from txndeploy.node import foreign_host, process
 from txndeploy.node.config import ConfigError
 from txnstatus.catalog.catalog import from_wire
 from txnstatus.foreign import check_foreign_name
@@ -71,7 +70,7 @@ def _tells_errors(command: Callable[P, None]) -> Callable[P, None]:
 @node_app.command("run")
 def node_run(config: Annotated[Path, typer.Option(help="The node's configuration (TOML).")]) -> None:
     """Run one node in the foreground, until SIGTERM or Ctrl-C."""
-    raise typer.Exit(node_process.run(config))
+    raise typer.Exit(process.run(config))
 
 
 @node_app.command("replace")
@@ -121,7 +120,7 @@ def up(
         cluster = LocalCluster(where, nodes)
         cluster.__enter__()
     try:
-        console.print(tables.nodes(cluster))
+        console.print(terminal.nodes(cluster))
         console.print(f"\nexport TXN_CLUSTER={cluster.addresses}", highlight=False, soft_wrap=True)
         console.print("Ctrl-C ends the nodes.")
         ended.wait()
@@ -137,16 +136,16 @@ def demo(
     keep: Annotated[bool, typer.Option(help="Keep the data, to look at it with `txnctl up --dir`.")] = False,
 ) -> None:
     """The main job: one transaction over five tables from PySpark, on three nodes, through the loss of a leader."""
-    from txndeploy.demo import load as story
+    from txndeploy.demo import load
 
-    raise typer.Exit(story.run(console, directory, keep=keep))
+    raise typer.Exit(load.run(console, directory, keep=keep))
 
 
 @app.command()
 @_tells_errors
 def status(cluster: ClusterOption, timeout: TimeoutOption = 10.0) -> None:
     """Which node leads which group."""
-    console.print(tables.groups(cluster, timeout))
+    console.print(terminal.groups(cluster, timeout))
 
 
 # ---- transactions
@@ -168,7 +167,7 @@ def txn_list(
             raise typer.BadParameter(f"{name!r} is no state; there are {', '.join(known)}", param_hint="--state")
     with txnclient.connect(cluster, timeout=timeout) as client:
         newest = client.transactions([known[name.upper()] for name in state or ()], label, limit=limit + 1)
-    console.print(tables.transactions(newest[:limit]))
+    console.print(terminal.transactions(newest[:limit]))
     if len(newest) > limit:
         console.print("there are older ones: --limit")
 
@@ -178,7 +177,7 @@ def txn_list(
 def txn_show(cluster: ClusterOption, txn_id: int, timeout: TimeoutOption = 10.0) -> None:
     """Show one transaction."""
     with txnclient.connect(cluster, timeout=timeout) as client:
-        console.print(tables.transaction(client.get(txn_id)))
+        console.print(terminal.transaction(client.get(txn_id)))
 
 
 @txn_app.command("abort")
@@ -192,7 +191,7 @@ def txn_abort(
     """Abort anybody's transaction, as an operator."""
     with txnclient.connect(cluster, timeout=timeout) as client:
         client.abort(txn_id, reason)
-        console.print(tables.transaction(client.get(txn_id)))
+        console.print(terminal.transaction(client.get(txn_id)))
 
 
 @app.command()
@@ -206,7 +205,7 @@ def locks(
 ) -> None:
     """Show who holds and who waits for which lock."""
     with txnclient.connect(cluster, timeout=timeout) as client:
-        console.print(tables.locks(client.locks(table, partition, extended=extended), extended=extended))
+        console.print(terminal.locks(client.locks(table, partition, extended=extended), extended=extended))
 
 
 # ---- options
@@ -218,7 +217,7 @@ def config_list(cluster: ClusterOption, timeout: TimeoutOption = 10.0) -> None:
     """List the options of the cluster, with their values now."""
     with txnclient.connect(cluster, timeout=timeout) as client:
         answer = client.call("txnstatus.Admin/GetCluster", admin_pb2.GetClusterRequest(), admin_pb2.GetClusterResponse)
-    console.print(tables.options(from_wire(answer.catalog)))
+    console.print(terminal.options(from_wire(answer.catalog)))
 
 
 @config_app.command("set")
@@ -228,7 +227,7 @@ def config_set(cluster: ClusterOption, name: str, value: int, timeout: TimeoutOp
     with txnclient.connect(cluster, timeout=timeout) as client:
         request = admin_pb2.SetOptionRequest(name=name, value=value)
         answer = client.call("txnstatus.Admin/SetOption", request, admin_pb2.SetOptionResponse)
-    console.print(tables.options(from_wire(answer.catalog)))
+    console.print(terminal.options(from_wire(answer.catalog)))
 
 
 # ---- foreign participants
@@ -257,14 +256,14 @@ def participant_postgres(
     except ModuleNotFoundError as error:
         raise RuntimeError(f"{error.name} is not installed: pip install 'txnstatus[server,postgres]'") from error
     make = functools.partial(PostgresParticipant, name=name, conninfo=dsn)
-    raise typer.Exit(foreign_process.run(name, make, address, reached_at, addresses))
+    raise typer.Exit(foreign_host.run(name, make, address, reached_at, addresses))
 
 
 @participant_app.command("list")
 @_tells_errors
 def participant_list(cluster: ClusterOption, timeout: TimeoutOption = 10.0) -> None:
     """List foreign participants, where they are, whether they answer, and who waits for them."""
-    console.print(tables.foreign(cluster, timeout))
+    console.print(terminal.foreign(cluster, timeout))
 
 
 @participant_app.command("remove")
@@ -295,7 +294,7 @@ def participant_remove(
 def table_list(cluster: ClusterOption, timeout: TimeoutOption = 10.0) -> None:
     """List tables, with what a reader sees of them now."""
     with txnclient.connect(cluster, timeout=timeout) as client:
-        console.print(tables.data_tables(client))
+        console.print(terminal.data_tables(client))
 
 
 @table_app.command("show")
@@ -303,7 +302,7 @@ def table_list(cluster: ClusterOption, timeout: TimeoutOption = 10.0) -> None:
 def table_show(cluster: ClusterOption, name: str, timeout: TimeoutOption = 10.0) -> None:
     """Show a table's columns."""
     with txnclient.connect(cluster, timeout=timeout) as client:
-        console.print(tables.columns(client.table(name)))
+        console.print(terminal.columns(client.table(name)))
 
 
 @table_app.command("drop")

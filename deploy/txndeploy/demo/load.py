@@ -25,7 +25,7 @@ from rich.table import Table
 
 import txnclient
 from txnclient import Client, StagedFiles, Transaction, TxnState, TxnSummary
-from txndeploy import terminal as tables
+from txndeploy import terminal
 from txndeploy.demo import flights
 from txndeploy.demo.flights import SOURCES, Source
 from txndeploy.demo.spark_session import local_cluster_session
@@ -302,7 +302,7 @@ def _report(
     keep: bool,
 ) -> None:
     console.print()
-    console.print(tables.transactions(found))
+    console.print(terminal.transactions(found))
     rows = Table(title="rows", title_justify="left")
     for heading in ("table", "source", "visible", ""):
         rows.add_column(heading, justify="left" if heading == "table" else "right")

@@ -7,6 +7,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Self
 
+import tomli_w
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from txnparticipant.leader.service import ShardSettings
@@ -209,31 +210,7 @@ def load(path: Path) -> NodeConfig:
 
 def dump(config: NodeConfig) -> str:
     """The configuration as TOML that `load` reads."""
-    lines = []
-    sections = []
-    for name, value in config.model_dump(mode="json").items():
-        if name == "nodes":
-            for node, entry in value.items():
-                sections.append((f"nodes.{_string(node)}", entry))
-        elif isinstance(value, dict):
-            sections.append((name, value))
-        else:
-            lines.append(f"{name} = {_value(value)}")
-    for title, values in sections:
-        lines += ["", f"[{title}]", *(f"{name} = {_value(value)}" for name, value in values.items())]
-    return "\n".join(lines) + "\n"
-
-
-def _value(value: object) -> str:
-    if isinstance(value, list):
-        return "[" + ", ".join(_value(item) for item in value) + "]"
-    if isinstance(value, bool):
-        return str(value).lower()
-    return _string(value) if isinstance(value, str) else str(value)
-
-
-def _string(text: str) -> str:
-    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    return tomli_w.dumps(config.model_dump(mode="json"))
 
 
 def _explain(error: ValidationError) -> str:

@@ -12,7 +12,7 @@ import signal
 import sys
 from pathlib import Path
 
-from txndeploy.node import process as node
+from txndeploy.node import process
 
 PR_SET_PDEATHSIG = 1
 
@@ -28,7 +28,7 @@ def main(parent: int, config: Path) -> int:
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() != parent:
             return 1  # it ended before it could be noticed
-    return node.run(config)
+    return process.run(config)
 
 
 if __name__ == "__main__":
