@@ -64,10 +64,9 @@ async def measure(directory: Path, transactions: int) -> None:
     path = directory / "group"
     group = RaftGroup("status-0", "n1", ["n1"], machine, path, settings, time.monotonic, OsDisk())
     leads = asyncio.Event()
-    driver = RaftDriver(group, Nobody(), ThreadPoolExecutor(4), lambda _leading: leads.set())
-    proposer: Proposer[commands.Command, Applied, Rejected] = Proposer(
-        "status", lambda: driver, commands.encode, Rejected
-    )
+    driver = RaftDriver(group, Nobody(), ThreadPoolExecutor(4))
+    driver.subscribe(lambda _leading: leads.set())
+    proposer: Proposer[commands.Command, Applied, Rejected] = Proposer("status", driver, commands.encode, Rejected)
     driver.start()
     await leads.wait()
     for number in range(transactions // BATCH):

@@ -64,7 +64,7 @@ class Transport(Sender, Protocol):
 class Service(Protocol):
     """What serves one group on this node."""
 
-    def start(self, driver: RaftDriver) -> None: ...
+    def start(self) -> None: ...
     async def stop(self) -> None: ...
     def on_leadership(self, leading: bool) -> None: ...
 
@@ -262,7 +262,53 @@ class Roles:
         ]
 
     def _open(self, name: str) -> _Group:
-        machine, service = self._made(name)
+        kind, _, number = name.partition("-")
+        match kind:
+            case "status":
+                opened = self._open_range(name, int(number))
+            case "shard":
+                opened = self._open_shard(name, int(number))
+            case _:
+                opened = self._open_catalog()
+        opened.driver.subscribe(opened.service.on_leadership)
+        self._groups[name] = opened
+        return opened
+
+    def _open_range(self, name: str, number: int) -> _Group:
+        span = self._cluster.state.range_span
+        machine = StatusMachine(TxnStatusTable(number * span, (number + 1) * span), self._clock)
+        driver = self._replicated(name, machine)
+        service = self._status[number] = StatusService(
+            number, machine, driver, self._environment, self._clock, self._client, self.config.cluster_id
+        )
+        return _Group(machine, service, driver)
+
+    def _open_shard(self, name: str, number: int) -> _Group:
+        machine = ShardMachine(number)
+        driver = self._replicated(name, machine)
+        service = self._shards[number] = ShardService(
+            machine,
+            driver,
+            self._clock,
+            self._ranges,
+            self.config.warehouse,
+            self._environment.blocking,
+            self.config.txn.shard_settings(),
+            lambda: self._cluster.state.options,
+            self.config.table_roots,
+            self._strategies,
+        )
+        return _Group(machine, service, driver)
+
+    def _open_catalog(self) -> _Group:
+        machine = CatalogMachine(self.config.initial_catalog(), self._cluster.update)
+        driver = self._replicated(CATALOG, machine)
+        service = CatalogService(machine, driver, self._client)
+        self._add(catalog_pb2, "Catalog", service)
+        return _Group(machine, service, driver)
+
+    def _replicated(self, name: str, machine: StateMachine) -> RaftDriver:
+        """A replica of the machine that is opened, and does not run yet."""
         group = RaftGroup(
             name,
             self.config.node_id,
@@ -274,52 +320,15 @@ class Roles:
             self._environment.disk,
             never_here=self._first_look.never_here(name),
         )
-        driver = RaftDriver(group, self._transport, self._environment.blocking, service.on_leadership)
-        self._groups[name] = _Group(machine, service, driver)
-        return self._groups[name]
+        return RaftDriver(group, self._transport, self._environment.blocking)
 
     def _founders(self, name: str) -> Sequence[str]:
         """The members of a group that begins; empty where this node is to join one that runs."""
         members = self._cluster.members(name)
         return members if self.config.node_id in members else ()
 
-    def _made(self, name: str) -> tuple[StateMachine, Service]:
-        kind, _, number = name.partition("-")
-        match kind:
-            case "status":
-                span, first = self._cluster.state.range_span, int(number) * self._cluster.state.range_span
-                status_machine = StatusMachine(TxnStatusTable(first, first + span), self._clock)
-                status = self._status[int(number)] = StatusService(
-                    int(number),
-                    status_machine,
-                    self._environment,
-                    self._clock,
-                    self._client,
-                    self.config.cluster_id,
-                )
-                return status_machine, status
-            case "shard":
-                shard_machine = ShardMachine(int(number))
-                shard = self._shards[int(number)] = ShardService(
-                    shard_machine,
-                    self._clock,
-                    self._ranges,
-                    self.config.warehouse,
-                    self._environment.blocking,
-                    self.config.txn.shard_settings(),
-                    lambda: self._cluster.state.options,
-                    self.config.table_roots,
-                    self._strategies,
-                )
-                return shard_machine, shard
-            case _:
-                catalog_machine = CatalogMachine(self.config.initial_catalog(), self._cluster.update)
-                catalog = CatalogService(catalog_machine, self._client)
-                self._add(catalog_pb2, "Catalog", catalog)
-                return catalog_machine, catalog
-
     def _start(self, group: _Group) -> None:
-        group.service.start(group.driver)
+        group.service.start()
         self._transport.add(group.driver)
         group.driver.start()
 

@@ -32,8 +32,8 @@ from txnstatus.process.background import supervised
 from txnstatus.proto import participant_pb2 as pb
 from txnstatus.proto import table_pb2 as table_pb
 from txnstatus.raft.driver import RaftDriver
+from txnstatus.raft.machine import Restoring, RestoringWhole
 from txnstatus.raft.proposer import Proposer
-from txnstatus.raft.restoring import Restoring, RestoringWhole
 from txnstatus.rpc.errors import to_detail
 from txnstatus.schema import check_write_id
 from txnstatus.status.ranges import StatusRanges
@@ -86,6 +86,7 @@ class ShardService:
     def __init__(
         self,
         machine: ShardMachine,
+        driver: RaftDriver,
         clock: HybridClock,
         ranges: StatusRanges,
         warehouse: str,
@@ -99,16 +100,17 @@ class ShardService:
         warehouse. `strategies`: by name, with those that come with us.
         """
         self.shard = machine.shard
+        self._driver = driver
         self._clock = clock
         self._ranges = ranges
         self._options = options
         self._proposer: Proposer[cmd.Command, Applied, Rejected] = Proposer(
-            "shard", lambda: self._driver, cmd.encode, Rejected, self._heard
+            "shard", driver, cmd.encode, Rejected, self._heard
         )
         propose = self._proposer.propose
         self._registering = Registering(self.shard, ranges, propose, settings.in_doubt_seconds)
         leases, grace = Leases(settings.lease_seconds), settings.zombie_grace_seconds
-        self._reads = Reads(self.shard, ranges, leases, self._check_lease)
+        self._reads = Reads(self.shard, ranges, leases, driver.check_lease)
         self._locks = LockService(self.shard, ranges, propose, strategies)
         self._retirement = Retirement(self.shard, leases, propose, clock, lambda: options().snapshot_retention_seconds)
         self._tables = TableService(
@@ -119,14 +121,12 @@ class ShardService:
             self.shard, propose, clock, disk, grace, settings.row_flush_bytes, self._rows.wants_room
         )
         self._cleaner = Cleaner(self.shard, propose, disk, grace)
-        self.audit = ShardAudit(self.shard, propose, self._check_lease)
+        self.audit = ShardAudit(self.shard, propose, driver.check_lease)
         self._in_doubt = InDoubt(ranges, self._publish, self._discard, settings.in_doubt_seconds)
-        self._driver: RaftDriver
         self._next_forgetting = 0.0
         self._cleaning: asyncio.Task[None] | None = None
 
-    def start(self, driver: RaftDriver) -> None:
-        self._driver = driver
+    def start(self) -> None:
         self._cleaning = supervised(self._clean(), f"the cleaner of shard {self.shard.shard} failed")
 
     async def stop(self) -> None:
@@ -282,9 +282,6 @@ class ShardService:
                 return cmd.AbortTxn(txn_id, table_id)
             case _:
                 raise InvalidArgument(f"no participant operation {op.type}")
-
-    def _check_lease(self) -> None:
-        self._driver.check_lease()
 
     def _heard(self, commands: Sequence[cmd.Command], outcomes: Sequence[Applied | Rejected]) -> None:
         """Tells those who wait for what has applied."""

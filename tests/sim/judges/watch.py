@@ -12,8 +12,7 @@ from typing import Any
 from tests.sim.world.loop import Process
 from txnstatus.proto import raft_pb2 as pb
 from txnstatus.raft.group import RaftGroup
-from txnstatus.raft.machine import StateMachine
-from txnstatus.raft.restoring import Restoring
+from txnstatus.raft.machine import Restoring, StateMachine
 
 FULL_DIGEST_EVERY = 50
 """Commands; the digest of the whole state costs a snapshot."""

@@ -26,8 +26,8 @@ from txnstatus.errors import TxnError
 from txnstatus.process.disk import DiskFull
 from txnstatus.proto import raft_pb2 as pb
 from txnstatus.raft.group import RaftGroup
+from txnstatus.raft.machine import Restoring, RestoringWhole
 from txnstatus.raft.proposals import Proposal
-from txnstatus.raft.restoring import Restoring, RestoringWhole
 from txnstatus.raft.settings import RaftSettings
 
 GROUP = "test-0"

@@ -97,9 +97,8 @@ class World:
         self.on_apply: Callable[[int, cmd.Command, TxnStatusTable], None] = lambda *_: None
         self._registry = Registry()
         self._register(txn_status_pb2, "TxnStatus", RangeService(self.services, self.cluster, NODE))
-        catalog = CatalogService(self.machine, self._client(self.cluster))
-        catalog._driver = cast(RaftDriver, Driver(self, "catalog", self.machine.apply))
-        self._register(catalog_pb2, "Catalog", catalog)
+        driver = cast(RaftDriver, Driver(self, "catalog", self.machine.apply))
+        self._register(catalog_pb2, "Catalog", CatalogService(self.machine, driver, self._client(self.cluster)))
         self._align(state)
 
     @property
@@ -156,10 +155,10 @@ class World:
         for number in set(state.ranges) - set(self.services):
             table = TxnStatusTable(number * state.range_span, (number + 1) * state.range_span)
             machine = StatusMachine(table, self._clock)
+            driver = cast(RaftDriver, Driver(self, status_group(number), self._apply_in(number)))
             client = self._client(self.cluster)
-            service = StatusService(number, machine, self._environment, self._clock, client, "cluster")
+            service = StatusService(number, machine, driver, self._environment, self._clock, client, "cluster")
             self.services[number], self.tables[number] = service, table
-            service._driver = cast(RaftDriver, Driver(self, status_group(number), self._apply_in(number)))
 
     def _apply_in(self, number: int) -> Callable[[Sequence[bytes]], Sequence[object]]:
         def apply(commands: Sequence[bytes]) -> list[object]:

@@ -72,8 +72,10 @@ class Shard:
         self._blocking = ThreadPoolExecutor(1)
         self._numbers = itertools.count(1)
         self.proposed: list[bytes] = []
+        driver = SimpleNamespace(submit=self._submit, check_lease=lambda: None)
         self.service = ShardService(
             self.machine,
+            cast(RaftDriver, driver),
             self.clock,
             cast(StatusRanges, self.status),
             directory.as_uri(),
@@ -81,8 +83,6 @@ class Shard:
             ShardSettings(zombie_grace_seconds=0.0, lease_seconds=30.0, in_doubt_seconds=3.0, row_flush_bytes=4 << 20),
             options=Options,
         )
-        driver = SimpleNamespace(submit=self._submit, check_lease=lambda: None)
-        self.service._driver = cast(RaftDriver, driver)
         self.apply(cmd.CreateTable(TABLE, schema, (directory / "log").as_uri(), "r"))
 
     def __enter__(self) -> Shard:

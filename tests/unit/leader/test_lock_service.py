@@ -361,7 +361,6 @@ def test_a_table_whose_strategy_this_node_does_not_have(caplog: pytest.LogCaptur
     async def test() -> None:
         shard, proposed = made()
         shard.shard.apply(cmd.CreateTable("air.own", Schema((Column("id", "bigint"),)), "file:///o", "o", "mine"))
-        cast(Any, shard._driver).group = type("Group", (), {"group": "shard-0"})
         shard.on_leadership(True)
         assert "the locks of air.own cannot be settled: this node has no conflict strategy 'mine'" in caplog.text
         with pytest.raises(InvalidArgument, match="no conflict strategy 'mine'"):
@@ -389,8 +388,6 @@ def test_the_end_of_the_transaction_ends_its_wait() -> None:
 def test_a_replica_that_does_not_lead_any_more_sends_its_waiters_elsewhere() -> None:
     async def test() -> None:
         shard, _ = made()
-        cast(Any, shard._driver).not_the_leader = lambda: NotTheLeader("not now")
-        cast(Any, shard._driver).group = type("Group", (), {"group": "shard-0"})
         await shard.lock(asks(OLD))
         task = await waits(shard, YOUNG)
         shard.on_leadership(False)

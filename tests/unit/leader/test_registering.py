@@ -91,6 +91,7 @@ class World:
         ticks = itertools.count(1)
         self.service = ShardService(
             self.machine,
+            cast(RaftDriver, SimpleNamespace(submit=self._submit, check_lease=lambda: None)),
             HybridClock(lambda: next(ticks)),
             cast(StatusRanges, self.status),
             "file:///w",
@@ -98,7 +99,6 @@ class World:
             ShardSettings(1.0, 30.0, IN_DOUBT_SECONDS, 4 << 20),
             options=Options,
         )
-        self.service._driver = cast(RaftDriver, SimpleNamespace(submit=self._submit, check_lease=lambda: None))
         self.machine.shard.apply(cmd.CreateTable(TABLE, Schema((Column("id", "bigint"),)), "file:///w/t", "r"))
 
     def _submit(self, commands: Sequence[bytes], ended: Callable[[Proposal], None], *, linger: bool = False) -> None:

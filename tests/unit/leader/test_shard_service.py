@@ -56,16 +56,30 @@ class Status:
         return {txn_id: commit_ts if commit_ts <= at else NO_TIMESTAMP for txn_id, commit_ts in commits.items()}
 
 
+class Driver:
+    """A Raft group of one replica, which leads until `has_lease` says otherwise."""
+
+    def __init__(self, machine: ShardMachine) -> None:
+        self.group = SimpleNamespace(group="shard-0", has_lease=True)
+        self._machine = machine
+
+    def submit(self, commands: Sequence[bytes], ended: Callable[[Proposal], None], *, linger: bool = False) -> None:
+        ended(Proposal(commands, self._machine.apply(commands)))
+
+    def check_lease(self) -> None:
+        if not self.group.has_lease:
+            raise self.not_the_leader()
+
+    def not_the_leader(self) -> NotTheLeader:
+        return NotTheLeader("not now")
+
+
 def service(commits: Mapping[int, int]) -> ShardService:
     machine = ShardMachine(0)
     ticks = itertools.count(1)
-
-    def submit(commands: Sequence[bytes], ended: Callable[[Proposal], None], *, linger: bool = False) -> None:
-        ended(Proposal(commands, machine.apply(commands)))
-
-    driver = SimpleNamespace(submit=submit, check_lease=lambda: None)
     made = ShardService(
         machine,
+        cast(RaftDriver, Driver(machine)),
         HybridClock(lambda: next(ticks)),
         cast(StatusRanges, Status(commits)),
         "file:///w",
@@ -75,7 +89,6 @@ def service(commits: Mapping[int, int]) -> ShardService:
         ),
         options=Options,
     )
-    made._driver = cast(RaftDriver, driver)
     machine.shard.apply(cmd.CreateTable(TABLE, Schema((Column("id", "bigint"),)), "file:///w/t", "r"))
     return made
 
@@ -199,7 +212,7 @@ def test_a_cleaner_that_fails_ends_the_process(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(made, "_cleaner", SimpleNamespace(run_once=fail))
 
     async def serve() -> None:
-        made.start(cast(RaftDriver, SimpleNamespace(group=SimpleNamespace(has_lease=True))))
+        made.start()
         async with asyncio.timeout(10):
             await ended.wait()
 
@@ -210,11 +223,7 @@ def test_a_cleaner_that_fails_ends_the_process(monkeypatch: pytest.MonkeyPatch) 
 def test_a_replica_that_may_be_behind_says_so_and_not_that_a_table_does_not_exist() -> None:
     """A node that has just started knows nothing yet; NOT_FOUND would end what another replica can go on with."""
     made = service({})
-
-    def check_lease() -> None:
-        raise NotTheLeader("not now")
-
-    cast(Any, made._driver).check_lease = check_lease
+    cast(Any, made._driver.group).has_lease = False
     for call in (
         made.add_files(table_pb.AddFilesRequest(table="air.new", write_id="writewrite", manifest={})),
         made.open_write(table_pb.OpenWriteRequest(table="air.new", write_id="writewrite")),
@@ -251,11 +260,8 @@ def test_a_replica_that_lost_its_lease_while_it_asked_shows_nothing() -> None:
     made = service({7: 109})
 
     async def snapshot() -> Timestamp:
-        cast(Any, made._driver).check_lease = lost
+        cast(Any, made._driver.group).has_lease = False
         return Timestamp(109)
-
-    def lost() -> None:
-        raise NotTheLeader("not now")
 
     cast(Any, made._ranges).snapshot = snapshot
     with pytest.raises(NotTheLeader):

@@ -78,7 +78,7 @@ def journal(write: Callable[[object], None], *, settled: bool) -> SimpleNamespac
 @asynccontextmanager
 async def driving(group: Group) -> AsyncIterator[RaftDriver]:
     with ThreadPoolExecutor(1) as disk:
-        driver = RaftDriver(cast(RaftGroup, group), cast(Sender, None), disk, lambda _leading: None)
+        driver = RaftDriver(cast(RaftGroup, group), cast(Sender, None), disk)
         driver.start()
         yield driver
         await driver.stop()

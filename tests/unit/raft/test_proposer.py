@@ -28,7 +28,7 @@ class Log:
         self.heard: list[tuple[Sequence[str], Sequence[str | Rejected]]] = []
         self.proposer: Proposer[str, str, Rejected] = Proposer(
             "status",
-            lambda: cast(RaftDriver, self),
+            cast(RaftDriver, self),
             str.encode,
             Rejected,
             lambda commands, outcomes: self.heard.append((commands, outcomes)),

@@ -13,7 +13,7 @@ from tests.sim.world.disk import SimDisk
 from txnstatus.process.disk import DiskFull
 from txnstatus.raft import frames, snapshot
 from txnstatus.raft.journal import Entry, Journal
-from txnstatus.raft.restoring import RestoringWhole
+from txnstatus.raft.machine import RestoringWhole
 from txnstatus.raft.segments import JournalCorrupt
 from txnstatus.raft.snapshot import Meta, SnapshotCorrupt, Writer
 

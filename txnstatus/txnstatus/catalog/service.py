@@ -16,8 +16,8 @@ from txnstatus.process.background import supervised
 from txnstatus.proto import admin_pb2 as admin_pb
 from txnstatus.proto import catalog_pb2 as pb
 from txnstatus.raft.driver import RaftDriver
+from txnstatus.raft.machine import Restoring, RestoringWhole
 from txnstatus.raft.proposer import Proposer
-from txnstatus.raft.restoring import Restoring, RestoringWhole
 
 log = logging.getLogger(__name__)
 
@@ -54,19 +54,18 @@ class CatalogMachine:
 class CatalogService:
     """Implements the Catalog service, on the nodes that hold a replica."""
 
-    def __init__(self, machine: CatalogMachine, client: TxnSystemClient) -> None:
+    def __init__(self, machine: CatalogMachine, driver: RaftDriver, client: TxnSystemClient) -> None:
         self.machine = machine
+        self._driver = driver
         self._cluster = client.cluster
         self._mover = ReplicaMover(client)
-        self._driver: RaftDriver
         self._proposer: Proposer[pb.CatalogCommand, Applied, Rejected] = Proposer(
-            "catalog", lambda: self._driver, pb.CatalogCommand.SerializeToString, Rejected, name=_name_of
+            "catalog", driver, pb.CatalogCommand.SerializeToString, Rejected, name=_name_of
         )
         self._moving: asyncio.Task[None] | None = None
         self._founding: asyncio.Task[None] | None = None
 
-    def start(self, driver: RaftDriver) -> None:
-        self._driver = driver
+    def start(self) -> None:
         self._moving = supervised(self._move(), "the catalog's work in the background failed")
 
     async def stop(self) -> None:

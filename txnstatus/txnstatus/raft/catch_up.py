@@ -20,8 +20,8 @@ from txnstatus.raft import snapshot
 from txnstatus.raft.compaction import Compaction
 from txnstatus.raft.jobs import Jobs
 from txnstatus.raft.journal import Journal
+from txnstatus.raft.machine import Restoring
 from txnstatus.raft.replica import Replica
-from txnstatus.raft.restoring import Restoring
 from txnstatus.raft.settings import SLICE_SECONDS
 from txnstatus.raft.snapshot import Meta, SnapshotCorrupt
 from txnstatus.raft.transfer import SnapshotReceiver, SnapshotSender

@@ -39,13 +39,11 @@ class RaftDriver:
         group: RaftGroup,
         sender: Sender,
         disk: Executor,
-        on_leadership: Callable[[bool], None],
     ) -> None:
-        """`on_leadership` hears True once this replica leads and is ready, and False when it no longer does."""
         self.group = group
         self._sender = sender
         self._disk = disk
-        self._on_leadership = on_leadership
+        self._listeners: list[Callable[[bool], None]] = []
         self._inbox: list[tuple[str, pb.RaftMessage]] = []
         self._wake = asyncio.Event()
         self._lingering: list[Proposal] = []
@@ -55,6 +53,10 @@ class RaftDriver:
         self._ready_term: int | None = None
         self._stopping = False
         self._stop_by = float("-inf")
+
+    def subscribe(self, listener: Callable[[bool], None]) -> None:
+        """`listener` hears True once this replica leads and is ready, and False when it no longer does."""
+        self._listeners.append(listener)
 
     def start(self) -> None:
         self._task = asyncio.create_task(self._run(), name=f"raft {self.group.group}")
@@ -215,7 +217,11 @@ class RaftDriver:
         if term == self._ready_term:
             return
         if self._ready_term is not None:
-            self._on_leadership(False)
+            self._tell(leading=False)
         self._ready_term = term
         if term is not None:
-            self._on_leadership(True)
+            self._tell(leading=True)
+
+    def _tell(self, *, leading: bool) -> None:
+        for listener in self._listeners:
+            listener(leading)

@@ -1,18 +1,16 @@
-"""What a Raft group replicates."""
+"""What a Raft group replicates, and how that takes over the state of a snapshot, a chunk at a time."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
-
-from txnstatus.raft.restoring import Restoring
 
 
 class StateMachine(Protocol):
     """What is applied is total and deterministic; an exception ends the process."""
 
     def apply(self, commands: Sequence[bytes]) -> Sequence[object]:
-        """Those of an entry, one after the other; returns the outcome of each."""
+        """Commands of one entry, one after the other; returns the outcome of each."""
         ...
 
     def snapshot(self) -> Iterator[bytes]:
@@ -20,3 +18,27 @@ class StateMachine(Protocol):
         ...
 
     def restoring(self) -> Restoring: ...
+
+
+class Restoring(Protocol):
+    """Gets all chunks of a snapshot in their order, then `finish`. Until then the machine's state is what it was.
+
+    Raises ValueError where the chunks are of another version, or of something else.
+    """
+
+    def add(self, chunk: bytes) -> None: ...
+    def finish(self) -> None: ...
+
+
+class RestoringWhole:
+    """A small state, which is restored in one go."""
+
+    def __init__(self, restore: Callable[[bytes], None]) -> None:
+        self._restore = restore
+        self._chunks: list[bytes] = []
+
+    def add(self, chunk: bytes) -> None:
+        self._chunks.append(chunk)
+
+    def finish(self) -> None:
+        self._restore(b"".join(self._chunks))

@@ -36,7 +36,7 @@ class Proposer(Generic[CommandT, AppliedT, RefusalT]):
     def __init__(
         self,
         kind: str,
-        driver: Callable[[], RaftDriver],
+        driver: RaftDriver,
         encode: Callable[[CommandT], bytes],
         refusal: type[RefusalT],
         heard: Callable[[Sequence[CommandT], Sequence[AppliedT | RefusalT]], None] = lambda _commands, _outcomes: None,
@@ -59,7 +59,7 @@ class Proposer(Generic[CommandT, AppliedT, RefusalT]):
             part = commands[start : start + len(encoded)]
             try:
                 self._pass_before(part)
-                self._driver().submit(encoded, partial(self._ended, start, part, told), linger=linger)
+                self._driver.submit(encoded, partial(self._ended, start, part, told), linger=linger)
             except TxnError as error:
                 told(start, [error] * len(part))
 

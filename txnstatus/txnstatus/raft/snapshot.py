@@ -19,8 +19,8 @@ from txnstatus.process.failpoints import failpoint
 from txnstatus.proto import raft_pb2 as pb
 from txnstatus.raft import frames
 from txnstatus.raft.journal import Entry, Journal
+from txnstatus.raft.machine import Restoring
 from txnstatus.raft.members import Members, encode
-from txnstatus.raft.restoring import Restoring
 from txnstatus.raft.segments import REPAIR
 
 VERSION = 1

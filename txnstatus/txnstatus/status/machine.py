@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from txnstatus.raft.restoring import Restoring
+from txnstatus.raft.machine import Restoring
 from txnstatus.status import commands as cmd
 from txnstatus.status.table import Applied, Rejected, TxnStatusTable
 from txnstatus.types import HybridClock

@@ -68,6 +68,7 @@ class StatusService:
         self,
         number: int,
         machine: StatusMachine,
+        driver: RaftDriver,
         environment: Environment,
         clock: HybridClock,
         client: TxnSystemClient,
@@ -76,6 +77,7 @@ class StatusService:
         self.number = number
         self.table = machine.table
         self.manager = TxnStatusManager(machine.table)
+        self._driver = driver
         self._environment = environment
         self._wall = SteadyWall(environment)
         """Anew with each leadership: within one, records age by how time passes, whatever becomes of the wall clock."""
@@ -83,12 +85,11 @@ class StatusService:
         self._client = client
         self._ranges = StatusRanges(client)
         self._cluster_id = cluster_id
-        self._driver: RaftDriver
         self._decisions: defaultdict[TxnId, list[asyncio.Future[None]]] = defaultdict(list)
         self._waits: Deadlines[asyncio.Future[None]] = Deadlines(_wake)
         self._calls = ParticipantCalls(client, clock, self._handle, self._spawn)
         self._proposer: Proposer[cmd.Command, Applied, Rejected] = Proposer(
-            "status", lambda: self._driver, cmd.encode, Rejected, self._act_on
+            "status", driver, cmd.encode, Rejected, self._act_on
         )
         self._background: set[asyncio.Task[None]] = set()
         self._tending: asyncio.Task[None] | None = None
@@ -105,8 +106,7 @@ class StatusService:
             )
         )
 
-    def start(self, driver: RaftDriver) -> None:
-        self._driver = driver
+    def start(self) -> None:
         self._spawn(self._tick())
 
     async def stop(self) -> None:
