@@ -6,7 +6,7 @@ STAMP  := $(VENV)/.installed
 BENCH  := $(VENV)/.bench
 PROTO  := txnstatus/txnstatus/proto
 
-.PHONY: bench bench-peers demo test sim soak isolation powercut failpoints exhaustive model check format proto clean help
+.PHONY: bench bench-peers demo test sim soak isolation powercut failpoints exhaustive check format proto clean help
 
 help:            ## what there is
 	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
@@ -35,9 +35,6 @@ failpoints: $(STAMP) ## every failpoint, action and role, under load
 
 exhaustive: $(STAMP) ## search every state the protocol can reach, with the code as it is shipped
 	$(BIN)/python -m tests.exhaustive.search $(if $(STATES),--states $(STATES))
-
-model: $(STAMP)  ## check the Spin model in docs/model; needs spin and a C compiler
-	$(BIN)/python -m pytest tests/test_model.py -v
 
 sim: $(STAMP)    ## replay one simulated world, SEED=n, or run many, SEEDS=a..b
 	$(BIN)/python -m tests.sim $(or $(SEED),$(SEEDS),0..1000) $(SIM_ARGS)

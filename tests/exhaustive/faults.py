@@ -122,6 +122,27 @@ def _never_asked_again(task: CommitTask, who: ParticipantId, _at: Timestamp, err
         task._progress[who].in_flight = True
 
 
+def _asked_for_ever(patch: Patch) -> None:
+    answered = CommitTask.answered
+
+    def and_again(
+        task: CommitTask, who: ParticipantId, at: Timestamp, error: TxnError | None, now: float
+    ) -> float | None:
+        again = answered(task, who, at, error, now)
+        if task.complete or task.op is ParticipantOpType.BEGIN_COMMIT:
+            return again
+        task._unanswered = len(task)
+        for progress in task._progress.values():
+            progress.answered, progress.next_try = False, now + 1
+        return now + 1
+
+    patch.setattr(CommitTask, "answered", and_again)
+
+
+def _outcomes_are_not_asked_for(patch: Patch) -> None:
+    patch.setattr(rules, "undecided_at", lambda _prepared, _at: [])
+
+
 def _told_too_early(patch: Patch) -> None:
     advance = TxnStatusManager._advance
 
@@ -226,6 +247,8 @@ PLANTED = (
     Planted("the last prepare's timestamp", _answering(_last_timestamp), ONE, rules.ONE_TIMESTAMP, 7),
     Planted("timestamps do not rise", _timestamps_do_not_rise, TWO, rules.STABLE_READS, 17),
     Planted("nobody asks again", _answering(_never_asked_again), ONE, rules.LIVENESS, 7),
+    Planted("all are asked again", _asked_for_ever, ONE, rules.LIVENESS, 11),
+    Planted("readers do not ask for outcomes", _outcomes_are_not_asked_for, ONE, rules.VISIBILITY, 7),
     Planted("a new leader starts nothing", _new_leader_starts_nothing, ONE, rules.OWN_CHECKS, 2),
     Planted("no tombstone for an abort that comes first", _no_tombstone, HASTY, rules.ENDED, 13),
     Planted(

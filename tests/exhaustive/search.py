@@ -12,7 +12,7 @@ import argparse
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
@@ -34,6 +34,8 @@ SMALL = (
     Config("life", (BOTH_APPEND,), crashes=1, faults=1, in_flight=2),
     # The same, by a client that commits and goes on writing.
     Config("impatient", (BOTH_APPEND,), crashes=0, faults=0, in_flight=3, impatient=True),
+    # The same, under three status leaders.
+    Config("leaders", (BOTH_APPEND,), crashes=2, faults=0, in_flight=2),
     # Two transactions that have written, commit, and must both be committed.
     Config("commits", TWO_COMMIT, crashes=1, faults=0, in_flight=4, written=True, aborts=False, expires=False),
     # Two that overwrite the same table, of which one must lose.
@@ -151,6 +153,31 @@ def ends_well(world: World, state: State, ends: set[State], outcomes: set[tuple[
         violation.then = list(way.values())
         raise
     ends.update(way)
+
+
+def circle(config: Config) -> list[str]:
+    """What happens round and round for ever without faults; empty: every order of steps comes to an end.
+
+    A step that changes nothing is none. Whatever is left in the end, `search` looks at.
+    """
+    world = World(replace(config, faults=0))
+    way: dict[State, str] = {world.start(): "the start"}
+    open_ends = [(state, world.successors(state)) for state in way]
+    done: set[State] = set()
+    while open_ends:
+        state, following = open_ends[-1]
+        for action, after in following:
+            if after in way and after != state:
+                return [*list(way.values())[list(way).index(after) + 1 :], world.tell(action)]
+            if after not in way and after not in done:
+                way[after] = world.tell(action)
+                open_ends.append((after, world.successors(after)))
+                break
+        else:
+            done.add(state)
+            del way[state]
+            open_ends.pop()
+    return []
 
 
 def _trace(

@@ -10,13 +10,14 @@ import pytest
 from tests.exhaustive.clients import Config
 from tests.exhaustive.faults import PLANTED, Planted
 from tests.exhaustive.invariants import ACKNOWLEDGED
-from tests.exhaustive.search import MAX_STATES, SMALL, main, search
+from tests.exhaustive.search import MAX_STATES, SMALL, circle, main, search
 
 COMMITTED, ABORTED = "COMMITTED", "ABORTED"
 EITHER = {(COMMITTED,), (ABORTED,)}
 OUTCOMES: dict[str, set[tuple[str, ...]]] = {
     "life": {(), *EITHER},
     "impatient": {(), *EITHER},
+    "leaders": {(), *EITHER},
     "commits": set(itertools.product((COMMITTED, ABORTED), repeat=2)),
     "drop": {(), *EITHER, *itertools.product((COMMITTED, ABORTED), repeat=2)},
     "conflict": set(itertools.product((COMMITTED, ABORTED), repeat=2)) - {(COMMITTED, COMMITTED)},
@@ -32,6 +33,21 @@ def test_no_rule_is_broken_in_any_state(config: Config) -> None:
     assert found.violation is None, found.story()
     assert found.complete
     assert found.outcomes == OUTCOMES[config.name]
+
+
+@pytest.mark.parametrize("config", [c for c in SMALL if c.name != "drop"], ids=lambda config: config.name)
+def test_without_faults_every_order_of_steps_ends(config: Config) -> None:
+    """In "drop" a client may write for ever to what is gone."""
+    assert circle(config) == []
+
+
+def test_a_circle_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    next(p for p in PLANTED if p.name == "all are asked again").plant(monkeypatch)
+    assert circle(SMALL[0]) == [
+        "the status leader's waits are over: it asks again",
+        "deliver: ABORT_TXN of transaction 0 to 0.0",
+        "deliver: answer of 0.0 to ABORT_TXN of transaction 0: done",
+    ]
 
 
 def test_a_search_is_the_same_every_time() -> None:
