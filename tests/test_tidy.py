@@ -107,6 +107,16 @@ def prints(source: Source) -> Iterator[str]:
             yield f"{source.path}:{node.lineno}: a library logs; it does not print"
 
 
+def imports_tests(source: Source) -> Iterator[str]:
+    """What two tests share lies in a harness: a module of tests can change, and go, without a look at others."""
+    for node in ast.walk(source.tree):
+        names = [f"{node.module}.{each.name}" for each in node.names] if isinstance(node, ast.ImportFrom) else []
+        names += [each.name for each in node.names] if isinstance(node, ast.Import) else []
+        for name in names:
+            if re.search(r"(^|\.)test_", name):
+                yield f"{source.path}:{node.lineno}: {name} is imported; what tests share belongs into a harness"
+
+
 # ---- the source keeps them
 
 
@@ -118,6 +128,7 @@ def prints(source: Source) -> Iterator[str]:
         (left_overs, EVERYTHING + PROTOS),
         (no_docstring, LIBRARY),
         (swallowed, EVERYTHING),
+        (imports_tests, EVERYTHING),
         (prints, [source for source in LIBRARY if f"/{MAY_PRINT}/" not in source.path]),
     ],
     ids=lambda value: value.__name__ if callable(value) else "",
@@ -147,6 +158,9 @@ def test_every_package_is_typed() -> None:
         (swallowed, "try:\n    f()\nexcept:\n    ...\n"),
         (swallowed, "with contextlib.suppress(Exception):\n    f()\n"),
         (prints, "def f():\n    print(1)\n"),
+        (imports_tests, "from tests.unit.test_x import World\n"),
+        (imports_tests, "from tests.unit import test_x\n"),
+        (imports_tests, "import tests.unit.test_x\n"),
     ],
 )
 def test_a_rule_sees(rule: Callable[[Source], Iterator[str]], text: str) -> None:
@@ -161,6 +175,7 @@ def test_a_rule_sees(rule: Callable[[Source], Iterator[str]], text: str) -> None
         (swallowed, "try:\n    f()\nexcept OSError:\n    pass\n"),
         (swallowed, "try:\n    f()\nexcept Exception:\n    log()\n"),
         (no_docstring, '"""What it is for."""\n'),
+        (imports_tests, "from tests.unit.harness.latest_x import World\n"),
     ],
 )
 def test_a_rule_lets_pass(rule: Callable[[Source], Iterator[str]], text: str) -> None:

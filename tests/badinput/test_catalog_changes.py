@@ -11,9 +11,8 @@ from pathlib import Path
 import pytest
 
 import txnclient
-from tests.badinput.test_requests import MAX_MESSAGE_CHARACTERS
 from tests.badinput.wire import mutations
-from tests.badinput.world import CALL_SECONDS, FOREIGN, Answer, World
+from tests.badinput.world import CALL_SECONDS, FOREIGN, MAX_MESSAGE_CHARACTERS, Answer, World
 from tests.support import FAST_RAFT
 from txndeploy.local.cluster import LocalCluster
 from txndeploy.node.config import TxnSection

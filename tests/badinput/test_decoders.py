@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from tests.badinput.wire import mutations
 from tests.sim.world.disk import SimDisk
 from tests.unit.harness.restoring import restore
-from tests.unit.shard.test_codecs import SHARD_GOLDEN, STATUS_GOLDEN, shard_commands, status_commands
+from tests.unit.harness.wire_commands import SHARD_GOLDEN, STATUS_GOLDEN, shard_commands, status_commands
 from txnclient.token import Token
 from txnparticipant.shard import commands as shard_cmd
 from txnparticipant.shard.changes import Applied as ShardApplied

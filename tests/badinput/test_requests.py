@@ -15,7 +15,7 @@ from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
 from tests.badinput.wire import mutations
-from tests.badinput.world import OWNER, Answer, World, full_name, methods
+from tests.badinput.world import MAX_MESSAGE_CHARACTERS, OWNER, Answer, World, full_name, methods
 from txnstatus.errors import InternalError, NotAuthorized
 from txnstatus.proto import common_pb2
 
@@ -29,8 +29,6 @@ NEEDS_MORE_NODES = {"txnstatus.Admin/ReplaceNode", "txnstatus.Admin/MoveReplica"
 """Here they are wrong whatever they say."""
 METHODS = {full_name(method): method for method in methods() if full_name(method) not in LEFT_OUT}
 EACH = pytest.mark.parametrize("name", METHODS)
-MAX_MESSAGE_CHARACTERS = 3_000
-"""An error says what is wrong; it does not send back all it got."""
 
 
 def check(what: str, answer: Answer) -> None:

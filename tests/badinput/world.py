@@ -32,6 +32,8 @@ FOREIGN = "elsewhere"
 """A foreign participant, whose host is nowhere."""
 CALL_SECONDS = 10.0
 """A healthy node answers sooner, whatever it is asked."""
+MAX_MESSAGE_CHARACTERS = 3_000
+"""An error says what is wrong; it does not send back all it got."""
 
 
 def methods() -> Iterator[MethodDescriptor]:

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from tests.support import rows, visible, wait_until
-from tests.unit.locks.test_statements import OWN, ROWS
+from tests.unit.harness.statements import OWN, ROWS
 from txnclient import Client, InvalidArgument, Locked, Transaction
 from txnparticipant.locks.locks import Mode
 from txnstatus.types import Statement

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.unit.harness.cluster import BOTH, new_catalog
 from txnstatus.catalog.catalog import (
     CATALOG,
     Applied,
@@ -27,15 +28,6 @@ from txnstatus.catalog.options import Options
 from txnstatus.errors import AlreadyExists, IllegalState, InvalidArgument, NotFound, TxnError, Unavailable
 from txnstatus.proto import catalog_pb2 as pb
 from txnstatus.types import Timestamp, TxnId
-
-BOTH = ("status", "participant")
-NODES = {f"n{number}": NodeInfo(f"host{number}:7051", BOTH) for number in range(1, 5)}
-
-
-def new_catalog(nodes: int = 4, *, shards: int = 5, replication: int = 3) -> Catalog:
-    some = dict(list(NODES.items())[:nodes])
-    state = initial(some, participant_shards=shards, replication=replication, range_span=100, options=Options())
-    return Catalog(replace(state, version=1))  # founded
 
 
 def ok(catalog: Catalog, *, changes: bool = True, **command: object) -> CatalogState:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -22,26 +21,19 @@ SCHEMA = Schema((Column("id", "bigint"), Column("note", "string")), primary_key=
 
 
 @pytest.fixture
-def manager(tmp_path: Path) -> Iterator[FakeManager]:
+def manager(manager: FakeManager, tmp_path: Path) -> FakeManager:
     info = common.TableInfo(table_id="0.0", name=TABLE, location=tmp_path.as_uri(), schema=SCHEMA.to_wire())
     info.conflicts = "first-committer-wins"
-    with FakeManager() as running:
-        running.answers |= {
-            "OpenWrite": lambda request: table_pb.OpenWriteResponse(
-                table=info, directory=f"{tmp_path.as_uri()}/delta_{request.txn_id}_{request.write_id}"
-            ),
-            "AddFiles": lambda _: table_pb.AddFilesResponse(),
-            "GetTable": lambda _: table_pb.GetTableResponse(table=info),
-            "GetSnapshot": lambda _: pb.GetSnapshotResponse(timestamp=4096),
-            "WriteRows": lambda _: table_pb.WriteRowsResponse(written=2),
-        }
-        yield running
-
-
-@pytest.fixture
-def client(manager: FakeManager) -> Iterator[Client]:
-    with txnclient.connect(manager.address, owner="me", timeout=5.0) as connected:
-        yield connected
+    manager.answers |= {
+        "OpenWrite": lambda request: table_pb.OpenWriteResponse(
+            table=info, directory=f"{tmp_path.as_uri()}/delta_{request.txn_id}_{request.write_id}"
+        ),
+        "AddFiles": lambda _: table_pb.AddFilesResponse(),
+        "GetTable": lambda _: table_pb.GetTableResponse(table=info),
+        "GetSnapshot": lambda _: pb.GetSnapshotResponse(timestamp=4096),
+        "WriteRows": lambda _: table_pb.WriteRowsResponse(written=2),
+    }
+    return manager
 
 
 def in_state(state: str) -> pb.GetTransactionStateResponse:

@@ -10,7 +10,6 @@ import textwrap
 import threading
 import time
 import weakref
-from collections.abc import Iterator
 
 import pytest
 from hypothesis import given
@@ -176,18 +175,6 @@ def test_a_service_that_answers_never_hears_a_silence_as_long_as_the_interval(
 
 
 # ---- the thread
-
-
-@pytest.fixture
-def manager() -> Iterator[FakeManager]:
-    with FakeManager() as running:
-        yield running
-
-
-@pytest.fixture
-def client(manager: FakeManager) -> Iterator[Client]:
-    with txnclient.connect(manager.address, timeout=5.0) as connected:
-        yield connected
 
 
 FAST = 200

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
 
 import pytest
 
@@ -13,18 +12,6 @@ from txnclient import Client, Locked, TxnAborted, Unavailable
 from txnclient.write import locks
 from txnstatus.proto import common_pb2
 from txnstatus.proto import table_pb2 as pb
-
-
-@pytest.fixture
-def manager() -> Iterator[FakeManager]:
-    with FakeManager() as running:
-        yield running
-
-
-@pytest.fixture
-def client(manager: FakeManager) -> Iterator[Client]:
-    with txnclient.connect(manager.address, owner="me", timeout=5.0) as connected:
-        yield connected
 
 
 def answers(granted: bool) -> pb.LockResponse:

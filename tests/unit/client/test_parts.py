@@ -52,12 +52,11 @@ def book() -> list[str]:
 
 
 @pytest.fixture
-def manager(book: list[str]) -> Iterator[FakeManager]:
-    with FakeManager() as running:
-        running.answers["Enlist"] = lambda _request: pb.EnlistResponse()
-        running.answers["CommitTransaction"] = lambda request: (book.append("commit"), committed(request.txn_id))[1]
-        running.answers["AbortTransaction"] = lambda _request: (book.append("abort"), pb.AbortTransactionResponse())[1]
-        yield running
+def manager(manager: FakeManager, book: list[str]) -> FakeManager:
+    manager.answers["Enlist"] = lambda _request: pb.EnlistResponse()
+    manager.answers["CommitTransaction"] = lambda request: (book.append("commit"), committed(request.txn_id))[1]
+    manager.answers["AbortTransaction"] = lambda _request: (book.append("abort"), pb.AbortTransactionResponse())[1]
+    return manager
 
 
 @pytest.fixture

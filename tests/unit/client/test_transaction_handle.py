@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 from google.protobuf.message import Message
@@ -31,18 +31,6 @@ from txnstatus.types import AbortCause, AbortCode
 
 CAUSE = AbortCause(AbortCode.EXPIRED, "no heartbeat for 5.0 s", "staleness tracker")
 ABORTED = TxnAborted("transaction 1 was aborted", cause=CAUSE)
-
-
-@pytest.fixture
-def manager() -> Iterator[FakeManager]:
-    with FakeManager() as running:
-        yield running
-
-
-@pytest.fixture
-def client(manager: FakeManager) -> Iterator[Client]:
-    with txnclient.connect(manager.address, owner="me", timeout=5.0) as connected:
-        yield connected
 
 
 def in_state(state: str, cause: AbortCause | None = None) -> Callable[[pb.CommitTransactionRequest], Message]:

@@ -13,7 +13,7 @@ from google.protobuf.message import Message
 from rich.console import Console
 
 from tests.unit.harness.beginning import begin_txn
-from tests.unit.shard.test_shard import NAME, OWNER, TABLE, begun, new_shard, ok, opened, table_of
+from tests.unit.harness.shards import NAME, OWNER, TABLE, begun, new_shard, ok, opened, table_of
 from txnclient import Client
 from txndeploy.doctor import examination, transactions
 from txndeploy.doctor.cluster import Groups

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.deploy.test_roles import CONFIG
+from tests.unit.harness.cluster import CONFIG
 from txndeploy.node import config, strategies
 from txndeploy.node.config import ConfigError
 from txnparticipant.locks.strategies import BUILT_IN

@@ -13,7 +13,7 @@ from typing import cast
 import pytest
 
 from tests.sim.world.disk import SimDisk
-from txndeploy.node.config import NodeConfig, NodeEntry
+from tests.unit.harness.cluster import CONFIG
 from txndeploy.node.roles import Roles
 from txnstatus.catalog.catalog import CATALOG, CatalogState, to_wire
 from txnstatus.catalog.cluster_map import ClusterMap
@@ -22,14 +22,6 @@ from txnstatus.catalog.system_client import TxnSystemClient
 from txnstatus.process.environment import Environment
 from txnstatus.raft.machine import StateMachine
 from txnstatus.raft.transport import RaftTransport
-
-CONFIG = NodeConfig(
-    cluster_id="c",
-    node_id="n1",
-    data_dir=Path("/n1"),
-    warehouse="file:///w",
-    nodes={f"n{number}": NodeEntry(address=f"h:{number}") for number in (1, 2, 3)},
-)
 
 
 def roles_that_heard(state: CatalogState) -> Roles:

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import pytest
 
-from tests.unit.catalog.test_catalog import new_catalog
+from tests.unit.harness.cluster import new_catalog
 from txnparticipant.foreign.host import ForeignHost
 from txnparticipant.upkeep.in_doubt import IN_DOUBT_SECONDS
 from txnstatus.catalog.cluster_map import ClusterMap

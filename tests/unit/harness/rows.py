@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
-from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,21 +13,17 @@ from typing import Any, cast
 import pyarrow as pa
 
 from tests.unit.harness.beginning import begin_txn
+from tests.unit.harness.shard_service import Log, Status, shard_service
 from txnclient.formats import arrow, manifest
 from txnclient.read import diff
 from txnclient.snapshot import Snapshot, TableFiles
-from txnparticipant.leader.service import ShardMachine, ShardService, ShardSettings
 from txnparticipant.shard import commands as cmd
 from txnparticipant.shard.changes import Applied, Rejected
 from txnparticipant.shard.records import TableState
-from txnstatus.catalog.options import Options
 from txnstatus.lake import rows as row_format
 from txnstatus.proto import table_pb2 as pb
-from txnstatus.raft.driver import RaftDriver
-from txnstatus.raft.proposals import Proposal
 from txnstatus.schema import Column, Schema
-from txnstatus.status.ranges import StatusRanges
-from txnstatus.types import HybridClock, Timestamp, TxnId
+from txnstatus.types import Timestamp, TxnId
 
 TABLE, TABLE_ID, OWNER = "air.log", "0.0", "ada"
 SCHEMA = Schema((Column("id", "bigint"), Column("v", "string")), primary_key=("id",))
@@ -41,49 +36,23 @@ CHANGES = {
 }
 
 
-class Status:
-    """A status table of which only the commit timestamps matter."""
-
-    def __init__(self) -> None:
-        self.commits: dict[TxnId, Timestamp] = {}
-
-    @property
-    def last(self) -> Timestamp:
-        return max(self.commits.values(), default=Timestamp(0))
-
-    async def register(self, *_: object) -> None:
-        """Everybody is welcome."""
-
-    async def snapshot(self) -> Timestamp:
-        return self.last
-
-    async def outcomes(self, txn_ids: Iterable[TxnId], at: Timestamp) -> dict[TxnId, Timestamp]:
-        found = {txn_id: self.commits.get(txn_id, Timestamp(0)) for txn_id in txn_ids}
-        return {txn_id: commit if commit <= at else Timestamp(0) for txn_id, commit in found.items()}
-
-
 class Shard:
     """One table in one shard; every call returns when it is done."""
 
     def __init__(self, directory: Path, schema: Schema = SCHEMA) -> None:
-        self.status, self.machine = Status(), ShardMachine(0)
-        self.clock = HybridClock(itertools.count(1).__next__)
+        self.status, self.log = Status(), Log()
         self._runner = asyncio.Runner()
         self._blocking = ThreadPoolExecutor(1)
         self._numbers = itertools.count(1)
-        self.proposed: list[bytes] = []
-        driver = SimpleNamespace(submit=self._submit, check_lease=lambda: None)
-        self.service = ShardService(
-            self.machine,
-            cast(RaftDriver, driver),
-            self.clock,
-            cast(StatusRanges, self.status),
-            directory.as_uri(),
-            self._blocking,
-            ShardSettings(zombie_grace_seconds=0.0, lease_seconds=30.0, in_doubt_seconds=3.0, row_flush_bytes=4 << 20),
-            options=Options,
+        self.service = shard_service(
+            self.status,
+            self.log,
+            creates=cmd.CreateTable(TABLE, schema, (directory / "log").as_uri(), "r"),
+            warehouse=directory.as_uri(),
+            disk=self._blocking,
+            zombie_grace_seconds=0.0,
         )
-        self.apply(cmd.CreateTable(TABLE, schema, (directory / "log").as_uri(), "r"))
+        self.shard = self.service.shard
 
     def __enter__(self) -> Shard:
         return self
@@ -92,20 +61,16 @@ class Shard:
         self._runner.close()
         self._blocking.shutdown()
 
-    def _submit(self, commands: Sequence[bytes], ended: Callable[[Proposal], None], *, linger: bool = False) -> None:
-        self.proposed += commands
-        ended(Proposal(commands, self.machine.apply(commands)))
-
     @property
     def table(self) -> TableState:
-        return self.machine.shard.table(TABLE)
+        return self.shard.table(TABLE)
 
     def run(self, work: Any) -> Any:
         return self._runner.run(work)
 
     def apply(self, command: cmd.Command) -> Applied:
-        (outcome,) = self.machine.apply([cmd.encode(command)])
-        self.machine.shard.check_invariants()
+        (outcome,) = self.log.machine.apply([cmd.encode(command)])
+        self.shard.check_invariants()
         if isinstance(outcome, Rejected):
             raise outcome.error
         assert isinstance(outcome, Applied)
@@ -132,7 +97,7 @@ class Shard:
 
     def send(self, request: pb.WriteRowsRequest) -> pb.WriteRowsResponse:
         answer = self.run(self.service.write_rows(request))
-        self.machine.shard.check_invariants()
+        self.shard.check_invariants()
         assert isinstance(answer, pb.WriteRowsResponse)
         return answer
 
@@ -149,7 +114,7 @@ class Shard:
         self.apply(cmd.AddFiles(txn_id, TABLE_ID, OWNER, write_id, listed, overwrites, self.status.last))
 
     def prepare(self, txn_id: TxnId) -> None:
-        self.apply(cmd.BeginCommit(txn_id, TABLE_ID, self.clock.now()))
+        self.apply(cmd.BeginCommit(txn_id, TABLE_ID, self.service._clock.now()))
 
     def decide(self, txn_id: TxnId) -> Timestamp:
         """At the status table: this shard does not hear of it."""
@@ -173,10 +138,10 @@ class Shard:
         """All that is committed."""
         self.service._rows.wants_room.set()
         self.run(self.service._flusher.run_once())
-        self.machine.shard.check_invariants()
+        self.shard.check_invariants()
 
     def restart(self) -> None:
-        self.machine.shard.restore(self.machine.shard.snapshot())
+        self.shard.restore(self.shard.snapshot())
 
     def scan(self, at: int) -> pb.ScanResponse:
         answer = self.run(self.service.scan(pb.ScanRequest(table=TABLE, timestamp=at)))

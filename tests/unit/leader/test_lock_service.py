@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from tests.unit.harness.beginning import begin_txn
-from tests.unit.leader.test_shard_service import TABLE, service
+from tests.unit.harness.shard_service import TABLE, Log, shard_service
 from txnparticipant.leader import locks as lock_service
 from txnparticipant.leader.service import ShardService
 from txnparticipant.locks.locks import Mode
@@ -29,7 +29,6 @@ from txnstatus.errors import (
 from txnstatus.proto import common_pb2, table_pb2
 from txnstatus.proto import participant_pb2 as pb
 from txnstatus.proto import txn_manager_pb2 as manager_pb
-from txnstatus.raft.proposals import Proposal
 from txnstatus.schema import Column, Schema
 from txnstatus.types import Timestamp, TxnId
 
@@ -60,22 +59,12 @@ class Calls:
 
 def made(*, calls: Calls | None = None) -> tuple[ShardService, list[cmd.Command]]:
     """A shard in which both transactions have begun, and what is proposed from now on."""
-    shard = service({})
+    ranges = calls or Calls()
+    shard = shard_service(cast(Any, ranges), log := Log())
     for txn in (OLD, YOUNG):
         shard.shard.apply(begin_txn(TxnId(txn), "0.0", OWNER))
         shard._registering._sure["0.0"].add(TxnId(txn))
-    ranges = calls or Calls()
-    for part in (shard, shard._locks, shard._registering):
-        cast(Any, part)._ranges = ranges
-    proposed: list[cmd.Command] = []
-    submit = shard._driver.submit
-
-    def noted(commands: Sequence[bytes], ended: Callable[[Proposal], None], *, linger: bool = False) -> None:
-        proposed.extend(map(cmd.decode, commands))
-        submit(commands, ended, linger=linger)
-
-    cast(Any, shard._driver).submit = noted
-    return shard, proposed
+    return shard, log.proposed
 
 
 def asks(txn: int, *, wait: int = 0, strategy: str = "wait", **fields: Any) -> table_pb2.LockRequest:

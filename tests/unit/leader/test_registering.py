@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
-from collections.abc import Awaitable, Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from types import SimpleNamespace
+from collections.abc import Awaitable, Callable
 from typing import Any, cast
 
 import pytest
 
 from tests.unit.harness import ranges as ranges_harness
 from tests.unit.harness.beginning import begin_txn
-from txnparticipant.leader.service import ShardMachine, ShardService, ShardSettings
+from tests.unit.harness.shard_service import TABLE, TABLE_ID, Log, Status, shard_service
 from txnparticipant.shard import commands as cmd
 from txnparticipant.shard.records import TxnRecord
 from txnparticipant.upkeep.in_doubt import IN_DOUBT_SECONDS
 from txnparticipant.versions.mvcc import Manifest
-from txnstatus.catalog.options import Options
 from txnstatus.errors import (
     Forgotten,
     IllegalState,
@@ -29,112 +25,38 @@ from txnstatus.errors import (
     TxnError,
     Unavailable,
 )
-from txnstatus.proto import common_pb2 as common
 from txnstatus.proto import participant_pb2 as pb
 from txnstatus.proto import table_pb2 as table_pb
 from txnstatus.proto import txn_manager_pb2 as manager_pb
-from txnstatus.raft.driver import RaftDriver
-from txnstatus.raft.proposals import Proposal
-from txnstatus.schema import Column, Schema
-from txnstatus.status.ranges import StatusRanges
-from txnstatus.types import HybridClock, ParticipantState, Timestamp, TxnId, TxnState
+from txnstatus.types import ParticipantState, Timestamp, TxnId, TxnState
 
-TXN, TABLE, TABLE_ID = TxnId(7), "air.flights", "0.0"
+TXN = TxnId(7)
 ALICE, BOB = "alice", "bob"
 
 
-class Status:
-    """A status table with one transaction of Alice's. Its answers are held up while it is `shut`."""
-
-    def __init__(self) -> None:
-        self.open = asyncio.Event()
-        self.open.set()
-        self.state = TxnState.OPEN
-        self.listed = False
-        self.fails: TxnError | None = None
-        self.absent: TxnError | None = None
-        self.registrations = 0
-
-    def register(self, _txn_id: int, owner: str, _participant: str, _name: str) -> asyncio.Future[TxnError | None]:
-        self.registrations += 1
-        return asyncio.ensure_future(self._refused(owner))
-
-    async def _refused(self, owner: str) -> TxnError | None:
-        await self.open.wait()
-        if error := self.fails or self.absent:
-            return error
-        if owner != ALICE:
-            return NotAuthorized(f"not {owner}'s")
-        if self.state is not TxnState.OPEN:
-            return IllegalState(f"it is {self.state.name}")
-        self.listed = True
-        return None
-
-    async def call(self, txn_id: int, _method: str, _request: object, _response: object) -> object:
-        if error := self.fails or self.absent:
-            raise error
-        info = common.TxnInfo(txn_id=txn_id, owner=ALICE, state=self.state.name)
-        if self.listed:
-            info.participants.add(participant_id=TABLE_ID)
-        return manager_pb.GetTransactionStateResponse(txn=info)
-
-
 class World:
-    """One shard, whose log holds entries up while it is `stuck`."""
+    """One shard and the status table, with a transaction of Alice's."""
 
     def __init__(self) -> None:
-        self.status, self.machine = Status(), ShardMachine(0)
-        self.proposed: list[cmd.Command] = []
-        self.waiting: list[Callable[[], None]] = []
-        self.stuck = False
-        self.lost: TxnError | None = None
-        ticks = itertools.count(1)
-        self.service = ShardService(
-            self.machine,
-            cast(RaftDriver, SimpleNamespace(submit=self._submit, check_lease=lambda: None)),
-            HybridClock(lambda: next(ticks)),
-            cast(StatusRanges, self.status),
-            "file:///w",
-            ThreadPoolExecutor(1),
-            ShardSettings(1.0, 30.0, IN_DOUBT_SECONDS, 4 << 20),
-            options=Options,
-        )
-        self.machine.shard.apply(cmd.CreateTable(TABLE, Schema((Column("id", "bigint"),)), "file:///w/t", "r"))
-
-    def _submit(self, commands: Sequence[bytes], ended: Callable[[Proposal], None], *, linger: bool = False) -> None:
-        self.proposed += map(cmd.decode, commands)
-
-        def end() -> None:
-            if self.lost:
-                ended(Proposal(commands, error=self.lost))
-            else:
-                ended(Proposal(commands, self.machine.apply(commands)))
-
-        if self.stuck:
-            self.waiting.append(end)
-        else:
-            end()
-
-    def unstick(self) -> None:
-        self.stuck = False
-        waiting, self.waiting = self.waiting, []
-        for end in waiting:
-            end()
+        self.status, self.log = Status(), Log()
+        self.status.owner = ALICE
+        self.service = shard_service(self.status, self.log)
+        self.shard = self.service.shard
 
     @property
     def record(self) -> TxnRecord | None:
-        return self.machine.shard.record(TABLE_ID, TXN)
+        return self.shard.record(TABLE_ID, TXN)
 
     @property
     def kinds(self) -> list[str]:
-        return [type(command).__name__ for command in self.proposed]
+        return [type(command).__name__ for command in self.log.proposed]
 
     async def open_write(self, write_id: str = "write0001", owner: str = ALICE) -> str:
         request = table_pb.OpenWriteRequest(txn_id=TXN, owner=owner, table=TABLE, write_id=write_id)
         return (await self.service.open_write(request)).directory
 
     async def add_files(self, write_id: str = "write0001") -> None:
-        path = f"{self.machine.shard.table(TABLE).directory(TXN, write_id)}/m"
+        path = f"{self.shard.table(TABLE).directory(TXN, write_id)}/m"
         manifest = cmd.manifest_to_wire(Manifest(path, 1, 1, 1, 1, 1))
         request = table_pb.AddFilesRequest(txn_id=TXN, owner=ALICE, table=TABLE, write_id=write_id, manifest=manifest)
         await self.service.add_files(request)
@@ -148,7 +70,7 @@ class World:
 
     def leftover(self, owner: str = ALICE, write_id: str = "write0001") -> None:
         """What a leader left that died after the write's entry, before it was told that the table is registered."""
-        self.machine.shard.apply(cmd.OpenWrite(TXN, TABLE_ID, owner, write_id, begins=True))
+        self.shard.apply(cmd.OpenWrite(TXN, TABLE_ID, owner, write_id, begins=True))
 
     async def look_for_leftovers(self) -> None:
         now = asyncio.get_running_loop().time()
@@ -166,7 +88,7 @@ def run(test: Callable[[World], Awaitable[None]]) -> None:
         world = World()
         async with asyncio.timeout(10):
             await test(world)
-        world.machine.shard.check_invariants()
+        world.shard.check_invariants()
 
     asyncio.run(within())
 
@@ -178,12 +100,12 @@ def run(test: Callable[[World], Awaitable[None]]) -> None:
 def test_a_first_write_is_answered_when_it_is_written_and_registered(written_first: bool) -> None:
     async def test(world: World) -> None:
         world.status.open.clear()
-        world.stuck = True
+        world.log.stuck = True
         write = asyncio.ensure_future(world.open_write())
         await turn()
         assert world.status.registrations == 1
         assert world.kinds == ["OpenWrite"], "both are on their way"
-        steps = [world.unstick, world.status.open.set]
+        steps = [world.log.unstick, world.status.open.set]
         for step in steps if written_first else reversed(steps):
             assert not write.done()
             step()
@@ -213,7 +135,8 @@ def test_a_write_whose_table_is_not_registered_leaves_nothing(
     """Whoever else registered it: nobody was told of this write, and there is no other."""
 
     async def test(world: World) -> None:
-        world.status.state, world.status.absent, world.status.listed = state, absent, listed
+        world.status.state, world.status.fails = state, absent
+        world.status.participants = {TABLE_ID} if listed else set()
         with pytest.raises(type(absent) if absent else IllegalState):
             await world.open_write()
         assert world.record is None
@@ -241,11 +164,11 @@ def test_another_owners_write_is_refused_and_keeps_the_owner_from_nothing() -> N
 
 def test_a_write_that_is_refused_by_the_table_leaves_it_registered_and_the_next_one_begins() -> None:
     async def test(world: World) -> None:
-        world.lost = Unavailable("not now")
+        world.log.lost = Unavailable("not now")
         with pytest.raises(Unavailable):
             await world.open_write()
-        world.lost = None
-        assert world.status.listed
+        world.log.lost = None
+        assert world.status.participants
         assert await world.open_write()
         assert world.status.registrations == 1
 
@@ -273,12 +196,12 @@ def test_what_cannot_be_withdrawn_is_told_to_be_unknown_and_not_taken_for_regist
         world.status.fails = Unavailable("no leader of the range")
         write = asyncio.ensure_future(world.open_write())
         await turn()
-        world.lost = OutcomeUnknown("leadership lost")
+        world.log.lost = OutcomeUnknown("leadership lost")
         world.status.open.set()
         with pytest.raises(OutcomeUnknown):
             await write
         assert world.record is not None
-        world.lost, world.status.fails = None, Unavailable("still no leader")
+        world.log.lost, world.status.fails = None, Unavailable("still no leader")
         for again in (world.open_write(), world.add_files(), world.open_write("write0002")):
             with pytest.raises(Unavailable):
                 await again
@@ -286,7 +209,7 @@ def test_what_cannot_be_withdrawn_is_told_to_be_unknown_and_not_taken_for_regist
         world.status.fails = None
         assert await world.open_write()
         await world.add_files()
-        assert world.status.listed
+        assert world.status.participants
 
     run(test)
 
@@ -310,7 +233,7 @@ def test_whoever_lost_the_leadership_meanwhile_withdraws_nothing() -> None:
 
 def test_a_prepare_waits_until_the_first_write_is_registered_or_withdrawn() -> None:
     async def test(world: World) -> None:
-        world.status.listed = True
+        world.status.participants = {TABLE_ID}
         world.status.open.clear()
         world.status.state = TxnState.COMMIT_IN_PROGRESS
         write = asyncio.ensure_future(world.open_write())
@@ -351,7 +274,7 @@ def test_a_lock_registers_before_it_is_asked_for() -> None:
         request = table_pb.LockRequest(txn_id=TXN, owner=ALICE, table=TABLE, mode="LOCK_X")
         with pytest.raises(IllegalState):
             await world.service.lock(request)
-        assert not world.proposed
+        assert not world.log.proposed
 
     run(test)
 
@@ -363,7 +286,7 @@ def test_a_new_leader_registers_what_is_open() -> None:
     async def test(world: World) -> None:
         world.leftover()
         await world.look_for_leftovers()
-        assert world.status.listed
+        assert world.status.participants
         await world.look_for_leftovers()
         assert world.status.registrations == 1
 
@@ -375,7 +298,7 @@ def test_a_new_leader_registers_what_is_open() -> None:
 def test_what_is_left_of_one_that_is_not_open_goes_unless_it_is_listed(state: TxnState, listed: bool) -> None:
     async def test(world: World) -> None:
         world.leftover()
-        world.status.state, world.status.listed = state, listed
+        world.status.state, world.status.participants = state, {TABLE_ID} if listed else set()
         await world.look_for_leftovers()
         assert (world.record is not None) == listed
 
@@ -386,7 +309,7 @@ def test_what_is_left_of_one_that_is_not_open_goes_unless_it_is_listed(state: Tx
 def test_what_is_left_of_one_that_is_not_known_goes(absent: TxnError) -> None:
     async def test(world: World) -> None:
         world.leftover()
-        world.status.absent = absent
+        world.status.fails = absent
         await world.look_for_leftovers()
         assert world.record is None
 
@@ -414,7 +337,7 @@ def test_another_owners_leftover_goes_before_the_owner_writes_or_prepares() -> N
 
     async def test_prepare(world: World) -> None:
         world.leftover(BOB, "write0009")
-        world.status.state, world.status.listed = TxnState.COMMIT_IN_PROGRESS, True
+        world.status.state, world.status.participants = TxnState.COMMIT_IN_PROGRESS, {TABLE_ID}
         await world.ask("BEGIN_COMMIT")
         assert world.record is not None
         assert not world.record.claimed
@@ -443,7 +366,7 @@ def test_what_was_acknowledged_before_the_change_of_leaders_is_prepared_with_the
 
 def test_a_withdrawal_takes_one_write_and_nothing_else() -> None:
     async def test(world: World) -> None:
-        shard = world.machine.shard
+        shard = world.shard
         empty = shard.snapshot()
         withdraw = cmd.Withdraw(TXN, TABLE_ID, "write0001")
         world.leftover()
@@ -476,7 +399,7 @@ def test_a_withdrawal_takes_one_write_and_nothing_else() -> None:
 def test_a_pass_asks_for_a_part() -> None:
     async def test(world: World) -> None:
         for number in range(1_200):
-            world.machine.shard.apply(cmd.OpenWrite(TxnId(number), TABLE_ID, ALICE, "w", begins=True))
+            world.shard.apply(cmd.OpenWrite(TxnId(number), TABLE_ID, ALICE, "w", begins=True))
         await world.look_for_leftovers()
         assert world.status.registrations == 1_000
         cast(Any, world.status).registrations = 0

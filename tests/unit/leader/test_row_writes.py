@@ -169,10 +169,10 @@ def test_a_request_that_is_wrong_as_a_whole_changes_nothing(
 ) -> None:
     request = shard.request(1, change, table_of({}), shard.status.last)
     request.rows = rows
-    before = shard.machine.shard.snapshot()
+    before = shard.shard.snapshot()
     with pytest.raises(InvalidArgument, match=message):
         shard.send(request)
-    assert shard.machine.shard.snapshot() == before
+    assert shard.shard.snapshot() == before
 
 
 def test_a_request_without_a_kind_of_change_a_snapshot_or_a_write_id_is_refused(shard: Shard) -> None:

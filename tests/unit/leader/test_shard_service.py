@@ -3,105 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from types import SimpleNamespace
-from typing import Any, cast
 
 import pytest
 
 from tests.unit.harness.beginning import begin_txn
-from txnparticipant.leader.service import ShardMachine, ShardService, ShardSettings
+from tests.unit.harness.shard_service import MANIFEST, TABLE, TABLE_ID, Log, Status, shard_service, wrote_and_prepared
+from txnparticipant.leader.service import ShardService
 from txnparticipant.shard import commands as cmd
 from txnparticipant.upkeep.in_doubt import IN_DOUBT_SECONDS
-from txnparticipant.versions.mvcc import Manifest
-from txnstatus.catalog.options import Options
 from txnstatus.errors import Forgotten, InvalidArgument, NotTheLeader
-from txnstatus.proto import common_pb2 as common
 from txnstatus.proto import table_pb2 as table_pb
-from txnstatus.proto import txn_manager_pb2 as manager_pb
-from txnstatus.raft.driver import RaftDriver
-from txnstatus.raft.proposals import Proposal
-from txnstatus.schema import Column, Schema
-from txnstatus.status.ranges import StatusRanges
-from txnstatus.types import NO_TIMESTAMP, HybridClock, ParticipantState, Timestamp, TxnId, TxnState
-
-TABLE = "air.flights"
-MANIFEST = Manifest("file:///m", 1, 1, 1, 1, 1)
-
-
-class Status:
-    """A status table of which only the commit timestamps matter."""
-
-    def __init__(self, commits: Mapping[int, int]) -> None:
-        self.commits = commits
-        self.snapshots = 0
-
-    async def register(self, *_: object) -> None:
-        """Everybody is welcome."""
-
-    async def snapshot(self) -> Timestamp:
-        self.snapshots += 1
-        return self._last_commit
-
-    @property
-    def _last_commit(self) -> Timestamp:
-        return Timestamp(max(self.commits.values(), default=0))
-
-    async def outcomes(self, txn_ids: Iterable[TxnId], at: Timestamp) -> dict[TxnId, Timestamp]:
-        assert at <= self._last_commit
-        commits = {txn_id: Timestamp(self.commits.get(txn_id, 0)) for txn_id in txn_ids}
-        return {txn_id: commit_ts if commit_ts <= at else NO_TIMESTAMP for txn_id, commit_ts in commits.items()}
-
-
-class Driver:
-    """A Raft group of one replica, which leads until `has_lease` says otherwise."""
-
-    def __init__(self, machine: ShardMachine) -> None:
-        self.group = SimpleNamespace(group="shard-0", has_lease=True)
-        self._machine = machine
-
-    def submit(self, commands: Sequence[bytes], ended: Callable[[Proposal], None], *, linger: bool = False) -> None:
-        ended(Proposal(commands, self._machine.apply(commands)))
-
-    def check_lease(self) -> None:
-        if not self.group.has_lease:
-            raise self.not_the_leader()
-
-    def not_the_leader(self) -> NotTheLeader:
-        return NotTheLeader("not now")
-
-
-def service(commits: Mapping[int, int]) -> ShardService:
-    machine = ShardMachine(0)
-    ticks = itertools.count(1)
-    made = ShardService(
-        machine,
-        cast(RaftDriver, Driver(machine)),
-        HybridClock(lambda: next(ticks)),
-        cast(StatusRanges, Status(commits)),
-        "file:///w",
-        ThreadPoolExecutor(1),
-        ShardSettings(
-            zombie_grace_seconds=1.0, lease_seconds=30.0, in_doubt_seconds=IN_DOUBT_SECONDS, row_flush_bytes=4 << 20
-        ),
-        options=Options,
-    )
-    machine.shard.apply(cmd.CreateTable(TABLE, Schema((Column("id", "bigint"),)), "file:///w/t", "r"))
-    return made
-
-
-def wrote_and_prepared(made: ShardService, txn: int, write_id: str, prepare_ts: int) -> None:
-    txn_id, table_id = TxnId(txn), "0.0"
-    for command in (
-        begin_txn(txn_id, table_id, "me"),
-        cmd.OpenWrite(txn_id, table_id, "me", write_id),
-        cmd.AddFiles(txn_id, table_id, "me", write_id, MANIFEST),
-        cmd.BeginCommit(txn_id, table_id, Timestamp(prepare_ts)),
-    ):
-        made.shard.apply(command)
+from txnstatus.types import ParticipantState, Timestamp, TxnId, TxnState
 
 
 def overwrite(made: ShardService, txn: int, write_id: str, read_at: int | None = None) -> None:
@@ -122,7 +36,7 @@ def overwrite(made: ShardService, txn: int, write_id: str, read_at: int | None =
 
 def test_an_overwrite_replaces_what_is_committed_and_not_finalised_here_yet() -> None:
     """The commit was acknowledged; its FINALIZE_COMMIT is on its way. The overwrite came after the acknowledgement."""
-    made = service({1: 110})
+    made = shard_service(Status({1: 110}))
     wrote_and_prepared(made, 1, "appended1", prepare_ts=100)
     overwrite(made, 2, "overwrit2")
     write = made.shard.table(TABLE).txns[TxnId(2)].writes["overwrit2"]
@@ -135,7 +49,7 @@ def test_an_overwrite_replaces_what_its_transaction_has_read_also_before_the_fir
     read_at: int | None, replaces: tuple[str, ...]
 ) -> None:
     """The first snapshot of all has timestamp 0: who has read nothing there must not replace what came since."""
-    made = service({1: 110})
+    made = shard_service(Status({1: 110}))
     wrote_and_prepared(made, 1, "appended1", prepare_ts=100)
     overwrite(made, 2, "overwrit2", read_at)
     assert made.shard.table(TABLE).txns[TxnId(2)].writes["overwrit2"].replaces == replaces
@@ -143,7 +57,7 @@ def test_an_overwrite_replaces_what_its_transaction_has_read_also_before_the_fir
 
 def test_a_read_inside_a_transaction_that_is_forgotten_is_refused() -> None:
     """It was aborted while its program slept: without what it wrote, the answer would be wrong."""
-    made = service({})
+    made = shard_service()
     request = table_pb.ScanRequest(table=TABLE, txn_id=1, owner="me")
     made.shard.apply(begin_txn(TxnId(1), "0.0", "me"))
     asyncio.run(made.scan(request))
@@ -155,24 +69,24 @@ def test_a_read_inside_a_transaction_that_is_forgotten_is_refused() -> None:
 
 
 def test_an_overwrite_leaves_what_is_undecided() -> None:
-    made = service({9: 500})
+    made = shard_service(Status({9: 500}))
     wrote_and_prepared(made, 1, "appended1", prepare_ts=100)
     overwrite(made, 2, "overwrit2")
     assert made.shard.table(TABLE).txns[TxnId(2)].writes["overwrit2"].replaces == ()
 
 
 def test_a_scan_shows_what_is_committed_and_not_finalised_here_yet() -> None:
-    made = service({1: 110})
+    made = shard_service(status := Status())
     wrote_and_prepared(made, 1, "appended1", prepare_ts=100)
     for at, seen in ((109, 0), (110, 1)):
-        cast(Any, made._ranges).commits = {1: 110} if at >= 110 else {7: 109}
+        status.commits = {TxnId(1): Timestamp(110)} if at >= 110 else {TxnId(7): Timestamp(109)}
         answer = asyncio.run(made.scan(table_pb.ScanRequest(table=TABLE, timestamp=at)))
         assert len(answer.manifests) == seen
 
 
 def test_a_leadership_that_changes_while_the_cleaner_reports_does_not_end_it() -> None:
     """Found by the simulator: the cleaner was gone for good, and nobody heard of it."""
-    made, txn_id = service({}), TxnId(1)
+    made, txn_id = shard_service(), TxnId(1)
     made.shard.apply(begin_txn(txn_id, "0.0", "me"))
     made.shard.apply(cmd.OpenWrite(txn_id, "0.0", "me", "neverused"))
     made.shard.apply(cmd.AbortTxn(txn_id, "0.0"))
@@ -194,7 +108,7 @@ def test_a_leadership_that_changes_while_the_cleaner_reports_does_not_end_it() -
 
 
 def test_a_cleaner_that_fails_ends_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = service({})
+    made = shard_service()
     stopped: list[tuple[str, BaseException]] = []
     ended = asyncio.Event()
 
@@ -222,8 +136,8 @@ def test_a_cleaner_that_fails_ends_the_process(monkeypatch: pytest.MonkeyPatch) 
 
 def test_a_replica_that_may_be_behind_says_so_and_not_that_a_table_does_not_exist() -> None:
     """A node that has just started knows nothing yet; NOT_FOUND would end what another replica can go on with."""
-    made = service({})
-    cast(Any, made._driver.group).has_lease = False
+    made = shard_service(log=(log := Log()))
+    log.group.has_lease = False
     for call in (
         made.add_files(table_pb.AddFilesRequest(table="air.new", write_id="writewrite", manifest={})),
         made.open_write(table_pb.OpenWriteRequest(table="air.new", write_id="writewrite")),
@@ -236,7 +150,7 @@ def test_a_replica_that_may_be_behind_says_so_and_not_that_a_table_does_not_exis
 
 def test_a_scan_at_a_timestamp_below_which_something_may_yet_commit_is_refused() -> None:
     """Also where nothing is prepared: what commits a moment later could be below it, and would be seen next time."""
-    made = service({7: 109})
+    made = shard_service(status := Status({7: 109}))
     for at in (110, 1 << 60, (1 << 64) - 1):
         with pytest.raises(InvalidArgument, match="take a snapshot first"):
             asyncio.run(made.scan(table_pb.ScanRequest(table=TABLE, timestamp=at)))
@@ -244,26 +158,27 @@ def test_a_scan_at_a_timestamp_below_which_something_may_yet_commit_is_refused()
     wrote_and_prepared(made, 1, "appended1", prepare_ts=100)
     made.shard.apply(cmd.FinalizeCommit(TxnId(1), "0.0", Timestamp(110)))
     assert len(asyncio.run(made.scan(table_pb.ScanRequest(table=TABLE, timestamp=109))).manifests) == 0
-    cast(Any, made._ranges).commits = {7: 109, 1: 110}
+    status.commits[TxnId(1)] = Timestamp(110)
     assert len(asyncio.run(made.scan(table_pb.ScanRequest(table=TABLE, timestamp=110))).manifests) == 1
 
 
 def test_what_one_snapshot_has_settled_is_not_asked_again() -> None:
-    made = service({7: 109})
+    made = shard_service(status := Status({7: 109}))
     for at in (0, 105, 109, 105, 0):
         asyncio.run(made.scan(table_pb.ScanRequest(table=TABLE, timestamp=at)))
-    assert cast(Any, made._ranges).snapshots == 1
+    assert status.snapshots == 1
 
 
 def test_a_replica_that_lost_its_lease_while_it_asked_shows_nothing() -> None:
     """The next leader may know of a commit at or below the timestamp, of which this one has not even heard."""
-    made = service({7: 109})
+    log = Log()
 
-    async def snapshot() -> Timestamp:
-        cast(Any, made._driver.group).has_lease = False
-        return Timestamp(109)
+    class Asked(Status):
+        async def snapshot(self) -> Timestamp:
+            log.group.has_lease = False
+            return await super().snapshot()
 
-    cast(Any, made._ranges).snapshot = snapshot
+    made = shard_service(Asked({7: 109}), log)
     with pytest.raises(NotTheLeader):
         asyncio.run(made.scan(table_pb.ScanRequest(table=TABLE, timestamp=109)))
 
@@ -271,13 +186,13 @@ def test_a_replica_that_lost_its_lease_while_it_asked_shows_nothing() -> None:
 # ---- what nobody tells the outcome of
 
 
-def told_by_the_status_table(made: ShardService, state: TxnState, commit_ts: int, participant: str = "0.0") -> None:
-    async def call(txn_id: int, _method: str, _request: object, _response: object) -> object:
-        info = common.TxnInfo(txn_id=txn_id, state=state.name, commit_timestamp=commit_ts)
-        info.participants.add(participant_id=participant)
-        return manager_pb.GetTransactionStateResponse(txn=info)
-
-    cast(Any, made._ranges).call = call
+def told_by_the_status_table(state: TxnState, commit_ts: int, participant: str = TABLE_ID) -> ShardService:
+    """A shard with transaction 1 prepared."""
+    status = Status()
+    status.state, status.commit_ts, status.participants = state, commit_ts, {participant}
+    made = shard_service(status)
+    wrote_and_prepared(made, 1, "w", 50)
+    return made
 
 
 async def resolve_when_in_doubt(made: ShardService) -> None:
@@ -299,9 +214,7 @@ async def resolve_when_in_doubt(made: ShardService) -> None:
     ],
 )
 def test_a_prepared_table_asks_for_the_outcome_that_nobody_tells(state: TxnState, becomes: ParticipantState) -> None:
-    made = service({})
-    wrote_and_prepared(made, 1, "w", 50)
-    told_by_the_status_table(made, state, commit_ts=60)
+    made = told_by_the_status_table(state, commit_ts=60)
     asyncio.run(resolve_when_in_doubt(made))
     record = made.shard.table(TABLE).txns[TxnId(1)]
     assert record.state is becomes
@@ -310,8 +223,6 @@ def test_a_prepared_table_asks_for_the_outcome_that_nobody_tells(state: TxnState
 
 def test_a_table_that_is_no_part_of_what_committed_discards_its_work() -> None:
     """A BEGIN_COMMIT from nowhere has prepared it; its locks must not stay for ever."""
-    made = service({})
-    wrote_and_prepared(made, 1, "w", 50)
-    told_by_the_status_table(made, TxnState.COMMITTED, commit_ts=60, participant="0.9")
+    made = told_by_the_status_table(TxnState.COMMITTED, commit_ts=60, participant="0.9")
     asyncio.run(resolve_when_in_doubt(made))
     assert made.shard.table(TABLE).txns[TxnId(1)].state is ParticipantState.ABORTED

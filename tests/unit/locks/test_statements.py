@@ -6,28 +6,10 @@ import re
 
 import pytest
 
+from tests.unit.harness.statements import OWN, ROWS
 from txnparticipant.locks.locks import Lock, Mode, with_parents
 from txnparticipant.locks.statements import TARGET_MODE, mode_of
 from txnstatus.types import Statement
-
-# The statement, what it names, what it reads, and the second column of the table in Hive's own words.
-ROWS: list[tuple[Statement, str, tuple[str, ...], str]] = [
-    (Statement.SELECT, "T1.P1", (), "S on T1, T1.P1"),
-    (Statement.INSERT, "T2.P2", ("T1.P1",), "S on T2, T1, T1.P1 and X on T2.P2"),
-    (Statement.INSERT, "T2.P.Q", ("T1.P1",), "S on T2, T2.P, T1, T1.P1 and X on T2.P.Q"),
-    (Statement.RENAME, "T1", (), "X on T1"),
-    (Statement.ADD_COLUMNS, "T1", (), "X on T1"),
-    (Statement.REPLACE_COLUMNS, "T1", (), "X on T1"),
-    (Statement.CHANGE_COLUMNS, "T1", (), "X on T1"),
-    (Statement.ADD_PARTITION, "T1.P1", (), "S on T1, X on T1.P1"),
-    (Statement.DROP_PARTITION, "T1.P1", (), "S on T1, X on T1.P1"),
-    (Statement.TOUCH_PARTITION, "T1.P1", (), "S on T1, X on T1.P1"),
-    (Statement.SET_SERDE_PROPERTIES, "T1", (), "S on T1"),
-    (Statement.SET_SERIALIZER, "T1", (), "S on T1"),
-    (Statement.SET_FILE_FORMAT, "T1", (), "S on T1"),
-    (Statement.SET_TABLE_PROPERTIES, "T1", (), "X on T1"),
-    (Statement.DROP_TABLE, "T1", (), "X on T1"),
-]
 
 
 def named(short: str) -> str:
@@ -51,16 +33,6 @@ def test_a_row(statement: Statement, target: str, reads: tuple[str, ...], writte
     locks = with_parents([Lock(named(target), mode_of(statement)), *(Lock(named(each), Mode.S) for each in reads)])
     assert set(locks) == as_written(written)
     assert list(locks) == sorted(locks), "in the order of acquisition"
-
-
-OWN: dict[Statement, Mode] = {
-    Statement.INSERT_OVERWRITE: Mode.X,
-    Statement.TRUNCATE: Mode.X,
-    Statement.MERGE: Mode.SHARED_WRITE,
-    Statement.UPDATE: Mode.SHARED_WRITE,
-    Statement.DELETE: Mode.SHARED_WRITE,
-}
-"""Those that Hive's table has not."""
 
 
 def test_every_statement_has_its_row() -> None:

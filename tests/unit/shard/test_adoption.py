@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.unit.harness.beginning import begin_txn
-from tests.unit.shard.test_shard import (
+from tests.unit.harness.shards import (
     OWNER,
     TABLE,
     abort,

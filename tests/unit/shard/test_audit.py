@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.shard.test_shard import NAME, TABLE, begun, committed, new_shard, ok, opened, table_of
+from tests.unit.harness.shards import NAME, TABLE, begun, committed, new_shard, ok, opened, table_of
 from txndeploy.doctor.places import Place, Table, own, parts, places, shared
 from txndeploy.doctor.storage import NotSeen, StorageAudit
 from txnparticipant.shard import audit

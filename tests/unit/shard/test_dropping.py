@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.harness.beginning import begin_txn
-from tests.unit.leader.test_shard_service import TABLE as SERVED
-from tests.unit.leader.test_shard_service import service, wrote_and_prepared
+from tests.unit.harness.shard_service import TABLE as SERVED
+from tests.unit.harness.shard_service import Status, shard_service, wrote_and_prepared
 from txnparticipant.leader.service import ShardService
 from txnparticipant.locks.locks import Lock, Mode, Otherwise
 from txnparticipant.rows.memrowset import RowBatch
@@ -378,14 +378,14 @@ def _begin_drop(made: ShardService) -> table_pb.DropTableRequest:
 
 
 def test_a_drop_names_whom_it_waits_for() -> None:
-    made = service({})
+    made = shard_service()
     wrote_and_prepared(made, 1, "w1", 100)
     assert list(asyncio.run(made.drop_table(_begin_drop(made))).waits_for) == [1]
 
 
 def test_a_drop_publishes_what_is_committed_and_waits_no_longer() -> None:
     """The commit was acknowledged, its FINALIZE_COMMIT is on its way: the drop must come after it."""
-    made = service({1: 110})
+    made = shard_service(Status({1: 110}))
     wrote_and_prepared(made, 1, "w1", 100)
     assert not asyncio.run(made.drop_table(_begin_drop(made))).waits_for
     assert made.shard.table(SERVED).txns[TxnId(1)].state is ParticipantState.COMMITTED
@@ -393,7 +393,7 @@ def test_a_drop_publishes_what_is_committed_and_waits_no_longer() -> None:
 
 @pytest.mark.parametrize("end", [cmd.AbortTxn(TxnId(1), "0.0"), cmd.FinalizeCommit(TxnId(1), "0.0", Timestamp(120))])
 def test_a_drop_goes_on_when_the_last_one_has_ended(end: cmd.Command) -> None:
-    made = service({})
+    made = shard_service()
     wrote_and_prepared(made, 1, "w1", 100)
     request = _begin_drop(made)
     request.wait_millis = 60_000
@@ -412,7 +412,7 @@ def test_a_drop_goes_on_when_the_last_one_has_ended(end: cmd.Command) -> None:
 
 def _dropped_and_not_heard_of() -> ShardService:
     """The drop was acknowledged at 130; the shard has only heard of its BEGIN_COMMIT."""
-    made = service({DROPPER: 130})
+    made = shard_service(Status({DROPPER: 130}))
     asyncio.run(made.drop_table(_begin_drop(made)))
     made.shard.apply(cmd.BeginCommit(DROPPER, "0.0", Timestamp(120)))
     return made
@@ -449,19 +449,17 @@ def test_lists_leave_out_what_is_dropped_and_the_name_is_free() -> None:
 
 def test_a_create_that_was_held_up_does_not_lie_where_another_table_came_and_went() -> None:
     """Found on a real cluster: a place was chosen, and then the status table was waited for."""
-    made = service({})
-    schema = Schema((Column("id", "bigint"),))
-    last_commit = made._ranges.snapshot
+    schema, at = Schema((Column("id", "bigint"),)), Timestamp(9)
 
-    async def snapshot() -> Timestamp:
-        made.shard.apply(cmd.CreateTable("air.new", schema, "file:///w/air/new", "the other"))
-        lock = replace(locked(DROPPER, "air.new"), table_id="0.1")
-        ok(made.shard, begin_txn(DROPPER, "0.1", OWNER), lock, cmd.DropTable(DROPPER, "0.1", OWNER))
-        ok(made.shard, cmd.BeginCommit(DROPPER, "0.1", Timestamp(9)), cmd.FinalizeCommit(DROPPER, "0.1", Timestamp(9)))
-        return await last_commit()
+    class Slow(Status):
+        async def snapshot(self) -> Timestamp:
+            made.shard.apply(cmd.CreateTable("air.new", schema, "file:///w/air/new", "the other"))
+            lock = replace(locked(DROPPER, "air.new"), table_id="0.1")
+            ok(made.shard, begin_txn(DROPPER, "0.1", OWNER), lock, cmd.DropTable(DROPPER, "0.1", OWNER))
+            ok(made.shard, cmd.BeginCommit(DROPPER, "0.1", at), cmd.FinalizeCommit(DROPPER, "0.1", at))
+            return await super().snapshot()
 
-    made._ranges.snapshot = snapshot  # type: ignore[method-assign]
-    made._tables._ranges = made._ranges
+    made = shard_service(Slow())
     request = table_pb.CreateTableRequest(name="air.new", schema=schema.to_wire(), request_id="held up")
     answer = asyncio.run(made.create_table(request))
     assert answer.table.location == "file:///w/air/new.1"

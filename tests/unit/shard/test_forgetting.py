@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.harness.beginning import begin_txn
-from tests.unit.shard.test_shard import COMMIT, OWNER, PREPARE, TABLE, WRITE, manifest, new_shard, ok, refused
+from tests.unit.harness.shards import COMMIT, OWNER, PREPARE, TABLE, WRITE, manifest, new_shard, ok, refused
 from txnparticipant.shard import commands as cmd
 from txnparticipant.shard.shard import ParticipantShard
 from txnstatus.errors import Forgotten

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit.harness.beginning import begin_txn
-from tests.unit.shard.test_shard import (
+from tests.unit.harness.shards import (
     ABORTED,
     CIP,
     COMMITTED,

@@ -16,14 +16,13 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import replace
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
 from tests.unit.harness.ranges import World, run
-from tests.unit.leader.test_shard_service import TABLE, Status
-from tests.unit.leader.test_shard_service import service as shard_service
-from tests.unit.status.test_manager import (
+from tests.unit.harness.shard_service import TABLE, Status, shard_service
+from tests.unit.harness.status_leader import (
     ABORT,
     BEGIN_COMMIT,
     FINALIZE,
@@ -269,21 +268,16 @@ def test_kudu_fault_14_another_managers_new_range_is_found_at_once() -> None:
 
 def test_kudu_fault_15_a_registration_that_may_be_retried_is_told_so_and_the_next_write_tries_anew() -> None:
     """Kudu's design has retriable errors of a registration retried; its code makes all of them final."""
-    answers: list[TxnError | None] = [Unavailable("no leader of status-0"), None]
-
-    class Flaky(Status):
-        async def register(self, *_request: object) -> TxnError | None:
-            return answers.pop(0)
-
-    made = shard_service({})
-    made._registering._ranges = cast(Any, Flaky({}))
+    made = shard_service(status := Status())
+    status.fails = Unavailable("no leader of status-0")
     request = table_pb.OpenWriteRequest(txn_id=7, owner=OWNER, table=TABLE, write_id="write0001")
     with pytest.raises(Unavailable) as raised:
         asyncio.run(made.open_write(request))
     assert raised.value.retriable
     assert TxnId(7) not in made.shard.table(TABLE).txns
+    status.fails = None
     assert asyncio.run(made.open_write(request)).directory
-    assert answers == []
+    assert status.registrations == 2
 
 
 def test_kudu_fault_16_the_commit_timestamp_is_what_the_documents_say() -> None:

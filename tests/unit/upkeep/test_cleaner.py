@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.shard.test_shard import TABLE, abort, begun, committed, new_shard, ok, opened, table_of
+from tests.unit.harness.shards import TABLE, abort, begun, committed, new_shard, ok, opened, table_of
 from txnparticipant.shard import commands as cmd
 from txnparticipant.shard.shard import ParticipantShard
 from txnparticipant.upkeep.cleaner import Cleaner

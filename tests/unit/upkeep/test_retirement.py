@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.unit.shard.test_shard import (
+from tests.unit.harness.shards import (
     TABLE,
     abort,
     added,
