@@ -6,7 +6,7 @@ STAMP  := $(VENV)/.installed
 BENCH  := $(VENV)/.bench
 PROTO  := txnstatus/txnstatus/proto
 
-.PHONY: bench bench-peers demo test sim soak isolation powercut failpoints exhaustive check format proto clean help
+.PHONY: bench bench-peers demo test nightly sim soak isolation powercut failpoints exhaustive check format proto clean help
 
 help:            ## what there is
 	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
@@ -14,8 +14,11 @@ help:            ## what there is
 demo: $(STAMP)   ## run the main job: one transaction over five tables, on a three-node cluster
 	$(BIN)/txnctl demo
 
-test: check      ## lint, types, layering, then all tests
-	$(BIN)/python -m pytest $(PYTEST_ARGS)
+test: $(STAMP)   ## all tests but the campaigns, with lint and types beside them; PYTEST_ARGS="-x tests/unit"
+	$(BIN)/python -m tests.run $(PYTEST_ARGS)
+
+nightly: $(STAMP) ## the campaigns: what is long, or many of a kind, drawn from SEED (the date)
+	TXN_SEED=$(or $(SEED),$(shell date +%Y%m%d)) TXN_FAILPOINT_MATRIX=1 $(BIN)/python -m tests.run --campaign $(PYTEST_ARGS)
 
 soak: $(STAMP)   ## all faults mixed, under load, for SECONDS (600), drawn from SEED (1)
 	TXN_SOAK_SECONDS=$(or $(SECONDS),600) TXN_SEED=$(or $(SEED),1) \

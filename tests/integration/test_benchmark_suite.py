@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.campaign
 ROOT = Path(__file__).parent.parent.parent
 QUICK = [sys.executable, "-m", "benchmarks.suite", "--quick", "--peers", "none"]
 TITLES = {"transactions": "Transactions with two participants", "begins": "Begin only", "reads": "States read"}

@@ -13,7 +13,12 @@ SECONDS = 60
 
 
 @pytest.mark.parametrize(
-    ("measure", "seen"), [("calls", "calls a transaction"), ("cpu", "samples"), ("turns", "by its own work")]
+    ("measure", "seen"),
+    [
+        ("calls", "calls a transaction"),
+        pytest.param("cpu", "samples", marks=pytest.mark.campaign),
+        pytest.param("turns", "by its own work", marks=pytest.mark.campaign),
+    ],
 )
 def test_a_measure_tells_of_every_node(measure: str, seen: str) -> None:
     command = [sys.executable, "-m", "benchmarks.work", measure, "--in-flight", "8", "--seconds", "1"]

@@ -18,11 +18,12 @@ from txndeploy.node.config import TxnSection
 
 ROOT = Path(__file__).parent.parent.parent
 POINTS = {1, 3}
-NAMES = ["table-pairs", "tables", "appenders", "failover", "heartbeats", "open", "growth"]
+IN_EVERY_RUN = "table-pairs"
+NAMES = ["tables", "appenders", "failover", "heartbeats", "open", "growth"]
 QUICK = [sys.executable, "-m", "benchmarks.suite", "--quick", "--peers", "none", "--points", "1,3"]
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [IN_EVERY_RUN, *(pytest.param(name, marks=pytest.mark.campaign) for name in NAMES)])
 def test_a_workload_counts_and_loses_nothing(name: str, tmp_path: Path) -> None:
     out = tmp_path / "report"
     command = [*QUICK, "--only", name, "--out", str(out), "--directory", str(tmp_path)]
@@ -41,6 +42,7 @@ def test_a_workload_counts_and_loses_nothing(name: str, tmp_path: Path) -> None:
         assert all(sample["extra"]["acknowledged"] > 0 for sample in part["samples"])
 
 
+@pytest.mark.campaign
 def test_the_load_follows_the_ranges(tmp_path: Path) -> None:
     """The first one fills up, and goes with the last transaction in it: its leader was waited for in vain."""
     ours = OursAfterFinished(Settings(quick=True))

@@ -1,6 +1,7 @@
 """Every failpoint, with every action, on a leader and on a follower, under load: the history stays good.
 
-The whole matrix is `make failpoints`. A run of the tests takes each point once, the action and the role in turn.
+A run of the tests takes one point of every kind, a campaign each point once, with the action and the role in turn. The
+whole matrix is `make failpoints`.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from tests.faults.points import POINTS, Point
 from tests.faults.rig import Rig, running
 from tests.support import FAST_TXN, connect, fast_cluster, settled, wait_until
 from txnclient import Client
+from txndeploy.node.config import TxnSection
 from txnstatus.catalog.catalog import CatalogState, from_wire
 from txnstatus.process import failpoints
 from txnstatus.proto import admin_pb2
@@ -33,6 +35,18 @@ PARTS = {"one range": SHORT_LEASES, "small ranges": SMALL_RANGES, "replacements"
 """Each with a cluster of its own; the points that only small ranges reach, or replacements, are in theirs."""
 ACTIONS = ("crash", "error", "delay:0.5")
 ROLES = ("leader", "follower")
+SAMPLE = [
+    ("status.after.BeginCommit", "crash", "leader"),
+    ("shard.before.FinalizeCommit", "error", "follower"),
+    ("catalog.before.SetOption", "crash", "leader"),
+    ("flush.after_write", "error", "leader"),
+    ("raft.before_send", "delay:0.5", "leader"),
+    ("journal.before_sync", "error", "follower"),
+    ("raft.before_install", "crash", "follower"),
+    ("status.before.Forget", "delay:0.5", "leader"),
+    ("catalog.after.MoveReplica", "crash", "leader"),
+]
+"""Points of each kind of group, of leaders and of all replicas, that ends a process, that comes late or with ranges."""
 FIRE_SECONDS = 60.0
 LATE_COMMITS = 60
 
@@ -76,18 +90,30 @@ def _founding_cells() -> list[Cell]:
     ]
 
 
+def test_a_point_of_every_kind_fails_under_load(tmp_path: Path) -> None:
+    points = {point.name: point for point in POINTS}
+    _fail([Cell(points[name], action, role) for name, action, role in SAMPLE], SMALL_RANGES, tmp_path)
+
+
+@pytest.mark.campaign
 @pytest.mark.parametrize("part", PARTS)
-@pytest.mark.timeout(6_000 if WHOLE_MATRIX else 300)
+@pytest.mark.timeout(6_000 if WHOLE_MATRIX else 900)
 def test_every_point_fails_under_load(part: str, tmp_path: Path) -> None:
-    cells = _cells_of(part)
-    with running(tmp_path / "cluster", SEED, min_faults=len(cells), txn=PARTS[part]) as rig:
+    _fail(_cells_of(part), PARTS[part], tmp_path)
+
+
+def _fail(cells: Sequence[Cell], txn: TxnSection, tmp_path: Path) -> None:
+    with running(tmp_path / "cluster", SEED, min_faults=len(cells), txn=txn) as rig:
         for number, cell in enumerate(cells):
             fire = _fire_in_replacement if cell.point.needs_replacement else _fire
             fire(rig, cell, tmp_path / f"fired-{number}")
             rig.faults[cell.action.partition(":")[0] + " at a failpoint"] += 1
 
 
-@pytest.mark.parametrize("cell", _founding_cells(), ids=str)
+_FIRST, *_OTHERS = _founding_cells()
+
+
+@pytest.mark.parametrize("cell", [_FIRST, *(pytest.param(c, marks=pytest.mark.campaign) for c in _OTHERS)], ids=str)
 def test_a_cluster_is_founded_whatever_fails(cell: Cell, tmp_path: Path) -> None:
     """Once for all: before it, nobody can be asked to do anything, so there is no load."""
     mark = tmp_path / "mark"

@@ -27,6 +27,7 @@ SEED = int(os.environ.get("TXN_SEED", "1"))
 FLUSHED_OFTEN = FAST_TXN.model_copy(update={"row_flush_bytes": 4_000})
 
 
+@pytest.mark.campaign
 @pytest.mark.timeout(300 + 4 * SECONDS)
 def test_transactions_are_isolated_whatever_fails(tmp_path: Path) -> None:
     network = best_network(SEED)
@@ -65,7 +66,12 @@ def first_anomaly(tellers: Tellers) -> str:
 
 
 @pytest.mark.parametrize(
-    "fault", ["an overwrite forgets its base", "keys never conflict", "a snapshot below the last commit"]
+    "fault",
+    [
+        "an overwrite forgets its base",
+        pytest.param("keys never conflict", marks=pytest.mark.campaign),
+        pytest.param("a snapshot below the last commit", marks=pytest.mark.campaign),
+    ],
 )
 def test_a_fault_of_the_nodes_is_found(fault: str, tmp_path: Path) -> None:
     with planted(fault), working(tmp_path / "cluster", SEED, Tellers) as (_, tellers), tellers:

@@ -18,10 +18,11 @@ from txnclient import TxnState
 from txndeploy.local.cluster import LocalCluster
 
 SEED = int(os.environ.get("TXN_SEED", "1"))
-CUTS = int(os.environ.get("TXN_POWER_CUTS", "3"))
+CUTS = int(os.environ.get("TXN_POWER_CUTS", "10"))
 TABLES = ("t.one", "t.two")
 
 
+@pytest.mark.campaign
 @pytest.mark.timeout(300 + 30 * CUTS)
 def test_nothing_acknowledged_is_lost_under_load(tmp_path: Path) -> None:
     """The clients and the tables live on; every node's own data loses what was not synced."""
@@ -30,7 +31,8 @@ def test_nothing_acknowledged_is_lost_under_load(tmp_path: Path) -> None:
 
 
 @pytest.mark.timeout(300 + 30 * CUTS)
-def test_nor_is_any_data_file(tmp_path: Path) -> None:
+@pytest.mark.parametrize("cuts", [1, pytest.param(CUTS, marks=pytest.mark.campaign)])
+def test_nor_is_any_data_file(cuts: int, tmp_path: Path) -> None:
     """The tables lie on the disk that loses power, too."""
     expected: list[int] = []
     with mounted(Disk, [tmp_path / "disk"]) as (disk,):
@@ -40,7 +42,7 @@ def test_nor_is_any_data_file(tmp_path: Path) -> None:
             with connect(cluster) as client:
                 for table in TABLES:
                     client.create_table(table, SCHEMA)
-            for cut in range(CUTS):
+            for cut in range(cuts):
                 with connect(cluster) as client:
                     for number in range(5):
                         row = 10 * cut + number

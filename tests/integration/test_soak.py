@@ -23,6 +23,7 @@ SECONDS_PER_FAULT = 20
 """The floor of faults; most take less, and a busy host more."""
 
 
+@pytest.mark.campaign
 @pytest.mark.timeout(300 + 4 * SECONDS)
 def test_whatever_was_promised_holds_whatever_fails(tmp_path: Path) -> None:
     floor = max(2, int(SECONDS / SECONDS_PER_FAULT))

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 import psycopg
+import pytest
 
 from tests.postgres.rig import NAME, Host
 from tests.postgres.server import PostgresServer
@@ -16,7 +17,7 @@ from tests.support import commit_until_known, connect, rows, visible, wait_until
 from txnclient import Client, Transaction, TxnAborted, TxnError, Unavailable
 from txndeploy.local.cluster import LocalCluster
 
-ROUNDS = int(os.environ.get("TXN_POSTGRES_KILLS", "2"))
+ROUNDS = int(os.environ.get("TXN_POSTGRES_KILLS", "10"))
 """Of one kill of each kind."""
 SEED = int(os.environ.get("TXN_SEED", "1"))
 WORKERS = 3
@@ -92,9 +93,12 @@ class Work:
             txn.abort()
 
 
+@pytest.mark.timeout(300 + 60 * ROUNDS)
+@pytest.mark.parametrize("rounds", [1, pytest.param(ROUNDS, marks=pytest.mark.campaign)])
 def test_both_have_the_same_rows_whatever_is_killed(
-    cluster: LocalCluster, client: Client, server: PostgresServer, host: Host, new_table: Callable[[], str]
+    rounds: int, cluster: LocalCluster, client: Client, server: PostgresServer, host: Host, new_table: Callable[[], str]
 ) -> None:
+    server.query("DROP TABLE IF EXISTS killed")
     server.query("CREATE TABLE killed (id bigint PRIMARY KEY)")
     table = new_table()
 
@@ -103,7 +107,7 @@ def test_both_have_the_same_rows_whatever_is_killed(
         cluster.start()
 
     with Work(cluster, server, table) as work:
-        for _ in range(ROUNDS):
+        for _ in range(rounds):
             for kill in (host.restart, server.restart, kill_a_leader):
                 work.await_commits(COMMITS_BETWEEN)
                 kill()

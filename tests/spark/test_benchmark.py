@@ -7,9 +7,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parent.parent.parent
 
 
+@pytest.mark.campaign
 def test_plain_and_ours_are_measured_side_by_side(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "benchmarks.suite", "--quick", "--only", "spark", "--points", "1000"]
     command += ["--out", str(tmp_path / "report"), "--directory", str(tmp_path)]

@@ -53,6 +53,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     process.wait(30)
 
 
+@pytest.mark.campaign
 def test_a_task_that_spark_runs_twice_counts_once(
     spark_master: str, cluster: LocalCluster, client: Client, new_table: Callable[..., str], attempts: Path
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import random
 import socket
 from collections.abc import Callable, Iterable, Sequence
@@ -15,6 +16,8 @@ from typing import Any, Self, TypeVar
 ResultT = TypeVar("ResultT")
 
 LOWEST_PORT = 10_240
+PORTS_VARIABLE = "TXN_LOCAL_PORTS"
+"""FIRST-LAST in the environment: programs with ranges of their own take no port of each other's nodes that are down."""
 
 
 @dataclass(slots=True)
@@ -92,7 +95,7 @@ def free_ports(count: int) -> list[int]:
     even connect to itself.
     """
     found: list[int] = []
-    candidates = iter(random.sample(range(LOWEST_PORT, _first_ephemeral_port()), 1_000))
+    candidates = iter(random.sample(_ports(), 1_000))
     while len(found) < count:
         port = next(candidates)
         with socket.socket() as probe:
@@ -101,6 +104,11 @@ def free_ports(count: int) -> list[int]:
                 probe.bind(("127.0.0.1", port))
                 found.append(port)
     return found
+
+
+def _ports() -> range:
+    first, _, last = os.environ.get(PORTS_VARIABLE, "").partition("-")
+    return range(int(first), int(last) + 1) if last else range(LOWEST_PORT, _first_ephemeral_port())
 
 
 def _first_ephemeral_port() -> int:

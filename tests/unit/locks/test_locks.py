@@ -432,6 +432,7 @@ def test_age_ends_every_deadlock_over_two_participants(
                     assert request.txn_id == who_waits(request.txn_id, blocker.txn_id), f"the wrong one waits: {world}"
 
 
+@pytest.mark.campaign
 def test_without_age_there_are_deadlocks_over_two_participants_and_none_on_one() -> None:
     """So the search above would have found one; what ends these is the bound on waiting."""
     deadlocks = [world for world in reachable("wait") if stuck(world)]

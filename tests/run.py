@@ -1,0 +1,76 @@
+"""All tests, side by side: first those without a cluster, with lint and types beside them; then those with one.
+
+python -m tests.run [--campaign] [pytest's arguments]
+
+The last line says what was left out, and the command that brings it. It fails when any part does, or has no test.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Sequence
+from typing import IO
+
+PARTS = {"not cluster": 2, "cluster": 3}
+"""Which tests, and how many at a time on two cores: nodes are waited for more than they work."""
+CHECKS = (["ruff", "check", "."], ["ruff", "format", "--check", "."], ["mypy"])
+COUNT_CAMPAIGNS = ["pytest", "-m", "campaign", "--collect-only", "-q", "-p", "no:cacheprovider"]
+ALWAYS = ["--dist", "loadgroup", "--durations", "20"]
+NOTHING_COLLECTED = 5
+_SKIPPED = re.compile(r"SKIPPED \[(\d+)\] \S+ (.*)")
+_COLLECTED = re.compile(rb"(\d+)/\d+ tests collected")
+
+
+def main(arguments: Sequence[str]) -> int:
+    campaign = "--campaign" in arguments
+    chosen = [argument for argument in arguments if argument != "--campaign"]
+    skipped: Counter[str] = Counter()
+    with tempfile.TemporaryFile() as told, tempfile.TemporaryFile() as counted:
+        checks = [] if campaign else [_start(command, told) for command in CHECKS]
+        count = _start([*COUNT_CAMPAIGNS, *chosen], counted)
+        kind = "campaign" if campaign else "not campaign"
+        codes = [_tests(f"{which} and {kind}", number, chosen, skipped) for which, number in PARTS.items()]
+        failed = [" ".join(check.args[1:]) for check in checks if check.wait()]
+        print(_read(told))
+        count.wait()
+        campaigns = _COLLECTED.search(_read(counted).encode())
+    if NOTHING_COLLECTED in codes and (not chosen or set(codes) == {NOTHING_COLLECTED}):
+        failed.append("a part has no test")
+    failed += [f"{which} tests" for which, code in zip(PARTS, codes, strict=True) if code not in (0, NOTHING_COLLECTED)]
+    left_out = [f"{number} skipped: {reason}" for reason, number in skipped.most_common()]
+    if campaigns and not campaign:
+        left_out.insert(0, f"{int(campaigns[1])} tests of campaigns: make nightly")
+    if failed:
+        print("FAILED:", "; ".join(failed))
+    print("Left out:", "; ".join(left_out) or "nothing")
+    return int(bool(failed))
+
+
+def _start(command: Sequence[str], told: IO[bytes]) -> subprocess.Popen[bytes]:
+    return subprocess.Popen([sys.executable, "-m", *command], stdout=told, stderr=subprocess.STDOUT)
+
+
+def _read(told: IO[bytes]) -> str:
+    told.seek(0)
+    return told.read().decode(errors="replace")
+
+
+def _tests(which: str, workers: int, chosen: Sequence[str], skipped: Counter[str]) -> int:
+    """pytest's exit code; what it says is shown as it comes."""
+    print(f"---- {which}, {workers} at a time", flush=True)
+    command = [sys.executable, "-m", "pytest", "-m", which, "-n", str(workers), *ALWAYS, *chosen]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, errors="replace") as running:
+        assert running.stdout is not None
+        for line in running.stdout:
+            print(line, end="", flush=True)
+            if found := _SKIPPED.match(line):
+                skipped[found[2]] += int(found[1])
+    return running.returncode
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))
