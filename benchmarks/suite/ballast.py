@@ -34,13 +34,17 @@ async def connected(address: str) -> AsyncIterator[PeerChannel]:
         await channel.close()
 
 
+def batches(count: int) -> list[int]:
+    """The sizes of the calls that begin so many: full batches, and the rest."""
+    full, rest = divmod(count, MAX_BEGIN_COUNT)
+    return [MAX_BEGIN_COUNT] * full + [rest] * bool(rest)
+
+
 async def begin_batches(
     channel: PeerChannel, count: int, keepalive_millis: int, begun: Callable[[Sequence[int]], None] = lambda ids: None
 ) -> None:
     """Begins so many, a full batch a call; `begun` hears of each batch."""
-    left = [MAX_BEGIN_COUNT] * (count // MAX_BEGIN_COUNT)
-    if count % MAX_BEGIN_COUNT:
-        left.append(count % MAX_BEGIN_COUNT)
+    left = batches(count)
 
     async def work() -> None:
         while left:

@@ -12,6 +12,13 @@ Operation = Callable[[int], Awaitable[None]]
 """Does one operation, for the given one of those that are in flight."""
 
 
+def milliseconds(step: Callable[[], object]) -> float:
+    """How long it takes."""
+    began = time.perf_counter()
+    step()
+    return 1e3 * (time.perf_counter() - began)
+
+
 async def drive(operation: Operation, in_flight: int, seconds: float) -> Tally:
     """Each of them does one operation after the other; what is under way at the end is finished, and counts."""
     tally = Tally()

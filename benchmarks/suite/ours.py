@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import tempfile
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from importlib.metadata import version
 from itertools import starmap
 from pathlib import Path
@@ -12,14 +14,17 @@ from pathlib import Path
 import txnclient
 from benchmarks.suite.model import OURS, Contender, Settings
 from benchmarks.suite.processes import needs, slow_disk
+from txnclient import Client
 from txndeploy.local.cluster import LocalCluster
-from txndeploy.node.config import TxnSection
+from txndeploy.node.config import RaftSection, TxnSection
 from txnstatus.proto import table_pb2
 from txnstatus.proto import txn_manager_pb2 as pb
 from txnstatus.rpc.channel import PeerChannel
 from txnstatus.schema import Column, Schema
 from txnstatus.types import DECIDED_COMMIT, TxnState
 
+PREFIX = "txnstatus-bench-"
+"""Directories of data have it, so that what an interrupted run leaves is known."""
 STATUS = "status-0"
 MANAGER = "txnstatus.TxnManager"
 OWNER = "benchmark"
@@ -73,8 +78,21 @@ class OurCluster(Contender):
         return self.cluster.address(self.cluster.leader(self.status_group()))
 
     def status_group(self) -> str:
-        """Of the status range that is at work."""
+        """The group of the status range that is at work."""
         return STATUS
+
+
+@contextmanager
+def running(
+    txn: TxnSection | None = None, raft: RaftSection | None = None, launcher: Sequence[str] = ()
+) -> Iterator[tuple[LocalCluster, Client]]:
+    """Three nodes without a table, and a client of theirs; their data goes with them."""
+    with (
+        tempfile.TemporaryDirectory(prefix=PREFIX) as directory,
+        LocalCluster(Path(directory) / "cluster", txn=txn, raft=raft, launcher=launcher) as cluster,
+        txnclient.connect(cluster.addresses, timeout=60) as client,
+    ):
+        yield cluster, client
 
 
 async def transact(channel: PeerChannel) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.suite import plots
-from benchmarks.suite.figures import FOREIGN_MUCH, Results
+from benchmarks.suite.figures import FOREIGN_MUCH, Results, Spread
 from benchmarks.suite.machine import Machine
 from benchmarks.suite.model import OURS, Contender, Settings, Workload
 from benchmarks.suite.runner import Plan
@@ -81,9 +81,9 @@ def show(parts: Sequence[Part], console: Console) -> None:
         headings, rows = rates(part)
         by = f"{part.title}: {headings[0]}, by {part.workload.axis}"
         short = ["", *(f"{point:,}" for point in part.results.points())]
-        console.print(_rich(by, short, rows))
+        console.print(table_of(by, short, rows))
         if part.goals:
-            console.print(_rich("goals", GOAL_HEADINGS, part.goals))
+            console.print(table_of("goals", GOAL_HEADINGS, part.goals))
         for line in _troubles(part):
             console.print(line, highlight=False, markup=False)
 
@@ -150,7 +150,7 @@ def _cpu(results: Results) -> list[list[str]]:
 
 
 def _ratios(results: Results) -> list[list[str]]:
-    """Of each of ours to each peer."""
+    """The rates of each of ours over those of each peer."""
     names = results.contenders()
     rows = []
     for ours in (name for name in names if name.startswith(OURS)):
@@ -181,7 +181,14 @@ def _table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     return ["| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines] + [""]
 
 
-def _rich(title: str, headings: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
+def spread_rows(values: Mapping[str, Sequence[float]]) -> list[tuple[str, str]]:
+    """A row of each name: the median of its values, with [the least..the most]."""
+    spreads = {name: Spread.of(each) for name, each in values.items()}
+    return [(name, spread.text("{:,.1f}")) for name, spread in spreads.items() if spread]
+
+
+def table_of(title: str, headings: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
+    """A table for the terminal."""
     table = Table(title=title, title_justify="left")
     for number, heading in enumerate(headings):
         table.add_column(heading, justify="right" if number else "left")

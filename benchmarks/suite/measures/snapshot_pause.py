@@ -1,7 +1,5 @@
 """How long a snapshot holds up the event loop: a status table of many open transactions, on one replica's real driver.
 
-    python benchmarks/snapshot_pause.py [--transactions 100000]
-
 Commits go on one after the other while the snapshot is written. A pause is how much later than asked for a sleeping
 task wakes; the longest one bounds what heartbeats and votes wait for. Then the same while another replica gets the
 snapshot: it loads it in the same slices as one that lags.
@@ -9,13 +7,19 @@ snapshot: it loads it in the same slices as one that lags.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import tempfile
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Annotated
 
+from rich.table import Table
+
+from benchmarks.suite.ballast import batches
+from benchmarks.suite.options import at_least
+from benchmarks.suite.report import table_of
 from txndeploy.node import garbage
 from txnstatus.process.disk import OsDisk
 from txnstatus.proto import raft_pb2 as pb
@@ -30,8 +34,8 @@ from txnstatus.status.machine import StatusMachine
 from txnstatus.status.table import Applied, Rejected, TxnStatusTable
 from txnstatus.types import HybridClock
 
-BATCH = 1_000
 WATCH_SECONDS = 0.002
+Row = tuple[str, str, str]
 
 
 class Nobody:
@@ -56,10 +60,10 @@ def begin(request_id: str, count: int) -> commands.BeginTxns:
     return commands.BeginTxns(request_id, count, "owner", "nightly", 3_600_000, 1)
 
 
-async def measure(directory: Path, transactions: int) -> None:
+async def take(directory: Path, transactions: int) -> list[Row]:
     clock = HybridClock(lambda: time.time_ns() // 1000)
     machine = StatusMachine(TxnStatusTable(0, 10 * transactions), clock)
-    entries = transactions // BATCH + 20
+    entries = len(batches(transactions)) + 20
     settings = RaftSettings(snapshot_entries=entries)
     path = directory / "group"
     group = RaftGroup("status-0", "n1", ["n1"], machine, path, settings, time.monotonic, OsDisk())
@@ -69,8 +73,8 @@ async def measure(directory: Path, transactions: int) -> None:
     proposer: Proposer[commands.Command, Applied, Rejected] = Proposer("status", driver, commands.encode, Rejected)
     driver.start()
     await leads.wait()
-    for number in range(transactions // BATCH):
-        await proposer.propose(begin(f"fill-{number}", BATCH))
+    for number, count in enumerate(batches(transactions)):
+        await proposer.propose(begin(f"fill-{number}", count))
     watch = Watch()
     watching = asyncio.create_task(watch.run())
     snapshot, number, slowest, began = path / "snapshot", 0, 0.0, 0.0
@@ -83,20 +87,21 @@ async def measure(directory: Path, transactions: int) -> None:
         number += 1
     took = time.monotonic() - began
     watching.cancel()
-    print(
-        f"{transactions} open transactions, a snapshot of {snapshot.stat().st_size / 1e6:.1f} MB in {took:.2f} s: "
-        f"longest pause {watch.longest * 1e3:.1f} ms, slowest of {number} commits {slowest * 1e3:.1f} ms"
-    )
     await driver.stop()
-    await load(snapshot, transactions)
+    rows = [
+        _row(f"writing {snapshot.stat().st_size / 1e6:.1f} MB", took, watch.longest),
+        _row(f"the slowest of {number:,} commits meanwhile", slowest),
+    ]
+    return rows + await load(snapshot, transactions)
 
 
-async def load(path: Path, transactions: int) -> None:
+async def load(path: Path, transactions: int) -> list[Row]:
     """A slice in each turn of the loop, as `CatchUp` does it, and then what is restored replaces what was there."""
     disk = OsDisk()
     machine = StatusMachine(TxnStatusTable(0, 10 * transactions), HybridClock(lambda: time.time_ns() // 1000))
     watch = Watch()
     watching = asyncio.create_task(watch.run())
+    rows = []
     for what in ("nothing before it", "as much before it"):
         watch.longest = 0.0
         before, state = time.monotonic(), machine.restoring()
@@ -108,17 +113,17 @@ async def load(path: Path, transactions: int) -> None:
         finish(path, state)
         await asyncio.sleep(WATCH_SECONDS)
         took = time.monotonic() - before
-        print(f"loading it on a replica with {what}, in {took:.2f} s: longest pause {watch.longest * 1e3:.1f} ms")
+        rows.append(_row(f"loading it on a replica with {what}", took, watch.longest))
     watching.cancel()
+    return rows
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--transactions", type=int, default=100_000)
+def _row(what: str, seconds: float, longest: float | None = None) -> Row:
+    return what, f"{seconds:.2f}", "" if longest is None else f"{longest * 1e3:.1f}"
+
+
+def measure(transactions: Annotated[int, at_least(1_000, "Open ones.")] = 100_000) -> Iterator[Table]:
     garbage.tune()
     with tempfile.TemporaryDirectory() as directory:
-        asyncio.run(measure(Path(directory), parser.parse_args().transactions))
-
-
-if __name__ == "__main__":
-    main()
+        rows = asyncio.run(take(Path(directory), transactions))
+    yield table_of(f"a snapshot of {transactions:,} open transactions", ("what", "s", "longest pause, ms"), rows)

@@ -1,61 +1,54 @@
 """What PostgreSQL in a transaction costs: two tables, beside one table and a row in PostgreSQL, in turn.
 
-    python benchmarks/postgres.py --dsn "host=127.0.0.1 user=postgres dbname=postgres" --rounds 50
-
-The server needs max_prepared_transactions; nodes and host run on this machine, with default timeouts. Prints medians
-with their spread, of `commit()` alone. For comparison, also of a PostgreSQL transaction by itself.
+The server needs max_prepared_transactions; nodes and host run on this machine, with default timeouts. What is measured
+is `commit()` alone; for comparison, also that of a PostgreSQL transaction by itself.
 """
 
 from __future__ import annotations
 
-import argparse
 import os
-import statistics
 import subprocess
 import sys
-import tempfile
 import time
 import uuid
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Callable, Iterator
+from typing import Annotated
 
 import psycopg
 import pyarrow as pa
-from rich.console import Console
+import typer
 from rich.table import Table
 
 import txnclient
-from txndeploy.local.cluster import LocalCluster
+from benchmarks.suite.drive import milliseconds
+from benchmarks.suite.options import at_least
+from benchmarks.suite.ours import running
+from benchmarks.suite.report import spread_rows, table_of
 from txndeploy.local.network import free_ports
 
 WARM_UP_ROUNDS = 5
 INSERT = "INSERT INTO txnstatus_benchmark VALUES (%s)"
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--dsn", required=True)
-    parser.add_argument("--rounds", type=int, default=50)
-    options = parser.parse_args()
+def measure(
+    dsn: Annotated[str, typer.Option(help="The server, as libpq takes it.")],
+    rounds: Annotated[int, at_least(1, "After a warm-up.")] = 50,
+) -> Iterator[Table]:
     name = f"benchmark-{uuid.uuid4().hex}"
-    with (
-        tempfile.TemporaryDirectory(prefix="txnstatus-bench-") as directory,
-        LocalCluster(Path(directory)) as cluster,
-        psycopg.connect(options.dsn) as own,
-        txnclient.connect(cluster.addresses) as client,
-    ):
+    with running() as (cluster, client), psycopg.connect(dsn) as own:
         own.execute("CREATE TABLE IF NOT EXISTS txnstatus_benchmark (id text)")
         own.commit()
-        host = _start_host(name, options.dsn, cluster.addresses)
+        host = _start_host(name, dsn, cluster.addresses)
         try:
             for table in ("b.first", "b.second"):
                 client.create_table(table, "id bigint")
             _await_host(client, name)
-            _report(_measure(client, own, name, options.rounds))
+            times = _measure(client, own, name, rounds)
         finally:
             host.terminate()
             host.wait()
             own.execute("DROP TABLE txnstatus_benchmark")
+    yield table_of("commit()", ("over", "ms"), spread_rows(times))
 
 
 def _start_host(name: str, dsn: str, join: str) -> subprocess.Popen[bytes]:
@@ -108,22 +101,7 @@ def _measure(client: txnclient.Client, own: psycopg.Connection, name: str, round
     times: dict[str, list[float]] = {name: [] for name in variants}
     for number in range(WARM_UP_ROUNDS + rounds):
         for variant, prepared in variants.items():
-            commit = prepared()
-            began = time.perf_counter()
-            commit()
+            taken = milliseconds(prepared())
             if number >= WARM_UP_ROUNDS:
-                times[variant].append(1000 * (time.perf_counter() - began))
+                times[variant].append(taken)
     return times
-
-
-def _report(times: dict[str, list[float]]) -> None:
-    table = Table(title="commit(), in ms", title_justify="left")
-    for heading in ("", "median", "min", "max"):
-        table.add_column(heading, justify="right" if heading else "left")
-    for name, values in times.items():
-        table.add_row(name, f"{statistics.median(values):.1f}", f"{min(values):.1f}", f"{max(values):.1f}")
-    Console().print(table)
-
-
-if __name__ == "__main__":
-    main()

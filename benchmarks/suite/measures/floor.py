@@ -1,35 +1,34 @@
 """What this machine takes for the steps that every transaction is made of, whoever writes the rest.
 
-python benchmarks/floor.py --seconds 2
-
 A frame there and back between two processes, on one core and on two; a synced append, in the thread that asks for it
 and in a worker thread; and a command of the status table, encoded, decoded and applied.
 """
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import multiprocessing
 import os
 import tempfile
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import Annotated
 
 import uvloop
-from rich.console import Console
 from rich.table import Table
 
+from benchmarks.suite.options import at_least
+from benchmarks.suite.report import table_of
 from txnstatus.status import commands as cmd
 from txnstatus.status.table import TxnStatusTable
 from txnstatus.types import TxnId
 
 FRAME = bytes(300)
 Cost = tuple[float, float]
-"""Of one time: seconds that pass, and seconds of this process's CPU."""
+"""Seconds that one time takes, and seconds of this process's CPU in them."""
 
 
 class Echo(asyncio.Protocol):
@@ -133,27 +132,16 @@ def applied(seconds: float) -> Cost:
     return seconds / 3, used / 3
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seconds", type=float, default=2.0, help="for each step")
-    seconds = parser.parse_args().seconds
+def measure(seconds: Annotated[float, at_least(0.01, "Of each step.")] = 2.0) -> Iterator[Table]:
     cores = sorted(os.sched_getaffinity(0))
-    shown = Table("step", "us", "us of CPU, this process")
-
-    def show(name: str, cost: Cost) -> None:
-        shown.add_row(name, *(f"{1e6 * part:.1f}" for part in cost))
-
-    show("a frame there and back, both processes on one core", there_and_back(seconds, (cores[0], cores[0])))
+    costs = {"a frame there and back, both processes on one core": there_and_back(seconds, (cores[0], cores[0]))}
     if len(cores) > 1:
-        show("a frame there and back, each on its own core", there_and_back(seconds, (cores[0], cores[1])))
+        costs["a frame there and back, each on its own core"] = there_and_back(seconds, (cores[0], cores[1]))
     with tempfile.TemporaryDirectory(dir=Path.cwd()) as directory, ThreadPoolExecutor(1) as threads:
         file = os.open(f"{directory}/appended", os.O_CREAT | os.O_APPEND | os.O_WRONLY)
-        show("a synced append", synced_append(seconds, file, None))
-        show("a synced append in a worker thread", synced_append(seconds, file, threads))
+        costs["a synced append"] = synced_append(seconds, file, None)
+        costs["a synced append in a worker thread"] = synced_append(seconds, file, threads)
         os.close(file)
-    show("a command of the status table: encoded, decoded, applied", applied(seconds))
-    Console().print(shown)
-
-
-if __name__ == "__main__":
-    main()
+    costs["a command of the status table: encoded, decoded, applied"] = applied(seconds)
+    rows = [(name, *(f"{1e6 * part:.1f}" for part in cost)) for name, cost in costs.items()]
+    yield table_of("steps of every transaction", ("step", "us", "us of CPU, this process"), rows)

@@ -1,20 +1,22 @@
-"""What `txnctl doctor` costs: how long a shard's leader is busy with one answer, and a look at a table's storage.
-
-python benchmarks/doctor.py --directories 100000 --written 10000
-"""
+"""What `txnctl doctor` costs: how long a shard's leader is busy with one answer, and a look at a table's storage."""
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Annotated
 
+from rich.table import Table as Shown
+
+from benchmarks.suite.options import at_least
+from benchmarks.suite.report import table_of
 from txndeploy.doctor.places import Table, places
 from txndeploy.doctor.storage import StorageAudit
 from txndeploy.node import garbage
-from txnparticipant.shard.audit import directories
+from txnparticipant.shard.audit import directories as known
 from txnparticipant.shard.commands import Adopt, manifest_from_wire
 from txnparticipant.shard.records import TableState
 from txnparticipant.shard.shard import ParticipantShard
@@ -28,8 +30,8 @@ from txnstatus.schema import Schema
 from txnstatus.types import Timestamp, TxnId
 
 
-def table_of(location: str, count: int) -> TableState:
-    """Each with the one file of a committed write."""
+def with_directories(location: str, count: int) -> TableState:
+    """A table of so many directories, each with the one file of a committed write."""
     table = TableState("0.0", "b.table", location, Schema(()), "")
     ref = ManifestRef(bytes=100, file_count=1)
     for number in range(count):
@@ -83,24 +85,21 @@ async def no_proposal(command: Adopt) -> None:
     raise AssertionError(command)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--directories", type=int, default=100_000)
-    parser.add_argument("--written", type=int, default=10_000)
-    arguments = parser.parse_args()
+def measure(
+    directories: Annotated[int, at_least(1, "Those of the table that its leader is asked about.")] = 100_000,
+    written: Annotated[int, at_least(1, "Those of the table whose storage is looked at.")] = 10_000,
+) -> Iterator[Shown]:
     garbage.tune()
-    took, longest = asyncio.run(answered(table_of("file:///nowhere", arguments.directories)))
-    print(f"{arguments.directories:,} directories: {took:.1f} s of CPU, longest pause {longest * 1000:.0f} ms of CPU")
+    took, longest = asyncio.run(answered(with_directories("file:///nowhere", directories)))
+    rows = [(f"{directories:,} directories: all answers of the leader", f"{took:.1f} s of CPU")]
+    rows.append(("the longest pause meanwhile", f"{longest * 1000:.0f} ms of CPU"))
     with tempfile.TemporaryDirectory() as directory:
-        table = table_of(Path(directory).as_uri(), arguments.written)
+        table = with_directories(Path(directory).as_uri(), written)
         write(table)
         (place,), _ = places([Table(0, table.table_id, table.name, table.location)])
         began = time.perf_counter()
-        seen = StorageAudit(lambda _: dict(directories(table))).look(place)
+        seen = StorageAudit(lambda _: dict(known(table))).look(place)
         seconds = time.perf_counter() - began
         assert seen.is_clean, seen
-        print(f"{seen.directories:,} directories, {seen.files:,} files on a local disk: {seconds:.1f} s")
-
-
-if __name__ == "__main__":
-    main()
+        rows.append((f"{seen.directories:,} directories and {seen.files:,} files on a local disk", f"{seconds:.1f} s"))
+    yield table_of("txnctl doctor", ("what", "measured"), rows)

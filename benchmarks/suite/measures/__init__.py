@@ -1,0 +1,8 @@
+"""Measures of ours alone, each a command of the suite. A new one is a module here with a `measure`, and a name in this
+list: its options are the function's, and what it yields are the tables that are shown."""
+
+from __future__ import annotations
+
+from benchmarks.suite.measures import doctor, floor, lock_queue, postgres, row_writes, snapshot_pause, status_store
+
+ALL = (floor, status_store, snapshot_pause, row_writes, lock_queue, postgres, doctor)
