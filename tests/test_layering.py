@@ -30,7 +30,7 @@ MAY_IMPORT = {
     "txnclient": {"txnstatus"},
     "txndeploy": {"txnstatus", "txnparticipant", "txnmanager", "txnclient"},
 }
-"""Of our packages, besides itself."""
+"""Packages of ours that each may import, besides itself."""
 ONLY_IN = {
     "pysyncobj": ("txnstatus.raft",),
     "pyspark": ("txnclient.spark", "txndeploy"),

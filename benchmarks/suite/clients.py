@@ -62,7 +62,7 @@ async def _connected(operation: Operation) -> None:
 
 
 async def run(client: Client, count: int, seconds: float) -> Tally:
-    """Of all of them together. Raises RuntimeError with what the processes say when they fail."""
+    """The tally of all of them together. Raises RuntimeError with what the processes say when they fail."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "benchmarks.suite.clients"),
         stdin=subprocess.PIPE,

@@ -14,7 +14,7 @@ FOREIGN_MUCH = 0.25
 
 @dataclass(frozen=True)
 class Spread:
-    """Of the rounds' values."""
+    """The median of the rounds' values, with the least and the most."""
 
     median: float
     low: float
@@ -35,9 +35,9 @@ class Results:
     """The samples of one workload on one kind of disk."""
 
     samples: dict[tuple[str, int, int], Sample] = field(default_factory=dict)
-    """By contender, point and round."""
+    """Samples by contender, point and round."""
     problems: dict[str, list[str]] = field(default_factory=dict)
-    """By contender: what went wrong, or what is missing."""
+    """What went wrong, or is missing, by contender."""
     versions: dict[str, str] = field(default_factory=dict)
 
     def add(self, contender: str, point: int, number: int, sample: Sample) -> None:
@@ -67,7 +67,7 @@ class Results:
         return Spread.of(self.values(contender, point, measure).values())
 
     def ratio(self, ours: str, peer: str, point: int, measure: str, peer_point: int | None = None) -> Spread | None:
-        """Of the rounds that have both."""
+        """The ratio in each round that has both."""
         return Spread.of(
             ratios(
                 self.values(ours, point, measure),

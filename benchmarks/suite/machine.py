@@ -55,7 +55,7 @@ def inspect(directory: Path) -> Machine:
 
 
 def file_system(directory: Path) -> str:
-    """Of the longest mount point above the directory."""
+    """The kind of the longest mount point above the directory."""
     best, kind = "", "unknown"
     for line in Path("/proc/mounts").read_text().splitlines():
         _, point, of, *_ = line.split()

@@ -15,10 +15,10 @@ CLIENT = "client"
 
 @dataclass(frozen=True)
 class Settings:
-    """Of one pass over a workload."""
+    """Settings of one pass over a workload."""
 
     fsync_ms: float = 0.0
-    """Added to every fsync of every process."""
+    """Delay of every fsync of every process."""
     rounds_of: tuple[int, ...] = (4,)
     """In how many durable rounds the peers do one transaction."""
     quick: bool = False
@@ -65,7 +65,7 @@ class Sample:
     max_ms: float
     failures: int
     cpu_us: Mapping[str, float]
-    """Of CPU an operation, by role."""
+    """Microseconds of CPU an operation, by role."""
     foreign: float
     """The share of the machine's CPU that others used."""
     errors: Sequence[str] = ()
@@ -140,7 +140,7 @@ class Goal:
     bound: float
     peer: str | None = None
     peer_point: int | None = None
-    """Where it is another one than ours."""
+    """The peer's point, where it is another one than ours."""
     at_most: bool = False
 
     @property

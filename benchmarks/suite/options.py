@@ -24,7 +24,7 @@ def _finite(value: float) -> float:
 
 
 def numbers(option: str, text: str, kind: Callable[[str], NumberT], least: float) -> tuple[NumberT, ...]:
-    """Those in a comma-separated text, none of them below the least."""
+    """The numbers of a comma-separated text, none of them below the least."""
     try:
         found = tuple(kind(part) for part in text.split(",") if part)
     except ValueError:

@@ -29,7 +29,7 @@ class Plan:
 
 
 def event_loop() -> asyncio.Runner:
-    """Of the kind that our nodes and a careful client use."""
+    """A loop of the kind that our nodes and a careful client use."""
     return asyncio.Runner(loop_factory=uvloop.new_event_loop)
 
 

@@ -29,7 +29,7 @@ STOP_SECONDS = 30.0
 
 @dataclass(frozen=True)
 class Cost:
-    """Of one write or read."""
+    """What one write or read took."""
 
     seconds: float
     cpu: float
@@ -37,7 +37,7 @@ class Cost:
 
 
 Turn = dict[str, Cost]
-"""By what was done: `plain write`, `sync` of its files, `write`, `plain read`, `read`."""
+"""Costs by what was done: `plain write`, `sync` of its files, `write`, `plain read`, `read`."""
 
 
 class SparkProcess:

@@ -46,7 +46,7 @@ def check(what: str, answer: Answer) -> None:
 
 
 def _codes(message: Message) -> Iterator[str]:
-    """Of all errors inside a response: batches are answered part by part."""
+    """The codes of all errors inside a response: batches are answered part by part."""
     if isinstance(message, common_pb2.ErrorDetail):
         yield message.code
     for field, value in message.ListFields():

@@ -90,7 +90,7 @@ class World:
     # ---- the state
 
     def digest(self) -> dict[str, bytes]:
-        """Of every group's state."""
+        """The digest of every group's state."""
         answer = self.send("txnstatus.Admin/GetNode", admin_pb2.GetNodeRequest(digests=True).SerializeToString())
         assert answer.response is not None, f"the node does not answer any more: {answer.error}"
         groups = admin_pb2.GetNodeResponse.FromString(answer.response).groups
@@ -182,7 +182,7 @@ class _Values:
             # Committed: nobody who waits for its outcome waits long.
             "txnstatus.GetTransactionStateRequest.txn_id": lambda: world.committed,
             "txnstatus.ParticipantOp.type": self.prepare,
-            # Of an option for which whatever is legal does no harm.
+            # An option for which whatever is legal does no harm.
             "txnstatus.SetOptionRequest.name": lambda: "keepalive_max_ms",
             "txnstatus.SetOptionRequest.value": lambda: 3_600_000,
             "txnstatus.GetTableRequest.name": lambda: "bad.input",

@@ -115,7 +115,7 @@ class Coordinator:
         return [txn_id for txn_id, expiring, _looks in manager.open if not expiring]
 
     def calls(self, number: int) -> list[SendOp]:
-        """Those that wait for an answer."""
+        """Calls that wait for an answer."""
         manager = self.core.managers.values[self.states.values[number].manager]
         return [
             SendOp(task.txn_id, participant, task.op, task.commit_ts)

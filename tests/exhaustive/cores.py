@@ -386,7 +386,7 @@ class ShardCore:
 
 
 def manifest_of(txn_id: TxnId) -> Manifest:
-    """Of the one write that a transaction makes to a table."""
+    """The manifest of the one write that a transaction makes to a table."""
     return Manifest(f"manifest-{txn_id}", 1, 1, 1, 1, 1)
 
 

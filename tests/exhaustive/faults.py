@@ -46,9 +46,9 @@ class Planted:
     plant: Callable[[Patch], None]
     config: Config
     rule: str
-    """The one that is broken first."""
+    """The rule that is broken first."""
     steps: int
-    """Of a shortest way there."""
+    """Steps of a shortest way there."""
 
 
 def _status_rule(state: TxnState, op: Op, outcome: TxnState | Stay) -> Callable[[Patch], None]:
@@ -78,7 +78,7 @@ def _late_participants_are_not_asked(patch: Patch) -> None:
 
 
 def _decisions_are_not_compared(patch: Patch) -> None:
-    """With those who have registered by then."""
+    """The number of prepared participants is not compared with those who have registered by then."""
     apply = table.TxnStatusTable.apply
 
     def trusting(status: table.TxnStatusTable, command: cmd.Command) -> Any:

@@ -231,7 +231,7 @@ def _is_gone(shard: ParticipantShard, table: TableState, outcomes: Mapping[TxnId
 
 
 def _timestamps(table: TxnStatusTable) -> list[Timestamp]:
-    """Of all decided commits."""
+    """The timestamps of all decided commits."""
     return sorted({r.commit_ts for r in table.records() if r.state in DECIDED_COMMIT and r.commit_ts})
 
 

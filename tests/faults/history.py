@@ -38,7 +38,7 @@ class Kind(enum.StrEnum):
 class Answer(enum.StrEnum):
     OK = "ok"
     STATE = "state"
-    """Of COMMIT and STATE: the record's state, in `state`."""
+    """The record's state, which COMMIT and STATE give in `state`."""
     ABORTED = "aborted"
     ILLEGAL = "illegal"
     UNKNOWN = "unknown"
@@ -78,7 +78,7 @@ class Scan:
     timestamp: Timestamp
     tables: Mapping[str, tuple[TxnId, ...]]
     repeated: bool = False
-    """Of a timestamp that was read before."""
+    """Whether the timestamp was read before."""
 
 
 @dataclass

@@ -122,7 +122,7 @@ def linearizable(steps: Sequence[Step], moves: Moves, max_steps: int = MAX_STEPS
 
 
 def _next_steps(order: Sequence[Step], left: int) -> Iterable[int]:
-    """Those that may come first: they began before any other that is left had returned."""
+    """The steps that may come first: they began before any other that is left had returned."""
     candidates, first_return = [], math.inf
     for number, step in enumerate(order):
         if not left >> number & 1:

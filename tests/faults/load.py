@@ -50,9 +50,9 @@ COMMIT_WAIT_SECONDS = 2.0
 WRITES_PER_PAIR = 120
 SHORT_KEEPALIVE_MS = 700
 LOCKING = 0.2
-"""Of the transactions that write: for so many of them all others that lock must wait."""
+"""The part of the transactions that write for which all others that lock must wait."""
 BY_ROW = 0.3
-"""Of the transactions that write: so many insert rows, the others add files."""
+"""The part of the transactions that write which inserts rows; the others add files."""
 ROW_BYTES = 2_000
 """So that the rows of a dozen transactions are flushed."""
 REMEMBERED = 30
@@ -159,7 +159,7 @@ class Load:
             client.abort(txn_id)
 
     def _overwrite(self, client: Recorder, _dice: random.Random) -> None:
-        """Of a table of the thread's own, so that it meets no conflict; what it replaces is retired soon."""
+        """Overwrites a table of the thread's own, so that it meets no conflict; what it replaces is retired soon."""
         table = f"load.own_{threading.current_thread().name.removeprefix('client ')}"
         client.create_table(table)
         txn_id = client.begin()

@@ -29,7 +29,7 @@ class Fault:
     about: str
     """The part of the rig that it takes."""
     way: str
-    """Of the network: what must be possible there."""
+    """What the network must be able to do."""
     first: bool
     """It goes through its course only where everything else works."""
 

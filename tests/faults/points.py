@@ -75,7 +75,7 @@ class Point:
 
     @property
     def kind(self) -> str:
-        """Of the group whose leader comes there."""
+        """The kind of the group whose leader comes there."""
         part = self.name.split(".")[0]
         return (
             "shard" if part in ("shard", "cleaner", "rows", "flush") else "catalog" if part == "catalog" else "status"
@@ -136,4 +136,4 @@ POINTS = (
 )
 
 FOREIGN_POINTS = tuple(f"foreign.{when}.{op}" for op in FOREIGN_OPS for when in ("before", "after"))
-"""Of a foreign participant's host, a process of its own; the tests of such a participant take each."""
+"""Points of a foreign participant's host, a process of its own; the tests of such a participant take each."""

@@ -44,7 +44,7 @@ COLUMNS = pa.schema(
 FULL = 40
 """Elements of a list, after which another one is begun."""
 THREADS = 3
-"""Of which each makes transfers; one more reads."""
+"""Threads that make transfers; one more reads."""
 SPAN = 1_000_000
 """Elements of one thread."""
 CALL_SECONDS = 10.0
@@ -57,7 +57,7 @@ Key = tuple[str, int]
 class Account(NamedTuple):
     balance: int = 0
     number: int = 0
-    """Of the list."""
+    """The number of the list."""
     previous: tuple[int, ...] = ()
     elements: tuple[int, ...] = ()
 
@@ -95,7 +95,7 @@ class Told:
     seen: Observed | None = None
     txn_id: int = 0
     why: str = ""
-    """Of one that is not committed."""
+    """Why it is not committed."""
     problem: str = ""
 
 

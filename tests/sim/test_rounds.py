@@ -36,11 +36,11 @@ DISK_SECONDS = (0.05, 0.05)
 
 @dataclass
 class Cost:
-    """Of what was done since the last `clear`."""
+    """The cost of what was done since the last `clear`."""
 
     commands: Counter[str] = field(default_factory=Counter)
     rounds: int = 0
-    """In the longest chain."""
+    """Durable rounds in the longest chain."""
 
     def clear(self) -> None:
         self.commands.clear()

@@ -30,9 +30,9 @@ STATES = {
     2: (b"registered", b"committed"),
     1: (b"open",),
 }
-"""Of a transaction in so many durable rounds."""
+"""States of a transaction, by the number of its durable rounds."""
 RECORD = bytes(range(100))
-"""Besides the state: as much as an owner, a start time and two participants take."""
+"""What is kept besides the state: as much as an owner, a start time and two participants take."""
 
 
 def messages() -> Any:
@@ -74,7 +74,7 @@ class EtcdServers:
 
     @property
     def address(self) -> str:
-        """Of the leader: no call has to be forwarded."""
+        """The leader's address: no call has to be forwarded."""
         return self._clients[self.leader]
 
     def pids(self) -> Mapping[str, Sequence[int]]:
@@ -108,7 +108,7 @@ class EtcdCalls:
     """The calls of one connection."""
 
     def __init__(self, address: str) -> None:
-        # Of its own: channels to one address share a connection otherwise.
+        # A pool of its own: channels to one address share a connection otherwise.
         options = [("grpc.use_local_subchannel_pool", 1)]
         self.messages = messages()
         self._channel = grpc.aio.insecure_channel(address, options=options)
@@ -127,7 +127,7 @@ class EtcdCalls:
         await self._channel.close()
 
     async def compare_and_set(self, key: bytes, value: bytes, revision: int) -> int:
-        """Of a key that was last changed at `revision`, 0 for a new one; returns the new revision."""
+        """Changes a key that was last changed at `revision`, 0 for a new one; returns the new revision."""
         known = self.messages
         request = known.TxnRequest(
             compare=[known.Compare(target=known.Compare.MOD, key=key, mod_revision=revision)],

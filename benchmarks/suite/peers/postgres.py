@@ -19,7 +19,7 @@ from benchmarks.suite.peers.pool import Pool
 from benchmarks.suite.peers.postgres_servers import PostgresServers
 
 Connection = Any
-"""Of asyncpg, which is loaded when it is used."""
+"""A connection of asyncpg, which is loaded when it is used."""
 SCHEMA = """
 CREATE TABLE txns (
   id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, state text NOT NULL, owner text NOT NULL, started bigint NOT NULL
@@ -38,9 +38,9 @@ STATES = {
 POOLS = (16, 64)
 """Connections: in each round the warm-up finds out which is faster."""
 MOST_ROWS = 1_000
-"""In one statement."""
+"""Most rows in one statement."""
 BATCHES = 1
-"""Of one kind of step, under way at once."""
+"""Statements of one kind of step that are under way at once."""
 
 BEGIN = "INSERT INTO txns (state, owner, started) VALUES ('open', $1, $2) RETURNING id"
 BEGIN_REGISTERED = """

@@ -80,7 +80,7 @@ class ZooKeeperServers:
 
     @property
     def address(self) -> str:
-        """Of the leader: no write has to be forwarded."""
+        """The leader's address: no write has to be forwarded."""
         return f"127.0.0.1:{self._clients[self.leader]}"
 
     def pids(self) -> Mapping[str, Sequence[int]]:

@@ -44,7 +44,7 @@ class Ours(OurCluster):
         """The opening is enough of it."""
 
     async def prepare(self, point: int) -> None:
-        """Those of earlier points go on living."""
+        """Opens what is missing: transactions of earlier points go on living."""
         if self._idle is None:
             self._idle = await self._leader_use(self._least_seconds)
         self._keeper.open(point - self._keeper.count)

@@ -58,7 +58,7 @@ class Ours(OurCluster):
         self.spark.turn(point)
 
     async def run(self, point: int, seconds: float) -> Tally:
-        """So many turns, however long they take; the latency is that of our writes."""
+        """A fixed number of turns, however long they take; the latency is that of our writes."""
         began = time.perf_counter()
         turns = [self.spark.turn(point) for _ in range(self._repeats)]
         tally = Tally(time.perf_counter() - began, [turn["write"].seconds for turn in turns])

@@ -29,24 +29,24 @@ from txnstatus.types import TERMINAL, TxnState
 
 NODE_SECONDS = 5.0
 PATIENCE_SECONDS = 10.0
-"""For groups to elect a leader, and replicas to catch up."""
+"""Time for groups to elect a leader, and replicas to catch up."""
 OPEN_PATIENCE_SECONDS = 30.0
-"""For a shard's leader to ask about what is open there and was never registered (`in_doubt_seconds`), and to withdraw
-it; a call of its own to a node that has just fallen silent takes up to 15 s of that."""
+"""Time for a shard's leader to ask about what is open there and was never registered (`in_doubt_seconds`), and to
+withdraw it; a call of its own to a node that has just fallen silent takes up to 15 s of that."""
 PAUSE_SECONDS = 0.5
 DIGEST_LOOKS = 3
-"""Until the replicas of each group were seen at one entry. Each costs every node a pass over all its state."""
+"""Looks until the replicas of each group were seen at one entry. Each costs every node a pass over all its state."""
 DIGEST_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
 class Wishes:
     table: str = ""
-    """Only its storage; empty = all."""
+    """The one table whose storage is looked at; empty = all."""
     storage: bool = True
     fix: bool = False
     whole_writes: bool = False
-    """Also those are mended."""
+    """Whether directories that hold a whole write are mended, too."""
     stuck_seconds: float = 60.0
 
 
@@ -64,7 +64,7 @@ class Examination:
         self._client, self.wishes = client, wishes
         self._state: CatalogState
         self._participants: dict[int, list[audit_pb2.AuditedParticipant]] = {}
-        """By shard, of those that answered."""
+        """What the shards that answered said, by shard."""
 
     def run(self) -> Report:
         for _ in self.steps():
@@ -204,7 +204,7 @@ class Examination:
     # ---- storage
 
     def places(self) -> list[Place]:
-        """Those to look at. Raises NotFound for a table that is none."""
+        """The places to look at. Raises NotFound for a table that is none."""
         tables = [
             Table(shard, each.info.table_id, each.info.name, each.info.location)
             for shard, participants in self._participants.items()

@@ -17,12 +17,12 @@ _COLOURS = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.NOTE: "d
 
 @dataclass(frozen=True, slots=True)
 class Mending:
-    """Of one finding."""
+    """What becomes of one finding."""
 
     done: bool
-    """Or only possible."""
+    """Whether it was mended; else it only could be."""
     refusal: str = ""
-    """Why not."""
+    """Why it was not; empty: it was, or could be."""
 
     def __str__(self) -> str:
         if self.refusal:

@@ -42,7 +42,7 @@ class Seen:
 
 
 class StorageAudit:
-    """Of one run: what was read once, and was good, is not read again."""
+    """The audit of one run: what was read once, and was good, is not read again."""
 
     def __init__(self, known: Callable[[Table], Mapping[str, Known]]) -> None:
         """`known` asks the table's shard."""

@@ -231,7 +231,7 @@ class LocalCluster:
         self.start_node(node)
 
     def resident_bytes(self, node: str) -> int:
-        """Of the node's process (Linux)."""
+        """The memory of the node's process (Linux)."""
         pages = int(Path(f"/proc/{self._processes[node].pid}/statm").read_text().split()[1])
         return pages * os.sysconf("SC_PAGE_SIZE")
 

@@ -129,7 +129,7 @@ class NodeConfig(_Section):
     reach: dict[NodeId, Address] = {}
     """Where this node reaches others, if not at their addresses: through a proxy, or another network."""
     conflict_strategies: dict[StrategyName, StrategyTarget] = {}
-    """Of one's own, by the names under which tables choose them: "module:attribute". The same on every node."""
+    """Strategies of one's own by name, each as "module:attribute". The same on every node."""
     raft: RaftSection = RaftSection()
     txn: TxnSection = TxnSection()
 

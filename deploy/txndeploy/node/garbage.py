@@ -5,11 +5,12 @@ from __future__ import annotations
 import gc
 
 YOUNG = 10_000
-"""So many have come and not gone: they are looked at, in a millisecond or two. The third time, all three lots are.
+"""Objects that have come and not gone, before they are looked at, in a millisecond or two; the third time, all three
+lots are.
 
 More than what a hundred transactions under way hold: else each wave of them is looked through, and finds nothing."""
 FULL_EVERY = 6_600
-"""Of such third times, one looks at all there is, a second for some millions: every two hundred million new objects."""
+"""Third times between two looks at all there is, a second for some millions: two hundred million new objects."""
 
 
 def tune() -> None:

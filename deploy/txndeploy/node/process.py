@@ -153,7 +153,7 @@ def _save_catalog(config: NodeConfig, state: CatalogState) -> None:
 
 
 def arm_failpoints() -> None:
-    """Those of this process. Raises StartError."""
+    """Arms what this process was told to. Raises StartError."""
     try:
         failpoints.arm(os.environ.get(failpoints.VARIABLE, ""))
     except ValueError as error:

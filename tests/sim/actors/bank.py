@@ -52,14 +52,14 @@ class Bank:
 
     accounts: Mapping[str, tuple[str, ...]]
     contents: dict[tuple[str, str], Account] = field(default_factory=dict)
-    """Of the files, by manifest and partition."""
+    """Contents of the files, by manifest and partition."""
     history: list[Observed] = field(default_factory=list)
     """A transfer's outcome is the ledger's; until then it is None."""
     transfers: dict[str, int] = field(default_factory=dict)
-    """Of the history: transaction ids by name."""
+    """Transaction ids by the name in the history."""
     elements: int = 0
     tables: set[str] = field(default_factory=set)
-    """Those whose creation was acknowledged."""
+    """Tables whose creation was acknowledged."""
 
     def judge(self, ledger: Ledger) -> list[str]:
         """With every outcome known."""

@@ -47,7 +47,7 @@ class Change:
     table: str
     kind: str
     rows: Rows
-    """Of a delete the values mean nothing."""
+    """The rows as written; the values of a delete mean nothing."""
     answer: Answer | None = None
     """None: of files there is none."""
 
@@ -93,7 +93,7 @@ class RowsRead:
     rows: Rows
     within: Entry | None = None
     changes: int = 0
-    """Of the transaction in which it was read, until then."""
+    """Changes, until then, of the transaction in which it was read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +123,7 @@ class Books:
         self.appended: list[tuple[int, int]] = []
         """Keys of files whose commit was acknowledged, each after the commit's timestamp."""
         self.tables: set[str] = set()
-        """Those whose creation was acknowledged."""
+        """Tables whose creation was acknowledged."""
         self._next_key = len(KEYS)
 
     def new_key(self) -> int:

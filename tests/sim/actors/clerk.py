@@ -61,7 +61,7 @@ class Clerk(Teller):
             entry.changes.append(Change(table, OVERWRITE, rows))
 
     def _some_keys(self, snapshot: Timestamp) -> list[int]:
-        """Of appended rows those that the snapshot shows: who does not see one makes it anew, and nobody refuses it."""
+        """Keys, with appended rows that the snapshot shows: who does not see one makes it anew, and is not refused."""
         appended = [key for commit_ts, key in self._shared.books.appended if commit_ts <= snapshot]
         known = [*KEYS, *appended[-2:]]
         return self._rng.sample(known, self._rng.randint(1, 4))

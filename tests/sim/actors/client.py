@@ -29,7 +29,7 @@ from txnstatus.errors import (
 from txnstatus.proto import common_pb2, table_pb2, txn_manager_pb2, txn_status_pb2
 
 SESSIONS = 2
-"""Of one program, at the same time."""
+"""Sessions of one program, at the same time."""
 OPTIONS: Mapping[str, Sequence[int]] = {
     "keepalive_min_ms": (100, 500, 2_000),
     "keepalive_default_ms": (500, 1_000, 3_000),

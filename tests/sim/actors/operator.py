@@ -26,7 +26,7 @@ JOIN_SECONDS = 0.5
 class Operator:
     def __init__(self, world: World, new_machine: Callable[[str], Machine]) -> None:
         self.successors: dict[str, str] = {}
-        """Of the nodes that are dead for ever."""
+        """The node that follows each one that is dead for ever."""
         self._world = world
         self._new_machine = new_machine
         world.cluster.on_refusal = self._refused
@@ -49,7 +49,7 @@ class Operator:
         return True
 
     def _files(self, machine: Machine) -> list[Path]:
-        """Those that a start reads."""
+        """The files that a start reads."""
         groups = self._world.watch.histories
         files = [path for name in groups for path in machine.disk.files(machine.directory / "raft" / name)]
         logs = {path for path in files if path.suffix == ".log"}
@@ -135,7 +135,7 @@ class Operator:
         self._world.launch_client("operator", order)
 
     def successor(self, name: str) -> str:
-        """Who has the node's place now."""
+        """The machine that has the node's place now."""
         while name in self.successors:
             name = self.successors[name]
         return name

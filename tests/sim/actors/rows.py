@@ -24,7 +24,7 @@ FILE = "part.parquet"
 
 
 class Write(NamedTuple):
-    """Of files, opened."""
+    """A write of files, opened."""
 
     write_id: str
     directory: str

@@ -81,7 +81,7 @@ class Teller(RowCaller):
         self._shared.bank.history.append(Observed(f"audit {self._id()}", True, lists(seen), {}, began_at))
 
     async def _balances(self, at: Timestamp) -> Balances:
-        """Of all accounts, and that their sum is what it must be."""
+        """The balances of all accounts; checks that their sum is what it must be."""
         bank, found = self._shared.bank, Balances()
         for table, partitions in bank.accounts.items():
             found.update(((table, partition), Account()) for partition in partitions)

@@ -33,7 +33,7 @@ class Report:
     faults: Counter[str] = field(default_factory=Counter)
     failed: list[Result] = field(default_factory=list)
     digest: int = 0
-    """Of all seeds' digests, in the order in which they ended: with one process the same in every run."""
+    """The digest of all seeds' digests, in the order in which they ended: with one process the same in every run."""
 
     def add(self, result: Result) -> None:
         self.seeds += 1

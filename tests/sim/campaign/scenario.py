@@ -33,7 +33,7 @@ class Scenario:
     seed: int
     profile: str
     seconds: float = 12.0
-    """Of work and faults; then everything heals, and what must come to an end does."""
+    """Time of work and faults; then everything heals, and what must come to an end does."""
     clients: int = 3
     faults: tuple[Fault, ...] = ()
     keepalive_millis: int = 1500

@@ -78,7 +78,7 @@ def _of_reads(txn: Observed, writers: _Writers) -> Iterator[Anomaly]:
 
 
 def _orders(history: Sequence[Observed]) -> tuple[dict[Key, list[Element]], list[Anomaly]]:
-    """Of each list the longest that was read; all others must be first parts of it."""
+    """The longest of each list that was read; all others must be first parts of it."""
     longest: dict[Key, list[Element]] = defaultdict(list)
     for txn in history:
         for key, elements in txn.reads.items():
@@ -138,12 +138,12 @@ def _edges(
 
 
 def _one_after_the_other(history: Sequence[Observed]) -> Iterator[tuple[Observed, Observed]]:
-    """Who was acknowledged before who began; not what follows from other pairs, which would be nearly all."""
+    """Pairs of one that was acknowledged before the other began, without what follows from other pairs: nearly all."""
     told = [txn for txn in history if txn.committed and txn.ended_at < float("inf")]
     begins = [(txn.began_at, False, number) for number, txn in enumerate(history) if txn.committed is not False]
     ends = [(txn.ended_at, True, number) for number, txn in enumerate(told)]
     last: list[Observed] = []
-    """Those acknowledged, without those that were acknowledged before one of them began."""
+    """What was acknowledged, without those that were acknowledged before one of them began."""
     for _, has_ended, number in sorted(begins + ends):
         if has_ended:
             last = [txn for txn in last if txn.ended_at >= told[number].began_at] + [told[number]]
@@ -183,7 +183,7 @@ def _around_cycles(steps: Mapping[str, Mapping[str, tuple[str, ...]]]) -> dict[s
 
 
 def _stuck(graph: Mapping[str, set[str]]) -> set[str]:
-    """Those from which a way leads to a cycle."""
+    """The names from which a way leads to a cycle."""
     sorter = TopologicalSorter(graph)
     try:
         sorter.prepare()

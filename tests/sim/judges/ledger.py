@@ -110,7 +110,7 @@ class Ledger:
         self.flushed: set[str] = set()
         """Directories of files of row changes that readers see."""
         self.given_up: dict[str, float] = {}
-        """Of those that nobody will make anything of: since when."""
+        """Directories that nobody will make anything of, each with the time since when."""
         self._now, self.violation = now, on_violation
         self._refused: set[str] = set()
         self._begins: dict[str, tuple[int, ...]] = {}
@@ -355,7 +355,7 @@ class Ledger:
 
     @staticmethod
     def visible_writes(txn: Txn) -> list[Write]:
-        """Those acknowledged writes that no overwrite of the same transaction can have replaced."""
+        """The acknowledged writes that no overwrite of the same transaction can have replaced."""
         return [
             write
             for write in txn.writes
@@ -380,5 +380,5 @@ def flush_directory(shard: ParticipantShard, table_id: str, flush_id: str) -> st
 
 
 def txn_of(directory: str) -> int:
-    """Whose write's directory it is."""
+    """The transaction whose write the directory belongs to."""
     return int(directory.rpartition("/delta_")[2].partition("_")[0])

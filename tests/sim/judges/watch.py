@@ -38,20 +38,20 @@ class GroupHistory:
     commands: list[bytes] = field(default_factory=list)
     outcomes: list[object] = field(default_factory=list)
     digests: dict[int, bytes] = field(default_factory=dict)
-    """Of the whole state, by the number of commands."""
+    """Digests of the whole state, by the number of commands."""
     leaders: dict[int, str] = field(default_factory=dict)
-    """By term."""
+    """Leaders by term."""
     votes: dict[tuple[str, int], str] = field(default_factory=dict)
-    """By node and term."""
+    """Votes by node and term."""
     promises: dict[str, tuple[int, int]] = field(default_factory=dict)
-    """By node: the term, and the index up to which it acknowledged entries in it, in all its lives."""
+    """The term of each node, and the index up to which it acknowledged entries in it, in all its lives."""
     groups: dict[str, tuple[Process, WatchedGroup]] = field(default_factory=dict)
     """The live replicas, by node."""
 
 
 @dataclass
 class Watch:
-    """Of one world. `on_violation` hears what is wrong; `on_first_apply` each command once, with its outcome."""
+    """Eyes on one world. `on_violation` hears what is wrong; `on_first_apply` each command once, with its outcome."""
 
     on_violation: Callable[[str, str], None]
     current: Callable[[], Process]
@@ -107,7 +107,7 @@ class WatchedMachine:
         return outcome
 
     def digest(self) -> bytes:
-        """Of the whole state; it must be the others' after as many commands."""
+        """The digest of the whole state; it must be the others' after as many commands."""
         return self._note(b"".join(self.inner.snapshot()))
 
     def _note(self, state: bytes) -> bytes:

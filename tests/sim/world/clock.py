@@ -10,11 +10,11 @@ EPOCH_MICROS = 1_700_000_000_000_000
 @dataclass(slots=True)
 class Clock:
     offset: float = 0.0
-    """Of the monotonic clock, in seconds."""
+    """Seconds by which the monotonic clock is ahead."""
     rate: float = 1.0
     """Seconds that this clock counts in a true second."""
     wall_offset: float = 0.0
-    """Of the wall clock, in seconds; a jump changes it."""
+    """Seconds by which the wall clock is ahead; a jump changes them."""
 
     def monotonic(self, now: float) -> float:
         return self.offset + now * self.rate

@@ -63,7 +63,7 @@ class Machine:
         return self.process is not None and self.process.alive
 
     def set_pace(self) -> None:
-        """Of its process."""
+        """Gives its process the pace that it has now."""
         if self.process is not None:
             self.process.blocking_seconds = self.slowness[-1] if self.slowness else BLOCKING_SECONDS
 

@@ -47,7 +47,7 @@ _Names = dict[Path, _Inode]
 
 @dataclass(frozen=True, slots=True)
 class _Change:
-    """Of the names in one directory; all of it reaches the disk, or nothing."""
+    """A change of the names in one directory; all of it reaches the disk, or nothing."""
 
     directory: Path
     removed: Path | None

@@ -16,7 +16,7 @@ TXN_LIMIT_BYTES = 1_800
 KEPT_KEYS_BYTES = 5_000
 KEPT_KEYS_SPAN = timestamp(1_000_000)
 LATE_BYTES = 4_000
-"""Of requests on their way through a former leader, of which the next one does not know."""
+"""Bytes of requests on their way through a former leader, of which the next one does not know."""
 
 
 def seams() -> list[tuple[str, Any]]:
@@ -30,7 +30,7 @@ def seams() -> list[tuple[str, Any]]:
 
 
 def check(shard: ParticipantShard, violated: Callable[[str, str], None]) -> None:
-    """Of every replica, after every command."""
+    """Checks every replica, after every command."""
     used = 0
     for table in shard.tables():
         used += table.rows.unflushed_bytes
