@@ -20,11 +20,11 @@ from txnparticipant.locks.locks import Mode
 from txnparticipant.locks.statements import TARGET_MODE
 from txnparticipant.shard import commands as participant_cmd
 from txnparticipant.shard import transitions as participant
-from txnparticipant.shard.changes import Rejected as ParticipantRejected
 from txnparticipant.shard.shard import ParticipantShard
 from txnparticipant.versions.mvcc import Manifest
 from txnstatus.errors import ERROR_CLASSES, IllegalState
 from txnstatus.foreign import ACTS, Act, Standing
+from txnstatus.replicated import Rejected
 from txnstatus.schema import Column, Schema
 from txnstatus.status import transitions as status
 from txnstatus.status.records import BeginRequest, TxnRecord, illegal
@@ -93,7 +93,7 @@ def _participant_refusal(state: ParticipantState | None, op: participant.Op) -> 
     for step in way[state]:
         shard.apply(commands[step])
     refusal = shard.apply(commands[op])
-    assert isinstance(refusal, ParticipantRejected), f"{op} in {state} is illegal by the table, and was done"
+    assert isinstance(refusal, Rejected), f"{op} in {state} is illegal by the table, and was done"
     return refusal.error.code
 
 

@@ -13,6 +13,7 @@ from typing import TypeVar
 from google.protobuf.message import Message
 
 from txnstatus import lock_requests
+from txnstatus.catalog import commands as catalog
 from txnstatus.catalog.catalog import shard_group, to_wire
 from txnstatus.catalog.client import CatalogClient
 from txnstatus.catalog.system_client import TxnSystemClient
@@ -27,7 +28,6 @@ from txnstatus.limits import (
     check_count,
 )
 from txnstatus.proto import admin_pb2 as admin_pb
-from txnstatus.proto import catalog_pb2 as catalog_pb
 from txnstatus.proto import participant_pb2 as participant_pb
 from txnstatus.proto import table_pb2 as table_pb
 from txnstatus.proto import txn_manager_pb2 as pb
@@ -272,20 +272,16 @@ class ClusterView:
 
     async def set_option(self, request: admin_pb.SetOptionRequest) -> admin_pb.SetOptionResponse:
         """Answers with the options as they are then, on every node within moments."""
-        command = catalog_pb.CatalogCommand.SetOption(name=request.name, value=request.value)
-        state = await self._catalog.change(catalog_pb.CatalogCommand(set_option=command))
+        state = await self._catalog.change(catalog.SetOption(request.name, request.value))
         return admin_pb.SetOptionResponse(catalog=to_wire(state))
 
     async def replace_node(self, request: admin_pb.ReplaceNodeRequest) -> admin_pb.ReplaceNodeResponse:
-        command = catalog_pb.CatalogCommand.ReplaceNode(
-            old_node=request.old_node, new_node=request.new_node, address=request.address
-        )
-        state = await self._catalog.change(catalog_pb.CatalogCommand(replace_node=command))
+        command = catalog.ReplaceNode(request.old_node, request.new_node, request.address)
+        state = await self._catalog.change(command)
         return admin_pb.ReplaceNodeResponse(catalog=to_wire(state))
 
     async def remove_foreign(self, request: admin_pb.RemoveForeignRequest) -> admin_pb.RemoveForeignResponse:
-        command = catalog_pb.CatalogCommand.RemoveForeign(name=request.name)
-        state = await self._catalog.change(catalog_pb.CatalogCommand(remove_foreign=command))
+        state = await self._catalog.change(catalog.RemoveForeign(request.name))
         return admin_pb.RemoveForeignResponse(catalog=to_wire(state))
 
     async def list_transactions(self, request: status_pb.ListTransactionsRequest) -> status_pb.ListTransactionsResponse:

@@ -38,12 +38,12 @@ def right(world: World, kind: str) -> pb.CatalogCommand:
     replacement = pb.CatalogCommand.ReplaceNode(old_node="n1", new_node="n2", address="127.0.0.1:1")
     return {
         "add_range": pb.CatalogCommand(add_range={"number": 1}),
-        "drop_range": pb.CatalogCommand(drop_range={"number": 0, "last_commit_timestamp": 1}),
+        "drop_range": pb.CatalogCommand(drop_range={"number": 0, "last_commit_ts": 1}),
         "set_option": pb.CatalogCommand(set_option={"name": "keepalive_max_ms", "value": 3_600_000}),
         "replace_node": pb.CatalogCommand(replace_node=replacement),
         "move_replica": pb.CatalogCommand(move_replica={"group": "shard-0"}),
         "finish_replacement": pb.CatalogCommand(finish_replacement={}),
-        "found": pb.CatalogCommand(found=catalog(world)),
+        "found": pb.CatalogCommand(found={"state": catalog(world)}),
         "register_foreign": pb.CatalogCommand(register_foreign={"name": "there", "address": "127.0.0.1:1"}),
         "remove_foreign": pb.CatalogCommand(remove_foreign={"name": FOREIGN}),
     }[kind]
@@ -103,9 +103,9 @@ def test_wrong_changes(world: World, kind: str) -> None:
         ({"register_foreign": {"name": "../there", "address": "127.0.0.1:1"}}, InvalidArgument),
         ({"remove_foreign": {"name": "there"}}, NotFound),
         ({"add_range": {"number": 7}}, IllegalState),
-        ({"drop_range": {"number": 0, "last_commit_timestamp": 1}}, IllegalState),
-        ({"drop_range": {"number": 7, "last_commit_timestamp": 1}}, IllegalState),
-        ({"drop_range": {"number": 0, "last_commit_timestamp": 2**64 - 1}}, InvalidArgument),
+        ({"drop_range": {"number": 0, "last_commit_ts": 1}}, IllegalState),
+        ({"drop_range": {"number": 7, "last_commit_ts": 1}}, IllegalState),
+        ({"drop_range": {"number": 0, "last_commit_ts": 2**64 - 1}}, InvalidArgument),
         ({}, InvalidArgument),
     ],
 )

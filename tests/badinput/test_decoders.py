@@ -21,19 +21,20 @@ from tests.unit.harness.restoring import restore
 from tests.unit.harness.wire_commands import SHARD_GOLDEN, STATUS_GOLDEN, shard_commands, status_commands
 from txnclient.token import Token
 from txnparticipant.shard import commands as shard_cmd
-from txnparticipant.shard.changes import Applied as ShardApplied
-from txnparticipant.shard.changes import Rejected as ShardRejected
+from txnparticipant.shard.changes import ShardApplied
 from txnparticipant.shard.shard import ParticipantShard
-from txnstatus.catalog.catalog import Applied as CatalogApplied
-from txnstatus.catalog.catalog import Catalog, NodeInfo, from_wire, initial
+from txnstatus.catalog import commands as catalog_cmd
+from txnstatus.catalog.catalog import CatalogState, NodeInfo, from_wire, initial
+from txnstatus.catalog.changes import Catalog
 from txnstatus.catalog.options import Options
 from txnstatus.errors import TxnError
 from txnstatus.proto import catalog_pb2, common_pb2, participant_pb2, raft_pb2, rpc_pb2, txn_manager_pb2, txn_status_pb2
 from txnstatus.raft import frames, messages, snapshot
 from txnstatus.raft.snapshot import SnapshotCorrupt
+from txnstatus.replicated import Rejected
 from txnstatus.rpc.errors import from_detail
 from txnstatus.status import commands as status_cmd
-from txnstatus.status.table import Applied, Rejected, TxnStatusTable
+from txnstatus.status.table import StatusApplied, TxnStatusTable
 from txnstatus.types import TxnId
 
 REFUSALS = (ValueError, DecodeError, TxnError, SnapshotCorrupt)
@@ -46,11 +47,10 @@ def _catalog() -> Catalog:
 
 
 def _apply_to_catalog(data: bytes) -> None:
-    """Its commands are the messages themselves."""
     catalog = _catalog()
     before = catalog.state
-    outcome = catalog.apply(catalog_pb2.CatalogCommand.FromString(data))
-    if not isinstance(outcome, CatalogApplied):
+    outcome = catalog.apply(catalog_cmd.decode(data))
+    if not isinstance(outcome, CatalogState):
         assert catalog.state == before
 
 
@@ -176,7 +176,7 @@ def test_the_status_table_takes_any_commands(commands: list[status_cmd.Command])
             assert str(outcome.error)
             assert list(table.snapshot()) == before
         else:
-            assert isinstance(outcome, Applied)
+            assert isinstance(outcome, StatusApplied)
     restored = _table()
     restore(restored, table.snapshot())
     assert list(restored.snapshot()) == list(table.snapshot())
@@ -191,7 +191,7 @@ def test_a_shard_takes_any_commands(commands: list[shard_cmd.Command]) -> None:
         before = shard.snapshot()
         outcome = shard.apply(_near(command))
         shard.check_invariants()
-        if isinstance(outcome, ShardRejected):
+        if isinstance(outcome, Rejected):
             assert str(outcome.error)
             assert shard.snapshot() == before, command
         else:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from tests.exhaustive.coordinator import PARTICIPANTS, View, client_name
 from tests.exhaustive.messages import Message
 from txnparticipant.shard import dropping
-from txnparticipant.shard.records import TableState
+from txnparticipant.shard.table import TableState
 from txnstatus.status import commands as cmd
 from txnstatus.status.records import TxnRecord
 from txnstatus.status.table import TxnStatusTable

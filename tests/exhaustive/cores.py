@@ -16,12 +16,12 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from tests.exhaustive.violation import guarded
 from tests.unit.harness.restoring import restore
 from txnparticipant.shard import commands as shard_cmd
-from txnparticipant.shard.changes import Applied as ShardApplied
-from txnparticipant.shard.changes import Rejected as ShardRejected
-from txnparticipant.shard.records import TableState
+from txnparticipant.shard.changes import ShardApplied
 from txnparticipant.shard.shard import ParticipantShard
+from txnparticipant.shard.table import TableState
 from txnparticipant.versions.mvcc import Manifest
 from txnstatus.errors import TxnError
+from txnstatus.replicated import Rejected
 from txnstatus.schema import Column, Schema
 from txnstatus.status import commands as cmd
 from txnstatus.status.commit_tasks import CommitTask, SendOp, _Progress
@@ -36,7 +36,7 @@ from txnstatus.status.events import (
 )
 from txnstatus.status.keep_alives import BUCKETS_PER_SECOND
 from txnstatus.status.manager import ManagerSettings, TxnStatusManager
-from txnstatus.status.table import Applied, Rejected, TxnStatusTable
+from txnstatus.status.table import StatusApplied, TxnStatusTable
 from txnstatus.types import ParticipantId, ParticipantOpType, Timestamp, TxnId
 
 OWNER = "ada"
@@ -117,13 +117,13 @@ class FrozenManager(NamedTuple):
 
 
 class Done(NamedTuple):
-    """Applied, as a value. Nothing is forgotten here, so the records are found again by their ids."""
+    """StatusApplied, as a value. Nothing is forgotten here, so the records are found again by their ids."""
 
     txn_ids: tuple[TxnId, ...]
     changed: bool
 
-    def thawed(self, table: TxnStatusTable) -> Applied:
-        return Applied(tuple(map(table.get, self.txn_ids)), self.changed)
+    def thawed(self, table: TxnStatusTable) -> StatusApplied:
+        return StatusApplied(tuple(map(table.get, self.txn_ids)), self.changed)
 
 
 class StatusCore:
@@ -356,7 +356,7 @@ class ShardCore:
             if isinstance(command, shard_cmd.AddFiles) and isinstance(outcome, ShardApplied):
                 write = table.txns[command.txn_id].writes[command.write_id]
                 accepted = tuple(sorted({*accepted, Accepted(command.txn_id, tuple(write.replaces))}))
-            told = Error.of(outcome.error) if isinstance(outcome, ShardRejected) else outcome
+            told = Error.of(outcome.error) if isinstance(outcome, Rejected) else outcome
             known = self._applied[key] = self._number(after, accepted), told
             self.steps += 1
         return known
@@ -380,7 +380,7 @@ class ShardCore:
         ]
         for command in first:
             outcome = shard.apply(command)
-            if isinstance(outcome, ShardRejected):
+            if isinstance(outcome, Rejected):
                 raise outcome.error
         return self._number(shard, ())
 

@@ -13,9 +13,8 @@ from tests.exhaustive.clients import APPEND, DROP, OVERWRITE, Config
 from txnparticipant.shard import changes, dropping
 from txnparticipant.shard import commands as shard_cmd
 from txnparticipant.shard import transitions as txn
-from txnparticipant.shard.records import TableState
-from txnparticipant.shard.records import TxnRecord as ShardRecord
 from txnparticipant.shard.shard import ParticipantShard
+from txnparticipant.shard.table import TableState, TableTxn
 from txnparticipant.versions.mvcc import FileSet
 from txnstatus.errors import TxnError
 from txnstatus.status import commands as cmd
@@ -25,7 +24,7 @@ from txnstatus.status.events import Decided, Effect, Propose
 from txnstatus.status.manager import TxnStatusManager
 from txnstatus.status.records import TxnRecord
 from txnstatus.status.transitions import TRANSITIONS, Op, Stay
-from txnstatus.types import ParticipantId, ParticipantOpType, ParticipantState, Timestamp, TxnState
+from txnstatus.types import ParticipantId, ParticipantOpType, ParticipantState, Timestamp, TxnId, TxnState
 
 BOTH: Mapping[int, str] = {0: APPEND, 1: APPEND}
 OVER: Mapping[int, str] = {0: OVERWRITE}
@@ -174,7 +173,7 @@ def _no_tombstone(patch: Patch) -> None:
 
     def forgetting(shard: ParticipantShard, command: shard_cmd.Command) -> Any:
         if isinstance(command, shard_cmd.AbortTxn) and command.txn_id not in next(shard.tables()).txns:
-            return changes.Applied()
+            return changes.ShardApplied()
         return apply(shard, command)
 
     patch.setattr(ParticipantShard, "apply", forgetting)
@@ -185,16 +184,16 @@ def _conflicts_are_overlooked(patch: Patch) -> None:
 
 
 def _claims_outlive_an_abort(patch: Patch) -> None:
-    discard = changes._discard
+    discard = TableState.discard
 
-    def discard_but_claims(held: TableState, record: ShardRecord) -> changes.Applied:
+    def discard_but_claims(held: TableState, record: TableTxn) -> tuple[TxnId, ...]:
         claims = {fs.id: fs.replaced_by for fs in held.file_sets.values()}
-        applied = discard(held, record)
+        let_in = discard(held, record)
         for file_set in held.file_sets.values():
             file_set.replaced_by = claims[file_set.id]
-        return applied
+        return let_in
 
-    patch.setattr(changes, "_discard", discard_but_claims)
+    patch.setattr(TableState, "discard", discard_but_claims)
 
 
 def _removed_files_stay(patch: Patch) -> None:

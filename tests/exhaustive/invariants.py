@@ -11,9 +11,9 @@ from typing import Any
 from tests.exhaustive.cores import FIRST_TXN, Accepted
 from tests.exhaustive.violation import OWN_CHECKS, TOTAL, require
 from txnparticipant.shard import commands as shard_cmd
-from txnparticipant.shard.changes import Applied as ShardApplied
-from txnparticipant.shard.records import TableState
+from txnparticipant.shard.changes import ShardApplied
 from txnparticipant.shard.shard import ParticipantShard
+from txnparticipant.shard.table import TableState
 from txnparticipant.versions.mvcc import undecided_at, visible
 from txnstatus.errors import NotFound
 from txnstatus.status import commands as cmd

@@ -21,8 +21,8 @@ from tests.exhaustive.cores import FIRST_TS, OWNER, Accepted, Error, ShardCore, 
 from tests.exhaustive.messages import Message
 from txnparticipant.locks.locks import Lock, Mode, Otherwise
 from txnparticipant.shard import commands as cmd
-from txnparticipant.shard.records import TableState
 from txnparticipant.shard.shard import ParticipantShard
+from txnparticipant.shard.table import TableState
 from txnparticipant.versions.mvcc import undecided_at
 from txnstatus.partitions import WHOLE_TABLE
 from txnstatus.status.commit_tasks import SendOp

@@ -12,10 +12,8 @@ from typing import Any
 from pysyncobj import SyncObj
 
 from txnparticipant.leader.reads import Reads
-from txnparticipant.shard import changes as shard_changes
-from txnparticipant.shard.changes import Applied as ShardApplied
-from txnparticipant.shard.records import TableState
 from txnparticipant.shard.shard import ParticipantShard
+from txnparticipant.shard.table import TableState
 from txnparticipant.shard.transitions import TRANSITIONS as SHARD_TRANSITIONS
 from txnparticipant.shard.transitions import Op as ShardOp
 from txnparticipant.shard.transitions import Stay as ShardStay
@@ -196,7 +194,8 @@ def an_overwrite_forgets_what_it_is_based_on() -> Seams:
 
 
 def an_overwrite_of_a_part_takes_all() -> Seams:
-    return [("txnparticipant.shard.changes:covers", lambda objects, _partition: bool(objects))]
+    rooms = ("changes", "table")
+    return [(f"txnparticipant.shard.{name}:covers", lambda objects, _partition: bool(objects)) for name in rooms]
 
 
 def writes_after_the_prepare() -> Seams:
@@ -319,13 +318,14 @@ def reads_below_what_is_retired() -> Seams:
 def retired_too_far() -> Seams:
     """What a commit added goes with what it removed."""
 
-    def retire(table: TableState, up_to: Timestamp) -> ShardApplied:
-        applied = shard_changes.retire(table, up_to)
-        for file_set in [fs for fs in table.file_sets.values() if fs.commit_ts == up_to and not fs.replaced_ts]:
-            table.replace(file_set.id, up_to)
-        return applied
+    retire = TableState.retire
 
-    return [("txnparticipant.shard.shard:retire", retire)]
+    def too_far(table: TableState, up_to: Timestamp) -> None:
+        retire(table, up_to)
+        for file_set in [fs for fs in table.file_sets.values() if fs.commit_ts == up_to and not fs.replaced_ts]:
+            table._replace(file_set, up_to)
+
+    return [("txnparticipant.shard.table:TableState.retire", too_far)]
 
 
 CORE = "no process ends itself"

@@ -11,7 +11,7 @@ from tests.sim.planted import CORE, Planted, Seams
 from txnparticipant.leader.rows import RowService
 from txnparticipant.rows.changed_keys import ChangedKeys
 from txnparticipant.rows.memrowset import RowSet, RowsView, SeenRows, TableRows
-from txnparticipant.shard.records import TableState
+from txnparticipant.shard.table import TableState
 from txnparticipant.upkeep import flusher
 from txnparticipant.versions.mvcc import Manifest
 from txnstatus.proto import table_pb2 as pb

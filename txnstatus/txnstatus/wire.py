@@ -2,25 +2,13 @@
 
 from __future__ import annotations
 
+from txnstatus.codec import Codec
 from txnstatus.errors import InvalidArgument
 from txnstatus.proto import common_pb2 as common
-from txnstatus.types import AbortCause, AbortCode, Timestamp, TxnId
+from txnstatus.types import AbortCause, Timestamp
 
-
-def cause_to_wire(cause: AbortCause) -> common.AbortCause:
-    return common.AbortCause(
-        code=cause.code,
-        message=cause.message,
-        by=cause.by,
-        winner=cause.winner,
-        objects=cause.objects,
-    )
-
-
-def cause_from_wire(wire: common.AbortCause) -> AbortCause:
-    """Raises ValueError for a code that this release does not know."""
-    winner = TxnId(wire.winner) if wire.HasField("winner") else None
-    return AbortCause(AbortCode(wire.code), wire.message, wire.by, winner, tuple(wire.objects))
+_CAUSE = Codec(AbortCause, common.AbortCause)
+cause_to_wire, cause_from_wire = _CAUSE.to_wire, _CAUSE.from_wire
 
 
 def checked_timestamp(value: int) -> Timestamp:

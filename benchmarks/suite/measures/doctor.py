@@ -18,8 +18,8 @@ from txndeploy.doctor.storage import StorageAudit
 from txndeploy.node import garbage
 from txnparticipant.shard.audit import directories as known
 from txnparticipant.shard.commands import Adopt, manifest_from_wire
-from txnparticipant.shard.records import TableState
 from txnparticipant.shard.shard import ParticipantShard
+from txnparticipant.shard.table import TableState
 from txnparticipant.upkeep.audit_service import ShardAudit
 from txnparticipant.versions.mvcc import FileSet
 from txnstatus.lake import manifest

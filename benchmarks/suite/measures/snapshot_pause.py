@@ -31,7 +31,7 @@ from txnstatus.raft.snapshot import finish
 from txnstatus.raft.snapshot import load as restore
 from txnstatus.status import commands
 from txnstatus.status.machine import StatusMachine
-from txnstatus.status.table import Applied, Rejected, TxnStatusTable
+from txnstatus.status.table import StatusApplied, TxnStatusTable
 from txnstatus.types import HybridClock
 
 WATCH_SECONDS = 0.002
@@ -70,7 +70,7 @@ async def take(directory: Path, transactions: int) -> list[Row]:
     leads = asyncio.Event()
     driver = RaftDriver(group, Nobody(), ThreadPoolExecutor(4))
     driver.subscribe(lambda _leading: leads.set())
-    proposer: Proposer[commands.Command, Applied, Rejected] = Proposer("status", driver, commands.encode, Rejected)
+    proposer: Proposer[commands.Command, StatusApplied] = Proposer("status", driver, commands.encode)
     driver.start()
     await leads.wait()
     for number, count in enumerate(batches(transactions)):

@@ -18,10 +18,11 @@ from txnparticipant.foreign.protocol import Participant
 from txnstatus.catalog.catalog import CatalogState
 from txnstatus.catalog.client import CatalogClient, learn_catalog
 from txnstatus.catalog.cluster_map import ClusterMap
+from txnstatus.catalog.commands import RegisterForeign
 from txnstatus.catalog.system_client import TxnSystemClient
 from txnstatus.errors import TxnError
 from txnstatus.process.environment import Environment
-from txnstatus.proto import catalog_pb2, foreign_pb2
+from txnstatus.proto import foreign_pb2
 from txnstatus.rpc.channel import PeerChannel
 from txnstatus.rpc.listener import Listener
 from txnstatus.rpc.server import Registry
@@ -80,8 +81,8 @@ class ForeignProcess:
         await self._insist(lambda: self._in_thread(functools.partial(participant.check, is_new=is_new)))
         identity = await self._insist(lambda: self._in_thread(participant.identity))
         await self._serve(host)
-        place = catalog_pb2.CatalogCommand.RegisterForeign(name=self._name, address=self._advertise, identity=identity)
-        await self._insist(lambda: catalog.change(catalog_pb2.CatalogCommand(register_foreign=place)))
+        place = RegisterForeign(self._name, self._advertise, identity)
+        await self._insist(lambda: catalog.change(place))
         await self._insist(lambda: self._in_thread(participant.set_up))
         for work in (catalog.run(), host.run()):
             task = asyncio.create_task(work)

@@ -13,9 +13,9 @@ from txnparticipant.locks.locks import Claim, Lock, Mode, Otherwise, Verdict
 from txnparticipant.locks.statements import mode_of
 from txnparticipant.locks.strategies import BUILT_IN, Contender, Die, InTurn, Refuse, Settlement, Strategy, Wait, judged
 from txnparticipant.shard import commands as cmd
-from txnparticipant.shard.changes import Applied
-from txnparticipant.shard.records import TableState
+from txnparticipant.shard.changes import ShardApplied
 from txnparticipant.shard.shard import ParticipantShard
+from txnparticipant.shard.table import TableState
 from txnstatus import lock_requests
 from txnstatus.errors import InternalError, InvalidArgument, Locked, NotFound, Overloaded, TxnError, aborted
 from txnstatus.limits import MAX_WAIT_SECONDS
@@ -85,7 +85,7 @@ class LockService:
         self,
         shard: ParticipantShard,
         ranges: StatusRanges,
-        propose: Callable[[cmd.AcquireLocks], Awaitable[Applied]],
+        propose: Callable[[cmd.AcquireLocks], Awaitable[ShardApplied]],
         strategies: Mapping[str, Strategy],
     ) -> None:
         self._shard = shard

@@ -11,8 +11,8 @@ from txnparticipant.shard import commands as cmd
 from txnparticipant.shard import dropping
 from txnparticipant.shard.changes import illegal
 from txnparticipant.shard.leases import Leases
-from txnparticipant.shard.records import Dropped, TableState
 from txnparticipant.shard.shard import ParticipantShard
+from txnparticipant.shard.table import Dropped, TableState
 from txnparticipant.versions.mvcc import PendingWrite, Prepared, undecided_at, visible, with_own
 from txnstatus.errors import InvalidArgument, NotAuthorized, TxnError, forgotten
 from txnstatus.limits import MAX_LEASE_ID_CHARACTERS

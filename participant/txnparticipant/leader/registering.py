@@ -19,9 +19,9 @@ from typing import TypeVar
 
 from txnparticipant.leader.dispatcher import Dispatcher
 from txnparticipant.shard import commands as cmd
-from txnparticipant.shard.changes import Applied
-from txnparticipant.shard.records import TableState, TxnRecord
+from txnparticipant.shard.changes import ShardApplied
 from txnparticipant.shard.shard import ParticipantShard
+from txnparticipant.shard.table import TableState, TableTxn
 from txnparticipant.upkeep.in_doubt import Overdue
 from txnstatus.errors import NotFound, OutcomeUnknown, TxnError, Unavailable
 from txnstatus.limits import MAX_OPS_PER_CALL
@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 Key = tuple[str, TxnId]
-Propose = Callable[[cmd.Command], Awaitable[Applied]]
+Propose = Callable[[cmd.Command], Awaitable[ShardApplied]]
 NOBODY = ""
 """Whose gate it is that the shard itself opens."""
 
@@ -216,7 +216,7 @@ class Registering:
             return None
         return answer.txn
 
-    async def _withdraw(self, table: TableState, record: TxnRecord) -> None:
+    async def _withdraw(self, table: TableState, record: TableTxn) -> None:
         write_id = next(iter((*record.claimed, *record.rows)), "")
         try:
             await self._propose(cmd.Withdraw(record.txn_id, table.table_id, write_id))

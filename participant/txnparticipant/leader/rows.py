@@ -17,9 +17,9 @@ from txnparticipant.leader.row_scan import commit_times
 from txnparticipant.rows.changed_keys import KEY_COST_BYTES
 from txnparticipant.rows.memrowset import NO_ROWS, RowBatch
 from txnparticipant.shard import commands as cmd
-from txnparticipant.shard.changes import Applied
-from txnparticipant.shard.records import TableState, TxnRecord
+from txnparticipant.shard.changes import ShardApplied
 from txnparticipant.shard.shard import ParticipantShard
+from txnparticipant.shard.table import TableState, TableTxn
 from txnparticipant.versions.mvcc import visible
 from txnstatus.errors import InternalError, InvalidArgument, LimitReached, Overloaded, Unavailable
 from txnstatus.lake import rows as row_format
@@ -41,7 +41,7 @@ WAIT_SECONDS = 2.0
 
 _CHANGES = (pb.ROW_INSERT, pb.ROW_INSERT_IGNORE, pb.ROW_UPSERT, pb.ROW_UPDATE, pb.ROW_DELETE)
 Settled = Callable[[str, TxnId], Awaitable[TableState]]
-Propose = Callable[[cmd.Command], Awaitable[Applied]]
+Propose = Callable[[cmd.Command], Awaitable[ShardApplied]]
 
 
 class RowService:
@@ -105,7 +105,7 @@ class RowService:
         """To be called when there may be less in memory."""
         self._room.set()
 
-    async def _sight(self, table: TableState, record: TxnRecord | None, request: pb.WriteRowsRequest) -> Sight:
+    async def _sight(self, table: TableState, record: TableTxn | None, request: pb.WriteRowsRequest) -> Sight:
         own = tuple(record.rows.values()) if record else ()
         if record is not None and own:
             at = record.snapshot

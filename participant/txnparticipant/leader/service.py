@@ -15,9 +15,9 @@ from txnparticipant.leader.rows import RowService
 from txnparticipant.leader.tables import TableService
 from txnparticipant.locks.strategies import BUILT_IN, Strategy
 from txnparticipant.shard import commands as cmd
-from txnparticipant.shard.changes import Applied, Rejected
+from txnparticipant.shard.changes import ShardApplied
 from txnparticipant.shard.leases import Leases
-from txnparticipant.shard.manifest_checks import check_partitions
+from txnparticipant.shard.partition_checks import check_partitions
 from txnparticipant.shard.shard import ParticipantShard
 from txnparticipant.upkeep.audit_service import ShardAudit
 from txnparticipant.upkeep.cleaner import PASS_SECONDS, Cleaner
@@ -34,6 +34,7 @@ from txnstatus.proto import table_pb2 as table_pb
 from txnstatus.raft.driver import RaftDriver
 from txnstatus.raft.machine import Restoring, RestoringWhole
 from txnstatus.raft.proposer import Proposer
+from txnstatus.replicated import Rejected
 from txnstatus.rpc.errors import to_detail
 from txnstatus.schema import check_write_id
 from txnstatus.status.ranges import StatusRanges
@@ -59,7 +60,7 @@ class ShardMachine:
     def __init__(self, shard: int) -> None:
         self.shard = ParticipantShard(shard)
 
-    def apply(self, commands: Sequence[bytes]) -> list[Applied | Rejected]:
+    def apply(self, commands: Sequence[bytes]) -> list[ShardApplied | Rejected]:
         return [self.shard.apply(cmd.decode(command)) for command in commands]
 
     def snapshot(self) -> Iterator[bytes]:
@@ -104,9 +105,7 @@ class ShardService:
         self._clock = clock
         self._ranges = ranges
         self._options = options
-        self._proposer: Proposer[cmd.Command, Applied, Rejected] = Proposer(
-            "shard", driver, cmd.encode, Rejected, self._heard
-        )
+        self._proposer: Proposer[cmd.Command, ShardApplied] = Proposer("shard", driver, cmd.encode, self._heard)
         propose = self._proposer.propose
         self._registering = Registering(self.shard, ranges, propose, settings.in_doubt_seconds)
         leases, grace = Leases(settings.lease_seconds), settings.zombie_grace_seconds
@@ -178,7 +177,7 @@ class ShardService:
         txn_id, write_id = TxnId(request.txn_id), check_write_id(request.write_id)
         table = await self._tables.settled(request.table, txn_id)
 
-        async def write(begins: bool) -> Applied:
+        async def write(begins: bool) -> ShardApplied:
             return await self._proposer.propose(cmd.OpenWrite(txn_id, table.table_id, request.owner, write_id, begins))
 
         await self._registering.write(table, txn_id, request.owner, write_id, write)
@@ -283,13 +282,13 @@ class ShardService:
             case _:
                 raise InvalidArgument(f"no participant operation {op.type}")
 
-    def _heard(self, commands: Sequence[cmd.Command], outcomes: Sequence[Applied | Rejected]) -> None:
+    def _heard(self, commands: Sequence[cmd.Command], outcomes: Sequence[ShardApplied | Rejected]) -> None:
         """Tells those who wait for what has applied."""
         for command, outcome in zip(commands, outcomes, strict=True):
-            if isinstance(outcome, Applied):
+            if isinstance(outcome, ShardApplied):
                 self._tell(command, outcome)
 
-    def _tell(self, command: cmd.Command, outcome: Applied) -> None:
+    def _tell(self, command: cmd.Command, outcome: ShardApplied) -> None:
         if isinstance(command, cmd.TxnCommand):
             self._locks.wake(command.table_id, (command.txn_id, *outcome.let_in))
         if isinstance(command, cmd.FlushRows | cmd.AbortTxn | cmd.Withdraw):

@@ -14,9 +14,9 @@ from txnparticipant.leader.reads import Reads
 from txnparticipant.leader.waiters import Waiters
 from txnparticipant.shard import commands as cmd
 from txnparticipant.shard import dropping
-from txnparticipant.shard.changes import Applied
-from txnparticipant.shard.records import TableState
+from txnparticipant.shard.changes import ShardApplied
 from txnparticipant.shard.shard import ParticipantShard
+from txnparticipant.shard.table import TableState
 from txnstatus.errors import InvalidArgument, NotFound, TxnError
 from txnstatus.lake import locations
 from txnstatus.limits import MAX_WAIT_SECONDS
@@ -24,9 +24,9 @@ from txnstatus.proto import common_pb2 as common
 from txnstatus.proto import table_pb2 as pb
 from txnstatus.schema import Schema, check_table_name
 from txnstatus.status.ranges import StatusRanges
-from txnstatus.types import ParticipantState, TxnId
+from txnstatus.types import ConflictStrategy, ParticipantState, TxnId
 
-Propose = Callable[[cmd.Command], Awaitable[Applied]]
+Propose = Callable[[cmd.Command], Awaitable[ShardApplied]]
 
 
 class TableService:
@@ -66,7 +66,7 @@ class TableService:
         schema.check()
         with contextlib.suppress(NotFound):
             await self.settled(name)
-        conflicts = cmd.conflicts_from_wire(request.conflicts)
+        conflicts = request.conflicts or ConflictStrategy.FIRST_COMMITTER_WINS
         self._check_strategy(conflicts)
         created = await self._ranges.snapshot()
         location = await self._location(name, request.location.rstrip("/"))

@@ -175,6 +175,22 @@ class TableRows:
         seen = self.view(()).at(ts, {})
         return bool(seen.row_sets or seen.flushes)
 
+    def open_flush(self, flush_id: str) -> None:
+        if flush_id not in self.flushing:
+            self.flushing.append(flush_id)
+
+    def give_up(self, flush_id: str) -> None:
+        """No flush will come of it: its directory is to be cleaned."""
+        if flush_id in self.flushing:
+            self.flushing.remove(flush_id)
+        if flush_id not in self.given_up:
+            self.given_up.append(flush_id)
+
+    def cleaned(self, flush_id: str) -> None:
+        """Its directory is gone for good; of one that was not given up, nothing is said."""
+        if flush_id in self.given_up:
+            self.given_up.remove(flush_id)
+
     def flush(self, flush_id: str, manifest: Manifest, txn_ids: Iterable[TxnId]) -> None:
         flushed = [self.unflushed.pop(txn_id) for txn_id in txn_ids]
         self.unflushed_bytes -= sum(row_set.bytes for row_set in flushed)

@@ -7,11 +7,11 @@ ended are all there will ever be.
 
 from __future__ import annotations
 
-from txnparticipant.shard.changes import Applied, Rejected
-from txnparticipant.shard.cleanable import set_retired
-from txnparticipant.shard.records import LIVE, TableState
+from txnparticipant.shard.changes import ShardApplied
+from txnparticipant.shard.table import LIVE, TableState
 from txnparticipant.versions.directories import FlushDirectory, WriteDirectory, directory_named
 from txnstatus.errors import IllegalState, InvalidArgument, TxnError
+from txnstatus.replicated import Rejected
 from txnstatus.types import TxnId
 
 
@@ -43,17 +43,13 @@ def _of_write(table: TableState, txn_id: TxnId, write_id: str, forgotten_below: 
     return None
 
 
-def adopt(table: TableState, name: str, forgotten_below: TxnId) -> Applied | Rejected:
+def adopt(table: TableState, name: str, forgotten_below: TxnId) -> ShardApplied | Rejected:
     refused = refusal(table, name, forgotten_below)
     if refused:
         return Rejected(refused)
     match directory_named(name):
         case FlushDirectory(flush_id):
-            if flush_id not in table.rows.given_up:
-                table.rows.given_up.append(flush_id)
+            table.rows.give_up(flush_id)
         case WriteDirectory(txn_id, write_id):
-            record = table.txns.get(txn_id)
-            queued = table.retired.get(txn_id, [])
-            if write_id not in queued and (record is None or write_id not in record.claimed):
-                set_retired(table, txn_id, [*queued, write_id])
-    return Applied()
+            table.leave_to_cleaner(txn_id, write_id)
+    return ShardApplied()

@@ -17,7 +17,7 @@ from itertools import islice
 from urllib.parse import unquote
 
 from txnparticipant.shard import commands as cmd
-from txnparticipant.shard.records import TableState
+from txnparticipant.shard.table import TableState
 from txnparticipant.versions.directories import FlushDirectory, WriteDirectory, directory_named
 from txnparticipant.versions.mvcc import FileSet, Manifest
 from txnstatus.findings import Finding, Kind

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from txnparticipant.locks.locks import Lock, Mode
 from txnparticipant.shard import commands as cmd
-from txnparticipant.shard.records import Dropped, TableState, TxnRecord
+from txnparticipant.shard.table import Dropped, TableState, TableTxn
 from txnstatus.errors import Conflict, IllegalState, InvalidArgument, NotFound, TxnError
 from txnstatus.types import AbortCause, AbortCode, ParticipantState, Timestamp, TxnId, utc_of
 
@@ -19,7 +19,7 @@ _ONE_WAY = "drop a table in a transaction that does nothing else to it"
 
 
 def not_found(name: str, drop: Dropped) -> NotFound:
-    """Of a table that is dropped."""
+    """The answer to whoever asks for a table that is dropped."""
     return NotFound(_story(name, drop))
 
 
@@ -35,35 +35,35 @@ def too_old(table: TableState, txn_id: TxnId) -> IllegalState | None:
     )
 
 
-def refusal(table: TableState, record: TxnRecord, command: cmd.TxnCommand) -> TxnError | None:
+def refusal(table: TableState, txn: TableTxn, command: cmd.TxnCommand) -> TxnError | None:
     """Why a command that the transaction's state allows is not possible: because the table is dropped, or will be."""
     if isinstance(command, cmd.BeginCommit):
-        return _prepare_refused(table, record)
+        return _prepare_refused(table, txn)
     if isinstance(command, cmd.WriteCommand):
         if table.dropped is not None:
             return not_found(table.name, table.dropped)
         if refused := too_old(table, command.txn_id):
             return refused
-        if record.drops and not isinstance(command, cmd.DropTable):
-            message = f"transaction {record.txn_id} drops {table.name}: nothing else can be done to it"
-            return IllegalState(message, txn_id=record.txn_id, hint=_ONE_WAY)
+        if txn.drops and not isinstance(command, cmd.DropTable):
+            message = f"transaction {txn.txn_id} drops {table.name}: nothing else can be done to it"
+            return IllegalState(message, txn_id=txn.txn_id, hint=_ONE_WAY)
     return None
 
 
-def mark(table: TableState, record: TxnRecord) -> TxnError | None:
+def mark(table: TableState, txn: TableTxn) -> TxnError | None:
     """DropTable. Returns the refusal, if there is one."""
-    if record.drops:
+    if txn.drops:
         return None
     if table.is_database:
-        return InvalidArgument(f"{table.name!r} is a database: only a table can be dropped", txn_id=record.txn_id)
-    if not table.locks.holds(record.txn_id, [Lock(table.name, Mode.X)]):
-        return unlocked(table, record.txn_id)
-    if record.writes or record.rows or record.claimed:
-        message = f"transaction {record.txn_id} has written to {table.name}: it cannot drop it"
-        return IllegalState(message, txn_id=record.txn_id, hint=_ONE_WAY)
+        return InvalidArgument(f"{table.name!r} is a database: only a table can be dropped", txn_id=txn.txn_id)
+    if not table.locks.holds(txn.txn_id, [Lock(table.name, Mode.X)]):
+        return unlocked(table, txn.txn_id)
+    if txn.writes or txn.rows or txn.claimed:
+        message = f"transaction {txn.txn_id} has written to {table.name}: it cannot drop it"
+        return IllegalState(message, txn_id=txn.txn_id, hint=_ONE_WAY)
     if table.dropping is not None:  # whoever held the lock before has it no more
-        return _in_the_way(table, record, table.dropping, "is being dropped")
-    record.drops = True
+        return _in_the_way(table, txn, table.dropping, "is being dropped")
+    table.will_drop(txn)
     return None
 
 
@@ -72,27 +72,18 @@ def unlocked(table: TableState, txn_id: TxnId) -> IllegalState:
     return IllegalState(message, txn_id=txn_id, hint="lock it in X first")
 
 
-def prepared_beside(table: TableState, record: TxnRecord) -> Iterator[TxnRecord]:
-    """Those that a drop has to wait for."""
+def prepared_beside(table: TableState, txn: TableTxn) -> Iterator[TableTxn]:
+    """Transactions that a drop has to wait for."""
     for other in table.unfinished.values():
-        if other is not record and other.state is ParticipantState.COMMIT_IN_PROGRESS:
+        if other is not txn and other.state is ParticipantState.COMMIT_IN_PROGRESS:
             yield other
 
 
 def prepare_ts(table: TableState, proposed: Timestamp) -> Timestamp:
-    """Of the drop: above all that was ever committed there, whichever clock its timestamp came from."""
+    """The drop's: above all that was ever committed there, whichever clock its timestamp came from."""
     commits = [max(file_set.commit_ts, file_set.replaced_ts) for file_set in table.file_sets.values()]
     commits += [done.commit_ts for done in table.overwrites.committed()]
     return max(proposed, Timestamp(max(commits, default=0) + 1), Timestamp(table.rows.newest + 1))
-
-
-def publish(table: TableState, record: TxnRecord, commit_ts: Timestamp) -> None:
-    """The drop is committed: all that is there is removed, as by an overwrite, and the table with it."""
-    for file_set in table.file_sets.values():
-        if not file_set.replaced_ts:
-            file_set.replaced_by = record.txn_id
-            table.replace(file_set.id, commit_ts)
-    table.dropped = Dropped(record.txn_id, record.owner, commit_ts)
 
 
 def is_spent(table: TableState) -> bool:
@@ -111,23 +102,23 @@ def _story(name: str, drop: Dropped) -> str:
     return f"table {name} was dropped by transaction {drop.txn_id} of {drop.owner!r} on {when}"
 
 
-def _prepare_refused(table: TableState, record: TxnRecord) -> Conflict | None:
+def _prepare_refused(table: TableState, txn: TableTxn) -> Conflict | None:
     if table.dropped is not None:
         story = _story(table.name, table.dropped)
-        return _conflict(table, record, table.dropped.txn_id, story, "run it again without the table")
+        return _conflict(table, txn, table.dropped.txn_id, story, "run it again without the table")
     if table.dropping is None:
         return None
-    if table.dropping is not record:
-        return _in_the_way(table, record, table.dropping, "is being dropped")
-    other = next(prepared_beside(table, record), None)
-    return _in_the_way(table, record, other, "is being written to") if other else None
+    if table.dropping is not txn:
+        return _in_the_way(table, txn, table.dropping, "is being dropped")
+    other = next(prepared_beside(table, txn), None)
+    return _in_the_way(table, txn, other, "is being written to") if other else None
 
 
-def _in_the_way(table: TableState, record: TxnRecord, other: TxnRecord, what: str) -> Conflict:
+def _in_the_way(table: TableState, txn: TableTxn, other: TableTxn, what: str) -> Conflict:
     message = f"table {table.name} {what} by transaction {other.txn_id} of {other.owner!r}, which was first"
-    return _conflict(table, record, other.txn_id, message, "run the transaction again")
+    return _conflict(table, txn, other.txn_id, message, "run the transaction again")
 
 
-def _conflict(table: TableState, record: TxnRecord, winner: TxnId, message: str, hint: str) -> Conflict:
+def _conflict(table: TableState, txn: TableTxn, winner: TxnId, message: str, hint: str) -> Conflict:
     cause = AbortCause(AbortCode.CONFLICT, message, table.name, winner, (table.name,))
-    return Conflict(message, txn_id=record.txn_id, hint=hint, cause=cause)
+    return Conflict(message, txn_id=txn.txn_id, hint=hint, cause=cause)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from txnparticipant.shard.records import LIVE, TableState
+from txnparticipant.shard.table import LIVE, TableState
 from txnstatus.types import NO_TIMESTAMP, ParticipantState, TxnId
 
 

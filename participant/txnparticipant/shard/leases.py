@@ -6,7 +6,7 @@ every holder of one has had the time to renew it.
 
 from __future__ import annotations
 
-from txnparticipant.shard.records import TableState
+from txnparticipant.shard.table import TableState
 from txnstatus.errors import Overloaded, SnapshotTooOld
 from txnstatus.types import NO_TIMESTAMP, Timestamp
 

@@ -1,6 +1,6 @@
 """ParticipantShard: the replicated state of the tables of one shard.
 
-`apply` is total and deterministic: every command gets `Applied` or `Rejected`, the same on every replica.
+`apply` is total and deterministic: every command gets `ShardApplied` or `Rejected`, the same on every replica.
 """
 
 from __future__ import annotations
@@ -8,16 +8,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from txnparticipant.shard import commands as cmd
-from txnparticipant.shard import dropping, row_changes
+from txnparticipant.shard import dropping, snapshot
 from txnparticipant.shard.adoption import adopt
-from txnparticipant.shard.changes import Applied, Rejected, change, illegal, mark_cleaned, retire, withdraw
-from txnparticipant.shard.cleanable import writes_to_clean
+from txnparticipant.shard.changes import ShardApplied, change, flush, illegal, mark_cleaned, withdraw
 from txnparticipant.shard.invariants import check_table
-from txnparticipant.shard.records import NOBODY, Dropped, TableState, TxnRecord, table_from_wire, table_to_wire
+from txnparticipant.shard.table import NOBODY, Dropped, TableState, TableTxn
 from txnparticipant.shard.transitions import TRANSITIONS, Op, Stay
 from txnparticipant.versions.mvcc import Prepared
 from txnstatus.errors import AlreadyExists, IllegalState, NotFound, forgotten
 from txnstatus.proto import participant_pb2 as pb
+from txnstatus.replicated import Rejected
 from txnstatus.types import NO_TIMESTAMP, ParticipantId, ParticipantState, Timestamp, TxnId
 
 SNAPSHOT_VERSION = 1
@@ -30,16 +30,16 @@ class ParticipantShard:
         self.shard = shard
         self._tables: dict[str, TableState] = {}
         self._ids_by_name: dict[str, str] = {}
-        """Of the tables that are not dropped."""
+        """Name → id of the tables that are not dropped."""
         self._dropped: dict[str, list[str]] = {}
-        """The ids of those that are, and are not forgotten yet, by name; the last one dropped is the last."""
+        """Name → ids of the tables that are dropped and not forgotten yet; the last one dropped is the last."""
         self._next_table_number = 0
         self.forgotten_below = TxnId(0)
         """Transactions below it are over for good; what still comes for one is late, and refused."""
 
     # ---- commands
 
-    def apply(self, command: cmd.Command) -> Applied | Rejected:
+    def apply(self, command: cmd.Command) -> ShardApplied | Rejected:
         match command:
             case cmd.CreateTable():
                 return self._create(command)
@@ -53,11 +53,12 @@ class ParticipantShard:
             return self._tend(table, command)  # type: ignore[arg-type]
         return self._move(table, command, op)  # type: ignore[arg-type]
 
-    def _tend(self, table: TableState, command: cmd.TableCommand) -> Applied | Rejected:
+    def _tend(self, table: TableState, command: cmd.TableCommand) -> ShardApplied | Rejected:
         """What becomes of a table, whatever its transactions do."""
         match command:
             case cmd.Retire():
-                return retire(table, command.up_to)
+                table.retire(command.up_to)
+                return ShardApplied()
             case cmd.Adopt():
                 return adopt(table, command.directory, self.forgotten_below)
             case cmd.ForgetTable():
@@ -69,10 +70,9 @@ class ParticipantShard:
                 self._drop_if_forgotten(table, command.txn_id)
                 return cleaned
             case cmd.OpenFlush() | cmd.FlushRows() | cmd.DropFlush():
-                refusal = row_changes.flush(table, command)
-                return Rejected(refusal) if refusal else Applied()
+                return flush(table, command)
 
-    def _move(self, table: TableState, command: cmd.TxnCommand, op: Op) -> Applied | Rejected:
+    def _move(self, table: TableState, command: cmd.TxnCommand, op: Op) -> ShardApplied | Rejected:
         """What a transaction does to the table, as the state of its record there allows."""
         record = table.txns.get(command.txn_id)
         if record is None and command.txn_id < self.forgotten_below:
@@ -84,14 +84,12 @@ class ParticipantShard:
             return Rejected(illegal(table, command.txn_id, record, op))
         if outcome is Stay.ALREADY:
             assert record is not None
-            return Applied(record.commit_ts or record.prepare_ts)
+            return ShardApplied(record.commit_ts or record.prepare_ts)
         if record is None:
-            record = TxnRecord(command.txn_id, getattr(command, "owner", ""), ParticipantState.OPEN)
+            record = TableTxn(command.txn_id, getattr(command, "owner", ""), ParticipantState.OPEN)
         result = change(table, record, command)
-        if isinstance(result, Applied):
+        if isinstance(result, ShardApplied):
             self._tables[table.table_id] = table
-            table.txns[record.txn_id] = record
-            table.index(record)
             if record.drops and table.dropped is not None:
                 self._index_dropped(table)
         return result
@@ -100,12 +98,12 @@ class ParticipantShard:
         """Nobody creates a database: it is here while it is in a transaction's record."""
         return TableState.database(table_id) if table_id.startswith(f"{self.shard}.") else None
 
-    def _create(self, command: cmd.CreateTable) -> Applied | Rejected:
+    def _create(self, command: cmd.CreateTable) -> ShardApplied | Rejected:
         existing = self._tables.get(self._ids_by_name.get(command.name, ""))
         before = self.dropped(command.name)
         for known in (existing, *(gone for gone, _ in before)):
             if known is not None and known.request_id == command.request_id:
-                return Applied(table_id=known.table_id)
+                return ShardApplied(table_id=known.table_id)
         if existing is not None:
             return Rejected(AlreadyExists(f"table {command.name} exists already"))
         drop = before[-1][1] if before else None
@@ -118,17 +116,17 @@ class ParticipantShard:
             command.schema,
             command.request_id,
             command.conflicts,
-            created=max(command.created, drop.commit_ts) if drop else command.created,
-            follows=drop.txn_id if drop else NOBODY,
+            max(command.created, drop.commit_ts) if drop else command.created,
+            drop.txn_id if drop else NOBODY,
         )
         self._ids_by_name[command.name] = table_id
-        return Applied(table_id=table_id)
+        return ShardApplied(table_id=table_id)
 
     def _index_dropped(self, table: TableState) -> None:
         self._ids_by_name.pop(table.name)
         self._dropped.setdefault(table.name, []).append(table.table_id)
 
-    def _forget_table(self, table: TableState) -> Applied | Rejected:
+    def _forget_table(self, table: TableState) -> ShardApplied | Rejected:
         if not dropping.is_spent(table):
             return Rejected(IllegalState(f"table {table.name} ({table.table_id}) is not dropped, or not gone yet"))
         ids = self._dropped[table.name]
@@ -136,19 +134,19 @@ class ParticipantShard:
         if not ids:
             del self._dropped[table.name]
         del self._tables[table.table_id]
-        return Applied()
+        return ShardApplied()
 
-    def _forget(self, below: TxnId) -> Applied:
+    def _forget(self, below: TxnId) -> ShardApplied:
         self.forgotten_below = max(self.forgotten_below, below)
         for table in list(self._tables.values()):
             for txn_id in [txn_id for txn_id in table.txns if txn_id < below]:
                 self._drop_if_forgotten(table, txn_id)
-        return Applied()
+        return ShardApplied()
 
     def _drop_if_forgotten(self, table: TableState, txn_id: TxnId) -> None:
         ended = txn_id not in table.unfinished and txn_id not in table.uncleaned
         if ended and txn_id < self.forgotten_below:
-            table.txns.pop(txn_id, None)
+            table.forget(txn_id)
             if table.is_database and not table.txns:
                 del self._tables[table.table_id]
 
@@ -194,7 +192,7 @@ class ParticipantShard:
     def table_by_id(self, table_id: str) -> TableState:
         return self._tables[table_id]
 
-    def record(self, table_id: str, txn_id: TxnId) -> TxnRecord | None:
+    def record(self, table_id: str, txn_id: TxnId) -> TableTxn | None:
         """What there is of the transaction on the participant."""
         table = self._tables.get(table_id)
         return table.txns.get(txn_id) if table else None
@@ -247,19 +245,16 @@ class ParticipantShard:
         """Writes of ended transactions, whose directories nobody will ever see, or see again."""
         for table in self._tables.values():
             for txn_id in dict.fromkeys([*table.uncleaned, *table.retired]):
-                yield table, txn_id, writes_to_clean(table, txn_id)
+                yield table, txn_id, table.writes_to_clean(txn_id)
 
     def newly_to_clean(self) -> list[tuple[str, TxnId]]:
-        """By table id: those of `to_clean` that are others than when this was asked for the last time."""
-        changed = [(table.table_id, txn_id) for table in self._tables.values() for txn_id in table.fresh]
-        for table in self._tables.values():
-            table.fresh.clear()
-        return changed
+        """Table id and transaction: what of `to_clean` is other than when this was asked for the last time."""
+        return [(table.table_id, txn_id) for table in self._tables.values() for txn_id in table.take_fresh()]
 
     def writes_to_clean(self, table_id: str, txn_id: TxnId) -> tuple[str, ...]:
         """Empty where the table is gone."""
         table = self._tables.get(table_id)
-        return writes_to_clean(table, txn_id) if table else ()
+        return table.writes_to_clean(txn_id) if table else ()
 
     def spent(self) -> list[TableState]:
         """Dropped tables of which nothing is left."""
@@ -272,7 +267,7 @@ class ParticipantShard:
             version=SNAPSHOT_VERSION,
             next_table_number=self._next_table_number,
             forgotten_below=self.forgotten_below,
-            tables=[table_to_wire(self._tables[table_id]) for table_id in sorted(self._tables)],
+            tables=[snapshot.to_wire(self._tables[table_id]) for table_id in sorted(self._tables)],
         )
         return wire.SerializeToString(deterministic=True)
 
@@ -283,7 +278,7 @@ class ParticipantShard:
             raise ValueError(f"shard snapshot of version {wire.version}; this release reads {SNAPSHOT_VERSION}")
         self._next_table_number = wire.next_table_number
         self.forgotten_below = TxnId(wire.forgotten_below)
-        self._tables = {t.info.table_id: table_from_wire(t) for t in wire.tables}
+        self._tables = {t.info.table_id: snapshot.from_wire(t) for t in wire.tables}
         tables = [table for table in self._tables.values() if not table.is_database]
         self._ids_by_name = {table.name: table.table_id for table in tables if table.dropped is None}
         self._dropped = {}

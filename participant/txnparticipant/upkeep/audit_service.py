@@ -10,8 +10,8 @@ from typing import Protocol
 from txnparticipant.shard import adoption, audit
 from txnparticipant.shard.audit import Known
 from txnparticipant.shard.commands import Adopt
-from txnparticipant.shard.records import TableState
 from txnparticipant.shard.shard import ParticipantShard
+from txnparticipant.shard.table import TableState
 from txnstatus.errors import NotFound, TxnError, Unavailable
 from txnstatus.limits import MAX_ADOPTED, check_count
 from txnstatus.proto import audit_pb2 as pb

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 
 from txnparticipant.rows.memrowset import RowSet
 from txnparticipant.shard import commands as cmd
-from txnparticipant.shard.records import TableState
 from txnparticipant.shard.shard import ParticipantShard
+from txnparticipant.shard.table import TableState
 from txnparticipant.versions.mvcc import Manifest
 from txnstatus.errors import TxnError
 from txnstatus.lake import manifest

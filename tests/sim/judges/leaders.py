@@ -14,7 +14,7 @@ from txnstatus.raft.proposer import Told
 from txnstatus.status import commands as cmd
 from txnstatus.status.events import Event, LeadershipGained, Tick
 from txnstatus.status.service import StatusService
-from txnstatus.status.table import Applied
+from txnstatus.status.table import StatusApplied
 from txnstatus.types import TxnId, TxnState
 
 AnswerT = TypeVar("AnswerT")
@@ -90,8 +90,8 @@ class WatchedStatusService(StatusService):
                 return node
         return ""
 
-    def _submit(self, commands: Sequence[cmd.Command], told: Told[Applied], *, linger: bool = False) -> None:
-        def heard(start: int, answers: Sequence[Applied | TxnError]) -> None:
+    def _submit(self, commands: Sequence[cmd.Command], told: Told[StatusApplied], *, linger: bool = False) -> None:
+        def heard(start: int, answers: Sequence[StatusApplied | TxnError]) -> None:
             self._unheard -= len(answers)
             told(start, answers)
             self._check_bookkeeping()

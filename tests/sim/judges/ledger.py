@@ -11,13 +11,13 @@ from dataclasses import dataclass, field
 
 from txnparticipant.leader.service import ShardMachine
 from txnparticipant.shard import commands as shard_cmd
-from txnparticipant.shard.changes import Applied as ShardApplied
+from txnparticipant.shard.changes import ShardApplied
 from txnparticipant.shard.shard import ParticipantShard
 from txnstatus.proto import common_pb2 as common
 from txnstatus.raft.machine import StateMachine
 from txnstatus.status import commands as cmd
 from txnstatus.status.machine import StatusMachine
-from txnstatus.status.table import Applied
+from txnstatus.status.table import StatusApplied
 from txnstatus.types import DECIDED, DECIDED_ABORT, DECIDED_COMMIT, TERMINAL, TxnState
 
 NEVER = float("inf")
@@ -252,7 +252,7 @@ class Ledger:
             self._shard_applied(machine.shard, command, outcome)
 
     def _status_applied(self, data: bytes, outcome: object, unfinished: int) -> None:
-        if not isinstance(outcome, Applied):
+        if not isinstance(outcome, StatusApplied):
             return
         command = cmd.decode(data)
         if isinstance(command, cmd.BeginTxns) and outcome.records and outcome.changed:

@@ -6,7 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from txndeploy.node.config import NodeConfig, NodeEntry
-from txnstatus.catalog.catalog import Catalog, NodeInfo, initial
+from txnstatus.catalog.catalog import NodeInfo, initial
+from txnstatus.catalog.changes import Catalog
 from txnstatus.catalog.options import Options
 
 BOTH = ("status", "participant")

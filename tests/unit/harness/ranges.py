@@ -33,7 +33,7 @@ from txnstatus.status.machine import StatusMachine
 from txnstatus.status.range_service import RangeService
 from txnstatus.status.ranges import StatusRanges
 from txnstatus.status.service import StatusService
-from txnstatus.status.table import Applied, TxnStatusTable
+from txnstatus.status.table import StatusApplied, TxnStatusTable
 from txnstatus.types import HybridClock
 
 T = TypeVar("T")
@@ -119,10 +119,10 @@ class World:
     def ranges(self, *, knows: CatalogState | None = None) -> StatusRanges:
         return StatusRanges(self.client(knows=knows))
 
-    def apply(self, number: int, command: cmd.Command) -> Applied:
+    def apply(self, number: int, command: cmd.Command) -> StatusApplied:
         """Takes a command through the log of a range at once."""
         (outcome,) = self._apply_in(number)([cmd.encode(command)])
-        assert isinstance(outcome, Applied), outcome
+        assert isinstance(outcome, StatusApplied), outcome
         return outcome
 
     async def call(self, method: str, request: bytes) -> Message:

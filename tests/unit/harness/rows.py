@@ -18,10 +18,11 @@ from txnclient.formats import arrow, manifest
 from txnclient.read import diff
 from txnclient.snapshot import Snapshot, TableFiles
 from txnparticipant.shard import commands as cmd
-from txnparticipant.shard.changes import Applied, Rejected
-from txnparticipant.shard.records import TableState
+from txnparticipant.shard.changes import ShardApplied
+from txnparticipant.shard.table import TableState
 from txnstatus.lake import rows as row_format
 from txnstatus.proto import table_pb2 as pb
+from txnstatus.replicated import Rejected
 from txnstatus.schema import Column, Schema
 from txnstatus.types import Timestamp, TxnId
 
@@ -68,12 +69,12 @@ class Shard:
     def run(self, work: Any) -> Any:
         return self._runner.run(work)
 
-    def apply(self, command: cmd.Command) -> Applied:
+    def apply(self, command: cmd.Command) -> ShardApplied:
         (outcome,) = self.log.machine.apply([cmd.encode(command)])
         self.shard.check_invariants()
         if isinstance(outcome, Rejected):
             raise outcome.error
-        assert isinstance(outcome, Applied)
+        assert isinstance(outcome, ShardApplied)
         return outcome
 
     def begin(self, txn_id: TxnId) -> None:

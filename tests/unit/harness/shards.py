@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from tests.unit.harness.beginning import begin_txn
 from txnparticipant.shard import commands as cmd
-from txnparticipant.shard.changes import Applied, Rejected
-from txnparticipant.shard.records import TableState, TxnRecord
+from txnparticipant.shard.changes import ShardApplied
 from txnparticipant.shard.shard import ParticipantShard
+from txnparticipant.shard.table import TableState, TableTxn
 from txnparticipant.versions.mvcc import Manifest, visible
 from txnstatus.errors import TxnError
+from txnstatus.replicated import Rejected
 from txnstatus.schema import Column, Schema
 from txnstatus.types import NO_TIMESTAMP, ParticipantState, Timestamp, TxnId
 
@@ -28,10 +29,10 @@ def manifest(name: str, rows: int = 10) -> Manifest:
     return Manifest(f"file:///lake/{name}/_manifest.json", 200, 12345, 1, rows, rows * 8)
 
 
-def ok(shard: ParticipantShard, command: cmd.Command) -> Applied:
+def ok(shard: ParticipantShard, command: cmd.Command) -> ShardApplied:
     outcome = shard.apply(command)
     shard.check_invariants()
-    assert isinstance(outcome, Applied), outcome
+    assert isinstance(outcome, ShardApplied), outcome
     return outcome
 
 
@@ -116,7 +117,7 @@ def table_of(shard: ParticipantShard) -> TableState:
     return shard.table(NAME)
 
 
-def record_of(shard: ParticipantShard, txn_id: TxnId = TXN) -> TxnRecord:
+def record_of(shard: ParticipantShard, txn_id: TxnId = TXN) -> TableTxn:
     return table_of(shard).txns[txn_id]
 
 

@@ -17,7 +17,7 @@ from txnstatus.status.events import (
     Tick,
 )
 from txnstatus.status.manager import ManagerSettings, TxnStatusManager
-from txnstatus.status.table import Applied, TxnStatusTable
+from txnstatus.status.table import StatusApplied, TxnStatusTable
 from txnstatus.types import (
     AbortCause,
     AbortCode,
@@ -83,7 +83,7 @@ class Leader:
     ) -> TxnId:
         command = cmd.BeginTxns(request_id, 1, OWNER, "", int(keepalive * 1000), 1)
         outcome = self.table.apply(command)
-        assert isinstance(outcome, Applied)
+        assert isinstance(outcome, StatusApplied)
         self.handle(CommandApplied(command, outcome))
         for participant in participants:
             self.register(outcome.txn_ids[0], participant)

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 from hypothesis import strategies as st
 
-from tests.unit.harness.beginning import begin_txn
 from txnparticipant.locks.locks import Lock, Mode, Otherwise
 from txnparticipant.rows.memrowset import RowBatch
 from txnparticipant.shard import commands as shard_cmd
@@ -63,8 +62,8 @@ SHARD_GOLDEN: list[tuple[shard_cmd.Command, str]] = [
     (
         shard_cmd.CreateTable("air.t", SCHEMA, "file:///w", "req-1"),
         (
-            "0a410a056169722e7412260a0c0a0269641206626967696e740a0d0a03646179120464617465180112036461791a0269"
-            "641a0966696c653a2f2f2f7722057265712d31"
+            "0a570a056169722e7412260a0c0a0269641206626967696e740a0d0a03646179120464617465180112036461791a0269"
+            "641a0966696c653a2f2f2f7722057265712d312a1466697273742d636f6d6d69747465722d77696e73"
         ),
     ),
     (shard_cmd.OpenWrite(TxnId(7), "3.0", "ada", "abcdefgh"), "1a1608071203332e301a0361646122086162636465666768"),
@@ -108,8 +107,8 @@ SHARD_GOLDEN: list[tuple[shard_cmd.Command, str]] = [
     (
         shard_cmd.CreateTable("air.t", SCHEMA, "file:///w", "req-1", created=TS),
         (
-            "0a4a0a056169722e7412260a0c0a0269641206626967696e740a0d0a03646179120464617465180112036461791a0269"
-            "641a0966696c653a2f2f2f7722057265712d31310000bc93e9fe2461"
+            "0a600a056169722e7412260a0c0a0269641206626967696e740a0d0a03646179120464617465180112036461791a0269"
+            "641a0966696c653a2f2f2f7722057265712d312a1466697273742d636f6d6d69747465722d77696e73310000bc93e9fe2461"
         ),
     ),
     (shard_cmd.ForgetTxns(TxnId(41)), "4a020829"),
@@ -144,16 +143,6 @@ SHARD_GOLDEN: list[tuple[shard_cmd.Command, str]] = [
         "a2012508071203332e301a03616461210000bc93e9fe2461320c0a08616263646566676810013801",
     ),
 ]
-OLD_STATUS: list[tuple[status_cmd.Command, str]] = [
-    (
-        status_cmd.RegisterParticipants(TxnId(7), "ada", ((ParticipantId("3.0"), "air.t"),)),
-        "1213080712036164611a03332e3022056169722e74",
-    ),
-]
-OLD_SHARD: list[tuple[shard_cmd.Command, str]] = [
-    (begin_txn(TxnId(7), "3.0", "ada"), "120c08071203332e301a03616461"),
-]
-"""These are read, and not written any more."""
 
 # ---- any
 

@@ -12,7 +12,7 @@ from tests.unit.harness import ranges as ranges_harness
 from tests.unit.harness.beginning import begin_txn
 from tests.unit.harness.shard_service import TABLE, TABLE_ID, Log, Status, shard_service
 from txnparticipant.shard import commands as cmd
-from txnparticipant.shard.records import TxnRecord
+from txnparticipant.shard.table import TableTxn
 from txnparticipant.upkeep.in_doubt import IN_DOUBT_SECONDS
 from txnparticipant.versions.mvcc import Manifest
 from txnstatus.errors import (
@@ -44,7 +44,7 @@ class World:
         self.shard = self.service.shard
 
     @property
-    def record(self) -> TxnRecord | None:
+    def record(self) -> TableTxn | None:
         return self.shard.record(TABLE_ID, TXN)
 
     @property

@@ -105,7 +105,7 @@ def _in_source() -> set[str]:
             kinds = re.findall(r'= Proposer\(\s*"(\w+)"', text)
             found |= set(re.findall(r'failpoint\(f?"([^"]+)"', text))
             found |= {f"{kind}.{when}.COMMAND" for kind in kinds for when in ("before", "after")}
-    passed_on = {"{self._kind}.before.{self._name(command)}", "{self._kind}.after.{self._name(command)}"}
+    passed_on = {"{self._kind}.before.{type(command).__name__}", "{self._kind}.after.{type(command).__name__}"}
     return {name.replace("{name}", "COMMAND") for name in found - passed_on}
 
 

@@ -14,7 +14,7 @@ from txnstatus.raft.driver import RaftDriver
 from txnstatus.raft.proposals import Proposal
 from txnstatus.raft.proposer import Proposer
 from txnstatus.raft.replica import MAX_BATCH_BYTES, MAX_BATCH_COMMANDS
-from txnstatus.status.table import Rejected
+from txnstatus.replicated import Rejected
 
 REFUSED = Rejected(IllegalState("no"))
 
@@ -26,11 +26,10 @@ class Log:
         self.leads = True
         self.waiting: list[tuple[Sequence[bytes], Callable[[Proposal], None]]] = []
         self.heard: list[tuple[Sequence[str], Sequence[str | Rejected]]] = []
-        self.proposer: Proposer[str, str, Rejected] = Proposer(
+        self.proposer: Proposer[str, str] = Proposer(
             "status",
             cast(RaftDriver, self),
             str.encode,
-            Rejected,
             lambda commands, outcomes: self.heard.append((commands, outcomes)),
         )
 

@@ -8,8 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit.harness.wire_commands import (
-    OLD_SHARD,
-    OLD_STATUS,
     SHARD_GOLDEN,
     STATUS_GOLDEN,
     shard_commands,
@@ -33,16 +31,10 @@ def test_the_bytes_of_shard_commands_stay(command: shard_cmd.Command, golden: st
     assert shard_cmd.decode(bytes.fromhex(golden)) == command
 
 
-@pytest.mark.parametrize(("command", "old"), [*OLD_STATUS, *OLD_SHARD])
-def test_what_older_releases_wrote_is_read(command: status_cmd.Command | shard_cmd.Command, old: str) -> None:
-    decode = status_cmd.decode if command in [each for each, _ in OLD_STATUS] else shard_cmd.decode
-    assert decode(bytes.fromhex(old)) == command
-
-
 def test_every_command_is_here() -> None:
     for message, golden in (
-        (txn_status_pb2.StatusCommand, [g for _, g in (*STATUS_GOLDEN, *OLD_STATUS)]),
-        (participant_pb2.ShardCommand, [g for _, g in (*SHARD_GOLDEN, *OLD_SHARD)]),
+        (txn_status_pb2.StatusCommand, [g for _, g in STATUS_GOLDEN]),
+        (participant_pb2.ShardCommand, [g for _, g in SHARD_GOLDEN]),
     ):
         known = {field.name for field in message.DESCRIPTOR.oneofs_by_name["command"].fields}
         assert {message.FromString(bytes.fromhex(g)).WhichOneof("command") for g in golden} == known

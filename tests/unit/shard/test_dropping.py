@@ -19,7 +19,7 @@ from txnparticipant.leader.service import ShardService
 from txnparticipant.locks.locks import Lock, Mode, Otherwise
 from txnparticipant.rows.memrowset import RowBatch
 from txnparticipant.shard import commands as cmd
-from txnparticipant.shard.changes import Applied, Rejected
+from txnparticipant.shard.changes import ShardApplied
 from txnparticipant.shard.leases import Leases
 from txnparticipant.shard.shard import ParticipantShard
 from txnparticipant.versions.mvcc import Manifest
@@ -33,6 +33,7 @@ from txnstatus.errors import (
     SnapshotTooOld,
 )
 from txnstatus.proto import table_pb2 as table_pb
+from txnstatus.replicated import Rejected
 from txnstatus.schema import Column, Schema
 from txnstatus.types import ParticipantState, Timestamp, TxnId, micros_of, timestamp, utc_of
 
@@ -48,15 +49,15 @@ def created(request_id: str = "first") -> cmd.CreateTable:
 
 def new_shard() -> ParticipantShard:
     shard = ParticipantShard(3)
-    assert isinstance(shard.apply(created()), Applied)
+    assert isinstance(shard.apply(created()), ShardApplied)
     return shard
 
 
-def ok(shard: ParticipantShard, *commands: cmd.Command) -> Applied:
+def ok(shard: ParticipantShard, *commands: cmd.Command) -> ShardApplied:
     for command in commands:
         outcome = shard.apply(command)
         shard.check_invariants()
-        assert isinstance(outcome, Applied), outcome
+        assert isinstance(outcome, ShardApplied), outcome
     return outcome
 
 
@@ -125,7 +126,7 @@ def _play(story: Story, who: int, *, commits: bool) -> Story:
     step, end, ts = story.steps[who], story.ends[who], Timestamp(now)
     if who == 2:
         outcome = shard.apply(created("second"))
-        end = "created" if isinstance(outcome, Applied) else "refused"
+        end = "created" if isinstance(outcome, ShardApplied) else "refused"
     else:
         txn_id = (WRITER, DROPPER)[who]
         work = (
@@ -139,13 +140,13 @@ def _play(story: Story, who: int, *, commits: bool) -> Story:
             outcome = shard.apply(cmd.BeginCommit(txn_id, OLD, ts))
         elif commits:
             outcome = shard.apply(cmd.FinalizeCommit(txn_id, OLD, ts))
-            assert isinstance(outcome, Applied)
+            assert isinstance(outcome, ShardApplied)
             end = "committed"
         else:
             outcome = shard.apply(cmd.AbortTxn(txn_id, OLD))
             end = "aborted"
         if isinstance(outcome, Rejected):
-            assert isinstance(shard.apply(cmd.AbortTxn(txn_id, OLD)), Applied)
+            assert isinstance(shard.apply(cmd.AbortTxn(txn_id, OLD)), ShardApplied)
             end = "refused"
     shard.check_invariants()
     steps, ends = list(story.steps), list(story.ends)

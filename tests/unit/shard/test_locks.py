@@ -28,7 +28,7 @@ from tests.unit.harness.shards import (
 )
 from txnparticipant.locks.locks import Lock, Mode, Otherwise
 from txnparticipant.shard import commands as cmd
-from txnparticipant.shard.changes import Applied
+from txnparticipant.shard.changes import ShardApplied
 from txnparticipant.shard.shard import ParticipantShard
 from txnstatus.errors import IllegalState, InvalidArgument, Locked, NotAuthorized, NotFound, TxnAborted
 from txnstatus.types import ParticipantState, Timestamp, TxnId
@@ -216,5 +216,5 @@ def test_locks_belong_to_live_transactions_and_a_replica_from_a_snapshot_goes_on
         replica.restore(shard.snapshot())
         outcome = shard.apply(command)
         shard.check_invariants()
-        assert isinstance(outcome, Applied) == isinstance(replica.apply(command), Applied)
+        assert isinstance(outcome, ShardApplied) == isinstance(replica.apply(command), ShardApplied)
         assert replica.snapshot() == shard.snapshot()

@@ -39,7 +39,7 @@ from tests.unit.harness.status_leader import (
     send,
 )
 from txnparticipant.shard import commands as shard_cmd
-from txnparticipant.shard.changes import Applied as ShardApplied
+from txnparticipant.shard.changes import ShardApplied
 from txnparticipant.shard.shard import ParticipantShard
 from txnstatus.catalog.options import Options
 from txnstatus.errors import IllegalState, NotFound, NotTheLeader, TxnError, Unavailable

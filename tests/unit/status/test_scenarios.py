@@ -17,6 +17,7 @@ from tests.unit.harness.scenarios import Story, check, scenarios
 from tests.unit.harness.status_leader import NAMES, OWNER, REQUESTED, SETTINGS, Leader, leader_with_txn_in
 from txnstatus import errors
 from txnstatus.errors import Conflict, TxnError
+from txnstatus.replicated import Rejected
 from txnstatus.status import commands as cmd
 from txnstatus.status.commit_tasks import SendOp
 from txnstatus.status.events import (
@@ -33,7 +34,7 @@ from txnstatus.status.events import (
 )
 from txnstatus.status.manager import ManagerSettings
 from txnstatus.status.records import TxnRecord
-from txnstatus.status.table import Applied, Rejected
+from txnstatus.status.table import StatusApplied
 from txnstatus.types import AbortCause, AbortCode, ParticipantId, ParticipantOpType, Timestamp, TxnId, TxnState
 
 IDS = {name.removeprefix("air."): participant_id for participant_id, name in NAMES.items()}
@@ -58,7 +59,7 @@ class StatusStory(Story):
         self._records: dict[TxnId, str] = {}
         self._proposed: list[tuple[Leader, cmd.Command]] = []
         self._asked: dict[tuple[TxnId, ParticipantId], ParticipantOpType] = {}
-        self._unheard: list[tuple[cmd.Command, Applied | Rejected]] | None = None
+        self._unheard: list[tuple[cmd.Command, StatusApplied | Rejected]] | None = None
         self._begun = 0
 
     def given(self, state: str) -> Iterable[str]:

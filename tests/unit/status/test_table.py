@@ -22,11 +22,12 @@ from txnstatus.errors import (
 )
 from txnstatus.limits import MAX_BEGIN_COUNT
 from txnstatus.proto import txn_status_pb2 as pb
+from txnstatus.replicated import Rejected
 from txnstatus.status import commands as cmd
 from txnstatus.status.events import LeadershipGained
 from txnstatus.status.manager import TxnStatusManager
 from txnstatus.status.records import TxnRecord
-from txnstatus.status.table import CHUNK_RECORDS, MAX_FORGET_COUNT, Applied, Rejected, TxnStatusTable
+from txnstatus.status.table import CHUNK_RECORDS, MAX_FORGET_COUNT, StatusApplied, TxnStatusTable
 from txnstatus.status.transitions import TABLE_COLUMNS, TRANSITIONS, Op, Stay, transitions_by_op
 from txnstatus.types import (
     NO_TIMESTAMP,
@@ -75,10 +76,10 @@ def state_of(table: TxnStatusTable) -> list[bytes]:
     return list(table.snapshot())
 
 
-def ok(table: TxnStatusTable, command: cmd.Command) -> Applied:
+def ok(table: TxnStatusTable, command: cmd.Command) -> StatusApplied:
     outcome = table.apply(command)
     table.check_invariants()
-    assert isinstance(outcome, Applied), outcome
+    assert isinstance(outcome, StatusApplied), outcome
     return outcome
 
 
@@ -177,9 +178,9 @@ def test_every_pair_of_state_and_operation(state: TxnState, op: Op, expected: Tx
         assert CAUSE.message in error.message
     elif op is Op.REGISTER_PARTICIPANT:
         registered = {"0.0": "air.flights", "0.1": "air.weather"}
-        assert ok(table, command) == Applied((replace(record, participants=registered),), changed=True)
+        assert ok(table, command) == StatusApplied((replace(record, participants=registered),), changed=True)
     elif expected == OK:
-        assert ok(table, command) == Applied((record,), changed=False)
+        assert ok(table, command) == StatusApplied((record,), changed=False)
         assert state_of(table) == before
     else:
         assert isinstance(expected, TxnState)
@@ -190,7 +191,7 @@ def test_every_pair_of_state_and_operation(state: TxnState, op: Op, expected: Tx
             commit_ts=Timestamp(7777) if op is Op.FINALIZE_COMMIT else record.commit_ts,
             cause={Op.BEGIN_ABORT: CAUSE, Op.EXPIRE: STALE}.get(op, record.cause),
         )
-        assert ok(table, command) == Applied((moved,), changed=True)
+        assert ok(table, command) == StatusApplied((moved,), changed=True)
         assert table.get(TXN) == moved
 
 
@@ -455,19 +456,19 @@ def test_a_range_gives_out_its_own_ids_and_no_others() -> None:
     assert not table.full
     assert ok(table, begin("request-b")).txn_ids == (22,)
     assert table.full, "the last id is given out"
-    assert ok(table, begin("request-c")) == Applied((), changed=False)
+    assert ok(table, begin("request-c")) == StatusApplied((), changed=False)
     assert table.next_txn_id == table.end_txn_id == 23
 
 
 def test_a_begin_that_does_not_fit_burns_the_ids_that_are_left() -> None:
     table = new_table(20, 30)
     ok(table, begin("request-a", count=8))
-    assert ok(table, begin("request-b", count=3)) == Applied((), changed=True)
+    assert ok(table, begin("request-b", count=3)) == StatusApplied((), changed=True)
     assert table.full
     assert table.begun_by("request-b") is None
     before = state_of(table)
     for small in (begin("request-c"), begin("request-b", count=3)):
-        assert ok(table, small) == Applied((), changed=False), "not even one that would have fitted"
+        assert ok(table, small) == StatusApplied((), changed=False), "not even one that would have fitted"
     assert state_of(table) == before
     assert table.next_txn_id == 28
 
@@ -476,7 +477,7 @@ def test_a_full_range_still_answers_what_it_began() -> None:
     table = new_table(20, 22)
     first = ok(table, begin("request-a", count=2))
     assert table.full
-    assert ok(table, begin("request-a", count=2)) == Applied(first.records, changed=False)
+    assert ok(table, begin("request-a", count=2)) == StatusApplied(first.records, changed=False)
     assert table.begun_by("request-a") == first.records
 
 
@@ -557,14 +558,14 @@ def test_the_limit_counts_what_is_unfinished_in_whatever_state() -> None:
 def test_the_limit_keeps_nobody_from_asking_again() -> None:
     table = new_table()
     first = ok(table, begin("request-a", count=3))
-    assert ok(table, limited("request-a", 3, limit=1)) == Applied(first.records, changed=False)
+    assert ok(table, limited("request-a", 3, limit=1)) == StatusApplied(first.records, changed=False)
 
 
 def test_a_full_range_is_full_whatever_the_limit() -> None:
     """The next range has a limit of its own: to refuse here would hold up what could begin there."""
     table = new_table(0, 2)
     ok(table, begin("request-a", count=2))
-    assert ok(table, limited("request-b", 1, limit=1)) == Applied((), changed=False)
+    assert ok(table, limited("request-b", 1, limit=1)) == StatusApplied((), changed=False)
 
 
 # ---- floors
@@ -573,9 +574,9 @@ def test_a_full_range_is_full_whatever_the_limit() -> None:
 def test_a_floor_lifts_what_commits_later_and_never_falls() -> None:
     table = new_table()
     first, second = prepared(table, "request-a"), prepared(table, "request-b")
-    assert ok(table, cmd.RaiseFloor(Timestamp(600))) == Applied((), changed=True)
+    assert ok(table, cmd.RaiseFloor(Timestamp(600))) == StatusApplied((), changed=True)
     for lower in (600, 599, 0):
-        assert ok(table, cmd.RaiseFloor(Timestamp(lower))) == Applied((), changed=False)
+        assert ok(table, cmd.RaiseFloor(Timestamp(lower))) == StatusApplied((), changed=False)
     assert table.last_commit_ts == 600
     ok(table, cmd.FinalizeCommit(first, Timestamp(100), 300))
     assert table.get(first).commit_ts == 601
@@ -645,10 +646,10 @@ def test_what_finished_before_the_time_is_forgotten_and_nothing_else() -> None:
     old, at, new = (finished_at(table, f"request-{micros}", micros) for micros in (199, 200, 201))
     still_open = ok(table, begin("request-open")).txn_ids[0]
     assert table.finished_before(200)
-    assert ok(table, cmd.Forget(200)) == Applied((), changed=True)
+    assert ok(table, cmd.Forget(200)) == StatusApplied((), changed=True)
     assert kept(table) == [still_open, new, at]
     assert not table.finished_before(200)
-    assert ok(table, cmd.Forget(200)) == Applied((), changed=False)
+    assert ok(table, cmd.Forget(200)) == StatusApplied((), changed=False)
     assert table.find(old) is None
 
 
@@ -657,7 +658,7 @@ def test_nothing_unfinished_is_forgotten_however_old(state: TxnState) -> None:
     table = table_with_txn_in(state)
     assert not table.finished_before(2**62)
     before = state_of(table)
-    assert ok(table, cmd.Forget(2**62)) == Applied((), changed=False)
+    assert ok(table, cmd.Forget(2**62)) == StatusApplied((), changed=False)
     assert state_of(table) == before
 
 
@@ -676,7 +677,7 @@ def test_one_with_a_clock_ahead_holds_up_those_that_finished_after_it() -> None:
     table = new_table()
     for micros in (9000, 100, 200):
         finished_at(table, f"request-{micros}", micros)
-    assert ok(table, cmd.Forget(500)) == Applied((), changed=False)
+    assert ok(table, cmd.Forget(500)) == StatusApplied((), changed=False)
     ok(table, cmd.Forget(9001))
     assert kept(table) == []
 
@@ -868,7 +869,7 @@ def test_replicas_agree_and_terminal_states_last_whatever_is_asked(steps: list[t
         one.check_invariants()
         after = state_of(one)
         assert after == state_of(two)
-        changed = isinstance(outcome, Applied) and outcome.changed
+        changed = isinstance(outcome, StatusApplied) and outcome.changed
         assert changed == (after != before), outcome
         if replaced:
             two = new_table(0, SPAN)
@@ -885,7 +886,7 @@ def test_replicas_agree_and_terminal_states_last_whatever_is_asked(steps: list[t
         assert one.full >= was_full
         last_commit_ts, was_full = one.last_commit_ts, one.full
         if isinstance(command, cmd.BeginTxns) and changed:
-            assert isinstance(outcome, Applied)
+            assert isinstance(outcome, StatusApplied)
             given_out += outcome.txn_ids
     assert given_out == list(range(one.next_txn_id)), "each id once, in order"
 

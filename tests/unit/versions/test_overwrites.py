@@ -11,11 +11,12 @@ from hypothesis import strategies as st
 from tests.unit.harness.beginning import begin_txn
 from txnparticipant.locks.locks import Lock, Mode, Otherwise
 from txnparticipant.shard import commands as cmd
-from txnparticipant.shard.changes import Applied, Rejected
+from txnparticipant.shard.changes import ShardApplied
 from txnparticipant.shard.shard import ParticipantShard
 from txnparticipant.versions.mvcc import Manifest, visible
 from txnstatus.errors import Conflict
 from txnstatus.partitions import covers
+from txnstatus.replicated import Rejected
 from txnstatus.schema import Column, Schema
 from txnstatus.types import ConflictStrategy, Timestamp, TxnId
 
@@ -47,10 +48,10 @@ def ok(shard: ParticipantShard, *commands: cmd.Command) -> None:
     for command in commands:
         outcome = shard.apply(command)
         shard.check_invariants()
-        assert isinstance(outcome, Applied), outcome
+        assert isinstance(outcome, ShardApplied), outcome
 
 
-def prepare(shard: ParticipantShard, txn: int, ts: int) -> Applied | Rejected:
+def prepare(shard: ParticipantShard, txn: int, ts: int) -> ShardApplied | Rejected:
     outcome = shard.apply(cmd.BeginCommit(TxnId(txn), TABLE, Timestamp(ts)))
     shard.check_invariants()
     return outcome
@@ -58,7 +59,7 @@ def prepare(shard: ParticipantShard, txn: int, ts: int) -> Applied | Rejected:
 
 def commit(shard: ParticipantShard, txn: int, ts: int) -> None:
     outcome = prepare(shard, txn, ts)
-    assert isinstance(outcome, Applied), outcome
+    assert isinstance(outcome, ShardApplied), outcome
     ok(shard, cmd.FinalizeCommit(TxnId(txn), TABLE, Timestamp(ts)))
 
 
@@ -139,7 +140,7 @@ def test_overwrites_conflict_where_they_meet_also_where_there_is_nothing(
 ) -> None:
     shard = new_shard()
     ok(shard, *added(1, (), (one,), base=50), *added(2, (), (other,), base=50))
-    assert isinstance(prepare(shard, 1, 100), Applied)
+    assert isinstance(prepare(shard, 1, 100), ShardApplied)
     if final:
         ok(shard, cmd.FinalizeCommit(TxnId(1), TABLE, Timestamp(100)))
     restored = ParticipantShard(3)
@@ -199,7 +200,7 @@ def test_a_table_that_settles_conflicts_by_locks_wants_them_of_what_is_written(
     assert f"{NAME}/{overwrites[0] if overwrites else JAN1} must be locked" in refused.error.message
     for name, mode, enough in locks:
         ok(shard, locked(1, name, mode))
-        assert isinstance(shard.apply(add), Applied) == enough
+        assert isinstance(shard.apply(add), ShardApplied) == enough
     restored = ParticipantShard(3)
     restored.restore(shard.snapshot())
     assert restored.table(NAME).conflicts == ConflictStrategy.WAIT
@@ -261,7 +262,7 @@ def test_a_shard_does_what_the_model_does(drawn: list[tuple[set[str], tuple[str,
         ok(shard, *added(number, adds, overwrites, base))
         outcome = prepare(shard, number, ts)
         assert isinstance(outcome, Rejected) == model.conflicts(txn)
-        if isinstance(outcome, Applied):
+        if isinstance(outcome, ShardApplied):
             ok(shard, cmd.FinalizeCommit(TxnId(number), TABLE, Timestamp(ts)))
             model.committed.append(txn)
         if restore:

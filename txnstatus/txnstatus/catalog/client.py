@@ -7,6 +7,7 @@ import contextlib
 import logging
 from collections.abc import Callable, Sequence
 
+from txnstatus.catalog import commands as cmd
 from txnstatus.catalog.catalog import CATALOG, CatalogState, from_wire
 from txnstatus.catalog.system_client import Channel, TxnSystemClient
 from txnstatus.errors import TxnError, Unavailable
@@ -31,10 +32,10 @@ class CatalogClient:
         """What the leader says now. Raises Unavailable."""
         return await self._ask(pb.GetCatalogRequest())
 
-    async def change(self, command: pb.CatalogCommand) -> CatalogState:
+    async def change(self, command: cmd.Command) -> CatalogState:
         """Raises the catalog's refusal, or Unavailable."""
         wire = await self._client.call_leader(
-            CATALOG, "txnstatus.Catalog/ChangeCatalog", command, pb.CatalogState, CALL_SECONDS
+            CATALOG, "txnstatus.Catalog/ChangeCatalog", cmd.to_wire(command), pb.CatalogState, CALL_SECONDS
         )
         self._client.cluster.update(from_wire(wire))
         return self._client.cluster.state

@@ -7,7 +7,9 @@ import contextlib
 import logging
 from collections.abc import Callable, Iterator, Sequence
 
-from txnstatus.catalog.catalog import CATALOG, Applied, Catalog, CatalogState, Rejected, Replacement, to_wire
+from txnstatus.catalog import commands as cmd
+from txnstatus.catalog.catalog import CATALOG, CatalogState, Replacement, to_wire
+from txnstatus.catalog.changes import Catalog
 from txnstatus.catalog.client import CatalogClient
 from txnstatus.catalog.system_client import TxnSystemClient
 from txnstatus.errors import InvalidArgument, TxnError, Unavailable
@@ -18,6 +20,7 @@ from txnstatus.proto import catalog_pb2 as pb
 from txnstatus.raft.driver import RaftDriver
 from txnstatus.raft.machine import Restoring, RestoringWhole
 from txnstatus.raft.proposer import Proposer
+from txnstatus.replicated import Rejected
 
 log = logging.getLogger(__name__)
 
@@ -32,10 +35,10 @@ class CatalogMachine:
         self.catalog = Catalog(state)
         self._on_change = on_change
 
-    def apply(self, commands: Sequence[bytes]) -> list[Applied | Rejected]:
-        return [self._apply(pb.CatalogCommand.FromString(command)) for command in commands]
+    def apply(self, commands: Sequence[bytes]) -> list[CatalogState | Rejected]:
+        return [self._apply(cmd.decode(command)) for command in commands]
 
-    def _apply(self, command: pb.CatalogCommand) -> Applied | Rejected:
+    def _apply(self, command: cmd.Command) -> CatalogState | Rejected:
         outcome = self.catalog.apply(command)
         self._on_change(self.catalog.state)
         return outcome
@@ -59,9 +62,7 @@ class CatalogService:
         self._driver = driver
         self._cluster = client.cluster
         self._mover = ReplicaMover(client)
-        self._proposer: Proposer[pb.CatalogCommand, Applied, Rejected] = Proposer(
-            "catalog", driver, pb.CatalogCommand.SerializeToString, Rejected, name=_name_of
-        )
+        self._proposer: Proposer[cmd.Command, CatalogState] = Proposer("catalog", driver, cmd.encode)
         self._moving: asyncio.Task[None] | None = None
         self._founding: asyncio.Task[None] | None = None
 
@@ -94,7 +95,7 @@ class CatalogService:
     async def _found(self) -> None:
         """The first entry of all; in vain, the next pass tries again, here or on the next leader."""
         with contextlib.suppress(Unavailable):
-            await self.change_catalog(pb.CatalogCommand(found=to_wire(self.machine.catalog.state)))
+            await self._proposer.propose(cmd.Found(self.machine.catalog.state))
 
     async def get_catalog(self, request: pb.GetCatalogRequest) -> pb.CatalogState:
         self._driver.check_lease()
@@ -106,13 +107,11 @@ class CatalogService:
         return to_wire(self.machine.catalog.state)
 
     async def change_catalog(self, request: pb.CatalogCommand) -> pb.CatalogState:
-        if request.WhichOneof("command") is None:
-            raise InvalidArgument("a change of the catalog names no command that this release knows")
-        return to_wire((await self._proposer.propose(request)).state)
-
-
-def _name_of(command: pb.CatalogCommand) -> str:
-    return "".join(word.title() for word in str(command.WhichOneof("command")).split("_"))
+        try:
+            command = cmd.from_wire(request)
+        except ValueError as error:
+            raise InvalidArgument(str(error)) from error
+        return to_wire(await self._proposer.propose(command))
 
 
 class ReplicaMover:
@@ -134,7 +133,7 @@ class ReplicaMover:
             # The catalog itself comes last: as long as it has not moved, a restart finds the work where it was.
             for group in sorted(groups, key=lambda name: name == CATALOG):
                 await self._move(group, replacement)
-            await self._catalog.change(pb.CatalogCommand(finish_replacement={}))
+            await self._catalog.change(cmd.FinishReplacement())
         except TxnError as error:
             log.warning("%s for %s: not done yet: %s", replacement.new_node, replacement.old_node, error.message)
         else:
@@ -145,4 +144,4 @@ class ReplicaMover:
         await self._client.call_leader(
             group, "txnstatus.Admin/MoveReplica", request, admin_pb.MoveReplicaResponse, MOVE_SECONDS
         )
-        await self._catalog.change(pb.CatalogCommand(move_replica=pb.CatalogCommand.MoveReplica(group=group)))
+        await self._catalog.change(cmd.MoveReplica(group))

@@ -83,18 +83,23 @@ class CatalogState(_message.Message):
 
 class CatalogCommand(_message.Message):
     __slots__ = ("add_range", "drop_range", "set_option", "replace_node", "move_replica", "finish_replacement", "found", "register_foreign", "remove_foreign")
+    class Found(_message.Message):
+        __slots__ = ("state",)
+        STATE_FIELD_NUMBER: _ClassVar[int]
+        state: CatalogState
+        def __init__(self, state: _Optional[_Union[CatalogState, _Mapping]] = ...) -> None: ...
     class AddRange(_message.Message):
         __slots__ = ("number",)
         NUMBER_FIELD_NUMBER: _ClassVar[int]
         number: int
         def __init__(self, number: _Optional[int] = ...) -> None: ...
     class DropRange(_message.Message):
-        __slots__ = ("number", "last_commit_timestamp")
+        __slots__ = ("number", "last_commit_ts")
         NUMBER_FIELD_NUMBER: _ClassVar[int]
-        LAST_COMMIT_TIMESTAMP_FIELD_NUMBER: _ClassVar[int]
+        LAST_COMMIT_TS_FIELD_NUMBER: _ClassVar[int]
         number: int
-        last_commit_timestamp: int
-        def __init__(self, number: _Optional[int] = ..., last_commit_timestamp: _Optional[int] = ...) -> None: ...
+        last_commit_ts: int
+        def __init__(self, number: _Optional[int] = ..., last_commit_ts: _Optional[int] = ...) -> None: ...
     class SetOption(_message.Message):
         __slots__ = ("name", "value")
         NAME_FIELD_NUMBER: _ClassVar[int]
@@ -148,7 +153,7 @@ class CatalogCommand(_message.Message):
     replace_node: CatalogCommand.ReplaceNode
     move_replica: CatalogCommand.MoveReplica
     finish_replacement: CatalogCommand.FinishReplacement
-    found: CatalogState
+    found: CatalogCommand.Found
     register_foreign: CatalogCommand.RegisterForeign
     remove_foreign: CatalogCommand.RemoveForeign
-    def __init__(self, add_range: _Optional[_Union[CatalogCommand.AddRange, _Mapping]] = ..., drop_range: _Optional[_Union[CatalogCommand.DropRange, _Mapping]] = ..., set_option: _Optional[_Union[CatalogCommand.SetOption, _Mapping]] = ..., replace_node: _Optional[_Union[CatalogCommand.ReplaceNode, _Mapping]] = ..., move_replica: _Optional[_Union[CatalogCommand.MoveReplica, _Mapping]] = ..., finish_replacement: _Optional[_Union[CatalogCommand.FinishReplacement, _Mapping]] = ..., found: _Optional[_Union[CatalogState, _Mapping]] = ..., register_foreign: _Optional[_Union[CatalogCommand.RegisterForeign, _Mapping]] = ..., remove_foreign: _Optional[_Union[CatalogCommand.RemoveForeign, _Mapping]] = ...) -> None: ...
+    def __init__(self, add_range: _Optional[_Union[CatalogCommand.AddRange, _Mapping]] = ..., drop_range: _Optional[_Union[CatalogCommand.DropRange, _Mapping]] = ..., set_option: _Optional[_Union[CatalogCommand.SetOption, _Mapping]] = ..., replace_node: _Optional[_Union[CatalogCommand.ReplaceNode, _Mapping]] = ..., move_replica: _Optional[_Union[CatalogCommand.MoveReplica, _Mapping]] = ..., finish_replacement: _Optional[_Union[CatalogCommand.FinishReplacement, _Mapping]] = ..., found: _Optional[_Union[CatalogCommand.Found, _Mapping]] = ..., register_foreign: _Optional[_Union[CatalogCommand.RegisterForeign, _Mapping]] = ..., remove_foreign: _Optional[_Union[CatalogCommand.RemoveForeign, _Mapping]] = ...) -> None: ...

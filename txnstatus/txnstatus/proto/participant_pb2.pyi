@@ -154,7 +154,7 @@ class ParticipantOpResult(_message.Message):
     def __init__(self, timestamp: _Optional[int] = ..., error: _Optional[_Union[_common_pb2.ErrorDetail, _Mapping]] = ...) -> None: ...
 
 class ShardCommand(_message.Message):
-    __slots__ = ("create_table", "begin_txn", "open_write", "add_files", "begin_commit", "finalize_commit", "abort_txn", "mark_cleaned", "forget_txns", "acquire_locks", "retire", "withdraw", "write_rows", "open_flush", "flush_rows", "drop_flush", "adopt", "drop_table", "forget_table")
+    __slots__ = ("create_table", "open_write", "add_files", "begin_commit", "finalize_commit", "abort_txn", "mark_cleaned", "forget_txns", "acquire_locks", "retire", "withdraw", "write_rows", "open_flush", "flush_rows", "drop_flush", "drop_table", "forget_table", "adopt")
     class CreateTable(_message.Message):
         __slots__ = ("name", "schema", "location", "request_id", "conflicts", "created")
         NAME_FIELD_NUMBER: _ClassVar[int]
@@ -170,15 +170,6 @@ class ShardCommand(_message.Message):
         conflicts: str
         created: int
         def __init__(self, name: _Optional[str] = ..., schema: _Optional[_Union[_common_pb2.TableSchema, _Mapping]] = ..., location: _Optional[str] = ..., request_id: _Optional[str] = ..., conflicts: _Optional[str] = ..., created: _Optional[int] = ...) -> None: ...
-    class BeginTxn(_message.Message):
-        __slots__ = ("txn_id", "table_id", "owner")
-        TXN_ID_FIELD_NUMBER: _ClassVar[int]
-        TABLE_ID_FIELD_NUMBER: _ClassVar[int]
-        OWNER_FIELD_NUMBER: _ClassVar[int]
-        txn_id: int
-        table_id: str
-        owner: str
-        def __init__(self, txn_id: _Optional[int] = ..., table_id: _Optional[str] = ..., owner: _Optional[str] = ...) -> None: ...
     class OpenWrite(_message.Message):
         __slots__ = ("txn_id", "table_id", "owner", "write_id", "begins")
         TXN_ID_FIELD_NUMBER: _ClassVar[int]
@@ -193,7 +184,7 @@ class ShardCommand(_message.Message):
         begins: bool
         def __init__(self, txn_id: _Optional[int] = ..., table_id: _Optional[str] = ..., owner: _Optional[str] = ..., write_id: _Optional[str] = ..., begins: _Optional[bool] = ...) -> None: ...
     class AddFiles(_message.Message):
-        __slots__ = ("txn_id", "table_id", "owner", "write_id", "manifest", "from_writes", "overwrites", "base_timestamp")
+        __slots__ = ("txn_id", "table_id", "owner", "write_id", "manifest", "from_writes", "overwrites", "base_ts")
         TXN_ID_FIELD_NUMBER: _ClassVar[int]
         TABLE_ID_FIELD_NUMBER: _ClassVar[int]
         OWNER_FIELD_NUMBER: _ClassVar[int]
@@ -201,7 +192,7 @@ class ShardCommand(_message.Message):
         MANIFEST_FIELD_NUMBER: _ClassVar[int]
         FROM_WRITES_FIELD_NUMBER: _ClassVar[int]
         OVERWRITES_FIELD_NUMBER: _ClassVar[int]
-        BASE_TIMESTAMP_FIELD_NUMBER: _ClassVar[int]
+        BASE_TS_FIELD_NUMBER: _ClassVar[int]
         txn_id: int
         table_id: str
         owner: str
@@ -209,26 +200,26 @@ class ShardCommand(_message.Message):
         manifest: _table_pb2.ManifestRef
         from_writes: _containers.RepeatedScalarFieldContainer[str]
         overwrites: _containers.RepeatedScalarFieldContainer[str]
-        base_timestamp: int
-        def __init__(self, txn_id: _Optional[int] = ..., table_id: _Optional[str] = ..., owner: _Optional[str] = ..., write_id: _Optional[str] = ..., manifest: _Optional[_Union[_table_pb2.ManifestRef, _Mapping]] = ..., from_writes: _Optional[_Iterable[str]] = ..., overwrites: _Optional[_Iterable[str]] = ..., base_timestamp: _Optional[int] = ...) -> None: ...
+        base_ts: int
+        def __init__(self, txn_id: _Optional[int] = ..., table_id: _Optional[str] = ..., owner: _Optional[str] = ..., write_id: _Optional[str] = ..., manifest: _Optional[_Union[_table_pb2.ManifestRef, _Mapping]] = ..., from_writes: _Optional[_Iterable[str]] = ..., overwrites: _Optional[_Iterable[str]] = ..., base_ts: _Optional[int] = ...) -> None: ...
     class BeginCommit(_message.Message):
-        __slots__ = ("txn_id", "table_id", "timestamp")
+        __slots__ = ("txn_id", "table_id", "prepare_ts")
         TXN_ID_FIELD_NUMBER: _ClassVar[int]
         TABLE_ID_FIELD_NUMBER: _ClassVar[int]
-        TIMESTAMP_FIELD_NUMBER: _ClassVar[int]
+        PREPARE_TS_FIELD_NUMBER: _ClassVar[int]
         txn_id: int
         table_id: str
-        timestamp: int
-        def __init__(self, txn_id: _Optional[int] = ..., table_id: _Optional[str] = ..., timestamp: _Optional[int] = ...) -> None: ...
+        prepare_ts: int
+        def __init__(self, txn_id: _Optional[int] = ..., table_id: _Optional[str] = ..., prepare_ts: _Optional[int] = ...) -> None: ...
     class FinalizeCommit(_message.Message):
-        __slots__ = ("txn_id", "table_id", "commit_timestamp")
+        __slots__ = ("txn_id", "table_id", "commit_ts")
         TXN_ID_FIELD_NUMBER: _ClassVar[int]
         TABLE_ID_FIELD_NUMBER: _ClassVar[int]
-        COMMIT_TIMESTAMP_FIELD_NUMBER: _ClassVar[int]
+        COMMIT_TS_FIELD_NUMBER: _ClassVar[int]
         txn_id: int
         table_id: str
-        commit_timestamp: int
-        def __init__(self, txn_id: _Optional[int] = ..., table_id: _Optional[str] = ..., commit_timestamp: _Optional[int] = ...) -> None: ...
+        commit_ts: int
+        def __init__(self, txn_id: _Optional[int] = ..., table_id: _Optional[str] = ..., commit_ts: _Optional[int] = ...) -> None: ...
     class AbortTxn(_message.Message):
         __slots__ = ("txn_id", "table_id")
         TXN_ID_FIELD_NUMBER: _ClassVar[int]
@@ -342,14 +333,13 @@ class ShardCommand(_message.Message):
         directory: str
         def __init__(self, table_id: _Optional[str] = ..., directory: _Optional[str] = ...) -> None: ...
     class Retire(_message.Message):
-        __slots__ = ("table_id", "timestamp")
+        __slots__ = ("table_id", "up_to")
         TABLE_ID_FIELD_NUMBER: _ClassVar[int]
-        TIMESTAMP_FIELD_NUMBER: _ClassVar[int]
+        UP_TO_FIELD_NUMBER: _ClassVar[int]
         table_id: str
-        timestamp: int
-        def __init__(self, table_id: _Optional[str] = ..., timestamp: _Optional[int] = ...) -> None: ...
+        up_to: int
+        def __init__(self, table_id: _Optional[str] = ..., up_to: _Optional[int] = ...) -> None: ...
     CREATE_TABLE_FIELD_NUMBER: _ClassVar[int]
-    BEGIN_TXN_FIELD_NUMBER: _ClassVar[int]
     OPEN_WRITE_FIELD_NUMBER: _ClassVar[int]
     ADD_FILES_FIELD_NUMBER: _ClassVar[int]
     BEGIN_COMMIT_FIELD_NUMBER: _ClassVar[int]
@@ -364,11 +354,10 @@ class ShardCommand(_message.Message):
     OPEN_FLUSH_FIELD_NUMBER: _ClassVar[int]
     FLUSH_ROWS_FIELD_NUMBER: _ClassVar[int]
     DROP_FLUSH_FIELD_NUMBER: _ClassVar[int]
-    ADOPT_FIELD_NUMBER: _ClassVar[int]
     DROP_TABLE_FIELD_NUMBER: _ClassVar[int]
     FORGET_TABLE_FIELD_NUMBER: _ClassVar[int]
+    ADOPT_FIELD_NUMBER: _ClassVar[int]
     create_table: ShardCommand.CreateTable
-    begin_txn: ShardCommand.BeginTxn
     open_write: ShardCommand.OpenWrite
     add_files: ShardCommand.AddFiles
     begin_commit: ShardCommand.BeginCommit
@@ -383,10 +372,10 @@ class ShardCommand(_message.Message):
     open_flush: ShardCommand.OpenFlush
     flush_rows: ShardCommand.FlushRows
     drop_flush: ShardCommand.DropFlush
-    adopt: ShardCommand.Adopt
     drop_table: ShardCommand.DropTable
     forget_table: ShardCommand.ForgetTable
-    def __init__(self, create_table: _Optional[_Union[ShardCommand.CreateTable, _Mapping]] = ..., begin_txn: _Optional[_Union[ShardCommand.BeginTxn, _Mapping]] = ..., open_write: _Optional[_Union[ShardCommand.OpenWrite, _Mapping]] = ..., add_files: _Optional[_Union[ShardCommand.AddFiles, _Mapping]] = ..., begin_commit: _Optional[_Union[ShardCommand.BeginCommit, _Mapping]] = ..., finalize_commit: _Optional[_Union[ShardCommand.FinalizeCommit, _Mapping]] = ..., abort_txn: _Optional[_Union[ShardCommand.AbortTxn, _Mapping]] = ..., mark_cleaned: _Optional[_Union[ShardCommand.MarkCleaned, _Mapping]] = ..., forget_txns: _Optional[_Union[ShardCommand.ForgetTxns, _Mapping]] = ..., acquire_locks: _Optional[_Union[ShardCommand.AcquireLocks, _Mapping]] = ..., retire: _Optional[_Union[ShardCommand.Retire, _Mapping]] = ..., withdraw: _Optional[_Union[ShardCommand.Withdraw, _Mapping]] = ..., write_rows: _Optional[_Union[ShardCommand.WriteRows, _Mapping]] = ..., open_flush: _Optional[_Union[ShardCommand.OpenFlush, _Mapping]] = ..., flush_rows: _Optional[_Union[ShardCommand.FlushRows, _Mapping]] = ..., drop_flush: _Optional[_Union[ShardCommand.DropFlush, _Mapping]] = ..., adopt: _Optional[_Union[ShardCommand.Adopt, _Mapping]] = ..., drop_table: _Optional[_Union[ShardCommand.DropTable, _Mapping]] = ..., forget_table: _Optional[_Union[ShardCommand.ForgetTable, _Mapping]] = ...) -> None: ...
+    adopt: ShardCommand.Adopt
+    def __init__(self, create_table: _Optional[_Union[ShardCommand.CreateTable, _Mapping]] = ..., open_write: _Optional[_Union[ShardCommand.OpenWrite, _Mapping]] = ..., add_files: _Optional[_Union[ShardCommand.AddFiles, _Mapping]] = ..., begin_commit: _Optional[_Union[ShardCommand.BeginCommit, _Mapping]] = ..., finalize_commit: _Optional[_Union[ShardCommand.FinalizeCommit, _Mapping]] = ..., abort_txn: _Optional[_Union[ShardCommand.AbortTxn, _Mapping]] = ..., mark_cleaned: _Optional[_Union[ShardCommand.MarkCleaned, _Mapping]] = ..., forget_txns: _Optional[_Union[ShardCommand.ForgetTxns, _Mapping]] = ..., acquire_locks: _Optional[_Union[ShardCommand.AcquireLocks, _Mapping]] = ..., retire: _Optional[_Union[ShardCommand.Retire, _Mapping]] = ..., withdraw: _Optional[_Union[ShardCommand.Withdraw, _Mapping]] = ..., write_rows: _Optional[_Union[ShardCommand.WriteRows, _Mapping]] = ..., open_flush: _Optional[_Union[ShardCommand.OpenFlush, _Mapping]] = ..., flush_rows: _Optional[_Union[ShardCommand.FlushRows, _Mapping]] = ..., drop_flush: _Optional[_Union[ShardCommand.DropFlush, _Mapping]] = ..., drop_table: _Optional[_Union[ShardCommand.DropTable, _Mapping]] = ..., forget_table: _Optional[_Union[ShardCommand.ForgetTable, _Mapping]] = ..., adopt: _Optional[_Union[ShardCommand.Adopt, _Mapping]] = ...) -> None: ...
 
 class RowBatch(_message.Message):
     __slots__ = ("write_id", "deletes", "rows", "keys", "outcome")
@@ -413,7 +402,7 @@ class ObjectLock(_message.Message):
 class ShardSnapshot(_message.Message):
     __slots__ = ("version", "next_table_number", "tables", "forgotten_below")
     class TableState(_message.Message):
-        __slots__ = ("info", "request_id", "txns", "file_sets", "overwrites", "created", "readable_from", "retired", "rows", "dropped", "follows")
+        __slots__ = ("info", "request_id", "txns", "file_sets", "overwrites", "created", "readable_from", "retired", "rows", "dropped", "follows", "locks", "waits")
         INFO_FIELD_NUMBER: _ClassVar[int]
         REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
         TXNS_FIELD_NUMBER: _ClassVar[int]
@@ -425,9 +414,11 @@ class ShardSnapshot(_message.Message):
         ROWS_FIELD_NUMBER: _ClassVar[int]
         DROPPED_FIELD_NUMBER: _ClassVar[int]
         FOLLOWS_FIELD_NUMBER: _ClassVar[int]
+        LOCKS_FIELD_NUMBER: _ClassVar[int]
+        WAITS_FIELD_NUMBER: _ClassVar[int]
         info: _common_pb2.TableInfo
         request_id: str
-        txns: _containers.RepeatedCompositeFieldContainer[ShardSnapshot.TxnRecord]
+        txns: _containers.RepeatedCompositeFieldContainer[ShardSnapshot.TableTxn]
         file_sets: _containers.RepeatedCompositeFieldContainer[ShardSnapshot.FileSet]
         overwrites: _containers.RepeatedCompositeFieldContainer[ShardSnapshot.Overwrite]
         created: int
@@ -436,16 +427,18 @@ class ShardSnapshot(_message.Message):
         rows: ShardSnapshot.TableRows
         dropped: ShardSnapshot.Dropped
         follows: int
-        def __init__(self, info: _Optional[_Union[_common_pb2.TableInfo, _Mapping]] = ..., request_id: _Optional[str] = ..., txns: _Optional[_Iterable[_Union[ShardSnapshot.TxnRecord, _Mapping]]] = ..., file_sets: _Optional[_Iterable[_Union[ShardSnapshot.FileSet, _Mapping]]] = ..., overwrites: _Optional[_Iterable[_Union[ShardSnapshot.Overwrite, _Mapping]]] = ..., created: _Optional[int] = ..., readable_from: _Optional[int] = ..., retired: _Optional[_Iterable[_Union[ShardSnapshot.RetiredWrites, _Mapping]]] = ..., rows: _Optional[_Union[ShardSnapshot.TableRows, _Mapping]] = ..., dropped: _Optional[_Union[ShardSnapshot.Dropped, _Mapping]] = ..., follows: _Optional[int] = ...) -> None: ...
+        locks: _containers.RepeatedCompositeFieldContainer[ShardSnapshot.LockClaim]
+        waits: _containers.RepeatedCompositeFieldContainer[ShardSnapshot.LockRequest]
+        def __init__(self, info: _Optional[_Union[_common_pb2.TableInfo, _Mapping]] = ..., request_id: _Optional[str] = ..., txns: _Optional[_Iterable[_Union[ShardSnapshot.TableTxn, _Mapping]]] = ..., file_sets: _Optional[_Iterable[_Union[ShardSnapshot.FileSet, _Mapping]]] = ..., overwrites: _Optional[_Iterable[_Union[ShardSnapshot.Overwrite, _Mapping]]] = ..., created: _Optional[int] = ..., readable_from: _Optional[int] = ..., retired: _Optional[_Iterable[_Union[ShardSnapshot.RetiredWrites, _Mapping]]] = ..., rows: _Optional[_Union[ShardSnapshot.TableRows, _Mapping]] = ..., dropped: _Optional[_Union[ShardSnapshot.Dropped, _Mapping]] = ..., follows: _Optional[int] = ..., locks: _Optional[_Iterable[_Union[ShardSnapshot.LockClaim, _Mapping]]] = ..., waits: _Optional[_Iterable[_Union[ShardSnapshot.LockRequest, _Mapping]]] = ...) -> None: ...
     class Dropped(_message.Message):
-        __slots__ = ("txn_id", "owner", "commit_timestamp")
+        __slots__ = ("txn_id", "owner", "commit_ts")
         TXN_ID_FIELD_NUMBER: _ClassVar[int]
         OWNER_FIELD_NUMBER: _ClassVar[int]
-        COMMIT_TIMESTAMP_FIELD_NUMBER: _ClassVar[int]
+        COMMIT_TS_FIELD_NUMBER: _ClassVar[int]
         txn_id: int
         owner: str
-        commit_timestamp: int
-        def __init__(self, txn_id: _Optional[int] = ..., owner: _Optional[str] = ..., commit_timestamp: _Optional[int] = ...) -> None: ...
+        commit_ts: int
+        def __init__(self, txn_id: _Optional[int] = ..., owner: _Optional[str] = ..., commit_ts: _Optional[int] = ...) -> None: ...
     class RetiredWrites(_message.Message):
         __slots__ = ("txn_id", "write_ids")
         TXN_ID_FIELD_NUMBER: _ClassVar[int]
@@ -454,132 +447,141 @@ class ShardSnapshot(_message.Message):
         write_ids: _containers.RepeatedScalarFieldContainer[str]
         def __init__(self, txn_id: _Optional[int] = ..., write_ids: _Optional[_Iterable[str]] = ...) -> None: ...
     class TableRows(_message.Message):
-        __slots__ = ("row_sets", "flushes", "flushing", "given_up", "cleared", "keys_above")
-        ROW_SETS_FIELD_NUMBER: _ClassVar[int]
+        __slots__ = ("unflushed", "flushes", "flushing", "given_up", "cleared", "keys_above", "flushed")
+        UNFLUSHED_FIELD_NUMBER: _ClassVar[int]
         FLUSHES_FIELD_NUMBER: _ClassVar[int]
         FLUSHING_FIELD_NUMBER: _ClassVar[int]
         GIVEN_UP_FIELD_NUMBER: _ClassVar[int]
         CLEARED_FIELD_NUMBER: _ClassVar[int]
         KEYS_ABOVE_FIELD_NUMBER: _ClassVar[int]
-        row_sets: _containers.RepeatedCompositeFieldContainer[ShardSnapshot.RowSet]
+        FLUSHED_FIELD_NUMBER: _ClassVar[int]
+        unflushed: _containers.RepeatedCompositeFieldContainer[ShardSnapshot.RowSet]
         flushes: _containers.RepeatedCompositeFieldContainer[ShardSnapshot.Flush]
         flushing: _containers.RepeatedScalarFieldContainer[str]
         given_up: _containers.RepeatedScalarFieldContainer[str]
         cleared: _containers.RepeatedScalarFieldContainer[int]
         keys_above: int
-        def __init__(self, row_sets: _Optional[_Iterable[_Union[ShardSnapshot.RowSet, _Mapping]]] = ..., flushes: _Optional[_Iterable[_Union[ShardSnapshot.Flush, _Mapping]]] = ..., flushing: _Optional[_Iterable[str]] = ..., given_up: _Optional[_Iterable[str]] = ..., cleared: _Optional[_Iterable[int]] = ..., keys_above: _Optional[int] = ...) -> None: ...
+        flushed: _containers.RepeatedCompositeFieldContainer[ShardSnapshot.Commit]
+        def __init__(self, unflushed: _Optional[_Iterable[_Union[ShardSnapshot.RowSet, _Mapping]]] = ..., flushes: _Optional[_Iterable[_Union[ShardSnapshot.Flush, _Mapping]]] = ..., flushing: _Optional[_Iterable[str]] = ..., given_up: _Optional[_Iterable[str]] = ..., cleared: _Optional[_Iterable[int]] = ..., keys_above: _Optional[int] = ..., flushed: _Optional[_Iterable[_Union[ShardSnapshot.Commit, _Mapping]]] = ...) -> None: ...
     class RowSet(_message.Message):
-        __slots__ = ("txn_id", "commit_timestamp", "batches", "flushed")
+        __slots__ = ("txn_id", "commit_ts", "batches")
         TXN_ID_FIELD_NUMBER: _ClassVar[int]
-        COMMIT_TIMESTAMP_FIELD_NUMBER: _ClassVar[int]
+        COMMIT_TS_FIELD_NUMBER: _ClassVar[int]
         BATCHES_FIELD_NUMBER: _ClassVar[int]
-        FLUSHED_FIELD_NUMBER: _ClassVar[int]
         txn_id: int
-        commit_timestamp: int
+        commit_ts: int
         batches: _containers.RepeatedCompositeFieldContainer[RowBatch]
-        flushed: bool
-        def __init__(self, txn_id: _Optional[int] = ..., commit_timestamp: _Optional[int] = ..., batches: _Optional[_Iterable[_Union[RowBatch, _Mapping]]] = ..., flushed: _Optional[bool] = ...) -> None: ...
+        def __init__(self, txn_id: _Optional[int] = ..., commit_ts: _Optional[int] = ..., batches: _Optional[_Iterable[_Union[RowBatch, _Mapping]]] = ...) -> None: ...
+    class Commit(_message.Message):
+        __slots__ = ("commit_ts", "txn_id", "keys")
+        COMMIT_TS_FIELD_NUMBER: _ClassVar[int]
+        TXN_ID_FIELD_NUMBER: _ClassVar[int]
+        KEYS_FIELD_NUMBER: _ClassVar[int]
+        commit_ts: int
+        txn_id: int
+        keys: _containers.RepeatedScalarFieldContainer[bytes]
+        def __init__(self, commit_ts: _Optional[int] = ..., txn_id: _Optional[int] = ..., keys: _Optional[_Iterable[bytes]] = ...) -> None: ...
     class Flush(_message.Message):
-        __slots__ = ("flush_id", "manifest", "first_timestamp", "last_timestamp")
+        __slots__ = ("flush_id", "manifest", "first_ts", "last_ts")
         FLUSH_ID_FIELD_NUMBER: _ClassVar[int]
         MANIFEST_FIELD_NUMBER: _ClassVar[int]
-        FIRST_TIMESTAMP_FIELD_NUMBER: _ClassVar[int]
-        LAST_TIMESTAMP_FIELD_NUMBER: _ClassVar[int]
+        FIRST_TS_FIELD_NUMBER: _ClassVar[int]
+        LAST_TS_FIELD_NUMBER: _ClassVar[int]
         flush_id: str
         manifest: _table_pb2.ManifestRef
-        first_timestamp: int
-        last_timestamp: int
-        def __init__(self, flush_id: _Optional[str] = ..., manifest: _Optional[_Union[_table_pb2.ManifestRef, _Mapping]] = ..., first_timestamp: _Optional[int] = ..., last_timestamp: _Optional[int] = ...) -> None: ...
-    class TxnRecord(_message.Message):
-        __slots__ = ("txn_id", "state", "owner", "prepare_timestamp", "commit_timestamp", "claimed", "writes", "superseded", "locks", "waits", "rows", "snapshot", "drops")
+        first_ts: int
+        last_ts: int
+        def __init__(self, flush_id: _Optional[str] = ..., manifest: _Optional[_Union[_table_pb2.ManifestRef, _Mapping]] = ..., first_ts: _Optional[int] = ..., last_ts: _Optional[int] = ...) -> None: ...
+    class TableTxn(_message.Message):
+        __slots__ = ("txn_id", "state", "owner", "prepare_ts", "commit_ts", "claimed", "writes", "superseded", "rows", "snapshot", "drops")
         TXN_ID_FIELD_NUMBER: _ClassVar[int]
         STATE_FIELD_NUMBER: _ClassVar[int]
         OWNER_FIELD_NUMBER: _ClassVar[int]
-        PREPARE_TIMESTAMP_FIELD_NUMBER: _ClassVar[int]
-        COMMIT_TIMESTAMP_FIELD_NUMBER: _ClassVar[int]
+        PREPARE_TS_FIELD_NUMBER: _ClassVar[int]
+        COMMIT_TS_FIELD_NUMBER: _ClassVar[int]
         CLAIMED_FIELD_NUMBER: _ClassVar[int]
         WRITES_FIELD_NUMBER: _ClassVar[int]
         SUPERSEDED_FIELD_NUMBER: _ClassVar[int]
-        LOCKS_FIELD_NUMBER: _ClassVar[int]
-        WAITS_FIELD_NUMBER: _ClassVar[int]
         ROWS_FIELD_NUMBER: _ClassVar[int]
         SNAPSHOT_FIELD_NUMBER: _ClassVar[int]
         DROPS_FIELD_NUMBER: _ClassVar[int]
         txn_id: int
         state: _common_pb2.ParticipantState
         owner: str
-        prepare_timestamp: int
-        commit_timestamp: int
+        prepare_ts: int
+        commit_ts: int
         claimed: _containers.RepeatedScalarFieldContainer[str]
         writes: _containers.RepeatedCompositeFieldContainer[ShardSnapshot.PendingWrite]
         superseded: _containers.RepeatedScalarFieldContainer[str]
-        locks: _containers.RepeatedCompositeFieldContainer[ShardSnapshot.HeldLock]
-        waits: _containers.RepeatedCompositeFieldContainer[ShardSnapshot.LockWait]
         rows: _containers.RepeatedCompositeFieldContainer[RowBatch]
         snapshot: int
         drops: bool
-        def __init__(self, txn_id: _Optional[int] = ..., state: _Optional[_Union[_common_pb2.ParticipantState, str]] = ..., owner: _Optional[str] = ..., prepare_timestamp: _Optional[int] = ..., commit_timestamp: _Optional[int] = ..., claimed: _Optional[_Iterable[str]] = ..., writes: _Optional[_Iterable[_Union[ShardSnapshot.PendingWrite, _Mapping]]] = ..., superseded: _Optional[_Iterable[str]] = ..., locks: _Optional[_Iterable[_Union[ShardSnapshot.HeldLock, _Mapping]]] = ..., waits: _Optional[_Iterable[_Union[ShardSnapshot.LockWait, _Mapping]]] = ..., rows: _Optional[_Iterable[_Union[RowBatch, _Mapping]]] = ..., snapshot: _Optional[int] = ..., drops: _Optional[bool] = ...) -> None: ...
-    class HeldLock(_message.Message):
-        __slots__ = ("lock", "since")
+        def __init__(self, txn_id: _Optional[int] = ..., state: _Optional[_Union[_common_pb2.ParticipantState, str]] = ..., owner: _Optional[str] = ..., prepare_ts: _Optional[int] = ..., commit_ts: _Optional[int] = ..., claimed: _Optional[_Iterable[str]] = ..., writes: _Optional[_Iterable[_Union[ShardSnapshot.PendingWrite, _Mapping]]] = ..., superseded: _Optional[_Iterable[str]] = ..., rows: _Optional[_Iterable[_Union[RowBatch, _Mapping]]] = ..., snapshot: _Optional[int] = ..., drops: _Optional[bool] = ...) -> None: ...
+    class LockClaim(_message.Message):
+        __slots__ = ("txn_id", "lock", "since", "granted")
+        TXN_ID_FIELD_NUMBER: _ClassVar[int]
         LOCK_FIELD_NUMBER: _ClassVar[int]
         SINCE_FIELD_NUMBER: _ClassVar[int]
+        GRANTED_FIELD_NUMBER: _ClassVar[int]
+        txn_id: int
         lock: ObjectLock
         since: int
-        def __init__(self, lock: _Optional[_Union[ObjectLock, _Mapping]] = ..., since: _Optional[int] = ...) -> None: ...
-    class LockWait(_message.Message):
-        __slots__ = ("position", "since", "locks")
-        POSITION_FIELD_NUMBER: _ClassVar[int]
-        SINCE_FIELD_NUMBER: _ClassVar[int]
+        granted: bool
+        def __init__(self, txn_id: _Optional[int] = ..., lock: _Optional[_Union[ObjectLock, _Mapping]] = ..., since: _Optional[int] = ..., granted: _Optional[bool] = ...) -> None: ...
+    class LockRequest(_message.Message):
+        __slots__ = ("txn_id", "locks", "since")
+        TXN_ID_FIELD_NUMBER: _ClassVar[int]
         LOCKS_FIELD_NUMBER: _ClassVar[int]
-        position: int
-        since: int
+        SINCE_FIELD_NUMBER: _ClassVar[int]
+        txn_id: int
         locks: _containers.RepeatedCompositeFieldContainer[ObjectLock]
-        def __init__(self, position: _Optional[int] = ..., since: _Optional[int] = ..., locks: _Optional[_Iterable[_Union[ObjectLock, _Mapping]]] = ...) -> None: ...
+        since: int
+        def __init__(self, txn_id: _Optional[int] = ..., locks: _Optional[_Iterable[_Union[ObjectLock, _Mapping]]] = ..., since: _Optional[int] = ...) -> None: ...
     class PendingWrite(_message.Message):
-        __slots__ = ("write_id", "manifest", "replaces", "from_writes", "partitions", "overwrites", "base_timestamp")
+        __slots__ = ("write_id", "manifest", "replaces", "from_writes", "partitions", "overwrites", "base_ts")
         WRITE_ID_FIELD_NUMBER: _ClassVar[int]
         MANIFEST_FIELD_NUMBER: _ClassVar[int]
         REPLACES_FIELD_NUMBER: _ClassVar[int]
         FROM_WRITES_FIELD_NUMBER: _ClassVar[int]
         PARTITIONS_FIELD_NUMBER: _ClassVar[int]
         OVERWRITES_FIELD_NUMBER: _ClassVar[int]
-        BASE_TIMESTAMP_FIELD_NUMBER: _ClassVar[int]
+        BASE_TS_FIELD_NUMBER: _ClassVar[int]
         write_id: str
         manifest: _table_pb2.ManifestRef
         replaces: _containers.RepeatedScalarFieldContainer[str]
         from_writes: _containers.RepeatedScalarFieldContainer[str]
         partitions: _containers.RepeatedScalarFieldContainer[str]
         overwrites: _containers.RepeatedScalarFieldContainer[str]
-        base_timestamp: int
-        def __init__(self, write_id: _Optional[str] = ..., manifest: _Optional[_Union[_table_pb2.ManifestRef, _Mapping]] = ..., replaces: _Optional[_Iterable[str]] = ..., from_writes: _Optional[_Iterable[str]] = ..., partitions: _Optional[_Iterable[str]] = ..., overwrites: _Optional[_Iterable[str]] = ..., base_timestamp: _Optional[int] = ...) -> None: ...
+        base_ts: int
+        def __init__(self, write_id: _Optional[str] = ..., manifest: _Optional[_Union[_table_pb2.ManifestRef, _Mapping]] = ..., replaces: _Optional[_Iterable[str]] = ..., from_writes: _Optional[_Iterable[str]] = ..., partitions: _Optional[_Iterable[str]] = ..., overwrites: _Optional[_Iterable[str]] = ..., base_ts: _Optional[int] = ...) -> None: ...
     class FileSet(_message.Message):
-        __slots__ = ("write_id", "txn_id", "manifest", "commit_timestamp", "replaced_by", "replaced_timestamp", "partition", "from_writes")
+        __slots__ = ("write_id", "txn_id", "manifest", "commit_ts", "replaced_by", "replaced_ts", "partition", "from_writes")
         WRITE_ID_FIELD_NUMBER: _ClassVar[int]
         TXN_ID_FIELD_NUMBER: _ClassVar[int]
         MANIFEST_FIELD_NUMBER: _ClassVar[int]
-        COMMIT_TIMESTAMP_FIELD_NUMBER: _ClassVar[int]
+        COMMIT_TS_FIELD_NUMBER: _ClassVar[int]
         REPLACED_BY_FIELD_NUMBER: _ClassVar[int]
-        REPLACED_TIMESTAMP_FIELD_NUMBER: _ClassVar[int]
+        REPLACED_TS_FIELD_NUMBER: _ClassVar[int]
         PARTITION_FIELD_NUMBER: _ClassVar[int]
         FROM_WRITES_FIELD_NUMBER: _ClassVar[int]
         write_id: str
         txn_id: int
         manifest: _table_pb2.ManifestRef
-        commit_timestamp: int
+        commit_ts: int
         replaced_by: int
-        replaced_timestamp: int
+        replaced_ts: int
         partition: str
         from_writes: _containers.RepeatedScalarFieldContainer[str]
-        def __init__(self, write_id: _Optional[str] = ..., txn_id: _Optional[int] = ..., manifest: _Optional[_Union[_table_pb2.ManifestRef, _Mapping]] = ..., commit_timestamp: _Optional[int] = ..., replaced_by: _Optional[int] = ..., replaced_timestamp: _Optional[int] = ..., partition: _Optional[str] = ..., from_writes: _Optional[_Iterable[str]] = ...) -> None: ...
+        def __init__(self, write_id: _Optional[str] = ..., txn_id: _Optional[int] = ..., manifest: _Optional[_Union[_table_pb2.ManifestRef, _Mapping]] = ..., commit_ts: _Optional[int] = ..., replaced_by: _Optional[int] = ..., replaced_ts: _Optional[int] = ..., partition: _Optional[str] = ..., from_writes: _Optional[_Iterable[str]] = ...) -> None: ...
     class Overwrite(_message.Message):
-        __slots__ = ("object", "txn_id", "commit_timestamp")
+        __slots__ = ("object", "txn_id", "commit_ts")
         OBJECT_FIELD_NUMBER: _ClassVar[int]
         TXN_ID_FIELD_NUMBER: _ClassVar[int]
-        COMMIT_TIMESTAMP_FIELD_NUMBER: _ClassVar[int]
+        COMMIT_TS_FIELD_NUMBER: _ClassVar[int]
         object: str
         txn_id: int
-        commit_timestamp: int
-        def __init__(self, object: _Optional[str] = ..., txn_id: _Optional[int] = ..., commit_timestamp: _Optional[int] = ...) -> None: ...
+        commit_ts: int
+        def __init__(self, object: _Optional[str] = ..., txn_id: _Optional[int] = ..., commit_ts: _Optional[int] = ...) -> None: ...
     VERSION_FIELD_NUMBER: _ClassVar[int]
     NEXT_TABLE_NUMBER_FIELD_NUMBER: _ClassVar[int]
     TABLES_FIELD_NUMBER: _ClassVar[int]

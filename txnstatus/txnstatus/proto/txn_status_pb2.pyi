@@ -129,7 +129,7 @@ class ListTransactionsResponse(_message.Message):
     def __init__(self, txns: _Optional[_Iterable[_Union[_common_pb2.TxnInfo, _Mapping]]] = ..., more: _Optional[bool] = ...) -> None: ...
 
 class StatusCommand(_message.Message):
-    __slots__ = ("begin_txns", "register_participant", "begin_commit", "finalize_commit", "complete_commit", "begin_abort", "finalize_abort", "expire", "forget", "raise_floor", "register_participants")
+    __slots__ = ("begin_txns", "begin_commit", "finalize_commit", "complete_commit", "begin_abort", "finalize_abort", "expire", "forget", "raise_floor", "register_participants")
     class BeginTxns(_message.Message):
         __slots__ = ("request_id", "count", "owner", "label", "keepalive_millis", "now_micros", "floor", "max_unfinished")
         REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
@@ -149,17 +149,6 @@ class StatusCommand(_message.Message):
         floor: int
         max_unfinished: int
         def __init__(self, request_id: _Optional[str] = ..., count: _Optional[int] = ..., owner: _Optional[str] = ..., label: _Optional[str] = ..., keepalive_millis: _Optional[int] = ..., now_micros: _Optional[int] = ..., floor: _Optional[int] = ..., max_unfinished: _Optional[int] = ...) -> None: ...
-    class RegisterParticipant(_message.Message):
-        __slots__ = ("txn_id", "owner", "participant_id", "name")
-        TXN_ID_FIELD_NUMBER: _ClassVar[int]
-        OWNER_FIELD_NUMBER: _ClassVar[int]
-        PARTICIPANT_ID_FIELD_NUMBER: _ClassVar[int]
-        NAME_FIELD_NUMBER: _ClassVar[int]
-        txn_id: int
-        owner: str
-        participant_id: str
-        name: str
-        def __init__(self, txn_id: _Optional[int] = ..., owner: _Optional[str] = ..., participant_id: _Optional[str] = ..., name: _Optional[str] = ...) -> None: ...
     class RegisterParticipants(_message.Message):
         __slots__ = ("txn_id", "owner", "participants")
         TXN_ID_FIELD_NUMBER: _ClassVar[int]
@@ -179,16 +168,16 @@ class StatusCommand(_message.Message):
         now_micros: int
         def __init__(self, txn_id: _Optional[int] = ..., owner: _Optional[str] = ..., now_micros: _Optional[int] = ...) -> None: ...
     class FinalizeCommit(_message.Message):
-        __slots__ = ("txn_id", "commit_timestamp", "now_micros", "prepared")
+        __slots__ = ("txn_id", "commit_ts", "now_micros", "prepared")
         TXN_ID_FIELD_NUMBER: _ClassVar[int]
-        COMMIT_TIMESTAMP_FIELD_NUMBER: _ClassVar[int]
+        COMMIT_TS_FIELD_NUMBER: _ClassVar[int]
         NOW_MICROS_FIELD_NUMBER: _ClassVar[int]
         PREPARED_FIELD_NUMBER: _ClassVar[int]
         txn_id: int
-        commit_timestamp: int
+        commit_ts: int
         now_micros: int
         prepared: int
-        def __init__(self, txn_id: _Optional[int] = ..., commit_timestamp: _Optional[int] = ..., now_micros: _Optional[int] = ..., prepared: _Optional[int] = ...) -> None: ...
+        def __init__(self, txn_id: _Optional[int] = ..., commit_ts: _Optional[int] = ..., now_micros: _Optional[int] = ..., prepared: _Optional[int] = ...) -> None: ...
     class CompleteCommit(_message.Message):
         __slots__ = ("txn_id", "now_micros")
         TXN_ID_FIELD_NUMBER: _ClassVar[int]
@@ -234,7 +223,6 @@ class StatusCommand(_message.Message):
         timestamp: int
         def __init__(self, timestamp: _Optional[int] = ...) -> None: ...
     BEGIN_TXNS_FIELD_NUMBER: _ClassVar[int]
-    REGISTER_PARTICIPANT_FIELD_NUMBER: _ClassVar[int]
     BEGIN_COMMIT_FIELD_NUMBER: _ClassVar[int]
     FINALIZE_COMMIT_FIELD_NUMBER: _ClassVar[int]
     COMPLETE_COMMIT_FIELD_NUMBER: _ClassVar[int]
@@ -245,7 +233,6 @@ class StatusCommand(_message.Message):
     RAISE_FLOOR_FIELD_NUMBER: _ClassVar[int]
     REGISTER_PARTICIPANTS_FIELD_NUMBER: _ClassVar[int]
     begin_txns: StatusCommand.BeginTxns
-    register_participant: StatusCommand.RegisterParticipant
     begin_commit: StatusCommand.BeginCommit
     finalize_commit: StatusCommand.FinalizeCommit
     complete_commit: StatusCommand.CompleteCommit
@@ -255,7 +242,7 @@ class StatusCommand(_message.Message):
     forget: StatusCommand.Forget
     raise_floor: StatusCommand.RaiseFloor
     register_participants: StatusCommand.RegisterParticipants
-    def __init__(self, begin_txns: _Optional[_Union[StatusCommand.BeginTxns, _Mapping]] = ..., register_participant: _Optional[_Union[StatusCommand.RegisterParticipant, _Mapping]] = ..., begin_commit: _Optional[_Union[StatusCommand.BeginCommit, _Mapping]] = ..., finalize_commit: _Optional[_Union[StatusCommand.FinalizeCommit, _Mapping]] = ..., complete_commit: _Optional[_Union[StatusCommand.CompleteCommit, _Mapping]] = ..., begin_abort: _Optional[_Union[StatusCommand.BeginAbort, _Mapping]] = ..., finalize_abort: _Optional[_Union[StatusCommand.FinalizeAbort, _Mapping]] = ..., expire: _Optional[_Union[StatusCommand.Expire, _Mapping]] = ..., forget: _Optional[_Union[StatusCommand.Forget, _Mapping]] = ..., raise_floor: _Optional[_Union[StatusCommand.RaiseFloor, _Mapping]] = ..., register_participants: _Optional[_Union[StatusCommand.RegisterParticipants, _Mapping]] = ...) -> None: ...
+    def __init__(self, begin_txns: _Optional[_Union[StatusCommand.BeginTxns, _Mapping]] = ..., begin_commit: _Optional[_Union[StatusCommand.BeginCommit, _Mapping]] = ..., finalize_commit: _Optional[_Union[StatusCommand.FinalizeCommit, _Mapping]] = ..., complete_commit: _Optional[_Union[StatusCommand.CompleteCommit, _Mapping]] = ..., begin_abort: _Optional[_Union[StatusCommand.BeginAbort, _Mapping]] = ..., finalize_abort: _Optional[_Union[StatusCommand.FinalizeAbort, _Mapping]] = ..., expire: _Optional[_Union[StatusCommand.Expire, _Mapping]] = ..., forget: _Optional[_Union[StatusCommand.Forget, _Mapping]] = ..., raise_floor: _Optional[_Union[StatusCommand.RaiseFloor, _Mapping]] = ..., register_participants: _Optional[_Union[StatusCommand.RegisterParticipants, _Mapping]] = ...) -> None: ...
 
 class StatusSnapshot(_message.Message):
     __slots__ = ("version", "next_txn_id", "last_commit_timestamp", "first_txn_id", "end_txn_id", "full", "unfinished", "finished")

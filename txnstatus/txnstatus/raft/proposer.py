@@ -9,45 +9,33 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 from txnstatus.errors import NotTheLeader, OutcomeUnknown, TxnError
 from txnstatus.process.failpoints import any_armed, failpoint
 from txnstatus.raft.driver import RaftDriver
 from txnstatus.raft.proposals import Proposal
 from txnstatus.raft.replica import MAX_BATCH_BYTES, MAX_BATCH_COMMANDS
-
-
-class Refusal(Protocol):
-    """The command is refused on every replica alike."""
-
-    @property
-    def error(self) -> TxnError: ...
-
+from txnstatus.replicated import Rejected
 
 CommandT = TypeVar("CommandT")
 AppliedT = TypeVar("AppliedT")
-RefusalT = TypeVar("RefusalT", bound=Refusal)
 Told = Callable[[int, Sequence[AppliedT | TxnError]], None]
 """Of the commands from this position on: the state machine's answer or refusal, NotTheLeader or OutcomeUnknown."""
 
 
-class Proposer(Generic[CommandT, AppliedT, RefusalT]):
+class Proposer(Generic[CommandT, AppliedT]):
     def __init__(
         self,
         kind: str,
         driver: RaftDriver,
         encode: Callable[[CommandT], bytes],
-        refusal: type[RefusalT],
-        heard: Callable[[Sequence[CommandT], Sequence[AppliedT | RefusalT]], None] = lambda _commands, _outcomes: None,
-        name: Callable[[CommandT], str] = lambda command: type(command).__name__,
+        heard: Callable[[Sequence[CommandT], Sequence[AppliedT | Rejected]], None] = lambda _commands, _outcomes: None,
     ) -> None:
-        """`heard` hears first of all commands that have applied here, refused or not. `kind`, `name`: failpoints."""
+        """`heard` hears first of all commands that have applied here, refused or not. `kind`: of failpoints."""
         self._kind = kind
-        self._name = name
         self._driver = driver
         self._encode = encode
-        self._refusal = refusal
         self._heard = heard
 
     def submit(self, commands: Sequence[CommandT], told: Told[AppliedT], *, linger: bool = False) -> None:
@@ -107,7 +95,7 @@ class Proposer(Generic[CommandT, AppliedT, RefusalT]):
             return
         outcomes: Sequence[Any] = proposal.outcomes
         self._heard(commands, outcomes)
-        answers = [outcome.error if isinstance(outcome, self._refusal) else outcome for outcome in outcomes]
+        answers = [outcome.error if isinstance(outcome, Rejected) else outcome for outcome in outcomes]
         if any_armed():
             answers = list(map(self._pass_after, commands, answers))
         told(start, answers)
@@ -115,11 +103,11 @@ class Proposer(Generic[CommandT, AppliedT, RefusalT]):
     def _pass_before(self, commands: Sequence[CommandT]) -> None:
         if any_armed():
             for command in commands:
-                failpoint(f"{self._kind}.before.{self._name(command)}", NotTheLeader)
+                failpoint(f"{self._kind}.before.{type(command).__name__}", NotTheLeader)
 
     def _pass_after(self, command: CommandT, answer: AppliedT | TxnError) -> AppliedT | TxnError:
         try:
-            failpoint(f"{self._kind}.after.{self._name(command)}", OutcomeUnknown)
+            failpoint(f"{self._kind}.after.{type(command).__name__}", OutcomeUnknown)
         except TxnError as error:
             return error
         return answer

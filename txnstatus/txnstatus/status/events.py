@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from txnstatus.errors import TxnError
+from txnstatus.replicated import Rejected
 from txnstatus.status import commands as cmd
 from txnstatus.status.commit_tasks import SendOp
-from txnstatus.status.table import Applied, Rejected
+from txnstatus.status.table import StatusApplied
 from txnstatus.types import ParticipantId, ParticipantOpType, Timestamp, TxnId
 from txnstatus.values import value
 
@@ -27,7 +28,7 @@ class CommandApplied:
     """A command reached the table on this leader."""
 
     command: cmd.Command
-    outcome: Applied | Rejected
+    outcome: StatusApplied | Rejected
 
 
 @value

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from txnstatus.raft.machine import Restoring
+from txnstatus.replicated import Rejected
 from txnstatus.status import commands as cmd
-from txnstatus.status.table import Applied, Rejected, TxnStatusTable
+from txnstatus.status.table import StatusApplied, TxnStatusTable
 from txnstatus.types import HybridClock
 
 
@@ -17,7 +18,7 @@ class StatusMachine:
         self.table = table
         self._clock = clock
 
-    def apply(self, commands: Sequence[bytes]) -> list[Applied | Rejected]:
+    def apply(self, commands: Sequence[bytes]) -> list[StatusApplied | Rejected]:
         outcomes = [self.table.apply(cmd.decode(command)) for command in commands]
         self._clock.update(self.table.last_commit_ts)
         return outcomes

@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from txnstatus.errors import TxnError
+from txnstatus.replicated import Rejected
 from txnstatus.status import commands as cmd
 from txnstatus.status.commit_tasks import CommitTask
 from txnstatus.status.events import (
@@ -29,7 +30,7 @@ from txnstatus.status.events import (
 )
 from txnstatus.status.keep_alives import KeepAlives
 from txnstatus.status.records import TxnRecord, illegal
-from txnstatus.status.table import Applied, Rejected, TxnStatusTable
+from txnstatus.status.table import StatusApplied, TxnStatusTable
 from txnstatus.status.transitions import Op
 from txnstatus.types import (
     TERMINAL,
@@ -164,7 +165,9 @@ class TxnStatusManager:
 
     # ---- driving transactions
 
-    def _applied(self, command: cmd.Command, outcome: Applied | Rejected, now: float, wall_micros: int) -> list[Effect]:
+    def _applied(
+        self, command: cmd.Command, outcome: StatusApplied | Rejected, now: float, wall_micros: int
+    ) -> list[Effect]:
         if isinstance(command, cmd.Forget):
             self._forgetting = False
         if isinstance(outcome, Rejected):

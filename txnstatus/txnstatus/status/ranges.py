@@ -15,11 +15,11 @@ from google.protobuf.message import Message
 
 from txnstatus.catalog.catalog import CatalogState, status_group
 from txnstatus.catalog.client import CatalogClient
+from txnstatus.catalog.commands import AddRange, DropRange
 from txnstatus.catalog.system_client import TxnSystemClient
 from txnstatus.errors import NotFound, TxnError, forgotten
 from txnstatus.foreign import foreign_name
 from txnstatus.limits import MAX_LISTED
-from txnstatus.proto import catalog_pb2 as catalog_pb
 from txnstatus.proto import common_pb2 as common
 from txnstatus.proto import txn_manager_pb2 as pb
 from txnstatus.proto import txn_status_pb2 as status_pb
@@ -121,13 +121,11 @@ class StatusRanges:
 
     async def add_range(self, number: int) -> None:
         """Adds it, unless it was added before. Raises Unavailable."""
-        command = catalog_pb.CatalogCommand(add_range=catalog_pb.CatalogCommand.AddRange(number=number))
-        await self._catalog.change(command)
+        await self._catalog.change(AddRange(number))
 
     async def drop_range(self, number: int, last_commit: Timestamp) -> None:
         """For a range whose transactions are all forgotten. Raises Unavailable."""
-        drop = catalog_pb.CatalogCommand.DropRange(number=number, last_commit_timestamp=last_commit)
-        await self._catalog.change(catalog_pb.CatalogCommand(drop_range=drop))
+        await self._catalog.change(DropRange(number, last_commit))
 
     async def snapshot(self) -> Timestamp:
         """One timestamp for all ranges: not below any commit acknowledged before, and below all that are to come.

@@ -22,6 +22,7 @@ from txnstatus.proto import txn_manager_pb2 as pb
 from txnstatus.proto import txn_status_pb2 as status_pb
 from txnstatus.raft.driver import RaftDriver
 from txnstatus.raft.proposer import Proposer
+from txnstatus.replicated import Rejected
 from txnstatus.rpc.deadlines import Deadlines
 from txnstatus.rpc.errors import to_detail
 from txnstatus.status import commands as cmd
@@ -42,7 +43,7 @@ from txnstatus.status.manager import ManagerSettings, TxnStatusManager
 from txnstatus.status.participant_calls import ParticipantCalls
 from txnstatus.status.ranges import StatusRanges
 from txnstatus.status.records import TxnRecord, to_wire
-from txnstatus.status.table import Applied, Rejected
+from txnstatus.status.table import StatusApplied
 from txnstatus.types import (
     DECIDED,
     AbortCause,
@@ -88,9 +89,7 @@ class StatusService:
         self._decisions: defaultdict[TxnId, list[asyncio.Future[None]]] = defaultdict(list)
         self._waits: Deadlines[asyncio.Future[None]] = Deadlines(_wake)
         self._calls = ParticipantCalls(client, clock, self._handle, self._spawn)
-        self._proposer: Proposer[cmd.Command, Applied, Rejected] = Proposer(
-            "status", driver, cmd.encode, Rejected, self._act_on
-        )
+        self._proposer: Proposer[cmd.Command, StatusApplied] = Proposer("status", driver, cmd.encode, self._act_on)
         self._background: set[asyncio.Task[None]] = set()
         self._tending: asyncio.Task[None] | None = None
         self.configure(client.cluster.state)
@@ -287,11 +286,13 @@ class StatusService:
 
     # ---- performing
 
-    def _act_on(self, commands: Sequence[cmd.Command], outcomes: Sequence[Applied | Rejected]) -> None:
+    def _act_on(self, commands: Sequence[cmd.Command], outcomes: Sequence[StatusApplied | Rejected]) -> None:
         """What has applied must be acted upon, or nobody watches what was begun."""
         self._handle(list(map(CommandApplied, commands, outcomes)))
 
-    def _own_ended(self, commands: Sequence[cmd.Command], start: int, answers: Sequence[Applied | TxnError]) -> None:
+    def _own_ended(
+        self, commands: Sequence[cmd.Command], start: int, answers: Sequence[StatusApplied | TxnError]
+    ) -> None:
         """Of proposals of the manager itself: a refusal means somebody else was first."""
         for command, answer in zip(commands[start:], answers, strict=False):
             if isinstance(answer, Unavailable):

@@ -1,17 +1,18 @@
 """The transaction status table of one range partition: the replicated state machine.
 
-`TxnStatusTable.apply` is total and deterministic: every command gets `Applied` or `Rejected`, on every replica the
-same, and nothing else changes the table. States and answers follow Kudu's TxnStatusManager; where they differ,
-docs/protocol.md says why.
+`TxnStatusTable.apply` is total and deterministic: every command gets `StatusApplied` or `Rejected`, on every
+replica the same, and nothing else changes the table. States and answers follow Kudu's TxnStatusManager; where they
+differ, docs/protocol.md says why.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence, ValuesView
 
-from txnstatus.errors import IllegalState, InvalidArgument, LimitReached, NotAuthorized, NotFound, TxnError, forgotten
+from txnstatus.errors import IllegalState, InvalidArgument, LimitReached, NotAuthorized, NotFound, forgotten
 from txnstatus.limits import MAX_BEGIN_COUNT
 from txnstatus.proto import txn_status_pb2 as pb
+from txnstatus.replicated import Rejected
 from txnstatus.status import commands as cmd
 from txnstatus.status.finished import Finished
 from txnstatus.status.records import BeginRequest, TxnRecord, from_wire, illegal, to_saved
@@ -52,7 +53,7 @@ _WITHOUT_PARTICIPANTS = {
 
 
 @value
-class Applied:
+class StatusApplied:
     """The command took effect, now or (`changed` False) before."""
 
     records: tuple[TxnRecord, ...]
@@ -62,13 +63,6 @@ class Applied:
     @property
     def txn_ids(self) -> tuple[TxnId, ...]:
         return tuple(record.txn_id for record in self.records)
-
-
-@value
-class Rejected:
-    """The command is refused on every replica alike, and changed nothing."""
-
-    error: TxnError
 
 
 class TxnStatusTable:
@@ -87,7 +81,7 @@ class TxnStatusTable:
 
     # ---- commands
 
-    def apply(self, command: cmd.Command) -> Applied | Rejected:
+    def apply(self, command: cmd.Command) -> StatusApplied | Rejected:
         match command:
             case cmd.BeginTxns():
                 return self._begin(command)
@@ -98,7 +92,7 @@ class TxnStatusTable:
             case _:
                 return self._move(command)
 
-    def _begin(self, command: cmd.BeginTxns) -> Applied | Rejected:
+    def _begin(self, command: cmd.BeginTxns) -> StatusApplied | Rejected:
         # One that no range can hold would leave every range full behind it.
         most = min(MAX_BEGIN_COUNT, self.end_txn_id - self.first_txn_id)
         if not 1 <= command.count <= most:
@@ -107,10 +101,10 @@ class TxnStatusTable:
             )
         begun = self.begun_by(command.request_id)
         if begun is not None:
-            return Applied(begun, changed=False)
+            return StatusApplied(begun, changed=False)
         if self._full or self._next_txn_id + command.count > self.end_txn_id:
             was_full, self._full = self._full, True
-            return Applied((), changed=not was_full)
+            return StatusApplied((), changed=not was_full)
         if command.max_unfinished and len(self._unfinished) + command.count > command.max_unfinished:
             return Rejected(
                 LimitReached(
@@ -134,9 +128,9 @@ class TxnStatusTable:
                 request=request,
             )
         self._full = self._next_txn_id == self.end_txn_id
-        return Applied(tuple(self._unfinished[TxnId(i)] for i in request.txn_ids()), changed=True)
+        return StatusApplied(tuple(self._unfinished[TxnId(i)] for i in request.txn_ids()), changed=True)
 
-    def _move(self, command: cmd.TxnCommand) -> Applied | Rejected:
+    def _move(self, command: cmd.TxnCommand) -> StatusApplied | Rejected:
         record = self.find(command.txn_id)
         if record is None:
             return Rejected(self._absent(command.txn_id))
@@ -151,7 +145,7 @@ class TxnStatusTable:
             return Rejected(IllegalState(f"{command.prepared} of {len(record.participants)} participants are prepared"))
         changed = self._changed(record, command, outcome)
         self._keep(changed)
-        return Applied((changed,), changed is not record)
+        return StatusApplied((changed,), changed is not record)
 
     def _changed(self, record: TxnRecord, command: cmd.TxnCommand, outcome: TxnState | Stay) -> TxnRecord:
         if isinstance(command, cmd.RegisterParticipants):
@@ -176,7 +170,7 @@ class TxnStatusTable:
         elif self._unfinished.pop(record.txn_id, None):
             self._finished.add(record)
 
-    def _forget(self, finished_before_micros: int) -> Applied:
+    def _forget(self, finished_before_micros: int) -> StatusApplied:
         forgotten = 0
         while forgotten < MAX_FORGET_COUNT and self.finished_before(finished_before_micros):
             request = self._requests[self._finished.drop_oldest().request_id]
@@ -184,12 +178,12 @@ class TxnStatusTable:
             if not request.kept:
                 del self._requests[request.request_id]
             forgotten += 1
-        return Applied((), changed=forgotten > 0)
+        return StatusApplied((), changed=forgotten > 0)
 
-    def _raise_floor(self, timestamp: Timestamp) -> Applied:
+    def _raise_floor(self, timestamp: Timestamp) -> StatusApplied:
         changed = timestamp > self._last_commit_ts
         self._last_commit_ts = max(self._last_commit_ts, timestamp)
-        return Applied((), changed)
+        return StatusApplied((), changed)
 
     # ---- questions
 

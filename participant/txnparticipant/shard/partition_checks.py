@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from txnparticipant.shard.records import TableState
+from txnparticipant.shard.table import TableState
 from txnstatus import partitions
 from txnstatus.errors import InvalidArgument
 from txnstatus.proto import table_pb2 as pb

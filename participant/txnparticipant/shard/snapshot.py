@@ -1,0 +1,105 @@
+"""A table in a shard's snapshot."""
+
+from __future__ import annotations
+
+from txnparticipant.locks.locks import Claim, Request
+from txnparticipant.rows.changed_keys import ChangedKeys, Commit
+from txnparticipant.rows.memrowset import Flush, RowSet, TableRows
+from txnparticipant.shard.table import Dropped, TableState, TableTxn
+from txnparticipant.versions.conflicts import Overwrite
+from txnparticipant.versions.mvcc import FileSet
+from txnstatus.codec import Codec
+from txnstatus.proto import participant_pb2 as pb
+from txnstatus.schema import Schema
+from txnstatus.types import Timestamp, TxnId
+
+_TXN = Codec(TableTxn, pb.ShardSnapshot.TableTxn)
+_FILE_SET = Codec(FileSet, pb.ShardSnapshot.FileSet)
+_OVERWRITE = Codec(Overwrite, pb.ShardSnapshot.Overwrite)
+_DROPPED = Codec(Dropped, pb.ShardSnapshot.Dropped)
+_ROW_SET = Codec(RowSet, pb.ShardSnapshot.RowSet)
+_FLUSH = Codec(Flush, pb.ShardSnapshot.Flush)
+_COMMIT = Codec(Commit, pb.ShardSnapshot.Commit)
+_CLAIM = Codec(Claim, pb.ShardSnapshot.LockClaim)
+_REQUEST = Codec(Request, pb.ShardSnapshot.LockRequest)
+
+
+def to_wire(table: TableState) -> pb.ShardSnapshot.TableState:
+    held = (claim for txn_id in sorted(table.unfinished) for claim in table.locks.held_by(txn_id))
+    return pb.ShardSnapshot.TableState(
+        info=table.info(),
+        request_id=table.request_id,
+        created=table.created,
+        follows=table.follows,
+        readable_from=table.readable_from,
+        dropped=_DROPPED.to_wire(table.dropped) if table.dropped else None,
+        txns=[_TXN.to_wire(table.txns[txn_id]) for txn_id in sorted(table.txns)],
+        file_sets=map(_FILE_SET.to_wire, table.file_sets.values()),
+        overwrites=map(_OVERWRITE.to_wire, table.overwrites.committed()),
+        retired=[
+            pb.ShardSnapshot.RetiredWrites(txn_id=txn_id, write_ids=table.retired[txn_id])
+            for txn_id in sorted(table.retired)
+        ],
+        locks=map(_CLAIM.to_wire, held),
+        waits=map(_REQUEST.to_wire, table.locks.queue()),
+        rows=_rows_to_wire(table.rows),
+    )
+
+
+def from_wire(wire: pb.ShardSnapshot.TableState) -> TableState:
+    info = wire.info
+    table = TableState(
+        info.table_id,
+        info.name,
+        info.location,
+        Schema.from_wire(info.schema),
+        wire.request_id,
+        info.conflicts,
+        Timestamp(wire.created),
+        TxnId(wire.follows),
+        Timestamp(wire.readable_from),
+        _DROPPED.from_wire(wire.dropped) if wire.HasField("dropped") else None,
+        rows=_rows_from_wire(wire.rows),
+    )
+    for txn in wire.txns:
+        table.restore(_TXN.from_wire(txn))
+    for file_set in wire.file_sets:
+        table.add(_FILE_SET.from_wire(file_set))
+    for overwrite in wire.overwrites:
+        table.overwrites.restore(_OVERWRITE.from_wire(overwrite))
+    for retired in wire.retired:
+        for write_id in retired.write_ids:
+            table.leave_to_cleaner(TxnId(retired.txn_id), write_id)
+    for claim in wire.locks:
+        table.locks.restore_held(_CLAIM.from_wire(claim))
+    table.locks.restore_queue(map(_REQUEST.from_wire, wire.waits))
+    return table
+
+
+def _rows_to_wire(rows: TableRows) -> pb.ShardSnapshot.TableRows:
+    """Keys of what is flushed are here only, those of the rest are with the rows."""
+    return pb.ShardSnapshot.TableRows(
+        unflushed=map(_ROW_SET.to_wire, rows.unflushed.values()),
+        flushed=[_COMMIT.to_wire(commit) for commit in rows.keys if commit.txn_id not in rows.unflushed],
+        flushes=map(_FLUSH.to_wire, rows.flushes.values()),
+        flushing=rows.flushing,
+        given_up=rows.given_up,
+        cleared=rows.cleared,
+        keys_above=rows.keys.above,
+    )
+
+
+def _rows_from_wire(wire: pb.ShardSnapshot.TableRows) -> TableRows:
+    rows = TableRows(
+        flushing=list(wire.flushing),
+        given_up=list(wire.given_up),
+        cleared=list(map(Timestamp, wire.cleared)),
+        keys=ChangedKeys(Timestamp(wire.keys_above)),
+    )
+    for flush in wire.flushes:
+        rows.add(_FLUSH.from_wire(flush))
+    for row_set in wire.unflushed:
+        rows.publish(_ROW_SET.from_wire(row_set))
+    for commit in wire.flushed:
+        rows.keys.add(_COMMIT.from_wire(commit))
+    return rows

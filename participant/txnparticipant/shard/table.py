@@ -1,0 +1,396 @@
+"""What a shard keeps of a table and of a transaction on it. Only the methods here change either of them."""
+
+from __future__ import annotations
+
+from bisect import bisect_right, insort
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+from txnparticipant.locks.locks import Answer, Lock, LockTable, Otherwise, Verdict, with_parents
+from txnparticipant.rows.memrowset import PreparedRows, RowBatch, RowSet, RowsView, TableRows, changed_keys
+from txnparticipant.versions.conflicts import Overwrites
+from txnparticipant.versions.directories import FlushDirectory, WriteDirectory
+from txnparticipant.versions.mvcc import FileSet, PendingWrite
+from txnstatus.partitions import WHOLE_TABLE, covers
+from txnstatus.proto import common_pb2 as common
+from txnstatus.schema import Schema, is_database_name
+from txnstatus.types import NO_TIMESTAMP, ConflictStrategy, ParticipantState, Timestamp, TxnId
+
+NOBODY = TxnId(0)
+"""As the one that dropped a table: none is older."""
+LIVE = (ParticipantState.OPEN, ParticipantState.COMMIT_IN_PROGRESS)
+
+
+@dataclass(slots=True)
+class TableTxn:
+    """One transaction on one table."""
+
+    txn_id: TxnId
+    owner: str
+    state: ParticipantState
+    prepare_ts: Timestamp = NO_TIMESTAMP
+    commit_ts: Timestamp = NO_TIMESTAMP
+    claimed: list[str] = field(default_factory=list)
+    """Writes whose directories it holds; once it has ended, those that are to be cleaned."""
+    writes: dict[str, PendingWrite] = field(default_factory=dict)
+    superseded: list[str] = field(default_factory=list)
+    """Writes that an overwrite of this transaction replaced: adding one again must not bring it back."""
+    rows: dict[str, RowBatch] = field(default_factory=dict)
+    """Its MemRowSet: by write id, in the order in which they were written."""
+    snapshot: Timestamp = NO_TIMESTAMP
+    """The timestamp at which its rows were judged."""
+    drops: bool = False
+    """Whether the table goes with its commit."""
+
+    @property
+    def clears_table(self) -> bool:
+        """Whether it overwrites the whole table."""
+        return any(WHOLE_TABLE in write.overwrites for write in self.writes.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    """How a table came to its end."""
+
+    txn_id: TxnId
+    owner: str
+    commit_ts: Timestamp
+    """A reader below it still sees the table, as long as what it needs is kept."""
+
+
+@dataclass(slots=True)
+class TableState:
+    """A table; or a database, which has locks and nothing else.
+
+    Others read its fields. Every change is a method that leaves all of them in agreement, as `invariants.py` has it.
+    """
+
+    table_id: str
+    name: str
+    location: str
+    schema: Schema
+    request_id: str
+    """The creation's: the same request, sent again, is answered alike."""
+    conflicts: str = ConflictStrategy.FIRST_COMMITTER_WINS
+    """The name of the strategy."""
+    created: Timestamp = NO_TIMESTAMP
+    """The last commit before it was: to a reader below there is no such table."""
+    follows: TxnId = NOBODY
+    """The transaction that dropped the table of this name before it: those that are older stay out."""
+    readable_from: Timestamp = NO_TIMESTAMP
+    """What a reader below it would need may be gone. It rises only as far as what is removed makes it."""
+    dropped: Dropped | None = None
+    txns: dict[TxnId, TableTxn] = field(default_factory=dict)
+    unfinished: dict[TxnId, TableTxn] = field(default_factory=dict)
+    """The OPEN and COMMIT_IN_PROGRESS among `txns`: work goes by these, not by history."""
+    uncleaned: dict[TxnId, TableTxn] = field(default_factory=dict)
+    """The ones of `txns` that have ended and still hold directories."""
+    dropping: TableTxn | None = None
+    """The live one among `txns` that drops the table: nobody else prepares meanwhile."""
+    file_sets: dict[str, FileSet] = field(default_factory=dict)
+    """By id, in the order in which they were finalised here."""
+    replaced: list[tuple[Timestamp, str]] = field(default_factory=list)
+    """When, and which of `file_sets`; in that order. What is to be retired is in front."""
+    used: Counter[tuple[TxnId, str]] = field(default_factory=Counter)
+    """How many of `file_sets` have files in the directory of a write."""
+    overwrites: Overwrites = field(default_factory=Overwrites)
+    retired: dict[TxnId, list[str]] = field(default_factory=dict)
+    """Writes whose directories no file set needs any more, to be cleaned."""
+    fresh: dict[TxnId, None] = field(default_factory=dict, compare=False)
+    """Transactions of `uncleaned` and `retired` that the cleaner has not heard of as they are now. A leader's asks."""
+    locks: LockTable = field(default_factory=LockTable)
+    """Locks of `unfinished` transactions."""
+    rows: TableRows = field(default_factory=TableRows)
+    """The committed row changes; those of `unfinished` are in their records."""
+    pending_row_bytes: int = 0
+    """Bytes of the rows in those records."""
+    _info: common.TableInfo | None = field(default=None, init=False, compare=False, repr=False)
+
+    @classmethod
+    def database(cls, table_id: str) -> TableState | None:
+        """The database with this id, SHARD.DATABASE; None: it is not the id of one."""
+        name = table_id.partition(".")[2]
+        return cls(table_id, name, "", Schema(()), "") if is_database_name(name) else None
+
+    # ---- a transaction's work; each keeps its record from here on
+
+    def claim(self, txn: TableTxn, write_id: str) -> None:
+        """Nothing is written to a directory that is not claimed."""
+        if write_id not in txn.claimed:
+            txn.claimed.append(write_id)
+        self._keep(txn)
+
+    def add_write(self, txn: TableTxn, write: PendingWrite) -> None:
+        """What it overwrites of the transaction's own earlier writes is gone."""
+        for earlier in txn.writes.values():
+            earlier.partitions = tuple(p for p in earlier.partitions if not covers(write.overwrites, p))
+        gone = [id_ for id_, earlier in txn.writes.items() if not (earlier.partitions or earlier.overwrites)]
+        for write_id in gone:
+            del txn.writes[write_id]
+        txn.superseded += gone
+        txn.writes[write.write_id] = write
+        self._keep(txn)
+
+    def add_rows(self, txn: TableTxn, batch: RowBatch, snapshot: Timestamp) -> None:
+        txn.snapshot = snapshot
+        txn.rows[batch.write_id] = batch
+        self.pending_row_bytes += batch.bytes
+        self._keep(txn)
+
+    def acquire(self, txn: TableTxn, locks: Iterable[Lock], otherwise: Otherwise, since: Timestamp) -> Answer:
+        """Where this closes a circle, nothing has changed."""
+        answer = self.locks.acquire(txn.txn_id, locks, otherwise, since)
+        if answer.verdict is not Verdict.CIRCLE:
+            self._keep(txn)
+        return answer
+
+    def will_drop(self, txn: TableTxn) -> None:
+        txn.drops = True
+        self._keep(txn)
+
+    def prepare(self, txn: TableTxn, prepare_ts: Timestamp) -> tuple[TxnId, ...]:
+        """Returns those whose locks this lets in: what is prepared waits for none itself."""
+        for write in txn.writes.values():
+            for replaced in write.replaces:
+                self.file_sets[replaced].replaced_by = txn.txn_id
+        txn.state, txn.prepare_ts = ParticipantState.COMMIT_IN_PROGRESS, prepare_ts
+        self._keep(txn)
+        self._index_prepared(txn)
+        return self.locks.stop_waiting(txn.txn_id)
+
+    def publish(self, txn: TableTxn, commit_ts: Timestamp) -> tuple[TxnId, ...]:
+        """Returns those whose locks this lets in."""
+        if txn.writes:
+            self._publish_files(txn, commit_ts)
+        batches = tuple(batch for batch in txn.rows.values() if batch.keys)
+        if batches:
+            self.rows.publish(RowSet(txn.txn_id, commit_ts, batches))
+        if txn.clears_table and self.schema.primary_key:
+            self.rows.clear(commit_ts)
+        if txn.drops:
+            self._drop(txn, commit_ts)
+        return self._end(txn, ParticipantState.COMMITTED, txn.prepare_ts, commit_ts)
+
+    def discard(self, txn: TableTxn) -> tuple[TxnId, ...]:
+        """Returns those whose locks this lets in."""
+        if txn.state is ParticipantState.COMMIT_IN_PROGRESS:
+            for write in txn.writes.values():
+                for replaced in write.replaces:
+                    self.file_sets[replaced].replaced_by = None
+            self.overwrites.abort(txn.writes.values())
+        return self._end(txn, ParticipantState.ABORTED, NO_TIMESTAMP, NO_TIMESTAMP)
+
+    def withdraw(self, txn: TableTxn) -> None:
+        """Takes its record back, with the rows and claims that it has: as if it had never been here."""
+        self._drop_rows(txn)
+        del self.txns[txn.txn_id], self.unfinished[txn.txn_id]
+
+    def forget(self, txn_id: TxnId) -> None:
+        """Drops the record of a transaction that has ended, and has nothing left to be cleaned."""
+        self.txns.pop(txn_id, None)
+
+    def restore(self, txn: TableTxn) -> None:
+        """A record as a snapshot has it."""
+        self._keep(txn)
+        self.pending_row_bytes += sum(batch.bytes for batch in txn.rows.values())
+        if txn.state is ParticipantState.COMMIT_IN_PROGRESS:
+            self._index_prepared(txn)
+
+    # ---- what is committed, and what of it is to be cleaned
+
+    def add(self, file_set: FileSet) -> None:
+        self.file_sets[file_set.id] = file_set
+        self.used.update((file_set.txn_id, write_id) for write_id in file_set.used_writes)
+        if file_set.replaced_ts:
+            insort(self.replaced, (file_set.replaced_ts, file_set.id))
+
+    def retire(self, up_to: Timestamp) -> None:
+        """Drops what was removed at or below the timestamp; the directories that nothing else needs are to be cleaned.
+
+        Whoever reads above sees none of it, so it takes from no reader but those below what is `readable_from` now.
+        """
+        count = self.replaced_until(up_to)
+        for replaced_ts, file_set_id in self.replaced[:count]:
+            self.readable_from = max(self.readable_from, replaced_ts)
+            file_set = self.file_sets.pop(file_set_id)
+            for write_id in sorted(file_set.used_writes):
+                directory = file_set.txn_id, write_id
+                self.used[directory] -= 1
+                if not self.used[directory]:
+                    del self.used[directory]
+                    self.leave_to_cleaner(file_set.txn_id, write_id)
+        del self.replaced[:count]
+        if self.dropped is not None and self.dropped.commit_ts <= up_to:
+            self.readable_from = max(self.readable_from, self.dropped.commit_ts)
+            self.rows.retire()
+
+    def leave_to_cleaner(self, txn_id: TxnId, write_id: str) -> None:
+        """The directory of a write that nothing needs."""
+        if write_id not in self.writes_to_clean(txn_id):
+            self._set_retired(txn_id, [*self.retired.get(txn_id, ()), write_id])
+
+    def cleaned(self, txn_id: TxnId, write_ids: Iterable[str]) -> bool:
+        """These directories are gone for good. Returns whether it was time: a live transaction's are not cleaned."""
+        gone, txn = set(write_ids), self.txns.get(txn_id)
+        before = self.retired.get(txn_id, [])
+        left = [write_id for write_id in before if write_id not in gone]
+        self._set_retired(txn_id, left)
+        if txn is None or txn.state in LIVE:
+            return left != before
+        txn.claimed = [write_id for write_id in txn.claimed if write_id not in gone]
+        self._keep(txn)
+        return True
+
+    def writes_to_clean(self, txn_id: TxnId) -> tuple[str, ...]:
+        """Writes of a transaction that has ended whose directories nobody will ever see, or see again."""
+        ended = self.uncleaned.get(txn_id)
+        return (*(ended.claimed if ended else ()), *self.retired.get(txn_id, ()))
+
+    def take_fresh(self) -> list[TxnId]:
+        """Transactions of which more or less is to be cleaned than when this was asked for the last time."""
+        fresh = list(self.fresh)
+        self.fresh.clear()
+        return fresh
+
+    # ---- questions
+
+    @property
+    def is_database(self) -> bool:
+        return is_database_name(self.table_id.partition(".")[2])
+
+    def has_object(self, name: str) -> bool:
+        """Whether it is this participant's to lock: itself, or a partition."""
+        return name == self.name or (not self.is_database and name.startswith(f"{self.name}/"))
+
+    def with_parents(self, locks: Iterable[Lock]) -> tuple[Lock, ...]:
+        """With those parents that are this participant's."""
+        return tuple(lock for lock in with_parents(locks) if self.has_object(lock.object))
+
+    def directory(self, txn_id: TxnId, write_id: str) -> str:
+        """Where one write's files are: unique, so that a listing of it is exact and cleaning it is safe."""
+        return f"{self.location}/{WriteDirectory(txn_id, write_id).name}"
+
+    def flush_directory(self, flush_id: str) -> str:
+        """Where one flush's file of row changes is."""
+        return f"{self.location}/{FlushDirectory(flush_id).name}"
+
+    def replaced_until(self, horizon: Timestamp) -> int:
+        """How many file sets were removed at or below the timestamp."""
+        return bisect_right(self.replaced, horizon, key=lambda entry: entry[0])
+
+    def removed_until(self, horizon: Timestamp, at_most: int | None = None) -> Timestamp:
+        """When, at or below the timestamp, something was removed for the last time and is not retired: 0 = never.
+
+        `at_most`: of so many file sets. A drop removes the table, with whatever is in it.
+        """
+        count = self.replaced_until(horizon)
+        if count and at_most is not None:
+            count = min(count, at_most)
+        if count:
+            return self.replaced[count - 1][0]
+        drop = self.dropped
+        return drop.commit_ts if drop and self.readable_from < drop.commit_ts <= horizon else NO_TIMESTAMP
+
+    def rows_view(self) -> RowsView:
+        return self.rows.view(
+            PreparedRows(txn.txn_id, tuple(txn.rows.values()), txn.clears_table)
+            for txn in self.unfinished.values()
+            if txn.state is ParticipantState.COMMIT_IN_PROGRESS
+        )
+
+    def info(self) -> common.TableInfo:
+        """Not to be changed: every first write is answered with it, so it is made once."""
+        if self._info is None:
+            self._info = common.TableInfo(
+                table_id=self.table_id,
+                name=self.name,
+                location=self.location,
+                schema=self.schema.to_wire(),
+                conflicts=self.conflicts,
+            )
+        return self._info
+
+    # ---- inside
+
+    def _keep(self, txn: TableTxn) -> None:
+        """Puts the record where its state and its claims say."""
+        txn_id, live = txn.txn_id, txn.state in LIVE
+        self.txns[txn_id] = txn
+        if live:
+            self.unfinished[txn_id] = txn
+        else:
+            self.unfinished.pop(txn_id, None)
+        if txn.claimed and not live:
+            self.uncleaned[txn_id] = txn
+        else:
+            self.uncleaned.pop(txn_id, None)
+        self._note_cleanable(txn_id)
+        if txn.drops and live:
+            self.dropping = txn
+        elif self.dropping is txn:
+            self.dropping = None
+
+    def _note_cleanable(self, txn_id: TxnId) -> None:
+        if txn_id in self.uncleaned or txn_id in self.retired:
+            self.fresh[txn_id] = None
+        else:
+            self.fresh.pop(txn_id, None)
+
+    def _set_retired(self, txn_id: TxnId, write_ids: list[str]) -> None:
+        if write_ids:
+            self.retired[txn_id] = write_ids
+        else:
+            self.retired.pop(txn_id, None)
+        self._note_cleanable(txn_id)
+
+    def _index_prepared(self, txn: TableTxn) -> None:
+        self.overwrites.prepare(txn.txn_id, txn.writes.values())
+        self.rows.keys.prepare(txn.txn_id, changed_keys(txn.rows.values()))
+
+    def _publish_files(self, txn: TableTxn, commit_ts: Timestamp) -> None:
+        for write in txn.writes.values():
+            for partition in write.partitions:
+                added = FileSet(write.write_id, txn.txn_id, partition, write.manifest, commit_ts)
+                self.add(replace(added, from_writes=write.from_writes))
+        # Once each: two of its writes may have replaced the same.
+        for replaced in dict.fromkeys(id_ for write in txn.writes.values() for id_ in write.replaces):
+            self._replace(self.file_sets[replaced], commit_ts)
+        self.overwrites.commit(txn.txn_id, txn.writes.values(), commit_ts)
+        used = {write_id for w in txn.writes.values() if w.partitions for write_id in (w.write_id, *w.from_writes)}
+        txn.claimed = [write_id for write_id in txn.claimed if write_id not in used]
+
+    def _replace(self, file_set: FileSet, commit_ts: Timestamp) -> None:
+        file_set.replaced_ts = commit_ts
+        insort(self.replaced, (commit_ts, file_set.id))
+
+    def _drop(self, txn: TableTxn, commit_ts: Timestamp) -> None:
+        """All that is there is removed, as by an overwrite, and the table with it."""
+        for file_set in self.file_sets.values():
+            if not file_set.replaced_ts:
+                file_set.replaced_by = txn.txn_id
+                self._replace(file_set, commit_ts)
+        self.dropped = Dropped(txn.txn_id, txn.owner, commit_ts)
+
+    def _end(
+        self, txn: TableTxn, state: ParticipantState, prepare_ts: Timestamp, commit_ts: Timestamp
+    ) -> tuple[TxnId, ...]:
+        txn.writes.clear()
+        txn.superseded.clear()
+        txn.state, txn.prepare_ts, txn.commit_ts = state, prepare_ts, commit_ts
+        self._keep(txn)
+        self._drop_rows(txn)
+        return self.locks.release(txn.txn_id)
+
+    def _drop_rows(self, txn: TableTxn) -> None:
+        """They are published, or nobody's any more; so keys that only it was compared with may go, too."""
+        if not txn.rows:
+            return
+        keys, newest = self.rows.keys, self.rows.newest
+        keys.end(txn.txn_id, changed_keys(txn.rows.values()))
+        self.pending_row_bytes -= sum(batch.bytes for batch in txn.rows.values())
+        txn.rows.clear()
+        txn.snapshot = NO_TIMESTAMP
+        if keys.may_drop(newest):
+            snapshots = [other.snapshot for other in self.unfinished.values() if other.rows]
+            keys.drop(newest, min(snapshots, default=None))

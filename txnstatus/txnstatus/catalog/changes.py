@@ -1,0 +1,161 @@
+"""What a command does to the catalog. `Catalog.apply` is total and deterministic."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from txnstatus.catalog import commands as cmd
+from txnstatus.catalog.catalog import (
+    ADDRESS_PATTERN,
+    NODE_ID_PATTERN,
+    CatalogState,
+    NodeInfo,
+    Replacement,
+    from_wire,
+    placed,
+    status_group,
+)
+from txnstatus.errors import AlreadyExists, IllegalState, InvalidArgument, NotFound, TxnError, Unavailable
+from txnstatus.foreign import check_foreign_name, check_identity
+from txnstatus.proto import catalog_pb2 as pb
+from txnstatus.replicated import Rejected
+from txnstatus.types import Timestamp
+from txnstatus.wire import checked_timestamp
+
+
+class Catalog:
+    """Only `apply` and `restore` change it."""
+
+    def __init__(self, state: CatalogState) -> None:
+        self.state = state
+
+    def apply(self, command: cmd.Command) -> CatalogState | Rejected:
+        """The state as it is then; also where the command changes nothing, because it is done already."""
+        try:
+            changed = _changed(self.state, command)
+        except TxnError as error:
+            return Rejected(error)
+        if changed is not self.state:
+            self.state = replace(changed, version=self.state.version + 1)
+        return self.state
+
+    def restore(self, data: bytes) -> None:
+        """Raises ValueError for a state of another version."""
+        self.state = from_wire(pb.CatalogState.FromString(data))
+
+
+def _changed(state: CatalogState, command: cmd.Command) -> CatalogState:
+    if state.version == 0 and not isinstance(command, cmd.Found):
+        raise Unavailable("the catalog is not founded yet")
+    match command:
+        case cmd.Found(founded):
+            # Configurations may differ a little between nodes; from here on the first leader's is everybody's.
+            return replace(founded, version=0) if state.version == 0 else state
+        case cmd.AddRange(number):
+            return _add_range(state, number)
+        case cmd.DropRange(number, last_commit_ts):
+            return _drop_range(state, number, checked_timestamp(last_commit_ts))
+        case cmd.SetOption(name, value):
+            options = state.options.with_value(name, value)
+            return state if options == state.options else replace(state, options=options)
+        case cmd.ReplaceNode(old_node, new_node, address):
+            return _replace_node(state, Replacement(old_node, new_node), address)
+        case cmd.MoveReplica(group):
+            return _move_replica(state, group)
+        case cmd.FinishReplacement():
+            return _finish_replacement(state)
+        case cmd.RegisterForeign():
+            return _register_foreign(state, command)
+        case cmd.RemoveForeign(name):
+            return _remove_foreign(state, name)
+
+
+def _add_range(state: CatalogState, number: int) -> CatalogState:
+    if number < state.next_range:
+        return state
+    if number > state.next_range:
+        raise IllegalState(f"range {number} cannot be added: the next one is {state.next_range}")
+    # Not on a node that is about to go: the new one may be a member of its own right, and no move could mend that.
+    goes = state.replacement.old_node if state.replacement else None
+    members = placed([node for node in state.with_role("status") if node != goes], number, state.replication)
+    return replace(state, groups={**state.groups, status_group(number): members}, next_range=number + 1)
+
+
+def _drop_range(state: CatalogState, number: int, last_commit: Timestamp) -> CatalogState:
+    if state.range_was_dropped(number):
+        return state
+    if number >= state.next_range - 1:
+        raise IllegalState(f"range {number} cannot be dropped: none follows it")
+    groups = {name: members for name, members in state.groups.items() if name != status_group(number)}
+    return replace(state, groups=groups, floor=max(state.floor, last_commit))
+
+
+def _replace_node(state: CatalogState, wanted: Replacement, address: str) -> CatalogState:
+    old, new = wanted.old_node, wanted.new_node
+    if state.replacement == wanted:
+        return state
+    if state.replacement is not None:
+        under_way = state.replacement
+        raise IllegalState(
+            f"{under_way.new_node} is still taking the place of {under_way.old_node}: one replacement at a time",
+            hint="wait for it: txnctl status",
+        )
+    if old not in state.nodes:
+        raise NotFound(f"no node {old!r}; there are {', '.join(state.nodes)}")
+    if new in state.nodes:
+        raise AlreadyExists(f"{new!r} is a node already: a new node needs a name that none has had")
+    if address in {info.address for info in state.nodes.values()} - {state.nodes[old].address}:
+        raise AlreadyExists(f"address {address} is another node's")
+    if not (re.fullmatch(NODE_ID_PATTERN, new) and re.fullmatch(ADDRESS_PATTERN, address)):
+        raise InvalidArgument(f"a new node needs a name and an address, host:port; not {new!r} and {address!r}")
+    nodes = {**state.nodes, new: NodeInfo(address, state.nodes[old].roles)}
+    return replace(state, nodes=nodes, replacement=wanted)
+
+
+def _move_replica(state: CatalogState, group: str) -> CatalogState:
+    if state.replacement is None or group not in state.groups:
+        raise IllegalState(f"no replacement is under way in group {group!r}")
+    old, new = state.replacement.old_node, state.replacement.new_node
+    members = tuple(new if member == old else member for member in state.groups[group])
+    return state if members == state.groups[group] else replace(state, groups={**state.groups, group: members})
+
+
+def _finish_replacement(state: CatalogState) -> CatalogState:
+    if state.replacement is None:
+        return state
+    old = state.replacement.old_node
+    left = [name for name, members in state.groups.items() if old in members]
+    if left:
+        raise IllegalState(f"{old} is still a member of {', '.join(left)}")
+    nodes = {node: info for node, info in state.nodes.items() if node != old}
+    return replace(state, nodes=nodes, replacement=None)
+
+
+def _register_foreign(state: CatalogState, wanted: cmd.RegisterForeign) -> CatalogState:
+    name, address, identity = wanted.name, wanted.address, wanted.identity
+    check_foreign_name(name)
+    check_identity(identity)
+    if not re.fullmatch(ADDRESS_PATTERN, address):
+        raise InvalidArgument(f"a foreign participant needs the address of its host, host:port; not {address[:100]!r}")
+    if state.foreign.get(name) == "":
+        # What it still has prepared, nobody may know the outcome of any more.
+        raise IllegalState(f"the foreign participant {name} was removed: another one needs a name that none has had")
+    known = state.identities.get(name, "")
+    if known not in ("", identity):
+        # What the one has prepared, the other cannot publish.
+        raise IllegalState(
+            f"the foreign participant {name} is {known}, whose host is at {state.foreign[name]}; "
+            f"the host at {address} serves {identity or 'a system that it does not name'}",
+            hint="start it with the system that the participant is, or choose another name",
+        )
+    if state.foreign.get(name) == address and known == identity:
+        return state
+    identities = {**state.identities, name: identity} if identity else state.identities
+    return replace(state, foreign={**state.foreign, name: address}, identities=identities)
+
+
+def _remove_foreign(state: CatalogState, name: str) -> CatalogState:
+    if name not in state.foreign:
+        raise NotFound(f"no foreign participant {name[:100]!r}; there are {', '.join(state.foreign) or 'none'}")
+    return replace(state, foreign={**state.foreign, name: ""}) if state.foreign[name] else state

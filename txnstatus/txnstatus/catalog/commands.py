@@ -1,0 +1,87 @@
+"""The catalog's commands, as values, with their wire form: in its log, and in calls to its leader."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+from txnstatus.catalog.catalog import CatalogState
+from txnstatus.codec import CommandCodec
+from txnstatus.proto import catalog_pb2 as pb
+from txnstatus.types import Timestamp
+from txnstatus.values import value
+
+
+@value
+class Found:
+    """The first command of all: what the first leader's configuration says."""
+
+    state: CatalogState
+
+
+@value
+class AddRange:
+    number: int
+
+
+@value
+class DropRange:
+    number: int
+    last_commit_ts: Timestamp
+
+
+@value
+class SetOption:
+    name: str
+    value: int
+
+
+@value
+class ReplaceNode:
+    old_node: str
+    new_node: str
+    address: str
+
+
+@value
+class MoveReplica:
+    """In one group, the new node has taken the old one's place."""
+
+    group: str
+
+
+@value
+class FinishReplacement:
+    pass
+
+
+@value
+class RegisterForeign:
+    """The participant's host begins, or begins elsewhere."""
+
+    name: str
+    address: str
+    identity: str = ""
+    """The system that the host serves."""
+
+
+@value
+class RemoveForeign:
+    """It is gone for good: what is unfinished there counts as done."""
+
+    name: str
+
+
+Command = (
+    Found
+    | AddRange
+    | DropRange
+    | SetOption
+    | ReplaceNode
+    | MoveReplica
+    | FinishReplacement
+    | RegisterForeign
+    | RemoveForeign
+)
+
+_CODEC = CommandCodec[Command, pb.CatalogCommand](pb.CatalogCommand, get_args(Command))
+encode, decode, to_wire, from_wire = _CODEC.encode, _CODEC.decode, _CODEC.to_wire, _CODEC.from_wire

@@ -1,0 +1,75 @@
+"""What replicated state machines share: how they refuse a command, and the story they tell when one breaks them."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from enum import Enum
+from itertools import islice
+
+from txnstatus.errors import TxnError
+from txnstatus.values import value
+
+KEPT_STEPS = 1_000
+"""Steps that one state machine remembers: some 100 bytes each."""
+TOLD_STEPS = 10
+"""Steps that a story tells."""
+TOLD_CHARACTERS = 2_000
+"""Characters of a command or a state in a story: the partitions of a manifest may be many."""
+
+
+@value
+class Rejected:
+    """The command is refused on every replica alike, and changed nothing."""
+
+    error: TxnError
+
+
+Step = tuple[int | range, type, Enum | TxnError]
+"""A transaction (or those that began together), the kind of a command, and the state that it led to or its refusal."""
+
+
+class Story:
+    """What a state machine did last, for whoever has to find out how it came to stand where it cannot.
+
+    An exception in `apply`, or a broken invariant, is a fault in the program, and often an earlier one: by the time it
+    shows, the log up to it may be gone with a snapshot. So the exception carries the command, the state and the
+    transaction's last steps; a traceback and the log print them. Refusals are answers, and carry nothing.
+
+    The steps are this process's memory, no part of the replicated state: replicas that started at different times
+    remember different ones.
+    """
+
+    def __init__(self) -> None:
+        self._steps: deque[Step] = deque(maxlen=KEPT_STEPS)
+        self.note = self._steps.append
+
+    def tell(self, error: Exception, command: object, state_of: Callable[[int], object]) -> None:
+        """Adds the story of the command's transaction to the exception in which the command ended."""
+        error.add_note(f"command: {_short(command)}")
+        txn_id = getattr(command, "txn_id", None)
+        if txn_id is not None:
+            self._add(error, txn_id, state_of)
+
+    def tell_last(self, error: Exception, state_of: Callable[[int], object]) -> None:
+        """Adds the story of the transaction of the last step: an invariant that is checked often was broken by it."""
+        if self._steps:
+            txn_ids = self._steps[-1][0]
+            self._add(error, txn_ids[0] if isinstance(txn_ids, range) else txn_ids, state_of)
+
+    def _add(self, error: Exception, txn_id: int, state_of: Callable[[int], object]) -> None:
+        error.add_note(f"transaction {txn_id}: {_short(state_of(txn_id))}")
+        error.add_note(f"its last steps: {', '.join(self._steps_of(txn_id)) or 'none since this process started'}")
+
+    def _steps_of(self, txn_id: int) -> list[str]:
+        found = (
+            f"{kind.__name__} -> {outcome.name if isinstance(outcome, Enum) else outcome.code}"
+            for txn_ids, kind, outcome in reversed(self._steps)
+            if txn_ids == txn_id or (isinstance(txn_ids, range) and txn_id in txn_ids)
+        )
+        return list(islice(found, TOLD_STEPS))[::-1]
+
+
+def _short(what: object) -> str:
+    text = repr(what)
+    return text if len(text) <= TOLD_CHARACTERS else f"{text[:TOLD_CHARACTERS]}.."
