@@ -15,14 +15,13 @@ Importing this loads neither pyspark nor pyarrow; a method that needs one of the
 """
 
 from txnclient.client import Client, connect
-from txnclient.foreign.parts import Part
-from txnclient.formats.manifest import DataFile, StagedFiles
+from txnclient.foreign.work import Part
 from txnclient.info import TableInfo, TxnSummary
-from txnclient.outcome import CommitReceipt
+from txnclient.outcome import CommitReceipt, RowsWritten
 from txnclient.snapshot import Snapshot
 from txnclient.transaction import Transaction
 from txnclient.write.locks import LockInfo
-from txnclient.write.rows import RowsWritten
+from txnclient.write.staged_files import StagedFiles
 from txnstatus.errors import (
     AlreadyExists,
     CommitUnknown,
@@ -42,6 +41,7 @@ from txnstatus.errors import (
     TxnError,
     Unavailable,
 )
+from txnstatus.lake.manifest import DataFile
 from txnstatus.schema import Column, Schema
 from txnstatus.types import TxnState
 

@@ -3,25 +3,31 @@
 from __future__ import annotations
 
 import uuid
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypedDict, Unpack
 
-from txnclient.outcome import CommitReceipt
+from txnclient.formats.partitions import Partition
+from txnclient.outcome import CommitReceipt, RowsWritten
+from txnclient.session import Session
+from txnclient.transaction import Transaction, begin
 from txnclient.write.overwriting import Mode
 from txnstatus.errors import CommitUnknown, IllegalState, InvalidArgument, RowsRefused, TxnAborted
 from txnstatus.types import TxnState
-
-if TYPE_CHECKING:
-    from txnclient.transaction import Transaction
-    from txnclient.write.rows import RowsWritten
 
 LABEL = "auto-commit"
 DEFAULT_TIMEOUT_SECONDS = 30.0
 
 
-class AutoCommit(ABC):
+class Options(TypedDict, total=False):
+    """What every write takes, see `AutoCommit`."""
+
+    label: str
+    request_id: str | None
+    timeout: float
+
+
+class AutoCommit:
     """The writes of a `Client`: each is one transaction, of which all is visible when the call returns.
 
     What goes wrong aborts it, and nothing of the write is ever visible. An error is what a transaction's own write or
@@ -31,8 +37,11 @@ class AutoCommit(ABC):
     long as the service keeps records (retention_ms). A repeated call answers with the receipt of the first that has
     committed. If the first has not asked for its commit it is aborted, and the repeated call raises TxnAborted: run it
     again with another id. By default each call has an id of its own, which CommitUnknown tells: the same call with
-    that id finds out. `timeout`: in seconds, for the outcome of the commit. `label`: what listings show.
+    that id finds out. `timeout`: in seconds, for the outcome of the commit, by default 30. `label`: what listings show.
     """
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
 
     def write(
         self,
@@ -40,99 +49,50 @@ class AutoCommit(ABC):
         table: str,
         mode: Mode = "append",
         *,
-        partition: str | Mapping[str, Any] | None = None,
-        label: str = LABEL,
-        request_id: str | None = None,
-        timeout: float = DEFAULT_TIMEOUT_SECONDS,
+        partition: Partition | None = None,
+        **options: Unpack[Options],
     ) -> CommitReceipt:
         """As `Transaction.write`: a Spark DataFrame or pyarrow data, appended, or in place of what is there."""
-        return self._run(lambda txn: txn.write(data, table, mode, partition=partition), label, request_id, timeout)
+        return self._run(lambda txn: txn.write(data, table, mode, partition=partition), **options)
 
-    def truncate(
-        self,
-        table: str,
-        *,
-        partition: str | Mapping[str, Any] | None = None,
-        label: str = LABEL,
-        request_id: str | None = None,
-        timeout: float = DEFAULT_TIMEOUT_SECONDS,
-    ) -> CommitReceipt:
+    def truncate(self, table: str, *, partition: Partition | None = None, **options: Unpack[Options]) -> CommitReceipt:
         """Removes all rows of the table or of the partition."""
-        return self._run(lambda txn: txn.truncate(table, partition=partition), label, request_id, timeout)
+        return self._run(lambda txn: txn.truncate(table, partition=partition), **options)
 
-    def insert(
-        self,
-        table: str,
-        rows: Any,
-        *,
-        label: str = LABEL,
-        request_id: str | None = None,
-        timeout: float = DEFAULT_TIMEOUT_SECONDS,
-    ) -> CommitReceipt:
+    def insert(self, table: str, rows: Any, **options: Unpack[Options]) -> CommitReceipt:
         """Rows, pyarrow data, by primary key. Raises RowsRefused if a key is there already: then none is written."""
-        return self._run(lambda txn: txn.insert(table, rows), label, request_id, timeout)
+        return self._run(lambda txn: txn.insert(table, rows), **options)
 
-    def insert_ignore(
-        self,
-        table: str,
-        rows: Any,
-        *,
-        label: str = LABEL,
-        request_id: str | None = None,
-        timeout: float = DEFAULT_TIMEOUT_SECONDS,
-    ) -> CommitReceipt:
+    def insert_ignore(self, table: str, rows: Any, **options: Unpack[Options]) -> CommitReceipt:
         """Rows whose keys are there already are left out; `receipt.rows` counts them."""
-        return self._run(lambda txn: txn.insert_ignore(table, rows), label, request_id, timeout)
+        return self._run(lambda txn: txn.insert_ignore(table, rows), **options)
 
-    def upsert(
-        self,
-        table: str,
-        rows: Any,
-        *,
-        label: str = LABEL,
-        request_id: str | None = None,
-        timeout: float = DEFAULT_TIMEOUT_SECONDS,
-    ) -> CommitReceipt:
+    def upsert(self, table: str, rows: Any, **options: Unpack[Options]) -> CommitReceipt:
         """Inserts rows, or replaces those that have their keys."""
-        return self._run(lambda txn: txn.upsert(table, rows), label, request_id, timeout)
+        return self._run(lambda txn: txn.upsert(table, rows), **options)
 
-    def update(
-        self,
-        table: str,
-        rows: Any,
-        *,
-        label: str = LABEL,
-        request_id: str | None = None,
-        timeout: float = DEFAULT_TIMEOUT_SECONDS,
-    ) -> CommitReceipt:
+    def update(self, table: str, rows: Any, **options: Unpack[Options]) -> CommitReceipt:
         """As `Transaction.update`. Raises RowsRefused if a key is not there: then none is written."""
-        return self._run(lambda txn: txn.update(table, rows), label, request_id, timeout)
+        return self._run(lambda txn: txn.update(table, rows), **options)
 
-    def delete(
-        self,
-        table: str,
-        rows: Any,
-        *,
-        label: str = LABEL,
-        request_id: str | None = None,
-        timeout: float = DEFAULT_TIMEOUT_SECONDS,
-    ) -> CommitReceipt:
-        """Of `rows` only the primary key counts. Raises RowsRefused if a key is not there: then none is deleted."""
-        return self._run(lambda txn: txn.delete(table, rows), label, request_id, timeout)
-
-    @abstractmethod
-    def _begin_once(self, request_id: str, label: str, *, is_retry: bool) -> tuple[Transaction, bool]:
-        """The transaction of the request id, and whether it had begun before."""
+    def delete(self, table: str, rows: Any, **options: Unpack[Options]) -> CommitReceipt:
+        """Only the primary key counts in `rows`. Raises RowsRefused if a key is not there: then none is deleted."""
+        return self._run(lambda txn: txn.delete(table, rows), **options)
 
     def _run(
-        self, write: Callable[[Transaction], RowsWritten | None], label: str, request_id: str | None, timeout: float
+        self,
+        write: Callable[[Transaction], RowsWritten | None],
+        *,
+        label: str = LABEL,
+        request_id: str | None = None,
+        timeout: float = DEFAULT_TIMEOUT_SECONDS,
     ) -> CommitReceipt:
         if request_id == "":
             raise InvalidArgument("request_id '': it names the write, so it cannot be empty; None makes one up")
         used = request_id or uuid.uuid4().hex
-        txn, is_repeated = self._begin_once(used, label, is_retry=request_id is not None)
+        (txn,), begun_before = begin(self.session, 1, label, 0, used, is_retry=request_id is not None, alone=True)
         try:
-            if is_repeated and request_id is not None:
+            if begun_before and request_id is not None:
                 return _settled(txn, used, timeout)
             with txn:
                 rows = write(txn)

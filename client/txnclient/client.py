@@ -4,33 +4,29 @@ from __future__ import annotations
 
 import getpass
 import os
-import time
 import uuid
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
 from google.protobuf.message import Message
 
-from txnclient.alive.heartbeat import Heartbeats, keep_alive
-from txnclient.alive.leases import renew
 from txnclient.auto_commit import AutoCommit
-from txnclient.calls.channel import ManagerChannel, parse_addresses
+from txnclient.calls.channel import parse_addresses
 from txnclient.calls.requests import build
 from txnclient.formats.schemas import to_columns
 from txnclient.info import TableInfo, TxnSummary, table_info, txn_summary
-from txnclient.read import diff, instants
+from txnclient.read import instants
+from txnclient.session import Session
 from txnclient.snapshot import Snapshot
 from txnclient.token import Token
-from txnclient.transaction import Transaction
+from txnclient.transaction import Transaction, begin
 from txnclient.write import drop as dropping
 from txnclient.write.locks import LockInfo
 from txnclient.write.locks import info as lock_info
 from txnstatus.errors import Forgotten, IllegalState, InvalidArgument, NotFound, aborted
 from txnstatus.lake import locations
 from txnstatus.limits import MAX_BEGIN_COUNT
-from txnstatus.proto import admin_pb2 as admin_pb
 from txnstatus.proto import table_pb2 as table_pb
 from txnstatus.proto import txn_manager_pb2 as pb
 from txnstatus.proto import txn_status_pb2 as status_pb
@@ -68,28 +64,17 @@ class Client(AutoCommit):
     """Safe to use from many threads."""
 
     def __init__(self, addresses: Sequence[str], owner: str, timeout: float) -> None:
-        self.owner = owner
-        self.timeout = timeout
-        self._channel = ManagerChannel(addresses)
-        self._cluster_id = ""
-        self.heartbeats = Heartbeats(keep_alive(self._channel, owner), "txn-heartbeats")
-        """For the handles of this client."""
-        self.leases = Heartbeats(renew(self._channel), "txn-leases")
-        """For what its snapshots read."""
+        super().__init__(Session(addresses, owner, timeout))
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
         """Ends its heartbeats too: what is still open then expires, and what was read may be removed."""
-        self.heartbeats.close()
-        self.leases.close()
-        self._channel.close()
+        self.session.close()
 
     # ---- transactions
 
@@ -107,46 +92,7 @@ class Client(AutoCommit):
             raise InvalidArgument(
                 f"cannot begin {count!r} transactions in one call: 1 to {MAX_BEGIN_COUNT} may be begun"
             )
-        return self._begin(count, label, keepalive_millis, uuid.uuid4().hex)[0]
-
-    def _begin_once(self, request_id: str, label: str, *, is_retry: bool) -> tuple[Transaction, bool]:
-        (txn,), begun_before = self._begin(1, label, 0, request_id, is_retry=is_retry, alone=True)
-        return txn, begun_before
-
-    def _begin(
-        self,
-        count: int,
-        label: str,
-        keepalive_millis: int,
-        request_id: str,
-        *,
-        is_retry: bool = False,
-        alone: bool = False,
-    ) -> tuple[list[Transaction], bool]:
-        """The transactions, and whether an earlier request, or attempt at this one, has begun them."""
-        request = build(
-            pb.BeginTransactionRequest,
-            request_id=request_id,
-            owner=self.owner,
-            label=label,
-            keepalive_millis=keepalive_millis,
-            count=count,
-            is_retry=is_retry,
-        )
-        sent_at = time.monotonic()
-
-        def on_repeat() -> None:
-            request.is_retry = True
-
-        response = self.call(
-            "txnstatus.TxnManager/BeginTransaction", request, pb.BeginTransactionResponse, on_repeat=on_repeat
-        )
-        self._cluster_id = response.cluster_id
-        txns = [
-            Transaction(self, TxnId(each), response.keepalive_millis, heartbeat=True, heard_at=sent_at, alone=alone)
-            for each in response.txn_ids
-        ]
-        return txns, response.begun_before
+        return begin(self.session, count, label, keepalive_millis, uuid.uuid4().hex)[0]
 
     def transaction(self, label: str = "", *, keepalive_millis: int = 0) -> Transaction:
         """For `with`: commits when the block ends, aborts when it raises."""
@@ -168,7 +114,7 @@ class Client(AutoCommit):
             )
         self._require_open(parsed.txn_id)
         beats = parsed.enable_keepalive if heartbeat is None else heartbeat
-        return Transaction(self, parsed.txn_id, parsed.keepalive_millis, heartbeat=beats)
+        return Transaction(self.session, parsed.txn_id, parsed.keepalive_millis, heartbeat=beats)
 
     def _require_open(self, txn_id: TxnId) -> None:
         found = self.get(txn_id)
@@ -179,9 +125,7 @@ class Client(AutoCommit):
 
     def get(self, txn_id: int) -> TxnSummary:
         """Raises NotFound."""
-        request = build(pb.GetTransactionStateRequest, txn_id=txn_id)
-        response = self.call("txnstatus.TxnManager/GetTransactionState", request, pb.GetTransactionStateResponse)
-        return txn_summary(response.txn)
+        return txn_summary(self.session.record(txn_id))
 
     def transactions(
         self, states: Iterable[TxnState] = (), label: str = "", *, limit: int | None = None
@@ -257,7 +201,7 @@ class Client(AutoCommit):
         try:
             self.table(name)
             with self.transaction(label=f"drop table {name}"[:100]) as txn:
-                dropping.drop(self, txn, name, timeout)
+                dropping.drop(txn.handle, name, timeout)
         except Forgotten:
             raise
         except NotFound:
@@ -266,8 +210,7 @@ class Client(AutoCommit):
 
     def table(self, name: str) -> TableInfo:
         """Raises NotFound."""
-        request = build(table_pb.GetTableRequest, name=name)
-        return table_info(self.call("txnstatus.Table/GetTable", request, table_pb.GetTableResponse).table)
+        return self.session.table(name)
 
     def tables(self) -> list[TableInfo]:
         request = table_pb.ListTablesRequest()
@@ -292,7 +235,7 @@ class Client(AutoCommit):
 
         Raises InvalidArgument for a point in the future.
         """
-        return Snapshot(self, instants.resolve(at, self.last_commit()))
+        return Snapshot(self.session, instants.resolve(at, self.last_commit()))
 
     @overload
     def diff(
@@ -321,32 +264,41 @@ class Client(AutoCommit):
         Raises InvalidArgument, NotFound, SnapshotTooOld.
         """
         last_commit = self.last_commit()
-        old, new = (Snapshot(self, instants.resolve(at, last_commit)) for at in (since, until))
-        changes = diff.between(old, new, table)
+        old, new = (Snapshot(self.session, instants.resolve(at, last_commit)) for at in (since, until))
+        changes = new.changes_since(old, table)
         if spark is not None:
-            return changes.to_spark(spark)
+            from txnclient.spark import reader, row_reader
+
+            return reader.keeping((old, new), row_reader.read_changes(spark, changes))
         with old, new, old.explained(table):
             return changes.to_arrow()
 
     def last_commit(self) -> Timestamp:
         """Its timestamp: all that was acknowledged before this call is at or below it."""
-        request = pb.GetSnapshotRequest()
-        response = self.call("txnstatus.TxnManager/GetSnapshot", request, pb.GetSnapshotResponse)
-        return Timestamp(response.timestamp)
+        return self.session.last_commit()
 
     # ---- calling
 
     @property
+    def owner(self) -> str:
+        return self.session.owner
+
+    @property
+    def timeout(self) -> float:
+        return self.session.timeout
+
+    @timeout.setter
+    def timeout(self, seconds: float) -> None:
+        self.session.timeout = seconds
+
+    @property
     def cluster_id(self) -> str:
         """The cluster's name: asked for once, unless a begin told it."""
-        if not self._cluster_id:
-            answer = self.call("txnstatus.Admin/GetCluster", admin_pb.GetClusterRequest(), admin_pb.GetClusterResponse)
-            self._cluster_id = answer.cluster_id
-        return self._cluster_id
+        return self.session.cluster_id
 
     def attempt_seconds(self, timeout: float) -> float:
         """How long a call with that deadline waits for one manager."""
-        return self._channel.attempt_seconds(timeout)
+        return self.session.channel.attempt_seconds(timeout)
 
     def call(
         self,
@@ -357,6 +309,5 @@ class Client(AutoCommit):
         timeout: float | None = None,
         on_repeat: Callable[[], None] | None = None,
     ) -> ResponseT:
-        """One call to any living manager; for the parts of this package. Raises TxnError."""
-        timeout = self.timeout if timeout is None else timeout
-        return self._channel.call(method, request, response, timeout=timeout, on_repeat=on_repeat)
+        """One call to any living manager; for tools. Raises TxnError."""
+        return self.session.call(method, request, response, timeout=timeout, on_repeat=on_repeat)

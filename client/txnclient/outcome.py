@@ -1,19 +1,24 @@
-"""What a commit comes to: a receipt, or an error that says what is not known."""
+"""What a write and a commit come to: a receipt, or an error that says what is not known."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from txnstatus.errors import CommitUnknown, IllegalState, InvalidArgument, NotAuthorized, NotFound
 from txnstatus.proto import common_pb2 as common
 from txnstatus.types import Timestamp, TxnId
 
-if TYPE_CHECKING:
-    from txnclient.write.rows import RowsWritten
-
 REFUSALS = (IllegalState, InvalidArgument, NotAuthorized, NotFound)
-"""A commit that is answered with one of these has not begun. Any other error says nothing about it."""
+"""Answers to a commit that has not begun. Any other error says nothing about it."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowsWritten:
+    """What became of the rows of one call."""
+
+    written: int
+    ignored: int = 0
+    """Rows that insert_ignore left out: one with the key is there already."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +30,7 @@ class CommitReceipt:
     """0 for a transaction that neither wrote nor locked anything."""
     tables: tuple[str, ...]
     rows: RowsWritten | None = None
-    """Of a row write that was a transaction of its own: what became of its rows. None: not known, or no such write."""
+    """The rows of a row write that was a transaction of its own. None: not known, or no such write."""
 
 
 def receipt(info: common.TxnInfo) -> CommitReceipt:

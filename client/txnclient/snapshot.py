@@ -5,78 +5,25 @@ from __future__ import annotations
 import contextlib
 import time
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
 from datetime import datetime
-from itertools import compress
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 from txnclient.alive.leases import Lease
 from txnclient.calls.requests import build
-from txnclient.formats import manifest
-from txnclient.formats.manifest import DataFile
-from txnclient.read import instants, row_reads
-from txnclient.read.row_reads import RowChanges
-from txnclient.write.overwriting import name_of
-from txnstatus.errors import IllegalState, InternalError
-from txnstatus.partitions import WHOLE_TABLE, covers
+from txnclient.formats.partitions import Partition, name_of
+from txnclient.read import diff, instants
+from txnclient.read.table_files import TableFiles
+from txnclient.session import Session
+from txnstatus.errors import IllegalState, InternalError, InvalidArgument, NotFound
+from txnstatus.partitions import WHOLE_TABLE
 from txnstatus.proto import table_pb2 as pb
-from txnstatus.schema import Schema
 from txnstatus.types import Timestamp, TxnId
 
 if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.compute as pc
     from pyspark.sql import DataFrame, SparkSession
-
-    from txnclient.client import Client
-
-
-@dataclass(frozen=True, slots=True)
-class TableFiles:
-    """What a reader sees of one table: a list of files, and the schema they are read with."""
-
-    name: str
-    schema: Schema
-    files: tuple[DataFile, ...]
-    changes: RowChanges | None = None
-    """What was changed row by row, where anything was."""
-
-    @classmethod
-    def of(cls, response: pb.ScanResponse, at: Timestamp) -> TableFiles:
-        """Reads the manifests, and raises what that raises. `at`: the timestamp of the scan."""
-        listed = [manifest.read(ref) for ref in response.manifests]
-        changes = RowChanges.of(response, at, [len(each) for each in listed])
-        files = tuple(file for each in listed for file in each)
-        return cls(response.table.name, Schema.from_wire(response.table.schema), files, changes)
-
-    @property
-    def rows(self) -> int:
-        """In the files: row changes add to them, and take from them."""
-        return sum(file.rows for file in self.files)
-
-    def within(self, partition: str) -> TableFiles:
-        """Those that are in the partition, which have no other rows. Row changes stay: they may be of any."""
-        kept = [covers([partition], file.partition) for file in self.files]
-        changes = self.changes and replace(self.changes, file_times=tuple(compress(self.changes.file_times, kept)))
-        return replace(self, files=tuple(compress(self.files, kept)), changes=changes)
-
-    def to_arrow(self, columns: Sequence[str] | None = None, where: pc.Expression | None = None) -> pa.Table:
-        """As `Snapshot.to_arrow`."""
-        from txnclient.formats import arrow
-
-        if self.changes is not None:
-            return row_reads.read(self.files, self.changes, self.schema, columns, where)
-        return arrow.read_files(self.files, self.schema, columns, where)
-
-    def to_spark(self, spark: SparkSession, partition: str = WHOLE_TABLE) -> DataFrame:
-        """`partition`: the part of the table that the files are in."""
-        from txnclient.spark import reader, row_reader
-
-        if self.changes is not None:
-            return row_reader.read_merged(spark, self.files, self.changes, self.schema, partition)
-        return reader.read_files(spark, self.files, self.schema)
 
 
 class Snapshot:
@@ -87,10 +34,10 @@ class Snapshot:
     reads late: close the snapshot after the last action on its DataFrames, or let `with` do it.
     """
 
-    def __init__(self, client: Client, timestamp: Timestamp, txn_id: TxnId | None = None) -> None:
+    def __init__(self, session: Session, timestamp: Timestamp, txn_id: TxnId | None = None) -> None:
         """`txn_id`: the transaction whose own writes are seen, too."""
         self.timestamp = timestamp
-        self._client = client
+        self._session = session
         self._txn_id = txn_id
         self._id = uuid.uuid4().hex
         self._tables: dict[str, TableFiles] = {}
@@ -103,16 +50,14 @@ class Snapshot:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
         """Ends its leases: what was overwritten since may be removed. Idempotent."""
         self._closed = True
         for key, _ in self._leases.values():
-            self._client.leases.remove(key)
+            self._session.leases.remove(key)
         self._leases.clear()
 
     @property
@@ -120,23 +65,23 @@ class Snapshot:
         """The timestamp as a time of the day, in UTC."""
         return instants.to_datetime(self.timestamp)
 
-    def read(self, spark: SparkSession, table: str, *, partition: str | Mapping[str, Any] | None = None) -> DataFrame:
+    def read(self, spark: SparkSession, table: str, *, partition: Partition | None = None) -> DataFrame:
         """The table as a Spark DataFrame: a native Parquet scan of exactly the snapshot's files.
 
-        `partition`: of the table only that part, by the files that are in it; the others are not even looked at. It is
+        `partition`: only that part of the table, by the files that are in it; the others are not even looked at. It is
         named as for `Transaction.write`.
 
         The frame keeps the snapshot from becoming garbage; frames that are made of it do not.
 
         Raises InvalidArgument: no such partition.
         """
-        from txnclient.spark import reader
+        from txnclient.spark import reader, row_reader
 
         found, name = self.files(table), WHOLE_TABLE
         if partition is not None:
             name = name_of(partition, found.schema, table)
             found = found.within(name)
-        return reader.keeping(self, found.to_spark(spark, name))
+        return reader.keeping(self, row_reader.read_table(spark, found, name))
 
     def to_arrow(
         self, table: str, columns: Sequence[str] | None = None, *, where: pc.Expression | None = None
@@ -179,14 +124,26 @@ class Snapshot:
             lease_id=self._id,
             leased=table in self._leases,
             txn_id=self._txn_id,
-            owner="" if self._txn_id is None else self._client.owner,
+            owner="" if self._txn_id is None else self._session.owner,
         )
         sent_at = time.monotonic()
-        response = self._client.call("txnstatus.Table/Scan", request, pb.ScanResponse)
+        response = self._session.call("txnstatus.Table/Scan", request, pb.ScanResponse)
         if table not in self._leases:
             lease = Lease(self._id, table, self.timestamp, response.lease_millis)
-            self._leases[table] = self._client.leases.add(lease, sent_at), lease
+            self._leases[table] = self._session.leases.add(lease, sent_at), lease
         return response
+
+    def changes_since(self, old: Snapshot, table: str) -> diff.Changes | diff.KeyedChanges:
+        """Raises as `files` does, and InvalidArgument for an `old` that is newer."""
+        if old.timestamp > self.timestamp:
+            raise InvalidArgument(f"since {old.timestamp} is after until {self.timestamp}: nothing lies between")
+        after = self.scan(table)
+        try:
+            before = old.scan(table)
+        except NotFound:
+            before = pb.ScanResponse(table=after.table)  # it was created since: all that it holds has come
+        with old.explained(table):
+            return diff.between(before, after, old.timestamp, self.timestamp)
 
     @contextlib.contextmanager
     def explained(self, table: str) -> Iterator[None]:

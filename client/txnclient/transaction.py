@@ -1,52 +1,62 @@
-"""Transaction: the handle a program holds. Made by `Client.begin`, `Client.transaction` and `Client.join`."""
+"""Transaction: what a program holds. Made by `Client.begin`, `Client.transaction` and `Client.join`."""
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterable, Mapping
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Self
 
-from google.protobuf.message import Message
-
-from txnclient import outcome
-from txnclient.alive.liveness import Liveness, OnLost
+from txnclient.alive.liveness import OnLost
 from txnclient.calls.requests import build
-from txnclient.foreign.parts import ForeignWork
-from txnclient.formats.manifest import StagedFiles
-from txnclient.outcome import CommitReceipt
+from txnclient.ending import DEFAULT_COMMIT_SECONDS, Ending
+from txnclient.foreign.work import ForeignWork, Part
+from txnclient.formats.partitions import Partition
+from txnclient.handle import Handle
+from txnclient.outcome import CommitReceipt, RowsWritten
+from txnclient.session import Session
+from txnclient.snapshot import Snapshot
 from txnclient.token import Token
+from txnclient.write import locks
 from txnclient.write.files import FileWrites
-from txnclient.write.locking import TURN_SECONDS, Locking
+from txnclient.write.locks import LockMode, Locks
 from txnclient.write.overwriting import Mode
 from txnclient.write.rows import RowWrites
-from txnstatus.errors import Forgotten, IllegalState, NotAuthorized, TxnAborted, TxnError, aborted
-from txnstatus.proto import common_pb2 as common
+from txnclient.write.staged_files import StagedFiles
+from txnstatus.errors import TxnError
+from txnstatus.proto import table_pb2 as table_pb
 from txnstatus.proto import txn_manager_pb2 as pb
-from txnstatus.types import DECIDED, DECIDED_ABORT, DECIDED_COMMIT, TxnId, TxnState
-from txnstatus.wire import cause_from_wire
+from txnstatus.types import Statement, TxnId, TxnState
 
 if TYPE_CHECKING:
-    from txnclient.client import Client
+    import psycopg
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
 
-ResponseT = TypeVar("ResponseT", bound=Message)
+    from txnclient.foreign.postgres import PostgresPart
 
 log = logging.getLogger(__name__)
 
-DEFAULT_COMMIT_SECONDS = 30.0
 
-
-class Transaction(Locking, RowWrites, ForeignWork):
+class Transaction:
     """A transaction over any number of tables. Use from one thread at a time.
 
     While a handle that began a transaction exists, a background thread keeps it alive; when every such handle is gone
     without a commit, the service aborts it.
+
+    Row writes (`insert`, `insert_ignore`, `upsert`, `update`, `delete`) go by primary key. Their rows are a pyarrow
+    Table, RecordBatch or RecordBatchReader of any size: they are sent in parts. Nothing of them is visible before the
+    commit. What is there and what is not is judged at the transaction's `snapshot`, and after its own earlier row
+    writes. All raise RowsRefused, naming the keys, when single rows cannot be written; the others are, and the
+    transaction goes on. All raise InvalidArgument, and nothing is written, for rows of another schema, a null in the
+    key, a key that comes twice, and for a table without a primary key; LimitReached for more rows than a transaction
+    may hold in memory; SnapshotTooOld where what the snapshot shows of the table has been removed. Two transactions
+    that change the same row conflict: the second to commit gets Conflict, which names rows.
     """
 
     def __init__(
         self,
-        client: Client,
+        session: Session,
         txn_id: TxnId,
         keepalive_millis: int,
         *,
@@ -58,19 +68,14 @@ class Transaction(Locking, RowWrites, ForeignWork):
 
         `alone`: it is one write and nothing else.
         """
-        super().__init__()
-        self.client = client
-        self.id = txn_id
-        self.receipt: CommitReceipt | None = None
-        self._alone = alone
-        self._keepalive_millis = keepalive_millis
-        self._commit_started = False
-        self._commit_pending = False  # True: it may have reached the service, and its outcome has not come
-        self._commit_seen = ""
-        self._abort_asked = False
         heard_at = time.monotonic() if heard_at is None else heard_at
-        self._liveness = Liveness(txn_id, self.keepalive_seconds, heard_at)
-        self._heartbeat = client.heartbeats.add(self, heard_at) if heartbeat else None
+        self.id = txn_id
+        self.handle = Handle(session, txn_id, keepalive_millis, heard_at, heartbeat=heartbeat)
+        self._locks = Locks(self.handle, alone=alone)
+        self._files = FileWrites(self.handle, self._locks)
+        self._rows = RowWrites(self.handle, self._locks)
+        self._foreign = ForeignWork(self.handle)
+        self._ending = Ending(self.handle, self._foreign)
 
     def __repr__(self) -> str:
         return f"<Transaction {self.id}>"
@@ -78,14 +83,12 @@ class Transaction(Locking, RowWrites, ForeignWork):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
         if error is None:
             if self.receipt is None:
                 self.commit()
             return
-        if self._commit_started:
+        if self.handle.is_committing:
             return  # its outcome is what it is; an abort now could only blur it
         try:
             self.abort(reason=f"{type(error).__name__}: {error}"[:500])
@@ -93,11 +96,9 @@ class Transaction(Locking, RowWrites, ForeignWork):
             # The program's own error is the one to raise. The transaction expires without its heartbeats.
             log.warning("transaction %s could not be aborted, it will expire: %s", self.id, abort_error.message)
 
-    # ---- writing
+    # ---- writing files
 
-    def write(
-        self, data: Any, table: str, mode: Mode = "append", *, partition: str | Mapping[str, Any] | None = None
-    ) -> None:
+    def write(self, data: Any, table: str, mode: Mode = "append", *, partition: Partition | None = None) -> None:
         """Writes a Spark DataFrame (its executors write the files) or a pyarrow Table into the table.
 
         Nothing is visible before the commit. "overwrite" replaces the table, or with `partition` that part of it:
@@ -112,11 +113,11 @@ class Transaction(Locking, RowWrites, ForeignWork):
 
         Raises InvalidArgument, naming the column, for data of another schema.
         """
-        self._writes.write(data, table, mode, partition)
+        self._files.write(data, table, mode, partition)
 
-    def truncate(self, table: str, *, partition: str | Mapping[str, Any] | None = None) -> None:
+    def truncate(self, table: str, *, partition: Partition | None = None) -> None:
         """Removes all rows of the table or of the partition, as an overwrite with nothing."""
-        self._writes.truncate(table, partition)
+        self._files.truncate(table, partition)
 
     def stage(self, data: Any, table: str) -> StagedFiles:
         """Writes a pyarrow Table or RecordBatchReader to files of the transaction, and makes nothing of them yet.
@@ -124,46 +125,137 @@ class Transaction(Locking, RowWrites, ForeignWork):
         For tasks that joined by token: each attempt stages under a name of its own, and only what reaches the driver
         and is given to `add` becomes part of the transaction. So a task may fail, be retried or run twice.
         """
-        return self._writes.stage(data, table)
+        return self._files.stage(data, table)
 
     def add(
-        self,
-        staged: Iterable[StagedFiles],
-        table: str,
-        mode: Mode = "append",
-        *,
-        partition: str | Mapping[str, Any] | None = None,
+        self, staged: Iterable[StagedFiles], table: str, mode: Mode = "append", *, partition: Partition | None = None
     ) -> None:
         """Adds staged files to the transaction, all of them at once; `mode` and `partition` as of `write`.
 
         Raises InvalidArgument, naming the file, for one that is not there as it was staged; then nothing is added.
         """
-        self._writes.add(staged, table, mode, partition)
+        self._files.add(staged, table, mode, partition)
+
+    # ---- writing rows
+
+    def insert(self, table: str, rows: Any) -> RowsWritten:
+        """Rows whose keys are there already are refused."""
+        return self._rows.write(table_pb.ROW_INSERT, table, rows)
+
+    def insert_ignore(self, table: str, rows: Any) -> RowsWritten:
+        """Rows whose keys are there already are counted, and left out."""
+        return self._rows.write(table_pb.ROW_INSERT_IGNORE, table, rows)
+
+    def upsert(self, table: str, rows: Any) -> RowsWritten:
+        """Inserts rows, or replaces those that have their keys."""
+        return self._rows.write(table_pb.ROW_UPSERT, table, rows)
+
+    def update(self, table: str, rows: Any) -> RowsWritten:
+        """Changes rows; those whose keys are not there are refused.
+
+        Columns that `rows` does not have stay as this transaction sees them: the rows are read first.
+        """
+        return self._rows.write(table_pb.ROW_UPDATE, table, rows)
+
+    def delete(self, table: str, rows: Any) -> RowsWritten:
+        """Only the columns of the primary key count in `rows`. Those whose keys are not there are refused."""
+        return self._rows.write(table_pb.ROW_DELETE, table, rows)
+
+    # ---- locking
+
+    def lock(
+        self,
+        table: str,
+        mode: LockMode,
+        *,
+        partition: str | Sequence[str] | None = None,
+        strategy: str = "wait",
+        numretries: int = locks.NUMRETRIES,
+        sleep_between_retries: float = locks.SLEEP_BETWEEN_RETRIES,
+    ) -> None:
+        """Locks a table, partitions of it ("month=1/day=2") or a database, until the transaction ends.
+
+        Parents are locked in S. A request that cannot be granted waits its turn, as long as Hive's options of the
+        same names say (`hive.lock.*`); with "wait-die" it waits for younger transactions only, with "wound-wait" it has
+        younger ones aborted and waits for older ones, with "no-wait" it does not wait. Operators can
+        bring strategies of their own.
+
+        Raises Locked, naming who is in the way, when the last retry is over or somebody would wait for himself: the
+        transaction goes on. Raises TxnAborted when wait-die has ended it.
+        """
+        patience = locks.waits(numretries, sleep_between_retries)
+        self._locks.acquire(table, partition, strategy, patience, mode=locks.mode_of(mode))
+
+    def lock_for(
+        self,
+        statement: Statement | str,
+        table: str,
+        *,
+        partition: str | Sequence[str] | None = None,
+        strategy: str = "wait",
+        numretries: int = locks.NUMRETRIES,
+        sleep_between_retries: float = locks.SLEEP_BETWEEN_RETRIES,
+    ) -> None:
+        """Locks what a statement locks ("select", "alter table add partition", ...), otherwise as `lock`.
+
+        Which locks that are is a table in docs/protocol.md. For programs that do by themselves what this service does
+        not, and for reads that nobody may overwrite before the transaction ends.
+        """
+        patience = locks.waits(numretries, sleep_between_retries)
+        self._locks.acquire(table, partition, strategy, patience, statement=statement)
+
+    # ---- reading
 
     @property
-    def _writes(self) -> FileWrites:
-        """Made for each write: kept, it would refer back to the handle, which must end when its last user drops it."""
-        return FileWrites(
-            self.id, self.client.owner, self._ask, self._require_writable, self._lock_to_write, self._read_at
-        )
+    def snapshot(self) -> Snapshot:
+        """What this handle reads from: taken when it is first asked for, leased until the transaction ends.
 
-    def _ask(self, method: str, request: Message, response: type[ResponseT]) -> ResponseT:
-        """A call on behalf of a write. An answer that ends the transaction ends the handle too."""
-        try:
-            return self.client.call(method, request, response)
-        except (TxnAborted, NotAuthorized) as error:
-            self._lose(error)
-            raise
+        Each handle of a transaction, by token or not, has one of its own. What others commit after it is not seen, and
+        an overwrite of what they have overwritten since is a conflict. What this transaction wrote is seen, from
+        `write` or `add` on.
+        """
+        return self.handle.snapshot
 
-    def _require_writable(self) -> None:
-        self._require_open("nothing can be written")
+    def read(self, spark: SparkSession, table: str, *, partition: Partition | None = None) -> DataFrame:
+        """The table, or one part of it, as this transaction sees it, as a Spark DataFrame.
 
-    def _require_open(self, otherwise: str) -> None:
-        self._liveness.require()
-        if self._commit_started:
-            raise IllegalState(f"transaction {self.id} is being committed: {otherwise}", txn_id=self.id)
+        To be used before the transaction ends. `partition`: as for `write`; only its files are looked at.
+        """
+        return self.snapshot.read(spark, table, partition=partition)
+
+    def to_arrow(self, table: str, columns: Sequence[str] | None = None) -> pa.Table:
+        """The table as this transaction sees it, or some of its columns, as a pyarrow Table."""
+        return self.snapshot.to_arrow(table, columns)
+
+    # ---- work in foreign participants
+
+    def enlist(self, name: str, part: Part) -> None:
+        """Makes the foreign participant `name` part of the transaction. Nothing may be done there before.
+
+        `commit` first prepares every part, in this order, and then asks for the commit; a part that refuses aborts the
+        transaction. In each participant, a transaction has one part.
+
+        Raises NotFound for a participant that the cluster does not know, IllegalState for a second part.
+        """
+        self._foreign.enlist(name, part)
+
+    def postgres(self, name: str, target: str | psycopg.Connection) -> PostgresPart:
+        """One PostgreSQL transaction as part of this one: `with txn.postgres("billing", conninfo) as connection:`.
+
+        `name`: the participant as which the database was registered (`txnctl participant list`). `target`: what psycopg
+        connects to, or an idle connection of the program's own. All that the connection does from here on is committed
+        with this transaction, or rolled back; do not commit or roll it back yourself. Needs `txnstatus[postgres]`.
+
+        Raises InvalidArgument for another database, or a server that prepares no transactions; what `enlist` raises.
+        """
+        return self._foreign.postgres(name, target)
 
     # ---- ending
+
+    @property
+    def receipt(self) -> CommitReceipt | None:
+        """What the commit came to, once this handle knows of it."""
+        return self._ending.receipt
 
     def commit(self, timeout: float = DEFAULT_COMMIT_SECONDS) -> CommitReceipt:
         """Commits, and returns once the outcome is durable and visible.
@@ -172,43 +264,18 @@ class Transaction(Locking, RowWrites, ForeignWork):
         transaction again), or CommitUnknown when the outcome did not arrive in time: then call `commit` again on this
         handle; it asks for the outcome and commits nothing twice.
         """
-        if self.receipt is not None:
-            return self.receipt
-        deadline = time.monotonic() + timeout
-        self._prepare_parts()
-        self._commit_started = True
-        while True:
-            left = max(0.001, deadline - time.monotonic())
-            # A manager answers well before it would be taken for one that hangs.
-            wait = min(TURN_SECONDS, self.client.attempt_seconds(left) / 2)
-            info = self._request_commit(wait_seconds=wait, timeout=left)
-            if TxnState(info.state) in DECIDED:
-                return self._concluded(info)
-            if time.monotonic() >= deadline:
-                raise outcome.unknown(self.id, f"its state after {timeout:g} s is {TxnState(info.state).name}")
+        return self._ending.commit(timeout)
 
     def start_commit(self) -> None:
         """Asks for the commit, and does not wait: see `is_commit_complete`. Nothing can be written after it."""
-        self._prepare_parts()
-        self._commit_started = True
-        self._request_commit(wait_seconds=0, timeout=DEFAULT_COMMIT_SECONDS)
+        self._ending.start_commit()
 
     def is_commit_complete(self) -> bool:
         """Whether the commit that was started is durable and visible.
 
         Raises Conflict or TxnAborted when it was aborted instead, IllegalState when it was not started.
         """
-        try:
-            info = self._info()
-        except Forgotten as error:
-            self._check_forgotten(error)
-            raise
-        state = TxnState(info.state)
-        if state is TxnState.OPEN:
-            raise IllegalState(f"no commit of transaction {self.id} was started", txn_id=self.id)
-        if state in DECIDED:
-            self._concluded(info)
-        return state in DECIDED_COMMIT
+        return self._ending.is_commit_complete()
 
     def abort(self, reason: str = "") -> None:
         """Ends the transaction; nothing of it will ever be visible. Repeating it is harmless.
@@ -218,77 +285,22 @@ class Transaction(Locking, RowWrites, ForeignWork):
 
         Raises IllegalState when it is committed already; Unavailable when it is not known whether the abort arrived.
         """
-        self._abort_asked = True
-        self._stop_heartbeats()
-        self._discard_parts(prepared=False)
-        request = build(pb.AbortTransactionRequest, txn_id=self.id, owner=self.client.owner, reason=reason)
-        self.client.call("txnstatus.TxnManager/AbortTransaction", request, pb.AbortTransactionResponse)
-        self._discard_parts()
-        self._liveness.end(
-            TxnAborted(f"transaction {self.id} was aborted by this handle", txn_id=self.id, hint="begin another one")
-        )
-
-    def _request_commit(self, wait_seconds: float, timeout: float) -> common.TxnInfo:
-        request = pb.CommitTransactionRequest(
-            txn_id=self.id, owner=self.client.owner, wait_millis=int(wait_seconds * 1000)
-        )
-        try:
-            response = self.client.call(
-                "txnstatus.TxnManager/CommitTransaction",
-                request,
-                pb.CommitTransactionResponse,
-                timeout=timeout,
-                on_repeat=self._commit_repeated,
-            )
-        except TxnAborted as error:
-            self._discard_parts()
-            self._lose(error)
-            raise
-        except outcome.REFUSALS as error:
-            self._check_forgotten(error)
-            self._commit_started = self._commit_pending  # refused for good: if none was under way, none is
-            raise
-        except TxnError as error:
-            self._commit_pending = True
-            raise outcome.unknown(self.id, f"{error.message}{self._commit_seen}") from error
-        self._commit_pending = True
-        self._commit_seen = f"; its last known state is {TxnState(response.txn.state).name}"
-        return response.txn
-
-    def _commit_repeated(self) -> None:
-        self._commit_pending = True
-
-    def _check_forgotten(self, error: TxnError) -> None:
-        """Raises CommitUnknown when the record is gone of a commit whose outcome has not come."""
-        if isinstance(error, Forgotten) and self._commit_pending:
-            self._stop_heartbeats()
-            raise outcome.never_known(self.id, error.message) from error
-
-    def _concluded(self, info: common.TxnInfo) -> CommitReceipt:
-        self._stop_heartbeats()
-        if TxnState(info.state) in DECIDED_ABORT:
-            self._discard_parts()
-            error = aborted(TxnId(info.txn_id), cause_from_wire(info.cause))
-            self._lose(error)
-            raise error
-        self._publish_parts()
-        self.receipt = outcome.receipt(info)
-        return self.receipt
+        self._ending.abort(reason)
 
     # ---- looking
 
     def state(self) -> TxnState:
-        return TxnState(self._info().state)
+        return TxnState(self.handle.session.record(self.id).state)
 
     @property
     def alive(self) -> bool:
         """Whether the service, when last heard, still had this transaction open, and that was not too long ago."""
-        return self._liveness.alive and self.receipt is None
+        return self.handle.liveness.alive and self.receipt is None
 
     @property
     def last_heartbeat_age(self) -> float:
         """Seconds since the last heartbeat that was answered left, or since the begin did."""
-        return time.monotonic() - self._liveness.heard_at
+        return time.monotonic() - self.handle.liveness.heard_at
 
     def on_lost(self, callback: OnLost) -> None:
         """Calls `callback(error)` once, when this handle learns that its transaction is lost.
@@ -301,50 +313,51 @@ class Transaction(Locking, RowWrites, ForeignWork):
         It runs on the heartbeat thread, so it must return soon; on the caller's when a call of this handle brought the
         news, or when the handle is lost already. An abort by this handle is no news. What it raises is logged.
         """
-        self._liveness.on_lost(callback)
+        self.handle.liveness.on_lost(callback)
 
     @property
     def keepalive_seconds(self) -> float:
-        return self._keepalive_millis / 1000
+        return self.handle.keepalive_seconds
 
     def token(self, *, enable_keepalive: bool = False) -> bytes:
         """The serialised handle, for `Client.join` in another process. The same bytes every time, whatever happened.
 
         By default the joined handle does not beat: whoever began the transaction goes on keeping it alive.
         """
-        return Token(self.id, self._keepalive_millis, enable_keepalive, self.client.cluster_id).to_bytes()
+        handle = self.handle
+        return Token(self.id, handle.keepalive_millis, enable_keepalive, handle.session.cluster_id).to_bytes()
 
-    def _info(self) -> common.TxnInfo:
-        return self.client.call(
-            "txnstatus.TxnManager/GetTransactionState",
-            pb.GetTransactionStateRequest(txn_id=self.id),
-            pb.GetTransactionStateResponse,
-        ).txn
 
-    def _lose(self, error: TxnError) -> None:
-        self._stop_heartbeats()
-        if not self._abort_asked:
-            self._liveness.lose(error)
+def begin(
+    session: Session,
+    count: int,
+    label: str,
+    keepalive_millis: int,
+    request_id: str,
+    *,
+    is_retry: bool = False,
+    alone: bool = False,
+) -> tuple[list[Transaction], bool]:
+    """The transactions, and whether an earlier request, or attempt at this one, has begun them."""
+    request = build(
+        pb.BeginTransactionRequest,
+        request_id=request_id,
+        owner=session.owner,
+        label=label,
+        keepalive_millis=keepalive_millis,
+        count=count,
+        is_retry=is_retry,
+    )
+    sent_at = time.monotonic()
 
-    def _stop_heartbeats(self) -> None:
-        self._end_reading()
-        if self._heartbeat is not None:
-            self.client.heartbeats.remove(self._heartbeat)
+    def on_repeat() -> None:
+        request.is_retry = True
 
-    # ---- for the heartbeat thread
-
-    def heartbeat_answered(self, sent_at: float) -> None:
-        self._liveness.heard(sent_at)
-
-    def heartbeat_silent(self, seconds: float, last: TxnError) -> None:
-        """Nobody answered for longer than the keep-alive interval."""
-        if not self._commit_started:
-            log.warning("no heartbeat of transaction %s was answered for %.1f s: %s", self.id, seconds, last.message)
-            self._liveness.silent(seconds, last)
-
-    def heartbeat_refused(self, error: TxnError) -> None:
-        """For good. A commit under way refuses heartbeats too; what came of it, its answer says."""
-        if self._commit_started and isinstance(error, IllegalState):
-            return
-        log.warning("transaction %s is lost: %s", self.id, error.message)
-        self._lose(error)
+    method = "txnstatus.TxnManager/BeginTransaction"
+    response = session.call(method, request, pb.BeginTransactionResponse, on_repeat=on_repeat)
+    session.cluster_id = response.cluster_id
+    txns = [
+        Transaction(session, TxnId(each), response.keepalive_millis, heartbeat=True, heard_at=sent_at, alone=alone)
+        for each in response.txn_ids
+    ]
+    return txns, response.begun_before

@@ -38,7 +38,7 @@ NewTable = Callable[..., str]
 
 @pytest.mark.parametrize("txn_id", [-1, -(2**62), 10**15])
 def test_unknown_and_negative_ids(client: Client, new_table: NewTable, txn_id: int) -> None:
-    handle = Transaction(client, TxnId(txn_id), 1000, heartbeat=False)
+    handle = Transaction(client.session, TxnId(txn_id), 1000, heartbeat=False)
     with pytest.raises(NotFound, match=str(txn_id)):
         client.get(txn_id)
     with pytest.raises(NotFound, match=str(txn_id)):

@@ -172,7 +172,7 @@ def test_a_snapshot_whose_lease_was_lost_says_so(cluster: LocalCluster, new_tabl
         table = new_table()
         snapshot = client.snapshot(at=write(client, table, 1))
         found = snapshot.files(table)
-        client.leases.close()
+        client.session.leases.close()
         write(client, table, 2, mode="overwrite")
         wait_until(lambda: not Path(found.files[0].path.removeprefix("file://")).exists(), "its files are removed", 30)
         with pytest.raises(SnapshotTooOld, match="snapshot_retention_seconds"):

@@ -110,7 +110,7 @@ def test_two_overwrites_conflict_and_the_first_committer_wins(client: Client, ne
         second.commit()
     assert caught.value.winner == first.id
     assert list(caught.value.objects) == [table]
-    again = Transaction(client, second.id, 1000, heartbeat=False)
+    again = Transaction(client.session, second.id, 1000, heartbeat=False)
     for act in (second.commit, again.commit, again.is_commit_complete, lambda: again.write(rows(9), table)):
         with pytest.raises(Conflict, match=table):
             act()
@@ -214,5 +214,5 @@ def test_reading_the_same_timestamp_again_gives_the_same_rows(client: Client, ne
             txn.write(rows(number), table, mode="overwrite" if number % 2 else "append")
         snapshots.append((client.snapshot(), visible(client, table)[0]))
     for snapshot, expected in snapshots:
-        again = txnclient.Snapshot(client, snapshot.timestamp)
+        again = client.snapshot(snapshot.timestamp)
         assert sorted(again.to_arrow(table)["id"].to_pylist()) == expected

@@ -212,14 +212,14 @@ def test_whoever_loses_learns_it_before_any_file_is_written(
 
 def lock_calls(client: Client, monkeypatch: pytest.MonkeyPatch, work: Callable[[], object]) -> int:
     called: list[str] = []
-    call = client.call
+    call = client.session.call
 
     def noted(method: str, *args: Any, **options: Any) -> Any:
         called.append(method)
         return call(method, *args, **options)
 
     with monkeypatch.context() as patch:
-        patch.setattr(client, "call", noted)
+        patch.setattr(client.session, "call", noted)
         work()
     return called.count("txnstatus.Table/Lock")
 

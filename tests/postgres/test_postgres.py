@@ -235,7 +235,7 @@ client = txnclient.connect(sys.argv[1])
 txn = client.begin(keepalive_millis=1000)
 with txn.postgres(sys.argv[4], sys.argv[2]) as connection:
     connection.execute("INSERT INTO bills VALUES (%s, 'of a program that dies')", (int(sys.argv[3]),))
-txn._prepare_parts()
+txn._foreign.prepare(txn.abort)
 print(txn.id, flush=True)
 os.kill(os.getpid(), signal.SIGKILL)
 """
@@ -266,7 +266,7 @@ def test_what_is_prepared_after_the_abort_is_found_and_rolled_back(
     with connect(cluster) as operator:
         operator.abort(txn.id, "too slow")
     wait_until(lambda: client.get(txn.id).state is TxnState.ABORTED, "everybody has acknowledged the abort")
-    txn._prepare_parts()
+    txn._foreign.prepare(txn.abort)
     assert len(server.prepared()) == 1
     await_nothing_prepared(server)
     assert bills(server, bill) == []
@@ -280,7 +280,7 @@ def test_the_host_is_down_and_an_abort_holds_up_nobody_else(
     txn.lock(table, "X")
     with txn.postgres(NAME, server.conninfo) as connection:
         connection.execute(INSERT, (bill,))
-    txn._prepare_parts()
+    txn._foreign.prepare(txn.abort)
     host.kill()
     txn.abort()
     with client.transaction() as other:
@@ -374,8 +374,8 @@ def test_the_host_is_killed_at_every_step(
     txn.write(rows(1), table)
     with txn.postgres(NAME, server.conninfo) as connection:
         connection.execute(INSERT, (bill,))
-    txn._prepare_parts()
-    txn._parts.clear()  # else the handle would be first to end it
+    txn._foreign.prepare(txn.abort)
+    txn._foreign._parts.clear()  # else the handle would be first to end it
     txn.abort() if aborts else txn.start_commit()
     assert host.wait_ended() == -signal.SIGKILL
     assert int(mark.read_text()) != os.getpid()
@@ -396,8 +396,8 @@ def test_a_participant_that_is_gone_for_good_is_removed_and_the_others_go_on(
         txn.write(rows(1), table)
         with txn.postgres(name, server.conninfo) as connection:
             connection.execute(INSERT, (bill,))
-        txn._prepare_parts()
-        txn._parts.clear()  # else the handle would publish it
+        txn._foreign.prepare(txn.abort)
+        txn._foreign._parts.clear()  # else the handle would publish it
         commit_until_known(txn)
         assert lost.wait_ended() == -signal.SIGKILL
         listed = txnctl("participant", "list", "-c", cluster.addresses)

@@ -94,5 +94,5 @@ def test_spark_reads_what_rows_and_files_come_to(spark: SparkSession, client: Cl
     assert sum(code.startswith("n") for code in found) == 8_999
     assert check(spark, client.snapshot(), table) == found
     compare(spark, client, table, early)
-    reread = Snapshot(client, early.timestamp)  # from the shard anew
+    reread = client.snapshot(early.timestamp)  # from the shard anew
     assert check(spark, reread, table) == expected

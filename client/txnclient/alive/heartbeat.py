@@ -15,7 +15,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from txnclient.alive.heartbeat_schedule import Call, HeartbeatSchedule
 from txnclient.calls import forking
@@ -23,17 +23,15 @@ from txnclient.calls.channel import ManagerChannel
 from txnstatus.errors import InternalError, TxnError
 from txnstatus.proto import txn_manager_pb2 as pb
 from txnstatus.rpc.errors import from_detail
-
-if TYPE_CHECKING:
-    from txnclient.transaction import Transaction
+from txnstatus.types import TxnId
 
 log = logging.getLogger(__name__)
 
 IDLE_SECONDS = 5.0
-"""The thread of a client without handles ends after this; the next handle starts another."""
+"""Time after which the thread of a client without handles ends; the next handle starts another."""
 
 
-class Handle(Protocol):
+class Kept(Protocol):
     """What is kept alive. The methods are called on the heartbeat thread."""
 
     @property
@@ -43,15 +41,18 @@ class Handle(Protocol):
     def heartbeat_refused(self, error: TxnError) -> None: ...
 
 
-HandleT = TypeVar("HandleT", bound=Handle)
-Ask = Callable[[Sequence[HandleT], float], Sequence[TxnError | None]]
+class KeptTransaction(Kept, Protocol):
+    @property
+    def id(self) -> TxnId: ...
+
+
+KeptT = TypeVar("KeptT", bound=Kept)
+Ask = Callable[[Sequence[KeptT], float], Sequence[TxnError | None]]
 """One call for many handles, with a timeout in seconds. Returns each one's answer; None = alive."""
 
 
-def keep_alive(channel: ManagerChannel, owner: str) -> Ask[Transaction]:
-    """For transactions."""
-
-    def ask(handles: Sequence[Transaction], timeout: float) -> list[TxnError | None]:
+def keep_alive(channel: ManagerChannel, owner: str) -> Ask[KeptTransaction]:
+    def ask(handles: Sequence[KeptTransaction], timeout: float) -> list[TxnError | None]:
         response = channel.call(
             "txnstatus.TxnManager/KeepTransactionAlive",
             pb.KeepTransactionAliveRequest(txn_ids=sorted({handle.id for handle in handles}), owner=owner),
@@ -65,11 +66,11 @@ def keep_alive(channel: ManagerChannel, owner: str) -> Ask[Transaction]:
     return ask
 
 
-class Heartbeats(Generic[HandleT]):
-    """Those of one client. Safe to use from many threads; in a forked child it beats for the child's handles only."""
+class Heartbeats(Generic[KeptT]):
+    """The heartbeats of one client. Safe to use from many threads; in a forked child, of the child's handles only."""
 
-    def __init__(self, ask: Ask[HandleT], name: str) -> None:
-        """`name`: of the thread."""
+    def __init__(self, ask: Ask[KeptT], name: str) -> None:
+        """`name`: the thread's."""
         self._ask = ask
         self._name = name
         self._closed = False
@@ -80,11 +81,11 @@ class Heartbeats(Generic[HandleT]):
         """The parent's handles are the parent's; its thread is not here, and may have held the lock."""
         self._condition = threading.Condition()
         self._schedule = HeartbeatSchedule(lambda: random.uniform(0.9, 1.0))
-        self._handles: dict[int, weakref.ref[HandleT]] = {}
+        self._handles: dict[int, weakref.ref[KeptT]] = {}
         self._keys = itertools.count()
         self._thread: threading.Thread | None = None
 
-    def add(self, handle: HandleT, heard: float) -> int:
+    def add(self, handle: KeptT, heard: float) -> int:
         """Beats for the handle until `remove`, until it is lost, or until it is garbage. Returns its key."""
         with self._condition:
             key = next(self._keys)
@@ -156,7 +157,7 @@ class Heartbeats(Generic[HandleT]):
         self._conclude(alive, unanswered, handles, sent)
 
     def _conclude(
-        self, alive: list[int], unanswered: dict[int, TxnError], handles: dict[int, HandleT], sent: float
+        self, alive: list[int], unanswered: dict[int, TxnError], handles: dict[int, KeptT], sent: float
     ) -> None:
         now = time.monotonic()
         with self._condition:
@@ -169,7 +170,7 @@ class Heartbeats(Generic[HandleT]):
         for key, seconds in silent:
             handles[key].heartbeat_silent(seconds, unanswered[key])
 
-    def _answers(self, handles: Sequence[HandleT], timeout: float) -> Sequence[TxnError | None]:
+    def _answers(self, handles: Sequence[KeptT], timeout: float) -> Sequence[TxnError | None]:
         """An error of the call as a whole is everybody's."""
         try:
             return self._ask(handles, timeout)
@@ -180,7 +181,7 @@ class Heartbeats(Generic[HandleT]):
             log.exception("a heartbeat failed in a way that nobody thought of; the next one follows")
             return [InternalError(str(error))] * len(handles)
 
-    def _living(self, keys: tuple[int, ...]) -> dict[int, HandleT]:
+    def _living(self, keys: tuple[int, ...]) -> dict[int, KeptT]:
         living = {}
         with self._condition:
             for key in keys:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from txnstatus.limits import MAX_KEEP_ALIVE_IDS
 
 MAX_PAUSE_SECONDS = 1.0
-"""Attempts that fail are an eighth of the interval apart, and this at most: one that hung is followed by the next."""
+"""Longest pause between attempts that fail; usually it is an eighth of the interval."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class Call:
 class _Beat:
     keepalive: float
     heard: float
-    """When the last beat that was answered, or the begin, was sent: the service has heard of us since."""
+    """The time at which the last beat that was answered, or the begin, was sent: the service has heard of us since."""
     due: float
     silent: bool = False
 

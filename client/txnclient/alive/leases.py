@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 
 
 class Lease:
-    """Of one snapshot on one table. It is renewed until it is garbage, or removed from the client's leases."""
+    """A snapshot's lease on one table. It is renewed until it is garbage, or removed from the session's leases."""
 
     def __init__(self, lease_id: str, table: str, timestamp: Timestamp, millis: int) -> None:
         """`millis`: how long it holds after each renewal."""

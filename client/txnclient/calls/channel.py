@@ -21,9 +21,9 @@ ResponseT = TypeVar("ResponseT", bound=Message)
 
 ATTEMPT_SECONDS = 10.0
 ATTEMPTS = 3
-"""One manager that hangs gets this fraction of the deadline at most, when there are others to ask."""
+"""Attempts that fit into a deadline when there are others to ask: one manager that hangs takes no more than one."""
 BAD_SECONDS = 2.0
-"""For how long a manager that failed is asked last."""
+"""Time for which a manager that failed is asked last."""
 PAUSE_SECONDS = 0.02
 PAUSE_MAX_SECONDS = 0.5
 
@@ -131,7 +131,7 @@ class ManagerChannel:
 
 
 class Roster:
-    """Whom to ask next. It has no clock."""
+    """The manager to ask next. It has no clock."""
 
     def __init__(self, addresses: Sequence[str], first: int = 0) -> None:
         self._addresses = tuple(addresses)

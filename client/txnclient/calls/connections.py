@@ -22,7 +22,7 @@ from txnstatus.rpc.connection import (
 )
 
 MAX_RESTING = 32
-"""For each address; more are closed after their call."""
+"""Most connections to one address that are kept; others are closed after their call."""
 
 
 class Connections:
@@ -123,7 +123,7 @@ class _Connection:
 
     @property
     def is_alive(self) -> bool:
-        """Of one that rests: whether the other side has not ended it meanwhile, and said nothing that nobody asked."""
+        """Whether, while it rested, the other side has not ended it, and said nothing that nobody asked."""
         self._socket.settimeout(0)
         try:
             self._socket.recv(1, socket.MSG_PEEK)

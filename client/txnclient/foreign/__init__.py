@@ -1,1 +1,1 @@
-"""A transaction's parts in other systems."""
+"""A transaction's work in other systems."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from types import TracebackType
 
 import psycopg
 from psycopg import Connection, Cursor, sql
@@ -50,9 +49,7 @@ class PostgresPart:
     def __enter__(self) -> Connection:
         return self._connection
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
         if error is not None:
             with contextlib.suppress(psycopg.Error):
                 self._connection.rollback()

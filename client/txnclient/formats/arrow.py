@@ -8,9 +8,9 @@ from urllib.parse import quote, unquote
 
 from txnclient.formats import file_statistics, schemas
 from txnclient.formats.file_statistics import known_of
-from txnclient.formats.manifest import DataFile
 from txnstatus.errors import InternalError, InvalidArgument
 from txnstatus.lake.arrow_types import to_arrow
+from txnstatus.lake.manifest import DataFile
 from txnstatus.lake.storage import file_system
 from txnstatus.partitions import name_of, value_name
 from txnstatus.schema import PARTITION_PREFIX, Schema
@@ -91,7 +91,7 @@ def read_files(
 
 
 def chosen(schema: Schema, columns: Sequence[str] | None) -> pa.Schema:
-    """Of all columns, or of some, in their order. Raises InvalidArgument."""
+    """The schema of all columns, or of some, in their order. Raises InvalidArgument."""
     import pyarrow as pa
 
     whole = to_arrow(schema)

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any
 
-from txnclient.formats.manifest import ColumnRange, DataFile
 from txnstatus.lake.arrow_types import to_arrow
+from txnstatus.lake.manifest import ColumnRange, DataFile
 from txnstatus.partitions import SHORTENED, WHOLE_TABLE, text_of
 from txnstatus.schema import Schema
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     import pyarrow.parquet as pq
 
 MAX_COLUMNS = 32
-"""The first ones of a table have ranges in manifests."""
+"""Columns of a table, the first ones, that have ranges in manifests."""
 MAX_CHARS = 64
-"""Of a bound; a column with a longer one has no range."""
+"""Longest bound that is kept; a column with a longer one has no range."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def ranges(footer: pq.FileMetaData, schema: Schema) -> dict[str, ColumnRange]:
-    """By column, for those of which every row group has statistics."""
+    """Column → range, for columns of which every row group has statistics."""
     found: dict[str, ColumnRange] = {}
     wanted = {column.name for column in schema.columns[:MAX_COLUMNS]}
     for position in range(footer.num_columns):

@@ -1,26 +1,48 @@
-"""What changed in a table between two snapshots: whole writes that came and went, or single rows (see row_diff)."""
+"""What changed in a table between two snapshots: whole writes that came and went, or single rows."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from txnclient.formats import manifest
-from txnclient.formats.manifest import DataFile
-from txnclient.read.row_diff import DELETE, INSERT, KeyedChanges
-from txnclient.snapshot import Snapshot, TableFiles
-from txnstatus.errors import InvalidArgument, NotFound
+from txnclient.read import row_reads
+from txnclient.read.row_reads import RowChanges
+from txnclient.read.table_files import TableFiles
+from txnstatus.errors import InvalidArgument
+from txnstatus.lake import manifest
+from txnstatus.lake.manifest import DataFile
+from txnstatus.lake.rows import COMMIT_TS, encode_keys, near
 from txnstatus.partitions import WHOLE_TABLE
 from txnstatus.proto import table_pb2 as pb
 from txnstatus.schema import Schema
+from txnstatus.types import NO_TIMESTAMP, Timestamp
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import DataFrame, SparkSession
 
 CHANGE_KIND = "_change_kind"
 """The column that says what became of a row."""
+DELETE, UPDATE_BEFORE, UPDATE_AFTER, INSERT = KINDS = ("delete", "update_before", "update_after", "insert")
+
+
+def between(
+    before: pb.ScanResponse, after: pb.ScanResponse, since: Timestamp, until: Timestamp
+) -> Changes | KeyedChanges:
+    """Two scans of one table, at these timestamps, compared.
+
+    Raises InvalidArgument when the table has a column of the reserved name, and what reading a manifest raises.
+    """
+    schema = Schema.from_wire(after.table.schema)
+    if any(column.name == CHANGE_KIND for column in schema.columns):
+        raise InvalidArgument(
+            f"{after.table.name} has a column {CHANGE_KIND!r}: that name is the one that says what changed"
+        )
+    went, came = _only_in(before, after), _only_in(after, before)
+    if before.HasField("changes") or after.HasField("changes"):
+        sides = TableFiles.of(before, since), TableFiles.of(after, until)
+        return KeyedChanges(schema, *sides, _files([*went, *came]), since)
+    return Changes(schema, {DELETE: _files(went), INSERT: _files(came)})
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +51,7 @@ class Changes:
 
     schema: Schema
     files: dict[str, tuple[DataFile, ...]]
-    """By DELETE and INSERT, in this order."""
-    snapshots: tuple[Snapshot, Snapshot]
+    """DELETE and INSERT, in this order → files."""
 
     def to_arrow(self) -> pa.Table:
         import pyarrow as pa
@@ -44,31 +65,59 @@ class Changes:
             parts.append(rows.append_column(pa.field(CHANGE_KIND, pa.string(), nullable=False), column))
         return pa.concat_tables(parts)
 
-    def to_spark(self, spark: SparkSession) -> DataFrame:
-        from txnclient.spark import reader
 
-        return reader.keeping(self.snapshots, reader.read_kinds(spark, self.files, self.schema, CHANGE_KIND))
+@dataclass(frozen=True, slots=True)
+class KeyedChanges:
+    """Rows of a table that were changed by key. One that changed is two: as it was and as it is, be they the same.
 
+    Only those rows are compared whose keys were touched: by a row change after the first snapshot, in files that only
+    one of the two shows, or by an overwrite of the whole table.
+    """
 
-def between(old: Snapshot, new: Snapshot, table: str) -> Changes | KeyedChanges:
-    """Raises InvalidArgument when they are in the wrong order, or the table has a column of the reserved name."""
-    if old.timestamp > new.timestamp:
-        raise InvalidArgument(f"since {old.timestamp} is after until {new.timestamp}: nothing lies between")
-    after = new.scan(table)
-    schema = Schema.from_wire(after.table.schema)
-    if any(column.name == CHANGE_KIND for column in schema.columns):
-        raise InvalidArgument(f"{table} has a column {CHANGE_KIND!r}: that name is the one that says what changed")
-    try:
-        before = old.scan(table)
-    except NotFound:
-        before = pb.ScanResponse(table=after.table)  # it was created since: all that it holds has come
-    went, came = _only_in(before, after), _only_in(after, before)
-    with old.explained(table):
-        if before.HasField("changes") or after.HasField("changes"):
-            sides = TableFiles.of(before, old.timestamp), TableFiles.of(after, new.timestamp)
-            return KeyedChanges(schema, *sides, _files([*went, *came]), (old, new), CHANGE_KIND)
-        files = {DELETE: _files(went), INSERT: _files(came)}
-    return Changes(schema, files, (old, new))
+    schema: Schema
+    old: TableFiles
+    new: TableFiles
+    in_one: tuple[DataFile, ...]
+    """Files that only one side shows."""
+    since: Timestamp
+    """The timestamp of the old side."""
+
+    def to_arrow(self) -> pa.Table:
+        import pyarrow as pa
+
+        touched = self._touched()
+        before, after = (_with_keys(side, touched) for side in (self.old, self.new))
+        parts = [*_parted(before, after, self.schema), *reversed(_parted(after, before, self.schema))]
+        field = pa.field(CHANGE_KIND, pa.string(), nullable=False)
+        return pa.concat_tables(
+            rows.append_column(field, pa.repeat(kind, rows.num_rows)) for kind, rows in zip(KINDS, parts, strict=True)
+        )
+
+    def _touched(self) -> pa.Table:
+        """The columns of the primary key."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        from txnclient.formats import arrow
+
+        names = list(self.schema.primary_key)
+        keys = [arrow.read_files(self.in_one, self.schema, names)]
+        for changes, above in self.later_changes():
+            found = row_reads.latest_changes(changes, self.schema)
+            later = pc.greater(found[COMMIT_TS], pa.scalar(above, pa.uint64()))
+            keys.append(found.filter(later).select(names).cast(keys[0].schema))
+        return pa.concat_tables(keys)
+
+    def later_changes(self) -> list[tuple[RowChanges, Timestamp]]:
+        """Row changes, and above which commit they touch rows: all that are overwritten since touch theirs."""
+        found = []
+        if self.new.changes is not None:
+            found.append((self.new.changes, self.since))
+        if self.old.changes is not None and (
+            self.new.changes is None or self.new.changes.above > self.old.changes.above
+        ):
+            found.append((self.old.changes, NO_TIMESTAMP))
+        return found
 
 
 def _files(refs: Iterable[pb.ManifestRef]) -> tuple[DataFile, ...]:
@@ -95,3 +144,20 @@ def _only_in(one: pb.ScanResponse, other: pb.ScanResponse) -> list[pb.ManifestRe
 
 def _partitions(ref: pb.ManifestRef) -> list[str]:
     return list(ref.partitions) or [WHOLE_TABLE]
+
+
+def _with_keys(side: TableFiles, touched: pa.Table) -> pa.Table:
+    """The rows with these keys, in the order of their keys."""
+    import pyarrow.compute as pc
+
+    found = side.to_arrow(where=near(touched, side.schema))
+    found = found.filter(pc.is_in(encode_keys(found, side.schema), value_set=encode_keys(touched, side.schema)))
+    return found.take(pc.sort_indices(found, [(name, "ascending") for name in side.schema.primary_key]))
+
+
+def _parted(rows: pa.Table, others: pa.Table, schema: Schema) -> Sequence[pa.Table]:
+    """Rows whose keys are not among the others, and rows whose keys are."""
+    import pyarrow.compute as pc
+
+    known = pc.is_in(encode_keys(rows, schema), value_set=encode_keys(others, schema))
+    return rows.filter(pc.invert(known)), rows.filter(known)

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from txnclient.formats import manifest
-from txnclient.formats.manifest import DataFile
+from txnstatus.lake import manifest
+from txnstatus.lake.manifest import DataFile
 from txnstatus.lake.rows import COMMIT_TS, DELETED, Change, changes_schema, changes_table, encode_keys, last_of_each
 from txnstatus.lake.storage import file_system
 from txnstatus.proto import table_pb2 as pb
@@ -26,15 +26,15 @@ class RowChanges:
     """The row changes that a reader sees."""
 
     batches: tuple[Change, ...]
-    """In the order in which they count."""
+    """Changes that the service has in memory, in the order in which they count."""
     flushed: tuple[DataFile, ...]
-    """Files of earlier ones, each with its commit timestamp."""
+    """Files of earlier changes, each row with its commit timestamp."""
     above: Timestamp
-    """Of these, only what was committed above it."""
+    """The timestamp above which rows of those files count."""
     at: Timestamp
-    """Likewise, at or below it."""
+    """The timestamp up to and with which they do."""
     file_times: tuple[Timestamp, ...]
-    """When the table's files were committed, in their order."""
+    """Commit timestamps of the table's files, in their order."""
 
     @classmethod
     def of(cls, response: pb.ScanResponse, at: Timestamp, file_counts: Sequence[int]) -> RowChanges | None:

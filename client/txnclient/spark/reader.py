@@ -7,12 +7,12 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
+from urllib.parse import unquote
 
 from pyspark.sql import functions
 
 from txnclient.formats import schemas
-from txnclient.formats.manifest import DataFile
-from txnclient.spark.paths import hadoop_path
+from txnstatus.lake.manifest import DataFile
 from txnstatus.schema import Schema
 
 if TYPE_CHECKING:
@@ -41,6 +41,11 @@ def read_kinds(spark: SparkSession, files: Mapping[str, Sequence[DataFile]], sch
     """One frame of several lists of files, with one more column, that names the list."""
     frames = [read_files(spark, each, schema).withColumn(column, functions.lit(kind)) for kind, each in files.items()]
     return functools.reduce(lambda one, other: one.unionAll(other), frames)
+
+
+def hadoop_path(uri: str) -> str:
+    """A URI as Hadoop's Path reads it: it takes escapes literally, where URIs everywhere else have them decoded."""
+    return unquote(uri)
 
 
 def keeping(what: object, frame: DataFrame) -> DataFrame:

@@ -1,18 +1,18 @@
-"""Reading a table with row changes: native scans, an anti-join on the key, and the changed rows beside them."""
+"""Tables and their differences: native scans, and for row changes an anti-join on the key and the changed rows."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from functools import reduce
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions
 
 from txnclient.formats import schemas
-from txnclient.formats.manifest import DataFile
 from txnclient.read import row_reads
-from txnclient.read.row_diff import KeyedChanges
+from txnclient.read.diff import CHANGE_KIND, KINDS, Changes, KeyedChanges
 from txnclient.read.row_reads import RowChanges
+from txnclient.read.table_files import TableFiles
 from txnclient.spark import reader, writer
 from txnstatus.lake.rows import COMMIT_TS, DELETED
 from txnstatus.partitions import WHOLE_TABLE
@@ -24,43 +24,14 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 TIMESTAMP = "decimal(20,0)"
-"""As which Spark reads unsigned 64-bit integers."""
+"""The type as which Spark reads unsigned 64-bit integers."""
 
 
-def read_changed(spark: SparkSession, between: KeyedChanges, kinds: Sequence[str]) -> DataFrame:
-    """With one more column, that names the kind: of rows that went, were, are, and came."""
-    names = list(between.schema.primary_key)
-    touched = reader.read_files(spark, between.in_one, between.schema).select(*_columns(names))
-    for changes, above in between.later_changes():
-        later = _latest(spark, changes, between.schema).where(f"{COMMIT_TS} > {above}")
-        touched = touched.unionByName(later.select(*_columns(names)))
-    whole = functions.struct(*_columns(column.name for column in between.schema.columns))
-    before, after = (
-        side.to_spark(spark).join(touched, names, "left_semi").select(*_columns(names), whole.alias(name))
-        for side, name in ((between.old, "_txn_old"), (between.new, "_txn_new"))
-    )
-    old, new = functions.col("_txn_old"), functions.col("_txn_new")
-    went, was, is_now, came = (
-        functions.struct(row.alias("_txn_row"), functions.lit(kind).alias(between.kind))
-        for row, kind in zip((old, old, new, new), kinds, strict=True)
-    )
-    told = (
-        functions.when(old.isNull(), functions.array(came))
-        .when(new.isNull(), functions.array(went))
-        .otherwise(functions.array(was, is_now))
-    )
-    joined = before.join(after, names, "full_outer").select(functions.inline(told))
-    return joined.select("_txn_row.*", f"`{between.kind}`")
-
-
-def _columns(names: Iterable[str]) -> list[SparkColumn]:
-    return [functions.col(f"`{name}`") for name in names]
-
-
-def read_merged(
-    spark: SparkSession, files: Sequence[DataFile], changes: RowChanges, schema: Schema, partition: str = WHOLE_TABLE
-) -> DataFrame:
+def read_table(spark: SparkSession, found: TableFiles, partition: str = WHOLE_TABLE) -> DataFrame:
     """`partition`: the part of the table that the files are in, and of which changed rows are wanted."""
+    files, changes, schema = found.files, found.changes, found.schema
+    if changes is None:
+        return reader.read_files(spark, files, schema)
     latest = _latest(spark, changes, schema)
     written = latest.where(f"NOT {DELETED}").where(writer.is_in(partition))
     parts = [written.select(*(f"`{column.name}`" for column in schema.columns))]
@@ -70,8 +41,44 @@ def read_merged(
     return reduce(lambda one, other: one.unionByName(other), parts)
 
 
+def read_changes(spark: SparkSession, found: Changes | KeyedChanges) -> DataFrame:
+    """The rows that changed, with one more column, that names the kind."""
+    if isinstance(found, Changes):
+        return reader.read_kinds(spark, found.files, found.schema, CHANGE_KIND)
+    return _keyed(spark, found)
+
+
+def _keyed(spark: SparkSession, between: KeyedChanges) -> DataFrame:
+    names = list(between.schema.primary_key)
+    touched = reader.read_files(spark, between.in_one, between.schema).select(*_columns(names))
+    for changes, above in between.later_changes():
+        later = _latest(spark, changes, between.schema).where(f"{COMMIT_TS} > {above}")
+        touched = touched.unionByName(later.select(*_columns(names)))
+    whole = functions.struct(*_columns(column.name for column in between.schema.columns))
+    before, after = (
+        read_table(spark, side).join(touched, names, "left_semi").select(*_columns(names), whole.alias(name))
+        for side, name in ((between.old, "_txn_old"), (between.new, "_txn_new"))
+    )
+    old, new = functions.col("_txn_old"), functions.col("_txn_new")
+    went, was, is_now, came = (
+        functions.struct(row.alias("_txn_row"), functions.lit(kind).alias(CHANGE_KIND))
+        for row, kind in zip((old, old, new, new), KINDS, strict=True)
+    )
+    told = (
+        functions.when(old.isNull(), functions.array(came))
+        .when(new.isNull(), functions.array(went))
+        .otherwise(functions.array(was, is_now))
+    )
+    joined = before.join(after, names, "full_outer").select(functions.inline(told))
+    return joined.select("_txn_row.*", f"`{CHANGE_KIND}`")
+
+
+def _columns(names: Iterable[str]) -> list[SparkColumn]:
+    return [functions.col(f"`{name}`") for name in names]
+
+
 def _latest(spark: SparkSession, changes: RowChanges, schema: Schema) -> DataFrame:
-    """Of each row that was changed, its last change."""
+    """The last change of each row that was changed."""
     in_memory = RowChanges(changes.batches, (), changes.above, changes.at, ())
     latest = _frame(spark, row_reads.latest_changes(in_memory, schema), schema)
     if changes.flushed:

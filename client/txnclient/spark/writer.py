@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions
 
 from txnclient.formats import arrow, schemas
-from txnclient.formats.manifest import DataFile
-from txnclient.spark.paths import hadoop_path
+from txnclient.spark.reader import hadoop_path
 from txnstatus import partitions
+from txnstatus.lake.manifest import DataFile
 from txnstatus.lake.storage import parquet_files
 from txnstatus.schema import PARTITION_PREFIX, Schema
 

@@ -1,35 +1,27 @@
-"""FileWrites: what a handle writes to tables as files. Each write has a directory of its own, claimed beforehand."""
+"""FileWrites: what a transaction writes to tables as files. Each write claims a directory of its own beforehand."""
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar, get_args
-
-from google.protobuf.message import Message
+from typing import Any, get_args
 
 from txnclient.calls.requests import build
-from txnclient.formats import manifest
-from txnclient.formats.manifest import DataFile, StagedFiles
+from txnclient.formats.partitions import Partition, name_of
+from txnclient.handle import Handle
 from txnclient.write import staged_files
-from txnclient.write.overwriting import Mode, name_of, overwritten
-from txnclient.write.statement_locks import LockToWrite, WriteLocks
+from txnclient.write.locks import Locks, WriteLocks
+from txnclient.write.overwriting import Mode, overwritten
+from txnclient.write.staged_files import StagedFiles
 from txnstatus.errors import InvalidArgument
+from txnstatus.lake import manifest
+from txnstatus.lake.manifest import DataFile
 from txnstatus.lake.storage import make_durable
 from txnstatus.partitions import WHOLE_TABLE
 from txnstatus.proto import table_pb2 as pb
 from txnstatus.schema import Schema
-from txnstatus.types import Statement, Timestamp, TxnId
-
-ResponseT = TypeVar("ResponseT", bound=Message)
-Partition = str | Mapping[str, Any] | None
-
-
-class Ask(Protocol):
-    """A call on behalf of the transaction."""
-
-    def __call__(self, method: str, request: Message, response: type[ResponseT]) -> ResponseT: ...
+from txnstatus.types import Statement
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,34 +37,21 @@ class _Opened:
 
 
 class FileWrites:
-    def __init__(
-        self,
-        txn_id: TxnId,
-        owner: str,
-        ask: Ask,
-        require_writable: Callable[[], None],
-        lock: LockToWrite,
-        read_at: Timestamp | None,
-    ) -> None:
-        """`require_writable` raises what stands in the way of any write; `lock` locks by the table's own strategy.
+    def __init__(self, handle: Handle, locks: Locks) -> None:
+        self._handle, self._locks = handle, locks
 
-        `read_at`: of what the handle has read.
-        """
-        self._txn_id, self._owner, self._lock, self._read_at = txn_id, owner, lock, read_at
-        self._ask, self._require_writable = ask, require_writable
-
-    def write(self, data: Any, table: str, mode: Mode, partition: Partition) -> None:
+    def write(self, data: Any, table: str, mode: Mode, partition: Partition | None) -> None:
         _check_mode(mode, partition)
         opened = self._open(table)
-        locks = self._locks(opened, _statement(mode))
+        locks = self._locks_of(opened, _statement(mode))
         if mode != "overwrite_partitions":
             # What is known of it now: whoever cannot have it should learn that before the work, not after.
             locks.take([WHOLE_TABLE if partition is None else name_of(partition, opened.schema, table)])
         self._add(opened, _write_files(data, opened), mode, partition, locks)
 
-    def truncate(self, table: str, partition: Partition) -> None:
+    def truncate(self, table: str, partition: Partition | None) -> None:
         opened = self._open(table)
-        self._add(opened, (), "overwrite", partition, self._locks(opened, Statement.TRUNCATE))
+        self._add(opened, (), "overwrite", partition, self._locks_of(opened, Statement.TRUNCATE))
 
     def stage(self, data: Any, table: str) -> StagedFiles:
         opened = self._open(table)
@@ -80,7 +59,7 @@ class FileWrites:
         make_durable(file.path for file in files)
         return StagedFiles(table, opened.write_id, tuple(files))
 
-    def add(self, staged: Iterable[StagedFiles], table: str, mode: Mode, partition: Partition) -> None:
+    def add(self, staged: Iterable[StagedFiles], table: str, mode: Mode, partition: Partition | None) -> None:
         _check_mode(mode, partition)
         parts = list(staged)
         for part in parts:
@@ -89,15 +68,16 @@ class FileWrites:
         files = [file for part in parts for file in part.files]
         opened = self._open(table)
         staged_files.check(parts, opened.directory.removesuffix(opened.write_id), opened.schema)
-        locks = self._locks(opened, _statement(mode))
+        locks = self._locks_of(opened, _statement(mode))
         self._add(opened, files, mode, partition, locks, [part.write_id for part in parts])
 
     def _open(self, table: str) -> _Opened:
         """Claims a directory. The first write on a table makes it a participant."""
-        self._require_writable()
+        self._handle.require_writable()
         write_id = uuid.uuid4().hex
-        request = build(pb.OpenWriteRequest, txn_id=self._txn_id, owner=self._owner, table=table, write_id=write_id)
-        response = self._ask("txnstatus.Table/OpenWrite", request, pb.OpenWriteResponse)
+        handle = self._handle
+        request = build(pb.OpenWriteRequest, txn_id=handle.id, owner=handle.owner, table=table, write_id=write_id)
+        response = handle.ask("txnstatus.Table/OpenWrite", request, pb.OpenWriteResponse)
         info = response.table
         schema = Schema.from_wire(info.schema)
         return _Opened(write_id, info.table_id, table, schema, info.conflicts, response.directory)
@@ -107,11 +87,11 @@ class FileWrites:
         opened: _Opened,
         files: Sequence[DataFile],
         mode: Mode,
-        partition: Partition,
+        partition: Partition | None,
         locks: WriteLocks,
         from_writes: Sequence[str] = (),
     ) -> None:
-        self._require_writable()
+        self._handle.require_writable()
         overwrites = overwritten(mode, partition, files, opened.schema, opened.table)
         if mode == "overwrite_partitions" and not overwrites:
             return  # without rows there is nothing to replace
@@ -120,15 +100,15 @@ class FileWrites:
             opened.directory,
             files,
             table_id=opened.table_id,
-            txn_id=self._txn_id,
+            txn_id=self._handle.id,
             write_id=opened.write_id,
             not_durable=() if from_writes else files,
         )
-        self._ask(
+        self._handle.ask(
             "txnstatus.Table/AddFiles",
             pb.AddFilesRequest(
-                txn_id=self._txn_id,
-                owner=self._owner,
+                txn_id=self._handle.id,
+                owner=self._handle.owner,
                 table=opened.table,
                 write_id=opened.write_id,
                 mode=pb.APPEND if mode == "append" else pb.OVERWRITE,
@@ -136,17 +116,17 @@ class FileWrites:
                 from_writes=from_writes,
                 overwrites=overwrites,
                 # What was committed since it was read is not replaced unseen: that is a conflict.
-                read_timestamp=None if mode == "append" else self._read_at,
+                read_timestamp=None if mode == "append" else self._handle.read_at,
             ),
             pb.AddFilesResponse,
         )
 
-    def _locks(self, opened: _Opened, statement: Statement) -> WriteLocks:
-        return WriteLocks(self._lock, statement, opened.table, opened.conflicts)
+    def _locks_of(self, opened: _Opened, statement: Statement) -> WriteLocks:
+        return WriteLocks(self._locks, statement, opened.table, opened.conflicts)
 
 
 def _write_files(data: Any, opened: _Opened) -> list[DataFile]:
-    """They are not durable yet."""
+    """Files that are not durable yet."""
     if type(data).__module__.startswith("pyspark."):
         from txnclient.spark import writer
 
@@ -156,7 +136,7 @@ def _write_files(data: Any, opened: _Opened) -> list[DataFile]:
     return arrow.write_files(data, opened.directory, opened.schema, opened.table)
 
 
-def _check_mode(mode: Mode, partition: Partition) -> None:
+def _check_mode(mode: Mode, partition: Partition | None) -> None:
     if mode not in get_args(Mode):
         raise InvalidArgument(f"mode {mode!r}: {', '.join(map(repr, get_args(Mode)))} are possible")
     if partition is not None and mode == "overwrite_partitions":

@@ -1,15 +1,18 @@
-"""Locks as a program asks for them: modes and strategies by name, patience in Hive's terms."""
+"""Locks of a transaction: what its program asks for, and what its writes take by themselves."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from txnclient.calls.requests import build
+from txnclient.handle import Handle
 from txnstatus.errors import InvalidArgument
+from txnstatus.limits import MAX_LOCK_PARTITIONS
+from txnstatus.partitions import WHOLE_TABLE, above
 from txnstatus.proto import table_pb2 as pb
-from txnstatus.types import ConflictStrategy, Timestamp, TxnId, TxnState
+from txnstatus.types import ConflictStrategy, Statement, Timestamp, TxnId, TxnState
 
 LockMode = Literal["S", "shared-write", "X"]
 
@@ -21,24 +24,60 @@ SLEEP_BETWEEN_RETRIES = 60.0
 FIRST_WAIT_SECONDS = 0.1
 
 
-@dataclass(frozen=True, slots=True)
-class LockInfo:
-    """A lock that a transaction holds or waits for."""
+class Locks:
+    def __init__(self, handle: Handle, *, alone: bool = False) -> None:
+        """`alone`: the transaction is one write and nothing else."""
+        self._handle = handle
+        self._alone = alone
 
-    object: str
-    """`database`, `database.table`, or `database.table/column=value/...`"""
-    mode: str
-    acquired: bool
-    """False: it waits."""
-    txn_id: TxnId
-    owner: str
-    since: Timestamp
-    """When it was asked for."""
-    blocked_by: tuple[TxnId, ...]
-    """The transactions that it waits for, ten at most; none where only what it was asked for together with waits."""
-    txn_state: TxnState | None = None
-    """This and the label only if `extended` was asked for, and the transaction is not forgotten."""
-    txn_label: str = ""
+    def acquire(
+        self,
+        table: str,
+        partition: str | Sequence[str] | None,
+        strategy: str,
+        patience: Iterator[float],
+        turn_seconds: float | None = None,
+        **what: Any,
+    ) -> pb.LockResponse:
+        """`what`: the mode, or the statement. `patience`: waits before each retry. Raises InvalidArgument, Locked."""
+        handle = self._handle
+        handle.require_writable()
+        request = build(
+            pb.LockRequest,
+            txn_id=handle.id,
+            owner=handle.owner,
+            table=table,
+            partitions=[partition] if isinstance(partition, str) else partition,
+            settled_by=strategy,
+            alone=self._alone,
+            **what,
+        )
+        return acquire(request, handle.ask, patience, turn_seconds or handle.session.turn_seconds())
+
+
+class WriteLocks:
+    """The locks of one write, on a table that settles conflicts by locks. Nothing is asked for twice."""
+
+    def __init__(self, locks: Locks, statement: Statement, table: str, strategy: str) -> None:
+        self._locks, self._statement, self._table, self._strategy = locks, statement, table, strategy
+        self._held: dict[str, bool] = {}
+        """What is locked, and whether that excludes everybody else."""
+
+    def take(self, names: Collection[str]) -> None:
+        """Locks these parts, unless the table takes none, or they are locked. Raises as `Transaction.lock`."""
+        if self._strategy == ConflictStrategy.FIRST_COMMITTER_WINS:
+            return
+        wanted = sorted(name for name in set(names) if not self._has(name))
+        for start in range(0, len(wanted), MAX_LOCK_PARTITIONS):
+            part = wanted[start : start + MAX_LOCK_PARTITIONS]
+            named = [] if part == [WHOLE_TABLE] else part
+            patience = waits(NUMRETRIES, SLEEP_BETWEEN_RETRIES)
+            got = self._locks.acquire(self._table, named, self._strategy, patience, statement=self._statement)
+            self._held |= dict.fromkeys(part, got.mode == pb.LOCK_X)
+
+    def _has(self, name: str) -> bool:
+        """A shared lock on what is above does not do: it keeps nobody off this part of it."""
+        return name in self._held or any(self._held.get(each, False) for each in above(name))
 
 
 def waits(numretries: int, sleep_between_retries: float) -> Iterator[float]:
@@ -54,21 +93,6 @@ def mode_of(mode: str) -> pb.LockMode:
     if mode not in MODES:
         raise InvalidArgument(f"lock mode {mode!r}: {', '.join(map(repr, MODES))} are possible")
     return MODES[mode]
-
-
-def request_of(
-    txn_id: TxnId, owner: str, table: str, partition: str | Sequence[str] | None, strategy: str, **what: Any
-) -> pb.LockRequest:
-    """`what`: the mode, or the statement. Raises InvalidArgument."""
-    return build(
-        pb.LockRequest,
-        txn_id=txn_id,
-        owner=owner,
-        table=table,
-        partitions=[partition] if isinstance(partition, str) else partition,
-        settled_by=strategy,
-        **what,
-    )
 
 
 def acquire(
@@ -93,6 +117,26 @@ def acquire(
             wait -= turn_seconds
     request.wait_millis, request.settled_by = 0, NO_WAIT
     return ask(METHOD, request, pb.LockResponse)
+
+
+@dataclass(frozen=True, slots=True)
+class LockInfo:
+    """A lock that a transaction holds or waits for."""
+
+    object: str
+    """`database`, `database.table`, or `database.table/column=value/...`"""
+    mode: str
+    acquired: bool
+    """False: it waits."""
+    txn_id: TxnId
+    owner: str
+    since: Timestamp
+    """The time at which it was asked for."""
+    blocked_by: tuple[TxnId, ...]
+    """The transactions that it waits for, ten at most; none where only what it was asked for together with waits."""
+    txn_state: TxnState | None = None
+    """This and the label only if `extended` was asked for, and the transaction is not forgotten."""
+    txn_label: str = ""
 
 
 def info(wire: pb.LockInfo) -> LockInfo:

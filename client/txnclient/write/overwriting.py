@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from collections.abc import Sequence
+from typing import Literal
 
-from txnclient.formats.manifest import DataFile
+from txnclient.formats.partitions import Partition, name_of
 from txnstatus import partitions
 from txnstatus.errors import InvalidArgument
+from txnstatus.lake.manifest import DataFile
 from txnstatus.schema import Schema
 
 Mode = Literal["append", "overwrite", "overwrite_partitions"]
 
 
 def overwritten(
-    mode: Mode, partition: str | Mapping[str, Any] | None, files: Sequence[DataFile], schema: Schema, table: str
+    mode: Mode, partition: Partition | None, files: Sequence[DataFile], schema: Schema, table: str
 ) -> list[str]:
     """The partitions that are replaced; none by an append, and none are named by an overwrite of the whole table.
 
@@ -33,15 +34,3 @@ def overwritten(
     if outside:
         raise InvalidArgument(f"the data has rows of {', '.join(outside[:5])}, and is written to {name} of {table}")
     return [name] if mode == "overwrite" else []
-
-
-def name_of(partition: str | Mapping[str, Any], schema: Schema, table: str) -> str:
-    """Raises InvalidArgument."""
-    if isinstance(partition, Mapping):
-        known = {column: partition[column] for column in schema.partition_by if column in partition}
-        unknown = [column for column in partition if column not in known]
-        if unknown:
-            raise InvalidArgument(f"column {unknown[0]!r} is no partition column of {table}")
-        partition = partitions.name_of(known)
-    partitions.check(partition, schema.partition_by, table)
-    return partition

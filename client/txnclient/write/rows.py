@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import uuid
-from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
-
-from google.protobuf.message import Message
+from typing import TYPE_CHECKING, Any
 
 from txnclient.calls.requests import build
 from txnclient.formats.schemas import to_columns
-from txnclient.read.reading import Reading
-from txnclient.write.statement_locks import WriteLocks
+from txnclient.handle import Handle
+from txnclient.outcome import RowsWritten
+from txnclient.write.locks import Locks, WriteLocks
 from txnstatus.errors import InvalidArgument, RowsRefused
 from txnstatus.lake import rows as row_format
 from txnstatus.partitions import WHOLE_TABLE
@@ -24,8 +21,6 @@ from txnstatus.types import Statement
 if TYPE_CHECKING:
     import pyarrow as pa
 
-
-ResponseT = TypeVar("ResponseT", bound=Message)
 MAX_NAMED = 10
 STATEMENTS: Mapping[pb.RowChange, Statement] = {
     pb.ROW_INSERT: Statement.INSERT,
@@ -34,72 +29,25 @@ STATEMENTS: Mapping[pb.RowChange, Statement] = {
     pb.ROW_UPDATE: Statement.UPDATE,
     pb.ROW_DELETE: Statement.DELETE,
 }
-"""By which they lock, where the table settles conflicts by locks."""
+"""Statements by which changes lock, where the table settles conflicts by locks."""
 
 
-@dataclass(frozen=True, slots=True)
-class RowsWritten:
-    """What became of the rows of one call."""
+class RowWrites:
+    """What they promise, `Transaction` says."""
 
-    written: int
-    ignored: int = 0
-    """By insert_ignore: a row with the key is there already."""
+    def __init__(self, handle: Handle, locks: Locks) -> None:
+        self._handle, self._locks = handle, locks
 
-
-class RowWrites(Reading):
-    """The row writes of a transaction. The rows are a pyarrow Table, RecordBatch or RecordBatchReader.
-
-    A call may be of any size: it is sent in parts. Nothing of it is visible before the commit. What is there and what
-    is not is judged at the transaction's `snapshot`, and after its own earlier row writes.
-
-    All raise RowsRefused, naming the keys, when single rows cannot be written; the others are, and the transaction
-    goes on. All raise InvalidArgument, and nothing is written, for rows of another schema, a null in the key, a key
-    that comes twice, and for a table without a primary key; LimitReached for more rows than a transaction may hold in
-    memory; SnapshotTooOld where what the snapshot shows of the table has been removed. Two transactions that change the
-    same row conflict: the second to commit gets Conflict, which names rows.
-    """
-
-    @abstractmethod
-    def _ask(self, method: str, request: Message, response: type[ResponseT]) -> ResponseT: ...
-
-    @abstractmethod
-    def _require_writable(self) -> None: ...
-
-    @abstractmethod
-    def _lock_to_write(self, statement: Statement, table: str, names: Sequence[str], strategy: str) -> bool: ...
-
-    def insert(self, table: str, rows: Any) -> RowsWritten:
-        """Rows whose keys are there already are refused."""
-        return self._write_rows(pb.ROW_INSERT, table, rows)
-
-    def insert_ignore(self, table: str, rows: Any) -> RowsWritten:
-        """Rows whose keys are there already are counted, and left out."""
-        return self._write_rows(pb.ROW_INSERT_IGNORE, table, rows)
-
-    def upsert(self, table: str, rows: Any) -> RowsWritten:
-        """Inserts rows, or replaces those that have their keys."""
-        return self._write_rows(pb.ROW_UPSERT, table, rows)
-
-    def update(self, table: str, rows: Any) -> RowsWritten:
-        """Changes rows; those whose keys are not there are refused.
-
-        Columns that `rows` does not have stay as this transaction sees them: the rows are read first.
-        """
-        return self._write_rows(pb.ROW_UPDATE, table, rows)
-
-    def delete(self, table: str, rows: Any) -> RowsWritten:
-        """Of `rows` only the columns of the primary key count. Those whose keys are not there are refused."""
-        return self._write_rows(pb.ROW_DELETE, table, rows)
-
-    def _write_rows(self, change: pb.RowChange, table: str, data: Any) -> RowsWritten:
-        self._require_writable()
-        found = self.client.table(table)
+    def write(self, change: pb.RowChange, table: str, data: Any) -> RowsWritten:
+        handle = self._handle
+        handle.require_writable()
+        found = handle.session.table(table)
         schema = found.schema
         row_format.require_key(schema, table)
         rows = _fitted(data, schema, table, change)
         all_keys = keys = row_format.encode_keys(rows, schema)
         row_format.check_keys(rows, keys, schema, table)
-        WriteLocks(self._lock_to_write, STATEMENTS[change], table, found.conflicts).take(_touched(rows, schema, change))
+        WriteLocks(self._locks, STATEMENTS[change], table, found.conflicts).take(_touched(rows, schema, change))
         numbers: Sequence[int] = range(len(keys))
         refused: list[int] = []
         if change == pb.ROW_UPDATE and len(rows.column_names) < len(schema.columns):
@@ -109,15 +57,15 @@ class RowWrites(Reading):
         for start, part in _parts(rows, keys, 0):
             request = build(
                 pb.WriteRowsRequest,
-                txn_id=self.id,
-                owner=self.client.owner,
+                txn_id=handle.id,
+                owner=handle.owner,
                 table=table,
                 write_id=uuid.uuid4().hex,
                 change=change,
-                snapshot=self.snapshot.timestamp,
+                snapshot=handle.snapshot.timestamp,
                 rows=row_format.to_ipc(part),
             )
-            answer = self._ask("txnstatus.Table/WriteRows", request, pb.WriteRowsResponse)
+            answer = handle.ask("txnstatus.Table/WriteRows", request, pb.WriteRowsResponse)
             written += answer.written
             ignored += answer.ignored
             refused += [numbers[start + row] for row in answer.refused]
@@ -133,7 +81,9 @@ class RowWrites(Reading):
         import pyarrow.compute as pc
 
         missing = [column.name for column in schema.columns if column.name not in rows.column_names]
-        there = self.snapshot.to_arrow(table, [*schema.primary_key, *missing], where=row_format.near(rows, schema))
+        there = self._handle.snapshot.to_arrow(
+            table, [*schema.primary_key, *missing], where=row_format.near(rows, schema)
+        )
         at = pc.index_in(keys, value_set=row_format.encode_keys(there, schema))
         numbers = pc.indices_nonzero(at.is_valid())
         rows, there = rows.take(numbers), there.take(at.drop_null())
@@ -152,7 +102,7 @@ class RowWrites(Reading):
         }
         error = RowsRefused(
             f"{len(rows)} of {len(rows) + written} rows: their keys {why} in {table}: {named}",
-            txn_id=self.id,
+            txn_id=self._handle.id,
             hint=hints.get(change, "the other rows are written, and the transaction is open"),
         )
         error.rows, error.keys, error.written = tuple(row for row, _ in rows), tuple(texts), written

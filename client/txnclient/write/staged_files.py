@@ -1,18 +1,35 @@
-"""Staged files are looked at before they are added: a task may have said what is not so, and a commit is for good."""
+"""Staged files, and a look at them before they are added: a task may say what is not so, and a commit is for good."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 
-from txnclient.formats.manifest import DataFile, StagedFiles
 from txnstatus.errors import InvalidArgument
 from txnstatus.lake import locations
+from txnstatus.lake.manifest import DataFile
 from txnstatus.lake.storage import file_system
 from txnstatus.schema import Schema
 
 READERS = 8
-"""Footers are small and may be far away."""
+"""Threads that read footers, which are small and may be far away."""
+
+
+@dataclass(frozen=True, slots=True)
+class StagedFiles:
+    """Files that one process wrote under a transaction; visible only once a handle adds them.
+
+    Small and picklable: a Spark task returns it to the driver.
+    """
+
+    table: str
+    write_id: str
+    files: tuple[DataFile, ...]
+
+    @property
+    def rows(self) -> int:
+        return sum(file.rows for file in self.files)
 
 
 def check(staged: Sequence[StagedFiles], prefix: str, schema: Schema) -> None:
@@ -30,7 +47,7 @@ def check(staged: Sequence[StagedFiles], prefix: str, schema: Schema) -> None:
 
 
 def _problem(staged: tuple[DataFile, str, str], schema: Schema) -> str:
-    """Of a file, with its write's directory and its table. Empty: there is none."""
+    """What is wrong with a file, given its write's directory and its table. Empty: nothing is."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 

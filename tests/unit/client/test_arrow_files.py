@@ -11,10 +11,10 @@ import pytest
 from pyarrow import fs
 
 from txnclient.formats import arrow
-from txnclient.formats.manifest import DataFile
 from txnstatus.errors import InternalError, InvalidArgument
 from txnstatus.lake import manifest
 from txnstatus.lake.arrow_types import to_arrow
+from txnstatus.lake.manifest import DataFile
 from txnstatus.lake.storage import delete_directory, file_system, parquet_files
 from txnstatus.proto import table_pb2 as pb
 from txnstatus.schema import Column, Schema

@@ -20,6 +20,7 @@ from tests.support import wait_until
 from tests.unit.harness.fake_manager import FakeManager, in_turn, keep_alive, raises
 from txnclient import Client, InternalError, NotAuthorized, NotFound, Transaction, TxnAborted, TxnError, Unavailable
 from txnclient.alive.heartbeat_schedule import Call, HeartbeatSchedule
+from txnclient.handle import Handle
 from txnstatus.errors import Forgotten
 from txnstatus.limits import MAX_KEEP_ALIVE_IDS
 from txnstatus.proto import txn_manager_pb2 as pb
@@ -214,12 +215,12 @@ def test_what_has_ended_beats_no_more(manager: FakeManager, client: Client, end:
         client.close()
     else:
         wait_until(lambda: beats(manager), "a heartbeat")
-        gone = weakref.ref(ended)
+        gone = weakref.ref(ended.handle)
         del ended
         gc.collect()
         wait_until(lambda: gone() is None, "nothing holds the handle")
     if end == "close":
-        wait_until(lambda: client.heartbeats._thread is None, "the thread ends")
+        wait_until(lambda: client.session.heartbeats._thread is None, "the thread ends")
         return
     before = len(beats(manager))
     wait_until(lambda: len(beats(manager)) >= before + 3, "more heartbeats")
@@ -346,13 +347,13 @@ def test_a_callback_may_use_the_handle_and_the_client(manager: FakeManager, clie
 def test_the_loss_does_not_keep_the_handle(manager: FakeManager, client: Client) -> None:
     manager.answers["KeepTransactionAlive"] = raises(NotFound("gone"))
 
-    def lose() -> weakref.ref[Transaction]:
+    def lose() -> weakref.ref[Handle]:
         txn = client.begin(keepalive_millis=FAST)
         wait_until(lambda: not txn.alive, "the loss")
         try:
             txn.write(None, "air.flights")
         except NotFound:
-            return weakref.ref(txn)
+            return weakref.ref(txn.handle)
         raise AssertionError("a write on a lost handle")
 
     gc.disable()
@@ -364,12 +365,12 @@ def test_the_loss_does_not_keep_the_handle(manager: FakeManager, client: Client)
 
 
 def test_no_thread_without_handles(manager: FakeManager, client: Client) -> None:
-    assert client.heartbeats._thread is None
-    joined = Transaction(client, TxnId(7), 1000, heartbeat=False)
+    assert client.session.heartbeats._thread is None
+    joined = Transaction(client.session, TxnId(7), 1000, heartbeat=False)
     assert joined.alive
-    assert client.heartbeats._thread is None
+    assert client.session.heartbeats._thread is None
     begun = client.begin()
-    assert client.heartbeats._thread is not None
+    assert client.session.heartbeats._thread is not None
     assert begun.alive
 
 
@@ -385,7 +386,8 @@ FORK = """
     held = threading.Event()
 
     def hold():  # as another thread does, at the worst moment
-        with client.heartbeats._condition, client._channel._lock, client._channel._connections._lock, _LOCK.held:
+        channel = client.session.channel
+        with client.session.heartbeats._condition, channel._lock, channel._connections._lock, _LOCK.held:
             held.set()
             time.sleep(3600)
 
@@ -394,8 +396,8 @@ FORK = """
         held.wait()
     child = os.fork()
     if child == 0:
-        assert client.heartbeats._thread is None, "the thread is the parent's"
-        assert len(client.heartbeats._schedule) == 0, "and so are its handles"
+        assert client.session.heartbeats._thread is None, "the thread is the parent's"
+        assert len(client.session.heartbeats._schedule) == 0, "and so are its handles"
         txn.on_lost(print)
         assert txn.alive
         assert client.begin().id != txn.id

@@ -228,7 +228,7 @@ def test_an_aborted_commit_says_by_whom_and_why(
 
 def test_a_handle_whose_state_is_not_known_still_asks(manager: FakeManager, client: Client) -> None:
     txn = client.begin()
-    txn.heartbeat_silent(9.0, Unavailable("nobody"))
+    txn.handle.heartbeat_silent(9.0, Unavailable("nobody"))
     assert not txn.alive
     assert txn.commit().txn_id == txn.id
 
@@ -236,7 +236,7 @@ def test_a_handle_whose_state_is_not_known_still_asks(manager: FakeManager, clie
 def test_so_does_a_lost_one(manager: FakeManager, client: Client) -> None:
     """Another handle of the transaction may have committed it: the receipt is this one's too."""
     txn = client.begin()
-    txn.heartbeat_refused(IllegalState("KeepAlive is not possible: transaction 1 is COMMITTED"))
+    txn.handle.heartbeat_refused(IllegalState("KeepAlive is not possible: transaction 1 is COMMITTED"))
     assert not txn.alive
     with pytest.raises(IllegalState, match="COMMITTED"):
         txn.write(None, "air.flights")
@@ -249,9 +249,9 @@ def test_a_commit_under_way_is_no_loss(manager: FakeManager, client: Client) -> 
     news: list[TxnError] = []
     txn.on_lost(news.append)
     txn.start_commit()
-    txn.heartbeat_refused(IllegalState("KeepAlive is not possible: transaction 1 is COMMIT_IN_PROGRESS"))
+    txn.handle.heartbeat_refused(IllegalState("KeepAlive is not possible: transaction 1 is COMMIT_IN_PROGRESS"))
     assert not news
-    txn.heartbeat_refused(ABORTED)
+    txn.handle.heartbeat_refused(ABORTED)
     assert [error.message for error in news] == [ABORTED.message]
 
 
@@ -369,7 +369,7 @@ def test_a_token_is_the_same_whatever_happened(manager: FakeManager, client: Cli
     txn, lost, aborted = client.begin(), client.begin(), client.begin()
     before = [handle.token() for handle in (txn, lost, aborted)]
     txn.commit()
-    lost.heartbeat_refused(ABORTED)
+    lost.handle.heartbeat_refused(ABORTED)
     aborted.abort()
     assert [handle.token() for handle in (txn, lost, aborted)] == before
     assert txn.token(enable_keepalive=True) != txn.token()
@@ -385,7 +385,7 @@ def test_join(manager: FakeManager, client: Client) -> None:
         quiet, beating = other.join(txn.token()), other.join(txn.token(enable_keepalive=True))
         asked, silenced = other.join(txn.token(), heartbeat=True), other.join(beating.token(), heartbeat=False)
         assert {handle.id for handle in (quiet, beating, asked, silenced)} == {txn.id}
-        assert len(other.heartbeats._schedule) == 2
+        assert len(other.session.heartbeats._schedule) == 2
         assert quiet.token() == txn.token(), "a chain of joins passes the same token on"
 
 

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import itertools
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pyarrow as pa
 
 from tests.unit.harness.beginning import begin_txn
 from tests.unit.harness.shard_service import Log, Status, shard_service
-from txnclient.formats import arrow, manifest
+from txnclient.formats import arrow
 from txnclient.read import diff
-from txnclient.snapshot import Snapshot, TableFiles
+from txnclient.read.table_files import TableFiles
 from txnparticipant.shard import commands as cmd
 from txnparticipant.shard.changes import ShardApplied
 from txnparticipant.shard.table import TableState
+from txnstatus.lake import manifest
 from txnstatus.lake import rows as row_format
 from txnstatus.proto import table_pb2 as pb
 from txnstatus.replicated import Rejected
@@ -156,13 +155,7 @@ class Shard:
 
     def diff(self, since: int, until: int) -> pa.Table:
         """As a client compares two snapshots."""
-        old, new = (
-            SimpleNamespace(
-                timestamp=at, scan=lambda _table, at=at: self.scan(at), explained=lambda _: contextlib.nullcontext()
-            )
-            for at in (since, until)
-        )
-        return diff.between(cast(Snapshot, old), cast(Snapshot, new), TABLE).to_arrow()
+        return diff.between(self.scan(since), self.scan(until), Timestamp(since), Timestamp(until)).to_arrow()
 
 
 def table_of(rows: dict[int, str]) -> pa.Table:

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit.harness.rows import Shard
-from txnclient.read.row_diff import KINDS
+from txnclient.read.diff import KINDS
 from txnstatus.errors import Conflict
 from txnstatus.partitions import WHOLE_TABLE
 from txnstatus.types import Timestamp, TxnId

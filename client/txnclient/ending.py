@@ -1,0 +1,124 @@
+"""Ending: how a handle commits or aborts its transaction, and what it knows of the outcome."""
+
+from __future__ import annotations
+
+import time
+
+from txnclient import outcome
+from txnclient.calls.requests import build
+from txnclient.foreign.work import ForeignWork
+from txnclient.handle import Handle
+from txnclient.outcome import CommitReceipt
+from txnstatus.errors import Forgotten, IllegalState, TxnAborted, TxnError, aborted
+from txnstatus.proto import common_pb2 as common
+from txnstatus.proto import txn_manager_pb2 as pb
+from txnstatus.types import DECIDED, DECIDED_ABORT, DECIDED_COMMIT, TxnId, TxnState
+from txnstatus.wire import cause_from_wire
+
+DEFAULT_COMMIT_SECONDS = 30.0
+
+
+class Ending:
+    """What its methods promise, `Transaction` says."""
+
+    def __init__(self, handle: Handle, foreign: ForeignWork) -> None:
+        self.receipt: CommitReceipt | None = None
+        self._handle = handle
+        self._foreign = foreign
+        self._is_pending = False
+        """Whether a commit may have reached the service, and its outcome has not come."""
+        self._seen = ""
+
+    def commit(self, timeout: float) -> CommitReceipt:
+        if self.receipt is not None:
+            return self.receipt
+        deadline = time.monotonic() + timeout
+        self._begin()
+        while True:
+            left = max(0.001, deadline - time.monotonic())
+            info = self._request(wait_seconds=self._handle.session.turn_seconds(left), timeout=left)
+            if TxnState(info.state) in DECIDED:
+                return self._concluded(info)
+            if time.monotonic() >= deadline:
+                raise outcome.unknown(self._handle.id, f"its state after {timeout:g} s is {TxnState(info.state).name}")
+
+    def start_commit(self) -> None:
+        self._begin()
+        self._request(wait_seconds=0, timeout=DEFAULT_COMMIT_SECONDS)
+
+    def is_commit_complete(self) -> bool:
+        txn_id = self._handle.id
+        try:
+            info = self._handle.session.record(txn_id)
+        except Forgotten as error:
+            self._check_forgotten(error)
+            raise
+        state = TxnState(info.state)
+        if state is TxnState.OPEN:
+            raise IllegalState(f"no commit of transaction {txn_id} was started", txn_id=txn_id)
+        if state in DECIDED:
+            self._concluded(info)
+        return state in DECIDED_COMMIT
+
+    def abort(self, reason: str) -> None:
+        handle = self._handle
+        handle.is_aborting = True
+        handle.release()
+        self._foreign.discard(prepared=False)
+        request = build(pb.AbortTransactionRequest, txn_id=handle.id, owner=handle.owner, reason=reason)
+        handle.session.call("txnstatus.TxnManager/AbortTransaction", request, pb.AbortTransactionResponse)
+        self._foreign.discard()
+        said = f"transaction {handle.id} was aborted by this handle"
+        handle.liveness.end(TxnAborted(said, txn_id=handle.id, hint="begin another one"))
+
+    def _begin(self) -> None:
+        self._foreign.prepare(self.abort)
+        self._handle.is_committing = True
+
+    def _request(self, wait_seconds: float, timeout: float) -> common.TxnInfo:
+        handle = self._handle
+        request = pb.CommitTransactionRequest(
+            txn_id=handle.id, owner=handle.owner, wait_millis=int(wait_seconds * 1000)
+        )
+        try:
+            response = handle.session.call(
+                "txnstatus.TxnManager/CommitTransaction",
+                request,
+                pb.CommitTransactionResponse,
+                timeout=timeout,
+                on_repeat=self._repeated,
+            )
+        except TxnAborted as error:
+            self._foreign.discard()
+            handle.lose(error)
+            raise
+        except outcome.REFUSALS as error:
+            self._check_forgotten(error)
+            handle.is_committing = self._is_pending  # refused for good: if none was under way, none is
+            raise
+        except TxnError as error:
+            self._is_pending = True
+            raise outcome.unknown(handle.id, f"{error.message}{self._seen}") from error
+        self._is_pending = True
+        self._seen = f"; its last known state is {TxnState(response.txn.state).name}"
+        return response.txn
+
+    def _repeated(self) -> None:
+        self._is_pending = True
+
+    def _check_forgotten(self, error: TxnError) -> None:
+        """Raises CommitUnknown when the record is gone of a commit whose outcome has not come."""
+        if isinstance(error, Forgotten) and self._is_pending:
+            self._handle.release()
+            raise outcome.never_known(self._handle.id, error.message) from error
+
+    def _concluded(self, info: common.TxnInfo) -> CommitReceipt:
+        self._handle.release()
+        if TxnState(info.state) in DECIDED_ABORT:
+            self._foreign.discard()
+            error = aborted(TxnId(info.txn_id), cause_from_wire(info.cause))
+            self._handle.lose(error)
+            raise error
+        self._foreign.publish()
+        self.receipt = outcome.receipt(info)
+        return self.receipt

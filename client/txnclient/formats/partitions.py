@@ -1,0 +1,25 @@
+"""Parts of a table as programs name them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from txnstatus import partitions
+from txnstatus.errors import InvalidArgument
+from txnstatus.schema import Schema
+
+Partition = str | Mapping[str, Any]
+"""A partition's name, or its values: "month=1/day=2" or {"month": 1, "day": 2}."""
+
+
+def name_of(partition: Partition, schema: Schema, table: str) -> str:
+    """Raises InvalidArgument."""
+    if isinstance(partition, Mapping):
+        known = {column: partition[column] for column in schema.partition_by if column in partition}
+        unknown = [column for column in partition if column not in known]
+        if unknown:
+            raise InvalidArgument(f"column {unknown[0]!r} is no partition column of {table}")
+        partition = partitions.name_of(known)
+    partitions.check(partition, schema.partition_by, table)
+    return partition

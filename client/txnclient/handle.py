@@ -1,0 +1,113 @@
+"""Handle: one program's hold on a transaction, shared by all that works for it."""
+
+from __future__ import annotations
+
+import logging
+from typing import TypeVar
+
+from google.protobuf.message import Message
+
+from txnclient.alive.liveness import Liveness
+from txnclient.session import Session
+from txnclient.snapshot import Snapshot
+from txnstatus.errors import IllegalState, NotAuthorized, TxnAborted, TxnError
+from txnstatus.types import Timestamp, TxnId
+
+ResponseT = TypeVar("ResponseT", bound=Message)
+
+log = logging.getLogger(__name__)
+
+
+class Handle:
+    """Which transaction it is, whether it is alive, and what it reads.
+
+    What writes, locks and commits for a `Transaction` refers to this, and this to none of them: when the program drops
+    the transaction, all of it is garbage at once, and the heartbeats end.
+    """
+
+    def __init__(
+        self, session: Session, txn_id: TxnId, keepalive_millis: int, heard_at: float, *, heartbeat: bool
+    ) -> None:
+        """`heard_at`: the monotonic time from which on the service has known of this handle."""
+        self.session = session
+        self.id = txn_id
+        self.keepalive_millis = keepalive_millis
+        self.liveness = Liveness(txn_id, self.keepalive_seconds, heard_at)
+        self.is_committing = False
+        """Whether its commit was asked for and not refused: nothing can be written any more."""
+        self.is_aborting = False
+        """Whether it was told to abort: the end of the transaction is no news then."""
+        self._snapshot: Snapshot | None = None
+        self._heartbeat = session.heartbeats.add(self, heard_at) if heartbeat else None
+
+    def __repr__(self) -> str:
+        return f"transaction {self.id}"
+
+    @property
+    def owner(self) -> str:
+        return self.session.owner
+
+    @property
+    def keepalive_seconds(self) -> float:
+        return self.keepalive_millis / 1000
+
+    def ask(self, method: str, request: Message, response: type[ResponseT]) -> ResponseT:
+        """A call on behalf of the transaction. An answer that ends the transaction ends the handle too."""
+        try:
+            return self.session.call(method, request, response)
+        except (TxnAborted, NotAuthorized) as error:
+            self.lose(error)
+            raise
+
+    def require_writable(self) -> None:
+        self.require_open("nothing can be written")
+
+    def require_open(self, otherwise: str) -> None:
+        """Raises why the transaction is over; `otherwise` says what can be done or not while it is being committed."""
+        self.liveness.require()
+        if self.is_committing:
+            raise IllegalState(f"transaction {self.id} is being committed: {otherwise}", txn_id=self.id)
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """What this handle reads from, and over it what the transaction wrote. Fixed when it is first asked for."""
+        self.require_open("read a snapshot of the client instead")
+        if self._snapshot is None:
+            self._snapshot = Snapshot(self.session, self.session.last_commit(), self.id)
+        return self._snapshot
+
+    @property
+    def read_at(self) -> Timestamp | None:
+        """What its overwrites are based on; None: it has read nothing, and overwrites what there is."""
+        return self._snapshot.timestamp if self._snapshot else None
+
+    def lose(self, error: TxnError) -> None:
+        """The transaction is over, or not ours."""
+        self.release()
+        if not self.is_aborting:
+            self.liveness.lose(error)
+
+    def release(self) -> None:
+        """Ends its heartbeats, and the leases of what it reads."""
+        if self._snapshot is not None:
+            self._snapshot.close()
+        if self._heartbeat is not None:
+            self.session.heartbeats.remove(self._heartbeat)
+
+    # ---- for the heartbeat thread
+
+    def heartbeat_answered(self, sent_at: float) -> None:
+        self.liveness.heard(sent_at)
+
+    def heartbeat_silent(self, seconds: float, last: TxnError) -> None:
+        """Nobody answered for longer than the keep-alive interval."""
+        if not self.is_committing:
+            log.warning("no heartbeat of transaction %s was answered for %.1f s: %s", self.id, seconds, last.message)
+            self.liveness.silent(seconds, last)
+
+    def heartbeat_refused(self, error: TxnError) -> None:
+        """A final refusal. A commit under way refuses heartbeats too; what came of it, its answer says."""
+        if self.is_committing and isinstance(error, IllegalState):
+            return
+        log.warning("transaction %s is lost: %s", self.id, error.message)
+        self.lose(error)

@@ -1,0 +1,59 @@
+"""TableFiles: what a reader sees of one table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import compress
+from typing import TYPE_CHECKING
+
+from txnclient.read import row_reads
+from txnclient.read.row_reads import RowChanges
+from txnstatus.lake import manifest
+from txnstatus.lake.manifest import DataFile
+from txnstatus.partitions import covers
+from txnstatus.proto import table_pb2 as pb
+from txnstatus.schema import Schema
+from txnstatus.types import Timestamp
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+
+@dataclass(frozen=True, slots=True)
+class TableFiles:
+    """A list of files, and the schema they are read with."""
+
+    name: str
+    schema: Schema
+    files: tuple[DataFile, ...]
+    changes: RowChanges | None = None
+    """What was changed row by row, where anything was."""
+
+    @classmethod
+    def of(cls, response: pb.ScanResponse, at: Timestamp) -> TableFiles:
+        """Reads the manifests, and raises what that raises. `at`: the timestamp of the scan."""
+        listed = [manifest.read(ref) for ref in response.manifests]
+        changes = RowChanges.of(response, at, [len(each) for each in listed])
+        files = tuple(file for each in listed for file in each)
+        return cls(response.table.name, Schema.from_wire(response.table.schema), files, changes)
+
+    @property
+    def rows(self) -> int:
+        """How many the files have: row changes add to them, and take from them."""
+        return sum(file.rows for file in self.files)
+
+    def within(self, partition: str) -> TableFiles:
+        """The files in the partition, which have no other rows. Row changes stay: they may be of any."""
+        kept = [covers([partition], file.partition) for file in self.files]
+        changes = self.changes and replace(self.changes, file_times=tuple(compress(self.changes.file_times, kept)))
+        return replace(self, files=tuple(compress(self.files, kept)), changes=changes)
+
+    def to_arrow(self, columns: Sequence[str] | None = None, where: pc.Expression | None = None) -> pa.Table:
+        """As `Snapshot.to_arrow`."""
+        from txnclient.formats import arrow
+
+        if self.changes is not None:
+            return row_reads.read(self.files, self.changes, self.schema, columns, where)
+        return arrow.read_files(self.files, self.schema, columns, where)

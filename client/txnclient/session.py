@@ -1,0 +1,90 @@
+"""Session: how a client reaches its cluster, and what all that it makes shares."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from google.protobuf.message import Message
+
+from txnclient.alive.heartbeat import Heartbeats, keep_alive
+from txnclient.alive.leases import renew
+from txnclient.calls.channel import ManagerChannel
+from txnclient.calls.requests import build
+from txnclient.info import TableInfo, table_info
+from txnstatus.proto import admin_pb2 as admin_pb
+from txnstatus.proto import common_pb2 as common
+from txnstatus.proto import table_pb2 as table_pb
+from txnstatus.proto import txn_manager_pb2 as pb
+from txnstatus.types import Timestamp
+
+ResponseT = TypeVar("ResponseT", bound=Message)
+
+TURN_SECONDS = 5.0
+
+
+class Session:
+    """Safe to use from many threads."""
+
+    def __init__(self, addresses: Sequence[str], owner: str, timeout: float) -> None:
+        """`timeout`: the seconds that a call has, unless it says another."""
+        self.owner = owner
+        self.timeout = timeout
+        self.channel = ManagerChannel(addresses)
+        self.heartbeats = Heartbeats(keep_alive(self.channel, owner), "txn-heartbeats")
+        """Heartbeats of the transactions."""
+        self.leases = Heartbeats(renew(self.channel), "txn-leases")
+        """Renewals of what snapshots read."""
+        self._cluster_id = ""
+
+    def close(self) -> None:
+        self.heartbeats.close()
+        self.leases.close()
+        self.channel.close()
+
+    def call(
+        self,
+        method: str,
+        request: Message,
+        response: type[ResponseT],
+        *,
+        timeout: float | None = None,
+        on_repeat: Callable[[], None] | None = None,
+    ) -> ResponseT:
+        """One call to any living manager. Raises TxnError."""
+        timeout = self.timeout if timeout is None else timeout
+        return self.channel.call(method, request, response, timeout=timeout, on_repeat=on_repeat)
+
+    def turn_seconds(self, timeout: float | None = None) -> float:
+        """How long a call with that deadline may wait on the server: it answers before it is taken for one that hangs.
+
+        What takes longer asks again and again.
+        """
+        return min(TURN_SECONDS, self.channel.attempt_seconds(self.timeout if timeout is None else timeout) / 2)
+
+    @property
+    def cluster_id(self) -> str:
+        """The cluster's name: asked for once, unless a begin told it."""
+        if not self._cluster_id:
+            answer = self.call("txnstatus.Admin/GetCluster", admin_pb.GetClusterRequest(), admin_pb.GetClusterResponse)
+            self._cluster_id = answer.cluster_id
+        return self._cluster_id
+
+    @cluster_id.setter
+    def cluster_id(self, known: str) -> None:
+        self._cluster_id = known
+
+    def last_commit(self) -> Timestamp:
+        """Its timestamp: all that was acknowledged before this call is at or below it."""
+        response = self.call("txnstatus.TxnManager/GetSnapshot", pb.GetSnapshotRequest(), pb.GetSnapshotResponse)
+        return Timestamp(response.timestamp)
+
+    def record(self, txn_id: int) -> common.TxnInfo:
+        """What the status table knows of a transaction. Raises NotFound."""
+        request = build(pb.GetTransactionStateRequest, txn_id=txn_id)
+        return self.call("txnstatus.TxnManager/GetTransactionState", request, pb.GetTransactionStateResponse).txn
+
+    def table(self, name: str) -> TableInfo:
+        """Raises NotFound."""
+        request = build(table_pb.GetTableRequest, name=name)
+        return table_info(self.call("txnstatus.Table/GetTable", request, table_pb.GetTableResponse).table)
