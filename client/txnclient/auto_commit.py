@@ -20,7 +20,7 @@ DEFAULT_TIMEOUT_SECONDS = 30.0
 
 
 class Options(TypedDict, total=False):
-    """What every write takes, see `AutoCommit`."""
+    """Options that every write takes, see `AutoCommit`."""
 
     label: str
     request_id: str | None

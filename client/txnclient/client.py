@@ -218,7 +218,7 @@ class Client(AutoCommit):
         return list(map(table_info, answer.tables))
 
     def locks(self, table: str = "", partition: str = "", *, extended: bool = False) -> list[LockInfo]:
-        """Who holds and who waits for which lock: on a table or a partition or a database and all below, or on all.
+        """Locks that are held or waited for, on a table or a partition or a database and all below, or on all.
 
         `extended`: also what state those transactions are in, and their labels.
         """
@@ -274,7 +274,7 @@ class Client(AutoCommit):
             return changes.to_arrow()
 
     def last_commit(self) -> Timestamp:
-        """Its timestamp: all that was acknowledged before this call is at or below it."""
+        """The last commit's timestamp: all that was acknowledged before this call is at or below it."""
         return self.session.last_commit()
 
     # ---- calling

@@ -19,14 +19,14 @@ DEFAULT_COMMIT_SECONDS = 30.0
 
 
 class Ending:
-    """What its methods promise, `Transaction` says."""
+    """The end of one transaction. What the methods promise, `Transaction` says."""
 
     def __init__(self, handle: Handle, foreign: ForeignWork) -> None:
         self.receipt: CommitReceipt | None = None
         self._handle = handle
         self._foreign = foreign
         self._is_pending = False
-        """Whether a commit may have reached the service, and its outcome has not come."""
+        """A commit may have reached the service, and its outcome has not come."""
         self._seen = ""
 
     def commit(self, timeout: float) -> CommitReceipt:

@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 
 
 class Handle:
-    """Which transaction it is, whether it is alive, and what it reads.
+    """A transaction's id, the session it belongs to, whether it is alive, and what is read in it.
 
     What writes, locks and commits for a `Transaction` refers to this, and this to none of them: when the program drops
     the transaction, all of it is garbage at once, and the heartbeats end.
@@ -34,9 +34,9 @@ class Handle:
         self.keepalive_millis = keepalive_millis
         self.liveness = Liveness(txn_id, self.keepalive_seconds, heard_at)
         self.is_committing = False
-        """Whether its commit was asked for and not refused: nothing can be written any more."""
+        """A commit was asked for and not refused: nothing can be written any more."""
         self.is_aborting = False
-        """Whether it was told to abort: the end of the transaction is no news then."""
+        """An abort was asked for: the end of the transaction is no news then."""
         self._snapshot: Snapshot | None = None
         self._heartbeat = session.heartbeats.add(self, heard_at) if heartbeat else None
 

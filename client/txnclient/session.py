@@ -75,7 +75,7 @@ class Session:
         self._cluster_id = known
 
     def last_commit(self) -> Timestamp:
-        """Its timestamp: all that was acknowledged before this call is at or below it."""
+        """The last commit's timestamp: all that was acknowledged before this call is at or below it."""
         response = self.call("txnstatus.TxnManager/GetSnapshot", pb.GetSnapshotRequest(), pb.GetSnapshotResponse)
         return Timestamp(response.timestamp)
 

@@ -32,7 +32,7 @@ IDLE_SECONDS = 5.0
 
 
 class Kept(Protocol):
-    """What is kept alive. The methods are called on the heartbeat thread."""
+    """A thing that is kept alive. Its methods are called on the heartbeat thread."""
 
     @property
     def keepalive_seconds(self) -> float: ...

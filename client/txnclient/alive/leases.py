@@ -34,7 +34,7 @@ class Lease:
             raise copy.copy(self._lost)
 
     def heartbeat_answered(self, sent_at: float) -> None:
-        """As it should be."""
+        """Nothing to do: it is as it should be."""
 
     def heartbeat_silent(self, seconds: float, last: TxnError) -> None:
         """What was read may be gone or not; the next answer says so."""

@@ -165,7 +165,7 @@ class _Connection:
         self._socket.settimeout(left)
 
     def shut(self) -> None:
-        """Also while another thread waits on it."""
+        """Ends it, also while another thread waits on it."""
         with contextlib.suppress(OSError):  # it is shut already
             self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()

@@ -140,7 +140,7 @@ class PostgresPart:
         )
 
     def _session(self) -> str:
-        """Which PostgreSQL transaction this is; begins one where there is none."""
+        """The id of this PostgreSQL transaction; begins one where there is none."""
         with self._errors():
             return str(self._value("SELECT pg_current_xact_id()"))
 

@@ -60,7 +60,7 @@ def as_table(data: object) -> pa.Table:
 
 
 def cast(rows: pa.Table, target: pa.Schema, table: str) -> pa.Table:
-    """Those columns of the rows, in those types. Raises InvalidArgument."""
+    """The target's columns of the rows, in its types. Raises InvalidArgument."""
     import pyarrow as pa
 
     try:
@@ -116,7 +116,7 @@ def described(files: Iterable[tuple[str, int]], directory: str, schema: Schema) 
 
 
 def _partition_of(path: str) -> str:
-    """By the directories that a write is split into."""
+    """The partition of a file, by the directories that a write is split into."""
     parts = [unquote(part) for part in path.split("/")]
     return "/".join(part.removeprefix(PARTITION_PREFIX) for part in parts if part.startswith(PARTITION_PREFIX))
 

@@ -11,7 +11,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def to_datetime(at: Timestamp) -> datetime:
-    """In UTC; by the clocks of the nodes that the commits took part on."""
+    """The time in UTC, by the clocks of the nodes that the commits took part on."""
     return _EPOCH + timedelta(microseconds=micros_of(at))
 
 
@@ -38,7 +38,7 @@ def resolve(at: int | datetime | None, last_commit: Timestamp) -> Timestamp:
 
 
 def _from_datetime(at: datetime) -> Timestamp:
-    """Of the end of its microsecond: what committed in it is seen."""
+    """The timestamp at the end of its microsecond: what committed in it is seen."""
     if at.tzinfo is None or at.utcoffset() is None:
         raise InvalidArgument(f"{at!r} has no time zone: give one that has, such as datetime.now(UTC)")
     if at > (now := datetime.now(UTC)):

@@ -29,7 +29,7 @@ class TableFiles:
     schema: Schema
     files: tuple[DataFile, ...]
     changes: RowChanges | None = None
-    """What was changed row by row, where anything was."""
+    """Row changes, where there are any."""
 
     @classmethod
     def of(cls, response: pb.ScanResponse, at: Timestamp) -> TableFiles:
@@ -41,7 +41,7 @@ class TableFiles:
 
     @property
     def rows(self) -> int:
-        """How many the files have: row changes add to them, and take from them."""
+        """The number of rows in the files: row changes add to them, and take from them."""
         return sum(file.rows for file in self.files)
 
     def within(self, partition: str) -> TableFiles:

@@ -56,7 +56,7 @@ def keeping(what: object, frame: DataFrame) -> DataFrame:
 
 @contextmanager
 def _listing_on_the_driver(spark: SparkSession) -> Iterator[None]:
-    """For more than 32 paths Spark starts a job to look at each; the driver does it sooner."""
+    """Lists paths on the driver, which is sooner than the job that Spark starts for more than 32 of them."""
     with _lock:
         before = spark.conf.get(_LISTING)
         spark.conf.set(_LISTING, "1000000")

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def _value_name(value: Column) -> Column:
-    """As txnstatus.partitions names a value; nothing in it needs escaping in a path."""
+    """The name that txnstatus.partitions gives a value; nothing in it needs escaping in a path."""
     text = value.cast("string")
     encoded = functions.replace(functions.url_encode(text), functions.lit("%"), functions.lit("~"))
     encoded = functions.replace(encoded, functions.lit("*"), functions.lit("~2A"))

@@ -37,6 +37,8 @@ class _Opened:
 
 
 class FileWrites:
+    """The file writes of one transaction. What they promise, `Transaction` says."""
+
     def __init__(self, handle: Handle, locks: Locks) -> None:
         self._handle, self._locks = handle, locks
 

@@ -61,7 +61,7 @@ class WriteLocks:
     def __init__(self, locks: Locks, statement: Statement, table: str, strategy: str) -> None:
         self._locks, self._statement, self._table, self._strategy = locks, statement, table, strategy
         self._held: dict[str, bool] = {}
-        """What is locked, and whether that excludes everybody else."""
+        """Parts that are locked → whether that excludes everybody else."""
 
     def take(self, names: Collection[str]) -> None:
         """Locks these parts, unless the table takes none, or they are locked. Raises as `Transaction.lock`."""
@@ -127,15 +127,15 @@ class LockInfo:
     """`database`, `database.table`, or `database.table/column=value/...`"""
     mode: str
     acquired: bool
-    """False: it waits."""
+    """A lock that is not acquired is waited for."""
     txn_id: TxnId
     owner: str
     since: Timestamp
-    """The time at which it was asked for."""
+    """The time at which the lock was asked for."""
     blocked_by: tuple[TxnId, ...]
     """The transactions that it waits for, ten at most; none where only what it was asked for together with waits."""
     txn_state: TxnState | None = None
-    """This and the label only if `extended` was asked for, and the transaction is not forgotten."""
+    """The transaction's state; it and the label only if `extended` was asked for, and it is not forgotten."""
     txn_label: str = ""
 
 

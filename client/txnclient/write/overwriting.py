@@ -1,4 +1,4 @@
-"""Which part of a table a write is for."""
+"""The part of a table that a write is for."""
 
 from __future__ import annotations
 

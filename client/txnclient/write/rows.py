@@ -33,7 +33,7 @@ STATEMENTS: Mapping[pb.RowChange, Statement] = {
 
 
 class RowWrites:
-    """What they promise, `Transaction` says."""
+    """The row writes of one transaction. What they promise, `Transaction` says."""
 
     def __init__(self, handle: Handle, locks: Locks) -> None:
         self._handle, self._locks = handle, locks
