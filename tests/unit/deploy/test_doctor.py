@@ -43,7 +43,7 @@ def catalog() -> CatalogState:
 
 
 def status(leader: bool = False, **groups: int | bytes) -> admin_pb2.GetNodeResponse:
-    """Of one group, shard-0; the others are well."""
+    """A node's answer about one group, shard-0; the others are well."""
     names = set(catalog().groups) - {"shard-0"}
     response = admin_pb2.GetNodeResponse()
     for name in sorted(names):

@@ -29,10 +29,12 @@ def manifest(name: str, rows: int = 10) -> Manifest:
     return Manifest(f"file:///lake/{name}/_manifest.json", 200, 12345, 1, rows, rows * 8)
 
 
-def ok(shard: ParticipantShard, command: cmd.Command) -> ShardApplied:
-    outcome = shard.apply(command)
-    shard.check_invariants()
-    assert isinstance(outcome, ShardApplied), outcome
+def ok(shard: ParticipantShard, *commands: cmd.Command) -> ShardApplied:
+    """The last answer."""
+    for command in commands:
+        outcome = shard.apply(command)
+        shard.check_invariants()
+        assert isinstance(outcome, ShardApplied), outcome
     return outcome
 
 

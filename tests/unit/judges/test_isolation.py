@@ -154,7 +154,7 @@ def test_a_store_with_a_fault_is_found_out(fault: str) -> None:
 
 
 def test_a_long_history_is_judged_in_time_also_where_it_is_wrong() -> None:
-    """Of who came before whom only what does not follow is an edge."""
+    """Only what does not follow from others is an edge of real time."""
     writers = [txn(f"W{n}", {"x": list(range(n))}, {"x": [n]}, began_at=float(n), ended_at=n + 0.5) for n in range(50)]
     whole = list(range(50))
     readers = [txn(f"R{n}", {"x": whole}, began_at=100.0 + n, ended_at=106.5 + n) for n in range(5_000)]

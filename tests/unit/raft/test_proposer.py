@@ -41,7 +41,7 @@ class Log:
         self.waiting.append((commands, ended))
 
     def end(self, *outcomes: object, error: TxnError | None = None) -> None:
-        """Of the entry that waits longest; each of its commands has an outcome, or all have the error."""
+        """The entry that waits longest ends; each of its commands has an outcome, or all have the error."""
         commands, ended = self.waiting.pop(0)
         ended(Proposal(commands, outcomes, error))
 

@@ -12,7 +12,7 @@ from txnstatus.raft.settings import SLICE_SECONDS
 
 
 def longest_step(cluster: Cluster, condition: Callable[[], object]) -> float:
-    """Of the group's time; runs until the condition holds."""
+    """The longest step until the condition holds, by the group's clock."""
     longest, end = 0.0, cluster.now + 120
     while not condition():
         assert cluster.now < end, "it never came about"

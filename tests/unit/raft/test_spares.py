@@ -33,7 +33,7 @@ class Count:
         return True
 
     def asked(self) -> set[str]:
-        """Those that got most entries one by one."""
+        """The members that got most entries one by one."""
         return {receiver for receiver, count in self.messages.items() if count > ENTRIES / 2}
 
 

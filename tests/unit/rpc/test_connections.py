@@ -279,8 +279,8 @@ def test_what_is_to_be_sent_gathers_for_a_turn_and_while_the_peer_takes_nothing_
 
 
 class Dials:
-    """Who dials, looks at the connection when it has ended already: a process that dies takes what it has not accepted
-    with it, and on a busy machine the caller has its turn later."""
+    """A caller that looks at its connection when that has ended already: a process that dies takes what it has not
+    accepted with it, and on a busy machine the caller has its turn later."""
 
     def __init__(self) -> None:
         self.made: asyncio.Queue[Connection] = asyncio.Queue()

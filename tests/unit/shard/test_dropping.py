@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from tests.unit.harness.beginning import begin_txn
 from tests.unit.harness.shard_service import TABLE as SERVED
 from tests.unit.harness.shard_service import Status, shard_service, wrote_and_prepared
+from tests.unit.harness.shards import ok, refused
 from txnparticipant.leader.service import ShardService
 from txnparticipant.locks.locks import Lock, Mode, Otherwise
 from txnparticipant.rows.memrowset import RowBatch
@@ -53,14 +54,6 @@ def new_shard() -> ParticipantShard:
     return shard
 
 
-def ok(shard: ParticipantShard, *commands: cmd.Command) -> ShardApplied:
-    for command in commands:
-        outcome = shard.apply(command)
-        shard.check_invariants()
-        assert isinstance(outcome, ShardApplied), outcome
-    return outcome
-
-
 def locked(txn_id: TxnId, name: str = NAME) -> cmd.AcquireLocks:
     return cmd.AcquireLocks(txn_id, OLD, OWNER, (Lock(name, Mode.X),), Otherwise.WAITS, Timestamp(1))
 
@@ -86,15 +79,6 @@ def committed(shard: ParticipantShard, txn: int, ts: int) -> None:
     txn_id = TxnId(txn)
     ok(shard, *appended(txn_id), cmd.BeginCommit(txn_id, OLD, Timestamp(ts)))
     ok(shard, cmd.FinalizeCommit(txn_id, OLD, Timestamp(ts)))
-
-
-def refused(shard: ParticipantShard, command: cmd.Command) -> Exception:
-    """The refusal; it must not have changed a byte."""
-    before = shard.snapshot()
-    outcome = shard.apply(command)
-    assert isinstance(outcome, Rejected), outcome
-    assert shard.snapshot() == before
-    return outcome.error
 
 
 def copy(shard: ParticipantShard) -> ParticipantShard:

@@ -5,21 +5,13 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.harness.beginning import begin_txn
-from tests.unit.harness.shards import COMMIT, OWNER, PREPARE, TABLE, WRITE, manifest, new_shard, ok, refused
+from tests.unit.harness.shards import COMMIT, OWNER, PREPARE, TABLE, WRITE, committed, manifest, new_shard, ok, refused
 from txnparticipant.shard import commands as cmd
 from txnparticipant.shard.shard import ParticipantShard
 from txnstatus.errors import Forgotten
 from txnstatus.types import TxnId
 
 FIRST, SECOND = TxnId(1), TxnId(2)
-
-
-def committed(shard: ParticipantShard, txn_id: TxnId, write_id: str = WRITE) -> None:
-    ok(shard, begin_txn(txn_id, TABLE, OWNER))
-    ok(shard, cmd.OpenWrite(txn_id, TABLE, OWNER, write_id))
-    ok(shard, cmd.AddFiles(txn_id, TABLE, OWNER, write_id, manifest(write_id)))
-    ok(shard, cmd.BeginCommit(txn_id, TABLE, PREPARE))
-    ok(shard, cmd.FinalizeCommit(txn_id, TABLE, COMMIT))
 
 
 def known(shard: ParticipantShard) -> list[TxnId]:
@@ -29,8 +21,8 @@ def known(shard: ParticipantShard) -> list[TxnId]:
 
 def test_what_has_ended_below_the_id_is_dropped_and_its_files_stay() -> None:
     shard = new_shard()
-    committed(shard, FIRST)
-    committed(shard, SECOND, "write0002")
+    committed(shard, FIRST, WRITE, COMMIT)
+    committed(shard, SECOND, "write0002", COMMIT)
     ok(shard, cmd.ForgetTxns(SECOND))
     assert known(shard) == [SECOND]
     (table,) = shard.tables()
@@ -62,14 +54,14 @@ def test_what_has_not_ended_or_holds_directories_stays() -> None:
 )
 def test_what_still_comes_for_a_forgotten_transaction_is_refused(late: cmd.Command) -> None:
     shard = new_shard()
-    committed(shard, FIRST)
+    committed(shard, FIRST, WRITE, COMMIT)
     ok(shard, cmd.ForgetTxns(SECOND))
     assert isinstance(refused(shard, late), Forgotten)
 
 
 def test_forgetting_never_goes_back_and_survives_a_snapshot() -> None:
     shard = new_shard()
-    committed(shard, FIRST)
+    committed(shard, FIRST, WRITE, COMMIT)
     ok(shard, cmd.ForgetTxns(SECOND))
     ok(shard, cmd.ForgetTxns(FIRST))
     restored = ParticipantShard(3)
@@ -80,7 +72,7 @@ def test_forgetting_never_goes_back_and_survives_a_snapshot() -> None:
 
 def test_an_overwrite_by_a_forgotten_transaction_still_holds() -> None:
     shard = new_shard()
-    committed(shard, FIRST)
+    committed(shard, FIRST, WRITE, COMMIT)
     ok(shard, begin_txn(SECOND, TABLE, OWNER))
     ok(shard, cmd.OpenWrite(SECOND, TABLE, OWNER, WRITE))
     ok(shard, cmd.AddFiles(SECOND, TABLE, OWNER, WRITE, manifest(WRITE), ("",), COMMIT))

@@ -16,7 +16,7 @@ MANY = 1_000
 
 
 class Open:
-    """So many transactions, all begun at 0."""
+    """A number of transactions, all begun at 0."""
 
     def __init__(self, count: int, keepalive: float = 10.0) -> None:
         self.table = TxnStatusTable(0, 1_000_000)

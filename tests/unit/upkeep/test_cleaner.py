@@ -144,7 +144,7 @@ def test_what_cannot_be_removed_holds_up_no_other(leader: Leader) -> None:
 
 
 def test_more_that_is_to_be_cleaned_begins_both_passes_anew(leader: Leader) -> None:
-    """Of one transaction: a write that it did not use, and later the one that was overwritten."""
+    """One transaction with two: a write that it did not use, and later the one that was overwritten."""
     shard = leader.shard
     begun(shard, 1)
     ok(shard, opened(TxnId(1), "unused001"))

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit.harness.beginning import begin_txn
+from tests.unit.harness.shards import ok
 from txnparticipant.locks.locks import Lock, Mode, Otherwise
 from txnparticipant.shard import commands as cmd
 from txnparticipant.shard.changes import ShardApplied
@@ -44,13 +45,6 @@ def added(
     ]
 
 
-def ok(shard: ParticipantShard, *commands: cmd.Command) -> None:
-    for command in commands:
-        outcome = shard.apply(command)
-        shard.check_invariants()
-        assert isinstance(outcome, ShardApplied), outcome
-
-
 def prepare(shard: ParticipantShard, txn: int, ts: int) -> ShardApplied | Rejected:
     outcome = shard.apply(cmd.BeginCommit(TxnId(txn), TABLE, Timestamp(ts)))
     shard.check_invariants()
@@ -71,7 +65,7 @@ def conflict(shard: ParticipantShard, txn: int, ts: int = 500) -> Conflict:
 
 
 def seen(shard: ParticipantShard, ts: int) -> list[tuple[str, str]]:
-    """Whose write to which partition."""
+    """The transactions that a reader sees, each with the partition that it wrote to."""
     found = visible(shard.table(NAME).file_sets.values(), [], {}, Timestamp(ts))
     return sorted((m.path.split("/")[0], partition) for m in found for partition in m.partitions)
 
