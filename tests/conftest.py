@@ -1,14 +1,21 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Generator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from xdist.scheduler import LoadScopeScheduling
 
 HERE = Path(__file__).parent
 CLUSTERS = ("badinput", "integration", "postgres", "spark")
-SHARED = ("badinput", "postgres", "spark")
+TOGETHER = ("badinput", "postgres", "spark")
 """Folders whose tests share what was started for the first of them."""
+HOST = ("test_nemesis", "test_disks", "test_soak", "test_isolation", "test_power_cut", "test_network")
+"""Files that mount, cut networks and turn clocks, and are the longest: one after the other."""
+APART = ("test_packaging",)
+"""Files without a cluster that share what is costly to make."""
 PORTS = range(10_240, 32_000)
 WORKERS = 8
 
@@ -21,14 +28,37 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ["TXN_LOCAL_PORTS"] = f"{PORTS[number * share]}-{PORTS[(number + 1) * share - 1]}"
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist looks for groups
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What a test needs follows from its folder, and so does which others it must stay with, one after the other."""
+@pytest.hookimpl(wrapper=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> Generator[None]:
+    """What a test needs follows from its folder. Those that belong together come together, the longest first."""
     for item in items:
-        folder, *_ = item.path.relative_to(HERE).parts
+        folder = item.path.relative_to(HERE).parts[0]
         if folder in CLUSTERS:
             item.add_marker(pytest.mark.cluster)
-            if item.get_closest_marker("xdist_group") is None:
-                item.add_marker(pytest.mark.xdist_group(folder if folder in SHARED else item.path.stem))
         if folder == "spark":
             item.add_marker(pytest.mark.spark)
+    yield
+    longest = ("host", "spark", "test_packaging")
+    items.sort(key=lambda item: longest.index(group) if (group := together(item.nodeid)) in longest else len(longest))
+
+
+def together(nodeid: str) -> str:
+    """The name of those tests that one process runs, one after the other; without a cluster, each goes alone."""
+    path = Path(nodeid.partition("::")[0])
+    folder = path.parts[1]
+    if path.stem in HOST:
+        return "host"
+    if folder in TOGETHER:
+        return folder
+    return path.stem if folder in CLUSTERS or path.stem in APART else nodeid
+
+
+class Together(LoadScopeScheduling):
+    def _split_scope(self, nodeid: str) -> str:
+        return together(nodeid)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:
+    config.option.loadscopereorder = False
+    return Together(config, log)

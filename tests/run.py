@@ -19,7 +19,7 @@ PARTS = {"not cluster": 2, "cluster": 3}
 """Which tests, and how many at a time on two cores: nodes are waited for more than they work."""
 CHECKS = (["ruff", "check", "."], ["ruff", "format", "--check", "."], ["mypy"])
 COUNT_CAMPAIGNS = ["pytest", "-m", "campaign", "--collect-only", "-q", "-p", "no:cacheprovider"]
-ALWAYS = ["--dist", "loadgroup", "--durations", "20"]
+ALWAYS = ["--durations", "20"]
 NOTHING_COLLECTED = 5
 _SKIPPED = re.compile(r"SKIPPED \[(\d+)\] \S+ (.*)")
 _COLLECTED = re.compile(rb"(\d+)/\d+ tests collected")

@@ -12,9 +12,9 @@ from txndeploy.local.cluster import LocalCluster
 _numbers = itertools.count(1)
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
-    """A cluster for tests that leave it whole."""
+    """A cluster for the tests of a file that leave it whole."""
     with fast_cluster(tmp_path_factory.mktemp("cluster")) as running:
         yield running
 
