@@ -18,7 +18,9 @@ test: $(STAMP)   ## all tests but the campaigns, with lint and types beside them
 	$(BIN)/python -m tests.run $(PYTEST_ARGS)
 
 nightly: $(STAMP) ## the campaigns: what is long, or many of a kind, drawn from SEED (the date)
-	TXN_SEED=$(or $(SEED),$(shell date +%Y%m%d)) TXN_FAILPOINT_MATRIX=1 $(BIN)/python -m tests.run --campaign $(PYTEST_ARGS)
+	TXN_SEED=$(or $(SEED),$(shell date +%Y%m%d)) \
+	TXN_FAILPOINT_MATRIX=1 TXN_SOAK_SECONDS=300 TXN_ISOLATION_SECONDS=120 \
+	$(BIN)/python -m tests.run --campaign $(PYTEST_ARGS)
 
 soak: $(STAMP)   ## all faults mixed, under load, for SECONDS (600), drawn from SEED (1)
 	TXN_SOAK_SECONDS=$(or $(SECONDS),600) TXN_SEED=$(or $(SEED),1) \

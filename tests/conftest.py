@@ -1,3 +1,5 @@
+"""Which tests need what, and which of them one process runs when several run side by side."""
+
 from __future__ import annotations
 
 import os
@@ -10,12 +12,14 @@ from xdist.scheduler import LoadScopeScheduling
 
 HERE = Path(__file__).parent
 CLUSTERS = ("badinput", "integration", "postgres", "spark")
-TOGETHER = ("badinput", "postgres", "spark")
+TOGETHER = ("postgres", "spark")
 """Folders whose tests share what was started for the first of them."""
 HOST = ("test_nemesis", "test_disks", "test_soak", "test_isolation", "test_power_cut", "test_network")
 """Files that mount, cut networks and turn clocks, and are the longest: one after the other."""
-APART = ("test_packaging",)
-"""Files without a cluster that share what is costly to make."""
+APART = ("test_packaging", "test_seeds")
+"""Files without a cluster that are one piece of work."""
+LONGEST = ("host", "spark", "postgres", "test_catalog_changes", "test_failpoints", "test_packaging", "test_seeds")
+"""They begin first, so that none is left alone in the end."""
 PORTS = range(10_240, 32_000)
 WORKERS = 8
 
@@ -30,7 +34,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> Generator[None]:
-    """What a test needs follows from its folder. Those that belong together come together, the longest first."""
+    """What a test needs follows from its folder."""
     for item in items:
         folder = item.path.relative_to(HERE).parts[0]
         if folder in CLUSTERS:
@@ -38,22 +42,25 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> Generator[None]:
         if folder == "spark":
             item.add_marker(pytest.mark.spark)
     yield
-    longest = ("host", "spark", "test_packaging")
-    items.sort(key=lambda item: longest.index(group) if (group := together(item.nodeid)) in longest else len(longest))
+    items.sort(key=lambda item: _turn(together(item.nodeid)))
+
+
+def _turn(group: str) -> int:
+    return LONGEST.index(group) if group in LONGEST else len(LONGEST)
 
 
 def together(nodeid: str) -> str:
     """The name of those tests that one process runs, one after the other; without a cluster, each goes alone."""
     path = Path(nodeid.partition("::")[0])
     folder = path.parts[1]
-    if path.stem in HOST:
-        return "host"
-    if folder in TOGETHER:
-        return folder
-    return path.stem if folder in CLUSTERS or path.stem in APART else nodeid
+    if folder in CLUSTERS:
+        return folder if folder in TOGETHER else "host" if path.stem in HOST else path.stem
+    return path.stem if path.stem in APART else nodeid
 
 
 class Together(LoadScopeScheduling):
+    """By rules of ours: the newest pytest hides the marks by which xdist itself would group."""
+
     def _split_scope(self, nodeid: str) -> str:
         return together(nodeid)
 

@@ -7,6 +7,7 @@ The last line says what was left out, and the command that brings it. It fails w
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -29,6 +30,8 @@ def main(arguments: Sequence[str]) -> int:
     campaign = "--campaign" in arguments
     chosen = [argument for argument in arguments if argument != "--campaign"]
     skipped: Counter[str] = Counter()
+    if campaign:
+        print(f"seed {os.environ.get('TXN_SEED', '1')}", flush=True)
     with tempfile.TemporaryFile() as told, tempfile.TemporaryFile() as counted:
         checks = [] if campaign else [_start(command, told) for command in CHECKS]
         count = _start([*COUNT_CAMPAIGNS, *chosen], counted)

@@ -14,7 +14,7 @@ settings.register_profile("badinput", derandomize=True, database=None, deadline=
 settings.load_profile("badinput")
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     """One node, on which nothing expires: what changes, a request has changed."""
     txn = TxnSection(staleness_interval_ms=0, zombie_grace_seconds=3600.0, in_doubt_seconds=3600.0)

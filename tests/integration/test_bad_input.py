@@ -7,7 +7,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -259,60 +259,73 @@ def test_a_port_in_use(tmp_path: Path) -> None:
     assert f"{host}:{port}" in result.stderr
 
 
-def test_a_data_directory_of_another_node(tmp_path: Path) -> None:
-    with fast_cluster(tmp_path) as cluster:
-        cluster.stop_node("n1")
-        path = cluster.config_path("n2")
-        own = cluster.configs["n1"].data_dir
-        path.write_text(path.read_text().replace(str(cluster.configs["n2"].data_dir), str(own)))
-        result = _start(path)
-        assert result.returncode == 2
-        assert "belongs to node 'n1'" in result.stderr
+@pytest.fixture(scope="module")
+def one(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
+    with fast_cluster(tmp_path_factory.mktemp("misled")) as running:
+        yield running
 
 
-def test_a_data_directory_in_use(tmp_path: Path) -> None:
-    with fast_cluster(tmp_path) as cluster:
-        result = _start(cluster.config_path("n1"))
-        assert result.returncode == 2
-        assert "in use by another process" in result.stderr
+@pytest.fixture
+def misled(one: LocalCluster) -> Iterator[LocalCluster]:
+    """A cluster whose nodes a test may stop and mislead; afterwards they run as they should."""
+    yield one
+    for node, config in one.configs.items():
+        path, right = one.config_path(node), configuration.dump(config)
+        if path.read_text() != right:
+            path.write_text(right)
+            one.kill(node)
+    one.start()
 
 
-def test_a_corrupt_journal_refuses_to_start(tmp_path: Path) -> None:
-    with fast_cluster(tmp_path) as cluster:
-        with connect(cluster) as client:
-            for _ in range(5):
-                client.begin().commit()
-        cluster.stop_node("n1")
-        journal = cluster.configs["n1"].data_dir / "raft" / "status-0" / "journal" / f"{1:020}.log"
-        damaged = bytearray(journal.read_bytes())
-        damaged[30] ^= 0xFF
-        journal.write_bytes(damaged)
-        result = _start(cluster.config_path("n1"))
-        assert result.returncode == 2
-        assert str(journal) in result.stderr
-        assert "remove its data directory" in result.stderr
+def test_a_data_directory_of_another_node(misled: LocalCluster) -> None:
+    misled.stop_node("n1")
+    path = misled.config_path("n2")
+    own = misled.configs["n1"].data_dir
+    path.write_text(path.read_text().replace(str(misled.configs["n2"].data_dir), str(own)))
+    result = _start(path)
+    assert result.returncode == 2
+    assert "belongs to node 'n1'" in result.stderr
 
 
-def test_a_node_of_another_cluster_is_not_let_in(tmp_path: Path) -> None:
+def test_a_data_directory_in_use(misled: LocalCluster) -> None:
+    result = _start(misled.config_path("n1"))
+    assert result.returncode == 2
+    assert "in use by another process" in result.stderr
+
+
+def test_a_corrupt_journal_refuses_to_start(misled: LocalCluster) -> None:
+    with connect(misled) as client:
+        for _ in range(5):
+            client.begin().commit()
+    misled.stop_node("n1")
+    journal = misled.configs["n1"].data_dir / "raft" / "status-0" / "journal" / f"{1:020}.log"
+    sound = journal.read_bytes()
+    damaged = bytearray(sound)
+    damaged[30] ^= 0xFF
+    journal.write_bytes(damaged)
+    result = _start(misled.config_path("n1"))
+    journal.write_bytes(sound)
+    assert result.returncode == 2
+    assert str(journal) in result.stderr
+    assert "remove its data directory" in result.stderr
+
+
+def test_a_node_of_another_cluster_is_not_let_in(misled: LocalCluster, tmp_path: Path) -> None:
     """Same addresses, another cluster id: its messages must not count."""
-    with fast_cluster(tmp_path) as cluster:
-        cluster.stop_node("n3")
-        path = cluster.config_path("n3")
-        stranger = configuration.load(path).model_copy(
-            update={"cluster_id": "elsewhere", "data_dir": tmp_path / "stranger"}
-        )
-        path.write_text(configuration.dump(stranger))
-        cluster.start_node("n3")
-        with connect(cluster) as client:
-            client.begin().commit()
-        wait_until(lambda: cluster.status("n3") is not None, "n3 answers")
-        status = cluster.status("n3")
-        assert status is not None
-        assert not any(group.leader or group.leader_id for group in status.groups)
+    misled.stop_node("n3")
+    path = misled.config_path("n3")
+    stranger = misled.configs["n3"].model_copy(update={"cluster_id": "elsewhere", "data_dir": tmp_path / "stranger"})
+    path.write_text(configuration.dump(stranger))
+    misled.start_node("n3")
+    with connect(misled) as client:
+        client.begin().commit()
+    wait_until(lambda: misled.status("n3") is not None, "n3 answers")
+    status = misled.status("n3")
+    assert status is not None
+    assert not any(group.leader or group.leader_id for group in status.groups)
 
 
-def test_a_node_ends_cleanly_on_sigterm(tmp_path: Path) -> None:
-    with fast_cluster(tmp_path) as cluster:
-        assert cluster.stop_node(cluster.leader()) == 0
-        with connect(cluster) as client:
-            client.begin().commit()
+def test_a_node_ends_cleanly_on_sigterm(misled: LocalCluster) -> None:
+    assert misled.stop_node(misled.leader()) == 0
+    with connect(misled) as client:
+        client.begin().commit()
