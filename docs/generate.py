@@ -1,4 +1,4 @@
-"""Writes the generated parts of docs/protocol.md: the tables that the code is driven by, as the code has them.
+"""Writes the generated parts of the documents: the tables that drive the code, and its rooms.
 
 python docs/generate.py            # rewrite what stands between the markers
 python docs/generate.py --check    # only say whether that would change anything; exit code 1 if so
@@ -7,6 +7,7 @@ python docs/generate.py --check    # only say whether that would change anything
 from __future__ import annotations
 
 import argparse
+import ast
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -30,13 +31,41 @@ from txnstatus.status import transitions as status
 from txnstatus.status.records import BeginRequest, TxnRecord, illegal
 from txnstatus.types import ParticipantOpType, ParticipantState, Statement, Timestamp, TxnId
 
-PAGE = Path(__file__).parent / "protocol.md"
+ROOT = Path(__file__).parent.parent
 MARKED = re.compile(r"(<!-- begin: (?P<name>[\w-]+) -->\n).*?(<!-- end: (?P=name) -->)", re.DOTALL)
 
 MODE_NAMES = {Mode.S: "S", Mode.SHARED_WRITE: "shared-write", Mode.X: "X"}
 
 PROTOS = ("txn_manager", "table", "admin", "txn_status", "participant", "audit", "foreign", "catalog")
 """Files with services, what clients call first."""
+
+
+PACKAGES = (
+    "client/txnclient",
+    "manager/txnmanager",
+    "txnstatus/txnstatus",
+    "participant/txnparticipant",
+    "deploy/txndeploy",
+)
+"""Folders of packages, in the order in which a transaction comes to them."""
+ROOM_COLUMN = 30
+
+
+def rooms() -> Iterator[str]:
+    """The packages and their rooms, each with the first sentence of its docstring."""
+    yield "```"
+    for number, package in enumerate(PACKAGES):
+        if number:
+            yield ""
+        yield _room(f"{package}/", ROOT / package)
+        for room in sorted((ROOT / package).glob("*/__init__.py")):
+            yield _room(f"  {room.parent.name}/", room.parent)
+    yield "```"
+
+
+def _room(name: str, folder: Path) -> str:
+    about = ast.get_docstring(ast.parse((folder / "__init__.py").read_text())) or ""
+    return f"{name:{ROOM_COLUMN}}{about.splitlines()[0].partition('. ')[0].rstrip('.')}"
 
 
 def status_table() -> Iterator[str]:
@@ -172,43 +201,52 @@ def _rule(columns: int) -> Iterator[str]:
     yield f"|{'---|' * columns}"
 
 
-PARTS: Mapping[str, Callable[[], Iterable[str]]] = {
-    "status-table": status_table,
-    "participant-table": participant_table,
-    "foreign-table": foreign_table,
-    "statements": statements,
-    "errors": errors,
-    "services": services,
+PAGES: Mapping[str, Mapping[str, Callable[[], Iterable[str]]]] = {
+    "architecture.md": {"rooms": rooms},
+    "protocol.md": {
+        "status-table": status_table,
+        "participant-table": participant_table,
+        "foreign-table": foreign_table,
+        "statements": statements,
+        "errors": errors,
+        "services": services,
+    },
 }
+"""The pages, each with its generated parts."""
 
 
-def generated(page: str) -> str:
+def generated(name: str, page: str) -> str:
     """The page with its generated parts made anew. Raises ValueError unless it has each part's markers once."""
+    parts = PAGES[name]
     names = [match["name"] for match in MARKED.finditer(page)]
-    if sorted(names) != sorted(PARTS):
-        raise ValueError(f"the page has markers for {names}; expected {list(PARTS)}")
+    if sorted(names) != sorted(parts):
+        raise ValueError(f"{name} has markers for {names}; expected {list(parts)}")
 
     def fill(match: re.Match[str]) -> str:
-        body = "\n".join(PARTS[match["name"]]())
+        body = "\n".join(parts[match["name"]]())
         return f"{match[1]}\n{body}\n\n{match[3]}"
 
     return MARKED.sub(fill, page)
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description="Writes the generated parts of docs/protocol.md.")
-    parser.add_argument("--check", action="store_true", help="write nothing; exit with 1 if the page is stale")
-    parser.add_argument("--page", type=Path, default=PAGE)
+    parser = argparse.ArgumentParser(description="Writes the generated parts of the documents.")
+    parser.add_argument("--check", action="store_true", help="write nothing; exit with 1 if a page is stale")
+    parser.add_argument("--pages", type=Path, default=ROOT / "docs", help="the folder of the pages")
     options = parser.parse_args(arguments)
-    before = options.page.read_text()
-    after = generated(before)
-    if after == before:
-        return 0
-    if options.check:
-        print(f"{options.page} is stale: run `python docs/generate.py` and commit the result", file=sys.stderr)
-        return 1
-    options.page.write_text(after)
-    return 0
+    stale = False
+    for name in PAGES:
+        page = options.pages / name
+        before = page.read_text()
+        after = generated(name, before)
+        if after == before:
+            continue
+        stale = True
+        if options.check:
+            print(f"{page} is stale: run `python docs/generate.py` and commit the result", file=sys.stderr)
+        else:
+            page.write_text(after)
+    return int(stale and options.check)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,10 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])
+FOLDERS = ("benchmarks", "client", "deploy", "docs", "manager", "participant", "tests", "txnstatus")
+FILES = [file.relative_to(ROOT).as_posix() for folder in FOLDERS for file in (ROOT / folder).rglob("*.py")]
 FENCED = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
+FILE = re.compile(r"`((?:\w+/)*\w+\.py)`")
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 
 
@@ -33,18 +36,20 @@ def test_generated_tables_are_fresh(generate: ModuleType) -> None:
 def test_a_stale_table_is_noticed_and_mended(
     generate: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    fresh = generate.generated(generate.PAGE.read_text())
+    for name in generate.PAGES:
+        (tmp_path / name).write_text((ROOT / "docs" / name).read_text())
     page = tmp_path / "protocol.md"
+    fresh = page.read_text()
     page.write_text(fresh.replace("**COMMIT_IN_PROGRESS**", "**COMMITTED**", 1))
-    assert generate.main(["--check", "--page", str(page)]) == 1
-    assert "is stale" in capsys.readouterr().err
-    assert generate.main(["--page", str(page)]) == 0
+    assert generate.main(["--check", "--pages", str(tmp_path)]) == 1
+    assert "protocol.md is stale" in capsys.readouterr().err
+    assert generate.main(["--pages", str(tmp_path)]) == 0
     assert page.read_text() == fresh
 
 
 def test_a_page_without_its_markers_is_refused(generate: ModuleType) -> None:
     with pytest.raises(ValueError, match="markers"):
-        generate.generated("no table here")
+        generate.generated("protocol.md", "no table here")
 
 
 def test_every_failpoint_is_listed() -> None:
@@ -80,6 +85,14 @@ def test_links_lead_somewhere(page: Path) -> None:
         elif anchor and target.suffix == ".md" and anchor not in _anchors(target):
             broken.append(f"{link}: no such heading")
     assert not broken, f"{page.relative_to(ROOT)}:\n  " + "\n  ".join(broken)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_files_that_are_named_are_there(page: Path) -> None:
+    """By a path that ends as theirs does."""
+    named = FILE.findall(FENCED.sub("", page.read_text()))
+    gone = [name for name in named if not any(f"/{file}".endswith(f"/{name}") for file in FILES)]
+    assert not gone, f"{page.relative_to(ROOT)} names {', '.join(gone)}"
 
 
 def _anchors(page: Path) -> set[str]:

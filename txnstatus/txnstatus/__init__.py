@@ -1,4 +1,4 @@
-"""txnstatus: the words, errors and wire format of the transaction service, its status table and its Raft layer.
+"""The words and wire format of the service, its status table, and Raft below it.
 
 Users import `txnclient`; this package is what all parts share.
 """

@@ -1,1 +1,1 @@
-"""What keeps transactions and snapshots alive while a program works: heartbeats and leases."""
+"""Heartbeats and leases, which keep transactions and snapshots alive while a program works."""

@@ -1,1 +1,1 @@
-"""Tables from PySpark: native Parquet writing and scanning; the transaction decides which files count."""
+"""Tables from PySpark: native writes and scans; the transaction decides which files count."""

@@ -1,1 +1,1 @@
-"""Foreign participants: the protocol that another system keeps, its host, and PostgreSQL as one of them."""
+"""Foreign participants: the protocol that another system keeps, its host, and PostgreSQL."""

@@ -1,4 +1,4 @@
-"""How the parts talk: handlers by method name, reached as unary gRPC calls, or many to a frame over one connection.
+"""How the parts talk: handlers by method name, behind gRPC, and behind frames of many calls.
 
 A handler is `async def method(request) -> response`; it raises TxnErrors. Which way a call came, it never knows.
 """
