@@ -20,6 +20,7 @@ from txnparticipant.shard.changes import ShardApplied
 from txnparticipant.shard.shard import ParticipantShard
 from txnparticipant.shard.table import TableState
 from txnparticipant.versions.mvcc import Manifest
+from txnstatus.backoff import Backoff
 from txnstatus.errors import TxnError
 from txnstatus.replicated import Rejected
 from txnstatus.schema import Column, Schema
@@ -46,12 +47,12 @@ NOW = 0.0
 LATER = 1e6
 WAITING = 1.0
 """As `next_try`: after NOW, before LATER."""
+RETRIES = Backoff(WAITING, WAITING, growth=1.0)
 SETTINGS = ManagerSettings(
     staleness_check_seconds=1.0,
     max_tick_gap_seconds=0.0,  # healthy time stands still: `expire` says who is silent
     failover_grace_seconds=0.0,
-    retry_min_seconds=WAITING,
-    retry_max_seconds=WAITING,
+    retries=RETRIES,
     retention_seconds=LATER,
 )
 FIRST_TXN = TxnId(1_000)
@@ -276,8 +277,7 @@ def _thawed(frozen: FrozenTask) -> CommitTask:
         frozen.txn_id,
         frozen.op,
         frozen.commit_ts,
-        retry_min_seconds=WAITING,
-        retry_max_seconds=WAITING,
+        RETRIES,
         highest_timestamp=frozen.highest,
         refusal=(frozen.refusal[0], frozen.refusal[1].thawed()) if frozen.refusal else None,
         proposed=frozen.proposed,

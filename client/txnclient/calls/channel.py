@@ -12,6 +12,7 @@ from google.protobuf.message import DecodeError, Message
 
 from txnclient.calls import forking
 from txnclient.calls.connections import Connections
+from txnstatus.backoff import Backoff
 from txnstatus.errors import InvalidArgument, TxnError, Unavailable
 from txnstatus.proto.common_pb2 import ErrorDetail
 from txnstatus.rpc.errors import from_detail
@@ -24,8 +25,7 @@ ATTEMPTS = 3
 """Attempts that fit into a deadline when there are others to ask: one manager that hangs takes no more than one."""
 BAD_SECONDS = 2.0
 """Time for which a manager that failed is asked last."""
-PAUSE_SECONDS = 0.02
-PAUSE_MAX_SECONDS = 0.5
+RETRIES = Backoff(first_seconds=0.02, most_seconds=0.5, growth=1.5)
 
 
 class ManagerChannel:
@@ -65,7 +65,7 @@ class ManagerChannel:
         """
         deadline = time.monotonic() + timeout
         attempt_seconds = attempt_seconds or self.attempt_seconds(timeout)
-        pause = PAUSE_SECONDS
+        rounds = 0
         no_managers: set[str] = set()
         while True:
             address = self._choose()
@@ -91,12 +91,14 @@ class ManagerChannel:
                     self._roster.answered(address)
                 return answer
             now = time.monotonic()
-            wait = 0.0 if self._failed(address, now) else pause * random.uniform(0.5, 1.0)
-            if now + wait >= deadline:
+            pause = 0.0
+            if not self._failed(address, now):
+                rounds += 1
+                pause = RETRIES.pause(rounds, random.random())
+            if now + pause >= deadline:
                 raise self._nobody(timeout, last)
-            if wait:
-                time.sleep(wait)
-                pause = min(pause * 1.5, PAUSE_MAX_SECONDS)
+            if pause:
+                time.sleep(pause)
             if on_repeat is not None:
                 on_repeat()
 

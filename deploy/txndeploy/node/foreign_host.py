@@ -21,6 +21,7 @@ from txnstatus.catalog.cluster_map import ClusterMap
 from txnstatus.catalog.commands import RegisterForeign
 from txnstatus.catalog.system_client import TxnSystemClient
 from txnstatus.errors import TxnError
+from txnstatus.process.background import Tasks
 from txnstatus.process.environment import Environment
 from txnstatus.proto import foreign_pb2
 from txnstatus.rpc.channel import PeerChannel
@@ -84,9 +85,10 @@ class ForeignProcess:
         place = RegisterForeign(self._name, self._advertise, identity)
         await self._insist(lambda: catalog.change(place))
         await self._insist(lambda: self._in_thread(participant.set_up))
-        for work in (catalog.run(), host.run()):
-            task = asyncio.create_task(work)
-            self._closing.callback(task.cancel)
+        tasks = Tasks(f"the background of {self._name} failed")
+        self._closing.push_async_callback(tasks.stop)
+        tasks.spawn(catalog.run())
+        tasks.spawn(host.run())
         log.info("%s of cluster %s is served on %s", self._name, cluster_id, self._listen)
 
     async def stop(self) -> None:

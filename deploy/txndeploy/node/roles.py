@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
-from collections.abc import Coroutine, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import Any, NoReturn, Protocol
+from typing import Protocol
 
 from txndeploy.node import strategies
 from txndeploy.node.config import NodeConfig, Role
@@ -24,7 +24,7 @@ from txnstatus.catalog.client import CatalogClient
 from txnstatus.catalog.service import CatalogMachine, CatalogService
 from txnstatus.catalog.system_client import TxnSystemClient
 from txnstatus.errors import Unavailable
-from txnstatus.process.background import supervised
+from txnstatus.process.background import Tasks
 from txnstatus.process.disk import is_full
 from txnstatus.process.environment import Environment
 from txnstatus.process.stop import stop_process
@@ -103,7 +103,8 @@ class Roles:
         self._groups: dict[str, _Group] = {}
         self._status: dict[int, StatusService] = {}
         self._shards: dict[int, ShardService] = {}
-        self._background: set[asyncio.Task[None]] = set()
+        self._story = f"the groups of {config.node_id} do not follow the catalog"
+        self._tasks = Tasks(self._story)
         self._removing: set[str] = set()
         self._watch = LoopWatch()
         environment.disk.make_directory(config.data_dir / "raft")
@@ -121,16 +122,14 @@ class Roles:
         for group in self._groups.values():
             self._start(group)
         self._cluster.subscribe(self._catalog_changed)
-        self._spawn(CatalogClient(self._client).run())
-        self._spawn(self._watch.run())
-        self._spawn(self._look_in_time())
+        self._tasks.spawn(CatalogClient(self._client).run())
+        self._tasks.spawn(self._watch.run())
+        self._tasks.spawn(self._look_in_time())
         self._align()
 
     async def hand_over(self) -> None:
         """Ends the groups, and hands their leaderships over; messages must still be delivered meanwhile."""
-        for task in self._background:
-            task.cancel()
-        await asyncio.gather(*self._background, return_exceptions=True)
+        await self._tasks.stop()
         await asyncio.gather(*(group.driver.stop() for group in self._groups.values()))
 
     async def stop(self) -> None:
@@ -218,7 +217,7 @@ class Roles:
         try:
             self._align()
         except Exception as error:  # noqa: BLE001
-            self._cannot_follow(error)
+            stop_process(self._story, error)
 
     def _align(self) -> None:
         """Opens and closes groups, until they are what the catalog says."""
@@ -231,10 +230,10 @@ class Roles:
             self._start(self._open(name))
         for name in sorted(self._groups.keys() - wanted):
             self._removing.add(name)
-            self._spawn(self._close(name, self._groups.pop(name)))
+            self._tasks.spawn(self._close(name, self._groups.pop(name)))
         for name in self._left_over():
             self._removing.add(name)
-            self._spawn(self._remove(name))
+            self._tasks.spawn(self._remove(name))
 
     def _look(self) -> None:
         """Not before the catalog's replica is up to date: what an older state does not name may be older still."""
@@ -363,14 +362,6 @@ class Roles:
             log.error("%s has no room for its replica of %s: %s", self.config.node_id, name, error)
             return False
         return True
-
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        task = supervised(work, f"the groups of {self.config.node_id} do not follow the catalog")
-        self._background.add(task)
-        task.add_done_callback(self._background.discard)
-
-    def _cannot_follow(self, error: BaseException) -> NoReturn:
-        stop_process(f"the groups of {self.config.node_id} do not follow the catalog", error)
 
 
 async def _digest(state: Iterator[bytes]) -> bytes:

@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable, Hashable
 from dataclasses import dataclass, field
 
 from txnstatus.errors import Overloaded, TxnError
+from txnstatus.process.background import Tasks
 
 MAX_WAITING = 1_000
 
@@ -22,14 +23,13 @@ class _Gate:
     owner: str
     waiting: dict[asyncio.Future[Exception | None], None] = field(default_factory=dict)
     """Those who hear how it ended, in the order in which they came."""
-    task: asyncio.Task[None] | None = None
-    """Held here, because the loop does not hold it."""
 
 
 class Dispatcher:
     def __init__(self, max_waiting: int = MAX_WAITING) -> None:
         self._max_waiting = max_waiting
         self._gates: dict[Hashable, _Gate] = {}
+        self._tasks = Tasks("the registration of a table failed")
 
     def is_busy(self, key: Hashable) -> bool:
         return key in self._gates
@@ -44,7 +44,7 @@ class Dispatcher:
         gate = self._gates.get(key)
         if gate is None:
             gate = self._gates[key] = _Gate(owner)
-            gate.task = loop.create_task(self._open(key, gate, register))
+            self._tasks.spawn(self._open(key, gate, register))
         if len(gate.waiting) >= self._max_waiting:
             raise Overloaded(f"{self._max_waiting} writes already wait for the registration of their table")
         answer: asyncio.Future[Exception | None] = loop.create_future()

@@ -28,7 +28,7 @@ from txnstatus.catalog.options import Options
 from txnstatus.errors import InvalidArgument, TxnError, Unavailable
 from txnstatus.limits import MAX_OPS_PER_CALL
 from txnstatus.partitions import WHOLE_TABLE
-from txnstatus.process.background import supervised
+from txnstatus.process.background import Tasks
 from txnstatus.proto import participant_pb2 as pb
 from txnstatus.proto import table_pb2 as table_pb
 from txnstatus.raft.driver import RaftDriver
@@ -123,15 +123,13 @@ class ShardService:
         self.audit = ShardAudit(self.shard, propose, driver.check_lease)
         self._in_doubt = InDoubt(ranges, self._publish, self._discard, settings.in_doubt_seconds)
         self._next_forgetting = 0.0
-        self._cleaning: asyncio.Task[None] | None = None
+        self._tasks = Tasks(f"the cleaner of shard {self.shard.shard} failed")
 
     def start(self) -> None:
-        self._cleaning = supervised(self._clean(), f"the cleaner of shard {self.shard.shard} failed")
+        self._tasks.spawn(self._clean())
 
     async def stop(self) -> None:
-        if self._cleaning is not None:
-            self._cleaning.cancel()
-            await asyncio.gather(self._cleaning, return_exceptions=True)
+        await self._tasks.stop()
 
     def on_leadership(self, leading: bool) -> None:
         log.info("%s %s", self._driver.group.group, "leading" if leading else "no longer leading")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from txnstatus.backoff import Backoff
 from txnstatus.errors import TxnError, Unavailable
 from txnstatus.status import commands as cmd
 from txnstatus.status.commit_tasks import SendOp
@@ -39,8 +40,7 @@ SPAN = 1_000_000
 SETTINGS = ManagerSettings(
     staleness_check_seconds=1.0,
     max_tick_gap_seconds=1.0,
-    retry_min_seconds=0.1,
-    retry_max_seconds=1.0,
+    retries=Backoff(first_seconds=0.1, most_seconds=1.0, growth=2.0),
     forget_grace_seconds=0.0,
 )
 GONE = Unavailable("nobody answered")

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from txnstatus.backoff import Backoff
 from txnstatus.errors import Conflict, IllegalState, Unavailable
 from txnstatus.status.commit_tasks import CommitTask, SendOp
 from txnstatus.types import NO_TIMESTAMP, ParticipantId, ParticipantOpType, Timestamp, TxnId
 
 A, B = ParticipantId("0.0"), ParticipantId("1.0")
 TS = Timestamp(100)
+RETRIES = Backoff(first_seconds=0.1, most_seconds=1.0, growth=2.0)
 
 
 def task(op: ParticipantOpType = ParticipantOpType.BEGIN_COMMIT, *participants: ParticipantId) -> CommitTask:
-    made = CommitTask(TxnId(7), op, Timestamp(0), retry_min_seconds=0.1, retry_max_seconds=1.0)
+    made = CommitTask(TxnId(7), op, Timestamp(0), RETRIES)
     made.include(participants or (A, B))
     return made
 
@@ -23,7 +25,7 @@ def test_all_are_asked_at_once_and_nobody_twice() -> None:
 
 
 def test_what_is_sent_carries_the_commit_timestamp() -> None:
-    one = CommitTask(TxnId(7), ParticipantOpType.FINALIZE_COMMIT, TS, retry_min_seconds=0.1, retry_max_seconds=1.0)
+    one = CommitTask(TxnId(7), ParticipantOpType.FINALIZE_COMMIT, TS, RETRIES)
     one.include([A])
     assert list(one.due(0.0)) == [SendOp(TxnId(7), A, ParticipantOpType.FINALIZE_COMMIT, TS)]
 
@@ -40,7 +42,7 @@ def test_it_is_complete_when_all_have_answered() -> None:
 
 
 def test_a_task_of_nobody_is_complete() -> None:
-    one = CommitTask(TxnId(7), ParticipantOpType.ABORT_TXN, TS, retry_min_seconds=0.1, retry_max_seconds=1.0)
+    one = CommitTask(TxnId(7), ParticipantOpType.ABORT_TXN, TS, RETRIES)
     assert one.complete
 
 
@@ -76,7 +78,7 @@ def test_the_pauses_are_spread_and_the_same_in_every_run() -> None:
     """The jitter must not be chance: a replayed run makes the same effects."""
 
     def pauses(txn_id: int) -> list[float]:
-        one = CommitTask(TxnId(txn_id), ParticipantOpType.ABORT_TXN, TS, retry_min_seconds=0.1, retry_max_seconds=1.0)
+        one = CommitTask(TxnId(txn_id), ParticipantOpType.ABORT_TXN, TS, RETRIES)
         one.include([A])
         found = []
         for _ in range(3):

@@ -89,7 +89,7 @@ def test_a_participant_that_did_not_answer_is_asked_again_later_and_later(
         assert effects == send(op, B, ts=leader.table.get(TXN).commit_ts)
         pauses.append(leader.now - asked_at)
     for number, pause in enumerate(pauses):
-        ceiling = min(SETTINGS.retry_max_seconds, SETTINGS.retry_min_seconds * 2**number)
+        ceiling = min(SETTINGS.retries.most_seconds, SETTINGS.retries.first_seconds * 2**number)
         assert ceiling / 2 - CLOSE <= pause <= ceiling + 0.01 + CLOSE
     assert len(leader.answer(B, op, 100)) == 1, "and then it goes on"
 

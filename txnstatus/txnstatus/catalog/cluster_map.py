@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 from txnstatus.catalog.catalog import CatalogState
 from txnstatus.errors import InvalidArgument, NotFound, Unavailable
@@ -57,6 +57,10 @@ class ClusterMap:
         """Who may lead it: the members, and one that is about to be. Raises NotFound like `members`."""
         self.members(group)
         return self.state.replicas(group)
+
+    @property
+    def nodes(self) -> Collection[str]:
+        return self.state.nodes.keys()
 
     def address(self, node: str) -> str | None:
         """Where this process reaches the node; None: the catalog has no such node."""

@@ -14,7 +14,7 @@ from txnstatus.catalog.client import CatalogClient
 from txnstatus.catalog.system_client import TxnSystemClient
 from txnstatus.errors import InvalidArgument, TxnError, Unavailable
 from txnstatus.limits import MAX_WAIT_SECONDS
-from txnstatus.process.background import supervised
+from txnstatus.process.background import Tasks
 from txnstatus.proto import admin_pb2 as admin_pb
 from txnstatus.proto import catalog_pb2 as pb
 from txnstatus.raft.driver import RaftDriver
@@ -63,17 +63,14 @@ class CatalogService:
         self._cluster = client.cluster
         self._mover = ReplicaMover(client)
         self._proposer: Proposer[cmd.Command, CatalogState] = Proposer("catalog", driver, cmd.encode)
-        self._moving: asyncio.Task[None] | None = None
+        self._tasks = Tasks("the catalog's work in the background failed")
         self._founding: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        self._moving = supervised(self._move(), "the catalog's work in the background failed")
+        self._tasks.spawn(self._move())
 
     async def stop(self) -> None:
-        for task in (self._moving, self._founding):
-            if task is not None:
-                task.cancel()
-                await asyncio.gather(task, return_exceptions=True)
+        await self._tasks.stop()
 
     async def _move(self) -> None:
         while True:
@@ -90,7 +87,7 @@ class CatalogService:
     def _ensure_founded(self) -> None:
         under_way = self._founding is not None and not self._founding.done()
         if self.machine.catalog.state.version == 0 and not under_way:
-            self._founding = supervised(self._found(), "the founding of the catalog failed")
+            self._founding = self._tasks.spawn(self._found())
 
     async def _found(self) -> None:
         """The first entry of all; in vain, the next pass tries again, here or on the next leader."""

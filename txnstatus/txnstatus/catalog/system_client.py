@@ -11,6 +11,7 @@ from typing import Protocol, TypeVar
 
 from google.protobuf.message import Message
 
+from txnstatus.backoff import Backoff
 from txnstatus.catalog.cluster_map import ClusterMap
 from txnstatus.errors import NotTheLeader, TxnError, Unavailable
 from txnstatus.process.environment import Environment
@@ -22,8 +23,7 @@ ResponseT = TypeVar("ResponseT", bound=Message)
 
 ATTEMPT_SECONDS = 3.0
 """How long one node may take before another is asked; handlers that wait do so for less."""
-RETRY_SECONDS = 0.02
-RETRY_MAX_SECONDS = 0.1
+RETRIES = Backoff(first_seconds=0.02, most_seconds=0.1, growth=1.5)
 """A longer pause would be added to every failover: nobody knows that a leader is there until he asks again."""
 
 
@@ -64,7 +64,7 @@ class TxnSystemClient:
         members = self.cluster.replicas(group)
         guess = self._leaders.get(group)
         turn = members.index(guess) if guess in members else 0
-        pause = RETRY_SECONDS
+        failures = 0
         while True:
             node = members[turn % len(members)]
             attempt = min(ATTEMPT_SECONDS, max(0.001, deadline - loop.time()))
@@ -78,13 +78,14 @@ class TxnSystemClient:
             else:
                 self._leaders[group] = node
                 return answer
+            failures += 1
+            pause = RETRIES.pause(failures, self._random.random())
             if loop.time() + pause >= deadline:
                 raise Unavailable(
                     f"no leader of {group} answered {method} within {timeout:.1f} s; "
                     f"tried {', '.join(members)}; last: {last.message}"
                 ) from last
-            await asyncio.sleep(pause * self._random.uniform(0.5, 1.0))
-            pause = min(pause * 1.5, RETRY_MAX_SECONDS)
+            await asyncio.sleep(pause)
             members = self.cluster.replicas(group)
             hinted = last.leader if isinstance(last, NotTheLeader) else ""
             turn = members.index(hinted) if hinted in members and hinted != node else turn + 1

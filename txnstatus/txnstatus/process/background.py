@@ -9,16 +9,29 @@ from typing import Any
 from txnstatus.process.stop import stop_process
 
 
-def supervised(work: Coroutine[Any, Any, None], story: str) -> asyncio.Task[None]:
-    """A task whose failure ends the process: one that is just gone is missed by nobody, and leaves its work undone.
+class Tasks:
+    """Work that nobody waits for. A failure ends the process: a task that is just gone leaves its work undone."""
 
-    `story` says what failed.
-    """
-    task = asyncio.create_task(work)
-    task.add_done_callback(lambda ended: _judge(ended, story))
-    return task
+    def __init__(self, story: str) -> None:
+        """`story` says what has failed, if one of them does."""
+        self._story = story
+        self._running: dict[asyncio.Task[None], None] = {}
+        """Tasks in the order of their start, held here because the loop does not hold them."""
 
+    def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.create_task(work)
+        self._running[task] = None
+        task.add_done_callback(self._ended)
+        return task
 
-def _judge(task: asyncio.Task[None], story: str) -> None:
-    if not task.cancelled() and (error := task.exception()) is not None:
-        stop_process(story, error)
+    async def stop(self) -> None:
+        """Cancels what runs, and returns when it has ended."""
+        running = list(self._running)
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        del self._running[task]
+        if not task.cancelled() and (error := task.exception()) is not None:
+            stop_process(self._story, error)

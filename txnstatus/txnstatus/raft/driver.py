@@ -14,9 +14,9 @@ from concurrent.futures import Executor
 from typing import Protocol
 
 from txnstatus.errors import InvalidArgument, NotTheLeader
+from txnstatus.process.background import Tasks
 from txnstatus.process.disk import DiskFull
 from txnstatus.process.failpoints import failpoint
-from txnstatus.process.stop import stop_process
 from txnstatus.proto import raft_pb2 as pb
 from txnstatus.raft.group import RaftGroup
 from txnstatus.raft.members import Members
@@ -48,7 +48,8 @@ class RaftDriver:
         self._wake = asyncio.Event()
         self._lingering: list[Proposal] = []
         self._linger_timer: asyncio.TimerHandle | None = None
-        self._task: asyncio.Task[None] | None = None
+        self._tasks = Tasks(f"the Raft driver of {group.group} failed")
+        self._running: asyncio.Task[None] | None = None
         self._job: asyncio.Future[None] | None = None
         self._ready_term: int | None = None
         self._stopping = False
@@ -59,17 +60,17 @@ class RaftDriver:
         self._listeners.append(listener)
 
     def start(self) -> None:
-        self._task = asyncio.create_task(self._run(), name=f"raft {self.group.group}")
+        self._running = self._tasks.spawn(self._run())
 
     async def stop(self) -> None:
         """Hands leadership over, and ends; the caller goes on delivering messages until this returns."""
-        if self._task is None:
+        if self._running is None:
             return
         self.group.hand_over()
         self._stop_by = asyncio.get_running_loop().time() + self.group.settings.election_min_seconds
         self._stopping = True
         self._end_lingering()
-        await self._task
+        await self._running
         self._set_ready(None)
         self.group.close()
         self._end_done()
@@ -131,15 +132,12 @@ class RaftDriver:
         return self.group.not_the_leader()
 
     async def _run(self) -> None:
-        try:
-            while not self._stopping or self._is_handing_over():
-                await self._cycle()
-                await self._sleep()
+        while not self._stopping or self._is_handing_over():
             await self._cycle()
-            if self._job is not None:
-                await self._job
-        except Exception as error:  # noqa: BLE001
-            stop_process(f"the Raft driver of {self.group.group} failed", error)
+            await self._sleep()
+        await self._cycle()
+        if self._job is not None:
+            await self._job
 
     async def _cycle(self) -> None:
         group, journal = self.group, self.group.journal

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable, Collection
+from typing import Protocol
 
 from google.protobuf.message import DecodeError
 
-from txnstatus.catalog.catalog import CatalogState
-from txnstatus.catalog.cluster_map import ClusterMap
-from txnstatus.process.stop import stop_process
+from txnstatus.process.background import Tasks
 from txnstatus.proto import raft_pb2 as pb
 from txnstatus.raft.driver import RaftDriver
 from txnstatus.rpc.connection import Connection, Outbox, Purpose, connect
@@ -30,13 +30,30 @@ MAX_QUEUED_MESSAGES = 10_000
 """Beyond this a peer is not keeping up: messages are dropped, and Raft sends what matters again."""
 
 
+class Cluster(Protocol):
+    """The nodes, and where they are."""
+
+    @property
+    def nodes(self) -> Collection[str]:
+        """All of them, this one included."""
+        ...
+
+    def address(self, node: str) -> str | None:
+        """None: there is no such node any more."""
+        ...
+
+    def subscribe(self, listener: Callable[[object], None]) -> None:
+        """`listener` hears of every change."""
+
+
 class RaftTransport:
-    def __init__(self, cluster_id: str, node_id: str, incarnation: int, cluster: ClusterMap) -> None:
+    def __init__(self, cluster_id: str, node_id: str, incarnation: int, cluster: Cluster) -> None:
         self._hello = pb.Hello(cluster_id=cluster_id, node_id=node_id, incarnation=incarnation, protocol=PROTOCOL)
         self.node_id = node_id
         self._cluster = cluster
         self._drivers: dict[str, RaftDriver] = {}
         self._links: dict[str, _Link] = {}
+        self._tasks = Tasks(f"the Raft connections of {node_id} failed")
         self._dialers: dict[str, asyncio.Task[None]] = {}
 
     def add(self, driver: RaftDriver) -> None:
@@ -48,16 +65,14 @@ class RaftTransport:
         self._drivers.pop(group, None)
 
     def start(self) -> None:
-        self._dial_all(self._cluster.state)
-        self._cluster.subscribe(self._dial_all)
+        self._dial_all()
+        self._cluster.subscribe(lambda _change: self._dial_all())
 
-    def _dial_all(self, state: CatalogState) -> None:
+    def _dial_all(self) -> None:
         """Dials the nodes that are new, and no longer those that are gone."""
-        wanted = {peer for peer in state.nodes if self.node_id < peer}
+        wanted = {peer for peer in self._cluster.nodes if self.node_id < peer}
         for peer in sorted(wanted - self._dialers.keys()):
-            task = asyncio.create_task(self._dial(peer), name=f"raft dial {peer}")
-            task.add_done_callback(_report)
-            self._dialers[peer] = task
+            self._dialers[peer] = self._tasks.spawn(self._dial(peer))
         for peer in sorted(self._dialers.keys() - wanted):
             self._dialers.pop(peer).cancel()
 
@@ -70,9 +85,7 @@ class RaftTransport:
             await asyncio.sleep(0.01)
 
     async def stop(self) -> None:
-        for task in self._dialers.values():
-            task.cancel()
-        await asyncio.gather(*self._dialers.values(), return_exceptions=True)
+        await self._tasks.stop()
         for link in list(self._links.values()):
             link.close()
 
@@ -115,7 +128,7 @@ class RaftTransport:
             return f"node {hello.node_id!r} is of cluster {hello.cluster_id!r}; this is {own.cluster_id!r}"
         if hello.protocol != own.protocol:
             return f"node {hello.node_id!r} speaks raft protocol {hello.protocol}; this node {own.protocol}"
-        known = hello.node_id in self._cluster.state.nodes and hello.node_id != own.node_id
+        known = hello.node_id in self._cluster.nodes and hello.node_id != own.node_id
         if not known or (expected and hello.node_id != expected):
             return f"node {hello.node_id!r} answers where {expected or 'a configured peer'!r} should"
         return None
@@ -147,11 +160,6 @@ class RaftTransport:
                 log.warning("%s sent a message for group %r, which is not here", link.peer, message.group)
                 continue
             driver.receive(link.peer, message)
-
-
-def _report(task: asyncio.Task[None]) -> None:
-    if not task.cancelled() and (error := task.exception()):
-        stop_process(f"{task.get_name()} failed", error)
 
 
 class _Link:

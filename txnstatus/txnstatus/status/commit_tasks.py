@@ -6,6 +6,7 @@ import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
+from txnstatus.backoff import Backoff
 from txnstatus.errors import TxnError
 from txnstatus.types import NO_TIMESTAMP, ParticipantId, ParticipantOpType, Timestamp, TxnId
 from txnstatus.values import value
@@ -39,8 +40,7 @@ class CommitTask:
     txn_id: TxnId
     op: ParticipantOpType
     commit_ts: Timestamp
-    retry_min_seconds: float
-    retry_max_seconds: float
+    retries: Backoff
     highest_timestamp: Timestamp = NO_TIMESTAMP
     refusal: tuple[ParticipantId, TxnError] | None = None
     """BEGIN_COMMIT only: the first final refusal. The transaction must abort."""
@@ -48,7 +48,7 @@ class CommitTask:
     """The next state is on its way through the log."""
     _progress: dict[ParticipantId, _Progress] = field(default_factory=dict)
     _unanswered: int = 0
-    """So many of those; whether there are any is asked after each answer, of up to a thousand participants."""
+    """The number of those without an answer; asked for after each answer, of up to a thousand participants."""
 
     def include(self, participants: Iterable[ParticipantId]) -> None:
         for participant_id in participants:
@@ -93,16 +93,12 @@ class CommitTask:
             self.refusal = self.refusal or (participant_id, error)
         else:
             # FINALIZE_COMMIT and ABORT_TXN have only one right answer: whatever stands in its way, ask again.
-            progress.next_try = now + self._backoff(participant_id, progress.attempts)
+            # The spread is a function of who, whom and which try: a core rolls no dice.
+            chance = zlib.crc32(f"{self.txn_id}/{participant_id}/{progress.attempts}".encode()) / 2**32
+            progress.next_try = now + self.retries.pause(progress.attempts, chance)
             return progress.next_try
         return None
 
     def _has_answered(self, progress: _Progress) -> None:
         self._unanswered -= not progress.answered
         progress.answered = True
-
-    def _backoff(self, participant_id: ParticipantId, attempts: int) -> float:
-        """Exponential, with a jitter that is a function of who, whom and which try: a core rolls no dice."""
-        ceiling = min(self.retry_max_seconds, self.retry_min_seconds * 2.0 ** min(attempts - 1, 16))
-        spread = zlib.crc32(f"{self.txn_id}/{participant_id}/{attempts}".encode()) / 2**32
-        return float(ceiling * (0.5 + spread / 2))

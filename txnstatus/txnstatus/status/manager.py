@@ -12,6 +12,7 @@ import heapq
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from txnstatus.backoff import Backoff
 from txnstatus.errors import TxnError
 from txnstatus.replicated import Rejected
 from txnstatus.status import commands as cmd
@@ -45,6 +46,7 @@ from txnstatus.types import (
 STALENESS_TRACKER = "staleness tracker"
 MAX_EXPIRIES = 2_000
 """Of one staleness pass."""
+RETRIES = Backoff(first_seconds=0.05, most_seconds=5.0, growth=2.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +57,8 @@ class ManagerSettings:
     """A longer gap between two ticks counts as this much: the leader itself was not well, so nobody ages."""
     failover_grace_seconds: float = 2.0
     """A new leader hears nothing until its clients have found it: it expires nobody before that, once."""
-    retry_min_seconds: float = 0.05
-    retry_max_seconds: float = 5.0
+    retries: Backoff = RETRIES
+    """Pauses before a participant is asked again."""
     retention_seconds: float = 3600.0
     """How long a finished transaction's record is kept."""
     forget_grace_seconds: float = 300.0
@@ -227,14 +229,7 @@ class TxnStatusManager:
     def _task(self, record: TxnRecord, op: ParticipantOpType) -> CommitTask:
         task = self._tasks.get(record.txn_id)
         if task is None or task.op is not op:
-            task = CommitTask(
-                record.txn_id,
-                op,
-                record.commit_ts,
-                retry_min_seconds=self.settings.retry_min_seconds,
-                retry_max_seconds=self.settings.retry_max_seconds,
-            )
-            self._tasks[record.txn_id] = task
+            task = self._tasks[record.txn_id] = CommitTask(record.txn_id, op, record.commit_ts, self.settings.retries)
         task.include(record.participants)
         return task
 

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from txnstatus.errors import TxnError, Unavailable
 from txnstatus.limits import MAX_OPS_PER_CALL
-from txnstatus.process.background import supervised
+from txnstatus.process.background import Tasks
 from txnstatus.process.failpoints import failpoint
 from txnstatus.proto import txn_status_pb2 as pb
 from txnstatus.rpc.errors import from_detail
@@ -26,7 +26,7 @@ class Registrations:
         """`ask` asks the leader of a range, by its number; the results are in the order of what was asked."""
         self._ask = ask
         self._outbox: defaultdict[int, list[_Waiting]] = defaultdict(list)
-        self._calls: set[asyncio.Task[None]] = set()
+        self._calls = Tasks("registering participants failed")
 
     def register(self, number: int, registration: pb.Registration) -> asyncio.Future[TxnError | None]:
         """On its way when this returns; gives the status table's refusal, or why it was not asked."""
@@ -41,9 +41,7 @@ class Registrations:
         waiting = self._outbox.pop(number)
         for start in range(0, len(waiting), MAX_OPS_PER_CALL):
             part = waiting[start : start + MAX_OPS_PER_CALL]
-            call = supervised(self._call(number, part), f"registering participants with range {number} failed")
-            self._calls.add(call)
-            call.add_done_callback(self._calls.discard)
+            self._calls.spawn(self._call(number, part))
 
     async def _call(self, number: int, waiting: Sequence[_Waiting]) -> None:
         refusals: Sequence[TxnError | None]

@@ -16,7 +16,7 @@ from txnstatus.catalog.catalog import CatalogState
 from txnstatus.catalog.system_client import TxnSystemClient
 from txnstatus.errors import InvalidArgument, TxnError, Unavailable
 from txnstatus.limits import MAX_LISTED, MAX_OPS_PER_CALL, MAX_WAIT_SECONDS
-from txnstatus.process.background import supervised
+from txnstatus.process.background import Tasks
 from txnstatus.process.environment import Environment, SteadyWall
 from txnstatus.proto import txn_manager_pb2 as pb
 from txnstatus.proto import txn_status_pb2 as status_pb
@@ -88,9 +88,9 @@ class StatusService:
         self._cluster_id = cluster_id
         self._decisions: defaultdict[TxnId, list[asyncio.Future[None]]] = defaultdict(list)
         self._waits: Deadlines[asyncio.Future[None]] = Deadlines(_wake)
-        self._calls = ParticipantCalls(client, clock, self._handle, self._spawn)
+        self._tasks = Tasks(f"the background of {driver.group.group} failed")
+        self._calls = ParticipantCalls(client, clock, self._handle, self._tasks.spawn)
         self._proposer: Proposer[cmd.Command, StatusApplied] = Proposer("status", driver, cmd.encode, self._act_on)
-        self._background: set[asyncio.Task[None]] = set()
         self._tending: asyncio.Task[None] | None = None
         self.configure(client.cluster.state)
 
@@ -106,12 +106,10 @@ class StatusService:
         )
 
     def start(self) -> None:
-        self._spawn(self._tick())
+        self._tasks.spawn(self._tick())
 
     async def stop(self) -> None:
-        for task in self._background:
-            task.cancel()
-        await asyncio.gather(*self._background, return_exceptions=True)
+        await self._tasks.stop()
 
     def on_leadership(self, leading: bool) -> None:
         log.info("%s %s", self._driver.group.group, "leading" if leading else "no longer leading")
@@ -335,9 +333,12 @@ class StatusService:
         if self._tending is not None and not self._tending.done():
             return
         if self.table.nearly_full and catalog.next_range == self.number + 1:
-            self._tending = self._spawn(self._tend(self._ranges.add_range(self.number + 1)))
+            change = self._ranges.add_range(self.number + 1)
         elif self.table.spent and catalog.next_range > self.number + 1 and not catalog.range_was_dropped(self.number):
-            self._tending = self._spawn(self._tend(self._ranges.drop_range(self.number, self.table.last_commit_ts)))
+            change = self._ranges.drop_range(self.number, self.table.last_commit_ts)
+        else:
+            return
+        self._tending = self._tasks.spawn(self._tend(change))
 
     async def _tend(self, change: Coroutine[Any, Any, None]) -> None:
         try:
@@ -368,12 +369,6 @@ class StatusService:
             for waiter in waiters:
                 if not waiter.done():
                     waiter.set_exception(self._driver.not_the_leader())
-
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        task = supervised(work, f"the background of {self._driver.group.group} failed")
-        self._background.add(task)
-        task.add_done_callback(self._background.discard)
-        return task
 
 
 def _wake(waiter: asyncio.Future[None]) -> None:
