@@ -10,8 +10,8 @@ says how it goes:
     Mapping[K, X]                      the values, repeated; each one's key is its own first field
     tuple[A, B]                        a message of two fields
 
-Two functions for each kind of value are written out as source, a line a field, and compiled. A loop over the fields
-takes twice the time, and every command of every transaction comes here on every replica.
+Two functions for each kind of value are written out as source, a line a field, and compiled: every command of every
+transaction comes here on every replica, and a loop over the fields takes a fifth longer before it converts anything.
 """
 
 from __future__ import annotations

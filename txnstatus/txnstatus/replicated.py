@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from enum import Enum
 from itertools import islice
 
 from txnstatus.errors import TxnError
+from txnstatus.types import TxnId
 from txnstatus.values import value
 
 KEPT_STEPS = 1_000
@@ -25,8 +27,8 @@ class Rejected:
     error: TxnError
 
 
-Step = tuple[int | range, type, Enum | TxnError]
-"""A transaction (or those that began together), the kind of a command, and the state that it led to or its refusal."""
+Step = tuple[int | range, str, type, Enum | str]
+"""A transaction (or those that began together), the place, the kind of command, the state after it or its refusal."""
 
 
 class Story:
@@ -34,37 +36,46 @@ class Story:
 
     An exception in `apply`, or a broken invariant, is a fault in the program, and often an earlier one: by the time it
     shows, the log up to it may be gone with a snapshot. So the exception carries the command, the state and the
-    transaction's last steps; a traceback and the log print them. Refusals are answers, and carry nothing.
+    transaction's last steps, as notes that the log prints with it. Refusals are answers, and carry nothing.
 
     The steps are this process's memory, no part of the replicated state: replicas that started at different times
     remember different ones.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, state_of: Callable[[TxnId], object]) -> None:
+        """`state_of`: all that the state machine has of a transaction."""
+        self._state_of = state_of
         self._steps: deque[Step] = deque(maxlen=KEPT_STEPS)
         self.note = self._steps.append
 
-    def tell(self, error: Exception, command: object, state_of: Callable[[int], object]) -> None:
+    def tell(self, error: Exception, command: object) -> None:
         """Adds the story of the command's transaction to the exception in which the command ended."""
         error.add_note(f"command: {_short(command)}")
         txn_id = getattr(command, "txn_id", None)
         if txn_id is not None:
-            self._add(error, txn_id, state_of)
+            self._tell_of(error, txn_id)
 
-    def tell_last(self, error: Exception, state_of: Callable[[int], object]) -> None:
-        """Adds the story of the transaction of the last step: an invariant that is checked often was broken by it."""
-        if self._steps:
-            txn_ids = self._steps[-1][0]
-            self._add(error, txn_ids[0] if isinstance(txn_ids, range) else txn_ids, state_of)
+    @contextmanager
+    def told_if_broken(self) -> Iterator[None]:
+        """Around a check of invariants, which comes after every command: the last one's transaction broke them."""
+        try:
+            yield
+        except AssertionError as error:
+            if self._steps:
+                txn_ids = self._steps[-1][0]
+                self._tell_of(error, TxnId(txn_ids[0] if isinstance(txn_ids, range) else txn_ids))
+            raise
 
-    def _add(self, error: Exception, txn_id: int, state_of: Callable[[int], object]) -> None:
-        error.add_note(f"transaction {txn_id}: {_short(state_of(txn_id))}")
-        error.add_note(f"its last steps: {', '.join(self._steps_of(txn_id)) or 'none since this process started'}")
+    def _tell_of(self, error: Exception, txn_id: TxnId) -> None:
+        steps = ", ".join(self._steps_of(txn_id))
+        error.add_note(f"transaction {txn_id}: {_short(self._state_of(txn_id))}")
+        error.add_note(f"its last steps: {steps or 'none since this process started'}")
 
-    def _steps_of(self, txn_id: int) -> list[str]:
+    def _steps_of(self, txn_id: TxnId) -> list[str]:
+        """The oldest first."""
         found = (
-            f"{kind.__name__} -> {outcome.name if isinstance(outcome, Enum) else outcome.code}"
-            for txn_ids, kind, outcome in reversed(self._steps)
+            f"{kind.__name__}{place and f' on {place}'} -> {after.name if isinstance(after, Enum) else after}"
+            for txn_ids, place, kind, after in reversed(self._steps)
             if txn_ids == txn_id or (isinstance(txn_ids, range) and txn_id in txn_ids)
         )
         return list(islice(found, TOLD_STEPS))[::-1]

@@ -17,7 +17,7 @@ from txnparticipant.shard.transitions import TRANSITIONS, Op, Stay
 from txnparticipant.versions.mvcc import Prepared
 from txnstatus.errors import AlreadyExists, IllegalState, NotFound, forgotten
 from txnstatus.proto import participant_pb2 as pb
-from txnstatus.replicated import Rejected
+from txnstatus.replicated import Rejected, Story
 from txnstatus.types import NO_TIMESTAMP, ParticipantId, ParticipantState, Timestamp, TxnId
 
 SNAPSHOT_VERSION = 1
@@ -36,22 +36,31 @@ class ParticipantShard:
         self._next_table_number = 0
         self.forgotten_below = TxnId(0)
         """Transactions below it are over for good; what still comes for one is late, and refused."""
+        self._story = Story(lambda txn_id: [table.txns[txn_id] for table in self.tables() if txn_id in table.txns])
 
     # ---- commands
 
     def apply(self, command: cmd.Command) -> ShardApplied | Rejected:
-        match command:
-            case cmd.CreateTable():
-                return self._create(command)
-            case cmd.ForgetTxns():
-                return self._forget(command.below_txn_id)
-        table = self._tables.get(command.table_id) or self._unlocked_database(command.table_id)
-        if table is None:
-            return Rejected(NotFound(f"no table with id {command.table_id!r} in shard {self.shard}"))
-        op = _OP_OF_COMMAND.get(type(command))
-        if op is None:
-            return self._tend(table, command)  # type: ignore[arg-type]
-        return self._move(table, command, op)  # type: ignore[arg-type]
+        try:
+            match command:
+                case cmd.CreateTable():
+                    return self._create(command)
+                case cmd.ForgetTxns():
+                    return self._forget(command.below_txn_id)
+            table = self._tables.get(command.table_id) or self._unlocked_database(command.table_id)
+            if table is None:
+                return Rejected(NotFound(f"no table with id {command.table_id!r} in shard {self.shard}"))
+            op = _OP_OF_COMMAND.get(type(command))
+            outcome = self._move(table, command, op) if op else self._tend(table, command)  # type: ignore[arg-type]
+        except Exception as error:
+            self._story.tell(error, command)
+            raise
+        txn_id: TxnId | None = getattr(command, "txn_id", None)
+        if txn_id is not None:
+            record = table.txns.get(txn_id)
+            after = outcome.error.code if isinstance(outcome, Rejected) else record.state if record else "no record"
+            self._story.note((txn_id, table.table_id, type(command), after))
+        return outcome
 
     def _tend(self, table: TableState, command: cmd.TableCommand) -> ShardApplied | Rejected:
         """What becomes of a table, whatever its transactions do."""
@@ -89,6 +98,7 @@ class ParticipantShard:
             record = TableTxn(command.txn_id, getattr(command, "owner", ""), ParticipantState.OPEN)
         result = change(table, record, command)
         if isinstance(result, ShardApplied):
+            assert outcome in (Stay.OK, record.state), f"{op} led to {record.state.name}, and not to {outcome}"
             self._tables[table.table_id] = table
             if record.drops and table.dropped is not None:
                 self._index_dropped(table)
@@ -287,8 +297,9 @@ class ParticipantShard:
 
     def check_invariants(self) -> None:
         """Raises AssertionError."""
-        for table in self._tables.values():
-            check_table(table, self.forgotten_below)
+        with self._story.told_if_broken():
+            for table in self._tables.values():
+                check_table(table, self.forgotten_below)
 
 
 _OP_OF_COMMAND: Mapping[type[cmd.Command], Op] = {

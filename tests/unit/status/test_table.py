@@ -26,8 +26,8 @@ from txnstatus.replicated import Rejected
 from txnstatus.status import commands as cmd
 from txnstatus.status.events import LeadershipGained
 from txnstatus.status.manager import TxnStatusManager
-from txnstatus.status.records import TxnRecord
-from txnstatus.status.table import CHUNK_RECORDS, MAX_FORGET_COUNT, StatusApplied, TxnStatusTable
+from txnstatus.status.records import CHUNK_RECORDS, TxnRecord
+from txnstatus.status.table import MAX_FORGET_COUNT, StatusApplied, TxnStatusTable
 from txnstatus.status.transitions import TABLE_COLUMNS, TRANSITIONS, Op, Stay, transitions_by_op
 from txnstatus.types import (
     NO_TIMESTAMP,
@@ -897,7 +897,7 @@ def test_a_snapshot_written_late_restores_to_its_moment(
     before: list[cmd.Command], after: list[cmd.Command], chunk_records: int
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("txnstatus.status.table.CHUNK_RECORDS", chunk_records)
+        patch.setattr("txnstatus.status.records.CHUNK_RECORDS", chunk_records)
         table, then = new_table(0, SPAN), new_table(0, SPAN)
         for command in before:
             table.apply(command)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
@@ -13,6 +13,9 @@ from txnstatus.status.transitions import Op
 from txnstatus.types import DECIDED_ABORT, NO_TIMESTAMP, AbortCause, ParticipantId, Timestamp, TxnId, TxnState
 from txnstatus.values import value
 from txnstatus.wire import cause_from_wire, cause_to_wire
+
+CHUNK_RECORDS = 250
+"""Records in one chunk of a snapshot: a few milliseconds' work."""
 
 
 @dataclass(slots=True)
@@ -139,3 +142,14 @@ def to_saved(record: TxnRecord) -> pb.StatusSnapshot.Record:
     )
     _fill(saved.txn, record)
     return saved
+
+
+def chunks(header: pb.StatusSnapshot, unfinished: Sequence[TxnRecord], finished: Sequence[bytes]) -> Iterator[bytes]:
+    """A snapshot of a table."""
+    yield header.SerializeToString(deterministic=True)
+    for start in range(0, len(unfinished), CHUNK_RECORDS):
+        part = pb.StatusSnapshot(unfinished=map(to_saved, unfinished[start : start + CHUNK_RECORDS]))
+        yield part.SerializeToString(deterministic=True)
+    for start in range(0, len(finished), CHUNK_RECORDS):
+        part = pb.StatusSnapshot(finished=finished[start : start + CHUNK_RECORDS])
+        yield part.SerializeToString(deterministic=True)

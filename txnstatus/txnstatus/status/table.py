@@ -12,10 +12,10 @@ from collections.abc import Collection, Iterator, Mapping, Sequence, ValuesView
 from txnstatus.errors import IllegalState, InvalidArgument, LimitReached, NotAuthorized, NotFound, forgotten
 from txnstatus.limits import MAX_BEGIN_COUNT
 from txnstatus.proto import txn_status_pb2 as pb
-from txnstatus.replicated import Rejected
+from txnstatus.replicated import Rejected, Story
 from txnstatus.status import commands as cmd
 from txnstatus.status.finished import Finished
-from txnstatus.status.records import BeginRequest, TxnRecord, from_wire, illegal, to_saved
+from txnstatus.status.records import BeginRequest, TxnRecord, chunks, from_wire, illegal
 from txnstatus.status.transitions import TRANSITIONS, Op, Stay
 from txnstatus.types import (
     DECIDED_ABORT,
@@ -31,8 +31,6 @@ from txnstatus.values import value
 SNAPSHOT_VERSION = 2
 MAX_FORGET_COUNT = 5_000
 """One Forget drops no more, so that it does not hold the others up."""
-CHUNK_RECORDS = 250
-"""Records in one chunk of a snapshot: a few milliseconds' work."""
 CHECKED = 100
 """Finished transactions that `check_invariants` looks at."""
 
@@ -78,19 +76,26 @@ class TxnStatusTable:
         self._requests: dict[str, BeginRequest] = {}
         self._finished = Finished(self._requests)
         self._oldest_kept = self.first_txn_id
+        self._story = Story(self.find)
 
     # ---- commands
 
     def apply(self, command: cmd.Command) -> StatusApplied | Rejected:
-        match command:
-            case cmd.BeginTxns():
-                return self._begin(command)
-            case cmd.Forget():
-                return self._forget(command.finished_before_micros)
-            case cmd.RaiseFloor():
-                return self._raise_floor(command.timestamp)
-            case _:
-                return self._move(command)
+        try:
+            match command:
+                case cmd.BeginTxns():
+                    return self._begin(command)
+                case cmd.Forget():
+                    return self._forget(command.finished_before_micros)
+                case cmd.RaiseFloor():
+                    return self._raise_floor(command.timestamp)
+            moved = self._move(command)
+        except Exception as error:
+            self._story.tell(error, command)
+            raise
+        after = moved.error.code if isinstance(moved, Rejected) else moved.records[0].state
+        self._story.note((command.txn_id, "", type(command), after))
+        return moved
 
     def _begin(self, command: cmd.BeginTxns) -> StatusApplied | Rejected:
         # One that no range can hold would leave every range full behind it.
@@ -128,6 +133,7 @@ class TxnStatusTable:
                 request=request,
             )
         self._full = self._next_txn_id == self.end_txn_id
+        self._story.note((request.txn_ids(), "", type(command), TxnState.OPEN))
         return StatusApplied(tuple(self._unfinished[TxnId(i)] for i in request.txn_ids()), changed=True)
 
     def _move(self, command: cmd.TxnCommand) -> StatusApplied | Rejected:
@@ -319,7 +325,7 @@ class TxnStatusTable:
             full=self._full,
         )
         unfinished = [self._unfinished[txn_id] for txn_id in sorted(self._unfinished)]
-        return _chunks(header, unfinished, self._finished.encoded())
+        return chunks(header, unfinished, self._finished.encoded())
 
     def add_chunk(self, chunk: bytes) -> None:
         """Adds what a chunk of a snapshot holds; for a table that is nothing else, the chunks in their order.
@@ -337,7 +343,7 @@ class TxnStatusTable:
 
     def become(self, restored: TxnStatusTable) -> None:
         """Takes over all that another table holds, which is not used any more."""
-        vars(self).update(vars(restored))
+        vars(self).update({**vars(restored), "_story": self._story})
 
     def _restore_header(self, wire: pb.StatusSnapshot) -> None:
         if wire.version != SNAPSHOT_VERSION:
@@ -360,6 +366,10 @@ class TxnStatusTable:
 
     def check_invariants(self) -> None:
         """Raises AssertionError; called after every step in tests and in the simulator."""
+        with self._story.told_if_broken():
+            self._check()
+
+    def _check(self) -> None:
         assert self.first_txn_id <= self._next_txn_id <= self.end_txn_id, "ids outside the range"
         # What has finished does not change, so it is enough to look at it while it is among the latest.
         records = (*self._unfinished.values(), *self._finished.latest(CHECKED))
@@ -380,13 +390,3 @@ class TxnStatusTable:
         kept = [request.kept for request in self._requests.values()]
         assert all(kept), "requests without records"
         assert sum(kept) == len(self._unfinished) + len(self._finished), "records without requests"
-
-
-def _chunks(header: pb.StatusSnapshot, unfinished: Sequence[TxnRecord], finished: Sequence[bytes]) -> Iterator[bytes]:
-    yield header.SerializeToString(deterministic=True)
-    for start in range(0, len(unfinished), CHUNK_RECORDS):
-        part = pb.StatusSnapshot(unfinished=map(to_saved, unfinished[start : start + CHUNK_RECORDS]))
-        yield part.SerializeToString(deterministic=True)
-    for start in range(0, len(finished), CHUNK_RECORDS):
-        part = pb.StatusSnapshot(finished=finished[start : start + CHUNK_RECORDS])
-        yield part.SerializeToString(deterministic=True)
