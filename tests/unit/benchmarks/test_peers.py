@@ -42,86 +42,71 @@ def started(steps: Sequence[Coroutine[Any, Any, int]]) -> list[asyncio.Task[int]
 # ---- batches
 
 
-def test_what_waits_leaves_together() -> None:
-    async def story() -> None:
-        server = Server()
-        batcher = Batcher(server.send, most=100)
-        first = started([batcher.step(1), batcher.step(2)])
+async def test_what_waits_leaves_together() -> None:
+    server = Server()
+    batcher = Batcher(server.send, most=100)
+    first = started([batcher.step(1), batcher.step(2)])
+    await turns()
+    rest = started([batcher.step(3), batcher.step(4), batcher.step(5)])
+    await turns()
+    assert server.batches == [[1, 2]]
+    server.answers[0].set_result(None)
+    await turns()
+    assert server.batches == [[1, 2], [3, 4, 5]]
+    server.answers[1].set_result(None)
+    assert await asyncio.gather(*first, *rest) == [10, 20, 30, 40, 50]
+
+
+async def test_batches_are_bounded_and_so_many_are_under_way() -> None:
+    server = Server()
+    batcher = Batcher(server.send, most=2, parallel=2)
+    tasks = started([batcher.step(number) for number in range(5)])
+    await turns()
+    assert server.batches == [[0, 1], [2, 3]]
+    for number in range(3):
+        server.answers[number].set_result(None)
         await turns()
-        rest = started([batcher.step(3), batcher.step(4), batcher.step(5)])
-        await turns()
-        assert server.batches == [[1, 2]]
-        server.answers[0].set_result(None)
-        await turns()
-        assert server.batches == [[1, 2], [3, 4, 5]]
-        server.answers[1].set_result(None)
-        assert await asyncio.gather(*first, *rest) == [10, 20, 30, 40, 50]
-
-    asyncio.run(story())
+    assert server.batches == [[0, 1], [2, 3], [4]]
+    assert await asyncio.gather(*tasks) == [0, 10, 20, 30, 40]
 
 
-def test_batches_are_bounded_and_so_many_are_under_way() -> None:
-    async def story() -> None:
-        server = Server()
-        batcher = Batcher(server.send, most=2, parallel=2)
-        tasks = started([batcher.step(number) for number in range(5)])
-        await turns()
-        assert server.batches == [[0, 1], [2, 3]]
-        for number in range(3):
-            server.answers[number].set_result(None)
-            await turns()
-        assert server.batches == [[0, 1], [2, 3], [4]]
-        assert await asyncio.gather(*tasks) == [0, 10, 20, 30, 40]
-
-    asyncio.run(story())
-
-
-def test_a_batch_that_fails_fails_its_own_steps() -> None:
-    async def story() -> None:
-        server = Server()
-        batcher = Batcher(server.send, most=1)
-        tasks = started([batcher.step(1), batcher.step(2)])
-        await turns()
-        server.answers[0].set_exception(OSError("no"))
-        await turns()
-        server.answers[1].set_result(None)
-        with pytest.raises(OSError, match="no"):
-            await tasks[0]
-        assert await tasks[1] == 20
-
-    asyncio.run(story())
+async def test_a_batch_that_fails_fails_its_own_steps() -> None:
+    server = Server()
+    batcher = Batcher(server.send, most=1)
+    tasks = started([batcher.step(1), batcher.step(2)])
+    await turns()
+    server.answers[0].set_exception(OSError("no"))
+    await turns()
+    server.answers[1].set_result(None)
+    with pytest.raises(OSError, match="no"):
+        await tasks[0]
+    assert await tasks[1] == 20
 
 
 # ---- pools
 
 
-def test_who_waits_longest_is_next() -> None:
-    async def story() -> None:
-        pool = Pool(["only"])
-        order: list[int] = []
+async def test_who_waits_longest_is_next() -> None:
+    pool = Pool(["only"])
+    order: list[int] = []
 
-        async def user(number: int) -> None:
-            for _ in range(2):
-                async with pool.one():
-                    order.append(number)
-                    await asyncio.sleep(0)
-
-        await asyncio.gather(*(user(number) for number in range(3)))
-        assert order == [0, 1, 2, 0, 1, 2]
-
-    asyncio.run(story())
-
-
-def test_a_thing_comes_back_from_a_user_that_fails() -> None:
-    async def story() -> None:
-        pool = Pool(["only"])
-        with pytest.raises(OSError, match="no"):
+    async def user(number: int) -> None:
+        for _ in range(2):
             async with pool.one():
-                raise OSError("no")
-        async with pool.one() as thing:
-            assert thing == "only"
+                order.append(number)
+                await asyncio.sleep(0)
 
-    asyncio.run(story())
+    await asyncio.gather(*(user(number) for number in range(3)))
+    assert order == [0, 1, 2, 0, 1, 2]
+
+
+async def test_a_thing_comes_back_from_a_user_that_fails() -> None:
+    pool = Pool(["only"])
+    with pytest.raises(OSError, match="no"):
+        async with pool.one():
+            raise OSError("no")
+    async with pool.one() as thing:
+        assert thing == "only"
 
 
 # ---- many clients

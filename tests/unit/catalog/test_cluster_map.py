@@ -29,19 +29,16 @@ def test_a_newer_state_is_taken_and_told_and_an_older_one_is_not() -> None:
     assert cluster.state.version == 6
 
 
-def test_who_waits_is_told_when_it_is_so() -> None:
-    async def main() -> None:
-        cluster = ClusterMap(at(0))
-        waiting = [
-            asyncio.create_task(cluster.wait_for(lambda state, v=v: state.version >= v, "news", 60)) for v in (0, 1, 3)
-        ]
+async def test_who_waits_is_told_when_it_is_so() -> None:
+    cluster = ClusterMap(at(0))
+    waiting = [
+        asyncio.create_task(cluster.wait_for(lambda state, v=v: state.version >= v, "news", 60)) for v in (0, 1, 3)
+    ]
+    await asyncio.sleep(0)
+    for version in (1, 2, 3):
+        cluster.update(at(version))
         await asyncio.sleep(0)
-        for version in (1, 2, 3):
-            cluster.update(at(version))
-            await asyncio.sleep(0)
-        assert [state.version for state in await asyncio.gather(*waiting)] == [0, 1, 3]
-
-    asyncio.run(main())
+    assert [state.version for state in await asyncio.gather(*waiting)] == [0, 1, 3]
 
 
 def test_what_never_comes_is_unavailable() -> None:

@@ -47,138 +47,111 @@ def nothing_is_left(dispatcher: Dispatcher) -> bool:
     return not dispatcher._gates
 
 
-def test_many_writes_begin_once() -> None:
-    async def scenario() -> None:
-        dispatcher, begin = Dispatcher(), Begin()
-        writes = start(dispatcher, begin, 100)
-        await turn()
-        assert not any(write.done() for write in writes)
-        begin.go.set()
-        await asyncio.gather(*writes)
-        assert begin.count == 1
-        assert nothing_is_left(dispatcher)
-
-    asyncio.run(scenario())
+async def test_many_writes_begin_once() -> None:
+    dispatcher, begin = Dispatcher(), Begin()
+    writes = start(dispatcher, begin, 100)
+    await turn()
+    assert not any(write.done() for write in writes)
+    begin.go.set()
+    await asyncio.gather(*writes)
+    assert begin.count == 1
+    assert nothing_is_left(dispatcher)
 
 
-def test_transactions_do_not_wait_for_each_other() -> None:
-    async def scenario() -> None:
-        dispatcher, slow, fast = Dispatcher(), Begin(), Begin()
-        fast.go.set()
-        waiting = asyncio.ensure_future(dispatcher.admit(KEY, slow))
-        await dispatcher.admit(("3.0", 8), fast)
-        assert not waiting.done()
-        slow.go.set()
-        await waiting
-
-    asyncio.run(scenario())
+async def test_transactions_do_not_wait_for_each_other() -> None:
+    dispatcher, slow, fast = Dispatcher(), Begin(), Begin()
+    fast.go.set()
+    waiting = asyncio.ensure_future(dispatcher.admit(KEY, slow))
+    await dispatcher.admit(("3.0", 8), fast)
+    assert not waiting.done()
+    slow.go.set()
+    await waiting
 
 
-def test_a_failure_reaches_all_that_wait_and_leaves_nothing() -> None:
-    async def scenario() -> None:
-        dispatcher, begin = Dispatcher(), Begin(NotFound("no such transaction"))
-        writes = start(dispatcher, begin, 3)
-        await turn()
-        begin.go.set()
-        answers = await asyncio.gather(*writes, return_exceptions=True)
-        assert [type(answer) for answer in answers] == [NotFound] * 3
-        assert begin.count == 1
-        assert nothing_is_left(dispatcher)
-        again = Begin()
-        again.go.set()
-        await dispatcher.admit(KEY, again)
-        assert again.count == 1, "the next write tries anew"
-
-    asyncio.run(scenario())
+async def test_a_failure_reaches_all_that_wait_and_leaves_nothing() -> None:
+    dispatcher, begin = Dispatcher(), Begin(NotFound("no such transaction"))
+    writes = start(dispatcher, begin, 3)
+    await turn()
+    begin.go.set()
+    answers = await asyncio.gather(*writes, return_exceptions=True)
+    assert [type(answer) for answer in answers] == [NotFound] * 3
+    assert begin.count == 1
+    assert nothing_is_left(dispatcher)
+    again = Begin()
+    again.go.set()
+    await dispatcher.admit(KEY, again)
+    assert again.count == 1, "the next write tries anew"
 
 
-def test_more_than_the_limit_is_refused_and_the_others_go_through() -> None:
-    async def scenario() -> None:
-        dispatcher, begin = Dispatcher(max_waiting=2), Begin()
-        writes = start(dispatcher, begin, 2)
-        await turn()
-        with pytest.raises(Overloaded, match="2 writes"):
-            await dispatcher.admit(KEY, begin)
-        begin.go.set()
-        await asyncio.gather(*writes)
-        assert begin.count == 1
-        assert nothing_is_left(dispatcher)
-
-    asyncio.run(scenario())
+async def test_more_than_the_limit_is_refused_and_the_others_go_through() -> None:
+    dispatcher, begin = Dispatcher(max_waiting=2), Begin()
+    writes = start(dispatcher, begin, 2)
+    await turn()
+    with pytest.raises(Overloaded, match="2 writes"):
+        await dispatcher.admit(KEY, begin)
+    begin.go.set()
+    await asyncio.gather(*writes)
+    assert begin.count == 1
+    assert nothing_is_left(dispatcher)
 
 
 @pytest.mark.parametrize("who", [0, 1])
-def test_a_caller_that_gives_up_takes_nobody_with_it(who: int) -> None:
+async def test_a_caller_that_gives_up_takes_nobody_with_it(who: int) -> None:
     """Not even the first one, whose write started the begin."""
-
-    async def scenario() -> None:
-        dispatcher, begin = Dispatcher(), Begin()
-        writes = start(dispatcher, begin, 2)
-        await turn()
-        writes[who].cancel()
-        await turn()
-        assert not begin.cancelled
-        begin.go.set()
-        await writes[1 - who]
-        assert writes[who].cancelled()
-        assert begin.count == 1
-        assert nothing_is_left(dispatcher)
-
-    asyncio.run(scenario())
+    dispatcher, begin = Dispatcher(), Begin()
+    writes = start(dispatcher, begin, 2)
+    await turn()
+    writes[who].cancel()
+    await turn()
+    assert not begin.cancelled
+    begin.go.set()
+    await writes[1 - who]
+    assert writes[who].cancelled()
+    assert begin.count == 1
+    assert nothing_is_left(dispatcher)
 
 
 @pytest.mark.parametrize("error", [None, NotFound("no such transaction")])
-def test_the_begin_goes_on_when_all_have_given_up(error: Exception | None) -> None:
+async def test_the_begin_goes_on_when_all_have_given_up(error: Exception | None) -> None:
     """The table may be registered already: then it must also begin. An error nobody hears is no loose end."""
-
-    async def scenario() -> None:
-        unheard: list[object] = []
-        asyncio.get_running_loop().set_exception_handler(lambda _loop, context: unheard.append(context))
-        dispatcher, begin = Dispatcher(), Begin(error)
-        (write,) = start(dispatcher, begin, 1)
-        await turn()
-        write.cancel()
-        await turn()
-        begin.go.set()
-        await turn()
-        assert not begin.cancelled
-        assert nothing_is_left(dispatcher)
-        assert unheard == []
-
-    asyncio.run(scenario())
+    unheard: list[object] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _loop, context: unheard.append(context))
+    dispatcher, begin = Dispatcher(), Begin(error)
+    (write,) = start(dispatcher, begin, 1)
+    await turn()
+    write.cancel()
+    await turn()
+    begin.go.set()
+    await turn()
+    assert not begin.cancelled
+    assert nothing_is_left(dispatcher)
+    assert unheard == []
 
 
-def test_a_write_that_comes_while_it_begins_waits_for_the_same_begin() -> None:
-    async def scenario() -> None:
-        dispatcher, begin, other = Dispatcher(), Begin(), Begin()
-        first = start(dispatcher, begin, 1)
-        await turn()
-        late = start(dispatcher, other, 1)
-        await turn()
-        begin.go.set()
-        await asyncio.gather(*first, *late)
-        assert (begin.count, other.count) == (1, 0)
-
-    asyncio.run(scenario())
+async def test_a_write_that_comes_while_it_begins_waits_for_the_same_begin() -> None:
+    dispatcher, begin, other = Dispatcher(), Begin(), Begin()
+    first = start(dispatcher, begin, 1)
+    await turn()
+    late = start(dispatcher, other, 1)
+    await turn()
+    begin.go.set()
+    await asyncio.gather(*first, *late)
+    assert (begin.count, other.count) == (1, 0)
 
 
-def test_a_gate_is_gone_as_soon_as_what_it_waited_for_has_ended() -> None:
+async def test_a_gate_is_gone_as_soon_as_what_it_waited_for_has_ended() -> None:
     """Else who comes in the same turn of the loop finds one that is open, and looks again without end."""
+    dispatcher, registered = Dispatcher(), asyncio.get_running_loop().create_future()
+    begun = asyncio.Event()
 
-    async def run() -> None:
-        dispatcher, registered = Dispatcher(), asyncio.get_running_loop().create_future()
-        begun = asyncio.Event()
+    async def register() -> None:
+        begun.set()
+        await registered
 
-        async def register() -> None:
-            begun.set()
-            await registered
-
-        waiter = asyncio.create_task(dispatcher.admit("key", register))
-        await begun.wait()
-        seen: list[bool] = []
-        registered.set_result(None)
-        asyncio.get_running_loop().call_soon(lambda: seen.append(dispatcher.is_busy("key")))
-        await waiter
-        assert seen == [False]
-
-    asyncio.run(run())
+    waiter = asyncio.create_task(dispatcher.admit("key", register))
+    await begun.wait()
+    seen: list[bool] = []
+    registered.set_result(None)
+    asyncio.get_running_loop().call_soon(lambda: seen.append(dispatcher.is_busy("key")))
+    await waiter
+    assert seen == [False]

@@ -3,10 +3,10 @@ the folder `scenarios`."""
 
 from __future__ import annotations
 
-import asyncio
+import pytest
 
-from tests.unit.harness import ranges as ranges_harness
 from tests.unit.harness.beginning import begin_txn
+from tests.unit.harness.ranges import World
 from tests.unit.harness.shard_service import TABLE, TABLE_ID, Status, shard_service
 from txnparticipant.shard import commands as cmd
 from txnparticipant.upkeep.in_doubt import IN_DOUBT_SECONDS
@@ -51,37 +51,30 @@ def test_a_withdrawal_takes_one_write_and_nothing_else() -> None:
     shard.check_invariants()
 
 
-def test_a_pass_asks_for_a_part() -> None:
+async def test_a_pass_asks_for_a_part() -> None:
     service = shard_service(status := Status())
     for number in range(1_200):
         service.shard.apply(cmd.OpenWrite(TxnId(number), TABLE_ID, ALICE, "w", begins=True))
-
-    async def passes() -> None:
-        for now in (0.0, IN_DOUBT_SECONDS):
-            await service._registering.resolve(now)
-        assert status.registrations == 1_000
-        for now in (IN_DOUBT_SECONDS, 2 * IN_DOUBT_SECONDS):
-            await service._registering.resolve(now)
-        assert status.registrations == 1_200
-
-    asyncio.run(passes())
+    for now in (0.0, IN_DOUBT_SECONDS):
+        await service._registering.resolve(now)
+    assert status.registrations == 1_000
+    for now in (IN_DOUBT_SECONDS, 2 * IN_DOUBT_SECONDS):
+        await service._registering.resolve(now)
+    assert status.registrations == 1_200
     service.shard.check_invariants()
 
 
-def test_registering_again_costs_the_status_table_no_entry() -> None:
+@pytest.mark.virtual_time
+async def test_registering_again_costs_the_status_table_no_entry() -> None:
     """A new leader asks for all that is open."""
-
-    async def main() -> None:
-        world = ranges_harness.World()
-        service = world.services[0]
-        service.on_leadership(True)
-        await world.ranges().begin(manager_pb.BeginTransactionRequest(request_id="first", owner=ALICE))
-        entries: list[object] = []
-        world.on_apply = lambda _number, command, _table: entries.append(command)
-        for _ in range(2):
-            assert await world.ranges().register(TxnId(0), ALICE, TABLE_ID, TABLE) is None
-        assert len(entries) == 1
-        assert isinstance(await world.ranges().register(TxnId(0), BOB, TABLE_ID, TABLE), NotAuthorized)
-        await service.stop()
-
-    ranges_harness.run(main())
+    world = World()
+    service = world.services[0]
+    service.on_leadership(True)
+    await world.ranges().begin(manager_pb.BeginTransactionRequest(request_id="first", owner=ALICE))
+    entries: list[object] = []
+    world.on_apply = lambda _number, command, _table: entries.append(command)
+    for _ in range(2):
+        assert await world.ranges().register(TxnId(0), ALICE, TABLE_ID, TABLE) is None
+    assert len(entries) == 1
+    assert isinstance(await world.ranges().register(TxnId(0), BOB, TABLE_ID, TABLE), NotAuthorized)
+    await service.stop()

@@ -93,115 +93,100 @@ def message(number: int, *, urgent: bool) -> pb.RaftMessage:
     return pb.RaftMessage(term=int(urgent), append_reply={"next_index": number})
 
 
-def test_what_can_wait_is_taken_in_its_turn_with_what_cannot() -> None:
-    async def run() -> None:
-        group = Group()
-        async with driving(group) as driver:
+async def test_what_can_wait_is_taken_in_its_turn_with_what_cannot() -> None:
+    group = Group()
+    async with driving(group) as driver:
+        await group.ticked.wait()
+        before = group.cycles
+        driver.receive("a", message(1, urgent=False))
+        await some_turns()
+        assert (group.received, group.cycles) == ([], before)
+        group.ticked.clear()
+        driver.receive("b", message(2, urgent=True))
+        driver.receive("a", message(3, urgent=False))
+        async with asyncio.timeout(SECONDS):
             await group.ticked.wait()
-            before = group.cycles
-            driver.receive("a", message(1, urgent=False))
-            await some_turns()
-            assert (group.received, group.cycles) == ([], before)
-            group.ticked.clear()
-            driver.receive("b", message(2, urgent=True))
-            driver.receive("a", message(3, urgent=False))
-            async with asyncio.timeout(SECONDS):
+        assert group.received == [1, 2, 3]
+
+
+async def test_what_comes_while_a_cycle_runs_has_a_cycle_of_its_own() -> None:
+    group = Group()
+    written, loop = asyncio.Event(), asyncio.get_running_loop()
+
+    def write(_frame: object) -> None:
+        group.journal = SimpleNamespace(dirty=False)
+        loop.call_soon_threadsafe(driver.receive, "a", message(1, urgent=True))
+        loop.call_soon_threadsafe(written.set)
+
+    group.journal = journal(write, settled=True)
+    async with driving(group) as driver:
+        async with asyncio.timeout(SECONDS):
+            await written.wait()
+            while not group.received:
+                group.ticked.clear()
                 await group.ticked.wait()
-            assert group.received == [1, 2, 3]
-
-    asyncio.run(run())
 
 
-def test_what_comes_while_a_cycle_runs_has_a_cycle_of_its_own() -> None:
-    async def run() -> None:
-        group = Group()
-        written, loop = asyncio.Event(), asyncio.get_running_loop()
+async def test_a_command_that_nobody_waits_for_goes_with_the_next_entry_or_in_a_while_alone() -> None:
+    group = Group()
+    group.is_ready = True
+    async with driving(group) as driver:
+        await group.ticked.wait()
 
-        def write(_frame: object) -> None:
-            group.journal = SimpleNamespace(dirty=False)
-            loop.call_soon_threadsafe(driver.receive, "a", message(1, urgent=True))
-            loop.call_soon_threadsafe(written.set)
+        async def submitted(command: bytes, *, linger: bool) -> int:
+            """Cycles that have run a few turns later."""
+            driver.submit([command], lambda _proposal: None, linger=linger)
+            await some_turns()
+            return group.cycles
 
-        group.journal = journal(write, settled=True)
-        async with driving(group) as driver:
-            async with asyncio.timeout(SECONDS):
-                await written.wait()
-                while not group.received:
-                    group.ticked.clear()
-                    await group.ticked.wait()
-
-    asyncio.run(run())
-
-
-def test_a_command_that_nobody_waits_for_goes_with_the_next_entry_or_in_a_while_alone() -> None:
-    async def run() -> None:
-        group = Group()
-        group.is_ready = True
-        async with driving(group) as driver:
+        before = group.cycles
+        assert await submitted(b"lingers", linger=True) == before
+        driver.receive("a", message(1, urgent=True))
+        await some_turns()
+        assert (group.received, group.proposed) == ([1], []), "a cycle for something else is none for it"
+        before = group.cycles
+        assert await submitted(b"is waited for", linger=False) == before + 1
+        assert group.proposed == [b"lingers", b"is waited for"]
+        await submitted(b"lingers, too", linger=True)
+        group.ticked.clear()
+        async with asyncio.timeout(SECONDS / 2):  # before it would by itself
             await group.ticked.wait()
-
-            async def submitted(command: bytes, *, linger: bool) -> int:
-                """Cycles that have run a few turns later."""
-                driver.submit([command], lambda _proposal: None, linger=linger)
-                await some_turns()
-                return group.cycles
-
-            before = group.cycles
-            assert await submitted(b"lingers", linger=True) == before
-            driver.receive("a", message(1, urgent=True))
-            await some_turns()
-            assert (group.received, group.proposed) == ([1], []), "a cycle for something else is none for it"
-            before = group.cycles
-            assert await submitted(b"is waited for", linger=False) == before + 1
-            assert group.proposed == [b"lingers", b"is waited for"]
-            await submitted(b"lingers, too", linger=True)
-            group.ticked.clear()
-            async with asyncio.timeout(SECONDS / 2):  # before it would by itself
-                await group.ticked.wait()
-            assert group.cycles == before + 2
-
-    asyncio.run(run())
+        assert group.cycles == before + 2
 
 
 @pytest.mark.parametrize("settled", [True, False])
-def test_what_an_earlier_sync_made_sure_of_is_answered_while_the_next_one_runs(settled: bool) -> None:
-    async def run() -> None:
-        group = Group()
-        ended, writing = asyncio.Event(), asyncio.Event()
-        loop = asyncio.get_running_loop()
-        done = [Proposal([b""], ended=lambda _proposal: ended.set())]
-        may_end = threading.Event()
+async def test_what_an_earlier_sync_made_sure_of_is_answered_while_the_next_one_runs(settled: bool) -> None:
+    group = Group()
+    ended, writing = asyncio.Event(), asyncio.Event()
+    loop = asyncio.get_running_loop()
+    done = [Proposal([b""], ended=lambda _proposal: ended.set())]
+    may_end = threading.Event()
 
-        def write(_frame: object) -> None:
-            group.journal = SimpleNamespace(dirty=False)
-            loop.call_soon_threadsafe(writing.set)
-            may_end.wait(SECONDS)
+    def write(_frame: object) -> None:
+        group.journal = SimpleNamespace(dirty=False)
+        loop.call_soon_threadsafe(writing.set)
+        may_end.wait(SECONDS)
 
-        def take_done() -> list[Proposal]:
-            taken, done[:] = done[:], []
-            return taken
+    def take_done() -> list[Proposal]:
+        taken, done[:] = done[:], []
+        return taken
 
-        group.take_done = take_done  # type: ignore[method-assign, assignment]
-        group.journal = journal(write, settled=settled)
-        async with driving(group):
-            async with asyncio.timeout(SECONDS):
-                await writing.wait()
-                await some_turns()
-                assert ended.is_set() == settled
-                may_end.set()
-                await ended.wait()
-
-    asyncio.run(run())
+    group.take_done = take_done  # type: ignore[method-assign, assignment]
+    group.journal = journal(write, settled=settled)
+    async with driving(group):
+        async with asyncio.timeout(SECONDS):
+            await writing.wait()
+            await some_turns()
+            assert ended.is_set() == settled
+            may_end.set()
+            await ended.wait()
 
 
-def test_what_lingers_when_the_driver_stops_ends_with_it() -> None:
-    async def run() -> None:
-        group = Group()
-        group.is_ready = True
-        async with driving(group) as driver:
-            await group.ticked.wait()
-            driver.submit([b"lingers"], lambda _proposal: None, linger=True)
-            assert group.proposed == []
-        assert group.proposed == [b"lingers"]
-
-    asyncio.run(run())
+async def test_what_lingers_when_the_driver_stops_ends_with_it() -> None:
+    group = Group()
+    group.is_ready = True
+    async with driving(group) as driver:
+        await group.ticked.wait()
+        driver.submit([b"lingers"], lambda _proposal: None, linger=True)
+        assert group.proposed == []
+    assert group.proposed == [b"lingers"]

@@ -53,95 +53,75 @@ async def proposed(log: Log, *commands: str) -> asyncio.Task[list[str | TxnError
     return task
 
 
-def test_all_of_one_call_go_in_one_entry_and_each_is_answered() -> None:
-    async def main() -> None:
-        log = Log()
-        task = await proposed(log, "a", "b")
-        assert [commands for commands, _ in log.waiting] == [[b"a", b"b"]]
-        log.end("first", REFUSED)
-        assert await task == ["first", REFUSED.error]
-        assert log.heard == [(("a", "b"), ("first", REFUSED))]
-        assert await log.proposer.propose_all([]) == []
-
-    asyncio.run(main())
+async def test_all_of_one_call_go_in_one_entry_and_each_is_answered() -> None:
+    log = Log()
+    task = await proposed(log, "a", "b")
+    assert [commands for commands, _ in log.waiting] == [[b"a", b"b"]]
+    log.end("first", REFUSED)
+    assert await task == ["first", REFUSED.error]
+    assert log.heard == [(("a", "b"), ("first", REFUSED))]
+    assert await log.proposer.propose_all([]) == []
 
 
-def test_of_what_is_lost_nothing_is_known() -> None:
-    async def main() -> None:
-        log = Log()
-        task = await proposed(log, "a", "b")
-        log.end(error=OutcomeUnknown("lost"))
-        assert [type(answer) for answer in await task] == [OutcomeUnknown, OutcomeUnknown]
-        assert log.heard == []
-
-    asyncio.run(main())
+async def test_of_what_is_lost_nothing_is_known() -> None:
+    log = Log()
+    task = await proposed(log, "a", "b")
+    log.end(error=OutcomeUnknown("lost"))
+    assert [type(answer) for answer in await task] == [OutcomeUnknown, OutcomeUnknown]
+    assert log.heard == []
 
 
-def test_what_one_entry_cannot_hold_is_cut_and_answered_in_its_order() -> None:
+async def test_what_one_entry_cannot_hold_is_cut_and_answered_in_its_order() -> None:
     """However the parts end; and what none can hold is refused alone."""
-
-    async def main() -> None:
-        log = Log()
-        half, huge = "x" * (MAX_BATCH_BYTES // 2), "y" * (MAX_BATCH_BYTES + 1)
-        task = await proposed(log, half, half, huge, *"abc")
-        (first, ended), (second, _) = log.waiting
-        assert [first, second] == [[half.encode()] * 2, [b"a", b"b", b"c"]]
-        log.waiting.pop(0)
-        log.end("a", "b", "c")
-        await asyncio.sleep(0)
-        assert not task.done()
-        ended(Proposal(first, ("one", "two")))
-        one, two, refused, *rest = await task
-        assert (one, two, rest) == ("one", "two", ["a", "b", "c"])
-        assert isinstance(refused, InvalidArgument)
-        many = await proposed(log, *map(str, range(MAX_BATCH_COMMANDS + 1)))
-        assert [len(commands) for commands, _ in log.waiting] == [MAX_BATCH_COMMANDS, 1]
-        many.cancel()
-
-    asyncio.run(main())
+    log = Log()
+    half, huge = "x" * (MAX_BATCH_BYTES // 2), "y" * (MAX_BATCH_BYTES + 1)
+    task = await proposed(log, half, half, huge, *"abc")
+    (first, ended), (second, _) = log.waiting
+    assert [first, second] == [[half.encode()] * 2, [b"a", b"b", b"c"]]
+    log.waiting.pop(0)
+    log.end("a", "b", "c")
+    await asyncio.sleep(0)
+    assert not task.done()
+    ended(Proposal(first, ("one", "two")))
+    one, two, refused, *rest = await task
+    assert (one, two, rest) == ("one", "two", ["a", "b", "c"])
+    assert isinstance(refused, InvalidArgument)
+    many = await proposed(log, *map(str, range(MAX_BATCH_COMMANDS + 1)))
+    assert [len(commands) for commands, _ in log.waiting] == [MAX_BATCH_COMMANDS, 1]
+    many.cancel()
 
 
-def test_what_applies_is_acted_upon_when_whoever_asked_is_gone() -> None:
+async def test_what_applies_is_acted_upon_when_whoever_asked_is_gone() -> None:
     """And in the cycle that releases it, before anybody else has a turn."""
+    log = Log()
+    task = await proposed(log, "a")
+    task.cancel()
+    await asyncio.sleep(0)
+    assert task.cancelled()
+    log.end("done")
+    assert log.heard == [(("a",), ("done",))]
 
-    async def main() -> None:
-        log = Log()
+
+async def test_who_does_not_lead_takes_nothing() -> None:
+    log = Log()
+    log.leads = False
+    with pytest.raises(NotTheLeader):
+        await log.proposer.propose("a")
+    told: list[tuple[int, Sequence[str | TxnError]]] = []
+    log.proposer.submit(["a", "b"], lambda *of_part: told.append(of_part))
+    ((start, answers),) = told
+    assert (start, [type(answer) for answer in answers]) == (0, [NotTheLeader] * 2)
+    assert not log.heard
+
+
+async def test_an_answer_that_is_lost_is_acted_upon_all_the_same() -> None:
+    log = Log()
+    failpoints.arm("status.after.str=error")
+    try:
         task = await proposed(log, "a")
-        task.cancel()
-        await asyncio.sleep(0)
-        assert task.cancelled()
         log.end("done")
-        assert log.heard == [(("a",), ("done",))]
-
-    asyncio.run(main())
-
-
-def test_who_does_not_lead_takes_nothing() -> None:
-    async def main() -> None:
-        log = Log()
-        log.leads = False
-        with pytest.raises(NotTheLeader):
-            await log.proposer.propose("a")
-        told: list[tuple[int, Sequence[str | TxnError]]] = []
-        log.proposer.submit(["a", "b"], lambda *of_part: told.append(of_part))
-        ((start, answers),) = told
-        assert (start, [type(answer) for answer in answers]) == (0, [NotTheLeader] * 2)
-        assert not log.heard
-
-    asyncio.run(main())
-
-
-def test_an_answer_that_is_lost_is_acted_upon_all_the_same() -> None:
-    async def main() -> None:
-        log = Log()
-        failpoints.arm("status.after.str=error")
-        try:
-            task = await proposed(log, "a")
-            log.end("done")
-            (answer,) = await task
-        finally:
-            failpoints.arm("")
-        assert isinstance(answer, OutcomeUnknown)
-        assert log.heard == [(("a",), ("done",))]
-
-    asyncio.run(main())
+        (answer,) = await task
+    finally:
+        failpoints.arm("")
+    assert isinstance(answer, OutcomeUnknown)
+    assert log.heard == [(("a",), ("done",))]

@@ -121,117 +121,87 @@ def test_what_is_too_long_for_one_frame_leaves_in_several(monkeypatch: pytest.Mo
     assert [node for frame in sent for node in admin_pb2.MoveReplicaResponse.FromString(frame).members] == nodes
 
 
-def test_many_calls_at_once_get_their_own_answers() -> None:
-    async def ask() -> None:
-        async with Served() as served:
-            answers = await asyncio.gather(*map(served.state, range(1, 400)), return_exceptions=True)
-            for txn_id, answer in enumerate(answers, start=1):
-                assert isinstance(answer, NotFound) if txn_id % 2 else answer == txn_id
-
-    asyncio.run(ask())
+async def test_many_calls_at_once_get_their_own_answers() -> None:
+    async with Served() as served:
+        answers = await asyncio.gather(*map(served.state, range(1, 400)), return_exceptions=True)
+        for txn_id, answer in enumerate(answers, start=1):
+            assert isinstance(answer, NotFound) if txn_id % 2 else answer == txn_id
 
 
-def test_a_call_ends_in_time_and_so_does_its_handler() -> None:
-    async def ask() -> None:
-        async with Served() as served:
-            with pytest.raises(Unavailable, match=f"did not answer {STATE} within 0.1 s"):
-                await served.state(0, timeout=0.1)
-            async with asyncio.timeout(SECONDS):
-                await served.manager.gave_up.wait()
-            assert await served.state(2) == 2, "the connection goes on"
-
-    asyncio.run(ask())
+async def test_a_call_ends_in_time_and_so_does_its_handler() -> None:
+    async with Served() as served:
+        with pytest.raises(Unavailable, match=f"did not answer {STATE} within 0.1 s"):
+            await served.state(0, timeout=0.1)
+        async with asyncio.timeout(SECONDS):
+            await served.manager.gave_up.wait()
+        assert await served.state(2) == 2, "the connection goes on"
 
 
-def test_a_connection_that_breaks_fails_what_is_under_way_and_the_next_call_makes_a_new_one() -> None:
-    async def ask() -> None:
-        async with Served() as served:
-            await served.state(2)
-            waiting = asyncio.create_task(served.state(0))
-            await served.state(2)
-            for connection in list(served.listener._live):
-                connection.abort()
-            with pytest.raises(Unavailable):
-                await waiting
-            assert await served.state(2) == 2
-
-    asyncio.run(ask())
+async def test_a_connection_that_breaks_fails_what_is_under_way_and_the_next_call_makes_a_new_one() -> None:
+    async with Served() as served:
+        await served.state(2)
+        waiting = asyncio.create_task(served.state(0))
+        await served.state(2)
+        for connection in list(served.listener._live):
+            connection.abort()
+        with pytest.raises(Unavailable):
+            await waiting
+        assert await served.state(2) == 2
 
 
-def test_nobody_there() -> None:
-    async def ask() -> None:
-        with socket.socket() as taken:
-            taken.bind(("127.0.0.1", 0))  # and does not listen
-            channel = PeerChannel(f"127.0.0.1:{taken.getsockname()[1]}")
-            with pytest.raises(Unavailable, match="cannot be reached"):
-                await channel.call(STATE, pb.GetTransactionStateRequest(), pb.GetTransactionStateResponse, SECONDS)
-
-    asyncio.run(ask())
+async def test_nobody_there() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # and does not listen
+        channel = PeerChannel(f"127.0.0.1:{taken.getsockname()[1]}")
+        with pytest.raises(Unavailable, match="cannot be reached"):
+            await channel.call(STATE, pb.GetTransactionStateRequest(), pb.GetTransactionStateResponse, SECONDS)
 
 
-def test_a_request_that_is_too_long_is_refused_here(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_request_that_is_too_long_is_refused_here(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("txnstatus.rpc.channel.MAX_MESSAGE_BYTES", 10)
-
-    async def ask() -> None:
-        async with Served() as served:
-            request = pb.CommitTransactionRequest(owner="x" * 100)
-            with pytest.raises(InvalidArgument, match="102 bytes"):
-                await served.channel.call(STATE, request, pb.GetTransactionStateResponse, SECONDS)
-
-    asyncio.run(ask())
+    async with Served() as served:
+        request = pb.CommitTransactionRequest(owner="x" * 100)
+        with pytest.raises(InvalidArgument, match="102 bytes"):
+            await served.channel.call(STATE, request, pb.GetTransactionStateResponse, SECONDS)
 
 
-def test_an_answer_that_is_too_long_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_answer_that_is_too_long_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("txnstatus.rpc.server.MAX_MESSAGE_BYTES", 3)
-
-    async def ask() -> None:
-        async with Served() as served:
-            with pytest.raises(InvalidArgument, match="an answer of"):
-                await served.state(2)
-
-    asyncio.run(ask())
+    async with Served() as served:
+        with pytest.raises(InvalidArgument, match="an answer of"):
+            await served.state(2)
 
 
-def test_grpc_on_the_same_port() -> None:
+async def test_grpc_on_the_same_port() -> None:
     """Also what takes many reads and more than the buffers hold."""
-
-    async def ask() -> None:
-        async with Served() as served, grpc.aio.insecure_channel(served.address) as channel:
-            call = channel.unary_unary(
-                f"/{STATE}",
-                request_serializer=pb.GetTransactionStateRequest.SerializeToString,
-                response_deserializer=pb.GetTransactionStateResponse.FromString,
-            )
-            answers = await asyncio.gather(
-                *(call(pb.GetTransactionStateRequest(txn_id=2 * n), timeout=SECONDS) for n in range(1, 50))
-            )
-            assert [answer.txn.txn_id for answer in answers] == [2 * n for n in range(1, 50)]
-            long = channel.unary_unary(f"/{STATE}")(bytes([0x7A, 0xFF, 0xFF, 0x3F]) + bytes(1_048_575), timeout=SECONDS)
-            with pytest.raises(grpc.RpcError):
-                await long
-
-    asyncio.run(ask())
+    async with Served() as served, grpc.aio.insecure_channel(served.address) as channel:
+        call = channel.unary_unary(
+            f"/{STATE}",
+            request_serializer=pb.GetTransactionStateRequest.SerializeToString,
+            response_deserializer=pb.GetTransactionStateResponse.FromString,
+        )
+        answers = await asyncio.gather(
+            *(call(pb.GetTransactionStateRequest(txn_id=2 * n), timeout=SECONDS) for n in range(1, 50))
+        )
+        assert [answer.txn.txn_id for answer in answers] == [2 * n for n in range(1, 50)]
+        long = channel.unary_unary(f"/{STATE}")(bytes([0x7A, 0xFF, 0xFF, 0x3F]) + bytes(1_048_575), timeout=SECONDS)
+        with pytest.raises(grpc.RpcError):
+            await long
 
 
-def test_a_port_in_use_is_an_error() -> None:
-    async def ask() -> None:
-        async with Served() as served:
-            with pytest.raises(OSError, match="in use"):
-                await Listener(Registry()).bind(served.address)
-
-    asyncio.run(ask())
+async def test_a_port_in_use_is_an_error() -> None:
+    async with Served() as served:
+        with pytest.raises(OSError, match="in use"):
+            await Listener(Registry()).bind(served.address)
 
 
-def test_what_is_for_nothing_here_is_ended() -> None:
-    async def ask() -> None:
-        async with Served() as served:
-            ended = asyncio.Event()
-            connection = await connect(served.address, Purpose.RAFT)
-            connection.take_up(lambda _frame: None, lambda _why: ended.set())
-            async with asyncio.timeout(SECONDS):
-                await ended.wait()
-
-    asyncio.run(ask())
+async def test_what_is_for_nothing_here_is_ended() -> None:
+    async with Served() as served:
+        ended = asyncio.Event()
+        connection = await connect(served.address, Purpose.RAFT)
+        connection.take_up(lambda _frame: None, lambda _why: ended.set())
+        async with asyncio.timeout(SECONDS):
+            await ended.wait()
 
 
 def test_deadlines_tell_of_each_that_is_not_removed() -> None:
@@ -303,39 +273,31 @@ def address_of(server: asyncio.Server) -> str:
     return f"{host}:{port}"
 
 
-def test_a_node_that_dies_as_it_is_dialled_is_dialled_again(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_node_that_dies_as_it_is_dialled_is_dialled_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """Once it was never again: two nodes of three could not find each other until one of them was restarted."""
-
-    async def dial() -> None:
-        dials, server = Dials(), await hanging_up()
-        monkeypatch.setattr(transport, "connect", dials.connect)
-        nodes = {"n1": NodeInfo("127.0.0.1:1", ()), "n2": NodeInfo(address_of(server), ())}
-        raft = transport.RaftTransport("c", "n1", 1, ClusterMap(CatalogState(100, nodes, {}, 3, 1)))
-        raft.start()
-        async with asyncio.timeout(SECONDS):
-            for _ in range(3):
-                await dials.made.get()
-        await raft.stop()
-        server.close()
-
-    asyncio.run(dial())
+    dials, server = Dials(), await hanging_up()
+    monkeypatch.setattr(transport, "connect", dials.connect)
+    nodes = {"n1": NodeInfo("127.0.0.1:1", ()), "n2": NodeInfo(address_of(server), ())}
+    raft = transport.RaftTransport("c", "n1", 1, ClusterMap(CatalogState(100, nodes, {}, 3, 1)))
+    raft.start()
+    async with asyncio.timeout(SECONDS):
+        for _ in range(3):
+            await dials.made.get()
+    await raft.stop()
+    server.close()
 
 
-def test_a_call_over_a_connection_that_has_ended_fails_at_once_and_the_next_has_another(
+async def test_a_call_over_a_connection_that_has_ended_fails_at_once_and_the_next_has_another(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Once each call took its whole time, and none made a new connection."""
-
-    async def ask() -> None:
-        dials, server = Dials(), await hanging_up()
-        monkeypatch.setattr(channels, "connect", dials.connect)
-        channel = PeerChannel(address_of(server))
-        async with asyncio.timeout(SECONDS):
-            for _ in range(2):
-                with pytest.raises(Unavailable, match=r"was closed|reset by peer"):
-                    await channel.call(STATE, pb.GetTransactionStateRequest(), pb.GetTransactionStateResponse, 60.0)
-        assert dials.made.qsize() == 2
-        await channel.close()
-        server.close()
-
-    asyncio.run(ask())
+    dials, server = Dials(), await hanging_up()
+    monkeypatch.setattr(channels, "connect", dials.connect)
+    channel = PeerChannel(address_of(server))
+    async with asyncio.timeout(SECONDS):
+        for _ in range(2):
+            with pytest.raises(Unavailable, match=r"was closed|reset by peer"):
+                await channel.call(STATE, pb.GetTransactionStateRequest(), pb.GetTransactionStateResponse, 60.0)
+    assert dials.made.qsize() == 2
+    await channel.close()
+    server.close()

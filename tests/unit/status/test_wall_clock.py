@@ -6,12 +6,14 @@ import asyncio
 
 import pytest
 
-from tests.unit.harness.ranges import World, run
+from tests.unit.harness.ranges import World
 from txnstatus.catalog.options import Options
 from txnstatus.proto import txn_manager_pb2 as pb
 from txnstatus.status.events import Tick
 from txnstatus.status.service import StatusService
 from txnstatus.types import TxnId, TxnState
+
+pytestmark = pytest.mark.virtual_time
 
 OWNER = "ada"
 JUMPS = [seconds * sign * 1_000_000 for seconds in (300, 10 * 3600, 400 * 86_400) for sign in (1, -1)]
@@ -58,50 +60,41 @@ def lead(world: World) -> None:
 
 
 @pytest.mark.parametrize("jump", JUMPS)
-def test_a_jump_under_a_leader_forgets_nothing_early_and_all_in_time(jump: int) -> None:
-    async def main() -> None:
-        world = World(options=Options(retention_ms=int(RETENTION_SECONDS * 1000)))
-        lead(world)
-        before = await committed(world, "before")
-        await live(world, 2)
-        world.wall_micros += jump
-        after = await committed(world, "after")
-        await live(world, RETENTION_SECONDS - 60)
-        for txn_id in (before, after):
-            assert await state_when_asked_again(world, txn_id) is TxnState.COMMITTED
-        await live(world, 120)
-        assert list(leader(world).table.records()) == []
-
-    run(main())
+async def test_a_jump_under_a_leader_forgets_nothing_early_and_all_in_time(jump: int) -> None:
+    world = World(options=Options(retention_ms=int(RETENTION_SECONDS * 1000)))
+    lead(world)
+    before = await committed(world, "before")
+    await live(world, 2)
+    world.wall_micros += jump
+    after = await committed(world, "after")
+    await live(world, RETENTION_SECONDS - 60)
+    for txn_id in (before, after):
+        assert await state_when_asked_again(world, txn_id) is TxnState.COMMITTED
+    await live(world, 120)
+    assert list(leader(world).table.records()) == []
 
 
 @pytest.mark.parametrize("skew", JUMPS)
-def test_a_new_leader_whose_clock_is_elsewhere_tells_of_what_was_just_committed(skew: int) -> None:
-    async def main() -> None:
-        world = World(options=Options(retention_ms=int(RETENTION_SECONDS * 1000)))
-        lead(world)
-        txn_id = await committed(world, "before")
-        world.wall_micros += skew
-        lead(world)
-        await live(world, leader(world).manager.settings.forget_grace_seconds - 10)
-        assert await state_when_asked_again(world, txn_id) is TxnState.COMMITTED
-
-    run(main())
+async def test_a_new_leader_whose_clock_is_elsewhere_tells_of_what_was_just_committed(skew: int) -> None:
+    world = World(options=Options(retention_ms=int(RETENTION_SECONDS * 1000)))
+    lead(world)
+    txn_id = await committed(world, "before")
+    world.wall_micros += skew
+    lead(world)
+    await live(world, leader(world).manager.settings.forget_grace_seconds - 10)
+    assert await state_when_asked_again(world, txn_id) is TxnState.COMMITTED
 
 
 @pytest.mark.parametrize("jump", JUMPS)
 @pytest.mark.parametrize("new_leader", [False, True])
-def test_a_jump_ends_no_lifetime(jump: int, new_leader: bool) -> None:
-    async def main() -> None:
-        world = World(options=Options(max_lifetime_ms=30_000))
+async def test_a_jump_ends_no_lifetime(jump: int, new_leader: bool) -> None:
+    world = World(options=Options(max_lifetime_ms=30_000))
+    lead(world)
+    txn_id = await begun(world, "request")
+    world.wall_micros += jump
+    if new_leader:
         lead(world)
-        txn_id = await begun(world, "request")
-        world.wall_micros += jump
-        if new_leader:
-            lead(world)
-        await live(world, 25)
-        assert leader(world).table.get(txn_id).state is TxnState.OPEN
-        await live(world, 10)
-        assert leader(world).table.get(txn_id).state is TxnState.ABORTED
-
-    run(main())
+    await live(world, 25)
+    assert leader(world).table.get(txn_id).state is TxnState.OPEN
+    await live(world, 10)
+    assert leader(world).table.get(txn_id).state is TxnState.ABORTED
