@@ -11,6 +11,7 @@ sync has covered, and may leave part of it torn. What must hold always is checke
 
 from __future__ import annotations
 
+import errno
 import random
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -543,3 +544,13 @@ class Cluster:
                 assert sent.outcome == self.history.index(sent.command) + 1
             assert sent.ended or sent.life_over, f"never answered: {sent.proposal}"
             assert sent.proposal.error is None or isinstance(sent.proposal.error, TxnError)
+
+
+def failing(operation: str) -> Callable[[str, Path], None]:
+    """What a disk does before each operation: this one fails."""
+
+    def before(asked: str, _path: Path) -> None:
+        if asked == operation:
+            raise OSError(errno.EIO, "the disk is broken")
+
+    return before

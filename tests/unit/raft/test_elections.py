@@ -15,11 +15,6 @@ from txnstatus.raft.journal import Entry, Journal
 from txnstatus.raft.replica import Replica
 
 
-@pytest.fixture
-def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
-    return Cluster(monkeypatch)
-
-
 @pytest.mark.parametrize("size", [1, 3, 5])
 def test_a_new_group_elects_at_once(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
     cluster = Cluster(monkeypatch, size=size)

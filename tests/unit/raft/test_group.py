@@ -24,11 +24,6 @@ from txnstatus.raft.transfer import PART_BYTES
 
 
 @pytest.fixture
-def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
-    return Cluster(monkeypatch)
-
-
-@pytest.fixture
 def compacting(monkeypatch: pytest.MonkeyPatch) -> Cluster:
     """A cluster whose nodes write a snapshot every few entries."""
     return Cluster(monkeypatch, settings=SMALL_SNAPSHOTS)

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.sim.world.disk import SimDisk
+from tests.unit.harness.raft import failing
 from txnstatus.process.disk import DiskFull, OsDisk
 from txnstatus.raft import frames, members
 from txnstatus.raft.journal import Entry, Journal, JournalDiverged
@@ -199,14 +200,6 @@ def test_a_write_or_sync_that_fails_is_an_error_that_ends_the_process(disk: SimD
     fill(journal, 2, 2)
     with pytest.raises(OSError, match="broken"):
         journal.sync()
-
-
-def failing(operation: str) -> Callable[[str, Path], None]:
-    def before(asked: str, _path: Path) -> None:
-        if asked == operation:
-            raise OSError(errno.EIO, "the disk is broken")
-
-    return before
 
 
 def test_abstaining_is_durable(disk: SimDisk) -> None:

@@ -9,11 +9,6 @@ from txnstatus.errors import InvalidArgument, NotTheLeader, Unavailable
 from txnstatus.proto import raft_pb2 as pb
 
 
-@pytest.fixture
-def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
-    return Cluster(monkeypatch)
-
-
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("settings", [FAST, SMALL_SNAPSHOTS])
 def test_a_dead_member_is_replaced_under_load(monkeypatch: pytest.MonkeyPatch, seed: int, settings: object) -> None:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import errno
 import random
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 
 from tests.sim.world.disk import SimDisk
+from tests.unit.harness.raft import failing
 from txnstatus.process.disk import DiskFull
 from txnstatus.raft import frames, snapshot
 from txnstatus.raft.journal import Entry, Journal
@@ -175,14 +175,6 @@ def test_what_is_finished_or_given_up_may_be_abandoned(disk: SimDisk) -> None:
         given_up.write([bytes(1000)])
     given_up.abandon()
     assert snapshot.verify(disk, PATH, GROUP).last == entry(7)
-
-
-def failing(operation: str) -> Callable[[str, Path], None]:
-    def before(asked: str, _path: Path) -> None:
-        if asked == operation:
-            raise OSError(errno.EIO, "the disk is broken")
-
-    return before
 
 
 def test_a_large_snapshot_is_synced_in_pieces(disk: SimDisk) -> None:
