@@ -1,7 +1,7 @@
-"""Which module may import which: read from the source, so that imports inside functions count too.
+"""Which module may import which: read from the source, so that those inside functions or for types count, too.
 
 The list of cores and shells and the list of what a core may not touch are ruff's, in pyproject.toml: there is one of
-each. Ruff checks names in cores; this checks direction, between packages and from cores to shells.
+each. Ruff checks names in cores; this checks direction: between packages, between rooms, and from cores to shells.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -23,14 +24,38 @@ ROOT = Path(__file__).parent.parent
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 PACKAGES: list[str] = PYPROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
 
-MAY_IMPORT = {
+MAY_IMPORT: dict[str, set[str]] = {
     "txnstatus": set(),
     "txnparticipant": {"txnstatus"},
     "txnmanager": {"txnstatus"},
     "txnclient": {"txnstatus"},
     "txndeploy": {"txnstatus", "txnparticipant", "txnmanager", "txnclient"},
 }
-"""Packages of ours that each may import, besides itself."""
+"""Our packages that each package may import besides itself."""
+NOT_FOR = {"txnclient": {"txnstatus.raft", "txnstatus.catalog", "txnstatus.status"}}
+"""Rooms of other packages that a package must do without: a client needs nothing that only nodes have."""
+FLOORS = {
+    "txnstatus": "words < process < rpc < raft < catalog < status; process < lake",
+    "txnparticipant": "words < versions < rows < shard < upkeep < leader; words < locks < shard; upkeep < foreign",
+    "txnclient": "words < calls < alive < session < snapshot < handle < write < client;"
+    "words < formats < read < spark < snapshot; handle < foreign < client",
+    "txndeploy": "words < node < local < terminal < demo < ctl; terminal < doctor < ctl",
+}
+"""The rooms of each package: a room imports those below it. The modules at a package's root are a room, too."""
+ROOTS = {
+    "txnclient.session": "session",
+    "txnclient.snapshot": "snapshot",
+    "txnclient.handle": "handle",
+    "txnclient.ending": "client",
+    "txnclient.transaction": "client",
+    "txnclient.auto_commit": "client",
+    "txnclient.client": "client",
+    "txndeploy.terminal": "terminal",
+}
+"""Modules at a package's root that are no words: the floor that each is on."""
+SERVING = ("service", "leader")
+"""Rooms and modules that serve a group: whoever composes a node imports them, and nobody else."""
+COMPOSES = "txndeploy"
 ONLY_IN = {
     "pysyncobj": ("txnstatus.raft",),
     "pyspark": ("txnclient.spark", "txndeploy"),
@@ -137,6 +162,39 @@ def _read_modules() -> list[Module]:
 MODULES = _read_modules()
 
 
+# ---- rooms
+
+
+class Room(NamedTuple):
+    package: str
+    name: str
+
+
+def room(target: str) -> Room:
+    """Where a module, or a name in one, lies."""
+    package, _, rest = target.partition(".")
+    first = rest.partition(".")[0]
+    at_root = ROOTS.get(f"{package}.{first}")
+    return Room(package, at_root or (first if first in BELOW.get(package, {}) else "words"))
+
+
+def _below(floors: str) -> dict[str, set[str]]:
+    """Room -> all rooms below it, from chains such as `a < b < c; b < d`."""
+    below: dict[str, set[str]] = {}
+    for chain in floors.split(";"):
+        names = [name.strip() for name in chain.split("<")]
+        for name in names:
+            below.setdefault(name, set())
+        for lower, upper in itertools.pairwise(names):
+            below[upper].add(lower)
+    for name in graphlib.TopologicalSorter(below).static_order():
+        below[name] = below[name].union(*(below[lower] for lower in below[name]))
+    return below
+
+
+BELOW = {package: _below(floors) for package, floors in FLOORS.items()}
+
+
 # ---- the rules: each yields what breaks it
 
 
@@ -178,15 +236,39 @@ def strayed_libraries(modules: Iterable[Module]) -> Iterator[str]:
                 yield f"{module.at(found)}: {module.name} imports {found.target}; only {' and '.join(homes)} may"
 
 
+def wrong_floor(modules: Iterable[Module]) -> Iterator[str]:
+    """Imports of a room that is not below the importing one, or that the package must do without."""
+    for module in modules:
+        here = room(module.name)
+        for found in module.imports:
+            if found.target.partition(".")[0] not in MAY_IMPORT or module.name in MAY_IMPORT:
+                continue
+            there = room(found.target)
+            if set(_with_ancestors(found.target)) & NOT_FOR.get(module.package, set()):
+                yield f"{module.at(found)}: {module.package} must do without {found.target}"
+            elif there.package == here.package and there != here and there.name not in BELOW[here.package][here.name]:
+                below = ", ".join(sorted(BELOW[here.package][here.name])) or "none"
+                yield f"{module.at(found)}: the room {here.name} imports {found.target}; below it are {below}"
+
+
+def served_elsewhere(modules: Iterable[Module]) -> Iterator[str]:
+    """Imports of what serves a group, by others than who composes nodes and the serving room itself."""
+    for module in modules:
+        for found in module.imports:
+            serving = next((name for name in _with_ancestors(found.target) if name.rpartition(".")[2] in SERVING), None)
+            if serving and module.package != COMPOSES and room(module.name) != room(found.target):
+                yield f"{module.at(found)}: {module.name} imports {serving}; only {COMPOSES} may"
+
+
 def import_cycle(modules: Iterable[Module]) -> str | None:
-    """One cycle of imports that run when a module is loaded. A package that a module lies in does not count."""
+    """One cycle of imports, for types and inside functions, too. A package that a module lies in does not count."""
     by_name = {module.name: module for module in modules}
     graph: dict[str, dict[str, Import]] = {}
     for module in by_name.values():
         edges = graph[module.name] = {}
         for found in module.imports:
             target = next((name for name in _with_ancestors(found.target) if name in by_name), None)
-            if target and target != module.name and not found.lazy and not found.typing_only:
+            if target and target != module.name:
                 edges.setdefault(target, found)
     try:
         graphlib.TopologicalSorter(graph).prepare()
@@ -224,8 +306,19 @@ def test_libraries_stay_where_they_belong() -> None:
     assert not (broken := list(strayed_libraries(MODULES))), _list(broken)
 
 
+def test_rooms_import_those_below() -> None:
+    folders = {(module.package, module.name.split(".")[1]) for module in MODULES if module.name.count(".") > 1}
+    named = {(package, name) for package, rooms in BELOW.items() for name in rooms} | {("txnstatus", "proto")}
+    assert not (unknown := folders - named), f"a new room needs a floor: {unknown}"
+    assert not (broken := list(wrong_floor(MODULES))), _list(broken)
+
+
+def test_what_serves_is_imported_by_who_composes() -> None:
+    assert not (broken := list(served_elsewhere(MODULES))), _list(broken)
+
+
 def test_no_module_imports_itself_by_way_of_others() -> None:
-    assert (cycle := import_cycle(MODULES)) is None, f"modules import each other when loaded:\n{cycle}"
+    assert (cycle := import_cycle(MODULES)) is None, f"modules import each other:\n{cycle}"
 
 
 def _list(broken: list[str]) -> str:
@@ -255,6 +348,21 @@ TYPING = "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    {}\n"
             "txnmanager.x.py:2",
         ),
         (wrong_direction, "txnmanager.x", "from txnstatus import types", None),
+        (wrong_floor, "txnstatus.rpc.x", TYPING.format("from txnstatus.status import table"), "txnstatus.rpc.x.py:3"),
+        (wrong_floor, "txnstatus.types", "import txnstatus.process.disk", "txnstatus.types.py:1"),
+        (wrong_floor, "txnparticipant.locks.x", "from txnparticipant.rows import x", "txnparticipant.locks.x.py:1"),
+        (wrong_floor, "txnclient.x", "from txnstatus.status.commands import BeginCommit", "txnclient.x.py:1"),
+        (wrong_floor, "txnstatus.status.x", "from txnstatus.rpc import errors", None),
+        (wrong_floor, "txnstatus.status.x", "from txnstatus import types", None),
+        (served_elsewhere, "txnmanager.x", LAZY.format("import txnstatus.status.service"), "txnmanager.x.py:2"),
+        (
+            served_elsewhere,
+            "txnparticipant.upkeep.x",
+            "from txnparticipant.leader import rows",
+            "txnparticipant.upkeep.x.py:1",
+        ),
+        (served_elsewhere, "txnparticipant.leader.x", "from txnparticipant.leader import rows", None),
+        (served_elsewhere, "txndeploy.node.x", "from txnparticipant.leader import rows", None),
         (impure_cores, "txnstatus.x", LAZY.format("import pyarrow.fs"), "txnstatus.x.py:2"),
         (impure_cores, "txnstatus.x", LAZY.format("import pydantic"), "txnstatus.x.py:2"),
         (impure_cores, "txnstatus.x", "from txnstatus.shell import f", "txnstatus.x.py:1"),
@@ -272,10 +380,10 @@ def test_a_rule_sees(rule, name: str, source: str, found: str | None) -> None:  
     assert [line.split(": ")[0] for line in broken] == ([found] if found else [])
 
 
-def test_a_cycle_is_seen_and_a_lazy_import_breaks_it() -> None:
+@pytest.mark.parametrize("how", ["{}", LAZY, TYPING])
+def test_a_cycle_is_seen(how: str) -> None:
     there = _module("txnstatus.a", "from txnstatus import b")
-    cycle = import_cycle([there, _module("txnstatus.b", "import txnstatus.a")])
+    cycle = import_cycle([there, _module("txnstatus.b", how.format("import txnstatus.a"))])
     assert cycle is not None
     assert "txnstatus.a.py:1: txnstatus.a imports txnstatus.b" in cycle
-    assert import_cycle([there, _module("txnstatus.b", LAZY.format("import txnstatus.a"))]) is None
-    assert import_cycle([there, _module("txnstatus.b", TYPING.format("import txnstatus.a"))]) is None
+    assert import_cycle([there, _module("txnstatus.b", how.format("import txnstatus.c"))]) is None
