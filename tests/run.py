@@ -37,7 +37,7 @@ def main(arguments: Sequence[str]) -> int:
         count = _start([*COUNT_CAMPAIGNS, *chosen], counted)
         kind = "campaign" if campaign else "not campaign"
         codes = [_tests(f"{which} and {kind}", number, chosen, skipped) for which, number in PARTS.items()]
-        failed = [" ".join(check.args[1:]) for check in checks if check.wait()]
+        failed = [" ".join(check.args[2:]) for check in checks if check.wait()]
         print(_read(told))
         count.wait()
         campaigns = _COLLECTED.search(_read(counted).encode())

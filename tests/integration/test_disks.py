@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -52,7 +53,7 @@ def test_a_full_disk_makes_a_node_step_back_until_there_is_room(role: str, tmp_p
         wait_until(lambda: sum(_says_full(rig, node) for node in full) >= some, f"{some} of {full} say that it is full")
         rig.faults[f"full disk: {role}"] += 1
         if role == "all":
-            assert unavailable(rig), "a promise that nobody can keep"
+            wait_until(lambda: _unavailable_when_full(rig, disks), "nobody makes a promise that nobody can keep")
         else:
             rig.await_progress()
             _change_catalog(rig)
@@ -61,6 +62,13 @@ def test_a_full_disk_makes_a_node_step_back_until_there_is_room(role: str, tmp_p
             by_node[node].make_room()
         rig.await_nodes()
         rig.await_progress()
+
+
+def _unavailable_when_full(rig: Rig, disks: Sequence[SmallDisk]) -> bool:
+    """A node that drops what a snapshot covers makes room by itself: that goes, too."""
+    for disk in disks:
+        disk.fill()
+    return unavailable(rig)
 
 
 def _change_catalog(rig: Rig) -> None:

@@ -204,7 +204,7 @@ def test_a_second_session_of_one_transaction_is_refused(
         second = elsewhere.join(first.token())
         with second.postgres(NAME, server.conninfo) as connection:
             connection.execute(INSERT, (bill + 1,))
-        first._prepare_parts()
+        first._foreign.prepare(first.abort)
         with pytest.raises(IllegalState, match="another session of the same transaction"):
             second.commit()
     with pytest.raises(TxnAborted):
