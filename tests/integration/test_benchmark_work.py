@@ -26,5 +26,5 @@ def test_a_measure_tells_of_every_node(measure: str, seen: str) -> None:
     assert told.returncode == 0, told.stderr
     assert told.stdout.count(seen) >= 3
     assert all(f"{node}, " in told.stdout for node in ("n1", "n2", "n3"))
-    assert "table_store.py" in told.stdout or measure != "calls"
+    assert "shard.py" in told.stdout or measure != "calls"
     assert not told.stdout.rstrip().splitlines()[-1].startswith("0 transactions")
