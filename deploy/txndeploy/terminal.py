@@ -191,7 +191,7 @@ def host_answers(address: str) -> bool:
     channel = ManagerChannel([address])
     try:
         request = participant_pb2.ParticipateRequest()
-        channel.call("txnstatus.Foreign/Participate", request, participant_pb2.ParticipateResponse, timeout=1.0)
+        channel.call("txnstatus.Participant/Participate", request, participant_pb2.ParticipateResponse, timeout=1.0)
     except TxnError:
         return False
     finally:

@@ -1,4 +1,4 @@
-"""The TxnManager and Table services, as a client sees them: each call goes to the leader that owns the matter.
+"""What a manager does for calls that concern several leaders, or are asked in turns; `router` has all others.
 
 Managers keep nothing: which one a client asks, and whether it is the same one twice, makes no difference.
 """
@@ -12,6 +12,7 @@ from typing import TypeVar
 
 from google.protobuf.message import Message
 
+from txnmanager.router import CALL_SECONDS
 from txnstatus import lock_requests
 from txnstatus.catalog import commands as catalog
 from txnstatus.catalog.catalog import shard_group, to_wire
@@ -24,11 +25,10 @@ from txnstatus.limits import (
     MAX_LABEL_CHARACTERS,
     MAX_LEASES_PER_CALL,
     MAX_LOCK_WAIT_SECONDS,
-    MAX_REASON_CHARACTERS,
     check_count,
+    check_length,
 )
 from txnstatus.proto import admin_pb2 as admin_pb
-from txnstatus.proto import participant_pb2 as participant_pb
 from txnstatus.proto import table_pb2 as table_pb
 from txnstatus.proto import txn_manager_pb2 as pb
 from txnstatus.proto import txn_status_pb2 as status_pb
@@ -39,40 +39,31 @@ from txnstatus.types import DECIDED, TxnId, TxnState
 
 ResponseT = TypeVar("ResponseT", bound=Message)
 
-CALL_SECONDS = 15.0
-
 
 class TxnManager:
-    """Implements the TxnManager service."""
+    """Implements the TxnManager service, with `router`."""
 
     def __init__(self, ranges: StatusRanges) -> None:
         self._ranges = ranges
 
     async def begin_transaction(self, request: pb.BeginTransactionRequest) -> pb.BeginTransactionResponse:
-        _limit("label", request.label, MAX_LABEL_CHARACTERS)
-        _limit("owner", request.owner, MAX_LABEL_CHARACTERS)
-        _limit("request id", request.request_id, MAX_LABEL_CHARACTERS)
+        check_length("label", request.label, MAX_LABEL_CHARACTERS)
+        check_length("owner", request.owner, MAX_LABEL_CHARACTERS)
+        check_length("request id", request.request_id, MAX_LABEL_CHARACTERS)
         return await self._ranges.begin(request)
 
     async def commit_transaction(self, request: pb.CommitTransactionRequest) -> pb.CommitTransactionResponse:
         """With `wait_millis`, answers when the outcome is durable; the status leaders wait in short turns."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + request.wait_millis / 1000
-        response = await self._ranges.call(request.txn_id, "CommitTransaction", request, pb.CommitTransactionResponse)
+        txn_id = request.txn_id
+        response = await self._ranges.call(txn_id, "CommitTransaction", request, pb.CommitTransactionResponse)
         while request.wait_millis and TxnState(response.txn.state) not in DECIDED and loop.time() < deadline:
             left = max(1, int((deadline - loop.time()) * 1000))
-            state = await self.get_transaction_state(
-                pb.GetTransactionStateRequest(txn_id=request.txn_id, wait_millis=left)
-            )
+            asked = pb.GetTransactionStateRequest(txn_id=txn_id, wait_millis=left)
+            state = await self._ranges.call(txn_id, "GetTransactionState", asked, pb.GetTransactionStateResponse)
             response = pb.CommitTransactionResponse(txn=state.txn)
         return response
-
-    async def abort_transaction(self, request: pb.AbortTransactionRequest) -> pb.AbortTransactionResponse:
-        _limit("reason", request.reason, MAX_REASON_CHARACTERS)
-        return await self._ranges.call(request.txn_id, "AbortTransaction", request, pb.AbortTransactionResponse)
-
-    async def get_transaction_state(self, request: pb.GetTransactionStateRequest) -> pb.GetTransactionStateResponse:
-        return await self._ranges.call(request.txn_id, "GetTransactionState", request, pb.GetTransactionStateResponse)
 
     async def keep_transaction_alive(self, request: pb.KeepTransactionAliveRequest) -> pb.KeepTransactionAliveResponse:
         check_count(len(request.txn_ids), "transactions to keep alive", MAX_KEEP_ALIVE_IDS)
@@ -89,67 +80,17 @@ class TxnManager:
         return pb.GetSnapshotResponse(timestamp=await self._ranges.snapshot())
 
 
-class TableProxy:
-    """Implements the Table service."""
+class Tables:
+    """Implements the Table service, with `router`."""
 
     def __init__(self, client: TxnSystemClient, ranges: StatusRanges) -> None:
         self._client = client
         self._ranges = ranges
 
-    async def create_table(self, request: table_pb.CreateTableRequest) -> table_pb.CreateTableResponse:
-        shard = self._shard(request.name)
-        wrapped = participant_pb.ShardCreateTableRequest(shard=shard, request=request)
-        return await self._ask(shard, "CreateTable", wrapped, table_pb.CreateTableResponse)
-
-    async def get_table(self, request: table_pb.GetTableRequest) -> table_pb.GetTableResponse:
-        shard = self._shard(request.name)
-        wrapped = participant_pb.ShardGetTableRequest(shard=shard, request=request)
-        return await self._ask(shard, "GetTable", wrapped, table_pb.GetTableResponse)
-
-    async def list_tables(self, _request: table_pb.ListTablesRequest) -> table_pb.ListTablesResponse:
-        shards = range(self._client.cluster.state.participant_shards)
-        answers = await asyncio.gather(
-            *(
-                self._ask(
-                    shard,
-                    "ListTables",
-                    participant_pb.ShardListTablesRequest(shard=shard),
-                    table_pb.ListTablesResponse,
-                )
-                for shard in shards
-            )
-        )
+    async def list_tables(self, request: table_pb.ListTablesRequest) -> table_pb.ListTablesResponse:
+        answers = await self._ask_all("ListTables", request, table_pb.ListTablesResponse)
         tables = sorted((table for answer in answers for table in answer.tables), key=lambda table: table.name)
         return table_pb.ListTablesResponse(tables=tables)
-
-    async def drop_table(self, request: table_pb.DropTableRequest) -> table_pb.DropTableResponse:
-        _checked(request.txn_id)
-        shard = self._shard(request.table)
-        wrapped = participant_pb.ShardDropTableRequest(shard=shard, request=request)
-        return await self._ask(shard, "DropTable", wrapped, table_pb.DropTableResponse)
-
-    async def open_write(self, request: table_pb.OpenWriteRequest) -> table_pb.OpenWriteResponse:
-        _checked(request.txn_id)
-        shard = self._shard(request.table)
-        wrapped = participant_pb.ShardOpenWriteRequest(shard=shard, request=request)
-        return await self._ask(shard, "OpenWrite", wrapped, table_pb.OpenWriteResponse)
-
-    async def add_files(self, request: table_pb.AddFilesRequest) -> table_pb.AddFilesResponse:
-        _checked(request.txn_id)
-        shard = self._shard(request.table)
-        wrapped = participant_pb.ShardAddFilesRequest(shard=shard, request=request)
-        return await self._ask(shard, "AddFiles", wrapped, table_pb.AddFilesResponse)
-
-    async def write_rows(self, request: table_pb.WriteRowsRequest) -> table_pb.WriteRowsResponse:
-        _checked(request.txn_id)
-        shard = self._shard(request.table)
-        wrapped = participant_pb.ShardWriteRowsRequest(shard=shard, request=request)
-        return await self._ask(shard, "WriteRows", wrapped, table_pb.WriteRowsResponse)
-
-    async def scan(self, request: table_pb.ScanRequest) -> table_pb.ScanResponse:
-        shard = self._shard(request.table)
-        wrapped = participant_pb.ShardScanRequest(shard=shard, request=request)
-        return await self._ask(shard, "Scan", wrapped, table_pb.ScanResponse)
 
     async def renew_leases(self, request: table_pb.RenewLeasesRequest) -> table_pb.RenewLeasesResponse:
         """Answers lease by lease, in the order of the request; a shard that cannot answer fails only its own."""
@@ -158,9 +99,8 @@ class TableProxy:
 
         async def ask(shard: int, numbers: Sequence[int]) -> None:
             part = table_pb.RenewLeasesRequest(leases=[request.leases[number] for number in numbers])
-            wrapped = participant_pb.ShardRenewLeasesRequest(shard=shard, request=part)
             try:
-                answer = await self._ask(shard, "RenewLeases", wrapped, table_pb.RenewLeasesResponse)
+                answer = await self._ask(shard, "RenewLeases", part, table_pb.RenewLeasesResponse)
             except TxnError as error:
                 results.update(dict.fromkeys(numbers, table_pb.RenewLeaseResult(error=to_detail(error))))
             else:
@@ -174,13 +114,13 @@ class TableProxy:
 
     async def lock(self, request: table_pb.LockRequest) -> table_pb.LockResponse:
         """The database first: objects are locked in the order of their names, and a parent's comes first."""
-        _checked(request.txn_id)
         loop = asyncio.get_running_loop()
         deadline = loop.time() + min(request.wait_millis / 1000, MAX_LOCK_WAIT_SECONDS)
         database, dot, _ = request.table.partition(".")
         if dot:
             # Else the database would be locked for nothing.
-            found = await self.get_table(table_pb.GetTableRequest(name=request.table))
+            asked, shard = table_pb.GetTableRequest(name=request.table), self._shard(request.table)
+            found = await self._ask(shard, "GetTable", asked, table_pb.GetTableResponse)
             lock_requests.check(request, Schema.from_wire(found.table.schema))
             parent = table_pb.LockRequest(
                 txn_id=request.txn_id,
@@ -195,34 +135,26 @@ class TableProxy:
         return await self._lock(request, deadline)
 
     async def _lock(self, request: table_pb.LockRequest, deadline: float) -> table_pb.LockResponse:
-        """Of one participant; its leader waits in short turns."""
-        shard = self._shard_of(request.table)
+        """Locks objects of one participant, a table or a database; its leader waits in short turns."""
+        name = request.table
+        shard = self._client.cluster.shard_of_table(name) if is_database_name(name) else self._shard(name)
         loop = asyncio.get_running_loop()
         while True:
-            left = max(0.0, deadline - loop.time())
-            wrapped = participant_pb.ShardLockRequest(shard=shard, request=request)
-            wrapped.request.wait_millis = int(left * 1000)
-            answer = await self._ask(shard, "Lock", wrapped, table_pb.LockResponse)
-            if answer.granted or not wrapped.request.wait_millis:
+            part = table_pb.LockRequest()
+            part.CopyFrom(request)  # the caller's own is not to be changed
+            part.wait_millis = int(max(0.0, deadline - loop.time()) * 1000)
+            answer = await self._ask(shard, "Lock", part, table_pb.LockResponse)
+            if answer.granted or not part.wait_millis:
                 return answer
 
     async def show_locks(self, request: table_pb.ShowLocksRequest) -> table_pb.ShowLocksResponse:
-        shards = range(self._client.cluster.state.participant_shards)
+        answers: Sequence[table_pb.ShowLocksResponse]
         if "." in request.table:
-            shards = range(shard := self._shard(request.table), shard + 1)
+            answers = [await self._ask(self._shard(request.table), "ShowLocks", request, table_pb.ShowLocksResponse)]
         elif request.partition:
             raise InvalidArgument("a partition needs the table that it is of")
-        answers = await asyncio.gather(
-            *(
-                self._ask(
-                    shard,
-                    "ShowLocks",
-                    participant_pb.ShardShowLocksRequest(shard=shard, request=request),
-                    table_pb.ShowLocksResponse,
-                )
-                for shard in shards
-            )
-        )
+        else:
+            answers = await self._ask_all("ShowLocks", request, table_pb.ShowLocksResponse)
         locks = sorted((lock for answer in answers for lock in answer.locks), key=lambda lock: lock.object)
         if request.extended:
             await self._add_transactions(locks)
@@ -246,20 +178,20 @@ class TableProxy:
             if lock.txn_id in found:
                 lock.txn.CopyFrom(found[lock.txn_id].txn)
 
-    def _shard_of(self, name: str) -> int:
-        """Of a table, or of a database: its name alone leads there, as a table's does."""
-        return self._client.cluster.shard_of_table(name) if is_database_name(name) else self._shard(name)
+    async def _ask_all(self, method: str, request: Message, response: type[ResponseT]) -> Sequence[ResponseT]:
+        shards = range(self._client.cluster.state.participant_shards)
+        return await asyncio.gather(*(self._ask(shard, method, request, response) for shard in shards))
 
     def _shard(self, table: str) -> int:
         return self._client.cluster.shard_of_table(check_table_name(table))
 
     def _ask(self, shard: int, method: str, request: Message, response: type[ResponseT]) -> Awaitable[ResponseT]:
         group = shard_group(shard)
-        return self._client.call_leader(group, f"txnstatus.Participant/{method}", request, response, CALL_SECONDS)
+        return self._client.call_leader(group, f"txnstatus.Table/{method}", request, response, CALL_SECONDS)
 
 
 class ClusterView:
-    """The part of the Admin service that concerns the whole cluster."""
+    """Implements what the Admin service has for the whole cluster; every node answers it."""
 
     def __init__(self, client: TxnSystemClient, ranges: StatusRanges, cluster_id: str) -> None:
         self._catalog = CatalogClient(client)
@@ -286,15 +218,3 @@ class ClusterView:
 
     async def list_transactions(self, request: status_pb.ListTransactionsRequest) -> status_pb.ListTransactionsResponse:
         return await self._ranges.listed(request)
-
-
-def _limit(what: str, text: str, characters: int) -> None:
-    if len(text) > characters:
-        raise InvalidArgument(f"{what} of {len(text)} characters: {characters} are possible")
-
-
-def _checked(txn_id: int) -> TxnId:
-    """Raises NotFound for an id that no range can hold, as Kudu does."""
-    if txn_id < 0:
-        raise NotFound(f"transaction {txn_id} cannot exist: ids start at 0", txn_id=TxnId(txn_id))
-    return TxnId(txn_id)

@@ -16,7 +16,7 @@ from tests.badinput.world import CALL_SECONDS, FOREIGN, MAX_MESSAGE_CHARACTERS, 
 from tests.support import FAST_RAFT
 from txndeploy.local.cluster import LocalCluster
 from txndeploy.node.config import TxnSection
-from txnstatus.catalog.catalog import from_wire
+from txnstatus.catalog.catalog import CATALOG, from_wire
 from txnstatus.errors import IllegalState, InternalError, InvalidArgument, NotFound, TxnError
 from txnstatus.proto import catalog_pb2 as pb
 
@@ -50,7 +50,7 @@ def right(world: World, kind: str) -> pb.CatalogCommand:
 
 
 def catalog(world: World) -> pb.CatalogState:
-    answer = world.send("txnstatus.Catalog/GetCatalog", pb.GetCatalogRequest().SerializeToString())
+    answer = world.send("txnstatus.Catalog/GetCatalog", pb.GetCatalogRequest().SerializeToString(), group=CATALOG)
     assert answer.response is not None, answer.error
     return pb.CatalogState.FromString(answer.response)
 
@@ -74,11 +74,11 @@ def test_wrong_changes(world: World, kind: str) -> None:
     """Whatever is refused has changed nothing; whatever is not, may be sent again; and the cluster still serves."""
     for what, payload in mutations(right(world, kind)):
         before = catalog(world)
-        if refusal(f"{kind}, {what}", world.send(CHANGE, payload)) is not None:
+        if refusal(f"{kind}, {what}", world.send(CHANGE, payload, group=CATALOG)) is not None:
             assert catalog(world) == before, f"{what}: refused, and yet the catalog changed"
         else:
             after = catalog(world)
-            assert refusal(f"{kind}, {what}, again", world.send(CHANGE, payload)) is None
+            assert refusal(f"{kind}, {what}, again", world.send(CHANGE, payload, group=CATALOG)) is None
             assert catalog(world) == after, f"{what}: the second time it changed something more"
     if kind != "replace_node":  # which has given this node's place away
         with txnclient.connect(world.cluster.addresses, timeout=CALL_SECONDS) as client:
@@ -113,7 +113,7 @@ def test_what_does_not_exist_or_cannot_be_is_named(
     shared: World, change: dict[str, dict[str, object]], error: type[TxnError]
 ) -> None:
     before = shared.digest()["catalog"]
-    answer = shared.send(CHANGE, pb.CatalogCommand(**change).SerializeToString())  # type: ignore[arg-type]
+    answer = shared.send(CHANGE, pb.CatalogCommand(**change).SerializeToString(), group=CATALOG)  # type: ignore[arg-type]
     assert type(refusal(str(change), answer)) is error
     assert shared.digest()["catalog"] == before
 

@@ -17,19 +17,38 @@ from google.protobuf.message_factory import GetMessageClass
 
 from tests.badinput.wire import mutations
 from tests.badinput.world import MAX_MESSAGE_CHARACTERS, OWNER, Answer, World, full_name, methods
-from txnstatus.errors import InternalError, NotAuthorized
-from txnstatus.proto import common_pb2
+from txnstatus.errors import InternalError, InvalidArgument, NotAuthorized, NotFound, Unavailable
+from txnstatus.proto import audit_pb2, common_pb2
 
 LEFT_OUT = {
     "txnstatus.Catalog/ChangeCatalog": "takes a cluster apart: test_catalog_changes.py has one for each change",
     "txnstatus.Admin/RemoveForeign": "is a change of the catalog, too",
-    "txnstatus.Foreign/Participate": "is served by no node, but by the host of a foreign participant",
 }
 """Left out, and why."""
-NEEDS_MORE_NODES = {"txnstatus.Admin/ReplaceNode", "txnstatus.Admin/MoveReplica"}
+MOVE = "txnstatus.Admin/MoveReplica"
+NEEDS_MORE_NODES = {"txnstatus.Admin/ReplaceNode", MOVE}
 """Here they are wrong whatever they say."""
 METHODS = {full_name(method): method for method in methods() if full_name(method) not in LEFT_OUT}
-EACH = pytest.mark.parametrize("name", METHODS)
+BETWEEN_NODES = {"txnstatus.TxnStatus": "range", "txnstatus.Participant": "shard", "txnstatus.Catalog": "catalog"}
+"""Services that only leaders answer."""
+ALSO_LEADERS = {"txnstatus.TxnManager": "range", "txnstatus.Table": "shard", "txnstatus.Audit": "shard"}
+MANAGERS_ONLY = {"BeginTransaction", "Enlist", "GetSnapshot"}
+
+
+def ways() -> Iterator[tuple[str, str]]:
+    """Each method to each who answers it: the node itself, or the leader of a group."""
+    for name, method in METHODS.items():
+        service = method.containing_service.full_name
+        if service not in BETWEEN_NODES and name != MOVE:
+            yield name, ""
+        if (kind := (BETWEEN_NODES | ALSO_LEADERS).get(service, "")) and method.name not in MANAGERS_ONLY:
+            yield name, kind
+    yield "txnstatus.Admin/ListTransactions", "range"
+    yield MOVE, "shard"
+
+
+WAYS = list(ways())
+EACH = pytest.mark.parametrize(("name", "kind"), WAYS, ids=[f"{name} {kind}".strip() for name, kind in WAYS])
 
 
 def check(what: str, answer: Answer) -> None:
@@ -40,8 +59,10 @@ def check(what: str, answer: Answer) -> None:
         return
     assert not answer.made_by_grpc, f"{what}: no handler answered: {answer.status} {answer.error}"
     assert not isinstance(answer.error, InternalError), f"{what}: {answer.error}"
-    wrong_node = re.search(r"has no replica of|does not lead", answer.error.message)
-    assert not answer.error.retriable or wrong_node, f"{what}: it would be sent again and again: {answer.error}"
+    elsewhere = re.search(
+        r"has no replica of|does not lead|the catalog of n1 does not know ", answer.error.message, re.DOTALL
+    )
+    assert not answer.error.retriable or elsewhere, f"{what}: it would be sent again and again: {answer.error}"
     assert 10 < len(answer.error.message) < MAX_MESSAGE_CHARACTERS, f"{what}: {answer.error.message[:200]!r}"
     assert re.search(r"[a-z]{3}", answer.error.message), f"{what}: no sentence: {answer.error}"
 
@@ -60,31 +81,33 @@ def test_every_service_is_here() -> None:
     assert {name.split("/")[0] for name in METHODS} >= {
         f"txnstatus.{service}" for service in ("Admin", "Participant", "Table", "TxnManager", "TxnStatus")
     }
+    assert {name for name, _ in WAYS} == METHODS.keys()
     assert len(METHODS) >= 30
+    assert len(WAYS) >= 40
 
 
 @EACH
-def test_a_right_request_is_answered_and_twice_is_as_good_as_once(world: World, name: str) -> None:
+def test_a_right_request_is_answered_and_twice_is_as_good_as_once(world: World, name: str, kind: str) -> None:
     """Else the tests below would test nothing."""
-    payload = world.request(METHODS[name]).SerializeToString()
+    payload, group = world.request(METHODS[name]).SerializeToString(), world.group(kind)
     if name in NEEDS_MORE_NODES:
-        check(name, world.send(name, payload))
+        check(name, world.send(name, payload, group=group))
         return
-    first = world.send(name, payload)
+    first = world.send(name, payload, group=group)
     assert first.error is None, f"{name}: {first.error}"
     before = world.quiet()
-    second = world.send(name, payload)
+    second = world.send(name, payload, group=group)
     assert second.error is None, f"the same request again: {second.error}"
     assert world.quiet() == before
 
 
 @EACH
-def test_wrong_fields(world: World, name: str) -> None:
-    method = METHODS[name]
+def test_wrong_fields(world: World, name: str, kind: str) -> None:
+    method, group = METHODS[name], world.group(kind)
     cases = dict(mutations(world.request(method)))
     refused = set()
     for what in list(cases):
-        answer = world.send(name, cases[what])
+        answer = world.send(name, cases[what], group=group)
         check(f"{name}, {what}", answer)
         if answer.error is not None:
             refused.add(what)
@@ -94,7 +117,7 @@ def test_wrong_fields(world: World, name: str) -> None:
     cases = dict(mutations(world.request(method)))
     before = world.quiet()
     for what in refused:
-        assert world.send(name, cases[what]).error is not None, f"{name}, {what}: refused, and then not"
+        assert world.send(name, cases[what], group=group).error is not None, f"{name}, {what}: refused, and then not"
     assert world.quiet() == before, f"{name}: refused, and yet the state changed, by one of {sorted(refused)}"
 
 
@@ -115,15 +138,17 @@ def _names_an_owner(message: Descriptor) -> bool:
     return ("owner" in names and ("txn_id" in names or "txn_ids" in names)) or any(map(_names_an_owner, parts))
 
 
-@pytest.mark.parametrize("name", [name for name, method in METHODS.items() if _names_an_owner(method.input_type)])
-def test_a_foreign_owner_changes_nothing(world: World, name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "kind"), [(name, kind) for name, kind in WAYS if _names_an_owner(METHODS[name].input_type)]
+)
+def test_a_foreign_owner_changes_nothing(world: World, name: str, kind: str) -> None:
     request = world.request(METHODS[name])
     owned = _owned(request)
     assert owned is not None, "a right request names all of it"
     before = world.quiet()
     for owner in ("", "mallory", OWNER.upper(), OWNER + " ", OWNER + "\0"):
         owned.owner = owner
-        answer = world.send(name, request.SerializeToString())
+        answer = world.send(name, request.SerializeToString(), group=world.group(kind))
         if "txn_ids" in owned.DESCRIPTOR.fields_by_name:
             assert answer.error is None, "answered id by id"
             assert b"NOT_AUTHORIZED" in (answer.response or b"")
@@ -146,17 +171,50 @@ def test_a_method_that_is_not_there(world: World) -> None:
         assert world.send(name, b"").status is grpc.StatusCode.UNIMPLEMENTED
 
 
-@pytest.mark.parametrize("shard", [7, 2**32 - 1])
-def test_a_shard_that_is_not_here(world: World, shard: int) -> None:
-    requests = {
-        name: world.request(method) for name, method in METHODS.items() if "shard" in method.input_type.fields_by_name
-    }
-    assert len(requests) >= 7
+@pytest.mark.parametrize("group", ["shard-7", "status-4294967295", "nobody", "x" * 1_000])
+def test_a_group_that_is_not_here(world: World, group: str) -> None:
+    requests = {name: world.request(method).SerializeToString() for name, method in METHODS.items()}
+    before = world.quiet()
+    for name, payload in requests.items():
+        answer = world.send(name, payload, group=group)
+        assert answer.error is not None, name
+        assert group[:100] in answer.error.message
+        assert isinstance(answer.error, Unavailable), "the caller's catalog may be older than the node's, or newer"
+    assert world.quiet() == before
+
+
+def test_a_group_that_has_no_such_method(world: World) -> None:
+    """What the node answers by itself, or another kind of group."""
+    answered = {(name, world.group(kind)) for name, kind in WAYS}
+    requests = {name: world.request(METHODS[name]).SerializeToString() for name in METHODS.keys() - {MOVE}}
+    before = world.quiet()
+    for name, payload in requests.items():
+        for group in map(world.group, ("range", "shard", "catalog")):
+            if (name, group) not in answered:
+                answer = world.send(name, payload, group=group)
+                assert isinstance(answer.error, InvalidArgument), f"{name} of {group}: {answer.error}"
+    assert world.quiet() == before
+
+
+def test_what_only_leaders_answer_needs_a_group(world: World) -> None:
+    requests = {name: world.request(METHODS[name]) for name in METHODS if (name, "") not in WAYS}
     before = world.quiet()
     for name, request in requests.items():
-        request.shard = shard
         answer = world.send(name, request.SerializeToString())
-        assert answer.error is not None, name
+        assert isinstance(answer.error, Unavailable), f"{name}: {answer.error}"
+    assert world.quiet() == before
+
+
+@pytest.mark.parametrize("shard", [7, 2**32 - 1])
+def test_a_shard_that_there_is_not(world: World, shard: int) -> None:
+    requests = {
+        "txnstatus.Audit/AuditShard": audit_pb2.AuditShardRequest(shard=shard),
+        "txnstatus.Audit/AuditTable": audit_pb2.AuditTableRequest(table_id=f"{shard}.1"),
+        "txnstatus.Audit/AdoptDirectories": audit_pb2.AdoptDirectoriesRequest(table_id=f"{shard}.1", names=["x"]),
+    }
+    before = world.quiet()
+    for name, request in requests.items():
+        answer = world.send(name, request.SerializeToString())
+        assert isinstance(answer.error, NotFound), f"{name}: {answer.error}"
         assert str(shard) in answer.error.message
-        assert not isinstance(answer.error, InternalError)
     assert world.quiet() == before

@@ -118,7 +118,7 @@ def test_a_raft_peer_that_says_nothing_is_left(world: World) -> None:
             rpc_pb2.Frame(
                 calls=[
                     rpc_pb2.Call(
-                        id=7, method="txnstatus.TxnStatus/CommitTransaction", payload=b"\xff", timeout_millis=1_000
+                        id=7, method="txnstatus.TxnManager/CommitTransaction", payload=b"\xff", timeout_millis=1_000
                     )
                 ]
             ),

@@ -20,12 +20,13 @@ import txnstatus.proto
 from tests.badinput.wire import SMALL
 from tests.support import wait_until
 from txndeploy.local.cluster import LocalCluster
+from txnstatus.catalog.catalog import CATALOG, shard_group, status_group
 from txnstatus.errors import InternalError, TxnError
 from txnstatus.lake.rows import to_ipc
 from txnstatus.proto import admin_pb2, catalog_pb2, common_pb2, table_pb2
 from txnstatus.proto import txn_manager_pb2 as pb
 from txnstatus.rpc.errors import from_detail
-from txnstatus.rpc.grpc_server import DETAIL_KEY, GRPC_OPTIONS
+from txnstatus.rpc.grpc_server import DETAIL_KEY, GROUP_KEY, GRPC_OPTIONS
 
 OWNER = "the owner"
 FOREIGN = "elsewhere"
@@ -67,7 +68,7 @@ class World:
         self.table_id = info.table_id
         place = catalog_pb2.CatalogCommand.RegisterForeign(name=FOREIGN, address="127.0.0.1:1")
         command = catalog_pb2.CatalogCommand(register_foreign=place)
-        self.client.call("txnstatus.Catalog/ChangeCatalog", command, catalog_pb2.CatalogState)
+        assert self.send("txnstatus.Catalog/ChangeCatalog", command.SerializeToString(), group=CATALOG).error is None
         self.shard = int(info.table_id.split(".")[0])
         self.committed = self.client.begin().commit().txn_id
         self._open: list[int] = []
@@ -76,16 +77,21 @@ class World:
         self.client.close()
         self.channel.close()
 
-    def send(self, method: str, payload: bytes, timeout: float = CALL_SECONDS) -> Answer:
+    def send(self, method: str, payload: bytes, timeout: float = CALL_SECONDS, group: str = "") -> Answer:
         call: Any = self.channel.unary_unary(f"/{method}")
+        metadata = ((GROUP_KEY, group),) if group else ()
         try:
-            return Answer(call(payload, timeout=timeout), None, grpc.StatusCode.OK)
+            return Answer(call(payload, timeout=timeout, metadata=metadata), None, grpc.StatusCode.OK)
         except grpc.RpcError as error:
             call = cast(grpc.Call, error)
             detail = dict(call.trailing_metadata() or ()).get(DETAIL_KEY)
             if detail is None:
                 return Answer(None, InternalError(str(call.details())), call.code(), made_by_grpc=True)
             return Answer(None, from_detail(common_pb2.ErrorDetail.FromString(cast(bytes, detail))), call.code())
+
+    def group(self, kind: str) -> str:
+        """The group of a call: "" of one to the node, or the one that has what right requests are about."""
+        return {"": "", "range": status_group(0), "shard": shard_group(self.shard), "catalog": CATALOG}[kind]
 
     # ---- the state
 

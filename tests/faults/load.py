@@ -5,6 +5,7 @@ What they do is drawn from a seed; what they are told goes into the history.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import random
 import re
@@ -24,6 +25,7 @@ from txnclient import Client, Schema
 from txnclient.read.row_reads import RowChanges, latest_changes
 from txnclient.token import Token
 from txndeploy.local.cluster import LocalCluster
+from txnstatus.catalog.catalog import CATALOG
 from txnstatus.errors import (
     AlreadyExists,
     CommitUnknown,
@@ -39,6 +41,7 @@ from txnstatus.errors import (
 from txnstatus.proto import admin_pb2, audit_pb2, catalog_pb2
 from txnstatus.proto import table_pb2 as table_pb
 from txnstatus.proto import txn_manager_pb2 as pb
+from txnstatus.rpc.channel import PeerChannel
 from txnstatus.rpc.errors import from_detail
 from txnstatus.types import DECIDED_ABORT, AbortCause, Timestamp, TxnId, TxnState
 from txnstatus.wire import cause_from_wire
@@ -410,9 +413,25 @@ class Recorder:
         place = catalog_pb2.CatalogCommand.RegisterForeign(name=name, address="127.0.0.1:1")
         command = catalog_pb2.CatalogCommand(register_foreign=place)
         with contextlib.suppress(IllegalState):  # it was removed before
-            self.client.call("txnstatus.Catalog/ChangeCatalog", command, catalog_pb2.CatalogState)
+            asyncio.run(self._change_catalog(command))
         request = admin_pb2.RemoveForeignRequest(name=name)
         self.client.call("txnstatus.Admin/RemoveForeign", request, admin_pb2.RemoveForeignResponse)
+
+    async def _change_catalog(self, command: catalog_pb2.CatalogCommand) -> None:
+        """Asks each node once, as one of them leads the catalog. Raises what the leader answers, or Unavailable."""
+        last: TxnError = Unavailable("nobody was asked")
+        for address in self.client.session.channel.addresses:
+            channel, method = PeerChannel(address), "txnstatus.Catalog/ChangeCatalog"
+            try:
+                await channel.call(method, command, catalog_pb2.CatalogState, 5.0, CATALOG)
+                return
+            except TxnError as error:
+                if not error.retriable:
+                    raise
+                last = error
+            finally:
+                await channel.close()
+        raise Unavailable(last.message)
 
     def adopt(self, table: str, txn_ids: Sequence[TxnId]) -> None:
         """What these may have left behind, and what readers see, which is refused. Raises Unavailable."""
@@ -421,9 +440,8 @@ class Recorder:
             "txnstatus.Table/Scan", table_pb.ScanRequest(table=table, timestamp=timestamp), table_pb.ScanResponse
         )
         seen = [manifest.path.split("/")[-2] for manifest in scanned.manifests]
-        shard = int(info.table_id.partition(".")[0])
         names = [*seen, *(f"delta_{txn_id}_late0001" for txn_id in txn_ids)]
-        request = audit_pb2.AdoptDirectoriesRequest(shard=shard, table_id=info.table_id, names=names)
+        request = audit_pb2.AdoptDirectoriesRequest(table_id=info.table_id, names=names)
         self.client.call("txnstatus.Audit/AdoptDirectories", request, audit_pb2.AdoptDirectoriesResponse)
 
     def read_all(self) -> None:

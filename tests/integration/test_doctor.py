@@ -177,9 +177,7 @@ def test_nothing_that_is_in_use_can_be_adopted(client: Client, place: Place) -> 
     open_txn.write(rows(3), place.table)
     names = [path.name for path in place.directories()]
     assert len(names) == 3
-    request = audit_pb2.AdoptDirectoriesRequest(
-        shard=int(info.table_id.partition(".")[0]), table_id=info.table_id, names=[*names, "..", "delta_1_", "x/y"]
-    )
+    request = audit_pb2.AdoptDirectoriesRequest(table_id=info.table_id, names=[*names, "..", "delta_1_", "x/y"])
     answer = client.call("txnstatus.Audit/AdoptDirectories", request, audit_pb2.AdoptDirectoriesResponse)
     codes = [from_detail(result.error).code for result in answer.results]
     assert codes == ["ILLEGAL_STATE"] * 3 + ["INVALID_ARGUMENT"] * 3

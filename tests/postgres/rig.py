@@ -57,7 +57,9 @@ class Host:
     def answers(self) -> bool:
         channel = ManagerChannel([self.address])
         try:
-            channel.call("txnstatus.Foreign/Participate", pb.ParticipateRequest(), pb.ParticipateResponse, timeout=1.0)
+            channel.call(
+                "txnstatus.Participant/Participate", pb.ParticipateRequest(), pb.ParticipateResponse, timeout=1.0
+            )
         except TxnError:
             return False
         finally:

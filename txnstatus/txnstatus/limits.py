@@ -30,6 +30,12 @@ MAX_REASON_CHARACTERS = 4_096
 """Characters of the reason for an abort."""
 
 
+def check_length(what: str, text: str, most: int) -> None:
+    """Raises InvalidArgument for more characters than are possible."""
+    if len(text) > most:
+        raise InvalidArgument(f"{what} of {len(text)} characters: {most} are possible")
+
+
 def check_count(count: int, what: str, most: int) -> None:
     """Raises InvalidArgument for more than a call may carry."""
     if count > most:

@@ -241,7 +241,7 @@ class Examination:
 
     def _known(self, table: Table) -> Mapping[str, Known]:
         found: dict[str, Known] = {}
-        request = audit_pb2.AuditTableRequest(shard=table.shard, table_id=table.table_id)
+        request = audit_pb2.AuditTableRequest(table_id=table.table_id)
         while True:
             answer = self._client.call("txnstatus.Audit/AuditTable", request, audit_pb2.AuditTableResponse)
             found.update((each.name, from_wire(each)) for each in answer.directories)
@@ -264,9 +264,7 @@ class Examination:
 
     def _adopt(self, table: Table, names: Sequence[str]) -> dict[str, str]:
         """Why some are not. What fails is not mended either: it can be asked for again."""
-        request = audit_pb2.AdoptDirectoriesRequest(
-            shard=table.shard, table_id=table.table_id, names=names, only_ask=not self.wishes.fix
-        )
+        request = audit_pb2.AdoptDirectoriesRequest(table_id=table.table_id, names=names, only_ask=not self.wishes.fix)
         try:
             answer = self._client.call("txnstatus.Audit/AdoptDirectories", request, audit_pb2.AdoptDirectoriesResponse)
         except TxnError as error:

@@ -23,7 +23,7 @@ from txnstatus.catalog.system_client import TxnSystemClient
 from txnstatus.errors import TxnError
 from txnstatus.process.background import Tasks
 from txnstatus.process.environment import Environment
-from txnstatus.proto import foreign_pb2
+from txnstatus.proto import participant_pb2
 from txnstatus.rpc.channel import PeerChannel
 from txnstatus.rpc.listener import Listener
 from txnstatus.rpc.server import Registry
@@ -97,8 +97,8 @@ class ForeignProcess:
         self._environment.blocking.shutdown()
 
     async def _serve(self, host: ForeignHost) -> None:
-        registry = Registry()
-        registry.add(foreign_pb2.DESCRIPTOR.services_by_name["Foreign"], host)
+        registry = Registry(self._name)
+        registry.add(participant_pb2.DESCRIPTOR.services_by_name["Participant"], host)
         listener = Listener(registry)
         try:
             await listener.bind(self._listen)

@@ -8,17 +8,15 @@ import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
 from typing import Protocol
 
 from txndeploy.node import strategies
 from txndeploy.node.config import NodeConfig, Role
 from txndeploy.node.first_look import FirstLook
 from txndeploy.node.loop_watch import LoopWatch
-from txnmanager.audit_proxy import AuditProxy
-from txnmanager.txn_manager import ClusterView, TableProxy, TxnManager
-from txnparticipant.leader.service import ParticipantService, ShardMachine, ShardService
-from txnparticipant.upkeep.audit_service import ShardAuditService
+from txnmanager.router import route
+from txnmanager.txn_manager import ClusterView, Tables, TxnManager
+from txnparticipant.leader.service import ShardMachine, ShardService
 from txnstatus.catalog.catalog import CATALOG, CatalogState
 from txnstatus.catalog.client import CatalogClient
 from txnstatus.catalog.service import CatalogMachine, CatalogService
@@ -42,7 +40,6 @@ from txnstatus.raft.group import RaftGroup
 from txnstatus.raft.machine import StateMachine
 from txnstatus.rpc.server import Registry
 from txnstatus.status.machine import StatusMachine
-from txnstatus.status.range_service import RangeService
 from txnstatus.status.ranges import StatusRanges
 from txnstatus.status.service import StatusService
 from txnstatus.status.table import TxnStatusTable
@@ -52,6 +49,12 @@ log = logging.getLogger(__name__)
 
 ASK_SECONDS = 1.0
 LOOK_SECONDS = 0.5
+
+SERVICES = {
+    name: service
+    for module in (admin_pb2, audit_pb2, catalog_pb2, participant_pb2, table_pb2, txn_manager_pb2, txn_status_pb2)
+    for name, service in module.DESCRIPTOR.services_by_name.items()
+}
 
 
 class Transport(Sender, Protocol):
@@ -91,7 +94,7 @@ class Roles:
         incarnation: int,
     ) -> None:
         self.config = config
-        self.registry = Registry()
+        self.registry = Registry(config.node_id)
         self._strategies = strategies.load(config.conflict_strategies)
         self._incarnation = incarnation
         self._environment = environment
@@ -101,8 +104,6 @@ class Roles:
         self._transport = transport
         self._clock = HybridClock(environment.wall_micros)
         self._groups: dict[str, _Group] = {}
-        self._status: dict[int, StatusService] = {}
-        self._shards: dict[int, ShardService] = {}
         self._story = f"the groups of {config.node_id} do not follow the catalog"
         self._tasks = Tasks(self._story)
         self._removing: set[str] = set()
@@ -135,7 +136,7 @@ class Roles:
     async def stop(self) -> None:
         await asyncio.gather(*(group.service.stop() for group in self._groups.values()))
 
-    async def status(self, *, digests: bool = False) -> admin_pb2.GetNodeResponse:
+    async def get_node(self, request: admin_pb2.GetNodeRequest) -> admin_pb2.GetNodeResponse:
         """With digests group by group, chunk by chunk: others have their turns in between."""
         response = admin_pb2.GetNodeResponse(
             node_id=self.config.node_id, incarnation=self._incarnation, longest_pause_seconds=self._watch.longest_pause
@@ -151,7 +152,7 @@ class Roles:
                 applied_index=group.applied_index,
                 members=group.members,
             )
-            if digests:
+            if request.digests:
                 status.digest = await _digest(entry.machine.snapshot())
         return response
 
@@ -160,47 +161,20 @@ class Roles:
         """As far as this node has heard."""
         return self._cluster.state
 
-    async def move_replica(self, name: str, old: str, new: str) -> Sequence[str]:
-        """On the group's leader: `old` leaves, then `new` comes; one change at a time. Returns the members then."""
-        entry = self._groups.get(name)
-        if entry is None:
-            raise Unavailable(f"{self.config.node_id} has no replica of {name}")
-        if new not in self._cluster.state.nodes:
-            raise Unavailable(f"the catalog of {self.config.node_id} does not know {new} yet")
-        entry.driver.check_lease()
-        await self._ask_node(new)  # it must live, before the old one goes
-        await entry.driver.change_members(remove=old)
-        members = await entry.driver.change_members(add=new)
-        replicas = {group.group: group for group in (await self._ask_node(new)).groups}
-        if name not in replicas or new not in replicas[name].members:
-            raise Unavailable(f"{new} has not caught up with {name} yet")
-        return members
-
-    async def _ask_node(self, node: str) -> admin_pb2.GetNodeResponse:
-        """Raises Unavailable."""
-        return await self._client.call_node(
-            node, "txnstatus.Admin/GetNode", admin_pb2.GetNodeRequest(), admin_pb2.GetNodeResponse, ASK_SECONDS
-        )
-
     # ---- groups
 
     def _register(self) -> None:
-        node_id, client = self.config.node_id, self._client
-        roles = self.config.nodes[node_id].roles
-        view = ClusterView(client, self._ranges, self.config.cluster_id)
-        self._add(admin_pb2, "Admin", AdminService(self, view))
-        if Role.STATUS in roles:
-            self._add(txn_status_pb2, "TxnStatus", RangeService(self._status, self._cluster, node_id))
-        if Role.PARTICIPANT in roles:
-            self._add(participant_pb2, "Participant", ParticipantService(self._shards, node_id))
-            self._add(audit_pb2, "ShardAudit", ShardAuditService(self._shards, node_id))
-        if Role.MANAGER in roles:
-            self._add(txn_manager_pb2, "TxnManager", TxnManager(self._ranges))
-            self._add(table_pb2, "Table", TableProxy(client, self._ranges))
-            self._add(audit_pb2, "Audit", AuditProxy(client))
+        """What the node answers by itself; each replica adds what is asked of its group."""
+        client, ranges = self._client, self._ranges
+        self._add("Admin", self)
+        self._add("Admin", ClusterView(client, ranges, self.config.cluster_id))
+        if Role.MANAGER in self.config.nodes[self.config.node_id].roles:
+            self._add("TxnManager", TxnManager(ranges))
+            self._add("Table", Tables(client, ranges))
+            route(self.registry, client, ranges)
 
-    def _add(self, module: ModuleType, service: str, implementation: object) -> None:
-        self.registry.add(module.DESCRIPTOR.services_by_name[service], implementation)
+    def _add(self, service: str, implementation: object, group: str = "") -> None:
+        self.registry.add(SERVICES[service], implementation, group)
 
     def _wanted(self) -> set[str]:
         """The groups of which this node holds a replica, or is about to."""
@@ -208,8 +182,9 @@ class Roles:
         return {name for name in state.groups if node_id in state.replicas(name)}
 
     def _catalog_changed(self, state: CatalogState) -> None:
-        for service in self._status.values():
-            service.configure(state)
+        for group in self._groups.values():
+            if isinstance(group.service, StatusService):
+                group.service.configure(state)
         # Not now: the change may have come from within a cycle of the catalog's own group.
         asyncio.get_running_loop().call_soon(self._follow)
 
@@ -270,6 +245,7 @@ class Roles:
             case _:
                 opened = self._open_catalog()
         opened.driver.subscribe(opened.service.on_leadership)
+        self._add("Admin", ReplicaAdmin(opened.driver, self.config.node_id, self._client), name)
         self._groups[name] = opened
         return opened
 
@@ -277,15 +253,17 @@ class Roles:
         span = self._cluster.state.range_span
         machine = StatusMachine(TxnStatusTable(number * span, (number + 1) * span), self._clock)
         driver = self._replicated(name, machine)
-        service = self._status[number] = StatusService(
+        service = StatusService(
             number, machine, driver, self._environment, self._clock, self._client, self.config.cluster_id
         )
+        for each in ("TxnManager", "TxnStatus", "Admin"):
+            self._add(each, service, name)
         return _Group(machine, service, driver)
 
     def _open_shard(self, name: str, number: int) -> _Group:
         machine = ShardMachine(number)
         driver = self._replicated(name, machine)
-        service = self._shards[number] = ShardService(
+        service = ShardService(
             machine,
             driver,
             self._clock,
@@ -297,13 +275,16 @@ class Roles:
             self.config.table_roots,
             self._strategies,
         )
+        self._add("Table", service, name)
+        self._add("Participant", service, name)
+        self._add("Audit", service.audit, name)
         return _Group(machine, service, driver)
 
     def _open_catalog(self) -> _Group:
         machine = CatalogMachine(self.config.initial_catalog(), self._cluster.update)
         driver = self._replicated(CATALOG, machine)
         service = CatalogService(machine, driver, self._client)
-        self._add(catalog_pb2, "Catalog", service)
+        self._add("Catalog", service, CATALOG)
         return _Group(machine, service, driver)
 
     def _replicated(self, name: str, machine: StateMachine) -> RaftDriver:
@@ -334,11 +315,7 @@ class Roles:
     async def _close(self, name: str, group: _Group) -> None:
         """The catalog does not give it to this node any more: its replica goes, and its files."""
         log.info("%s closes its replica of %s", self.config.node_id, name)
-        kind, _, number = name.partition("-")
-        if kind == "status":
-            del self._status[int(number)]
-        elif kind == "shard":
-            del self._shards[int(number)]
+        self.registry.remove(name)
         await group.driver.stop()
         self._transport.remove(name)
         await group.service.stop()
@@ -372,20 +349,30 @@ async def _digest(state: Iterator[bytes]) -> bytes:
     return digest.digest()
 
 
-class AdminService:
-    """Implements the Admin service."""
+class ReplicaAdmin:
+    """Implements what the Admin service has for a group, on each of its replicas."""
 
-    def __init__(self, roles: Roles, cluster: ClusterView) -> None:
-        self._roles = roles
-        self.get_cluster = cluster.get_cluster
-        self.list_transactions = cluster.list_transactions
-        self.set_option = cluster.set_option
-        self.replace_node = cluster.replace_node
-        self.remove_foreign = cluster.remove_foreign
-
-    async def get_node(self, request: admin_pb2.GetNodeRequest) -> admin_pb2.GetNodeResponse:
-        return await self._roles.status(digests=request.digests)
+    def __init__(self, driver: RaftDriver, node_id: str, client: TxnSystemClient) -> None:
+        self._driver = driver
+        self._node_id = node_id
+        self._client = client
 
     async def move_replica(self, request: admin_pb2.MoveReplicaRequest) -> admin_pb2.MoveReplicaResponse:
-        members = await self._roles.move_replica(request.group, request.old_node, request.new_node)
+        """On the group's leader: one leaves, then another comes; one change at a time."""
+        group, new = self._driver.group.group, request.new_node
+        if new not in self._client.cluster.state.nodes:
+            raise Unavailable(f"the catalog of {self._node_id} does not know {new} yet")
+        self._driver.check_lease()
+        await self._ask_node(new)  # it must live, before the old one goes
+        await self._driver.change_members(remove=request.old_node)
+        members = await self._driver.change_members(add=new)
+        replicas = {replica.group: replica for replica in (await self._ask_node(new)).groups}
+        if group not in replicas or new not in replicas[group].members:
+            raise Unavailable(f"{new} has not caught up with {group} yet")
         return admin_pb2.MoveReplicaResponse(members=members)
+
+    async def _ask_node(self, node: str) -> admin_pb2.GetNodeResponse:
+        """Raises Unavailable."""
+        return await self._client.call_node(
+            node, "txnstatus.Admin/GetNode", admin_pb2.GetNodeRequest(), admin_pb2.GetNodeResponse, ASK_SECONDS
+        )

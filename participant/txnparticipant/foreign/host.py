@@ -30,7 +30,7 @@ FORGET_SECONDS = 30.0
 
 
 class ForeignHost:
-    """Implements the Foreign service."""
+    """Implements the Participant service for a foreign participant."""
 
     def __init__(self, name: str, participant: Participant, ranges: StatusRanges, environment: Environment) -> None:
         self._id = foreign_id(name)

@@ -25,7 +25,7 @@ from txnparticipant.upkeep.flusher import Flusher
 from txnparticipant.upkeep.in_doubt import InDoubt
 from txnparticipant.upkeep.retirement import Retirement
 from txnstatus.catalog.options import Options
-from txnstatus.errors import InvalidArgument, TxnError, Unavailable
+from txnstatus.errors import InvalidArgument, TxnError
 from txnstatus.limits import MAX_OPS_PER_CALL
 from txnstatus.partitions import WHOLE_TABLE
 from txnstatus.process.background import Tasks
@@ -47,6 +47,7 @@ from txnstatus.types import (
     Timestamp,
     TxnId,
 )
+from txnstatus.wire import checked_txn_id
 
 log = logging.getLogger(__name__)
 
@@ -154,12 +155,13 @@ class ShardService:
         table = await self._tables.settled(request.name)
         return table_pb.GetTableResponse(table=table.info())
 
-    async def list_tables(self) -> table_pb.ListTablesResponse:
+    async def list_tables(self, _request: table_pb.ListTablesRequest) -> table_pb.ListTablesResponse:
         self._driver.check_lease()
         return table_pb.ListTablesResponse(tables=[table.info() for table in await self._tables.all()])
 
     async def drop_table(self, request: table_pb.DropTableRequest) -> table_pb.DropTableResponse:
         self._driver.check_lease()
+        checked_txn_id(request.txn_id)
         return await self._tables.drop(request)
 
     async def scan(self, request: table_pb.ScanRequest) -> table_pb.ScanResponse:
@@ -172,7 +174,7 @@ class ShardService:
 
     async def open_write(self, request: table_pb.OpenWriteRequest) -> table_pb.OpenWriteResponse:
         self._driver.check_lease()
-        txn_id, write_id = TxnId(request.txn_id), check_write_id(request.write_id)
+        txn_id, write_id = checked_txn_id(request.txn_id), check_write_id(request.write_id)
         table = await self._tables.settled(request.table, txn_id)
 
         async def write(begins: bool) -> ShardApplied:
@@ -183,7 +185,7 @@ class ShardService:
 
     async def add_files(self, request: table_pb.AddFilesRequest) -> table_pb.AddFilesResponse:
         self._driver.check_lease()  # another replica, or this one before it has caught up, may not know the table
-        table = await self._tables.settled(request.table, TxnId(request.txn_id))
+        table = await self._tables.settled(request.table, checked_txn_id(request.txn_id))
         directory = table.directory(TxnId(request.txn_id), check_write_id(request.write_id))
         if not request.manifest.path.startswith(f"{directory}/") or not request.manifest.bytes:
             # Once committed it would be in the way of every reader of the table.
@@ -215,12 +217,14 @@ class ShardService:
 
     async def write_rows(self, request: table_pb.WriteRowsRequest) -> table_pb.WriteRowsResponse:
         self._driver.check_lease()
+        checked_txn_id(request.txn_id)
         return await self._rows.write(request)
 
     # ---- locks
 
     async def lock(self, request: table_pb.LockRequest) -> table_pb.LockResponse:
         self._driver.check_lease()
+        checked_txn_id(request.txn_id)
         participant = self.shard.participant(request.table)
         if not participant.is_database:
             participant = await self._tables.settled(request.table, TxnId(request.txn_id))
@@ -331,55 +335,3 @@ class ShardService:
                 await self._proposer.propose(cmd.ForgetTxns(below))
         except TxnError as error:
             log.info("%s forgets nothing for now: %s", self._driver.group.group, error.message)
-
-
-class ParticipantService:
-    """Implements the Participant service: finds the shard, and asks it."""
-
-    def __init__(self, shards: Mapping[int, ShardService], node_id: str) -> None:
-        """`shards`: those that have a replica on this node, by number; they come and go."""
-        self._shards = shards
-        self._node_id = node_id
-
-    def _shard(self, number: int) -> ShardService:
-        shard = self._shards.get(number)
-        if shard is None:
-            # Either catalog may be ahead, this node's or the caller's: it will look again.
-            raise Unavailable(f"{self._node_id} has no replica of shard {number}")
-        return shard
-
-    async def create_table(self, request: pb.ShardCreateTableRequest) -> table_pb.CreateTableResponse:
-        return await self._shard(request.shard).create_table(request.request)
-
-    async def get_table(self, request: pb.ShardGetTableRequest) -> table_pb.GetTableResponse:
-        return await self._shard(request.shard).get_table(request.request)
-
-    async def list_tables(self, request: pb.ShardListTablesRequest) -> table_pb.ListTablesResponse:
-        return await self._shard(request.shard).list_tables()
-
-    async def drop_table(self, request: pb.ShardDropTableRequest) -> table_pb.DropTableResponse:
-        return await self._shard(request.shard).drop_table(request.request)
-
-    async def open_write(self, request: pb.ShardOpenWriteRequest) -> table_pb.OpenWriteResponse:
-        return await self._shard(request.shard).open_write(request.request)
-
-    async def add_files(self, request: pb.ShardAddFilesRequest) -> table_pb.AddFilesResponse:
-        return await self._shard(request.shard).add_files(request.request)
-
-    async def write_rows(self, request: pb.ShardWriteRowsRequest) -> table_pb.WriteRowsResponse:
-        return await self._shard(request.shard).write_rows(request.request)
-
-    async def scan(self, request: pb.ShardScanRequest) -> table_pb.ScanResponse:
-        return await self._shard(request.shard).scan(request.request)
-
-    async def renew_leases(self, request: pb.ShardRenewLeasesRequest) -> table_pb.RenewLeasesResponse:
-        return await self._shard(request.shard).renew_leases(request.request)
-
-    async def lock(self, request: pb.ShardLockRequest) -> table_pb.LockResponse:
-        return await self._shard(request.shard).lock(request.request)
-
-    async def show_locks(self, request: pb.ShardShowLocksRequest) -> table_pb.ShowLocksResponse:
-        return await self._shard(request.shard).show_locks(request.request)
-
-    async def participate(self, request: pb.ParticipateRequest) -> pb.ParticipateResponse:
-        return await self._shard(request.shard).participate(request)

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from txnparticipant.shard import adoption, audit
 from txnparticipant.shard.audit import Known
 from txnparticipant.shard.commands import Adopt
 from txnparticipant.shard.shard import ParticipantShard
 from txnparticipant.shard.table import TableState
-from txnstatus.errors import NotFound, TxnError, Unavailable
+from txnstatus.errors import NotFound, TxnError
 from txnstatus.limits import MAX_ADOPTED, check_count
 from txnstatus.proto import audit_pb2 as pb
 from txnstatus.rpc.errors import to_detail
@@ -20,7 +19,7 @@ from txnstatus.rpc.errors import to_detail
 PAGE_DIRECTORIES = 10_000
 """Whatever becomes of a directory meanwhile, its name says on which page it is."""
 SLICE = 500
-"""So many directories, and then others have a turn."""
+"""Directories, after which others have a turn."""
 
 
 @dataclass(slots=True)
@@ -31,7 +30,7 @@ class _Page:
     known: dict[str, Known] = field(default_factory=dict)
     more: bool = False
     _last: str = ""
-    """What comes after it is on a later page; empty: nobody knows yet."""
+    """The name after which all is on a later page; empty: nobody knows yet."""
 
     def add(self, name: str, known: Known) -> None:
         if self._last and name > self._last:
@@ -49,6 +48,8 @@ class _Page:
 
 
 class ShardAudit:
+    """Implements the Audit service for one shard."""
+
     def __init__(
         self, shard: ParticipantShard, propose: Callable[[Adopt], Awaitable[object]], check_lease: Callable[[], None]
     ) -> None:
@@ -100,34 +101,3 @@ class ShardAudit:
             if table.table_id == table_id:
                 return table
         raise NotFound(f"no table with id {table_id!r} in shard {self._shard.shard}")
-
-
-class Audited(Protocol):
-    """A shard's replica on this node."""
-
-    @property
-    def audit(self) -> ShardAudit: ...
-
-
-class ShardAuditService:
-    """Implements the ShardAudit service: finds the shard, and asks it."""
-
-    def __init__(self, shards: Mapping[int, Audited], node_id: str) -> None:
-        """`shards`: as for ParticipantService."""
-        self._shards = shards
-        self._node_id = node_id
-
-    def _shard(self, number: int) -> ShardAudit:
-        shard = self._shards.get(number)
-        if shard is None:
-            raise Unavailable(f"{self._node_id} has no replica of shard {number}")
-        return shard.audit
-
-    async def audit_shard(self, request: pb.AuditShardRequest) -> pb.AuditShardResponse:
-        return await self._shard(request.shard).audit_shard(request)
-
-    async def audit_table(self, request: pb.AuditTableRequest) -> pb.AuditTableResponse:
-        return await self._shard(request.shard).audit_table(request)
-
-    async def adopt_directories(self, request: pb.AdoptDirectoriesRequest) -> pb.AdoptDirectoriesResponse:
-        return await self._shard(request.shard).adopt_directories(request)

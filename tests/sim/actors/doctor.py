@@ -28,32 +28,32 @@ class Doctor(Caller):
                 )
                 tables = [each.info for each in answer.participants if each.info.location]
                 if tables:
-                    await self._examine_table(shard, self._rng.choice(tables), grace_seconds)
+                    await self._examine_table(self._rng.choice(tables), grace_seconds)
             except Unavailable as error:
                 self._log(f"sees nothing of shard {shard}: {error.message}")
             await asyncio.sleep(self._rng.uniform(0.0, 0.3))
 
-    async def _examine_table(self, shard: int, table: common.TableInfo, grace_seconds: float) -> None:
-        first = await self._look(shard, table)
-        second = await self._look(shard, table)
+    async def _examine_table(self, table: common.TableInfo, grace_seconds: float) -> None:
+        first = await self._look(table)
+        second = await self._look(table)
         for found in confirmed(first, second):
             if checks.is_amiss(found, table.location, self._ledger, self._shared.warehouse, grace_seconds):
                 self._ledger.violation("10 files", f"{found.where}, {found.what}: {found.kind.label}: {found.story}")
         there = sorted(self._shared.warehouse.listing(table.location))
         wanted = [each.what for each in second if each.what in there]
         wanted += self._rng.sample(there, min(len(there), self._rng.randint(0, 3)))
-        request = pb.AdoptDirectoriesRequest(shard=shard, table_id=table.table_id, names=wanted)
+        request = pb.AdoptDirectoriesRequest(table_id=table.table_id, names=wanted)
         answer = await self._call("txnstatus.Audit/AdoptDirectories", request, pb.AdoptDirectoriesResponse)
         for name, result in zip(wanted, answer.results, strict=True):
             self._log(f"adoption of {name} of {table.name}: {result.error.message or 'done'}")
 
-    async def _look(self, shard: int, table: common.TableInfo) -> list[Finding]:
+    async def _look(self, table: common.TableInfo) -> list[Finding]:
         listing = self._shared.warehouse.listing(table.location)
         await asyncio.sleep(self._rng.choice([0.0, 0.0, 0.5]))
-        known = await self._known(shard, table)
+        known = await self._known(table)
         return list(findings(table.name, table.location, known, listing, {}))
 
-    async def _known(self, shard: int, table: common.TableInfo) -> Mapping[str, Known]:
-        request = pb.AuditTableRequest(shard=shard, table_id=table.table_id)
+    async def _known(self, table: common.TableInfo) -> Mapping[str, Known]:
+        request = pb.AuditTableRequest(table_id=table.table_id)
         answer = await self._call("txnstatus.Audit/AuditTable", request, pb.AuditTableResponse)
         return {each.name: from_wire(each) for each in answer.directories}

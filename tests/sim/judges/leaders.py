@@ -50,16 +50,16 @@ class WatchedStatusService(StatusService):
         self._well_since = self.now()
         super().configure(catalog)
 
-    async def begin_transaction(self, wrapped: status_pb.RangeBeginRequest) -> status_pb.RangeBeginResponse:
-        response = await super().begin_transaction(wrapped)
+    async def begin_in_range(self, wrapped: status_pb.RangeBeginRequest) -> status_pb.RangeBeginResponse:
+        response = await super().begin_in_range(wrapped)
         for txn_id in response.begun.txn_ids:  # perhaps of an earlier attempt
             self._hear(TxnId(txn_id), response.begun.keepalive_millis / 1000)
         return response
 
-    async def keep_transaction_alive(self, wrapped: status_pb.RangeKeepAliveRequest) -> pb.KeepTransactionAliveResponse:
-        answer = await self._fresh(super().keep_transaction_alive(wrapped))
+    async def keep_transaction_alive(self, request: pb.KeepTransactionAliveRequest) -> pb.KeepTransactionAliveResponse:
+        answer = await self._fresh(super().keep_transaction_alive(request))
         refused = {each.txn_id for each in answer.refused}
-        for txn_id in wrapped.request.txn_ids:
+        for txn_id in request.txn_ids:
             record = self.table.find(TxnId(txn_id))
             if record is not None and txn_id not in refused:
                 self._hear(record.txn_id, record.keepalive_millis / 1000)

@@ -181,7 +181,7 @@ class World:
             *(memory.seams() if self.scenario.writes_rows else ()),
             ("txndeploy.node.roles:RaftGroup", self.watch.group_class()),
             ("txndeploy.node.roles:StatusService", self._status_service()),
-            ("txndeploy.node.roles:Registry", lambda: _Server(self.scenario, self._rng("server"))),
+            ("txndeploy.node.roles:Registry", lambda node: _Server(node, self.scenario, self._rng("server"))),
         ]
 
     def _status_service(self) -> type[WatchedStatusService]:
@@ -365,8 +365,8 @@ class World:
 class _Server(Registry):
     """A node's handlers; requests and answers overtake each other, and some are carried out again, later."""
 
-    def __init__(self, scenario: Scenario, rng: random.Random) -> None:
-        super().__init__()
+    def __init__(self, node: str, scenario: Scenario, rng: random.Random) -> None:
+        super().__init__(node)
         self._scenario, self._rng = scenario, rng
 
     async def run(self, method: str, handler: Handler, request: Message) -> Message:

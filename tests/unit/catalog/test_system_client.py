@@ -29,7 +29,8 @@ class Channel:
     def __init__(self, address: str, leader: str) -> None:
         self._node, self._leader = address.partition(":")[0], leader
 
-    async def call(self, _method: str, _request: object, _response: object, _timeout: float) -> Any:
+    async def call(self, _method: str, _request: object, _response: object, _timeout: float, group: str) -> Any:
+        assert group == status_group(0)
         if self._node != self._leader:
             raise NotTheLeader(f"{self._node} does not lead", hint=self._leader)
         return pb.MoveReplicaResponse(members=[self._node])
@@ -57,7 +58,7 @@ class Node:
     def __init__(self, address: str, known: CatalogState) -> None:
         self._node, self._known = address.partition(":")[0], known
 
-    async def call(self, method: str, _request: object, _response: object, _timeout: float) -> Any:
+    async def call(self, method: str, _request: object, _response: object, _timeout: float, _group: str) -> Any:
         if method.endswith("GetCluster"):
             if self._node == "n1":
                 raise Unavailable("n1 is dead for good")

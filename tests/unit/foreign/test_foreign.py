@@ -301,7 +301,7 @@ class OneHost:
         self.asked: list[pb.ParticipateRequest] = []
 
     async def call(self, method: str, request: pb.ParticipateRequest, *_: object) -> pb.ParticipateResponse:
-        assert method == "txnstatus.Foreign/Participate"
+        assert method == "txnstatus.Participant/Participate"
         self.asked.append(request)
         return pb.ParticipateResponse(results=[pb.ParticipantOpResult(timestamp=5)] * len(request.ops))
 

@@ -17,20 +17,19 @@ from typing import Any, TypeVar, cast
 
 from google.protobuf.message import Message
 
-from txnstatus.catalog.catalog import CatalogState, NodeInfo, initial, status_group
+from txnstatus.catalog.catalog import CATALOG, CatalogState, NodeInfo, initial, status_group
 from txnstatus.catalog.cluster_map import ClusterMap
 from txnstatus.catalog.options import Options
 from txnstatus.catalog.service import CatalogMachine, CatalogService
 from txnstatus.catalog.system_client import TxnSystemClient
 from txnstatus.errors import NotTheLeader, Unavailable
 from txnstatus.process.environment import Environment
-from txnstatus.proto import catalog_pb2, txn_status_pb2
+from txnstatus.proto import admin_pb2, catalog_pb2, txn_manager_pb2, txn_status_pb2
 from txnstatus.raft.driver import RaftDriver
 from txnstatus.raft.proposals import Proposal
 from txnstatus.rpc.server import Registry
 from txnstatus.status import commands as cmd
 from txnstatus.status.machine import StatusMachine
-from txnstatus.status.range_service import RangeService
 from txnstatus.status.ranges import StatusRanges
 from txnstatus.status.service import StatusService
 from txnstatus.status.table import StatusApplied, TxnStatusTable
@@ -41,6 +40,12 @@ ResponseT = TypeVar("ResponseT", bound=Message)
 
 NODE, ADDRESS = "n1", "n1:1"
 BLOCKING = ThreadPoolExecutor(1)
+SERVED = [
+    service
+    for module in (txn_manager_pb2, txn_status_pb2, admin_pb2)
+    for service in module.DESCRIPTOR.services_by_name.values()
+]
+"""Services whose calls a range answers, or some of them."""
 
 
 class _NoWaiting(selectors.SelectSelector):
@@ -95,10 +100,10 @@ class World:
         self.tables: dict[int, TxnStatusTable] = {}
         """Also of ranges that were dropped."""
         self.on_apply: Callable[[int, cmd.Command, TxnStatusTable], None] = lambda *_: None
-        self._registry = Registry()
-        self._register(txn_status_pb2, "TxnStatus", RangeService(self.services, self.cluster, NODE))
+        self._registry = Registry(NODE)
         driver = cast(RaftDriver, Driver(self, "catalog", self.machine.apply))
-        self._register(catalog_pb2, "Catalog", CatalogService(self.machine, driver, self._client(self.cluster)))
+        catalog = CatalogService(self.machine, driver, self._client(self.cluster))
+        self._registry.add(catalog_pb2.DESCRIPTOR.services_by_name["Catalog"], catalog, CATALOG)
         self._align(state)
 
     @property
@@ -125,8 +130,8 @@ class World:
         assert isinstance(outcome, StatusApplied), outcome
         return outcome
 
-    async def call(self, method: str, request: bytes) -> Message:
-        return await self._registry.call(method, request)
+    async def call(self, method: str, request: bytes, group: str = "") -> Message:
+        return await self._registry.call(method, request, group)
 
     async def step(self, what: str) -> None:
         """Returns when it is let go on."""
@@ -142,9 +147,6 @@ class World:
         else:
             go_on()
 
-    def _register(self, module: Any, service: str, implementation: object) -> None:
-        self._registry.add(module.DESCRIPTOR.services_by_name[service], implementation)
-
     def _catalog_changed(self, state: CatalogState) -> None:
         self.cluster.update(state)
         self._align(state)
@@ -152,6 +154,7 @@ class World:
     def _align(self, state: CatalogState) -> None:
         for number in set(self.services) - set(state.ranges):
             del self.services[number]
+            self._registry.remove(status_group(number))
         for number in set(state.ranges) - set(self.services):
             table = TxnStatusTable(number * state.range_span, (number + 1) * state.range_span)
             machine = StatusMachine(table, self._clock)
@@ -159,6 +162,8 @@ class World:
             client = self._client(self.cluster)
             service = StatusService(number, machine, driver, self._environment, self._clock, client, "cluster")
             self.services[number], self.tables[number] = service, table
+            for served in SERVED:
+                self._registry.add(served, service, status_group(number))
 
     def _apply_in(self, number: int) -> Callable[[Sequence[bytes]], Sequence[object]]:
         def apply(commands: Sequence[bytes]) -> list[object]:
@@ -207,13 +212,15 @@ class Channel:
     def __init__(self, world: World) -> None:
         self._world = world
 
-    async def call(self, method: str, request: Message, response: type[ResponseT], timeout: float) -> ResponseT:
+    async def call(
+        self, method: str, request: Message, response: type[ResponseT], timeout: float, group: str = ""
+    ) -> ResponseT:
         self._world.calls.append(method)
         payload = request.SerializeToString()
         try:
             async with asyncio.timeout(timeout):
                 await self._world.step(f"request {method}")
-                answer = (await self._world.call(method, payload)).SerializeToString()
+                answer = (await self._world.call(method, payload, group)).SerializeToString()
                 await self._world.step(f"reply {method}")
         except TimeoutError:
             raise Unavailable(f"{method} took longer than {timeout} s") from None

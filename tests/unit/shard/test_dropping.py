@@ -423,7 +423,7 @@ def test_whoever_comes_after_an_acknowledged_drop_sees_it(call: Callable[[ShardS
 
 def test_lists_leave_out_what_is_dropped_and_the_name_is_free() -> None:
     made = _dropped_and_not_heard_of()
-    assert not asyncio.run(made.list_tables()).tables
+    assert not asyncio.run(made.list_tables(table_pb.ListTablesRequest())).tables
     made = _dropped_and_not_heard_of()
     schema = Schema((Column("id", "bigint"),)).to_wire()
     request = table_pb.CreateTableRequest(name=SERVED, schema=schema, request_id="second")

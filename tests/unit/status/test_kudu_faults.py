@@ -198,13 +198,11 @@ def test_kudu_fault_10_a_begin_whose_answer_is_lost_is_found_again() -> None:
     "question",
     [
         lambda s: s.get_transaction_state(pb.GetTransactionStateRequest(txn_id=0)),
-        lambda s: s.keep_transaction_alive(
-            status_pb.RangeKeepAliveRequest(request=pb.KeepTransactionAliveRequest(txn_ids=[0], owner=OWNER))
-        ),
+        lambda s: s.keep_transaction_alive(pb.KeepTransactionAliveRequest(txn_ids=[0], owner=OWNER)),
         lambda s: s.raise_floor(status_pb.RaiseFloorRequest()),
         lambda s: s.get_outcomes(status_pb.GetOutcomesRequest(txn_ids=[0])),
-        lambda s: s.list_transactions(status_pb.RangeListRequest()),
-        lambda s: s.begin_transaction(
+        lambda s: s.list_transactions(status_pb.ListTransactionsRequest()),
+        lambda s: s.begin_in_range(
             status_pb.RangeBeginRequest(request=pb.BeginTransactionRequest(request_id="first", owner=OWNER))
         ),
     ],

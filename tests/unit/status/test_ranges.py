@@ -115,7 +115,7 @@ def test_what_is_known_to_be_full_is_not_asked_again() -> None:
         await begun(ranges, 5)
         world.calls.clear()
         await begun(ranges, 1, "later")
-        assert world.calls == ["txnstatus.TxnStatus/BeginTransaction"]
+        assert world.calls == ["txnstatus.TxnStatus/BeginInRange"]
 
     run(main())
 
@@ -549,7 +549,7 @@ def test_beats_of_one_range_go_there_as_they_are() -> None:
         leading(world)
         answers = await keep_alive(world.ranges(), 2, 0, 5, 2)
         assert list(map(type, answers)) == [type(None), type(None), NotFound, type(None)]
-        assert world.calls.count("txnstatus.TxnStatus/KeepTransactionAlive") == 1
+        assert world.calls.count("txnstatus.TxnManager/KeepTransactionAlive") == 1
         world.unavailable = {"status-0"}
         assert list(map(type, await keep_alive(world.ranges(), 1, 0))) == [Unavailable, Unavailable]
 
@@ -587,7 +587,7 @@ def test_without_the_catalog_beats_in_known_ranges_arrive_at_once() -> None:
         world.unavailable = {"catalog"}
         asking = asyncio.create_task(keep_alive(world.ranges(), 0, 77))
         await asyncio.sleep(0.1)
-        assert "txnstatus.TxnStatus/KeepTransactionAlive" in world.calls
+        assert "txnstatus.TxnManager/KeepTransactionAlive" in world.calls
         assert list(map(type, await asking)) == [type(None), Unavailable]
 
     run(main())

@@ -30,7 +30,9 @@ RETRIES = Backoff(first_seconds=0.02, most_seconds=0.1, growth=1.5)
 class Channel(Protocol):
     """Calls to one node; `PeerChannel` is the real one."""
 
-    async def call(self, method: str, request: Message, response: type[ResponseT], timeout: float) -> ResponseT: ...
+    async def call(
+        self, method: str, request: Message, response: type[ResponseT], timeout: float, group: str = ""
+    ) -> ResponseT: ...
     async def close(self) -> None: ...
 
 
@@ -69,7 +71,7 @@ class TxnSystemClient:
             node = members[turn % len(members)]
             attempt = min(ATTEMPT_SECONDS, max(0.001, deadline - loop.time()))
             try:
-                answer = await self.call_node(node, method, request, response, attempt)
+                answer = await self.call_node(node, method, request, response, attempt, group)
             except TxnError as error:
                 if not error.retriable:
                     self._leaders[group] = node
@@ -91,22 +93,28 @@ class TxnSystemClient:
             turn = members.index(hinted) if hinted in members and hinted != node else turn + 1
 
     async def call_node(
-        self, node: str, method: str, request: Message, response: type[ResponseT], timeout: float
+        self,
+        node: str,
+        method: str,
+        request: Message,
+        response: type[ResponseT],
+        timeout: float,
+        group: str = "",
     ) -> ResponseT:
-        """One attempt at one node. Raises what it answers, or Unavailable."""
+        """One attempt at one node, or at its replica of a group. Raises what it answers, or Unavailable."""
         if self._here is not None and self._here[0] == node:
-            return await self._call_here(self._here[1], method, request, response, timeout)
+            return await self._call_here(self._here[1], method, request, response, timeout, group)
         address = self.cluster.address(node)
         if address is None:
             raise Unavailable(f"the catalog has no node {node!r}")
-        return await self._channel(address).call(method, request, response, timeout)
+        return await self._channel(address).call(method, request, response, timeout, group)
 
     async def _call_here(
-        self, registry: Registry, method: str, request: Message, response: type[ResponseT], timeout: float
+        self, registry: Registry, method: str, request: Message, response: type[ResponseT], timeout: float, group: str
     ) -> ResponseT:
         try:
             with self._timeouts.after(timeout):
-                answer = await registry.ask(method, request)
+                answer = await registry.ask(method, request, group)
         except TimeoutError:
             raise Unavailable(f"this node did not answer {method} within {timeout:.1f} s") from None
         assert isinstance(answer, response)

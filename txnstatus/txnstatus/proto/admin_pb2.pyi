@@ -63,14 +63,12 @@ class RemoveForeignResponse(_message.Message):
     def __init__(self, catalog: _Optional[_Union[_catalog_pb2.CatalogState, _Mapping]] = ...) -> None: ...
 
 class MoveReplicaRequest(_message.Message):
-    __slots__ = ("group", "old_node", "new_node")
-    GROUP_FIELD_NUMBER: _ClassVar[int]
+    __slots__ = ("old_node", "new_node")
     OLD_NODE_FIELD_NUMBER: _ClassVar[int]
     NEW_NODE_FIELD_NUMBER: _ClassVar[int]
-    group: str
     old_node: str
     new_node: str
-    def __init__(self, group: _Optional[str] = ..., old_node: _Optional[str] = ..., new_node: _Optional[str] = ...) -> None: ...
+    def __init__(self, old_node: _Optional[str] = ..., new_node: _Optional[str] = ...) -> None: ...
 
 class MoveReplicaResponse(_message.Message):
     __slots__ = ("members",)

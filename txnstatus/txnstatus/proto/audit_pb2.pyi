@@ -51,14 +51,12 @@ class UnfinishedTxn(_message.Message):
     def __init__(self, txn_id: _Optional[int] = ..., state: _Optional[_Union[_common_pb2.ParticipantState, str]] = ..., locks: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class AuditTableRequest(_message.Message):
-    __slots__ = ("shard", "table_id", "after")
-    SHARD_FIELD_NUMBER: _ClassVar[int]
+    __slots__ = ("table_id", "after")
     TABLE_ID_FIELD_NUMBER: _ClassVar[int]
     AFTER_FIELD_NUMBER: _ClassVar[int]
-    shard: int
     table_id: str
     after: str
-    def __init__(self, shard: _Optional[int] = ..., table_id: _Optional[str] = ..., after: _Optional[str] = ...) -> None: ...
+    def __init__(self, table_id: _Optional[str] = ..., after: _Optional[str] = ...) -> None: ...
 
 class AuditTableResponse(_message.Message):
     __slots__ = ("directories", "more")
@@ -79,16 +77,14 @@ class KnownDirectory(_message.Message):
     def __init__(self, name: _Optional[str] = ..., use: _Optional[_Union[DirectoryUse, str]] = ..., manifest: _Optional[_Union[_table_pb2.ManifestRef, _Mapping]] = ...) -> None: ...
 
 class AdoptDirectoriesRequest(_message.Message):
-    __slots__ = ("shard", "table_id", "names", "only_ask")
-    SHARD_FIELD_NUMBER: _ClassVar[int]
+    __slots__ = ("table_id", "names", "only_ask")
     TABLE_ID_FIELD_NUMBER: _ClassVar[int]
     NAMES_FIELD_NUMBER: _ClassVar[int]
     ONLY_ASK_FIELD_NUMBER: _ClassVar[int]
-    shard: int
     table_id: str
     names: _containers.RepeatedScalarFieldContainer[str]
     only_ask: bool
-    def __init__(self, shard: _Optional[int] = ..., table_id: _Optional[str] = ..., names: _Optional[_Iterable[str]] = ..., only_ask: _Optional[bool] = ...) -> None: ...
+    def __init__(self, table_id: _Optional[str] = ..., names: _Optional[_Iterable[str]] = ..., only_ask: _Optional[bool] = ...) -> None: ...
 
 class AdoptDirectoriesResponse(_message.Message):
     __slots__ = ("results",)

@@ -31,92 +31,6 @@ OTHERWISE_REFUSED: Otherwise
 OTHERWISE_WAITS: Otherwise
 OTHERWISE_WAITS_IN_CIRCLES: Otherwise
 
-class ShardCreateTableRequest(_message.Message):
-    __slots__ = ("shard", "request")
-    SHARD_FIELD_NUMBER: _ClassVar[int]
-    REQUEST_FIELD_NUMBER: _ClassVar[int]
-    shard: int
-    request: _table_pb2.CreateTableRequest
-    def __init__(self, shard: _Optional[int] = ..., request: _Optional[_Union[_table_pb2.CreateTableRequest, _Mapping]] = ...) -> None: ...
-
-class ShardGetTableRequest(_message.Message):
-    __slots__ = ("shard", "request")
-    SHARD_FIELD_NUMBER: _ClassVar[int]
-    REQUEST_FIELD_NUMBER: _ClassVar[int]
-    shard: int
-    request: _table_pb2.GetTableRequest
-    def __init__(self, shard: _Optional[int] = ..., request: _Optional[_Union[_table_pb2.GetTableRequest, _Mapping]] = ...) -> None: ...
-
-class ShardListTablesRequest(_message.Message):
-    __slots__ = ("shard",)
-    SHARD_FIELD_NUMBER: _ClassVar[int]
-    shard: int
-    def __init__(self, shard: _Optional[int] = ...) -> None: ...
-
-class ShardDropTableRequest(_message.Message):
-    __slots__ = ("shard", "request")
-    SHARD_FIELD_NUMBER: _ClassVar[int]
-    REQUEST_FIELD_NUMBER: _ClassVar[int]
-    shard: int
-    request: _table_pb2.DropTableRequest
-    def __init__(self, shard: _Optional[int] = ..., request: _Optional[_Union[_table_pb2.DropTableRequest, _Mapping]] = ...) -> None: ...
-
-class ShardOpenWriteRequest(_message.Message):
-    __slots__ = ("shard", "request")
-    SHARD_FIELD_NUMBER: _ClassVar[int]
-    REQUEST_FIELD_NUMBER: _ClassVar[int]
-    shard: int
-    request: _table_pb2.OpenWriteRequest
-    def __init__(self, shard: _Optional[int] = ..., request: _Optional[_Union[_table_pb2.OpenWriteRequest, _Mapping]] = ...) -> None: ...
-
-class ShardAddFilesRequest(_message.Message):
-    __slots__ = ("shard", "request")
-    SHARD_FIELD_NUMBER: _ClassVar[int]
-    REQUEST_FIELD_NUMBER: _ClassVar[int]
-    shard: int
-    request: _table_pb2.AddFilesRequest
-    def __init__(self, shard: _Optional[int] = ..., request: _Optional[_Union[_table_pb2.AddFilesRequest, _Mapping]] = ...) -> None: ...
-
-class ShardWriteRowsRequest(_message.Message):
-    __slots__ = ("shard", "request")
-    SHARD_FIELD_NUMBER: _ClassVar[int]
-    REQUEST_FIELD_NUMBER: _ClassVar[int]
-    shard: int
-    request: _table_pb2.WriteRowsRequest
-    def __init__(self, shard: _Optional[int] = ..., request: _Optional[_Union[_table_pb2.WriteRowsRequest, _Mapping]] = ...) -> None: ...
-
-class ShardScanRequest(_message.Message):
-    __slots__ = ("shard", "request")
-    SHARD_FIELD_NUMBER: _ClassVar[int]
-    REQUEST_FIELD_NUMBER: _ClassVar[int]
-    shard: int
-    request: _table_pb2.ScanRequest
-    def __init__(self, shard: _Optional[int] = ..., request: _Optional[_Union[_table_pb2.ScanRequest, _Mapping]] = ...) -> None: ...
-
-class ShardRenewLeasesRequest(_message.Message):
-    __slots__ = ("shard", "request")
-    SHARD_FIELD_NUMBER: _ClassVar[int]
-    REQUEST_FIELD_NUMBER: _ClassVar[int]
-    shard: int
-    request: _table_pb2.RenewLeasesRequest
-    def __init__(self, shard: _Optional[int] = ..., request: _Optional[_Union[_table_pb2.RenewLeasesRequest, _Mapping]] = ...) -> None: ...
-
-class ShardLockRequest(_message.Message):
-    __slots__ = ("shard", "request")
-    SHARD_FIELD_NUMBER: _ClassVar[int]
-    REQUEST_FIELD_NUMBER: _ClassVar[int]
-    shard: int
-    request: _table_pb2.LockRequest
-    def __init__(self, shard: _Optional[int] = ..., request: _Optional[_Union[_table_pb2.LockRequest, _Mapping]] = ...) -> None: ...
-
-class ShardShowLocksRequest(_message.Message):
-    __slots__ = ("shard", "request")
-    SHARD_FIELD_NUMBER: _ClassVar[int]
-    REQUEST_FIELD_NUMBER: _ClassVar[int]
-    shard: int
-    request: _table_pb2.ShowLocksRequest
-    def __init__(self, shard: _Optional[int] = ..., request: _Optional[_Union[_table_pb2.ShowLocksRequest, _Mapping]] = ...) -> None: ...
-
 class ParticipantOp(_message.Message):
     __slots__ = ("txn_id", "table_id", "type", "commit_timestamp")
     TXN_ID_FIELD_NUMBER: _ClassVar[int]
@@ -130,14 +44,12 @@ class ParticipantOp(_message.Message):
     def __init__(self, txn_id: _Optional[int] = ..., table_id: _Optional[str] = ..., type: _Optional[_Union[ParticipantOpType, str]] = ..., commit_timestamp: _Optional[int] = ...) -> None: ...
 
 class ParticipateRequest(_message.Message):
-    __slots__ = ("shard", "now", "ops")
-    SHARD_FIELD_NUMBER: _ClassVar[int]
+    __slots__ = ("now", "ops")
     NOW_FIELD_NUMBER: _ClassVar[int]
     OPS_FIELD_NUMBER: _ClassVar[int]
-    shard: int
     now: int
     ops: _containers.RepeatedCompositeFieldContainer[ParticipantOp]
-    def __init__(self, shard: _Optional[int] = ..., now: _Optional[int] = ..., ops: _Optional[_Iterable[_Union[ParticipantOp, _Mapping]]] = ...) -> None: ...
+    def __init__(self, now: _Optional[int] = ..., ops: _Optional[_Iterable[_Union[ParticipantOp, _Mapping]]] = ...) -> None: ...
 
 class ParticipateResponse(_message.Message):
     __slots__ = ("results",)

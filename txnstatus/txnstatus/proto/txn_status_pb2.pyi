@@ -9,14 +9,12 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class RangeBeginRequest(_message.Message):
-    __slots__ = ("range", "request", "floor")
-    RANGE_FIELD_NUMBER: _ClassVar[int]
+    __slots__ = ("request", "floor")
     REQUEST_FIELD_NUMBER: _ClassVar[int]
     FLOOR_FIELD_NUMBER: _ClassVar[int]
-    range: int
     request: _txn_manager_pb2.BeginTransactionRequest
     floor: int
-    def __init__(self, range: _Optional[int] = ..., request: _Optional[_Union[_txn_manager_pb2.BeginTransactionRequest, _Mapping]] = ..., floor: _Optional[int] = ...) -> None: ...
+    def __init__(self, request: _Optional[_Union[_txn_manager_pb2.BeginTransactionRequest, _Mapping]] = ..., floor: _Optional[int] = ...) -> None: ...
 
 class RangeBeginResponse(_message.Message):
     __slots__ = ("begun", "last_commit_timestamp")
@@ -26,21 +24,11 @@ class RangeBeginResponse(_message.Message):
     last_commit_timestamp: int
     def __init__(self, begun: _Optional[_Union[_txn_manager_pb2.BeginTransactionResponse, _Mapping]] = ..., last_commit_timestamp: _Optional[int] = ...) -> None: ...
 
-class RangeKeepAliveRequest(_message.Message):
-    __slots__ = ("range", "request")
-    RANGE_FIELD_NUMBER: _ClassVar[int]
-    REQUEST_FIELD_NUMBER: _ClassVar[int]
-    range: int
-    request: _txn_manager_pb2.KeepTransactionAliveRequest
-    def __init__(self, range: _Optional[int] = ..., request: _Optional[_Union[_txn_manager_pb2.KeepTransactionAliveRequest, _Mapping]] = ...) -> None: ...
-
 class RaiseFloorRequest(_message.Message):
-    __slots__ = ("range", "timestamp")
-    RANGE_FIELD_NUMBER: _ClassVar[int]
+    __slots__ = ("timestamp",)
     TIMESTAMP_FIELD_NUMBER: _ClassVar[int]
-    range: int
     timestamp: int
-    def __init__(self, range: _Optional[int] = ..., timestamp: _Optional[int] = ...) -> None: ...
+    def __init__(self, timestamp: _Optional[int] = ...) -> None: ...
 
 class RaiseFloorResponse(_message.Message):
     __slots__ = ("last_commit_timestamp", "full", "settled", "oldest_kept_txn_id")
@@ -54,21 +42,11 @@ class RaiseFloorResponse(_message.Message):
     oldest_kept_txn_id: int
     def __init__(self, last_commit_timestamp: _Optional[int] = ..., full: _Optional[bool] = ..., settled: _Optional[bool] = ..., oldest_kept_txn_id: _Optional[int] = ...) -> None: ...
 
-class RangeListRequest(_message.Message):
-    __slots__ = ("range", "request")
-    RANGE_FIELD_NUMBER: _ClassVar[int]
-    REQUEST_FIELD_NUMBER: _ClassVar[int]
-    range: int
-    request: ListTransactionsRequest
-    def __init__(self, range: _Optional[int] = ..., request: _Optional[_Union[ListTransactionsRequest, _Mapping]] = ...) -> None: ...
-
 class RegisterParticipantsRequest(_message.Message):
-    __slots__ = ("range", "registrations")
-    RANGE_FIELD_NUMBER: _ClassVar[int]
+    __slots__ = ("registrations",)
     REGISTRATIONS_FIELD_NUMBER: _ClassVar[int]
-    range: int
     registrations: _containers.RepeatedCompositeFieldContainer[Registration]
-    def __init__(self, range: _Optional[int] = ..., registrations: _Optional[_Iterable[_Union[Registration, _Mapping]]] = ...) -> None: ...
+    def __init__(self, registrations: _Optional[_Iterable[_Union[Registration, _Mapping]]] = ...) -> None: ...
 
 class Registration(_message.Message):
     __slots__ = ("txn_id", "owner", "participant")
@@ -93,14 +71,12 @@ class RegistrationResult(_message.Message):
     def __init__(self, error: _Optional[_Union[_common_pb2.ErrorDetail, _Mapping]] = ...) -> None: ...
 
 class GetOutcomesRequest(_message.Message):
-    __slots__ = ("txn_ids", "timestamp", "range")
+    __slots__ = ("txn_ids", "timestamp")
     TXN_IDS_FIELD_NUMBER: _ClassVar[int]
     TIMESTAMP_FIELD_NUMBER: _ClassVar[int]
-    RANGE_FIELD_NUMBER: _ClassVar[int]
     txn_ids: _containers.RepeatedScalarFieldContainer[int]
     timestamp: int
-    range: int
-    def __init__(self, txn_ids: _Optional[_Iterable[int]] = ..., timestamp: _Optional[int] = ..., range: _Optional[int] = ...) -> None: ...
+    def __init__(self, txn_ids: _Optional[_Iterable[int]] = ..., timestamp: _Optional[int] = ...) -> None: ...
 
 class GetOutcomesResponse(_message.Message):
     __slots__ = ("commit_timestamps",)

@@ -27,11 +27,13 @@ class PeerChannel:
         self.address = address
         self._session: _Session | None = None
 
-    async def call(self, method: str, request: Message, response: type[ResponseT], timeout: float) -> ResponseT:
-        """Raises the TxnError the peer answered with, or Unavailable."""
+    async def call(
+        self, method: str, request: Message, response: type[ResponseT], timeout: float, group: str = ""
+    ) -> ResponseT:
+        """Raises the TxnError the peer answered with, or Unavailable. `group`: whose replica there is to answer."""
         if self._session is None or self._session.closed:
             self._session = _Session(self.address)
-        return response.FromString(await self._session.call(method, request.SerializeToString(), timeout))
+        return response.FromString(await self._session.call(method, request.SerializeToString(), timeout, group))
 
     async def close(self) -> None:
         if self._session is not None:
@@ -59,15 +61,16 @@ class _Session:
         self._connection: Connection | None = None
         self._connecting = asyncio.get_running_loop().create_task(self._connect())
 
-    async def call(self, method: str, payload: bytes, timeout: float) -> bytes:
+    async def call(self, method: str, payload: bytes, timeout: float, group: str) -> bytes:
         if len(payload) > MAX_MESSAGE_BYTES:
             raise InvalidArgument(f"a request of {len(payload)} bytes: {MAX_MESSAGE_BYTES} are possible")
         call_id = next(self._ids)
         future: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
         self._pending[call_id] = _Pending(method, timeout, future)
         self._deadlines.add(call_id, timeout)
+        timeout_millis = max(1, int(timeout * 1000))
         self._outgoing.add(
-            pb.Call(id=call_id, method=method, payload=payload, timeout_millis=max(1, int(timeout * 1000)))
+            pb.Call(id=call_id, method=method, payload=payload, timeout_millis=timeout_millis, group=group)
         )
         try:
             return await future

@@ -2,40 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import grpc
 
 from txnstatus.errors import TxnError
 from txnstatus.rpc.connection import MAX_MESSAGE_BYTES
 from txnstatus.rpc.errors import MAX_HINT_BYTES, clip, to_detail
-from txnstatus.rpc.server import Registry
+from txnstatus.rpc.server import Registry, is_method
 
 GRPC_OPTIONS = [
     ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
     ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
     ("grpc.so_reuseport", 0),  # its port is nobody else's
 ]
+GROUP_KEY = "txn-group"
+"""Metadata of a call that names the group whose replica is to answer."""
 DETAIL_KEY = "txn-error-bin"
-"""Of the trailing metadata in which an ErrorDetail comes, beside a status that any client understands."""
+"""Trailing metadata in which an ErrorDetail comes, beside a status that any client understands."""
 
 
-def grpc_handlers(registry: Registry) -> Sequence[grpc.GenericRpcHandler]:
-    handlers = []
-    for service, names in registry.services.items():
-        methods = {name: _unary(registry, f"{service}/{name}") for name in names}
-        handlers.append(grpc.method_handlers_generic_handler(service, methods))
-    return handlers
+class GrpcHandlers(grpc.GenericRpcHandler):
+    """Whatever the registry has at the time of the call."""
 
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
 
-def _unary(registry: Registry, method: str) -> grpc.RpcMethodHandler[bytes, bytes]:
-    async def serve(payload: bytes, context: grpc.aio.ServicerContext[bytes, bytes]) -> bytes:
-        try:
-            return (await registry.call(method, payload)).SerializeToString()
-        except TxnError as error:
-            detail = to_detail(error).SerializeToString()
-            status, summary = grpc.StatusCode[error.grpc_status], clip(error.message, MAX_HINT_BYTES)
-            await context.abort(status, summary, trailing_metadata=((DETAIL_KEY, detail),))
-            raise AssertionError("abort raises") from error
+    def service(self, details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler[bytes, bytes] | None:
+        """None, which is UNIMPLEMENTED, for a method that there is not."""
+        method = details.method.removeprefix("/")
+        if not is_method(method):
+            return None
+        group = next((value for key, value in details.invocation_metadata if key == GROUP_KEY), "")
+        registry = self._registry
 
-    return grpc.unary_unary_rpc_method_handler(serve)  # bytes in, bytes out: the registry decodes
+        async def serve(payload: bytes, context: grpc.aio.ServicerContext[bytes, bytes]) -> bytes:
+            try:
+                return (await registry.call(method, payload, str(group))).SerializeToString()
+            except TxnError as error:
+                detail = to_detail(error).SerializeToString()
+                status, summary = grpc.StatusCode[error.grpc_status], clip(error.message, MAX_HINT_BYTES)
+                await context.abort(status, summary, trailing_metadata=((DETAIL_KEY, detail),))
+                raise AssertionError("abort raises") from error
+
+        return grpc.unary_unary_rpc_method_handler(serve)  # bytes in, bytes out: the registry decodes

@@ -17,7 +17,7 @@ from typing import cast
 import grpc
 
 from txnstatus.rpc.connection import OPENING, OPENING_BYTES, Connection, Purpose, notice_death, split_address
-from txnstatus.rpc.grpc_server import GRPC_OPTIONS, grpc_handlers
+from txnstatus.rpc.grpc_server import GRPC_OPTIONS, GrpcHandlers
 from txnstatus.rpc.server import Registry
 
 log = logging.getLogger(__name__)
@@ -51,7 +51,7 @@ class Listener:
 
     async def start(self) -> None:
         grpc_server = grpc.aio.server(options=GRPC_OPTIONS)
-        grpc_server.add_generic_rpc_handlers(grpc_handlers(self._registry))
+        grpc_server.add_generic_rpc_handlers((GrpcHandlers(self._registry),))
         self._grpc_port = grpc_server.add_insecure_port(f"{LOOPBACK}:0")
         await grpc_server.start()
         self._closing.push_async_callback(grpc_server.stop, STOP_SECONDS)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from google.protobuf import descriptor_pool
-from google.protobuf.descriptor import ServiceDescriptor
+from google.protobuf.descriptor import MethodDescriptor, ServiceDescriptor
 from google.protobuf.message import DecodeError, Message
 from google.protobuf.message_factory import GetMessageClass
 
@@ -18,7 +19,7 @@ from txnstatus.errors import InternalError, InvalidArgument, TxnError, Unavailab
 from txnstatus.proto import rpc_pb2 as pb
 from txnstatus.rpc.connection import MAX_MESSAGE_BYTES, Connection, Outbox
 from txnstatus.rpc.deadlines import Deadlines
-from txnstatus.rpc.errors import to_detail
+from txnstatus.rpc.errors import clip, to_detail
 
 log = logging.getLogger(__name__)
 
@@ -27,48 +28,62 @@ NOT_SERVED = "give the addresses of nodes that have the role"
 """The hint of an answer that another node may give."""
 
 
+MAX_GROUP_BYTES = 100
+"""Bytes of a group's name that an error repeats."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Method:
     request: type[Message]
-    response: type[Message]
     handler: Handler
 
 
+_NONE: Mapping[str, _Method] = MappingProxyType({})
+
+
 class Registry:
-    """The methods that this process answers, by full name (`txnstatus.TxnManager/BeginTransaction`)."""
+    """The handlers of this process: those of the node itself, and those of its replica of each group.
 
-    def __init__(self) -> None:
-        self._methods: dict[str, _Method] = {}
-        self._services: dict[str, list[str]] = {}
+    A method goes by its full name (`txnstatus.TxnManager/BeginTransaction`). One that comes with a group is the
+    replica's; without, the node's.
+    """
 
-    def add(self, service: ServiceDescriptor, implementation: object) -> None:
-        """Each rpc of the service is a method of `implementation`, its name in snake case."""
-        names = []
+    def __init__(self, name: str = "this node") -> None:
+        """`name`: what errors call it."""
+        self._name = name
+        self._methods: dict[str, dict[str, _Method]] = {"": {}}
+        """Group → method → what answers it."""
+
+    def add(self, service: ServiceDescriptor, implementation: object, group: str = "") -> None:
+        """Each rpc of the service for which `implementation` has a method, its name in snake case."""
         for method in service.methods:
-            handler = getattr(implementation, _snake(method.name))
-            full_name = f"{service.full_name}/{method.name}"
-            self._methods[full_name] = _Method(
-                GetMessageClass(method.input_type), GetMessageClass(method.output_type), handler
-            )
-            names.append(method.name)
-        self._services[service.full_name] = names
+            handler = getattr(implementation, snake(method.name), None)
+            if handler is not None:
+                self.add_method(method, handler, group)
 
-    def call(self, method: str, payload: bytes) -> Awaitable[Message]:
+    def add_method(self, method: MethodDescriptor, handler: Handler, group: str = "") -> None:
+        self._methods.setdefault(group, {})[full_name(method)] = _Method(GetMessageClass(method.input_type), handler)
+
+    def remove(self, group: str) -> None:
+        """The node has no replica of the group any more."""
+        self._methods.pop(group, None)
+
+    def call(self, method: str, payload: bytes, group: str = "") -> Awaitable[Message]:
         """Raises TxnErrors only: anything else a handler raises is logged and becomes an InternalError."""
-        entry = self._methods.get(method)
+        entry = self._methods.get(group, _NONE).get(method)
         if entry is None:
-            raise _not_served(method)
+            raise self._not_served(method, group)
         try:
             request = entry.request.FromString(payload)
         except DecodeError as error:
             raise InvalidArgument(f"{method}: {len(payload)} bytes that are no {entry.request.__name__}") from error
         return self.run(method, entry.handler, request)
 
-    def ask(self, method: str, request: Message) -> Awaitable[Message]:
+    def ask(self, method: str, request: Message, group: str = "") -> Awaitable[Message]:
         """As `call`, within the process: the message is handed over as it is, and not to be changed by either."""
-        entry = self._methods.get(method)
+        entry = self._methods.get(group, _NONE).get(method)
         if entry is None:
-            raise _not_served(method)
+            raise self._not_served(method, group)
         return self.run(method, entry.handler, request)
 
     async def run(self, method: str, handler: Handler, request: Message) -> Message:
@@ -84,10 +99,16 @@ class Registry:
         """Answers the calls that come over it, until it ends."""
         ServedCalls(self, connection)
 
-    @property
-    def services(self) -> Mapping[str, Sequence[str]]:
-        """The names of the methods, by service."""
-        return self._services
+    def _not_served(self, method: str, group: str) -> TxnError:
+        """What there is may be served here soon: a node takes up groups and services as the catalog tells it to."""
+        if not is_method(method):
+            return InvalidArgument(f"there is no method {method!r}")
+        if group and group in self._methods:
+            return InvalidArgument(f"{method} is nothing that {group} answers")
+        if group:
+            # Either catalog may be ahead, this node's or the caller's: it will look again.
+            return Unavailable(f"{self._name} has no replica of {clip(group, MAX_GROUP_BYTES)}")
+        return Unavailable(f"this node does not serve {method} now", hint=NOT_SERVED)
 
 
 class ServedCalls:
@@ -119,7 +140,7 @@ class ServedCalls:
 
     async def _answer(self, call: pb.Call) -> None:
         try:
-            response = (await self._registry.call(call.method, call.payload)).SerializeToString()
+            response = (await self._registry.call(call.method, call.payload, call.group)).SerializeToString()
             if len(response) > MAX_MESSAGE_BYTES:
                 raise InvalidArgument(
                     f"{call.method}: an answer of {len(response)} bytes: {MAX_MESSAGE_BYTES} are possible"
@@ -139,15 +160,20 @@ class ServedCalls:
             task.cancel()
 
 
-def _not_served(method: str) -> TxnError:
-    """A method that there is may be served here soon: a node takes up services as the catalog tells it to."""
-    service, _, name = method.partition("/")
+def full_name(method: MethodDescriptor) -> str:
+    return f"{method.containing_service.full_name}/{method.name}"
+
+
+def is_method(name: str) -> bool:
+    """Whether any service that this process knows has it, by its full name."""
+    service, _, name = name.partition("/")
     try:
         descriptor_pool.Default().FindMethodByName(f"{service}.{name}")
     except KeyError:
-        return InvalidArgument(f"there is no method {method!r}")
-    return Unavailable(f"this node does not serve {service} now", hint=NOT_SERVED)
+        return False
+    return True
 
 
-def _snake(name: str) -> str:
+def snake(name: str) -> str:
+    """The name of the method that implements an rpc of this name."""
     return re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()

@@ -68,7 +68,7 @@ class ParticipantCalls:
         ]
         try:
             failpoint("status.before_participate", Unavailable)
-            results = await (self._ask_shard(to, ops) if isinstance(to, int) else self._ask_foreign(to, ops))
+            results = await self._ask(to, ops)
             failpoint("status.after_participate", Unavailable)
         except TxnError as error:
             failure = Unavailable(error.message)  # of the call as a whole: no participant has refused anything
@@ -76,21 +76,16 @@ class ParticipantCalls:
         self._clock.update(Timestamp(max(result.timestamp for result in results)))
         self._answered([_answer(send, result) for send, result in zip(sends, results, strict=True)])
 
-    async def _ask_shard(self, shard: int, ops: list[pb.ParticipantOp]) -> Results:
-        request = pb.ParticipateRequest(shard=shard, now=self._clock.now(), ops=ops)
-        response = await self._client.call_leader(
-            shard_group(shard), "txnstatus.Participant/Participate", request, pb.ParticipateResponse, CALL_SECONDS
-        )
-        return response.results
-
-    async def _ask_foreign(self, name: str, ops: list[pb.ParticipantOp]) -> Results:
-        if self._client.cluster.state.foreign.get(name) == "":
-            return [_of_removed(name, op) for op in ops]
-        request = pb.ParticipateRequest(now=self._clock.now(), ops=ops)
-        response = await self._client.call_foreign(
-            name, "txnstatus.Foreign/Participate", request, pb.ParticipateResponse, CALL_SECONDS
-        )
-        return response.results
+    async def _ask(self, to: int | str, ops: list[pb.ParticipantOp]) -> Results:
+        method, request = "txnstatus.Participant/Participate", pb.ParticipateRequest(now=self._clock.now(), ops=ops)
+        if isinstance(to, int):
+            group = shard_group(to)
+            return (
+                await self._client.call_leader(group, method, request, pb.ParticipateResponse, CALL_SECONDS)
+            ).results
+        if self._client.cluster.state.foreign.get(to) == "":
+            return [_of_removed(to, op) for op in ops]
+        return (await self._client.call_foreign(to, method, request, pb.ParticipateResponse, CALL_SECONDS)).results
 
 
 def _answer(send: SendOp, result: pb.ParticipantOpResult) -> ParticipantAnswered:

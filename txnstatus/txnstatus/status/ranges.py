@@ -26,6 +26,7 @@ from txnstatus.proto import txn_status_pb2 as status_pb
 from txnstatus.rpc.errors import to_detail
 from txnstatus.status.registrations import Registrations
 from txnstatus.types import NO_TIMESTAMP, Timestamp, TxnId
+from txnstatus.wire import checked_txn_id
 
 ResponseT = TypeVar("ResponseT", bound=Message)
 
@@ -41,10 +42,13 @@ class StatusRanges:
         self._registrations = Registrations(self._register)
 
     async def call(self, txn_id: int, method: str, request: Message, response: type[ResponseT]) -> ResponseT:
-        """Asks the leader of the transaction's range. Raises NotFound, Forgotten, Unavailable, or what it answers."""
+        """Asks the leader of the transaction's range a method of TxnManager's.
+
+        Raises NotFound, Forgotten, Unavailable, or what it answers.
+        """
         number = await self._range_of(TxnId(txn_id))
         try:
-            return await self._ask(number, method, request, response)
+            return await self._ask(number, f"txnstatus.TxnManager/{method}", request, response)
         except NotFound:
             if self._state.range_was_dropped(number):
                 raise forgotten(TxnId(txn_id)) from None
@@ -72,9 +76,10 @@ class StatusRanges:
     async def _register(
         self, number: int, registrations: Sequence[status_pb.Registration]
     ) -> Sequence[status_pb.RegistrationResult]:
-        request = status_pb.RegisterParticipantsRequest(range=number, registrations=registrations)
+        request = status_pb.RegisterParticipantsRequest(registrations=registrations)
+        method = "txnstatus.TxnStatus/RegisterParticipants"
         try:
-            answer = await self._ask(number, "RegisterParticipants", request, status_pb.RegisterParticipantsResponse)
+            answer = await self._ask(number, method, request, status_pb.RegisterParticipantsResponse)
         except NotFound:
             if not self._state.range_was_dropped(number):
                 raise
@@ -99,9 +104,9 @@ class StatusRanges:
     async def _try_begin(self, number: int, request: pb.BeginTransactionRequest) -> pb.BeginTransactionResponse | None:
         """None: the range is full, or gone."""
         floor = max([self._state.floor, *(self._full[full] for full in self._full if full < number)])
-        wrapped = status_pb.RangeBeginRequest(range=number, request=request, floor=floor)
+        wrapped = status_pb.RangeBeginRequest(request=request, floor=floor)
         try:
-            answer = await self._ask(number, "BeginTransaction", wrapped, status_pb.RangeBeginResponse)
+            answer = await self._ask(number, "txnstatus.TxnStatus/BeginInRange", wrapped, status_pb.RangeBeginResponse)
         except NotFound:
             if self._state.range_was_dropped(number):
                 return None
@@ -165,9 +170,9 @@ class StatusRanges:
         """Without those that are dropped meanwhile."""
 
         async def raise_floor(number: int) -> status_pb.RaiseFloorResponse | None:
-            request = status_pb.RaiseFloorRequest(range=number, timestamp=timestamp)
+            request = status_pb.RaiseFloorRequest(timestamp=timestamp)
             try:
-                return await self._ask(number, "RaiseFloor", request, status_pb.RaiseFloorResponse)
+                return await self._ask(number, "txnstatus.TxnStatus/RaiseFloor", request, status_pb.RaiseFloorResponse)
             except NotFound:
                 if self._state.range_was_dropped(number):
                     return None
@@ -190,9 +195,10 @@ class StatusRanges:
 
         async def ask(number: int) -> dict[TxnId, Timestamp]:
             ids = by_range[number]
-            request = status_pb.GetOutcomesRequest(range=number, txn_ids=ids, timestamp=at)
+            request = status_pb.GetOutcomesRequest(txn_ids=ids, timestamp=at)
+            method = "txnstatus.TxnStatus/GetOutcomes"
             try:
-                answer = await self._ask(number, "GetOutcomes", request, status_pb.GetOutcomesResponse)
+                answer = await self._ask(number, method, request, status_pb.GetOutcomesResponse)
             except NotFound:
                 if not self._state.range_was_dropped(number):
                     raise
@@ -251,9 +257,9 @@ class StatusRanges:
         self, number: int, request: pb.KeepTransactionAliveRequest
     ) -> pb.KeepTransactionAliveResponse:
         """Of ids of one range."""
-        wrapped = status_pb.RangeKeepAliveRequest(range=number, request=request)
+        method = "txnstatus.TxnManager/KeepTransactionAlive"
         try:
-            return await self._ask(number, "KeepTransactionAlive", wrapped, pb.KeepTransactionAliveResponse)
+            return await self._ask(number, method, request, pb.KeepTransactionAliveResponse)
         except TxnError as error:
             dropped = self._state.range_was_dropped(number)
             txn_ids = map(TxnId, dict.fromkeys(request.txn_ids))
@@ -274,9 +280,9 @@ class StatusRanges:
             if not part.limit:
                 response.more = True
                 break
-            wrapped = status_pb.RangeListRequest(range=number, request=part)
+            method = "txnstatus.Admin/ListTransactions"
             try:
-                answer = await self._ask(number, "ListTransactions", wrapped, status_pb.ListTransactionsResponse)
+                answer = await self._ask(number, method, part, status_pb.ListTransactionsResponse)
             except NotFound:
                 if self._state.range_was_dropped(number):
                     continue
@@ -304,9 +310,7 @@ class StatusRanges:
 
     def _known_range_of(self, txn_id: TxnId) -> int:
         """As this map has it. Raises NotFound, Forgotten."""
-        if txn_id < 0:
-            raise NotFound(f"transaction {txn_id} cannot exist: ids start at 0", txn_id=txn_id)
-        number = self._state.range_of(txn_id)
+        number = self._state.range_of(checked_txn_id(txn_id))
         if number >= self._state.next_range:
             highest = self._state.next_range * self._state.range_span - 1
             message = f"transaction {txn_id} is unknown: no id above {highest} can have been given out"
@@ -326,9 +330,7 @@ class StatusRanges:
         return number if is_known and self._state.range_of(last) == number else None
 
     def _ask(self, number: int, method: str, request: Message, response: type[ResponseT]) -> Awaitable[ResponseT]:
-        return self._client.call_leader(
-            status_group(number), f"txnstatus.TxnStatus/{method}", request, response, CALL_SECONDS
-        )
+        return self._client.call_leader(status_group(number), method, request, response, CALL_SECONDS)
 
 
 def _refused(txn_id: TxnId, error: TxnError) -> pb.KeepAliveRefusal:

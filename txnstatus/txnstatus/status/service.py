@@ -15,7 +15,15 @@ from typing import Any
 from txnstatus.catalog.catalog import CatalogState
 from txnstatus.catalog.system_client import TxnSystemClient
 from txnstatus.errors import InvalidArgument, TxnError, Unavailable
-from txnstatus.limits import MAX_LISTED, MAX_OPS_PER_CALL, MAX_WAIT_SECONDS
+from txnstatus.limits import (
+    MAX_KEEP_ALIVE_IDS,
+    MAX_LISTED,
+    MAX_OPS_PER_CALL,
+    MAX_REASON_CHARACTERS,
+    MAX_WAIT_SECONDS,
+    check_count,
+    check_length,
+)
 from txnstatus.process.background import Tasks
 from txnstatus.process.environment import Environment, SteadyWall
 from txnstatus.proto import txn_manager_pb2 as pb
@@ -120,7 +128,7 @@ class StatusService:
 
     # ---- RPCs
 
-    async def begin_transaction(self, wrapped: status_pb.RangeBeginRequest) -> status_pb.RangeBeginResponse:
+    async def begin_in_range(self, wrapped: status_pb.RangeBeginRequest) -> status_pb.RangeBeginResponse:
         request = wrapped.request
         if not request.owner or not request.request_id:
             raise InvalidArgument("a begin needs an owner and a request id")
@@ -216,6 +224,7 @@ class StatusService:
         return pb.CommitTransactionResponse(txn=to_wire(record))
 
     async def abort_transaction(self, request: pb.AbortTransactionRequest) -> pb.AbortTransactionResponse:
+        check_length("reason", request.reason, MAX_REASON_CHARACTERS)
         txn_id = TxnId(request.txn_id)
         if request.as_operator:
             owner, code, by = None, AbortCode.OPERATOR, f"operator {request.owner}"
@@ -233,11 +242,11 @@ class StatusService:
             record = await self._wait_decided(record, request.wait_millis / 1000)
         return pb.GetTransactionStateResponse(txn=to_wire(record))
 
-    async def keep_transaction_alive(self, wrapped: status_pb.RangeKeepAliveRequest) -> pb.KeepTransactionAliveResponse:
+    async def keep_transaction_alive(self, request: pb.KeepTransactionAliveRequest) -> pb.KeepTransactionAliveResponse:
+        check_count(len(request.txn_ids), "transactions to keep alive", MAX_KEEP_ALIVE_IDS)
         self._driver.check_lease()
         if not self.manager.leading:
             raise self._driver.not_the_leader()  # in a moment; what it knows of the living is still being made
-        request = wrapped.request
         self.manager.advance_time(self._environment.monotonic())
         refused = self.manager.keep_alive(request.txn_ids, request.owner)
         return pb.KeepTransactionAliveResponse(
@@ -263,11 +272,13 @@ class StatusService:
         outcomes = [self.table.commit_ts_at(TxnId(txn_id), at) for txn_id in request.txn_ids]
         return status_pb.GetOutcomesResponse(commit_timestamps=outcomes)
 
-    async def list_transactions(self, wrapped: status_pb.RangeListRequest) -> status_pb.ListTransactionsResponse:
+    async def list_transactions(self, request: status_pb.ListTransactionsRequest) -> status_pb.ListTransactionsResponse:
         self._driver.check_lease()
-        request = wrapped.request
         limit = min(request.limit or MAX_LISTED, MAX_LISTED)
-        states = {TxnState(state) for state in request.states}
+        asked: set[int] = set(request.states)
+        if unknown := asked - {state.value for state in TxnState}:
+            raise InvalidArgument(f"no transaction state has the number {min(unknown)}")
+        states = set(map(TxnState, asked))
         found: list[TxnRecord] = []
         for looked_at, txn_id in enumerate(self.table.ids(request.below_txn_id, states), start=1):
             if looked_at % LOOKED_AT_ONCE == 0:

@@ -1,0 +1,73 @@
+"""Calls that one leader can answer: a manager finds it by what the request says, and hands the request on as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from google.protobuf import descriptor_pool
+from google.protobuf.descriptor import MethodDescriptor
+from google.protobuf.message_factory import GetMessageClass
+
+from txnstatus.catalog.catalog import shard_group
+from txnstatus.catalog.cluster_map import ClusterMap, shard_of_table_id
+from txnstatus.catalog.system_client import TxnSystemClient
+from txnstatus.errors import NotFound
+from txnstatus.rpc.server import Handler, Registry, full_name
+from txnstatus.schema import check_table_name
+from txnstatus.status.ranges import StatusRanges
+
+CALL_SECONDS = 15.0
+
+Route = Callable[[TxnSystemClient, StatusRanges, MethodDescriptor], Handler]
+"""Makes what hands requests of the method on."""
+
+
+def route(registry: Registry, client: TxnSystemClient, ranges: StatusRanges) -> None:
+    """Has the node answer all of ROUTES."""
+    for name, to_leader in ROUTES.items():
+        method = descriptor_pool.Default().FindMethodByName(name)
+        registry.add_method(method, to_leader(client, ranges, method))
+
+
+def _by_txn_id(_client: TxnSystemClient, ranges: StatusRanges, method: MethodDescriptor) -> Handler:
+    name, response = method.name, GetMessageClass(method.output_type)
+    return lambda request: ranges.call(request.txn_id, name, request, response)
+
+
+def _by_shard(shard_of: Callable[[ClusterMap, Any], int]) -> Route:
+    def to_leader(client: TxnSystemClient, _ranges: StatusRanges, method: MethodDescriptor) -> Handler:
+        name, response, cluster = full_name(method), GetMessageClass(method.output_type), client.cluster
+        return lambda request: client.call_leader(
+            shard_group(shard_of(cluster, request)), name, request, response, CALL_SECONDS
+        )
+
+    return to_leader
+
+
+def _shard_of_id(_cluster: ClusterMap, request: Any) -> int:
+    try:
+        return shard_of_table_id(request.table_id)
+    except ValueError:
+        raise NotFound(f"no table with id {request.table_id!r}") from None
+
+
+_by_table = _by_shard(lambda cluster, request: cluster.shard_of_table(check_table_name(request.table)))
+_by_name = _by_shard(lambda cluster, request: cluster.shard_of_table(check_table_name(request.name)))
+_by_table_id = _by_shard(_shard_of_id)
+
+ROUTES: Mapping[str, Route] = {
+    "txnstatus.TxnManager.AbortTransaction": _by_txn_id,
+    "txnstatus.TxnManager.GetTransactionState": _by_txn_id,
+    "txnstatus.Table.CreateTable": _by_name,
+    "txnstatus.Table.GetTable": _by_name,
+    "txnstatus.Table.DropTable": _by_table,
+    "txnstatus.Table.OpenWrite": _by_table,
+    "txnstatus.Table.AddFiles": _by_table,
+    "txnstatus.Table.WriteRows": _by_table,
+    "txnstatus.Table.Scan": _by_table,
+    "txnstatus.Audit.AuditShard": _by_shard(lambda _cluster, request: request.shard),
+    "txnstatus.Audit.AuditTable": _by_table_id,
+    "txnstatus.Audit.AdoptDirectories": _by_table_id,
+}
+"""Method → by what its leader is found. What concerns several leaders, or is asked in turns, is in `txn_manager`."""
