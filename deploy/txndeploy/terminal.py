@@ -133,12 +133,13 @@ def columns(info: TableInfo) -> Table:
 
 def nodes(cluster: LocalCluster) -> Table:
     table = Table(title=f"cluster in {cluster.directory}", title_justify="left")
-    for heading in ("node", "address", "leads", "log"):
+    for heading in ("node", "address", "gRPC", "leads", "log"):
         table.add_column(heading)
     for name, config in cluster.configs.items():
         status = cluster.status(name)
         leads = [group.group for group in status.groups if group.leader] if status else ["(no answer)"]
-        table.add_row(name, config.nodes[name].address, ", ".join(leads) or "-", str(cluster.log_path(name)))
+        address, led = config.nodes[name].address, ", ".join(leads) or "-"
+        table.add_row(name, address, config.grpc_address or "-", led, str(cluster.log_path(name)))
     return table
 
 

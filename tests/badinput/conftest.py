@@ -19,7 +19,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     """One node, on which nothing expires: what changes, a request has changed."""
     txn = TxnSection(staleness_interval_ms=0, zombie_grace_seconds=3600.0, in_doubt_seconds=3600.0)
     with LocalCluster(
-        tmp_path_factory.mktemp("node"), nodes=1, participant_shards=2, raft=FAST_RAFT, txn=txn
+        tmp_path_factory.mktemp("node"), nodes=1, participant_shards=2, raft=FAST_RAFT, txn=txn, grpc=True
     ) as cluster:
         running = World(cluster)
         yield running

@@ -27,7 +27,7 @@ KINDS = [field.name for field in pb.CatalogCommand.DESCRIPTOR.oneofs_by_name["co
 @pytest.fixture
 def world(tmp_path: Path) -> Iterator[World]:
     txn = TxnSection(staleness_interval_ms=0, zombie_grace_seconds=3600.0, in_doubt_seconds=3600.0)
-    with LocalCluster(tmp_path, nodes=1, participant_shards=2, raft=FAST_RAFT, txn=txn) as cluster:
+    with LocalCluster(tmp_path, nodes=1, participant_shards=2, raft=FAST_RAFT, txn=txn, grpc=True) as cluster:
         running = World(cluster)
         yield running
         running.close()
@@ -121,7 +121,9 @@ def test_what_does_not_exist_or_cannot_be_is_named(
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     """For changes that are all refused."""
-    with LocalCluster(tmp_path_factory.mktemp("shared"), nodes=1, participant_shards=2, raft=FAST_RAFT) as cluster:
+    with LocalCluster(
+        tmp_path_factory.mktemp("shared"), nodes=1, participant_shards=2, raft=FAST_RAFT, grpc=True
+    ) as cluster:
         running = World(cluster)
         yield running
         running.close()

@@ -62,7 +62,7 @@ class World:
 
     def __init__(self, cluster: LocalCluster) -> None:
         self.cluster = cluster
-        self.channel = grpc.insecure_channel(cluster.addresses, options=GRPC_OPTIONS)
+        self.channel = grpc.insecure_channel(str(cluster.configs["n1"].grpc_address), options=GRPC_OPTIONS)
         self.client = txnclient.connect(cluster.addresses, owner=OWNER)
         info = self.client.create_table("bad.input", "id bigint, month int", partition_by=["month"], primary_key=["id"])
         self.table_id = info.table_id

@@ -110,6 +110,7 @@ def up(
     directory: Annotated[
         Path | None, typer.Option("--dir", help="Where its data is kept; a cluster found there is started again.")
     ] = None,
+    grpc: Annotated[bool, typer.Option("--grpc", help="The nodes of a new cluster serve gRPC, too.")] = False,
 ) -> None:
     """Run a cluster on this machine, until Ctrl-C. The data stays."""
     where = directory or default_directory()
@@ -117,7 +118,7 @@ def up(
     for signum in (signal.SIGINT, signal.SIGTERM):
         signal.signal(signum, lambda *_: ended.set())
     with console.status(f"starting the cluster in {where}"):
-        cluster = LocalCluster(where, nodes)
+        cluster = LocalCluster(where, nodes, grpc=grpc)
         cluster.__enter__()
     try:
         console.print(terminal.nodes(cluster))

@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Self, TypeVar
 
 from txnclient.calls.channel import ManagerChannel
-from txndeploy.local.network import Network
+from txndeploy.local.network import Network, free_ports
 from txndeploy.node import config as configuration
 from txndeploy.node import tethered
 from txndeploy.node.config import NodeConfig, NodeEntry, RaftSection, TxnSection
@@ -50,10 +50,12 @@ class LocalCluster:
         environment: Mapping[str, str] | None = None,
         network: Network | None = None,
         launcher: Sequence[str] = (),
+        grpc: bool = False,
     ) -> None:
         """`table_roots`: where tables may be besides the warehouse. `environment`: variables for the node processes,
         besides this process's own. `launcher`: words before each node's command; it must stay the process's child.
 
+        `grpc`: whether new nodes serve gRPC as well, on loopback: `grpc_address` of their configurations says where.
         `network`: by what the nodes reach each other, such as one that can be cut; without, plain loopback.
         """
         self.directory = directory.absolute()
@@ -74,6 +76,7 @@ class LocalCluster:
         else:
             names = [f"n{number}" for number in range(1, nodes + 1)]
             entries = {node: NodeEntry(address=at) for node, at in self._network.addresses(names).items()}
+            ports = _other_ports(entries) if grpc else {}
             self.configs = {
                 node: NodeConfig(
                     cluster_id=cluster_id,
@@ -85,6 +88,7 @@ class LocalCluster:
                     nodes=entries,
                     raft=raft or RaftSection(),
                     txn=txn or TxnSection(),
+                    grpc_address=f"127.0.0.1:{ports[node]}" if grpc else None,
                 )
                 for node in entries
             }
@@ -154,6 +158,7 @@ class LocalCluster:
         update = {
             "node_id": node,
             "joins": True,
+            "grpc_address": None,
             "data_dir": self.directory / node / "data",
             "nodes": {**example.nodes, node: entry},
         }
@@ -310,3 +315,10 @@ def wait_until(condition: Callable[[], ResultT], what: str, timeout: float = 30.
 def default_directory() -> Path:
     """Where `txnctl up` keeps its data unless told otherwise."""
     return Path(os.environ.get("XDG_DATA_HOME", Path.home() / ".local" / "share")) / "txnstatus" / "local"
+
+
+def _other_ports(entries: Mapping[str, NodeEntry]) -> dict[str, int]:
+    """Free ports that are no node's own."""
+    taken = {entry.address.rpartition(":")[2] for entry in entries.values()}
+    free = (port for port in free_ports(2 * len(entries)) if str(port) not in taken)
+    return dict(zip(entries, free, strict=False))

@@ -128,6 +128,8 @@ class NodeConfig(_Section):
     """The same on every node."""
     reach: dict[NodeId, Address] = {}
     """Where this node reaches others, if not at their addresses: through a proxy, or another network."""
+    grpc_address: Address | None = None
+    """Where this node serves gRPC, too; without one it does not."""
     conflict_strategies: dict[StrategyName, StrategyTarget] = {}
     """Strategies of one's own by name, each as "module:attribute". The same on every node."""
     raft: RaftSection = RaftSection()
@@ -210,7 +212,7 @@ def load(path: Path) -> NodeConfig:
 
 def dump(config: NodeConfig) -> str:
     """The configuration as TOML that `load` reads."""
-    return tomli_w.dumps(config.model_dump(mode="json"))
+    return tomli_w.dumps(config.model_dump(mode="json", exclude_none=True))
 
 
 def _explain(error: ValidationError) -> str:

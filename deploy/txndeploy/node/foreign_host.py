@@ -105,7 +105,7 @@ class ForeignProcess:
         except OSError as error:
             raise StartError(f"cannot listen on {self._listen}: is the port in use, or not this host's?") from error
         await listener.start()
-        self._closing.push_async_callback(listener.stop)
+        self._closing.callback(listener.stop)
 
     async def _in_thread(self, act: Callable[[], ResultT]) -> ResultT:
         return await asyncio.get_running_loop().run_in_executor(self._environment.blocking, act)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import fcntl
 import json
 import logging
@@ -10,7 +11,9 @@ import os
 import secrets
 import signal
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import uvloop
 from google.protobuf.message import DecodeError
@@ -32,6 +35,9 @@ from txnstatus.raft.snapshot import SnapshotCorrupt
 from txnstatus.raft.transport import RaftTransport
 from txnstatus.rpc.connection import Purpose
 from txnstatus.rpc.listener import Listener
+
+if TYPE_CHECKING:
+    from txnstatus.rpc.grpc_server import GrpcServer
 
 log = logging.getLogger(__name__)
 
@@ -65,17 +71,22 @@ class Node:
         except OSError as error:
             raise StartError(f"data_dir {config.data_dir} cannot be used: {error}") from error
         self._listener = Listener(self._roles.registry, {Purpose.RAFT: self._transport.accept})
+        self._grpc: GrpcServer | None = None
 
     async def start(self) -> None:
         address = self.config.nodes[self.config.node_id].address
-        try:
+        with _binding(address):
             await self._listener.bind(address)
-        except OSError as error:
-            raise StartError(
-                f"cannot listen on {address}: is the port in use, or the address not this host's?"
-            ) from error
+        if self.config.grpc_address is not None:
+            from txnstatus.rpc.grpc_server import GrpcServer  # whoever does not want it does without its threads
+
+            self._grpc = GrpcServer(self._roles.registry)
+            with _binding(self.config.grpc_address):
+                self._grpc.bind(self.config.grpc_address)
         self._roles.start()
         await self._listener.start()
+        if self._grpc is not None:
+            await self._grpc.start()
         self._transport.start()
         log.info("node %s of cluster %s serves on %s", self.config.node_id, self.config.cluster_id, address)
 
@@ -84,11 +95,21 @@ class Node:
         await self._roles.hand_over()
         await self._transport.drain()
         await self._roles.stop()
-        await self._listener.stop()
+        self._listener.stop()
+        if self._grpc is not None:
+            await self._grpc.stop()
         await self._transport.stop()
         await self._client.close()
         self._environment.blocking.shutdown()
         os.close(self._lock)
+
+
+@contextlib.contextmanager
+def _binding(address: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise StartError(f"cannot listen on {address}: is the port in use, or the address not this host's?") from error
 
 
 def _own_directory(config: NodeConfig) -> int:

@@ -1,16 +1,16 @@
-"""Frames over TCP, the calls in them, and gRPC beside them on one port."""
+"""Frames over TCP, and the calls in them."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 import socket
 import struct
-from collections.abc import Awaitable, Callable
 
-import grpc
 import pytest
 
+from tests.unit.harness.answering import SECONDS, STATE, Manager
 from txnstatus.catalog.catalog import CatalogState, NodeInfo
 from txnstatus.catalog.cluster_map import ClusterMap
 from txnstatus.errors import InvalidArgument, NotFound, Unavailable
@@ -20,34 +20,10 @@ from txnstatus.raft import transport
 from txnstatus.rpc import channel as channels
 from txnstatus.rpc import connection as connections
 from txnstatus.rpc.channel import PeerChannel
-from txnstatus.rpc.connection import Connection, Outbox, Purpose, connect
+from txnstatus.rpc.connection import Connection, Outbox, Purpose, connect, split_address
 from txnstatus.rpc.deadlines import Deadlines
 from txnstatus.rpc.listener import Listener
 from txnstatus.rpc.server import Registry
-
-STATE = "txnstatus.TxnManager/GetTransactionState"
-SECONDS = 10.0
-
-
-class Manager:
-    """Answers for even transactions at once, for odd ones that there are none; 0 hangs."""
-
-    def __init__(self) -> None:
-        self.gave_up = asyncio.Event()
-
-    def __getattr__(self, _name: str) -> Callable[..., Awaitable[object]]:
-        async def handler(request: pb.GetTransactionStateRequest) -> pb.GetTransactionStateResponse:
-            if request.txn_id == 0:
-                try:
-                    await asyncio.sleep(SECONDS)
-                except asyncio.CancelledError:
-                    self.gave_up.set()
-                    raise
-            if request.txn_id % 2:
-                raise NotFound(f"no transaction {request.txn_id}")
-            return pb.GetTransactionStateResponse(txn={"txn_id": request.txn_id})
-
-        return handler
 
 
 class Served:
@@ -68,7 +44,7 @@ class Served:
 
     async def __aexit__(self, *_: object) -> None:
         await self.channel.close()
-        await self.listener.stop()
+        self.listener.stop()
 
     async def state(self, txn_id: int, timeout: float = SECONDS) -> int:
         request = pb.GetTransactionStateRequest(txn_id=txn_id)
@@ -172,21 +148,16 @@ async def test_an_answer_that_is_too_long_is_an_error(monkeypatch: pytest.Monkey
             await served.state(2)
 
 
-async def test_grpc_on_the_same_port() -> None:
-    """Also what takes many reads and more than the buffers hold."""
-    async with Served() as served, grpc.aio.insecure_channel(served.address) as channel:
-        call = channel.unary_unary(
-            f"/{STATE}",
-            request_serializer=pb.GetTransactionStateRequest.SerializeToString,
-            response_deserializer=pb.GetTransactionStateResponse.FromString,
-        )
-        answers = await asyncio.gather(
-            *(call(pb.GetTransactionStateRequest(txn_id=2 * n), timeout=SECONDS) for n in range(1, 50))
-        )
-        assert [answer.txn.txn_id for answer in answers] == [2 * n for n in range(1, 50)]
-        long = channel.unary_unary(f"/{STATE}")(bytes([0x7A, 0xFF, 0xFF, 0x3F]) + bytes(1_048_575), timeout=SECONDS)
-        with pytest.raises(grpc.RpcError):
-            await long
+@pytest.mark.parametrize("said", [b"TXN2C", b"PRI * HTTP/2.0\r\n", b"x", b"TXN1Z"])
+async def test_whoever_says_something_else_first_is_ended(said: bytes) -> None:
+    async with Served() as served, asyncio.timeout(SECONDS):
+        host, port = split_address(served.address)
+        reader, writer = await asyncio.open_connection(host, port)
+        writer.write(said)
+        with contextlib.suppress(ConnectionResetError):
+            assert await reader.read() == b""
+        writer.close()
+        assert await served.state(2) == 2
 
 
 async def test_a_port_in_use_is_an_error() -> None:

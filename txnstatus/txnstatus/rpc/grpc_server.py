@@ -1,4 +1,4 @@
-"""gRPC for everybody else: tools, health checks, other languages. The handlers as unary methods."""
+"""gRPC for everybody else, on a port of its own: tools, other languages. The handlers as unary methods."""
 
 from __future__ import annotations
 
@@ -14,13 +14,36 @@ GRPC_OPTIONS = [
     ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
     ("grpc.so_reuseport", 0),  # its port is nobody else's
 ]
+STOP_SECONDS = 0.2
+"""How long calls that are under way may go on."""
 GROUP_KEY = "txn-group"
 """Metadata of a call that names the group whose replica is to answer."""
 DETAIL_KEY = "txn-error-bin"
 """Trailing metadata in which an ErrorDetail comes, beside a status that any client understands."""
 
 
-class GrpcHandlers(grpc.GenericRpcHandler):
+class GrpcServer:
+    """`bind`, then `start`; serves until `stop`."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._server = grpc.aio.server(options=GRPC_OPTIONS)
+        self._server.add_generic_rpc_handlers((_Handlers(registry),))
+
+    def bind(self, address: str) -> None:
+        """Raises OSError where the port is in use, or the address not this host's."""
+        try:
+            self._server.add_insecure_port(address)
+        except RuntimeError as error:
+            raise OSError(str(error)) from error
+
+    async def start(self) -> None:
+        await self._server.start()
+
+    async def stop(self) -> None:
+        await self._server.stop(STOP_SECONDS)
+
+
+class _Handlers(grpc.GenericRpcHandler):
     """Whatever the registry has at the time of the call."""
 
     def __init__(self, registry: Registry) -> None:

@@ -1,0 +1,79 @@
+"""gRPC on a port of its own, with the same handlers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import grpc
+import pytest
+
+from tests.unit.harness.answering import SECONDS, STATE, Manager
+from txndeploy.local.network import free_ports
+from txnstatus.proto import common_pb2
+from txnstatus.proto import txn_manager_pb2 as pb
+from txnstatus.rpc.grpc_server import DETAIL_KEY, GROUP_KEY, GrpcServer
+from txnstatus.rpc.server import Registry
+
+
+@asynccontextmanager
+async def served() -> AsyncIterator[tuple[Registry, str, grpc.aio.Channel]]:
+    """A manager, by itself and as the replica of a group."""
+    registry, address = Registry("n1"), f"127.0.0.1:{free_ports(1)[0]}"
+    for group in ("", "status-0"):
+        registry.add(pb.DESCRIPTOR.services_by_name["TxnManager"], Manager(), group)
+    server = GrpcServer(registry)
+    server.bind(address)
+    await server.start()
+    async with grpc.aio.insecure_channel(address) as channel:
+        yield registry, address, channel
+    await server.stop()
+
+
+async def test_many_calls_and_one_that_takes_many_reads() -> None:
+    async with served() as (_, _, channel):
+        call: Any = channel.unary_unary(
+            f"/{STATE}",
+            request_serializer=pb.GetTransactionStateRequest.SerializeToString,
+            response_deserializer=pb.GetTransactionStateResponse.FromString,
+        )
+        answers = await asyncio.gather(
+            *(call(pb.GetTransactionStateRequest(txn_id=2 * n), timeout=SECONDS) for n in range(1, 50))
+        )
+        assert [answer.txn.txn_id for answer in answers] == [2 * n for n in range(1, 50)]
+        long = channel.unary_unary(f"/{STATE}")(bytes([0x7A, 0xFF, 0xFF, 0x3F]) + bytes(1_048_575), timeout=SECONDS)
+        with pytest.raises(grpc.RpcError):
+            await long
+
+
+@pytest.mark.parametrize(
+    ("method", "group", "status", "code"),
+    [
+        (STATE, "", grpc.StatusCode.NOT_FOUND, "NOT_FOUND"),
+        (STATE, "status-0", grpc.StatusCode.NOT_FOUND, "NOT_FOUND"),
+        (STATE, "status-1", grpc.StatusCode.UNAVAILABLE, "UNAVAILABLE"),
+        ("txnstatus.Admin/GetNode", "", grpc.StatusCode.UNAVAILABLE, "UNAVAILABLE"),
+        ("txnstatus.TxnManager/Nothing", "", grpc.StatusCode.UNIMPLEMENTED, ""),
+    ],
+)
+async def test_an_error_comes_as_a_status_and_in_the_metadata(
+    method: str, group: str, status: grpc.StatusCode, code: str
+) -> None:
+    """The group of the call comes in the metadata, too."""
+
+    async with served() as (_, _, channel):
+        metadata = ((GROUP_KEY, group),) if group else ()
+        request = pb.GetTransactionStateRequest(txn_id=1).SerializeToString()
+        with pytest.raises(grpc.aio.AioRpcError) as raised:
+            await channel.unary_unary(f"/{method}")(request, timeout=SECONDS, metadata=metadata)
+        assert raised.value.code() is status
+        detail = dict(raised.value.trailing_metadata()).get(DETAIL_KEY, b"")
+        assert common_pb2.ErrorDetail.FromString(detail).code == code  # type: ignore[arg-type]
+
+
+async def test_a_port_in_use_is_an_error() -> None:
+    async with served() as (registry, address, _):
+        with pytest.raises(OSError, match=r".*"):
+            GrpcServer(registry).bind(address)
