@@ -52,7 +52,7 @@ class Disk(Protocol):
         """Sorted."""
 
     def rename(self, old: Path, new: Path) -> None:
-        """In place of what may be at `new`; at any moment one of the two is there, whole."""
+        """Puts `old` in the place of what may be at `new`; at any moment one of the two is there, whole."""
 
     def unlink(self, path: Path) -> None:
         """No error if there is no such file."""

@@ -26,9 +26,9 @@ class Environment:
     """Microseconds since 1970; may jump, so no decision rests on it (see `SteadyWall`)."""
     random: random.Random = field(default_factory=random.Random)
     blocking: Executor = field(default_factory=lambda: ThreadPoolExecutor(max_workers=8, thread_name_prefix="blocking"))
-    """For file I/O: `loop.run_in_executor(environment.blocking, ...)`."""
+    """Threads for file I/O: `loop.run_in_executor(environment.blocking, ...)`."""
     disk: Disk = field(default_factory=OsDisk)
-    """Of the Raft groups."""
+    """The disk of the Raft groups."""
 
 
 class SteadyWall:

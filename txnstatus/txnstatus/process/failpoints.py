@@ -40,7 +40,7 @@ def failpoint(name: str, fault: Fault = io_error) -> None:
 
 
 def any_armed() -> bool:
-    """For whoever would pass many at a time."""
+    """Whether any is armed, for callers that would pass many at a time."""
     return bool(_armed)
 
 

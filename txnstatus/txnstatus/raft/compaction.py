@@ -25,7 +25,7 @@ from txnstatus.raft.snapshot import Meta
 log = logging.getLogger(__name__)
 
 SLICE_BYTES = 1 << 20
-"""A slice, made in one cycle, ends at whichever comes first; it has at least one chunk."""
+"""Bytes at which a slice, made in one cycle, ends, if its time is not over before; it has at least one chunk."""
 FULL_RETRY_SECONDS = 5.0
 
 
@@ -56,14 +56,14 @@ class Compaction:
         self._id: object = None
         self._state = SERIALIZER_STATE.NOT_SERIALIZING
         self._busy = False
-        """A slice is being written."""
+        """Whether a slice is being written."""
         self._not_before = float("-inf")
         self.loaded: Meta | None = None
         """The snapshot that the state machine was restored from, for pysyncobj to take note of."""
         self.completed = 0
-        """How often the file was replaced by one of our own."""
+        """Number of times that the file was replaced by one of our own."""
         self.allowed = True
-        """False while a snapshot of a leader arrives: it will replace what would be written here."""
+        """Whether to write; not while a snapshot of a leader arrives: it will replace what would be written here."""
 
     @property
     def is_idle(self) -> bool:

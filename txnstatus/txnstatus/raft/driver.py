@@ -24,7 +24,7 @@ from txnstatus.raft.proposals import Proposal
 from txnstatus.raft.replica import MAX_BATCH_BYTES
 
 LINGER_SECONDS = 0.02
-"""So long a command that nobody waits for may wait for others to share an entry, its messages and its sync with."""
+"""Time that a command may wait, if nobody waits for it, for others to share its entry, messages and sync."""
 
 
 class Sender(Protocol):

@@ -55,22 +55,22 @@ class Elections:
         self._sent: dict[str, int] = {}
         self._echoes: dict[str, int] = {}
         self._majority_echo: tuple[Members, float] | None = None
-        """Of which members; None: somebody has answered since."""
+        """The members, and the latest echo that a majority of them has reached; None: to be found anew."""
         self._grants: dict[str, bool] = {}
-        """Who would vote for this replica; True = abstains otherwise."""
+        """Members that would vote for this replica; True = abstains otherwise."""
         self._granted: dict[str, int] = {}
         """The term for which a candidate was last told that it would get this replica's vote."""
         silence = settings.election_max_seconds * (1 + 2 * settings.max_clock_drift)
         self._silent_until = monotonic() + silence if journal.abstaining else float("-inf")
         self.founded = self._is_new and len(self.members) == 1
-        """This replica helped to elect the group's first leader, since it was opened."""
+        """Whether this replica helped to elect the group's first leader, since it was opened."""
         self._asked_term = -1
         self._handed_over_term = -1
         self._handed_over_at = float("-inf")
         self._asked_successor_at = float("-inf")
         self._catch_up_to: int | None = None
         self.taking_over = False
-        """The leader has asked this replica to take its place, in this cycle."""
+        """Whether the leader has asked this replica to take its place, in this cycle."""
 
     @property
     def term(self) -> int:
@@ -127,7 +127,7 @@ class Elections:
         return reply.next_index <= commit_index + 1 and self._answered_since() >= reply.echo_micros
 
     def has_lease(self) -> bool:
-        """For a leader that has applied its own no-op."""
+        """Whether no other leader can exist yet; asked of a leader that has applied its own no-op."""
         if self._handed_over_term == self.term:
             return False
         window = self._settings.election_min_seconds * (1 - self._settings.max_clock_drift)
@@ -241,7 +241,8 @@ class Elections:
         return candidate in self.members or last > self._last
 
     def took_part(self) -> None:
-        """In electing a leader. Who abstains does it only where the group is new: nobody can have forgotten it."""
+        """This replica helped to elect a leader. One that abstains does so only where the group is new: nobody can have
+        forgotten it."""
         if self._journal.abstaining:
             self._journal.abstaining = False
             self.founded = True

@@ -66,7 +66,7 @@ class RaftGroup:
         self.settings = settings
         self.jobs = Jobs()
         self.no_room = ""
-        """Why the replica stands still: its disk is full. Empty = it does not."""
+        """Reason why the replica stands still: its disk is full. Empty = it does not."""
         self._machine = machine
         self._monotonic = monotonic
         self._early, self._late = Outgoing(), Outgoing()
@@ -287,7 +287,7 @@ class RaftGroup:
 
     @property
     def members(self) -> Members:
-        """Of the latest entry that says so, committed or not."""
+        """The members by the latest entry that names them, committed or not."""
         return self.journal.members.current
 
     @property

@@ -22,7 +22,7 @@ SEGMENT_BYTES = 16 << 20
 
 
 class Entry(NamedTuple):
-    """As pysyncobj holds entries: it unpacks and compares them as tuples."""
+    """An entry as pysyncobj holds it: it unpacks and compares them as tuples."""
 
     command: bytes
     idx: int
@@ -39,11 +39,11 @@ class Frame:
 
     data: bytes
     last: int
-    """The highest index in it."""
+    """The highest index of an entry in `data`."""
     header: pb.SegmentHeader
-    """Of the segment that would begin with it."""
+    """The header of the segment that would begin with this frame."""
     covered: int
-    """Segments that end here or before may go."""
+    """The index up to which segments may go, if they end there or before."""
 
 
 class Journal(PySyncObjJournal):  # type: ignore[misc]
@@ -64,9 +64,9 @@ class Journal(PySyncObjJournal):  # type: ignore[misc]
         self.directory = directory
         self.members = Configurations()
         self.applied_index = 0
-        """Entries up to here are in the state machine: no conflict may ever drop one."""
+        """The last entry that is in the state machine: no conflict may ever drop it, or one before."""
         self.bytes = 0
-        """Of the entries' commands, at most."""
+        """An upper bound of the bytes of the entries' commands."""
         self._group = group
         self._entries: list[Entry] = []
         self._suffix: list[Entry] = []
@@ -74,7 +74,7 @@ class Journal(PySyncObjJournal):  # type: ignore[misc]
         self._voted_for: str | None = None
         self._abstaining = False
         self._next_index = 1
-        """After the last entry; as long as there are no entries, of the last one there was."""
+        """The index after the last entry; as long as there are no entries, after the last one there was."""
         self._segments = Segments(disk, directory, segment_bytes)
         self._segments.open(covered, self._replay_header, self._replay)
         self.is_new = not self._segments.exist

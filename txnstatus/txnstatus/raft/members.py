@@ -10,7 +10,8 @@ from __future__ import annotations
 from txnstatus.proto import raft_pb2 as pb
 
 MEMBERS = b"\x02"
-"""The first byte of such an entry; the others are pysyncobj's: 0 = commands, 1 = the no-op of a new leader."""
+"""The first byte of an entry that changes the members; the others are pysyncobj's: 0 = commands, 1 = a new
+leader's no-op."""
 
 Members = tuple[str, ...]
 
@@ -39,7 +40,7 @@ class Configurations:
 
     @property
     def index(self) -> int:
-        """Of the entry that made the current set; 0 = it is the base."""
+        """The index of the entry that made the current set; 0 = it is the base."""
         return self._changes[-1][0] if self._changes else 0
 
     def at(self, index: int) -> Members:

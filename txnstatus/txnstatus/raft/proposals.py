@@ -16,13 +16,13 @@ class Proposal:
 
     commands: Sequence[bytes]
     outcomes: Sequence[object] = ()
-    """What `apply` returned for each, once they have applied here."""
+    """Answers of `apply`, one for each command, once they have applied here."""
     error: TxnError | None = None
-    """Instead of outcomes: what is known."""
+    """The reason why there are no outcomes."""
     members: Members | None = None
-    """Set: instead of commands, the change of the members to these."""
+    """The members from then on, where the proposal is their change and has no commands."""
     ended: Callable[[Proposal], None] = lambda _proposal: None
-    """Hears of it once it has ended."""
+    """A listener that hears of it once it has ended."""
     size: int = field(init=False)
     """Bytes of all commands."""
 
@@ -31,7 +31,7 @@ class Proposal:
 
 
 class Proposals:
-    """Of one replica; each ends once."""
+    """The proposals of one replica; each ends once."""
 
     def __init__(self, name: str, replica: Replica) -> None:
         self._name = name
@@ -39,7 +39,7 @@ class Proposals:
         self.queued: list[Proposal] = []
         self.submitted: list[Proposal] = []
         self.term = -1
-        """In which the submitted ones were."""
+        """The term in which the submitted ones were."""
         self._done: list[Proposal] = []
 
     def add(self, proposal: Proposal) -> None:
@@ -78,7 +78,7 @@ class Proposals:
         return done
 
     def _next_batch(self) -> list[Proposal]:
-        """As many as fit in one entry; a change of the members is an entry of its own."""
+        """Takes as many as fit in one entry; a change of the members is an entry of its own."""
         size = commands = 0
         for count, proposal in enumerate(self.queued):
             size += proposal.size

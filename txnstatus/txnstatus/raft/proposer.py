@@ -21,7 +21,8 @@ from txnstatus.replicated import Rejected
 CommandT = TypeVar("CommandT")
 AppliedT = TypeVar("AppliedT")
 Told = Callable[[int, Sequence[AppliedT | TxnError]], None]
-"""Of the commands from this position on: the state machine's answer or refusal, NotTheLeader or OutcomeUnknown."""
+"""A listener that hears how the commands from a position on ended: the state machine's answer or refusal,
+NotTheLeader or OutcomeUnknown."""
 
 
 class Proposer(Generic[CommandT, AppliedT]):
@@ -59,7 +60,7 @@ class Proposer(Generic[CommandT, AppliedT]):
         return answer
 
     async def propose_all(self, commands: Sequence[CommandT], *, linger: bool = False) -> list[AppliedT | TxnError]:
-        """In one go; returns how each ended."""
+        """Proposes all in one go; returns how each ended."""
         if not commands:
             return []
         answers: list[Any] = [None] * len(commands)

@@ -35,11 +35,11 @@ _FOLLOWER = pysyncobj.syncobj._RAFT_STATE.FOLLOWER
 _LEADER = pysyncobj.syncobj._RAFT_STATE.LEADER
 _LENGTH = struct.Struct("<I")
 MAX_BATCH_BYTES = 1 << 20
-"""Commands of one entry; a larger single command is refused."""
+"""Bytes of all commands of one entry; a larger single command is refused."""
 MAX_BATCH_COMMANDS = 256
-"""Of one entry: to apply it is a few milliseconds' work, which nothing interrupts."""
+"""Commands of one entry: to apply it is a few milliseconds' work, which nothing interrupts."""
 SPARE_SECONDS = 0.02
-"""So long an entry may stay away from a follower that no majority needs."""
+"""Time for which an entry may stay away from a follower that no majority needs."""
 SUCCESS = 0
 NEVER = 1 << 62
 
@@ -110,7 +110,7 @@ class Replica(SyncObj):  # type: ignore[misc]
         self._settings, self._journal, self._compaction = settings, journal, compaction
         self._group, self._own_id = group, node_id
         self._spares_due = 0.0
-        """When the followers that were spared get what has gathered, by pysyncobj's clock."""
+        """Moment when spared followers get what has gathered, by pysyncobj's clock."""
         self._SyncObj__connectedNodes: set[Node] = set()
         self._SyncObj__otherNodes: set[Node] = set()
         # pysyncobj opens its files by path, in its constructor; ours are open already.
@@ -186,12 +186,12 @@ class Replica(SyncObj):  # type: ignore[misc]
         return self._reachable_that_want(self._SyncObj__raftLog[0].idx)
 
     def _reachable_that_want(self, index: int) -> set[Node]:
-        """Those to whom neither this entry nor what follows it was sent."""
+        """Peers to whom neither this entry nor what follows it was sent."""
         wanting = {node for node, wanted in self._SyncObj__raftNextIndex.items() if wanted <= index}
         return wanting & self._reachable if wanting else wanting
 
     def _spares(self, behind: set[Node]) -> set[Node]:
-        """Those that no majority needs. Of several that are equally far along, every group asks another one first."""
+        """Followers that no majority needs. Of several that are equally far along, each group asks another first."""
         matches = self._SyncObj__raftMatchIndex
         able = sorted(
             self._reachable - behind,
@@ -285,7 +285,7 @@ class Replica(SyncObj):  # type: ignore[misc]
         return float(due - pysyncobj.syncobj.monotonicTime())
 
     def postpone_election(self) -> None:
-        """By another time-out, chosen by chance."""
+        """Puts it off by another time-out, chosen by chance."""
         timeout = self._SyncObj__generateRaftTimeout()
         self._SyncObj__raftElectionDeadline = pysyncobj.syncobj.monotonicTime() + timeout
 
@@ -310,7 +310,7 @@ class Replica(SyncObj):  # type: ignore[misc]
         return asked == [SUCCESS]
 
     def most_advanced_peer(self) -> str:
-        """Of those that are connected; empty = there is none."""
+        """The most advanced of the connected peers; empty = there is none."""
         matches = self._SyncObj__raftMatchIndex
         near = [(matches.get(node, 0), node.id) for node in self._SyncObj__otherNodes & self._SyncObj__connectedNodes]
         return str(max(near)[1]) if near else ""
@@ -357,7 +357,7 @@ def _configuration(settings: RaftSettings) -> SyncObjConf:
 
 
 def commands_of(entry: bytes) -> Sequence[bytes]:
-    """Of an ordinary entry."""
+    """The commands in an ordinary entry."""
     commands, start, size, length_of = [], len(_REGULAR), len(entry), _LENGTH.unpack_from
     while start < size:
         end = start + _LENGTH.size + length_of(entry, start)[0]

@@ -33,7 +33,7 @@ class _Segment:
     number: int
     path: Path
     last: int
-    """The highest index of an entry that was ever in it, or in one before."""
+    """The highest index of an entry that was ever in this segment, or in one before."""
 
 
 class Segments:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from txnstatus.raft.journal import SEGMENT_BYTES
 
 SLICE_SECONDS = 0.005
-"""What a cycle gives to long work (writing or restoring a snapshot, applying), and at least one step of it."""
+"""Time that a cycle gives to long work (writing or restoring a snapshot, applying); at least one step is done."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,11 +18,11 @@ class RaftSettings:
     snapshot_entries: int = 20_000
     """Entries in the journal that make a snapshot worth while."""
     snapshot_bytes: int = 64 << 20
-    """Likewise, of their commands: they are in memory until a snapshot holds them."""
+    """Bytes of their commands that do: they are in memory until a snapshot holds them."""
     max_clock_drift: float = 0.1
-    """How much faster one node's monotonic clock may run than another's; shortens the leader's lease."""
+    """Share by which one node's monotonic clock may run faster than another's; shortens the leader's lease."""
     segment_bytes: int = SEGMENT_BYTES
-    """A file of the journal that has them is sealed."""
+    """Bytes at which a file of the journal is sealed."""
 
     def __post_init__(self) -> None:
         if not self.heartbeat_seconds * 3 < self.election_min_seconds < self.election_max_seconds:

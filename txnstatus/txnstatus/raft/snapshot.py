@@ -25,7 +25,7 @@ from txnstatus.raft.segments import REPAIR
 
 VERSION = 1
 SYNC_BYTES = 4 << 20
-"""What is synced at once: a long sync would hold up those of the journals."""
+"""Bytes that are synced at once: a long sync would hold up those of the journals."""
 
 
 class SnapshotCorrupt(Exception):
@@ -33,7 +33,7 @@ class SnapshotCorrupt(Exception):
 
 
 class Meta(NamedTuple):
-    """Where in the log a snapshot stands: the state is as of applying `last`."""
+    """The place in the log where a snapshot stands: the state is as of applying `last`."""
 
     previous: Entry
     last: Entry

@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 
 PART_BYTES = 1 << 18
 FULL_RETRY_SECONDS = 1.0
-"""A group that loses another member meanwhile has to wait for this one."""
+"""The pause on a full disk: a group that loses another member meanwhile has to wait for this one."""
 
 
 @dataclass(slots=True)
@@ -30,9 +30,9 @@ class _Sending:
     meta: Meta
     size: int
     offset: int = 0
-    """What the receiver said that it has."""
+    """The bytes that the receiver said it has."""
     sent_at: float = float("-inf")
-    """When the part from there was sent; it is sent again if no answer comes."""
+    """Time when the part from `offset` on was sent; it is sent again if no answer comes."""
 
 
 class SnapshotSender:
@@ -86,10 +86,10 @@ class _Receiving:
     size: int
     offset: int = 0
     busy: bool = False
-    """A part is being written, or the whole is being checked."""
+    """Whether a part is being written, or the whole is being checked."""
     file: DiskFile | None = None
     meta: Meta | None = None
-    """Set once all of it was checked and is durable, beside the snapshot in force."""
+    """The snapshot's place in the log, once all of it was checked and is durable, beside the snapshot in force."""
 
 
 class SnapshotReceiver:
@@ -104,7 +104,7 @@ class SnapshotReceiver:
         self._state: _Receiving | None = None
         self._not_before = float("-inf")
         self.replies: list[tuple[str, pb.RaftMessage.SnapshotReply]] = []
-        """To be sent; what they say is on the disk, though not yet for good."""
+        """Replies to be sent; what they say is on the disk, though not yet for good."""
 
     @property
     def incoming(self) -> Path:

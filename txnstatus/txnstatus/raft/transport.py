@@ -27,7 +27,7 @@ RECONNECT_SECONDS = 0.1
 HELLO_SECONDS = 2.0
 MAX_REFUSAL_CHARACTERS = 500
 MAX_QUEUED_MESSAGES = 10_000
-"""Beyond this a peer is not keeping up: messages are dropped, and Raft sends what matters again."""
+"""Messages for a peer beyond which it is not keeping up: more are dropped, and Raft sends what matters again."""
 
 
 class Cluster(Protocol):
@@ -35,11 +35,11 @@ class Cluster(Protocol):
 
     @property
     def nodes(self) -> Collection[str]:
-        """All of them, this one included."""
+        """The ids of all nodes, this one included."""
         ...
 
     def address(self, node: str) -> str | None:
-        """None: there is no such node any more."""
+        """Where the node is reached; None: there is no such node any more."""
         ...
 
     def subscribe(self, listener: Callable[[object], None]) -> None:
@@ -168,7 +168,7 @@ class _Link:
     def __init__(self, connection: Connection, transport: RaftTransport, expected: str | None) -> None:
         """`expected`: whom this node has dialled; it says hello first."""
         self.peer = ""
-        """Not known before its hello."""
+        """The other end's node id; empty before its hello."""
         self.ended = asyncio.Event()
         self._connection = connection
         self._transport = transport
