@@ -81,7 +81,9 @@ def _decisions_are_not_compared(patch: Patch) -> None:
     apply = table.TxnStatusTable.apply
 
     def trusting(status: table.TxnStatusTable, command: cmd.Command) -> Any:
-        return apply(status, replace(command, prepared=0) if isinstance(command, cmd.FinalizeCommit) else command)
+        if isinstance(command, cmd.FinalizeCommit) and (record := status.find(command.txn_id)):
+            command = replace(command, prepared=len(record.participants))
+        return apply(status, command)
 
     patch.setattr(table.TxnStatusTable, "apply", trusting)
 

@@ -16,14 +16,14 @@ from urllib.parse import quote_plus, unquote_plus
 from txnstatus.errors import InvalidArgument
 
 WHOLE_TABLE = ""
-"""As a partition: all of a table; the only one that a table without partition columns has."""
+"""The partition that is all of a table; the only one that a table without partition columns has."""
 NULL = "__null__"
 EMPTY = "__empty__"
 MAX_VALUE_CHARS = 200
 KEPT_CHARS, SHORTENED, HASH_CHARS = 100, "~~", 32
-"""Of a value with a longer name: so much of it, then this, then so much of its SHA-256."""
+"""The name of a value that would have a longer one: so much of it, then this, then so much of its SHA-256."""
 MAX_PARTITIONS = 10_000
-"""In one write."""
+"""Most partitions in one write."""
 _PART = re.compile(rf"([^/=]+)=([^/\x00-\x1f]{{1,{MAX_VALUE_CHARS}}})")
 
 
@@ -69,7 +69,7 @@ def text_of(name: str) -> str | None:
 
 
 def check(partition: str, columns: Sequence[str], table: str, *, whole: bool = False) -> None:
-    """That this is a partition of a table with these partition columns. `whole`: one value for each of them.
+    """Checks that this is a partition of a table with these columns. `whole`: one value for each of them.
 
     Raises InvalidArgument.
     """

@@ -8,6 +8,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import NewType
 
 TxnId = NewType("TxnId", int)
@@ -63,11 +64,11 @@ class ConflictStrategy(enum.StrEnum):
     WAIT = "wait"
     """A write locks what it writes to; whoever comes second waits its turn, first in, first out."""
     WAIT_DIE = "wait-die"
-    """The same, and an older transaction waits for a younger one only; a younger one is aborted."""
+    """Locks; an older transaction waits for a younger one, and a younger one is aborted."""
     WOUND_WAIT = "wound-wait"
-    """The same, and a younger transaction waits for an older one only; an older one aborts what is in its way."""
+    """Locks; a younger transaction waits for an older one, and an older one aborts what is in its way."""
     NO_WAIT = "no-wait"
-    """The same, and whoever comes second is told Locked."""
+    """Locks; whoever comes second is told Locked."""
 
 
 class Statement(enum.StrEnum):
@@ -110,9 +111,9 @@ class AbortCause:
     message: str
     by: str
     winner: TxnId | None = None
-    """For CONFLICT: the transaction that was first."""
+    """A CONFLICT's: the transaction that was first."""
     objects: tuple[str, ...] = ()
-    """For CONFLICT: what both changed."""
+    """A CONFLICT's: what both changed."""
 
 
 def timestamp(micros: int, logical: int = 0) -> Timestamp:
@@ -125,15 +126,8 @@ def micros_of(ts: Timestamp) -> int:
 
 
 def utc_of(ts: Timestamp) -> str:
-    """The wall-clock part for people, to the second; by arithmetic, so that all replicas word it alike."""
-    days, second = divmod(micros_of(ts) // 1_000_000, 86_400)
-    # From days to a date: Hinnant, "chrono-compatible low-level date algorithms". Its years begin in March.
-    era, day_of_era = divmod(days + 719_468, 146_097)
-    year = (day_of_era - day_of_era // 1_460 + day_of_era // 36_524 - day_of_era // 146_096) // 365
-    day = day_of_era - (365 * year + year // 4 - year // 100)
-    month = (5 * day + 2) // 153
-    date = f"{400 * era + year + (month >= 10):04}-{(month + 2) % 12 + 1:02}-{day - (153 * month + 2) // 5 + 1:02}"
-    return f"{date} {second // 3_600:02}:{second // 60 % 60:02}:{second % 60:02} UTC"
+    """The wall-clock part for people, to the second; all replicas word it alike."""
+    return f"{datetime.fromtimestamp(micros_of(ts) // 1_000_000, UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
 class HybridClock:

@@ -70,7 +70,7 @@ class Claim:
     txn_id: TxnId
     lock: Lock
     since: Timestamp
-    """When it was asked for."""
+    """The time at which it was asked for."""
     granted: bool
 
 
@@ -100,7 +100,7 @@ class Verdict(enum.Enum):
 class Answer:
     verdict: Verdict
     let_in: tuple[TxnId, ...] = ()
-    """Others, whose requests were granted because this one left the queue."""
+    """Other transactions, whose requests were granted because this one left the queue."""
 
 
 def parent_of(name: str) -> str | None:
@@ -125,9 +125,9 @@ def with_parents(locks: Iterable[Lock]) -> tuple[Lock, ...]:
 
 
 Modes = defaultdict[str, set[Mode]]
-"""Of some transactions' locks, by object."""
+"""Object → the modes in which some transactions have it."""
 Ahead = defaultdict[str, defaultdict[Mode, set[TxnId]]]
-"""Who waits for what, by object and mode, earlier than somebody."""
+"""Object → mode → the transactions that wait for it earlier than somebody."""
 
 
 class LockTable:
@@ -136,7 +136,7 @@ class LockTable:
     def __init__(self) -> None:
         self._held: dict[str, dict[TxnId, Claim]] = {}
         self._objects: dict[TxnId, list[str]] = {}
-        """What each transaction holds, in the order in which it was granted."""
+        """Transaction → the objects that it holds, in the order in which they were granted."""
         self._queue: list[Request] = []
 
     def acquire(self, txn_id: TxnId, locks: Iterable[Lock], otherwise: Otherwise, since: Timestamp) -> Answer:
@@ -181,14 +181,14 @@ class LockTable:
     # ---- questions
 
     def holds(self, txn_id: TxnId, locks: Iterable[Lock]) -> bool:
-        """Each of them, or a stronger one on the object."""
+        """Whether it holds each of them, or a stronger one on the object."""
         return all((self._mode_of(txn_id, lock.object) or 0) >= lock.mode for lock in locks)
 
     def waits(self, txn_id: TxnId, locks: Iterable[Lock]) -> bool:
         return self._position(Request(txn_id, tuple(sorted(locks)), NO_TIMESTAMP)) is not None
 
     def blockers(self, txn_id: TxnId, locks: Iterable[Lock]) -> tuple[Claim, ...]:
-        """Whom the request waits for, or would: holders first, then those that wait before it."""
+        """The locks that the request waits for, or would: holders' first, then those that wait before it."""
         request = Request(txn_id, tuple(sorted(locks)), NO_TIMESTAMP)
         earlier = itertools.islice(self._queue, self._position(request))
         return tuple(self._blockers(txn_id, request.locks, itertools.chain.from_iterable(map(_claims, earlier))))
@@ -197,11 +197,11 @@ class LockTable:
         return [self._held[name][txn_id] for name in self._objects.get(txn_id, ())]
 
     def txn_ids(self) -> set[TxnId]:
-        """Who holds something, or waits."""
+        """The transactions that hold something, or wait."""
         return {*self._objects, *(request.txn_id for request in self._queue)}
 
     def queue(self) -> Sequence[Request]:
-        """First in, first out."""
+        """The requests that wait: first in, first out."""
         return tuple(self._queue)
 
     def explained(self) -> Iterator[tuple[Claim, tuple[TxnId, ...]]]:

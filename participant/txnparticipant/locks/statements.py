@@ -30,11 +30,11 @@ TARGET_MODE: Mapping[Statement, Mode] = {
     Statement.UPDATE: Mode.SHARED_WRITE,
     Statement.DELETE: Mode.SHARED_WRITE,
 }
-"""Of the table or partition that the statement names; its parents are locked in S."""
+"""The mode of the table or partition that a statement names; its parents are locked in S."""
 
 
 def mode_of(statement: Statement, *, alone: bool = True, known: bool = True) -> Mode:
-    """In which mode the statement locks its target.
+    """The mode in which the statement locks its target.
 
     `alone`: as Hive's design has it, where there are no transactions. An insert that is part of a transaction shares
     what it inserts into with others: nobody sees its rows before it commits, and no two inserts conflict.

@@ -41,7 +41,7 @@ class Contender:
     """Lower is older."""
     owner: str
     label: str
-    """As it was begun with. Empty for the strategies that come with the service: they do not look at it."""
+    """The label it was begun with. Empty for the strategies that come with the service: they do not look at it."""
     object: str
     """`database`, `database.table`, or `database.table/column=value/...`"""
     mode: Mode

@@ -15,7 +15,7 @@ from txnstatus.types import NO_TIMESTAMP, Timestamp, TxnId, timestamp
 KEY_COST_BYTES = 100
 """What a key takes in memory besides its own bytes."""
 KEPT_BYTES = 32 << 20
-"""Of one table: beyond it the oldest keys go, and with them the transactions that began before."""
+"""Bytes of one table's keys: beyond it the oldest go, and with them the transactions that began before."""
 KEPT_SPAN = timestamp(60_000_000)
 """Keys are kept for so long, in hybrid time, though nobody needs them: a snapshot may be older than its first write."""
 
@@ -24,7 +24,7 @@ class Commit(NamedTuple):
     commit_ts: Timestamp
     txn_id: TxnId
     keys: tuple[bytes, ...]
-    """Of the rows that it changed, each once."""
+    """Keys of the rows that it changed, each once."""
 
     @property
     def cost(self) -> int:
@@ -33,19 +33,19 @@ class Commit(NamedTuple):
 
 @dataclass(slots=True)
 class ChangedKeys:
-    """Those of one table."""
+    """The changed keys of one table."""
 
     above: Timestamp = NO_TIMESTAMP
     """All that was committed above it is here."""
     _last: dict[bytes, tuple[Timestamp, TxnId]] = field(default_factory=dict)
     _prepared: dict[bytes, TxnId] = field(default_factory=dict)
-    """By transactions whose outcome is open: no two of them change the same row."""
+    """Key → the transaction that changes it, whose outcome is open: no two of them change the same row."""
     _commits: list[Commit] = field(default_factory=list)
-    """A heap, the oldest in front."""
+    """A heap of commits, the oldest in front."""
     _bytes: int = 0
 
     def changed_since(self, keys: Iterable[bytes], snapshot: Timestamp) -> tuple[TxnId, list[bytes]] | None:
-        """Of those that changed any of the rows above the snapshot, or are about to: the first, and which rows."""
+        """The first transaction that changed any of the rows above the snapshot, or is about to; and which rows."""
         winners: dict[tuple[Timestamp, TxnId], list[bytes]] = {}
         for key in keys:
             commit_ts, txn_id = self._last.get(key, (NO_TIMESTAMP, TxnId(0)))
@@ -62,7 +62,7 @@ class ChangedKeys:
         self._prepared.update(dict.fromkeys(keys, txn_id))
 
     def end(self, txn_id: TxnId, keys: Iterable[bytes]) -> None:
-        """Also of a transaction that never was prepared."""
+        """The transaction has ended; it may never have been prepared."""
         for key in keys:
             if self._prepared.get(key) == txn_id:
                 del self._prepared[key]
@@ -83,7 +83,7 @@ class ChangedKeys:
 
     @property
     def last_commit(self) -> Commit | None:
-        """Of those that are here."""
+        """The latest of the commits that are here."""
         return max(self._commits, default=None)
 
     def may_drop(self, newest: Timestamp) -> bool:

@@ -29,7 +29,7 @@ class RowBatch:
     """What the writer was answered, for when it asks again."""
     key_set: frozenset[bytes] = field(init=False, compare=False, repr=False)
     bytes: int = field(init=False, compare=False, repr=False)
-    """In memory, about."""
+    """About what it takes in memory."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "key_set", frozenset(self.keys))
@@ -53,7 +53,7 @@ class RowSet:
     txn_id: TxnId
     commit_ts: Timestamp
     batches: tuple[RowBatch, ...]
-    """In the order in which they were written: of two changes of a key the later counts."""
+    """Batches in the order in which they were written: of two changes of a key the later counts."""
 
     @property
     def bytes(self) -> int:
@@ -65,7 +65,7 @@ class RowSet:
 
 
 def changed_keys(batches: Iterable[RowBatch]) -> tuple[bytes, ...]:
-    """Each once."""
+    """The keys of their rows, each once."""
     return tuple(dict.fromkeys(key for batch in batches for key in batch.keys))
 
 
@@ -84,13 +84,13 @@ class SeenRows:
     """The row changes that a reader sees."""
 
     above: Timestamp
-    """Of what is in the flushes, only what was committed above it."""
+    """A timestamp: of what is in the flushes, only what was committed above it is seen."""
     row_sets: tuple[RowSet, ...]
-    """In the order of their commits."""
+    """Row sets in the order of their commits."""
     flushes: tuple[Flush, ...]
 
     def with_own(self, own: PreparedRows, at: Timestamp) -> SeenRows:
-        """For a reader inside a transaction, at its snapshot: with what it changed itself, later than all else."""
+        """What a reader inside a transaction sees at its snapshot: what it changed itself is later than all else."""
         seen = SeenRows(at, (), ()) if own.clears else self
         if not own.batches:
             return seen
@@ -138,12 +138,12 @@ class TableRows:
     """The row changes of one table."""
 
     unflushed: dict[TxnId, RowSet] = field(default_factory=dict)
-    """In the order in which they were finalised here."""
+    """Committed rows in memory by transaction, in the order in which they were finalised here."""
     flushes: dict[str, Flush] = field(default_factory=dict)
     flushing: list[str] = field(default_factory=list)
     """Flush ids whose directories are claimed, and in no flush yet."""
     given_up: list[str] = field(default_factory=list)
-    """Likewise, of what will never be a flush; to be cleaned."""
+    """Flush ids of what will never be a flush: their directories are to be cleaned."""
     cleared: list[Timestamp] = field(default_factory=list)
     """Commits of overwrites of the whole table: a reader at or above one sees no row change at or below it."""
     keys: ChangedKeys = field(default_factory=ChangedKeys)

@@ -43,7 +43,7 @@ class Known:
 
     use: Use
     manifest: Manifest | None = None
-    """That must be in it."""
+    """The manifest that must be in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,14 +56,16 @@ class Damage:
 Listing = Mapping[str, Mapping[str, int]]
 """What lies in a location: by name, the files below and their bytes. A file right there has the name "" below."""
 Contents = Mapping[str, Mapping[str, int] | Damage]
-"""By a manifest's URI, the bytes of its files by theirs; manifests that nobody read are not in it."""
+"""A manifest's URI → its files' URIs → bytes; manifests that nobody read are not in it."""
 
 
 # ---- what a table knows
 
 
 def directories(table: TableState) -> Iterator[tuple[str, Known]]:
-    """By name, as they are at this call, whatever becomes of the table while they are made; a database has none.
+    """Each directory's name and what is known of it, as at this call, whatever becomes of the table.
+
+    A database has none.
 
     Where one comes twice, the later counts.
     """
@@ -112,7 +114,7 @@ def from_wire(wire: pb.KnownDirectory) -> Known:
 
 
 def participant_to_wire(table: TableState) -> pb.AuditedParticipant:
-    """With whoever has a lock, though it may have ended."""
+    """The table with its unfinished transactions, and whoever has a lock, though it may have ended."""
     unfinished = [
         pb.UnfinishedTxn(
             txn_id=txn_id,

@@ -66,7 +66,7 @@ class WriteRows:
 
 @value
 class AcquireLocks:
-    """Of the participant `table_id`, which is a table with its partitions, or a database."""
+    """Locks of parts of the participant `table_id`, which is a table with its partitions, or a database."""
 
     txn_id: TxnId
     table_id: str
@@ -143,7 +143,7 @@ class Adopt:
 
 @value
 class ForgetTable:
-    """Of a dropped table nothing is left: no file, no transaction, no reader."""
+    """Nothing is left of a dropped table: no file, no transaction, no reader."""
 
     table_id: str
 
@@ -183,7 +183,7 @@ class DropFlush:
 
 
 FirstWrite = OpenWrite | WriteRows | AcquireLocks
-"""Those that can be a transaction's first on a participant: the others need what one of these has left there."""
+"""Commands that can be a transaction's first on a participant: the others need what one of these has left there."""
 WriteCommand = FirstWrite | AddFiles | DropTable
 TxnCommand = WriteCommand | BeginCommit | FinalizeCommit | AbortTxn
 FlushCommand = OpenFlush | FlushRows | DropFlush

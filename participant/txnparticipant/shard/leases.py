@@ -15,7 +15,7 @@ SLACK = 1.1
 MAX_GAP_SECONDS = 2.0
 """Only healthy time counts: a leader that was paused does not take its readers for dead."""
 MIN_LOOKS = 3
-"""So often the leader looks while a lease lasts: what has piled up for it is done in between, renewals among it."""
+"""Looks of the leader while a lease lasts: what has piled up for it is done in between, renewals among it."""
 MAX_LEASE_SECONDS = 3600.0
 MAX_LEASES = 100_000
 MAX_RETIRED = 1_000
@@ -27,14 +27,14 @@ class Leases:
         """`seconds`: how long a new one lasts."""
         self.seconds = seconds
         self._held: dict[str, dict[str, tuple[Timestamp, float]]] = {}
-        """By table id and lease id: the timestamp, and the end in healthy seconds of this leadership."""
+        """Table id → lease id → the timestamp, and the end in healthy seconds of this leadership."""
         self._under_way: dict[str, Timestamp] = {}
-        """By table id: up to where a command that may be in the log retires."""
+        """Table id → timestamp up to which a command that may be in the log retires."""
         self._healthy = self._looked = 0.0
         self.horizon = NO_TIMESTAMP
 
     def begin(self, now: float) -> None:
-        """Of a leadership. Times are seconds of one monotonic clock."""
+        """A leadership begins. Times are seconds of one monotonic clock."""
         self._held.clear()
         self._under_way.clear()
         self._healthy, self._looked = 0.0, now
@@ -66,7 +66,7 @@ class Leases:
         self._check(table, at)
 
     def take(self, table: TableState, lease_id: str, at: Timestamp, seconds: float) -> None:
-        """From now on for so long; one that is held is prolonged. Raises SnapshotTooOld, Overloaded."""
+        """A lease from now on for so long; one that is held is prolonged. Raises SnapshotTooOld, Overloaded."""
         self._check(table, at)
         held = self._held.setdefault(table.table_id, {})
         if lease_id not in held and len(self) >= MAX_LEASES:
@@ -84,7 +84,7 @@ class Leases:
             )
 
     def retirable(self, table: TableState) -> Timestamp:
-        """Up to where to retire now: at or below the horizon, and where no lease needs what goes. 0 = nothing."""
+        """The timestamp up to which to retire now: not above the horizon, nor what a lease needs. 0 = nothing."""
         if not table.removed_until(self.horizon):
             return NO_TIMESTAMP
         held = self._held.get(table.table_id, {})

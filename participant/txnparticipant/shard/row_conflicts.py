@@ -34,7 +34,7 @@ def _too_old(table: TableState, txn: TableTxn) -> Conflict | None:
 
 
 def _overwritten(table: TableState, txn: TableTxn) -> Conflict | None:
-    """Of any part of the table: which partitions the rows are in, nobody here knows."""
+    """An overwrite of any part of the table: which partitions the rows are in, nobody here knows."""
     found = table.overwrites.since(txn.txn_id, WHOLE_TABLE, txn.snapshot)
     if found is None:
         return None

@@ -208,7 +208,7 @@ class ParticipantShard:
         return table.txns.get(txn_id) if table else None
 
     def free_location(self, wanted: str) -> str:
-        """Where no table of this shard is, or was and has left something: the wanted one, or one beside it."""
+        """The wanted location, or one beside it, where no table of this shard is, or was and has left something."""
         taken = {table.location for table in self._tables.values()}
         numbered = (f"{wanted}.{number}" for number in range(1, len(taken) + 1))
         return next(location for location in (wanted, *numbered) if location not in taken)
@@ -229,7 +229,7 @@ class ParticipantShard:
         return found
 
     def tables(self) -> Iterator[TableState]:
-        """With the databases in which something is locked."""
+        """All, with the databases in which something is locked."""
         return iter(self._tables.values())
 
     def last_row_change(self, table_id: str) -> Timestamp:

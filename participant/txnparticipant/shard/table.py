@@ -18,7 +18,7 @@ from txnstatus.schema import Schema, is_database_name
 from txnstatus.types import NO_TIMESTAMP, ConflictStrategy, ParticipantState, Timestamp, TxnId
 
 NOBODY = TxnId(0)
-"""As the one that dropped a table: none is older."""
+"""The one that dropped the table before the first of a name: no transaction is older."""
 LIVE = (ParticipantState.OPEN, ParticipantState.COMMIT_IN_PROGRESS)
 
 
@@ -89,9 +89,9 @@ class TableState:
     dropping: TableTxn | None = None
     """The live one among `txns` that drops the table: nobody else prepares meanwhile."""
     file_sets: dict[str, FileSet] = field(default_factory=dict)
-    """By id, in the order in which they were finalised here."""
+    """Id → file set, in the order in which they were finalised here."""
     replaced: list[tuple[Timestamp, str]] = field(default_factory=list)
-    """When, and which of `file_sets`; in that order. What is to be retired is in front."""
+    """Timestamps at which which of `file_sets` went, in that order. What is to be retired is in front."""
     used: Counter[tuple[TxnId, str]] = field(default_factory=Counter)
     """How many of `file_sets` have files in the directory of a write."""
     overwrites: Overwrites = field(default_factory=Overwrites)
@@ -139,7 +139,7 @@ class TableState:
         self._keep(txn)
 
     def acquire(self, txn: TableTxn, locks: Iterable[Lock], otherwise: Otherwise, since: Timestamp) -> Answer:
-        """Where this closes a circle, nothing has changed."""
+        """Nothing has changed where this closes a circle."""
         answer = self.locks.acquire(txn.txn_id, locks, otherwise, since)
         if answer.verdict is not Verdict.CIRCLE:
             self._keep(txn)
@@ -264,15 +264,15 @@ class TableState:
         return name == self.name or (not self.is_database and name.startswith(f"{self.name}/"))
 
     def with_parents(self, locks: Iterable[Lock]) -> tuple[Lock, ...]:
-        """With those parents that are this participant's."""
+        """These locks, with those of their parents that are this participant's."""
         return tuple(lock for lock in with_parents(locks) if self.has_object(lock.object))
 
     def directory(self, txn_id: TxnId, write_id: str) -> str:
-        """Where one write's files are: unique, so that a listing of it is exact and cleaning it is safe."""
+        """The place of one write's files: unique, so that a listing of it is exact and cleaning it is safe."""
         return f"{self.location}/{WriteDirectory(txn_id, write_id).name}"
 
     def flush_directory(self, flush_id: str) -> str:
-        """Where one flush's file of row changes is."""
+        """The place of one flush's file of row changes."""
         return f"{self.location}/{FlushDirectory(flush_id).name}"
 
     def replaced_until(self, horizon: Timestamp) -> int:
@@ -280,7 +280,7 @@ class TableState:
         return bisect_right(self.replaced, horizon, key=lambda entry: entry[0])
 
     def removed_until(self, horizon: Timestamp, at_most: int | None = None) -> Timestamp:
-        """When, at or below the timestamp, something was removed for the last time and is not retired: 0 = never.
+        """The last time at or below the timestamp that something was removed which is not retired: 0 = never.
 
         `at_most`: of so many file sets. A drop removes the table, with whatever is in it.
         """

@@ -20,7 +20,7 @@ from txnstatus.values import value
 
 @value
 class Overwrite:
-    """The last of one object."""
+    """The last overwrite of one object."""
 
     object: str
     txn_id: TxnId
@@ -29,12 +29,12 @@ class Overwrite:
 
 
 class Overwrites:
-    """Of one table: the last committed one of each object, and those of the prepared."""
+    """The overwrites of one table: the last committed one of each object, and those of the prepared."""
 
     def __init__(self) -> None:
         self._committed: dict[str, Overwrite] = {}
         self._latest_below: dict[str, Overwrite] = {}
-        """Of each object that has overwritten ones below it, the latest of them."""
+        """Object → the latest overwrite of one below it, where there is one."""
         self._prepared: dict[str, Overwrite] = {}
         self._prepared_below: defaultdict[str, dict[str, Overwrite]] = defaultdict(dict)
 
@@ -65,7 +65,7 @@ class Overwrites:
             self.restore(Overwrite(name, txn_id, commit_ts))
 
     def abort(self, writes: Iterable[PendingWrite]) -> None:
-        """Of a transaction that was prepared."""
+        """Takes back the overwrites of a transaction that was prepared."""
         for name in _objects(writes):
             del self._prepared[name]
             for parent in _parents(name):
@@ -74,7 +74,7 @@ class Overwrites:
                     del self._prepared_below[parent]
 
     def committed(self) -> list[Overwrite]:
-        """By object."""
+        """The committed overwrites, sorted by object."""
         return [self._committed[name] for name in sorted(self._committed)]
 
     def restore(self, overwrite: Overwrite) -> None:
@@ -135,7 +135,7 @@ def _taken(
 
 
 def _objects(writes: Iterable[PendingWrite]) -> dict[str, None]:
-    """Each once: a transaction may overwrite a partition twice."""
+    """The objects, each once: a transaction may overwrite a partition twice."""
     return dict.fromkeys(name for write in writes for name in write.overwrites)
 
 

@@ -16,7 +16,7 @@ MAX_TXN_ID = 2**63 - 1
 
 @value
 class WriteDirectory:
-    """Of one write of a transaction."""
+    """The directory of one write of a transaction."""
 
     txn_id: TxnId
     write_id: str
@@ -28,7 +28,7 @@ class WriteDirectory:
 
 @value
 class FlushDirectory:
-    """Of one flush of row changes."""
+    """The directory of one flush of row changes."""
 
     flush_id: str
 
@@ -38,7 +38,7 @@ class FlushDirectory:
 
 
 def directory_named(name: str) -> WriteDirectory | FlushDirectory | None:
-    """None: a name that this service gives to no directory."""
+    """The directory with this name; None: this service gives it to none."""
     found = _NAME.fullmatch(name)
     if found is None:
         return None

@@ -16,7 +16,7 @@ from txnstatus.values import value
 
 @value
 class Manifest:
-    """Where one write's list of files is, and what it holds."""
+    """The place of one write's list of files, and what it holds."""
 
     path: str
     bytes: int
@@ -25,7 +25,7 @@ class Manifest:
     row_count: int
     data_bytes: int
     partitions: tuple[str, ...] = ()
-    """In which its files are (see txnstatus.partitions), or those of them that are meant; sorted."""
+    """The partitions in which its files are (see txnstatus.partitions), or those that are meant; sorted."""
 
 
 def file_set_id(txn_id: TxnId, write_id: str, partition: str) -> str:
@@ -41,7 +41,7 @@ class FileSet:
     txn_id: TxnId
     partition: str
     manifest: Manifest
-    """The whole write's."""
+    """The whole write's manifest."""
     commit_ts: Timestamp
     replaced_by: TxnId | None = None
     """The transaction that removes it; prepared while `replaced_ts` is unset, else committed."""
@@ -55,7 +55,7 @@ class FileSet:
 
     @property
     def used_writes(self) -> set[str]:
-        """Those in whose directories its files and its manifest lie."""
+        """The writes in whose directories its files and its manifest lie."""
         return {self.write_id, *self.from_writes}
 
     def visible_at(self, ts: Timestamp) -> bool:
@@ -69,18 +69,18 @@ class PendingWrite:
     write_id: str
     manifest: Manifest
     partitions: tuple[str, ...]
-    """Of the files that no later overwrite of the same transaction has replaced."""
+    """Partitions of the files that no later overwrite of the same transaction has replaced."""
     overwrites: tuple[str, ...] = ()
     """The partitions that it replaces, each with all below it; WHOLE_TABLE alone; none = it only adds."""
     base_ts: Timestamp = NO_TIMESTAMP
-    """Of an overwrite: it replaces what a reader at this timestamp sees."""
+    """An overwrite's: it replaces what a reader at this timestamp sees."""
     replaces: tuple[str, ...] = ()
     """Ids of the file sets that it removes."""
     from_writes: tuple[str, ...] = ()
     """Other writes in whose directories its files lie."""
 
     def file_set_ids(self, txn_id: TxnId) -> dict[str, str]:
-        """By partition."""
+        """Partition → the id of the file set that will be there."""
         return {partition: file_set_id(txn_id, self.write_id, partition) for partition in self.partitions}
 
 
@@ -94,7 +94,7 @@ class Prepared:
 
 
 def undecided_at(prepared: Iterable[Prepared], ts: Timestamp) -> list[TxnId]:
-    """Those whose outcome a reader at `ts` must ask for: a commit timestamp is never below the prepare's."""
+    """Transactions whose outcome a reader at `ts` must ask for: none commits below its prepare timestamp."""
     return [txn.txn_id for txn in prepared if txn.prepare_ts <= ts]
 
 

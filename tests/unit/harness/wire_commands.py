@@ -39,7 +39,7 @@ STATUS_GOLDEN: list[tuple[status_cmd.Command, str]] = [
         "5a23080712036164611a0c0a03332e3012056169722e741a0c0a03332e3112056169722e75",
     ),
     (status_cmd.BeginCommit(TxnId(7), "ada", 5), "1a09080712036164611805"),
-    (status_cmd.FinalizeCommit(TxnId(7), TS, 5), "220d0807110000bc93e9fe24611805"),
+    (status_cmd.FinalizeCommit(TxnId(7), TS, 5, 1), "220f0807110000bc93e9fe246118052001"),
     (status_cmd.CompleteCommit(TxnId(7), 5), "2a0408071005"),
     (
         status_cmd.BeginAbort(TxnId(7), "ada", CAUSE, 5),
@@ -160,7 +160,7 @@ status_commands = st.one_of(
     st.builds(status_cmd.BeginTxns, text, uint32, text, text, uint32, micros, timestamps, uint32),
     st.builds(status_cmd.RegisterParticipants, txn_ids, text, participants),
     st.builds(status_cmd.BeginCommit, txn_ids, text, micros),
-    st.builds(status_cmd.FinalizeCommit, txn_ids, timestamps, micros),
+    st.builds(status_cmd.FinalizeCommit, txn_ids, timestamps, micros, st.integers(0, 2**31 - 1)),
     st.builds(status_cmd.CompleteCommit, txn_ids, micros),
     st.builds(status_cmd.BeginAbort, txn_ids, st.none() | text, causes, micros),
     st.builds(status_cmd.Expire, txn_ids, causes, micros),

@@ -43,7 +43,7 @@ def prepare(world: World, txn_id: int) -> None:
 
 def decide(world: World, txn_id: int, prepare_ts: int) -> Timestamp:
     number = txn_id // world.state.range_span
-    (record,) = world.apply(number, cmd.FinalizeCommit(TxnId(txn_id), Timestamp(prepare_ts), 1)).records
+    (record,) = world.apply(number, cmd.FinalizeCommit(TxnId(txn_id), Timestamp(prepare_ts), 1, 1)).records
     return record.commit_ts
 
 

@@ -106,7 +106,7 @@ def command_for(op: Op, txn_id: TxnId = TXN) -> cmd.TxnCommand:
     return {
         Op.REGISTER_PARTICIPANT: register(txn_id, "0.1", "air.weather"),
         Op.BEGIN_COMMIT: cmd.BeginCommit(txn_id, OWNER, 900),
-        Op.FINALIZE_COMMIT: cmd.FinalizeCommit(txn_id, Timestamp(7777), 900),
+        Op.FINALIZE_COMMIT: cmd.FinalizeCommit(txn_id, Timestamp(7777), 900, 1),
         Op.COMPLETE_COMMIT: cmd.CompleteCommit(txn_id, 900),
         Op.BEGIN_ABORT: cmd.BeginAbort(txn_id, OWNER, CAUSE, 900),
         Op.EXPIRE: cmd.Expire(txn_id, STALE, 900),
@@ -117,10 +117,10 @@ def command_for(op: Op, txn_id: TxnId = TXN) -> cmd.TxnCommand:
 _PATHS: dict[TxnState, list[cmd.TxnCommand]] = {
     OPEN: [],
     CIP: [cmd.BeginCommit(TXN, OWNER, 200)],
-    FIP: [cmd.BeginCommit(TXN, OWNER, 200), cmd.FinalizeCommit(TXN, Timestamp(5000), 300)],
+    FIP: [cmd.BeginCommit(TXN, OWNER, 200), cmd.FinalizeCommit(TXN, Timestamp(5000), 300, 1)],
     COMMITTED: [
         cmd.BeginCommit(TXN, OWNER, 200),
-        cmd.FinalizeCommit(TXN, Timestamp(5000), 300),
+        cmd.FinalizeCommit(TXN, Timestamp(5000), 300, 1),
         cmd.CompleteCommit(TXN, 400),
     ],
     AIP: [cmd.BeginAbort(TXN, OWNER, CAUSE, 200)],
@@ -348,7 +348,7 @@ def test_commit_timestamps_rise_in_the_order_of_decisions_even_when_prepares_do_
     decided = []
     for number, prepare_ts in enumerate([500, 100, 100, 501, 2000, 1]):
         txn_id = prepared(table, f"request-{number}")
-        ok(table, cmd.FinalizeCommit(txn_id, Timestamp(prepare_ts), 300))
+        ok(table, cmd.FinalizeCommit(txn_id, Timestamp(prepare_ts), 300, 1))
         commit_ts = table.get(txn_id).commit_ts
         assert commit_ts >= prepare_ts
         assert table.last_commit_ts == commit_ts
@@ -359,8 +359,8 @@ def test_commit_timestamps_rise_in_the_order_of_decisions_even_when_prepares_do_
 def test_a_decision_sent_again_does_not_move_the_commit_timestamp() -> None:
     table = new_table()
     txn_id = prepared(table, "request-a")
-    ok(table, cmd.FinalizeCommit(txn_id, Timestamp(500), 300))
-    ok(table, cmd.FinalizeCommit(txn_id, Timestamp(9000), 400))
+    ok(table, cmd.FinalizeCommit(txn_id, Timestamp(500), 300, 1))
+    ok(table, cmd.FinalizeCommit(txn_id, Timestamp(9000), 400, 1))
     assert table.get(txn_id).commit_ts == table.last_commit_ts == 500
 
 
@@ -381,8 +381,8 @@ def test_commit_ts_at_answers_only_what_is_committed_at_or_below_the_snapshot() 
     first, second, undecided = (prepared(table, f"request-{i}") for i in range(3))
     aborted = prepared(table, "request-aborted")
     ok(table, cmd.BeginAbort(aborted, OWNER, CAUSE, 300))
-    ok(table, cmd.FinalizeCommit(first, Timestamp(500), 300))
-    ok(table, cmd.FinalizeCommit(second, Timestamp(700), 300))
+    ok(table, cmd.FinalizeCommit(first, Timestamp(500), 300, 1))
+    ok(table, cmd.FinalizeCommit(second, Timestamp(700), 300, 1))
     ok(table, cmd.CompleteCommit(second, 400))
     assert table.commit_ts_at(first, Timestamp(700)) == 500
     assert table.commit_ts_at(first, Timestamp(500)) == 500
@@ -396,10 +396,10 @@ def test_commit_ts_at_answers_only_what_is_committed_at_or_below_the_snapshot() 
 def test_what_commit_ts_at_said_of_an_undecided_transaction_stays_true() -> None:
     table = new_table()
     first, late = prepared(table, "request-a"), prepared(table, "request-b")
-    ok(table, cmd.FinalizeCommit(first, Timestamp(500), 300))
+    ok(table, cmd.FinalizeCommit(first, Timestamp(500), 300, 1))
     snapshot_ts = table.last_commit_ts
     assert table.commit_ts_at(late, snapshot_ts) == NO_TIMESTAMP
-    ok(table, cmd.FinalizeCommit(late, Timestamp(3), 300))
+    ok(table, cmd.FinalizeCommit(late, Timestamp(3), 300, 1))
     assert table.commit_ts_at(late, snapshot_ts) == NO_TIMESTAMP
 
 
@@ -578,10 +578,10 @@ def test_a_floor_lifts_what_commits_later_and_never_falls() -> None:
     for lower in (600, 599, 0):
         assert ok(table, cmd.RaiseFloor(Timestamp(lower))) == StatusApplied((), changed=False)
     assert table.last_commit_ts == 600
-    ok(table, cmd.FinalizeCommit(first, Timestamp(100), 300))
+    ok(table, cmd.FinalizeCommit(first, Timestamp(100), 300, 1))
     assert table.get(first).commit_ts == 601
     ok(table, cmd.RaiseFloor(Timestamp(600)))
-    ok(table, cmd.FinalizeCommit(second, Timestamp(600), 300))
+    ok(table, cmd.FinalizeCommit(second, Timestamp(600), 300, 1))
     assert table.get(second).commit_ts == 602
 
 
@@ -591,7 +591,7 @@ def test_the_floor_of_a_begin_counts_for_all_that_commits_later() -> None:
     ok(table, replace(begin("request-b"), floor=Timestamp(600)))
     ok(table, replace(begin("request-c"), floor=Timestamp(500)))
     assert table.last_commit_ts == 600
-    ok(table, cmd.FinalizeCommit(old, Timestamp(100), 300))
+    ok(table, cmd.FinalizeCommit(old, Timestamp(100), 300, 1))
     assert table.get(old).commit_ts == 601
 
 
@@ -616,7 +616,7 @@ def test_a_settled_range_answers_for_every_snapshot() -> None:
     """Snapshots do not raise the floor of a range in which nothing will commit any more."""
     table = new_table(0, 2)
     first, second = prepared(table, "request-a"), prepared(table, "request-b")
-    ok(table, cmd.FinalizeCommit(first, Timestamp(500), 300))
+    ok(table, cmd.FinalizeCommit(first, Timestamp(500), 300, 1))
     ok(table, cmd.CompleteCommit(first, 300))
     ok(table, cmd.BeginAbort(second, OWNER, CAUSE, 300))
     with pytest.raises(InvalidArgument):
@@ -741,7 +741,7 @@ def test_a_burnt_id_is_unknown_not_forgotten() -> None:
 def test_a_forgotten_transaction_is_committed_at_no_snapshot() -> None:
     table = new_table()
     txn_id = prepared(table, "request-a")
-    ok(table, cmd.FinalizeCommit(txn_id, Timestamp(500), 300))
+    ok(table, cmd.FinalizeCommit(txn_id, Timestamp(500), 300, 1))
     ok(table, cmd.CompleteCommit(txn_id, 300))
     ok(table, cmd.Forget(301))
     assert table.last_commit_ts == 500
@@ -753,7 +753,7 @@ def test_when_all_is_forgotten_the_table_holds_what_an_empty_one_holds() -> None
     table, empty = new_table(), new_table()
     for number in range(300):
         ended = prepared(table, f"request-{number}")
-        for command in (cmd.FinalizeCommit(ended, Timestamp(number), 300), cmd.CompleteCommit(ended, 300)):
+        for command in (cmd.FinalizeCommit(ended, Timestamp(number), 300, 1), cmd.CompleteCommit(ended, 300)):
             ok(table, command)
     assert sum(map(len, state_of(table))) > 10_000
     ok(table, cmd.Forget(301))

@@ -28,7 +28,7 @@ class NodeInfo:
 
 @dataclass(frozen=True, slots=True)
 class Replacement:
-    """Under way: in every group, `new_node` takes the place of `old_node`."""
+    """A replacement under way: in every group, `new_node` takes the place of `old_node`."""
 
     old_node: str
     new_node: str

@@ -44,7 +44,7 @@ class ReplaceNode:
 
 @value
 class MoveReplica:
-    """In one group, the new node has taken the old one's place."""
+    """The new node has taken the old one's place in one group."""
 
     group: str
 

@@ -37,7 +37,7 @@ class RegisterParticipants:
     txn_id: TxnId
     owner: str
     participants: tuple[tuple[ParticipantId, str], ...]
-    """Each with the name that it has now."""
+    """Ids, each with the name that the participant has now."""
 
 
 @value
@@ -54,8 +54,8 @@ class FinalizeCommit:
     txn_id: TxnId
     commit_ts: Timestamp
     now_micros: int
-    prepared: int = 0
-    """How many these are. Refused if the record lists another number; 0 = not compared."""
+    prepared: int
+    """Participants that have. Refused if the record lists another number of them."""
 
 
 @value
@@ -68,7 +68,7 @@ class CompleteCommit:
 class BeginAbort:
     txn_id: TxnId
     owner: str | None
-    """None: the system or an operator, not bound to the owner."""
+    """The caller; None: the system or an operator, not bound to the owner."""
     cause: AbortCause
     now_micros: int
 

@@ -22,9 +22,9 @@ class Finished:
         """`requests`: of the table, with those of all records that are here."""
         self._requests = requests
         self._encoded: dict[TxnId, bytes] = {}
-        """In the order in which they finished, as a dict keeps it."""
+        """Id → the record, encoded; in the order in which they finished."""
         self._order: deque[TxnId] = deque()
-        """The same: to find a dict's first key after many have gone takes long."""
+        """The ids in the same order: to find a dict's first key after many have gone takes long."""
 
     def __len__(self) -> int:
         return len(self._encoded)
@@ -59,11 +59,11 @@ class Finished:
         return pb.StatusSnapshot.Record.FromString(self._encoded.pop(self._order.popleft()))
 
     def encoded(self) -> list[bytes]:
-        """All, in the order in which they finished."""
+        """All records, in the order in which they finished."""
         return list(self._encoded.values())
 
     def latest(self, count: int) -> list[TxnRecord]:
-        """Those that finished last."""
+        """The records of those that finished last."""
         ids = itertools.islice(reversed(self._order), count)
         return [record for txn_id in ids if (record := self.find(txn_id))]
 

@@ -147,7 +147,7 @@ class TxnStatusTable:
         outcome = TRANSITIONS[record.state, op]
         if outcome is Stay.ILLEGAL:
             return Rejected(illegal(record, op))
-        if isinstance(command, cmd.FinalizeCommit) and command.prepared not in (0, len(record.participants)):
+        if isinstance(command, cmd.FinalizeCommit) and command.prepared != len(record.participants):
             return Rejected(IllegalState(f"{command.prepared} of {len(record.participants)} participants are prepared"))
         changed = self._changed(record, command, outcome)
         self._keep(changed)
@@ -236,7 +236,7 @@ class TxnStatusTable:
 
     @property
     def unfinished_by_id(self) -> Mapping[TxnId, TxnRecord]:
-        """For who looks at many; another one after a snapshot was restored."""
+        """The unfinished by id; another mapping after a snapshot was restored."""
         return self._unfinished
 
     def finished_before(self, micros: int) -> bool:
@@ -245,7 +245,7 @@ class TxnStatusTable:
         return oldest is not None and oldest.txn.last_transition_micros < micros
 
     def ids(self, below: int = 0, states: Collection[TxnState] = ()) -> Sequence[int]:
-        """Where the transactions are that may be in one of the states (none = any), the highest id first.
+        """Ids of the transactions that may be in one of the states (none = any), the highest first.
 
         `below`: only lower ids; 0 = all. Some have no record, or are in another state.
         """
@@ -255,7 +255,7 @@ class TxnStatusTable:
         return range(end - 1, self._oldest_kept - 1, -1)
 
     def records(self) -> Iterator[TxnRecord]:
-        """All, the highest id first."""
+        """All records, the highest id first."""
         return (record for txn_id in self.ids() if (record := self.find(TxnId(txn_id))))
 
     def find(self, txn_id: TxnId) -> TxnRecord | None:
