@@ -15,9 +15,8 @@ from pathlib import Path
 from typing import Annotated, ParamSpec
 
 import typer
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.table import Table
 
 from benchmarks.suite import machine, measures, plots, report
 from benchmarks.suite.model import OURS, Contender, Settings, Workload
@@ -168,16 +167,16 @@ def _command() -> str:
     return shlex.join(["python", "-m", "benchmarks.suite", *sys.argv[1:]])
 
 
-def _measures() -> list[tuple[str, Callable[..., Iterable[Table]], str]]:
+def _measures() -> list[tuple[str, Callable[..., Iterable[RenderableType]], str]]:
     """Each with its name and what it tells."""
     return [(m.__name__.rpartition(".")[2].replace("_", "-"), m.measure, m.__doc__ or "") for m in measures.ALL]
 
 
-def _shown(measure: Callable[P, Iterable[Table]]) -> Callable[P, None]:
+def _shown(measure: Callable[P, Iterable[RenderableType]]) -> Callable[P, None]:
     @wraps(measure)
     def show(*args: P.args, **kwargs: P.kwargs) -> None:
-        for table in measure(*args, **kwargs):
-            Console().print(table)
+        for shown in measure(*args, **kwargs):
+            Console().print(shown, highlight=False)
 
     return show
 

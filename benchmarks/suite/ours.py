@@ -84,12 +84,17 @@ class OurCluster(Contender):
 
 @contextmanager
 def running(
-    txn: TxnSection | None = None, raft: RaftSection | None = None, launcher: Sequence[str] = ()
+    txn: TxnSection | None = None,
+    raft: RaftSection | None = None,
+    launcher: Sequence[str] = (),
+    environment: Mapping[str, str] | None = None,
 ) -> Iterator[tuple[LocalCluster, Client]]:
     """Three nodes without a table, and a client of theirs; their data goes with them."""
     with (
         tempfile.TemporaryDirectory(prefix=PREFIX) as directory,
-        LocalCluster(Path(directory) / "cluster", txn=txn, raft=raft, launcher=launcher) as cluster,
+        LocalCluster(
+            Path(directory) / "cluster", txn=txn, raft=raft, launcher=launcher, environment=environment
+        ) as cluster,
         txnclient.connect(cluster.addresses, timeout=60) as client,
     ):
         yield cluster, client

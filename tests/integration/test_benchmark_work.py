@@ -21,7 +21,7 @@ SECONDS = 60
     ],
 )
 def test_a_measure_tells_of_every_node(measure: str, seen: str) -> None:
-    command = [sys.executable, "-m", "benchmarks.work", measure, "--in-flight", "8", "--seconds", "1"]
+    command = [sys.executable, "-m", "benchmarks.suite", "work", measure, "--in-flight", "8", "--seconds", "1"]
     told = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=SECONDS, check=False)
     assert told.returncode == 0, told.stderr
     assert told.stdout.count(seen) >= 3

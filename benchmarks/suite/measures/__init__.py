@@ -3,6 +3,15 @@ list: its options are the function's, and what it yields are the tables that are
 
 from __future__ import annotations
 
-from benchmarks.suite.measures import doctor, floor, lock_queue, postgres, row_writes, snapshot_pause, status_store
+from benchmarks.suite.measures import (
+    doctor,
+    floor,
+    lock_queue,
+    postgres,
+    row_writes,
+    snapshot_pause,
+    status_store,
+    work,
+)
 
-ALL = (floor, status_store, snapshot_pause, row_writes, lock_queue, postgres, doctor)
+ALL = (work, floor, status_store, snapshot_pause, row_writes, lock_queue, postgres, doctor)

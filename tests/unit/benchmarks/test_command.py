@@ -38,6 +38,10 @@ def run(*arguments: str) -> tuple[int, str]:
         ("status-store --open 0", "--open"),
         ("snapshot-pause --transactions 999", "--transactions"),
         ("postgres --rounds 5", "--dsn"),
+        ("work time", "time"),
+        ("work calls --in-flight 0", "--in-flight"),
+        ("work cpu --seconds 0", "--seconds"),
+        ("work turns --open -1", "--open"),
     ],
 )
 def test_what_makes_no_sense_is_refused(arguments: str, says: str) -> None:
