@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import random
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
 import txnclient
-from benchmarks.suite.ours import CALL_SECONDS, MANAGER, OWNER, begin_many
+from benchmarks.suite.ours import CALL_SECONDS, MANAGER, OWNER, begin_many, connected
 from txndeploy.local.cluster import wait_until
 from txnstatus.limits import MAX_BEGIN_COUNT
 from txnstatus.proto import txn_manager_pb2 as pb
@@ -23,15 +22,6 @@ SILENT_MS = 3_600_000
 AT_ONCE = 4
 """Calls."""
 FORGET_SECONDS = 1_800.0
-
-
-@contextlib.asynccontextmanager
-async def connected(address: str) -> AsyncIterator[PeerChannel]:
-    channel = PeerChannel(address)
-    try:
-        yield channel
-    finally:
-        await channel.close()
 
 
 def batches(count: int) -> list[int]:

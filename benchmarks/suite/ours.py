@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import tempfile
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from importlib.metadata import version
 from itertools import starmap
 from pathlib import Path
@@ -74,12 +74,25 @@ class OurCluster(Contender):
         others = [self.cluster.pid(node) for node in self.cluster.configs if node != leader]
         return {"leader": [self.cluster.pid(leader)], "followers": others}
 
+    def connected(self) -> AbstractAsyncContextManager[PeerChannel]:
+        """A stream to the leader."""
+        return connected(self.leader_address())
+
     def leader_address(self) -> str:
         return self.cluster.address(self.cluster.leader(self.status_group()))
 
     def status_group(self) -> str:
         """The group of the status range that is at work."""
         return STATUS
+
+
+@asynccontextmanager
+async def connected(address: str) -> AsyncIterator[PeerChannel]:
+    channel = PeerChannel(address)
+    try:
+        yield channel
+    finally:
+        await channel.close()
 
 
 @contextmanager

@@ -86,8 +86,8 @@ async def no_proposal(command: Adopt) -> None:
 
 
 def measure(
-    directories: Annotated[int, at_least(1, "Those of the table that its leader is asked about.")] = 100_000,
-    written: Annotated[int, at_least(1, "Those of the table whose storage is looked at.")] = 10_000,
+    directories: Annotated[int, at_least(1, "In the table that its leader is asked about.")] = 100_000,
+    written: Annotated[int, at_least(1, "In the table whose storage is looked at.")] = 10_000,
 ) -> Iterator[Shown]:
     garbage.tune()
     took, longest = asyncio.run(answered(with_directories("file:///nowhere", directories)))

@@ -10,9 +10,9 @@ from typing import Annotated
 from rich.progress import Progress, track
 from rich.table import Table
 
-from benchmarks.suite.ballast import SILENT_MS, begin_batches, connected
+from benchmarks.suite.ballast import SILENT_MS, begin_batches
 from benchmarks.suite.options import at_least
-from benchmarks.suite.ours import STATUS, running
+from benchmarks.suite.ours import STATUS, connected, running
 from benchmarks.suite.report import table_of
 from txnclient import Client, TxnState
 from txndeploy.local.cluster import LocalCluster, wait_until

@@ -24,11 +24,11 @@ import typer
 from rich.console import RenderableType
 from rich.table import Table
 
-from benchmarks.suite.ballast import SILENT_MS, begin_batches, connected
+from benchmarks.suite.ballast import SILENT_MS, begin_batches
 from benchmarks.suite.drive import drive
 from benchmarks.suite.in_node import BY_ITSELF, LATE, ROOT, UP_TO, Counts, launcher, read
 from benchmarks.suite.options import at_least
-from benchmarks.suite.ours import COLUMNS, STATUS, TABLES, running, transact
+from benchmarks.suite.ours import COLUMNS, STATUS, TABLES, connected, running, transact
 from benchmarks.suite.report import table_of
 from txndeploy.local.cluster import LocalCluster
 from txndeploy.node.config import TxnSection
@@ -79,16 +79,12 @@ def _run(
     """Returns how many transactions there were, and what was counted meanwhile by node. `others`: that are open."""
     leader = cluster.address(cluster.leader(STATUS))
 
-    async def load(for_seconds: float) -> int:
-        async with connected(leader) as channel:
-            return len((await drive(lambda _number: transact(channel), in_flight, for_seconds)).latencies)
-
-    async def begin_others() -> None:
+    async def load(for_seconds: float, others: int = 0) -> int:
         async with connected(leader) as channel:
             await begin_batches(channel, others, SILENT_MS)
+            return len((await drive(lambda _number: transact(channel), in_flight, for_seconds)).latencies)
 
-    asyncio.run(begin_others())
-    asyncio.run(load(WARM_UP_SECONDS))
+    asyncio.run(load(WARM_UP_SECONDS, others))
     before = {node: read(directory, cluster.pid(node)) for node in cluster.configs}
     transactions = asyncio.run(load(seconds))
     return transactions, {node: read(directory, cluster.pid(node)) - before[node] for node in cluster.configs}

@@ -7,6 +7,7 @@ import contextlib
 import threading
 import uuid
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -18,7 +19,6 @@ from benchmarks.suite.ours import OWNER, TABLES, OurCluster, add_files, begin, c
 from benchmarks.suite.threads import Blocking, in_threads
 from txnstatus.lake import manifest
 from txnstatus.lake.manifest import DataFile
-from txnstatus.rpc.channel import PeerChannel
 
 TABLE = TABLES[0]
 COUNT = 100
@@ -37,27 +37,18 @@ class Ours(OurCluster):
         super().start(directory)
 
     async def run(self, point: int, seconds: float) -> Tally:
-        channel = PeerChannel(self.leader_address())
+        async with self.connected() as channel:
 
-        async def append(_: int) -> None:
-            txn, write_id = await begin(channel), uuid.uuid4().hex
-            opened = await open_write(channel, txn, TABLE, write_id)
-            files = [DataFile(f"{opened.directory}/part-0.parquet", COUNT, 1_000)]
-            ref = await asyncio.to_thread(
-                manifest.write,
-                opened.directory,
-                files,
-                table_id=opened.table.table_id,
-                txn_id=txn,
-                write_id=write_id,
-            )
-            await add_files(channel, txn, TABLE, write_id, ref)
-            await commit(channel, txn)
+            async def append(_: int) -> None:
+                txn, write_id = await begin(channel), uuid.uuid4().hex
+                opened = await open_write(channel, txn, TABLE, write_id)
+                files = [DataFile(f"{opened.directory}/part-0.parquet", COUNT, 1_000)]
+                write = partial(manifest.write, table_id=opened.table.table_id, txn_id=txn, write_id=write_id)
+                ref = await asyncio.to_thread(write, opened.directory, files)
+                await add_files(channel, txn, TABLE, write_id, ref)
+                await commit(channel, txn)
 
-        try:
             tally = await drive(append, point, seconds)
-        finally:
-            await channel.close()
         with txnclient.connect(self.cluster.addresses) as client, client.snapshot() as snapshot:
             self.check(tally, snapshot.files(TABLE).rows)
         return tally

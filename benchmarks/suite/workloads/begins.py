@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from benchmarks.suite.ballast import SILENT_MS
 from benchmarks.suite.drive import drive
 from benchmarks.suite.model import Contender, Settings, Tally, Workload
 from benchmarks.suite.ours import OurCluster, begin
@@ -11,10 +12,7 @@ from benchmarks.suite.peers.etcd import Etcd
 from benchmarks.suite.peers.postgres import Postgres
 from benchmarks.suite.peers.zookeeper import ZooKeeper
 from txndeploy.node.config import TxnSection
-from txnstatus.rpc.channel import PeerChannel
 
-LONG_MS = 3_600_000
-"""None expires while the others are begun."""
 STEPS = 1
 
 
@@ -22,18 +20,15 @@ class Ours(OurCluster):
     about = "one stream; they stay open"
 
     def __init__(self, settings: Settings) -> None:
-        super().__init__(settings, TxnSection(keepalive_max_ms=LONG_MS, max_open_transactions=0))
+        super().__init__(settings, TxnSection(keepalive_max_ms=SILENT_MS, max_open_transactions=0))
 
     async def run(self, point: int, seconds: float) -> Tally:
-        channel = PeerChannel(self.leader_address())
+        async with self.connected() as channel:
 
-        async def one(_: int) -> None:
-            await begin(channel, LONG_MS)
+            async def one(_: int) -> None:
+                await begin(channel, SILENT_MS)
 
-        try:
             return await drive(one, point, seconds)
-        finally:
-            await channel.close()
 
 
 def contenders(settings: Settings) -> Sequence[Contender]:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import txnclient
-from benchmarks.suite.ballast import SILENT_MS, begin_batches, connected, finish
+from benchmarks.suite.ballast import SILENT_MS, begin_batches, finish
 from benchmarks.suite.drive import drive
-from benchmarks.suite.model import Contender, Goal, Settings, Tally, Workload
+from benchmarks.suite.model import Goal, Settings, Tally, Workload
 from benchmarks.suite.ours import OurCluster, transact
 from txndeploy.node.config import TxnSection
 from txnstatus.catalog.catalog import status_group
@@ -39,7 +38,7 @@ class Beside(OurCluster):
             return status_group(txn.id // span)
 
     async def run(self, point: int, seconds: float) -> Tally:
-        async with connected(self.leader_address()) as channel:
+        async with self.connected() as channel:
             tally = await drive(lambda number: transact(channel), IN_FLIGHT, seconds)
         statuses = [self.cluster.status(node) for node in self.cluster.configs]
         tally.extra[PAUSE] = max(1000 * status.longest_pause_seconds for status in statuses if status)
@@ -53,7 +52,7 @@ class OursWithOpen(Beside):
         super().__init__(settings, TxnSection(max_open_transactions=0))
 
     async def prepare(self, point: int) -> None:
-        async with connected(self.leader_address()) as channel:
+        async with self.connected() as channel:
             await begin_batches(channel, point - self.made, SILENT_MS)
         self.made = point
 
@@ -73,18 +72,10 @@ class OursAfterFinished(Beside):
         self.made = point
 
 
-def _open(settings: Settings) -> Sequence[Contender]:
-    return [OursWithOpen(settings)]
-
-
-def _finished(settings: Settings) -> Sequence[Contender]:
-    return [OursAfterFinished(settings)]
-
-
 OPEN = Workload(
     name="open",
     title="Transactions beside open ones",
-    contenders=_open,
+    contenders=lambda settings: [OursWithOpen(settings)],
     points=(0, 10_000, 100_000),
     axis="open",
     rounds=3,
@@ -98,7 +89,7 @@ GROWTH = Workload(
     name="growth",
     title="Transactions after finished ones",
     about="Ten million take eight minutes a round; `--points 0,1000000` takes one.",
-    contenders=_finished,
+    contenders=lambda settings: [OursAfterFinished(settings)],
     points=(0, 100_000, 1_000_000, 10_000_000),
     axis="finished",
     rounds=3,

@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from benchmarks.suite import clients
 from benchmarks.suite.drive import Operation
 from benchmarks.suite.model import Contender, Goal, Settings, Tally, Workload
-from benchmarks.suite.ours import OurCluster, transact
+from benchmarks.suite.ours import OurCluster, connected, transact
 from benchmarks.suite.peers import etcd, postgres
-from txnstatus.rpc.channel import PeerChannel
 
 STEPS = 4
 """The durable rounds of the peers' transactions."""
@@ -23,11 +22,8 @@ class OurClient:
 
     @asynccontextmanager
     async def connect(self) -> AsyncIterator[Operation]:
-        channel = PeerChannel(self.address)
-        try:
+        async with connected(self.address) as channel:
             yield lambda number: transact(channel)
-        finally:
-            await channel.close()
 
 
 class Ours(OurCluster):

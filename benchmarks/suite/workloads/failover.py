@@ -5,12 +5,11 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Sequence
 from pathlib import Path
 
 import txnclient
-from benchmarks.suite.ballast import SILENT_MS, begin_batches, connected
-from benchmarks.suite.model import Contender, Goal, Settings, Tally, Workload
+from benchmarks.suite.ballast import SILENT_MS, begin_batches
+from benchmarks.suite.model import Goal, Settings, Tally, Workload
 from benchmarks.suite.ours import OWNER, STATUS, TABLES, OurCluster
 from txnclient import Client, CommitUnknown, TxnError
 from txndeploy.local.cluster import LocalCluster, wait_until
@@ -91,7 +90,7 @@ class Ours(OurCluster):
         super().start(directory)
 
     async def prepare(self, point: int) -> None:
-        async with connected(self.leader_address()) as channel:
+        async with self.connected() as channel:
             await begin_batches(channel, point - self._open, SILENT_MS)
         self._open = point
 
@@ -132,15 +131,11 @@ def _caught_up(cluster: LocalCluster) -> bool:
     return None not in statuses and len(applied) == 1
 
 
-def contenders(settings: Settings) -> Sequence[Contender]:
-    return [Ours(settings)]
-
-
 WORKLOAD = Workload(
     name="failover",
     title="A leader is killed under load",
     about="The latency is the time from the kill to the acknowledgement of a transaction that was begun after it.",
-    contenders=contenders,
+    contenders=lambda settings: [Ours(settings)],
     points=(0, 1_000, 100_000),
     axis="open",
     operation="failover",

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.suite.ballast import Beats, Keeper
 from benchmarks.suite.machine import CpuMeter
-from benchmarks.suite.model import Contender, Goal, Settings, Tally, Workload
+from benchmarks.suite.model import Goal, Settings, Tally, Workload
 from benchmarks.suite.ours import OurCluster
 from txndeploy.node.config import TxnSection
 
@@ -68,15 +67,11 @@ class Ours(OurCluster):
         return tally
 
 
-def contenders(settings: Settings) -> Sequence[Contender]:
-    return [Ours(settings)]
-
-
 WORKLOAD = Workload(
     name="heartbeats",
     title="Open transactions that are kept alive",
     about="An operation is the beat of one transaction; the latency is that of a call. Nothing may expire.",
-    contenders=contenders,
+    contenders=lambda settings: [Ours(settings)],
     points=(1_000, 10_000, 100_000, 1_000_000),
     axis="open",
     operation="beat",

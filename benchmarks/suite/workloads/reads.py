@@ -12,7 +12,6 @@ from benchmarks.suite.model import Contender, Settings, Tally, Workload
 from benchmarks.suite.ours import OurCluster, begin, state
 from benchmarks.suite.peers.etcd import RECORD, Etcd, EtcdCalls
 from benchmarks.suite.peers.postgres import BEGIN, OWNER, Postgres, Statements
-from txnstatus.rpc.channel import PeerChannel
 from txnstatus.types import TxnState
 
 COUNT = 1_000
@@ -44,15 +43,12 @@ class Ours(OurCluster):
     about = "from the leader, as of now; one stream"
 
     async def run(self, point: int, seconds: float) -> Tally:
-        channel = PeerChannel(self.leader_address())
+        async with self.connected() as channel:
 
-        async def is_open(txn: int) -> bool:
-            return await state(channel, txn) is TxnState.OPEN
+            async def is_open(txn: int) -> bool:
+                return await state(channel, txn) is TxnState.OPEN
 
-        try:
             return await read_in_turn(lambda: begin(channel), is_open, point, seconds)
-        finally:
-            await channel.close()
 
 
 class EtcdReads(Etcd):

@@ -11,7 +11,6 @@ from benchmarks.suite.peers.etcd import Etcd
 from benchmarks.suite.peers.postgres import Postgres
 from benchmarks.suite.peers.postgres_prepared import PreparedTransactions
 from benchmarks.suite.peers.zookeeper import ZooKeeper
-from txnstatus.rpc.channel import PeerChannel
 
 STEPS = 4
 """The durable rounds of a peer whose name does not say them."""
@@ -23,11 +22,8 @@ class Ours(OurCluster):
     about = "the whole product: managers, registration, two tables as participants, two-phase commit; one stream"
 
     async def run(self, point: int, seconds: float) -> Tally:
-        channel = PeerChannel(self.leader_address())
-        try:
+        async with self.connected() as channel:
             return await drive(lambda number: transact(channel), point, seconds)
-        finally:
-            await channel.close()
 
 
 def contenders(settings: Settings) -> Sequence[Contender]:
