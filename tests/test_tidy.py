@@ -23,6 +23,7 @@ MAY_PRINT = "txndeploy"
 
 MAX_FUNCTION_LINES = 70
 MAX_FILE_LINES = 400
+VAGUE = re.compile(r"(Of|Those|Who|Whose|So long|So many|So far|Theirs)\b")
 LEFT_OVER = re.compile(r"\b(TODO|FIXME|XXX)\b")
 
 
@@ -87,6 +88,16 @@ def no_docstring(source: Source) -> Iterator[str]:
         yield f"{source.path}: no docstring says what the module is for"
 
 
+def vague_docstrings(source: Source) -> Iterator[str]:
+    """Docstrings, other than a module's, that begin with a word about something that stands elsewhere."""
+    tree = source.tree
+    for node in ast.walk(tree):
+        match node:
+            case ast.Expr(value=ast.Constant(value=str() as text)) if node is not tree.body[0] and VAGUE.match(text):
+                begin = text.splitlines()[0]
+                yield f"{source.path}:{node.lineno}: {begin!r} makes no sense alone; begin with a noun"
+
+
 def swallowed(source: Source) -> Iterator[str]:
     for node in ast.walk(source.tree):
         match node:
@@ -127,6 +138,7 @@ def imports_tests(source: Source) -> Iterator[str]:
         (long_files, LIBRARY),
         (left_overs, EVERYTHING + PROTOS),
         (no_docstring, LIBRARY),
+        (vague_docstrings, EVERYTHING),
         (swallowed, EVERYTHING),
         (imports_tests, EVERYTHING),
         (prints, [source for source in LIBRARY if f"/{MAY_PRINT}/" not in source.path]),
@@ -154,6 +166,10 @@ def test_every_package_is_typed() -> None:
         (long_files, "x = 1\n" * (MAX_FILE_LINES + 1)),
         (left_overs, "x = 1  # " + "TO" + "DO: more\n"),
         (no_docstring, "x = 1\n"),
+        (vague_docstrings, 'x = 1\n"""Of one pass."""\n'),
+        (vague_docstrings, 'def f() -> int:\n    """So many are left."""\n    return 1\n'),
+        (vague_docstrings, 'class A:\n    """Whose turn it is."""\n'),
+        (vague_docstrings, 'class A:\n    def __init__(self) -> None:\n        self.x = 1\n        """Theirs."""\n'),
         (swallowed, "try:\n    f()\nexcept Exception:\n    pass\n"),
         (swallowed, "try:\n    f()\nexcept:\n    ...\n"),
         (swallowed, "with contextlib.suppress(Exception):\n    f()\n"),

@@ -18,7 +18,7 @@ TITLES = {"transactions": "Transactions with two participants", "begins": "Begin
 
 @pytest.fixture(scope="module")
 def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Of a run of ours alone."""
+    """The report of a run of ours alone."""
     report = tmp_path_factory.mktemp("report")
     command = [*QUICK, "--only", ",".join(TITLES), "--out", str(report)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=240, check=False)

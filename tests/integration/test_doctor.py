@@ -70,7 +70,7 @@ class Place:
 
 @pytest.fixture
 def place(client: Client, request: pytest.FixtureRequest) -> Place:
-    """Of a table with two commits."""
+    """The place of a table with two commits."""
     table = f"d.{request.node.name.replace('[', '_').replace(']', '')[5:45]}"
     client.create_table(table, SCHEMA)
     for number in (1, 2):

@@ -29,7 +29,7 @@ NewTable = Callable[..., str]
 
 
 class Host:
-    """Of one directory, as a process."""
+    """The host of one directory, as a process."""
 
     def __init__(self, program: Path, cluster: LocalCluster, directory: Path) -> None:
         self.directory = directory

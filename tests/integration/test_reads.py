@@ -137,7 +137,7 @@ def test_what_was_overwritten_is_removed_after_the_retention_and_reading_it_says
 
 
 def test_a_snapshot_that_was_read_is_kept_until_it_is_closed(client: Client, new_table: NewTable) -> None:
-    """Of the tables that it has read, and of no others."""
+    """What is kept is of the tables that it has read, and of no others."""
     table, other = new_table(), new_table()
     first = max(write(client, table, 1), write(client, other, 1))
     with client.snapshot(at=first) as leased:

@@ -311,7 +311,7 @@ def check_sum(client: Client) -> None:
 
 
 def kill_leaders(cluster: LocalCluster, acknowledged: list[int], times: int) -> None:
-    """Of the accounts' shard."""
+    """Kills the leaders of the accounts' shard, one after the other."""
     for _ in range(times):
         done = len(acknowledged)
         wait_until(lambda done=done: len(acknowledged) > done + 5, "transfers go on", 60)  # type: ignore[misc]

@@ -45,7 +45,7 @@ def parted(new_table: NewTable) -> str:
 def test_a_row_of_hives_table(
     client: Client, new_table: NewTable, statement: Statement, target: str, reads: tuple[str, ...], written: str
 ) -> None:
-    """Of an insert what it takes where there are no transactions is Hive's; within one it is S."""
+    """What an insert takes is Hive's where there are no transactions; within one it is S."""
     names = {"T1": new_table("id bigint, p1 int", partition_by=["p1"])}
     names["T2"] = names["T1"]
     if target.startswith("T2"):

@@ -99,11 +99,11 @@ class RowsRefused(TxnError):
     grpc_status = "FAILED_PRECONDITION"
 
     rows: Sequence[int] = ()
-    """Which of the call's rows."""
+    """Numbers of the call's rows that were refused."""
     keys: Sequence[str] = ()
-    """Theirs."""
+    """The keys of those rows."""
     written: int = 0
-    """How many of the others."""
+    """Rows of the call that were written."""
 
 
 class NotAuthorized(TxnError):

@@ -38,9 +38,9 @@ _SYNONYMS = {"byte": "tinyint", "short": "smallint", "integer": "int", "long": "
 MAX_DECIMAL_PRECISION = 38
 MAX_NESTING = 100
 PARTITION_PREFIX = "_partition_"
-"""Of the directories that split a write by partition columns; the columns themselves stay in the files."""
+"""How directories begin that split a write by partition columns; the columns themselves stay in the files."""
 CHANGE_PREFIX = "_txn_"
-"""Of the columns that files of row changes have besides the table's."""
+"""How columns begin that files of row changes have besides the table's."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ MAX_WAITING = 1_000
 class _Gate:
     owner: str
     waiting: dict[asyncio.Future[Exception | None], None] = field(default_factory=dict)
-    """Those who hear how it ended, in the order in which they came."""
+    """Callers that hear how it ended, in the order in which they came."""
 
 
 class Dispatcher:

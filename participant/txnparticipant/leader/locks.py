@@ -278,7 +278,7 @@ class LockService:
         return f" ({txn.label!r} of {txn.owner})" if txn.label else f" of {txn.owner}"
 
     async def _label(self, txn_id: TxnId) -> str:
-        """Of one that is forgotten, and has ended then, none. Raises Unavailable."""
+        """The label of a transaction; empty: it is forgotten, so it has ended. Raises Unavailable."""
         try:
             return (await self._look(txn_id)).label
         except NotFound:

@@ -36,7 +36,7 @@ T = TypeVar("T")
 Key = tuple[str, TxnId]
 Propose = Callable[[cmd.Command], Awaitable[ShardApplied]]
 NOBODY = ""
-"""Whose gate it is that the shard itself opens."""
+"""The owner of a gate that the shard itself opens."""
 
 
 class Registering:

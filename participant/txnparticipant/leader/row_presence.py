@@ -38,7 +38,7 @@ class Sight:
 
 
 def present(rows: pa.Table, keys: Sequence[bytes], schema: Schema, sight: Sight) -> set[bytes]:
-    """Those of the keys that are there. `rows` has the columns of the primary key, in the order of `keys`."""
+    """The keys that are there. `rows` has the columns of the primary key, in the order of `keys`."""
     unknown, there = set(keys), set[bytes]()
     for batch in reversed(sight.own):
         _settle(batch, unknown, there)

@@ -32,11 +32,11 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 SOFT_LIMIT_BYTES = 16 << 20
-"""Of rows in a shard's memory: beyond it writes wait for a flush."""
+"""Bytes of rows in a shard's memory, beyond which writes wait for a flush."""
 HARD_LIMIT_BYTES = 32 << 20
-"""Beyond it they are refused."""
+"""Bytes beyond which they are refused."""
 TXN_LIMIT_BYTES = 8 << 20
-"""Of one transaction's rows in one table: they stay in memory until it ends."""
+"""Most bytes of one transaction's rows in one table: they stay in memory until it ends."""
 WAIT_SECONDS = 2.0
 
 _CHANGES = (pb.ROW_INSERT, pb.ROW_INSERT_IGNORE, pb.ROW_UPSERT, pb.ROW_UPDATE, pb.ROW_DELETE)

@@ -74,9 +74,9 @@ class ShardMachine:
 @dataclass(frozen=True, slots=True)
 class ShardSettings:
     zombie_grace_seconds: float
-    """So long somebody may still write for a transaction that has ended."""
+    """Time for which somebody may still write for a transaction that has ended."""
     lease_seconds: float
-    """Of a snapshot that is read."""
+    """Time for which a snapshot that is read is kept."""
     in_doubt_seconds: float
     """Prepared for longer than this: the status table is asked."""
     row_flush_bytes: int

@@ -134,7 +134,7 @@ class Cleaner:
             self._passes.pop(work.key, None)  # a new leadership may have begun meanwhile
 
     async def _forget_tables(self) -> None:
-        """Those that were dropped, and are empty now. What somebody else has put into a table's directory stays."""
+        """Forgets dropped tables that are empty now. What somebody else has put into a table's directory stays."""
         for table in self.shard.spent():
             loop = asyncio.get_running_loop()
             try:

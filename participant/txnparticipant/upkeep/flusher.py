@@ -28,7 +28,7 @@ from txnstatus.types import HybridClock
 log = logging.getLogger(__name__)
 
 FLUSH_TXNS = 1_000
-"""Of the transactions whose rows of one table are in memory, from which on they are flushed: readers are sent each."""
+"""Transactions whose rows of one table are in memory, from which on they are flushed: readers are sent each."""
 MAX_GIVEN_UP = 10
 """Claims of one table that wait for their directories to be removed: while there are so many, it is not flushed."""
 
@@ -43,7 +43,7 @@ class Flusher:
     blocking: Executor
     zombie_grace_seconds: float
     flush_bytes: int
-    """Of committed rows of one table in memory, from which on they are flushed."""
+    """Bytes of committed rows of one table in memory, from which on they are flushed."""
     wanted: asyncio.Event
     """Set by whoever waits for memory: then the table with the most rows is flushed, however few they are."""
     _dropped_at: dict[tuple[str, str], float] = field(default_factory=dict)
@@ -113,7 +113,7 @@ class Flusher:
 
 
 def _write_file(table: TableState, flush_id: str, row_sets: Sequence[RowSet]) -> Manifest:
-    """Of the changes that one transaction made to a row, the last. Blocking; durable when it returns."""
+    """Writes the last of the changes that each transaction made to a row. Blocking; durable when it returns."""
     import pyarrow.parquet as pq
 
     changes = row_format.changes_table(

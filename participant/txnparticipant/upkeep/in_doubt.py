@@ -42,7 +42,7 @@ class Overdue(Generic[KeyT]):
         self._since.clear()
 
     def take(self, seen: Iterable[KeyT], now: float) -> list[KeyT]:
-        """Of what is seen now, that which is due again; `now` is of a monotonic clock, in seconds."""
+        """What of the things seen now is due again; `now` is of a monotonic clock, in seconds."""
         self._since = {each: self._since.get(each, now) for each in seen}
         due = (each for each, since in self._since.items() if now - since >= self._seconds)
         taken = list(islice(due, self._most))

@@ -27,7 +27,7 @@ def test_a_service_may_yet_come_to_a_node_and_an_unknown_method_never_does(metho
 
 
 class Replica:
-    """Of a catalog; it answers one of the two methods."""
+    """A replica of a catalog; it answers one of the two methods."""
 
     async def get_catalog(self, request: catalog_pb2.GetCatalogRequest) -> catalog_pb2.CatalogState:
         return catalog_pb2.CatalogState(version=request.known_version + 1)

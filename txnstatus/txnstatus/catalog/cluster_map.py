@@ -54,7 +54,7 @@ class ClusterMap:
         return members
 
     def replicas(self, group: str) -> tuple[str, ...]:
-        """Who may lead it: the members, and one that is about to be. Raises NotFound like `members`."""
+        """Nodes that may lead it: the members, and one that is about to be. Raises NotFound like `members`."""
         self.members(group)
         return self.state.replicas(group)
 

@@ -22,7 +22,7 @@ FILE_NAME = "_manifest.json"
 
 
 class ColumnRange(NamedTuple):
-    """Of a column in one file, as text that casts to the column's type: a scan leaves files out without a look."""
+    """The range of a column in one file, as text that casts to its type: a scan leaves files out without a look."""
 
     lowest: str
     highest: str

@@ -23,7 +23,7 @@ DELETED = f"{CHANGE_PREFIX}deleted"
 MAX_ROWS = 10_000
 """In one request."""
 MAX_REQUEST_BYTES = 400_000
-"""Of rows and their keys in one request, so that what is replicated fits into one entry of a log."""
+"""Bytes of rows and their keys in one request, so that what is replicated fits into one entry of a log."""
 _NO_KEY_TYPES = ("float", "double", "array", "map", "struct")
 
 
@@ -51,7 +51,7 @@ def require_key(schema: Schema, table: str) -> None:
 
 
 def rows_schema(schema: Schema, *, deletes: bool) -> pa.Schema:
-    """Of the rows in a request: the table's columns; for a delete, those of the primary key."""
+    """The schema of the rows in a request: the table's columns; for a delete, those of the primary key."""
     import pyarrow as pa
 
     whole = to_arrow(schema)
@@ -59,7 +59,7 @@ def rows_schema(schema: Schema, *, deletes: bool) -> pa.Schema:
 
 
 def changes_schema(schema: Schema) -> pa.Schema:
-    """Of row changes: of a deleted row only the key is there."""
+    """The schema of row changes: of a deleted row only the key is there."""
     import pyarrow as pa
 
     fields = [field.with_nullable(True) for field in to_arrow(schema)]
@@ -173,7 +173,7 @@ def changes_table(changes: Iterable[Change], schema: Schema) -> pa.Table:
 
 
 def last_of_each(changes: pa.Table, groups: Iterable[pa.Array]) -> pa.Table:
-    """Of the rows that agree in all of `groups`, the last."""
+    """The last of the rows that agree in all of `groups`."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

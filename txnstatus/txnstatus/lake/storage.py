@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pyarrow import fs
 
 WRITE_PREFIX = "delta_"
-"""Of the names of writes' directories."""
+"""The beginning of the names of writes' directories."""
 
 
 def file_system(uri: str) -> tuple[fs.FileSystem, str]:

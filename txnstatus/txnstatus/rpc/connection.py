@@ -21,7 +21,7 @@ MAX_MESSAGE_BYTES = 64 << 20
 MAX_FRAME_BYTES = MAX_MESSAGE_BYTES + (1 << 20)
 """One message of the greatest size, and what is around it."""
 LENGTH = struct.Struct(">I")
-"""Of a frame, before it."""
+"""The length of a frame, before it."""
 OPENING = b"TXN1"
 """No HTTP/2 client begins like this."""
 OPENING_BYTES = len(OPENING) + 1

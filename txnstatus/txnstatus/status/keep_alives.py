@@ -30,7 +30,7 @@ class KeepAlives:
         """For one that a former leader began, when this one began to lead."""
         self._expiring: set[TxnId] = set()
         self._buckets: dict[int, dict[TxnId, None]] = {}
-        """Who may expire then at the earliest; none is empty."""
+        """Bucket -> transactions that cannot expire before it; none is empty."""
         self._bucket_of: dict[TxnId, int] = {}
 
     def __len__(self) -> int:
@@ -93,8 +93,8 @@ class KeepAlives:
         return others
 
     def overdue(self, records: Mapping[TxnId, TxnRecord], now: float, at_most: int) -> list[TxnId]:
-        """Those whose expiry is to be proposed: from now on it is on its way. Looks only at whose time may have come,
-        and at MAX_LOOKS of them: see `behind`.
+        """Transactions whose expiry is to be proposed: it is on its way from now on. Looks only at those whose time may
+        have come, and at MAX_LOOKS of them: see `behind`.
         """
         looks, last = MAX_LOOKS, int(now * BUCKETS_PER_SECOND)
         overdue: list[TxnId] = []

@@ -45,7 +45,7 @@ from txnstatus.types import (
 
 STALENESS_TRACKER = "staleness tracker"
 MAX_EXPIRIES = 2_000
-"""Of one staleness pass."""
+"""Most expiries that one pass proposes."""
 RETRIES = Backoff(first_seconds=0.05, most_seconds=5.0, growth=2.0)
 
 
@@ -77,7 +77,7 @@ class TxnStatusManager:
     _retries: list[tuple[float, TxnId]] = field(default_factory=list)
     """A heap of when which task has something to do again."""
     _keep_alives: KeepAlives = field(default_factory=KeepAlives)
-    """Of all that are OPEN; leader memory only, never written."""
+    """Keep-alives of all that are OPEN; leader memory only, never written."""
     _healthy_seconds: float = 0.0
     _leading_since: float = 0.0
     """In healthy seconds."""

@@ -256,7 +256,7 @@ class StatusRanges:
     async def _keep_alive_in(
         self, number: int, request: pb.KeepTransactionAliveRequest
     ) -> pb.KeepTransactionAliveResponse:
-        """Of ids of one range."""
+        """Keeps ids of one range alive."""
         method = "txnstatus.TxnManager/KeepTransactionAlive"
         try:
             return await self._ask(number, method, request, pb.KeepTransactionAliveResponse)

@@ -302,7 +302,7 @@ class StatusService:
     def _own_ended(
         self, commands: Sequence[cmd.Command], start: int, answers: Sequence[StatusApplied | TxnError]
     ) -> None:
-        """Of proposals of the manager itself: a refusal means somebody else was first."""
+        """How proposals of the manager itself ended: a refusal means somebody else was first."""
         for command, answer in zip(commands[start:], answers, strict=False):
             if isinstance(answer, Unavailable):
                 self.manager.proposal_failed(command, self._environment.monotonic())
@@ -388,7 +388,7 @@ def _wake(waiter: asyncio.Future[None]) -> None:
 
 
 def _joining(registrations: Iterable[status_pb.Registration]) -> cmd.RegisterParticipants:
-    """Of one transaction, for one owner."""
+    """The command for registrations of one transaction, for one owner."""
     asked = list(registrations)
     participants = [(ParticipantId(each.participant.participant_id), each.participant.name) for each in asked]
     return cmd.RegisterParticipants(TxnId(asked[0].txn_id), asked[0].owner, tuple(participants))
