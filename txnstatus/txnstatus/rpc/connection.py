@@ -26,7 +26,7 @@ OPENING = b"TXN1"
 """No HTTP/2 client begins like this."""
 OPENING_BYTES = len(OPENING) + 1
 DEAD_SECONDS = 5
-"""A peer that acknowledges nothing for so long is gone; an idle connection is tried as often."""
+"""Silence after which a peer is gone; an idle connection is tried as often."""
 
 
 class Purpose(enum.Enum):
