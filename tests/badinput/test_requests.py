@@ -183,6 +183,22 @@ def test_a_group_that_is_not_here(world: World, group: str) -> None:
     assert world.quiet() == before
 
 
+@pytest.mark.parametrize(
+    ("rpc", "field", "pattern"), [("CreateTable", "name", "bad.other{}"), ("Lock", "table", "other{}")]
+)
+def test_what_another_shard_keeps_is_not_made_here(world: World, rpc: str, field: str, pattern: str) -> None:
+    """A table, or a lock on a database, that its own shard knows nothing of would be there for nobody."""
+    name = f"txnstatus.Table/{rpc}"
+    request = world.request(METHODS[name])
+    elsewhere = next(other for other in map(pattern.format, range(100)) if not world.keeps(other))
+    setattr(request, field, elsewhere)
+    before = world.quiet()
+    answer = world.send(name, request.SerializeToString(), group=world.group("shard"))
+    assert isinstance(answer.error, InvalidArgument), answer
+    assert f"{elsewhere} is kept by shard-" in answer.error.message
+    assert world.quiet() == before
+
+
 def test_a_group_that_has_no_such_method(world: World) -> None:
     """What the node answers by itself, or another kind of group."""
     answered = {(name, world.group(kind)) for name, kind in WAYS}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 import uuid
+import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, cast
@@ -135,10 +136,15 @@ class World:
 
     def new_table(self) -> str:
         """One that nobody else works with, on the same shard."""
-        while True:
-            info = self.client.create_table(f"bad.t{uuid.uuid4().hex}", "id bigint")
-            if info.table_id.startswith(f"{self.shard}."):
-                return info.name
+        return self.client.create_table(self.new_name(), "id bigint").name
+
+    def new_name(self) -> str:
+        """A table's name that the shard of right requests keeps."""
+        return next(name for name in iter(lambda: f"bad.t{uuid.uuid4().hex}", "") if self.keeps(name))
+
+    def keeps(self, name: str) -> bool:
+        """Whether that shard has all that is called so."""
+        return zlib.crc32(name.encode()) % self.cluster.configs["n1"].participant_shards == self.shard
 
     def _fill(self, message: Message, values: _Values) -> Message:
         for field in message.DESCRIPTOR.fields:
@@ -192,7 +198,7 @@ class _Values:
             "txnstatus.SetOptionRequest.name": lambda: "keepalive_max_ms",
             "txnstatus.SetOptionRequest.value": lambda: 3_600_000,
             "txnstatus.GetTableRequest.name": lambda: "bad.input",
-            "txnstatus.CreateTableRequest.name": lambda: f"bad.t{uuid.uuid4().hex}",
+            "txnstatus.CreateTableRequest.name": world.new_name,
             "txnstatus.ParticipantInfo.name": lambda: "bad.input",
             "txnstatus.CreateTableRequest.schema": lambda: common_pb2.TableSchema(
                 columns=[common_pb2.Column(name=name, type="bigint") for name in ("id", "month")],

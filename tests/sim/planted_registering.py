@@ -28,7 +28,10 @@ def leaders_leave_it_there() -> Seams:
 
 
 def withdrawn_although_listed() -> Seams:
-    """A new leader withdraws what its predecessor registered, once the transaction is not OPEN any more."""
+    """A new leader withdraws what its predecessor registered, once the transaction is not OPEN any more.
+
+    The files of such a write are nobody's, which is what shows where the commit does not.
+    """
 
     async def look(_self: Registering, _txn_id: int) -> None:
         return None
@@ -45,6 +48,6 @@ def nobody_asks_about_what_is_open() -> Seams:
 
 PLANTED_REGISTERING: Mapping[str, Planted] = {
     "what is open is registered": Planted(("everything", "4"), "deaths", 10, what_is_open_is_registered),
-    "withdrawn although listed": Planted(("everything", "4"), "deaths", 10, withdrawn_although_listed),
+    "withdrawn although listed": Planted(("everything", "4", "10"), "deaths", 10, withdrawn_although_listed),
     "nobody asks about what is open": Planted(("everything",), "calm", 10, nobody_asks_about_what_is_open),
 }

@@ -226,7 +226,9 @@ class ShardService:
         self._driver.check_lease()
         checked_txn_id(request.txn_id)
         participant = self.shard.participant(request.table)
-        if not participant.is_database:
+        if participant.is_database:
+            self._ranges.check_shard(request.table, self.shard.shard)  # any shard would make it, and lock it for nobody
+        else:
             participant = await self._tables.settled(request.table, TxnId(request.txn_id))
         settled_by = request.settled_by or ConflictStrategy.NO_WAIT
         self._locks.check_strategy(settled_by)

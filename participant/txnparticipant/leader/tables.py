@@ -60,6 +60,7 @@ class TableService:
     async def create(self, request: pb.CreateTableRequest) -> common.TableInfo:
         """The new table, or the one that the same request made. Raises InvalidArgument, AlreadyExists."""
         name = check_table_name(request.name)
+        self._ranges.check_shard(name, self._shard.shard)
         if not request.request_id:
             raise InvalidArgument("a create needs a request id")
         schema = Schema.from_wire(request.schema)

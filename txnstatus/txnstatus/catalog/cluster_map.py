@@ -10,7 +10,7 @@ import asyncio
 import zlib
 from collections.abc import Callable, Collection, Mapping
 
-from txnstatus.catalog.catalog import CatalogState
+from txnstatus.catalog.catalog import CatalogState, shard_group
 from txnstatus.errors import InvalidArgument, NotFound, Unavailable
 from txnstatus.foreign import check_foreign_name, foreign_name
 
@@ -69,6 +69,11 @@ class ClusterMap:
 
     def shard_of_table(self, name: str) -> int:
         return zlib.crc32(name.encode()) % self.state.participant_shards
+
+    def check_shard(self, name: str, shard: int) -> None:
+        """Raises InvalidArgument where another shard has all that is called so."""
+        if (right := self.shard_of_table(name)) != shard:
+            raise InvalidArgument(f"{name} is kept by {shard_group(right)}, not by {shard_group(shard)}")
 
     def check_participant_id(self, participant_id: str) -> None:
         """Raises InvalidArgument for what cannot be one of this cluster, NotFound for a foreign one unknown to it."""

@@ -217,6 +217,10 @@ class StatusRanges:
             await self._catalog.refresh()  # its host may have registered it a moment ago
         self._client.cluster.check_participant_id(participant_id)
 
+    def check_shard(self, name: str, shard: int) -> None:
+        """Raises InvalidArgument where another shard has all tables, or the database, of this name."""
+        self._client.cluster.check_shard(name, shard)
+
     async def keep_alive(self, request: pb.KeepTransactionAliveRequest) -> pb.KeepTransactionAliveResponse:
         """Answers who is refused; a range that cannot answer refuses only its own."""
         number = self._known_range_of_all(request.txn_ids)
