@@ -24,19 +24,19 @@ nightly: $(STAMP) ## the campaigns: what is long, or many of a kind, drawn from 
 
 soak: $(STAMP)   ## all faults mixed, under load, for SECONDS (600), drawn from SEED (1)
 	TXN_SOAK_SECONDS=$(or $(SECONDS),600) TXN_SEED=$(or $(SEED),1) \
-	$(BIN)/python -m pytest tests/integration/test_soak.py -s
+	$(BIN)/python -m pytest tests/faults/test_soak.py -s
 
 isolation: $(STAMP) ## contended transactions under all faults, judged by the isolation checker, for SECONDS (600) from SEED (1)
 	TXN_ISOLATION_SECONDS=$(or $(SECONDS),600) TXN_SEED=$(or $(SEED),1) \
-	$(BIN)/python -m pytest tests/integration/test_isolation.py -s -k whatever
+	$(BIN)/python -m pytest tests/faults/test_isolation.py -s -k whatever
 
 powercut: $(STAMP) ## all nodes lose power CUTS (50) times (root)
 	TXN_POWER_CUTS=$(or $(CUTS),50) TXN_SEED=$(or $(SEED),1) \
-	$(BIN)/python -m pytest tests/integration/test_power_cut.py -s
+	$(BIN)/python -m pytest tests/faults/test_power_cut.py -s
 
 failpoints: $(STAMP) ## every failpoint, action and role, under load
 	TXN_FAILPOINT_MATRIX=1 TXN_SEED=$(or $(SEED),1) \
-	$(BIN)/python -m pytest tests/integration/test_failpoints.py -s
+	$(BIN)/python -m pytest tests/faults/test_failpoints.py -s
 
 exhaustive: $(STAMP) ## search every state the protocol can reach, with the code as it is shipped
 	$(BIN)/python -m tests.exhaustive.search $(if $(STATES),--states $(STATES))

@@ -11,7 +11,7 @@ import pytest
 from xdist.scheduler import LoadScopeScheduling
 
 HERE = Path(__file__).parent
-CLUSTERS = ("badinput", "integration", "postgres", "spark")
+CLUSTERS = ("badinput", "benchmarks", "faults", "integration", "postgres", "spark")
 TOGETHER = ("postgres", "spark")
 """Folders whose tests share what was started for the first of them."""
 HOST = ("test_nemesis", "test_disks", "test_soak", "test_isolation", "test_power_cut", "test_network")

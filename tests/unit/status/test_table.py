@@ -443,8 +443,8 @@ def test_restore_replaces_all_that_was_there() -> None:
 
 
 def test_a_snapshot_of_another_version_is_refused() -> None:
-    with pytest.raises(ValueError, match="version 1"):
-        restore(new_table(), [b"\x08\x01"])
+    with pytest.raises(ValueError, match="version 2"):
+        restore(new_table(), [b"\x08\x02"])
 
 
 # ---- a range of ids

@@ -28,7 +28,7 @@ from txnstatus.types import (
 )
 from txnstatus.values import value
 
-SNAPSHOT_VERSION = 2
+SNAPSHOT_VERSION = 1
 MAX_FORGET_COUNT = 5_000
 """One Forget drops no more, so that it does not hold the others up."""
 CHECKED = 100
