@@ -17,10 +17,6 @@ settings.register_profile("unit", derandomize=True, database=None, deadline=None
 settings.load_profile("unit")
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "virtual_time: the loop of the test waits for nothing")
-
-
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     if not inspect.iscoroutinefunction(pyfuncitem.obj):

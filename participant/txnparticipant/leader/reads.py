@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from txnparticipant.leader.row_scan import add_row_changes, commit_times
-from txnparticipant.rows.memrowset import PreparedRows
+from txnparticipant.rows.memrowset import PreparedRows, SeenRows
 from txnparticipant.shard import commands as cmd
 from txnparticipant.shard import dropping
 from txnparticipant.shard.changes import illegal
 from txnparticipant.shard.leases import Leases
 from txnparticipant.shard.shard import ParticipantShard
 from txnparticipant.shard.table import Dropped, TableState
-from txnparticipant.versions.mvcc import PendingWrite, Prepared, undecided_at, visible, with_own
+from txnparticipant.versions.mvcc import PendingWrite, Prepared, commit_times, undecided_at, visible, with_own
 from txnstatus.errors import InvalidArgument, NotAuthorized, TxnError, forgotten
 from txnstatus.limits import MAX_LEASE_ID_CHARACTERS
 from txnstatus.proto import table_pb2 as pb
@@ -66,7 +65,7 @@ class Reads:
             changes = changes.with_own(own.rows, at)
         response = pb.ScanResponse(table=table.info(), manifests=map(cmd.manifest_to_wire, seen))
         response.lease_millis = int(self._leases.seconds * 1000) if request.lease_id else 0
-        add_row_changes(response, changes, times)
+        _add_row_changes(response, changes, times)
         return response
 
     def renew(self, request: pb.RenewLeasesRequest) -> pb.RenewLeasesResponse:
@@ -149,3 +148,16 @@ def _own_writes(table: TableState, request: pb.ScanRequest, shard: ParticipantSh
         raise illegal(table, txn_id, record, "a read")
     rows = PreparedRows(txn_id, tuple(record.rows.values()), record.clears_table)
     return _Own(tuple(record.writes.values()), rows)
+
+
+def _add_row_changes(response: pb.ScanResponse, seen: SeenRows, times: Mapping[str, Timestamp]) -> None:
+    """Nothing, where a reader sees no row changes: then files are all that it has to read."""
+    if not seen.row_sets and not seen.flushes:
+        return
+    response.commit_timestamps.extend(times[manifest.path] for manifest in response.manifests)
+    response.changes.above = seen.above
+    response.changes.flushed.extend(cmd.manifest_to_wire(flush.manifest) for flush in seen.flushes)
+    for row_set in seen.row_sets:
+        for batch in row_set.batches:
+            if batch.keys:
+                response.changes.batches.add(commit_timestamp=row_set.commit_ts, deletes=batch.deletes, rows=batch.rows)

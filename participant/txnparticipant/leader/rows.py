@@ -13,14 +13,13 @@ from txnparticipant.leader import row_presence
 from txnparticipant.leader.reads import Reads
 from txnparticipant.leader.registering import Registering
 from txnparticipant.leader.row_presence import Sight
-from txnparticipant.leader.row_scan import commit_times
 from txnparticipant.rows.changed_keys import KEY_COST_BYTES
 from txnparticipant.rows.memrowset import NO_ROWS, RowBatch
 from txnparticipant.shard import commands as cmd
 from txnparticipant.shard.changes import ShardApplied
 from txnparticipant.shard.shard import ParticipantShard
 from txnparticipant.shard.table import TableState, TableTxn
-from txnparticipant.versions.mvcc import visible
+from txnparticipant.versions.mvcc import commit_times, visible
 from txnstatus.errors import InternalError, InvalidArgument, LimitReached, Overloaded, Unavailable
 from txnstatus.lake import rows as row_format
 from txnstatus.process.failpoints import failpoint

@@ -145,3 +145,14 @@ def with_own(seen: Iterable[Manifest], own: Iterable[PendingWrite]) -> list[Mani
         if not covers(overwritten, partition)
     ]
     return _by_manifest([*others, *((write.manifest, partition) for write in writes for partition in write.partitions)])
+
+
+def commit_times(
+    file_sets: Iterable[FileSet], prepared: Iterable[Prepared], outcomes: Mapping[TxnId, Timestamp]
+) -> dict[str, Timestamp]:
+    """When the files of each manifest, by its path, were committed."""
+    times = {file_set.manifest.path: file_set.commit_ts for file_set in file_sets}
+    for txn in prepared:
+        commit_ts = outcomes.get(txn.txn_id, NO_TIMESTAMP)
+        times.update((write.manifest.path, commit_ts) for write in txn.writes if commit_ts)
+    return times

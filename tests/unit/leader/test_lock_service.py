@@ -44,6 +44,9 @@ class Calls:
         self.asked: list[tuple[str, int]] = []
         self.fails = False
 
+    def check_shard(self, _name: str, _shard: int) -> None:
+        """Every name is kept by the shard that is asked."""
+
     async def register(self, txn_id: int, *_registration: object) -> None:
         self.asked.append(("RegisterParticipant", txn_id))
 
