@@ -45,6 +45,8 @@ def main(arguments: Sequence[str]) -> int:
         failed.append("a part has no test")
     failed += [f"{which} tests" for which, code in zip(PARTS, codes, strict=True) if code not in (0, NOTHING_COLLECTED)]
     left_out = [f"{number} skipped: {reason}" for reason, number in skipped.most_common()]
+    if left_out:
+        left_out.append("what can be installed for these, `.ci/run` as root installs")
     if campaigns and not campaign:
         left_out.insert(0, f"{int(campaigns[1])} tests of campaigns: make nightly")
     if failed:

@@ -43,6 +43,7 @@ FLOORS = {
 }
 """The rooms of each package: a room imports those below it. The modules at a package's root are a room, too."""
 ROOTS = {
+    "txnclient": "client",
     "txnclient.session": "session",
     "txnclient.snapshot": "snapshot",
     "txnclient.handle": "handle",
@@ -53,9 +54,10 @@ ROOTS = {
     "txndeploy.terminal": "terminal",
 }
 """Modules at a package's root that are no words: the floor that each is on."""
-SERVING = ("service", "leader")
+SERVING = re.compile(r"service|\w+_service|leader")
 """Rooms and modules that serve a group: whoever composes a node imports them, and nobody else."""
-COMPOSES = "txndeploy"
+COMPOSES = ("txndeploy", "benchmarks")
+"""The packages that compose nodes, or measure a part of one by itself."""
 ONLY_IN = {
     "pysyncobj": ("txnstatus.raft",),
     "pyspark": ("txnclient.spark", "txndeploy"),
@@ -174,7 +176,7 @@ def room(target: str) -> Room:
     """Where a module, or a name in one, lies."""
     package, _, rest = target.partition(".")
     first = rest.partition(".")[0]
-    at_root = ROOTS.get(f"{package}.{first}")
+    at_root = ROOTS.get(f"{package}.{first}" if first else package)
     return Room(package, at_root or (first if first in BELOW.get(package, {}) else "words"))
 
 
@@ -241,7 +243,7 @@ def wrong_floor(modules: Iterable[Module]) -> Iterator[str]:
     for module in modules:
         here = room(module.name)
         for found in module.imports:
-            if found.target.partition(".")[0] not in MAY_IMPORT or module.name in MAY_IMPORT:
+            if found.target.partition(".")[0] not in MAY_IMPORT:
                 continue
             there = room(found.target)
             if set(_with_ancestors(found.target)) & NOT_FOR.get(module.package, set()):
@@ -255,9 +257,16 @@ def served_elsewhere(modules: Iterable[Module]) -> Iterator[str]:
     """Imports of what serves a group, by others than who composes nodes and the serving room itself."""
     for module in modules:
         for found in module.imports:
-            serving = next((name for name in _with_ancestors(found.target) if name.rpartition(".")[2] in SERVING), None)
-            if serving and module.package != COMPOSES and room(module.name) != room(found.target):
-                yield f"{module.at(found)}: {module.name} imports {serving}; only {COMPOSES} may"
+            ours = _with_ancestors(found.target) if found.target.partition(".")[0] in MAY_IMPORT else ()
+            serving = next((name for name in ours if SERVING.fullmatch(name.rpartition(".")[2])), None)
+            if serving and module.package not in COMPOSES and not _is_served_by(module, serving):
+                yield f"{module.at(found)}: {module.name} imports {serving}; only {' and '.join(COMPOSES)} may"
+
+
+def _is_served_by(module: Module, serving: str) -> bool:
+    """Whether the module is of the same room, or its leader, which composes what a shard's replica serves."""
+    here, there = room(module.name), room(serving)
+    return here == there or here == Room("txnparticipant", "leader")
 
 
 def import_cycle(modules: Iterable[Module]) -> str | None:
@@ -361,6 +370,11 @@ TYPING = "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    {}\n"
             "from txnparticipant.leader import rows",
             "txnparticipant.upkeep.x.py:1",
         ),
+        (wrong_floor, "txnstatus", "import txnstatus.status.table", "txnstatus.py:1"),
+        (wrong_floor, "txnclient", "import txnstatus.raft.machine", "txnclient.py:1"),
+        (wrong_floor, "txnclient", "from txnclient.client import Client", None),
+        (wrong_floor, "txnclient.read.x", LAZY.format("import txnclient"), "txnclient.read.x.py:2"),
+        (served_elsewhere, "txnmanager.x", "import txnparticipant.upkeep.audit_service", "txnmanager.x.py:1"),
         (served_elsewhere, "txnparticipant.leader.x", "from txnparticipant.leader import rows", None),
         (served_elsewhere, "txndeploy.node.x", "from txnparticipant.leader import rows", None),
         (impure_cores, "txnstatus.x", LAZY.format("import pyarrow.fs"), "txnstatus.x.py:2"),

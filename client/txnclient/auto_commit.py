@@ -19,7 +19,7 @@ LABEL = "auto-commit"
 DEFAULT_TIMEOUT_SECONDS = 30.0
 
 
-class Options(TypedDict, total=False):
+class WriteOptions(TypedDict, total=False):
     """Options that every write takes, see `AutoCommit`."""
 
     label: str
@@ -50,43 +50,42 @@ class AutoCommit:
         mode: Mode = "append",
         *,
         partition: Partition | None = None,
-        **options: Unpack[Options],
+        **options: Unpack[WriteOptions],
     ) -> CommitReceipt:
         """As `Transaction.write`: a Spark DataFrame or pyarrow data, appended, or in place of what is there."""
-        return self._run(lambda txn: txn.write(data, table, mode, partition=partition), **options)
+        return self._run(lambda txn: txn.write(data, table, mode, partition=partition), options)
 
-    def truncate(self, table: str, *, partition: Partition | None = None, **options: Unpack[Options]) -> CommitReceipt:
-        """Removes all rows of the table or of the partition."""
-        return self._run(lambda txn: txn.truncate(table, partition=partition), **options)
-
-    def insert(self, table: str, rows: Any, **options: Unpack[Options]) -> CommitReceipt:
-        """Rows, pyarrow data, by primary key. Raises RowsRefused if a key is there already: then none is written."""
-        return self._run(lambda txn: txn.insert(table, rows), **options)
-
-    def insert_ignore(self, table: str, rows: Any, **options: Unpack[Options]) -> CommitReceipt:
-        """Rows whose keys are there already are left out; `receipt.rows` counts them."""
-        return self._run(lambda txn: txn.insert_ignore(table, rows), **options)
-
-    def upsert(self, table: str, rows: Any, **options: Unpack[Options]) -> CommitReceipt:
-        """Inserts rows, or replaces those that have their keys."""
-        return self._run(lambda txn: txn.upsert(table, rows), **options)
-
-    def update(self, table: str, rows: Any, **options: Unpack[Options]) -> CommitReceipt:
-        """As `Transaction.update`. Raises RowsRefused if a key is not there: then none is written."""
-        return self._run(lambda txn: txn.update(table, rows), **options)
-
-    def delete(self, table: str, rows: Any, **options: Unpack[Options]) -> CommitReceipt:
-        """Only the primary key counts in `rows`. Raises RowsRefused if a key is not there: then none is deleted."""
-        return self._run(lambda txn: txn.delete(table, rows), **options)
-
-    def _run(
-        self,
-        write: Callable[[Transaction], RowsWritten | None],
-        *,
-        label: str = LABEL,
-        request_id: str | None = None,
-        timeout: float = DEFAULT_TIMEOUT_SECONDS,
+    def truncate(
+        self, table: str, *, partition: Partition | None = None, **options: Unpack[WriteOptions]
     ) -> CommitReceipt:
+        """Removes all rows of the table or of the partition."""
+        return self._run(lambda txn: txn.truncate(table, partition=partition), options)
+
+    def insert(self, table: str, rows: Any, **options: Unpack[WriteOptions]) -> CommitReceipt:
+        """Rows, pyarrow data, by primary key. Raises RowsRefused if a key is there already: then none is written."""
+        return self._run(lambda txn: txn.insert(table, rows), options)
+
+    def insert_ignore(self, table: str, rows: Any, **options: Unpack[WriteOptions]) -> CommitReceipt:
+        """Rows whose keys are there already are left out; `receipt.rows` counts them."""
+        return self._run(lambda txn: txn.insert_ignore(table, rows), options)
+
+    def upsert(self, table: str, rows: Any, **options: Unpack[WriteOptions]) -> CommitReceipt:
+        """Inserts rows, or replaces those that have their keys."""
+        return self._run(lambda txn: txn.upsert(table, rows), options)
+
+    def update(self, table: str, rows: Any, **options: Unpack[WriteOptions]) -> CommitReceipt:
+        """As `Transaction.update`. Raises RowsRefused if a key is not there: then none is written."""
+        return self._run(lambda txn: txn.update(table, rows), options)
+
+    def delete(self, table: str, rows: Any, **options: Unpack[WriteOptions]) -> CommitReceipt:
+        """Only the primary key counts in `rows`. Raises RowsRefused if a key is not there: then none is deleted."""
+        return self._run(lambda txn: txn.delete(table, rows), options)
+
+    def _run(self, write: Callable[[Transaction], RowsWritten | None], options: WriteOptions) -> CommitReceipt:
+        if unknown := options.keys() - WriteOptions.__annotations__.keys():
+            raise TypeError(f"a write has no option {min(unknown)!r}; it has {', '.join(WriteOptions.__annotations__)}")
+        label, timeout = options.get("label", LABEL), options.get("timeout", DEFAULT_TIMEOUT_SECONDS)
+        request_id = options.get("request_id")
         if request_id == "":
             raise InvalidArgument("request_id '': it names the write, so it cannot be empty; None makes one up")
         used = request_id or uuid.uuid4().hex

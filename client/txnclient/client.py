@@ -283,6 +283,10 @@ class Client(AutoCommit):
     def owner(self) -> str:
         return self.session.owner
 
+    @owner.setter
+    def owner(self, owner: str) -> None:
+        self.session.owner = owner
+
     @property
     def timeout(self) -> float:
         return self.session.timeout

@@ -122,6 +122,8 @@ def up(
         cluster.__enter__()
     try:
         console.print(terminal.nodes(cluster))
+        if grpc and not any(config.grpc_address for config in cluster.configs.values()):
+            console.print("The cluster found there serves no gRPC: --grpc is for a new one.", style="yellow")
         console.print(f"\nexport TXN_CLUSTER={cluster.addresses}", highlight=False, soft_wrap=True)
         console.print("Ctrl-C ends the nodes.")
         ended.wait()

@@ -91,7 +91,7 @@ class Reader:
 
 
 @dataclass(slots=True)
-class Story:
+class Figures:
     """What happened, for the report and the exit code."""
 
     killed: str = ""
@@ -112,7 +112,7 @@ def run(console: Console, directory: Path | None, *, keep: bool) -> int:
 
 
 def _run(console: Console, work: Path, *, keep: bool) -> int:
-    story = Story()
+    story = Figures()
     with ExitStack() as stack:
         progress = stack.enter_context(
             Progress(
@@ -173,7 +173,7 @@ def _load(
     spark: SparkSession,
     frames: dict[str, DataFrame],
     files: dict[str, Path],
-    story: Story,
+    story: Figures,
 ) -> None:
     """All five tables in one transaction, through the loss of its leader."""
     started = time.monotonic()
@@ -222,7 +222,7 @@ def _abort_one(progress: Progress, client: Client, frames: dict[str, DataFrame])
         advance()
 
 
-def _lose_one(progress: Progress, cluster: LocalCluster, client: Client, story: Story) -> None:
+def _lose_one(progress: Progress, cluster: LocalCluster, client: Client, story: Figures) -> None:
     """A driver that dies without a word: the staleness pass must end its transaction."""
     with _step(progress, "kill a third one's process; wait for its expiry"):
         context = multiprocessing.get_context("spawn")
@@ -279,7 +279,7 @@ def _count(spark: SparkSession, client: Client) -> dict[str, int]:
     return {source.table: snapshot.read(spark, source.table).count() for source in SOURCES}
 
 
-def _check(story: Story, reader: Reader, expected: dict[str, int], counts: dict[str, int]) -> None:
+def _check(story: Figures, reader: Reader, expected: dict[str, int], counts: dict[str, int]) -> None:
     if reader.failure:
         story.problems.append(f"the reader failed: {reader.failure}")
     if reader.torn:
@@ -292,7 +292,7 @@ def _check(story: Story, reader: Reader, expected: dict[str, int], counts: dict[
 
 def _report(
     console: Console,
-    story: Story,
+    story: Figures,
     reader: Reader,
     expected: dict[str, int],
     counts: dict[str, int],

@@ -68,6 +68,12 @@ def test_a_write_of_rows_takes_five(manager: FakeManager, client: Client) -> Non
     assert receipt.rows == txnclient.RowsWritten(2)
 
 
+def test_an_option_that_no_write_has_is_named(manager: FakeManager, client: Client) -> None:
+    with pytest.raises(TypeError, match="no option 'lable'; it has label, request_id, timeout"):
+        client.insert(TABLE, rows(1), lable="nightly")  # type: ignore[call-arg]
+    assert calls(manager) == {}
+
+
 @pytest.mark.parametrize("method", ["OpenWrite", "AddFiles"])
 def test_an_error_aborts_and_shows_as_itself(manager: FakeManager, client: Client, method: str) -> None:
     manager.answers[method] = raises(InvalidArgument("no such thing"))

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.sim.world.disk import SimDisk
-from tests.unit.harness.raft import failing
+from tests.unit.harness.raft import PowerCut, failing
 from txnstatus.process.disk import DiskFull, OsDisk
 from txnstatus.raft import frames, members
 from txnstatus.raft.journal import Entry, Journal, JournalDiverged
@@ -19,10 +19,6 @@ from txnstatus.raft.segments import JournalCorrupt
 DIRECTORY = Path("/raft/journal")
 FIRST = DIRECTORY / "00000000000000000001.log"
 GROUP = "status-0"
-
-
-class PowerCut(BaseException):
-    """The machine stops here."""
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.sim.world.disk import SimDisk
-from tests.unit.harness.raft import failing
+from tests.unit.harness.raft import PowerCut, failing
 from txnstatus.process.disk import DiskFull
 from txnstatus.raft import frames, snapshot
 from txnstatus.raft.journal import Entry, Journal
@@ -23,10 +23,6 @@ PATH = DIRECTORY / "snapshot"
 NEW = DIRECTORY / "snapshot.new"
 CHUNKS = [b"the state " * 10, b"", b"of the machine" * 10]
 MEMBERS = ("a", "b", "c")
-
-
-class PowerCut(BaseException):
-    pass
 
 
 def entry(idx: int, term: int = 1) -> Entry:
