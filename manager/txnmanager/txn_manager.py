@@ -22,11 +22,9 @@ from txnstatus.errors import InvalidArgument, NotFound, TxnError
 from txnstatus.foreign import foreign_id
 from txnstatus.limits import (
     MAX_KEEP_ALIVE_IDS,
-    MAX_LABEL_CHARACTERS,
     MAX_LEASES_PER_CALL,
     MAX_LOCK_WAIT_SECONDS,
     check_count,
-    check_length,
 )
 from txnstatus.proto import admin_pb2 as admin_pb
 from txnstatus.proto import table_pb2 as table_pb
@@ -47,9 +45,6 @@ class TxnManager:
         self._ranges = ranges
 
     async def begin_transaction(self, request: pb.BeginTransactionRequest) -> pb.BeginTransactionResponse:
-        check_length("label", request.label, MAX_LABEL_CHARACTERS)
-        check_length("owner", request.owner, MAX_LABEL_CHARACTERS)
-        check_length("request id", request.request_id, MAX_LABEL_CHARACTERS)
         return await self._ranges.begin(request)
 
     async def commit_transaction(self, request: pb.CommitTransactionRequest) -> pb.CommitTransactionResponse:

@@ -217,7 +217,7 @@ def test_what_only_leaders_answer_needs_a_group(world: World) -> None:
     before = world.quiet()
     for name, request in requests.items():
         answer = world.send(name, request.SerializeToString())
-        assert isinstance(answer.error, Unavailable), f"{name}: {answer.error}"
+        assert isinstance(answer.error, InvalidArgument), f"{name}: {answer.error}"
     assert world.quiet() == before
 
 

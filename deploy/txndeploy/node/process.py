@@ -84,7 +84,8 @@ class Node:
             with _binding(self.config.grpc_address):
                 self._grpc.bind(self.config.grpc_address)
         self._roles.start()
-        await self._listener.start()
+        with _binding(address):
+            await self._listener.start()
         if self._grpc is not None:
             await self._grpc.start()
         self._transport.start()

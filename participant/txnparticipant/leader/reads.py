@@ -14,7 +14,7 @@ from txnparticipant.shard.shard import ParticipantShard
 from txnparticipant.shard.table import Dropped, TableState
 from txnparticipant.versions.mvcc import PendingWrite, Prepared, commit_times, undecided_at, visible, with_own
 from txnstatus.errors import InvalidArgument, NotAuthorized, TxnError, forgotten
-from txnstatus.limits import MAX_LEASE_ID_CHARACTERS
+from txnstatus.limits import MAX_LEASE_ID_CHARACTERS, MAX_LEASES_PER_CALL, check_count
 from txnstatus.proto import table_pb2 as pb
 from txnstatus.rpc.errors import to_detail
 from txnstatus.status.ranges import StatusRanges
@@ -71,6 +71,7 @@ class Reads:
     def renew(self, request: pb.RenewLeasesRequest) -> pb.RenewLeasesResponse:
         """Answers lease by lease; one that this leader never heard of is as good as any, if it comes in time."""
         self._check_lease()
+        check_count(len(request.leases), "leases", MAX_LEASES_PER_CALL)
         return pb.RenewLeasesResponse(results=map(self._renew, request.leases))
 
     def _renew(self, lease: pb.SnapshotLease) -> pb.RenewLeaseResult:

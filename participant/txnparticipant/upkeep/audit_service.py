@@ -11,7 +11,7 @@ from txnparticipant.shard.audit import Known
 from txnparticipant.shard.commands import Adopt
 from txnparticipant.shard.shard import ParticipantShard
 from txnparticipant.shard.table import TableState
-from txnstatus.errors import NotFound, TxnError
+from txnstatus.errors import InvalidArgument, NotFound, TxnError
 from txnstatus.limits import MAX_ADOPTED, check_count
 from txnstatus.proto import audit_pb2 as pb
 from txnstatus.rpc.errors import to_detail
@@ -56,8 +56,11 @@ class ShardAudit:
         """`check_lease`: of the leadership; raises NotTheLeader."""
         self._shard, self._propose, self._check_lease = shard, propose, check_lease
 
-    async def audit_shard(self, _request: pb.AuditShardRequest) -> pb.AuditShardResponse:
+    async def audit_shard(self, request: pb.AuditShardRequest) -> pb.AuditShardResponse:
+        """Raises InvalidArgument where another shard is meant."""
         self._check_lease()
+        if request.shard != self._shard.shard:
+            raise InvalidArgument(f"shard {request.shard} is not this one, {self._shard.shard}")
         return pb.AuditShardResponse(participants=map(audit.participant_to_wire, self._shard.tables()))
 
     async def audit_table(self, request: pb.AuditTableRequest) -> pb.AuditTableResponse:

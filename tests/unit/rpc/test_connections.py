@@ -7,8 +7,10 @@ import contextlib
 import random
 import socket
 import struct
+from collections.abc import Callable
 
 import pytest
+import uvloop
 
 from tests.unit.harness.answering import SECONDS, STATE, Manager
 from txnstatus.catalog.catalog import CatalogState, NodeInfo
@@ -164,6 +166,25 @@ async def test_a_port_in_use_is_an_error() -> None:
     async with Served() as served:
         with pytest.raises(OSError, match="in use"):
             await Listener(Registry()).bind(served.address)
+
+
+@pytest.mark.parametrize("loop", [asyncio.new_event_loop, uvloop.new_event_loop])
+def test_a_port_that_another_came_to_listen_on_is_an_error(loop: Callable[[], asyncio.AbstractEventLoop]) -> None:
+    """The node said that it serves, and was deaf: uvloop does not tell that its socket could not listen."""
+
+    async def bind_and_start() -> None:
+        listener = Listener(Registry())
+        with socket.socket() as other:
+            other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            other.bind(("127.0.0.1", 0))
+            await listener.bind("{}:{}".format(*other.getsockname()))
+            other.listen()
+            with pytest.raises(OSError, match="in use"):
+                await listener.start()
+        listener.stop()
+
+    with asyncio.Runner(loop_factory=loop) as runner:
+        runner.run(bind_and_start())
 
 
 async def test_what_is_for_nothing_here_is_ended() -> None:

@@ -49,8 +49,10 @@ def test_a_call_goes_to_the_replica_of_its_group_while_there_is_one() -> None:
         asyncio.run(ask("ChangeCatalog", "catalog"))
     with pytest.raises(Unavailable, match="n1 has no replica of shard-3"):
         asyncio.run(ask("GetCatalog", "shard-3"))
-    with pytest.raises(Unavailable, match="does not serve"):
+    with pytest.raises(InvalidArgument, match="the leader of a group, which the call has to name"):
         asyncio.run(ask("GetCatalog", ""))
     registry.remove("catalog")
+    with pytest.raises(Unavailable, match="does not serve"):
+        asyncio.run(ask("GetCatalog", ""))
     with pytest.raises(Unavailable, match="n1 has no replica of catalog"):
         asyncio.run(ask("GetCatalog", "catalog"))

@@ -26,7 +26,7 @@ class Tasks:
 
     async def stop(self) -> None:
         """Cancels what runs, and returns when it has ended."""
-        running = list(self._running)
+        running = [task for task in self._running if task is not asyncio.current_task()]
         for task in running:
             task.cancel()
         await asyncio.gather(*running, return_exceptions=True)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
+import os
 import weakref
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
@@ -34,8 +36,13 @@ class Listener:
         self._server = await loop.create_server(self.protocol, host, port, start_serving=False)
 
     async def start(self) -> None:
+        """Lets everybody in. Raises OSError where another socket has come to listen there since `bind`."""
         assert self._server is not None, "it is bound first"
         await self._server.start_serving()
+        if not all(
+            bound and bound.fileno() >= 0 for bound in self._server.sockets
+        ):  # uvloop closes it, and does not tell
+            raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE))
 
     def stop(self) -> None:
         if self._server is not None:

@@ -108,6 +108,8 @@ class Registry:
         if group:
             # Either catalog may be ahead, this node's or the caller's: it will look again.
             return Unavailable(f"{self._name} has no replica of {clip(group, MAX_GROUP_BYTES)}")
+        if any(method in methods for methods in self._methods.values()):
+            return InvalidArgument(f"{method} is answered by the leader of a group, which the call has to name")
         return Unavailable(f"this node does not serve {method} now", hint=NOT_SERVED)
 
 

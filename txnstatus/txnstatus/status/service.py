@@ -17,6 +17,7 @@ from txnstatus.catalog.system_client import TxnSystemClient
 from txnstatus.errors import InvalidArgument, TxnError, Unavailable
 from txnstatus.limits import (
     MAX_KEEP_ALIVE_IDS,
+    MAX_LABEL_CHARACTERS,
     MAX_LISTED,
     MAX_OPS_PER_CALL,
     MAX_REASON_CHARACTERS,
@@ -132,6 +133,9 @@ class StatusService:
         request = wrapped.request
         if not request.owner or not request.request_id:
             raise InvalidArgument("a begin needs an owner and a request id")
+        check_length("label", request.label, MAX_LABEL_CHARACTERS)
+        check_length("owner", request.owner, MAX_LABEL_CHARACTERS)
+        check_length("request id", request.request_id, MAX_LABEL_CHARACTERS)
         self._driver.check_lease()
         begun, begun_before = self.table.begun_by(request.request_id), True
         if begun is None and not self.table.full:
