@@ -19,7 +19,7 @@ HOST = ("test_nemesis", "test_disks", "test_soak", "test_isolation", "test_power
 APART = ("test_packaging", "test_seeds")
 """Files without a cluster that are one piece of work."""
 LONGEST = ("host", "spark", "postgres", "test_catalog_changes", "test_failpoints", "test_packaging", "test_seeds")
-"""They begin first, so that none is left alone in the end."""
+"""Tests that begin first, so that none is left alone in the end."""
 PORTS = range(10_240, 32_000)
 WORKERS = 8
 

@@ -74,7 +74,7 @@ class Import:
     """A module, or a name in one."""
     line: int
     lazy: bool
-    """Inside a function."""
+    """Whether the import is inside a function."""
     typing_only: bool
 
 
@@ -82,7 +82,7 @@ class Import:
 class Module:
     name: str
     path: str
-    """Relative to the repository."""
+    """The file's path, relative to the repository."""
     is_core: bool
     imports: tuple[Import, ...]
 

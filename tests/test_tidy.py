@@ -9,6 +9,7 @@ import tokenize
 import tomllib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -24,13 +25,18 @@ MAY_PRINT = "txndeploy"
 MAX_FUNCTION_LINES = 70
 MAX_FILE_LINES = 400
 VAGUE = re.compile(r"(Of|Those|Who|Whose|So long|So many|So far|Theirs)\b")
+VAGUE_FOR_ATTRIBUTES = re.compile(
+    r"(About|After|Also|And|As|At|Besides?|Between|By|For|From|In|Inside|Into|Its?|Not|On|Once|Since|So|That|Their|They|To"
+    r"|Under|Unless|Until|Where there|With|Within)\b"
+)
+"""Beginnings that a function's docstring may have, which says what is done; an attribute's says what there is."""
 LEFT_OVER = re.compile(r"\b(TODO|FIXME|XXX)\b")
 
 
 @dataclass(frozen=True)
 class Source:
     path: str
-    """Relative to the repository."""
+    """The file's path, relative to the repository."""
     text: str
 
     @property
@@ -92,11 +98,23 @@ def no_docstring(source: Source) -> Iterator[str]:
 def vague_docstrings(source: Source) -> Iterator[str]:
     """Docstrings, other than a module's, that begin with a word about something that stands elsewhere."""
     tree = source.tree
+    of_attributes = set(_docstrings_of_attributes(tree))
     for node in ast.walk(tree):
         match node:
-            case ast.Expr(value=ast.Constant(value=str() as text)) if node is not tree.body[0] and VAGUE.match(text):
+            case ast.Expr(value=ast.Constant(value=str() as text)) if node is not tree.body[0] and (
+                VAGUE.match(text) or (node in of_attributes and VAGUE_FOR_ATTRIBUTES.match(text))
+            ):
                 begin = text.splitlines()[0]
                 yield f"{source.path}:{node.lineno}: {begin!r} makes no sense alone; begin with a noun"
+
+
+def _docstrings_of_attributes(tree: ast.Module) -> Iterator[ast.Expr]:
+    for scope in ast.walk(tree):
+        if isinstance(scope, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            for before, node in pairwise(scope.body):
+                match node:
+                    case ast.Expr(value=ast.Constant(value=str())) if isinstance(before, ast.Assign | ast.AnnAssign):
+                        yield node
 
 
 def swallowed(source: Source) -> Iterator[str]:
@@ -171,6 +189,11 @@ def test_every_package_is_typed() -> None:
         (vague_docstrings, 'def f() -> int:\n    """So many are left."""\n    return 1\n'),
         (vague_docstrings, 'class A:\n    """Whose turn it is."""\n'),
         (vague_docstrings, 'class A:\n    def __init__(self) -> None:\n        self.x = 1\n        """Theirs."""\n'),
+        (vague_docstrings, 'x = 1\n"""In one request."""\n'),
+        (vague_docstrings, 'x: int = 1\n"""By table."""\n'),
+        (vague_docstrings, 'class A:\n    x = 1\n    """It waits."""\n'),
+        (vague_docstrings, 'class A:\n    x: int\n    """Its name."""\n'),
+        (vague_docstrings, 'class A:\n    def __init__(self) -> None:\n        self.x = 1\n        """That is."""\n'),
         (swallowed, "try:\n    f()\nexcept Exception:\n    pass\n"),
         (swallowed, "try:\n    f()\nexcept:\n    ...\n"),
         (swallowed, "with contextlib.suppress(Exception):\n    f()\n"),
@@ -192,6 +215,10 @@ def test_a_rule_sees(rule: Callable[[Source], Iterator[str]], text: str) -> None
         (swallowed, "try:\n    f()\nexcept OSError:\n    pass\n"),
         (swallowed, "try:\n    f()\nexcept Exception:\n    log()\n"),
         (no_docstring, '"""What it is for."""\n'),
+        (vague_docstrings, 'x = 1\n"""What was asked for."""\n'),
+        (vague_docstrings, 'class A:\n    x: bool\n    """Whether it waits."""\n'),
+        (vague_docstrings, 'x = 1\n"""Bytes of a row."""\n'),
+        (vague_docstrings, 'def f() -> None:\n    """For a new leadership."""\n'),
         (imports_tests, "from tests.unit.harness.latest_x import World\n"),
     ],
 )

@@ -20,7 +20,7 @@ from txnstatus.rpc.channel import PeerChannel
 SILENT_MS = 3_600_000
 """A keep-alive interval within which no run ends."""
 AT_ONCE = 4
-"""Calls."""
+"""Calls that are under way at once."""
 FORGET_SECONDS = 1_800.0
 
 

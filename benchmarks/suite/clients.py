@@ -23,7 +23,7 @@ from benchmarks.suite.model import Tally
 from benchmarks.suite.runner import event_loop
 
 START_SECONDS = 120.0
-"""Until all are connected."""
+"""Time until all are connected."""
 CONNECT_PAUSE_SECONDS = 0.1
 
 
@@ -91,7 +91,7 @@ def together(tallies: Sequence[Tally]) -> Tally:
 
 
 _task: _Task | None = None
-"""What the forked processes find."""
+"""The task that the forked processes find."""
 
 
 def _one(_: int) -> Tally:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from benchmarks.suite.model import CLIENT, Goal, Sample, Tally
 
 FOREIGN_MUCH = 0.25
-"""From this share of the machine's CPU on, used by others, a run is marked."""
+"""Share of the machine's CPU, used by others, from which on a run is marked."""
 
 
 @dataclass(frozen=True)

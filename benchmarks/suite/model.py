@@ -20,9 +20,9 @@ class Settings:
     fsync_ms: float = 0.0
     """Delay of every fsync of every process."""
     rounds_of: tuple[int, ...] = (4,)
-    """In how many durable rounds the peers do one transaction."""
+    """Numbers of durable rounds in which the peers do one transaction."""
     quick: bool = False
-    """As little as shows that it works."""
+    """Whether to run only as little as shows that everything works."""
 
 
 @dataclass
@@ -167,7 +167,7 @@ class Workload:
     operation: str = "transaction"
     goals: tuple[Goal, ...] = ()
     rounds: int | None = None
-    """At most; None: as many as are asked for."""
+    """Rounds at most; None: as many as are asked for."""
     slow_disk: bool = False
     """Whether it is also run with slower fsyncs."""
     about: str = ""

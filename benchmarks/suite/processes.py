@@ -24,7 +24,7 @@ INSTALL = {
     "strace": f"{APT} strace",
     "zookeeper": f"{APT} zookeeper",
 }
-"""By program, on Debian."""
+"""How to install each program, on Debian."""
 PIP = "pip install -e '.[bench]'"
 
 

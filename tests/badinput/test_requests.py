@@ -24,10 +24,10 @@ LEFT_OUT = {
     "txnstatus.Catalog/ChangeCatalog": "takes a cluster apart: test_catalog_changes.py has one for each change",
     "txnstatus.Admin/RemoveForeign": "is a change of the catalog, too",
 }
-"""Left out, and why."""
+"""Methods that are left out, and why."""
 MOVE = "txnstatus.Admin/MoveReplica"
 NEEDS_MORE_NODES = {"txnstatus.Admin/ReplaceNode", MOVE}
-"""Here they are wrong whatever they say."""
+"""Methods whose requests are wrong here, whatever they say."""
 METHODS = {full_name(method): method for method in methods() if full_name(method) not in LEFT_OUT}
 BETWEEN_NODES = {"txnstatus.TxnStatus": "range", "txnstatus.Participant": "shard", "txnstatus.Catalog": "catalog"}
 """Services that only leaders answer."""

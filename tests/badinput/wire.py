@@ -10,7 +10,7 @@ from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 
 Case = tuple[str, bytes]
-"""What is wrong, and the whole message."""
+"""A description of what is wrong, and the whole message."""
 
 VARINT, FIXED64, LEN, FIXED32 = 0, 1, 2, 5
 MANY = 100_000

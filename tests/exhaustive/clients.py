@@ -24,7 +24,7 @@ class Config:
 
     name: str
     writes: tuple[Mapping[int, str], ...]
-    """For each client, what it does to which table."""
+    """What each client does to which table."""
     crashes: int = 1
     """Changes of the status leader."""
     faults: int = 1
@@ -50,7 +50,7 @@ ACTIVE, COMMITTING, ABORTING = range(3)
 class Client(NamedTuple):
     asked: int = ACTIVE
     writes: tuple[int, ...] = (IDLE, IDLE)
-    """By table, how far its write is. REGISTERING is the gate that the table's shard leader keeps in memory."""
+    """How far the write to each table is. REGISTERING is the gate that the table's shard leader keeps in memory."""
 
     def at(self, table: int, progress: int) -> Client:
         writes = list(self.writes)
@@ -66,7 +66,7 @@ class ClientStep(NamedTuple):
     clients: Clients
     sends: Message
     unless: tuple[Message, ...]
-    """Not while one of these is on its way: a request is sent again when it was lost."""
+    """Messages none of which may be on its way: a request is sent again when it was lost."""
 
 
 def replaced(clients: Clients, client: int, by: Client) -> Clients:

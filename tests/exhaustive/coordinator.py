@@ -1,6 +1,6 @@
 """A status leader in one replicated log: what is volatile, what is in the log, and what the clients were told.
 
-This is the part of status_service.py and of Raft that the search needs: which command is proposed when, in which order
+This is the part of status/service.py and of Raft that the search needs: which command is proposed when, in which order
 entries apply, and what a change of leaders loses. What is decided, the cores decide.
 """
 
@@ -26,16 +26,16 @@ REQUESTED = AbortCause(AbortCode.REQUESTED, "abort was called", OWNER)
 class Entry(NamedTuple):
     command: cmd.Command
     own: bool
-    """Proposed by the manager itself, not for a client."""
+    """Whether the manager itself proposes it, not for a client."""
 
 
 class State(NamedTuple):
     table: int
     manager: int
     log: tuple[Entry, ...]
-    """Proposed, not applied yet."""
+    """Entries that are proposed and not applied yet."""
     applied: tuple[tuple[cmd.Command, Done | Error], ...]
-    """Applied, and the manager has not heard of it yet."""
+    """Commands that have applied, and of which the manager has not heard yet."""
     told: tuple[tuple[TxnId, bool], ...]
     """Outcomes that were given away: committed or not."""
 
@@ -52,7 +52,7 @@ class View(NamedTuple):
     table: int
     told: tuple[tuple[TxnId, bool], ...]
     pending: frozenset[cmd.Command]
-    """On their way to an answer."""
+    """Commands on their way to an answer."""
 
 
 class Coordinator:

@@ -46,7 +46,7 @@ RANGE = 0, 100
 NOW = 0.0
 LATER = 1e6
 WAITING = 1.0
-"""As `next_try`: after NOW, before LATER."""
+"""A `next_try` after NOW and before LATER."""
 RETRIES = Backoff(WAITING, WAITING, growth=1.0)
 SETTINGS = ManagerSettings(
     staleness_check_seconds=1.0,

@@ -43,7 +43,7 @@ SMALL = (
     # One that appends to a table while another drops it: before it, or not at all.
     Config("drop", DROPS, crashes=0, faults=1, in_flight=2, aborts=False, expires=False),
 )
-"""Searched whole in some seconds each."""
+"""Configurations that are searched whole in some seconds each."""
 LARGE = (
     Config("commits, faults", TWO_COMMIT, crashes=1, faults=1, in_flight=3, written=True, aborts=False, expires=False),
     Config("commits, aborts", TWO_COMMIT, crashes=1, faults=0, in_flight=3, written=True, expires=False),

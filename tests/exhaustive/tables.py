@@ -1,4 +1,4 @@
-"""Two tables, each in a shard of its own: what they do with a message, as services.py would."""
+"""Two tables, each in a shard of its own: what they do with a message, as leader/service.py would."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from txnstatus.status.table import TxnStatusTable
 from txnstatus.types import NO_TIMESTAMP, ParticipantOpType, ParticipantState, Timestamp, TxnId
 
 PREPARES = ((20, 12), (14, 24))
-"""By table, then transaction: when it prepares. The tables' clocks disagree, and do not keep the order of events."""
+"""When each transaction prepares, by table. The tables' clocks disagree, and do not keep the order of events."""
 BEHIND = 3
 """How far the clock of a shard's second leader is behind the first's."""
 

@@ -44,7 +44,7 @@ class Answer(enum.StrEnum):
     UNKNOWN = "unknown"
     NOT_FOUND = "not found"
     FORGOTTEN = "forgotten"
-    """It is finished, and was so long enough ago; nobody remembers how it ended."""
+    """The transaction finished so long ago that nobody remembers how it ended."""
 
 
 @dataclass(frozen=True, slots=True)

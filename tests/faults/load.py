@@ -57,7 +57,7 @@ LOCKING = 0.2
 BY_ROW = 0.3
 """The part of the transactions that write which inserts rows; the others add files."""
 ROW_BYTES = 2_000
-"""So that the rows of a dozen transactions are flushed."""
+"""Bytes of a row: with so many, the rows of a dozen transactions are flushed."""
 REMEMBERED = 30
 """Transactions that others may meddle with: few, so that calls on one of them overlap."""
 _TXN_OF_FILES = re.compile(r"/delta_(\d+)_")

@@ -31,7 +31,7 @@ class Fault:
     way: str
     """What the network must be able to do."""
     first: bool
-    """It goes through its course only where everything else works."""
+    """Whether the fault goes through its course only where everything else works."""
 
     def overlaps(self, inner: Fault, nodes: int) -> bool:
         """Whether `inner` can begin and end while this one is there, in a cluster of so many nodes."""

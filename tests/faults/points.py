@@ -60,7 +60,7 @@ NEEDS_RANGES = {
     "before_rename",
     "after_rename",
 }
-"""They come with status ranges that fill up and are forgotten."""
+"""Points that come with status ranges that fill up and are forgotten."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ PROCESSES = 2
 STOP_SECONDS = 120.0
 ROOT = Path(__file__).parents[2]
 FLOORS = {"committed": 5, "Conflict": 1, "audits": 2}
-"""For each fault, and once more: with less a run says nothing."""
+"""Least counts for each fault, and once more: with less a run says nothing."""
 
 
 class Tellers:

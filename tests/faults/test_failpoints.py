@@ -32,7 +32,7 @@ WHOLE_MATRIX = "TXN_FAILPOINT_MATRIX" in os.environ
 SHORT_LEASES = FAST_TXN.model_copy(update={"snapshot_retention_seconds": 1, "snapshot_lease_seconds": 1.0})
 SMALL_RANGES = SHORT_LEASES.model_copy(update={"range_span": 100, "retention_ms": 3_000})
 PARTS = {"one range": SHORT_LEASES, "small ranges": SMALL_RANGES, "replacements": SHORT_LEASES}
-"""Each with a cluster of its own; the points that only small ranges reach, or replacements, are in theirs."""
+"""Parts with a cluster of their own; the points that only small ranges reach, or replacements, are in theirs."""
 ACTIONS = ("crash", "error", "delay:0.5")
 ROLES = ("leader", "follower")
 SAMPLE = [

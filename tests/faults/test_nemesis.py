@@ -30,7 +30,7 @@ THROUGH_PROXIES: Faults = [
     ("rolling restart",),
 ]  # fmt: skip
 WITH_TURNED_CLOCKS: Faults = [("clock jumps",), ("clocks apart",)]
-"""To read such a clock takes long, and slows all down."""
+"""Faults that turn clocks: to read such a clock takes long, and slows all down."""
 
 
 def test_every_kind_of_fault_is_in_one_of_the_lists() -> None:

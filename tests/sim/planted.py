@@ -40,10 +40,10 @@ Seams = list[tuple[str, Any]]
 @dataclass(frozen=True)
 class Planted:
     rules: tuple[str, ...]
-    """By which of them it may come to light: the beginnings of the violations."""
+    """The beginnings of the violations by which the fault may come to light."""
     profile: str
     seeds: int
-    """Within how many it must."""
+    """Seeds within which the fault must come to light."""
     seams: Callable[[], Seams]
 
 

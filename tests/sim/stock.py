@@ -25,7 +25,7 @@ from tests.sim.world.wire import Wire, _Pipe
 NAMES = ("n1", "n2", "n3")
 TICK_SECONDS = 0.05
 MISSED_SECONDS = 3.5
-"""After which both ends of a silent connection close it: pysyncobj's default."""
+"""Silence after which both ends of a connection close it: pysyncobj's default."""
 
 
 class _Node(Node):  # type: ignore[misc]

@@ -118,7 +118,7 @@ class _Source:
 
     def __init__(self, names: dict[str, Any]) -> None:
         self.names = names
-        """What the lines refer to."""
+        """Names that the lines refer to."""
 
     def fill(self, hint: Any, field: FieldDescriptor, value: str) -> Iterator[str]:
         kind, place = typing.get_origin(hint), f"m.{field.name}"

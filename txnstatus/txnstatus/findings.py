@@ -11,9 +11,9 @@ class Severity(enum.StrEnum):
     ERROR = "error"
     """Data is lost or cannot be reached, or a promise is broken."""
     WARNING = "warning"
-    """It works, and somebody should do something."""
+    """The cluster works, and somebody should do something."""
     NOTE = "note"
-    """As it should be, and good to know."""
+    """All is as it should be; this is good to know."""
 
 
 class Kind(enum.Enum):

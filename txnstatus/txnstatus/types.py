@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import NewType
 
 TxnId = NewType("TxnId", int)
-"""Given out by the status table, never reused; valid iff >= 0."""
+"""Id that the status table gives out and never reuses; valid iff >= 0."""
 
 ParticipantId = NewType("ParticipantId", str)
 """The id of a table that takes part in a transaction."""

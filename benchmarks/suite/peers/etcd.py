@@ -21,9 +21,9 @@ from txndeploy.local.network import free_ports
 
 MEMBERS = ("m1", "m2", "m3")
 MOST_PUTS = 1_024
-"""In one Txn: `--max-txn-ops` of the servers, of which the default is 128."""
+"""Puts in one Txn: `--max-txn-ops` of the servers, of which the default is 128."""
 BATCHES = 2
-"""Under way at once."""
+"""Batches under way at once."""
 CALL_SECONDS = 30.0
 STATES = {
     4: (b"open", b"registered", b"commit in progress", b"committed"),

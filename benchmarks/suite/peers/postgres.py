@@ -34,7 +34,7 @@ STATES = {
     2: ("registered", "committed"),
     1: ("open",),
 }
-"""In so many durable rounds. Each but the first is a compare-and-set on the one before."""
+"""States of a transaction, by its number of durable rounds. Each but the first is a compare-and-set on the last."""
 POOLS = (16, 64)
 """Connections: in each round the warm-up finds out which is faster."""
 MOST_ROWS = 1_000

@@ -18,7 +18,7 @@ from benchmarks.suite.peers.postgres_servers import PostgresServers
 DATABASES = ("first", "second")
 """The first also has the transactions and their decisions."""
 MOST_CONNECTIONS = 16
-"""To each database; with 64 the server is slower."""
+"""Connections to each database; with 64 the server is slower."""
 SCHEMA = """
 CREATE TABLE txns (id bigint PRIMARY KEY, state text NOT NULL) WITH (fillfactor = 50);
 CREATE TABLE rows (txn_id bigint NOT NULL, note text NOT NULL);

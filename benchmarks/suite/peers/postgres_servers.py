@@ -28,7 +28,7 @@ SETTINGS = {
     "max_wal_size": "8GB",
     "checkpoint_timeout": "15min",
 }
-"""Beside the defaults, which are durable. Checkpoints are rarer, as on any server with much to write."""
+"""Settings beside the defaults, which are durable. Checkpoints are rarer, as on any server with much to write."""
 
 
 def binaries() -> Path | None:

@@ -25,7 +25,7 @@ SERVERS = ("s1", "s2", "s3")
 HEAP = "-Xmx1g"
 PARENT = "/txns"
 RECORD = bytes(range(100))
-"""Besides the state: as much as an owner, a start time and two participants take."""
+"""What is kept besides the state: as much as an owner, a start time and two participants take."""
 STATES = {
     4: (b"open", b"registered", b"commit in progress", b"committed"),
     2: (b"registered", b"committed"),

@@ -15,7 +15,7 @@ from benchmarks.suite.spark_turns import SparkProcess, Turn
 ROWS = 10_000_000
 QUICK_ROWS = 200_000
 REPEATS = 6
-"""Even: each goes first as often as the other."""
+"""An even number: each goes first as often as the other."""
 QUICK_REPEATS = 1
 WRITE, SYNCED, READ = "write / plain write", "write / plain write and a sync of its files", "read / plain read"
 WRITE_CPU, READ_CPU = f"CPU of {WRITE}", f"CPU of {READ}"

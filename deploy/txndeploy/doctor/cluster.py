@@ -18,9 +18,9 @@ class Groups:
 
     def __init__(self) -> None:
         self._goals: dict[str, int] = {}
-        """By group: what was committed there at the first look that knew."""
+        """Group → what was committed there at the first look that knew."""
         self._digests: defaultdict[tuple[str, int], dict[bytes, list[str]]] = defaultdict(dict)
-        """By group and index."""
+        """Group and index → digest → the nodes that have it."""
 
     def findings(self, state: CatalogState, look: Look) -> list[Finding]:
         """As of this look, the last, and of the catalog before it: groups come and go."""

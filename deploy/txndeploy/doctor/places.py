@@ -24,7 +24,7 @@ class Table:
 class Place:
     tables: list[Table]
     path: str
-    """With its file system's name before it: the same, however the location is spelled."""
+    """Path with the name of its file system before it: the same, however the location is spelled."""
     inner: list[str] = field(default_factory=list)
     """Paths of others' places below, relative to this one."""
     outer: list[str] = field(default_factory=list)

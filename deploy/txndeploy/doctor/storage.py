@@ -18,7 +18,7 @@ from txnstatus.lake import manifest as manifests
 from txnstatus.lake.storage import read_file, tree
 
 LOOKS = 4
-"""At one place, until two in a row agree."""
+"""Looks at one place, until two in a row agree."""
 READERS = 16
 
 

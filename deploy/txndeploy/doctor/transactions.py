@@ -25,7 +25,7 @@ class Held:
 
 
 Unfinished = Mapping[int, Sequence[Held]]
-"""By transaction."""
+"""Where each unfinished transaction holds something."""
 
 
 def unfinished(participants: Sequence[audit_pb2.AuditedParticipant]) -> Unfinished:

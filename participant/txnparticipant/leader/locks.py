@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 MAX_WAITING = 1_000
 """Requests on one participant: each that comes is held against all of them."""
 MAX_LABELS = 10_000
-"""That are remembered."""
+"""Labels that are remembered."""
 MAX_REASON = 1_000
 """Characters of what a strategy says."""
 

@@ -49,7 +49,7 @@ class Registering:
         self._propose = propose
         self._dispatcher = Dispatcher()
         self._sure: defaultdict[str, set[TxnId]] = defaultdict(set)
-        """By table: the transactions that are known to list it, until they end there."""
+        """Table → the transactions that are known to list it, until they end there."""
         self._writing: Counter[Key] = Counter()
         """Writes on their way that are not first ones."""
         self._overdue: Overdue[Key] = Overdue(seconds, MAX_OPS_PER_CALL)

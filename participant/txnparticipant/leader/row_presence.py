@@ -33,7 +33,7 @@ class Sight:
     rows: SeenRows
     flushed: Sequence[table_pb.ManifestRef]
     files: Sequence[tuple[Timestamp, table_pb.ManifestRef]]
-    """With the timestamps of their commits."""
+    """Files, with the timestamps of their commits."""
     at: Timestamp
 
 

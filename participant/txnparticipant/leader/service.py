@@ -78,7 +78,7 @@ class ShardSettings:
     lease_seconds: float
     """Time for which a snapshot that is read is kept."""
     in_doubt_seconds: float
-    """Prepared for longer than this: the status table is asked."""
+    """Time for which a transaction may be prepared before the status table is asked."""
     row_flush_bytes: int
 
 

@@ -47,11 +47,11 @@ class Otherwise(enum.IntEnum):
     """What becomes of a request that cannot be granted at once."""
 
     REFUSED = 0
-    """It does not wait, and leaves the queue if it did."""
+    """The request does not wait, and leaves the queue if it did."""
     WAITS = 1
-    """Unless it would close a circle of waits on this participant."""
+    """The request waits, unless it would close a circle of waits on this participant."""
     WAITS_IN_CIRCLES = 3
-    """Somebody else opens them."""
+    """The request waits; somebody else opens circles of waits."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -91,9 +91,9 @@ class Verdict(enum.Enum):
     GRANTED = enum.auto()
     WAITS = enum.auto()
     REFUSED = enum.auto()
-    """It is not in the queue (any more)."""
+    """The request is not in the queue (any more)."""
     CIRCLE = enum.auto()
-    """It would wait for somebody who waits for it. Nothing has changed."""
+    """The request would wait for somebody who waits for its transaction. Nothing has changed."""
 
 
 @value

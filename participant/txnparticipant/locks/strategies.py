@@ -46,9 +46,9 @@ class Contender:
     """`database`, `database.table`, or `database.table/column=value/...`"""
     mode: Mode
     holds: bool
-    """False: it asked for it before, and waits."""
+    """Whether the transaction holds the lock; else it asked for it before, and waits."""
     prepared: bool
-    """It is being committed: it can neither be aborted nor wait, and ends soon."""
+    """Whether the transaction is being committed: it can neither be aborted nor wait, and ends soon."""
 
 
 @dataclass(frozen=True, slots=True)

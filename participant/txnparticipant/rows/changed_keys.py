@@ -112,4 +112,4 @@ class ChangedKeys:
 
 
 _NEVER = Timestamp((1 << 63) - 1)
-"""Later than any commit."""
+"""A timestamp later than any commit."""

@@ -29,7 +29,7 @@ class RowBatch:
     """What the writer was answered, for when it asks again."""
     key_set: frozenset[bytes] = field(init=False, compare=False, repr=False)
     bytes: int = field(init=False, compare=False, repr=False)
-    """About what it takes in memory."""
+    """Bytes that the batch takes in memory, about."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "key_set", frozenset(self.keys))
@@ -106,7 +106,7 @@ class PreparedRows:
     txn_id: TxnId
     batches: tuple[RowBatch, ...]
     clears: bool
-    """It overwrites the whole table."""
+    """Whether the transaction overwrites the whole table."""
 
 
 @value

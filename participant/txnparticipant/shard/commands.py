@@ -35,7 +35,7 @@ class OpenWrite:
     owner: str
     write_id: str
     begins: bool = False
-    """It carries BEGIN_TXN: the transaction may have no record here yet."""
+    """Whether the command carries BEGIN_TXN: the transaction may have no record here yet."""
 
 
 @value
@@ -138,7 +138,7 @@ class Adopt:
 
     table_id: str
     directory: str
-    """Its name."""
+    """The directory's name."""
 
 
 @value

@@ -37,7 +37,7 @@ class TableTxn:
     superseded: list[str] = field(default_factory=list)
     """Writes that an overwrite of this transaction replaced: adding one again must not bring it back."""
     rows: dict[str, RowBatch] = field(default_factory=dict)
-    """Its MemRowSet: by write id, in the order in which they were written."""
+    """The transaction's MemRowSet: batches by write id, in the order in which they were written."""
     snapshot: Timestamp = NO_TIMESTAMP
     """The timestamp at which its rows were judged."""
     drops: bool = False

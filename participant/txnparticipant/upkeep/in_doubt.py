@@ -21,9 +21,9 @@ from txnstatus.types import NO_TIMESTAMP, ParticipantId, Timestamp, TxnId, TxnSt
 log = logging.getLogger(__name__)
 
 IN_DOUBT_SECONDS = 3.0
-"""Prepared for longer than this: the status table is asked. Until then, the outcome is probably on its way."""
+"""Time prepared after which the status table is asked. Until then, the outcome is probably on its way."""
 MAX_ASKED = 100
-"""At once; the others come in the next passes."""
+"""Transactions that are asked about at once; the others come in the next passes."""
 
 Prepared = tuple[ParticipantId, TxnId]
 KeyT = TypeVar("KeyT", bound=Hashable)
@@ -36,7 +36,7 @@ class Overdue(Generic[KeyT]):
         self._seconds = seconds
         self._most = most
         self._since: dict[KeyT, float] = {}
-        """When it was taken last; at first, when it was first seen."""
+        """When each was taken last; at first, when it was first seen."""
 
     def forget(self) -> None:
         self._since.clear()

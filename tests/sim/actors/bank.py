@@ -21,7 +21,7 @@ ACCOUNTS: Mapping[str, tuple[str, ...]] = {
 }
 """The tables, and the partitions that are accounts."""
 KEYED_ACCOUNTS: Mapping[str, tuple[str, ...]] = {"bank.keyed": ("6", "7")}
-"""Where rows are written: a table, and the keys that are accounts."""
+"""Tables where rows are written, and the keys that are accounts."""
 ACCOUNT_SCHEMA = common_pb2.TableSchema(
     columns=[common_pb2.Column(name=name, type="bigint", nullable=True) for name in ("k", "p")], partition_by=["p"]
 )
@@ -43,7 +43,7 @@ class Account:
 
 
 Balances = dict[tuple[str, str], Account]
-"""By table and partition."""
+"""Accounts by table and partition."""
 
 
 @dataclass

@@ -24,10 +24,10 @@ BOOK_SCHEMA = common_pb2.TableSchema(
     primary_key=["k"],
 )
 KEYS = range(8)
-"""That programs contend for; files that are appended have others."""
+"""Keys that programs contend for; files that are appended have others."""
 INSERT, INSERT_IGNORE, UPSERT, UPDATE, DELETE = BY_ROW = ("INSERT", "INSERT_IGNORE", "UPSERT", "UPDATE", "DELETE")
 APPEND, OVERWRITE = "append", "overwrite"
-"""With files: of keys that are nowhere; of the whole table."""
+"""Writes with files: of keys that are nowhere; of the whole table."""
 
 Rows = Mapping[int, str]
 
@@ -104,7 +104,7 @@ class Commit:
     txn_id: int
     snapshot: Timestamp
     keys: frozenset[int]
-    """Changed by row."""
+    """Keys that were changed by row."""
     overwrites: bool
 
     def forbids(self, earlier: Commit) -> bool:

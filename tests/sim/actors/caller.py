@@ -36,7 +36,7 @@ class Shared:
     now: Callable[[], float]
     keepalive_millis: int
     tokens: list[bytes] = field(default_factory=list)
-    """Handed from program to program."""
+    """Tokens that go from program to program."""
     bank: Bank = field(init=False)
     books: Books = field(default_factory=Books)
     writes_rows: bool = False

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from tests.sim.world.world import World
 
 REPAIR_SECONDS = 0.5
-"""From the refusal to the new start."""
+"""Time from the refusal to the new start."""
 JOIN_SECONDS = 0.5
-"""From the start of a new node to the order that it takes a place."""
+"""Time from the start of a new node to the order that it takes a place."""
 
 
 class Operator:

@@ -10,7 +10,7 @@ from txnstatus.proto import table_pb2
 from txnstatus.rpc.errors import from_detail
 
 LEASE_SECONDS = 1.0
-"""For so long after it was sent, a scan or a renewal keeps what it reads."""
+"""Time for which a scan or a renewal keeps what it reads, from when it was sent."""
 
 
 class Reader(Transactor):

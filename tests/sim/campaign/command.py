@@ -21,7 +21,7 @@ from tests.sim.world.world import Result
 
 console = Console(highlight=False, soft_wrap=True)
 PROGRESS_SECONDS = 10.0
-"""Between two lines of progress where there is no terminal for a bar."""
+"""Time between two lines of progress where there is no terminal for a bar."""
 
 
 def simulate(

@@ -23,7 +23,7 @@ from itertools import pairwise
 Key = str
 Element = int
 MAX_CYCLES = 20
-"""That are told: one stale read is part of very many."""
+"""Cycles that are told: one stale read is part of very many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Observed:
     committed: bool | None
     reads: Mapping[Key, Sequence[Element]]
     appends: Mapping[Key, Sequence[Element]] = field(default_factory=dict)
-    """In order; each element is appended once in a history."""
+    """Elements in order; each is appended once in a history."""
     began_at: float = 0.0
     ended_at: float = float("inf")
 
@@ -110,7 +110,7 @@ def _lost(history: Sequence[Observed], orders: Mapping[Key, Sequence[Element]]) 
 
 
 Edges = dict[str, dict[str, str]]
-"""From, to: the kind of one edge."""
+"""Start → end → the kind of the edge."""
 
 
 def _edges(

@@ -23,7 +23,7 @@ SLOWEST_CLOCK = 0.97
 TICK_GAP_SECONDS = 0.3
 """A leader whose ticks are further apart was not well."""
 EXPIRY_SLACK_SECONDS = 0.5
-"""From when the staleness pass is due until the Expire has applied, as long as nothing fails: a tick, and a commit.
+"""Time from when the staleness pass is due until the Expire has applied, if nothing fails: a tick, and a commit.
 
 With the keep-alive interval and the pass's own that is less than two intervals, which is the promise (9).
 """
@@ -35,7 +35,7 @@ class WatchedStatusService(StatusService):
     now: Callable[[], float]
     violated: Callable[[str, str], None]
     quiet_since: Callable[[], float]
-    """Since when no fault has been at work on the cluster; infinite while one is."""
+    """Time since which no fault has been at work on the cluster; infinite while one is."""
 
     def __init__(self, *args: Any) -> None:
         self._unheard = 0

@@ -116,7 +116,7 @@ class Ledger:
         self._begins: dict[str, tuple[int, ...]] = {}
         self._reads: dict[tuple[str, int], Read] = {}
         self._held: dict[tuple[str, str], Held] = {}
-        """By lease and table."""
+        """Leases by their id and table."""
 
     def txn(self, txn_id: int) -> Txn:
         known = self.txns.get(txn_id)

@@ -27,7 +27,7 @@ from txnstatus.rpc.listener import Listener
 BLOCKING_SECONDS = 0.0002, 0.002
 """What blocking work takes at usual."""
 END_SECONDS = 1.0
-"""After a sync has failed, the process must not live longer."""
+"""Time that a process may live after a sync has failed."""
 
 
 @dataclass
@@ -41,20 +41,20 @@ class Machine:
     process: Process | None = None
     roles: Roles | None = None
     catalog: CatalogState | None = None
-    """As the node saves it beside its Raft groups."""
+    """The catalog as the node saves it beside its Raft groups."""
     lives: int = 0
     armed: int = 0
     """The power fails in the so-manieth operation on the disk from now; 0 = it does not."""
     failpoint: str = ""
     """Where it dies next."""
     gone: bool = False
-    """Dead for ever."""
+    """Whether the machine is dead for ever."""
     rotten: str = ""
     """The group of which a file has rotted since the last start; it must be found at the next."""
     wiped: bool = False
-    """It began anew, and was not seen to have caught up."""
+    """Whether the node began anew, and was not seen to have caught up."""
     failed_in: Process | None = None
-    """In which a sync failed: it must end itself."""
+    """The process in which a sync failed: it must end itself."""
     slowness: list[tuple[float, float]] = field(default_factory=list)
     """How long faults let blocking work take; the last one counts."""
 

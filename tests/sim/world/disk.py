@@ -23,7 +23,7 @@ class _Inode:
     data: bytearray = field(default_factory=bytearray)
     durable: bytes = b""
     appended_only: bool = True
-    """Since the last sync."""
+    """Whether the file was only appended to since the last sync."""
 
     def sync(self) -> None:
         self.durable = bytes(self.data)

@@ -22,7 +22,7 @@ class Nemesis:
         self._world = world
         self._rng = rng
         self.quiet_since = 0.0
-        """Since when no fault has been at work on the cluster; infinite while one is."""
+        """Time since which no fault has been at work on the cluster; infinite while one is."""
         self._at_work = 0
         self._undo: dict[int, Callable[[], None]] = {}
 

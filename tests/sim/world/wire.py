@@ -27,7 +27,7 @@ class Link:
     delay: tuple[float, float] = (0.0002, 0.003)
     cuts: int = 0
     held: list[_Pipe] = field(default_factory=list)
-    """Once for each item that has arrived at the cut."""
+    """Pipes, once for each item that has arrived at the cut."""
     clogs: list[tuple[float, float]] = field(default_factory=list)
     """Delays that faults have put in place of its own; the last one counts."""
 

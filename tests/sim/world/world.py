@@ -62,7 +62,7 @@ class Result:
     acked_commits: int
     reads: int
     refused_begins: int = 0
-    """At the cap of open transactions."""
+    """Begins that were refused at the cap of open transactions."""
     faults: Counter[str] = field(default_factory=Counter)
 
     @property

@@ -156,7 +156,7 @@ class SimNode:
     bootstrap: list[str]
     directory: Path = Path("/raft")
     never_here: bool = True
-    """Until its first start."""
+    """Whether the node has never been started."""
     group: RaftGroup | None = None
     machine: Recorder | None = None
     inbox: list[tuple[str, pb.RaftMessage]] = field(default_factory=list)

@@ -98,7 +98,7 @@ class World:
         self.machine = CatalogMachine(state, self._catalog_changed)
         self.services: dict[int, StatusService] = {}
         self.tables: dict[int, TxnStatusTable] = {}
-        """Also of ranges that were dropped."""
+        """Tables of all ranges, of those that were dropped, too."""
         self.on_apply: Callable[[int, cmd.Command, TxnStatusTable], None] = lambda *_: None
         self._registry = Registry(NODE)
         driver = cast(RaftDriver, Driver(self, "catalog", self.machine.apply))

@@ -41,7 +41,7 @@ class Model:
     open: dict[TxnId, Txn] = field(default_factory=dict)
     prepared: dict[TxnId, Txn] = field(default_factory=dict)
     decided: list[TxnId] = field(default_factory=list)
-    """And not finalised."""
+    """Transactions that are decided and not finalised."""
     next_txn: int = 1
 
     def at(self, ts: Timestamp) -> Rows:

@@ -50,7 +50,7 @@ class CatalogState:
     foreign: Mapping[str, str] = field(default_factory=dict)
     """The addresses of foreign participants' hosts, by name; empty for one that was removed."""
     identities: Mapping[str, str] = field(default_factory=dict)
-    """Which systems these are, by name, as far as their hosts have said so."""
+    """Which systems the foreign participants are, by name, as far as their hosts have said so."""
     version: int = 0
 
     @cached_property

@@ -36,7 +36,7 @@ class DataFile:
     rows: int
     bytes: int
     partition: str = WHOLE_TABLE
-    """In which all its rows are (see txnstatus.partitions)."""
+    """The partition in which all of the file's rows are (see txnstatus.partitions)."""
     columns: Mapping[str, ColumnRange] = field(default_factory=dict)
     """What is known of columns; of others nothing is."""
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 COMMIT_TS = f"{CHANGE_PREFIX}commit_ts"
 DELETED = f"{CHANGE_PREFIX}deleted"
 MAX_ROWS = 10_000
-"""In one request."""
+"""Rows that one request may carry."""
 MAX_REQUEST_BYTES = 400_000
 """Bytes of rows and their keys in one request, so that what is replicated fits into one entry of a log."""
 _NO_KEY_TYPES = ("float", "double", "array", "map", "struct")

@@ -29,7 +29,7 @@ class BeginTxns:
     floor: Timestamp = NO_TIMESTAMP
     """The last commit of the ranges before this one: all commits here are above it."""
     max_unfinished: int = 0
-    """Refused where more would then be unfinished in the range; 0 = no limit."""
+    """Unfinished transactions that the range may have; a begin beyond is refused. 0 = no limit."""
 
 
 @value

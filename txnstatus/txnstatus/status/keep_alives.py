@@ -27,7 +27,7 @@ class KeepAlives:
         """Whether the last pass left out some whose time has come."""
         self._heard: dict[TxnId, float] = {}
         self._born: dict[TxnId, float] = {}
-        """For one that a former leader began, when this one began to lead."""
+        """When each began; for one that a former leader began, when this one began to lead."""
         self._expiring: set[TxnId] = set()
         self._buckets: dict[int, dict[TxnId, None]] = {}
         """Bucket -> transactions that cannot expire before it; none is empty."""

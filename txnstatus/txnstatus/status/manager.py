@@ -1,7 +1,7 @@
 """TxnStatusManager: what the leader of a status partition decides beyond the table.
 
 The volatile half of the coordinator: commit tasks, keep-alives, expiry. It owns no thread, clock or socket:
-`handle(event)` returns effects, the shell (status_service.py) performs them and feeds the answers back as events.
+`handle(event)` returns effects, the shell (status/service.py) performs them and feeds the answers back as events.
 Effects may be performed twice, by two leaders; participants answer "already applied" as success. Gaining leadership
 rebuilds every task from the table: start, failover and retry are one path.
 """
@@ -80,7 +80,7 @@ class TxnStatusManager:
     """Keep-alives of all that are OPEN; leader memory only, never written."""
     _healthy_seconds: float = 0.0
     _leading_since: float = 0.0
-    """In healthy seconds."""
+    """The start of this leadership, in healthy seconds."""
     _advanced_at: float | None = None
     _next_staleness_check: float = 0.0
     _forgetting: bool = False

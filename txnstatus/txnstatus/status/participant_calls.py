@@ -42,7 +42,7 @@ class ParticipantCalls:
         self._answered = answered
         self._spawn = spawn
         self._outbox: defaultdict[int | str, list[SendOp]] = defaultdict(list)
-        """By shard, or by the name of a foreign participant."""
+        """Operations to send, by shard or by the name of a foreign participant."""
 
     def send(self, op: SendOp) -> None:
         foreign = foreign_name(op.participant_id)

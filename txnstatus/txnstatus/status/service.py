@@ -90,7 +90,7 @@ class StatusService:
         self._driver = driver
         self._environment = environment
         self._wall = SteadyWall(environment)
-        """Anew with each leadership: within one, records age by how time passes, whatever becomes of the wall clock."""
+        """Wall time, anew in each leadership: within one, records age as time passes, whatever becomes of the clock."""
         self._clock = clock
         self._client = client
         self._ranges = StatusRanges(client)
