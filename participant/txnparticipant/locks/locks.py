@@ -50,7 +50,7 @@ class Otherwise(enum.IntEnum):
     """It does not wait, and leaves the queue if it did."""
     WAITS = 1
     """Unless it would close a circle of waits on this participant."""
-    WAITS_IN_CIRCLES = 3
+    WAITS_IN_CIRCLES = 2
     """Somebody else opens them."""
 
 
