@@ -73,6 +73,17 @@ def test_wire_format_is_as_recorded() -> None:
     assert not diff, HOW.format(diff="\n".join(diff), test="tests/test_proto.py")
 
 
+def test_numbers_have_no_gaps() -> None:
+    """Until 0.1.0 what is gone leaves no hole. This test goes with that release: from then on it leaves `reserved`."""
+    numbers: dict[str, list[int]] = {}
+    for file in _files():
+        for line in _lines(file):
+            if found := re.match(r"([\w.]+)\.\w+ = (\d+)", line):
+                numbers.setdefault(found[1], []).append(int(found[2]))
+    gaps = [name for name, its in numbers.items() if [n - its[0] for n in its] != [*range(len(its))] or its[0] > 1]
+    assert not gaps, f"number these from the first field to the last: {', '.join(gaps)}"
+
+
 def _files() -> Iterator[d.FileDescriptorProto]:
     for file in sorted(PROTO.glob("*.proto")):
         descriptor: FileDescriptor = import_module(f"txnstatus.proto.{file.stem}_pb2").DESCRIPTOR

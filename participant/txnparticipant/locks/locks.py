@@ -50,7 +50,7 @@ class Otherwise(enum.IntEnum):
     """The request does not wait, and leaves the queue if it did."""
     WAITS = 1
     """The request waits, unless it would close a circle of waits on this participant."""
-    WAITS_IN_CIRCLES = 3
+    WAITS_IN_CIRCLES = 2
     """The request waits; somebody else opens circles of waits."""
 
 

@@ -30,33 +30,33 @@ STATUS_GOLDEN: list[tuple[status_cmd.Command, str]] = [
         status_cmd.BeginTxns("req-1", 2, "ada", "nightly", 3000, 5, TS, 100_000),
         "0a290a057265712d3110021a0361646122076e696768746c7928b8173005390000bc93e9fe246140a08d06",
     ),
-    (status_cmd.Forget(5), "4a020805"),
-    (status_cmd.RaiseFloor(TS), "5209090000bc93e9fe2461"),
+    (status_cmd.Forget(5), "42020805"),
+    (status_cmd.RaiseFloor(TS), "4a09090000bc93e9fe2461"),
     (
         status_cmd.RegisterParticipants(
             TxnId(7), "ada", ((ParticipantId("3.0"), "air.t"), (ParticipantId("3.1"), "air.u"))
         ),
-        "5a23080712036164611a0c0a03332e3012056169722e741a0c0a03332e3112056169722e75",
+        "5223080712036164611a0c0a03332e3012056169722e741a0c0a03332e3112056169722e75",
     ),
-    (status_cmd.BeginCommit(TxnId(7), "ada", 5), "1a09080712036164611805"),
-    (status_cmd.FinalizeCommit(TxnId(7), TS, 5, 1), "220f0807110000bc93e9fe246118052001"),
-    (status_cmd.CompleteCommit(TxnId(7), 5), "2a0408071005"),
+    (status_cmd.BeginCommit(TxnId(7), "ada", 5), "1209080712036164611805"),
+    (status_cmd.FinalizeCommit(TxnId(7), TS, 5, 1), "1a0f0807110000bc93e9fe246118052001"),
+    (status_cmd.CompleteCommit(TxnId(7), 5), "220408071005"),
     (
         status_cmd.BeginAbort(TxnId(7), "ada", CAUSE, 5),
         (
-            "3238080712036164611a2d0a08636f6e666c69637412117420776173206f7665727772697474656e1a056169722e7420"
+            "2a38080712036164611a2d0a08636f6e666c69637412117420776173206f7665727772697474656e1a056169722e7420"
             "002a056169722e742005"
         ),
     ),
     (
         status_cmd.BeginAbort(TxnId(7), None, CAUSE, 5),
-        ("323308071a2d0a08636f6e666c69637412117420776173206f7665727772697474656e1a056169722e7420002a056169722e742005"),
+        ("2a3308071a2d0a08636f6e666c69637412117420776173206f7665727772697474656e1a056169722e7420002a056169722e742005"),
     ),
     (
         status_cmd.Expire(TxnId(7), AbortCause(AbortCode.EXPIRED, "silent", "tracker"), 5),
-        "42200807121a0a0765787069726564120673696c656e741a07747261636b65721805",
+        "3a200807121a0a0765787069726564120673696c656e741a07747261636b65721805",
     ),
-    (status_cmd.FinalizeAbort(TxnId(7), 5), "3a0408071005"),
+    (status_cmd.FinalizeAbort(TxnId(7), 5), "320408071005"),
 ]
 SHARD_GOLDEN: list[tuple[shard_cmd.Command, str]] = [
     (
@@ -66,19 +66,19 @@ SHARD_GOLDEN: list[tuple[shard_cmd.Command, str]] = [
             "641a0966696c653a2f2f2f7722057265712d312a1466697273742d636f6d6d69747465722d77696e73"
         ),
     ),
-    (shard_cmd.OpenWrite(TxnId(7), "3.0", "ada", "abcdefgh"), "1a1608071203332e301a0361646122086162636465666768"),
+    (shard_cmd.OpenWrite(TxnId(7), "3.0", "ada", "abcdefgh"), "121608071203332e301a0361646122086162636465666768"),
     (
         shard_cmd.AddFiles(TxnId(7), "3.0", "ada", "abcdefgh", PARTITIONED, ("day=1",), Timestamp(9), ("staged01",)),
         (
-            "226b08071203332e301a036164612208616263646566676832390a1866696c653a2f2f2f772f5f6d616e69666573742e"
-            "6a736f6e10c8011defbeadde200328e8073080f4033a056461793d313a056461793d323a087374616765643031420564"
-            "61793d31490900000000000000"
+            "1a6b08071203332e301a03616461220861626364656667682a390a1866696c653a2f2f2f772f5f6d616e69666573742e"
+            "6a736f6e10c8011defbeadde200328e8073080f4033a056461793d313a056461793d32320873746167656430313a0564"
+            "61793d31410900000000000000"
         ),
     ),
     (
         shard_cmd.AddFiles(TxnId(7), "3.0", "ada", "abcdefgh", MANIFEST),
         (
-            "224308071203332e301a0361646122086162636465666768322b0a1866696c653a2f2f2f772f5f6d616e69666573742e"
+            "1a4308071203332e301a03616461220861626364656667682a2b0a1866696c653a2f2f2f772f5f6d616e69666573742e"
             "6a736f6e10c8011defbeadde200328e8073080f403"
         ),
     ),
@@ -92,17 +92,17 @@ SHARD_GOLDEN: list[tuple[shard_cmd.Command, str]] = [
             TS,
         ),
         (
-            "523908071203332e301a03616461220f0a0b6169722e742f6461793d311003220f0a0b6169722e742f6461793d321002"
-            "2803310000bc93e9fe2461"
+            "4a3908071203332e301a03616461220f0a0b6169722e742f6461793d311003220f0a0b6169722e742f6461793d321002"
+            "2802310000bc93e9fe2461"
         ),
     ),
-    (shard_cmd.BeginCommit(TxnId(7), "3.0", TS), "2a1008071203332e30190000bc93e9fe2461"),
-    (shard_cmd.FinalizeCommit(TxnId(7), "3.0", TS), "321008071203332e30190000bc93e9fe2461"),
-    (shard_cmd.AbortTxn(TxnId(7), "3.0"), "3a0708071203332e30"),
-    (shard_cmd.Withdraw(TxnId(7), "3.0", "write0001"), "8a011208071203332e301a09777269746530303031"),
+    (shard_cmd.BeginCommit(TxnId(7), "3.0", TS), "221008071203332e30190000bc93e9fe2461"),
+    (shard_cmd.FinalizeCommit(TxnId(7), "3.0", TS), "2a1008071203332e30190000bc93e9fe2461"),
+    (shard_cmd.AbortTxn(TxnId(7), "3.0"), "320708071203332e30"),
+    (shard_cmd.Withdraw(TxnId(7), "3.0", "write0001"), "5a1208071203332e301a09777269746530303031"),
     (
         shard_cmd.MarkCleaned(TxnId(7), "3.0", ("abcdefgh", "staged01")),
-        "421b0a03332e3010071a0861626364656667681a087374616765643031",
+        "3a1b0a03332e3010071a0861626364656667681a087374616765643031",
     ),
     (
         shard_cmd.CreateTable("air.t", SCHEMA, "file:///w", "req-1", created=TS),
@@ -111,36 +111,36 @@ SHARD_GOLDEN: list[tuple[shard_cmd.Command, str]] = [
             "641a0966696c653a2f2f2f7722057265712d312a1466697273742d636f6d6d69747465722d77696e73310000bc93e9fe2461"
         ),
     ),
-    (shard_cmd.ForgetTxns(TxnId(41)), "4a020829"),
-    (shard_cmd.Retire("3.0", TS), "82010e0a03332e30110000bc93e9fe2461"),
-    (shard_cmd.Adopt("3.0", "delta_7_abcdefgh"), "c202170a03332e30121064656c74615f375f6162636465666768"),
+    (shard_cmd.ForgetTxns(TxnId(41)), "42020829"),
+    (shard_cmd.Retire("3.0", TS), "520e0a03332e30110000bc93e9fe2461"),
+    (shard_cmd.Adopt("3.0", "delta_7_abcdefgh"), "9201170a03332e30121064656c74615f375f6162636465666768"),
     (
         shard_cmd.WriteRows(
             TxnId(7), "3.0", "ada", TS, 2, RowBatch("abcdefgh", True, b"arrow", (b"1", b"\xff"), b"answer")
         ),
-        "a2013a08071203332e301a03616461210000bc93e9fe2461280232210a08616263646566676810011a056172726f772201312201ff2a06616e73776572",
+        "623a08071203332e301a03616461210000bc93e9fe2461280232210a08616263646566676810011a056172726f772201312201ff2a06616e73776572",
     ),
-    (shard_cmd.OpenFlush("3.0", "rows0001"), "aa010f0a03332e301208726f777330303031"),
+    (shard_cmd.OpenFlush("3.0", "rows0001"), "6a0f0a03332e301208726f777330303031"),
     (
         shard_cmd.FlushRows("3.0", "rows0001", MANIFEST, (TxnId(7), TxnId(0))),
-        "b201400a03332e301208726f7773303030311a2b0a1866696c653a2f2f2f772f5f6d616e69666573742e6a736f6e10c8011defbeadde200328e8073080f40322020700",
+        "72400a03332e301208726f7773303030311a2b0a1866696c653a2f2f2f772f5f6d616e69666573742e6a736f6e10c8011defbeadde200328e8073080f40322020700",
     ),
-    (shard_cmd.DropFlush("3.0", "rows0001", gone=True), "ba01110a03332e301208726f7773303030311801"),
-    (shard_cmd.DropTable(TxnId(7), "3.0", "ada"), "f2010c08071203332e301a03616461"),
-    (shard_cmd.ForgetTable("3.0"), "fa01050a03332e30"),
+    (shard_cmd.DropFlush("3.0", "rows0001", gone=True), "7a110a03332e301208726f7773303030311801"),
+    (shard_cmd.DropTable(TxnId(7), "3.0", "ada"), "82010c08071203332e301a03616461"),
+    (shard_cmd.ForgetTable("3.0"), "8a01050a03332e30"),
     (
         shard_cmd.OpenWrite(TxnId(7), "3.0", "ada", "abcdefgh", begins=True),
-        "1a1808071203332e301a03616461220861626364656667682801",
+        "121808071203332e301a03616461220861626364656667682801",
     ),
     (
         shard_cmd.AcquireLocks(
             TxnId(7), "3.0", "ada", (Lock("air.t", Mode.S),), Otherwise.REFUSED, Timestamp(9), begins=True
         ),
-        "522208071203332e301a0361646122090a056169722e7410013109000000000000003801",
+        "4a2208071203332e301a0361646122090a056169722e7410013109000000000000003801",
     ),
     (
         shard_cmd.WriteRows(TxnId(7), "3.0", "ada", TS, 0, RowBatch("abcdefgh", True, b"", (), b""), begins=True),
-        "a2012508071203332e301a03616461210000bc93e9fe2461320c0a08616263646566676810013801",
+        "622508071203332e301a03616461210000bc93e9fe2461320c0a08616263646566676810013801",
     ),
 ]
 

@@ -67,7 +67,7 @@ REFUSALS = (ValueError, DecodeError)
         pytest.param(b"", id="nothing"),
         pytest.param(b"\xff" * 10, id="no protobuf"),
         pytest.param(b"\x0a\x7f", id="cut"),
-        pytest.param(b"\x7a\x00", id="a command of a newer release"),
+        pytest.param(b"\xc2\x3e\x00", id="a command of a newer release"),
         pytest.param(b"\x0a\x03\x0a\x01\xff", id="no UTF-8"),
     ],
 )
