@@ -175,8 +175,9 @@ def test_storage_that_takes_no_files(cluster: LocalCluster, client: Client, new_
 VALUES = ["..", "../../up", "a/b", "", ".", "/etc/passwd", "%2e%2e", "month=1", "nul\0", "x" * 500, "é\n"]
 
 
-def test_partition_values_that_try_to_leave_the_directory(client: Client, new_table: NewTable) -> None:
-    table = new_table("id bigint, place string", partition_by=["place"])
+def test_partition_values_that_try_to_leave_the_directory(client: Client) -> None:
+    table = "leaving.places"  # in a database of its own: cleaners may take from other tables' directories meanwhile
+    client.create_table(table, "id bigint, place string", partition_by=["place"])
     data = pa.table({"id": pa.array(range(len(VALUES)), pa.int64()), "place": VALUES})
     directory = path_of(client.table(table).location)
     around = {path for path in directory.parent.rglob("*") if directory not in path.parents}
