@@ -16,9 +16,10 @@ from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
 from tests.badinput.wire import mutations
-from tests.badinput.world import MAX_MESSAGE_CHARACTERS, OWNER, Answer, World, full_name, methods
+from tests.badinput.world import MAX_MESSAGE_CHARACTERS, OWNER, Answer, World, methods
 from txnstatus.errors import InternalError, InvalidArgument, NotAuthorized, NotFound, Unavailable
 from txnstatus.proto import audit_pb2, common_pb2
+from txnstatus.rpc.server import full_name
 
 LEFT_OUT = {
     "txnstatus.Catalog/ChangeCatalog": "takes a cluster apart: test_catalog_changes.py has one for each change",

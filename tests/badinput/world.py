@@ -46,10 +46,6 @@ def methods() -> Iterator[MethodDescriptor]:
                 yield from (method for method in service.methods if not method.client_streaming)
 
 
-def full_name(method: MethodDescriptor) -> str:
-    return f"{method.containing_service.full_name}/{method.name}"
-
-
 @dataclass(frozen=True)
 class Answer:
     response: bytes | None
