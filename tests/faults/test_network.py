@@ -120,8 +120,9 @@ def test_what_is_healed_is_whole(town: Town) -> None:
 
 
 def test_loss_costs_time_and_nothing_else(town: Town) -> None:
-    town.network.set([("n1", "n2"), ("n2", "n1")], loss=0.3)
-    assert {town.ask("n1", "n2") for _ in range(5)} == {"answered"}
+    """A tenth: TCP waits twice as long each time, and has seven attempts in the time of a question."""
+    town.network.set([("n1", "n2"), ("n2", "n1")], loss=0.1)
+    assert {town.ask("n1", "n2") for _ in range(10)} == {"answered"}
 
 
 def test_a_reset_breaks_connections(town: Town) -> None:
