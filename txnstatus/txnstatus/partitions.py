@@ -8,7 +8,7 @@ one the beginning and a hash are the name, since file names have limits.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from decimal import Decimal
 from hashlib import sha256
 from urllib.parse import quote_plus, unquote_plus
@@ -90,6 +90,6 @@ def above(partition: str) -> Iterator[str]:
     yield WHOLE_TABLE
 
 
-def covers(objects: Sequence[str], partition: str) -> bool:
-    """Whether one of the objects is the partition, or has it below it."""
+def covers(objects: Set[str], partition: str) -> bool:
+    """Whether one of the objects is the partition, or has it below it. Takes as long as the partition has columns."""
     return any(each in objects for each in above(partition))

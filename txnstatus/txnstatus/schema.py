@@ -15,7 +15,9 @@ from txnstatus.proto import common_pb2 as common
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 _TABLE = re.compile(rf"({_NAME.pattern})\.({_NAME.pattern})")
 _WRITE_ID = re.compile(r"[A-Za-z0-9]{8,64}")
-_TOKEN = re.compile(r"\s*([A-Za-z_][A-Za-z0-9_]*|\d+|[<>(),:])")
+_TOKEN = re.compile(r"\s*([A-Za-z_][A-Za-z0-9_]*|[0-9]+|\S)")
+_WORD = re.compile(r"[A-Za-z0-9_]+")
+_END = ""
 
 _ATOMIC = frozenset(
     [
@@ -37,6 +39,12 @@ _PARTITION_TYPES = frozenset(["boolean", "tinyint", "smallint", "int", "bigint",
 _SYNONYMS = {"byte": "tinyint", "short": "smallint", "integer": "int", "long": "bigint", "real": "float"}
 MAX_DECIMAL_PRECISION = 38
 MAX_NESTING = 100
+"""Types in each other."""
+MAX_COLUMNS = 2_000
+MAX_TYPE_CHARACTERS = 32 << 10
+MAX_SCHEMA_CHARACTERS = 128 << 10
+"""Characters of the names and types of all columns."""
+MAX_PARTITION_COLUMNS = 32
 PARTITION_PREFIX = "_partition_"
 """How directories begin that split a write by partition columns; the columns themselves stay in the files."""
 CHANGE_PREFIX = "_txn_"
@@ -63,8 +71,7 @@ class Schema:
 
         For requests only: what is in the log was checked, and a rule that is new must not refuse it.
         """
-        if not self.columns:
-            raise InvalidArgument("a table needs at least one column")
+        self._check_size()
         seen: set[str] = set()
         for column in self.columns:
             if not _NAME.fullmatch(column.name):
@@ -84,11 +91,24 @@ class Schema:
                     raise InvalidArgument(f"{role} column {name!r} is not a column of the table")
             if len(set(chosen)) != len(chosen):
                 raise InvalidArgument(f"{role} columns {list(chosen)} name a column twice")
+        split_by = set(self.partition_by)
         for column in self.columns:
-            if column.name in self.partition_by and column.type.split("(")[0] not in _PARTITION_TYPES:
+            if column.name in split_by and column.type.split("(")[0] not in _PARTITION_TYPES:
                 raise InvalidArgument(f"column {column.name!r} of type {column.type} cannot be a partition column")
         if len(self.partition_by) == len(self.columns):
             raise InvalidArgument("every column is a partition column: at least one must not be")
+
+    def _check_size(self) -> None:
+        if not self.columns:
+            raise InvalidArgument("a table needs at least one column")
+        characters = sum(len(column.name) + len(column.type) for column in self.columns)
+        for count, what, most in (
+            (len(self.columns), "columns", MAX_COLUMNS),
+            (len(self.partition_by), "partition columns", MAX_PARTITION_COLUMNS),
+            (characters, "characters in names and types", MAX_SCHEMA_CHARACTERS),
+        ):
+            if count > most:
+                raise InvalidArgument(f"a table with {count} {what}: {most} are possible")
 
     def to_wire(self) -> common.TableSchema:
         return common.TableSchema(
@@ -137,18 +157,12 @@ def check_write_id(write_id: str) -> str:
 
 def parse_type(text: str) -> str:
     """The normal form of a type. Raises InvalidArgument for one that a table cannot have."""
-    if text.count("<") > MAX_NESTING:
-        raise InvalidArgument(f"a type with {text.count('<')} nested types: {MAX_NESTING} are possible")
-    tokens = [match.group(1) for match in _TOKEN.finditer(text)]
-    if "".join(tokens) != re.sub(r"\s", "", text):
-        raise InvalidArgument(f"type {text!r} does not read as a Spark SQL type")
+    if len(text) > MAX_TYPE_CHARACTERS:
+        raise InvalidArgument(f"a type of {len(text)} characters: {MAX_TYPE_CHARACTERS} are possible")
     try:
-        normal, rest = _parse(tokens)
-    except (IndexError, ValueError):
+        return _TypeReader(text).all()
+    except ValueError:
         raise InvalidArgument(f"type {text!r} does not read as a Spark SQL type") from None
-    if rest:
-        raise InvalidArgument(f"type {text!r}: {''.join(rest)!r} is left over")
-    return normal
 
 
 def split_arguments(text: str) -> list[str]:
@@ -162,39 +176,82 @@ def split_arguments(text: str) -> list[str]:
     return [*parts, text[start:]]
 
 
-def _parse(tokens: list[str]) -> tuple[str, list[str]]:
-    head, rest = tokens[0].lower(), tokens[1:]
-    head = _SYNONYMS.get(head, head)
-    if head in _ATOMIC:
-        return head, rest
-    if head in ("decimal", "dec", "numeric"):
-        if rest[:1] != ["("]:
-            return "decimal(10,0)", rest
-        close = rest.index(")")
-        precision, scale = int(rest[1]), int(rest[3]) if close == 4 else 0
-        if not 1 <= precision <= MAX_DECIMAL_PRECISION or scale > precision or close not in (2, 4):
+class _TypeReader:
+    """Goes over the tokens of a type once."""
+
+    def __init__(self, text: str) -> None:
+        self._tokens: list[str] = [*_TOKEN.findall(text), _END]
+        self._at = 0
+
+    def all(self) -> str:
+        """Raises ValueError; or InvalidArgument, for what is nested too deeply."""
+        normal = self._type(0)
+        self._expect(_END)
+        return normal
+
+    def _type(self, depth: int) -> str:
+        if depth > MAX_NESTING:
+            raise InvalidArgument(f"a type with more than {MAX_NESTING} types in each other: so many are possible")
+        head = self._next().lower()
+        head = _SYNONYMS.get(head, head)
+        if head in _ATOMIC:
+            return head
+        match head:
+            case "decimal" | "dec" | "numeric":
+                return self._decimal()
+            case "array":
+                self._expect("<")
+                inner = self._type(depth + 1)
+            case "map":
+                self._expect("<")
+                key = self._type(depth + 1)
+                self._expect(",")
+                inner = f"{key},{self._type(depth + 1)}"
+            case "struct":
+                self._expect("<")
+                fields = [self._field(depth)]
+                while self._take(","):
+                    fields.append(self._field(depth))
+                inner = ",".join(fields)
+            case _:
+                raise ValueError(head)
+        self._expect(">")
+        return f"{head}<{inner}>"
+
+    def _field(self, depth: int) -> str:
+        name = self._next()
+        if not _WORD.fullmatch(name):
+            raise ValueError(name)
+        self._expect(":")
+        return f"{name}:{self._type(depth + 1)}"
+
+    def _decimal(self) -> str:
+        if not self._take("("):
+            return "decimal(10,0)"
+        precision = self._digits()
+        scale = self._digits() if self._take(",") else 0
+        self._expect(")")
+        if not 1 <= precision <= MAX_DECIMAL_PRECISION or scale > precision:
             raise ValueError
-        return f"decimal({precision},{scale})", rest[close + 1 :]
-    if head == "array":
-        element, rest = _parse(_expect(rest, "<"))
-        return f"array<{element}>", _expect(rest, ">")
-    if head == "map":
-        key, rest = _parse(_expect(rest, "<"))
-        value, rest = _parse(_expect(rest, ","))
-        return f"map<{key},{value}>", _expect(rest, ">")
-    if head == "struct":
-        fields, rest = [], _expect(rest, "<")
-        while True:
-            name, rest = rest[0], _expect(rest[1:], ":")
-            kind, rest = _parse(rest)
-            fields.append(f"{name}:{kind}")
-            if rest[0] == ">":
-                return f"struct<{','.join(fields)}>", rest[1:]
-            rest = _expect(rest, ",")
-    raise ValueError(head)
+        return f"decimal({precision},{scale})"
 
+    def _digits(self) -> int:
+        token = self._next()
+        if len(token) > len(str(MAX_DECIMAL_PRECISION)):
+            raise ValueError(token)  # also: the time that `int` takes is quadratic
+        return int(token)
 
-def _expect(tokens: list[str], token: str) -> list[str]:
-    if tokens[0] != token:
-        raise ValueError(tokens[0])
-    return tokens[1:]
+    def _next(self) -> str:
+        token = self._tokens[self._at]
+        self._at += 1
+        return token
+
+    def _take(self, token: str) -> bool:
+        """Whether it comes next; then it is taken."""
+        found = self._tokens[self._at] == token
+        self._at += found
+        return found
+
+    def _expect(self, token: str) -> None:
+        if not self._take(token):
+            raise ValueError(self._tokens[self._at])

@@ -46,7 +46,7 @@ class TableFiles:
 
     def within(self, partition: str) -> TableFiles:
         """The files in the partition, which have no other rows. Row changes stay: they may be of any."""
-        kept = [covers([partition], file.partition) for file in self.files]
+        kept = [covers({partition}, file.partition) for file in self.files]
         changes = self.changes and replace(self.changes, file_times=tuple(compress(self.changes.file_times, kept)))
         return replace(self, files=tuple(compress(self.files, kept)), changes=changes)
 

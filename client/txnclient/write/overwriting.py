@@ -30,7 +30,7 @@ def overwritten(
         return found
     assert partition is not None
     name = name_of(partition, schema, table)
-    outside = [each for each in found if not partitions.covers([name], each)]
+    outside = [each for each in found if not partitions.covers({name}, each)]
     if outside:
         raise InvalidArgument(f"the data has rows of {', '.join(outside[:5])}, and is written to {name} of {table}")
     return [name] if mode == "overwrite" else []

@@ -110,10 +110,11 @@ def _seen_at(table: TableState, command: cmd.AddFiles) -> tuple[str, ...]:
     """What the overwrite replaces."""
     if not command.overwrites:
         return ()
+    overwrites = frozenset(command.overwrites)
     return tuple(
         id_
         for id_, file_set in table.file_sets.items()
-        if file_set.visible_at(command.base_ts) and covers(command.overwrites, file_set.partition)
+        if file_set.visible_at(command.base_ts) and covers(overwrites, file_set.partition)
     )
 
 

@@ -25,8 +25,9 @@ def check_partitions(request: pb.AddFilesRequest, table: TableState) -> None:
         raise InvalidArgument("an append overwrites nothing, and is based on nothing")
     for name in request.overwrites:
         partitions.check(name, columns, table.name)
+    overwrites = frozenset(request.overwrites)
     for partition in found:
-        if request.overwrites and not partitions.covers(request.overwrites, partition):
+        if overwrites and not partitions.covers(overwrites, partition):
             raise InvalidArgument(
                 f"partition {partition} of the files is in none of those of {table.name} that are overwritten: "
                 f"{', '.join(request.overwrites[:10])}"

@@ -123,8 +123,9 @@ class TableState:
 
     def add_write(self, txn: TableTxn, write: PendingWrite) -> None:
         """What it overwrites of the transaction's own earlier writes is gone."""
-        for earlier in txn.writes.values():
-            earlier.partitions = tuple(p for p in earlier.partitions if not covers(write.overwrites, p))
+        if overwrites := frozenset(write.overwrites):
+            for earlier in txn.writes.values():
+                earlier.partitions = tuple(p for p in earlier.partitions if not covers(overwrites, p))
         gone = [id_ for id_, earlier in txn.writes.items() if not (earlier.partitions or earlier.overwrites)]
         for write_id in gone:
             del txn.writes[write_id]

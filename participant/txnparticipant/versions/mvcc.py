@@ -137,7 +137,7 @@ def _named(partitions: Iterable[str]) -> tuple[str, ...]:
 def with_own(seen: Iterable[Manifest], own: Iterable[PendingWrite]) -> list[Manifest]:
     """What a reader inside a transaction sees: `seen` of the others, and over it the transaction's own writes."""
     writes = list(own)
-    overwritten = [name for write in writes for name in write.overwrites]
+    overwritten = {name for write in writes for name in write.overwrites}
     others = [
         (manifest, partition)
         for manifest in seen

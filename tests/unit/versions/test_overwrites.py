@@ -219,7 +219,7 @@ class Model:
 
     def conflicts(self, txn: Txn) -> bool:
         return any(
-            covers([ours], theirs) or covers([theirs], ours)
+            covers({ours}, theirs) or covers({theirs}, ours)
             for other in self.committed
             if other.commit_ts > txn.base
             for ours in txn.overwrites
@@ -232,7 +232,7 @@ class Model:
             (txn.commit_ts, partition)
             for txn in there
             for partition in txn.adds
-            if not any(other.base >= txn.commit_ts and covers(other.overwrites, partition) for other in there)
+            if not any(other.base >= txn.commit_ts and covers(set(other.overwrites), partition) for other in there)
         )
 
 
@@ -251,7 +251,7 @@ def test_a_shard_does_what_the_model_does(drawn: list[tuple[set[str], tuple[str,
     for number, (partitions, overwrites, age, restore) in enumerate(drawn):
         ts = 100 + 10 * number
         base = max(0, ts - 10 * (age + 1)) if overwrites else 0
-        adds = tuple(sorted(p for p in partitions if not overwrites or covers(overwrites, p)))
+        adds = tuple(sorted(p for p in partitions if not overwrites or covers(set(overwrites), p)))
         txn = Txn(base, adds, overwrites, ts)
         ok(shard, *added(number, adds, overwrites, base))
         outcome = prepare(shard, number, ts)

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from txnparticipant.versions.mvcc import Manifest, PendingWrite, with_own
 from txnstatus import partitions
 from txnstatus.errors import InvalidArgument
 
@@ -67,12 +68,31 @@ def test_a_partition_is_named_in_the_order_of_its_values() -> None:
 
 def test_what_covers_what() -> None:
     assert list(partitions.above("a=1/b=2")) == ["a=1/b=2", "a=1", ""]
-    assert partitions.covers(["a=1"], "a=1/b=2")
-    assert partitions.covers([""], "a=1/b=2")
-    assert partitions.covers(["a=1/b=2"], "a=1/b=2")
-    assert not partitions.covers(["a=1/b=2"], "a=1")
-    assert not partitions.covers(["a=1"], "a=11")
-    assert not partitions.covers([], "")
+    assert partitions.covers({"a=1"}, "a=1/b=2")
+    assert partitions.covers({""}, "a=1/b=2")
+    assert partitions.covers({"a=1/b=2"}, "a=1/b=2")
+    assert not partitions.covers({"a=1/b=2"}, "a=1")
+    assert not partitions.covers({"a=1"}, "a=11")
+    assert not partitions.covers(set(), "")
+
+
+def test_what_covers_a_partition_is_looked_up_and_not_searched_for() -> None:
+    """It was searched for in a tuple: an overwrite of 10,000 partitions took 3.7 s to apply, on every replica."""
+
+    class Counted(str):
+        compared = 0
+        __slots__ = ()
+        __hash__ = str.__hash__
+
+        def __eq__(self, other: object) -> bool:
+            Counted.compared += 1
+            return str.__eq__(self, other)
+
+    names = [f"a={number}" for number in range(1_000)]
+    manifest = Manifest("path", 1, 1, 1, 1, 1, tuple(names))
+    write = PendingWrite("w", manifest, (), tuple(map(Counted, names)))
+    assert with_own([manifest], [write]) == []
+    assert Counted.compared <= 2_000
 
 
 @pytest.mark.parametrize(

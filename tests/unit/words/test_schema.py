@@ -104,6 +104,17 @@ def test_a_type_nested_too_deeply_is_refused(depth: int) -> None:
         parse_type("array<" * depth + "int" + ">" * depth)
 
 
+def test_a_long_type_is_refused_before_it_is_read() -> None:
+    """Reading took the square of its length: one request with a type of 549 kB kept a node busy for a minute."""
+    with pytest.raises(InvalidArgument, match="characters"):
+        parse_type(f"struct<{','.join(f'a{number}:int' for number in range(60_000))}>")
+
+
+def test_types_side_by_side_are_not_nested() -> None:
+    text = f"struct<{','.join(f'a{number}:array<int>' for number in range(1_000))}>"
+    assert parse_type(text) == text
+
+
 types = st.recursive(
     st.sampled_from(ATOMIC)
     | st.tuples(st.integers(1, 38), st.integers(0, 38))
@@ -210,6 +221,9 @@ def test_a_schema_comes_over_the_wire_as_it_was() -> None:
         (columns(a="int", b="timestamp"), ("b",), (), "'b' of type timestamp cannot"),
         (columns(a="int", b="array<int>"), ("b",), (), "'b' of type array<int> cannot"),
         (columns(a="int", b="binary"), ("b",), (), "'b' of type binary cannot"),
+        (columns(**{f"a{n}": "int" for n in range(2_001)}), (), (), "2001 columns: 2000 are possible"),
+        (columns(**{f"a{n}": "int" for n in range(40)}), tuple(f"a{n}" for n in range(33)), (), "33 partition columns"),
+        (columns(a="int", b="x" * (1 << 20)), (), (), "characters in names and types: 131072 are possible"),
     ],
 )
 def test_a_schema_that_breaks_a_rule_is_refused(
