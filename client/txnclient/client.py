@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import getpass
 import os
 import uuid
@@ -14,6 +15,7 @@ from google.protobuf.message import Message
 from txnclient.auto_commit import AutoCommit
 from txnclient.calls.channel import parse_addresses
 from txnclient.calls.requests import build
+from txnclient.formats import schemas
 from txnclient.formats.schemas import to_columns
 from txnclient.info import TableInfo, TxnSummary, table_info, txn_summary
 from txnclient.read import instants
@@ -24,7 +26,7 @@ from txnclient.transaction import Transaction, begin
 from txnclient.write import drop as dropping
 from txnclient.write.locks import LockInfo
 from txnclient.write.locks import info as lock_info
-from txnstatus.errors import Forgotten, IllegalState, InvalidArgument, NotFound, aborted
+from txnstatus.errors import AlreadyExists, Forgotten, IllegalState, InvalidArgument, NotFound, aborted
 from txnstatus.lake import locations
 from txnstatus.limits import MAX_BEGIN_COUNT
 from txnstatus.proto import table_pb2 as table_pb
@@ -163,6 +165,7 @@ class Client(AutoCommit):
         primary_key: Sequence[str] = (),
         location: str | None = None,
         conflicts: ConflictStrategy | str = ConflictStrategy.FIRST_COMMITTER_WINS,
+        if_not_exists: bool = False,
     ) -> TableInfo:
         """Creates a table. `schema`: a pyarrow Schema, a PySpark StructType, DDL text, or a name-to-type mapping.
 
@@ -171,9 +174,15 @@ class Client(AutoCommit):
         by their commits or by locks that they take: a ConflictStrategy, or the name of one that the cluster's nodes are
         configured with.
 
-        Raises AlreadyExists; InvalidArgument, naming the column.
+        `if_not_exists`: a table of this name that is there already is answered as it is, if all that is asked for here
+        is so: its columns, their order, types, and which may be null, what it is partitioned by, its key, its way with
+        conflicts, and the location, where one is given. Of any number of programs that create it at once one does.
+
+        Raises AlreadyExists: with `if_not_exists`, for a table that differs, and it says in what. Raises
+        InvalidArgument, naming the column.
         """
-        checked = Schema(to_columns(schema), tuple(partition_by), tuple(primary_key))
+        columns = to_columns(schema)
+        checked = Schema(columns, schemas.named(partition_by, columns), schemas.named(primary_key, columns))
         checked.check()
         if location:
             locations.parse(location)
@@ -185,7 +194,18 @@ class Client(AutoCommit):
             conflicts=conflicts,
             request_id=uuid.uuid4().hex,
         )
-        return table_info(self.call("txnstatus.Table/CreateTable", request, table_pb.CreateTableResponse).table)
+        while True:
+            try:
+                answer = self.call("txnstatus.Table/CreateTable", request, table_pb.CreateTableResponse)
+                return table_info(answer.table)
+            except AlreadyExists:
+                if not if_not_exists:
+                    raise
+            with contextlib.suppress(NotFound):  # dropped in between
+                found = self.table(name)
+                found.require_same(checked, str(conflicts), location)
+                return found
+            request.request_id = uuid.uuid4().hex
 
     def drop_table(self, name: str, *, ignore_missing: bool = False, timeout: float | None = None) -> None:
         """Drops a table, in a transaction of its own: readers at a timestamp below its commit still see the table, as

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import zip_longest
 
+from txnstatus.errors import AlreadyExists
 from txnstatus.proto import common_pb2 as common
-from txnstatus.schema import Schema
+from txnstatus.schema import Column, Schema
 from txnstatus.types import AbortCause, Timestamp, TxnId, TxnState
 from txnstatus.wire import cause_from_wire
 
@@ -20,6 +22,20 @@ class TableInfo:
     schema: Schema
     conflicts: str
     """The name of the strategy."""
+
+    def require_same(self, schema: Schema, conflicts: str, location: str | None) -> None:
+        """Raises AlreadyExists, saying in what it differs from what somebody else would have made; comments aside."""
+        ours, theirs = (tuple(map(_without_comment, each.columns)) for each in (self.schema, schema))
+        for what, there, wanted in (
+            *((f"column {number + 1}", *pair) for number, pair in enumerate(zip_longest(ours, theirs))),
+            ("partition_by", self.schema.partition_by, schema.partition_by),
+            ("primary_key", self.schema.primary_key, schema.primary_key),
+            ("conflicts", self.conflicts, conflicts),
+            ("location", self.location.rstrip("/"), (location or self.location).rstrip("/")),
+        ):
+            if there != wanted:
+                said = ["nothing" if each is None else str(each) for each in (there, wanted)]
+                raise AlreadyExists(f"table {self.name} is there already, and its {what} is {said[0]}, not {said[1]}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +53,10 @@ class TxnSummary:
     participants: tuple[str, ...]
     """Names of the tables that take part, and of databases in which it locked something."""
     cause: AbortCause | None
+
+
+def _without_comment(column: Column) -> str:
+    return f"{column.name!r} {column.type}{'' if column.nullable else ' NOT NULL'}"
 
 
 def table_info(wire: common.TableInfo) -> TableInfo:

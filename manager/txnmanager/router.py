@@ -13,8 +13,8 @@ from txnstatus.catalog.catalog import shard_group
 from txnstatus.catalog.cluster_map import ClusterMap, shard_of_table_id
 from txnstatus.catalog.system_client import TxnSystemClient
 from txnstatus.errors import NotFound
+from txnstatus.names import check_table_name
 from txnstatus.rpc.server import Handler, Registry, full_name
-from txnstatus.schema import check_table_name
 from txnstatus.status.ranges import StatusRanges
 
 CALL_SECONDS = 15.0

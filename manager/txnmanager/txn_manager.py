@@ -26,12 +26,13 @@ from txnstatus.limits import (
     MAX_LOCK_WAIT_SECONDS,
     check_count,
 )
+from txnstatus.names import check_table_name, is_database_name
 from txnstatus.proto import admin_pb2 as admin_pb
 from txnstatus.proto import table_pb2 as table_pb
 from txnstatus.proto import txn_manager_pb2 as pb
 from txnstatus.proto import txn_status_pb2 as status_pb
 from txnstatus.rpc.errors import to_detail
-from txnstatus.schema import Schema, check_table_name, is_database_name
+from txnstatus.schema import Schema
 from txnstatus.status.ranges import StatusRanges
 from txnstatus.types import DECIDED, TxnId, TxnState
 

@@ -143,7 +143,7 @@ def test_tables_that_do_not_exist_or_do(client: Client, new_table: NewTable) -> 
             call()
 
 
-@pytest.mark.parametrize("name", ["plain", "a.b.c", "../up.x", "a.b c", ""])
+@pytest.mark.parametrize("name", ["plain", "a.b.c", "../up.x", "a.b=c", ""])
 def test_bad_table_names(client: Client, name: str) -> None:
     with pytest.raises(InvalidArgument, match="expected database"):
         client.create_table(name, "id bigint")

@@ -148,8 +148,8 @@ def test_a_frame_of_another_schema_names_the_column(spark: SparkSession, client:
     txn = client.begin()
     with pytest.raises(InvalidArgument, match=r"'name'.*missing"):
         txn.write(spark.range(3), table)
-    with pytest.raises(InvalidArgument, match=r"'id'.*bigint.*int"):
-        txn.write(spark.sql("SELECT 1 AS id, 'x' AS name"), table)
+    with pytest.raises(InvalidArgument, match=r"'id'.*bigint.*double"):
+        txn.write(spark.sql("SELECT 1D AS id, 'x' AS name"), table)
     txn.abort()
 
 
@@ -269,3 +269,16 @@ def test_the_status_leader_dies_while_executors_write(
     assert _ids(client, table) == list(range(200))
     cluster.start()
     assert client.get(txn.id).state in (TxnState.COMMITTED, TxnState.FINALIZE_IN_PROGRESS)
+
+
+def test_names_in_any_letters_and_case_and_wider_types(spark: SparkSession, client: Client) -> None:
+    """A DataFrame with `ID` was refused for a column `id`, and names were of ASCII letters."""
+    table = "my shop.größe 2"
+    ddl = "`Unit Price (€)` double, `a.b` bigint, a struct<`x y`:bigint>, `größe ж` string"
+    client.create_table(table, ddl, partition_by=["größe ж"])
+    row = "1.5F AS `UNIT PRICE (€)`, 7 AS `A.B`, named_struct('x y', 1) AS a, 'p/q' AS `GRÖSSE Ж`"
+    client.write(spark.sql(f"SELECT {row}"), table)
+    found = client.snapshot().read(spark, table, partition={"größe ж": "p/q"})
+    assert [tuple(each) for each in found.select("`unit price (€)`", "`a.b`", "a.`x y`").collect()] == [(1.5, 7, 1)]
+    with pytest.raises(InvalidArgument, match=r"'a\.b' .* is bigint; in the data it is decimal"):
+        client.write(spark.sql(f"SELECT {row.replace('7 AS', '7.5 AS')}"), table)

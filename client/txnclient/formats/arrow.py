@@ -6,14 +6,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote
 
-from txnclient.formats import file_statistics, schemas
+from txnclient.formats import file_statistics, fitting, schemas
 from txnclient.formats.file_statistics import known_of
 from txnstatus.errors import InternalError, InvalidArgument
 from txnstatus.lake.arrow_types import to_arrow
 from txnstatus.lake.manifest import DataFile
 from txnstatus.lake.storage import file_system
+from txnstatus.names import PARTITION_PREFIX
 from txnstatus.partitions import name_of, value_name
-from txnstatus.schema import PARTITION_PREFIX, Schema
+from txnstatus.schema import Schema
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -25,13 +26,12 @@ ROWS_PER_GROUP = 1 << 20
 def write_files(data: pa.Table | pa.RecordBatchReader, directory: str, schema: Schema, table: str) -> list[DataFile]:
     """Writes the rows as Parquet files below `directory`, one for each combination of partition values; not durably.
 
-    Raises InvalidArgument, naming the column, for data of another schema.
+    Raises InvalidArgument, naming the column, for data that does not fit the schema.
     """
     import pyarrow.parquet as pq
 
     rows = as_table(data)
-    schema.require_same_columns(schemas.to_columns(rows.schema), table)
-    rows = cast(rows, to_arrow(schema), table)
+    rows = fitting.fitted(rows, schema, to_arrow(schema), table)
     system, root = file_system(directory)
     written = []
     for number, (subdirectory, part) in enumerate(_split(rows, schema.partition_by)):
@@ -57,16 +57,6 @@ def as_table(data: object) -> pa.Table:
         case pa.RecordBatchReader():
             return data.read_all()
     raise InvalidArgument(f"expected a pyarrow Table, RecordBatch or RecordBatchReader, not {type(data).__name__}")
-
-
-def cast(rows: pa.Table, target: pa.Schema, table: str) -> pa.Table:
-    """The target's columns of the rows, in its types. Raises InvalidArgument."""
-    import pyarrow as pa
-
-    try:
-        return rows.select(target.names).cast(target)
-    except (pa.ArrowInvalid, ValueError) as error:
-        raise InvalidArgument(f"the data does not fit the schema of table {table}: {error}") from error
 
 
 def read_files(
@@ -95,10 +85,13 @@ def chosen(schema: Schema, columns: Sequence[str] | None) -> pa.Schema:
     import pyarrow as pa
 
     whole = to_arrow(schema)
-    for name in columns or ():
+    if columns is None:
+        return whole
+    names = schemas.named(columns, schema.columns)
+    for name in names:
         if name not in whole.names:
             raise InvalidArgument(f"column {name!r} is not a column of the table: it has {', '.join(whole.names)}")
-    return whole if columns is None else pa.schema([whole.field(name) for name in columns])
+    return pa.schema([whole.field(name) for name in names])
 
 
 def described(files: Iterable[tuple[str, int]], directory: str, schema: Schema) -> list[DataFile]:

@@ -26,7 +26,8 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 def ranges(footer: pq.FileMetaData, schema: Schema) -> dict[str, ColumnRange]:
     """Column → range, for columns of which every row group has statistics."""
     found: dict[str, ColumnRange] = {}
-    wanted = {column.name for column in schema.columns[:MAX_COLUMNS]}
+    # The footer calls a field of a struct STRUCT.FIELD, which may be the name of a column, too.
+    wanted = {column.name for column in schema.columns[:MAX_COLUMNS] if "." not in column.name}
     for position in range(footer.num_columns):
         chunks = [footer.row_group(group).column(position) for group in range(footer.num_row_groups)]
         name = chunks[0].path_in_schema

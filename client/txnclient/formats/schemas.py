@@ -2,33 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from txnstatus.ddl import VOID, parse_columns, struct_text
 from txnstatus.errors import InvalidArgument
-from txnstatus.schema import Column, Schema, parse_type, split_arguments
+from txnstatus.names import fold, quoted
+from txnstatus.schema import Column, Schema, column_type
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 
 def to_columns(schema: Any) -> tuple[Column, ...]:
-    """From a pyarrow Schema, a PySpark StructType, DDL text (`a bigint, b string`), or name-to-type pairs.
+    """From a pyarrow Schema, a PySpark StructType, DDL text (`a bigint NOT NULL, b string`), or name-to-type pairs.
 
     Raises InvalidArgument, naming the column.
     """
     kind = type(schema).__module__.split(".", 1)[0]
     if isinstance(schema, str):
-        pairs: Iterable[tuple[str, str]] = (_ddl_column(part) for part in split_arguments(schema))
-        return tuple(Column(name, _type(name, text)) for name, text in pairs)
+        return tuple(Column(*declared) for declared in parse_columns(schema))
     if kind == "pyarrow":
-        return tuple(Column(field.name, _from_arrow(field.name, field.type), field.nullable) for field in schema)
+        return tuple(
+            Column(field.name, _from_arrow(field.name, field.type), field.nullable, _arrow_comment(field))
+            for field in schema
+        )
     if kind == "pyspark":
         return tuple(
-            Column(field.name, _type(field.name, field.dataType.simpleString()), field.nullable) for field in schema
+            Column(
+                field.name, _from_spark(field.name, field.dataType), field.nullable, field.metadata.get("comment", "")
+            )
+            for field in schema
         )
     if isinstance(schema, Mapping):
-        return tuple(Column(name, _type(name, text)) for name, text in schema.items())
+        return tuple(Column(name, column_type(name, text)) for name, text in schema.items())
     raise InvalidArgument(
         f"a schema is a pyarrow Schema, a PySpark StructType, DDL text or a mapping, not {type(schema).__name__}"
     )
@@ -36,21 +43,31 @@ def to_columns(schema: Any) -> tuple[Column, ...]:
 
 def ddl(schema: Schema) -> str:
     """The columns as Spark DDL."""
-    return ", ".join(f"`{column.name}` {column.type}" for column in schema.columns)
+    return ", ".join(f"{quoted(column.name)} {column.type}" for column in schema.columns)
 
 
-def _ddl_column(text: str) -> tuple[str, str]:
-    name, _, kind = text.strip().partition(" ")
-    if not name or not kind.strip():
-        raise InvalidArgument(f"column {text.strip()!r}: expected a name and a type")
-    return name.strip("`"), kind
+def named(names: Sequence[str], columns: Sequence[Column]) -> tuple[str, ...]:
+    """The columns that are meant by these names, as they are called, whatever the case; those there are not stay."""
+    known = {fold(column.name): column.name for column in columns}
+    return tuple(known.get(fold(name), name) for name in names)
 
 
-def _type(column: str, text: str) -> str:
-    try:
-        return parse_type(text)
-    except InvalidArgument as error:
-        raise InvalidArgument(f"column {column!r}: {error.message}") from None
+def _arrow_comment(field: pa.Field) -> str:
+    comment: bytes = (field.metadata or {}).get(b"comment", b"")
+    return comment.decode(errors="replace")
+
+
+def _from_spark(column: str, kind: Any) -> str:
+    """Spark's own text does not quote the names of a struct's fields."""
+    match kind.typeName():
+        case "array":
+            return f"array<{_from_spark(column, kind.elementType)}>"
+        case "map":
+            return f"map<{_from_spark(column, kind.keyType)},{_from_spark(column, kind.valueType)}>"
+        case "struct":
+            return struct_text((field.name, _from_spark(column, field.dataType)) for field in kind)
+    text: str = kind.simpleString()
+    return text if text == VOID else column_type(column, text)
 
 
 def _from_arrow(column: str, kind: pa.DataType) -> str:
@@ -63,18 +80,26 @@ def _from_arrow(column: str, kind: pa.DataType) -> str:
         return f"decimal({kind.precision},{kind.scale})"
     if types.is_timestamp(kind):
         return "timestamp" if kind.tz else "timestamp_ntz"
-    if types.is_list(kind) or types.is_large_list(kind):
+    if hasattr(kind, "value_field"):  # lists of every kind
         return f"array<{_from_arrow(column, kind.value_type)}>"
     if types.is_map(kind):
         return f"map<{_from_arrow(column, kind.key_type)},{_from_arrow(column, kind.item_type)}>"
     if types.is_struct(kind):
-        return "struct<" + ",".join(f"{f.name}:{_from_arrow(column, f.type)}" for f in kind) + ">"
+        return struct_text((field.name, _from_arrow(column, field.type)) for field in kind)
+    if types.is_fixed_size_binary(kind):
+        return "binary"
     by_arrow = {
+        "null": VOID,
         "bool": "boolean",
         "int8": "tinyint",
         "int16": "smallint",
         "int32": "int",
         "int64": "bigint",
+        "uint8": "smallint",  # as Spark reads them
+        "uint16": "int",
+        "uint32": "bigint",
+        "uint64": "decimal(20,0)",
+        "halffloat": "float",
         "float": "float",
         "double": "double",
         "string": "string",
@@ -82,7 +107,9 @@ def _from_arrow(column: str, kind: pa.DataType) -> str:
         "string_view": "string",
         "binary": "binary",
         "large_binary": "binary",
+        "binary_view": "binary",
         "date32[day]": "date",
+        "date64[ms]": "date",
     }
     if str(kind) not in by_arrow:
         raise InvalidArgument(f"column {column!r}: the Arrow type {kind} has no counterpart in Spark SQL")

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions
 
-from txnclient.formats import arrow, schemas
+from txnclient.formats import arrow, fitting, schemas
 from txnclient.spark.reader import hadoop_path
 from txnstatus import partitions
 from txnstatus.lake.manifest import DataFile
 from txnstatus.lake.storage import parquet_files
-from txnstatus.schema import PARTITION_PREFIX, Schema
+from txnstatus.names import PARTITION_PREFIX, quoted
+from txnstatus.schema import Schema
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -46,22 +47,27 @@ def is_in(partition: str) -> Column:
     inside = functions.lit(True)
     for part in partition.split("/") if partition != partitions.WHOLE_TABLE else ():
         name, _, value = part.partition("=")
-        inside = inside & (_value_name(functions.col(f"`{name}`")) == value)
+        inside = inside & (_value_name(functions.col(quoted(name))) == value)
     return inside
 
 
 def write_files(data: DataFrame, directory: str, schema: Schema, table: str) -> list[DataFile]:
     """Runs the job, and lists what it wrote; that is not durable yet.
 
-    Raises InvalidArgument, naming the column, for another schema.
+    Raises InvalidArgument, naming the column, for data that does not fit the schema.
     """
-    schema.require_same_columns(schemas.to_columns(data.schema), table)
-    chosen = data.selectExpr(*(f"`{column.name}`" for column in schema.columns))
+    meant = fitting.matched(schema, schemas.to_columns(data.schema), table)
+    chosen = data.select(
+        *(
+            functions.col(quoted(source.name)).cast(column.type).alias(column.name)
+            for source, column in zip(meant, schema.columns, strict=True)
+        )
+    )
     split_by = [f"{PARTITION_PREFIX}{name}" for name in schema.partition_by]
     for name, copy in zip(schema.partition_by, split_by, strict=True):
         # Spark takes what it splits by out of the files; a copy is split by, so the files keep all columns and one
         # scan reads files of many writes, each pruned by its own statistics.
-        chosen = chosen.withColumn(copy, _value_name(chosen[f"`{name}`"]))
+        chosen = chosen.withColumn(copy, _value_name(functions.col(quoted(name))))
     writer = chosen.write.options(
         **{
             # The default, INT96, has no statistics.

@@ -7,12 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from txnclient.calls.requests import build
-from txnclient.formats.schemas import to_columns
 from txnclient.handle import Handle
 from txnclient.outcome import RowsWritten
 from txnclient.write.locks import Locks, WriteLocks
 from txnstatus.errors import InvalidArgument, RowsRefused
 from txnstatus.lake import rows as row_format
+from txnstatus.names import fold
 from txnstatus.partitions import WHOLE_TABLE
 from txnstatus.proto import table_pb2 as pb
 from txnstatus.schema import Schema
@@ -113,21 +113,19 @@ def _fitted(data: Any, schema: Schema, table: str, change: pb.RowChange) -> pa.T
     """The rows in the table's own types, with the columns that count. Raises InvalidArgument, naming the column."""
     import pyarrow as pa
 
-    from txnclient.formats import arrow
+    from txnclient.formats import arrow, fitting
 
     rows = arrow.as_table(data)
     whole = row_format.rows_schema(schema, deletes=False)
-    for name in rows.column_names:
-        if name not in whole.names:
-            raise InvalidArgument(f"column {name!r} of the data is not a column of table {table}")
-    counting = {pb.ROW_DELETE: set(schema.primary_key), pb.ROW_UPDATE: {*schema.primary_key, *rows.column_names}}
+    given = {column.name for column in fitting.part_of(schema, rows.column_names, table).columns}
+    counting = {pb.ROW_DELETE: set(schema.primary_key), pb.ROW_UPDATE: {*schema.primary_key, *given}}
     names = [name for name in whole.names if name in counting.get(change, whole.names)]
     if change == pb.ROW_UPDATE and len(whole) > len(names) == len(schema.primary_key):
         raise InvalidArgument(f"the data for table {table} has the primary key alone: that leaves nothing to update")
-    taken = rows.select([name for name in rows.column_names if name in names])
     part = Schema(tuple(column for column in schema.columns if column.name in names))
-    part.require_same_columns(to_columns(taken.schema), table)
-    return arrow.cast(taken, pa.schema([whole.field(name) for name in names]), table).combine_chunks()
+    counts = {fold(name) for name in names}
+    taken = rows.select([name for name in rows.column_names if fold(name) in counts])
+    return fitting.fitted(taken, part, pa.schema([whole.field(name) for name in names]), table).combine_chunks()
 
 
 def _touched(rows: pa.Table, schema: Schema, change: pb.RowChange) -> list[str]:

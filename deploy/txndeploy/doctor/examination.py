@@ -22,9 +22,9 @@ from txnstatus.catalog.catalog import from_wire as catalog_from_wire
 from txnstatus.errors import Forgotten, NotFound, TxnError
 from txnstatus.findings import Finding, Kind
 from txnstatus.limits import MAX_ADOPTED
+from txnstatus.names import is_database_name
 from txnstatus.proto import admin_pb2, audit_pb2, common_pb2, txn_status_pb2
 from txnstatus.rpc.errors import from_detail
-from txnstatus.schema import is_database_name
 from txnstatus.types import TERMINAL, TxnState
 
 NODE_SECONDS = 5.0

@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Executor
+from urllib.parse import quote
 
 from txnparticipant.leader.reads import Reads
 from txnparticipant.leader.waiters import Waiters
@@ -20,9 +21,10 @@ from txnparticipant.shard.table import TableState
 from txnstatus.errors import InvalidArgument, NotFound, TxnError
 from txnstatus.lake import locations
 from txnstatus.limits import MAX_WAIT_SECONDS
+from txnstatus.names import check_table_name
 from txnstatus.proto import common_pb2 as common
 from txnstatus.proto import table_pb2 as pb
-from txnstatus.schema import Schema, check_table_name
+from txnstatus.schema import Schema
 from txnstatus.status.ranges import StatusRanges
 from txnstatus.types import ConflictStrategy, ParticipantState, TxnId
 
@@ -79,7 +81,7 @@ class TableService:
         """Where the table is to be; nothing may be awaited between this and the proposal."""
         while True:
             # What is left of a dropped table of this name is cleaned where it was.
-            location = given or self._shard.free_location(f"{self._warehouse}/{name.replace('.', '/')}")
+            location = given or self._shard.free_location(f"{self._warehouse}/{quote(name.replace('.', '/'))}")
             await asyncio.get_running_loop().run_in_executor(self._blocking, locations.check, location, self._roots)
             if given or location == self._shard.free_location(location):
                 return location

@@ -12,9 +12,10 @@ from txnparticipant.rows.memrowset import PreparedRows, RowBatch, RowSet, RowsVi
 from txnparticipant.versions.conflicts import Overwrites
 from txnparticipant.versions.directories import FlushDirectory, WriteDirectory
 from txnparticipant.versions.mvcc import FileSet, PendingWrite
+from txnstatus.names import is_database_name
 from txnstatus.partitions import WHOLE_TABLE, covers
 from txnstatus.proto import common_pb2 as common
-from txnstatus.schema import Schema, is_database_name
+from txnstatus.schema import Schema
 from txnstatus.types import NO_TIMESTAMP, ConflictStrategy, ParticipantState, Timestamp, TxnId
 
 NOBODY = TxnId(0)

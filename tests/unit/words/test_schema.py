@@ -8,10 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from txnclient.formats import schemas
+from txnstatus.ddl import MAX_TYPE_CHARACTERS, parse_type
 from txnstatus.errors import InvalidArgument
 from txnstatus.lake.arrow_types import to_arrow
+from txnstatus.names import check_table_name, fold
 from txnstatus.proto import common_pb2 as common
-from txnstatus.schema import Column, Schema, check_table_name, check_write_id, parse_type, split_arguments
+from txnstatus.schema import Column, Schema, check_write_id
 
 ATOMIC = ["boolean", "tinyint", "smallint", "int", "bigint", "float", "double", "string", "binary", "date"]
 ATOMIC += ["timestamp", "timestamp_ntz"]
@@ -41,6 +43,11 @@ def test_atomic_types_are_their_own_normal_form(name: str) -> None:
         ("ARRAY < ARRAY < Int > >", "array<array<int>>"),
         ("map<string, array<long>>", "map<string,array<bigint>>"),
         ("struct<A:long, b: struct<c:decimal(5,2)>>", "struct<A:bigint,b:struct<c:decimal(5,2)>>"),
+        ("struct<a int, b string COMMENT 'it\\'s, b'>", "struct<a:int,b:string>"),
+        (
+            "struct<`unit price`:double, größe:int, `a:b,c>`:int>",
+            "struct<`unit price`:double,`größe`:int,`a:b,c>`:int>",
+        ),
         ("map<int,struct<x:map<string,dec>>>", "map<int,struct<x:map<string,decimal(10,0)>>>"),
     ],
 )
@@ -79,7 +86,11 @@ def test_a_type_in_its_normal_form(text: str, normal: str) -> None:
         "struct<a>",
         "struct<a:>",
         "struct<a:int,>",
-        "struct<a int>",
+        "struct<a:int not null>",
+        "struct<a:int,A:int>",
+        "struct<a:int `b`>",
+        "struct<`a``b`:int>",
+        "array<int> comment 'x'",
         "int; drop",
         "tab\x00le",
         "интеграл",
@@ -149,22 +160,31 @@ def test_any_text_is_a_type_or_refused(text: str) -> None:
     assert parse_type(normal) == normal
 
 
-def test_arguments_are_split_at_the_outermost_commas() -> None:
-    assert split_arguments("a int, b map<int,decimal(5,2)>,c int") == ["a int", " b map<int,decimal(5,2)>", "c int"]
-    assert split_arguments("") == [""]
-
-
 # ---- names
 
 
-@pytest.mark.parametrize("name", ["a.b", "_a._b", "Air.Flights_2024", "a" * 128 + "." + "b" * 128])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "a.b",
+        "_a._b",
+        "Air.Flights_2024",
+        "a" * 128 + "." + "b" * 128,
+        "größe.заказы",
+        "हिन्दी.テーブル",
+        "my shop.two-words",
+    ],
+)
 def test_table_names(name: str) -> None:
     assert check_table_name(name) == name
 
 
 @pytest.mark.parametrize(
     "name",
-    ["", "a", ".b", "a.", "a.b.c", "1a.b", "a.1b", "a-b.c", "a/../b.c", "a.b\n", " a.b", "a" * 129 + ".b", "ä.b"],
+    [
+        *("", "a", ".b", "a.", "a.b.c", "1a.b", "a.1b", "-a.b", "a/../b.c", "a.b\n", " a.b", "a .b", "a" * 129 + ".b"),
+        *("ж" * 101 + ".b", "a.b\u200b", "a.[b]", "a.\ud800", "a.b=1", "a.%2e"),
+    ],
 )
 def test_what_is_no_table_name_is_refused(name: str) -> None:
     with pytest.raises(InvalidArgument) as refusal:
@@ -205,8 +225,15 @@ def test_a_schema_comes_over_the_wire_as_it_was() -> None:
     ("made", "partition_by", "primary_key", "said"),
     [
         ((), (), (), "at least one column"),
-        (columns(**{"1st": "int"}), (), (), "'1st'"),
-        (columns(**{"a b": "int"}), (), (), "'a b'"),
+        (columns(**{"": "int"}), (), (), "'': it has 0 characters"),
+        (columns(**{"x" * 129: "int"}), (), (), "it has 129 characters"),
+        (columns(**{" a": "int"}), (), (), "' a': it begins or ends with a space"),
+        (columns(**{"a`b": "int"}), (), (), "'a`b': control characters and backquotes"),
+        (columns(**{"a\x1b[1mb": "int"}), (), (), r"'a\\x1b\[1mb': control characters"),
+        ((Column("\u00e9", "int"), Column("e\u0301", "int")), (), (), "appears twice"),
+        (columns(a="int", **{"b/c": "int"}), ("b/c",), (), "'b/c' cannot be a partition column"),
+        (columns(_PARTITION_day="int"), (), (), "'_PARTITION_day'.*taken"),
+        ((Column("a", "int", comment="x" * 1001),), (), (), "'a': a comment of 1001"),
         (columns(_partition_day="int"), (), (), "'_partition_day'.*taken"),
         (columns(a="int", A="int"), (), (), "'A' appears twice"),
         (columns(a="long"), (), (), "'a': type 'long' is not in its normal form"),
@@ -223,7 +250,7 @@ def test_a_schema_comes_over_the_wire_as_it_was() -> None:
         (columns(a="int", b="binary"), ("b",), (), "'b' of type binary cannot"),
         (columns(**{f"a{n}": "int" for n in range(2_001)}), (), (), "2001 columns: 2000 are possible"),
         (columns(**{f"a{n}": "int" for n in range(40)}), tuple(f"a{n}" for n in range(33)), (), "33 partition columns"),
-        (columns(a="int", b="x" * (1 << 20)), (), (), "characters in names and types: 131072 are possible"),
+        (columns(a="int", b="x" * (1 << 20)), (), (), "characters in names, types and comments: 131072 are possible"),
     ],
 )
 def test_a_schema_that_breaks_a_rule_is_refused(
@@ -231,6 +258,17 @@ def test_a_schema_that_breaks_a_rule_is_refused(
 ) -> None:
     with pytest.raises(InvalidArgument, match=said):
         Schema(made, partition_by, primary_key).check()
+
+
+def test_columns_are_called_as_people_call_them() -> None:
+    names = ["1st", "a b", "größe", "заказ", "unit price (€)", "a.b", "a/b=c", "ID", "hi'\"there", "हिन्दी", "日"]
+    Schema(columns(**dict.fromkeys(names, "int")), ("größe", "हिन्दी", "a b")).check()
+
+
+@pytest.mark.parametrize("pair", ["ID id", "É é", "ﬀ FF", "ß SS", "ı I", "K k", "é e\u0301"])
+def test_names_that_spark_takes_for_one_are_one(pair: str) -> None:
+    one, other = pair.split()
+    assert fold(one) == fold(other)
 
 
 @pytest.mark.parametrize("kind", ["boolean", "tinyint", "smallint", "int", "bigint", "decimal(9,2)", "string", "date"])
@@ -270,6 +308,7 @@ EXPECTED = (Column("id", "bigint"), Column("price", "decimal(10,2)"), Column("ta
     "given_schema",
     [
         "id long, price decimal(10,2), tags map<string,array<int>>",
+        "id: long, `price` : decimal(10,2), tags map<string,array<int>>",
         "`id` BIGINT,\n  `price` decimal( 10 , 2 ) , tags map<string, array<integer>>",
         {"id": "long", "price": "decimal(10,2)", "tags": "map<string,array<int>>"},
         pa.schema(
@@ -281,6 +320,29 @@ def test_a_schema_as_text_mapping_or_arrow(given_schema: object) -> None:
     assert schemas.to_columns(given_schema) == EXPECTED
 
 
+def test_ddl_says_what_may_be_null_and_what_it_is() -> None:
+    text = "`Unit Price` double NOT NULL COMMENT 'net, it\\'s \\\\', größe int comment \"cm\", b struct<`a b`:int>"
+    assert schemas.to_columns(text) == (
+        Column("Unit Price", "double", nullable=False, comment="net, it's \\"),
+        Column("größe", "int", comment="cm"),
+        Column("b", "struct<`a b`:int>"),
+    )
+
+
+def test_comments_come_over_the_wire_and_from_arrow() -> None:
+    schema = Schema((Column("a", "int", comment="of [apples]"),))
+    assert Schema.from_wire(schema.to_wire()) == schema
+    assert schemas.to_columns(to_arrow(schema)) == schema.columns
+
+
+@pytest.mark.parametrize(
+    "text", ["a" * MAX_TYPE_CHARACTERS + "a", "array<" * 9000, "struct<" + "a:int," * 9000 + "b:int>"]
+)
+def test_a_type_as_long_as_a_book_is_refused_without_being_read(text: str) -> None:
+    with pytest.raises(InvalidArgument, match=f"it has {len(text)} characters"):
+        parse_type(text)
+
+
 def test_arrow_types_that_spark_has_only_one_of() -> None:
     found = schemas.to_columns(
         pa.schema(
@@ -290,26 +352,35 @@ def test_arrow_types_that_spark_has_only_one_of() -> None:
                 ("c", pa.timestamp("ns", "Europe/Berlin")),
                 ("d", pa.timestamp("s")),
                 ("e", pa.large_list(pa.float32())),
-                pa.field("f", pa.large_binary(), nullable=False),
+                ("f", pa.list_(pa.int8(), 3)),
+                ("g", pa.uint32()),
+                ("h", pa.uint64()),
+                ("i", pa.date64()),
+                pa.field("j", pa.large_binary(), nullable=False),
             ]
         )
     )
-    kinds = ["string", "string", "timestamp", "timestamp_ntz", "array<float>", "binary"]
-    assert [column.type for column in found] == kinds
-    assert [column.nullable for column in found] == [True] * 5 + [False]
+    kinds = ["string", "string", "timestamp", "timestamp_ntz", "array<float>", "array<tinyint>", "bigint"]
+    assert [column.type for column in found] == [*kinds, "decimal(20,0)", "date", "binary"]
+    assert [column.nullable for column in found] == [True] * 9 + [False]
 
 
 @pytest.mark.parametrize(
     ("given_schema", "said"),
     [
-        ("id", "'id': expected a name and a type"),
-        ("", "expected a name and a type"),
+        ("id", "'id': expected a type, not the end"),
+        ("", "column 1 of '': expected the name of a column"),
+        ("id bigint,", "column 2 .*expected the name of a column, not the end"),
+        ("id bigint x string", "'id': after its type NOT NULL and COMMENT .* not 'x'"),
+        ("id bigint PRIMARY KEY", "'id': after its type .* not 'PRIMARY'"),
+        ("id bigint NOT x", "'id': expected NULL after NOT, not 'x'"),
+        ("id bigint COMMENT x", "'id': expected a comment in quotes, not 'x'"),
+        ("unit-price double", "'unit': expected a type, not '-'"),
+        ("id bigint, `x", "column 2 .*expected the name of a column, not '`'"),
         ("id bigint, x nothing", "column 'x'.*'nothing'"),
-        ("id bigint not null", "column 'id'"),
         ({"id": "nothing"}, "column 'id'"),
         (pa.schema([("t", pa.time64("us"))]), "column 't'.*time64"),
-        (pa.schema([("u", pa.uint64())]), "column 'u'.*uint64"),
-        (pa.schema([("n", pa.list_(pa.uint8()))]), "column 'n'.*uint8"),
+        (pa.schema([("n", pa.list_(pa.duration("s")))]), "column 'n'.*duration"),
         (42, "not int"),
         (["id"], "not list"),
         (None, "not NoneType"),

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from txnstatus.schema import Schema, split_arguments
+from txnstatus.ddl import Type, parse
+from txnstatus.schema import Schema
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -13,24 +14,26 @@ if TYPE_CHECKING:
 def to_arrow(schema: Schema) -> pa.Schema:
     import pyarrow as pa
 
-    return pa.schema([pa.field(c.name, _to_arrow(c.type), c.nullable) for c in schema.columns])
+    fields = []
+    for column in schema.columns:
+        metadata = {"comment": column.comment} if column.comment else None
+        fields.append(pa.field(column.name, _to_arrow(parse(column.type)), column.nullable, metadata))
+    return pa.schema(fields)
 
 
-def _to_arrow(text: str) -> pa.DataType:
+def _to_arrow(kind: Type) -> pa.DataType:
     import pyarrow as pa
 
-    head, _, rest = text.partition("<")
-    if rest:
-        parts = split_arguments(rest.removesuffix(">"))
-        if head == "array":
-            return pa.list_(_to_arrow(parts[0]))
-        if head == "map":
-            return pa.map_(_to_arrow(parts[0]), _to_arrow(parts[1]))
-        fields = [part.split(":", 1) for part in parts]
-        return pa.struct([pa.field(name, _to_arrow(kind)) for name, kind in fields])
-    if text.startswith("decimal("):
-        precision, scale = text[len("decimal(") : -1].split(",")
-        return pa.decimal128(int(precision), int(scale))
+    inner = [_to_arrow(part) for part in kind.inner]
+    match kind.name:
+        case "array":
+            return pa.list_(inner[0])
+        case "map":
+            return pa.map_(inner[0], inner[1])
+        case "struct":
+            return pa.struct([pa.field(*field) for field in zip(kind.fields, inner, strict=True)])
+        case "decimal":
+            return pa.decimal128(kind.precision, kind.scale)
     return {
         "boolean": pa.bool_(),
         "tinyint": pa.int8(),
@@ -44,4 +47,4 @@ def _to_arrow(text: str) -> pa.DataType:
         "date": pa.date32(),
         "timestamp": pa.timestamp("us", "UTC"),
         "timestamp_ntz": pa.timestamp("us"),
-    }[text]
+    }[kind.name]

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from txnstatus.errors import InvalidArgument
 from txnstatus.lake.arrow_types import to_arrow
-from txnstatus.schema import CHANGE_PREFIX, Schema
+from txnstatus.names import CHANGE_PREFIX
+from txnstatus.schema import Schema
 from txnstatus.types import Timestamp
 
 if TYPE_CHECKING:

@@ -98,14 +98,16 @@ class ParticipantInfo(_message.Message):
     def __init__(self, participant_id: _Optional[str] = ..., name: _Optional[str] = ...) -> None: ...
 
 class Column(_message.Message):
-    __slots__ = ("name", "type", "nullable")
+    __slots__ = ("name", "type", "nullable", "comment")
     NAME_FIELD_NUMBER: _ClassVar[int]
     TYPE_FIELD_NUMBER: _ClassVar[int]
     NULLABLE_FIELD_NUMBER: _ClassVar[int]
+    COMMENT_FIELD_NUMBER: _ClassVar[int]
     name: str
     type: str
     nullable: bool
-    def __init__(self, name: _Optional[str] = ..., type: _Optional[str] = ..., nullable: _Optional[bool] = ...) -> None: ...
+    comment: str
+    def __init__(self, name: _Optional[str] = ..., type: _Optional[str] = ..., nullable: _Optional[bool] = ..., comment: _Optional[str] = ...) -> None: ...
 
 class TableSchema(_message.Message):
     __slots__ = ("columns", "partition_by", "primary_key")

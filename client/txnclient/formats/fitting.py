@@ -1,0 +1,108 @@
+"""Data as programs have it, fitted to a table: names in any case, types widened where no value can be lost.
+
+As Spark has it unless spark.sql.caseSensitive is set: no two columns of a table differ by case only, so a name of the
+data means one of them, whatever its case.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from txnstatus.ddl import VOID, Type, parse
+from txnstatus.errors import InvalidArgument
+from txnstatus.names import fold
+from txnstatus.schema import Column, Schema
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_WIDER = {
+    "tinyint": ("smallint", "int", "bigint", "float", "double"),
+    "smallint": ("int", "bigint", "float", "double"),
+    "int": ("bigint", "double"),
+    "float": ("double",),
+}
+"""What every value of a type is a value of, too."""
+_DIGITS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 19}
+
+
+def widens(found: Type, wanted: Type) -> bool:
+    """Whether every value of the one type is, as it stands, one of the other."""
+    if found == wanted or found.name == VOID or wanted.name in _WIDER.get(found.name, ()):
+        return True
+    if wanted.name == "decimal":
+        whole, scale = (found.precision - found.scale, found.scale) if found.name == "decimal" else (None, 0)
+        whole = _DIGITS.get(found.name) if whole is None else whole
+        return whole is not None and whole <= wanted.precision - wanted.scale and scale <= wanted.scale
+    alike = bool(found.inner) and (found.name, found.fields) == (wanted.name, wanted.fields)
+    return alike and all(map(widens, found.inner, wanted.inner))
+
+
+def matched(schema: Schema, found: Sequence[Column], table: str) -> list[Column]:
+    """For each column of the schema, in its order, the one of the data that is meant.
+
+    Raises InvalidArgument, naming the column: for one that is missing, unknown, there twice, or of a type whose values
+    may not fit.
+    """
+    by_name: dict[str, Column] = {}
+    for column in found:
+        other = by_name.setdefault(fold(column.name), column)
+        if other is not column:
+            raise InvalidArgument(
+                f"columns {other.name!r} and {column.name!r} of the data mean one column of table {table}: "
+                "case does not count"
+            )
+    chosen = []
+    for column in schema.columns:
+        meant = by_name.pop(fold(column.name), None)
+        if meant is None:
+            raise InvalidArgument(f"column {column.name!r} ({column.type}) of table {table} is missing in the data")
+        if meant.type != column.type and not widens(parse(meant.type, data=True), parse(column.type)):
+            raise InvalidArgument(
+                f"column {column.name!r} of table {table} is {column.type}; in the data it is {meant.type}",
+                hint="only types that have room for every value are widened by themselves: cast the column",
+            )
+        chosen.append(meant)
+    if by_name:
+        raise InvalidArgument(
+            f"column {next(iter(by_name.values())).name!r} of the data is not a column of table {table}"
+        )
+    return chosen
+
+
+def part_of(schema: Schema, names: Sequence[str], table: str) -> Schema:
+    """The columns of the table that data with these names has. Raises InvalidArgument for an unknown one."""
+    known = {fold(column.name): column for column in schema.columns}
+    for name in names:
+        if fold(name) not in known:
+            raise InvalidArgument(f"column {name!r} of the data is not a column of table {table}")
+    meant = {fold(name) for name in names}
+    return Schema(tuple(column for column in schema.columns if fold(column.name) in meant))
+
+
+def fitted(rows: pa.Table, schema: Schema, target: pa.Schema, table: str) -> pa.Table:
+    """The rows in the columns of the schema, in their order, named and typed as `target` has them.
+
+    Raises InvalidArgument, naming the column and the value.
+    """
+    import pyarrow as pa
+
+    from txnclient.formats import schemas
+
+    meant = matched(schema, schemas.to_columns(rows.schema), table)
+    columns = [_cast(rows[source.name], field, table) for source, field in zip(meant, target, strict=True)]
+    return pa.Table.from_arrays(columns, schema=target)
+
+
+def _cast(column: pa.ChunkedArray, field: pa.Field, table: str) -> pa.ChunkedArray:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if not field.nullable and column.null_count:
+        row = pc.index(pc.is_null(column), True).as_py()
+        raise InvalidArgument(f"column {field.name!r} of table {table} is NOT NULL: row {row} of the data has a null")
+    try:
+        return column.cast(field.type)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise InvalidArgument(f"column {field.name!r} of table {table} is {field.type}: {error}") from error

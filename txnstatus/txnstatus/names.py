@@ -1,0 +1,83 @@
+"""What tables and columns may be called: any letters, of any script."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+from txnstatus.errors import InvalidArgument
+
+MAX_CHARS = 128
+MAX_BYTES = 200
+"""Longest name of a table or a database in UTF-8: a directory is called so."""
+PARTITION_PREFIX = "_partition_"
+"""How directories begin that split a write by partition columns; the columns themselves stay in the files."""
+CHANGE_PREFIX = "_txn_"
+"""How columns begin that files of row changes have besides the table's."""
+_ASCII = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_TABLE_RULE = (
+    "expected database.table, each of letters and digits of any script, _, - and spaces inside, beginning with a "
+    f"letter or _, of at most {MAX_CHARS} characters and {MAX_BYTES} bytes"
+)
+
+
+def check_table_name(name: str) -> str:
+    """Raises InvalidArgument."""
+    database, dot, table = name[: 2 * MAX_CHARS + 2].partition(".")
+    if not (dot and is_database_name(database) and is_database_name(table)) or name != f"{database}.{table}":
+        raise InvalidArgument(f"table name {_shown(name)}: {_TABLE_RULE}")
+    return name
+
+
+def is_database_name(name: str) -> bool:
+    """Whether a database, or what follows its dot in a table's name, can be called so."""
+    if len(name) > MAX_CHARS or not name:
+        return False
+    if _ASCII.fullmatch(name):
+        return True
+    starts = name[0] == "_" or unicodedata.category(name[0])[0] == "L"
+    return starts and _is_path_part(name) and len(name.encode()) <= MAX_BYTES
+
+
+def check_column_name(name: str) -> None:
+    """Raises InvalidArgument."""
+    if _ASCII.fullmatch(name, 0, MAX_CHARS + 1) and len(name) <= MAX_CHARS:
+        wrong = ""
+    elif not 0 < len(name) <= MAX_CHARS:
+        wrong = f"it has {len(name)} characters, 1 to {MAX_CHARS} are possible"
+    elif not name.isprintable() or "`" in name:
+        wrong = "control characters and backquotes are not possible"
+    else:
+        wrong = "it begins or ends with a space" if name != name.strip() else ""
+    for prefix in (PARTITION_PREFIX, CHANGE_PREFIX):
+        if name[: len(prefix)].lower() == prefix:
+            wrong = f"names that begin with {prefix} are taken"
+    if wrong:
+        raise InvalidArgument(f"column name {_shown(name)}: {wrong}")
+
+
+def check_partition_column(name: str) -> None:
+    """Raises InvalidArgument: directories are called by what files are split by."""
+    if not _is_path_part(name):
+        raise InvalidArgument(
+            f"column {name!r} cannot be a partition column: the name of one is of letters, digits, _, - and spaces"
+        )
+
+
+def fold(name: str) -> str:
+    """The same for names that differ by case only, or by how their letters are composed: in one table, one column."""
+    return name.lower() if name.isascii() else unicodedata.normalize("NFC", name.upper().casefold())
+
+
+def quoted(name: str) -> str:
+    """The name of a column as Spark SQL reads it, whatever it is made of."""
+    return f"`{name}`"
+
+
+def _is_path_part(name: str) -> bool:
+    plain = all(character in "_- " or unicodedata.category(character)[0] in "LMN" for character in name)
+    return plain and name == name.strip()
+
+
+def _shown(name: str) -> str:
+    return repr(name if len(name) <= 3 * MAX_CHARS else f"{name[: 3 * MAX_CHARS]}...")
