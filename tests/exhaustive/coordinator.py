@@ -219,8 +219,8 @@ class Coordinator:
                     log.append(Entry(command, own=True))
                 case SendOp():
                     sent.append(("op", effect))
-                case Decided(txn_id):
-                    told[txn_id] = invariants.acknowledged(table, txn_id)
+                case Decided(record):
+                    told[record.txn_id] = invariants.acknowledged(table, record)
         if then is not None:
             log.append(Entry(then, own=False))
         return self._to(state._replace(log=tuple(log), told=tuple(sorted(told.items()))), tuple(sent))
@@ -231,8 +231,9 @@ class Coordinator:
         if isinstance(command, cmd.BeginCommit):
             table = self.core.table(state.table)
             refused = isinstance(outcome, Error) and issubclass(outcome.kind, TxnAborted)
-            if refused or table.get(command.txn_id).state in DECIDED:
-                told[command.txn_id] = not refused and invariants.acknowledged(table, command.txn_id)
+            record = table.get(command.txn_id)
+            if refused or record.state in DECIDED:
+                told[command.txn_id] = not refused and invariants.acknowledged(table, record)
         return tuple(sorted(told.items()))
 
     def _to(self, state: State, messages: tuple[tuple[object, ...], ...] = ()) -> Step:

@@ -150,7 +150,7 @@ def _told_too_early(patch: Patch) -> None:
     def advance_and_tell(manager: TxnStatusManager, record: TxnRecord, wall_micros: int) -> list[Effect]:
         effects = advance(manager, record, wall_micros)
         commits = [e for e in effects if isinstance(e, Propose) and isinstance(e.command, cmd.FinalizeCommit)]
-        return effects + [Decided(record.txn_id) for _ in commits]
+        return effects + [Decided(replace(record, state=TxnState.FINALIZE_IN_PROGRESS)) for _ in commits]
 
     patch.setattr(TxnStatusManager, "_advance", advance_and_tell)
 

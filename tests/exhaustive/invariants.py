@@ -17,6 +17,7 @@ from txnparticipant.shard.table import TableState
 from txnparticipant.versions.mvcc import undecided_at, visible
 from txnstatus.errors import NotFound
 from txnstatus.status import commands as cmd
+from txnstatus.status.records import TxnRecord
 from txnstatus.status.table import TxnStatusTable
 from txnstatus.types import (
     DECIDED,
@@ -132,11 +133,13 @@ def shard_step(before: TableState, command: shard_cmd.TxnCommand, outcome: Any, 
                 require(not gone, CONFLICTS, f"{command} removes {replaced}, which another removed at {gone}")
 
 
-def acknowledged(table: TxnStatusTable, txn_id: TxnId) -> bool:
+def acknowledged(table: TxnStatusTable, record: TxnRecord) -> bool:
     """On `Decided`, and on the answer to a client: whether what is told now is a commit."""
-    state = table.get(txn_id).state
-    require(state in DECIDED, ACKNOWLEDGED, f"transaction {txn_id} is said to be decided; it is {state.name}")
-    return state in DECIDED_COMMIT
+    txn_id, state = record.txn_id, table.get(record.txn_id).state
+    story = f"transaction {txn_id} is said to be decided: {record.state.name}; it is {state.name}"
+    committed = record.state in DECIDED_COMMIT
+    require(record.state in DECIDED and state in (DECIDED_COMMIT if committed else DECIDED_ABORT), ACKNOWLEDGED, story)
+    return committed
 
 
 def everywhere(

@@ -70,7 +70,7 @@ def test_a_broken_rule_is_told_step_by_step(
     planted.plant(monkeypatch)
     assert main(["commits"]) == 1
     told = capsys.readouterr().out
-    assert "transaction 0 is said to be decided; it is OPEN" in told
+    assert "transaction 0 is said to be decided: FINALIZE_IN_PROGRESS; it is OPEN" in told
     assert "1. client 0 asks for commit" in told
     assert "on the way: commit of transaction 0" in told
 

@@ -68,7 +68,7 @@ def test_kudu_fault_02_a_new_leader_finishes_what_was_decided() -> None:
     assert leader.handle(LeadershipGained()) == send(FINALIZE, A, B, ts=120)
     leader.manager.check_invariants()
     leader.answer(A, FINALIZE)
-    assert leader.apply_all(leader.answer(B, FINALIZE)) == [Decided(TXN)]
+    assert leader.apply_all(leader.answer(B, FINALIZE)) == [Decided(leader.table.get(TXN))]
     assert leader.state is TxnState.COMMITTED
     assert leader.manager.task_of(TXN) is None
 
@@ -77,7 +77,7 @@ def test_kudu_fault_03_an_abort_does_not_wait_for_a_participant_that_is_down() -
     """In Kudu an abort during the commit is acted on only after every participant has answered BEGIN_COMMIT."""
     leader = leader_with_txn_in(TxnState.COMMIT_IN_PROGRESS)
     leader.answer(A, BEGIN_COMMIT, 100)
-    assert leader.abort() == [Decided(TXN), *send(ABORT, A, B)]
+    assert leader.abort() == [Decided(leader.table.get(TXN)), *send(ABORT, A, B)]
     assert leader.answer(A, ABORT) == []
     leader.answer(B, ABORT, error=GONE)
     assert leader.live(1.5) == send(ABORT, B), "and only the one that is down is asked again"

@@ -251,8 +251,8 @@ class StatusStory(Story):
                 asked = [effect.participant_id for effect in effects if isinstance(effect, SendOp)]
                 self._asked |= {(txn_id, participant_id): op for participant_id in asked}
                 return f"{txn_id}: {op.name}{f' at {commit_ts}' if commit_ts else ''} to {_names(asked)}"
-            case Decided(txn_id):
-                return f"{txn_id}: decided"
+            case Decided(record):
+                return f"{record.txn_id}: decided"
 
     def _at(self, name: str) -> str:
         return f"{name}: " if len(self._replicas) > 1 else ""

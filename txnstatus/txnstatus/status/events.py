@@ -6,6 +6,7 @@ from txnstatus.errors import TxnError
 from txnstatus.replicated import Rejected
 from txnstatus.status import commands as cmd
 from txnstatus.status.commit_tasks import SendOp
+from txnstatus.status.records import TxnRecord
 from txnstatus.status.table import StatusApplied
 from txnstatus.types import ParticipantId, ParticipantOpType, Timestamp, TxnId
 from txnstatus.values import value
@@ -70,7 +71,8 @@ class Propose:
 class Decided:
     """The transaction's outcome is durable: answer whoever waits for it."""
 
-    txn_id: TxnId
+    record: TxnRecord
+    """The transaction as it was decided: the table may have forgotten it by the time of the answer."""
 
 
 Effect = Propose | SendOp | Decided

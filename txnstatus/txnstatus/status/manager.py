@@ -34,6 +34,7 @@ from txnstatus.status.records import TxnRecord, illegal
 from txnstatus.status.table import StatusApplied, TxnStatusTable
 from txnstatus.status.transitions import Op
 from txnstatus.types import (
+    DECIDED,
     TERMINAL,
     AbortCause,
     AbortCode,
@@ -186,8 +187,9 @@ class TxnStatusManager:
                     self._keep_alives.add(record, self._healthy_seconds)
                 continue
             self._keep_alives.remove(txn_id)
-            if record is None or record.state is not TxnState.COMMIT_IN_PROGRESS:
-                effects.append(Decided(txn_id))
+            told = record or applied  # what is forgotten by now was decided when this applied, or will be by what follows
+            if told.state in DECIDED:
+                effects.append(Decided(told))
             if record is None or record.state in TERMINAL:
                 self._tasks.pop(txn_id, None)
             else:

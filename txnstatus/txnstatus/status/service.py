@@ -21,7 +21,6 @@ from txnstatus.limits import (
     MAX_LISTED,
     MAX_OPS_PER_CALL,
     MAX_REASON_CHARACTERS,
-    MAX_WAIT_SECONDS,
     check_count,
     check_length,
 )
@@ -32,7 +31,6 @@ from txnstatus.proto import txn_status_pb2 as status_pb
 from txnstatus.raft.driver import RaftDriver
 from txnstatus.raft.proposer import Proposer
 from txnstatus.replicated import Rejected
-from txnstatus.rpc.deadlines import Deadlines
 from txnstatus.rpc.errors import to_detail
 from txnstatus.status import commands as cmd
 from txnstatus.status.commit_tasks import SendOp
@@ -49,6 +47,7 @@ from txnstatus.status.events import (
 )
 from txnstatus.status.machine import StatusMachine
 from txnstatus.status.manager import ManagerSettings, TxnStatusManager
+from txnstatus.status.outcomes import Outcomes
 from txnstatus.status.participant_calls import ParticipantCalls
 from txnstatus.status.ranges import StatusRanges
 from txnstatus.status.records import TxnRecord, to_wire
@@ -95,8 +94,7 @@ class StatusService:
         self._client = client
         self._ranges = StatusRanges(client)
         self._cluster_id = cluster_id
-        self._decisions: defaultdict[TxnId, list[asyncio.Future[None]]] = defaultdict(list)
-        self._waits: Deadlines[asyncio.Future[None]] = Deadlines(_wake)
+        self._outcomes = Outcomes()
         self._tasks = Tasks(f"the background of {driver.group.group} failed")
         self._calls = ParticipantCalls(client, clock, self._handle, self._tasks.spawn)
         self._proposer: Proposer[cmd.Command, StatusApplied] = Proposer("status", driver, cmd.encode, self._act_on)
@@ -125,7 +123,7 @@ class StatusService:
         self._wall = SteadyWall(self._environment)
         self._handle([LeadershipGained() if leading else LeadershipLost()])
         if not leading:
-            self._fail_waiters()
+            self._outcomes.fail(self._driver.not_the_leader)
 
     # ---- RPCs
 
@@ -221,10 +219,13 @@ class StatusService:
         self._handle([CommitRequested(txn_id, request.owner)])
         command = cmd.BeginCommit(txn_id, request.owner, self._wall.micros())
         # Who waits for the outcome does not wait for this: it goes with the decision, which it would only precede.
-        await self._proposer.propose(command, linger=bool(request.wait_millis and record.participants))
-        record = self.table.get(txn_id)
-        if request.wait_millis and record.state not in DECIDED:
-            record = await self._wait_decided(record, request.wait_millis / 1000)
+        linger = bool(request.wait_millis and record.participants)
+        with self._outcomes.of(txn_id) as outcome:
+            # The answer is what was told from here on: the table may forget the transaction meanwhile.
+            (record,) = (await self._proposer.propose(command, linger=linger)).records
+            if request.wait_millis and record.state not in DECIDED:
+                decided = await outcome.wait(request.wait_millis / 1000)
+                record = decided or self.table.find(txn_id) or record
         return pb.CommitTransactionResponse(txn=to_wire(record))
 
     async def abort_transaction(self, request: pb.AbortTransactionRequest) -> pb.AbortTransactionResponse:
@@ -243,7 +244,9 @@ class StatusService:
         self._driver.check_lease()
         record = self.table.get(TxnId(request.txn_id))
         if request.wait_millis and record.state not in DECIDED:
-            record = await self._wait_decided(record, request.wait_millis / 1000)
+            with self._outcomes.of(record.txn_id) as outcome:
+                decided = await outcome.wait(request.wait_millis / 1000)
+            record = decided or self.table.find(record.txn_id) or record
         return pb.GetTransactionStateResponse(txn=to_wire(record))
 
     async def keep_transaction_alive(self, request: pb.KeepTransactionAliveRequest) -> pb.KeepTransactionAliveResponse:
@@ -325,9 +328,8 @@ class StatusService:
             match effect:
                 case Propose(command, awaited):
                     (proposed if awaited else tidying).append(command)
-                case Decided(txn_id):
-                    for waiter in self._decisions.pop(txn_id, ()):
-                        _wake(waiter)
+                case Decided(record):
+                    self._outcomes.tell(record)
                 case SendOp():
                     self._calls.send(effect)
         for commands, linger in ((tidying, True), (proposed, False)):
@@ -360,35 +362,6 @@ class StatusService:
             await change
         except TxnError as error:
             log.info("range %d: the catalog was not changed, will try again: %s", self.number, error.message)
-
-    async def _wait_decided(self, record: TxnRecord, seconds: float) -> TxnRecord:
-        """Returns the record when the outcome is known here, or the time is over. Raises NotTheLeader."""
-        txn_id = record.txn_id
-        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._decisions[txn_id].append(waiter)
-        self._waits.add(waiter, min(seconds, MAX_WAIT_SECONDS))
-        try:
-            await waiter
-        finally:
-            self._waits.remove(waiter)
-            waiters = self._decisions.get(txn_id, [])
-            if waiter in waiters:
-                waiters.remove(waiter)
-                if not waiters:
-                    del self._decisions[txn_id]
-        return self.table.get(txn_id)
-
-    def _fail_waiters(self) -> None:
-        decisions, self._decisions = self._decisions, defaultdict(list)
-        for waiters in decisions.values():
-            for waiter in waiters:
-                if not waiter.done():
-                    waiter.set_exception(self._driver.not_the_leader())
-
-
-def _wake(waiter: asyncio.Future[None]) -> None:
-    if not waiter.done():
-        waiter.set_result(None)
 
 
 def _joining(registrations: Iterable[status_pb.Registration]) -> cmd.RegisterParticipants:
