@@ -40,7 +40,7 @@ class Ending:
             if TxnState(info.state) in DECIDED:
                 return self._concluded(info)
             if time.monotonic() >= deadline:
-                raise outcome.unknown(self._handle.id, f"its state after {timeout:g} s is {TxnState(info.state).name}")
+                raise outcome.unknown(self._handle.id, f"after {timeout:g} s{self._seen}")
 
     def start_commit(self) -> None:
         self._begin()
@@ -100,7 +100,8 @@ class Ending:
             self._is_pending = True
             raise outcome.unknown(handle.id, f"{error.message}{self._seen}") from error
         self._is_pending = True
-        self._seen = f"; its last known state is {TxnState(response.txn.state).name}"
+        waits_for = f", and waits for {response.waits_for}" if response.waits_for else ""
+        self._seen = f"; its last known state is {TxnState(response.txn.state).name}{waits_for}"
         return response.txn
 
     def _repeated(self) -> None:

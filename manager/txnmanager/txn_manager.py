@@ -18,7 +18,7 @@ from txnstatus.catalog import commands as catalog
 from txnstatus.catalog.catalog import shard_group, to_wire
 from txnstatus.catalog.client import CatalogClient
 from txnstatus.catalog.system_client import TxnSystemClient
-from txnstatus.errors import InvalidArgument, NotFound, TxnError
+from txnstatus.errors import CommitUnknown, Forgotten, InvalidArgument, NotFound, TxnError
 from txnstatus.foreign import foreign_id
 from txnstatus.limits import (
     MAX_KEEP_ALIVE_IDS,
@@ -31,6 +31,7 @@ from txnstatus.proto import admin_pb2 as admin_pb
 from txnstatus.proto import table_pb2 as table_pb
 from txnstatus.proto import txn_manager_pb2 as pb
 from txnstatus.proto import txn_status_pb2 as status_pb
+from txnstatus.rpc.deadlines import time_left
 from txnstatus.rpc.errors import to_detail
 from txnstatus.schema import Schema
 from txnstatus.status.ranges import StatusRanges
@@ -49,16 +50,27 @@ class TxnManager:
         return await self._ranges.begin(request)
 
     async def commit_transaction(self, request: pb.CommitTransactionRequest) -> pb.CommitTransactionResponse:
-        """With `wait_millis`, answers when the outcome is durable; the status leaders wait in short turns."""
+        """With `wait_millis`, answers when the outcome is durable; the status leaders wait in short turns.
+
+        Raises CommitUnknown where the record may be gone of a commit that this call has asked for.
+        """
         loop = asyncio.get_running_loop()
-        deadline = loop.time() + request.wait_millis / 1000
-        txn_id = request.txn_id
-        response = await self._ranges.call(txn_id, "CommitTransaction", request, pb.CommitTransactionResponse)
-        while request.wait_millis and TxnState(response.txn.state) not in DECIDED and loop.time() < deadline:
-            left = max(1, int((deadline - loop.time()) * 1000))
-            asked = pb.GetTransactionStateRequest(txn_id=txn_id, wait_millis=left)
-            state = await self._ranges.call(txn_id, "GetTransactionState", asked, pb.GetTransactionStateResponse)
-            response = pb.CommitTransactionResponse(txn=state.txn)
+        deadline = loop.time() + time_left(request.wait_millis / 1000)
+        txn_id, repeated = request.txn_id, list[bool]()
+        try:
+            response = await self._ranges.call(
+                txn_id, "CommitTransaction", request, pb.CommitTransactionResponse, lambda: repeated.append(True)
+            )
+            while request.wait_millis and TxnState(response.txn.state) not in DECIDED and loop.time() < deadline:
+                repeated.append(True)
+                left = max(1, int((deadline - loop.time()) * 1000))
+                asked = pb.GetTransactionStateRequest(txn_id=txn_id, wait_millis=left)
+                state = await self._ranges.call(txn_id, "GetTransactionState", asked, pb.GetTransactionStateResponse)
+                response = pb.CommitTransactionResponse(txn=state.txn, waits_for=state.waits_for)
+        except Forgotten as error:
+            if not repeated:
+                raise
+            raise CommitUnknown(error.message, txn_id=error.txn_id, hint=error.hint) from error
         return response
 
     async def keep_transaction_alive(self, request: pb.KeepTransactionAliveRequest) -> pb.KeepTransactionAliveResponse:
@@ -111,7 +123,7 @@ class Tables:
     async def lock(self, request: table_pb.LockRequest) -> table_pb.LockResponse:
         """The database first: objects are locked in the order of their names, and a parent's comes first."""
         loop = asyncio.get_running_loop()
-        deadline = loop.time() + min(request.wait_millis / 1000, MAX_LOCK_WAIT_SECONDS)
+        deadline = loop.time() + time_left(min(request.wait_millis / 1000, MAX_LOCK_WAIT_SECONDS))
         database, dot, _ = request.table.partition(".")
         if dot:
             # Else the database would be locked for nothing.

@@ -15,6 +15,7 @@ from txnclient.calls.connections import Connections
 from txnstatus.backoff import Backoff
 from txnstatus.errors import InvalidArgument, TxnError, Unavailable
 from txnstatus.proto.common_pb2 import ErrorDetail
+from txnstatus.rpc.attempts import Attempts, NoAnswer
 from txnstatus.rpc.errors import from_detail
 from txnstatus.rpc.server import NOT_SERVED
 
@@ -26,6 +27,8 @@ ATTEMPTS = 3
 BAD_SECONDS = 2.0
 """Time for which a manager that failed is asked last."""
 RETRIES = Backoff(first_seconds=0.02, most_seconds=0.5, growth=1.5)
+NOBODY = "check that the cluster runs and that these addresses are its nodes'"
+"""The hint where nobody said another."""
 
 
 class ManagerChannel:
@@ -61,11 +64,11 @@ class ManagerChannel:
     ) -> ResponseT:
         """`on_repeat` runs before every attempt after the first: it may change the request.
 
-        Raises the final answer, or Unavailable with the addresses tried.
+        Raises the final answer, or Unavailable with what was tried and what each manager said last.
         """
         deadline = time.monotonic() + timeout
         attempt_seconds = attempt_seconds or self.attempt_seconds(timeout)
-        rounds = 0
+        rounds, attempts = 0, Attempts()
         no_managers: set[str] = set()
         while True:
             address = self._choose()
@@ -79,13 +82,11 @@ class ManagerChannel:
                         f"none of {', '.join(self.addresses)} answers {method}: {error.message}",
                         hint="give the addresses of nodes that have the manager role",
                     ) from None
-                last = error.message
+                attempts.failed(address, error)
             except TxnError as error:
                 if not error.retriable:
                     raise
-                # Its text alone: an exception kept here would keep its frames, and through them the caller's handles,
-                # which must become garbage when their owner drops them.
-                last = error.message
+                attempts.failed(address, error)
             else:
                 with self._lock:
                     self._roster.answered(address)
@@ -96,7 +97,7 @@ class ManagerChannel:
                 rounds += 1
                 pause = RETRIES.pause(rounds, random.random())
             if now + pause >= deadline:
-                raise self._nobody(timeout, last)
+                raise attempts.error(f"{method} was not done within {timeout:g} s", hint=NOBODY)
             if pause:
                 time.sleep(pause)
             if on_repeat is not None:
@@ -115,7 +116,7 @@ class ManagerChannel:
         try:
             return response.FromString(reply.payload)
         except DecodeError:
-            raise Unavailable(f"{address}: an answer that does not read") from None
+            raise NoAnswer(f"{address}: an answer that does not read") from None
 
     def _choose(self) -> str:
         with self._lock:
@@ -124,12 +125,6 @@ class ManagerChannel:
     def _failed(self, address: str, now: float) -> bool:
         with self._lock:
             return self._roster.failed(address, now)
-
-    def _nobody(self, timeout: float, last: str) -> Unavailable:
-        return Unavailable(
-            f"no manager answered within {timeout:g} s; tried {', '.join(self.addresses)}; last: {last}",
-            hint="check that the cluster runs and that these addresses are its nodes'",
-        )
 
 
 class Roster:

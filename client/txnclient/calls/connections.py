@@ -10,8 +10,9 @@ from collections import defaultdict
 
 from google.protobuf.message import DecodeError
 
-from txnstatus.errors import IllegalState, InvalidArgument, Unavailable
+from txnstatus.errors import IllegalState, InvalidArgument
 from txnstatus.proto import rpc_pb2 as pb
+from txnstatus.rpc.attempts import NoAnswer
 from txnstatus.rpc.connection import (
     LENGTH,
     MAX_FRAME_BYTES,
@@ -41,7 +42,7 @@ class Connections:
         self._busy.clear()
 
     def call(self, address: str, method: str, request: bytes, timeout: float) -> pb.Reply:
-        """The answer of one attempt. Raises Unavailable, or InvalidArgument for a request that is too long."""
+        """The answer of one attempt. Raises NoAnswer, or InvalidArgument for a request that is too long."""
         if len(request) > MAX_MESSAGE_BYTES:
             raise InvalidArgument(f"{method}: a request of {len(request)} bytes: {MAX_MESSAGE_BYTES} are possible")
         deadline = time.monotonic() + timeout
@@ -52,9 +53,9 @@ class Connections:
             reply = connection.ask(frame, deadline)
             rests = self._rest(connection)
         except TimeoutError:
-            raise Unavailable(f"{address} did not answer {method} within {timeout:.1f} s") from None
+            raise NoAnswer(f"{address} did not answer {method} within {timeout:.1f} s") from None
         except OSError as error:
-            raise Unavailable(f"{address}: {error}") from None
+            raise NoAnswer(f"{address}: {error}") from None
         finally:
             if not rests:
                 self._drop(connection)
@@ -111,12 +112,12 @@ class Connections:
 
 class _Connection:
     def __init__(self, address: str, deadline: float) -> None:
-        """Raises Unavailable."""
+        """Raises NoAnswer."""
         self.address = address
         try:
             self._socket = socket.create_connection(split_address(address), max(0.001, deadline - time.monotonic()))
         except OSError as error:
-            raise Unavailable(f"{address} cannot be reached: {error}") from None
+            raise NoAnswer(f"{address} cannot be reached: {error}") from None
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         notice_death(self._socket)
         self._opening = Purpose.CALLS.opening

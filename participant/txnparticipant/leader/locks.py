@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 
+from txnparticipant.leader.aborts import Aborts
 from txnparticipant.leader.waiters import Waiters
 from txnparticipant.locks.locks import Claim, Lock, Mode, Otherwise, Verdict
 from txnparticipant.locks.statements import mode_of
@@ -22,9 +23,9 @@ from txnstatus.limits import MAX_WAIT_SECONDS
 from txnstatus.proto import common_pb2 as common
 from txnstatus.proto import table_pb2 as table_pb
 from txnstatus.proto import txn_manager_pb2 as manager_pb
+from txnstatus.rpc.deadlines import time_left
 from txnstatus.status.ranges import StatusRanges
-from txnstatus.types import AbortCause, ParticipantState, Statement, Timestamp, TxnId, micros_of
-from txnstatus.wire import cause_from_wire
+from txnstatus.types import ParticipantState, Statement, Timestamp, TxnId, micros_of
 
 log = logging.getLogger(__name__)
 
@@ -94,6 +95,7 @@ class LockService:
         self._strategies = strategies
         self._labels: dict[TxnId, str] = {}
         self._waiters: Waiters[tuple[str, TxnId]] = Waiters()
+        self._aborts = Aborts(ranges)
 
     def check_strategy(self, name: str) -> None:
         """Raises InvalidArgument for a strategy that this node does not have."""
@@ -120,8 +122,10 @@ class LockService:
         Raises Locked where it neither is granted nor waits, TxnAborted when the transaction died of it.
         """
         loop = asyncio.get_running_loop()
-        deadline = loop.time() + min(seconds, MAX_WAIT_SECONDS)
+        deadline = loop.time() + time_left(min(seconds, MAX_WAIT_SECONDS))
         while True:
+            if command.txn_id in self._aborts:
+                raise aborted(command.txn_id, await self._aborts.join(command.txn_id))
             if self._standing(name, command) is Verdict.GRANTED:
                 return True
             try:
@@ -143,7 +147,7 @@ class LockService:
                         if await self._ask(name, command, in_circles):
                             return True
                         continue  # it waits now: judged again, by what is in its way now
-                    await self._abort_all(name, command, abort, settled_by)
+                    self._abort_all(name, command, abort, settled_by)
             if self._standing(name, command) is not Verdict.WAITS:
                 continue
             await self._waiters.wait((command.table_id, command.txn_id), deadline)
@@ -163,6 +167,10 @@ class LockService:
     def fail(self, error: Callable[[], TxnError]) -> None:
         """For a replica that does not lead any more."""
         self._waiters.fail(error)
+        self._aborts.fail(error)
+
+    async def stop(self) -> None:
+        await self._aborts.stop()
 
     def _standing(self, name: str, command: cmd.AcquireLocks) -> Verdict | None:
         """How the request stands by the replicated state; None: it must be asked for."""
@@ -231,27 +239,18 @@ class LockService:
             for claim in claims
         ]
 
-    async def _abort_all(self, name: str, command: cmd.AcquireLocks, victims: Iterable[TxnId], settled_by: str) -> None:
-        """One that has prepared stays, and is waited for."""
+    def _abort_all(self, name: str, command: cmd.AcquireLocks, victims: Iterable[TxnId], settled_by: str) -> None:
+        """One that has prepared stays. All are waited for like anybody else who is in the way."""
         table = self._shard.participant(name)
         for txn_id in victims:
             record = table.txns.get(txn_id)
             if record is not None and record.state is ParticipantState.OPEN:
                 reason = f"transaction {command.txn_id} wants what it has of {name}: {settled_by}"
-                try:
-                    await self._abort(txn_id, record.owner, reason)
-                except TxnError as error:
-                    # Committed meanwhile, or nobody answered: the next turn sees what is left of it.
-                    log.info("transaction %s is not aborted: %s", txn_id, error.message)
+                self._aborts.start(txn_id, record.owner, reason)
 
     async def _die(self, command: cmd.AcquireLocks, reason: str) -> TxnError:
         """Ends the transaction for good: its other locks must not keep others waiting."""
-        return aborted(command.txn_id, await self._abort(command.txn_id, command.owner, reason[:MAX_REASON]))
-
-    async def _abort(self, txn_id: TxnId, owner: str, reason: str) -> AbortCause:
-        request = manager_pb.AbortTransactionRequest(txn_id=txn_id, owner=owner, reason=reason)
-        answer = await self._ranges.call(txn_id, "AbortTransaction", request, manager_pb.AbortTransactionResponse)
-        return cause_from_wire(answer.txn.cause)
+        return aborted(command.txn_id, await self._aborts.abort(command.txn_id, command.owner, reason[:MAX_REASON]))
 
     async def _refusal(self, name: str, command: cmd.AcquireLocks) -> Locked:
         table = self._shard.participant(name)

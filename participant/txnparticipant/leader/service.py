@@ -130,6 +130,7 @@ class ShardService:
         self._tasks.spawn(self._clean())
 
     async def stop(self) -> None:
+        await self._locks.stop()
         await self._tasks.stop()
 
     def on_leadership(self, leading: bool) -> None:

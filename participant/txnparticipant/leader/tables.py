@@ -24,6 +24,7 @@ from txnstatus.limits import MAX_WAIT_SECONDS
 from txnstatus.names import check_table_name
 from txnstatus.proto import common_pb2 as common
 from txnstatus.proto import table_pb2 as pb
+from txnstatus.rpc.deadlines import time_left
 from txnstatus.schema import Schema
 from txnstatus.status.ranges import StatusRanges
 from txnstatus.types import ConflictStrategy, ParticipantState, TxnId
@@ -91,7 +92,7 @@ class TableService:
 
         Raises NotFound, and why the transaction cannot drop the table.
         """
-        deadline = asyncio.get_running_loop().time() + min(request.wait_millis / 1000, MAX_WAIT_SECONDS)
+        deadline = asyncio.get_running_loop().time() + time_left(min(request.wait_millis / 1000, MAX_WAIT_SECONDS))
         txn_id = TxnId(request.txn_id)
         table = await self.settled(request.table, txn_id)
         if txn_id not in table.txns:

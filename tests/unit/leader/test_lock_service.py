@@ -10,6 +10,7 @@ import pytest
 
 from tests.unit.harness.beginning import begin_txn
 from tests.unit.harness.shard_service import TABLE, Log, shard_service
+from txnparticipant.leader import aborts
 from txnparticipant.leader import locks as lock_service
 from txnparticipant.leader.service import ShardService
 from txnparticipant.locks.locks import Mode
@@ -29,6 +30,7 @@ from txnstatus.errors import (
 from txnstatus.proto import common_pb2, table_pb2
 from txnstatus.proto import participant_pb2 as pb
 from txnstatus.proto import txn_manager_pb2 as manager_pb
+from txnstatus.rpc.deadlines import answering_within
 from txnstatus.schema import Column, Schema
 from txnstatus.types import Timestamp, TxnId
 
@@ -43,6 +45,9 @@ class Calls:
     def __init__(self) -> None:
         self.asked: list[tuple[str, int]] = []
         self.fails = False
+        self.aborts = asyncio.Event()
+        """Aborts are held up while it is not set."""
+        self.aborts.set()
 
     def check_shard(self, _name: str, _shard: int) -> None:
         """Every name is kept by the shard that is asked."""
@@ -54,6 +59,8 @@ class Calls:
         self.asked.append((method, txn_id))
         if self.fails:
             raise Unavailable("not now")
+        if method == "AbortTransaction":
+            await self.aborts.wait()
         cause = common_pb2.AbortCause(code="requested", message=getattr(request, "reason", ""), by=OWNER)
         if response is manager_pb.AbortTransactionResponse or method == "GetTransactionState":
             return response(txn=common_pb2.TxnInfo(txn_id=txn_id, owner="bob", label="nightly", cause=cause))
@@ -78,10 +85,15 @@ def asks(txn: int, *, wait: int = 0, strategy: str = "wait", **fields: Any) -> t
 async def waits(shard: ShardService, txn: int, wait: int = LONG) -> asyncio.Task[table_pb2.LockResponse]:
     """The call, once it waits."""
     task = asyncio.create_task(shard.lock(asks(txn, wait=wait)))
-    for _ in range(20):
-        await asyncio.sleep(0)
+    await turns()
     assert shard._locks._waiters
     return task
+
+
+async def turns() -> None:
+    """As many turns of the loop as anything takes here that nobody holds up."""
+    for _ in range(20):
+        await asyncio.sleep(0)
 
 
 async def ends(shard: ShardService, txn: int) -> None:
@@ -190,7 +202,7 @@ def test_whoever_dies_is_aborted_before_it_is_told() -> None:
             await shard.lock(asks(YOUNG, strategy="wait-die"))
         assert calls.asked == [("AbortTransaction", YOUNG)]
         calls.fails = True
-        with pytest.raises(Unavailable):
+        with pytest.raises(Unavailable), answering_within(0.1):
             await shard.lock(asks(YOUNG, strategy="wait-die"))
 
     run(test)
@@ -449,5 +461,69 @@ def test_a_queue_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
         with pytest.raises(Overloaded, match="1 requests already wait"):
             await shard.lock(asks(3, wait=SOON))
         assert not (await shard.lock(asks(YOUNG, wait=SOON))).granted, "it has its place"
+
+    run(test)
+
+
+# ---- whoever is to be aborted is aborted, though the caller has gone
+
+
+def test_wait_die_sees_the_abort_through_though_its_caller_has_gone() -> None:
+    """The abort was dropped with the call that it was the answer to, and the locks of the younger stayed."""
+
+    async def test() -> None:
+        calls = Calls()
+        shard, _ = made(calls=calls)
+        await shard.lock(asks(OLD))
+        calls.aborts.clear()
+        call = asyncio.create_task(shard.lock(asks(YOUNG, strategy="wait-die")))
+        await turns()
+        assert ("AbortTransaction", YOUNG) in calls.asked
+        call.cancel()
+        await asyncio.gather(call, return_exceptions=True)
+        assert TxnId(YOUNG) in shard._locks._aborts
+        calls.aborts.set()
+        await turns()
+        assert TxnId(YOUNG) not in shard._locks._aborts
+        assert calls.asked.count(("AbortTransaction", YOUNG)) == 1
+
+    run(test)
+
+
+def test_an_abort_that_nobody_answers_is_asked_for_again_and_the_caller_hears_why_in_its_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(aborts, "PAUSE_SECONDS", 0.001)
+
+    async def test() -> None:
+        calls = Calls()
+        shard, _ = made(calls=calls)
+        await shard.lock(asks(OLD))
+        calls.fails = True
+        with (
+            pytest.raises(Unavailable, match=r"transaction 2 is being aborted .*is older: wait-die.*: not now"),
+            answering_within(0.1),
+        ):
+            await shard.lock(asks(YOUNG, strategy="wait-die"))
+        calls.fails = False
+        await ends(shard, OLD)  # the lock is free; the younger dies all the same
+        with pytest.raises(TxnAborted, match="is older: wait-die"):
+            await shard.lock(asks(YOUNG, strategy="wait-die"))
+
+    run(test)
+
+
+def test_a_leader_that_is_lost_forgets_whom_it_aborts_and_says_so() -> None:
+    async def test() -> None:
+        calls = Calls()
+        shard, _ = made(calls=calls)
+        await shard.lock(asks(OLD))
+        calls.aborts.clear()
+        call = asyncio.create_task(shard.lock(asks(YOUNG, strategy="wait-die")))
+        await turns()
+        shard.on_leadership(False)
+        with pytest.raises(NotTheLeader):
+            await call
+        assert TxnId(YOUNG) not in shard._locks._aborts
 
     run(test)

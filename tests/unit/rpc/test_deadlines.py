@@ -6,7 +6,8 @@ import asyncio
 
 import pytest
 
-from txnstatus.rpc.deadlines import Timeouts
+from txnstatus.process.background import Tasks
+from txnstatus.rpc.deadlines import ANSWER_SHARE, Timeouts, answering_within, time_left
 
 AT_MOST = 10.0
 
@@ -77,3 +78,34 @@ def test_whoever_cancels_the_task_is_obeyed_also_when_the_time_is_over() -> None
         assert task.cancelled()
 
     asyncio.run(asyncio.wait_for(main(), AT_MOST))
+
+
+def test_what_is_done_for_a_caller_ends_before_the_caller_gives_up_and_the_shortest_time_counts() -> None:
+    async def main() -> None:
+        assert time_left(AT_MOST) == AT_MOST
+        with answering_within(4.0):
+            assert 3.0 < time_left(AT_MOST) <= 4.0 * ANSWER_SHARE
+            assert time_left(1.0) == 1.0
+            with answering_within(2.0):
+                assert time_left(AT_MOST) <= 2.0 * ANSWER_SHARE
+            with answering_within(60.0):
+                assert time_left(AT_MOST) <= 4.0 * ANSWER_SHARE
+        with answering_within(0.0):
+            assert time_left(AT_MOST) == 0.0
+        assert time_left(AT_MOST) == AT_MOST
+
+    asyncio.run(main())
+
+
+def test_what_a_call_leaves_to_the_background_has_no_deadline() -> None:
+    async def main() -> None:
+        left: list[float] = []
+
+        async def work() -> None:
+            left.append(time_left(AT_MOST))
+
+        with answering_within(0.001):
+            await Tasks("it failed").spawn(work())
+        assert left == [AT_MOST]
+
+    asyncio.run(main())

@@ -21,6 +21,7 @@ from txnstatus.raft.driver import RaftDriver
 from txnstatus.raft.machine import Restoring, RestoringWhole
 from txnstatus.raft.proposer import Proposer
 from txnstatus.replicated import Rejected
+from txnstatus.rpc.deadlines import time_left
 
 log = logging.getLogger(__name__)
 
@@ -96,7 +97,7 @@ class CatalogService:
 
     async def get_catalog(self, request: pb.GetCatalogRequest) -> pb.CatalogState:
         self._driver.check_lease()
-        wait = min(request.wait_millis / 1000, MAX_WAIT_SECONDS)
+        wait = time_left(min(request.wait_millis / 1000, MAX_WAIT_SECONDS))
         if wait and self.machine.catalog.state.version <= request.known_version:
             with contextlib.suppress(TxnError):  # no news within the time is an answer, too
                 await self._cluster.wait_for(lambda state: state.version > request.known_version, "news", wait)

@@ -15,8 +15,9 @@ from txnstatus.backoff import Backoff
 from txnstatus.catalog.cluster_map import ClusterMap
 from txnstatus.errors import NotTheLeader, TxnError, Unavailable
 from txnstatus.process.environment import Environment
+from txnstatus.rpc.attempts import Attempts, NoAnswer
 from txnstatus.rpc.channel import PeerChannel
-from txnstatus.rpc.deadlines import Timeouts
+from txnstatus.rpc.deadlines import Timeouts, answering_within, time_left
 from txnstatus.rpc.server import Registry
 
 ResponseT = TypeVar("ResponseT", bound=Message)
@@ -54,19 +55,27 @@ class TxnSystemClient:
         self._here = (node, registry)
 
     async def call_leader(
-        self, group: str, method: str, request: Message, response: type[ResponseT], timeout: float
+        self,
+        group: str,
+        method: str,
+        request: Message,
+        response: type[ResponseT],
+        timeout: float,
+        on_repeat: Callable[[], None] | None = None,
     ) -> ResponseT:
-        """Every request is idempotent by its content, so it is simply sent again.
+        """Every request is idempotent by its content, so it is simply sent again, for `timeout` seconds or as long as
+        the caller of the running handler waits. `on_repeat` runs before every attempt after the first.
 
         Raises the leader's final answer, NotFound where the catalog has no such group, or Unavailable with what was
-        tried.
+        tried and what each member said last.
         """
         loop = asyncio.get_running_loop()
+        timeout = time_left(timeout)
         deadline = loop.time() + timeout
         members = self.cluster.replicas(group)
         guess = self._leaders.get(group)
         turn = members.index(guess) if guess in members else 0
-        failures = 0
+        failures, attempts = 0, Attempts()
         while True:
             node = members[turn % len(members)]
             attempt = min(ATTEMPT_SECONDS, max(0.001, deadline - loop.time()))
@@ -76,20 +85,19 @@ class TxnSystemClient:
                 if not error.retriable:
                     self._leaders[group] = node
                     raise
-                last = error
+                attempts.failed(node, error)
+                hinted = error.leader if isinstance(error, NotTheLeader) else ""
             else:
                 self._leaders[group] = node
                 return answer
             failures += 1
             pause = RETRIES.pause(failures, self._random.random())
             if loop.time() + pause >= deadline:
-                raise Unavailable(
-                    f"no leader of {group} answered {method} within {timeout:.1f} s; "
-                    f"tried {', '.join(members)}; last: {last.message}"
-                ) from last
+                raise attempts.error(f"no leader of {group} answered {method} within {timeout:.1f} s")
             await asyncio.sleep(pause)
+            if on_repeat is not None:
+                on_repeat()
             members = self.cluster.replicas(group)
-            hinted = last.leader if isinstance(last, NotTheLeader) else ""
             turn = members.index(hinted) if hinted in members and hinted != node else turn + 1
 
     async def call_node(
@@ -113,10 +121,10 @@ class TxnSystemClient:
         self, registry: Registry, method: str, request: Message, response: type[ResponseT], timeout: float, group: str
     ) -> ResponseT:
         try:
-            with self._timeouts.after(timeout):
+            with self._timeouts.after(timeout), answering_within(timeout):
                 answer = await registry.ask(method, request, group)
         except TimeoutError:
-            raise Unavailable(f"this node did not answer {method} within {timeout:.1f} s") from None
+            raise NoAnswer(f"this node did not answer {method} within {timeout:.1f} s") from None
         assert isinstance(answer, response)
         return answer
 
@@ -124,6 +132,7 @@ class TxnSystemClient:
         self, name: str, method: str, request: Message, response: type[ResponseT], timeout: float
     ) -> ResponseT:
         """One attempt at the host of a foreign participant. Raises what it answers, or Unavailable."""
+        timeout = max(0.001, time_left(timeout))
         address = self.cluster.state.foreign.get(name)
         if not address:
             raise Unavailable(f"the catalog says nowhere where the foreign participant {name} is")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 from collections.abc import Coroutine
 from typing import Any
 
@@ -19,7 +20,8 @@ class Tasks:
         """Tasks in the order of their start, held here because the loop does not hold them."""
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        task = asyncio.create_task(work)
+        """In a context of its own: whoever's call gave rise to it, it is bound to no caller's deadline."""
+        task = asyncio.create_task(work, context=contextvars.Context())
         self._running[task] = None
         task.add_done_callback(self._ended)
         return task

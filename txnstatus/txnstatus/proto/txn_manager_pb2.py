@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from txnstatus.proto import common_pb2 as txnstatus_dot_proto_dot_common__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n!txnstatus/proto/txn_manager.proto\x12\ttxnstatus\x1a\x1ctxnstatus/proto/common.proto\"\x86\x01\n\x17\x42\x65ginTransactionRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\r\n\x05owner\x18\x02 \x01(\t\x12\r\n\x05label\x18\x03 \x01(\t\x12\x18\n\x10keepalive_millis\x18\x04 \x01(\r\x12\r\n\x05\x63ount\x18\x05 \x01(\r\x12\x10\n\x08is_retry\x18\x06 \x01(\x08\"o\n\x18\x42\x65ginTransactionResponse\x12\x0f\n\x07txn_ids\x18\x01 \x03(\x03\x12\x18\n\x10keepalive_millis\x18\x02 \x01(\r\x12\x12\n\ncluster_id\x18\x03 \x01(\t\x12\x14\n\x0c\x62\x65gun_before\x18\x04 \x01(\x08\"N\n\x18\x43ommitTransactionRequest\x12\x0e\n\x06txn_id\x18\x01 \x01(\x03\x12\r\n\x05owner\x18\x02 \x01(\t\x12\x13\n\x0bwait_millis\x18\x03 \x01(\r\"<\n\x19\x43ommitTransactionResponse\x12\x1f\n\x03txn\x18\x01 \x01(\x0b\x32\x12.txnstatus.TxnInfo\"]\n\x17\x41\x62ortTransactionRequest\x12\x0e\n\x06txn_id\x18\x01 \x01(\x03\x12\r\n\x05owner\x18\x02 \x01(\t\x12\x0e\n\x06reason\x18\x03 \x01(\t\x12\x13\n\x0b\x61s_operator\x18\x04 \x01(\x08\";\n\x18\x41\x62ortTransactionResponse\x12\x1f\n\x03txn\x18\x01 \x01(\x0b\x32\x12.txnstatus.TxnInfo\"A\n\x1aGetTransactionStateRequest\x12\x0e\n\x06txn_id\x18\x01 \x01(\x03\x12\x13\n\x0bwait_millis\x18\x02 \x01(\r\">\n\x1bGetTransactionStateResponse\x12\x1f\n\x03txn\x18\x01 \x01(\x0b\x32\x12.txnstatus.TxnInfo\"=\n\x1bKeepTransactionAliveRequest\x12\x0f\n\x07txn_ids\x18\x01 \x03(\x03\x12\r\n\x05owner\x18\x02 \x01(\t\"L\n\x1cKeepTransactionAliveResponse\x12,\n\x07refused\x18\x01 \x03(\x0b\x32\x1b.txnstatus.KeepAliveRefusal\"I\n\x10KeepAliveRefusal\x12\x0e\n\x06txn_id\x18\x01 \x01(\x03\x12%\n\x05\x65rror\x18\x02 \x01(\x0b\x32\x16.txnstatus.ErrorDetail\"C\n\rEnlistRequest\x12\x0e\n\x06txn_id\x18\x01 \x01(\x03\x12\r\n\x05owner\x18\x02 \x01(\t\x12\x13\n\x0bparticipant\x18\x03 \x01(\t\"\x10\n\x0e\x45nlistResponse\"\x14\n\x12GetSnapshotRequest\"(\n\x13GetSnapshotResponse\x12\x11\n\ttimestamp\x18\x01 \x01(\x06\"b\n\x08TxnToken\x12\x0e\n\x06txn_id\x18\x01 \x01(\x03\x12\x18\n\x10keepalive_millis\x18\x02 \x01(\r\x12\x18\n\x10\x65nable_keepalive\x18\x03 \x01(\x08\x12\x12\n\ncluster_id\x18\x04 \x01(\t2\x82\x05\n\nTxnManager\x12[\n\x10\x42\x65ginTransaction\x12\".txnstatus.BeginTransactionRequest\x1a#.txnstatus.BeginTransactionResponse\x12^\n\x11\x43ommitTransaction\x12#.txnstatus.CommitTransactionRequest\x1a$.txnstatus.CommitTransactionResponse\x12[\n\x10\x41\x62ortTransaction\x12\".txnstatus.AbortTransactionRequest\x1a#.txnstatus.AbortTransactionResponse\x12\x64\n\x13GetTransactionState\x12%.txnstatus.GetTransactionStateRequest\x1a&.txnstatus.GetTransactionStateResponse\x12g\n\x14KeepTransactionAlive\x12&.txnstatus.KeepTransactionAliveRequest\x1a\'.txnstatus.KeepTransactionAliveResponse\x12=\n\x06\x45nlist\x12\x18.txnstatus.EnlistRequest\x1a\x19.txnstatus.EnlistResponse\x12L\n\x0bGetSnapshot\x12\x1d.txnstatus.GetSnapshotRequest\x1a\x1e.txnstatus.GetSnapshotResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n!txnstatus/proto/txn_manager.proto\x12\ttxnstatus\x1a\x1ctxnstatus/proto/common.proto\"\x86\x01\n\x17\x42\x65ginTransactionRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\r\n\x05owner\x18\x02 \x01(\t\x12\r\n\x05label\x18\x03 \x01(\t\x12\x18\n\x10keepalive_millis\x18\x04 \x01(\r\x12\r\n\x05\x63ount\x18\x05 \x01(\r\x12\x10\n\x08is_retry\x18\x06 \x01(\x08\"o\n\x18\x42\x65ginTransactionResponse\x12\x0f\n\x07txn_ids\x18\x01 \x03(\x03\x12\x18\n\x10keepalive_millis\x18\x02 \x01(\r\x12\x12\n\ncluster_id\x18\x03 \x01(\t\x12\x14\n\x0c\x62\x65gun_before\x18\x04 \x01(\x08\"N\n\x18\x43ommitTransactionRequest\x12\x0e\n\x06txn_id\x18\x01 \x01(\x03\x12\r\n\x05owner\x18\x02 \x01(\t\x12\x13\n\x0bwait_millis\x18\x03 \x01(\r\"O\n\x19\x43ommitTransactionResponse\x12\x1f\n\x03txn\x18\x01 \x01(\x0b\x32\x12.txnstatus.TxnInfo\x12\x11\n\twaits_for\x18\x02 \x01(\t\"]\n\x17\x41\x62ortTransactionRequest\x12\x0e\n\x06txn_id\x18\x01 \x01(\x03\x12\r\n\x05owner\x18\x02 \x01(\t\x12\x0e\n\x06reason\x18\x03 \x01(\t\x12\x13\n\x0b\x61s_operator\x18\x04 \x01(\x08\";\n\x18\x41\x62ortTransactionResponse\x12\x1f\n\x03txn\x18\x01 \x01(\x0b\x32\x12.txnstatus.TxnInfo\"A\n\x1aGetTransactionStateRequest\x12\x0e\n\x06txn_id\x18\x01 \x01(\x03\x12\x13\n\x0bwait_millis\x18\x02 \x01(\r\"Q\n\x1bGetTransactionStateResponse\x12\x1f\n\x03txn\x18\x01 \x01(\x0b\x32\x12.txnstatus.TxnInfo\x12\x11\n\twaits_for\x18\x02 \x01(\t\"=\n\x1bKeepTransactionAliveRequest\x12\x0f\n\x07txn_ids\x18\x01 \x03(\x03\x12\r\n\x05owner\x18\x02 \x01(\t\"L\n\x1cKeepTransactionAliveResponse\x12,\n\x07refused\x18\x01 \x03(\x0b\x32\x1b.txnstatus.KeepAliveRefusal\"I\n\x10KeepAliveRefusal\x12\x0e\n\x06txn_id\x18\x01 \x01(\x03\x12%\n\x05\x65rror\x18\x02 \x01(\x0b\x32\x16.txnstatus.ErrorDetail\"C\n\rEnlistRequest\x12\x0e\n\x06txn_id\x18\x01 \x01(\x03\x12\r\n\x05owner\x18\x02 \x01(\t\x12\x13\n\x0bparticipant\x18\x03 \x01(\t\"\x10\n\x0e\x45nlistResponse\"\x14\n\x12GetSnapshotRequest\"(\n\x13GetSnapshotResponse\x12\x11\n\ttimestamp\x18\x01 \x01(\x06\"b\n\x08TxnToken\x12\x0e\n\x06txn_id\x18\x01 \x01(\x03\x12\x18\n\x10keepalive_millis\x18\x02 \x01(\r\x12\x18\n\x10\x65nable_keepalive\x18\x03 \x01(\x08\x12\x12\n\ncluster_id\x18\x04 \x01(\t2\x82\x05\n\nTxnManager\x12[\n\x10\x42\x65ginTransaction\x12\".txnstatus.BeginTransactionRequest\x1a#.txnstatus.BeginTransactionResponse\x12^\n\x11\x43ommitTransaction\x12#.txnstatus.CommitTransactionRequest\x1a$.txnstatus.CommitTransactionResponse\x12[\n\x10\x41\x62ortTransaction\x12\".txnstatus.AbortTransactionRequest\x1a#.txnstatus.AbortTransactionResponse\x12\x64\n\x13GetTransactionState\x12%.txnstatus.GetTransactionStateRequest\x1a&.txnstatus.GetTransactionStateResponse\x12g\n\x14KeepTransactionAlive\x12&.txnstatus.KeepTransactionAliveRequest\x1a\'.txnstatus.KeepTransactionAliveResponse\x12=\n\x06\x45nlist\x12\x18.txnstatus.EnlistRequest\x1a\x19.txnstatus.EnlistResponse\x12L\n\x0bGetSnapshot\x12\x1d.txnstatus.GetSnapshotRequest\x1a\x1e.txnstatus.GetSnapshotResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -39,31 +39,31 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_COMMITTRANSACTIONREQUEST']._serialized_start=328
   _globals['_COMMITTRANSACTIONREQUEST']._serialized_end=406
   _globals['_COMMITTRANSACTIONRESPONSE']._serialized_start=408
-  _globals['_COMMITTRANSACTIONRESPONSE']._serialized_end=468
-  _globals['_ABORTTRANSACTIONREQUEST']._serialized_start=470
-  _globals['_ABORTTRANSACTIONREQUEST']._serialized_end=563
-  _globals['_ABORTTRANSACTIONRESPONSE']._serialized_start=565
-  _globals['_ABORTTRANSACTIONRESPONSE']._serialized_end=624
-  _globals['_GETTRANSACTIONSTATEREQUEST']._serialized_start=626
-  _globals['_GETTRANSACTIONSTATEREQUEST']._serialized_end=691
-  _globals['_GETTRANSACTIONSTATERESPONSE']._serialized_start=693
-  _globals['_GETTRANSACTIONSTATERESPONSE']._serialized_end=755
-  _globals['_KEEPTRANSACTIONALIVEREQUEST']._serialized_start=757
-  _globals['_KEEPTRANSACTIONALIVEREQUEST']._serialized_end=818
-  _globals['_KEEPTRANSACTIONALIVERESPONSE']._serialized_start=820
-  _globals['_KEEPTRANSACTIONALIVERESPONSE']._serialized_end=896
-  _globals['_KEEPALIVEREFUSAL']._serialized_start=898
-  _globals['_KEEPALIVEREFUSAL']._serialized_end=971
-  _globals['_ENLISTREQUEST']._serialized_start=973
-  _globals['_ENLISTREQUEST']._serialized_end=1040
-  _globals['_ENLISTRESPONSE']._serialized_start=1042
-  _globals['_ENLISTRESPONSE']._serialized_end=1058
-  _globals['_GETSNAPSHOTREQUEST']._serialized_start=1060
-  _globals['_GETSNAPSHOTREQUEST']._serialized_end=1080
-  _globals['_GETSNAPSHOTRESPONSE']._serialized_start=1082
-  _globals['_GETSNAPSHOTRESPONSE']._serialized_end=1122
-  _globals['_TXNTOKEN']._serialized_start=1124
-  _globals['_TXNTOKEN']._serialized_end=1222
-  _globals['_TXNMANAGER']._serialized_start=1225
-  _globals['_TXNMANAGER']._serialized_end=1867
+  _globals['_COMMITTRANSACTIONRESPONSE']._serialized_end=487
+  _globals['_ABORTTRANSACTIONREQUEST']._serialized_start=489
+  _globals['_ABORTTRANSACTIONREQUEST']._serialized_end=582
+  _globals['_ABORTTRANSACTIONRESPONSE']._serialized_start=584
+  _globals['_ABORTTRANSACTIONRESPONSE']._serialized_end=643
+  _globals['_GETTRANSACTIONSTATEREQUEST']._serialized_start=645
+  _globals['_GETTRANSACTIONSTATEREQUEST']._serialized_end=710
+  _globals['_GETTRANSACTIONSTATERESPONSE']._serialized_start=712
+  _globals['_GETTRANSACTIONSTATERESPONSE']._serialized_end=793
+  _globals['_KEEPTRANSACTIONALIVEREQUEST']._serialized_start=795
+  _globals['_KEEPTRANSACTIONALIVEREQUEST']._serialized_end=856
+  _globals['_KEEPTRANSACTIONALIVERESPONSE']._serialized_start=858
+  _globals['_KEEPTRANSACTIONALIVERESPONSE']._serialized_end=934
+  _globals['_KEEPALIVEREFUSAL']._serialized_start=936
+  _globals['_KEEPALIVEREFUSAL']._serialized_end=1009
+  _globals['_ENLISTREQUEST']._serialized_start=1011
+  _globals['_ENLISTREQUEST']._serialized_end=1078
+  _globals['_ENLISTRESPONSE']._serialized_start=1080
+  _globals['_ENLISTRESPONSE']._serialized_end=1096
+  _globals['_GETSNAPSHOTREQUEST']._serialized_start=1098
+  _globals['_GETSNAPSHOTREQUEST']._serialized_end=1118
+  _globals['_GETSNAPSHOTRESPONSE']._serialized_start=1120
+  _globals['_GETSNAPSHOTRESPONSE']._serialized_end=1160
+  _globals['_TXNTOKEN']._serialized_start=1162
+  _globals['_TXNTOKEN']._serialized_end=1260
+  _globals['_TXNMANAGER']._serialized_start=1263
+  _globals['_TXNMANAGER']._serialized_end=1905
 # @@protoc_insertion_point(module_scope)

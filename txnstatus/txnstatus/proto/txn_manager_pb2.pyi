@@ -46,10 +46,12 @@ class CommitTransactionRequest(_message.Message):
     def __init__(self, txn_id: _Optional[int] = ..., owner: _Optional[str] = ..., wait_millis: _Optional[int] = ...) -> None: ...
 
 class CommitTransactionResponse(_message.Message):
-    __slots__ = ("txn",)
+    __slots__ = ("txn", "waits_for")
     TXN_FIELD_NUMBER: _ClassVar[int]
+    WAITS_FOR_FIELD_NUMBER: _ClassVar[int]
     txn: _common_pb2.TxnInfo
-    def __init__(self, txn: _Optional[_Union[_common_pb2.TxnInfo, _Mapping]] = ...) -> None: ...
+    waits_for: str
+    def __init__(self, txn: _Optional[_Union[_common_pb2.TxnInfo, _Mapping]] = ..., waits_for: _Optional[str] = ...) -> None: ...
 
 class AbortTransactionRequest(_message.Message):
     __slots__ = ("txn_id", "owner", "reason", "as_operator")
@@ -78,10 +80,12 @@ class GetTransactionStateRequest(_message.Message):
     def __init__(self, txn_id: _Optional[int] = ..., wait_millis: _Optional[int] = ...) -> None: ...
 
 class GetTransactionStateResponse(_message.Message):
-    __slots__ = ("txn",)
+    __slots__ = ("txn", "waits_for")
     TXN_FIELD_NUMBER: _ClassVar[int]
+    WAITS_FOR_FIELD_NUMBER: _ClassVar[int]
     txn: _common_pb2.TxnInfo
-    def __init__(self, txn: _Optional[_Union[_common_pb2.TxnInfo, _Mapping]] = ...) -> None: ...
+    waits_for: str
+    def __init__(self, txn: _Optional[_Union[_common_pb2.TxnInfo, _Mapping]] = ..., waits_for: _Optional[str] = ...) -> None: ...
 
 class KeepTransactionAliveRequest(_message.Message):
     __slots__ = ("txn_ids", "owner")

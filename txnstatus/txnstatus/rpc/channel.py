@@ -9,8 +9,9 @@ from typing import TypeVar
 
 from google.protobuf.message import DecodeError, Message
 
-from txnstatus.errors import InvalidArgument, TxnError, Unavailable
+from txnstatus.errors import InvalidArgument, TxnError
 from txnstatus.proto import rpc_pb2 as pb
+from txnstatus.rpc.attempts import NoAnswer
 from txnstatus.rpc.connection import MAX_MESSAGE_BYTES, Connection, Outbox, Purpose, connect
 from txnstatus.rpc.deadlines import Deadlines
 from txnstatus.rpc.errors import from_detail
@@ -37,7 +38,7 @@ class PeerChannel:
 
     async def close(self) -> None:
         if self._session is not None:
-            self._session.close(Unavailable(f"{self.address}: the channel was closed"))
+            self._session.close(NoAnswer(f"{self.address}: the channel was closed"))
             self._session = None
 
 
@@ -83,20 +84,20 @@ class _Session:
             async with asyncio.timeout(CONNECT_SECONDS):
                 connection = await connect(self._address, Purpose.CALLS)
         except OSError as error:
-            self.close(Unavailable(f"{self._address} cannot be reached: {error or 'no answer'}"))
+            self.close(NoAnswer(f"{self._address} cannot be reached: {error or 'no answer'}"))
             return
         if self.closed:
             connection.close()
             return
         self._connection = connection
         self._outgoing.open(connection)
-        connection.take_up(self._deliver, lambda why: self.close(Unavailable(f"{self._address}: {why}")))
+        connection.take_up(self._deliver, lambda why: self.close(NoAnswer(f"{self._address}: {why}")))
 
     def _deliver(self, data: bytes) -> None:
         try:
             frame = pb.Frame.FromString(data)
         except DecodeError as error:
-            self.close(Unavailable(f"{self._address}: an answer that does not read: {error}"))
+            self.close(NoAnswer(f"{self._address}: an answer that does not read: {error}"))
             return
         for reply in frame.replies:
             pending = self._pending.get(reply.id)
@@ -111,7 +112,7 @@ class _Session:
         pending = self._pending[call_id]
         if not pending.answer.done():
             error = f"{self._address} did not answer {pending.method} within {pending.timeout:.1f} s"
-            pending.answer.set_exception(Unavailable(error))
+            pending.answer.set_exception(NoAnswer(error))
 
     def close(self, error: TxnError) -> None:
         if self.closed:

@@ -1,16 +1,47 @@
-"""Deadlines of many things at once: one timer for all, where a timer for each would be most of the work."""
+"""Deadlines of many things at once: one timer for all, where a timer for each would be most of the work.
+
+And the deadline of a call, carried with it from handler to handler: who is asked on a caller's behalf answers in time
+for the caller to hear why.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Hashable
+import contextlib
+import math
+from collections.abc import Callable, Hashable, Iterator
+from contextvars import ContextVar
 from types import TracebackType
 from typing import Generic, TypeVar
 
 LOOK_SECONDS = 0.05
 """What is late is found so much later, at most."""
 
+ANSWER_SHARE = 0.9
+"""Part of the time for which a caller waits within which it is to be answered; the rest is for the way back."""
+
 KeyT = TypeVar("KeyT", bound=Hashable)
+
+_ANSWER_BY: ContextVar[float] = ContextVar("answer_by", default=math.inf)
+"""The loop's time at which the caller is to be answered. What runs in the background has no caller."""
+
+
+@contextlib.contextmanager
+def answering_within(seconds: float) -> Iterator[None]:
+    """The caller waits so long: what is done in the block, and waited for, is to be given up in time."""
+    by = asyncio.get_running_loop().time() + seconds * ANSWER_SHARE
+    token = _ANSWER_BY.set(min(_ANSWER_BY.get(), by))
+    try:
+        yield
+    finally:
+        with contextlib.suppress(ValueError):  # what was never finished is closed from elsewhere, when it is garbage
+            _ANSWER_BY.reset(token)
+
+
+def time_left(at_most: float) -> float:
+    """Seconds for which something may be waited for on behalf of the caller; 0 where its time is over."""
+    by = _ANSWER_BY.get()
+    return at_most if by == math.inf else max(0.0, min(at_most, by - asyncio.get_running_loop().time()))
 
 
 class Deadlines(Generic[KeyT]):

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
 import grpc
 
 from txnstatus.errors import TxnError
 from txnstatus.rpc.connection import MAX_MESSAGE_BYTES
+from txnstatus.rpc.deadlines import answering_within
 from txnstatus.rpc.errors import MAX_HINT_BYTES, clip, to_detail
 from txnstatus.rpc.server import Registry, is_method
 
@@ -58,8 +61,10 @@ class _Handlers(grpc.GenericRpcHandler):
         registry = self._registry
 
         async def serve(payload: bytes, context: grpc.aio.ServicerContext[bytes, bytes]) -> bytes:
+            left = context.time_remaining()
             try:
-                return (await registry.call(method, payload, str(group))).SerializeToString()
+                with answering_within(math.inf if left is None else left):
+                    return (await registry.call(method, payload, str(group))).SerializeToString()
             except TxnError as error:
                 detail = to_detail(error).SerializeToString()
                 status, summary = grpc.StatusCode[error.grpc_status], clip(error.message, MAX_HINT_BYTES)

@@ -18,7 +18,7 @@ from google.protobuf.message_factory import GetMessageClass
 from txnstatus.errors import InternalError, InvalidArgument, TxnError, Unavailable
 from txnstatus.proto import rpc_pb2 as pb
 from txnstatus.rpc.connection import MAX_MESSAGE_BYTES, Connection, Outbox
-from txnstatus.rpc.deadlines import Deadlines
+from txnstatus.rpc.deadlines import Deadlines, answering_within
 from txnstatus.rpc.errors import clip, to_detail
 
 log = logging.getLogger(__name__)
@@ -142,7 +142,8 @@ class ServedCalls:
 
     async def _answer(self, call: pb.Call) -> None:
         try:
-            response = (await self._registry.call(call.method, call.payload, call.group)).SerializeToString()
+            with answering_within(call.timeout_millis / 1000):
+                response = (await self._registry.call(call.method, call.payload, call.group)).SerializeToString()
             if len(response) > MAX_MESSAGE_BYTES:
                 raise InvalidArgument(
                     f"{call.method}: an answer of {len(response)} bytes: {MAX_MESSAGE_BYTES} are possible"

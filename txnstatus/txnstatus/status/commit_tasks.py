@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from txnstatus.backoff import Backoff
 from txnstatus.errors import TxnError
 from txnstatus.types import NO_TIMESTAMP, ParticipantId, ParticipantOpType, Timestamp, TxnId
 from txnstatus.values import value
+
+MAX_TOLD = 3
+"""Participants that `held_up` names."""
 
 
 @value
@@ -27,6 +30,8 @@ class _Progress:
     answered: bool = False
     in_flight: bool = False
     attempts: int = 0
+    said: str = ""
+    """The last error with which it answered, or did not."""
     next_try: float = 0.0
 
 
@@ -68,6 +73,16 @@ class CommitTask:
     def waiting_for(self) -> list[ParticipantId]:
         return [participant_id for participant_id, p in self._progress.items() if not p.answered]
 
+    def held_up(self, names: Mapping[ParticipantId, str]) -> str:
+        """Who has not answered, how often it was asked, and what it said, for people."""
+        waiting = self.waiting_for
+        told = [
+            f"{names.get(each, each)} (asked {self._progress[each].attempts} times: "
+            f"{self._progress[each].said or 'no answer yet'})"
+            for each in waiting[:MAX_TOLD]
+        ]
+        return ", ".join(told) + (f", and {len(waiting) - MAX_TOLD} more" if len(waiting) > MAX_TOLD else "")
+
     def due(self, now: float) -> Iterator[SendOp]:
         """What is to be sent now; each counts as in flight until it is answered."""
         for participant_id, progress in self._progress.items():
@@ -92,6 +107,7 @@ class CommitTask:
             self._has_answered(progress)
             self.refusal = self.refusal or (participant_id, error)
         else:
+            progress.said = error.message
             # FINALIZE_COMMIT and ABORT_TXN have only one right answer: whatever stands in its way, ask again.
             # The spread is a function of who, whom and which try: a core rolls no dice.
             chance = zlib.crc32(f"{self.txn_id}/{participant_id}/{progress.attempts}".encode()) / 2**32

@@ -141,6 +141,13 @@ class TxnStatusManager:
     def task_of(self, txn_id: TxnId) -> CommitTask | None:
         return self._tasks.get(txn_id)
 
+    def waits_for(self, txn_id: TxnId) -> str:
+        """Who has not answered in this phase of the transaction, and why, for people; empty: nobody."""
+        task, record = self._tasks.get(txn_id), self.table.find(txn_id)
+        if task is None or record is None or record.state in DECIDED:
+            return ""
+        return task.held_up(record.participants)
+
     # ---- leadership
 
     def _start_leading(self, now: float) -> list[Effect]:
@@ -187,7 +194,9 @@ class TxnStatusManager:
                     self._keep_alives.add(record, self._healthy_seconds)
                 continue
             self._keep_alives.remove(txn_id)
-            told = record or applied  # what is forgotten by now was decided when this applied, or will be by what follows
+            told = (
+                record or applied
+            )  # what is forgotten by now was decided when this applied, or will be by what follows
             if told.state in DECIDED:
                 effects.append(Decided(told))
             if record is None or record.state in TERMINAL:

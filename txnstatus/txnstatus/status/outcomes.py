@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 
 from txnstatus.errors import TxnError
 from txnstatus.limits import MAX_WAIT_SECONDS
-from txnstatus.rpc.deadlines import Deadlines
+from txnstatus.rpc.deadlines import Deadlines, time_left
 from txnstatus.status.records import TxnRecord
 from txnstatus.types import TxnId
 
@@ -29,7 +29,7 @@ class Outcome:
 
     async def wait(self, seconds: float) -> TxnRecord | None:
         """None: it is not decided by then, or after MAX_WAIT_SECONDS. Raises what `fail` is given."""
-        self._waits.add(self.answer, min(seconds, MAX_WAIT_SECONDS))
+        self._waits.add(self.answer, time_left(min(seconds, MAX_WAIT_SECONDS)))
         try:
             return await self.answer
         finally:

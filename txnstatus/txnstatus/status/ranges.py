@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Awaitable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import TypeVar
 
 from google.protobuf.message import Message
@@ -31,6 +31,8 @@ from txnstatus.wire import checked_txn_id
 ResponseT = TypeVar("ResponseT", bound=Message)
 
 CALL_SECONDS = 15.0
+REGISTER_SECONDS = 2.5
+"""Less than a manager waits for whoever registers: so that the manager's caller hears why it fails."""
 
 
 class StatusRanges:
@@ -41,14 +43,22 @@ class StatusRanges:
         """Ranges that are known to be full, with their last commit when that was found out."""
         self._registrations = Registrations(self._register)
 
-    async def call(self, txn_id: int, method: str, request: Message, response: type[ResponseT]) -> ResponseT:
-        """Asks the leader of the transaction's range a method of TxnManager's.
+    async def call(
+        self,
+        txn_id: int,
+        method: str,
+        request: Message,
+        response: type[ResponseT],
+        on_repeat: Callable[[], None] | None = None,
+    ) -> ResponseT:
+        """Asks the leader of the transaction's range a method of TxnManager's; `on_repeat` as of `call_leader`.
 
         Raises NotFound, Forgotten, Unavailable, or what it answers.
         """
         number = await self._range_of(TxnId(txn_id))
         try:
-            return await self._ask(number, f"txnstatus.TxnManager/{method}", request, response)
+            group, method = status_group(number), f"txnstatus.TxnManager/{method}"
+            return await self._client.call_leader(group, method, request, response, CALL_SECONDS, on_repeat)
         except NotFound:
             if self._state.range_was_dropped(number):
                 raise forgotten(TxnId(txn_id)) from None
@@ -79,7 +89,10 @@ class StatusRanges:
         request = status_pb.RegisterParticipantsRequest(registrations=registrations)
         method = "txnstatus.TxnStatus/RegisterParticipants"
         try:
-            answer = await self._ask(number, method, request, status_pb.RegisterParticipantsResponse)
+            group = status_group(number)
+            answer = await self._client.call_leader(
+                group, method, request, status_pb.RegisterParticipantsResponse, REGISTER_SECONDS
+            )
         except NotFound:
             if not self._state.range_was_dropped(number):
                 raise

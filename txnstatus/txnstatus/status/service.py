@@ -226,7 +226,7 @@ class StatusService:
             if request.wait_millis and record.state not in DECIDED:
                 decided = await outcome.wait(request.wait_millis / 1000)
                 record = decided or self.table.find(txn_id) or record
-        return pb.CommitTransactionResponse(txn=to_wire(record))
+        return pb.CommitTransactionResponse(txn=to_wire(record), waits_for=self.manager.waits_for(txn_id))
 
     async def abort_transaction(self, request: pb.AbortTransactionRequest) -> pb.AbortTransactionResponse:
         check_length("reason", request.reason, MAX_REASON_CHARACTERS)
@@ -247,7 +247,7 @@ class StatusService:
             with self._outcomes.of(record.txn_id) as outcome:
                 decided = await outcome.wait(request.wait_millis / 1000)
             record = decided or self.table.find(record.txn_id) or record
-        return pb.GetTransactionStateResponse(txn=to_wire(record))
+        return pb.GetTransactionStateResponse(txn=to_wire(record), waits_for=self.manager.waits_for(record.txn_id))
 
     async def keep_transaction_alive(self, request: pb.KeepTransactionAliveRequest) -> pb.KeepTransactionAliveResponse:
         check_count(len(request.txn_ids), "transactions to keep alive", MAX_KEEP_ALIVE_IDS)
