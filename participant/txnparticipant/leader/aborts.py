@@ -21,7 +21,7 @@ from txnstatus.wire import cause_from_wire
 log = logging.getLogger(__name__)
 
 PAUSE_SECONDS = 0.5
-"""Between two rounds of asking; in each the status table's leader is looked for."""
+"""Pause between two rounds of asking; in each the status table's leader is looked for."""
 MAX_WAIT_SECONDS = 30.0
 """A caller without a deadline waits this long."""
 

@@ -74,7 +74,7 @@ class CommitTask:
         return [participant_id for participant_id, p in self._progress.items() if not p.answered]
 
     def held_up(self, names: Mapping[ParticipantId, str]) -> str:
-        """Who has not answered, how often it was asked, and what it said, for people."""
+        """The participants that have not answered, how often each was asked and what it said, for people."""
         waiting = self.waiting_for
         told = [
             f"{names.get(each, each)} (asked {self._progress[each].attempts} times: "

@@ -142,7 +142,7 @@ class TxnStatusManager:
         return self._tasks.get(txn_id)
 
     def waits_for(self, txn_id: TxnId) -> str:
-        """Who has not answered in this phase of the transaction, and why, for people; empty: nobody."""
+        """The participants without which the transaction is not decided, and why, for people; empty: none."""
         task, record = self._tasks.get(txn_id), self.table.find(txn_id)
         if task is None or record is None or record.state in DECIDED:
             return ""

@@ -21,7 +21,7 @@ _Answer = asyncio.Future[TxnRecord | None]
 
 
 class Outcome:
-    """Of one transaction, for one who waits: heard also where that begins to wait later."""
+    """The outcome of one transaction, for one who waits: heard also by one that begins to wait later."""
 
     def __init__(self, waits: Deadlines[_Answer]) -> None:
         self._waits = waits
