@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.harness.raft import FAST, SMALL_SNAPSHOTS, Cluster
+from tests.unit.harness.raft import FAST, GROUP, SMALL_SNAPSHOTS, Cluster
 from txnstatus.errors import InvalidArgument, NotTheLeader, Unavailable
 from txnstatus.proto import raft_pb2 as pb
+from txnstatus.raft import snapshot
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -161,6 +162,29 @@ def test_members_survive_in_a_snapshot(monkeypatch: pytest.MonkeyPatch) -> None:
         assert group.journal[0].idx > group.journal.members.index
         cluster.restart(node_id)
         assert cluster[node_id].live.members == group.members
+    cluster.settle()
+
+
+def test_members_that_are_not_committed_are_not_in_a_snapshot(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A snapshot says who belonged to the group at its last entry. With the latest set of the log instead, a replica
+    that starts from it counts a majority of members who were never agreed upon, though the entry was cut off."""
+    cluster = Cluster(monkeypatch, settings=SMALL_SNAPSHOTS)
+    leader = cluster.leader()
+    first, second = cluster.followers()
+    cluster.commit(5)
+    cluster.isolate(leader)
+    group = cluster[leader].live
+    change = cluster.change(leader, remove=first)
+    cluster.step()
+    assert group.members == tuple(sorted({leader, second}))
+    completed = group._compaction.completed
+    group._replica.forceLogCompaction()
+    cluster.run_until(lambda: group._compaction.completed > completed)
+    assert not change.acknowledged
+    node = cluster[leader]
+    meta = snapshot.read_meta(node.disk, node.directory / "snapshot", GROUP)
+    assert meta.members == ("n0", "n1", "n2")
+    cluster.heal()
     cluster.settle()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass, field
 
 import pytest
@@ -28,8 +29,9 @@ from tests.unit.harness.shards import (
 from txnparticipant.shard import commands as cmd
 from txnparticipant.shard.leases import MAX_GAP_SECONDS, MAX_LEASES, SLACK, Leases
 from txnparticipant.shard.shard import ParticipantShard
+from txnparticipant.upkeep.retirement import Retirement
 from txnstatus.errors import Conflict, IllegalState, Overloaded, SnapshotTooOld
-from txnstatus.types import NO_TIMESTAMP, Timestamp, TxnId
+from txnstatus.types import NO_TIMESTAMP, HybridClock, Timestamp, TxnId, micros_of, timestamp
 
 LEASE = 10.0
 
@@ -327,3 +329,33 @@ def test_one_command_retires_a_bounded_number(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr("txnparticipant.shard.leases.MAX_RETIRED", 1)
     shard = overwritten_twice()
     assert leases_of(shard).retirable(table_of(shard)) == 200
+
+
+@pytest.mark.virtual_time
+async def test_a_wall_clock_that_jumps_makes_nothing_old() -> None:
+    """By the wall clock, a jump by an hour had retired what was overwritten a moment ago, under a reader of then."""
+    shard, wall = new_shard(), timestamp(1_000_000_000)
+    clock = HybridClock(lambda: micros_of(wall))
+    retired: list[cmd.Retire] = []
+
+    async def propose(command: cmd.Retire) -> None:
+        retired.append(command)
+        ok(shard, command)
+
+    leases = Leases(LEASE)
+    retirement = Retirement(shard, leases, propose, clock, lambda: 60)
+    retirement.on_leadership(True)
+    committed(shard, 1, "first001", clock.now())
+    committed(shard, 2, "second01", clock.now(), overwrite=True)
+    at, wall = clock.now(), timestamp(1_000_000_000 + 3_600_000_000)
+    began = asyncio.get_running_loop().time()
+    while asyncio.get_running_loop().time() < began + 55:
+        await asyncio.sleep(1)
+        await retirement.run_once()
+        leases.check_new_reader(table_of(shard), Timestamp(1))
+    assert not retired
+    while not retired:
+        assert asyncio.get_running_loop().time() < began + 65
+        await asyncio.sleep(1)
+        await retirement.run_once()
+    leases.check_new_reader(table_of(shard), at)

@@ -1,0 +1,74 @@
+"""A shard that was restored knows what follows from its snapshot: nothing but what it does next shows what it lost."""
+
+from __future__ import annotations
+
+from tests.sim.judges import derived
+from tests.unit.harness.beginning import begin_txn
+from tests.unit.harness.shards import COMMIT, NAME, OWNER, TABLE, create, new_shard, ok, refused
+from txnparticipant.leader.service import ShardMachine
+from txnparticipant.locks.locks import Lock, Mode, Otherwise
+from txnparticipant.rows.memrowset import RowBatch
+from txnparticipant.shard import commands as cmd
+from txnparticipant.shard.shard import ParticipantShard
+from txnstatus.errors import Conflict
+from txnstatus.types import Timestamp, TxnId
+
+FIRST, SECOND = TxnId(7), TxnId(8)
+
+
+def restored(shard: ParticipantShard) -> ParticipantShard:
+    other = ParticipantShard(shard.shard)
+    other.restore(shard.snapshot())
+    other.check_invariants()
+    return other
+
+
+def write_row(shard: ParticipantShard, txn_id: TxnId, snapshot: int = 0) -> None:
+    batch = RowBatch("w", deletes=False, rows=b"rows", keys=(b"1",))
+    write = cmd.WriteRows(txn_id, TABLE, OWNER, Timestamp(snapshot), 0, batch)
+    ok(shard, begin_txn(txn_id, TABLE, OWNER), write)
+
+
+def drop(shard: ParticipantShard, table_id: str, txn_id: TxnId, name: str) -> None:
+    lock = cmd.AcquireLocks(txn_id, table_id, OWNER, (Lock(name, Mode.X),), Otherwise.WAITS, Timestamp(1))
+    ok(shard, begin_txn(txn_id, table_id, OWNER), lock, cmd.DropTable(txn_id, table_id, OWNER))
+    ok(shard, cmd.BeginCommit(txn_id, table_id, COMMIT), cmd.FinalizeCommit(txn_id, table_id, COMMIT))
+
+
+def test_keys_of_prepared_rows_are_known_after_a_restore() -> None:
+    """They went once: a second transaction prepared on the same row, both committed, and one update was lost."""
+    shard = new_shard()
+    write_row(shard, FIRST)
+    write_row(shard, SECOND)
+    ok(shard, cmd.BeginCommit(FIRST, TABLE, Timestamp(100)))
+    after = restored(shard)
+    assert isinstance(refused(after, cmd.BeginCommit(SECOND, TABLE, Timestamp(101))), Conflict)
+    ok(after, cmd.FinalizeCommit(FIRST, TABLE, Timestamp(100)))
+    assert isinstance(refused(after, cmd.BeginCommit(SECOND, TABLE, Timestamp(102))), Conflict)
+
+
+def test_a_table_number_is_never_given_twice() -> None:
+    """Counted anew from the tables that are left, the next number was that of a living table, which it replaced."""
+    shard = new_shard()
+    (second,) = (ok(shard, create("air.second", "request-2")).table_id,)
+    drop(shard, TABLE, FIRST, NAME)
+    ok(shard, cmd.Retire(TABLE, COMMIT), cmd.ForgetTxns(SECOND), cmd.ForgetTable(TABLE))
+    after = restored(shard)
+    third = ok(after, create("air.third", "request-3")).table_id
+    assert third not in (TABLE, second)
+    assert after.table("air.second").table_id == second
+    drop(shard, second, SECOND, "air.second")
+    ok(shard, cmd.Retire(second, COMMIT), cmd.ForgetTxns(TxnId(9)), cmd.ForgetTable(second))
+    assert ok(restored(shard), create(NAME, "request-4")).table_id not in (TABLE, second)
+
+
+def test_what_follows_from_a_snapshot_is_compared_with_what_is_in_force() -> None:
+    """The simulator's judge, in a shard with something of everything, whole and with one index lost."""
+    machine = ShardMachine(3)
+    ok(machine.shard, create(NAME))
+    write_row(machine.shard, FIRST)
+    ok(machine.shard, cmd.BeginCommit(FIRST, TABLE, Timestamp(100)))
+    assert derived.faults(machine) == []
+    machine.shard.table(NAME).rows.keys.end(FIRST, [b"1"])
+    (story,) = derived.faults(machine)
+    assert "_prepared" in story
