@@ -12,6 +12,11 @@ MAX_WAIT_SECONDS = 2.0
 MAX_LOCK_WAIT_SECONDS = 15.0
 """A manager asks for a lock again and again for this long; its callers may, too."""
 
+MAX_REQUEST_BYTES = 16 << 20
+"""Bytes of a request, where it is one that carries rows."""
+MAX_PLAIN_REQUEST_BYTES = 1 << 20
+"""Bytes of any other request."""
+
 MAX_BEGIN_COUNT = 1_000
 MAX_KEEP_ALIVE_IDS = 1_000
 MAX_OPS_PER_CALL = 1_000

@@ -11,12 +11,12 @@ from collections import defaultdict
 from google.protobuf.message import DecodeError
 
 from txnstatus.errors import IllegalState, InvalidArgument
+from txnstatus.limits import MAX_REQUEST_BYTES
 from txnstatus.proto import rpc_pb2 as pb
 from txnstatus.rpc.attempts import NoAnswer
 from txnstatus.rpc.connection import (
     LENGTH,
     MAX_FRAME_BYTES,
-    MAX_MESSAGE_BYTES,
     Purpose,
     notice_death,
     split_address,
@@ -43,8 +43,8 @@ class Connections:
 
     def call(self, address: str, method: str, request: bytes, timeout: float) -> pb.Reply:
         """The answer of one attempt. Raises NoAnswer, or InvalidArgument for a request that is too long."""
-        if len(request) > MAX_MESSAGE_BYTES:
-            raise InvalidArgument(f"{method}: a request of {len(request)} bytes: {MAX_MESSAGE_BYTES} are possible")
+        if len(request) > MAX_REQUEST_BYTES:
+            raise InvalidArgument(f"{method}: a request of {len(request)} bytes: {MAX_REQUEST_BYTES} are possible")
         deadline = time.monotonic() + timeout
         call = pb.Call(id=1, method=method, payload=request, timeout_millis=max(1, int(timeout * 1000)))
         frame = pb.Frame(calls=[call]).SerializeToString()

@@ -15,7 +15,9 @@ from txnstatus.catalog.catalog import ADDRESS_PATTERN, NODE_ID_PATTERN, CatalogS
 from txnstatus.catalog.options import Options
 from txnstatus.errors import InvalidArgument
 from txnstatus.lake import locations
+from txnstatus.limits import MAX_REQUEST_BYTES
 from txnstatus.raft.settings import RaftSettings
+from txnstatus.rpc.guests import UNFINISHED_BYTES
 from txnstatus.types import ConflictStrategy
 
 NodeId = Annotated[str, Field(pattern=NODE_ID_PATTERN)]
@@ -130,6 +132,10 @@ class NodeConfig(_Section):
     """Where this node reaches others, if not at their addresses: through a proxy, or another network."""
     grpc_address: Address | None = None
     """Where this node serves gRPC, too; without one it does not."""
+    max_connections: int | None = Field(None, ge=1)
+    """Connections from clients at one time; without, as many as the limit of open files allows, 10,000 at most."""
+    max_unfinished_bytes: int = Field(UNFINISHED_BYTES, ge=MAX_REQUEST_BYTES)
+    """Bytes of what clients have begun to send, and not ended."""
     conflict_strategies: dict[StrategyName, StrategyTarget] = {}
     """Strategies of one's own by name, each as "module:attribute". The same on every node."""
     raft: RaftSection = RaftSection()

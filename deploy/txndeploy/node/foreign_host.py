@@ -12,7 +12,7 @@ from typing import Protocol, TypeVar
 
 import uvloop
 
-from txndeploy.node.process import StartError, arm_failpoints, stop_signals
+from txndeploy.node.process import OWN_DESCRIPTORS, StartError, arm_failpoints, stop_signals
 from txnparticipant.foreign.host import ForeignHost
 from txnparticipant.foreign.protocol import Participant
 from txnstatus.catalog.catalog import CatalogState
@@ -22,9 +22,11 @@ from txnstatus.catalog.commands import RegisterForeign
 from txnstatus.catalog.system_client import TxnSystemClient
 from txnstatus.errors import TxnError
 from txnstatus.process.background import Tasks
+from txnstatus.process.descriptors import raise_limit
 from txnstatus.process.environment import Environment
 from txnstatus.proto import participant_pb2
 from txnstatus.rpc.channel import PeerChannel
+from txnstatus.rpc.guests import Bounds
 from txnstatus.rpc.listener import Listener
 from txnstatus.rpc.server import Registry
 from txnstatus.status.ranges import StatusRanges
@@ -99,7 +101,7 @@ class ForeignProcess:
     async def _serve(self, host: ForeignHost) -> None:
         registry = Registry(self._name)
         registry.add(participant_pb2.DESCRIPTOR.services_by_name["Participant"], host)
-        listener = Listener(registry)
+        listener = Listener(registry, bounds=Bounds.within(raise_limit() - OWN_DESCRIPTORS))
         try:
             await listener.bind(self._listen)
         except OSError as error:

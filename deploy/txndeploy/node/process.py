@@ -26,14 +26,17 @@ from txnstatus.catalog.catalog import CATALOG, CatalogState, from_wire, to_wire
 from txnstatus.catalog.cluster_map import ClusterMap
 from txnstatus.catalog.system_client import TxnSystemClient
 from txnstatus.process import failpoints
-from txnstatus.process.disk import is_full
+from txnstatus.process.background import Tasks
+from txnstatus.process.descriptors import raise_limit
+from txnstatus.process.disk import OsDisk, is_full
 from txnstatus.process.durable import make_directory, write_file
 from txnstatus.process.environment import Environment
 from txnstatus.proto import catalog_pb2 as pb
-from txnstatus.raft.segments import JournalCorrupt
+from txnstatus.raft.segments import REPAIR, JournalCorrupt
 from txnstatus.raft.snapshot import SnapshotCorrupt
 from txnstatus.raft.transport import RaftTransport
 from txnstatus.rpc.connection import Purpose
+from txnstatus.rpc.guests import Bounds
 from txnstatus.rpc.listener import Listener
 
 if TYPE_CHECKING:
@@ -43,6 +46,16 @@ log = logging.getLogger(__name__)
 
 DATA_FORMAT = 1
 STOP_SECONDS = 5.0
+LOOK_SECONDS = 1.0
+OWN_DESCRIPTORS = 256
+"""Descriptors for everything but connections and shards: ranges, storage, other nodes."""
+DESCRIPTORS_PER_GROUP = 4
+KEPT_DESCRIPTORS = 32
+"""Descriptors of those that only the groups' disk gets."""
+
+
+class DataLost(Exception):
+    """What this node has written cannot be found again."""
 
 
 class StartError(Exception):
@@ -58,8 +71,9 @@ class Node:
     def __init__(self, config: NodeConfig) -> None:
         self.config = config
         self.incarnation = secrets.randbits(63)
+        bounds = _bounds(config)
         self._lock = _own_directory(config)
-        environment = self._environment = Environment()
+        environment = self._environment = Environment(disk=OsDisk(KEPT_DESCRIPTORS))
         cluster = ClusterMap(_saved_catalog(config) or config.initial_catalog(), config.reach)
         cluster.subscribe(lambda state: _save_catalog(config, state))
         self._client = TxnSystemClient(cluster, environment)
@@ -70,7 +84,8 @@ class Node:
             raise StartError(str(error)) from error
         except OSError as error:
             raise StartError(f"data_dir {config.data_dir} cannot be used: {error}") from error
-        self._listener = Listener(self._roles.registry, {Purpose.RAFT: self._transport.accept})
+        self._listener = Listener(self._roles.registry, {Purpose.RAFT: self._transport.accept}, bounds)
+        self._tasks = Tasks(f"data_dir {config.data_dir} is not what this node opened")
         self._grpc: GrpcServer | None = None
 
     async def start(self) -> None:
@@ -89,10 +104,12 @@ class Node:
         if self._grpc is not None:
             await self._grpc.start()
         self._transport.start()
+        self._tasks.spawn(self._look_after_directory())
         log.info("node %s of cluster %s serves on %s", self.config.node_id, self.config.cluster_id, address)
 
     async def stop(self) -> None:
         """Hands its leaderships over, then ends; what is under way fails with retriable errors."""
+        await self._tasks.stop()
         await self._roles.hand_over()
         await self._transport.drain()
         await self._roles.stop()
@@ -103,6 +120,27 @@ class Node:
         await self._client.close()
         self._environment.blocking.shutdown()
         os.close(self._lock)
+
+    async def _look_after_directory(self) -> None:
+        """Ends with DataLost: what is written to removed files goes with the process: it must not be acknowledged."""
+        loop, environment = asyncio.get_running_loop(), self._environment
+        lock, held = self.config.data_dir / "lock", os.fstat(self._lock)
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            found = await loop.run_in_executor(environment.blocking, environment.disk.identity, lock)
+            if found != (held.st_dev, held.st_ino):
+                raise DataLost(f"{lock} was removed or replaced while the node ran. {REPAIR}")
+            if (group := await self._roles.lost()) is not None:
+                raise DataLost(f"the journal of {group} was removed or replaced while the node ran. {REPAIR}")
+
+
+def _bounds(config: NodeConfig) -> Bounds:
+    """Bounds of connections, by the descriptors that this process may have. Raises StartError."""
+    own = OWN_DESCRIPTORS + config.participant_shards * DESCRIPTORS_PER_GROUP
+    try:
+        return Bounds.within(raise_limit() - own, config.max_connections, config.max_unfinished_bytes)
+    except ValueError as error:
+        raise StartError(str(error)) from error
 
 
 @contextlib.contextmanager

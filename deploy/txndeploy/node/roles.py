@@ -156,6 +156,15 @@ class Roles:
                 status.digest = await _digest(entry.machine.snapshot())
         return response
 
+    async def lost(self) -> str | None:
+        """The group whose journal is not where it was any more, if there is one."""
+        loop, groups = asyncio.get_running_loop(), dict(self._groups)
+        for name, group in groups.items():
+            there = await loop.run_in_executor(self._environment.blocking, group.driver.group.journal.is_there)
+            if not there and self._groups.get(name) is group:  # else it was closed meanwhile
+                return name
+        return None
+
     @property
     def catalog(self) -> CatalogState:
         """As far as this node has heard."""

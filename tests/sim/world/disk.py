@@ -157,6 +157,9 @@ class SimDisk:
         inode = self._names.get(path)
         return None if inode is None else len(inode.data)
 
+    def identity(self, path: Path) -> object:
+        return self._names.get(path)
+
     def names(self, directory: Path) -> list[str]:
         self.before("names", directory)
         return sorted(path.name for path in self._names if path.parent == directory)

@@ -16,14 +16,17 @@ from tests.unit.harness.answering import SECONDS, STATE, Manager
 from txnstatus.catalog.catalog import CatalogState, NodeInfo
 from txnstatus.catalog.cluster_map import ClusterMap
 from txnstatus.errors import InvalidArgument, NotFound, Unavailable
-from txnstatus.proto import admin_pb2
+from txnstatus.proto import admin_pb2, rpc_pb2
 from txnstatus.proto import txn_manager_pb2 as pb
 from txnstatus.raft import transport
 from txnstatus.rpc import channel as channels
 from txnstatus.rpc import connection as connections
+from txnstatus.rpc import guests, server
+from txnstatus.rpc import listener as listeners
 from txnstatus.rpc.channel import PeerChannel
 from txnstatus.rpc.connection import Connection, Outbox, Purpose, connect, split_address
 from txnstatus.rpc.deadlines import Deadlines
+from txnstatus.rpc.guests import Bounds
 from txnstatus.rpc.listener import Listener
 from txnstatus.rpc.server import Registry
 
@@ -31,11 +34,14 @@ from txnstatus.rpc.server import Registry
 class Served:
     """A manager on a port of its own."""
 
+    def __init__(self, bounds: Bounds = Bounds()) -> None:  # noqa: B008 it is a value
+        self.bounds = bounds
+
     async def __aenter__(self) -> Served:
         self.manager = Manager()
         registry = Registry()
         registry.add(pb.DESCRIPTOR.services_by_name["TxnManager"], self.manager)
-        self.listener = Listener(registry)
+        self.listener = Listener(registry, bounds=self.bounds)
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self.address = f"127.0.0.1:{free.getsockname()[1]}"
@@ -89,7 +95,7 @@ def test_nothing_is_taken_after_a_frame_that_is_too_long() -> None:
 
 
 def test_what_is_too_long_for_one_frame_leaves_in_several(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connections, "MAX_FRAME_BYTES", 100)
+    monkeypatch.setattr(connections, "MAX_SHARED_FRAME_BYTES", 100)
     sent: list[bytes] = []
     connection = Connection()
     monkeypatch.setattr(connection, "send", sent.append)
@@ -120,7 +126,7 @@ async def test_a_connection_that_breaks_fails_what_is_under_way_and_the_next_cal
         await served.state(2)
         waiting = asyncio.create_task(served.state(0))
         await served.state(2)
-        for connection in list(served.listener._live):
+        for connection in list(served.listener.connections):
             connection.abort()
         with pytest.raises(Unavailable):
             await waiting
@@ -136,7 +142,7 @@ async def test_nobody_there() -> None:
 
 
 async def test_a_request_that_is_too_long_is_refused_here(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("txnstatus.rpc.channel.MAX_MESSAGE_BYTES", 10)
+    monkeypatch.setattr("txnstatus.rpc.channel.MAX_REQUEST_BYTES", 10)
     async with Served() as served:
         request = pb.CommitTransactionRequest(owner="x" * 100)
         with pytest.raises(InvalidArgument, match="102 bytes"):
@@ -160,6 +166,99 @@ async def test_whoever_says_something_else_first_is_ended(said: bytes) -> None:
             assert await reader.read() == b""
         writer.close()
         assert await served.state(2) == 2
+
+
+async def said_and_heard(address: str, said: bytes) -> bytes:
+    """All that comes back until the other side ends the connection."""
+    reader, writer = await asyncio.open_connection(*split_address(address))
+    writer.write(said)
+    try:
+        return await reader.read()
+    except ConnectionResetError:
+        return b""
+    finally:
+        writer.close()
+
+
+def framed(*calls: rpc_pb2.Call) -> bytes:
+    data = rpc_pb2.Frame(calls=calls).SerializeToString()
+    return struct.pack(">I", len(data)) + data
+
+
+ASKS = pb.GetTransactionStateRequest(txn_id=2).SerializeToString()
+
+
+async def test_a_client_too_many_is_told_so_and_a_process_of_the_cluster_is_let_in() -> None:
+    call = rpc_pb2.Call(id=7, method=STATE, payload=ASKS, timeout_millis=5_000)
+    async with Served(Bounds(clients=1)) as served, asyncio.timeout(SECONDS):
+        reader, writer = await asyncio.open_connection(*split_address(served.address))
+        writer.write(Purpose.CALLS.opening + framed(call))
+        await reader.readexactly(5)
+        answer = await said_and_heard(served.address, Purpose.CALLS.opening + framed(call))
+        (reply,) = rpc_pb2.Frame.FromString(answer[4:]).replies
+        assert (reply.id, reply.error.code) == (7, "OVERLOADED")
+        assert await served.state(2) == 2
+        writer.close()
+
+
+async def test_strangers_take_no_place_from_whoever_speaks() -> None:
+    async with Served(Bounds(clients=1, strangers=5)) as served, asyncio.timeout(SECONDS):
+        silent = [await asyncio.open_connection(*split_address(served.address)) for _ in range(20)]
+        assert await served.state(2) == 2
+        for reader, _ in silent[:15]:
+            with contextlib.suppress(ConnectionResetError):
+                assert await reader.read() == b""
+        assert len(served.listener.connections) <= 6
+        for _, writer in silent:
+            writer.close()
+
+
+async def test_what_is_silent_or_slow_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guests, "OPENING_SECONDS", 0.1)
+    monkeypatch.setattr(guests, "FRAME_SECONDS", 0.2)
+    monkeypatch.setattr(listeners, "LOOK_SECONDS", 0.05)
+    async with Served() as served, asyncio.timeout(SECONDS):
+        assert await served.state(2) == 2
+        for said in (b"", b"TXN", Purpose.CALLS.opening, Purpose.CALLS.opening + b"\0\0", Purpose.RAFT.opening[:4]):
+            assert await said_and_heard(served.address, said) == b""
+        (connection,) = served.listener.connections
+        assert await served.state(2) == 2
+        assert served.listener.connections == {connection}, "who has called may rest"
+
+
+async def test_what_is_half_sent_is_bounded_over_all_connections() -> None:
+    half = Purpose.CALLS.opening + struct.pack(">I", 1_000_000) + bytes(400_000)
+    async with Served(Bounds(unfinished_bytes=1_000_000)) as served, asyncio.timeout(SECONDS):
+        ends = [asyncio.create_task(said_and_heard(served.address, half)) for _ in range(8)]
+        ended: set[asyncio.Task[bytes]] = set()
+        while len(ended) < 6:
+            ended |= (await asyncio.wait(set(ends) - ended, return_when=asyncio.FIRST_COMPLETED))[0]
+        assert sum(connection.unfinished for connection in served.listener.connections) <= 1_000_000
+        assert await served.state(2) == 2
+        for end in ends:
+            end.cancel()
+
+
+async def test_a_frame_longer_than_any_request_is_ended_by_its_length() -> None:
+    async with Served() as served, asyncio.timeout(SECONDS):
+        assert await said_and_heard(served.address, Purpose.CALLS.opening + struct.pack(">I", 50 << 20)) == b""
+
+
+async def test_a_long_frame_of_many_calls_ends_its_connection_and_many_in_short_ones_take_turns() -> None:
+    """Its decoding, and the tasks of its calls, held up everybody else."""
+    async with Served() as served, asyncio.timeout(SECONDS):
+        long = b"\x0a\x00" * (1 << 20)
+        assert await said_and_heard(served.address, Purpose.CALLS.opening + struct.pack(">I", len(long)) + long) == b""
+        reader, writer = await asyncio.open_connection(*split_address(served.address))
+        calls = [rpc_pb2.Call(id=n, method=STATE, payload=ASKS, timeout_millis=60_000) for n in range(1, 2_000)]
+        writer.write(Purpose.CALLS.opening + framed(*calls))
+        answered: set[int] = set()
+        while len(answered) < len(calls):
+            (length,) = struct.unpack(">I", await reader.readexactly(4))
+            replies = rpc_pb2.Frame.FromString(await reader.readexactly(length)).replies
+            assert len(replies) <= 2 * server.CALLS_PER_TURN
+            answered |= {reply.id for reply in replies}
+        writer.close()
 
 
 async def test_a_port_in_use_is_an_error() -> None:

@@ -6,11 +6,15 @@ names once their directory is. What a failed sync leaves is unknown, and stays u
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Protocol
+
+from txnstatus.process.descriptors import KeptDescriptors
 
 
 class DiskFull(Exception):
@@ -48,6 +52,9 @@ class Disk(Protocol):
     def size(self, path: Path) -> int | None:
         """None = there is no such file."""
 
+    def identity(self, path: Path) -> object:
+        """Equal for as long as the name leads to the same file; None = there is no such file."""
+
     def names(self, directory: Path) -> list[str]:
         """Sorted."""
 
@@ -74,14 +81,18 @@ def is_full(error: OSError) -> bool:
 class OsDisk:
     """The disk of this machine."""
 
+    def __init__(self, kept_descriptors: int = 0) -> None:
+        """`kept_descriptors`: for files that are to be opened when the process has no others left."""
+        self._descriptors = KeptDescriptors(kept_descriptors)
+
     def create(self, path: Path) -> DiskFile:
-        return _OsFile(path, os.O_CREAT | os.O_TRUNC)
+        return _OsFile(self._descriptors, path, os.O_CREAT | os.O_TRUNC)
 
     def open(self, path: Path) -> DiskFile:
-        return _OsFile(path, 0)
+        return _OsFile(self._descriptors, path, 0)
 
     def read(self, path: Path, offset: int = 0, length: int = -1) -> bytes:
-        with path.open("rb") as file:
+        with self._opened(path) as fd, open(fd, "rb", closefd=False) as file:
             file.seek(offset)
             return file.read(length)
 
@@ -90,6 +101,13 @@ class OsDisk:
             return path.stat().st_size
         except FileNotFoundError:
             return None
+
+    def identity(self, path: Path) -> object:
+        try:
+            found = path.stat()
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        return found.st_dev, found.st_ino
 
     def names(self, directory: Path) -> list[str]:
         return sorted(entry.name for entry in directory.iterdir())
@@ -114,17 +132,22 @@ class OsDisk:
             self.sync_directory(directory.parent)
 
     def sync_directory(self, path: Path) -> None:
-        fd = os.open(path, os.O_RDONLY)
-        try:
+        with self._opened(path) as fd:
             os.fsync(fd)
+
+    @contextlib.contextmanager
+    def _opened(self, path: Path) -> Iterator[int]:
+        fd = self._descriptors.open(path, os.O_RDONLY)
+        try:
+            yield fd
         finally:
-            os.close(fd)
+            self._descriptors.close(fd)
 
 
 class _OsFile:
-    def __init__(self, path: Path, flags: int) -> None:
-        self._path = path
-        self._fd = os.open(path, os.O_RDWR | os.O_APPEND | flags, 0o600)
+    def __init__(self, descriptors: KeptDescriptors, path: Path, flags: int) -> None:
+        self._descriptors = descriptors
+        self._fd = descriptors.open(path, os.O_RDWR | os.O_APPEND | flags)
 
     def write(self, data: bytes) -> None:
         left = memoryview(data)
@@ -139,4 +162,4 @@ class _OsFile:
         os.ftruncate(self._fd, length)
 
     def close(self) -> None:
-        os.close(self._fd)
+        self._descriptors.close(self._fd)

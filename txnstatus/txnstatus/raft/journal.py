@@ -130,6 +130,10 @@ class Journal(PySyncObjJournal):  # type: ignore[misc]
             self._entries += self._suffix
             self._suffix = []
 
+    def is_there(self) -> bool:
+        """Whether what is written can be found again: its files may be removed under it. Any thread may ask."""
+        return self._segments.is_there()
+
     def close(self) -> None:
         self._segments.close()
 

@@ -34,6 +34,8 @@ class _Segment:
     path: Path
     last: int
     """The highest index of an entry that was ever in this segment, or in one before."""
+    identity: object
+    """The file, as the disk tells it from others under its name."""
 
 
 class Segments:
@@ -49,6 +51,11 @@ class Segments:
     @property
     def exist(self) -> bool:
         return bool(self._segments)
+
+    def is_there(self) -> bool:
+        """Whether the name of the file that is written to still leads to it. May be asked while it is written to."""
+        last = self._segments[-1] if self._segments else None
+        return last is None or self._disk.identity(last.path) == last.identity
 
     # ---- reading
 
@@ -83,7 +90,7 @@ class Segments:
             last = max(last, header.next_index - 1)
             end = coming[1].previous_bytes if coming else None
             self._size, last = self._replay(data, end, path, last, on_batch)
-            self._segments.append(_Segment(number, path, last))
+            self._segments.append(_Segment(number, path, last, self._disk.identity(path)))
         self._tidy(dropped, [name for name in names if name.endswith(".new")])
 
     def _tidy(self, dropped: list[int], unfinished: list[str]) -> None:
@@ -200,7 +207,7 @@ class Segments:
             self._seal(self._file)
         self._file, self._size = file, len(data)
         last = self._segments[-1].last if self._segments else 0
-        self._segments.append(_Segment(header.number, path, last))
+        self._segments.append(_Segment(header.number, path, last, self._disk.identity(path)))
 
     def _seal(self, file: DiskFile) -> None:
         try:

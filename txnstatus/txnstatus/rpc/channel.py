@@ -10,9 +10,10 @@ from typing import TypeVar
 from google.protobuf.message import DecodeError, Message
 
 from txnstatus.errors import InvalidArgument, TxnError
+from txnstatus.limits import MAX_REQUEST_BYTES
 from txnstatus.proto import rpc_pb2 as pb
 from txnstatus.rpc.attempts import NoAnswer
-from txnstatus.rpc.connection import MAX_MESSAGE_BYTES, Connection, Outbox, Purpose, connect
+from txnstatus.rpc.connection import Connection, Outbox, Purpose, connect
 from txnstatus.rpc.deadlines import Deadlines
 from txnstatus.rpc.errors import from_detail
 
@@ -63,8 +64,8 @@ class _Session:
         self._connecting = asyncio.get_running_loop().create_task(self._connect())
 
     async def call(self, method: str, payload: bytes, timeout: float, group: str) -> bytes:
-        if len(payload) > MAX_MESSAGE_BYTES:
-            raise InvalidArgument(f"a request of {len(payload)} bytes: {MAX_MESSAGE_BYTES} are possible")
+        if len(payload) > MAX_REQUEST_BYTES:
+            raise InvalidArgument(f"a request of {len(payload)} bytes: {MAX_REQUEST_BYTES} are possible")
         call_id = next(self._ids)
         future: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
         self._pending[call_id] = _Pending(method, timeout, future)
@@ -82,7 +83,7 @@ class _Session:
     async def _connect(self) -> None:
         try:
             async with asyncio.timeout(CONNECT_SECONDS):
-                connection = await connect(self._address, Purpose.CALLS)
+                connection = await connect(self._address, Purpose.PEER_CALLS)
         except OSError as error:
             self.close(NoAnswer(f"{self._address} cannot be reached: {error or 'no answer'}"))
             return

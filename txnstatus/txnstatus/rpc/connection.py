@@ -19,7 +19,9 @@ ItemT = TypeVar("ItemT")
 
 MAX_MESSAGE_BYTES = 64 << 20
 MAX_FRAME_BYTES = MAX_MESSAGE_BYTES + (1 << 20)
-"""One message of the greatest size, and what is around it."""
+"""Bytes of a frame: one message of the greatest size, and what is around it."""
+MAX_SHARED_FRAME_BYTES = 1 << 20
+"""Bytes of a frame that holds several messages: it is decoded in one go."""
 LENGTH = struct.Struct(">I")
 """The length of a frame, before it."""
 OPENING = b"TXN1"
@@ -31,6 +33,9 @@ DEAD_SECONDS = 5
 
 class Purpose(enum.Enum):
     CALLS = b"C"
+    """Calls of clients."""
+    PEER_CALLS = b"P"
+    """Calls of another process of the cluster."""
     RAFT = b"R"
 
     @property
@@ -43,6 +48,10 @@ class Connection(asyncio.Protocol):
     """One end. Frames arrive whole and in order, or the connection ends."""
 
     def __init__(self, opening: bytes = b"") -> None:
+        self.max_frame_bytes = MAX_FRAME_BYTES
+        """Length of a frame beyond which the connection ends."""
+        self.frames = 0
+        """How many have come."""
         self._on_frame: Callable[[bytes], None] = lambda _frame: None
         self._on_end: Callable[[str], None] | None = None
         self._ended: str | None = None
@@ -73,12 +82,21 @@ class Connection(asyncio.Protocol):
     def send_all(self, frame: Callable[[Sequence[ItemT]], Message], items: Sequence[ItemT]) -> None:
         """In one frame, or in several where one would be too long. `frame` makes one of some of the items."""
         data = frame(items).SerializeToString()
-        if len(data) > MAX_FRAME_BYTES and len(items) > 1:
+        if len(data) > MAX_SHARED_FRAME_BYTES and len(items) > 1:
             half = len(items) // 2
             self.send_all(frame, items[:half])
             self.send_all(frame, items[half:])
         else:
             self.send(data)
+
+    @property
+    def unfinished(self) -> int:
+        """How many bytes of a frame are here that is not whole."""
+        return len(self._buffer)
+
+    @property
+    def is_ending(self) -> bool:
+        return self._transport is None or self._transport.is_closing()
 
     @property
     def pending(self) -> bool:
@@ -94,6 +112,10 @@ class Connection(asyncio.Protocol):
         if self._transport is not None:
             self._transport.abort()
 
+    def hand_on(self, frame: bytes) -> None:
+        """Gives its owner a frame that somebody else has taken from it."""
+        self._on_frame(frame)
+
     # ---- what the loop does
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -107,7 +129,8 @@ class Connection(asyncio.Protocol):
         start = 0
         while len(buffer) - start >= LENGTH.size:
             (length,) = LENGTH.unpack_from(buffer, start)
-            if length > MAX_FRAME_BYTES:
+            if length > self.max_frame_bytes:
+                buffer.clear()
                 self.abort()
                 return
             end = start + LENGTH.size + length
@@ -115,8 +138,10 @@ class Connection(asyncio.Protocol):
                 break
             frame = bytes(memoryview(buffer)[start + LENGTH.size : end])
             start = end
+            self.frames += 1
             self._on_frame(frame)
-            if self._transport is None or self._transport.is_closing():
+            if self.is_ending:
+                buffer.clear()
                 return  # that frame was its last
         del buffer[:start]
 

@@ -7,16 +7,24 @@ import math
 import grpc
 
 from txnstatus.errors import TxnError
+from txnstatus.limits import MAX_REQUEST_BYTES
 from txnstatus.rpc.connection import MAX_MESSAGE_BYTES
 from txnstatus.rpc.deadlines import answering_within
 from txnstatus.rpc.errors import MAX_HINT_BYTES, clip, to_detail
 from txnstatus.rpc.server import Registry, is_method
 
 GRPC_OPTIONS = [
-    ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
+    ("grpc.max_receive_message_length", MAX_REQUEST_BYTES),
     ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
     ("grpc.so_reuseport", 0),  # its port is nobody else's
+    ("grpc.max_concurrent_streams", 100),
+    ("grpc.server_handshake_timeout_ms", 5_000),
+    ("grpc.max_connection_idle_ms", 300_000),  # a client makes another one, and notices nothing
+    ("grpc.keepalive_time_ms", 30_000),
+    ("grpc.keepalive_timeout_ms", 5_000),
 ]
+MAX_CALLS = 1_000
+"""Calls under way at one time, over all connections: more are RESOURCE_EXHAUSTED."""
 STOP_SECONDS = 0.2
 """How long calls that are under way may go on."""
 GROUP_KEY = "txn-group"
@@ -29,7 +37,7 @@ class GrpcServer:
     """`bind`, then `start`; serves until `stop`."""
 
     def __init__(self, registry: Registry) -> None:
-        self._server = grpc.aio.server(options=GRPC_OPTIONS)
+        self._server = grpc.aio.server(options=GRPC_OPTIONS, maximum_concurrent_rpcs=MAX_CALLS)
         self._server.add_generic_rpc_handlers((_Handlers(registry),))
 
     def bind(self, address: str) -> None:

@@ -6,28 +6,48 @@ import asyncio
 import errno
 import logging
 import os
-import weakref
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import cast
 
-from txnstatus.rpc.connection import OPENING, OPENING_BYTES, Connection, Purpose, notice_death, split_address
-from txnstatus.rpc.server import Registry
+from txnstatus.errors import Overloaded
+from txnstatus.limits import MAX_REQUEST_BYTES
+from txnstatus.rpc.connection import (
+    MAX_FRAME_BYTES,
+    MAX_SHARED_FRAME_BYTES,
+    OPENING_BYTES,
+    Connection,
+    Purpose,
+    notice_death,
+    split_address,
+)
+from txnstatus.rpc.guests import Bounds, Guests
+from txnstatus.rpc.server import Registry, refuse
 
 log = logging.getLogger(__name__)
 
+LOOK_SECONDS = 1.0
+"""Time between two looks for connections whose time is over."""
+
 Accept = Callable[[Connection], object]
-"""Takes a connection up: sets its callbacks, before its first frame comes."""
+"""Takes a connection up: sets its callbacks. Its first frame has come, and is handed on then."""
 
 
 class Listener:
     """`bind`, then `start`; serves until `stop`."""
 
-    def __init__(self, registry: Registry, accept: Mapping[Purpose, Accept] = MappingProxyType({})) -> None:
+    def __init__(
+        self,
+        registry: Registry,
+        accept: Mapping[Purpose, Accept] = MappingProxyType({}),
+        bounds: Bounds = Bounds(),  # noqa: B008 it is a value
+    ) -> None:
         """`accept`: what other connections than for calls are for."""
-        self._accept = {Purpose.CALLS: registry.serve, **accept}
+        self.accept = {Purpose.CALLS: registry.serve, Purpose.PEER_CALLS: registry.serve, **accept}
+        self.guests: Guests[Connection] = Guests(bounds)
+        self.connections: set[Connection] = set()
         self._server: asyncio.Server | None = None
-        self._live: weakref.WeakSet[Connection] = weakref.WeakSet()
+        self._looking: asyncio.TimerHandle | None = None
 
     async def bind(self, address: str) -> None:
         """Takes the port, and lets nobody in yet. Raises OSError where it is in use, or the address not this host's."""
@@ -47,42 +67,88 @@ class Listener:
     def stop(self) -> None:
         if self._server is not None:
             self._server.close()
-        for connection in list(self._live):
+        if self._looking is not None:
+            self._looking.cancel()
+        for connection in list(self.connections):
             connection.abort()
 
     def protocol(self) -> asyncio.Protocol:
         """For a new connection."""
-        return _Opening(self)
+        return _Guest(self)
 
-    def take_up(self, transport: asyncio.Transport, said: bytes) -> None:
-        """Gives the connection to whom it is for, once it has said enough."""
-        if len(said) < OPENING_BYTES and OPENING.startswith(said[: len(OPENING)]):
-            return
-        opening = said[:OPENING_BYTES]
-        purpose = next((each for each in self._accept if each.opening == opening), None)
-        if purpose is None:
-            log.warning("a connection that begins with %r, which is not served here", opening)
-            transport.abort()
-            return
-        connection = Connection()
-        self._live.add(connection)
-        transport.set_protocol(connection)
-        connection.connection_made(transport)
-        self._accept[purpose](connection)
-        connection.data_received(said[OPENING_BYTES:])
+    def look_in_time(self) -> None:
+        """For those whose time is over, while there are any that have one."""
+        if self._looking is None and self.guests.any_may_be_late:
+            self._looking = asyncio.get_running_loop().call_later(LOOK_SECONDS, self._look)
+
+    def _look(self) -> None:
+        self._looking = None
+        for connection in self.guests.late(asyncio.get_running_loop().time()):
+            connection.abort()
+        self.look_in_time()
 
 
-class _Opening(asyncio.Protocol):
-    """A connection that has not said what it is for."""
+class _Guest(Connection):
+    """A connection that somebody has made to this port."""
 
     def __init__(self, listener: Listener) -> None:
+        super().__init__()
+        self.max_frame_bytes = MAX_REQUEST_BYTES + MAX_SHARED_FRAME_BYTES
         self._listener = listener
         self._said = b""
+        self._purpose: Purpose | None = None
+        self.take_up(self._take_first, lambda _why: None)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)
+        super().connection_made(transport)
         notice_death(transport.get_extra_info("socket"))
+        self._listener.connections.add(self)
+        self._end(self._listener.guests.came(self, asyncio.get_running_loop().time()))
 
     def data_received(self, data: bytes) -> None:
-        self._said += data
-        self._listener.take_up(self._transport, self._said)
+        if self._purpose is None:
+            self._said += data
+            data = self._open()
+        if self._purpose is None:
+            return
+        was_empty, frames = not self.unfinished, self.frames
+        super().data_received(data)
+        if self in self._listener.connections and not self.is_ending:
+            now, begun = asyncio.get_running_loop().time(), was_empty or self.frames > frames
+            self._end(self._listener.guests.holds(self, self.unfinished, now, begun=begun))
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._listener.connections.discard(self)
+        self._listener.guests.left(self)
+        super().connection_lost(error)
+
+    def _open(self) -> bytes:
+        """Sees what the connection is for, once it has said enough. Returns what comes after that."""
+        said, self._said = self._said, b""
+        opening = said[:OPENING_BYTES]
+        self._purpose = next((each for each in self._listener.accept if each.opening == opening), None)
+        if self._purpose is None and any(each.opening.startswith(opening) for each in self._listener.accept):
+            self._said = said
+        elif self._purpose is None:
+            log.warning("a connection that begins with %r, which is not served here", opening)
+            self.abort()
+        return said[OPENING_BYTES:]
+
+    def _take_first(self, frame: bytes) -> None:
+        """Whoever sends a whole frame is no stranger any more."""
+        purpose, guests = cast(Purpose, self._purpose), self._listener.guests
+        if guests.known(self, is_peer=purpose is not Purpose.CALLS):
+            if purpose is Purpose.RAFT:
+                self.max_frame_bytes = MAX_FRAME_BYTES
+            self._listener.accept[purpose](self)
+            self.hand_on(frame)
+            return
+        log.warning("a connection is refused: there are as many as this process may have")
+        if purpose is not Purpose.RAFT:
+            refuse(self, frame, Overloaded("this node has as many connections as it may have"))
+        self.close()
+
+    def _end(self, others: list[Connection]) -> None:
+        for each in others:
+            each.abort()
+        self._listener.look_in_time()

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -16,8 +17,10 @@ from google.protobuf.message import DecodeError, Message
 from google.protobuf.message_factory import GetMessageClass
 
 from txnstatus.errors import InternalError, InvalidArgument, TxnError, Unavailable
+from txnstatus.limits import MAX_PLAIN_REQUEST_BYTES, MAX_REQUEST_BYTES
 from txnstatus.proto import rpc_pb2 as pb
-from txnstatus.rpc.connection import MAX_MESSAGE_BYTES, Connection, Outbox
+from txnstatus.rpc import bulk
+from txnstatus.rpc.connection import MAX_MESSAGE_BYTES, MAX_SHARED_FRAME_BYTES, Connection, Outbox
 from txnstatus.rpc.deadlines import Deadlines, answering_within
 from txnstatus.rpc.errors import clip, to_detail
 
@@ -28,6 +31,12 @@ NOT_SERVED = "give the addresses of nodes that have the role"
 """The hint of an answer that another node may give."""
 
 
+BULKY = frozenset(["txnstatus.Table/WriteRows"])
+"""Methods whose requests may be as long as any: what is long in them is one field."""
+CALLS_PER_TURN = 256
+"""Calls that begin in one turn of the loop: others have theirs in between."""
+MAX_WAITING_CALLS = 100_000
+"""Calls of one connection that have not begun: with more it ends."""
 MAX_GROUP_BYTES = 100
 """Bytes of a group's name that an error repeats."""
 
@@ -73,6 +82,11 @@ class Registry:
         entry = self._methods.get(group, _NONE).get(method)
         if entry is None:
             raise self._not_served(method, group)
+        most = MAX_REQUEST_BYTES if method in BULKY else MAX_PLAIN_REQUEST_BYTES
+        if len(payload) > most:
+            raise InvalidArgument(f"{method}: a request of {len(payload)} bytes: {most} are possible")
+        if len(payload) > MAX_PLAIN_REQUEST_BYTES and not bulk.is_plain(payload):
+            raise InvalidArgument(f"{method}: {len(payload)} bytes that are no {entry.request.__name__}")
         try:
             request = entry.request.FromString(payload)
         except DecodeError as error:
@@ -121,24 +135,32 @@ class ServedCalls:
         self._connection = connection
         self._replies: Outbox[pb.Reply] = Outbox(lambda replies: pb.Frame(replies=replies))
         self._replies.open(connection)
+        self._waiting: deque[pb.Call] = deque()
         self._running: set[asyncio.Task[None]] = set()
         self._deadlines: Deadlines[asyncio.Task[None]] = Deadlines(lambda task: task.cancel())
         """Whoever called has given up by then, and needs no answer."""
         connection.take_up(self._take, self._end)
 
     def _take(self, data: bytes) -> None:
-        try:
-            frame = pb.Frame.FromString(data)
-        except DecodeError as error:
-            log.warning("a frame that does not read: %s", error)
+        calls = _calls(data)
+        if calls is None or len(self._waiting) + len(calls) > MAX_WAITING_CALLS:
             self._connection.abort()
             return
+        begins = not self._waiting
+        self._waiting.extend(calls)
+        if begins:
+            self._begin()
+
+    def _begin(self) -> None:
         loop = asyncio.get_running_loop()
-        for call in frame.calls:
+        for _ in range(min(CALLS_PER_TURN, len(self._waiting))):
+            call = self._waiting.popleft()
             task = loop.create_task(self._answer(call))
             self._running.add(task)
             task.add_done_callback(self._ended)
             self._deadlines.add(task, call.timeout_millis / 1000)
+        if self._waiting:
+            loop.call_soon(self._begin)
 
     async def _answer(self, call: pb.Call) -> None:
         try:
@@ -159,8 +181,28 @@ class ServedCalls:
 
     def _end(self, _why: str) -> None:
         self._deadlines.clear()
+        self._waiting.clear()
         for task in list(self._running):
             task.cancel()
+
+
+def refuse(connection: Connection, frame: bytes, error: TxnError) -> None:
+    """Answers the calls in the frame with the error: those that fit into one turn of the loop."""
+    calls, detail = _calls(frame) or (), to_detail(error)
+    replies = [pb.Reply(id=call.id, error=detail) for call in calls[:CALLS_PER_TURN]]
+    connection.send(pb.Frame(replies=replies).SerializeToString())
+
+
+def _calls(frame: bytes) -> Sequence[pb.Call] | None:
+    """The calls in a frame; None: it does not read, or not in a moment."""
+    if len(frame) > MAX_SHARED_FRAME_BYTES and not bulk.is_one_call(frame):
+        log.warning("a frame of %d bytes that is not one call: %d are possible", len(frame), MAX_SHARED_FRAME_BYTES)
+        return None
+    try:
+        return pb.Frame.FromString(frame).calls
+    except DecodeError as error:
+        log.warning("a frame that does not read: %s", error)
+        return None
 
 
 def full_name(method: MethodDescriptor) -> str:
