@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import contextlib
+import logging
 import time
+from collections.abc import Iterator
 
 from txnclient import outcome
 from txnclient.calls.requests import build
 from txnclient.foreign.work import ForeignWork
 from txnclient.handle import Handle
 from txnclient.outcome import CommitReceipt
-from txnstatus.errors import Forgotten, IllegalState, TxnAborted, TxnError, aborted
+from txnstatus.errors import Forgotten, IllegalState, Locked, RowsRefused, TxnAborted, TxnError, aborted
 from txnstatus.proto import common_pb2 as common
 from txnstatus.proto import txn_manager_pb2 as pb
 from txnstatus.types import DECIDED, DECIDED_ABORT, DECIDED_COMMIT, TxnId, TxnState
 from txnstatus.wire import cause_from_wire
 
+log = logging.getLogger(__name__)
+
 DEFAULT_COMMIT_SECONDS = 30.0
+FAILURE_SECONDS = 5.0
+"""Longest time to tell the service of a write that failed: its program is waiting for the error."""
 
 
 class Ending:
@@ -60,18 +67,47 @@ class Ending:
             self._concluded(info)
         return state in DECIDED_COMMIT
 
-    def abort(self, reason: str) -> None:
+    @contextlib.contextmanager
+    def writing(self, what: str) -> Iterator[None]:
+        """Work that is to be part of the transaction. If it fails, the transaction can only be aborted: and it is, at
+        once, so that no other handle commits what is left of it. RowsRefused and Locked leave that to the program.
+        """
+        try:
+            yield
+        except (RowsRefused, Locked):
+            raise
+        except BaseException as error:
+            self._failed(what, error)
+            raise
+
+    def _failed(self, what: str, error: BaseException) -> None:
+        handle = self._handle
+        if handle.failure or handle.is_committing or handle.liveness.lost:
+            return  # what becomes of it is decided without this write
+        said = error.message if isinstance(error, TxnError) else str(error)
+        handle.failure = f"{what} failed: {type(error).__name__}: {said}"[:500]
+        try:
+            self.abort(handle.failure, min(FAILURE_SECONDS, handle.session.timeout))
+        except TxnError as abort_error:
+            if isinstance(error, outcome.REFUSALS) and type(error) is type(abort_error):
+                handle.failure = ""  # there is no such transaction, or it is not ours, or over: the commit says so, too
+                return
+            log.warning("transaction %s could not be aborted, it will expire: %s", handle.id, abort_error.message)
+
+    def abort(self, reason: str, timeout: float | None = None) -> None:
         handle = self._handle
         handle.is_aborting = True
         handle.release()
         self._foreign.discard(prepared=False)
         request = build(pb.AbortTransactionRequest, txn_id=handle.id, owner=handle.owner, reason=reason)
-        handle.session.call("txnstatus.TxnManager/AbortTransaction", request, pb.AbortTransactionResponse)
+        method = "txnstatus.TxnManager/AbortTransaction"
+        handle.session.call(method, request, pb.AbortTransactionResponse, timeout=timeout)
         self._foreign.discard()
         said = f"transaction {handle.id} was aborted by this handle"
         handle.liveness.end(TxnAborted(said, txn_id=handle.id, hint="begin another one"))
 
     def _begin(self) -> None:
+        self._handle.require_sound()
         self._foreign.prepare(self.abort)
         self._handle.is_committing = True
 

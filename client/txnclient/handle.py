@@ -37,6 +37,8 @@ class Handle:
         """A commit was asked for and not refused: nothing can be written any more."""
         self.is_aborting = False
         """An abort was asked for: the end of the transaction is no news then."""
+        self.failure = ""
+        """The first write that failed, and how; empty: none has. Such a transaction can only be aborted."""
         self._snapshot: Snapshot | None = None
         self._heartbeat = session.heartbeats.add(self, heard_at) if heartbeat else None
 
@@ -64,9 +66,19 @@ class Handle:
 
     def require_open(self, otherwise: str) -> None:
         """Raises why the transaction is over; `otherwise` says what can be done or not while it is being committed."""
+        self.require_sound()
         self.liveness.require()
         if self.is_committing:
             raise IllegalState(f"transaction {self.id} is being committed: {otherwise}", txn_id=self.id)
+
+    def require_sound(self) -> None:
+        """Raises IllegalState after a write that failed: what the program meant to commit is not all there."""
+        if self.failure:
+            raise IllegalState(
+                f"transaction {self.id} can only be aborted: {self.failure}",
+                txn_id=self.id,
+                hint="abort it, and run it again; none of it will be visible",
+            )
 
     @property
     def snapshot(self) -> Snapshot:

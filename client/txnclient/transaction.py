@@ -44,6 +44,11 @@ class Transaction:
     While a handle that began a transaction exists, a background thread keeps it alive; when every such handle is gone
     without a commit, the service aborts it.
 
+    A transaction in which a write failed can only be aborted, as in a database: whatever `write`, `truncate`, `add`, a
+    row write, `enlist` or `postgres` raises aborts it, through whichever handle; `commit` and all further work then
+    raise IllegalState, which names the first failure. RowsRefused and Locked alone leave it open; so does a `stage`
+    that failed, since a task may be tried again.
+
     Row writes (`insert`, `insert_ignore`, `upsert`, `update`, `delete`) go by primary key. Their rows are a pyarrow
     Table, RecordBatch or RecordBatchReader of any size: they are sent in parts. Nothing of them is visible before the
     commit. What is there and what is not is judged at the transaction's `snapshot`, and after its own earlier row
@@ -90,6 +95,8 @@ class Transaction:
             return
         if self.handle.is_committing:
             return  # its outcome is what it is; an abort now could only blur it
+        if self.handle.failure:
+            return  # the write that failed has aborted it
         try:
             self.abort(reason=f"{type(error).__name__}: {error}"[:500])
         except TxnError as abort_error:
@@ -113,11 +120,13 @@ class Transaction:
 
         Raises InvalidArgument, naming the column, for data of another schema.
         """
-        self._files.write(data, table, mode, partition)
+        with self._ending.writing(f"a write to {table}"):
+            self._files.write(data, table, mode, partition)
 
     def truncate(self, table: str, *, partition: Partition | None = None) -> None:
         """Removes all rows of the table or of the partition, as an overwrite with nothing."""
-        self._files.truncate(table, partition)
+        with self._ending.writing(f"a truncation of {table}"):
+            self._files.truncate(table, partition)
 
     def stage(self, data: Any, table: str) -> StagedFiles:
         """Writes a pyarrow Table or RecordBatchReader to files of the transaction, and makes nothing of them yet.
@@ -134,32 +143,37 @@ class Transaction:
 
         Raises InvalidArgument, naming the file, for one that is not there as it was staged; then nothing is added.
         """
-        self._files.add(staged, table, mode, partition)
+        with self._ending.writing(f"an addition of staged files to {table}"):
+            self._files.add(staged, table, mode, partition)
 
     # ---- writing rows
 
     def insert(self, table: str, rows: Any) -> RowsWritten:
         """Rows whose keys are there already are refused."""
-        return self._rows.write(table_pb.ROW_INSERT, table, rows)
+        return self._write_rows(table_pb.ROW_INSERT, table, rows)
 
     def insert_ignore(self, table: str, rows: Any) -> RowsWritten:
         """Rows whose keys are there already are counted, and left out."""
-        return self._rows.write(table_pb.ROW_INSERT_IGNORE, table, rows)
+        return self._write_rows(table_pb.ROW_INSERT_IGNORE, table, rows)
 
     def upsert(self, table: str, rows: Any) -> RowsWritten:
         """Inserts rows, or replaces those that have their keys."""
-        return self._rows.write(table_pb.ROW_UPSERT, table, rows)
+        return self._write_rows(table_pb.ROW_UPSERT, table, rows)
 
     def update(self, table: str, rows: Any) -> RowsWritten:
         """Changes rows; those whose keys are not there are refused.
 
         Columns that `rows` does not have stay as this transaction sees them: the rows are read first.
         """
-        return self._rows.write(table_pb.ROW_UPDATE, table, rows)
+        return self._write_rows(table_pb.ROW_UPDATE, table, rows)
 
     def delete(self, table: str, rows: Any) -> RowsWritten:
         """Only the columns of the primary key count in `rows`. Those whose keys are not there are refused."""
-        return self._rows.write(table_pb.ROW_DELETE, table, rows)
+        return self._write_rows(table_pb.ROW_DELETE, table, rows)
+
+    def _write_rows(self, change: table_pb.RowChange, table: str, rows: Any) -> RowsWritten:
+        with self._ending.writing(f"a row write to {table}"):
+            return self._rows.write(change, table, rows)
 
     # ---- locking
 
@@ -237,7 +251,8 @@ class Transaction:
 
         Raises NotFound for a participant that the cluster does not know, IllegalState for a second part.
         """
-        self._foreign.enlist(name, part)
+        with self._ending.writing(f"work in {name}"):
+            self._foreign.enlist(name, part)
 
     def postgres(self, name: str, target: str | psycopg.Connection) -> PostgresPart:
         """One PostgreSQL transaction as part of this one: `with txn.postgres("billing", conninfo) as connection:`.
@@ -248,7 +263,8 @@ class Transaction:
 
         Raises InvalidArgument for another database, or a server that prepares no transactions; what `enlist` raises.
         """
-        return self._foreign.postgres(name, target)
+        with self._ending.writing(f"work in {name}"):
+            return self._foreign.postgres(name, target)
 
     # ---- ending
 

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.support import SCHEMA, rows, visible
-from txnclient import Client, DataFile, InternalError, InvalidArgument, StagedFiles, TxnState
+from txnclient import Client, DataFile, IllegalState, InternalError, InvalidArgument, StagedFiles
 from txndeploy.local.cluster import LocalCluster
 
 NewTable = Callable[..., str]
@@ -93,20 +93,21 @@ def test_staged_files_that_are_not_as_their_task_said(
     with pytest.raises(InvalidArgument, match=says) as caught:
         txn.add([good, wrong], table)
     assert repr(wrong.files[0].path) in caught.value.message
-    txn.add([good], table)
-    txn.commit()
-    assert visible(client, table) == [[1]]
+    with pytest.raises(IllegalState, match="can only be aborted"):
+        txn.add([good], table)
+    assert visible(client, table) == [[]]
 
 
 def test_staged_files_of_another_table(client: Client, new_table: NewTable) -> None:
     one, other = new_table(), new_table()
-    txn = client.begin()
-    staged = txn.stage(rows(1), one)
-    with pytest.raises(InvalidArgument, match=f"staged for {one} cannot be added to {other}"):
-        txn.add([staged], other)
-    with pytest.raises(InvalidArgument, match="not in its write's directory"):
-        txn.add([replace(staged, table=other)], other)
-    txn.commit()
+    for claim, says in (
+        (lambda staged: staged, f"staged for {one} cannot be added to {other}"),
+        (lambda staged: replace(staged, table=other), "not in its write's directory"),
+    ):
+        txn = client.begin()
+        staged = txn.stage(rows(1), one)
+        with pytest.raises(InvalidArgument, match=says):
+            txn.add([claim(staged)], other)
     assert visible(client, one, other) == [[], []]
 
 
@@ -166,8 +167,9 @@ def test_storage_that_takes_no_files(cluster: LocalCluster, client: Client, new_
     txn.write(rows(1), other)
     with pytest.raises(OSError, match="taken"):
         txn.write(rows(1), "t.taken")
-    assert txn.state() is TxnState.OPEN
-    txn.commit()
+    with pytest.raises(IllegalState, match=r"a write to t\.taken failed"):
+        txn.commit()
+    client.write(rows(1), other)
     assert visible(client, other, "t.taken") == [[1], []]
     assert path_of(location).read_text() == "not a directory"
 
@@ -190,9 +192,8 @@ def test_partition_values_that_try_to_leave_the_directory(client: Client) -> Non
     assert {path for path in directory.parent.rglob("*") if directory not in path.parents} == around | {directory}
     found = client.snapshot().to_arrow(table).sort_by("id")
     assert found["place"].to_pylist() == VALUES
-    with client.transaction() as txn:
-        txn.write(data.slice(1, 1), table, mode="overwrite", partition={"place": "../../up"})
-        for wrong in ("place=../../up", "place=a/b", "..", "other=1"):
-            with pytest.raises(InvalidArgument, match=re.escape(wrong.split("=")[0])):
-                txn.truncate(table, partition=wrong)
+    client.write(data.slice(1, 1), table, mode="overwrite", partition={"place": "../../up"})
+    for wrong in ("place=../../up", "place=a/b", "..", "other=1"):
+        with pytest.raises(InvalidArgument, match=re.escape(wrong.split("=")[0])):
+            client.truncate(table, partition=wrong)
     assert client.snapshot().to_arrow(table).num_rows == len(VALUES)

@@ -91,12 +91,12 @@ def test_an_update_may_leave_columns_out(client: Client, new_table: NewTable) ->
             txn.update(table, some)
         assert (error.value.rows, error.value.written) == ((0, 3), 3)
         assert txn.update(table, pa.table({"b": ["file", "own"], "a": [1, 1], "n": [5, 6]})).written == 2
-        with pytest.raises(InvalidArgument, match="nothing to update"):
-            txn.update(table, some.select(["a", "b"]))
-        with pytest.raises(InvalidArgument, match=r"column 'a' .* is missing"):
-            txn.update(table, some.select(["b", "note"]))
-        with pytest.raises(InvalidArgument, match="'m' of the data is not a column"):
-            txn.update(table, pa.table({"b": ["file"], "a": [1], "m": [5]}))
+    with pytest.raises(InvalidArgument, match="nothing to update"):
+        client.update(table, some.select(["a", "b"]))
+    with pytest.raises(InvalidArgument, match=r"column 'a' .* is missing"):
+        client.update(table, some.select(["b", "note"]))
+    with pytest.raises(InvalidArgument, match="'m' of the data is not a column"):
+        client.update(table, pa.table({"b": ["file"], "a": [1], "m": [5]}))
     expected = whole((1, "file", 5, "one"), (1, "own", 6, "e"), (1, "row", None, "c"), (2, "file", 2, "b"))
     found = client.snapshot().to_arrow(table).sort_by([("a", "ascending"), ("b", "ascending")])
     assert found.to_pylist() == expected.to_pylist()
@@ -119,23 +119,27 @@ def test_an_update_may_leave_columns_out(client: Client, new_table: NewTable) ->
 )
 def test_bad_rows_are_refused_by_name(client: Client, new_table: NewTable, data: object, message: str) -> None:
     table = new_table(primary_key=KEY)
-    with client.transaction() as txn:
-        with pytest.raises(InvalidArgument, match=message):
-            txn.insert(table, data)
-        txn.insert(table, rows(7))
-    assert visible(client, table) == [[7]]
+    txn = client.begin()
+    txn.insert(table, rows(7))
+    with pytest.raises(InvalidArgument, match=message):
+        txn.insert(table, data)
+    with pytest.raises(IllegalState, match=message):
+        txn.commit()
+    assert visible(client, table) == [[]]
 
 
 def test_tables_without_a_key_and_transactions_that_are_over_take_no_rows(client: Client, new_table: NewTable) -> None:
     plain, keyed = new_table(), new_table(primary_key=KEY)
-    txn = client.begin()
     with pytest.raises(InvalidArgument, match="has no primary key"):
-        txn.insert(plain, rows(1))
+        client.insert(plain, rows(1))
     with pytest.raises(txnclient.NotFound):
-        txn.insert("t.nowhere", rows(1))
-    txn.write(rows(1), keyed)
+        client.insert("t.nowhere", rows(1))
+    both = client.begin()
+    both.write(rows(1), keyed)
     with pytest.raises(IllegalState, match="both rows and files"):
-        txn.insert(keyed, rows(2))
+        both.insert(keyed, rows(2))
+    txn = client.begin()
+    txn.write(rows(1), keyed)
     txn.commit()
     with pytest.raises(IllegalState):
         txn.insert(keyed, rows(3))

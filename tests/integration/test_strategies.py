@@ -133,8 +133,10 @@ def test_a_broken_one_harms_nobody(cluster: LocalCluster, client: Client, name: 
     holder.write(rows(1), table, "overwrite")  # nobody is in the way: it is not asked
     for _ in range(2):
         with pytest.raises(InternalError, match=says) as caught:
-            txn.write(rows(2), table, "overwrite")
+            txn.lock_for("insert overwrite", table, strategy=name)
     assert "to be mended" in caught.value.hint
+    with pytest.raises(InternalError, match=says):
+        client.write(rows(2), table, "overwrite")
     assert not waits(client, txn)
     txn.write(rows(3), f"{table}_beside")
     holder.commit()

@@ -198,8 +198,6 @@ def test_a_second_session_of_one_transaction_is_refused(
     first = client.begin()
     with first.postgres(NAME, server.conninfo) as connection:
         connection.execute(INSERT, (bill,))
-    with pytest.raises(IllegalState, match="is part of transaction"):
-        first.postgres(NAME, server.conninfo)
     with connect(cluster) as elsewhere:
         second = elsewhere.join(first.token())
         with second.postgres(NAME, server.conninfo) as connection:
@@ -216,16 +214,27 @@ def test_a_second_session_of_one_transaction_is_refused(
 def test_who_is_not_known_and_what_is_not_the_database_is_named(
     client: Client, server: PostgresServer, bill: int
 ) -> None:
-    txn = client.begin()
     with pytest.raises(NotFound, match="knows no foreign participant ledgers"):
-        txn.enlist("ledgers", None)  # type: ignore[arg-type]
+        client.begin().enlist("ledgers", None)  # type: ignore[arg-type]
     with pytest.raises(InvalidArgument, match="is no name of a foreign participant"):
-        txn.enlist("../x", None)  # type: ignore[arg-type]
+        client.begin().enlist("../x", None)  # type: ignore[arg-type]
     server.query(f"CREATE DATABASE other_{bill}")
+    txn = client.begin()
     with pytest.raises(InvalidArgument, match=f"is not the participant {NAME}"):
         txn.postgres(NAME, server.conninfo.replace("dbname=postgres", f"dbname=other_{bill}"))
     assert client.get(txn.id).participants == ()
-    txn.abort()
+
+
+def test_a_second_part_is_refused_and_ends_the_transaction(client: Client, server: PostgresServer, bill: int) -> None:
+    txn = client.begin()
+    with txn.postgres(NAME, server.conninfo) as connection:
+        connection.execute(INSERT, (bill,))
+    with pytest.raises(IllegalState, match="is part of transaction"):
+        txn.postgres(NAME, server.conninfo)
+    with pytest.raises(IllegalState, match=f"work in {NAME} failed"):
+        txn.commit()
+    assert bills(server, bill, bill) == []
+    await_nothing_prepared(server)
 
 
 VANISHES = """

@@ -100,7 +100,6 @@ def test_overwrites_of_two_partitions_do_not_meet_and_of_one_do(client: Client, 
 def test_an_overwrite_says_what_is_wrong_with_it(client: Client, new_table: NewTable) -> None:
     table, plain = new_table("id bigint, m int", partition_by=["m"]), new_table("id bigint")
     data = pa.table({"id": pa.array([1, 2], pa.int64()), "m": pa.array([1, 2], pa.int32())})
-    txn = client.begin()
     for mode, partition, said in [
         ("overwrite", {"m": 1}, "has rows of m=2, and is written to m=1"),
         ("append", {"m": 1}, "has rows of m=2, and is written to m=1"),
@@ -110,7 +109,6 @@ def test_an_overwrite_says_what_is_wrong_with_it(client: Client, new_table: NewT
         ("replace", None, "mode 'replace'"),
     ]:
         with pytest.raises(InvalidArgument, match=said):
-            txn.write(data, table, mode, partition=partition)  # type: ignore[arg-type]
+            client.write(data, table, mode, partition=partition)  # type: ignore[arg-type]
     with pytest.raises(InvalidArgument, match="is not partitioned"):
-        txn.write(data.select(["id"]), plain, "overwrite_partitions")
-    txn.abort()
+        client.write(data.select(["id"]), plain, "overwrite_partitions")

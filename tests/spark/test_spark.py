@@ -15,7 +15,7 @@ import pytest
 
 import txnclient
 from tests.support import wait_until
-from txnclient import Client, InvalidArgument, StagedFiles, TxnState
+from txnclient import Client, IllegalState, InvalidArgument, StagedFiles, TxnState
 from txndeploy.local.cluster import LocalCluster
 
 if TYPE_CHECKING:
@@ -145,12 +145,10 @@ def test_types_survive_the_way_through_spark_and_arrow(
 
 def test_a_frame_of_another_schema_names_the_column(spark: SparkSession, client: Client, new_table: NewTable) -> None:
     table = new_table("id bigint, name string")
-    txn = client.begin()
     with pytest.raises(InvalidArgument, match=r"'name'.*missing"):
-        txn.write(spark.range(3), table)
+        client.write(spark.range(3), table)
     with pytest.raises(InvalidArgument, match=r"'id'.*bigint.*double"):
-        txn.write(spark.sql("SELECT 1D AS id, 'x' AS name"), table)
-    txn.abort()
+        client.write(spark.sql("SELECT 1D AS id, 'x' AS name"), table)
 
 
 def test_a_job_that_fails_leaves_nothing(spark: SparkSession, client: Client, new_table: NewTable) -> None:
@@ -159,8 +157,9 @@ def test_a_job_that_fails_leaves_nothing(spark: SparkSession, client: Client, ne
     txn = client.begin()
     with pytest.raises(Exception, match=r"(?i)divide"):
         txn.write(spark.range(100).selectExpr("CAST(1 / (id - 50) AS BIGINT) AS id"), table)
-    txn.write(spark.range(5), table)
-    txn.commit()
+    with pytest.raises(IllegalState, match=f"a write to {table} failed"):
+        txn.commit()
+    client.write(spark.range(5), table)
     assert _ids(client, table) == [0, 1, 2, 3, 4]
     wait_until(lambda: len(list(location.glob("delta_*"))) == 1, "the failed job's directory is removed")
 

@@ -49,6 +49,10 @@ class Liveness:
     def alive(self) -> bool:
         return self._lost is None and self._silence is None
 
+    @property
+    def lost(self) -> bool:
+        return self._lost is not None
+
     def require(self) -> None:
         """Raises what the handle was lost to."""
         if not self.alive:

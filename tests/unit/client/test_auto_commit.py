@@ -80,7 +80,7 @@ def test_an_error_aborts_and_shows_as_itself(manager: FakeManager, client: Clien
     with pytest.raises(InvalidArgument, match="no such thing"):
         client.write(rows(1), TABLE)
     (abort,) = manager.requests["AbortTransaction"]
-    assert abort.reason == "InvalidArgument: no such thing"
+    assert abort.reason == f"a write to {TABLE} failed: InvalidArgument: no such thing"
     assert not manager.requests["CommitTransaction"]
 
 

@@ -87,9 +87,18 @@ def test_what_cannot_be_enlisted_is_no_part(manager: FakeManager, client: Client
     txn = with_parts(client, book, None)
     with pytest.raises(IllegalState, match="p0 is part of transaction"):
         txn.enlist("p0", Recorded("second", book))
+    assert book == ["discard p0", "abort"]
+    other = with_parts(client, book, None)
     manager.answers["Enlist"] = raises(NotFound("the cluster knows no foreign participant p9"))
     with pytest.raises(NotFound):
-        txn.enlist("p9", Recorded("p9", book))
+        other.enlist("p9", Recorded("p9", book))
+    with pytest.raises(IllegalState, match="work in p9 failed: NotFound: the cluster knows no"):
+        other.commit()
+    assert book == ["discard p0", "abort"] * 2
+
+
+def test_nothing_is_enlisted_after_the_commit(manager: FakeManager, client: Client, book: list[str]) -> None:
+    txn = with_parts(client, book, None)
     txn.commit()
     assert book == ["prepare p0", "commit", "publish p0"]
     with pytest.raises(IllegalState):

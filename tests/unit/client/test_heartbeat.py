@@ -289,8 +289,8 @@ def test_silence_is_told_and_forgiven(manager: FakeManager, client: Client) -> N
     assert "no leader" in error.message
     assert not txn.alive
     with pytest.raises(Unavailable, match="no heartbeat"):
-        txn.write(None, "air.flights")
-    assert "OpenWrite" not in manager.requests
+        txn.lock("air.flights", "S")
+    assert "Lock" not in manager.requests
     manager.answers["KeepTransactionAlive"] = keep_alive
     wait_until(lambda: txn.alive, "an answered heartbeat says more than the silence did")
     assert txn.commit().tables == ("air.flights",)

@@ -201,13 +201,13 @@ def test_a_refused_commit_leaves_the_handle_as_it_was(
     manager: FakeManager, client: Client, kind: type[TxnError]
 ) -> None:
     manager.answers["CommitTransaction"] = raises(kind("no"))
-    manager.answers["OpenWrite"] = raises(NotFound("the table does not exist"))
+    manager.answers["GetTable"] = raises(NotFound("the table does not exist"))
     txn = client.begin()
     with pytest.raises(kind, match="no"):
         txn.commit()
-    with pytest.raises(NotFound, match="the table"):
-        txn.write(None, "air.flights")
     assert txn.alive
+    with pytest.raises(NotFound, match="the table"):
+        txn.insert("air.flights", None)
 
 
 @pytest.mark.parametrize("answer", [raises(ABORTED), in_state("ABORTED", CAUSE), in_state("ABORT_IN_PROGRESS", CAUSE)])
@@ -270,15 +270,6 @@ def test_a_write_that_learns_of_the_end_ends_the_handle(manager: FakeManager, cl
     assert manager.count("OpenWrite") == 1, "the second one fails at once"
     assert [str(known) for known in news] == [str(error)]
     assert not txn.alive
-
-
-def test_a_write_that_only_failed_leaves_it_alive(manager: FakeManager, client: Client) -> None:
-    manager.answers["OpenWrite"] = raises(NotFound("no such table"))
-    txn = client.begin()
-    for _ in range(2):
-        with pytest.raises(NotFound):
-            txn.write(None, "air.flights")
-    assert txn.alive
 
 
 # ---- abort
