@@ -51,7 +51,7 @@ ROOTS = {
     "txnclient.transaction": "client",
     "txnclient.auto_commit": "client",
     "txnclient.client": "client",
-    "txndeploy.terminal": "terminal",
+    "txnclient.participants": "client",
 }
 """Modules at a package's root that are no words: the floor that each is on."""
 SERVING = re.compile(r"service|\w+_service|leader")

@@ -18,6 +18,7 @@ from txnclient.client import Client, connect
 from txnclient.foreign.work import Part
 from txnclient.info import TableInfo, TxnSummary
 from txnclient.outcome import CommitReceipt, RowsWritten
+from txnclient.participants import ParticipantSummary
 from txnclient.snapshot import Snapshot
 from txnclient.transaction import Transaction
 from txnclient.write.locks import LockInfo
@@ -43,7 +44,7 @@ from txnstatus.errors import (
 )
 from txnstatus.lake.manifest import DataFile
 from txnstatus.schema import Column, Schema
-from txnstatus.types import TxnState
+from txnstatus.types import ParticipantState, TxnState
 
 __all__ = [
     "AlreadyExists",
@@ -64,6 +65,8 @@ __all__ = [
     "NotFound",
     "Overloaded",
     "Part",
+    "ParticipantState",
+    "ParticipantSummary",
     "RowsRefused",
     "RowsWritten",
     "Schema",

@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
 from google.protobuf.message import Message
 
+from txnclient import participants
 from txnclient.auto_commit import AutoCommit
 from txnclient.calls.channel import parse_addresses
 from txnclient.calls.requests import build
 from txnclient.formats import schemas
 from txnclient.formats.schemas import to_columns
 from txnclient.info import TableInfo, TxnSummary, table_info, txn_summary
+from txnclient.participants import ParticipantSummary
 from txnclient.read import instants
 from txnclient.session import Session
 from txnclient.snapshot import Snapshot
@@ -130,15 +132,34 @@ class Client(AutoCommit):
         return txn_summary(self.session.record(txn_id))
 
     def transactions(
-        self, states: Iterable[TxnState] = (), label: str = "", *, limit: int | None = None
+        self,
+        states: Iterable[TxnState] = (),
+        label: str = "",
+        *,
+        owner: str = "",
+        participant: str = "",
+        ids: Iterable[int] = (),
+        since: datetime | None = None,
+        until: datetime | None = None,
+        limit: int | None = None,
     ) -> list[TxnSummary]:
-        """Transactions that are not forgotten, or those in some states or with one label; the newest first.
+        """Transactions that are not forgotten, the newest first: all, or those for which all that is said holds.
 
-        `limit` None: all of them.
+        `participant`: the name of a table, or another participant, that takes part. `since`, `until`: times with a
+        zone; those begun from then on, and before then. `limit` None: as many as there are.
+
+        Raises InvalidArgument.
         """
         found: list[TxnSummary] = []
         request = build(
-            status_pb.ListTransactionsRequest, states=[TxnState(state).name for state in states], label=label
+            status_pb.ListTransactionsRequest,
+            states=[TxnState(state).name for state in states],
+            label=label,
+            begun_by=owner,
+            participant=participant,
+            txn_ids=list(ids),
+            begun_since_micros=0 if since is None else instants.micros(since),
+            begun_before_micros=0 if until is None else instants.micros(until),
         )
         while limit is None or len(found) < limit:
             request.limit = 0 if limit is None else limit - len(found)
@@ -148,6 +169,12 @@ class Client(AutoCommit):
                 break
             request.below_txn_id = found[-1].txn_id
         return found
+
+    def participants(self, txn_id: int) -> list[ParticipantSummary]:
+        """The participants of a transaction, by name, each with what it has come to there. Raises NotFound."""
+        txn = self.session.record(txn_id)
+        found = [participants.look(self.session, txn, each) for each in txn.participants]
+        return sorted(found, key=lambda each: each.name)
 
     def abort(self, txn_id: int, reason: str) -> None:
         """Aborts anybody's transaction, as an operator; the record says so."""

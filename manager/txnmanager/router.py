@@ -68,6 +68,7 @@ ROUTES: Mapping[str, Route] = {
     "txnstatus.Table.Scan": _by_table,
     "txnstatus.Audit.AuditShard": _by_shard(lambda _cluster, request: request.shard),
     "txnstatus.Audit.AuditTable": _by_table_id,
+    "txnstatus.Audit.AuditTransaction": _by_table_id,
     "txnstatus.Audit.AdoptDirectories": _by_table_id,
 }
 """Method → by what its leader is found. What concerns several leaders, or is asked in turns, is in `txn_manager`."""

@@ -13,7 +13,7 @@ from typing import TypeVar
 from google.protobuf.message import Message
 
 from txnmanager.router import CALL_SECONDS
-from txnstatus import lock_requests
+from txnstatus import lock_requests, partitions
 from txnstatus.catalog import commands as catalog
 from txnstatus.catalog.catalog import shard_group, to_wire
 from txnstatus.catalog.client import CatalogClient
@@ -158,15 +158,27 @@ class Tables:
     async def show_locks(self, request: table_pb.ShowLocksRequest) -> table_pb.ShowLocksResponse:
         answers: Sequence[table_pb.ShowLocksResponse]
         if "." in request.table:
+            asked, shard = table_pb.GetTableRequest(name=request.table), self._shard(request.table)
+            found = await self._ask(shard, "GetTable", asked, table_pb.GetTableResponse)
+            if request.partition:
+                partitions.check(request.partition, found.table.schema.partition_by, request.table)
             answers = [await self._ask(self._shard(request.table), "ShowLocks", request, table_pb.ShowLocksResponse)]
         elif request.partition:
             raise InvalidArgument("a partition needs the table that it is of")
         else:
             answers = await self._ask_all("ShowLocks", request, table_pb.ShowLocksResponse)
         locks = sorted((lock for answer in answers for lock in answer.locks), key=lambda lock: lock.object)
+        if request.table and not locks and "." not in request.table:
+            await self._check_database(request.table)
         if request.extended:
             await self._add_transactions(locks)
         return table_pb.ShowLocksResponse(locks=locks)
+
+    async def _check_database(self, name: str) -> None:
+        """Nobody creates a database: it is there while it has a table. Raises NotFound."""
+        tables = await self.list_tables(table_pb.ListTablesRequest())
+        if not any(table.name.startswith(f"{name}.") for table in tables.tables):
+            raise NotFound(f"there is no table in a database {name[:300]!r}, and no table is called so")
 
     async def _add_transactions(self, locks: Sequence[table_pb.LockInfo]) -> None:
         """What the status table knows of those that hold or wait; nothing of those that it has forgotten."""

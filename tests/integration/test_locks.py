@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -151,7 +153,8 @@ def test_what_cannot_be_locked(client: Client, new_table: NewTable) -> None:
         txn.lock("unshut", "S", strategy="hope")
     with pytest.raises(NotFound, match=r"nobody\.knows"):
         txn.lock("nobody.knows", "S")
-    assert not client.locks("nobody")
+    with pytest.raises(NotFound, match="no table in a database 'nobody'"):
+        client.locks("nobody")
     assert client.get(txn.id).participants == ()
 
 
@@ -162,21 +165,23 @@ def test_txnctl_shows_locks(cluster: LocalCluster, client: Client, new_table: Ne
     thread = in_background(second, table, "X")
     wait_until(lambda: bool(waiting(client, table)), "the second waits")
 
-    def shown(*options: str) -> list[list[str]]:
-        result = CliRunner().invoke(
-            commands.app, ["locks", "--cluster", cluster.addresses, *options], env={"COLUMNS": "200"}
-        )
+    def shown(*options: str) -> list[dict[str, Any]]:
+        result = CliRunner().invoke(commands.app, ["locks", "--cluster", cluster.addresses, "--json", *options])
         assert result.exit_code == 0, result.output
-        return [line.strip("│").split("│") for line in result.output.splitlines() if line.startswith("│")]
+        found: list[dict[str, Any]] = json.loads(result.stdout)["locks"]
+        return found
 
-    whole = [[cell.strip() for cell in row] for row in shown("--table", table)]
-    assert [(row[0], row[1], row[2], row[3], row[5]) for row in whole] == [
-        (table, "S", "acquired", str(first.id), ""),
-        (table, "X", "waiting", str(second.id), str(first.id)),
-        (f"{table}/month=1", "X", "acquired", str(first.id), ""),
+    assert [(*tuple(row.values())[:4], row["blocked_by"]) for row in shown("--table", table)] == [
+        (table, "S", "acquired", first.id, []),
+        (table, "X", "waiting", second.id, [first.id]),
+        (f"{table}/month=1", "X", "acquired", first.id, []),
     ]
     (row,) = shown("--table", table, "--partition", "month=1", "--extended")
-    assert [cell.strip() for cell in row[6:]] == ["OPEN", "nightly", client.owner]
+    assert (row["txn_state"], row["label"], row["owner"]) == ("OPEN", "nightly", client.owner)
+    for wrong in (["--table", "nope"], ["--table", "t.nope"], ["--table", table, "--partition", "day=1"]):
+        result = CliRunner().invoke(commands.app, ["locks", "--cluster", cluster.addresses, *wrong])
+        assert result.exit_code == 1
+        assert wrong[-1] in result.stderr
     first.abort()
     thread.join(20)
     assert not thread.is_alive()

@@ -37,15 +37,21 @@ def resolve(at: int | datetime | None, last_commit: Timestamp) -> Timestamp:
     return Timestamp(at)
 
 
-def _from_datetime(at: datetime) -> Timestamp:
-    """The timestamp at the end of its microsecond: what committed in it is seen."""
-    if at.tzinfo is None or at.utcoffset() is None:
+def micros(at: datetime) -> int:
+    """Microseconds since 1970. Raises InvalidArgument for a time without a zone, or before that."""
+    if not isinstance(at, datetime) or at.tzinfo is None or at.utcoffset() is None:
         raise InvalidArgument(f"{at!r} has no time zone: give one that has, such as datetime.now(UTC)")
-    if at > (now := datetime.now(UTC)):
-        raise InvalidArgument(f"{at.isoformat()} is in the future: it is {now.isoformat()}")
     if at < _EPOCH:
         raise InvalidArgument(f"{at.isoformat()} is before 1970, when timestamps begin")
-    return timestamp((at - _EPOCH) // timedelta(microseconds=1), (1 << LOGICAL_BITS) - 1)
+    return (at - _EPOCH) // timedelta(microseconds=1)
+
+
+def _from_datetime(at: datetime) -> Timestamp:
+    """The timestamp at the end of its microsecond: what committed in it is seen."""
+    since_epoch = micros(at)
+    if at > (now := datetime.now(UTC)):
+        raise InvalidArgument(f"{at.isoformat()} is in the future: it is {now.isoformat()}")
+    return timestamp(since_epoch, (1 << LOGICAL_BITS) - 1)
 
 
 def _readable(at: int) -> str:

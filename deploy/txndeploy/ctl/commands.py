@@ -5,29 +5,34 @@ from __future__ import annotations
 import functools
 import signal
 import threading
-from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, ParamSpec
+from typing import Annotated
 
 import typer
-from rich.console import Console
 
 import txnclient
-from txnclient import TxnError, TxnState
+from txnclient import TxnState
 from txnclient.calls.channel import parse_addresses
-from txndeploy import terminal
+from txndeploy.ctl import selection
 from txndeploy.doctor.command import doctor
+from txndeploy.local.claim import DirectoryInUse
 from txndeploy.local.cluster import LocalCluster, default_directory, wait_until
 from txndeploy.node import foreign_host, process
-from txndeploy.node.config import ConfigError
+from txndeploy.terminal import listings, output
+from txndeploy.terminal.commands import ClusterOption, JsonOption, TimeoutOption, show, tells_errors
+from txndeploy.terminal.output import console, plain, status_line
 from txnstatus.catalog.catalog import from_wire
 from txnstatus.foreign import check_foreign_name
 from txnstatus.proto import admin_pb2
 
-P = ParamSpec("P")
-
-console = Console()
-app = typer.Typer(help="Runs and inspects a txnstatus cluster.", no_args_is_help=True, pretty_exceptions_enable=False)
+app = typer.Typer(
+    help="Runs and inspects a txnstatus cluster.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 txn_app = typer.Typer(help="Look at transactions, and end them.", no_args_is_help=True)
 table_app = typer.Typer(help="Look at tables, and drop them.", no_args_is_help=True)
 app.add_typer(txn_app, name="txn")
@@ -41,29 +46,6 @@ app.add_typer(participant_app, name="participant")
 
 app.command("doctor")(doctor)
 
-ClusterOption = Annotated[
-    str,
-    typer.Option("--cluster", "-c", envvar="TXN_CLUSTER", help="Addresses of nodes: host:port, comma-separated."),
-]
-TimeoutOption = Annotated[float, typer.Option(help="Seconds to keep trying.")]
-
-
-def _tells_errors(command: Callable[P, None]) -> Callable[P, None]:
-    """Errors are for people here: what happened and what to do, and exit code 1."""
-
-    @functools.wraps(command)
-    def run(*args: P.args, **kwargs: P.kwargs) -> None:
-        try:
-            command(*args, **kwargs)
-        except typer.Exit:
-            raise  # a RuntimeError, of all things
-        except (TxnError, ConfigError, TimeoutError, RuntimeError) as error:
-            console.print(f"[red]error:[/red] {error}", highlight=False, soft_wrap=True)
-            raise typer.Exit(1) from None
-
-    return run
-
-
 # ---- running
 
 
@@ -74,7 +56,7 @@ def node_run(config: Annotated[Path, typer.Option(help="The node's configuration
 
 
 @node_app.command("replace")
-@_tells_errors
+@tells_errors
 def node_replace(
     cluster: ClusterOption,
     old: Annotated[str, typer.Argument(help="The dead node; it must never come back.")],
@@ -86,7 +68,7 @@ def node_replace(
 
     Start the new node first, with `joins = true` in its configuration.
     """
-    with txnclient.connect(cluster, timeout=10.0) as client, console.status(f"{new} takes the place of {old}") as line:
+    with txnclient.connect(cluster, timeout=10.0) as client, status_line(f"{new} takes the place of {old}") as tell:
         request = admin_pb2.ReplaceNodeRequest(old_node=old, new_node=new, address=address)
         client.call("txnstatus.Admin/ReplaceNode", request, admin_pb2.ReplaceNodeResponse)
 
@@ -96,15 +78,15 @@ def node_replace(
             )
             state = from_wire(answer.catalog)
             left = [name for name, members in state.groups.items() if old in members]
-            line.update(f"{new} takes the place of {old}; groups to go: {', '.join(left) or 'none'}")
+            tell(f"{new} takes the place of {old}; groups to go: {', '.join(left) or 'none'}")
             return old not in state.nodes
 
         wait_until(done, f"{new} in the place of {old}", timeout)
-    console.print(f"{new} has taken the place of {old}.")
+    console().print(f"{plain(new)} has taken the place of {plain(old)}.")
 
 
 @app.command()
-@_tells_errors
+@tells_errors
 def up(
     nodes: Annotated[int, typer.Option(min=1, max=9, help="How many nodes a new cluster gets.")] = 3,
     directory: Annotated[
@@ -112,28 +94,45 @@ def up(
     ] = None,
     grpc: Annotated[bool, typer.Option("--grpc", help="The nodes of a new cluster serve gRPC, too.")] = False,
 ) -> None:
-    """Run a cluster on this machine, until Ctrl-C. The data stays."""
+    """Run a cluster on this machine, until Ctrl-C. The data stays.
+
+    Where another process runs the nodes in the directory, it says which one and where they are, and ends: use those.
+    """
     where = directory or default_directory()
     ended = threading.Event()
     for signum in (signal.SIGINT, signal.SIGTERM):
         signal.signal(signum, lambda *_: ended.set())
-    with console.status(f"starting the cluster in {where}"):
-        cluster = LocalCluster(where, nodes, grpc=grpc)
-        cluster.__enter__()
     try:
-        console.print(terminal.nodes(cluster))
+        with status_line(f"starting the cluster in {where}"):
+            cluster = LocalCluster(where, nodes, grpc=grpc)
+            cluster.__enter__()
+    except DirectoryInUse as used:
+        _attach(used)
+        return
+    try:
+        console().print(listings.nodes(cluster).table())
         if grpc and not any(config.grpc_address for config in cluster.configs.values()):
-            console.print("The cluster found there serves no gRPC: --grpc is for a new one.", style="yellow")
-        console.print(f"\nexport TXN_CLUSTER={cluster.addresses}", highlight=False, soft_wrap=True)
-        console.print("Ctrl-C ends the nodes.")
+            console().print("The cluster found there serves no gRPC: --grpc is for a new one.", style="yellow")
+        console().print(f"\nexport TXN_CLUSTER={cluster.addresses}", soft_wrap=True)
+        console().print("Ctrl-C ends the nodes.")
         ended.wait()
     finally:
-        with console.status("ending the nodes"):
+        with status_line("ending the nodes"):
             cluster.stop()
 
 
+def _attach(used: DirectoryInUse) -> None:
+    """Tells of the cluster that another process runs, once it serves."""
+    if used.holder is None:
+        raise used
+    with status_line(f"{used}: waiting for them"), txnclient.connect(used.holder.addresses, timeout=60.0) as client:
+        client.last_commit()
+    console().print(f"{plain(str(used))}. Nothing is started here; they end with that process.", soft_wrap=True)
+    console().print(f"\nexport TXN_CLUSTER={used.holder.addresses}", soft_wrap=True)
+
+
 @app.command()
-@_tells_errors
+@tells_errors
 def demo(
     directory: Annotated[Path | None, typer.Option("--dir", help="Where to work; by default a temporary one.")] = None,
     keep: Annotated[bool, typer.Option(help="Keep the data, to look at it with `txnctl up --dir`.")] = False,
@@ -141,103 +140,150 @@ def demo(
     """The main job: one transaction over five tables from PySpark, on three nodes, through the loss of a leader."""
     from txndeploy.demo import load
 
-    raise typer.Exit(load.run(console, directory, keep=keep))
+    raise typer.Exit(load.run(console(), directory, keep=keep))
 
 
 @app.command()
-@_tells_errors
-def status(cluster: ClusterOption, timeout: TimeoutOption = 10.0) -> None:
+@tells_errors
+def status(cluster: ClusterOption, as_json: JsonOption = False, timeout: TimeoutOption = 10.0) -> None:
     """Which node leads which group."""
-    console.print(terminal.groups(cluster, timeout))
+    show(listings.groups(cluster, timeout), as_json=as_json)
 
 
 # ---- transactions
 
 
+StateOption = Annotated[list[str] | None, typer.Option("--state", help="Only this state; may be repeated.")]
+LabelOption = Annotated[str, typer.Option("--label", help="Only this label.")]
+OwnerOption = Annotated[str, typer.Option("--owner", help="Only of this owner.")]
+TableOption = Annotated[str, typer.Option("--table", help="Only those in which this table takes part.")]
+
+
 @txn_app.command("list")
-@_tells_errors
+@tells_errors
 def txn_list(
     cluster: ClusterOption,
-    state: Annotated[list[str] | None, typer.Option(help="Only this state; may be repeated.")] = None,
-    label: Annotated[str, typer.Option(help="Only this label.")] = "",
+    state: StateOption = None,
+    label: LabelOption = "",
+    owner: OwnerOption = "",
+    table: TableOption = "",
+    since: Annotated[
+        str, typer.Option(help="Only those begun since then: 2026-01-31, 2026-01-31T12:00 (UTC), or 2h ago: 2h.")
+    ] = "",
+    ids: Annotated[list[int] | None, typer.Option("--id", help="Only this id; may be repeated.")] = None,
     limit: Annotated[int, typer.Option(min=1, help="At most this many, newest first.")] = 50,
+    as_json: JsonOption = False,
     timeout: TimeoutOption = 10.0,
 ) -> None:
     """List transactions, newest first."""
-    known = {each.name: each for each in TxnState}
-    for name in state or ():
-        if name.upper() not in known:
-            raise typer.BadParameter(f"{name!r} is no state; there are {', '.join(known)}", param_hint="--state")
+    states, begun = selection.states(state), selection.since(since)
     with txnclient.connect(cluster, timeout=timeout) as client:
-        newest = client.transactions([known[name.upper()] for name in state or ()], label, limit=limit + 1)
-    console.print(terminal.transactions(newest[:limit]))
-    if len(newest) > limit:
-        console.print("there are older ones: --limit")
+        newest = client.transactions(
+            states, label, owner=owner, participant=table, ids=ids or (), since=begun, limit=limit + 1
+        )
+    more = len(newest) > limit
+    show(listings.transactions(newest[:limit], more=more), as_json=as_json)
+    if more and not as_json:
+        console().print("there are older ones: --limit")
 
 
 @txn_app.command("show")
-@_tells_errors
-def txn_show(cluster: ClusterOption, txn_id: int, timeout: TimeoutOption = 10.0) -> None:
-    """Show one transaction."""
+@tells_errors
+def txn_show(cluster: ClusterOption, txn_id: int, as_json: JsonOption = False, timeout: TimeoutOption = 10.0) -> None:
+    """Show one transaction, and what it has come to in each participant."""
     with txnclient.connect(cluster, timeout=timeout) as client:
-        console.print(terminal.transaction(client.get(txn_id)))
+        row = dict(listings.txn_row(client.get(txn_id)))
+        found = listings.participants(client.participants(txn_id))
+    if as_json:
+        typer.echo(output.as_json({"transaction": {**row, "participants": found.rows}}))
+        return
+    fields = [each for each in listings.TXN if each.key != "participants"]
+    console().print(output.record(f"transaction {txn_id}", fields, row))
+    if found.rows:
+        console().print(found.table())
 
 
 @txn_app.command("abort")
-@_tells_errors
+@tells_errors
 def txn_abort(
     cluster: ClusterOption,
-    txn_id: int,
-    reason: Annotated[str, typer.Option(help="Kept in the transaction's record.")],
+    reason: Annotated[str, typer.Option(help="Kept in the transactions' records.")],
+    txn_ids: Annotated[list[int] | None, typer.Argument(help="Which ones. Or say it by --older-than.")] = None,
+    older_than: Annotated[str, typer.Option(help="All open ones begun so long ago or longer: 90s, 30m, 1h, 2d.")] = "",
+    label: LabelOption = "",
+    owner: OwnerOption = "",
+    table: TableOption = "",
+    yes: Annotated[bool, typer.Option("--yes", help="With --older-than: do not ask.")] = False,
+    as_json: JsonOption = False,
     timeout: TimeoutOption = 10.0,
 ) -> None:
-    """Abort anybody's transaction, as an operator."""
+    """Abort anybody's transactions, as an operator.
+
+    Exit code 1: one at least is not aborted, such as one that is committed. To abort again what is aborted is no error.
+    """
+    selection.check_abort(txn_ids or [], older_than, (label, owner, table))
     with txnclient.connect(cluster, timeout=timeout) as client:
-        client.abort(txn_id, reason)
-        console.print(terminal.transaction(client.get(txn_id)))
+        if not older_than:
+            chosen = list(dict.fromkeys(txn_ids or []))
+        else:
+            before = datetime.now(UTC) - selection.duration(older_than, "--older-than")
+            old = client.transactions([TxnState.OPEN], label, owner=owner, participant=table, until=before)
+            chosen = [txn.txn_id for txn in old]
+            if old and not yes:
+                if as_json:
+                    raise typer.BadParameter("say --yes, too: nobody can be asked", param_hint="--json")
+                show(listings.transactions(old), as_json=False)
+                typer.confirm(f"Abort these {len(old)}?", abort=True)
+        outcomes = [selection.aborted(client, txn_id, reason) for txn_id in chosen]
+    show(listings.aborts(outcomes), as_json=as_json)
+    if not all(outcome["aborted"] for outcome in outcomes):
+        raise typer.Exit(1)
 
 
 @app.command()
-@_tells_errors
+@tells_errors
 def locks(
     cluster: ClusterOption,
     table: Annotated[str, typer.Option(help="Only of this table or database, and of what is below.")] = "",
     partition: Annotated[str, typer.Option(help="Only of this partition of the table: column=value/...")] = "",
-    extended: Annotated[bool, typer.Option(help="Also the transactions' states, labels and owners.")] = False,
+    extended: Annotated[bool, typer.Option(help="Also the transactions' states and labels.")] = False,
+    as_json: JsonOption = False,
     timeout: TimeoutOption = 10.0,
 ) -> None:
     """Show who holds and who waits for which lock."""
     with txnclient.connect(cluster, timeout=timeout) as client:
-        console.print(terminal.locks(client.locks(table, partition, extended=extended), extended=extended))
+        show(listings.locks(client.locks(table, partition, extended=extended), extended=extended), as_json=as_json)
 
 
 # ---- options
 
 
 @config_app.command("list")
-@_tells_errors
-def config_list(cluster: ClusterOption, timeout: TimeoutOption = 10.0) -> None:
+@tells_errors
+def config_list(cluster: ClusterOption, as_json: JsonOption = False, timeout: TimeoutOption = 10.0) -> None:
     """List the options of the cluster, with their values now."""
     with txnclient.connect(cluster, timeout=timeout) as client:
         answer = client.call("txnstatus.Admin/GetCluster", admin_pb2.GetClusterRequest(), admin_pb2.GetClusterResponse)
-    console.print(terminal.options(from_wire(answer.catalog)))
+    show(listings.options(from_wire(answer.catalog)), as_json=as_json)
 
 
 @config_app.command("set")
-@_tells_errors
-def config_set(cluster: ClusterOption, name: str, value: int, timeout: TimeoutOption = 10.0) -> None:
+@tells_errors
+def config_set(
+    cluster: ClusterOption, name: str, value: int, as_json: JsonOption = False, timeout: TimeoutOption = 10.0
+) -> None:
     """Change an option on all nodes, without a restart, for good. Times are in milliseconds."""
     with txnclient.connect(cluster, timeout=timeout) as client:
         request = admin_pb2.SetOptionRequest(name=name, value=value)
         answer = client.call("txnstatus.Admin/SetOption", request, admin_pb2.SetOptionResponse)
-    console.print(terminal.options(from_wire(answer.catalog)))
+    show(listings.options(from_wire(answer.catalog)), as_json=as_json)
 
 
 # ---- foreign participants
 
 
 @participant_app.command("postgres")
-@_tells_errors
+@tells_errors
 def participant_postgres(
     name: Annotated[str, typer.Option(help="What programs and operators call it; for the life of the cluster.")],
     listen: Annotated[str, typer.Option(help="host:port to serve on.")],
@@ -263,14 +309,14 @@ def participant_postgres(
 
 
 @participant_app.command("list")
-@_tells_errors
-def participant_list(cluster: ClusterOption, timeout: TimeoutOption = 10.0) -> None:
+@tells_errors
+def participant_list(cluster: ClusterOption, as_json: JsonOption = False, timeout: TimeoutOption = 10.0) -> None:
     """List foreign participants, where they are, whether they answer, and who waits for them."""
-    console.print(terminal.foreign(cluster, timeout))
+    show(listings.foreign(cluster, timeout), as_json=as_json)
 
 
 @participant_app.command("remove")
-@_tells_errors
+@tells_errors
 def participant_remove(
     cluster: ClusterOption,
     name: str,
@@ -286,30 +332,30 @@ def participant_remove(
     with txnclient.connect(cluster, timeout=timeout) as client:
         request = admin_pb2.RemoveForeignRequest(name=name)
         client.call("txnstatus.Admin/RemoveForeign", request, admin_pb2.RemoveForeignResponse)
-    console.print(f"{name} is removed.")
+    console().print(f"{plain(name)} is removed.")
 
 
 # ---- tables
 
 
 @table_app.command("list")
-@_tells_errors
-def table_list(cluster: ClusterOption, timeout: TimeoutOption = 10.0) -> None:
+@tells_errors
+def table_list(cluster: ClusterOption, as_json: JsonOption = False, timeout: TimeoutOption = 10.0) -> None:
     """List tables, with what a reader sees of them now."""
     with txnclient.connect(cluster, timeout=timeout) as client:
-        console.print(terminal.data_tables(client))
+        show(listings.data_tables(client), as_json=as_json)
 
 
 @table_app.command("show")
-@_tells_errors
-def table_show(cluster: ClusterOption, name: str, timeout: TimeoutOption = 10.0) -> None:
+@tells_errors
+def table_show(cluster: ClusterOption, name: str, as_json: JsonOption = False, timeout: TimeoutOption = 10.0) -> None:
     """Show a table's columns."""
     with txnclient.connect(cluster, timeout=timeout) as client:
-        console.print(terminal.columns(client.table(name)))
+        show(listings.columns(client.table(name)), as_json=as_json)
 
 
 @table_app.command("drop")
-@_tells_errors
+@tells_errors
 def table_drop(
     cluster: ClusterOption,
     name: str,
@@ -322,4 +368,4 @@ def table_drop(
     """
     with txnclient.connect(cluster, timeout=timeout) as client:
         client.drop_table(name, ignore_missing=ignore_missing)
-    console.print(f"{name} is dropped.")
+    console().print(f"{plain(name)} is dropped.")

@@ -22,15 +22,17 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
+from rich.text import Text
 
 import txnclient
 from txnclient import Client, StagedFiles, Transaction, TxnState, TxnSummary
-from txndeploy import terminal
 from txndeploy.demo import flights
 from txndeploy.demo.flights import SOURCES, Source
 from txndeploy.demo.spark_session import local_cluster_session
 from txndeploy.local.cluster import LocalCluster, wait_until
 from txndeploy.node.config import TxnSection
+from txndeploy.terminal import listings
+from txndeploy.terminal.output import lines
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -103,7 +105,7 @@ class Figures:
 def run(console: Console, directory: Path | None, *, keep: bool) -> int:
     """The exit code: 0 when everything was as it must be."""
     work = directory or Path(tempfile.mkdtemp(prefix="txnstatus-demo-"))
-    console.print(f"data: {work}" + ("" if keep else " (removed at the end)"), highlight=False)
+    console.print(f"data: {work}" + ("" if keep else " (removed at the end)"))
     try:
         return _run(console, work, keep=keep)
     finally:
@@ -116,8 +118,8 @@ def _run(console: Console, work: Path, *, keep: bool) -> int:
     with ExitStack() as stack:
         progress = stack.enter_context(
             Progress(
-                SpinnerColumn(finished_text="[green]✓[/green]"),
-                TextColumn("{task.description}"),
+                SpinnerColumn(finished_text=Text("✓", "green")),
+                TextColumn("{task.description}", markup=False),
                 BarColumn(bar_width=8),
                 MofNCompleteColumn(),
                 TimeElapsedColumn(),
@@ -302,12 +304,12 @@ def _report(
     keep: bool,
 ) -> None:
     console.print()
-    console.print(terminal.transactions(found))
+    console.print(listings.transactions(found).table())
     rows = Table(title="rows", title_justify="left")
     for heading in ("table", "source", "visible", ""):
         rows.add_column(heading, justify="left" if heading == "table" else "right")
     for name, count in expected.items():
-        mark = "[green]✓[/green]" if counts[name] == count else "[red]✗[/red]"
+        mark = Text("✓", "green") if counts[name] == count else Text("✗", "red")
         rows.add_row(name, f"{count:,}", f"{counts[name]:,}", mark)
     console.print(rows)
     total = sum(expected.values())
@@ -320,11 +322,11 @@ def _report(
         f"leader killed; plain Parquet: {story.plain_seconds:.1f} s ({total / story.plain_seconds:,.0f} rows/s)"
     )
     for problem in story.problems:
-        console.print(f"[red]problem:[/red] {problem}", soft_wrap=True)
+        console.print(Text.assemble(("problem: ", "red"), lines(problem)), soft_wrap=True)
     if keep:
-        console.print(f"\nLook further:\n  txnctl up --dir {work / 'cluster'}", highlight=False, soft_wrap=True)
+        console.print(f"\nLook further:\n  txnctl up --dir {work / 'cluster'}", soft_wrap=True)
     else:
-        console.print("\nLook further: txnctl demo --keep, or a cluster of your own with\n  txnctl up", highlight=False)
+        console.print("\nLook further: txnctl demo --keep, or a cluster of your own with\n  txnctl up")
     console.print(
         "and, with the TXN_CLUSTER that it prints:\n  txnctl txn list\n  txnctl txn show 0\n  txnctl table list"
     )

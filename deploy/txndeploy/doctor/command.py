@@ -5,22 +5,19 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.markup import escape
-from rich.progress import Progress
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
+from rich.text import Text
 
 import txnclient
 from txndeploy.doctor.examination import Examination, Wishes
 from txndeploy.doctor.report import NOT_SEEN, Report
+from txndeploy.terminal.commands import ClusterOption, JsonOption, tells_errors
+from txndeploy.terminal.output import console, plain
 
-console = Console()
 
-
+@tells_errors
 def doctor(
-    cluster: Annotated[
-        str,
-        typer.Option("--cluster", "-c", envvar="TXN_CLUSTER", help="Addresses of nodes: host:port, comma-separated."),
-    ],
+    cluster: ClusterOption,
     table: Annotated[str, typer.Option(help="Only this table's storage.")] = "",
     storage: Annotated[bool, typer.Option(help="Look at the tables' files, too.")] = True,
     fix: Annotated[bool, typer.Option("--fix", help="Have directories that are nobody's removed.")] = False,
@@ -28,7 +25,7 @@ def doctor(
         bool, typer.Option("--whole-writes", help="With --fix: also those that hold a whole write.")
     ] = False,
     stuck_seconds: Annotated[float, typer.Option(help="What takes longer to end is stuck.")] = 60.0,
-    as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
+    as_json: JsonOption = False,
     timeout: Annotated[float, typer.Option(help="Seconds to keep trying, for each question.")] = 10.0,
 ) -> None:
     """Verify that every lock and every file is somebody's, that none is missing, and that the groups are well.
@@ -39,10 +36,11 @@ def doctor(
     wishes = Wishes(table, storage, fix, whole_writes, stuck_seconds)
     with txnclient.connect(cluster, timeout=timeout) as client:
         examination = Examination(client, wishes)
-        with Progress(console=console, transient=True, disable=as_json) as progress:
+        columns = (TextColumn("{task.description}", markup=False), BarColumn(), TaskProgressColumn())
+        with Progress(*columns, console=console(stderr=True), transient=True, disable=as_json) as progress:
             task = progress.add_task("", total=None)
             for step in examination.steps():
-                progress.update(task, description=step.what, completed=step.done, total=step.total)
+                progress.update(task, description=plain(step.what), completed=step.done, total=step.total)
     report = examination.report
     if as_json:
         typer.echo(report.to_json())
@@ -52,11 +50,12 @@ def doctor(
 
 
 def _show(report: Report) -> None:
+    out = console()
     if report.findings:
-        console.print(report.table())
+        out.print(report.table())
     for line in report.not_seen:
-        console.print(f"[red]not looked at:[/red] {escape(line)}", highlight=False, soft_wrap=True)
+        out.print(Text.assemble(("not looked at: ", "red"), plain(line)), soft_wrap=True)
     for line in report.seen:
-        console.print(f"looked at {line}", highlight=False)
+        out.print(f"looked at {plain(line)}")
     if report.exit_code != NOT_SEEN:
-        console.print("[green]healthy[/green]" if not report.exit_code else "[yellow]see above[/yellow]")
+        out.print(Text("see above", "yellow") if report.exit_code else Text("healthy", "green"))

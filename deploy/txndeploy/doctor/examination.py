@@ -15,7 +15,7 @@ from txndeploy.doctor.cluster import Groups, Look
 from txndeploy.doctor.places import Place, Table, places, shared
 from txndeploy.doctor.report import Mending, Report
 from txndeploy.doctor.storage import NotSeen, StorageAudit, refusals
-from txndeploy.terminal import host_answers
+from txndeploy.terminal.listings import host_answers
 from txnparticipant.shard.audit import Known, from_wire
 from txnstatus.catalog.catalog import CatalogState
 from txnstatus.catalog.catalog import from_wire as catalog_from_wire

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 
-from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
+from txndeploy.terminal.output import lines
 from txnstatus.findings import Finding, Severity
 
 HEALTHY, FOUND, NOT_SEEN = 0, 1, 2
@@ -85,6 +86,6 @@ class Report:
             kind = found.kind
             what = "\n".join(filter(None, (found.what, found.story)))
             do = str(self.mendings[found]) if found in self.mendings else kind.advice
-            severity = f"[{_COLOURS[kind.severity]}]{kind.severity}[/]"
-            table.add_row(severity, kind.label, *map(escape, (found.where, what, do)))
+            severity = Text(str(kind.severity), _COLOURS[kind.severity])
+            table.add_row(severity, *(Text(lines(each)) for each in (kind.label, found.where, what, do)))
         return table

@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Self, TypeVar
 
 from txnclient.calls.channel import ManagerChannel
+from txndeploy.local.claim import Claim
 from txndeploy.local.network import Network, free_ports
 from txndeploy.node import config as configuration
 from txndeploy.node import tethered
@@ -56,6 +57,7 @@ class LocalCluster:
         besides this process's own. `launcher`: words before each node's command; it must stay the process's child.
 
         `grpc`: whether new nodes serve gRPC as well, on loopback: `grpc_address` of their configurations says where.
+        Raises DirectoryInUse where somebody else runs the nodes in the directory.
         `network`: by what the nodes reach each other, such as one that can be cut; without, plain loopback.
         """
         self.directory = directory.absolute()
@@ -69,6 +71,8 @@ class LocalCluster:
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         self._admin: dict[str, ManagerChannel] = {}
         self.directory.mkdir(parents=True, exist_ok=True)
+        self._claim = Claim(self.directory)
+        self._claim.take()
         known = sorted(self.directory.glob("n*/node.toml"))
         if known:
             self.configs = {path.parent.name: configuration.load(path) for path in known}
@@ -94,6 +98,7 @@ class LocalCluster:
             }
         for node in self.configs:
             self._connect(node)
+        self._claim.tell(self.addresses)
 
     def _connect(self, node: str) -> None:
         """Gives the node its place in the network, and writes down how it reaches the others."""
@@ -123,7 +128,9 @@ class LocalCluster:
         self.stop()
 
     def start(self) -> None:
-        """Starts every node that does not run, and waits until every group has a leader."""
+        """Starts every node that does not run, and waits until every group has a leader. Raises DirectoryInUse."""
+        self._claim.take()
+        self._claim.tell(self.addresses)
         for node in self.configs:
             if not self.running(node):
                 self.start_node(node)
@@ -143,6 +150,7 @@ class LocalCluster:
         for channel in self._admin.values():
             channel.close()
         self._admin.clear()
+        self._claim.release()
 
     @property
     def addresses(self) -> str:

@@ -126,6 +126,17 @@ def participant_to_wire(table: TableState) -> pb.AuditedParticipant:
     return pb.AuditedParticipant(info=table.info(), unfinished=unfinished)
 
 
+def transaction_to_wire(table: TableState, txn_id: TxnId) -> pb.AuditTransactionResponse:
+    """What the table knows of one transaction."""
+    record = table.txns.get(txn_id)
+    return pb.AuditTransactionResponse(
+        state=f"PARTICIPANT_{record.state.name}" if record else None,
+        prepare_timestamp=record.prepare_ts if record else 0,
+        commit_timestamp=record.commit_ts if record else 0,
+        locks=[claim.lock.object for claim in table.locks.held_by(txn_id)],
+    )
+
+
 # ---- what lies there
 
 

@@ -15,6 +15,7 @@ from txnstatus.errors import InvalidArgument, NotFound, TxnError
 from txnstatus.limits import MAX_ADOPTED, check_count
 from txnstatus.proto import audit_pb2 as pb
 from txnstatus.rpc.errors import to_detail
+from txnstatus.types import TxnId
 
 PAGE_DIRECTORIES = 10_000
 """Whatever becomes of a directory meanwhile, its name says on which page it is."""
@@ -77,6 +78,10 @@ class ShardAudit:
             if number % SLICE == 0:
                 await asyncio.sleep(0)
         return response
+
+    async def audit_transaction(self, request: pb.AuditTransactionRequest) -> pb.AuditTransactionResponse:
+        """Raises NotFound for a table that there is not any more."""
+        return audit.transaction_to_wire(self._table(request.table_id), TxnId(request.txn_id))
 
     async def adopt_directories(self, request: pb.AdoptDirectoriesRequest) -> pb.AdoptDirectoriesResponse:
         """Refusals are answered one by one. Raises NotFound."""

@@ -50,6 +50,26 @@ class UnfinishedTxn(_message.Message):
     locks: _containers.RepeatedScalarFieldContainer[str]
     def __init__(self, txn_id: _Optional[int] = ..., state: _Optional[_Union[_common_pb2.ParticipantState, str]] = ..., locks: _Optional[_Iterable[str]] = ...) -> None: ...
 
+class AuditTransactionRequest(_message.Message):
+    __slots__ = ("table_id", "txn_id")
+    TABLE_ID_FIELD_NUMBER: _ClassVar[int]
+    TXN_ID_FIELD_NUMBER: _ClassVar[int]
+    table_id: str
+    txn_id: int
+    def __init__(self, table_id: _Optional[str] = ..., txn_id: _Optional[int] = ...) -> None: ...
+
+class AuditTransactionResponse(_message.Message):
+    __slots__ = ("state", "prepare_timestamp", "commit_timestamp", "locks")
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    PREPARE_TIMESTAMP_FIELD_NUMBER: _ClassVar[int]
+    COMMIT_TIMESTAMP_FIELD_NUMBER: _ClassVar[int]
+    LOCKS_FIELD_NUMBER: _ClassVar[int]
+    state: _common_pb2.ParticipantState
+    prepare_timestamp: int
+    commit_timestamp: int
+    locks: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, state: _Optional[_Union[_common_pb2.ParticipantState, str]] = ..., prepare_timestamp: _Optional[int] = ..., commit_timestamp: _Optional[int] = ..., locks: _Optional[_Iterable[str]] = ...) -> None: ...
+
 class AuditTableRequest(_message.Message):
     __slots__ = ("table_id", "after")
     TABLE_ID_FIELD_NUMBER: _ClassVar[int]

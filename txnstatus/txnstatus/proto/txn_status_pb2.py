@@ -26,7 +26,7 @@ from txnstatus.proto import common_pb2 as txnstatus_dot_proto_dot_common__pb2
 from txnstatus.proto import txn_manager_pb2 as txnstatus_dot_proto_dot_txn__manager__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n txnstatus/proto/txn_status.proto\x12\ttxnstatus\x1a\x1ctxnstatus/proto/common.proto\x1a!txnstatus/proto/txn_manager.proto\"W\n\x11RangeBeginRequest\x12\x33\n\x07request\x18\x01 \x01(\x0b\x32\".txnstatus.BeginTransactionRequest\x12\r\n\x05\x66loor\x18\x02 \x01(\x06\"g\n\x12RangeBeginResponse\x12\x32\n\x05\x62\x65gun\x18\x01 \x01(\x0b\x32#.txnstatus.BeginTransactionResponse\x12\x1d\n\x15last_commit_timestamp\x18\x02 \x01(\x06\"&\n\x11RaiseFloorRequest\x12\x11\n\ttimestamp\x18\x01 \x01(\x06\"n\n\x12RaiseFloorResponse\x12\x1d\n\x15last_commit_timestamp\x18\x01 \x01(\x06\x12\x0c\n\x04\x66ull\x18\x02 \x01(\x08\x12\x0f\n\x07settled\x18\x03 \x01(\x08\x12\x1a\n\x12oldest_kept_txn_id\x18\x04 \x01(\x03\"M\n\x1bRegisterParticipantsRequest\x12.\n\rregistrations\x18\x01 \x03(\x0b\x32\x17.txnstatus.Registration\"^\n\x0cRegistration\x12\x0e\n\x06txn_id\x18\x01 \x01(\x03\x12\r\n\x05owner\x18\x02 \x01(\t\x12/\n\x0bparticipant\x18\x03 \x01(\x0b\x32\x1a.txnstatus.ParticipantInfo\"N\n\x1cRegisterParticipantsResponse\x12.\n\x07results\x18\x01 \x03(\x0b\x32\x1d.txnstatus.RegistrationResult\";\n\x12RegistrationResult\x12%\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x16.txnstatus.ErrorDetail\"8\n\x12GetOutcomesRequest\x12\x0f\n\x07txn_ids\x18\x01 \x03(\x03\x12\x11\n\ttimestamp\x18\x02 \x01(\x06\"0\n\x13GetOutcomesResponse\x12\x19\n\x11\x63ommit_timestamps\x18\x01 \x03(\x06\"r\n\x17ListTransactionsRequest\x12#\n\x06states\x18\x01 \x03(\x0e\x32\x13.txnstatus.TxnState\x12\r\n\x05label\x18\x02 \x01(\t\x12\x14\n\x0c\x62\x65low_txn_id\x18\x03 \x01(\x03\x12\r\n\x05limit\x18\x04 \x01(\r\"J\n\x18ListTransactionsResponse\x12 \n\x04txns\x18\x01 \x03(\x0b\x32\x12.txnstatus.TxnInfo\x12\x0c\n\x04more\x18\x02 \x01(\x08\"\xb4\x0b\n\rStatusCommand\x12\x38\n\nbegin_txns\x18\x01 \x01(\x0b\x32\".txnstatus.StatusCommand.BeginTxnsH\x00\x12<\n\x0c\x62\x65gin_commit\x18\x02 \x01(\x0b\x32$.txnstatus.StatusCommand.BeginCommitH\x00\x12\x42\n\x0f\x66inalize_commit\x18\x03 \x01(\x0b\x32\'.txnstatus.StatusCommand.FinalizeCommitH\x00\x12\x42\n\x0f\x63omplete_commit\x18\x04 \x01(\x0b\x32\'.txnstatus.StatusCommand.CompleteCommitH\x00\x12:\n\x0b\x62\x65gin_abort\x18\x05 \x01(\x0b\x32#.txnstatus.StatusCommand.BeginAbortH\x00\x12@\n\x0e\x66inalize_abort\x18\x06 \x01(\x0b\x32&.txnstatus.StatusCommand.FinalizeAbortH\x00\x12\x31\n\x06\x65xpire\x18\x07 \x01(\x0b\x32\x1f.txnstatus.StatusCommand.ExpireH\x00\x12\x31\n\x06\x66orget\x18\x08 \x01(\x0b\x32\x1f.txnstatus.StatusCommand.ForgetH\x00\x12:\n\x0braise_floor\x18\t \x01(\x0b\x32#.txnstatus.StatusCommand.RaiseFloorH\x00\x12N\n\x15register_participants\x18\n \x01(\x0b\x32-.txnstatus.StatusCommand.RegisterParticipantsH\x00\x1a\xa1\x01\n\tBeginTxns\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\r\n\x05\x63ount\x18\x02 \x01(\r\x12\r\n\x05owner\x18\x03 \x01(\t\x12\r\n\x05label\x18\x04 \x01(\t\x12\x18\n\x10keepalive_millis\x18\x05 \x01(\r\x12\x12\n\nnow_micros\x18\x06 \x01(\x03\x12\r\n\x05\x66loor\x18\x07 \x01(\x06\x12\x16\n\x0emax_unfinished\x18\x08 \x01(\r\x1ag\n\x14RegisterParticipants\x12\x0e\n\x06txn_id\x18\x01 \x01(\x03\x12\r\n\x05owner\x18\x02 \x01(\t\x12\x30\n\x0cparticipants\x18\x03 \x03(\x0b\x32\x1a.txnstatus.ParticipantInfo\x1a@\n\x0b\x42\x65ginCommit\x12\x0e\n\x06txn_id\x18\x01 \x01(\x03\x12\r\n\x05owner\x18\x02 \x01(\t\x12\x12\n\nnow_micros\x18\x03 \x01(\x03\x1aY\n\x0e\x46inalizeCommit\x12\x0e\n\x06txn_id\x18\x01 \x01(\x03\x12\x11\n\tcommit_ts\x18\x02 \x01(\x06\x12\x12\n\nnow_micros\x18\x03 \x01(\x03\x12\x10\n\x08prepared\x18\x04 \x01(\x05\x1a\x34\n\x0e\x43ompleteCommit\x12\x0e\n\x06txn_id\x18\x01 \x01(\x03\x12\x12\n\nnow_micros\x18\x02 \x01(\x03\x1at\n\nBeginAbort\x12\x0e\n\x06txn_id\x18\x01 \x01(\x03\x12\x12\n\x05owner\x18\x02 \x01(\tH\x00\x88\x01\x01\x12$\n\x05\x63\x61use\x18\x03 \x01(\x0b\x32\x15.txnstatus.AbortCause\x12\x12\n\nnow_micros\x18\x04 \x01(\x03\x42\x08\n\x06_owner\x1a\x33\n\rFinalizeAbort\x12\x0e\n\x06txn_id\x18\x01 \x01(\x03\x12\x12\n\nnow_micros\x18\x02 \x01(\x03\x1aR\n\x06\x45xpire\x12\x0e\n\x06txn_id\x18\x01 \x01(\x03\x12$\n\x05\x63\x61use\x18\x02 \x01(\x0b\x32\x15.txnstatus.AbortCause\x12\x12\n\nnow_micros\x18\x03 \x01(\x03\x1a(\n\x06\x46orget\x12\x1e\n\x16\x66inished_before_micros\x18\x01 \x01(\x03\x1a\x1f\n\nRaiseFloor\x12\x11\n\ttimestamp\x18\x01 \x01(\x06\x42\t\n\x07\x63ommand\"\xc9\x02\n\x0eStatusSnapshot\x12\x0f\n\x07version\x18\x01 \x01(\r\x12\x13\n\x0bnext_txn_id\x18\x02 \x01(\x03\x12\x1d\n\x15last_commit_timestamp\x18\x03 \x01(\x06\x12\x14\n\x0c\x66irst_txn_id\x18\x04 \x01(\x03\x12\x12\n\nend_txn_id\x18\x05 \x01(\x03\x12\x0c\n\x04\x66ull\x18\x06 \x01(\x08\x12\x34\n\nunfinished\x18\x07 \x03(\x0b\x32 .txnstatus.StatusSnapshot.Record\x12\x10\n\x08\x66inished\x18\x08 \x03(\x0c\x1ar\n\x06Record\x12\x1f\n\x03txn\x18\x01 \x01(\x0b\x32\x12.txnstatus.TxnInfo\x12\x12\n\nrequest_id\x18\x02 \x01(\t\x12\x1c\n\x14request_first_txn_id\x18\x03 \x01(\x03\x12\x15\n\rrequest_count\x18\x04 \x01(\r2\xda\x02\n\tTxnStatus\x12K\n\x0c\x42\x65ginInRange\x12\x1c.txnstatus.RangeBeginRequest\x1a\x1d.txnstatus.RangeBeginResponse\x12I\n\nRaiseFloor\x12\x1c.txnstatus.RaiseFloorRequest\x1a\x1d.txnstatus.RaiseFloorResponse\x12g\n\x14RegisterParticipants\x12&.txnstatus.RegisterParticipantsRequest\x1a\'.txnstatus.RegisterParticipantsResponse\x12L\n\x0bGetOutcomes\x12\x1d.txnstatus.GetOutcomesRequest\x1a\x1e.txnstatus.GetOutcomesResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n txnstatus/proto/txn_status.proto\x12\ttxnstatus\x1a\x1ctxnstatus/proto/common.proto\x1a!txnstatus/proto/txn_manager.proto\"W\n\x11RangeBeginRequest\x12\x33\n\x07request\x18\x01 \x01(\x0b\x32\".txnstatus.BeginTransactionRequest\x12\r\n\x05\x66loor\x18\x02 \x01(\x06\"g\n\x12RangeBeginResponse\x12\x32\n\x05\x62\x65gun\x18\x01 \x01(\x0b\x32#.txnstatus.BeginTransactionResponse\x12\x1d\n\x15last_commit_timestamp\x18\x02 \x01(\x06\"&\n\x11RaiseFloorRequest\x12\x11\n\ttimestamp\x18\x01 \x01(\x06\"n\n\x12RaiseFloorResponse\x12\x1d\n\x15last_commit_timestamp\x18\x01 \x01(\x06\x12\x0c\n\x04\x66ull\x18\x02 \x01(\x08\x12\x0f\n\x07settled\x18\x03 \x01(\x08\x12\x1a\n\x12oldest_kept_txn_id\x18\x04 \x01(\x03\"M\n\x1bRegisterParticipantsRequest\x12.\n\rregistrations\x18\x01 \x03(\x0b\x32\x17.txnstatus.Registration\"^\n\x0cRegistration\x12\x0e\n\x06txn_id\x18\x01 \x01(\x03\x12\r\n\x05owner\x18\x02 \x01(\t\x12/\n\x0bparticipant\x18\x03 \x01(\x0b\x32\x1a.txnstatus.ParticipantInfo\"N\n\x1cRegisterParticipantsResponse\x12.\n\x07results\x18\x01 \x03(\x0b\x32\x1d.txnstatus.RegistrationResult\";\n\x12RegistrationResult\x12%\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x16.txnstatus.ErrorDetail\"8\n\x12GetOutcomesRequest\x12\x0f\n\x07txn_ids\x18\x01 \x03(\x03\x12\x11\n\ttimestamp\x18\x02 \x01(\x06\"0\n\x13GetOutcomesResponse\x12\x19\n\x11\x63ommit_timestamps\x18\x01 \x03(\x06\"\xe3\x01\n\x17ListTransactionsRequest\x12#\n\x06states\x18\x01 \x03(\x0e\x32\x13.txnstatus.TxnState\x12\r\n\x05label\x18\x02 \x01(\t\x12\x14\n\x0c\x62\x65low_txn_id\x18\x03 \x01(\x03\x12\r\n\x05limit\x18\x04 \x01(\r\x12\x10\n\x08\x62\x65gun_by\x18\x05 \x01(\t\x12\x13\n\x0bparticipant\x18\x06 \x01(\t\x12\x1a\n\x12\x62\x65gun_since_micros\x18\x07 \x01(\x03\x12\x1b\n\x13\x62\x65gun_before_micros\x18\x08 \x01(\x03\x12\x0f\n\x07txn_ids\x18\t \x03(\x03\"J\n\x18ListTransactionsResponse\x12 \n\x04txns\x18\x01 \x03(\x0b\x32\x12.txnstatus.TxnInfo\x12\x0c\n\x04more\x18\x02 \x01(\x08\"\xb4\x0b\n\rStatusCommand\x12\x38\n\nbegin_txns\x18\x01 \x01(\x0b\x32\".txnstatus.StatusCommand.BeginTxnsH\x00\x12<\n\x0c\x62\x65gin_commit\x18\x02 \x01(\x0b\x32$.txnstatus.StatusCommand.BeginCommitH\x00\x12\x42\n\x0f\x66inalize_commit\x18\x03 \x01(\x0b\x32\'.txnstatus.StatusCommand.FinalizeCommitH\x00\x12\x42\n\x0f\x63omplete_commit\x18\x04 \x01(\x0b\x32\'.txnstatus.StatusCommand.CompleteCommitH\x00\x12:\n\x0b\x62\x65gin_abort\x18\x05 \x01(\x0b\x32#.txnstatus.StatusCommand.BeginAbortH\x00\x12@\n\x0e\x66inalize_abort\x18\x06 \x01(\x0b\x32&.txnstatus.StatusCommand.FinalizeAbortH\x00\x12\x31\n\x06\x65xpire\x18\x07 \x01(\x0b\x32\x1f.txnstatus.StatusCommand.ExpireH\x00\x12\x31\n\x06\x66orget\x18\x08 \x01(\x0b\x32\x1f.txnstatus.StatusCommand.ForgetH\x00\x12:\n\x0braise_floor\x18\t \x01(\x0b\x32#.txnstatus.StatusCommand.RaiseFloorH\x00\x12N\n\x15register_participants\x18\n \x01(\x0b\x32-.txnstatus.StatusCommand.RegisterParticipantsH\x00\x1a\xa1\x01\n\tBeginTxns\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\r\n\x05\x63ount\x18\x02 \x01(\r\x12\r\n\x05owner\x18\x03 \x01(\t\x12\r\n\x05label\x18\x04 \x01(\t\x12\x18\n\x10keepalive_millis\x18\x05 \x01(\r\x12\x12\n\nnow_micros\x18\x06 \x01(\x03\x12\r\n\x05\x66loor\x18\x07 \x01(\x06\x12\x16\n\x0emax_unfinished\x18\x08 \x01(\r\x1ag\n\x14RegisterParticipants\x12\x0e\n\x06txn_id\x18\x01 \x01(\x03\x12\r\n\x05owner\x18\x02 \x01(\t\x12\x30\n\x0cparticipants\x18\x03 \x03(\x0b\x32\x1a.txnstatus.ParticipantInfo\x1a@\n\x0b\x42\x65ginCommit\x12\x0e\n\x06txn_id\x18\x01 \x01(\x03\x12\r\n\x05owner\x18\x02 \x01(\t\x12\x12\n\nnow_micros\x18\x03 \x01(\x03\x1aY\n\x0e\x46inalizeCommit\x12\x0e\n\x06txn_id\x18\x01 \x01(\x03\x12\x11\n\tcommit_ts\x18\x02 \x01(\x06\x12\x12\n\nnow_micros\x18\x03 \x01(\x03\x12\x10\n\x08prepared\x18\x04 \x01(\x05\x1a\x34\n\x0e\x43ompleteCommit\x12\x0e\n\x06txn_id\x18\x01 \x01(\x03\x12\x12\n\nnow_micros\x18\x02 \x01(\x03\x1at\n\nBeginAbort\x12\x0e\n\x06txn_id\x18\x01 \x01(\x03\x12\x12\n\x05owner\x18\x02 \x01(\tH\x00\x88\x01\x01\x12$\n\x05\x63\x61use\x18\x03 \x01(\x0b\x32\x15.txnstatus.AbortCause\x12\x12\n\nnow_micros\x18\x04 \x01(\x03\x42\x08\n\x06_owner\x1a\x33\n\rFinalizeAbort\x12\x0e\n\x06txn_id\x18\x01 \x01(\x03\x12\x12\n\nnow_micros\x18\x02 \x01(\x03\x1aR\n\x06\x45xpire\x12\x0e\n\x06txn_id\x18\x01 \x01(\x03\x12$\n\x05\x63\x61use\x18\x02 \x01(\x0b\x32\x15.txnstatus.AbortCause\x12\x12\n\nnow_micros\x18\x03 \x01(\x03\x1a(\n\x06\x46orget\x12\x1e\n\x16\x66inished_before_micros\x18\x01 \x01(\x03\x1a\x1f\n\nRaiseFloor\x12\x11\n\ttimestamp\x18\x01 \x01(\x06\x42\t\n\x07\x63ommand\"\xc9\x02\n\x0eStatusSnapshot\x12\x0f\n\x07version\x18\x01 \x01(\r\x12\x13\n\x0bnext_txn_id\x18\x02 \x01(\x03\x12\x1d\n\x15last_commit_timestamp\x18\x03 \x01(\x06\x12\x14\n\x0c\x66irst_txn_id\x18\x04 \x01(\x03\x12\x12\n\nend_txn_id\x18\x05 \x01(\x03\x12\x0c\n\x04\x66ull\x18\x06 \x01(\x08\x12\x34\n\nunfinished\x18\x07 \x03(\x0b\x32 .txnstatus.StatusSnapshot.Record\x12\x10\n\x08\x66inished\x18\x08 \x03(\x0c\x1ar\n\x06Record\x12\x1f\n\x03txn\x18\x01 \x01(\x0b\x32\x12.txnstatus.TxnInfo\x12\x12\n\nrequest_id\x18\x02 \x01(\t\x12\x1c\n\x14request_first_txn_id\x18\x03 \x01(\x03\x12\x15\n\rrequest_count\x18\x04 \x01(\r2\xda\x02\n\tTxnStatus\x12K\n\x0c\x42\x65ginInRange\x12\x1c.txnstatus.RangeBeginRequest\x1a\x1d.txnstatus.RangeBeginResponse\x12I\n\nRaiseFloor\x12\x1c.txnstatus.RaiseFloorRequest\x1a\x1d.txnstatus.RaiseFloorResponse\x12g\n\x14RegisterParticipants\x12&.txnstatus.RegisterParticipantsRequest\x1a\'.txnstatus.RegisterParticipantsResponse\x12L\n\x0bGetOutcomes\x12\x1d.txnstatus.GetOutcomesRequest\x1a\x1e.txnstatus.GetOutcomesResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -53,36 +53,36 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_GETOUTCOMESREQUEST']._serialized_end=830
   _globals['_GETOUTCOMESRESPONSE']._serialized_start=832
   _globals['_GETOUTCOMESRESPONSE']._serialized_end=880
-  _globals['_LISTTRANSACTIONSREQUEST']._serialized_start=882
-  _globals['_LISTTRANSACTIONSREQUEST']._serialized_end=996
-  _globals['_LISTTRANSACTIONSRESPONSE']._serialized_start=998
-  _globals['_LISTTRANSACTIONSRESPONSE']._serialized_end=1072
-  _globals['_STATUSCOMMAND']._serialized_start=1075
-  _globals['_STATUSCOMMAND']._serialized_end=2535
-  _globals['_STATUSCOMMAND_BEGINTXNS']._serialized_start=1717
-  _globals['_STATUSCOMMAND_BEGINTXNS']._serialized_end=1878
-  _globals['_STATUSCOMMAND_REGISTERPARTICIPANTS']._serialized_start=1880
-  _globals['_STATUSCOMMAND_REGISTERPARTICIPANTS']._serialized_end=1983
-  _globals['_STATUSCOMMAND_BEGINCOMMIT']._serialized_start=1985
-  _globals['_STATUSCOMMAND_BEGINCOMMIT']._serialized_end=2049
-  _globals['_STATUSCOMMAND_FINALIZECOMMIT']._serialized_start=2051
-  _globals['_STATUSCOMMAND_FINALIZECOMMIT']._serialized_end=2140
-  _globals['_STATUSCOMMAND_COMPLETECOMMIT']._serialized_start=2142
-  _globals['_STATUSCOMMAND_COMPLETECOMMIT']._serialized_end=2194
-  _globals['_STATUSCOMMAND_BEGINABORT']._serialized_start=2196
-  _globals['_STATUSCOMMAND_BEGINABORT']._serialized_end=2312
-  _globals['_STATUSCOMMAND_FINALIZEABORT']._serialized_start=2314
-  _globals['_STATUSCOMMAND_FINALIZEABORT']._serialized_end=2365
-  _globals['_STATUSCOMMAND_EXPIRE']._serialized_start=2367
-  _globals['_STATUSCOMMAND_EXPIRE']._serialized_end=2449
-  _globals['_STATUSCOMMAND_FORGET']._serialized_start=2451
-  _globals['_STATUSCOMMAND_FORGET']._serialized_end=2491
-  _globals['_STATUSCOMMAND_RAISEFLOOR']._serialized_start=2493
-  _globals['_STATUSCOMMAND_RAISEFLOOR']._serialized_end=2524
-  _globals['_STATUSSNAPSHOT']._serialized_start=2538
-  _globals['_STATUSSNAPSHOT']._serialized_end=2867
-  _globals['_STATUSSNAPSHOT_RECORD']._serialized_start=2753
-  _globals['_STATUSSNAPSHOT_RECORD']._serialized_end=2867
-  _globals['_TXNSTATUS']._serialized_start=2870
-  _globals['_TXNSTATUS']._serialized_end=3216
+  _globals['_LISTTRANSACTIONSREQUEST']._serialized_start=883
+  _globals['_LISTTRANSACTIONSREQUEST']._serialized_end=1110
+  _globals['_LISTTRANSACTIONSRESPONSE']._serialized_start=1112
+  _globals['_LISTTRANSACTIONSRESPONSE']._serialized_end=1186
+  _globals['_STATUSCOMMAND']._serialized_start=1189
+  _globals['_STATUSCOMMAND']._serialized_end=2649
+  _globals['_STATUSCOMMAND_BEGINTXNS']._serialized_start=1831
+  _globals['_STATUSCOMMAND_BEGINTXNS']._serialized_end=1992
+  _globals['_STATUSCOMMAND_REGISTERPARTICIPANTS']._serialized_start=1994
+  _globals['_STATUSCOMMAND_REGISTERPARTICIPANTS']._serialized_end=2097
+  _globals['_STATUSCOMMAND_BEGINCOMMIT']._serialized_start=2099
+  _globals['_STATUSCOMMAND_BEGINCOMMIT']._serialized_end=2163
+  _globals['_STATUSCOMMAND_FINALIZECOMMIT']._serialized_start=2165
+  _globals['_STATUSCOMMAND_FINALIZECOMMIT']._serialized_end=2254
+  _globals['_STATUSCOMMAND_COMPLETECOMMIT']._serialized_start=2256
+  _globals['_STATUSCOMMAND_COMPLETECOMMIT']._serialized_end=2308
+  _globals['_STATUSCOMMAND_BEGINABORT']._serialized_start=2310
+  _globals['_STATUSCOMMAND_BEGINABORT']._serialized_end=2426
+  _globals['_STATUSCOMMAND_FINALIZEABORT']._serialized_start=2428
+  _globals['_STATUSCOMMAND_FINALIZEABORT']._serialized_end=2479
+  _globals['_STATUSCOMMAND_EXPIRE']._serialized_start=2481
+  _globals['_STATUSCOMMAND_EXPIRE']._serialized_end=2563
+  _globals['_STATUSCOMMAND_FORGET']._serialized_start=2565
+  _globals['_STATUSCOMMAND_FORGET']._serialized_end=2605
+  _globals['_STATUSCOMMAND_RAISEFLOOR']._serialized_start=2607
+  _globals['_STATUSCOMMAND_RAISEFLOOR']._serialized_end=2638
+  _globals['_STATUSSNAPSHOT']._serialized_start=2652
+  _globals['_STATUSSNAPSHOT']._serialized_end=2981
+  _globals['_STATUSSNAPSHOT_RECORD']._serialized_start=2867
+  _globals['_STATUSSNAPSHOT_RECORD']._serialized_end=2981
+  _globals['_TXNSTATUS']._serialized_start=2984
+  _globals['_TXNSTATUS']._serialized_end=3330
 # @@protoc_insertion_point(module_scope)

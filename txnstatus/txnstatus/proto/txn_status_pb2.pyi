@@ -85,16 +85,26 @@ class GetOutcomesResponse(_message.Message):
     def __init__(self, commit_timestamps: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class ListTransactionsRequest(_message.Message):
-    __slots__ = ("states", "label", "below_txn_id", "limit")
+    __slots__ = ("states", "label", "below_txn_id", "limit", "begun_by", "participant", "begun_since_micros", "begun_before_micros", "txn_ids")
     STATES_FIELD_NUMBER: _ClassVar[int]
     LABEL_FIELD_NUMBER: _ClassVar[int]
     BELOW_TXN_ID_FIELD_NUMBER: _ClassVar[int]
     LIMIT_FIELD_NUMBER: _ClassVar[int]
+    BEGUN_BY_FIELD_NUMBER: _ClassVar[int]
+    PARTICIPANT_FIELD_NUMBER: _ClassVar[int]
+    BEGUN_SINCE_MICROS_FIELD_NUMBER: _ClassVar[int]
+    BEGUN_BEFORE_MICROS_FIELD_NUMBER: _ClassVar[int]
+    TXN_IDS_FIELD_NUMBER: _ClassVar[int]
     states: _containers.RepeatedScalarFieldContainer[_common_pb2.TxnState]
     label: str
     below_txn_id: int
     limit: int
-    def __init__(self, states: _Optional[_Iterable[_Union[_common_pb2.TxnState, str]]] = ..., label: _Optional[str] = ..., below_txn_id: _Optional[int] = ..., limit: _Optional[int] = ...) -> None: ...
+    begun_by: str
+    participant: str
+    begun_since_micros: int
+    begun_before_micros: int
+    txn_ids: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, states: _Optional[_Iterable[_Union[_common_pb2.TxnState, str]]] = ..., label: _Optional[str] = ..., below_txn_id: _Optional[int] = ..., limit: _Optional[int] = ..., begun_by: _Optional[str] = ..., participant: _Optional[str] = ..., begun_since_micros: _Optional[int] = ..., begun_before_micros: _Optional[int] = ..., txn_ids: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class ListTransactionsResponse(_message.Message):
     __slots__ = ("txns", "more")

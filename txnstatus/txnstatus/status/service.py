@@ -33,6 +33,7 @@ from txnstatus.raft.proposer import Proposer
 from txnstatus.replicated import Rejected
 from txnstatus.rpc.errors import to_detail
 from txnstatus.status import commands as cmd
+from txnstatus.status import listing
 from txnstatus.status.commit_tasks import SendOp
 from txnstatus.status.events import (
     CommandApplied,
@@ -285,16 +286,14 @@ class StatusService:
         asked: set[int] = set(request.states)
         if unknown := asked - {state.value for state in TxnState}:
             raise InvalidArgument(f"no transaction state has the number {min(unknown)}")
-        states = set(map(TxnState, asked))
+        states, asked_ids = set(map(TxnState, asked)), set(request.txn_ids)
         found: list[TxnRecord] = []
         for looked_at, txn_id in enumerate(self.table.ids(request.below_txn_id, states), start=1):
             if looked_at % LOOKED_AT_ONCE == 0:
                 await asyncio.sleep(0)
                 self._driver.check_lease()
             record = self.table.find(TxnId(txn_id))
-            if record is None or (states and record.state not in states):
-                continue
-            if not request.label or record.label == request.label:
+            if record is not None and listing.is_wanted(record, request, states, asked_ids):
                 found.append(record)
                 if len(found) > limit:
                     break

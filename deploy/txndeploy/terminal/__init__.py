@@ -1,0 +1,1 @@
+"""What `txnctl` and the demo show."""

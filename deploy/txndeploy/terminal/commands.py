@@ -1,0 +1,47 @@
+"""What the commands of `txnctl` share: their options, how they show a listing, and how they tell of errors."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Annotated, ParamSpec
+
+import typer
+from rich.text import Text
+
+from txnclient import TxnError
+from txndeploy.node.config import ConfigError
+from txndeploy.terminal.output import Listing, console, lines
+
+P = ParamSpec("P")
+
+ClusterOption = Annotated[
+    str,
+    typer.Option("--cluster", "-c", envvar="TXN_CLUSTER", help="Addresses of nodes: host:port, comma-separated."),
+]
+TimeoutOption = Annotated[float, typer.Option(help="Seconds to keep trying.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document, for programs.")]
+
+
+def tells_errors(command: Callable[P, None]) -> Callable[P, None]:
+    """Errors are for people here: what happened and what to do, on stderr, and exit code 1."""
+
+    @functools.wraps(command)
+    def run(*args: P.args, **kwargs: P.kwargs) -> None:
+        try:
+            command(*args, **kwargs)
+        except (typer.Exit, typer.Abort):
+            raise  # RuntimeErrors, of all things
+        except (TxnError, ConfigError, TimeoutError, RuntimeError) as error:
+            said = Text.assemble(("error: ", "red"), lines(str(error)))
+            console(stderr=True).print(said, soft_wrap=True)
+            raise typer.Exit(1) from None
+
+    return run
+
+
+def show(listing: Listing, *, as_json: bool) -> None:
+    if as_json:
+        typer.echo(listing.to_json())
+    else:
+        console().print(listing.table())

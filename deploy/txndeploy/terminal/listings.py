@@ -1,0 +1,308 @@
+"""The listings of `txnctl`: what there is in a cluster, row by row. The keys of a row are its keys in JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from txnclient import Client, LockInfo, ParticipantState, ParticipantSummary, TxnError, TxnState, TxnSummary, connect
+from txnclient.calls.channel import ManagerChannel
+from txnclient.info import TableInfo
+from txndeploy.local.cluster import LocalCluster
+from txndeploy.terminal.output import Field, Listing
+from txnstatus.catalog.catalog import CatalogState, from_wire
+from txnstatus.foreign import foreign_id
+from txnstatus.proto import admin_pb2, participant_pb2
+from txnstatus.types import TERMINAL, Timestamp, micros_of
+
+_COLOURS = {
+    TxnState.OPEN.name: "cyan",
+    TxnState.COMMITTED.name: "green",
+    TxnState.ABORTED.name: "red",
+    TxnState.ABORT_IN_PROGRESS.name: "red",
+}
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def time_of(micros: int) -> datetime | None:
+    """The time that a clock showed; None: there is none."""
+    return _EPOCH + timedelta(microseconds=micros) if micros else None
+
+
+def time_at(at: Timestamp) -> datetime | None:
+    """The clock's part of a hybrid timestamp."""
+    return time_of(micros_of(at))
+
+
+def _state(name: str) -> str:
+    return _COLOURS.get(name, "yellow")
+
+
+TXN = (
+    Field("id", "id", whole=True),
+    Field("state", "state", _state, whole=True),
+    Field("owner", "owner"),
+    Field("label", "label"),
+    Field("begin", "begin (UTC)", whole=True),
+    Field("last_transition", "last transition (UTC)", hidden=True),
+    Field("commit", "commit (UTC)", whole=True),
+    Field("commit_timestamp", "commit timestamp", hidden=True),
+    Field("keepalive_millis", "keep-alive interval (ms)", hidden=True),
+    Field("participants", "participants"),
+    Field("abort_code", "abort code", hidden=True),
+    Field("aborted_by", "aborted by", hidden=True),
+    Field("abort_reason", "abort reason"),
+)
+
+
+def txn_row(txn: TxnSummary) -> Mapping[str, Any]:
+    cause = txn.cause
+    return {
+        "id": txn.txn_id,
+        "state": txn.state.name,
+        "owner": txn.owner,
+        "label": txn.label,
+        "begin": time_of(txn.begin_micros),
+        "last_transition": time_of(txn.last_transition_micros),
+        "commit": time_at(txn.commit_timestamp),
+        "commit_timestamp": txn.commit_timestamp or None,
+        "participants": list(txn.participants),
+        "aborted_by": cause.by if cause else None,
+        "abort_reason": cause.message if cause else None,
+        "abort_code": str(cause.code) if cause else None,
+        "keepalive_millis": txn.keepalive_millis,
+    }
+
+
+def transactions(txns: Sequence[TxnSummary], *, more: bool | None = None) -> Listing:
+    return Listing("transactions", TXN, list(map(txn_row, txns)), more=more)
+
+
+_PARTICIPANT_COLOURS = {
+    ParticipantState.OPEN.name: "cyan",
+    ParticipantState.COMMITTED.name: "green",
+    ParticipantState.ABORTED.name: "red",
+}
+
+
+def participants(found: Sequence[ParticipantSummary]) -> Listing:
+    fields = (
+        Field("name", "participant"),
+        Field("participant_id", "id", whole=True),
+        Field("state", "state", lambda name: _PARTICIPANT_COLOURS.get(name, "yellow"), whole=True),
+        Field("begin_commit", "begin commit (UTC)", whole=True),
+        Field("commit", "commit (UTC)", whole=True),
+        Field("locks", "locks"),
+    )
+    rows = [
+        {
+            "name": each.name,
+            "participant_id": each.participant_id,
+            "state": each.state.name if each.state else None,
+            "begin_commit": time_at(each.prepare_timestamp),
+            "commit": time_at(each.commit_timestamp),
+            "locks": list(each.locks),
+        }
+        for each in found
+    ]
+    return Listing("participants", fields, rows)
+
+
+def aborts(outcomes: Sequence[Mapping[str, Any]]) -> Listing:
+    """What became of each transaction that was to be aborted."""
+    fields = (
+        Field("id", "id", whole=True),
+        Field("aborted", "aborted", lambda done: "green" if done else "red"),
+        Field("state", "state", _state, whole=True),
+        Field("owner", "owner"),
+        Field("label", "label"),
+        Field("note", "note"),
+    )
+    return Listing("aborts", fields, outcomes)
+
+
+def locks(found: Sequence[LockInfo], *, extended: bool) -> Listing:
+    fields = [
+        Field("object", "object"),
+        Field("mode", "mode", whole=True),
+        Field("state", "state", lambda state: "green" if state == "acquired" else "yellow"),
+        Field("txn_id", "transaction", whole=True),
+        Field("since", "since (UTC)", whole=True),
+        Field("blocked_by", "blocked by"),
+        Field("owner", "owner"),
+    ]
+    if extended:
+        fields += [Field("txn_state", "txn state"), Field("label", "label")]
+    rows = [
+        {
+            "object": lock.object,
+            "mode": lock.mode,
+            "state": "acquired" if lock.acquired else "waiting",
+            "txn_id": lock.txn_id,
+            "since": time_at(lock.since),
+            "blocked_by": list(lock.blocked_by),
+            "owner": lock.owner,
+            "txn_state": lock.txn_state.name if lock.txn_state else None,
+            "label": lock.txn_label,
+        }
+        for lock in found
+    ]
+    return Listing("locks", fields, rows)
+
+
+def data_tables(client: Client) -> Listing:
+    fields = (
+        Field("name", "name"),
+        Field("rows", "rows"),
+        Field("files", "files"),
+        Field("row_changes", "row changes"),
+        Field("partition_by", "partitioned by"),
+        Field("primary_key", "primary key"),
+        Field("location", "location"),
+    )
+    rows = []
+    with client.snapshot() as snapshot:
+        for info in client.tables():
+            found = snapshot.files(info.name)
+            rows.append(
+                {
+                    "name": info.name,
+                    "rows": found.rows,
+                    "files": len(found.files),
+                    "row_changes": found.changes is not None,
+                    "partition_by": list(info.schema.partition_by),
+                    "primary_key": list(info.schema.primary_key),
+                    "location": info.location,
+                }
+            )
+    return Listing("tables", fields, rows)
+
+
+def columns(info: TableInfo) -> Listing:
+    fields = (
+        Field("name", "column"),
+        Field("type", "type"),
+        Field("nullable", "nullable"),
+        Field("roles", "role"),
+        Field("comment", "comment"),
+    )
+    chosen = {"partition": info.schema.partition_by, "key": info.schema.primary_key}
+    rows = [
+        {
+            "name": column.name,
+            "type": column.type,
+            "nullable": column.nullable,
+            "roles": [role for role, names in chosen.items() if column.name in names],
+            "comment": column.comment,
+        }
+        for column in info.schema.columns
+    ]
+    return Listing("columns", fields, rows, title=f"{info.name} ({info.location})")
+
+
+def nodes(cluster: LocalCluster) -> Listing:
+    fields = (
+        Field("node", "node", whole=True),
+        Field("address", "address", whole=True),
+        Field("grpc_address", "gRPC", whole=True),
+        Field("leads", "leads"),
+        Field("log", "log"),
+    )
+    rows = []
+    for name, config in cluster.configs.items():
+        status = cluster.status(name)
+        rows.append(
+            {
+                "node": name,
+                "address": config.nodes[name].address,
+                "grpc_address": config.grpc_address,
+                "leads": [group.group for group in status.groups if group.leader] if status else ["(no answer)"],
+                "log": str(cluster.log_path(name)),
+            }
+        )
+    return Listing("nodes", fields, rows, title=f"cluster in {cluster.directory}")
+
+
+def groups(addresses: str, timeout: float) -> Listing:
+    """Raises Unavailable when no node answers at all."""
+    fields = (
+        Field("node", "node", whole=True),
+        Field("group", "group", whole=True),
+        Field("role", "role", lambda role: {"leader": "green", "no answer": "red"}.get(role, ""), whole=True),
+        Field("term", "term"),
+        Field("committed", "committed"),
+        Field("applied", "applied"),
+    )
+    rows: list[Mapping[str, Any]] = []
+    with connect(addresses, timeout=timeout) as client:
+        answer = client.call("txnstatus.Admin/GetCluster", admin_pb2.GetClusterRequest(), admin_pb2.GetClusterResponse)
+    for node, info in sorted(from_wire(answer.catalog).nodes.items()):
+        channel = ManagerChannel([info.address])
+        try:
+            status = channel.call(
+                "txnstatus.Admin/GetNode", admin_pb2.GetNodeRequest(), admin_pb2.GetNodeResponse, timeout=1.0
+            )
+        except TxnError:
+            silent = dict.fromkeys(("group", "term", "committed", "applied"))
+            rows.append({"node": node, "role": "no answer", **silent})
+            continue
+        finally:
+            channel.close()
+        rows += [
+            {
+                "node": node,
+                "group": group.group,
+                "role": "leader" if group.leader else "follower",
+                "term": group.term,
+                "committed": group.commit_index,
+                "applied": group.applied_index,
+            }
+            for group in status.groups
+        ]
+    return Listing("groups", fields, rows)
+
+
+def foreign(addresses: str, timeout: float) -> Listing:
+    """Raises Unavailable when no node answers."""
+    fields = (
+        Field("name", "name"),
+        Field("system", "system"),
+        Field("address", "address"),
+        Field("host", "host", lambda host: {"answers": "green", "no answer": "red"}.get(host, "")),
+        Field("unfinished", "unfinished transactions"),
+    )
+    with connect(addresses, timeout=timeout) as client:
+        answer = client.call("txnstatus.Admin/GetCluster", admin_pb2.GetClusterRequest(), admin_pb2.GetClusterResponse)
+        unfinished = client.transactions(set(TxnState) - TERMINAL)
+    catalog = from_wire(answer.catalog)
+    rows = [
+        {
+            "name": name,
+            "system": catalog.identities.get(name),
+            "address": address or None,
+            "host": ("answers" if host_answers(address) else "no answer") if address else "removed",
+            "unfinished": [txn.txn_id for txn in unfinished if foreign_id(name) in txn.participants],
+        }
+        for name, address in sorted(catalog.foreign.items())
+    ]
+    return Listing("participants", fields, rows, title="foreign participants")
+
+
+def host_answers(address: str) -> bool:
+    """Whether the host of a foreign participant does."""
+    channel = ManagerChannel([address])
+    try:
+        request = participant_pb2.ParticipateRequest()
+        channel.call("txnstatus.Participant/Participate", request, participant_pb2.ParticipateResponse, timeout=1.0)
+    except TxnError:
+        return False
+    finally:
+        channel.close()
+    return True
+
+
+def options(state: CatalogState) -> Listing:
+    fields = (Field("name", "option", whole=True), Field("value", "value"), Field("meaning", "meaning"))
+    rows = [dict(zip(("name", "value", "meaning"), option, strict=True)) for option in state.options.items()]
+    return Listing("options", fields, rows)

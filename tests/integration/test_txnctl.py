@@ -1,0 +1,238 @@
+"""`txnctl` as people and programs use it, whatever stands in the fields that users fill."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+import typer
+from typer.testing import CliRunner, Result
+
+from tests.support import connect, rows, wait_until
+from txnclient import Client, TxnState
+from txndeploy.ctl import commands
+from txndeploy.local.cluster import LocalCluster
+
+NewTable = Callable[..., str]
+HOSTILE = "x [/y] [red]r[/red] [link=http://evil]l :smile: \x1b[31mred\x1b[0m \x07\r\u202e end\nline"
+SHOWN = r"x [/y] [red]r[/red] [link=http://evil]l :smile: \x1b[31mred\x1b[0m \x07\r\u202e end\nline"
+LISTINGS = [
+    ["txn", "list"],
+    ["locks"],
+    ["locks", "--extended"],
+    ["table", "list"],
+    ["config", "list"],
+    ["participant", "list"],
+    ["status"],
+    ["doctor", "--no-storage"],
+]
+
+
+@pytest.fixture
+def ctl(cluster: LocalCluster) -> Callable[..., Result]:
+    def run(*arguments: str, code: int = 0, **options: Any) -> Result:
+        result = CliRunner().invoke(commands.app, [*arguments, "--cluster", cluster.addresses], **options)
+        assert result.exit_code == code, f"{arguments}: {result.output}{result.exception!r}"
+        return result
+
+    return run
+
+
+Ctl = Callable[..., Result]
+
+
+def found(result: Result, name: str) -> list[dict[str, Any]]:
+    listed: list[dict[str, Any]] = json.loads(result.stdout)[name]
+    return listed
+
+
+@pytest.mark.parametrize("command", LISTINGS, ids=" ".join)
+def test_nothing_that_a_user_wrote_is_markup(ctl: Ctl, cluster: LocalCluster, command: list[str]) -> None:
+    """A label `x [/y]` ended `txnctl txn list` with a traceback, for everybody."""
+    with connect(cluster, owner=HOSTILE) as client:
+        comment = HOSTILE.replace("'", "").replace("\\", "")
+        client.create_table(
+            "hostile.table",
+            f"`[red] :smile:` bigint COMMENT '{comment}', note string",
+            if_not_exists=True,
+        )
+        txn = client.begin(label=HOSTILE)
+        txn.lock("hostile.table", "S")
+        dead = client.begin(label=HOSTILE)
+        dead.abort(reason=HOSTILE)
+        for arguments in (command, ["txn", "show", str(dead.id)], ["table", "show", "hostile.table"]):
+            for options in ([], ["--json"]):
+                result = ctl(*arguments, *options)
+                assert result.exception is None or isinstance(result.exception, SystemExit)
+                printed = result.stdout.replace("\n", "")
+                assert printed.isprintable(), printed
+                if options:
+                    json.loads(result.stdout)
+        assert SHOWN in ctl("txn", "list").stdout
+        assert SHOWN in ctl("txn", "show", str(dead.id)).stdout
+        assert "[red] :smile:" in ctl("table", "show", "hostile.table").stdout
+        txn.abort(reason=HOSTILE)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["table", "show", f"t.{HOSTILE}"],
+        ["table", "drop", f"t.{HOSTILE}"],
+        ["locks", "--table", f"t.{HOSTILE}"],
+        ["locks", "--table", HOSTILE],
+        ["config", "set", HOSTILE, "1"],
+        ["participant", "remove", HOSTILE, "--gone-for-good"],
+        ["node", "replace", HOSTILE, "n9", "--address", "127.0.0.1:1"],
+    ],
+    ids=lambda command: " ".join(command[:2]),
+)
+def test_errors_say_what_users_wrote_as_they_wrote_it(ctl: Ctl, command: list[str]) -> None:
+    result = ctl(*command, code=1)
+    assert result.stderr.startswith("error: ")
+    assert "[/y] [red]r[/red]" in result.stderr
+    assert result.stderr.replace("\n", "").isprintable()
+    assert not result.stdout
+
+
+def test_a_bad_filter_says_so(ctl: Ctl) -> None:
+    assert "is no state" in ctl("txn", "list", "--state", "[/y]", code=2).output
+    assert "is no time" in ctl("txn", "list", "--since", "[/y]", code=2).output
+    assert "is no time" in ctl("txn", "abort", "--reason", "x", "--older-than", "[/y]", code=2).output
+
+
+@pytest.mark.parametrize("command", LISTINGS, ids=" ".join)
+def test_a_listing_for_programs_is_one_document_and_nothing_else(ctl: Ctl, command: list[str]) -> None:
+    document = json.loads(ctl(*command, "--json").stdout)
+    assert isinstance(document, dict)
+
+
+def test_what_is_piped_is_not_broken(ctl: Ctl, client: Client) -> None:
+    label = "a label that is longer than what eighty columns leave for it " * 3
+    txn = client.begin(label=label.strip())
+    assert label.strip() in ctl("txn", "list").stdout
+    txn.abort()
+
+
+def test_transactions_are_chosen_by_what_is_known_of_them(ctl: Ctl, cluster: LocalCluster, new_table: NewTable) -> None:
+    table, other = new_table(), new_table()
+    with connect(cluster, owner="ann") as ann, connect(cluster, owner="bob") as bob:
+        first = ann.begin(label="load")
+        first.write(rows(1), table)
+        first.commit()
+        second, third = bob.begin(label="load"), ann.begin(label="other")
+        second.write(rows(2), other)
+        third.write(rows(3), table)
+        ids = [str(txn.id) for txn in (first, second, third)]
+
+        def chosen(*options: str) -> list[int]:
+            return [row["id"] for row in found(ctl("txn", "list", "--json", *options), "transactions")]
+
+        of_ours = [option for txn_id in ids for option in ("--id", txn_id)]
+        assert chosen(*of_ours) == [third.id, second.id, first.id]
+        assert chosen(*of_ours, "--owner", "ann") == [third.id, first.id]
+        assert chosen(*of_ours, "--table", table) == [third.id, first.id]
+        assert chosen(*of_ours, "--table", table, "--state", "open") == [third.id]
+        assert chosen(*of_ours, "--label", "load") == [second.id, first.id]
+        assert chosen(*of_ours, "--since", "1h") == [third.id, second.id, first.id]
+        assert chosen(*of_ours, "--since", (datetime.now(UTC) + timedelta(days=1)).isoformat()) == []
+        page = json.loads(ctl("txn", "list", "--json", "--limit", "2", *of_ours).stdout)
+        assert ([row["id"] for row in page["transactions"]], page["more"]) == ([third.id, second.id], True)
+        row = found(ctl("txn", "list", "--json", "--id", ids[0]), "transactions")[0]
+        assert set(row) == set(DOCUMENTED["txn list"])
+        assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", row["begin"])
+        assert (row["state"], row["participants"], row["owner"]) == ("COMMITTED", [table], "ann")
+        for txn in (second, third):
+            txn.abort()
+
+
+DOCUMENTED = {
+    "txn list": [
+        *("id", "state", "owner", "label", "begin", "last_transition", "commit", "commit_timestamp"),
+        *("keepalive_millis", "participants", "abort_code", "aborted_by", "abort_reason"),
+    ],
+    "participants": ["name", "participant_id", "state", "begin_commit", "commit", "locks"],
+}
+"""Keys in JSON, which stay."""
+
+
+def test_a_transaction_is_shown_with_what_it_has_come_to_everywhere(
+    ctl: Ctl, client: Client, new_table: NewTable
+) -> None:
+    one, two = new_table(), new_table()
+    txn = client.begin(label="x")
+    txn.write(rows(1), one)
+    txn.lock(two, "X")
+
+    def shown() -> dict[str, dict[str, Any]]:
+        document = json.loads(ctl("txn", "show", str(txn.id), "--json").stdout)["transaction"]
+        assert all(set(each) == set(DOCUMENTED["participants"]) for each in document["participants"])
+        return {each["name"]: each for each in document["participants"]}
+
+    before = shown()
+    assert {name: before[name]["state"] for name in (one, two)} == {one: "OPEN", two: "OPEN"}
+    assert before[two]["locks"] == [two]
+    assert before[one]["begin_commit"] is None
+    receipt = txn.commit()
+    wait_until(lambda: client.get(txn.id).state is TxnState.COMMITTED, "it is done everywhere")
+    after = shown()
+    assert {name: after[name]["state"] for name in (one, two)} == {one: "COMMITTED", two: "COMMITTED"}
+    assert after[one]["begin_commit"] < after[one]["commit"] or after[one]["begin_commit"] == after[one]["commit"]
+    assert receipt.commit_timestamp
+    assert one in ctl("txn", "show", str(txn.id)).stdout
+    assert "998877" in ctl("txn", "show", "998877", code=1).stderr
+
+
+def test_many_are_aborted_and_each_is_told_of(ctl: Ctl, client: Client) -> None:
+    committed, dead, living = client.begin(), client.begin(), client.begin()
+    committed.commit()
+    dead.abort(reason="[/y]")
+    ids = [str(txn.id) for txn in (committed, dead, living)]
+    result = ctl("txn", "abort", *ids, "998877", "--reason", "clean up", "--json", code=1)
+    told = {row["id"]: row for row in found(result, "aborts")}
+    assert [told[txn.id]["aborted"] for txn in (committed, dead, living)] == [False, True, True]
+    assert "COMMITTED" in told[committed.id]["note"] or "committed" in told[committed.id]["note"]
+    assert told[dead.id]["note"] == f"it was aborted before, by {client.owner}: [/y]"
+    assert told[living.id]["note"] is None
+    assert "998877" in told[998877]["note"]
+    wait_until(lambda: client.get(living.id).state is TxnState.ABORTED, "it is aborted")
+    assert client.get(living.id).cause.message == "clean up"  # type: ignore[union-attr]
+    again = ctl("txn", "abort", ids[2], "--reason", "again")
+    assert "it was aborted before" in again.stdout
+
+
+def test_those_that_are_old_are_aborted(ctl: Ctl, cluster: LocalCluster) -> None:
+    with connect(cluster, owner="old") as client:
+        old = [client.begin(label="l", keepalive_millis=60_000) for _ in range(3)]
+        other = client.begin(label="m", keepalive_millis=60_000)
+        choice = ["--reason", "too old", "--older-than", "0s", "--owner", "old", "--label", "l"]
+        asked = ctl("txn", "abort", *choice, input="n\n", code=1)
+        assert "Abort these 3?" in asked.output
+        assert all(txn.state() is TxnState.OPEN for txn in old)
+        assert "say --yes" in ctl("txn", "abort", *choice, "--json", code=2).output
+        assert found(ctl("txn", "abort", *choice[:3], "1d", *choice[4:], "--yes", "--json"), "aborts") == []
+        done = found(ctl("txn", "abort", *choice, "--yes", "--json"), "aborts")
+        assert [row["id"] for row in done] == [txn.id for txn in reversed(old)]
+        assert other.state() is TxnState.OPEN
+        for wrong in (["1", "--older-than", "1h"], [], ["1", "--owner", "old"]):
+            assert (
+                "say which" in (said := ctl("txn", "abort", *wrong, "--reason", "x", code=2).output)
+                or "go with" in said
+            )
+
+
+def every_command(command: Any, path: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
+    below = getattr(command, "commands", {})
+    return [path, *(each for name, sub in below.items() for each in every_command(sub, (*path, name)))]
+
+
+@pytest.mark.parametrize("path", every_command(typer.main.get_command(commands.app)), ids=" ".join)
+def test_help_has_two_names_everywhere(path: tuple[str, ...]) -> None:
+    short, long = (CliRunner().invoke(commands.app, [*path, option]) for option in ("-h", "--help"))
+    assert short.exit_code == 0
+    assert short.output == long.output
+    assert "Usage:" in short.output
