@@ -23,6 +23,7 @@ from txnclient.participants import ParticipantSummary
 from txnclient.read import instants
 from txnclient.session import Session
 from txnclient.snapshot import Snapshot
+from txnclient.staying import Staying
 from txnclient.token import Token
 from txnclient.transaction import Transaction, begin
 from txnclient.write import drop as dropping
@@ -64,11 +65,16 @@ def default_owner() -> str:
     return os.environ.get("SPARK_USER") or getpass.getuser()
 
 
-class Client(AutoCommit):
+class Client(AutoCommit, Staying):
     """Safe to use from many threads."""
+
+    instead = Session.instead
 
     def __init__(self, addresses: Sequence[str], owner: str, timeout: float) -> None:
         super().__init__(Session(addresses, owner, timeout))
+
+    def __repr__(self) -> str:
+        return f"<Client of {', '.join(self.session.addresses)}>"
 
     def __enter__(self) -> Self:
         return self

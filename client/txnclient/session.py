@@ -12,6 +12,7 @@ from txnclient.alive.leases import renew
 from txnclient.calls.channel import ManagerChannel
 from txnclient.calls.requests import build
 from txnclient.info import TableInfo, table_info
+from txnclient.staying import Staying
 from txnstatus.proto import admin_pb2 as admin_pb
 from txnstatus.proto import common_pb2 as common
 from txnstatus.proto import table_pb2 as table_pb
@@ -23,11 +24,14 @@ ResponseT = TypeVar("ResponseT", bound=Message)
 TURN_SECONDS = 5.0
 
 
-class Session:
+class Session(Staying):
     """Safe to use from many threads."""
+
+    instead = "send the cluster's addresses, and connect there; a transaction goes as txn.token(), to be joined"
 
     def __init__(self, addresses: Sequence[str], owner: str, timeout: float) -> None:
         """`timeout`: the seconds that a call has, unless it says another."""
+        self.addresses = tuple(addresses)
         self.owner = owner
         self.timeout = timeout
         self.channel = ManagerChannel(addresses)
@@ -36,6 +40,9 @@ class Session:
         self.leases = Heartbeats(renew(self.channel), "txn-leases")
         """Renewals of what snapshots read."""
         self._cluster_id = ""
+
+    def __repr__(self) -> str:
+        return f"<Session with {', '.join(self.addresses)}>"
 
     def close(self) -> None:
         self.heartbeats.close()

@@ -15,6 +15,7 @@ from txnclient.formats.partitions import Partition, name_of
 from txnclient.read import diff, instants
 from txnclient.read.table_files import TableFiles
 from txnclient.session import Session
+from txnclient.staying import Staying
 from txnstatus.errors import IllegalState, InternalError, InvalidArgument, NotFound
 from txnstatus.partitions import WHOLE_TABLE
 from txnstatus.proto import table_pb2 as pb
@@ -26,13 +27,15 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-class Snapshot:
+class Snapshot(Staying):
     """All tables at one timestamp: all of every transaction committed at or below it, nothing of any other.
 
     Reading never waits for a writer, and reading again returns the same rows. What was read of a table is kept from
     then on, by a lease that a background thread renews, until the snapshot is closed or garbage. What Spark reads it
     reads late: close the snapshot after the last action on its DataFrames, or let `with` do it.
     """
+
+    instead = "send snapshot.timestamp, and there open client.snapshot(at=timestamp)"
 
     def __init__(self, session: Session, timestamp: Timestamp, txn_id: TxnId | None = None) -> None:
         """`txn_id`: the transaction whose own writes are seen, too."""

@@ -16,6 +16,8 @@ from txnclient.handle import Handle
 from txnclient.outcome import CommitReceipt, RowsWritten
 from txnclient.session import Session
 from txnclient.snapshot import Snapshot
+from txnclient.staying import Staying
+from txnclient.termination import terminations
 from txnclient.token import Token
 from txnclient.write import locks
 from txnclient.write.files import FileWrites
@@ -38,7 +40,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-class Transaction:
+class Transaction(Staying):
     """A transaction over any number of tables. Use from one thread at a time.
 
     While a handle that began a transaction exists, a background thread keeps it alive; when every such handle is gone
@@ -58,6 +60,8 @@ class Transaction:
     may hold in memory; SnapshotTooOld where what the snapshot shows of the table has been removed. Two transactions
     that change the same row conflict: the second to commit gets Conflict, which names rows.
     """
+
+    instead = "send the bytes of txn.token(), made outside of the function, and inside connect and join(token)"
 
     def __init__(
         self,
@@ -86,9 +90,16 @@ class Transaction:
         return f"<Transaction {self.id}>"
 
     def __enter__(self) -> Self:
+        terminations.enter()
         return self
 
     def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+        try:
+            self._leave(error)
+        finally:
+            terminations.leave()
+
+    def _leave(self, error: BaseException | None) -> None:
         if error is None:
             if self.receipt is None:
                 self.commit()

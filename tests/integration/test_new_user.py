@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import pickle
+import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
@@ -10,7 +14,7 @@ import pyarrow.compute as pc
 import pytest
 
 from tests.support import connect
-from txnclient import AlreadyExists, Client, InvalidArgument
+from txnclient import AlreadyExists, Client, InvalidArgument, TxnState
 from txndeploy.local.cluster import LocalCluster
 
 NewTable = Callable[..., str]
@@ -112,3 +116,40 @@ def test_data_as_pandas_has_it(client: Client, new_table: NewTable) -> None:
         client.write(pa.table({**rows, "at": pa.array([1_000, 2_001], pa.timestamp("ns"))}), table)
     with pytest.raises(InvalidArgument, match=r"'id' of table .* is bigint; in the data it is double"):
         client.write(pa.table({**rows, "ID": [1.0, 2.0]}), table)
+
+
+@pytest.mark.parametrize("what", ["txn", "client", "snapshot", "handle"])
+def test_a_handle_in_a_closure_says_what_to_send(client: Client, what: str) -> None:
+    """Spark said that it could not pickle a lock of some thread."""
+    with client.transaction() as txn:
+        made = {"txn": txn, "client": client, "snapshot": client.snapshot(), "handle": txn.handle}
+        with pytest.raises(InvalidArgument, match=r"stays in its process") as refusal:
+            pickle.dumps(made[what])
+        assert {"snapshot": "client.snapshot(at="}.get(what, "txn.token()") in refusal.value.hint
+
+
+DRIVER = """
+import sys, time, txnclient
+with txnclient.connect(sys.argv[1]) as client:
+    with client.transaction(keepalive_millis=60_000) as txn:
+        print(txn.id, flush=True)
+        time.sleep(600)
+"""
+
+
+@pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT])
+def test_a_driver_that_is_ended_aborts(cluster: LocalCluster, client: Client, signum: signal.Signals) -> None:
+    """SIGTERM left the transaction open, and its locks held, until it expired."""
+    driver = subprocess.Popen([sys.executable, "-c", DRIVER, cluster.addresses], stdout=subprocess.PIPE, text=True)
+    try:
+        assert driver.stdout is not None
+        txn_id = int(driver.stdout.readline())
+        driver.send_signal(signum)
+        assert driver.wait(60) == (143 if signum is signal.SIGTERM else -signal.SIGINT)
+    finally:
+        driver.kill()
+        driver.wait()
+    found = client.get(txn_id)
+    assert found.state in (TxnState.ABORT_IN_PROGRESS, TxnState.ABORTED)
+    assert found.cause is not None
+    assert ("SIGTERM" if signum is signal.SIGTERM else "KeyboardInterrupt") in found.cause.message

@@ -281,3 +281,8 @@ def test_names_in_any_letters_and_case_and_wider_types(spark: SparkSession, clie
     assert [tuple(each) for each in found.select("`unit price (€)`", "`a.b`", "a.`x y`").collect()] == [(1.5, 7, 1)]
     with pytest.raises(InvalidArgument, match=r"'a\.b' .* is bigint; in the data it is decimal"):
         client.write(spark.sql(f"SELECT {row.replace('7 AS', '7.5 AS')}"), table)
+
+
+def test_a_handle_in_a_function_for_executors_says_what_to_send(spark: SparkSession, client: Client) -> None:
+    with client.transaction() as txn, pytest.raises(Exception, match=r"txn\.token\(\)"):
+        spark.sparkContext.parallelize([1]).map(lambda _: txn.id).collect()
