@@ -350,7 +350,9 @@ class Client(AutoCommit, Staying):
 
     @property
     def cluster_id(self) -> str:
-        """The cluster's name: asked for once, unless a begin told it."""
+        """The cluster's id: its name, and a number that was drawn when it was founded. It is told by the first answer;
+        from then on the client holds to that cluster, and nobody of another one answers it.
+        """
         return self.session.cluster_id
 
     def attempt_seconds(self, timeout: float) -> float:

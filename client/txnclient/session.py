@@ -39,7 +39,6 @@ class Session(Staying):
         """Heartbeats of the transactions."""
         self.leases = Heartbeats(renew(self.channel), "txn-leases")
         """Renewals of what snapshots read."""
-        self._cluster_id = ""
 
     def __repr__(self) -> str:
         return f"<Session with {', '.join(self.addresses)}>"
@@ -71,15 +70,11 @@ class Session(Staying):
 
     @property
     def cluster_id(self) -> str:
-        """The cluster's name: asked for once, unless a begin told it."""
-        if not self._cluster_id:
+        """The id of the cluster that this session is with, from the first answer on: asked for if none came yet."""
+        if not self.channel.cluster_id:
             answer = self.call("txnstatus.Admin/GetCluster", admin_pb.GetClusterRequest(), admin_pb.GetClusterResponse)
-            self._cluster_id = answer.cluster_id
-        return self._cluster_id
-
-    @cluster_id.setter
-    def cluster_id(self, known: str) -> None:
-        self._cluster_id = known
+            self.channel.adopt(answer.catalog.cluster_id)
+        return self.channel.cluster_id
 
     def last_commit(self) -> Timestamp:
         """The last commit's timestamp: all that was acknowledged before this call is at or below it."""

@@ -382,7 +382,7 @@ def begin(
 
     method = "txnstatus.TxnManager/BeginTransaction"
     response = session.call(method, request, pb.BeginTransactionResponse, on_repeat=on_repeat)
-    session.cluster_id = response.cluster_id
+    session.channel.adopt(response.cluster_id)
     txns = [
         Transaction(session, TxnId(each), response.keepalive_millis, heartbeat=True, heard_at=sent_at, alone=alone)
         for each in response.txn_ids

@@ -213,14 +213,13 @@ class Tables:
 class ClusterView:
     """Implements what the Admin service has for the whole cluster; every node answers it."""
 
-    def __init__(self, client: TxnSystemClient, ranges: StatusRanges, cluster_id: str) -> None:
+    def __init__(self, client: TxnSystemClient, ranges: StatusRanges) -> None:
         self._catalog = CatalogClient(client)
         self._cluster = client.cluster
         self._ranges = ranges
-        self._cluster_id = cluster_id
 
     async def get_cluster(self, _request: admin_pb.GetClusterRequest) -> admin_pb.GetClusterResponse:
-        return admin_pb.GetClusterResponse(cluster_id=self._cluster_id, catalog=to_wire(self._cluster.state))
+        return admin_pb.GetClusterResponse(catalog=to_wire(self._cluster.state))
 
     async def set_option(self, request: admin_pb.SetOptionRequest) -> admin_pb.SetOptionResponse:
         """Answers with the options as they are then, on every node within moments."""

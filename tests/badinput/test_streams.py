@@ -74,15 +74,16 @@ def _talk(
 
 
 def _hello(**changes: object) -> bytes:
-    fields: dict[str, object] = {"cluster_id": "local", "node_id": "n2", "incarnation": 1, "protocol": 1, **changes}
+    fields: dict[str, object] = {"cluster_name": "local", "node_id": "n2", "incarnation": 1, "protocol": 1, **changes}
     return raft_pb2.RaftFrame(hello=raft_pb2.Hello(**fields)).SerializeToString()  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
     ("hello", "says"),
     [
-        (_hello(cluster_id="elsewhere"), "'elsewhere'"),
-        (_hello(cluster_id=""), "cluster"),
+        (_hello(cluster_name="elsewhere"), "'elsewhere'"),
+        (_hello(cluster_name=""), "cluster"),
+        (_hello(cluster_id="local.0123"), "'local.0123'"),
         (_hello(protocol=99), "protocol 99"),
         (_hello(node_id="n99"), "'n99'"),
         (_hello(node_id="n1"), "'n1'"),

@@ -223,7 +223,7 @@ def _start(path: Path) -> subprocess.CompletedProcess[str]:
         (("heartbeat_seconds = 0.08", "heartbeat_seconds = 7.0"), "heartbeat_seconds 7.0 must be less than a third"),
         (("keepalive_min_ms = 500", "keepalive_min_ms = 5000"), "keepalive_default_ms 4000 must lie between"),
         (("participant_shards = 3", "participant_shards = 0"), "participant_shards"),
-        (('cluster_id = "local"', ""), "cluster_id"),
+        (('cluster_name = "local"', ""), "cluster_name"),
         (("[raft]", "[raft]\nspeed = 11"), "speed"),
         (("[raft]", "[raft"), "not TOML"),
         (('warehouse = "file:', 'warehouse = "'), "not a URI"),
@@ -315,7 +315,7 @@ def test_a_node_of_another_cluster_is_not_let_in(misled: LocalCluster, tmp_path:
     """Same addresses, another cluster id: its messages must not count."""
     misled.stop_node("n3")
     path = misled.config_path("n3")
-    stranger = misled.configs["n3"].model_copy(update={"cluster_id": "elsewhere", "data_dir": tmp_path / "stranger"})
+    stranger = misled.configs["n3"].model_copy(update={"cluster_name": "elsewhere", "data_dir": tmp_path / "stranger"})
     path.write_text(configuration.dump(stranger))
     misled.start_node("n3")
     with connect(misled) as client:

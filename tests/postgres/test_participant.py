@@ -17,7 +17,7 @@ from txnstatus.errors import IllegalState, InvalidArgument, TxnError, Unavailabl
 from txnstatus.foreign import LEDGER, gid
 from txnstatus.types import Timestamp, TxnId
 
-CLUSTER, NAME = "a-cluster", "shop"
+CLUSTER, NAME = "a-cluster.1", "shop"
 COMMIT_TS = Timestamp(1)
 _ids = itertools.count(1)
 
@@ -210,14 +210,16 @@ def test_a_server_that_prepares_nothing_names_the_setting() -> None:
             PostgresPart(CLUSTER, NAME, TxnId(1), other.conninfo)
 
 
-def test_a_ledger_of_an_earlier_cluster_proves_nothing_to_a_new_one(
+def test_a_database_of_a_cluster_that_was_founded_anew_is_told_from_this_ones(
     server: PostgresServer, participant: PostgresParticipant
 ) -> None:
-    """Its transactions have the same ids: one that was published there would pass for published here."""
-    participant.check(is_new=False)
-    with pytest.raises(InvalidArgument, match="of an earlier cluster"):
-        participant.check(is_new=True)
-    PostgresParticipant("another", NAME, server.conninfo).check(is_new=True)
+    """What the earlier one has prepared there nobody would end."""
+    participant.check(is_new=True)
+    anew = PostgresParticipant("a-cluster.2", NAME, server.conninfo)
+    anew.check(is_new=False)
+    with pytest.raises(InvalidArgument, match=r"of an earlier cluster, a-cluster\.1; this one is a-cluster\.2"):
+        anew.check(is_new=True)
+    PostgresParticipant("another.1", NAME, server.conninfo).check(is_new=True)
 
 
 @pytest.mark.parametrize("wrong", ["host=127.0.0.1 port=1 dbname=x user=x", "host=127.0.0.1 port=1 dbname=x no=thing"])

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import random
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 from google.protobuf.message import DecodeError, Message
@@ -17,6 +18,7 @@ from txnstatus.errors import InvalidArgument, TxnError, Unavailable
 from txnstatus.proto.common_pb2 import ErrorDetail
 from txnstatus.rpc.attempts import Attempts, NoAnswer
 from txnstatus.rpc.errors import from_detail
+from txnstatus.rpc.identity import OtherCluster
 from txnstatus.rpc.server import NOT_SERVED
 
 ResponseT = TypeVar("ResponseT", bound=Message)
@@ -69,19 +71,16 @@ class ManagerChannel:
         deadline = time.monotonic() + timeout
         attempt_seconds = attempt_seconds or self.attempt_seconds(timeout)
         rounds, attempts = 0, Attempts()
-        no_managers: set[str] = set()
+        wrong: dict[str, TxnError] = {}
         while True:
             address = self._choose()
             left = max(0.001, deadline - time.monotonic())
             try:
                 answer = self._attempt(address, method, request, response, min(left, attempt_seconds))
-            except _NoManager as error:
-                no_managers.add(address)
-                if no_managers >= set(self.addresses):
-                    raise InvalidArgument(
-                        f"none of {', '.join(self.addresses)} answers {method}: {error.message}",
-                        hint="give the addresses of nodes that have the manager role",
-                    ) from None
+            except (_NoManager, OtherCluster) as error:
+                wrong[address] = copy.copy(error)  # without its traceback, which holds the frames of handles
+                if wrong.keys() >= set(self.addresses):
+                    raise self._nobody(method, wrong) from None
                 attempts.failed(address, error)
             except TxnError as error:
                 if not error.retriable:
@@ -102,6 +101,26 @@ class ManagerChannel:
                 time.sleep(pause)
             if on_repeat is not None:
                 on_repeat()
+
+    def _nobody(self, method: str, wrong: Mapping[str, TxnError]) -> InvalidArgument:
+        """None of the addresses is of a manager of this cluster."""
+        for error in wrong.values():
+            if isinstance(error, OtherCluster):
+                return InvalidArgument(error.message, hint=error.hint)
+        told = "; ".join(error.message for error in wrong.values())
+        return InvalidArgument(
+            f"none of {', '.join(self.addresses)} answers {method}: {told}",
+            hint="give the addresses of nodes that have the manager role",
+        )
+
+    @property
+    def cluster_id(self) -> str:
+        """The id of the cluster that is meant: the first that was met. Empty: none was."""
+        return self._connections.cluster_id
+
+    def adopt(self, cluster_id: str) -> None:
+        """That cluster is meant from now on, unless another one is already."""
+        self._connections.adopt(cluster_id)
 
     def close(self) -> None:
         """What is under way fails; every later call is refused."""

@@ -7,6 +7,7 @@ import socket
 import threading
 import time
 from collections import defaultdict
+from collections.abc import Callable
 
 from google.protobuf.message import DecodeError
 
@@ -17,10 +18,12 @@ from txnstatus.rpc.attempts import NoAnswer
 from txnstatus.rpc.connection import (
     LENGTH,
     MAX_FRAME_BYTES,
+    MAX_SHARED_FRAME_BYTES,
     Purpose,
     notice_death,
     split_address,
 )
+from txnstatus.rpc.identity import check_cluster
 
 MAX_RESTING = 32
 """Most connections to one address that are kept; others are closed after their call."""
@@ -30,6 +33,8 @@ class Connections:
     """Safe to use from many threads. A forked child begins with none."""
 
     def __init__(self) -> None:
+        self.cluster_id = ""
+        """The id of the cluster that is meant: the first that a node has told, or that `adopt` was given."""
         self._closed = False
         self._lock = threading.Lock()
         self._resting: defaultdict[str, list[_Connection]] = defaultdict(list)
@@ -42,7 +47,11 @@ class Connections:
         self._busy.clear()
 
     def call(self, address: str, method: str, request: bytes, timeout: float) -> pb.Reply:
-        """The answer of one attempt. Raises NoAnswer, or InvalidArgument for a request that is too long."""
+        """The answer of one attempt.
+
+        Raises NoAnswer; OtherCluster where a node of another one answers; InvalidArgument for a request that is too
+        long.
+        """
         if len(request) > MAX_REQUEST_BYTES:
             raise InvalidArgument(f"{method}: a request of {len(request)} bytes: {MAX_REQUEST_BYTES} are possible")
         deadline = time.monotonic() + timeout
@@ -50,7 +59,7 @@ class Connections:
         frame = pb.Frame(calls=[call]).SerializeToString()
         connection, rests = self._take(address, deadline), False
         try:
-            reply = connection.ask(frame, deadline)
+            reply = connection.ask(frame, deadline, self.cluster_id, lambda told: self._meet(address, told))
             rests = self._rest(connection)
         except TimeoutError:
             raise NoAnswer(f"{address} did not answer {method} within {timeout:.1f} s") from None
@@ -60,6 +69,17 @@ class Connections:
             if not rests:
                 self._drop(connection)
         return reply
+
+    def adopt(self, cluster_id: str) -> None:
+        """That one is meant from now on, unless another one is already."""
+        with self._lock:
+            self.cluster_id = self.cluster_id or cluster_id
+
+    def _meet(self, address: str, told: str) -> None:
+        """Raises OtherCluster."""
+        self.adopt(told)
+        if told:
+            check_cluster(self.cluster_id, told, address)
 
     def close(self) -> None:
         """What is under way fails; every later call is refused."""
@@ -134,20 +154,35 @@ class _Connection:
             return False
         return False
 
-    def ask(self, frame: bytes, deadline: float) -> pb.Reply:
-        """Raises OSError."""
+    def ask(self, frame: bytes, deadline: float, cluster_id: str, meet: Callable[[str], None]) -> pb.Reply:
+        """`cluster_id`: the cluster that is meant; `meet` hears which one the other side is of. Raises OSError."""
         self._wait_until(deadline)
+        if self._opening and cluster_id:
+            hello = pb.Frame(hello=pb.Frame.Hello(cluster_id=cluster_id)).SerializeToString()
+            if len(frame) < MAX_SHARED_FRAME_BYTES // 2:
+                frame = hello + frame  # one message: for want of room only what is in the first frame is answered
+            else:
+                self._opening += LENGTH.pack(len(hello)) + hello
         self._socket.sendall(self._opening + LENGTH.pack(len(frame)) + frame)
         self._opening = b""
+        while True:
+            answer = self._read_frame(deadline)
+            if answer.HasField("hello"):
+                meet(answer.hello.cluster_id)
+            elif len(answer.replies) == 1:
+                return answer.replies[0]
+            else:
+                raise OSError("an answer that does not read")
+
+    def _read_frame(self, deadline: float) -> pb.Frame:
         header = self._read(LENGTH.size, deadline)
         (length,) = LENGTH.unpack(header)
         if length > MAX_FRAME_BYTES:
             raise OSError(f"no node of a cluster answers like this: {header!r}")
         try:
-            (reply,) = pb.Frame.FromString(self._read(length, deadline)).replies
-        except (DecodeError, ValueError):
+            return pb.Frame.FromString(self._read(length, deadline))
+        except DecodeError:
             raise OSError("an answer that does not read") from None
-        return reply
 
     def _read(self, size: int, deadline: float) -> bytes:
         data = bytearray()

@@ -137,7 +137,7 @@ def _run(console: Console, work: Path, *, keep: bool) -> int:
             cluster = stack.enter_context(
                 LocalCluster(
                     work / "cluster",
-                    cluster_id="demo",
+                    cluster_name="demo",
                     txn=TxnSection(keepalive_default_ms=KEEPALIVE_MS, zombie_grace_seconds=2.0),
                 )
             )

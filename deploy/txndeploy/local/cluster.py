@@ -42,7 +42,7 @@ class LocalCluster:
         directory: Path,
         nodes: int = 3,
         *,
-        cluster_id: str = "local",
+        cluster_name: str = "local",
         participant_shards: int = 4,
         raft: RaftSection | None = None,
         txn: TxnSection | None = None,
@@ -83,7 +83,7 @@ class LocalCluster:
             ports = _other_ports(entries) if grpc else {}
             self.configs = {
                 node: NodeConfig(
-                    cluster_id=cluster_id,
+                    cluster_name=cluster_name,
                     node_id=node,
                     data_dir=self.directory / node / "data",
                     warehouse=self.warehouse,

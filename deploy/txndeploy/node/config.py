@@ -114,7 +114,7 @@ class TxnSection(_Section):
 
 
 class NodeConfig(_Section):
-    cluster_id: NodeId
+    cluster_name: NodeId
     node_id: NodeId
     data_dir: Path
     warehouse: str

@@ -71,8 +71,8 @@ class ForeignProcess:
         """The cluster goes on without this participant, for ever."""
 
     async def start(self) -> None:
-        cluster_id, state = await self._insist(lambda: learn_catalog(PeerChannel, self._join))
-        participant = self._make(cluster_id)
+        state = await self._insist(lambda: learn_catalog(PeerChannel, self._join))
+        participant = self._make(state.cluster_id)
         self._closing.callback(participant.close)
         cluster = ClusterMap(state)
         cluster.subscribe(self._catalog_changed)
@@ -83,7 +83,7 @@ class ForeignProcess:
         is_new = self._name not in (await self._insist(catalog.refresh)).foreign
         await self._insist(lambda: self._in_thread(functools.partial(participant.check, is_new=is_new)))
         identity = await self._insist(lambda: self._in_thread(participant.identity))
-        await self._serve(host)
+        await self._serve(host, state.cluster_id)
         place = RegisterForeign(self._name, self._advertise, identity)
         await self._insist(lambda: catalog.change(place))
         await self._insist(lambda: self._in_thread(participant.set_up))
@@ -91,15 +91,15 @@ class ForeignProcess:
         self._closing.push_async_callback(tasks.stop)
         tasks.spawn(catalog.run())
         tasks.spawn(host.run())
-        log.info("%s of cluster %s is served on %s", self._name, cluster_id, self._listen)
+        log.info("%s of cluster %s is served on %s", self._name, state.cluster_id, self._listen)
 
     async def stop(self) -> None:
         """What is under way fails with retriable errors."""
         await self._closing.aclose()
         self._environment.blocking.shutdown()
 
-    async def _serve(self, host: ForeignHost) -> None:
-        registry = Registry(self._name)
+    async def _serve(self, host: ForeignHost, cluster_id: str) -> None:
+        registry = Registry(self._name, lambda: cluster_id)
         registry.add(participant_pb2.DESCRIPTOR.services_by_name["Participant"], host)
         listener = Listener(registry, bounds=Bounds.within(raise_limit() - OWN_DESCRIPTORS))
         try:

@@ -77,7 +77,7 @@ class Node:
         cluster = ClusterMap(_saved_catalog(config) or config.initial_catalog(), config.reach)
         cluster.subscribe(lambda state: _save_catalog(config, state))
         self._client = TxnSystemClient(cluster, environment)
-        self._transport = RaftTransport(config.cluster_id, config.node_id, self.incarnation, cluster)
+        self._transport = RaftTransport(config.cluster_name, config.node_id, self.incarnation, cluster)
         try:
             self._roles = Roles(config, environment, self._client, self._transport, self.incarnation)
         except (JournalCorrupt, SnapshotCorrupt) as error:
@@ -105,7 +105,7 @@ class Node:
             await self._grpc.start()
         self._transport.start()
         self._tasks.spawn(self._look_after_directory())
-        log.info("node %s of cluster %s serves on %s", self.config.node_id, self.config.cluster_id, address)
+        log.info("node %s of cluster %s serves on %s", self.config.node_id, self.config.cluster_name, address)
 
     async def stop(self) -> None:
         """Hands its leaderships over, then ends; what is under way fails with retriable errors."""
@@ -163,7 +163,7 @@ def _own_directory(config: NodeConfig) -> int:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
         raise StartError(f"data_dir {directory} is in use by another process") from error
-    identity = {"cluster_id": config.cluster_id, "node_id": config.node_id, "format": DATA_FORMAT}
+    identity = {"cluster_name": config.cluster_name, "node_id": config.node_id, "format": DATA_FORMAT}
     founding = {
         "participant_shards": config.participant_shards,
         "replication": config.replication,
@@ -180,8 +180,8 @@ def _own_directory(config: NodeConfig) -> int:
         raise StartError(f"{path} does not read: {error}") from error
     if any(found.get(key) != value for key, value in identity.items()):
         raise StartError(
-            f"data_dir {directory} belongs to node {found.get('node_id')!r} of cluster {found.get('cluster_id')!r} "
-            f"(format {found.get('format')}), not to node {config.node_id!r} of cluster {config.cluster_id!r} "
+            f"data_dir {directory} belongs to node {found.get('node_id')!r} of cluster {found.get('cluster_name')!r} "
+            f"(format {found.get('format')}), not to node {config.node_id!r} of cluster {config.cluster_name!r} "
             f"(format {DATA_FORMAT}): give this node a directory of its own"
         )
     for key, value in founding.items():

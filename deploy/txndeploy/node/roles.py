@@ -17,7 +17,7 @@ from txndeploy.node.loop_watch import LoopWatch
 from txnmanager.router import route
 from txnmanager.txn_manager import ClusterView, Tables, TxnManager
 from txnparticipant.leader.service import ShardMachine, ShardService
-from txnstatus.catalog.catalog import CATALOG, CatalogState
+from txnstatus.catalog.catalog import CATALOG, CatalogState, founding_id
 from txnstatus.catalog.client import CatalogClient
 from txnstatus.catalog.service import CatalogMachine, CatalogService
 from txnstatus.catalog.system_client import TxnSystemClient
@@ -94,7 +94,7 @@ class Roles:
         incarnation: int,
     ) -> None:
         self.config = config
-        self.registry = Registry(config.node_id)
+        self.registry = Registry(config.node_id, lambda: client.cluster.cluster_id)
         self._strategies = strategies.load(config.conflict_strategies)
         self._incarnation = incarnation
         self._environment = environment
@@ -176,7 +176,7 @@ class Roles:
         """What the node answers by itself; each replica adds what is asked of its group."""
         client, ranges = self._client, self._ranges
         self._add("Admin", self)
-        self._add("Admin", ClusterView(client, ranges, self.config.cluster_id))
+        self._add("Admin", ClusterView(client, ranges))
         if Role.MANAGER in self.config.nodes[self.config.node_id].roles:
             self._add("TxnManager", TxnManager(ranges))
             self._add("Table", Tables(client, ranges))
@@ -262,9 +262,7 @@ class Roles:
         span = self._cluster.state.range_span
         machine = StatusMachine(TxnStatusTable(number * span, (number + 1) * span), self._clock)
         driver = self._replicated(name, machine)
-        service = StatusService(
-            number, machine, driver, self._environment, self._clock, self._client, self.config.cluster_id
-        )
+        service = StatusService(number, machine, driver, self._environment, self._clock, self._client)
         for each in ("TxnManager", "TxnStatus", "Admin"):
             self._add(each, service, name)
         return _Group(machine, service, driver)
@@ -289,10 +287,13 @@ class Roles:
         self._add("Audit", service.audit, name)
         return _Group(machine, service, driver)
 
+    def _draw_id(self) -> str:
+        return founding_id(self.config.cluster_name, self._environment.random.getrandbits(128))
+
     def _open_catalog(self) -> _Group:
         machine = CatalogMachine(self.config.initial_catalog(), self._cluster.update)
         driver = self._replicated(CATALOG, machine)
-        service = CatalogService(machine, driver, self._client)
+        service = CatalogService(machine, driver, self._client, self._draw_id)
         self._add("Catalog", service, CATALOG)
         return _Group(machine, service, driver)
 

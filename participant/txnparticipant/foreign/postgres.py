@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator
 import psycopg
 from psycopg import Connection, errors, sql
 
+from txnstatus.catalog.catalog import name_in
 from txnstatus.errors import IllegalState, InvalidArgument, Unavailable
 from txnstatus.foreign import ACTS, HOSTED, IDENTITY, LEDGER, Act, Standing, gid, txn_of_gid
 from txnstatus.types import ParticipantOpType, Timestamp, TxnId
@@ -60,7 +61,7 @@ class PostgresParticipant:
         """Whether the database can be this participant. `is_new`: the cluster does not know the participant yet.
 
         Raises InvalidArgument, naming the setting, for a server that cannot prepare, and for a database that was the
-        participant of a cluster before this one: what its ledger proves is not of this one. Raises Unavailable.
+        participant of a cluster of this name before: what that has prepared, nobody would end. Raises Unavailable.
         """
         with self._connection() as connection:
             row = connection.execute("SHOW max_prepared_transactions").fetchone()
@@ -69,17 +70,19 @@ class PostgresParticipant:
                     "this PostgreSQL server prepares no transactions: max_prepared_transactions is 0",
                     hint="set max_prepared_transactions to about max_connections in postgresql.conf, and restart it",
                 )
-            if is_new and self._was_hosted(connection):
+            if is_new and (earlier := self._hosted_before(connection)):
                 raise InvalidArgument(
-                    f"this database was {self._name} of an earlier cluster {self._cluster_id}, which is not this one",
+                    f"this database was {self._name} of an earlier cluster, {earlier}; this one is {self._cluster_id}",
                     hint="take another name; or end what it has prepared by hand, and DROP SCHEMA txnstatus CASCADE",
                 )
 
-    def _was_hosted(self, connection: Connection) -> bool:
+    def _hosted_before(self, connection: Connection) -> str:
+        """The cluster that it was a participant of, founded under the same name as this one."""
         if connection.execute("SELECT to_regclass(%s)", (HOSTED,)).fetchone() == (None,):
-            return False
-        mine = self._cluster_id, self._name
-        return bool(connection.execute(f"SELECT 1 FROM {HOSTED} WHERE cluster_id = %s AND name = %s", mine).fetchone())
+            return ""
+        rows = connection.execute(f"SELECT cluster_id FROM {HOSTED} WHERE name = %s", (self._name,)).fetchall()
+        alike = (each for (each,) in rows if name_in(each) == name_in(self._cluster_id))
+        return next((each for each in alike if each != self._cluster_id), "")
 
     def identity(self) -> str:
         """Its name when it was first asked, and a number that no other has. Raises Unavailable."""

@@ -117,7 +117,7 @@ class Cluster:
         cluster = ClusterMap(machine.catalog or config.initial_catalog())
         cluster.subscribe(lambda state: setattr(machine, "catalog", state))
         client = TxnSystemClient(cluster, environment)
-        transport = RaftTransport(config.cluster_id, machine.name, incarnation, cluster)
+        transport = RaftTransport(config.cluster_name, machine.name, incarnation, cluster)
         try:
             roles = Roles(config, environment, client, transport, incarnation)
         except (JournalCorrupt, SnapshotCorrupt) as error:

@@ -139,7 +139,7 @@ class World:
         joins = node not in NODES
         names = [*(machine.name for machine in self.cluster.living if machine.name != node), node] if joins else NODES
         return NodeConfig(
-            cluster_id="sim",
+            cluster_name="sim",
             node_id=node,
             data_dir=directory,
             warehouse=ROOT,
@@ -181,8 +181,14 @@ class World:
             *(memory.seams() if self.scenario.writes_rows else ()),
             ("txndeploy.node.roles:RaftGroup", self.watch.group_class()),
             ("txndeploy.node.roles:StatusService", self._status_service()),
-            ("txndeploy.node.roles:Registry", lambda node: _Server(node, self.scenario, self._rng("server"))),
+            (
+                "txndeploy.node.roles:Registry",
+                lambda node, cluster_id: _Server(node, cluster_id, self.scenario, self._rng("server")),
+            ),
         ]
+
+    def _server(self, node: str, cluster_id: Callable[[], str]) -> _Server:
+        return _Server(node, cluster_id, self.scenario, self._rng("server"))
 
     def _status_service(self) -> type[WatchedStatusService]:
         world = self
@@ -365,8 +371,8 @@ class World:
 class _Server(Registry):
     """A node's handlers; requests and answers overtake each other, and some are carried out again, later."""
 
-    def __init__(self, node: str, scenario: Scenario, rng: random.Random) -> None:
-        super().__init__(node)
+    def __init__(self, node: str, cluster_id: Callable[[], str], scenario: Scenario, rng: random.Random) -> None:
+        super().__init__(node, cluster_id)
         self._scenario, self._rng = scenario, rng
 
     async def run(self, method: str, handler: Handler, request: Message) -> Message:

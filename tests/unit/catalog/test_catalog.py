@@ -15,14 +15,17 @@ from txnstatus.catalog.catalog import (
     CatalogState,
     NodeInfo,
     Replacement,
+    founding_id,
     from_wire,
     initial,
+    name_in,
     placed,
     shard_group,
     status_group,
     to_wire,
 )
 from txnstatus.catalog.changes import Catalog
+from txnstatus.catalog.cluster_map import ClusterMap
 from txnstatus.catalog.options import Options
 from txnstatus.errors import AlreadyExists, IllegalState, InvalidArgument, NotFound, TxnError, Unavailable
 from txnstatus.proto import catalog_pb2 as pb
@@ -302,6 +305,30 @@ def test_a_command_of_a_newer_release_is_refused() -> None:
         asked()
 
 
+# ---- identity
+
+
+def test_the_first_founding_says_which_cluster_this_is_for_good() -> None:
+    drawn = [
+        replace(replace(new_catalog().state, version=0), cluster_id=founding_id("local", number)) for number in (1, 2)
+    ]
+    catalog = Catalog(replace(new_catalog().state, version=0))
+    for state in drawn:
+        catalog.apply(cmd.Found(state))
+    assert catalog.state.cluster_id == f"local.{1:032x}"
+    assert name_in(catalog.state.cluster_id) == "local"
+
+
+def test_what_another_cluster_says_is_not_taken_for_news() -> None:
+    mine, other = (
+        replace(replace(new_catalog().state, version=0), cluster_id=founding_id("local", number)) for number in (1, 2)
+    )
+    cluster = ClusterMap(mine)
+    with pytest.raises(InvalidArgument, match=rf"{other.cluster_id}.*{mine.cluster_id}"):
+        cluster.update(replace(other, version=99))
+    assert cluster.state is mine
+
+
 # ---- wire
 
 
@@ -312,6 +339,7 @@ def test_a_state_with_everything_in_it_comes_back_as_it_was() -> None:
     ok(catalog, set_option=pb.CatalogCommand.SetOption(name="max_lifetime_ms", value=7))
     ok(catalog, replace_node=swap("n2", "n9"))
     ok(catalog, register_foreign=place())
+    catalog.state = replace(catalog.state, cluster_id=founding_id("local", 7))
     wire = pb.CatalogState.FromString(to_wire(catalog.state).SerializeToString())
     assert from_wire(wire) == catalog.state
     names = {field.name for field, _ in wire.ListFields()}

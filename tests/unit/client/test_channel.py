@@ -177,6 +177,33 @@ def test_addresses_without_a_manager_are_no_outage() -> None:
         assert "manager role" in caught.value.hint
 
 
+def test_a_cluster_that_was_founded_anew_at_the_address_is_another_one() -> None:
+    """An old handle committed in the new cluster, whose transactions have the same ids."""
+    with FakeManager() as manager, asking(manager.address) as channel:
+        manager.cluster_id = "local.1"
+        commit(channel)
+        assert channel.cluster_id == "local.1"
+        assert manager.meant == [], "whoever has met nobody means whoever is there"
+        manager.stop()
+        with FakeManager(manager.address) as other:
+            other.cluster_id = "local.2"
+            with pytest.raises(InvalidArgument, match=r"is cluster 'local\.2'; cluster 'local\.1' is meant") as caught:
+                commit(channel)
+            assert other.meant == ["local.1"]
+            assert "connect anew" in caught.value.hint
+        with FakeManager(manager.address) as again:
+            again.cluster_id = "local.1"
+            assert commit(channel).txn.txn_id == 7
+
+
+def test_a_node_of_another_cluster_among_the_addresses_is_passed_by(good: FakeManager) -> None:
+    with FakeManager() as stray, asking(stray.address, good.address) as channel:
+        stray.cluster_id, good.cluster_id = "local.2", "local.1"
+        channel.adopt("local.1")
+        assert commit(channel).txn.txn_id == 7
+        assert stray.meant == ["local.1"]
+
+
 def test_a_manager_that_was_restarted_is_found_again() -> None:
     with FakeManager() as manager, asking(manager.address) as channel:
         commit(channel)

@@ -17,9 +17,11 @@ class Manager:
 
     def __init__(self) -> None:
         self.gave_up = asyncio.Event()
+        self.asked = 0
 
     def __getattr__(self, _name: str) -> Callable[..., Awaitable[object]]:
         async def handler(request: pb.GetTransactionStateRequest) -> pb.GetTransactionStateResponse:
+            self.asked += 1
             if request.txn_id == 0:
                 try:
                     await asyncio.sleep(SECONDS)

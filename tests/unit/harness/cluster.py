@@ -13,7 +13,7 @@ from txnstatus.catalog.options import Options
 BOTH = ("status", "participant")
 NODES = {f"n{number}": NodeInfo(f"host{number}:7051", BOTH) for number in range(1, 5)}
 CONFIG = NodeConfig(
-    cluster_id="c",
+    cluster_name="c",
     node_id="n1",
     data_dir=Path("/n1"),
     warehouse="file:///w",

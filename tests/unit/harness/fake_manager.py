@@ -15,7 +15,7 @@ from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
 from txnstatus.errors import TxnError
-from txnstatus.proto import admin_pb2, common_pb2, rpc_pb2, table_pb2, txn_manager_pb2
+from txnstatus.proto import admin_pb2, catalog_pb2, common_pb2, rpc_pb2, table_pb2, txn_manager_pb2
 from txnstatus.proto import txn_manager_pb2 as pb
 from txnstatus.rpc.connection import OPENING_BYTES
 from txnstatus.rpc.errors import to_detail
@@ -43,9 +43,15 @@ class FakeManager:
             "KeepTransactionAlive": lambda request: keep_alive(request),
             "CommitTransaction": lambda request: committed(request.txn_id),
             "AbortTransaction": lambda _request: pb.AbortTransactionResponse(),
-            "GetCluster": lambda _request: admin_pb2.GetClusterResponse(cluster_id="fake"),
+            "GetCluster": lambda _request: admin_pb2.GetClusterResponse(
+                catalog=catalog_pb2.CatalogState(cluster_id="fake")
+            ),
         }
         self.keepalive_millis = KEEPALIVE_MS
+        self.cluster_id = ""
+        """The id of the cluster that it says to be of, on connections from now on; empty: it does not say."""
+        self.meant: list[str] = []
+        """The ids of the clusters that were meant, of each connection that said one."""
         self._release = threading.Event()
         self._open: set[socket.socket] = set()
         host, _, port = address.rpartition(":")
@@ -100,8 +106,15 @@ class FakeManager:
         self._open.add(connection.request)
         try:
             connection.rfile.read(OPENING_BYTES)
+            if self.cluster_id:
+                hello = rpc_pb2.Frame(hello=rpc_pb2.Frame.Hello(cluster_id=self.cluster_id)).SerializeToString()
+                connection.wfile.write(struct.pack(">I", len(hello)) + hello)
             while not self._release.is_set() and (length := connection.rfile.read(4)):
                 frame = rpc_pb2.Frame.FromString(connection.rfile.read(*struct.unpack(">I", length)))
+                if frame.HasField("hello"):
+                    self.meant.append(frame.hello.cluster_id)
+                if not frame.calls:
+                    continue
                 reply = rpc_pb2.Frame(replies=map(self._answer, frame.calls)).SerializeToString()
                 connection.wfile.write(struct.pack(">I", len(reply)) + reply)
         except OSError:

@@ -83,7 +83,7 @@ class World:
     def __init__(self, span: int = 10, *, stepped: bool = False, options: Options | None = None) -> None:
         nodes = {NODE: NodeInfo(ADDRESS, ("status", "participant"))}
         state = initial(nodes, participant_shards=1, replication=1, range_span=span, options=options or Options())
-        state = replace(state, version=1)  # founded
+        state = replace(state, version=1, cluster_id="c.1")  # founded
         self.initial = state
         self.stepped = stepped
         self.pending: list[Step] = []
@@ -102,7 +102,7 @@ class World:
         self.on_apply: Callable[[int, cmd.Command, TxnStatusTable], None] = lambda *_: None
         self._registry = Registry(NODE)
         driver = cast(RaftDriver, Driver(self, "catalog", self.machine.apply))
-        catalog = CatalogService(self.machine, driver, self._client(self.cluster))
+        catalog = CatalogService(self.machine, driver, self._client(self.cluster), lambda: "c.1")
         self._registry.add(catalog_pb2.DESCRIPTOR.services_by_name["Catalog"], catalog, CATALOG)
         self._align(state)
 
@@ -160,7 +160,7 @@ class World:
             machine = StatusMachine(table, self._clock)
             driver = cast(RaftDriver, Driver(self, status_group(number), self._apply_in(number)))
             client = self._client(self.cluster)
-            service = StatusService(number, machine, driver, self._environment, self._clock, client, "cluster")
+            service = StatusService(number, machine, driver, self._environment, self._clock, client)
             self.services[number], self.tables[number] = service, table
             for served in SERVED:
                 self._registry.add(served, service, status_group(number))

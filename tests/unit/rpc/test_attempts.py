@@ -13,8 +13,8 @@ def test_the_reason_is_told_though_the_last_attempt_was_cut_short() -> None:
     attempts.failed("n1", NoAnswer("n1 did not answer within 0.1 s"))
     error = attempts.error("nothing was done within 2 s", hint="look")
     assert error.message == (
-        "nothing was done within 2 s, in 3 attempts; n1: the disk is full; then n1 did not answer within 0.1 s; "
-        "n2: n2 cannot be reached"
+        "nothing was done within 2 s, in 3 attempts; n1: the disk is full; then did not answer within 0.1 s; "
+        "n2: cannot be reached"
     )
     assert (type(error), error.hint) == (Unavailable, "look")
 

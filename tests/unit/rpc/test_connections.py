@@ -39,7 +39,8 @@ class Served:
 
     async def __aenter__(self) -> Served:
         self.manager = Manager()
-        registry = Registry()
+        self.cluster_id = ""
+        registry = Registry("this node", lambda: self.cluster_id)
         registry.add(pb.DESCRIPTOR.services_by_name["TxnManager"], self.manager)
         self.listener = Listener(registry, bounds=self.bounds)
         with socket.socket() as free:
@@ -110,6 +111,37 @@ async def test_many_calls_at_once_get_their_own_answers() -> None:
         answers = await asyncio.gather(*map(served.state, range(1, 400)), return_exceptions=True)
         for txn_id, answer in enumerate(answers, start=1):
             assert isinstance(answer, NotFound) if txn_id % 2 else answer == txn_id
+
+
+@pytest.mark.parametrize(
+    ("own", "meant", "told"),
+    [
+        ("local.1", "local.1", None),
+        ("local.1", "", None),
+        ("", "", None),
+        ("local.2", "local.1", "is of cluster 'local.2', not of 'local.1'"),
+        ("", "local.1", "does not know yet of which cluster it is"),
+    ],
+)
+async def test_a_process_asks_nothing_of_another_cluster(own: str, meant: str, told: str | None) -> None:
+    async with Served() as served:
+        served.cluster_id = own
+        served.channel = PeerChannel(served.address, lambda: meant)
+        if told is None:
+            assert await served.state(2) == 2
+            return
+        with pytest.raises(Unavailable, match=told):
+            await served.state(2)
+        assert not served.manager.asked
+
+
+async def test_a_node_that_has_heard_of_the_founding_answers_those_that_mean_its_cluster() -> None:
+    async with Served() as served:
+        served.channel = PeerChannel(served.address, lambda: "local.1")
+        with pytest.raises(Unavailable, match="does not know yet"):
+            await served.state(2)
+        served.cluster_id = "local.1"
+        assert await served.state(2) == 2
 
 
 async def test_a_call_ends_in_time_and_so_does_its_handler() -> None:

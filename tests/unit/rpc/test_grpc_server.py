@@ -14,14 +14,14 @@ from tests.unit.harness.answering import SECONDS, STATE, Manager
 from txndeploy.local.network import free_ports
 from txnstatus.proto import common_pb2
 from txnstatus.proto import txn_manager_pb2 as pb
-from txnstatus.rpc.grpc_server import DETAIL_KEY, GROUP_KEY, GrpcServer
+from txnstatus.rpc.grpc_server import CLUSTER_KEY, DETAIL_KEY, GROUP_KEY, GrpcServer
 from txnstatus.rpc.server import Registry
 
 
 @asynccontextmanager
 async def served() -> AsyncIterator[tuple[Registry, str, grpc.aio.Channel]]:
     """A manager, by itself and as the replica of a group."""
-    registry, address = Registry("n1"), f"127.0.0.1:{free_ports(1)[0]}"
+    registry, address = Registry("n1", lambda: "local.1"), f"127.0.0.1:{free_ports(1)[0]}"
     for group in ("", "status-0"):
         registry.add(pb.DESCRIPTOR.services_by_name["TxnManager"], Manager(), group)
     server = GrpcServer(registry)
@@ -77,3 +77,15 @@ async def test_a_port_in_use_is_an_error() -> None:
     async with served() as (registry, address, _):
         with pytest.raises(OSError, match=r".*"):
             GrpcServer(registry).bind(address)
+
+
+async def test_a_call_that_means_another_cluster_is_refused_by_name() -> None:
+    async with served() as (_, _, channel):
+        call: Any = channel.unary_unary(f"/{STATE}")
+        request = pb.GetTransactionStateRequest(txn_id=2).SerializeToString()
+        assert await call(request, timeout=SECONDS, metadata=((CLUSTER_KEY, "local.1"),))
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await call(request, timeout=SECONDS, metadata=((CLUSTER_KEY, "local.2"),))
+        assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+        for named in ("local.1", "local.2"):
+            assert named in (caught.value.details() or "")

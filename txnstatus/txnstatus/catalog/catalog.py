@@ -52,6 +52,8 @@ class CatalogState:
     identities: Mapping[str, str] = field(default_factory=dict)
     """Which systems the foreign participants are, by name, as far as their hosts have said so."""
     version: int = 0
+    cluster_id: str = ""
+    """The cluster's name, and a number drawn when it was founded: no other cluster has it. Empty: not founded yet."""
 
     @cached_property
     def ranges(self) -> tuple[int, ...]:
@@ -99,6 +101,7 @@ class CatalogState:
                 pb.CatalogState.Foreign(name=name, address=address, identity=self.identities.get(name, ""))
                 for name, address in self.foreign.items()
             ],
+            cluster_id=self.cluster_id,
         )
 
     @classmethod
@@ -122,6 +125,7 @@ class CatalogState:
             {foreign.name: foreign.address for foreign in wire.foreign},
             {foreign.name: foreign.identity for foreign in wire.foreign if foreign.identity},
             wire.version,
+            wire.cluster_id,
         )
 
 
@@ -140,6 +144,16 @@ def initial(
         **{shard_group(shard): placed(participants, shard, replication) for shard in range(participant_shards)},
     }
     return replace(state, groups=groups)
+
+
+def founding_id(name: str, drawn: int) -> str:
+    """The id of a cluster that is founded now; `drawn`: 128 bits of chance."""
+    return f"{name}.{drawn:032x}"
+
+
+def name_in(cluster_id: str) -> str:
+    """The cluster's name: what people call it."""
+    return cluster_id.rpartition(".")[0]
 
 
 def placed(candidates: Sequence[str], number: int, replication: int) -> tuple[str, ...]:

@@ -49,7 +49,8 @@ class CatalogClient:
             try:
                 await self._ask(pb.GetCatalogRequest(known_version=known, wait_millis=wait_millis))
             except TxnError as error:
-                log.debug("no news of the catalog: %s", error.message)
+                level = logging.DEBUG if error.retriable else logging.ERROR
+                log.log(level, "no news of the catalog: %s", error.message)
                 await self._ask_anybody()
                 await asyncio.sleep(FOLLOW_PAUSE_SECONDS)
 
@@ -74,8 +75,8 @@ class CatalogClient:
         return self._client.cluster.state
 
 
-async def learn_catalog(connect: Callable[[str], Channel], addresses: Sequence[str]) -> tuple[str, CatalogState]:
-    """The cluster's id and catalog, from any node, for a process that has neither. Raises Unavailable."""
+async def learn_catalog(connect: Callable[[str], Channel], addresses: Sequence[str]) -> CatalogState:
+    """The catalog of a cluster that is founded, from any node, for a process that has none. Raises Unavailable."""
     last: TxnError | None = None
     for address in addresses:
         channel = connect(address)
@@ -86,7 +87,9 @@ async def learn_catalog(connect: Callable[[str], Channel], addresses: Sequence[s
         except TxnError as error:
             last = error
         else:
-            return answer.cluster_id, from_wire(answer.catalog)
+            if answer.catalog.cluster_id:
+                return from_wire(answer.catalog)
+            last = Unavailable(f"the cluster at {address} is not founded yet")
         finally:
             await channel.close()
     raise Unavailable(f"no node of a cluster at {', '.join(addresses)}; last: {last.message if last else 'none given'}")

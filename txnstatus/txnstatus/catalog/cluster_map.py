@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Mapping
 from txnstatus.catalog.catalog import CatalogState, shard_group
 from txnstatus.errors import InvalidArgument, NotFound, Unavailable
 from txnstatus.foreign import check_foreign_name, foreign_name
+from txnstatus.rpc.identity import check_cluster
 
 
 class ClusterMap:
@@ -24,7 +25,9 @@ class ClusterMap:
         self._changed = asyncio.Event()
 
     def update(self, state: CatalogState) -> None:
-        """Takes a newer state; an older one is ignored."""
+        """Takes a newer state; an older one is ignored. Raises OtherCluster for one of another cluster."""
+        if state.cluster_id and self.state.cluster_id:
+            check_cluster(self.state.cluster_id, state.cluster_id, "what was heard of")
         if state.version <= self.state.version:
             return
         self.state = state
@@ -57,6 +60,10 @@ class ClusterMap:
         """Nodes that may lead it: the members, and one that is about to be. Raises NotFound like `members`."""
         self.members(group)
         return self.state.replicas(group)
+
+    @property
+    def cluster_id(self) -> str:
+        return self.state.cluster_id
 
     @property
     def nodes(self) -> Collection[str]:

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
 from txnstatus.catalog import commands as cmd
 from txnstatus.catalog.catalog import CATALOG, CatalogState, Replacement, to_wire
@@ -58,8 +59,12 @@ class CatalogMachine:
 class CatalogService:
     """Implements the Catalog service, on the nodes that hold a replica."""
 
-    def __init__(self, machine: CatalogMachine, driver: RaftDriver, client: TxnSystemClient) -> None:
+    def __init__(
+        self, machine: CatalogMachine, driver: RaftDriver, client: TxnSystemClient, draw_id: Callable[[], str]
+    ) -> None:
+        """`draw_id`: makes the id of a cluster that is founded."""
         self.machine = machine
+        self._draw_id = draw_id
         self._driver = driver
         self._cluster = client.cluster
         self._mover = ReplicaMover(client)
@@ -93,7 +98,7 @@ class CatalogService:
     async def _found(self) -> None:
         """The first entry of all; in vain, the next pass tries again, here or on the next leader."""
         with contextlib.suppress(Unavailable):
-            await self._proposer.propose(cmd.Found(self.machine.catalog.state))
+            await self._proposer.propose(cmd.Found(replace(self.machine.catalog.state, cluster_id=self._draw_id())))
 
     async def get_catalog(self, request: pb.GetCatalogRequest) -> pb.CatalogState:
         self._driver.check_lease()

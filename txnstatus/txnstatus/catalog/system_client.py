@@ -39,12 +39,12 @@ class Channel(Protocol):
 
 class TxnSystemClient:
     def __init__(
-        self, cluster: ClusterMap, environment: Environment, connect: Callable[[str], Channel] = PeerChannel
+        self, cluster: ClusterMap, environment: Environment, connect: Callable[[str], Channel] | None = None
     ) -> None:
-        """`connect` makes a channel to an address."""
+        """`connect` makes a channel to an address; by default one that ends at other clusters' processes."""
         self.cluster = cluster
         self._random = environment.random
-        self._connect = connect
+        self._connect = connect or (lambda address: PeerChannel(address, lambda: cluster.state.cluster_id))
         self._here: tuple[str, Registry] | None = None
         self._channels: dict[str, Channel] = {}
         self._leaders: dict[str, str] = {}

@@ -13,12 +13,10 @@ class GetClusterRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class GetClusterResponse(_message.Message):
-    __slots__ = ("cluster_id", "catalog")
-    CLUSTER_ID_FIELD_NUMBER: _ClassVar[int]
+    __slots__ = ("catalog",)
     CATALOG_FIELD_NUMBER: _ClassVar[int]
-    cluster_id: str
     catalog: _catalog_pb2.CatalogState
-    def __init__(self, cluster_id: _Optional[str] = ..., catalog: _Optional[_Union[_catalog_pb2.CatalogState, _Mapping]] = ...) -> None: ...
+    def __init__(self, catalog: _Optional[_Union[_catalog_pb2.CatalogState, _Mapping]] = ...) -> None: ...
 
 class SetOptionRequest(_message.Message):
     __slots__ = ("name", "value")

@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1atxnstatus/proto/raft.proto\x12\ttxnstatus\"g\n\tRaftFrame\x12\x1f\n\x05hello\x18\x01 \x01(\x0b\x32\x10.txnstatus.Hello\x12(\n\x08messages\x18\x02 \x03(\x0b\x32\x16.txnstatus.RaftMessage\x12\x0f\n\x07refusal\x18\x03 \x01(\t\"S\n\x05Hello\x12\x12\n\ncluster_id\x18\x01 \x01(\t\x12\x0f\n\x07node_id\x18\x02 \x01(\t\x12\x13\n\x0bincarnation\x18\x03 \x01(\x04\x12\x10\n\x08protocol\x18\x04 \x01(\r\"8\n\x08LogEntry\x12\r\n\x05index\x18\x01 \x01(\x04\x12\x0c\n\x04term\x18\x02 \x01(\x04\x12\x0f\n\x07\x63ommand\x18\x03 \x01(\x0c\"\xe4\n\n\x0bRaftMessage\x12\r\n\x05group\x18\x01 \x01(\t\x12\x0c\n\x04term\x18\x02 \x01(\x04\x12:\n\x0crequest_vote\x18\x03 \x01(\x0b\x32\".txnstatus.RaftMessage.RequestVoteH\x00\x12<\n\rresponse_vote\x18\x04 \x01(\x0b\x32#.txnstatus.RaftMessage.ResponseVoteH\x00\x12>\n\x0e\x61ppend_entries\x18\x05 \x01(\x0b\x32$.txnstatus.RaftMessage.AppendEntriesH\x00\x12<\n\rsnapshot_part\x18\x06 \x01(\x0b\x32#.txnstatus.RaftMessage.SnapshotPartH\x00\x12:\n\x0c\x61ppend_reply\x18\x07 \x01(\x0b\x32\".txnstatus.RaftMessage.AppendReplyH\x00\x12\x38\n\x0btimeout_now\x18\x08 \x01(\x0b\x32!.txnstatus.RaftMessage.TimeoutNowH\x00\x12\x36\n\nstale_term\x18\t \x01(\x0b\x32 .txnstatus.RaftMessage.StaleTermH\x00\x12>\n\x0esnapshot_reply\x18\n \x01(\x0b\x32$.txnstatus.RaftMessage.SnapshotReplyH\x00\x12\x32\n\x08pre_vote\x18\x0b \x01(\x0b\x32\x1e.txnstatus.RaftMessage.PreVoteH\x00\x12=\n\x0epre_vote_reply\x18\x0c \x01(\x0b\x32#.txnstatus.RaftMessage.PreVoteReplyH\x00\x1aY\n\x0bRequestVote\x12\x16\n\x0elast_log_index\x18\x01 \x01(\x04\x12\x15\n\rlast_log_term\x18\x02 \x01(\x04\x12\x1b\n\x13leadership_transfer\x18\x03 \x01(\x08\x1a\x0e\n\x0cResponseVote\x1a\xa3\x01\n\rAppendEntries\x12\x14\n\x0c\x63ommit_index\x18\x01 \x01(\x04\x12\x16\n\x0eprev_log_index\x18\x02 \x01(\x04\x12\x15\n\rprev_log_term\x18\x03 \x01(\x04\x12$\n\x07\x65ntries\x18\x04 \x03(\x0b\x32\x13.txnstatus.LogEntry\x12\x13\n\x0bsent_micros\x18\x05 \x01(\x06\x12\x12\n\nlast_index\x18\x06 \x01(\x04\x1av\n\x0cSnapshotPart\x12\x0c\n\x04\x64\x61ta\x18\x01 \x01(\x0c\x12\x13\n\x0bsent_micros\x18\x02 \x01(\x06\x12\x12\n\nlast_index\x18\x03 \x01(\x04\x12\x11\n\tlast_term\x18\x04 \x01(\x04\x12\x0e\n\x06offset\x18\x05 \x01(\x04\x12\x0c\n\x04size\x18\x06 \x01(\x04\x1aV\n\x0b\x41ppendReply\x12\x12\n\nnext_index\x18\x01 \x01(\x04\x12\r\n\x05reset\x18\x02 \x01(\x08\x12\x0f\n\x07success\x18\x03 \x01(\x08\x12\x13\n\x0b\x65\x63ho_micros\x18\x04 \x01(\x06\x1a\x0c\n\nTimeoutNow\x1a\x0b\n\tStaleTerm\x1al\n\rSnapshotReply\x12\x12\n\nlast_index\x18\x01 \x01(\x04\x12\x11\n\tlast_term\x18\x02 \x01(\x04\x12\x0e\n\x06offset\x18\x03 \x01(\x04\x12\x13\n\x0b\x65\x63ho_micros\x18\x04 \x01(\x06\x12\x0f\n\x07\x64\x61maged\x18\x05 \x01(\x08\x1a\x38\n\x07PreVote\x12\x16\n\x0elast_log_index\x18\x01 \x01(\x04\x12\x15\n\rlast_log_term\x18\x02 \x01(\x04\x1a\x33\n\x0cPreVoteReply\x12\x0f\n\x07granted\x18\x01 \x01(\x08\x12\x12\n\nabstaining\x18\x02 \x01(\x08\x42\x06\n\x04\x62ody\"\x1b\n\x07Members\x12\x10\n\x08node_ids\x18\x01 \x03(\t\"\xac\x01\n\rSegmentHeader\x12\x0f\n\x07version\x18\x01 \x01(\r\x12\r\n\x05group\x18\x02 \x01(\t\x12\x0e\n\x06number\x18\x03 \x01(\x04\x12\x12\n\nnext_index\x18\x04 \x01(\x04\x12+\n\x04vote\x18\x05 \x01(\x0b\x32\x1d.txnstatus.JournalRecord.Vote\x12\x12\n\nabstaining\x18\x06 \x01(\x08\x12\x16\n\x0eprevious_bytes\x18\x07 \x01(\x04\"\xc6\x01\n\rJournalRecord\x12$\n\x05\x65ntry\x18\x01 \x01(\x0b\x32\x13.txnstatus.LogEntryH\x00\x12\x17\n\rtruncate_from\x18\x02 \x01(\x04H\x00\x12-\n\x04vote\x18\x03 \x01(\x0b\x32\x1d.txnstatus.JournalRecord.VoteH\x00\x12\x14\n\nabstaining\x18\x04 \x01(\x08H\x00\x1a\'\n\x04Vote\x12\x0c\n\x04term\x18\x01 \x01(\x04\x12\x11\n\tvoted_for\x18\x02 \x01(\tB\x08\n\x06record\"9\n\x0cJournalBatch\x12)\n\x07records\x18\x01 \x03(\x0b\x32\x18.txnstatus.JournalRecord\"\x9f\x01\n\x0eSnapshotHeader\x12\x0f\n\x07version\x18\x01 \x01(\r\x12\r\n\x05group\x18\x02 \x01(\t\x12!\n\x04last\x18\x03 \x01(\x0b\x32\x13.txnstatus.LogEntry\x12%\n\x08previous\x18\x04 \x01(\x0b\x32\x13.txnstatus.LogEntry\x12#\n\x07members\x18\x05 \x01(\x0b\x32\x12.txnstatus.Members\"-\n\x0bSnapshotEnd\x12\x0e\n\x06\x63hunks\x18\x01 \x01(\x04\x12\x0e\n\x06sha256\x18\x02 \x01(\x0c\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1atxnstatus/proto/raft.proto\x12\ttxnstatus\"g\n\tRaftFrame\x12\x1f\n\x05hello\x18\x01 \x01(\x0b\x32\x10.txnstatus.Hello\x12(\n\x08messages\x18\x02 \x03(\x0b\x32\x16.txnstatus.RaftMessage\x12\x0f\n\x07refusal\x18\x03 \x01(\t\"i\n\x05Hello\x12\x14\n\x0c\x63luster_name\x18\x01 \x01(\t\x12\x0f\n\x07node_id\x18\x02 \x01(\t\x12\x13\n\x0bincarnation\x18\x03 \x01(\x04\x12\x10\n\x08protocol\x18\x04 \x01(\r\x12\x12\n\ncluster_id\x18\x05 \x01(\t\"8\n\x08LogEntry\x12\r\n\x05index\x18\x01 \x01(\x04\x12\x0c\n\x04term\x18\x02 \x01(\x04\x12\x0f\n\x07\x63ommand\x18\x03 \x01(\x0c\"\xe4\n\n\x0bRaftMessage\x12\r\n\x05group\x18\x01 \x01(\t\x12\x0c\n\x04term\x18\x02 \x01(\x04\x12:\n\x0crequest_vote\x18\x03 \x01(\x0b\x32\".txnstatus.RaftMessage.RequestVoteH\x00\x12<\n\rresponse_vote\x18\x04 \x01(\x0b\x32#.txnstatus.RaftMessage.ResponseVoteH\x00\x12>\n\x0e\x61ppend_entries\x18\x05 \x01(\x0b\x32$.txnstatus.RaftMessage.AppendEntriesH\x00\x12<\n\rsnapshot_part\x18\x06 \x01(\x0b\x32#.txnstatus.RaftMessage.SnapshotPartH\x00\x12:\n\x0c\x61ppend_reply\x18\x07 \x01(\x0b\x32\".txnstatus.RaftMessage.AppendReplyH\x00\x12\x38\n\x0btimeout_now\x18\x08 \x01(\x0b\x32!.txnstatus.RaftMessage.TimeoutNowH\x00\x12\x36\n\nstale_term\x18\t \x01(\x0b\x32 .txnstatus.RaftMessage.StaleTermH\x00\x12>\n\x0esnapshot_reply\x18\n \x01(\x0b\x32$.txnstatus.RaftMessage.SnapshotReplyH\x00\x12\x32\n\x08pre_vote\x18\x0b \x01(\x0b\x32\x1e.txnstatus.RaftMessage.PreVoteH\x00\x12=\n\x0epre_vote_reply\x18\x0c \x01(\x0b\x32#.txnstatus.RaftMessage.PreVoteReplyH\x00\x1aY\n\x0bRequestVote\x12\x16\n\x0elast_log_index\x18\x01 \x01(\x04\x12\x15\n\rlast_log_term\x18\x02 \x01(\x04\x12\x1b\n\x13leadership_transfer\x18\x03 \x01(\x08\x1a\x0e\n\x0cResponseVote\x1a\xa3\x01\n\rAppendEntries\x12\x14\n\x0c\x63ommit_index\x18\x01 \x01(\x04\x12\x16\n\x0eprev_log_index\x18\x02 \x01(\x04\x12\x15\n\rprev_log_term\x18\x03 \x01(\x04\x12$\n\x07\x65ntries\x18\x04 \x03(\x0b\x32\x13.txnstatus.LogEntry\x12\x13\n\x0bsent_micros\x18\x05 \x01(\x06\x12\x12\n\nlast_index\x18\x06 \x01(\x04\x1av\n\x0cSnapshotPart\x12\x0c\n\x04\x64\x61ta\x18\x01 \x01(\x0c\x12\x13\n\x0bsent_micros\x18\x02 \x01(\x06\x12\x12\n\nlast_index\x18\x03 \x01(\x04\x12\x11\n\tlast_term\x18\x04 \x01(\x04\x12\x0e\n\x06offset\x18\x05 \x01(\x04\x12\x0c\n\x04size\x18\x06 \x01(\x04\x1aV\n\x0b\x41ppendReply\x12\x12\n\nnext_index\x18\x01 \x01(\x04\x12\r\n\x05reset\x18\x02 \x01(\x08\x12\x0f\n\x07success\x18\x03 \x01(\x08\x12\x13\n\x0b\x65\x63ho_micros\x18\x04 \x01(\x06\x1a\x0c\n\nTimeoutNow\x1a\x0b\n\tStaleTerm\x1al\n\rSnapshotReply\x12\x12\n\nlast_index\x18\x01 \x01(\x04\x12\x11\n\tlast_term\x18\x02 \x01(\x04\x12\x0e\n\x06offset\x18\x03 \x01(\x04\x12\x13\n\x0b\x65\x63ho_micros\x18\x04 \x01(\x06\x12\x0f\n\x07\x64\x61maged\x18\x05 \x01(\x08\x1a\x38\n\x07PreVote\x12\x16\n\x0elast_log_index\x18\x01 \x01(\x04\x12\x15\n\rlast_log_term\x18\x02 \x01(\x04\x1a\x33\n\x0cPreVoteReply\x12\x0f\n\x07granted\x18\x01 \x01(\x08\x12\x12\n\nabstaining\x18\x02 \x01(\x08\x42\x06\n\x04\x62ody\"\x1b\n\x07Members\x12\x10\n\x08node_ids\x18\x01 \x03(\t\"\xac\x01\n\rSegmentHeader\x12\x0f\n\x07version\x18\x01 \x01(\r\x12\r\n\x05group\x18\x02 \x01(\t\x12\x0e\n\x06number\x18\x03 \x01(\x04\x12\x12\n\nnext_index\x18\x04 \x01(\x04\x12+\n\x04vote\x18\x05 \x01(\x0b\x32\x1d.txnstatus.JournalRecord.Vote\x12\x12\n\nabstaining\x18\x06 \x01(\x08\x12\x16\n\x0eprevious_bytes\x18\x07 \x01(\x04\"\xc6\x01\n\rJournalRecord\x12$\n\x05\x65ntry\x18\x01 \x01(\x0b\x32\x13.txnstatus.LogEntryH\x00\x12\x17\n\rtruncate_from\x18\x02 \x01(\x04H\x00\x12-\n\x04vote\x18\x03 \x01(\x0b\x32\x1d.txnstatus.JournalRecord.VoteH\x00\x12\x14\n\nabstaining\x18\x04 \x01(\x08H\x00\x1a\'\n\x04Vote\x12\x0c\n\x04term\x18\x01 \x01(\x04\x12\x11\n\tvoted_for\x18\x02 \x01(\tB\x08\n\x06record\"9\n\x0cJournalBatch\x12)\n\x07records\x18\x01 \x03(\x0b\x32\x18.txnstatus.JournalRecord\"\x9f\x01\n\x0eSnapshotHeader\x12\x0f\n\x07version\x18\x01 \x01(\r\x12\r\n\x05group\x18\x02 \x01(\t\x12!\n\x04last\x18\x03 \x01(\x0b\x32\x13.txnstatus.LogEntry\x12%\n\x08previous\x18\x04 \x01(\x0b\x32\x13.txnstatus.LogEntry\x12#\n\x07members\x18\x05 \x01(\x0b\x32\x12.txnstatus.Members\"-\n\x0bSnapshotEnd\x12\x0e\n\x06\x63hunks\x18\x01 \x01(\x04\x12\x0e\n\x06sha256\x18\x02 \x01(\x0c\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -34,43 +34,43 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_RAFTFRAME']._serialized_start=41
   _globals['_RAFTFRAME']._serialized_end=144
   _globals['_HELLO']._serialized_start=146
-  _globals['_HELLO']._serialized_end=229
-  _globals['_LOGENTRY']._serialized_start=231
-  _globals['_LOGENTRY']._serialized_end=287
-  _globals['_RAFTMESSAGE']._serialized_start=290
-  _globals['_RAFTMESSAGE']._serialized_end=1670
-  _globals['_RAFTMESSAGE_REQUESTVOTE']._serialized_start=935
-  _globals['_RAFTMESSAGE_REQUESTVOTE']._serialized_end=1024
-  _globals['_RAFTMESSAGE_RESPONSEVOTE']._serialized_start=1026
-  _globals['_RAFTMESSAGE_RESPONSEVOTE']._serialized_end=1040
-  _globals['_RAFTMESSAGE_APPENDENTRIES']._serialized_start=1043
-  _globals['_RAFTMESSAGE_APPENDENTRIES']._serialized_end=1206
-  _globals['_RAFTMESSAGE_SNAPSHOTPART']._serialized_start=1208
-  _globals['_RAFTMESSAGE_SNAPSHOTPART']._serialized_end=1326
-  _globals['_RAFTMESSAGE_APPENDREPLY']._serialized_start=1328
-  _globals['_RAFTMESSAGE_APPENDREPLY']._serialized_end=1414
-  _globals['_RAFTMESSAGE_TIMEOUTNOW']._serialized_start=1416
-  _globals['_RAFTMESSAGE_TIMEOUTNOW']._serialized_end=1428
-  _globals['_RAFTMESSAGE_STALETERM']._serialized_start=1430
-  _globals['_RAFTMESSAGE_STALETERM']._serialized_end=1441
-  _globals['_RAFTMESSAGE_SNAPSHOTREPLY']._serialized_start=1443
-  _globals['_RAFTMESSAGE_SNAPSHOTREPLY']._serialized_end=1551
-  _globals['_RAFTMESSAGE_PREVOTE']._serialized_start=1553
-  _globals['_RAFTMESSAGE_PREVOTE']._serialized_end=1609
-  _globals['_RAFTMESSAGE_PREVOTEREPLY']._serialized_start=1611
-  _globals['_RAFTMESSAGE_PREVOTEREPLY']._serialized_end=1662
-  _globals['_MEMBERS']._serialized_start=1672
-  _globals['_MEMBERS']._serialized_end=1699
-  _globals['_SEGMENTHEADER']._serialized_start=1702
-  _globals['_SEGMENTHEADER']._serialized_end=1874
-  _globals['_JOURNALRECORD']._serialized_start=1877
-  _globals['_JOURNALRECORD']._serialized_end=2075
-  _globals['_JOURNALRECORD_VOTE']._serialized_start=2026
-  _globals['_JOURNALRECORD_VOTE']._serialized_end=2065
-  _globals['_JOURNALBATCH']._serialized_start=2077
-  _globals['_JOURNALBATCH']._serialized_end=2134
-  _globals['_SNAPSHOTHEADER']._serialized_start=2137
-  _globals['_SNAPSHOTHEADER']._serialized_end=2296
-  _globals['_SNAPSHOTEND']._serialized_start=2298
-  _globals['_SNAPSHOTEND']._serialized_end=2343
+  _globals['_HELLO']._serialized_end=251
+  _globals['_LOGENTRY']._serialized_start=253
+  _globals['_LOGENTRY']._serialized_end=309
+  _globals['_RAFTMESSAGE']._serialized_start=312
+  _globals['_RAFTMESSAGE']._serialized_end=1692
+  _globals['_RAFTMESSAGE_REQUESTVOTE']._serialized_start=957
+  _globals['_RAFTMESSAGE_REQUESTVOTE']._serialized_end=1046
+  _globals['_RAFTMESSAGE_RESPONSEVOTE']._serialized_start=1048
+  _globals['_RAFTMESSAGE_RESPONSEVOTE']._serialized_end=1062
+  _globals['_RAFTMESSAGE_APPENDENTRIES']._serialized_start=1065
+  _globals['_RAFTMESSAGE_APPENDENTRIES']._serialized_end=1228
+  _globals['_RAFTMESSAGE_SNAPSHOTPART']._serialized_start=1230
+  _globals['_RAFTMESSAGE_SNAPSHOTPART']._serialized_end=1348
+  _globals['_RAFTMESSAGE_APPENDREPLY']._serialized_start=1350
+  _globals['_RAFTMESSAGE_APPENDREPLY']._serialized_end=1436
+  _globals['_RAFTMESSAGE_TIMEOUTNOW']._serialized_start=1438
+  _globals['_RAFTMESSAGE_TIMEOUTNOW']._serialized_end=1450
+  _globals['_RAFTMESSAGE_STALETERM']._serialized_start=1452
+  _globals['_RAFTMESSAGE_STALETERM']._serialized_end=1463
+  _globals['_RAFTMESSAGE_SNAPSHOTREPLY']._serialized_start=1465
+  _globals['_RAFTMESSAGE_SNAPSHOTREPLY']._serialized_end=1573
+  _globals['_RAFTMESSAGE_PREVOTE']._serialized_start=1575
+  _globals['_RAFTMESSAGE_PREVOTE']._serialized_end=1631
+  _globals['_RAFTMESSAGE_PREVOTEREPLY']._serialized_start=1633
+  _globals['_RAFTMESSAGE_PREVOTEREPLY']._serialized_end=1684
+  _globals['_MEMBERS']._serialized_start=1694
+  _globals['_MEMBERS']._serialized_end=1721
+  _globals['_SEGMENTHEADER']._serialized_start=1724
+  _globals['_SEGMENTHEADER']._serialized_end=1896
+  _globals['_JOURNALRECORD']._serialized_start=1899
+  _globals['_JOURNALRECORD']._serialized_end=2097
+  _globals['_JOURNALRECORD_VOTE']._serialized_start=2048
+  _globals['_JOURNALRECORD_VOTE']._serialized_end=2087
+  _globals['_JOURNALBATCH']._serialized_start=2099
+  _globals['_JOURNALBATCH']._serialized_end=2156
+  _globals['_SNAPSHOTHEADER']._serialized_start=2159
+  _globals['_SNAPSHOTHEADER']._serialized_end=2318
+  _globals['_SNAPSHOTEND']._serialized_start=2320
+  _globals['_SNAPSHOTEND']._serialized_end=2365
 # @@protoc_insertion_point(module_scope)

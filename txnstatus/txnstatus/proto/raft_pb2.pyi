@@ -17,16 +17,18 @@ class RaftFrame(_message.Message):
     def __init__(self, hello: _Optional[_Union[Hello, _Mapping]] = ..., messages: _Optional[_Iterable[_Union[RaftMessage, _Mapping]]] = ..., refusal: _Optional[str] = ...) -> None: ...
 
 class Hello(_message.Message):
-    __slots__ = ("cluster_id", "node_id", "incarnation", "protocol")
-    CLUSTER_ID_FIELD_NUMBER: _ClassVar[int]
+    __slots__ = ("cluster_name", "node_id", "incarnation", "protocol", "cluster_id")
+    CLUSTER_NAME_FIELD_NUMBER: _ClassVar[int]
     NODE_ID_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
     PROTOCOL_FIELD_NUMBER: _ClassVar[int]
-    cluster_id: str
+    CLUSTER_ID_FIELD_NUMBER: _ClassVar[int]
+    cluster_name: str
     node_id: str
     incarnation: int
     protocol: int
-    def __init__(self, cluster_id: _Optional[str] = ..., node_id: _Optional[str] = ..., incarnation: _Optional[int] = ..., protocol: _Optional[int] = ...) -> None: ...
+    cluster_id: str
+    def __init__(self, cluster_name: _Optional[str] = ..., node_id: _Optional[str] = ..., incarnation: _Optional[int] = ..., protocol: _Optional[int] = ..., cluster_id: _Optional[str] = ...) -> None: ...
 
 class LogEntry(_message.Message):
     __slots__ = ("index", "term", "command")

@@ -8,12 +8,19 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Frame(_message.Message):
-    __slots__ = ("calls", "replies")
+    __slots__ = ("calls", "replies", "hello")
+    class Hello(_message.Message):
+        __slots__ = ("cluster_id",)
+        CLUSTER_ID_FIELD_NUMBER: _ClassVar[int]
+        cluster_id: str
+        def __init__(self, cluster_id: _Optional[str] = ...) -> None: ...
     CALLS_FIELD_NUMBER: _ClassVar[int]
     REPLIES_FIELD_NUMBER: _ClassVar[int]
+    HELLO_FIELD_NUMBER: _ClassVar[int]
     calls: _containers.RepeatedCompositeFieldContainer[Call]
     replies: _containers.RepeatedCompositeFieldContainer[Reply]
-    def __init__(self, calls: _Optional[_Iterable[_Union[Call, _Mapping]]] = ..., replies: _Optional[_Iterable[_Union[Reply, _Mapping]]] = ...) -> None: ...
+    hello: Frame.Hello
+    def __init__(self, calls: _Optional[_Iterable[_Union[Call, _Mapping]]] = ..., replies: _Optional[_Iterable[_Union[Reply, _Mapping]]] = ..., hello: _Optional[_Union[Frame.Hello, _Mapping]] = ...) -> None: ...
 
 class Call(_message.Message):
     __slots__ = ("id", "method", "payload", "timeout_millis", "group")

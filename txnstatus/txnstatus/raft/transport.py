@@ -34,6 +34,11 @@ class Cluster(Protocol):
     """The nodes, and where they are."""
 
     @property
+    def cluster_id(self) -> str:
+        """The id that was drawn at the founding; empty: this process has not heard of it yet."""
+        ...
+
+    @property
     def nodes(self) -> Collection[str]:
         """The ids of all nodes, this one included."""
         ...
@@ -47,8 +52,8 @@ class Cluster(Protocol):
 
 
 class RaftTransport:
-    def __init__(self, cluster_id: str, node_id: str, incarnation: int, cluster: Cluster) -> None:
-        self._hello = pb.Hello(cluster_id=cluster_id, node_id=node_id, incarnation=incarnation, protocol=PROTOCOL)
+    def __init__(self, cluster_name: str, node_id: str, incarnation: int, cluster: Cluster) -> None:
+        self._own = pb.Hello(cluster_name=cluster_name, node_id=node_id, incarnation=incarnation, protocol=PROTOCOL)
         self.node_id = node_id
         self._cluster = cluster
         self._drivers: dict[str, RaftDriver] = {}
@@ -117,19 +122,23 @@ class RaftTransport:
 
     @property
     def hello(self) -> pb.RaftFrame:
-        return pb.RaftFrame(hello=self._hello)
+        self._own.cluster_id = self._cluster.cluster_id
+        return pb.RaftFrame(hello=self._own)
 
     def refusal(self, frame: pb.RaftFrame, expected: str | None) -> str | None:
         """Why the peer must not take part, if so."""
-        hello, own = frame.hello, self._hello
+        hello, own = frame.hello, self._own
         if not frame.HasField("hello"):
             return "a raft connection that does not begin with a hello"
-        if hello.cluster_id != own.cluster_id:
-            return f"node {hello.node_id!r} is of cluster {hello.cluster_id!r}; this is {own.cluster_id!r}"
+        if hello.cluster_name != own.cluster_name:
+            return f"node {hello.node_id!r} is of cluster {hello.cluster_name!r}; this is {own.cluster_name!r}"
+        known = self._cluster.cluster_id
+        if hello.cluster_id and known and hello.cluster_id != known:
+            return f"node {hello.node_id!r} has data of cluster {hello.cluster_id!r}; this is {known!r}"
         if hello.protocol != own.protocol:
             return f"node {hello.node_id!r} speaks raft protocol {hello.protocol}; this node {own.protocol}"
-        known = hello.node_id in self._cluster.nodes and hello.node_id != own.node_id
-        if not known or (expected and hello.node_id != expected):
+        is_peer = hello.node_id in self._cluster.nodes and hello.node_id != own.node_id
+        if not is_peer or (expected and hello.node_id != expected):
             return f"node {hello.node_id!r} answers where {expected or 'a configured peer'!r} should"
         return None
 

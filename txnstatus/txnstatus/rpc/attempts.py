@@ -28,11 +28,12 @@ class Attempts:
 
     def failed(self, who: str, error: TxnError) -> None:
         self._count += 1
+        words = error.message.removeprefix(f"{who}: ").removeprefix(f"{who} ")
         if isinstance(error, NoAnswer):
-            self._silent[who] = error.message
+            self._silent[who] = words
             return
         self._silent.pop(who, None)
-        self._said[who] = error.message
+        self._said[who] = words
         self._overloaded.pop(who, None)
         if isinstance(error, Overloaded):
             self._overloaded[who] = error.hint

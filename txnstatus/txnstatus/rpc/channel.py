@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -25,8 +26,10 @@ CONNECT_SECONDS = 3.0
 class PeerChannel:
     """Calls to one address. A broken connection fails what was under way, and the next call makes a new one."""
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, cluster_id: Callable[[], str] = lambda: "") -> None:
+        """`cluster_id`: the cluster that is meant, once it is known: no process of another one is asked anything."""
         self.address = address
+        self._cluster_id = cluster_id
         self._session: _Session | None = None
 
     async def call(
@@ -34,7 +37,7 @@ class PeerChannel:
     ) -> ResponseT:
         """Raises the TxnError the peer answered with, or Unavailable. `group`: whose replica there is to answer."""
         if self._session is None or self._session.closed:
-            self._session = _Session(self.address)
+            self._session = _Session(self.address, self._cluster_id)
         return response.FromString(await self._session.call(method, request.SerializeToString(), timeout, group))
 
     async def close(self) -> None:
@@ -53,9 +56,10 @@ class _Pending:
 class _Session:
     """One life of the connection. Calls of one loop turn leave in one frame."""
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, cluster_id: Callable[[], str]) -> None:
         self.closed = False
         self._address = address
+        self._cluster_id = cluster_id
         self._ids = itertools.count(1)
         self._outgoing: Outbox[pb.Call] = Outbox(lambda calls: pb.Frame(calls=calls))
         self._pending: dict[int, _Pending] = {}
@@ -91,6 +95,8 @@ class _Session:
             connection.close()
             return
         self._connection = connection
+        if meant := self._cluster_id():
+            connection.send(pb.Frame(hello=pb.Frame.Hello(cluster_id=meant)).SerializeToString())
         self._outgoing.open(connection)
         connection.take_up(self._deliver, lambda why: self.close(NoAnswer(f"{self._address}: {why}")))
 
@@ -99,6 +105,11 @@ class _Session:
             frame = pb.Frame.FromString(data)
         except DecodeError as error:
             self.close(NoAnswer(f"{self._address}: an answer that does not read: {error}"))
+            return
+        told = frame.hello.cluster_id
+        if told and (meant := self._cluster_id()) and told != meant:
+            # Not InvalidArgument: that would be the answer to whoever this process asks for, and others may have it.
+            self.close(NoAnswer(f"{self._address} is of cluster {told!r}, not of {meant!r}"))
             return
         for reply in frame.replies:
             pending = self._pending.get(reply.id)

@@ -11,6 +11,7 @@ from txnstatus.limits import MAX_REQUEST_BYTES
 from txnstatus.rpc.connection import MAX_MESSAGE_BYTES
 from txnstatus.rpc.deadlines import answering_within
 from txnstatus.rpc.errors import MAX_HINT_BYTES, clip, to_detail
+from txnstatus.rpc.identity import check_cluster
 from txnstatus.rpc.server import Registry, is_method
 
 GRPC_OPTIONS = [
@@ -29,6 +30,8 @@ STOP_SECONDS = 0.2
 """How long calls that are under way may go on."""
 GROUP_KEY = "txn-group"
 """Metadata of a call that names the group whose replica is to answer."""
+CLUSTER_KEY = "txn-cluster"
+"""Metadata of a call that names the cluster that is meant, by its id; any other one refuses it."""
 DETAIL_KEY = "txn-error-bin"
 """Trailing metadata in which an ErrorDetail comes, beside a status that any client understands."""
 
@@ -65,14 +68,16 @@ class _Handlers(grpc.GenericRpcHandler):
         method = details.method.removeprefix("/")
         if not is_method(method):
             return None
-        group = next((value for key, value in details.invocation_metadata if key == GROUP_KEY), "")
+        said = dict(details.invocation_metadata)
+        group, meant = str(said.get(GROUP_KEY, "")), str(said.get(CLUSTER_KEY, ""))
         registry = self._registry
 
         async def serve(payload: bytes, context: grpc.aio.ServicerContext[bytes, bytes]) -> bytes:
             left = context.time_remaining()
             try:
+                check_cluster(meant, registry.cluster_id())
                 with answering_within(math.inf if left is None else left):
-                    return (await registry.call(method, payload, str(group))).SerializeToString()
+                    return (await registry.call(method, payload, group)).SerializeToString()
             except TxnError as error:
                 detail = to_detail(error).SerializeToString()
                 status, summary = grpc.StatusCode[error.grpc_status], clip(error.message, MAX_HINT_BYTES)

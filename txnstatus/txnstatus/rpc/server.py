@@ -6,7 +6,7 @@ import asyncio
 import logging
 import re
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -23,6 +23,7 @@ from txnstatus.rpc import bulk
 from txnstatus.rpc.connection import MAX_MESSAGE_BYTES, MAX_SHARED_FRAME_BYTES, Connection, Outbox
 from txnstatus.rpc.deadlines import Deadlines, answering_within
 from txnstatus.rpc.errors import clip, to_detail
+from txnstatus.rpc.identity import check_cluster
 
 log = logging.getLogger(__name__)
 
@@ -57,9 +58,10 @@ class Registry:
     replica's; without, the node's.
     """
 
-    def __init__(self, name: str = "this node") -> None:
-        """`name`: what errors call it."""
+    def __init__(self, name: str = "this node", cluster_id: Callable[[], str] = lambda: "") -> None:
+        """`name`: what errors call it. `cluster_id`: which cluster it is of, once that is known."""
         self._name = name
+        self.cluster_id = cluster_id
         self._methods: dict[str, dict[str, _Method]] = {"": {}}
         """Group → method → what answers it."""
 
@@ -139,13 +141,22 @@ class ServedCalls:
         self._running: set[asyncio.Task[None]] = set()
         self._deadlines: Deadlines[asyncio.Task[None]] = Deadlines(lambda task: task.cancel())
         """Whoever called has given up by then, and needs no answer."""
+        self._meant = ""
+        """The id of the cluster that the other side means; empty: it has not said."""
+        self._introduced = ""
         connection.take_up(self._take, self._end)
 
     def _take(self, data: bytes) -> None:
-        calls = _calls(data)
-        if calls is None or len(self._waiting) + len(calls) > MAX_WAITING_CALLS:
+        frame = _read(data)
+        if frame is None or len(self._waiting) + len(frame.calls) > MAX_WAITING_CALLS:
             self._connection.abort()
             return
+        calls = frame.calls
+        if frame.HasField("hello"):
+            self._meant = frame.hello.cluster_id
+        if calls and self._introduced != (own := self._registry.cluster_id()):
+            self._introduced = own
+            self._connection.send(pb.Frame(hello=pb.Frame.Hello(cluster_id=own)).SerializeToString())
         begins = not self._waiting
         self._waiting.extend(calls)
         if begins:
@@ -164,6 +175,7 @@ class ServedCalls:
 
     async def _answer(self, call: pb.Call) -> None:
         try:
+            check_cluster(self._meant, self._registry.cluster_id())
             with answering_within(call.timeout_millis / 1000):
                 response = (await self._registry.call(call.method, call.payload, call.group)).SerializeToString()
             if len(response) > MAX_MESSAGE_BYTES:
@@ -188,18 +200,18 @@ class ServedCalls:
 
 def refuse(connection: Connection, frame: bytes, error: TxnError) -> None:
     """Answers the calls in the frame with the error: those that fit into one turn of the loop."""
-    calls, detail = _calls(frame) or (), to_detail(error)
-    replies = [pb.Reply(id=call.id, error=detail) for call in calls[:CALLS_PER_TURN]]
+    asked, detail = _read(frame) or pb.Frame(), to_detail(error)
+    replies = [pb.Reply(id=call.id, error=detail) for call in asked.calls[:CALLS_PER_TURN]]
     connection.send(pb.Frame(replies=replies).SerializeToString())
 
 
-def _calls(frame: bytes) -> Sequence[pb.Call] | None:
-    """The calls in a frame; None: it does not read, or not in a moment."""
+def _read(frame: bytes) -> pb.Frame | None:
+    """What a frame of calls holds; None: it does not read, or not in a moment."""
     if len(frame) > MAX_SHARED_FRAME_BYTES and not bulk.is_one_call(frame):
         log.warning("a frame of %d bytes that is not one call: %d are possible", len(frame), MAX_SHARED_FRAME_BYTES)
         return None
     try:
-        return pb.Frame.FromString(frame).calls
+        return pb.Frame.FromString(frame)
     except DecodeError as error:
         log.warning("a frame that does not read: %s", error)
         return None

@@ -82,7 +82,6 @@ class StatusService:
         environment: Environment,
         clock: HybridClock,
         client: TxnSystemClient,
-        cluster_id: str,
     ) -> None:
         self.number = number
         self.table = machine.table
@@ -94,7 +93,6 @@ class StatusService:
         self._clock = clock
         self._client = client
         self._ranges = StatusRanges(client)
-        self._cluster_id = cluster_id
         self._outcomes = Outcomes()
         self._tasks = Tasks(f"the background of {driver.group.group} failed")
         self._calls = ParticipantCalls(client, clock, self._handle, self._tasks.spawn)
@@ -136,6 +134,8 @@ class StatusService:
         check_length("owner", request.owner, MAX_LABEL_CHARACTERS)
         check_length("request id", request.request_id, MAX_LABEL_CHARACTERS)
         self._driver.check_lease()
+        if not self._client.cluster.cluster_id:
+            raise Unavailable("the cluster is not founded yet")
         begun, begun_before = self.table.begun_by(request.request_id), True
         if begun is None and not self.table.full:
             applied = await self._proposer.propose(self._begin_command(wrapped))
@@ -148,7 +148,7 @@ class StatusService:
         response = pb.BeginTransactionResponse(
             txn_ids=[record.txn_id for record in begun],
             keepalive_millis=begun[0].keepalive_millis,
-            cluster_id=self._cluster_id,
+            cluster_id=self._client.cluster.cluster_id,
             begun_before=begun_before,
         )
         return status_pb.RangeBeginResponse(begun=response)
