@@ -53,7 +53,7 @@ ROOM_COLUMN = 30
 
 def rooms() -> Iterator[str]:
     """The packages and their rooms, each with the first sentence of its docstring."""
-    yield "```"
+    yield "```text"
     for number, package in enumerate(PACKAGES):
         if number:
             yield ""

@@ -5,10 +5,14 @@ from __future__ import annotations
 import ast
 import importlib.util
 import re
+import tomllib
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+
+from tests import blocks
+from txndeploy.node.config import NodeConfig
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])
@@ -93,6 +97,46 @@ def test_files_that_are_named_are_there(page: Path) -> None:
     named = FILE.findall(FENCED.sub("", page.read_text()))
     gone = [name for name in named if not any(f"/{file}".endswith(f"/{name}") for file in FILES)]
     assert not gone, f"{page.relative_to(ROOT)} names {', '.join(gone)}"
+
+
+CODE_BLOCKS = [block for page in blocks.PAGES for block in blocks.blocks(page)]
+
+
+def test_every_block_of_code_says_what_it_is_and_is_run_or_says_why_not() -> None:
+    """Examples had names that were nowhere, and nobody ran them."""
+    wrong = [block for block in CODE_BLOCKS if block.language not in blocks.CODE + blocks.NO_CODE]
+    assert not wrong, "a block without a language"
+    loose = []
+    for block in CODE_BLOCKS:
+        runs = [test for having, test in blocks.RUN_BY.get(block.page, {}).items() if having in block.text]
+        if block.language in blocks.CODE and len(runs) != (block.reason is None):
+            loose.append(f"{block.page}: {block.text[:60]!r} is run by {runs or 'nobody'}, and says {block.reason!r}")
+    assert not loose, "\n  ".join(loose)
+
+
+def test_what_runs_a_block_knows_of_it() -> None:
+    for page, runs in blocks.RUN_BY.items():
+        for having, test in runs.items():
+            assert any(having in block.text for block in blocks.blocks(page)), f"{page} has no block with {having}"
+            assert "blocks." in (ROOT / test).read_text(), f"{test} runs no blocks"
+
+
+def test_blocks_that_are_not_run_are_listed() -> None:
+    page = (ROOT / "docs" / "testing.md").read_text()
+    section = page.partition("\n## Examples in the documents\n")[2].partition("\n## ")[0]
+    listed = set(re.findall(r"^\| `([\w./]+)` \| `(.+?)` \| (.+?) \|$", section, re.MULTILINE))
+    marked = {(block.page, block.text.splitlines()[1].strip(), block.reason) for block in CODE_BLOCKS if block.reason}
+    assert {(page, start.strip(), reason) for page, start, reason in listed} == {
+        (page, re.sub(r"\s*#.*", "", start), reason) for page, start, reason in marked
+    }
+
+
+@pytest.mark.parametrize("block", [each for each in CODE_BLOCKS if each.language == "toml"], ids=lambda each: each.page)
+def test_configurations_that_are_shown_are_read(block: blocks.Block) -> None:
+    required = {"cluster_name": "c", "node_id": "n1", "data_dir": "/d", "warehouse": "file:///w"}
+    shown = tomllib.loads(block.text)
+    config = NodeConfig.model_validate({**required, "nodes": {"n1": {"address": "127.0.0.1:7051"}}, **shown})
+    assert shown.keys() <= config.model_dump(exclude_defaults=True).keys()
 
 
 def _anchors(page: Path) -> set[str]:

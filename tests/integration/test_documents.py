@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -15,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from tests import blocks
 from tests.support import commit_until_known, rows, visible, wait_until
 from txnclient import Client, IllegalState, Transaction, TxnAborted, TxnState
 from txndeploy.local.cluster import LocalCluster
@@ -23,7 +23,6 @@ from txnstatus.catalog.catalog import from_wire
 from txnstatus.process import failpoints
 from txnstatus.proto import admin_pb2
 
-PAGE = Path(__file__).parents[2] / "docs" / "participants.md"
 NAME = "documents"
 NewTable = Callable[..., str]
 
@@ -71,10 +70,8 @@ class Host:
 
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    code = re.search(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
-    assert code is not None
     path = tmp_path_factory.mktemp("program") / "documents.py"
-    path.write_text(code.group(1))
+    path.write_text(blocks.block("docs/participants.md", "class DocumentsPart"))
     return path
 
 
@@ -106,6 +103,25 @@ def enlisted(client: Client, host: Host, part_class: Any, table: str, row: int) 
     part.add(row)
     txn.write(rows(row), table)
     return txn
+
+
+def test_the_example_runs_as_pasted(client: Client, cluster: LocalCluster, host: Host, program: Path) -> None:
+    script = program.with_name("example.py")
+    script.write_text(blocks.block("docs/participants.md", "import DocumentsPart"))
+    environment = {**os.environ, "TXN_CLUSTER": cluster.addresses, "DOCUMENTS": str(host.directory)}
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False, env=environment)
+    assert done.returncode == 0, done.stderr
+    assert client.snapshot().to_arrow("shop.orders").to_pylist() == [{"id": 7, "total": 9.5}]
+    wait_until(lambda: {"order": 7} in host.published(), "the document is published")
+    for path in (host.directory / "published").glob("*.json"):
+        path.unlink()
+
+
+def test_networks_are_broken_as_the_page_says(tmp_path: Path) -> None:
+    script = tmp_path / "example.py"
+    script.write_text(blocks.block("docs/testing.md", "best_network("))
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
 
 
 def test_tables_and_documents_in_one_transaction(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import random
-import re
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -21,7 +20,6 @@ from txnstatus.errors import IllegalState
 
 NewTable = Callable[..., str]
 KEY = ["id"]
-README = Path(__file__).parents[2] / "README.md"
 
 
 def notes(client: Client, table: str) -> dict[int, str]:
@@ -200,12 +198,6 @@ def test_more_rows_than_a_transaction_may_hold_are_refused(client: Client, new_t
         txn.upsert(table, pa.table({"id": pa.array(range(100_000), pa.int64()), "note": ["n" * 40] * 100_000}))
     txn.abort()
     assert visible(client, table) == [[]]
-
-
-def test_the_example_in_the_readme_runs(client: Client) -> None:
-    (example,) = (code for code in re.findall(r"```python\n(.*?)```", README.read_text(), re.S) if "txn.upsert" in code)
-    exec(example, {"client": client, "pa": pa})
-    assert client.snapshot().to_arrow("shop.stock").to_pylist() == [{"item": "pen", "pieces": 9}]
 
 
 def test_what_changed_is_told_by_key_from_memory_and_from_files_alike(client: Client, new_table: NewTable) -> None:

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import re
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
 
 import pytest
 
+from tests import blocks
 from tests.support import connect, fast_cluster, rows, settled, visible, wait_until
 from txnclient import Client, InternalError, InvalidArgument, Transaction, TxnAborted
 from txndeploy.local.cluster import LocalCluster
 from txndeploy.node import config
 
-PAGE = Path(__file__).parents[2] / "docs" / "protocol.md"
 BROKEN = """
 import sys
 from txnparticipant.locks.strategies import Wait
@@ -50,10 +48,7 @@ def configure(cluster: LocalCluster, node: str, strategies: Mapping[str, str]) -
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     modules = tmp_path_factory.mktemp("modules")
-    (example,) = (
-        block for block in re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.S) if "my_strategies" in block
-    )
-    (modules / "my_strategies.py").write_text(example)
+    (modules / "my_strategies.py").write_text(blocks.block("docs/protocol.md", "class Priority"))
     (modules / "my_broken.py").write_text(BROKEN)
     directory = tmp_path_factory.mktemp("strategies")
     with pytest.MonkeyPatch.context() as patch:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -13,6 +12,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from tests import blocks
 from tests.faults.points import FOREIGN_POINTS
 from tests.postgres.rig import NAME, Host, foreign
 from tests.postgres.server import PostgresServer, find_binaries
@@ -449,10 +449,8 @@ def test_a_host_whose_server_prepares_nothing_ends_and_says_why(
 
 
 def test_the_readme_example_runs_as_pasted(cluster: LocalCluster, server: PostgresServer, tmp_path: Path) -> None:
-    readme = (Path(__file__).parents[2] / "README.md").read_text()
-    (example,) = [block for block in re.findall(r"```python\n(.*?)```", readme, re.S) if "txn.postgres" in block]
     script = tmp_path / "example.py"
-    script.write_text(example)
+    script.write_text(blocks.block("README.md", "txn.postgres("))
     environment = {**os.environ, "TXN_CLUSTER": cluster.addresses, "BILLING": server.conninfo}
     done = subprocess.run([sys.executable, script], check=False, capture_output=True, text=True, env=environment)
     assert done.returncode == 0, done.stderr

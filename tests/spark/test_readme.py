@@ -1,54 +1,55 @@
-"""What the README shows works as pasted."""
+"""What the README shows works as pasted: its Python is one session, from top to bottom, and its commands follow."""
 
 from __future__ import annotations
 
 import os
-import re
 import subprocess
 import sys
 from pathlib import Path
 
-import pyarrow as pa
+import pytest
 
-from tests.support import connect, visible
+from tests import blocks
 from txnclient import Client
 from txndeploy.local.cluster import LocalCluster
 
-README = Path(__file__).parents[2] / "README.md"
+SESSION = ("SparkSession", "token = txn.token()", "txn.upsert(", "snapshot(at=")
 
 
-def test_the_pyspark_example_runs_as_pasted(cluster: LocalCluster, client: Client, tmp_path: Path) -> None:
-    example = next(
-        block for block in re.findall(r"```python\n(.*?)```", README.read_text(), re.S) if "SparkSession" in block
-    )
-    script = tmp_path / "example.py"
-    script.write_text(example)
-    result = subprocess.run(
-        [sys.executable, script],
-        capture_output=True,
-        text=True,
-        timeout=200,
-        check=False,
-        cwd=tmp_path,
-        env={**os.environ, "TXN_CLUSTER": cluster.addresses, "PYSPARK_PYTHON": sys.executable},
-    )
-    assert result.returncode == 0, result.stderr
-    assert "1000 [{'day': '2026-01-31', 'orders': 1000}]" in result.stdout
-    assert client.snapshot().to_arrow("shop.orders").num_rows == 1000
+@pytest.fixture(scope="module")
+def session(cluster: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """What the session printed."""
+    script = tmp_path_factory.mktemp("session") / "session.py"
+    script.write_text("\n".join(blocks.block("README.md", having) for having in SESSION))
+    return run([sys.executable, str(script)], cluster)
 
 
-def test_the_example_of_the_past_runs(client: Client) -> None:
-    client.create_table("shop.past", "id bigint, total double")
-    with client.transaction() as txn:
-        txn.write(pa.table({"id": range(100), "total": [1.5] * 100}), "shop.past")
-    example = next(block for block in re.findall(r"```python\n(.*?)```", README.read_text(), re.S) if "at=" in block)
-    exec(example.replace("shop.orders", "shop.past"), {"client": client, "txn": txn})
-    assert client.snapshot().to_arrow("shop.past").num_rows == 10
+def run(command: list[str], cluster: LocalCluster) -> str:
+    environment = {**os.environ, "TXN_CLUSTER": cluster.addresses, "PYSPARK_PYTHON": sys.executable}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=400, check=False, env=environment)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
 
 
-def test_the_fixture_gives_a_cluster(txn_cluster: LocalCluster) -> None:
-    with connect(txn_cluster) as client:
-        client.create_table("own.jobs", "id bigint, note string")
-        txn_cluster.kill(txn_cluster.leader())
-        assert visible(client, "own.jobs") == [[]]
-        txn_cluster.start()
+def test_the_python_runs_as_pasted(session: str, client: Client) -> None:
+    first, last = session.splitlines()
+    assert first == "1000 [{'day': '2026-01-31', 'orders': 1000}]"
+    assert last == "10"
+    snapshot = client.snapshot()
+    assert snapshot.to_arrow("shop.orders").num_rows == 10
+    assert snapshot.to_arrow("shop.stock").to_pylist() == [{"item": "pen", "pieces": 9}]
+
+
+@pytest.mark.usefixtures("session")
+def test_the_commands_run_as_pasted(cluster: LocalCluster) -> None:
+    txnctl = f"{sys.executable} -m txndeploy.ctl.cli"
+    for line in blocks.block("README.md", "txnctl status").splitlines():
+        assert line.startswith("txnctl ")
+        assert run(["sh", "-c", line.replace("txnctl", txnctl, 1)], cluster)
+
+
+def test_the_fixture_gives_a_cluster(tmp_path: Path, cluster: LocalCluster) -> None:
+    test = tmp_path / "test_mine.py"
+    test.write_text(blocks.block("README.md", "(txn_cluster)"))
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    assert "1 passed" in run([*command, "--rootdir", str(tmp_path), str(test)], cluster)

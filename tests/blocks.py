@@ -1,0 +1,60 @@
+"""The code blocks of the pages that people read, and who runs them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+PAGES = ("README.md", "CONTRIBUTING.md", *sorted(f"docs/{page.name}" for page in (ROOT / "docs").glob("*.md")))
+CODE = ("python", "sh", "toml")
+NO_CODE = ("mermaid", "text")
+NOT_RUN = "# not run by the tests: "
+"""How the first line of a block begins that no test can run; the reason follows."""
+_FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+SESSION, PAGE = "tests/spark/test_readme.py", "tests/integration/test_documents.py"
+
+RUN_BY: Mapping[str, Mapping[str, str]] = {
+    "README.md": {
+        "SparkSession": SESSION,
+        "token = txn.token()": SESSION,
+        "txn.upsert(": SESSION,
+        "snapshot(at=": SESSION,
+        "(txn_cluster)": SESSION,
+        "txnctl status": SESSION,
+        "txn.postgres(": "tests/postgres/test_postgres.py",
+    },
+    "docs/operations.md": {"grpc_address": "tests/test_docs.py", "table_roots": "tests/test_docs.py"},
+    "docs/participants.md": {"class DocumentsPart": PAGE, "import DocumentsPart": PAGE},
+    "docs/protocol.md": {
+        "class Priority": "tests/integration/test_strategies.py",
+        "[conflict_strategies]": "tests/test_docs.py",
+    },
+    "docs/testing.md": {"best_network(": PAGE},
+}
+"""Page → a text that only one of its blocks has → the test that runs that block as it is pasted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    page: str
+    language: str
+    text: str
+
+    @property
+    def reason(self) -> str | None:
+        """Why no test runs it; None: one does."""
+        first = self.text.partition("\n")[0]
+        return first.removeprefix(NOT_RUN) if first.startswith(NOT_RUN) else None
+
+
+def blocks(page: str) -> Iterator[Block]:
+    return (Block(page, language, text) for language, text in _FENCE.findall((ROOT / page).read_text()))
+
+
+def block(page: str, having: str) -> str:
+    """The text of the one block with this in it."""
+    (found,) = (each.text for each in blocks(page) if having in each.text)
+    return found
