@@ -13,7 +13,9 @@ from google.protobuf.message import Message
 
 from tests.sim.actors.bank import ACCOUNTS, KEYED_ACCOUNTS, Bank
 from tests.sim.actors.books import Books
+from tests.sim.judges.exclusion import Had
 from tests.sim.judges.ledger import Ledger
+from tests.sim.judges.ruins import Ruins
 from tests.sim.world.warehouse import Warehouse
 from txnstatus.errors import AlreadyExists, NotFound, Unavailable
 from txnstatus.proto import admin_pb2, txn_manager_pb2
@@ -39,13 +41,26 @@ class Shared:
     """Tokens that go from program to program."""
     bank: Bank = field(init=False)
     books: Books = field(default_factory=Books)
+    ruins: Ruins = field(default_factory=Ruins)
     writes_rows: bool = False
+    locks: bool = False
+    """Whether programs lock tables and partitions by themselves."""
+    foreign: bool = False
+    """Whether programs also work in a foreign participant."""
+    work: Callable[[int], None] = lambda _txn_id: None
+    """Prepares a program's work there, for a transaction."""
+    had: list[Had] = field(default_factory=list)
+    """All locks that programs were granted."""
+    rebuilds: bool = False
+    """Whether programs drop tables, and make others of their names."""
     snapshots: list[int] = field(default_factory=list)
     changes_options: bool = False
     repeats: bool = False
     """Whether requests are carried out again that were answered."""
     holds_snapshots: bool = False
     """Whether programs also read under leases."""
+    refused: Callable[[str, str], None] = lambda *_: None
+    """Hears of every table that could not be read, and why."""
     stopping: bool = False
     calls: int = 0
 

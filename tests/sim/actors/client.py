@@ -8,13 +8,17 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from tests.sim.actors.bank import ACCOUNT_SCHEMA, ACCOUNTS, KEYED_ACCOUNTS
 from tests.sim.actors.books import BOOK_SCHEMA, BOOKS
+from tests.sim.actors.builder import OF_RUINS, Builder
 from tests.sim.actors.caller import Shared
 from tests.sim.actors.clerk import Clerk
 from tests.sim.actors.doctor import Doctor
+from tests.sim.actors.locker import Locker
+from tests.sim.actors.seller import Seller
 from tests.sim.actors.transactor import OWNER
 from tests.sim.judges.ledger import Write
 from txnclient.token import Token
 from txnstatus.errors import (
+    CommitUnknown,
     Forgotten,
     IllegalState,
     InvalidArgument,
@@ -39,12 +43,12 @@ OPTIONS: Mapping[str, Sequence[int]] = {
     "max_open_transactions": (0, 4, 12, 100_000),
 }
 """What is set at run time, and to what."""
-EXPECTED = (TxnAborted, Unavailable, IllegalState, Forgotten, LimitReached, SnapshotTooOld)
+EXPECTED = (TxnAborted, CommitUnknown, Unavailable, IllegalState, Forgotten, LimitReached, SnapshotTooOld)
 """What the service may answer to a well-formed request; anything else is a fault."""
 SCHEMA = common_pb2.TableSchema(columns=[common_pb2.Column(name="k", type="bigint", nullable=True)])
 
 
-class Client(Clerk, Doctor):
+class Client(Clerk, Doctor, Builder, Locker, Seller):
     """One process's sessions. Never raises for what the service may answer."""
 
     def __init__(self, name: str, rng: random.Random, shared: Shared, log: Callable[[str], None]) -> None:
@@ -55,6 +59,8 @@ class Client(Clerk, Doctor):
         """Until the world tells it to stop."""
         await self._create_tables()
         held = [self._hold_snapshots(EXPECTED)] if self._shared.holds_snapshots else []
+        if self._shared.rebuilds:
+            held.append(self._rebuild((*EXPECTED, *OF_RUINS)))
         await asyncio.gather(*(self._session() for _ in range(SESSIONS)), *held)
 
     async def _session(self) -> None:
@@ -65,6 +71,8 @@ class Client(Clerk, Doctor):
             (2, self._join),
             (4, self._look_around),
             *([(1, self._change_option)] if self._shared.changes_options else []),
+            *([(6, lambda: self._sell(self._write))] if self._shared.foreign else []),
+            *([(8, self._lock_things)] if self._shared.locks else []),
             *([(10, self._keep_books), (5, self._look_into_books)] if self._shared.writes_rows else []),
         ]
         while not self._shared.stopping:

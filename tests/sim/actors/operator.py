@@ -114,6 +114,7 @@ class Operator:
         machine.gone = True
         self.successors[old] = new
         world.cluster.machines[new] = self._new_machine(new)
+        world.note_clocks()
         world.cluster.start(new)
         world.loop.post_later(JOIN_SECONDS, self._order, old, new)
         return True

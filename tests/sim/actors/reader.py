@@ -40,6 +40,7 @@ class Reader(Transactor):
         try:
             answer = await self._call("txnstatus.Table/Scan", request, table_pb2.ScanResponse)
         except SnapshotTooOld as error:
+            self._shared.refused(table, error.message)
             self._ledger.refused_lease(lease_id, table, error.message)
             raise
         manifests = [manifest.path for manifest in answer.manifests]

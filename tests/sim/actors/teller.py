@@ -35,14 +35,20 @@ class Teller(RowCaller):
         bank.transfers[name] = txn_id
         appends = {"/".join(key): (account.elements[-1],) for key, account in after.items()}
         bank.history.append(Observed(name, None, lists(before), appends, began_at))
-        await self._write_accounts(txn_id, after, base)
+        if self._rng.random() < 0.2:  # the whole tables of both accounts
+            tables = {table for table, _ in after if table not in KEYED_ACCOUNTS}
+            after = {**{key: account for key, account in before.items() if key[0] in tables}, **after}
+        else:
+            tables = set()
+        await self._write_accounts(txn_id, after, base, tables)
         await self._commit(txn_id)
 
     def _changed(self, account: Account, amount: int) -> Account:
         self._shared.bank.elements += 1
         return Account(account.balance + amount, (*account.elements, self._shared.bank.elements))
 
-    async def _write_accounts(self, txn_id: int, after: Balances, base: Timestamp) -> None:
+    async def _write_accounts(self, txn_id: int, after: Balances, base: Timestamp, whole: set[str]) -> None:
+        """`whole`: tables that are overwritten as such; the others by partition, or by key."""
         by_table: defaultdict[str, dict[str, Account]] = defaultdict(dict)
         for (table, partition), account in after.items():
             by_table[table][partition] = account
@@ -63,7 +69,7 @@ class Teller(RowCaller):
                 write_id=write.write_id,
                 mode=table_pb2.OVERWRITE,
                 manifest=manifest,
-                overwrites=sorted(accounts),
+                overwrites=() if table in whole else sorted(accounts),
                 read_timestamp=base,
             )
             await self._call("txnstatus.Table/AddFiles", request, table_pb2.AddFilesResponse)

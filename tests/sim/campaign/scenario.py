@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 NODES = ("n1", "n2", "n3")
@@ -58,6 +58,14 @@ class Scenario:
 
     examined: bool = False
     """Whether a doctor goes round meanwhile."""
+    replication: int = 3
+    """Replicas of each group."""
+    rebuilds: bool = False
+    """Whether tables are dropped, and made anew under their names."""
+    locks: bool = False
+    """Whether programs lock what others lock."""
+    foreign: bool = False
+    """Whether a foreign participant takes part."""
 
     @property
     def retires(self) -> bool:
@@ -145,12 +153,51 @@ def make(seed: int, profile: str | None = None) -> Scenario:
         row_flush_bytes=later.choice([1_000, 2_000, 5_000]),
         examined=later.random() < 0.4,
     )
+    newest = random.Random(f"scenario {seed}, newest")
+    scenario = replace(
+        scenario,
+        replication=newest.choice([1, *([3] * 9)]),
+        rebuilds=newest.random() < 0.4,
+        locks=newest.random() < 0.3,
+        foreign=newest.random() < 0.3,
+    )
     kinds, rate = PROFILES[profile]
     count = sum(rng.random() < 0.5 for _ in range(int(rate * scenario.seconds / 10 * 2))) if kinds else 0
     faults = [_fault(rng, rng.choice(kinds), scenario) for _ in range(count)]
     if scenario.writes_rows and "kill_at_failpoint" in kinds:
         faults += [_fault_of_rows(later, scenario) for _ in range(later.randint(0, 3))]
+    faults += _later_faults(newest, scenario, faults)
+    if scenario.replication == 1:
+        faults = [fault for fault in faults if fault.kind not in ("rot", "replace")]  # there is one copy of all
     return replace(scenario, faults=tuple(sorted(faults, key=lambda fault: fault.at)))
+
+
+def _later_faults(rng: random.Random, scenario: Scenario, faults: Sequence[Fault]) -> list[Fault]:
+    """Leaderships that are handed over; wall clocks that jump where age counts; and what cuts a replacement off."""
+    more = []
+    if scenario.profile != "calm":
+        times = [rng.uniform(1.0, scenario.seconds) for _ in range(rng.randint(0, 4))]
+        more += [Fault(at, "hand_over", rng.choice(NODES)) for at in times]
+    if scenario.retires:
+        more += [
+            Fault(rng.uniform(1.0, scenario.seconds), "wall_jump", rng.choice(NODES), amount=rng.uniform(0.0, 300.0))
+            for _ in range(rng.randint(0, 3))
+        ]
+    if scenario.foreign and scenario.profile != "calm":
+        times = [rng.uniform(1.0, scenario.seconds) for _ in range(rng.randint(0, 3))]
+        more += [Fault(at, "host_dies", "f1", seconds=rng.uniform(0.1, 4.0)) for at in times]
+    for fault in faults:
+        if fault.kind == "replace":
+            more += [
+                Fault(
+                    fault.at + rng.uniform(0.3, 4.0),
+                    rng.choice(["kill", "power_cut", "isolate", "pause", "hand_over"]),
+                    rng.choice(NODES),
+                    seconds=rng.uniform(0.1, 2.0),
+                )
+                for _ in range(rng.randint(0, 3))
+            ]
+    return more
 
 
 def _fault_of_rows(rng: random.Random, scenario: Scenario) -> Fault:

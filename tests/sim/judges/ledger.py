@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
+from tests.sim.judges.places import flush_directory, is_flush, txn_of
 from txnparticipant.leader.service import ShardMachine
 from txnparticipant.shard import commands as shard_cmd
 from txnparticipant.shard.changes import ShardApplied
 from txnparticipant.shard.shard import ParticipantShard
+from txnstatus.foreign import foreign_name
 from txnstatus.proto import common_pb2 as common
 from txnstatus.raft.machine import StateMachine
 from txnstatus.status import commands as cmd
@@ -70,6 +72,10 @@ class Txn:
     cause: str = ""
     prepared: dict[str, int] = field(default_factory=dict)
     """Prepare timestamps by table id, as the shards have them."""
+    prepared_at: float = NEVER
+    """When the first of them prepared."""
+    ended: set[str] = field(default_factory=set)
+    """Ids of tables where it has ended."""
 
     @property
     def committed(self) -> bool:
@@ -272,6 +278,8 @@ class Ledger:
                 txn.cause = record.cause.code if record.cause else ""
                 if record.state in DECIDED_COMMIT:
                     self._check_prepared(txn, record.participants)
+            if record.state in TERMINAL:
+                self._check_ended(txn, record.participants)
             if isinstance(command, cmd.Expire) and record.state in DECIDED_ABORT and before is not None:
                 self._check_expiry(txn, before)
 
@@ -283,11 +291,18 @@ class Ledger:
 
     def _check_prepared(self, txn: Txn, participants: Iterable[str]) -> None:
         for table_id in participants:
+            if foreign_name(table_id) is not None:
+                continue
             prepared = txn.prepared.get(table_id)
             if prepared is None:
                 self.violation("4 atomic", f"{txn.txn_id} is decided before {table_id} has prepared")
             elif prepared > txn.commit_ts:
                 self.violation("4 atomic", f"{txn.txn_id} commits at {txn.commit_ts}; {table_id} prepared later")
+
+    def _check_ended(self, txn: Txn, participants: Iterable[str]) -> None:
+        left = [each for each in participants if foreign_name(each) is None and each not in txn.ended]
+        if left:
+            self.violation("ended means ended", f"{txn.txn_id} is {txn.state}, and has not ended on {left}")
 
     def _check_expiry(self, txn: Txn, before: TxnState) -> None:
         silent = self._now() - txn.heard_at
@@ -303,15 +318,19 @@ class Ledger:
             case shard_cmd.Retire():
                 self.retirements += 1
             case shard_cmd.BeginCommit(txn_id, table_id, _):
-                self.txn(txn_id).prepared[table_id] = outcome.timestamp
+                txn = self.txn(txn_id)
+                txn.prepared[table_id] = outcome.timestamp
+                txn.prepared_at = min(txn.prepared_at, self._now())
             case shard_cmd.FinalizeCommit(txn_id, table_id, commit_ts):
                 txn = self.txn(txn_id)
                 if not txn.committed or txn.commit_ts != commit_ts:
                     self.violation("4 atomic", f"{table_id} finalises {txn_id} at {commit_ts}: it is {txn}")
+                txn.ended.add(table_id)
             case shard_cmd.AbortTxn(txn_id, table_id):
                 txn = self.txn(txn_id)
                 if txn.state not in DECIDED_ABORT:
                     self.violation("4 atomic", f"{table_id} aborts {txn_id}, which is {txn.state}")
+                txn.ended.add(table_id)
             case shard_cmd.FlushRows(table_id, flush_id):
                 self.flushed.add(flush_directory(shard, table_id, flush_id))
             case shard_cmd.DropFlush(table_id, flush_id):
@@ -368,17 +387,3 @@ class Ledger:
                 for other in txn.writes
             )
         ]
-
-
-def is_flush(directory: str) -> bool:
-    return "/delta_rows" in directory
-
-
-def flush_directory(shard: ParticipantShard, table_id: str, flush_id: str) -> str:
-    (table,) = (table for table in shard.tables() if table.table_id == table_id)
-    return table.flush_directory(flush_id)
-
-
-def txn_of(directory: str) -> int:
-    """The transaction whose write the directory belongs to."""
-    return int(directory.rpartition("/delta_")[2].partition("_")[0])

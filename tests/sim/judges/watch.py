@@ -9,13 +9,17 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from tests.sim.judges import derived
+from tests.sim.judges.replicas import Replica
 from tests.sim.world.loop import Process
 from txnstatus.proto import raft_pb2 as pb
 from txnstatus.raft.group import RaftGroup
 from txnstatus.raft.machine import Restoring, StateMachine
+from txnstatus.raft.members import Members
+from txnstatus.raft.proposals import Proposal
 
-FULL_DIGEST_EVERY = 50
-"""Commands; the digest of the whole state costs a snapshot."""
+FULL_DIGEST_EVERY = 40
+"""Commands; the digest of the whole state costs a snapshot, and one that is restored."""
 
 
 _COUNT = struct.Struct("<Q")
@@ -41,6 +45,10 @@ class GroupHistory:
     """Digests of the whole state, by the number of commands."""
     leaders: dict[int, str] = field(default_factory=dict)
     """Leaders by term."""
+    led_since: float = 0.0
+    """When the latest of them was ready."""
+    members: dict[int, Members] = field(default_factory=dict)
+    """The members by the index of the committed entry that says so."""
     votes: dict[tuple[str, int], str] = field(default_factory=dict)
     """Votes by node and term."""
     promises: dict[str, tuple[int, int]] = field(default_factory=dict)
@@ -55,6 +63,7 @@ class Watch:
 
     on_violation: Callable[[str, str], None]
     current: Callable[[], Process]
+    now: Callable[[], float]
     on_first_apply: Callable[[str, StateMachine, bytes, object], None] = lambda *_: None
     on_every_apply: Callable[[str, str, StateMachine], None] = lambda *_: None
     histories: dict[str, GroupHistory] = field(default_factory=dict)
@@ -103,8 +112,12 @@ class WatchedMachine:
             )
         if self.applied % FULL_DIGEST_EVERY == 0:
             self.digest()
-            self._watch.on_every_apply(history.name, self._node, self.inner)
+            self.check()
         return outcome
+
+    def check(self) -> None:
+        """By the state machine's own rules."""
+        self._watch.on_every_apply(self._history.name, self._node, self.inner)
 
     def digest(self) -> bytes:
         """The digest of the whole state; it must be the others' after as many commands."""
@@ -112,7 +125,11 @@ class WatchedMachine:
 
     def _note(self, state: bytes) -> bytes:
         digest = hashlib.sha256(state).digest()
+        is_first = self.applied not in self._history.digests
         known = self._history.digests.setdefault(self.applied, digest)
+        if is_first:
+            for story in derived.faults(self.inner):
+                self._watch.on_violation("derived state", f"{self._history.name} on {self._node}: {story}")
         if known != digest:
             self._watch.on_violation(
                 "11 replicas agree",
@@ -149,6 +166,7 @@ class _RestoringWatched:
         self._inner.finish()
         self._machine.applied = self._applied
         self._machine.digest()
+        self._machine.check()
 
 
 def _comparable(outcome: object) -> object:
@@ -169,12 +187,15 @@ class WatchedGroup(RaftGroup):
         self.watched = WatchedMachine(machine, self._watch, self.history, node_id)
         self._process = self._watch.current()
         super().__init__(group, node_id, bootstrap, self.watched, *args, **kwargs)
+        self._replica_watch = Replica(self, self.history.members, self._violated)
         self.history.groups[node_id] = (self._process, self)
         self._check_promise()
 
     def tick(self) -> None:
         super().tick()
         if self.is_ready:
+            if self.term not in self.history.leaders:
+                self.history.led_since = self._watch.now()
             first = self.history.leaders.setdefault(self.term, self.node_id)
             if first != self.node_id:
                 self._violated("one leader a term", f"{first} and {self.node_id} lead in term {self.term}")
@@ -183,6 +204,17 @@ class WatchedGroup(RaftGroup):
                 if other is not self and process.alive and other.has_lease:
                     self._violated("one lease", f"{node} and {self.node_id} hold a lease at once")
         self._check_promise()
+        self._replica_watch.ticked()
+
+    def take_early(self) -> list[tuple[str, pb.RaftMessage]]:
+        early = super().take_early()
+        self._replica_watch.says(early)
+        return early
+
+    def take_done(self) -> list[Proposal]:
+        done = super().take_done()
+        self._replica_watch.answers(done)
+        return done
 
     def close(self) -> None:
         self.history.groups.pop(self.node_id, None)
@@ -197,6 +229,7 @@ class WatchedGroup(RaftGroup):
 
     def take_late(self) -> list[tuple[str, pb.RaftMessage]]:
         late = super().take_late()
+        self._replica_watch.says(late)
         promises = self.history.promises
         for receiver, message in late:
             kind = message.WhichOneof("body")

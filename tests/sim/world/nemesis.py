@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from tests.sim.campaign.scenario import Fault
 from tests.sim.world.cluster import Machine
 from tests.sim.world.loop import Process
+from txndeploy.node.roles import Roles
 
 if TYPE_CHECKING:
     from tests.sim.world.world import World
@@ -104,6 +105,13 @@ class Nemesis:
         """The next sync fails, and drops what it was to write."""
         self._machine(fault).disk.fails_next_sync = True
         return lambda: self._restart(fault.target)
+
+    def _hand_over(self, fault: Fault) -> None:
+        """Every leader on the node gives way, as before a restart that is planned."""
+        machine = self._machine(fault)
+        process = machine.process
+        if process is not None and process.alive and not process.paused and machine.roles is not None:
+            self._world.loop.post(process, _give_way, machine.roles)
 
     def _replace(self, fault: Fault) -> Callable[[], None] | None:
         if self._world.operator.replace(fault.target):
@@ -214,8 +222,13 @@ class Nemesis:
         disk.capacity = disk.used + int(fault.amount)
         return lambda: setattr(disk, "capacity", None)
 
+    def _host_dies(self, _fault: Fault) -> Callable[[], None]:
+        self._world.host.kill()
+        return self._world.host.start
+
     def _wall_jump(self, fault: Fault) -> None:
         self._machine(fault).clock.wall_offset += fault.amount
+        self._world.note_clocks()
 
     def _store_fails(self, fault: Fault) -> Callable[[], None]:
         warehouse = self._world.warehouse
@@ -236,6 +249,12 @@ class Nemesis:
 
     def _names(self) -> list[str]:
         return [machine.name for machine in self._world.cluster.living]
+
+
+def _give_way(roles: Roles) -> None:
+    for group in roles._groups.values():
+        group.driver.group.hand_over()
+        group.driver._wake.set()
 
 
 def _disarm(machine: Machine) -> None:

@@ -11,30 +11,30 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from google.protobuf.message import Message
-
 from tests.sim.actors.caller import Shared
 from tests.sim.actors.client import Client
 from tests.sim.actors.operator import Operator
 from tests.sim.actors.reader import LEASE_SECONDS
 from tests.sim.campaign.scenario import NODES, Scenario
-from tests.sim.judges import checks
+from tests.sim.judges import checks, exclusion
 from tests.sim.judges.leaders import WatchedStatusService
 from tests.sim.judges.ledger import Ledger
+from tests.sim.judges.retention import Retention
 from tests.sim.judges.watch import Violation, Watch
 from tests.sim.world import memory, seams
 from tests.sim.world.clock import Clock
 from tests.sim.world.cluster import Cluster, Failpoints, Machine
 from tests.sim.world.disk import SimDisk
+from tests.sim.world.foreign import Host, Till
 from tests.sim.world.loop import Process, VirtualLoop
 from tests.sim.world.nemesis import Nemesis
+from tests.sim.world.server import Server
 from tests.sim.world.warehouse import ROOT, Warehouse
 from tests.sim.world.wire import Wire
 from txndeploy.node.config import NodeConfig, NodeEntry, RaftSection, TxnSection
 from txnparticipant.shard.shard import ParticipantShard
 from txnstatus.process import stop
 from txnstatus.raft.machine import StateMachine
-from txnstatus.rpc.server import Handler, Registry
 
 SETTLE_SECONDS = 60.0
 STOP_SECONDS = 15.0
@@ -45,8 +45,6 @@ CLOCK_RATES = (0.97, 1.03)
 LATE_SECONDS = 3.0
 """When this has passed since its client ended, no request is carried out any more."""
 TABLES = ("a.one", "a.two", "b.three", "b.four")
-BEGIN = "txnstatus.TxnManager/BeginTransaction"
-"""A client that asks again says so (`is_retry`); the first attempt arrives once, as over TCP."""
 Log = Callable[[float, str, str], None]
 
 
@@ -99,7 +97,7 @@ class World:
         self.wire = Wire(loop, self._rng("wire"))
         self.warehouse = Warehouse(self._rng("warehouse"), lambda: loop.now)
         self.ledger = Ledger(lambda: loop.now, self.violated)
-        self.watch = Watch(self.violated, lambda: loop.current, self.ledger.applied, self._check_core)
+        self.watch = Watch(self.violated, lambda: loop.current, lambda: loop.now, self.ledger.applied, self._check_core)
         self._machines = self._rng("machines")
         self.cluster = Cluster(
             loop,
@@ -110,12 +108,18 @@ class World:
         )
         self.cluster.on_stop = self._stopped
         self.cluster.on_survival = lambda name: self.violated("a failed sync ends the process", f"{name} goes on")
+        kept = float(scenario.snapshot_retention_seconds)
+        self.retention = Retention(kept, SHARDS, self.ledger, self.watch, lambda: loop.now)
+        self.note_clocks()
         self.nemesis = Nemesis(self, self._rng("nemesis"))
         self.operator = Operator(self, self._machine)
         self.warehouse.on_delete = self.ledger.deletes
         loop.on_error = self._callback_failed
+        self.till = Till(self.ledger)
+        addresses = [f"{name}:7050" for name in NODES]  # those of new nodes are added
+        self.host = Host(self.till, loop, self.wire, self._rng("host"), addresses)
         self.shared = Shared(
-            [f"{name}:7050" for name in NODES],
+            addresses,
             TABLES,
             self.ledger,
             self.warehouse,
@@ -125,7 +129,16 @@ class World:
             repeats=scenario.duplicates > 0,
             holds_snapshots=scenario.retires,
             writes_rows=scenario.writes_rows,
+            rebuilds=scenario.rebuilds,
+            locks=scenario.locks,
+            foreign=scenario.foreign,
+            work=self.till.work,
+            refused=self.retention.refused,
         )
+
+    def note_clocks(self) -> None:
+        """To be called when a wall clock has changed, or a machine has come."""
+        self.retention.note_clocks({name: each.clock.wall_offset for name, each in self.cluster.machines.items()})
 
     def _rng(self, purpose: str) -> random.Random:
         return random.Random(f"{self.scenario.seed} {purpose}")
@@ -145,6 +158,7 @@ class World:
             warehouse=ROOT,
             participant_shards=SHARDS,
             joins=joins,
+            replication=self.scenario.replication,
             nodes={name: NodeEntry(address=f"{name}:7050") for name in names},
             raft=RaftSection(
                 heartbeat_seconds=0.15,
@@ -181,14 +195,11 @@ class World:
             *(memory.seams() if self.scenario.writes_rows else ()),
             ("txndeploy.node.roles:RaftGroup", self.watch.group_class()),
             ("txndeploy.node.roles:StatusService", self._status_service()),
-            (
-                "txndeploy.node.roles:Registry",
-                lambda node, cluster_id: _Server(node, cluster_id, self.scenario, self._rng("server")),
-            ),
+            ("txndeploy.node.roles:Registry", self._server),
         ]
 
-    def _server(self, node: str, cluster_id: Callable[[], str]) -> _Server:
-        return _Server(node, cluster_id, self.scenario, self._rng("server"))
+    def _server(self, node: str, cluster_id: Callable[[], str]) -> Server:
+        return Server(node, cluster_id, self.scenario, self._rng("server"))
 
     def _status_service(self) -> type[WatchedStatusService]:
         world = self
@@ -214,6 +225,8 @@ class World:
                         self.wire.link(one, other).delay = (0.005, 0.05)
             for name in NODES:
                 self.cluster.start(name)
+            if scenario.foreign:
+                self.host.start()
             for number in range(scenario.clients):
                 self.start_client(f"c{number + 1}")
             if scenario.examined:
@@ -234,6 +247,8 @@ class World:
         for machine in self.cluster.living:
             if not machine.is_up:
                 self.cluster.start(machine.name)
+        if self.scenario.foreign:
+            self.host.start()
         # Programs that are told to stop do not stop in the middle; what begins after the rest would not be at rest.
         loop = self.loop
         loop.run(STOP_SECONDS, lambda: self._is_over() or not any(process.alive for process in self.clients.values()))
@@ -246,7 +261,7 @@ class World:
 
         def at_rest() -> bool:
             nonlocal reason
-            reason = checks.unrest(self.watch.histories, self.cluster)
+            reason = checks.unrest(self.watch.histories, self.cluster) or self.host.unrest()
             return not reason
 
         end = loop.now + SETTLE_SECONDS
@@ -261,6 +276,12 @@ class World:
         for anomaly in self.shared.bank.judge(self.ledger):
             self.violated("isolation", anomaly)
         for rule, story in self.shared.books.judge(self.ledger):
+            self.violated(rule, story)
+        for story in self.till.judge():
+            self.violated("4 atomic", story)
+        for story in exclusion.clashes(self.shared.had, self.ledger):
+            self.violated("locks", story)
+        for rule, story in self.shared.ruins.judge(self.ledger, retires=self.scenario.retires):
             self.violated(rule, story)
         checks.final(self.watch.histories, self.ledger, self.warehouse, ZOMBIE_GRACE_SECONDS, self.violated)
         self._judge()
@@ -366,29 +387,6 @@ class World:
             self.ledger.refused_begins,
             self.nemesis.inflicted,
         )
-
-
-class _Server(Registry):
-    """A node's handlers; requests and answers overtake each other, and some are carried out again, later."""
-
-    def __init__(self, node: str, cluster_id: Callable[[], str], scenario: Scenario, rng: random.Random) -> None:
-        super().__init__(node, cluster_id)
-        self._scenario, self._rng = scenario, rng
-
-    async def run(self, method: str, handler: Handler, request: Message) -> Message:
-        if self._rng.random() < self._scenario.duplicates and method != BEGIN:
-            asyncio.ensure_future(self._again(method, handler, request))  # noqa: RUF006  (the loop holds it)
-        if self._rng.random() < self._scenario.late:
-            await asyncio.sleep(self._rng.uniform(0.0, 0.3))
-        answer = await super().run(method, handler, request)
-        if self._rng.random() < self._scenario.late:
-            await asyncio.sleep(self._rng.uniform(0.0, 0.3))
-        return answer
-
-    async def _again(self, method: str, handler: Handler, request: Message) -> None:
-        """As a request does whose client gave up and asked elsewhere."""
-        await asyncio.sleep(self._rng.choice([0.0, 0.05, 0.5, 2.0]) * self._rng.random())
-        await asyncio.gather(super().run(method, handler, request), return_exceptions=True)
 
 
 class _LogHandler(logging.Handler):
