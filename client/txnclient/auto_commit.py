@@ -7,10 +7,12 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, TypedDict, Unpack
 
+from txnclient.beginning import begin
 from txnclient.formats.partitions import Partition
 from txnclient.outcome import CommitReceipt, RowsWritten
 from txnclient.session import Session
-from txnclient.transaction import Transaction, begin
+from txnclient.transaction import Transaction
+from txnclient.write.locks import checked_timeout
 from txnclient.write.overwriting import Mode
 from txnstatus.errors import CommitUnknown, IllegalState, InvalidArgument, RowsRefused, TxnAborted
 from txnstatus.types import TxnState
@@ -25,6 +27,7 @@ class WriteOptions(TypedDict, total=False):
     label: str
     request_id: str | None
     timeout: float
+    lock_timeout: float | None
 
 
 class AutoCommit:
@@ -38,6 +41,7 @@ class AutoCommit:
     committed. If the first has not asked for its commit it is aborted, and the repeated call raises TxnAborted: run it
     again with another id. By default each call has an id of its own, which CommitUnknown tells: the same call with
     that id finds out. `timeout`: in seconds, for the outcome of the commit, by default 30. `label`: what listings show.
+    `lock_timeout`: as of `Transaction.write`.
     """
 
     def __init__(self, session: Session) -> None:
@@ -85,11 +89,13 @@ class AutoCommit:
         if unknown := options.keys() - WriteOptions.__annotations__.keys():
             raise TypeError(f"a write has no option {min(unknown)!r}; it has {', '.join(WriteOptions.__annotations__)}")
         label, timeout = options.get("label", LABEL), options.get("timeout", DEFAULT_TIMEOUT_SECONDS)
-        request_id = options.get("request_id")
+        request_id, waits = options.get("request_id"), options.get("lock_timeout")
+        lock_timeout = self.session.lock_timeout if waits is None else checked_timeout(waits)
         if request_id == "":
             raise InvalidArgument("request_id '': it names the write, so it cannot be empty; None makes one up")
         used = request_id or uuid.uuid4().hex
         (txn,), begun_before = begin(self.session, 1, label, 0, used, is_retry=request_id is not None, alone=True)
+        txn.handle.lock_timeout = lock_timeout
         try:
             if begun_before and request_id is not None:
                 return _settled(txn, used, timeout)

@@ -14,6 +14,7 @@ from google.protobuf.message import Message
 
 from txnclient import participants
 from txnclient.auto_commit import AutoCommit
+from txnclient.beginning import begin
 from txnclient.calls.channel import parse_addresses
 from txnclient.calls.requests import build
 from txnclient.formats import schemas
@@ -25,9 +26,9 @@ from txnclient.session import Session
 from txnclient.snapshot import Snapshot
 from txnclient.staying import Staying
 from txnclient.token import Token
-from txnclient.transaction import Transaction, begin
+from txnclient.transaction import Transaction
 from txnclient.write import drop as dropping
-from txnclient.write.locks import LockInfo
+from txnclient.write.locks import DEFAULT_LOCK_SECONDS, LockInfo, checked_timeout
 from txnclient.write.locks import info as lock_info
 from txnstatus.errors import AlreadyExists, Forgotten, IllegalState, InvalidArgument, NotFound, aborted
 from txnstatus.lake import locations
@@ -48,16 +49,22 @@ DEFAULT_TIMEOUT_SECONDS = 30.0
 
 
 def connect(
-    addresses: str | Sequence[str], *, owner: str | None = None, timeout: float = DEFAULT_TIMEOUT_SECONDS
+    addresses: str | Sequence[str],
+    *,
+    owner: str | None = None,
+    timeout: float = DEFAULT_TIMEOUT_SECONDS,
+    lock_timeout: float = DEFAULT_LOCK_SECONDS,
 ) -> Client:
     """A client of the cluster whose nodes, any of them, are at `addresses` (`host:port`, comma-separated).
 
     No call is made yet. `owner` names whose transactions these are; by default the user, in a Spark executor the
-    driver's. `timeout`, in seconds, is the deadline of each call, retries included.
+    driver's. `timeout`, in seconds, is the deadline of each call, retries included. `lock_timeout`, in seconds, is how
+    long writes wait for the locks that a table's conflict strategy has them take, and `lock` for its own, unless they
+    say.
 
     Raises InvalidArgument.
     """
-    return Client(parse_addresses(addresses), owner or default_owner(), timeout)
+    return Client(parse_addresses(addresses), owner or default_owner(), timeout, checked_timeout(lock_timeout))
 
 
 def default_owner() -> str:
@@ -70,8 +77,10 @@ class Client(AutoCommit, Staying):
 
     instead = Session.instead
 
-    def __init__(self, addresses: Sequence[str], owner: str, timeout: float) -> None:
-        super().__init__(Session(addresses, owner, timeout))
+    def __init__(
+        self, addresses: Sequence[str], owner: str, timeout: float, lock_timeout: float = DEFAULT_LOCK_SECONDS
+    ) -> None:
+        super().__init__(Session(addresses, owner, timeout, lock_timeout))
 
     def __repr__(self) -> str:
         return f"<Client of {', '.join(self.session.addresses)}>"

@@ -32,6 +32,8 @@ class Handle:
         self.session = session
         self.id = txn_id
         self.keepalive_millis = keepalive_millis
+        self.lock_timeout = session.lock_timeout
+        """Seconds for which its writes wait for locks, where they do not say."""
         self.liveness = Liveness(txn_id, self.keepalive_seconds, heard_at)
         self.is_committing = False
         """A commit was asked for and not refused: nothing can be written any more."""

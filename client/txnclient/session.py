@@ -29,11 +29,12 @@ class Session(Staying):
 
     instead = "send the cluster's addresses, and connect there; a transaction goes as txn.token(), to be joined"
 
-    def __init__(self, addresses: Sequence[str], owner: str, timeout: float) -> None:
-        """`timeout`: the seconds that a call has, unless it says another."""
+    def __init__(self, addresses: Sequence[str], owner: str, timeout: float, lock_timeout: float) -> None:
+        """`timeout`: the seconds that a call has, unless it says another. `lock_timeout`: of a wait for locks."""
         self.addresses = tuple(addresses)
         self.owner = owner
         self.timeout = timeout
+        self.lock_timeout = lock_timeout
         self.channel = ManagerChannel(addresses)
         self.heartbeats = Heartbeats(keep_alive(self.channel, owner), "txn-heartbeats")
         """Heartbeats of the transactions."""

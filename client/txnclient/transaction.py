@@ -8,7 +8,6 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 from txnclient.alive.liveness import OnLost
-from txnclient.calls.requests import build
 from txnclient.ending import DEFAULT_COMMIT_SECONDS, Ending
 from txnclient.foreign.work import ForeignWork, Part
 from txnclient.formats.partitions import Partition
@@ -27,7 +26,6 @@ from txnclient.write.rows import RowWrites
 from txnclient.write.staged_files import StagedFiles
 from txnstatus.errors import TxnError
 from txnstatus.proto import table_pb2 as table_pb
-from txnstatus.proto import txn_manager_pb2 as pb
 from txnstatus.types import Statement, TxnId, TxnState
 
 if TYPE_CHECKING:
@@ -59,6 +57,7 @@ class Transaction(Staying):
     key, a key that comes twice, and for a table without a primary key; LimitReached for more rows than a transaction
     may hold in memory; SnapshotTooOld where what the snapshot shows of the table has been removed. Two transactions
     that change the same row conflict: the second to commit gets Conflict, which names rows.
+    `lock_timeout`: as of `write`.
     """
 
     instead = "send the bytes of txn.token(), made outside of the function, and inside connect and join(token)"
@@ -116,7 +115,15 @@ class Transaction(Staying):
 
     # ---- writing files
 
-    def write(self, data: Any, table: str, mode: Mode = "append", *, partition: Partition | None = None) -> None:
+    def write(
+        self,
+        data: Any,
+        table: str,
+        mode: Mode = "append",
+        *,
+        partition: Partition | None = None,
+        lock_timeout: float | None = None,
+    ) -> None:
         """Writes a Spark DataFrame (its executors write the files) or a pyarrow Table into the table.
 
         Nothing is visible before the commit. "overwrite" replaces the table, or with `partition` that part of it:
@@ -127,16 +134,18 @@ class Transaction(Staying):
 
         Of two transactions that overwrite the same part without seeing each other the first to commit wins; the other
         is told Conflict. Appends are never in conflict. A table that settles conflicts by locks (see `create_table`) is
-        locked before any file is written; appends share their locks with each other.
+        locked before any file is written; appends share their locks with each other. Such a write waits for its locks
+        for `lock_timeout` seconds, by default as long as the client says (`connect`), which is a minute.
 
-        Raises InvalidArgument, naming the column, for data of another schema.
+        Raises InvalidArgument, naming the column, for data of another schema; Locked, naming who is in the way, when
+        the time for the locks is over.
         """
-        with self._ending.writing(f"a write to {table}"):
+        with self._locks.waiting(lock_timeout), self._ending.writing(f"a write to {table}"):
             self._files.write(data, table, mode, partition)
 
-    def truncate(self, table: str, *, partition: Partition | None = None) -> None:
+    def truncate(self, table: str, *, partition: Partition | None = None, lock_timeout: float | None = None) -> None:
         """Removes all rows of the table or of the partition, as an overwrite with nothing."""
-        with self._ending.writing(f"a truncation of {table}"):
+        with self._locks.waiting(lock_timeout), self._ending.writing(f"a truncation of {table}"):
             self._files.truncate(table, partition)
 
     def stage(self, data: Any, table: str) -> StagedFiles:
@@ -148,42 +157,48 @@ class Transaction(Staying):
         return self._files.stage(data, table)
 
     def add(
-        self, staged: Iterable[StagedFiles], table: str, mode: Mode = "append", *, partition: Partition | None = None
+        self,
+        staged: Iterable[StagedFiles],
+        table: str,
+        mode: Mode = "append",
+        *,
+        partition: Partition | None = None,
+        lock_timeout: float | None = None,
     ) -> None:
-        """Adds staged files to the transaction, all of them at once; `mode` and `partition` as of `write`.
+        """Adds staged files to the transaction, all of them at once; the other parameters are as of `write`.
 
         Raises InvalidArgument, naming the file, for one that is not there as it was staged; then nothing is added.
         """
-        with self._ending.writing(f"an addition of staged files to {table}"):
+        with self._locks.waiting(lock_timeout), self._ending.writing(f"an addition of staged files to {table}"):
             self._files.add(staged, table, mode, partition)
 
     # ---- writing rows
 
-    def insert(self, table: str, rows: Any) -> RowsWritten:
+    def insert(self, table: str, rows: Any, *, lock_timeout: float | None = None) -> RowsWritten:
         """Rows whose keys are there already are refused."""
-        return self._write_rows(table_pb.ROW_INSERT, table, rows)
+        return self._write_rows(table_pb.ROW_INSERT, table, rows, lock_timeout)
 
-    def insert_ignore(self, table: str, rows: Any) -> RowsWritten:
+    def insert_ignore(self, table: str, rows: Any, *, lock_timeout: float | None = None) -> RowsWritten:
         """Rows whose keys are there already are counted, and left out."""
-        return self._write_rows(table_pb.ROW_INSERT_IGNORE, table, rows)
+        return self._write_rows(table_pb.ROW_INSERT_IGNORE, table, rows, lock_timeout)
 
-    def upsert(self, table: str, rows: Any) -> RowsWritten:
+    def upsert(self, table: str, rows: Any, *, lock_timeout: float | None = None) -> RowsWritten:
         """Inserts rows, or replaces those that have their keys."""
-        return self._write_rows(table_pb.ROW_UPSERT, table, rows)
+        return self._write_rows(table_pb.ROW_UPSERT, table, rows, lock_timeout)
 
-    def update(self, table: str, rows: Any) -> RowsWritten:
+    def update(self, table: str, rows: Any, *, lock_timeout: float | None = None) -> RowsWritten:
         """Changes rows; those whose keys are not there are refused.
 
         Columns that `rows` does not have stay as this transaction sees them: the rows are read first.
         """
-        return self._write_rows(table_pb.ROW_UPDATE, table, rows)
+        return self._write_rows(table_pb.ROW_UPDATE, table, rows, lock_timeout)
 
-    def delete(self, table: str, rows: Any) -> RowsWritten:
+    def delete(self, table: str, rows: Any, *, lock_timeout: float | None = None) -> RowsWritten:
         """Only the columns of the primary key count in `rows`. Those whose keys are not there are refused."""
-        return self._write_rows(table_pb.ROW_DELETE, table, rows)
+        return self._write_rows(table_pb.ROW_DELETE, table, rows, lock_timeout)
 
-    def _write_rows(self, change: table_pb.RowChange, table: str, rows: Any) -> RowsWritten:
-        with self._ending.writing(f"a row write to {table}"):
+    def _write_rows(self, change: table_pb.RowChange, table: str, rows: Any, lock_timeout: float | None) -> RowsWritten:
+        with self._locks.waiting(lock_timeout), self._ending.writing(f"a row write to {table}"):
             return self._rows.write(change, table, rows)
 
     # ---- locking
@@ -195,21 +210,23 @@ class Transaction(Staying):
         *,
         partition: str | Sequence[str] | None = None,
         strategy: str = "wait",
-        numretries: int = locks.NUMRETRIES,
+        lock_timeout: float | None = None,
+        numretries: int | None = None,
         sleep_between_retries: float = locks.SLEEP_BETWEEN_RETRIES,
     ) -> None:
         """Locks a table, partitions of it ("month=1/day=2") or a database, until the transaction ends.
 
-        Parents are locked in S. A request that cannot be granted waits its turn, as long as Hive's options of the
-        same names say (`hive.lock.*`); with "wait-die" it waits for younger transactions only, with "wound-wait" it has
-        younger ones aborted and waits for older ones, with "no-wait" it does not wait. Operators can
-        bring strategies of their own.
+        Parents are locked in S. A request that cannot be granted waits its turn for `lock_timeout` seconds (None: as
+        the client says), or with `numretries` as long as Hive's options of the same names say (`hive.lock.*`). With
+        "wait-die" it waits for younger transactions only, with "wound-wait" it has younger ones aborted and waits for
+        older ones, with "no-wait" it does not wait. Operators can bring strategies of their own.
 
-        Raises Locked, naming who is in the way, when the last retry is over or somebody would wait for himself: the
+        Raises Locked, naming who is in the way, when the time is over or somebody would wait for himself: the
         transaction goes on. Raises TxnAborted when wait-die has ended it.
         """
-        patience = locks.waits(numretries, sleep_between_retries)
-        self._locks.acquire(table, partition, strategy, patience, mode=locks.mode_of(mode))
+        with self._locks.waiting(lock_timeout):
+            patience = self._locks.patience(numretries, sleep_between_retries)
+            self._locks.acquire(table, partition, strategy, patience, mode=locks.mode_of(mode))
 
     def lock_for(
         self,
@@ -218,7 +235,8 @@ class Transaction(Staying):
         *,
         partition: str | Sequence[str] | None = None,
         strategy: str = "wait",
-        numretries: int = locks.NUMRETRIES,
+        lock_timeout: float | None = None,
+        numretries: int | None = None,
         sleep_between_retries: float = locks.SLEEP_BETWEEN_RETRIES,
     ) -> None:
         """Locks what a statement locks ("select", "alter table add partition", ...), otherwise as `lock`.
@@ -226,8 +244,9 @@ class Transaction(Staying):
         Which locks that are is a table in docs/protocol.md. For programs that do by themselves what this service does
         not, and for reads that nobody may overwrite before the transaction ends.
         """
-        patience = locks.waits(numretries, sleep_between_retries)
-        self._locks.acquire(table, partition, strategy, patience, statement=statement)
+        with self._locks.waiting(lock_timeout):
+            patience = self._locks.patience(numretries, sleep_between_retries)
+            self._locks.acquire(table, partition, strategy, patience, statement=statement)
 
     # ---- reading
 
@@ -353,38 +372,3 @@ class Transaction(Staying):
         """
         handle = self.handle
         return Token(self.id, handle.keepalive_millis, enable_keepalive, handle.session.cluster_id).to_bytes()
-
-
-def begin(
-    session: Session,
-    count: int,
-    label: str,
-    keepalive_millis: int,
-    request_id: str,
-    *,
-    is_retry: bool = False,
-    alone: bool = False,
-) -> tuple[list[Transaction], bool]:
-    """The transactions, and whether an earlier request, or attempt at this one, has begun them."""
-    request = build(
-        pb.BeginTransactionRequest,
-        request_id=request_id,
-        owner=session.owner,
-        label=label,
-        keepalive_millis=keepalive_millis,
-        count=count,
-        is_retry=is_retry,
-    )
-    sent_at = time.monotonic()
-
-    def on_repeat() -> None:
-        request.is_retry = True
-
-    method = "txnstatus.TxnManager/BeginTransaction"
-    response = session.call(method, request, pb.BeginTransactionResponse, on_repeat=on_repeat)
-    session.channel.adopt(response.cluster_id)
-    txns = [
-        Transaction(session, TxnId(each), response.keepalive_millis, heartbeat=True, heard_at=sent_at, alone=alone)
-        for each in response.txn_ids
-    ]
-    return txns, response.begun_before

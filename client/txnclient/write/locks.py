@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -19,7 +21,8 @@ LockMode = Literal["S", "shared-write", "X"]
 METHOD = "txnstatus.Table/Lock"
 MODES: Mapping[str, pb.LockMode] = {"S": pb.LOCK_S, "shared-write": pb.LOCK_SHARED_WRITE, "X": pb.LOCK_X}
 NO_WAIT = ConflictStrategy.NO_WAIT
-NUMRETRIES = 100
+DEFAULT_LOCK_SECONDS = 60.0
+"""Seconds for which a request for locks waits, unless its caller or its client says other."""
 SLEEP_BETWEEN_RETRIES = 60.0
 FIRST_WAIT_SECONDS = 0.1
 
@@ -29,6 +32,24 @@ class Locks:
         """`alone`: the transaction is one write and nothing else."""
         self._handle = handle
         self._alone = alone
+
+    @contextlib.contextmanager
+    def waiting(self, lock_timeout: float | None) -> Iterator[None]:
+        """What asks for locks in the block waits so many seconds; None: as ever. Raises InvalidArgument."""
+        handle, usual = self._handle, self._handle.lock_timeout
+        handle.lock_timeout = usual if lock_timeout is None else checked_timeout(lock_timeout)
+        try:
+            yield
+        finally:
+            handle.lock_timeout = usual
+
+    def patience(
+        self, numretries: int | None = None, sleep_between_retries: float = SLEEP_BETWEEN_RETRIES
+    ) -> Iterator[float]:
+        """The waits of a request: once as long as the handle's do, or by Hive's two parameters."""
+        if numretries is None:
+            return iter([self._handle.lock_timeout])
+        return waits(numretries, sleep_between_retries)
 
     def acquire(
         self,
@@ -71,7 +92,7 @@ class WriteLocks:
         for start in range(0, len(wanted), MAX_LOCK_PARTITIONS):
             part = wanted[start : start + MAX_LOCK_PARTITIONS]
             named = [] if part == [WHOLE_TABLE] else part
-            patience = waits(NUMRETRIES, SLEEP_BETWEEN_RETRIES)
+            patience = self._locks.patience()
             got = self._locks.acquire(self._table, named, self._strategy, patience, statement=self._statement)
             self._held |= dict.fromkeys(part, got.mode == pb.LOCK_X)
 
@@ -80,8 +101,16 @@ class WriteLocks:
         return name in self._held or any(self._held.get(each, False) for each in above(name))
 
 
+def checked_timeout(lock_timeout: object) -> float:
+    """Raises InvalidArgument."""
+    is_number = isinstance(lock_timeout, int | float) and not isinstance(lock_timeout, bool)
+    if not is_number or not 0 <= lock_timeout < math.inf:  # type: ignore[operator]
+        raise InvalidArgument(f"lock_timeout {lock_timeout!r}: it is seconds, 0 or more; with 0 nobody is waited for")
+    return float(lock_timeout)  # type: ignore[arg-type]
+
+
 def waits(numretries: int, sleep_between_retries: float) -> Iterator[float]:
-    """How long a request waits before each retry: doubling from 0.1 s, capped."""
+    """How long a request waits before each retry, as Hive's: doubling from 0.1 s, capped."""
     wait = FIRST_WAIT_SECONDS
     for _ in range(numretries):
         yield min(wait, sleep_between_retries)

@@ -106,15 +106,17 @@ class FakeManager:
         self._open.add(connection.request)
         try:
             connection.rfile.read(OPENING_BYTES)
-            if self.cluster_id:
-                hello = rpc_pb2.Frame(hello=rpc_pb2.Frame.Hello(cluster_id=self.cluster_id)).SerializeToString()
-                connection.wfile.write(struct.pack(">I", len(hello)) + hello)
+            introduced = False
             while not self._release.is_set() and (length := connection.rfile.read(4)):
                 frame = rpc_pb2.Frame.FromString(connection.rfile.read(*struct.unpack(">I", length)))
                 if frame.HasField("hello"):
                     self.meant.append(frame.hello.cluster_id)
                 if not frame.calls:
                     continue
+                if self.cluster_id and not introduced:
+                    introduced = True
+                    hello = rpc_pb2.Frame(hello=rpc_pb2.Frame.Hello(cluster_id=self.cluster_id)).SerializeToString()
+                    connection.wfile.write(struct.pack(">I", len(hello)) + hello)
                 reply = rpc_pb2.Frame(replies=map(self._answer, frame.calls)).SerializeToString()
                 connection.wfile.write(struct.pack(">I", len(reply)) + reply)
         except OSError:

@@ -1,0 +1,46 @@
+"""The call that begins transactions."""
+
+from __future__ import annotations
+
+import time
+
+from txnclient.calls.requests import build
+from txnclient.session import Session
+from txnclient.transaction import Transaction
+from txnstatus.proto import txn_manager_pb2 as pb
+from txnstatus.types import TxnId
+
+
+def begin(
+    session: Session,
+    count: int,
+    label: str,
+    keepalive_millis: int,
+    request_id: str,
+    *,
+    is_retry: bool = False,
+    alone: bool = False,
+) -> tuple[list[Transaction], bool]:
+    """The transactions, and whether an earlier request, or attempt at this one, has begun them."""
+    request = build(
+        pb.BeginTransactionRequest,
+        request_id=request_id,
+        owner=session.owner,
+        label=label,
+        keepalive_millis=keepalive_millis,
+        count=count,
+        is_retry=is_retry,
+    )
+    sent_at = time.monotonic()
+
+    def on_repeat() -> None:
+        request.is_retry = True
+
+    method = "txnstatus.TxnManager/BeginTransaction"
+    response = session.call(method, request, pb.BeginTransactionResponse, on_repeat=on_repeat)
+    session.channel.adopt(response.cluster_id)
+    txns = [
+        Transaction(session, TxnId(each), response.keepalive_millis, heartbeat=True, heard_at=sent_at, alone=alone)
+        for each in response.txn_ids
+    ]
+    return txns, response.begun_before
