@@ -27,6 +27,14 @@ MAX_LEASES_PER_CALL = 1_000
 MAX_ADOPTED = 1_000
 """Directories that one call gives to a table's cleaner."""
 MAX_LOCK_PARTITIONS = 1_000
+MAX_FROM_WRITES = 10_000
+"""Staged writes that one call adds."""
+MAX_PARTITION_VALUES = 10_000
+"""Values in the names of the partitions that one transaction adds to in a table, and in those that it overwrites."""
+MAX_OUTCOMES = 10_000
+"""Transactions of which one call asks for the outcome."""
+MAX_STATES = 100
+"""Most states that a listing names."""
 
 MAX_LABEL_CHARACTERS = 256
 """Characters of a label, an owner or a request id."""

@@ -8,9 +8,10 @@ one the beginning and a hash are the name, since file names have limits.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from hashlib import sha256
+from itertools import accumulate
 from urllib.parse import quote_plus, unquote_plus
 
 from txnstatus.errors import InvalidArgument
@@ -24,7 +25,7 @@ KEPT_CHARS, SHORTENED, HASH_CHARS = 100, "~~", 32
 """The name of a value that would have a longer one: so much of it, then this, then so much of its SHA-256."""
 MAX_PARTITIONS = 10_000
 """Most partitions in one write."""
-_PART = re.compile(rf"([^/=]+)=([^/\x00-\x1f]{{1,{MAX_VALUE_CHARS}}})")
+_VALUE = rf"[^/\x00-\x1f]{{1,{MAX_VALUE_CHARS}}}"
 
 
 def name_of(values: Mapping[str, object]) -> str:
@@ -68,28 +69,40 @@ def text_of(name: str) -> str | None:
     return "" if name == EMPTY else unquote_plus(name.replace("~", "%"))
 
 
-def check(partition: str, columns: Sequence[str], table: str, *, whole: bool = False) -> None:
-    """Checks that this is a partition of a table with these columns. `whole`: one value for each of them.
+def check(names: Iterable[str], columns: Sequence[str], table: str, *, whole: bool = False) -> None:
+    """Checks that these are partitions of a table with these columns. `whole`: one value for each of them.
 
     Raises InvalidArgument.
     """
-    parts = [_PART.fullmatch(part) for part in partition.split("/")]
-    found = [part and part[1] for part in parts]
-    if found == list(columns[: len(found)]) and (len(found) == len(columns) or not whole):
-        return
-    expected = "/".join(f"{column}=value" for column in columns)
-    rule = f"expected {expected}{'' if whole else ', or the first of these'}" if columns else "it is not partitioned"
-    raise InvalidArgument(f"{partition[:300]!r} is no partition of {table}: {rule}")
+    pattern = _pattern(columns, whole=whole)
+    for name in names:
+        if not pattern.fullmatch(name):
+            expected = "/".join(f"{column}=value" for column in columns)
+            rule = f"expected {expected}{'' if whole else ', or the first of these'}"
+            rule = rule if columns else "it is not partitioned"
+            raise InvalidArgument(f"{name[:300]!r} is no partition of {table}: {rule}")
 
 
-def above(partition: str) -> Iterator[str]:
+def _pattern(columns: Sequence[str], *, whole: bool) -> re.Pattern[str]:
+    """One for whole names: a write may have 10,000."""
+    parts = [rf"{re.escape(column)}={_VALUE}" for column in columns]
+    if whole or not parts:
+        return re.compile("/".join(parts) or "(?!)")
+    return re.compile("(?:/".join(parts) + ")?" * (len(parts) - 1))
+
+
+def above(partition: str) -> Sequence[str]:
     """Itself, and each that it is part of, the whole table last."""
-    while partition:
-        yield partition
-        partition = partition.rpartition("/")[0]
-    yield WHOLE_TABLE
+    if not partition:
+        return [WHOLE_TABLE]
+    return [*reversed([*accumulate(partition.split("/"), "{}/{}".format)]), WHOLE_TABLE]
 
 
-def covers(objects: Set[str], partition: str) -> bool:
+def values(names: Iterable[str]) -> int:
+    """How many values they have together."""
+    return sum(name.count("/") + 1 for name in names if name)
+
+
+def covers(objects: frozenset[str] | set[str], partition: str) -> bool:
     """Whether one of the objects is the partition, or has it below it. Takes as long as the partition has columns."""
-    return any(each in objects for each in above(partition))
+    return partition in objects or not objects.isdisjoint(above(partition))

@@ -37,7 +37,7 @@ def with_directories(location: str, count: int) -> TableState:
     for number in range(count):
         txn_id, write_id = TxnId(number), f"write{number:011}"
         ref.path = f"{table.directory(txn_id, write_id)}/_manifest.json"
-        table.add(FileSet(write_id, txn_id, "", manifest_from_wire(ref), Timestamp(number)))
+        table.add([FileSet(write_id, txn_id, "", manifest_from_wire(ref), Timestamp(number))])
     return table
 
 

@@ -66,8 +66,8 @@ class TableService:
         self._ranges.check_shard(name, self._shard.shard)
         if not request.request_id:
             raise InvalidArgument("a create needs a request id")
-        schema = Schema.from_wire(request.schema)
-        schema.check()
+        loop = asyncio.get_running_loop()
+        schema = await loop.run_in_executor(self._blocking, _checked_schema, request)  # a large one takes a while
         with contextlib.suppress(NotFound):
             await self.settled(name)
         conflicts = request.conflicts or ConflictStrategy.FIRST_COMMITTER_WINS
@@ -141,3 +141,10 @@ class TableService:
     async def _publish_decided(self, table: TableState) -> None:
         for txn_id, commit_ts in await self._reads.decided(table, await self._reads.base(None)):
             await self._propose(cmd.FinalizeCommit(txn_id, table.table_id, commit_ts))
+
+
+def _checked_schema(request: pb.CreateTableRequest) -> Schema:
+    """Raises InvalidArgument."""
+    schema = Schema.from_wire(request.schema)
+    schema.check()
+    return schema

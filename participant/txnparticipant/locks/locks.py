@@ -118,8 +118,8 @@ def with_parents(locks: Iterable[Lock]) -> tuple[Lock, ...]:
     for lock in locks:
         modes[lock.object] = max(lock.mode, modes.get(lock.object, lock.mode))
         parent = parent_of(lock.object)
-        while parent is not None:
-            modes.setdefault(parent, Mode.S)
+        while parent is not None and parent not in modes:  # else those above are there, too
+            modes[parent] = Mode.S
             parent = parent_of(parent)
     return tuple(Lock(name, modes[name]) for name in sorted(modes))
 

@@ -15,6 +15,7 @@ from txnparticipant.versions.mvcc import PendingWrite
 from txnstatus.errors import (
     IllegalState,
     InvalidArgument,
+    LimitReached,
     Locked,
     NotAuthorized,
     NotFound,
@@ -22,7 +23,8 @@ from txnstatus.errors import (
     Unavailable,
     aborted,
 )
-from txnstatus.partitions import WHOLE_TABLE, above, covers
+from txnstatus.limits import MAX_PARTITION_VALUES
+from txnstatus.partitions import WHOLE_TABLE, above, covers, values
 from txnstatus.replicated import Rejected
 from txnstatus.types import NO_TIMESTAMP, ConflictStrategy, ParticipantState, Timestamp, TxnId
 from txnstatus.values import value
@@ -80,8 +82,11 @@ def _add_files(table: TableState, txn: TableTxn, command: cmd.AddFiles) -> TxnEr
             return None
         message = f"write {command.write_id} of transaction {txn.txn_id} was added already, with other files"
         return IllegalState(message, txn_id=txn.txn_id)
+    if too_many := _too_many(table, txn, command):
+        return too_many
+    claimed = frozenset(txn.claimed)
     for used in (command.write_id, *command.from_writes):
-        if used not in txn.claimed:
+        if used not in claimed:
             message = f"write {used} was not opened by transaction {txn.txn_id} on {table.name}"
             return IllegalState(message, txn_id=txn.txn_id)
     partitions = command.manifest.partitions if table.schema.partition_by else (WHOLE_TABLE,)
@@ -104,6 +109,20 @@ def _add_files(table: TableState, txn: TableTxn, command: cmd.AddFiles) -> TxnEr
             ),
         )
     return refusal
+
+
+def _too_many(table: TableState, txn: TableTxn, command: cmd.AddFiles) -> LimitReached | None:
+    """The refusal of what would take a while to publish: all that the transaction has in a table shows at once."""
+    names = [name for write in txn.writes.values() for name in (*write.partitions, *write.overwrites)]
+    count = values([*names, *command.manifest.partitions, *command.overwrites])
+    if count <= MAX_PARTITION_VALUES:
+        return None
+    return LimitReached(
+        f"transaction {txn.txn_id} adds to, and overwrites, partitions of {table.name} that have {count} values "
+        f"together: {MAX_PARTITION_VALUES} are possible",
+        txn_id=txn.txn_id,
+        hint="write fewer partitions in one transaction",
+    )
 
 
 def _seen_at(table: TableState, command: cmd.AddFiles) -> tuple[str, ...]:

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterable, Iterator
+
 from txnparticipant.locks.locks import Claim, Request
 from txnparticipant.rows.changed_keys import ChangedKeys, Commit
 from txnparticipant.rows.memrowset import Flush, RowSet, TableRows
 from txnparticipant.shard.table import Dropped, TableState, TableTxn
 from txnparticipant.versions.conflicts import Overwrite
-from txnparticipant.versions.mvcc import FileSet
+from txnparticipant.versions.mvcc import FileSet, Manifest
 from txnstatus.codec import Codec
 from txnstatus.proto import participant_pb2 as pb
 from txnstatus.schema import Schema
 from txnstatus.types import Timestamp, TxnId
+from txnstatus.values import value
 
 _TXN = Codec(TableTxn, pb.ShardSnapshot.TableTxn)
-_FILE_SET = Codec(FileSet, pb.ShardSnapshot.FileSet)
 _OVERWRITE = Codec(Overwrite, pb.ShardSnapshot.Overwrite)
 _DROPPED = Codec(Dropped, pb.ShardSnapshot.Dropped)
 _ROW_SET = Codec(RowSet, pb.ShardSnapshot.RowSet)
@@ -34,7 +37,7 @@ def to_wire(table: TableState) -> pb.ShardSnapshot.TableState:
         readable_from=table.readable_from,
         dropped=_DROPPED.to_wire(table.dropped) if table.dropped else None,
         txns=[_TXN.to_wire(table.txns[txn_id]) for txn_id in sorted(table.txns)],
-        file_sets=map(_FILE_SET.to_wire, table.file_sets.values()),
+        file_sets=_file_sets_to_wire(table.file_sets.values()),
         overwrites=map(_OVERWRITE.to_wire, table.overwrites.committed()),
         retired=[
             pb.ShardSnapshot.RetiredWrites(txn_id=txn_id, write_ids=table.retired[txn_id])
@@ -63,8 +66,8 @@ def from_wire(wire: pb.ShardSnapshot.TableState) -> TableState:
     )
     for txn in wire.txns:
         table.restore(_TXN.from_wire(txn))
-    for file_set in wire.file_sets:
-        table.add(_FILE_SET.from_wire(file_set))
+    for written in wire.file_sets:
+        table.add(_file_sets_from_wire(written))
     for overwrite in wire.overwrites:
         table.overwrites.restore(_OVERWRITE.from_wire(overwrite))
     for retired in wire.retired:
@@ -74,6 +77,53 @@ def from_wire(wire: pb.ShardSnapshot.TableState) -> TableState:
         table.locks.restore_held(_CLAIM.from_wire(claim))
     table.locks.restore_queue(map(_REQUEST.from_wire, wire.waits))
     return table
+
+
+@value
+class _Part:
+    """What a file set has for itself."""
+
+    partition: str
+    replaced_by: TxnId | None
+    replaced_ts: Timestamp
+
+    @property
+    def end(self) -> tuple[TxnId | None, Timestamp]:
+        return self.replaced_by, self.replaced_ts
+
+
+@value
+class _Written:
+    """File sets of one write. The manifest names all partitions: it is there once."""
+
+    write_id: str
+    txn_id: TxnId
+    manifest: Manifest
+    commit_ts: Timestamp
+    from_writes: tuple[str, ...]
+    parts: tuple[_Part, ...]
+
+
+_WRITTEN = Codec(_Written, pb.ShardSnapshot.FileSets)
+
+
+def _file_sets_to_wire(file_sets: Iterable[FileSet]) -> Iterator[pb.ShardSnapshot.FileSets]:
+    """In their order: those of one write were published together."""
+    for _, together in itertools.groupby(file_sets, key=lambda each: (each.txn_id, each.write_id)):
+        group = list(together)
+        first = group[0]
+        parts = tuple(_Part(each.partition, each.replaced_by, each.replaced_ts) for each in group)
+        yield _WRITTEN.to_wire(
+            _Written(first.write_id, first.txn_id, first.manifest, first.commit_ts, first.from_writes, parts)
+        )
+
+
+def _file_sets_from_wire(wire: pb.ShardSnapshot.FileSets) -> list[FileSet]:
+    its = _WRITTEN.from_wire(wire)
+    common = its.write_id, its.txn_id
+    return [
+        FileSet(*common, part.partition, its.manifest, its.commit_ts, *part.end, its.from_writes) for part in its.parts
+    ]
 
 
 def _rows_to_wire(rows: TableRows) -> pb.ShardSnapshot.TableRows:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from bisect import bisect_right, insort
 from collections import Counter
-from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 
 from txnparticipant.locks.locks import Answer, Lock, LockTable, Otherwise, Verdict, with_parents
 from txnparticipant.rows.memrowset import PreparedRows, RowBatch, RowSet, RowsView, TableRows, changed_keys
 from txnparticipant.versions.conflicts import Overwrites
 from txnparticipant.versions.directories import FlushDirectory, WriteDirectory
-from txnparticipant.versions.mvcc import FileSet, PendingWrite
+from txnparticipant.versions.mvcc import FileSet, PendingWrite, by_write
 from txnstatus.names import is_database_name
 from txnstatus.partitions import WHOLE_TABLE, covers
 from txnstatus.proto import common_pb2 as common
@@ -180,7 +180,7 @@ class TableState:
             for write in txn.writes.values():
                 for replaced in write.replaces:
                     self.file_sets[replaced].replaced_by = None
-            self.overwrites.abort(txn.writes.values())
+            self.overwrites.abort(txn.txn_id, txn.writes.values())
         return self._end(txn, ParticipantState.ABORTED, NO_TIMESTAMP, NO_TIMESTAMP)
 
     def withdraw(self, txn: TableTxn) -> None:
@@ -201,11 +201,14 @@ class TableState:
 
     # ---- what is committed, and what of it is to be cleaned
 
-    def add(self, file_set: FileSet) -> None:
-        self.file_sets[file_set.id] = file_set
-        self.used.update((file_set.txn_id, write_id) for write_id in file_set.used_writes)
-        if file_set.replaced_ts:
-            insort(self.replaced, (file_set.replaced_ts, file_set.id))
+    def add(self, file_sets: Sequence[FileSet]) -> None:
+        """Adds file sets of one write."""
+        self.file_sets.update((each.id, each) for each in file_sets)
+        for write_id in file_sets[0].used_writes:
+            self.used[file_sets[0].txn_id, write_id] += len(file_sets)
+        for each in file_sets:
+            if each.replaced_ts:
+                insort(self.replaced, (each.replaced_ts, each.id))
 
     def retire(self, up_to: Timestamp) -> None:
         """Drops what was removed at or below the timestamp; the directories that nothing else needs are to be cleaned.
@@ -213,15 +216,15 @@ class TableState:
         Whoever reads above sees none of it, so it takes from no reader but those below what is `readable_from` now.
         """
         count = self.replaced_until(up_to)
-        for replaced_ts, file_set_id in self.replaced[:count]:
-            self.readable_from = max(self.readable_from, replaced_ts)
-            file_set = self.file_sets.pop(file_set_id)
-            for write_id in sorted(file_set.used_writes):
-                directory = file_set.txn_id, write_id
-                self.used[directory] -= 1
+        gone = [self.file_sets.pop(file_set_id) for _, file_set_id in self.replaced[:count]]
+        self.readable_from = max([self.readable_from, *(replaced_ts for replaced_ts, _ in self.replaced[:count])])
+        for together in by_write(gone):
+            for write_id in sorted(together[0].used_writes):
+                directory = together[0].txn_id, write_id
+                self.used[directory] -= len(together)
                 if not self.used[directory]:
                     del self.used[directory]
-                    self.leave_to_cleaner(file_set.txn_id, write_id)
+                    self.leave_to_cleaner(*directory)
         del self.replaced[:count]
         if self.dropped is not None and self.dropped.commit_ts <= up_to:
             self.readable_from = max(self.readable_from, self.dropped.commit_ts)
@@ -352,9 +355,8 @@ class TableState:
 
     def _publish_files(self, txn: TableTxn, commit_ts: Timestamp) -> None:
         for write in txn.writes.values():
-            for partition in write.partitions:
-                added = FileSet(write.write_id, txn.txn_id, partition, write.manifest, commit_ts)
-                self.add(replace(added, from_writes=write.from_writes))
+            if added := write.published(txn.txn_id, commit_ts):
+                self.add(added)
         # Once each: two of its writes may have replaced the same.
         for replaced in dict.fromkeys(id_ for write in txn.writes.values() for id_ in write.replaces):
             self._replace(self.file_sets[replaced], commit_ts)

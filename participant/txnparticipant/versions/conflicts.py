@@ -36,7 +36,8 @@ class Overwrites:
         self._latest_below: dict[str, Overwrite] = {}
         """Object → the latest overwrite of one below it, where there is one."""
         self._prepared: dict[str, Overwrite] = {}
-        self._prepared_below: defaultdict[str, dict[str, Overwrite]] = defaultdict(dict)
+        self._prepared_below: defaultdict[str, dict[TxnId, Overwrite]] = defaultdict(dict)
+        """Object → of each transaction that overwrites something below it, the first of these."""
 
     def in_the_way(self, txn_id: TxnId, writes: Iterable[PendingWrite]) -> tuple[Overwrite, str] | None:
         """The overwrite because of which the transaction cannot prepare, and of what it is in the way."""
@@ -54,24 +55,23 @@ class Overwrites:
         return None
 
     def prepare(self, txn_id: TxnId, writes: Iterable[PendingWrite]) -> None:
-        for name in _objects(writes):
-            overwrite = self._prepared[name] = Overwrite(name, txn_id)
-            for parent in _parents(name):
-                self._prepared_below[parent][name] = overwrite
+        names = _objects(writes)
+        self._prepared.update((name, Overwrite(name, txn_id)) for name in names)
+        for parent, first in _first_below(names).items():
+            self._prepared_below[parent][txn_id] = self._prepared[first]
 
     def commit(self, txn_id: TxnId, writes: Iterable[PendingWrite], commit_ts: Timestamp) -> None:
-        self.abort(writes)
-        for name in _objects(writes):
-            self.restore(Overwrite(name, txn_id, commit_ts))
+        names = _objects(writes)
+        below = _first_below(names)
+        self._take_back(txn_id, names, below)
+        overwrites = {name: Overwrite(name, txn_id, commit_ts) for name in names}
+        _keep_latest(self._committed, overwrites)
+        _keep_latest(self._latest_below, {parent: overwrites[first] for parent, first in below.items()})
 
-    def abort(self, writes: Iterable[PendingWrite]) -> None:
+    def abort(self, txn_id: TxnId, writes: Iterable[PendingWrite]) -> None:
         """Takes back the overwrites of a transaction that was prepared."""
-        for name in _objects(writes):
-            del self._prepared[name]
-            for parent in _parents(name):
-                del self._prepared_below[parent][name]
-                if not self._prepared_below[parent]:
-                    del self._prepared_below[parent]
+        names = _objects(writes)
+        self._take_back(txn_id, names, _first_below(names))
 
     def committed(self) -> list[Overwrite]:
         """The committed overwrites, sorted by object."""
@@ -79,10 +79,8 @@ class Overwrites:
 
     def restore(self, overwrite: Overwrite) -> None:
         """One that is committed."""
-        latest = [(self._committed, overwrite.object), *((self._latest_below, p) for p in _parents(overwrite.object))]
-        for kept, name in latest:
-            if name not in kept or kept[name].commit_ts < overwrite.commit_ts:
-                kept[name] = overwrite
+        _keep_latest(self._committed, {overwrite.object: overwrite})
+        _keep_latest(self._latest_below, dict.fromkeys(_first_below([overwrite.object]), overwrite))
 
     def check_invariants(self, prepared: Mapping[TxnId, Iterable[PendingWrite]]) -> None:
         """`prepared`: the writes of the transactions that are. Raises AssertionError."""
@@ -91,6 +89,14 @@ class Overwrites:
         for name in expected:
             owners = {other.txn_id for other in self._overlapping(name) if not other.commit_ts}
             assert owners == {expected[name]}, f"{owners} overwrite {name!r} at once"
+
+    def _take_back(self, txn_id: TxnId, names: Iterable[str], below: Iterable[str]) -> None:
+        for name in names:
+            del self._prepared[name]
+        for parent in below:
+            del self._prepared_below[parent][txn_id]
+            if not self._prepared_below[parent]:
+                del self._prepared_below[parent]
 
     def _overlapping(self, name: str) -> Iterator[Overwrite]:
         for covering in above(name):
@@ -139,8 +145,19 @@ def _objects(writes: Iterable[PendingWrite]) -> dict[str, None]:
     return dict.fromkeys(name for write in writes for name in write.overwrites)
 
 
-def _parents(name: str) -> list[str]:
-    return [parent for parent in above(name) if parent != name]
+def _first_below(names: Iterable[str]) -> dict[str, str]:
+    """Each object that has some of the names below it, and the first of those."""
+    found: dict[str, str] = {}
+    for name in names:
+        for parent in above(name)[1:]:
+            found.setdefault(parent, name)
+    return found
+
+
+def _keep_latest(kept: dict[str, Overwrite], overwrites: Mapping[str, Overwrite]) -> None:
+    for name, overwrite in overwrites.items():
+        if name not in kept or kept[name].commit_ts < overwrite.commit_ts:
+            kept[name] = overwrite
 
 
 def full_name(table: str, name: str) -> str:

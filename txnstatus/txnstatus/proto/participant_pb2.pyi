@@ -331,7 +331,7 @@ class ShardSnapshot(_message.Message):
         info: _common_pb2.TableInfo
         request_id: str
         txns: _containers.RepeatedCompositeFieldContainer[ShardSnapshot.TableTxn]
-        file_sets: _containers.RepeatedCompositeFieldContainer[ShardSnapshot.FileSet]
+        file_sets: _containers.RepeatedCompositeFieldContainer[ShardSnapshot.FileSets]
         overwrites: _containers.RepeatedCompositeFieldContainer[ShardSnapshot.Overwrite]
         created: int
         readable_from: int
@@ -341,7 +341,7 @@ class ShardSnapshot(_message.Message):
         follows: int
         locks: _containers.RepeatedCompositeFieldContainer[ShardSnapshot.LockClaim]
         waits: _containers.RepeatedCompositeFieldContainer[ShardSnapshot.LockRequest]
-        def __init__(self, info: _Optional[_Union[_common_pb2.TableInfo, _Mapping]] = ..., request_id: _Optional[str] = ..., txns: _Optional[_Iterable[_Union[ShardSnapshot.TableTxn, _Mapping]]] = ..., file_sets: _Optional[_Iterable[_Union[ShardSnapshot.FileSet, _Mapping]]] = ..., overwrites: _Optional[_Iterable[_Union[ShardSnapshot.Overwrite, _Mapping]]] = ..., created: _Optional[int] = ..., readable_from: _Optional[int] = ..., retired: _Optional[_Iterable[_Union[ShardSnapshot.RetiredWrites, _Mapping]]] = ..., rows: _Optional[_Union[ShardSnapshot.TableRows, _Mapping]] = ..., dropped: _Optional[_Union[ShardSnapshot.Dropped, _Mapping]] = ..., follows: _Optional[int] = ..., locks: _Optional[_Iterable[_Union[ShardSnapshot.LockClaim, _Mapping]]] = ..., waits: _Optional[_Iterable[_Union[ShardSnapshot.LockRequest, _Mapping]]] = ...) -> None: ...
+        def __init__(self, info: _Optional[_Union[_common_pb2.TableInfo, _Mapping]] = ..., request_id: _Optional[str] = ..., txns: _Optional[_Iterable[_Union[ShardSnapshot.TableTxn, _Mapping]]] = ..., file_sets: _Optional[_Iterable[_Union[ShardSnapshot.FileSets, _Mapping]]] = ..., overwrites: _Optional[_Iterable[_Union[ShardSnapshot.Overwrite, _Mapping]]] = ..., created: _Optional[int] = ..., readable_from: _Optional[int] = ..., retired: _Optional[_Iterable[_Union[ShardSnapshot.RetiredWrites, _Mapping]]] = ..., rows: _Optional[_Union[ShardSnapshot.TableRows, _Mapping]] = ..., dropped: _Optional[_Union[ShardSnapshot.Dropped, _Mapping]] = ..., follows: _Optional[int] = ..., locks: _Optional[_Iterable[_Union[ShardSnapshot.LockClaim, _Mapping]]] = ..., waits: _Optional[_Iterable[_Union[ShardSnapshot.LockRequest, _Mapping]]] = ...) -> None: ...
     class Dropped(_message.Message):
         __slots__ = ("txn_id", "owner", "commit_ts")
         TXN_ID_FIELD_NUMBER: _ClassVar[int]
@@ -466,25 +466,30 @@ class ShardSnapshot(_message.Message):
         overwrites: _containers.RepeatedScalarFieldContainer[str]
         base_ts: int
         def __init__(self, write_id: _Optional[str] = ..., manifest: _Optional[_Union[_table_pb2.ManifestRef, _Mapping]] = ..., replaces: _Optional[_Iterable[str]] = ..., from_writes: _Optional[_Iterable[str]] = ..., partitions: _Optional[_Iterable[str]] = ..., overwrites: _Optional[_Iterable[str]] = ..., base_ts: _Optional[int] = ...) -> None: ...
-    class FileSet(_message.Message):
-        __slots__ = ("write_id", "txn_id", "manifest", "commit_ts", "replaced_by", "replaced_ts", "partition", "from_writes")
+    class FileSets(_message.Message):
+        __slots__ = ("write_id", "txn_id", "manifest", "commit_ts", "from_writes", "parts")
         WRITE_ID_FIELD_NUMBER: _ClassVar[int]
         TXN_ID_FIELD_NUMBER: _ClassVar[int]
         MANIFEST_FIELD_NUMBER: _ClassVar[int]
         COMMIT_TS_FIELD_NUMBER: _ClassVar[int]
-        REPLACED_BY_FIELD_NUMBER: _ClassVar[int]
-        REPLACED_TS_FIELD_NUMBER: _ClassVar[int]
-        PARTITION_FIELD_NUMBER: _ClassVar[int]
         FROM_WRITES_FIELD_NUMBER: _ClassVar[int]
+        PARTS_FIELD_NUMBER: _ClassVar[int]
         write_id: str
         txn_id: int
         manifest: _table_pb2.ManifestRef
         commit_ts: int
+        from_writes: _containers.RepeatedScalarFieldContainer[str]
+        parts: _containers.RepeatedCompositeFieldContainer[ShardSnapshot.FileSet]
+        def __init__(self, write_id: _Optional[str] = ..., txn_id: _Optional[int] = ..., manifest: _Optional[_Union[_table_pb2.ManifestRef, _Mapping]] = ..., commit_ts: _Optional[int] = ..., from_writes: _Optional[_Iterable[str]] = ..., parts: _Optional[_Iterable[_Union[ShardSnapshot.FileSet, _Mapping]]] = ...) -> None: ...
+    class FileSet(_message.Message):
+        __slots__ = ("partition", "replaced_by", "replaced_ts")
+        PARTITION_FIELD_NUMBER: _ClassVar[int]
+        REPLACED_BY_FIELD_NUMBER: _ClassVar[int]
+        REPLACED_TS_FIELD_NUMBER: _ClassVar[int]
+        partition: str
         replaced_by: int
         replaced_ts: int
-        partition: str
-        from_writes: _containers.RepeatedScalarFieldContainer[str]
-        def __init__(self, write_id: _Optional[str] = ..., txn_id: _Optional[int] = ..., manifest: _Optional[_Union[_table_pb2.ManifestRef, _Mapping]] = ..., commit_ts: _Optional[int] = ..., replaced_by: _Optional[int] = ..., replaced_ts: _Optional[int] = ..., partition: _Optional[str] = ..., from_writes: _Optional[_Iterable[str]] = ...) -> None: ...
+        def __init__(self, partition: _Optional[str] = ..., replaced_by: _Optional[int] = ..., replaced_ts: _Optional[int] = ...) -> None: ...
     class Overwrite(_message.Message):
         __slots__ = ("object", "txn_id", "commit_ts")
         OBJECT_FIELD_NUMBER: _ClassVar[int]

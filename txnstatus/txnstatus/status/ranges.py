@@ -19,7 +19,7 @@ from txnstatus.catalog.commands import AddRange, DropRange
 from txnstatus.catalog.system_client import TxnSystemClient
 from txnstatus.errors import NotFound, TxnError, forgotten
 from txnstatus.foreign import foreign_name
-from txnstatus.limits import MAX_LISTED
+from txnstatus.limits import MAX_LISTED, MAX_OUTCOMES
 from txnstatus.proto import common_pb2 as common
 from txnstatus.proto import txn_manager_pb2 as pb
 from txnstatus.proto import txn_status_pb2 as status_pb
@@ -206,8 +206,7 @@ class StatusRanges:
                 # the readers.
                 merged[txn_id] = NO_TIMESTAMP
 
-        async def ask(number: int) -> dict[TxnId, Timestamp]:
-            ids = by_range[number]
+        async def ask(number: int, ids: Sequence[TxnId]) -> dict[TxnId, Timestamp]:
             request = status_pb.GetOutcomesRequest(txn_ids=ids, timestamp=at)
             method = "txnstatus.TxnStatus/GetOutcomes"
             try:
@@ -219,7 +218,12 @@ class StatusRanges:
                 return dict.fromkeys(ids, NO_TIMESTAMP)
             return dict(zip(ids, map(Timestamp, answer.commit_timestamps), strict=True))
 
-        for part in await asyncio.gather(*map(ask, by_range)):
+        asked = [
+            ask(number, ids[start : start + MAX_OUTCOMES])
+            for number, ids in by_range.items()
+            for start in range(0, len(ids), MAX_OUTCOMES)
+        ]
+        for part in await asyncio.gather(*asked):
             merged |= part
         return merged
 

@@ -20,7 +20,9 @@ from txnstatus.limits import (
     MAX_LABEL_CHARACTERS,
     MAX_LISTED,
     MAX_OPS_PER_CALL,
+    MAX_OUTCOMES,
     MAX_REASON_CHARACTERS,
+    MAX_STATES,
     check_count,
     check_length,
 )
@@ -275,6 +277,7 @@ class StatusService:
         )
 
     async def get_outcomes(self, request: status_pb.GetOutcomesRequest) -> status_pb.GetOutcomesResponse:
+        check_count(len(request.txn_ids), "outcomes", MAX_OUTCOMES)
         self._driver.check_lease()
         at = checked_timestamp(request.timestamp)
         outcomes = [self.table.commit_ts_at(TxnId(txn_id), at) for txn_id in request.txn_ids]
@@ -283,6 +286,8 @@ class StatusService:
     async def list_transactions(self, request: status_pb.ListTransactionsRequest) -> status_pb.ListTransactionsResponse:
         self._driver.check_lease()
         limit = min(request.limit or MAX_LISTED, MAX_LISTED)
+        check_count(len(request.states), "states", MAX_STATES)
+        check_count(len(request.txn_ids), "transactions to list", MAX_LISTED)
         asked: set[int] = set(request.states)
         if unknown := asked - {state.value for state in TxnState}:
             raise InvalidArgument(f"no transaction state has the number {min(unknown)}")

@@ -1,0 +1,40 @@
+"""Every rpc there is, and who answers it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.badinput.world import methods
+from txnstatus.rpc.server import full_name
+
+LEFT_OUT = {
+    "txnstatus.Catalog/ChangeCatalog": "takes a cluster apart: test_catalog_changes.py has one for each change",
+    "txnstatus.Admin/RemoveForeign": "is a change of the catalog, too",
+}
+"""Methods that are left out, and why."""
+MOVE = "txnstatus.Admin/MoveReplica"
+NEEDS_MORE_NODES = {"txnstatus.Admin/ReplaceNode", MOVE}
+"""Methods whose requests are wrong here, whatever they say."""
+METHODS = {full_name(method): method for method in methods() if full_name(method) not in LEFT_OUT}
+BETWEEN_NODES = {"txnstatus.TxnStatus": "range", "txnstatus.Participant": "shard", "txnstatus.Catalog": "catalog"}
+"""Services that only leaders answer."""
+ALSO_LEADERS = {"txnstatus.TxnManager": "range", "txnstatus.Table": "shard", "txnstatus.Audit": "shard"}
+MANAGERS_ONLY = {"BeginTransaction", "Enlist", "GetSnapshot"}
+
+
+def ways() -> Iterator[tuple[str, str]]:
+    """Each method to each who answers it: the node itself, or the leader of a group."""
+    for name, method in METHODS.items():
+        service = method.containing_service.full_name
+        if service not in BETWEEN_NODES and name != MOVE:
+            yield name, ""
+        if (kind := (BETWEEN_NODES | ALSO_LEADERS).get(service, "")) and method.name not in MANAGERS_ONLY:
+            yield name, kind
+    yield "txnstatus.Admin/ListTransactions", "range"
+    yield MOVE, "shard"
+
+
+WAYS = list(ways())
+EACH = pytest.mark.parametrize(("name", "kind"), WAYS, ids=[f"{name} {kind}".strip() for name, kind in WAYS])
