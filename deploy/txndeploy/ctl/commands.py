@@ -110,7 +110,7 @@ def up(
         _attach(used)
         return
     try:
-        console().print(listings.nodes(cluster).table())
+        show(listings.nodes(cluster), as_json=False)
         if grpc and not any(config.grpc_address for config in cluster.configs.values()):
             console().print("The cluster found there serves no gRPC: --grpc is for a new one.", style="yellow")
         console().print(f"\nexport TXN_CLUSTER={cluster.addresses}", soft_wrap=True)
@@ -200,7 +200,7 @@ def txn_show(cluster: ClusterOption, txn_id: int, as_json: JsonOption = False, t
     fields = [each for each in listings.TXN if each.key != "participants"]
     console().print(output.record(f"transaction {txn_id}", fields, row))
     if found.rows:
-        console().print(found.table())
+        show(found, as_json=False)
 
 
 @txn_app.command("abort")

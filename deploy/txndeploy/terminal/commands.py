@@ -44,4 +44,5 @@ def show(listing: Listing, *, as_json: bool) -> None:
     if as_json:
         typer.echo(listing.to_json())
     else:
-        console().print(listing.table())
+        out = console()
+        out.print(listing.table(out.width))

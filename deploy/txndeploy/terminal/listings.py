@@ -41,18 +41,18 @@ def _state(name: str) -> str:
 
 TXN = (
     Field("id", "id", whole=True),
-    Field("state", "state", _state, whole=True),
+    Field("state", "state", _state),
     Field("owner", "owner"),
     Field("label", "label"),
-    Field("begin", "begin (UTC)", whole=True),
+    Field("begin", "begin (UTC)"),
     Field("last_transition", "last transition (UTC)", hidden=True),
-    Field("commit", "commit (UTC)", whole=True),
+    Field("commit", "commit (UTC)", wide=True),
     Field("commit_timestamp", "commit timestamp", hidden=True),
     Field("keepalive_millis", "keep-alive interval (ms)", hidden=True),
     Field("participants", "participants"),
     Field("abort_code", "abort code", hidden=True),
     Field("aborted_by", "aborted by", hidden=True),
-    Field("abort_reason", "abort reason"),
+    Field("abort_reason", "abort reason", brief_chars=60),
 )
 
 
@@ -91,8 +91,8 @@ def participants(found: Sequence[ParticipantSummary]) -> Listing:
         Field("name", "participant"),
         Field("participant_id", "id", whole=True),
         Field("state", "state", lambda name: _PARTICIPANT_COLOURS.get(name, "yellow"), whole=True),
-        Field("begin_commit", "begin commit (UTC)", whole=True),
-        Field("commit", "commit (UTC)", whole=True),
+        Field("begin_commit", "begin commit (UTC)"),
+        Field("commit", "commit (UTC)"),
         Field("locks", "locks"),
     )
     rows = [
@@ -114,7 +114,7 @@ def aborts(outcomes: Sequence[Mapping[str, Any]]) -> Listing:
     fields = (
         Field("id", "id", whole=True),
         Field("aborted", "aborted", lambda done: "green" if done else "red"),
-        Field("state", "state", _state, whole=True),
+        Field("state", "state", _state),
         Field("owner", "owner"),
         Field("label", "label"),
         Field("note", "note"),
@@ -128,7 +128,7 @@ def locks(found: Sequence[LockInfo], *, extended: bool) -> Listing:
         Field("mode", "mode", whole=True),
         Field("state", "state", lambda state: "green" if state == "acquired" else "yellow"),
         Field("txn_id", "transaction", whole=True),
-        Field("since", "since (UTC)", whole=True),
+        Field("since", "since (UTC)"),
         Field("blocked_by", "blocked by"),
         Field("owner", "owner"),
     ]
@@ -159,7 +159,7 @@ def data_tables(client: Client) -> Listing:
         Field("row_changes", "row changes"),
         Field("partition_by", "partitioned by"),
         Field("primary_key", "primary key"),
-        Field("location", "location"),
+        Field("location", "location", wide=True),
     )
     rows = []
     with client.snapshot() as snapshot:

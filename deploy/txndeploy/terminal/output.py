@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -20,6 +21,8 @@ from rich.text import Text
 PIPED_COLUMNS = 10_000
 """The width of what is no terminal: there, lines are not broken."""
 DASH = "-"
+WIDE_COLUMNS = 120
+"""Width from which on there is room for everything."""
 
 
 def console(*, stderr: bool = False) -> Console:
@@ -64,6 +67,10 @@ class Field:
     """The colour in which a value is shown."""
     whole: bool = False
     """Whether its values are never broken over lines."""
+    brief_chars: int | None = None
+    """Most characters of a value in a table on a terminal, where long ones leave no room for the others."""
+    wide: bool = False
+    """Whether narrow terminals do without it."""
     hidden: bool = False
     """Whether tables leave it out; JSON has it, and so has a record of one thing."""
 
@@ -85,21 +92,26 @@ class Listing:
             document["more"] = self.more
         return as_json(document)
 
-    def table(self) -> Table:
-        table = Table(title=Text(plain(self.title or self.name)), title_justify="left")
-        fields = [each for each in self.fields if not each.hidden]
+    def table(self, columns: int = PIPED_COLUMNS) -> Table:
+        """`columns`: the width that there is; where it is a terminal's, long values are cut, as their fields say."""
+        table = Table(
+            title=Text(plain(self.title or self.name)), title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0)
+        )
+        fields = [each for each in self.fields if not each.hidden and (columns >= WIDE_COLUMNS or not each.wide)]
         for each in fields:
-            numbers = any(type(row[each.key]) is int for row in self.rows)
-            justify: Literal["left", "right"] = "right" if numbers else "left"
+            values = [row[each.key] for row in self.rows]
+            justify: Literal["left", "right"] = "right" if any(type(value) is int for value in values) else "left"
             table.add_column(Text(each.heading), justify=justify, no_wrap=each.whole, overflow="fold")
         for row in self.rows:
-            table.add_row(*(_cell(each, row[each.key]) for each in fields))
+            table.add_row(*(_cell(each, row[each.key], brief=columns < PIPED_COLUMNS) for each in fields))
         return table
 
 
 def record(title: str, fields: Sequence[Field], row: Mapping[str, Any]) -> Table:
     """One thing, a line for each field."""
-    table = Table(title=Text(plain(title)), title_justify="left", show_header=False)
+    table = Table(
+        title=Text(plain(title)), title_justify="left", show_header=False, box=SIMPLE_HEAD, padding=(0, 1, 0, 0)
+    )
     for each in fields:
         table.add_row(Text(each.heading), _cell(each, row[each.key]))
     return table
@@ -115,8 +127,11 @@ def _json_value(value: Any) -> Any:
     raise TypeError(type(value).__name__)
 
 
-def _cell(field: Field, value: Any) -> Text:
-    return Text(_shown(value), field.style(value) if field.style else "")
+def _cell(field: Field, value: Any, *, brief: bool = False) -> Text:
+    shown = _shown(value)
+    if brief and field.brief_chars and len(shown) > field.brief_chars:
+        shown = f"{shown[: field.brief_chars]}…"
+    return Text(shown, field.style(value) if field.style else "")
 
 
 def _shown(value: Any) -> str:

@@ -1,0 +1,76 @@
+"""What a listing looks like on terminals, and in a pipe."""
+
+from __future__ import annotations
+
+import io
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from txndeploy.terminal.output import PIPED_COLUMNS, Field, Listing, lines, plain
+
+FIELDS = (
+    Field("id", "id", whole=True),
+    Field("state", "state"),
+    Field("owner", "owner"),
+    Field("label", "label"),
+    Field("begin", "begin"),
+    Field("end", "end", wide=True),
+    Field("tables", "tables"),
+    Field("why", "why", brief_chars=60),
+    Field("more", "more", hidden=True),
+)
+ROW: dict[str, Any] = {
+    "id": 12_345,
+    "state": "FINALIZE_IN_PROGRESS",
+    "owner": "ann [/b]",
+    "label": "nightly load [red] \x1b[31m",
+    "begin": datetime(2026, 1, 31, 12, 0, 5, tzinfo=UTC),
+    "end": None,
+    "tables": ["shop.orders", "shop.audit"],
+    "why": "because " * 40,
+    "more": "said to programs only",
+}
+
+
+def rendered(width: int) -> str:
+    out = io.StringIO()
+    Console(file=out, width=width, markup=False).print(Listing("things", FIELDS, [ROW]).table(width))
+    return out.getvalue()
+
+
+@pytest.mark.parametrize("width", [60, 70, 80, 120, 200])
+def test_a_terminal_is_not_too_narrow_for_any_character(width: int) -> None:
+    """At 80 columns a reason had two of them, and lost every other letter."""
+    shown = rendered(width)
+    assert max(map(len, shown.splitlines())) <= width
+    together = "".join(shown.split())
+    assert together.count("because"[:2]) >= 60 // len("because ")
+    assert "…" in together
+    for character in "".join(ROW["state"] + ROW["owner"] + "[red]\\x1b[31m"):
+        assert character in together or character == " "
+    assert ("end" in shown) == (width >= 120)
+    assert "programs" not in shown
+
+
+def test_in_a_pipe_a_row_is_a_line() -> None:
+    shown = rendered(PIPED_COLUMNS)
+    (line,) = [line for line in shown.splitlines() if "12345" in line]
+    assert r"nightly load [red] \x1b[31m" in line
+    assert ROW["why"].strip() in line
+    assert "2026-01-31 12:00:05" in line
+
+
+def test_json_has_everything_and_iso_times() -> None:
+    document = json.loads(Listing("things", FIELDS, [ROW], more=True).to_json())
+    (row,) = document["things"]
+    assert document["more"] is True
+    assert row == {**ROW, "begin": "2026-01-31T12:00:05.000000Z"}
+
+
+def test_what_cannot_be_printed_is_spelt_out() -> None:
+    assert plain("a\x1b[31m\x07\u202eé\n") == r"a\x1b[31m\x07\u202eé\n"
+    assert lines("a\nb\x00") == "a\nb\\x00"
