@@ -30,14 +30,14 @@ from txnclient.transaction import Transaction
 from txnclient.write import drop as dropping
 from txnclient.write.locks import DEFAULT_LOCK_SECONDS, LockInfo, checked_timeout
 from txnclient.write.locks import info as lock_info
-from txnstatus.errors import AlreadyExists, Forgotten, IllegalState, InvalidArgument, NotFound, aborted
+from txnstatus.errors import AlreadyExists, Forgotten, InvalidArgument, NotFound
 from txnstatus.lake import locations
 from txnstatus.limits import MAX_BEGIN_COUNT
 from txnstatus.proto import table_pb2 as table_pb
 from txnstatus.proto import txn_manager_pb2 as pb
 from txnstatus.proto import txn_status_pb2 as status_pb
 from txnstatus.schema import Schema
-from txnstatus.types import DECIDED_ABORT, ConflictStrategy, Timestamp, TxnId, TxnState
+from txnstatus.types import ConflictStrategy, Timestamp, TxnState
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -118,12 +118,12 @@ class Client(AutoCommit, Staying):
         return self.begin(label, keepalive_millis=keepalive_millis)
 
     def join(self, token: bytes, *, heartbeat: bool | None = None) -> Transaction:
-        """The transaction of a token, to write in it from another process.
+        """The transaction of a token, to write in it from another process, or to ask what became of it.
 
-        `heartbeat` None: as the token says, which is no unless it was asked for.
+        `heartbeat` None: as the token says, which is no unless it was asked for. One that is being committed or is over
+        takes no writes, and says so; `state`, `is_commit_complete` and `commit` tell its outcome.
 
-        Raises InvalidArgument for a token that is no token, or is for another cluster; TxnAborted or IllegalState
-        when the transaction is over.
+        Raises InvalidArgument for a token that is no token, or is for another cluster; NotFound, Forgotten.
         """
         parsed = Token.from_bytes(token)
         if parsed.cluster_id != self.cluster_id:
@@ -131,16 +131,13 @@ class Client(AutoCommit, Staying):
                 f"the token is for cluster {parsed.cluster_id!r}; this is cluster {self.cluster_id!r}",
                 hint="connect to the cluster on which the transaction was begun",
             )
-        self._require_open(parsed.txn_id)
-        beats = parsed.enable_keepalive if heartbeat is None else heartbeat
-        return Transaction(self.session, parsed.txn_id, parsed.keepalive_millis, heartbeat=beats)
-
-    def _require_open(self, txn_id: TxnId) -> None:
-        found = self.get(txn_id)
-        if found.state in DECIDED_ABORT:
-            raise aborted(txn_id, found.cause)
-        if found.state is not TxnState.OPEN:
-            raise IllegalState(f"transaction {txn_id} is {found.state.name}: nobody can join it", txn_id=txn_id)
+        found = self.get(parsed.txn_id)
+        is_open = found.state is TxnState.OPEN
+        beats = is_open and (parsed.enable_keepalive if heartbeat is None else heartbeat)
+        txn = Transaction(self.session, parsed.txn_id, parsed.keepalive_millis, heartbeat=beats)
+        if not is_open:
+            txn.handle.is_over(found.state, found.cause)
+        return txn
 
     def get(self, txn_id: int) -> TxnSummary:
         """Raises NotFound."""

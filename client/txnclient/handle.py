@@ -10,8 +10,8 @@ from google.protobuf.message import Message
 from txnclient.alive.liveness import Liveness
 from txnclient.session import Session
 from txnclient.snapshot import Snapshot
-from txnstatus.errors import IllegalState, NotAuthorized, TxnAborted, TxnError
-from txnstatus.types import Timestamp, TxnId
+from txnstatus.errors import IllegalState, NotAuthorized, TxnAborted, TxnError, aborted
+from txnstatus.types import DECIDED_ABORT, AbortCause, Timestamp, TxnId, TxnState
 
 ResponseT = TypeVar("ResponseT", bound=Message)
 
@@ -100,6 +100,15 @@ class Handle:
         self.release()
         if not self.is_aborting:
             self.liveness.lose(error)
+
+    def is_over(self, state: TxnState, cause: AbortCause | None) -> None:
+        """The handle was made for a transaction that is not open any more: there is nothing to do but to ask."""
+        if state in DECIDED_ABORT:
+            self.lose(aborted(self.id, cause))
+            return
+        message = f"transaction {self.id} is {state.name}: nothing can be written in it any more"
+        hint = "state(), is_commit_complete() and commit() tell what becomes of it"
+        self.liveness.end(IllegalState(message, txn_id=self.id, hint=hint))
 
     def release(self) -> None:
         """Ends its heartbeats, and the leases of what it reads."""

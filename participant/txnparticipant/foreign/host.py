@@ -39,7 +39,7 @@ class ForeignHost:
         self._environment = environment
         self._clock = HybridClock(environment.wall_micros)
         self._busy: dict[TxnId, asyncio.Future[None]] = {}
-        self._in_doubt = InDoubt(ranges, self._publish, self._discard)
+        self._in_doubt = InDoubt(ranges, self._publish, self._discard, on_request=False)
         self._next_forgetting = 0.0
 
     async def run(self) -> None:

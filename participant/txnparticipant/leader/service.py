@@ -122,7 +122,7 @@ class ShardService:
         )
         self._cleaner = Cleaner(self.shard, propose, disk, grace)
         self.audit = ShardAudit(self.shard, propose, driver.check_lease)
-        self._in_doubt = InDoubt(ranges, self._publish, self._discard, settings.in_doubt_seconds)
+        self._in_doubt = InDoubt(ranges, self._publish, self._discard, settings.in_doubt_seconds, on_request=True)
         self._next_forgetting = 0.0
         self._tasks = Tasks(f"the cleaner of shard {self.shard.shard} failed")
 

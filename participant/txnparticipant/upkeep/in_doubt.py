@@ -1,7 +1,8 @@
 """InDoubt: a participant asks the status table itself about prepared work whose outcome nobody tells it.
 
 A status leader repeats what it asks until it is answered, so this is seldom needed: for work that was prepared when the
-transaction was over already, or that the transaction does not know of.
+transaction was over already, or that the transaction does not know of; and for a commit that was lost with the leader
+that had begun it.
 """
 
 from __future__ import annotations
@@ -14,9 +15,10 @@ from typing import Generic, TypeVar
 
 from txnstatus.errors import Forgotten, TxnError
 from txnstatus.foreign import Verdict, verdict
+from txnstatus.proto import common_pb2 as common
 from txnstatus.proto import txn_manager_pb2 as pb
 from txnstatus.status.ranges import StatusRanges
-from txnstatus.types import NO_TIMESTAMP, ParticipantId, Timestamp, TxnId, TxnState
+from txnstatus.types import ParticipantId, Timestamp, TxnId, TxnState
 
 log = logging.getLogger(__name__)
 
@@ -57,9 +59,15 @@ class InDoubt:
         publish: Callable[[ParticipantId, TxnId, Timestamp], Awaitable[object]],
         discard: Callable[[ParticipantId, TxnId], Awaitable[object]],
         seconds: float = IN_DOUBT_SECONDS,
+        *,
+        on_request: bool,
     ) -> None:
-        """What they raise is logged, and tried again."""
+        """What they raise is logged, and tried again.
+
+        `on_request`: nobody prepares here but by BEGIN_COMMIT, which is sent once the owner has asked for the commit.
+        """
         self._ranges = ranges
+        self._on_request = on_request
         self._publish = publish
         self._discard = discard
         self._overdue: Overdue[Prepared] = Overdue(seconds, MAX_ASKED)
@@ -74,23 +82,39 @@ class InDoubt:
 
     async def _resolve(self, participant_id: ParticipantId, txn_id: TxnId) -> None:
         try:
-            said, commit_ts = await self._outcome(participant_id, txn_id)
-            if said is Verdict.PUBLISH:
-                await self._publish(participant_id, txn_id, commit_ts)
-            elif said is Verdict.DISCARD:
-                await self._discard(participant_id, txn_id)
+            said = await self._end(participant_id, txn_id)
         except TxnError as error:
             log.warning("%s: transaction %s stays in doubt for now: %s", participant_id, txn_id, error.message)
         else:
             log.info("%s: transaction %s was in doubt: %s", participant_id, txn_id, said)
 
-    async def _outcome(self, participant_id: ParticipantId, txn_id: TxnId) -> tuple[Verdict, Timestamp]:
-        """Raises NotFound for one that was never given out: whoever lost the status table must say what to do."""
+    async def _end(self, participant_id: ParticipantId, txn_id: TxnId) -> Verdict:
+        txn = await self._look(txn_id)
+        if txn is None:
+            # Every participant has acknowledged its end. So this was prepared too late, or is no part of it.
+            await self._discard(participant_id, txn_id)
+            return Verdict.DISCARD
+        state = TxnState(txn.state)
+        takes_part = any(participant.participant_id == participant_id for participant in txn.participants)
+        said = verdict(state, takes_part=takes_part)
+        if said is Verdict.PUBLISH:
+            await self._publish(participant_id, txn_id, Timestamp(txn.commit_timestamp))
+        elif said is Verdict.DISCARD:
+            await self._discard(participant_id, txn_id)
+        elif state is TxnState.OPEN and takes_part and self._on_request:
+            # The leader that the owner had asked was lost before COMMIT_IN_PROGRESS was durable. What is prepared takes
+            # no more writes, and a prepare is never taken back: the commit that was asked for goes on.
+            request = pb.CommitTransactionRequest(txn_id=txn_id, owner=txn.owner)
+            await self._ranges.call(txn_id, "CommitTransaction", request, pb.CommitTransactionResponse)
+        return said
+
+    async def _look(self, txn_id: TxnId) -> common.TxnInfo | None:
+        """None: it is forgotten. Raises NotFound for one that was never given out: whoever lost the status table must
+        say what to do.
+        """
         request = pb.GetTransactionStateRequest(txn_id=txn_id)
         try:
             answer = await self._ranges.call(txn_id, "GetTransactionState", request, pb.GetTransactionStateResponse)
         except Forgotten:
-            # Every participant has acknowledged its end. So this was prepared too late, or is no part of it.
-            return Verdict.DISCARD, NO_TIMESTAMP
-        takes_part = any(participant.participant_id == participant_id for participant in answer.txn.participants)
-        return verdict(TxnState(answer.txn.state), takes_part=takes_part), Timestamp(answer.txn.commit_timestamp)
+            return None
+        return answer.txn

@@ -27,7 +27,7 @@ from txnclient import (
 from txnstatus.errors import Forgotten
 from txnstatus.proto import common_pb2
 from txnstatus.proto import txn_manager_pb2 as pb
-from txnstatus.types import AbortCause, AbortCode
+from txnstatus.types import AbortCause, AbortCode, TxnState
 
 CAUSE = AbortCause(AbortCode.EXPIRED, "no heartbeat for 5.0 s", "staleness tracker")
 ABORTED = TxnAborted("transaction 1 was aborted", cause=CAUSE)
@@ -382,15 +382,50 @@ def test_join(manager: FakeManager, client: Client) -> None:
 
 @pytest.mark.parametrize(
     ("state", "kind"),
-    [("ABORTED", TxnAborted), ("ABORT_IN_PROGRESS", TxnAborted), ("COMMITTED", IllegalState)],
+    [
+        ("ABORTED", TxnAborted),
+        ("ABORT_IN_PROGRESS", TxnAborted),
+        ("COMMIT_IN_PROGRESS", IllegalState),
+        ("FINALIZE_IN_PROGRESS", IllegalState),
+        ("COMMITTED", IllegalState),
+    ],
 )
-def test_nobody_joins_what_is_over(manager: FakeManager, client: Client, state: str, kind: type[TxnError]) -> None:
+def test_whoever_has_only_a_token_joins_what_is_over_and_cannot_write(
+    manager: FakeManager, client: Client, state: str, kind: type[TxnError]
+) -> None:
+    """A process with a token could not ask for the outcome: nobody could join what is over."""
     txn = client.begin()
     manager.answers["GetTransactionState"] = lambda request: pb.GetTransactionStateResponse(
         txn=common_pb2.TxnInfo(txn_id=request.txn_id, state=state)
     )
-    with pytest.raises(kind, match=f"transaction {txn.id}"):
-        client.join(txn.token())
+    joined = client.join(txn.token(), heartbeat=True)
+    assert joined.state() is TxnState[state]
+    assert not joined.alive
+    assert len(client.session.heartbeats._schedule) == 1, "there is nothing to keep alive"
+    calls: list[Callable[[], object]] = [
+        lambda: joined.write(None, "air.flights"),
+        lambda: joined.insert("air.flights", None),
+        lambda: joined.lock("air.flights", "X"),
+        lambda: joined.snapshot,
+        lambda: joined.enlist("billing", None),  # type: ignore[arg-type]
+    ]
+    for call in calls:
+        with pytest.raises(kind, match=f"transaction {txn.id}"):
+            call()
+    assert not manager.count("AbortTransaction"), "what fails on it ends nothing"
+
+
+def test_whoever_has_only_a_token_polls_the_outcome(manager: FakeManager, client: Client) -> None:
+    txn = client.begin()
+    told = committed(txn.id).txn
+    under_way = common_pb2.TxnInfo(txn_id=txn.id, state="COMMIT_IN_PROGRESS")
+    manager.answers["GetTransactionState"] = in_turn(
+        *(lambda _, info=info: pb.GetTransactionStateResponse(txn=info) for info in (under_way, under_way, told))
+    )
+    joined = client.join(txn.token())
+    assert not joined.is_commit_complete()
+    assert joined.is_commit_complete()
+    assert joined.commit().tables == ("air.flights",)
 
 
 def test_a_closed_client(manager: FakeManager, client: Client) -> None:

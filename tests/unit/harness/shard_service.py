@@ -40,6 +40,8 @@ class Status:
         self.state, self.commit_ts = TxnState.OPEN, 0
         self.participants: set[str] = set()
         self.registrations = 0
+        self.asked_to_commit: list[tuple[int, str]] = []
+        """Transactions and owners of calls that ask for a commit."""
         self.open = asyncio.Event()
         """Registrations are held up while it is not set."""
         self.open.set()
@@ -68,10 +70,13 @@ class Status:
     def check_shard(self, _name: str, _shard: int) -> None:
         """Every name is kept by the shard that is asked."""
 
-    async def call(self, txn_id: int, method: str, _request: object, _response: object) -> Any:
-        assert method == "GetTransactionState"
+    async def call(self, txn_id: int, method: str, request: Any, _response: object) -> Any:
         if self.fails:
             raise self.fails
+        if method == "CommitTransaction":
+            self.asked_to_commit.append((txn_id, request.owner))
+            return manager_pb.CommitTransactionResponse()
+        assert method == "GetTransactionState"
         info = common.TxnInfo(
             txn_id=txn_id, owner=self.owner or "", state=self.state.name, commit_timestamp=self.commit_ts
         )

@@ -221,6 +221,18 @@ def test_a_prepared_table_asks_for_the_outcome_that_nobody_tells(state: TxnState
     assert record.commit_ts == (60 if becomes is ParticipantState.COMMITTED else 0)
 
 
+@pytest.mark.parametrize("takes_part", [True, False])
+def test_a_commit_that_was_lost_with_its_leader_goes_on_when_a_prepared_table_asks(takes_part: bool) -> None:
+    """The transaction was OPEN by the status table, and its tables refused writes, until somebody ended it."""
+    status = Status()
+    status.owner, status.participants = "ada", {TABLE_ID} if takes_part else {"0.9"}
+    made = shard_service(status)
+    wrote_and_prepared(made, 1, "w", 50)
+    asyncio.run(resolve_when_in_doubt(made))
+    assert status.asked_to_commit == ([(1, "ada")] if takes_part else [])
+    assert made.shard.table(TABLE).txns[TxnId(1)].state is ParticipantState.COMMIT_IN_PROGRESS
+
+
 def test_a_table_that_is_no_part_of_what_committed_discards_its_work() -> None:
     """A BEGIN_COMMIT from nowhere has prepared it; its locks must not stay for ever."""
     made = told_by_the_status_table(TxnState.COMMITTED, commit_ts=60, participant="0.9")
