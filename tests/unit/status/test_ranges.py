@@ -612,6 +612,13 @@ def test_a_list_goes_through_the_ranges_from_the_newest_down() -> None:
         assert await listed(ranges, limit=8) == ([7, 6, 5, 4, 3, 2, 1, 0], False)
         world.apply(1, cmd.BeginCommit(TxnId(4), OWNER, 1))
         assert await listed(ranges, states=[TxnState.COMMITTED]) == ([4], False)
+        assert await listed(ranges, txn_ids=[1, 99, 7, 1, 4]) == ([7, 4, 1], False)
+        assert await listed(ranges, txn_ids=[1, 7, 4], limit=2) == ([7, 4], True)
+        assert await listed(ranges, txn_ids=[1, 7, 4], below_txn_id=4) == ([1], False)
+        assert await listed(ranges, txn_ids=[1, 4], states=[TxnState.COMMITTED]) == ([4], False)
+        assert await listed(ranges, txn_ids=[99]) == ([], False)
+        assert await listed(ranges, begun_by="mallory") == ([], False)
+        assert await listed(ranges, begun_by=OWNER, limit=1) == ([7], True)
 
     run(main())
 

@@ -291,14 +291,15 @@ class StatusService:
         asked: set[int] = set(request.states)
         if unknown := asked - {state.value for state in TxnState}:
             raise InvalidArgument(f"no transaction state has the number {min(unknown)}")
-        states, asked_ids = set(map(TxnState, asked)), set(request.txn_ids)
+        states = set(map(TxnState, asked))
         found: list[TxnRecord] = []
-        for looked_at, txn_id in enumerate(self.table.ids(request.below_txn_id, states), start=1):
+        looked_through = listing.asked_for(request) or self.table.ids(request.below_txn_id, states)
+        for looked_at, txn_id in enumerate(looked_through, start=1):
             if looked_at % LOOKED_AT_ONCE == 0:
                 await asyncio.sleep(0)
                 self._driver.check_lease()
             record = self.table.find(TxnId(txn_id))
-            if record is not None and listing.is_wanted(record, request, states, asked_ids):
+            if record is not None and listing.is_wanted(record, request, states):
                 found.append(record)
                 if len(found) > limit:
                     break
