@@ -272,9 +272,14 @@ class Client(AutoCommit, Staying):
         return self.session.table(name)
 
     def tables(self) -> list[TableInfo]:
-        request = table_pb.ListTablesRequest()
-        answer = self.call("txnstatus.Table/ListTables", request, table_pb.ListTablesResponse)
-        return list(map(table_info, answer.tables))
+        found: list[TableInfo] = []
+        more = True
+        while more:
+            request = table_pb.ListTablesRequest(after=found[-1].name if found else "")
+            answer = self.call("txnstatus.Table/ListTables", request, table_pb.ListTablesResponse)
+            found += map(table_info, answer.tables)
+            more = answer.more
+        return found
 
     def locks(self, table: str = "", partition: str = "", *, extended: bool = False) -> list[LockInfo]:
         """Locks that are held or waited for, on a table or a partition or a database and all below, or on all.

@@ -27,6 +27,7 @@ from txnstatus.limits import (
     check_count,
 )
 from txnstatus.names import check_table_name, is_database_name
+from txnstatus.pages import first_page
 from txnstatus.proto import admin_pb2 as admin_pb
 from txnstatus.proto import table_pb2 as table_pb
 from txnstatus.proto import txn_manager_pb2 as pb
@@ -96,9 +97,12 @@ class Tables:
         self._ranges = ranges
 
     async def list_tables(self, request: table_pb.ListTablesRequest) -> table_pb.ListTablesResponse:
+        """As far as every shard has answered: what comes after that is on a later page."""
         answers = await self._ask_all("ListTables", request, table_pb.ListTablesResponse)
-        tables = sorted((table for answer in answers for table in answer.tables), key=lambda table: table.name)
-        return table_pb.ListTablesResponse(tables=tables)
+        ends = [answer.tables[-1].name for answer in answers if answer.more]
+        found = [table for answer in answers for table in answer.tables if not ends or table.name <= min(ends)]
+        page, more = first_page(sorted(found, key=lambda table: table.name))
+        return table_pb.ListTablesResponse(tables=page, more=more or bool(ends))
 
     async def renew_leases(self, request: table_pb.RenewLeasesRequest) -> table_pb.RenewLeasesResponse:
         """Answers lease by lease, in the order of the request; a shard that cannot answer fails only its own."""
@@ -176,8 +180,8 @@ class Tables:
 
     async def _check_database(self, name: str) -> None:
         """Nobody creates a database: it is there while it has a table. Raises NotFound."""
-        tables = await self.list_tables(table_pb.ListTablesRequest())
-        if not any(table.name.startswith(f"{name}.") for table in tables.tables):
+        found = await self.list_tables(table_pb.ListTablesRequest(after=f"{name}."))
+        if not found.tables or not found.tables[0].name.startswith(f"{name}."):
             raise NotFound(f"there is no table in a database {name[:300]!r}, and no table is called so")
 
     async def _add_transactions(self, locks: Sequence[table_pb.LockInfo]) -> None:

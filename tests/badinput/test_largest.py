@@ -15,6 +15,7 @@ from tests.badinput.largest import REPEATED, largest, name_of, too_large
 from tests.badinput.one_loop import OneLoop
 from tests.badinput.ways import EACH, METHODS
 from tests.badinput.world import OWNER, Answer, World
+from txnstatus import pages
 from txnstatus.lake.rows import to_ipc
 from txnstatus.limits import MAX_LOCK_PARTITIONS, MAX_PARTITION_VALUES
 from txnstatus.proto import table_pb2
@@ -187,3 +188,13 @@ def test_as_many_rows_as_there_may_be(one: OneLoop, world: World) -> None:
             with bounded(one, method):
                 answer = world.send(f"txnstatus.{method}", asked.SerializeToString(), SECONDS)
             assert answer.error is None, answer.error
+
+
+def test_tables_are_listed_page_by_page(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(10):
+        world.client.create_table(f"pages.t{number}", "id bigint")
+    whole = [table.name for table in world.client.tables()]
+    monkeypatch.setattr(pages, "MAX_LISTED", 3)
+    assert [table.name for table in world.client.tables()] == whole
+    assert len(whole) > 10
+    assert whole == sorted(whole)

@@ -23,6 +23,8 @@ MAX_OPS_PER_CALL = 1_000
 """Operations or registrations of participants: each is a proposal to the group's log."""
 MAX_LISTED = 1_000
 """Transactions in one answer."""
+MAX_PAGE_BYTES = 256 << 10
+"""Bytes of tables in one answer, if there is more than one."""
 MAX_LEASES_PER_CALL = 1_000
 MAX_ADOPTED = 1_000
 """Directories that one call gives to a table's cleaner."""

@@ -27,7 +27,7 @@ from txnstatus.catalog.cluster_map import ClusterMap
 from txnstatus.catalog.system_client import TxnSystemClient
 from txnstatus.process import failpoints
 from txnstatus.process.background import Tasks
-from txnstatus.process.descriptors import raise_limit
+from txnstatus.process.descriptors import NO_MORE, raise_limit
 from txnstatus.process.disk import OsDisk, is_full
 from txnstatus.process.durable import make_directory, write_file
 from txnstatus.process.environment import Environment
@@ -203,11 +203,11 @@ def _saved_catalog(config: NodeConfig) -> CatalogState | None:
 
 
 def _save_catalog(config: NodeConfig, state: CatalogState) -> None:
-    """On a full disk an older one stays: whoever starts from it hears of the rest from the others."""
+    """An older one stays where there is no room for it: whoever starts from that hears of the rest from the others."""
     try:
         write_file(config.data_dir / CATALOG, to_wire(state).SerializeToString())
     except OSError as error:
-        if not is_full(error):
+        if not is_full(error) and error.errno not in NO_MORE:
             raise
         log.warning("version %d of the catalog is not saved: %s", state.version, error)
 

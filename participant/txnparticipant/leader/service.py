@@ -156,9 +156,9 @@ class ShardService:
         table = await self._tables.settled(request.name)
         return table_pb.GetTableResponse(table=table.info())
 
-    async def list_tables(self, _request: table_pb.ListTablesRequest) -> table_pb.ListTablesResponse:
+    async def list_tables(self, request: table_pb.ListTablesRequest) -> table_pb.ListTablesResponse:
         self._driver.check_lease()
-        return table_pb.ListTablesResponse(tables=[table.info() for table in await self._tables.all()])
+        return await self._tables.page(request.after)
 
     async def drop_table(self, request: table_pb.DropTableRequest) -> table_pb.DropTableResponse:
         self._driver.check_lease()

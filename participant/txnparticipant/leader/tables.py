@@ -20,8 +20,9 @@ from txnparticipant.shard.shard import ParticipantShard
 from txnparticipant.shard.table import TableState
 from txnstatus.errors import InvalidArgument, NotFound, TxnError
 from txnstatus.lake import locations
-from txnstatus.limits import MAX_WAIT_SECONDS
+from txnstatus.limits import MAX_LISTED, MAX_WAIT_SECONDS
 from txnstatus.names import check_table_name
+from txnstatus.pages import first_page
 from txnstatus.proto import common_pb2 as common
 from txnstatus.proto import table_pb2 as pb
 from txnstatus.rpc.deadlines import time_left
@@ -124,6 +125,12 @@ class TableService:
             if table.dropping is not None and table.dropping.state is ParticipantState.COMMIT_IN_PROGRESS:
                 await self._publish_decided(table)
         return [table for table in self._shard.tables() if not table.is_database and table.dropped is None]
+
+    async def page(self, after: str) -> pb.ListTablesResponse:
+        """The tables whose names come after this one: as many as one answer may have."""
+        later = sorted((table for table in await self.all() if table.name > after), key=lambda table: table.name)
+        page, more = first_page([table.info() for table in later[: MAX_LISTED + 1]])
+        return pb.ListTablesResponse(tables=page, more=more)
 
     def ended(self, table_id: str) -> None:
         """A transaction that was prepared on the table has ended there."""

@@ -180,7 +180,7 @@ def test_an_abort_before_the_begin_finds_the_database() -> None:
     assert isinstance(refused(shard, begin_txn(FIRST, DATABASE, OWNER)), TxnAborted)
 
 
-@pytest.mark.parametrize("table_id", ["4.air", "3.", "3.a-b", "air", "3.9", "3.air.flights"])
+@pytest.mark.parametrize("table_id", ["4.air", "3.", "3.a/b", "air", "3.9", "3.air.flights"])
 def test_what_is_no_database_of_this_shard_is_not_found(table_id: str) -> None:
     assert isinstance(refused(new_shard(), begin_txn(FIRST, table_id, OWNER)), NotFound)
 

@@ -140,14 +140,18 @@ class GetTableResponse(_message.Message):
     def __init__(self, table: _Optional[_Union[_common_pb2.TableInfo, _Mapping]] = ...) -> None: ...
 
 class ListTablesRequest(_message.Message):
-    __slots__ = ()
-    def __init__(self) -> None: ...
+    __slots__ = ("after",)
+    AFTER_FIELD_NUMBER: _ClassVar[int]
+    after: str
+    def __init__(self, after: _Optional[str] = ...) -> None: ...
 
 class ListTablesResponse(_message.Message):
-    __slots__ = ("tables",)
+    __slots__ = ("tables", "more")
     TABLES_FIELD_NUMBER: _ClassVar[int]
+    MORE_FIELD_NUMBER: _ClassVar[int]
     tables: _containers.RepeatedCompositeFieldContainer[_common_pb2.TableInfo]
-    def __init__(self, tables: _Optional[_Iterable[_Union[_common_pb2.TableInfo, _Mapping]]] = ...) -> None: ...
+    more: bool
+    def __init__(self, tables: _Optional[_Iterable[_Union[_common_pb2.TableInfo, _Mapping]]] = ..., more: _Optional[bool] = ...) -> None: ...
 
 class DropTableRequest(_message.Message):
     __slots__ = ("txn_id", "owner", "table", "wait_millis")
