@@ -16,7 +16,7 @@ from txnclient.read import diff, instants
 from txnclient.read.table_files import TableFiles
 from txnclient.session import Session
 from txnclient.staying import Staying
-from txnstatus.errors import IllegalState, InternalError, InvalidArgument, NotFound
+from txnstatus.errors import DataDamaged, IllegalState, InternalError, InvalidArgument, NotFound
 from txnstatus.partitions import WHOLE_TABLE
 from txnstatus.proto import table_pb2 as pb
 from txnstatus.types import Timestamp, TxnId
@@ -84,7 +84,8 @@ class Snapshot(Staying):
         if partition is not None:
             name = name_of(partition, found.schema, table)
             found = found.within(name)
-        return reader.keeping(self, row_reader.read_table(spark, found, name))
+        with self.explained(table):
+            return reader.keeping(self, row_reader.read_table(spark, found, name))
 
     def to_arrow(
         self, table: str, columns: Sequence[str] | None = None, *, where: pc.Expression | None = None
@@ -150,9 +151,14 @@ class Snapshot(Staying):
 
     @contextlib.contextmanager
     def explained(self, table: str) -> Iterator[None]:
-        """A file that is not there may have been removed, if leases were not renewed in time: asks, and says so."""
+        """A file that is not there may have been removed, if leases were not renewed in time: asks, and says so.
+
+        What is damaged is told with the table's name.
+        """
         try:
             yield
-        except (OSError, InternalError):
+        except (OSError, InternalError) as error:
             self.scan(table)
+            if isinstance(error, DataDamaged):
+                raise error.of_table(table) from error
             raise

@@ -15,7 +15,7 @@ import pytest
 from typer.testing import CliRunner
 
 from tests.support import FAST_TXN, commit_until_known, connect, fast_cluster, rows, visible, wait_until
-from txnclient import Client, TxnAborted, TxnState
+from txnclient import Client, DataDamaged, TxnAborted, TxnState
 from txndeploy.ctl.commands import app
 from txndeploy.local.cluster import LocalCluster
 from txnstatus.proto import audit_pb2
@@ -108,6 +108,24 @@ def test_damage_is_found_and_named(running: LocalCluster, client: Client, place:
         ("missing file", place.table, first.name),
         ("missing manifest", place.table, second.name),
     }
+
+
+def test_rot_is_found_by_reading_everything(running: LocalCluster, client: Client, place: Place) -> None:
+    """Nothing but the content tells: one bit of each file is another one."""
+    files = sorted(place.path.glob("*/*.parquet"))
+    for file in files:
+        data = bytearray(file.read_bytes())
+        data[len(data) // 3] ^= 4
+        file.write_bytes(data)
+    assert examine(running, "--table", place.table)[0] == 0
+    code, said = examine(running, "--table", place.table, "--deep")
+    assert code == 1
+    assert found(said) == {("damaged file", place.table, file.as_uri()) for file in files}
+    assert any(line.startswith("all of 2 data files") for line in said["seen"])
+    with client.snapshot() as snapshot, pytest.raises(DataDamaged, match=f"table {place.table}: file://.* is damaged"):
+        snapshot.to_arrow(place.table)
+    client.truncate(place.table)
+    client.write(rows(7), place.table)
 
 
 def test_what_is_nobodys_is_mended(running: LocalCluster, client: Client, place: Place) -> None:

@@ -44,6 +44,17 @@ class InternalError(TxnError):
     """A fault in the service itself; its log has the story."""
 
 
+class DataDamaged(InternalError):
+    """A file is not what was written: restore it or overwrite what it holds. It is never read as if it were whole."""
+
+    code = "DATA_DAMAGED"
+    grpc_status = "DATA_LOSS"
+
+    def of_table(self, table: str) -> DataDamaged:
+        """Tells, too, of which table the file is."""
+        return DataDamaged(f"table {table}: {self.message}", hint=self.hint)
+
+
 class InvalidArgument(TxnError):
     """Fix the program: the message names the value and the rule."""
 
@@ -220,6 +231,7 @@ class LimitReached(TxnError):
 
 ERROR_CLASSES: tuple[type[TxnError], ...] = (
     InternalError,
+    DataDamaged,
     InvalidArgument,
     NotFound,
     Forgotten,

@@ -23,6 +23,7 @@ class Kind(enum.Enum):
     DAMAGED_MANIFEST = "damaged manifest", Severity.ERROR, "restore it from a backup of the storage"
     MISSING_FILE = "missing file", Severity.ERROR, "restore it from a backup, or overwrite the partition or the table"
     WRONG_SIZE = "wrong size", Severity.ERROR, "restore it from a backup, or overwrite the partition or the table"
+    DAMAGED_FILE = "damaged file", Severity.ERROR, "restore it from a backup, or overwrite the partition or the table"
     DEAD_TRANSACTION = "dead transaction", Severity.ERROR, "a fault of the service: keep the nodes' logs and report it"
     REPLICAS_DIFFER = "replicas differ", Severity.ERROR, "a fault of the service: stop writing, and report it"
     NO_LEADER = "no leader", Severity.ERROR, "start nodes, until a majority of its members runs"

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote
 
 from txnclient.formats import file_statistics, fitting, schemas
 from txnclient.formats.file_statistics import known_of
 from txnstatus.errors import InternalError, InvalidArgument
+from txnstatus.lake import data_files
 from txnstatus.lake.arrow_types import to_arrow
 from txnstatus.lake.manifest import DataFile
 from txnstatus.lake.storage import file_system
@@ -28,8 +30,6 @@ def write_files(data: pa.Table | pa.RecordBatchReader, directory: str, schema: S
 
     Raises InvalidArgument, naming the column, for data that does not fit the schema.
     """
-    import pyarrow.parquet as pq
-
     rows = as_table(data)
     rows = fitting.fitted(rows, schema, to_arrow(schema), table)
     system, root = file_system(directory)
@@ -37,7 +37,7 @@ def write_files(data: pa.Table | pa.RecordBatchReader, directory: str, schema: S
     for number, (subdirectory, part) in enumerate(_split(rows, schema.partition_by)):
         system.create_dir(f"{root}{subdirectory}", recursive=True)
         name = f"{subdirectory}/part-{number:05}.parquet"
-        pq.write_table(part, f"{root}{name}", filesystem=system, row_group_size=ROWS_PER_GROUP)
+        data_files.write(part, f"{root}{name}", system, row_group_size=ROWS_PER_GROUP)
         written.append((f"{directory}{quote(name, safe='/=')}", system.get_file_info(f"{root}{name}").size))
     files = described(written, directory, schema)
     if sum(file.rows for file in files) != rows.num_rows:
@@ -60,24 +60,18 @@ def as_table(data: object) -> pa.Table:
 
 
 def read_files(
-    files: Sequence[DataFile], schema: Schema, columns: Sequence[str] | None, where: pc.Expression | None = None
+    files: Sequence[DataFile],
+    schema: Schema,
+    columns: Sequence[str] | None,
+    where: pc.Expression | None = None,
 ) -> pa.Table:
-    """Files that can have no row for which `where` holds are not opened."""
-    import pyarrow.dataset as ds
-
+    """Files that can have no row for which `where` holds are not opened. Raises DataDamaged."""
     target = chosen(schema, columns)
     if not files:
         return target.empty_table()
-    system, _ = file_system(files[0].path)
-    parquet = ds.ParquetFileFormat()
-    fragments = [
-        parquet.make_fragment(
-            file_system(file.path)[1], system, partition_expression=None if where is None else known_of(file, schema)
-        )
-        for file in files
-    ]
-    dataset = ds.FileSystemDataset(fragments, to_arrow(schema), parquet, system)
-    return dataset.to_table(columns=target.names, filter=where)
+    known = partial(known_of, schema=schema)
+    with data_files.opened(files, to_arrow(schema), where=where, known=known) as dataset:
+        return dataset.to_table(columns=target.names, filter=where)
 
 
 def chosen(schema: Schema, columns: Sequence[str] | None) -> pa.Schema:
@@ -96,15 +90,12 @@ def chosen(schema: Schema, columns: Sequence[str] | None) -> pa.Schema:
 
 def described(files: Iterable[tuple[str, int]], directory: str, schema: Schema) -> list[DataFile]:
     """What the files' footers and directories say of them, given URI and size; files without rows are left out."""
-    import pyarrow.parquet as pq
-
     found = []
     for uri, size in files:
-        system, path = file_system(uri)
-        footer = pq.read_metadata(path, filesystem=system)
+        footer, ending, crc32 = data_files.written(uri)
         if footer.num_rows:
-            partition = _partition_of(uri[len(directory) :])
-            found.append(DataFile(uri, footer.num_rows, size, partition, file_statistics.ranges(footer, schema)))
+            partition, columns = _partition_of(uri[len(directory) :]), file_statistics.ranges(footer, schema)
+            found.append(DataFile(uri, footer.num_rows, size, partition, columns, ending, crc32))
     return found
 
 

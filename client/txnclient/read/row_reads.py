@@ -8,10 +8,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from txnstatus.lake import manifest
+from txnstatus.lake import data_files, manifest
 from txnstatus.lake.manifest import DataFile
 from txnstatus.lake.rows import COMMIT_TS, DELETED, Change, changes_schema, changes_table, encode_keys, last_of_each
-from txnstatus.lake.storage import file_system
 from txnstatus.proto import table_pb2 as pb
 from txnstatus.schema import Schema
 from txnstatus.types import Timestamp
@@ -110,13 +109,11 @@ def commits(changes: RowChanges) -> list[Timestamp]:
 def _flushed(changes: RowChanges, columns: pa.Schema) -> pa.Table:
     import pyarrow as pa
     import pyarrow.compute as pc
-    import pyarrow.dataset as ds
 
-    system, _ = file_system(changes.flushed[0].path)
-    paths = [file_system(file.path)[1] for file in changes.flushed]
     above, at = (pa.scalar(each, pa.uint64()) for each in (changes.above, changes.at))
     seen = (pc.field(COMMIT_TS) > above) & (pc.field(COMMIT_TS) <= at)
-    return ds.dataset(paths, schema=columns, filesystem=system, format="parquet").to_table(filter=seen)
+    with data_files.opened(changes.flushed, columns, where=seen) as dataset:
+        return dataset.to_table(filter=seen)
 
 
 def by_later_changes(

@@ -12,6 +12,7 @@ from urllib.parse import unquote
 from pyspark.sql import functions
 
 from txnclient.formats import schemas
+from txnstatus.lake import data_files
 from txnstatus.lake.manifest import DataFile
 from txnstatus.schema import Schema
 
@@ -23,14 +24,17 @@ _lock = threading.Lock()
 
 
 def read_files(spark: SparkSession, files: Sequence[DataFile], schema: Schema) -> DataFrame:
+    """The files' ends are looked at here, their pages by the tasks. Raises DataDamaged, FileNotFoundError."""
     columns = schemas.ddl(schema)
     if not files:
         return spark.createDataFrame([], columns)
+    data_files.check(files)
     with _listing_on_the_driver(spark):
         frame = (
             spark.read.schema(columns)
             # The list is exact: nothing is to be learnt from the directories' names.
             .option("recursiveFileLookup", "true")
+            .options(**data_files.VERIFY)
             .parquet(*(hadoop_path(file.path) for file in files))
         )
     # A projection: INSERT INTO a view of the bare scan would append files behind the transactions' back.

@@ -6,6 +6,7 @@ to one call, and Spark's own commit protocol keeps the files of failed and dupli
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions
@@ -13,13 +14,19 @@ from pyspark.sql import functions
 from txnclient.formats import arrow, fitting, schemas
 from txnclient.spark.reader import hadoop_path
 from txnstatus import partitions
+from txnstatus.errors import InvalidArgument
 from txnstatus.lake.manifest import DataFile
 from txnstatus.lake.storage import parquet_files
 from txnstatus.names import PARTITION_PREFIX, quoted
+from txnstatus.schema import Column as TableColumn
 from txnstatus.schema import Schema
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
+
+
+NULL_IN = "TXN_NULL_IN_"
+"""What an executor says of a null where there may be none, before the column's name in hexadecimal."""
 
 
 def _value_name(value: Column) -> Column:
@@ -51,15 +58,27 @@ def is_in(partition: str) -> Column:
     return inside
 
 
+def _filled(values: Column, column: TableColumn) -> Column:
+    """The values of a column. A null where there may be none fails the very job that writes.
+
+    Where Spark knows by itself that there are none it leaves that out.
+    """
+    if column.nullable:
+        return values
+    told = functions.raise_error(functions.lit(f"{NULL_IN}{column.name.encode().hex()}"))
+    return functions.when(values.isNull(), told).otherwise(values)
+
+
 def write_files(data: DataFrame, directory: str, schema: Schema, table: str) -> list[DataFile]:
     """Runs the job, and lists what it wrote; that is not durable yet.
 
-    Raises InvalidArgument, naming the column, for data that does not fit the schema.
+    Raises InvalidArgument, naming the column, for data that does not fit the schema, such as a null where there may be
+    none.
     """
     meant = fitting.matched(schema, schemas.to_columns(data.schema), table)
     chosen = data.select(
         *(
-            functions.col(quoted(source.name)).cast(column.type).alias(column.name)
+            _filled(functions.col(quoted(source.name)).cast(column.type), column).alias(column.name)
             for source, column in zip(meant, schema.columns, strict=True)
         )
     )
@@ -77,5 +96,12 @@ def write_files(data: DataFrame, directory: str, schema: Schema, table: str) -> 
     )
     if split_by:
         writer = writer.partitionBy(*split_by)
-    writer.parquet(hadoop_path(directory))
+    try:
+        writer.parquet(hadoop_path(directory))
+    except Exception as error:
+        if found := re.search(rf"{NULL_IN}([0-9a-f]+)", str(error)):
+            raise InvalidArgument(
+                f"column {bytes.fromhex(found[1]).decode()!r} of table {table} is NOT NULL: the data has a null in it"
+            ) from error
+        raise
     return arrow.described(parquet_files(directory), directory, schema)

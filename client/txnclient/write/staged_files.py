@@ -66,7 +66,11 @@ def _problem(staged: tuple[DataFile, str, str], schema: Schema) -> str:
         return f"{what}: {error.message}"
     except (OSError, pa.ArrowException) as error:
         return f"{what}: {error}"
-    if found is None or (found.rows, found.bytes, found.partition) != (file.rows, file.bytes, file.partition):
+    if found is None or _identity(found) != _identity(file):
         there = f"{found.rows} rows in {found.bytes} bytes" if found else "no rows"
         return f"{what}: it has {there}, and not as its task said {file.rows} rows in {file.bytes} bytes"
     return ""
+
+
+def _identity(file: DataFile) -> tuple[object, ...]:
+    return file.rows, file.bytes, file.partition, file.ending, file.crc32

@@ -20,6 +20,7 @@ def doctor(
     cluster: ClusterOption,
     table: Annotated[str, typer.Option(help="Only this table's storage.")] = "",
     storage: Annotated[bool, typer.Option(help="Look at the tables' files, too.")] = True,
+    deep: Annotated[bool, typer.Option("--deep", help="Read all data files, whole: is one damaged?")] = False,
     fix: Annotated[bool, typer.Option("--fix", help="Have directories that are nobody's removed.")] = False,
     whole_writes: Annotated[
         bool, typer.Option("--whole-writes", help="With --fix: also those that hold a whole write.")
@@ -33,7 +34,7 @@ def doctor(
     Exit code 0: healthy; 1: findings that are not mended; 2: not everything could be looked at. Run it where the
     tables' storage can be reached. It changes nothing without --fix.
     """
-    wishes = Wishes(table, storage, fix, whole_writes, stuck_seconds)
+    wishes = Wishes(table, storage, deep, fix, whole_writes, stuck_seconds)
     with txnclient.connect(cluster, timeout=timeout) as client:
         examination = Examination(client, wishes)
         columns = (TextColumn("{task.description}", markup=False), BarColumn(), TaskProgressColumn())

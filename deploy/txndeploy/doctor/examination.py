@@ -44,6 +44,8 @@ class Wishes:
     table: str = ""
     """The one table whose storage is looked at; empty = all."""
     storage: bool = True
+    deep: bool = False
+    """Whether all data files are read, whole."""
     fix: bool = False
     whole_writes: bool = False
     """Whether directories that hold a whole write are mended, too."""
@@ -235,9 +237,21 @@ class Examination:
             else:
                 self.report.findings += [*shared(place), *seen.findings]
                 self._mend(place, seen.findings)
+                if self.wishes.deep:
+                    yield from self._look_into(place, audit)
                 tables += len(place.tables)
                 directories, files, size = directories + seen.directories, files + seen.files, size + seen.bytes
         self.report.seen.append(f"{tables} tables, {directories:,} directories, {files:,} files, {size:,} bytes")
+        if self.wishes.deep:
+            self.report.seen.append(f"all of {audit.files_read:,} data files, {audit.bytes_read:,} bytes")
+
+    def _look_into(self, place: Place, audit: StorageAudit) -> Iterator[Step]:
+        for done, total, found in audit.read(place):
+            if isinstance(found, Finding):
+                self.report.findings.append(found)
+            elif found:
+                self.report.not_seen.append(found)
+            yield Step(f"{place.name}, whole files", done, total)
 
     def _known(self, table: Table) -> Mapping[str, Known]:
         found: dict[str, Known] = {}

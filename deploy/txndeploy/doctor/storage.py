@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from itertools import islice
 
 from txndeploy.doctor.places import Place, Table, own, parts
 from txnparticipant.shard import audit
@@ -13,13 +14,20 @@ from txnparticipant.shard.audit import MANIFEST_NAME, Contents, Damage, Known
 from txnparticipant.shard.commands import manifest_to_wire
 from txnparticipant.versions.mvcc import Manifest
 from txnstatus.errors import InternalError, TxnError
-from txnstatus.findings import Finding, Severity, confirmed
+from txnstatus.findings import Finding, Kind, Severity, confirmed
+from txnstatus.lake import data_files
 from txnstatus.lake import manifest as manifests
+from txnstatus.lake.manifest import DataFile
 from txnstatus.lake.storage import read_file, tree
+from txnstatus.proto import table_pb2 as pb
 
 LOOKS = 4
 """Looks at one place, until two in a row agree."""
 READERS = 16
+DEEP_READERS = 4
+"""Threads that read whole files: each is busy with decoding, and has a batch of rows in memory."""
+DEEP_FILES = 256
+"""Files that are handed to them at a time."""
 
 
 class NotSeen(Exception):
@@ -48,6 +56,7 @@ class StorageAudit:
         """`known` asks the table's shard."""
         self._known = known
         self._contents: dict[str, Mapping[str, int]] = {}
+        self.files_read = self.bytes_read = 0
 
     def look(self, place: Place) -> Seen:
         """Raises NotSeen, or what `known` raises."""
@@ -61,6 +70,24 @@ class StorageAudit:
                 return seen
             before = seen
         raise NotSeen(f"{place.name}: {'; '.join(seen.unreadable)}")
+
+    def read(self, place: Place) -> Iterator[tuple[int, int, Finding | str]]:
+        """Reads all data files of the place, whole. Of each: how many are done, of about how many, and what is wrong:
+        a finding, why it cannot be told, or nothing. What is not there is the audit's to find.
+        """
+        for table in place.tables:
+            wanted = [each.manifest for each in self._known(table).values() if each.manifest]
+            total, done = sum(each.file_count for each in wanted), 0
+            files = (file for each in wanted for file in _files(each))
+            with ThreadPoolExecutor(DEEP_READERS) as pool:
+                while part := list(islice(files, DEEP_FILES)):
+                    for file, fault in zip(part, pool.map(_fault, part), strict=True):
+                        done += 1
+                        if isinstance(fault, OSError):
+                            yield done, total, f"{file.path} cannot be read: {fault}"
+                            continue
+                        self.files_read, self.bytes_read = self.files_read + 1, self.bytes_read + file.bytes
+                        yield done, total, fault and Finding(Kind.DAMAGED_FILE, table.name, file.path, fault)
 
     def _look(self, place: Place) -> Seen:
         """The storage first: see txnparticipant.shard.audit."""
@@ -110,16 +137,38 @@ class StorageAudit:
         return contents, unreadable
 
 
+def _files(manifest: Manifest) -> list[DataFile]:
+    """None of one that cannot be read: the audit says so."""
+    try:
+        return manifests.read(_whole(manifest))
+    except InternalError:
+        return []
+
+
+def _fault(file: DataFile) -> str | OSError:
+    try:
+        return data_files.examine(file)
+    except FileNotFoundError:
+        return ""
+    except OSError as error:
+        return error
+
+
+def _whole(manifest: Manifest) -> pb.ManifestRef:
+    """With all its files, not only those of the partitions that are meant."""
+    ref = manifest_to_wire(manifest)
+    del ref.partitions[:]
+    return ref
+
+
 def _is_there(manifest: Manifest, location: str, listing: audit.Listing) -> bool:
     place = audit.place_of(manifest.path, location)
     return place is not None and place[1] in listing.get(place[0], {})
 
 
 def _content(manifest: Manifest) -> Mapping[str, int] | Damage | OSError:
-    ref = manifest_to_wire(manifest)
-    del ref.partitions[:]  # all its files, not only those of the partitions that are meant
     try:
-        return {file.path: file.bytes for file in manifests.read(ref)}
+        return {file.path: file.bytes for file in manifests.read(_whole(manifest))}
     except InternalError as error:
         return error.__cause__ if isinstance(error.__cause__, OSError) else Damage(error.message)
 

@@ -11,11 +11,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from txnparticipant.rows.memrowset import RowBatch, SeenRows
-from txnstatus.lake import manifest
+from txnstatus.lake import data_files, manifest
 from txnstatus.lake import rows as row_format
 from txnstatus.lake.manifest import DataFile
 from txnstatus.lake.rows import COMMIT_TS, DELETED, encode_keys
-from txnstatus.lake.storage import file_system
 from txnstatus.proto import table_pb2 as table_pb
 from txnstatus.schema import Schema
 from txnstatus.types import NO_TIMESTAMP, Timestamp
@@ -56,7 +55,7 @@ def present(rows: pa.Table, keys: Sequence[bytes], schema: Schema, sight: Sight)
     # A deleted row is there again if files with its key came later.
     for commit_ts, wanted in [(NO_TIMESTAMP, unknown), *gone.items()]:
         refs = [ref for added, ref in sight.files if wanted and added > commit_ts]
-        for batch in _read(refs, schema.primary_key, near):
+        for batch in _read(refs, list(schema.primary_key), schema, near):
             there |= wanted.intersection(encode_keys(batch, schema).to_pylist())
     return there
 
@@ -82,7 +81,8 @@ def _flushed(
     after, until = (pa.scalar(each, pa.uint64()) for each in (sight.rows.above, sight.at))
     seen = (pc.field(COMMIT_TS) > after) & (pc.field(COMMIT_TS) <= until)
     last: dict[bytes, tuple[Timestamp, bool]] = {}
-    for batch in _read(sight.flushed if keys else (), (*schema.primary_key, COMMIT_TS, DELETED), near & seen):
+    columns = [*schema.primary_key, COMMIT_TS, DELETED]
+    for batch in _read(sight.flushed if keys else (), columns, schema, near & seen):
         encoded = encode_keys(batch, schema)
         found = batch.append_column("key", encoded).filter(pc.is_in(encoded, value_set=wanted))
         for key, commit_ts, deleted in zip(
@@ -92,16 +92,16 @@ def _flushed(
     return last
 
 
-def _read(refs: Iterable[table_pb.ManifestRef], columns: Iterable[str], where: ds.Expression) -> Iterator[pa.Table]:
-    """Piece by piece: a table's keys may be more than memory holds."""
+def _read(
+    refs: Iterable[table_pb.ManifestRef], columns: Sequence[str], schema: Schema, where: ds.Expression
+) -> Iterator[pa.Table]:
+    """Piece by piece: a table's keys may be more than memory holds. Raises DataDamaged."""
     import pyarrow as pa
-    import pyarrow.dataset as ds
 
     files: list[DataFile] = [file for ref in refs for file in manifest.read(ref)]
     if not files:
         return
-    system, _ = file_system(files[0].path)
-    paths = [file_system(file.path)[1] for file in files]
-    for batch in ds.dataset(paths, filesystem=system, format="parquet").to_batches(columns=list(columns), filter=where):
-        if batch.num_rows:
-            yield pa.Table.from_batches([batch])
+    with data_files.opened(files, row_format.changes_schema(schema), where=where, readers=1) as dataset:
+        for batch in dataset.to_batches(columns=columns, filter=where):
+            if batch.num_rows:
+                yield pa.Table.from_batches([batch])

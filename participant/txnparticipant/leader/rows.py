@@ -20,7 +20,7 @@ from txnparticipant.shard.changes import ShardApplied
 from txnparticipant.shard.shard import ParticipantShard
 from txnparticipant.shard.table import TableState, TableTxn
 from txnparticipant.versions.mvcc import commit_times, visible
-from txnstatus.errors import InternalError, InvalidArgument, LimitReached, Overloaded, Unavailable
+from txnstatus.errors import DataDamaged, InternalError, InvalidArgument, LimitReached, Overloaded, Unavailable
 from txnstatus.lake import rows as row_format
 from txnstatus.process.failpoints import failpoint
 from txnstatus.proto import table_pb2 as pb
@@ -92,6 +92,8 @@ class RowService:
                     judged = await loop.run_in_executor(self._blocking, _judged, request, rows, keys, table, sight)
                 except (OSError, InternalError) as error:
                     self._reads.check_readable(table, sight.at)  # files may have been removed meanwhile
+                    if isinstance(error, DataDamaged):
+                        raise error.of_table(table.name) from error
                     if isinstance(error, InternalError):
                         raise
                     # What pyarrow raises of storage, too.

@@ -19,7 +19,7 @@ from txnparticipant.shard.shard import ParticipantShard
 from txnparticipant.shard.table import TableState
 from txnparticipant.versions.mvcc import Manifest
 from txnstatus.errors import TxnError
-from txnstatus.lake import manifest
+from txnstatus.lake import data_files, manifest
 from txnstatus.lake import rows as row_format
 from txnstatus.lake.storage import delete_directory, file_system
 from txnstatus.process.failpoints import failpoint
@@ -114,8 +114,6 @@ class Flusher:
 
 def _write_file(table: TableState, flush_id: str, row_sets: Sequence[RowSet]) -> Manifest:
     """Writes the last of the changes that each transaction made to a row. Blocking; durable when it returns."""
-    import pyarrow.parquet as pq
-
     changes = row_format.changes_table(
         (
             row_format.Change(row_set.commit_ts, batch.deletes, batch.rows)
@@ -131,8 +129,9 @@ def _write_file(table: TableState, flush_id: str, row_sets: Sequence[RowSet]) ->
     system.create_dir(root, recursive=True)
     uri = f"{directory}/changes.parquet"
     sorted_by_key = changes.sort_by([(name, "ascending") for name in table.schema.primary_key])
-    pq.write_table(sorted_by_key, f"{root}/changes.parquet", filesystem=system)
-    file = manifest.DataFile(uri, changes.num_rows, system.get_file_info(f"{root}/changes.parquet").size)
+    data_files.write(sorted_by_key, f"{root}/changes.parquet", system)
+    size, (_, ending, crc32) = system.get_file_info(f"{root}/changes.parquet").size, data_files.written(uri)
+    file = manifest.DataFile(uri, changes.num_rows, size, ending=ending, crc32=crc32)
     newest = max(row_set.txn_id for row_set in row_sets)
     ref = manifest.write(
         directory, [file], table_id=table.table_id, txn_id=newest, write_id=flush_id, not_durable=[file]

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 
-from txnstatus.errors import InternalError
+from txnstatus.errors import DataDamaged, InternalError
 from txnstatus.lake.storage import read_file, write_file
 from txnstatus.partitions import WHOLE_TABLE
 from txnstatus.proto import table_pb2 as pb
@@ -39,6 +39,9 @@ class DataFile:
     """The partition in which all of the file's rows are (see txnstatus.partitions)."""
     columns: Mapping[str, ColumnRange] = field(default_factory=dict)
     """What is known of columns; of others nothing is."""
+    ending: int = 0
+    """Bytes at the file's end that `crc32` is of, up to all (see txnstatus.lake.data_files)."""
+    crc32: int = 0
 
 
 def write(
@@ -75,15 +78,16 @@ def write(
 def read(ref: pb.ManifestRef) -> list[DataFile]:
     """The files in those partitions that `ref` names, or all.
 
-    Raises InternalError for a manifest that is missing or is not the one that was added.
+    Raises DataDamaged for a manifest that is not the one that was added, InternalError for one that cannot be read.
     """
     try:
         data = read_file(ref.path)
     except OSError as error:
         raise InternalError(f"manifest {ref.path} cannot be read: {error}") from error
     if len(data) != ref.bytes or zlib.crc32(data) != ref.crc32:
-        raise InternalError(
-            f"manifest {ref.path} is damaged: {len(data)} bytes where {ref.bytes} were written, or another CRC"
+        raise DataDamaged(
+            f"manifest {ref.path} is damaged: {len(data)} bytes where {ref.bytes} were written, or another CRC",
+            hint="restore it from a backup, or overwrite what it is of; txnctl doctor finds all such manifests",
         )
     document = json.loads(data)
     if document["version"] != VERSION:

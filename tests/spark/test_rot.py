@@ -1,0 +1,103 @@
+"""Data files that rot under Spark's readers, and nulls where a table has none."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow.parquet as pq
+import pytest
+
+from txnclient import Client, DataDamaged
+from txnclient.formats import arrow
+from txnclient.spark import reader, writer
+from txnstatus.lake import data_files, page_headers
+from txnstatus.lake.manifest import DataFile
+from txnstatus.schema import Column, Schema
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+NewTable = Callable[..., str]
+SCHEMA = Schema((Column("id", "bigint"), Column("name", "string"), Column("tags", "array<int>")))
+ROWS = 2_000
+VECTORIZED = "spark.sql.parquet.enableVectorizedReader"
+
+
+@contextmanager
+def by_reader(spark: SparkSession, vectorized: str) -> Iterator[None]:
+    spark.conf.set(VECTORIZED, vectorized)
+    try:
+        yield
+    finally:
+        spark.conf.unset(VECTORIZED)
+
+
+def written(spark: SparkSession, directory: Path, by: str) -> DataFile:
+    frame = spark.range(ROWS).selectExpr("id", "uuid() AS name", "slice(array(1, 2, 3), 1, int(id % 4)) AS tags")
+    if by == "spark":
+        (file,) = writer.write_files(frame.coalesce(1), directory.as_uri(), SCHEMA, "t.t")
+    else:
+        (file,) = arrow.write_files(frame.toArrow(), directory.as_uri(), SCHEMA, "t.t")
+    return file
+
+
+def outcome(spark: SparkSession, file: DataFile, whole: list[object]) -> str:
+    try:
+        return "whole" if reader.read_files(spark, [file], SCHEMA).collect() == whole else "WRONG"
+    except DataDamaged:
+        return "refused"
+    except Exception as error:  # noqa: BLE001 the scan's own, which names the file
+        return "refused" if Path(file.path).name in str(error) else f"without a name: {error}"
+
+
+def test_sparks_own_writes_have_checksums_in_every_page(spark: SparkSession, tmp_path: Path) -> None:
+    file = written(spark, tmp_path / "delta_1", "spark")
+    path = tmp_path / "delta_1" / Path(file.path).name
+    data, crc = path.read_bytes(), 4
+    for chunk in data_files.chunks(pq.read_metadata(path)):
+        assert crc in page_headers.read(data[page_headers.start(chunk) :])[0]
+
+
+@pytest.mark.parametrize("vectorized", ["true", "false"])
+@pytest.mark.parametrize("by", ["spark", "pyarrow"])
+@pytest.mark.parametrize("flips", [4, pytest.param(600, marks=pytest.mark.campaign)])
+def test_no_flipped_bit_is_read(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by: str, vectorized: str, flips: int
+) -> None:
+    """Half of them where page checksums are all that there is."""
+    whole_bytes = data_files.WHOLE_BYTES
+    monkeypatch.setattr(data_files, "WHOLE_BYTES", 0)
+    large = written(spark, tmp_path / "delta_1", by)
+    monkeypatch.setattr(data_files, "WHOLE_BYTES", whole_bytes)
+    small = written(spark, tmp_path / "delta_2", by)
+    found: Counter[str] = Counter()
+    with by_reader(spark, vectorized):
+        for file in (large, small):
+            path = Path(file.path.removeprefix("file://"))
+            for checksum in path.parent.glob(".*.crc"):
+                checksum.unlink()  # Hadoop's own, of its local file system alone
+            data, whole = path.read_bytes(), reader.read_files(spark, [file], SCHEMA).collect()
+            for bit in random.Random(flips).sample(range(len(data) * 8), flips // 2):
+                rotten = bytearray(data)
+                rotten[bit // 8] ^= 1 << bit % 8
+                path.write_bytes(rotten)
+                found[outcome(spark, file, whole)] += 1
+    assert found.keys() <= {"refused", "whole"}
+    assert found["refused"] >= flips * 0.95  # else nobody looks at that bit: statistics in the header of a page
+
+
+def test_a_snapshot_says_which_table_it_is(spark: SparkSession, client: Client, new_table: NewTable) -> None:
+    table = new_table("id bigint")
+    client.write(spark.range(10), table)
+    with client.snapshot() as snapshot:
+        (file, *_) = snapshot.files(table).files
+        path = Path(file.path.removeprefix("file://"))
+        path.write_bytes(path.read_bytes()[:-1] + b"!")
+        with pytest.raises(DataDamaged, match=f"table {table}: {file.path} is damaged: its content is not"):
+            snapshot.read(spark, table)
+    client.truncate(table)

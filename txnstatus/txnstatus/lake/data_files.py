@@ -1,0 +1,166 @@
+"""Data files: Parquet that is written so that damage shows, and that is never read where it does.
+
+Every page has a CRC-32, which every read verifies. It covers neither what a file ends with (statistics, indexes,
+footer) nor the headers of pages: so a manifest has another one, of a file's end, and of all of a file that is small, in
+which these are much. What is left are page headers of large files, where damage makes a reader fail but for some bits
+(docs/operations.md); `examine` compares them with the footer.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from txnstatus.errors import DataDamaged
+from txnstatus.lake import page_headers
+from txnstatus.lake.manifest import DataFile
+from txnstatus.lake.storage import file_system
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.dataset as ds
+    import pyarrow.parquet as pq
+    from pyarrow import fs
+
+WHOLE_BYTES = 256 << 10
+"""Size up to which a file has a CRC over all of it."""
+READERS = 8
+"""Threads that look at files' ends, which are small and may be far away."""
+VERIFY = {"parquet.page.verify-checksum.enabled": "true"}
+"""Options of a Spark read, by which it verifies pages. Its writes have checksums unless they are told otherwise."""
+
+
+class Written(NamedTuple):
+    """A file as it was found right after it was written."""
+
+    footer: pq.FileMetaData
+    ending: int
+    crc32: int
+
+
+def write(rows: pa.Table, path: str, system: fs.FileSystem, **options: Any) -> None:
+    """One file; not durably. `options`: those of pyarrow.parquet.write_table."""
+    import pyarrow.parquet as pq
+
+    pq.write_table(rows, path, filesystem=system, write_page_checksum=True, **options)
+
+
+def written(uri: str) -> Written:
+    """What is to be kept of a file. Raises what pyarrow raises for one that is no Parquet."""
+    import pyarrow.parquet as pq
+
+    system, path = file_system(uri)
+    with system.open_input_file(path) as file:
+        footer, size = pq.read_metadata(file), file.size()
+        ending = size if size <= WHOLE_BYTES else size - _end_of_pages(footer)
+        return Written(footer, ending, zlib.crc32(file.read_at(ending, size - ending)))
+
+
+def _end_of_pages(footer: pq.FileMetaData) -> int:
+    return max((page_headers.start(chunk) + chunk.total_compressed_size for chunk in chunks(footer)), default=0)
+
+
+def chunks(footer: pq.FileMetaData) -> Iterator[Any]:
+    """What the footer says of the column chunks, row group by row group."""
+    for group in range(footer.num_row_groups):
+        for column in range(footer.num_columns):
+            yield footer.row_group(group).column(column)
+
+
+def check(files: Sequence[DataFile], readers: int = READERS) -> None:
+    """Looks at the size and the end of each. Raises DataDamaged, FileNotFoundError."""
+    if min(readers, len(files)) < 2:
+        found = list(map(_ending_fault, files))
+    else:
+        with ThreadPoolExecutor(min(readers, len(files)), "data-files") as pool:
+            found = list(pool.map(_ending_fault, files))
+    for file, fault in zip(files, found, strict=True):
+        if fault:
+            raise damaged(file, fault)
+
+
+def _ending_fault(file: DataFile) -> str:
+    """Empty: there is none."""
+    system, path = file_system(file.path)
+    with system.open_input_file(path) as opened:
+        size = opened.size()
+        if size != file.bytes:
+            return f"it has {size} bytes, and was written with {file.bytes}"
+        if zlib.crc32(opened.read_at(file.ending, size - file.ending)) != file.crc32:
+            return "its content is not what was written (CRC-32)"
+    return ""
+
+
+def damaged(file: DataFile, fault: str) -> DataDamaged:
+    return DataDamaged(
+        f"{file.path} is damaged: {fault}",
+        hint="restore it from a backup, or overwrite its partition or its table; "
+        "txnctl doctor --deep finds all that is damaged",
+    )
+
+
+@contextmanager
+def opened(
+    files: Sequence[DataFile],
+    schema: pa.Schema,
+    *,
+    where: pc.Expression | None = None,
+    known: Callable[[DataFile], pc.Expression] | None = None,
+    readers: int = READERS,
+) -> Iterator[ds.Dataset]:
+    """The files as one dataset, to be read within the block. Those that can have no row for which `where` holds, by
+    what is `known` of each, are not even opened.
+
+    Raises DataDamaged where a file is not what was written, also from within the block; FileNotFoundError.
+    """
+    import pyarrow as pa
+    import pyarrow.dataset as ds
+
+    system, _ = file_system(files[0].path)
+    options = ds.ParquetFragmentScanOptions(page_checksum_verification=True)
+    parquet = ds.ParquetFileFormat(default_fragment_scan_options=options)
+    by_path = {file_system(file.path)[1]: file for file in files}
+    facts = known if where is not None else None
+    fragments = [
+        parquet.make_fragment(path, system, partition_expression=facts and facts(file))
+        for path, file in by_path.items()
+    ]
+    dataset = ds.FileSystemDataset(fragments, schema, parquet, system)
+    needed = [by_path[fragment.path] for fragment in dataset.get_fragments(filter=where)]
+    check(needed, readers)
+    try:
+        yield dataset
+    except (OSError, MemoryError, pa.ArrowException) as error:
+        for file in needed:
+            if fault := examine(file):
+                raise damaged(file, fault) from error
+        raise
+
+
+def examine(file: DataFile) -> str:
+    """Reads all of a file, a part at a time, and says what is wrong with it; empty: nothing is.
+
+    Raises OSError for one that cannot be opened.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    if fault := _ending_fault(file):
+        return fault
+    system, path = file_system(file.path)
+    rows = 0
+    with system.open_input_file(path) as source:
+        try:
+            parquet = pq.ParquetFile(source, page_checksum_verification=True)
+            for batch in parquet.iter_batches():
+                rows += batch.num_rows
+            for chunk in chunks(parquet.metadata):
+                if fault := page_headers.fault(source, chunk):
+                    return fault
+        except (OSError, MemoryError, pa.ArrowException) as error:
+            return f"it does not read: {error}"
+    return "" if rows == file.rows else f"it has {rows} rows, and was written with {file.rows}"
