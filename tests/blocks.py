@@ -22,6 +22,7 @@ RUN_BY: Mapping[str, Mapping[str, str]] = {
         "token = txn.token()": SESSION,
         "txn.upsert(": SESSION,
         "snapshot(at=": SESSION,
+        "to_pandas(": SESSION,
         "(txn_cluster)": SESSION,
         "txnctl status": SESSION,
         "txn.postgres(": "tests/postgres/test_postgres.py",

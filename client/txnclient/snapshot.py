@@ -22,6 +22,9 @@ from txnstatus.proto import table_pb2 as pb
 from txnstatus.types import Timestamp, TxnId
 
 if TYPE_CHECKING:
+    import duckdb
+    import pandas as pd
+    import polars as pl
     import pyarrow as pa
     import pyarrow.compute as pc
     from pyspark.sql import DataFrame, SparkSession
@@ -80,7 +83,7 @@ class Snapshot(Staying):
         """
         from txnclient.spark import reader, row_reader
 
-        found, name = self.files(table), WHOLE_TABLE
+        found, name = self.table_files(table), WHOLE_TABLE
         if partition is not None:
             name = name_of(partition, found.schema, table)
             found = found.within(name)
@@ -94,16 +97,75 @@ class Snapshot(Staying):
 
         By partition values and column statistics in the manifests, files without such rows are not even opened.
         """
-        found = self.files(table)
+        found = self.table_files(table)
         with self.explained(table):
             return found.to_arrow(columns, where)
 
-    def files(self, table: str) -> TableFiles:
-        """The table's files at the timestamp.
+    def to_pandas(
+        self, table: str, columns: Sequence[str] | None = None, *, where: pc.Expression | None = None
+    ) -> pd.DataFrame:
+        """As `to_arrow`, as a pandas DataFrame. Needs `txnstatus[pandas]`."""
+        return self.to_arrow(table, columns, where=where).to_pandas()
 
-        Raises NotFound for a table that there is not, or was not then; SnapshotTooOld when what was visible then is
-        removed; IllegalState once the snapshot is closed.
+    def to_polars(
+        self, table: str, columns: Sequence[str] | None = None, *, where: pc.Expression | None = None
+    ) -> pl.DataFrame:
+        """As `to_arrow`, as a polars DataFrame. Needs `txnstatus[polars]`."""
+        import polars as pl
+
+        frame = pl.from_arrow(self.to_arrow(table, columns, where=where))
+        assert isinstance(frame, pl.DataFrame)
+        return frame
+
+    def to_duckdb(self, table: str, connection: duckdb.DuckDBPyConnection | None = None) -> duckdb.DuckDBPyRelation:
+        """The table as a relation of the DuckDB connection, by default the usual one. Needs `txnstatus[duckdb]`.
+
+        DuckDB scans what a query needs of the files, when it needs it: close the snapshot after the last query. A table
+        with row changes is read now, all of it.
         """
+        import duckdb
+
+        found = self.table_files(table)
+        with self.explained(table):
+            rows = found.to_arrow() if found.changes is not None or not found.files else found.dataset()
+        return (connection or duckdb.default_connection()).from_arrow(rows)
+
+    def to_batches(
+        self, table: str, columns: Sequence[str] | None = None, *, where: pc.Expression | None = None
+    ) -> pa.RecordBatchReader:
+        """As `to_arrow`, a batch at a time, for what does not fit into memory. Row changes alone are held in it.
+
+        Close the snapshot after the last batch. An error of reading comes with the batch that it concerns.
+        """
+        import pyarrow as pa
+
+        found = self.table_files(table)
+
+        def batches() -> Iterator[pa.RecordBatch]:
+            with self.explained(table):
+                yield from found.batches(columns, where)
+
+        return pa.RecordBatchReader.from_batches(found.target(columns), batches())
+
+    def files(self, table: str) -> TableFiles:
+        """The table's files at the timestamp, for whatever reads Parquet: they are the table, no row more and no less.
+
+        Raises IllegalState for a table with row changes, which its files alone do not show; NotFound for a table that
+        there is not, or was not then; SnapshotTooOld when what was visible then is removed; IllegalState once the
+        snapshot is closed.
+        """
+        found = self.table_files(table)
+        if found.changes is not None:
+            raise IllegalState(
+                f"table {table} has row changes at {self.timestamp}: its files alone are not the table",
+                hint="read it with to_arrow, to_batches, to_polars, to_pandas, to_duckdb, or read for Spark",
+            )
+        return found
+
+    # ---- for the parts of this package
+
+    def table_files(self, table: str) -> TableFiles:
+        """Files and row changes of the table, from what is seen. Raises as `files` does, but for row changes."""
         if table in self._leases:
             self._leases[table][1].require()
         found = self._tables.get(table)
@@ -114,8 +176,6 @@ class Snapshot(Staying):
             if self._txn_id is None:  # what a transaction sees changes with its own writes
                 self._tables[table] = found
         return found
-
-    # ---- for the parts of this package
 
     def scan(self, table: str) -> pb.ScanResponse:
         """The manifests of what is seen, leased. Raises as `files` does."""

@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import txnclient
@@ -316,3 +317,33 @@ def kill_leaders(cluster: LocalCluster, acknowledged: list[int], times: int) -> 
         done = len(acknowledged)
         wait_until(lambda done=done: len(acknowledged) > done + 2, "transfers go on without it", 60)  # type: ignore[misc]
         cluster.start_node(victim)
+
+
+def test_other_engines_read_the_table_with_its_changed_rows(client: Client, new_table: NewTable) -> None:
+    """What `files` named left the changed rows out, and DuckDB and polars read it as if it were the table."""
+    table = new_table(primary_key=KEY)
+    client.write(rows(1, 2, 3), table)
+    with client.snapshot() as before:
+        assert sum(file.rows for file in before.files(table).files) == 3
+        relation = before.to_duckdb(table)
+        for _ in range(2):  # it can be asked again
+            assert sorted(relation.project("id").fetchall()) == [(1,), (2,), (3,)]
+        assert relation.filter("id > 1").count("id").fetchall() == [(2,)]
+    client.delete(table, rows(2))
+    client.upsert(table, rows(7))
+    with client.transaction() as txn:
+        txn.insert(table, rows(8))
+        for snapshot, ids in ((client.snapshot(), [1, 3, 7]), (txn.snapshot, [1, 3, 7, 8])):
+            with pytest.raises(
+                IllegalState, match=f"table {table} has row changes .*: its files alone are not"
+            ) as refusal:
+                snapshot.files(table)
+            assert "to_polars" in refusal.value.hint
+            assert sorted(snapshot.to_polars(table)["id"].to_list()) == ids
+            assert sorted(snapshot.to_pandas(table, ["id"])["id"]) == ids
+            assert sorted(id_ for (id_,) in snapshot.to_duckdb(table).project("id").fetchall()) == ids
+            with snapshot.to_batches(table, ["id"], where=pc.field("id") < 8) as batches:
+                assert sorted(batches.read_all()["id"].to_pylist()) == [id_ for id_ in ids if id_ < 8]
+    nothing = new_table(primary_key=KEY)
+    with client.snapshot() as snapshot:
+        assert snapshot.to_duckdb(nothing).fetchall() == snapshot.to_batches(nothing).read_all().to_pylist() == []

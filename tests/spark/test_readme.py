@@ -13,7 +13,7 @@ from tests import blocks
 from txnclient import Client
 from txndeploy.local.cluster import LocalCluster
 
-SESSION = ("SparkSession", "token = txn.token()", "txn.upsert(", "snapshot(at=")
+SESSION = ("SparkSession", "token = txn.token()", "txn.upsert(", "snapshot(at=", "to_pandas(")
 
 
 @pytest.fixture(scope="module")

@@ -151,6 +151,23 @@ def test_a_frame_of_another_schema_names_the_column(spark: SparkSession, client:
         client.write(spark.sql("SELECT 1D AS id, 'x' AS name"), table)
 
 
+@pytest.mark.parametrize("by", ["id", "m"])
+def test_a_null_where_there_may_be_none_fails_the_job(
+    spark: SparkSession, client: Client, new_table: NewTable, by: str
+) -> None:
+    """It was committed. A column that the table is partitioned by is one like any other."""
+    from pyspark.sql.types import IntegerType, LongType, StructField, StructType
+
+    schema = StructType([StructField("id", LongType(), False), StructField("m", IntegerType(), False)])
+    table = new_table(schema, partition_by=["m"])
+    good = spark.range(50).selectExpr("id", "CAST(id % 2 AS INT) AS m")
+    null = good.selectExpr(*(f"IF(id = 30, NULL, {name}) AS {name}" if name == by else name for name in ("id", "m")))
+    with pytest.raises(InvalidArgument, match=f"column '{by}' of table {table} is NOT NULL: the data has a null"):
+        client.write(null, table)
+    client.write(good, table)
+    assert _ids(client, table) == list(range(50))
+
+
 def test_a_job_that_fails_leaves_nothing(spark: SparkSession, client: Client, new_table: NewTable) -> None:
     table = new_table("id bigint")
     location = Path(client.table(table).location.removeprefix("file://"))

@@ -4,6 +4,7 @@ list: its options are the function's, and what it yields are the tables that are
 from __future__ import annotations
 
 from benchmarks.suite.measures import (
+    checksums,
     doctor,
     floor,
     lock_queue,
@@ -14,4 +15,4 @@ from benchmarks.suite.measures import (
     work,
 )
 
-ALL = (work, floor, status_store, snapshot_pause, row_writes, lock_queue, postgres, doctor)
+ALL = (work, floor, status_store, snapshot_pause, row_writes, lock_queue, postgres, doctor, checksums)

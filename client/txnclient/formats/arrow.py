@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote
 
 from txnclient.formats import file_statistics, fitting, schemas
@@ -23,32 +23,68 @@ if TYPE_CHECKING:
     import pyarrow.compute as pc
 
 ROWS_PER_GROUP = 1 << 20
+BYTES_PER_FILE = 256 << 20
+"""Size in memory of a reader's rows that are written to one file, or to one for each partition."""
 
 
-def write_files(data: pa.Table | pa.RecordBatchReader, directory: str, schema: Schema, table: str) -> list[DataFile]:
+def write_files(data: object, directory: str, schema: Schema, table: str) -> list[DataFile]:
     """Writes the rows as Parquet files below `directory`, one for each combination of partition values; not durably.
+
+    A reader's rows are written as they come, some batches to a file: they need not fit into memory.
 
     Raises InvalidArgument, naming the column, for data that does not fit the schema.
     """
-    rows = as_table(data)
-    rows = fitting.fitted(rows, schema, to_arrow(schema), table)
     system, root = file_system(directory)
-    written = []
-    for number, (subdirectory, part) in enumerate(_split(rows, schema.partition_by)):
+    written, count = [], 0
+    for number, (subdirectory, part) in enumerate(_parts(data, schema, table)):
+        count += part.num_rows
         system.create_dir(f"{root}{subdirectory}", recursive=True)
         name = f"{subdirectory}/part-{number:05}.parquet"
         data_files.write(part, f"{root}{name}", system, row_group_size=ROWS_PER_GROUP)
         written.append((f"{directory}{quote(name, safe='/=')}", system.get_file_info(f"{root}{name}").size))
     files = described(written, directory, schema)
-    if sum(file.rows for file in files) != rows.num_rows:
-        raise InternalError(f"{rows.num_rows} rows for table {table} became {sum(file.rows for file in files)}")
+    if sum(file.rows for file in files) != count:
+        raise InternalError(f"{count} rows for table {table} became {sum(file.rows for file in files)}")
     return files
+
+
+def _parts(data: object, schema: Schema, table: str) -> Iterator[tuple[str, pa.Table]]:
+    """What goes into each file, with its subdirectory."""
+    import pyarrow as pa
+
+    target = to_arrow(schema)
+    whole = [as_table(data)] if not isinstance(data, pa.RecordBatchReader) else _gathered(data)
+    for rows in whole:
+        yield from _split(fitting.fitted(rows, schema, target, table), schema.partition_by)
+
+
+def _gathered(reader: pa.RecordBatchReader) -> Iterator[pa.Table]:
+    """The reader's batches, as many together as make a file of a good size. At least one table, which may be empty."""
+    import pyarrow as pa
+
+    batches: list[pa.RecordBatch] = []
+    size = written = 0
+    for batch in reader:
+        batches.append(batch)
+        size += batch.nbytes
+        if size >= BYTES_PER_FILE:
+            yield pa.Table.from_batches(batches)
+            batches, size, written = [], 0, written + 1
+    if batches or not written:
+        yield pa.Table.from_batches(batches, reader.schema)
 
 
 def as_table(data: object) -> pa.Table:
     """Raises InvalidArgument."""
     import pyarrow as pa
 
+    match type(data).__module__.partition(".")[0], type(data).__name__:
+        case "polars", "DataFrame":
+            return data.to_arrow()  # type: ignore[attr-defined]
+        case "polars", "LazyFrame":
+            raise InvalidArgument("a polars LazyFrame has no rows yet", hint="collect() it first")
+        case "pandas", "DataFrame":
+            return _of_pandas(data)
     match data:
         case pa.Table():
             return data
@@ -56,7 +92,20 @@ def as_table(data: object) -> pa.Table:
             return pa.Table.from_batches([data])
         case pa.RecordBatchReader():
             return data.read_all()
-    raise InvalidArgument(f"expected a pyarrow Table, RecordBatch or RecordBatchReader, not {type(data).__name__}")
+    raise InvalidArgument(
+        f"expected a pyarrow Table, RecordBatch or RecordBatchReader, or a pandas or polars DataFrame, "
+        f"not {type(data).__name__}"
+    )
+
+
+def _of_pandas(frame: Any) -> pa.Table:
+    """Its columns; the index is none."""
+    import pyarrow as pa
+
+    try:
+        return pa.Table.from_pandas(frame, preserve_index=False).replace_schema_metadata(None)
+    except (pa.ArrowException, TypeError) as error:
+        raise InvalidArgument(f"the pandas DataFrame has a column that Arrow cannot hold: {error}") from error
 
 
 def read_files(
@@ -72,6 +121,20 @@ def read_files(
     known = partial(known_of, schema=schema)
     with data_files.opened(files, to_arrow(schema), where=where, known=known) as dataset:
         return dataset.to_table(columns=target.names, filter=where)
+
+
+def read_batches(
+    files: Sequence[DataFile], schema: Schema, columns: Sequence[str] | None, where: pc.Expression | None = None
+) -> Iterator[pa.RecordBatch]:
+    """As `read_files`, a batch at a time."""
+    target = chosen(schema, columns)
+    if not files:
+        return
+    known = partial(known_of, schema=schema)
+    with data_files.opened(files, to_arrow(schema), where=where, known=known) as dataset:
+        for batch in dataset.to_batches(columns=target.names, filter=where):
+            if batch.num_rows:
+                yield batch.cast(target)
 
 
 def chosen(schema: Schema, columns: Sequence[str] | None) -> pa.Schema:

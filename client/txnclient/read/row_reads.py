@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -64,6 +64,45 @@ def read(
 ) -> pa.Table:
     """All rows as they are at the snapshot, or some of their columns, or those for which `where` holds."""
     import pyarrow as pa
+
+    from txnclient.formats import arrow
+
+    def whole(group: Sequence[DataFile], needed: Sequence[str]) -> Iterator[pa.Table]:
+        yield arrow.read_files(group, schema, needed, where)
+
+    return pa.concat_tables(_parts(files, changes, schema, columns, where, whole))
+
+
+def batches(
+    files: Sequence[DataFile],
+    changes: RowChanges,
+    schema: Schema,
+    columns: Sequence[str] | None,
+    where: pc.Expression | None = None,
+) -> Iterator[pa.RecordBatch]:
+    """As `read`, a batch at a time; the changes are held in memory."""
+    import pyarrow as pa
+
+    from txnclient.formats import arrow
+
+    def by_batch(group: Sequence[DataFile], needed: Sequence[str]) -> Iterator[pa.Table]:
+        for batch in arrow.read_batches(group, schema, needed, where):
+            yield pa.Table.from_batches([batch])
+
+    for part in _parts(files, changes, schema, columns, where, by_batch):
+        yield from part.to_batches()
+
+
+def _parts(
+    files: Sequence[DataFile],
+    changes: RowChanges,
+    schema: Schema,
+    columns: Sequence[str] | None,
+    where: pc.Expression | None,
+    rows_of: Callable[[Sequence[DataFile], Sequence[str]], Iterator[pa.Table]],
+) -> Iterator[pa.Table]:
+    """Rows that were changed, and those of files that were not. `rows_of`: reads columns of files."""
+    import pyarrow as pa
     import pyarrow.compute as pc
 
     from txnclient.formats import arrow
@@ -74,13 +113,12 @@ def read(
     needed = list(dict.fromkeys([*target.names, *schema.primary_key]))
     upserts = latest.filter(pc.invert(latest[DELETED]))
     upserts = upserts if where is None else upserts.filter(where)
-    parts = [upserts.select(target.names).cast(target)]
+    yield upserts.select(target.names).cast(target)
     for since, group in by_later_changes(files, changes.file_times, pc.unique(commits).to_pylist()):
-        rows = arrow.read_files(group, schema, needed, where)
         later = keys.filter(pc.greater(commits, pa.scalar(since, pa.uint64())).combine_chunks())
-        untouched = pc.invert(pc.is_in(encode_keys(rows, schema), value_set=later))
-        parts.append(rows.filter(untouched).select(target.names))
-    return pa.concat_tables(parts)
+        for rows in rows_of(group, needed):
+            untouched = pc.invert(pc.is_in(encode_keys(rows, schema), value_set=later))
+            yield rows.filter(untouched).select(target.names)
 
 
 def latest_changes(changes: RowChanges, schema: Schema) -> pa.Table:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import compress
 from typing import TYPE_CHECKING
 
 from txnclient.read import row_reads
 from txnclient.read.row_reads import RowChanges
-from txnstatus.lake import manifest
+from txnstatus.lake import data_files, manifest
 from txnstatus.lake.manifest import DataFile
 from txnstatus.partitions import covers
 from txnstatus.proto import table_pb2 as pb
@@ -19,6 +19,7 @@ from txnstatus.types import Timestamp
 if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.compute as pc
+    import pyarrow.dataset as ds
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,3 +58,22 @@ class TableFiles:
         if self.changes is not None:
             return row_reads.read(self.files, self.changes, self.schema, columns, where)
         return arrow.read_files(self.files, self.schema, columns, where)
+
+    def batches(self, columns: Sequence[str] | None, where: pc.Expression | None) -> Iterator[pa.RecordBatch]:
+        """As `Snapshot.to_batches`."""
+        from txnclient.formats import arrow
+
+        if self.changes is not None:
+            return row_reads.batches(self.files, self.changes, self.schema, columns, where)
+        return arrow.read_batches(self.files, self.schema, columns, where)
+
+    def target(self, columns: Sequence[str] | None) -> pa.Schema:
+        """The schema of those columns, or of all."""
+        from txnclient.formats import arrow
+
+        return arrow.chosen(self.schema, columns)
+
+    def dataset(self) -> ds.Dataset:
+        """The files, of which there are some. Raises DataDamaged; what is read from it later verifies pages."""
+        with data_files.opened(self.files, self.target(None)) as dataset:
+            return dataset

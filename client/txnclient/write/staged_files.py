@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from txnstatus.errors import InvalidArgument
-from txnstatus.lake import locations
+from txnstatus.lake import data_files, locations
 from txnstatus.lake.manifest import DataFile
 from txnstatus.lake.storage import file_system
 from txnstatus.schema import Schema
+
+if TYPE_CHECKING:
+    from pyarrow import fs
 
 READERS = 8
 """Threads that read footers, which are small and may be far away."""
@@ -62,6 +67,8 @@ def _problem(staged: tuple[DataFile, str, str], schema: Schema) -> str:
         footer = pq.read_metadata(path, filesystem=system)
         schema.require_same_columns(schemas.to_columns(footer.schema.to_arrow_schema()), table)
         (found,) = arrow.described([(file.path, system.get_file_info(path).size)], directory, schema) or (None,)
+        if column := _with_nulls(system, path, schema):
+            return f"{what}: column {column!r} is NOT NULL, and the file has a null in it"
     except InvalidArgument as error:
         return f"{what}: {error.message}"
     except (OSError, pa.ArrowException) as error:
@@ -69,6 +76,28 @@ def _problem(staged: tuple[DataFile, str, str], schema: Schema) -> str:
     if found is None or _identity(found) != _identity(file):
         there = f"{found.rows} rows in {found.bytes} bytes" if found else "no rows"
         return f"{what}: it has {there}, and not as its task said {file.rows} rows in {file.bytes} bytes"
+    return ""
+
+
+def _with_nulls(system: fs.FileSystem, path: str, schema: Schema) -> str:
+    """The first column that has a null where there may be none; empty: there is no such. Most footers tell."""
+    import pyarrow.parquet as pq
+
+    required = [column.name for column in schema.columns if not column.nullable]
+    if not required:
+        return ""
+    with system.open_input_file(path) as source:
+        parquet = pq.ParquetFile(source, page_checksum_verification=True)
+        sure: Counter[str] = Counter(
+            chunk.path_in_schema
+            for chunk in data_files.chunks(parquet.metadata)
+            if (known := chunk.statistics) is not None and known.has_null_count and known.null_count == 0
+        )
+        unsure = [name for name in required if sure[name] < parquet.metadata.num_row_groups]
+        for batch in parquet.iter_batches(columns=unsure) if unsure else ():
+            for name in unsure:
+                if batch[name].null_count:
+                    return name
     return ""
 
 

@@ -80,7 +80,7 @@ class Reader:
     def _poll(self, client: Client) -> None:
         snapshot = client.snapshot()
         rows = {
-            name: snapshot.to_arrow(name, columns=[snapshot.files(name).schema.columns[0].name]).num_rows
+            name: snapshot.to_arrow(name, columns=[snapshot.table_files(name).schema.columns[0].name]).num_rows
             for name in self.expected
         }
         self.polls += 1

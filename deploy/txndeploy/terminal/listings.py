@@ -164,7 +164,7 @@ def data_tables(client: Client) -> Listing:
     rows = []
     with client.snapshot() as snapshot:
         for info in client.tables():
-            found = snapshot.files(info.name)
+            found = snapshot.table_files(info.name)
             rows.append(
                 {
                     "name": info.name,

@@ -73,7 +73,7 @@ def outcome(file: DataFile, whole: pa.Table) -> str:
 
 
 def test_no_flipped_bit_is_read(tmp_path: Path) -> None:
-    """Of 300 one-bit flips 101 gave wrong rows without an error."""
+    """One-bit flips: of 300, 101 gave wrong rows without an error."""
     file = write(tmp_path / "delta_1", table(200))
     whole = arrow.read_files([file], SCHEMA, None)
     bits = random.Random(2).sample(range(file.bytes * 8), FLIPS)
