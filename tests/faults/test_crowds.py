@@ -12,9 +12,11 @@ from pathlib import Path
 
 import pytest
 
+import txnclient
 from tests.faults.crowd import Crowd
 from tests.support import FAST_RAFT, SCHEMA, connect, fast_cluster, rows, visible, wait_until
 from txndeploy.local.cluster import LocalCluster
+from txndeploy.node import config as configuration
 from txnstatus.proto import rpc_pb2
 from txnstatus.rpc.connection import Purpose, split_address
 
@@ -35,16 +37,20 @@ class Idle:
     def __init__(self, address: str) -> None:
         self._connection = socket.create_connection(split_address(address), 10)
         self._connection.sendall(Purpose.CALLS.opening)
-        self.call()
+        self.first_answer = self.call()
 
-    def call(self) -> None:
+    def call(self) -> str:
+        """The code of the error, empty for none."""
         call = rpc_pb2.Call(id=1, method="txnstatus.Admin/GetCluster", timeout_millis=10_000)
         frame = rpc_pb2.Frame(calls=[call]).SerializeToString()
         self._connection.sendall(struct.pack(">I", len(frame)) + frame)
+        replies: Sequence[rpc_pb2.Reply] = ()
         with self._connection.makefile("rb") as stream:
-            (length,) = struct.unpack(">I", stream.read(4))
-            (reply,) = rpc_pb2.Frame.FromString(stream.read(length)).replies
-        assert not reply.HasField("error")
+            while not replies:  # a hello comes first
+                (length,) = struct.unpack(">I", stream.read(4))
+                replies = rpc_pb2.Frame.FromString(stream.read(length)).replies
+        (reply,) = replies
+        return reply.error.code
 
 
 def open_files(cluster: LocalCluster, node: str) -> int:
@@ -80,6 +86,7 @@ def test_others_are_served_while_strangers_stand_at_the_door(
     launcher = with_open_files(limit) if limit else ()
     with fast_cluster(tmp_path, raft=SMALL_SEGMENTS, launcher=launcher) as cluster:
         idle = Idle(cluster.address("n1"))
+        assert not idle.first_answer
         with connect(cluster) as client:
             client.create_table("t.crowded", SCHEMA)
         told("alone", commit_some(cluster))
@@ -88,7 +95,7 @@ def test_others_are_served_while_strangers_stand_at_the_door(
             crowd.wait_until_all_came(COME_SECONDS)
             took = commit_some(cluster)
             most, files = cluster.resident_bytes("n1"), open_files(cluster, "n1")
-            idle.call()
+            assert not idle.call()
         told(f"beside {silent} silent, {slow} slow, {half_sent} with a part of 16 or 50 MiB", took)
         print(f"memory of the node: {before >> 20} MiB before, {most >> 20} MiB beside them; {files} open files")
         print(f"{crowd.most_at_once} of them there at once, {crowd.came_again} came again")
@@ -97,6 +104,21 @@ def test_others_are_served_while_strangers_stand_at_the_door(
         assert all(map(cluster.running, cluster.configs))
         with connect(cluster) as client:
             assert visible(client, "t.crowded") == [sorted([*range(COMMITS)] * 2)]
+
+
+def test_nodes_find_each_other_where_no_client_more_is_let_in(tmp_path: Path) -> None:
+    cluster = fast_cluster(tmp_path)
+    few = cluster.configs["n1"].model_copy(update={"max_connections": 40})
+    cluster.config_path("n1").write_text(configuration.dump(few))
+    with cluster:
+        clients = [Idle(cluster.address("n1")) for _ in range(41)]
+        assert clients[-1].first_answer == "OVERLOADED"
+        cluster.kill("n3")
+        cluster.restart("n2")  # from here on nothing goes without n1, and it meets n2 anew
+        with txnclient.connect(cluster.address("n2")) as client:
+            client.create_table("t.together", SCHEMA)
+            client.write(rows(1), "t.together")
+        assert not clients[0].call(), "who is there stays"
 
 
 @pytest.mark.parametrize("lost", ["the directory", "a journal"])
