@@ -307,7 +307,7 @@ def commit_that_waits(client: Client, server: PostgresServer, table: str, bill: 
     txn.write(rows(1), table)
     with txn.postgres(NAME, server.conninfo) as connection:
         connection.execute(INSERT, (bill,))
-    with pytest.raises(CommitUnknown):
+    with pytest.raises(CommitUnknown, match=rf"COMMIT_IN_PROGRESS, and waits for @{NAME} .*cannot be reached"):
         txn.commit(timeout=1)
     return txn
 
