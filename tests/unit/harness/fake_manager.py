@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import socket
 import socketserver
@@ -85,7 +86,8 @@ class FakeManager:
         self._server.shutdown()
         self._server.server_close()
         for connection in list(self._open):
-            connection.shutdown(socket.SHUT_RDWR)
+            with contextlib.suppress(OSError):  # its client was first
+                connection.shutdown(socket.SHUT_RDWR)
 
     def hang(self, _request: object) -> Message:
         """An answer that never comes, while the manager runs."""
