@@ -445,7 +445,7 @@ def test_a_database_is_shown_as_no_table() -> None:
         assert (await shard.lock(asks(OLD, table="air", mode="LOCK_S"))).granted
         assert [table.name for table in (await shard.list_tables(table_pb2.ListTablesRequest())).tables] == [TABLE]
         with pytest.raises(TxnError, match="is no name of a database"):
-            await shard.lock(asks(OLD, table="no-name"))
+            await shard.lock(asks(OLD, table="no/name"))
 
     run(test)
 
