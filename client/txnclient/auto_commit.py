@@ -54,10 +54,13 @@ class AutoCommit:
         mode: Mode = "append",
         *,
         partition: Partition | None = None,
+        keys_are_new: bool = False,
         **options: Unpack[WriteOptions],
     ) -> CommitReceipt:
         """As `Transaction.write`: a Spark DataFrame or pyarrow data, appended, or in place of what is there."""
-        return self._run(lambda txn: txn.write(data, table, mode, partition=partition), options)
+        return self._run(
+            lambda txn: txn.write(data, table, mode, partition=partition, keys_are_new=keys_are_new), options
+        )
 
     def truncate(
         self, table: str, *, partition: Partition | None = None, **options: Unpack[WriteOptions]

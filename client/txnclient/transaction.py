@@ -123,6 +123,7 @@ class Transaction(Staying):
         *,
         partition: Partition | None = None,
         lock_timeout: float | None = None,
+        keys_are_new: bool = False,
     ) -> None:
         """Writes a Spark DataFrame (its executors write the files) or a pyarrow Table into the table.
 
@@ -133,15 +134,21 @@ class Transaction(Staying):
         that others append meanwhile stay.
 
         Of two transactions that overwrite the same part without seeing each other the first to commit wins; the other
-        is told Conflict. Appends are never in conflict. A table that settles conflicts by locks (see `create_table`) is
+        is told Conflict. Appends overwrite nothing. A table that settles conflicts by locks (see `create_table`) is
         locked before any file is written; appends share their locks with each other. Such a write waits for its locks
         for `lock_timeout` seconds, by default as long as the client says (`connect`), which is a minute.
 
-        Raises InvalidArgument, naming the column, for data of another schema; Locked, naming who is in the way, when
-        the time for the locks is over.
+        In a table with a primary key a key is unique: what was written is searched for keys that come twice
+        (InvalidArgument), and for those that are there already, or that this transaction changed by row before
+        (AlreadyExists, naming up to ten). Of two transactions that add the same key the first to commit wins; keys of
+        many rows are taken to be the same where one is in the others' range, by the key's first column. `keys_are_new`:
+        the caller vouches for that, as for the bulk load of what is known to be clean, and nobody searches.
+
+        Raises InvalidArgument, naming the column, for data of another schema, and for a null in a key; Locked, naming
+        who is in the way, when the time for the locks is over.
         """
         with self._locks.waiting(lock_timeout), self._ending.writing(f"a write to {table}"):
-            self._files.write(data, table, mode, partition)
+            self._files.write(data, table, mode, partition, keys_are_new=keys_are_new)
 
     def truncate(self, table: str, *, partition: Partition | None = None, lock_timeout: float | None = None) -> None:
         """Removes all rows of the table or of the partition, as an overwrite with nothing."""
@@ -164,13 +171,14 @@ class Transaction(Staying):
         *,
         partition: Partition | None = None,
         lock_timeout: float | None = None,
+        keys_are_new: bool = False,
     ) -> None:
         """Adds staged files to the transaction, all of them at once; the other parameters are as of `write`.
 
         Raises InvalidArgument, naming the file, for one that is not there as it was staged; then nothing is added.
         """
         with self._locks.waiting(lock_timeout), self._ending.writing(f"an addition of staged files to {table}"):
-            self._files.add(staged, table, mode, partition)
+            self._files.add(staged, table, mode, partition, keys_are_new=keys_are_new)
 
     # ---- writing rows
 

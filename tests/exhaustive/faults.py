@@ -13,8 +13,9 @@ from tests.exhaustive.clients import APPEND, DROP, OVERWRITE, Config
 from txnparticipant.shard import changes, dropping
 from txnparticipant.shard import commands as shard_cmd
 from txnparticipant.shard import transitions as txn
+from txnparticipant.shard.records import TableTxn
 from txnparticipant.shard.shard import ParticipantShard
-from txnparticipant.shard.table import TableState, TableTxn
+from txnparticipant.shard.table import TableState
 from txnparticipant.versions.mvcc import FileSet
 from txnstatus.errors import TxnError
 from txnstatus.status import commands as cmd

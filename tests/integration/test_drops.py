@@ -304,7 +304,7 @@ def test_the_files_go_and_the_directory_too_once_nobody_can_read_them(hasty: Loc
             txn.upsert(table, rows(*range(100)))
         wait_until(lambda: any("rows" in str(path) for path in files_below(directory)), "a flush")
         open_txn = client.begin()
-        open_txn.write(rows(7), table)
+        open_txn.write(rows(107), table)
         with client.snapshot() as before:
             assert before.to_arrow(table).num_rows == 100
             client.drop_table(table)

@@ -15,7 +15,7 @@ import pytest
 
 import txnclient
 from tests.support import commit_until_known, connect, fast_cluster, rows, settled, visible, wait_until
-from txnclient import Client, Conflict, InvalidArgument, LimitReached, RowsRefused, TxnAborted
+from txnclient import AlreadyExists, Client, Conflict, InvalidArgument, LimitReached, RowsRefused, TxnAborted
 from txndeploy.local.cluster import LocalCluster
 from txnstatus.errors import IllegalState
 
@@ -127,16 +127,54 @@ def test_bad_rows_are_refused_by_name(client: Client, new_table: NewTable, data:
     assert visible(client, table) == [[]]
 
 
+def test_a_key_is_unique_whoever_writes(client: Client, new_table: NewTable) -> None:
+    """`insert` 5 and `write` 5 left two rows, and so did two equal keys in one file."""
+    table = new_table(primary_key=KEY)
+    client.insert(table, rows(5))
+    with pytest.raises(AlreadyExists, match=r"1 of 2 rows: their keys are in .*: 5") as taken:
+        client.write(rows(5, 6), table)
+    assert taken.value.keys == ("5",)
+    with pytest.raises(InvalidArgument, match=r"more than once in the rows for .*: 7"):
+        client.write(rows(7, 7), table)
+    txn = client.begin()
+    parts = [client.join(txn.token()).stage(rows(8), table) for _ in range(2)]
+    with pytest.raises(InvalidArgument, match=r"more than once in the rows for .*: 8"):
+        txn.add(parts, table)
+    with pytest.raises(IllegalState, match="8"):
+        txn.commit()
+    first, second = client.begin(), client.begin()
+    first.write(rows(9), table)
+    second.insert(table, rows(9))
+    first.commit()
+    with pytest.raises(Conflict, match=rf"{table}\(9\) was changed by transaction {first.id}"):
+        second.commit()
+    client.write(rows(1, 2), table, keys_are_new=True)
+    assert visible(client, table) == [[1, 2, 5, 9]]
+
+
+def test_rows_and_files_of_one_table_go_in_one_transaction(client: Client, new_table: NewTable) -> None:
+    table = new_table(primary_key=KEY)
+    with client.transaction() as txn:
+        txn.write(rows(1, 2, 3), table)
+        txn.delete(table, rows(2).select(KEY))
+        with pytest.raises(RowsRefused):
+            txn.insert(table, rows(1))
+        txn.write(rows(4), table)
+        assert sorted(txn.to_arrow(table)["id"].to_pylist()) == [1, 3, 4]
+    assert visible(client, table) == [[1, 3, 4]]
+    with client.transaction() as txn:
+        txn.insert(table, rows(7))
+        txn.write(rows(8), table, mode="overwrite")
+        txn.insert(table, rows(1))
+    assert visible(client, table) == [[1, 8]]
+
+
 def test_tables_without_a_key_and_transactions_that_are_over_take_no_rows(client: Client, new_table: NewTable) -> None:
     plain, keyed = new_table(), new_table(primary_key=KEY)
     with pytest.raises(InvalidArgument, match="has no primary key"):
         client.insert(plain, rows(1))
     with pytest.raises(txnclient.NotFound):
         client.insert("t.nowhere", rows(1))
-    both = client.begin()
-    both.write(rows(1), keyed)
-    with pytest.raises(IllegalState, match="both rows and files"):
-        both.insert(keyed, rows(2))
     txn = client.begin()
     txn.write(rows(1), keyed)
     txn.commit()

@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
 
+import pyarrow as pa
+
 from tests.sim.planted import CORE, Planted, Seams
+from txnclient.read.table_files import TableFiles
 from txnparticipant.leader.rows import RowService
-from txnparticipant.rows.changed_keys import ChangedKeys
+from txnparticipant.rows.changed_keys import Changed, ChangedKeys
 from txnparticipant.rows.memrowset import RowSet, RowsView, SeenRows, TableRows
+from txnparticipant.shard import key_conflicts
+from txnparticipant.shard.records import TableTxn
 from txnparticipant.shard.table import TableState
 from txnparticipant.upkeep import flusher
 from txnparticipant.versions.mvcc import Manifest
+from txnstatus.lake.rows import changes_table
 from txnstatus.proto import table_pb2 as pb
 from txnstatus.types import Timestamp
 
 
 def keys_never_conflict() -> Seams:
-    return [("txnparticipant.shard.row_conflicts:_same_keys", lambda *_: None)]
+    return [("txnparticipant.shard.key_conflicts:_same_keys", lambda *_: None)]
 
 
 def a_flush_drops_deletes() -> Seams:
@@ -53,9 +59,10 @@ def a_flush_forgets_the_keys() -> Seams:
 
     def forgetful(self: TableRows, flush_id: str, manifest: Manifest, txn_ids: Any) -> None:
         flush(self, flush_id, manifest, txn_ids)
-        kept = ChangedKeys(self.keys.above, _prepared=self.keys._prepared)
-        for row_set in self.unflushed.values():
-            kept.add(row_set.commit)
+        kept = replace(ChangedKeys(self.keys.above), _prepared=self.keys._prepared)
+        for commit in self.keys:
+            if commit.txn_id in self.unflushed or commit.ranges:
+                kept.add(commit)
         self.keys = kept
 
     return [("txnparticipant.rows.memrowset:TableRows.flush", forgetful)]
@@ -100,6 +107,31 @@ def rows_without_a_limit() -> Seams:
     return [("txnparticipant.leader.rows:RowService._room_for", welcome)]
 
 
+def keys_of_files_are_no_commit() -> Seams:
+    return [("txnparticipant.shard.records:added_by", lambda *_: Changed())]
+
+
+def files_do_not_say_when_they_looked() -> Seams:
+    """As if what was committed meanwhile had been seen."""
+
+    def late(table: TableState, txn: TableTxn) -> Iterator[tuple[Changed, Timestamp]]:
+        yield from ((changed, max(at, table.rows.keys.newest)) for changed, at in looks(table, txn))
+
+    looks = key_conflicts._looks
+    return [("txnparticipant.shard.key_conflicts:_looks", late)]
+
+
+def row_writes_do_not_see_their_own_files() -> Seams:
+    return [("txnparticipant.leader.rows:with_own", lambda seen, _own, _times: seen)]
+
+
+def own_rows_are_no_matter_to_files() -> Seams:
+    def none(there: TableFiles, _at: Timestamp) -> pa.Table:
+        return changes_table((), there.schema).select(list(there.schema.primary_key))
+
+    return [("txnclient.write.keys:_changed_by_itself", none)]
+
+
 PLANTED_ROWS: Mapping[str, Planted] = {
     "keys never conflict": Planted(("4", "5", "7", "isolation", CORE), "calm", 10, keys_never_conflict),
     "a flush drops deletes": Planted(("4",), "calm", 10, a_flush_drops_deletes),
@@ -109,5 +141,9 @@ PLANTED_ROWS: Mapping[str, Planted] = {
     "flushed rows are not looked for": Planted(("4", "7"), "calm", 10, flushed_rows_are_not_looked_for),
     "an overwrite leaves row changes": Planted(("4",), "calm", 10, an_overwrite_leaves_row_changes),
     "a scan forgets one flush": Planted(("4", "5", "isolation"), "calm", 10, a_scan_forgets_one_flush),
+    "keys of files are no commit": Planted(("15", "7", "4"), "calm", 10, keys_of_files_are_no_commit),
+    "files do not say when they looked": Planted(("15", "7", "4"), "calm", 20, files_do_not_say_when_they_looked),
+    "row writes do not see their own files": Planted(("4", "15"), "calm", 10, row_writes_do_not_see_their_own_files),
+    "own rows are no matter to files": Planted(("4", "15"), "calm", 20, own_rows_are_no_matter_to_files),
     "rows without a limit": Planted(("memory",), "calm", 10, rows_without_a_limit),
 }

@@ -83,10 +83,13 @@ class SnapshotTooOld(TxnError):
 
 
 class AlreadyExists(TxnError):
-    """Fix the program: the name is taken."""
+    """Fix the program: the name is taken, or the keys of a write's rows are; nothing of it is written."""
 
     code = "ALREADY_EXISTS"
     grpc_status = "ALREADY_EXISTS"
+
+    keys: Sequence[str] = ()
+    """Keys that are taken, ten at most."""
 
 
 class IllegalState(TxnError):

@@ -38,6 +38,13 @@ MAX_OUTCOMES = 10_000
 MAX_STATES = 100
 """Most states that a listing names."""
 
+MAX_CLAIMED_KEYS = 10_000
+"""Keys of one write's files that are named one by one; of more only their range is."""
+MAX_CLAIMED_BYTES = 256_000
+"""Bytes of such keys."""
+MAX_KEY_BOUND_BYTES = 1_000
+"""Bytes of a bound of a range of keys."""
+
 MAX_LABEL_CHARACTERS = 256
 """Characters of a label, an owner or a request id."""
 MAX_LEASE_ID_CHARACTERS = 64

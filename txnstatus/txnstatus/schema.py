@@ -17,6 +17,8 @@ from txnstatus.proto import common_pb2 as common
 
 _WRITE_ID = re.compile(r"[A-Za-z0-9]{8,64}")
 _PARTITION_TYPES = frozenset(["boolean", "tinyint", "smallint", "int", "bigint", "decimal", "string", "date"])
+_NO_KEY_TYPES = ("float", "double", "array", "map", "struct")
+"""Types whose values cannot be compared, or not surely."""
 MAX_COLUMNS = 2_000
 MAX_COMMENT_CHARACTERS = 1_000
 MAX_SCHEMA_CHARACTERS = 128 << 10
@@ -70,6 +72,11 @@ class Schema:
         for column in self.columns:
             if column.name in split_by and column.type.split("(")[0] not in _PARTITION_TYPES:
                 raise InvalidArgument(f"column {column.name!r} of type {column.type} cannot be a partition column")
+        for column in self.columns:
+            if column.name in self.primary_key and column.type.startswith(_NO_KEY_TYPES):
+                raise InvalidArgument(
+                    f"primary key column {column.name!r} is {column.type}: rows cannot be known by such a key"
+                )
         if len(self.partition_by) == len(self.columns):
             raise InvalidArgument("every column is a partition column: at least one must not be")
 
@@ -84,6 +91,11 @@ class Schema:
         ):
             if count > most:
                 raise InvalidArgument(f"a table with {count} {what}: {most} are possible")
+
+    @property
+    def keys_tell_partitions(self) -> bool:
+        """Whether a row's key says in which partition it is: then no key is in two of them."""
+        return bool(self.partition_by) and set(self.partition_by) <= set(self.primary_key)
 
     def to_wire(self) -> common.TableSchema:
         return common.TableSchema(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ class RowChanges:
     flushed: tuple[DataFile, ...]
     """Files of earlier changes, each row with its commit timestamp."""
     above: Timestamp
-    """The timestamp above which rows of those files count."""
+    """The timestamp from which on rows of those files count."""
     at: Timestamp
     """The timestamp up to and with which they do."""
     file_times: tuple[Timestamp, ...]
@@ -115,7 +115,7 @@ def _parts(
     upserts = upserts if where is None else upserts.filter(where)
     yield upserts.select(target.names).cast(target)
     for since, group in by_later_changes(files, changes.file_times, pc.unique(commits).to_pylist()):
-        later = keys.filter(pc.greater(commits, pa.scalar(since, pa.uint64())).combine_chunks())
+        later = keys.filter(pc.greater_equal(commits, pa.scalar(since, pa.uint64())).combine_chunks())
         for rows in rows_of(group, needed):
             untouched = pc.invert(pc.is_in(encode_keys(rows, schema), value_set=later))
             yield rows.filter(untouched).select(target.names)
@@ -149,7 +149,7 @@ def _flushed(changes: RowChanges, columns: pa.Schema) -> pa.Table:
     import pyarrow.compute as pc
 
     above, at = (pa.scalar(each, pa.uint64()) for each in (changes.above, changes.at))
-    seen = (pc.field(COMMIT_TS) > above) & (pc.field(COMMIT_TS) <= at)
+    seen = (pc.field(COMMIT_TS) >= above) & (pc.field(COMMIT_TS) <= at)
     with data_files.opened(changes.flushed, columns, where=seen) as dataset:
         return dataset.to_table(filter=seen)
 
@@ -157,12 +157,15 @@ def _flushed(changes: RowChanges, columns: pa.Schema) -> pa.Table:
 def by_later_changes(
     files: Sequence[DataFile], times: Sequence[Timestamp], changed: Sequence[Timestamp]
 ) -> Iterator[tuple[Timestamp, list[DataFile]]]:
-    """The files in groups for which the same changes are later, each with a timestamp that these are above."""
+    """The files in groups for which the same changes are later, each with the time from which on these were made.
+
+    Of one commit, rows come after files.
+    """
     commits = sorted(changed)
     groups: defaultdict[int, list[DataFile]] = defaultdict(list)
     since: dict[int, Timestamp] = {}
     for file, time in zip(files, times, strict=True):
-        group = bisect_right(commits, time)
+        group = bisect_left(commits, time)
         groups[group].append(file)
         since[group] = time
     for group, members in sorted(groups.items()):

@@ -36,7 +36,7 @@ def read_table(spark: SparkSession, found: TableFiles, partition: str = WHOLE_TA
     written = latest.where(f"NOT {DELETED}").where(writer.is_in(partition))
     parts = [written.select(*(f"`{column.name}`" for column in schema.columns))]
     for since, group in row_reads.by_later_changes(files, changes.file_times, row_reads.commits(changes)):
-        later = latest.where(f"{COMMIT_TS} > {since}").select(*(f"`{name}`" for name in schema.primary_key))
+        later = latest.where(f"{COMMIT_TS} >= {since}").select(*(f"`{name}`" for name in schema.primary_key))
         parts.append(reader.read_files(spark, group, schema).join(later, list(schema.primary_key), "left_anti"))
     return reduce(lambda one, other: one.unionByName(other), parts)
 
@@ -83,7 +83,7 @@ def _latest(spark: SparkSession, changes: RowChanges, schema: Schema) -> DataFra
     latest = _frame(spark, row_reads.latest_changes(in_memory, schema), schema)
     if changes.flushed:
         flushed = reader.read_files(spark, changes.flushed, _with_commits(schema)).where(
-            f"{COMMIT_TS} > {changes.above} AND {COMMIT_TS} <= {changes.at}"
+            f"{COMMIT_TS} >= {changes.above} AND {COMMIT_TS} <= {changes.at}"
         )
         whole = functions.struct(*_columns(flushed.columns))
         last = functions.max_by(whole, COMMIT_TS).alias("_txn_last")

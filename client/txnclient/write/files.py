@@ -5,12 +5,13 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 from txnclient.calls.requests import build
 from txnclient.formats.partitions import Partition, name_of
 from txnclient.handle import Handle
 from txnclient.write import staged_files
+from txnclient.write.keys import KeyedFiles
 from txnclient.write.locks import Locks, WriteLocks
 from txnclient.write.overwriting import Mode, overwritten
 from txnclient.write.staged_files import StagedFiles
@@ -21,7 +22,10 @@ from txnstatus.lake.storage import make_durable
 from txnstatus.partitions import WHOLE_TABLE
 from txnstatus.proto import table_pb2 as pb
 from txnstatus.schema import Schema
-from txnstatus.types import Statement
+from txnstatus.types import Statement, Timestamp
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,14 +46,16 @@ class FileWrites:
     def __init__(self, handle: Handle, locks: Locks) -> None:
         self._handle, self._locks = handle, locks
 
-    def write(self, data: Any, table: str, mode: Mode, partition: Partition | None) -> None:
+    def write(self, data: Any, table: str, mode: Mode, partition: Partition | None, *, keys_are_new: bool) -> None:
         _check_mode(mode, partition)
         opened = self._open(table)
         locks = self._locks_of(opened, _statement(mode))
         if mode != "overwrite_partitions":
             # What is known of it now: whoever cannot have it should learn that before the work, not after.
             locks.take([WHOLE_TABLE if partition is None else name_of(partition, opened.schema, table)])
-        self._add(opened, _write_files(data, opened), mode, partition, locks)
+        spark = data.sparkSession if _is_spark(data) else None
+        files = _write_files(data, opened)
+        self._add(opened, files, mode, partition, locks, spark=spark, keys_are_new=keys_are_new)
 
     def truncate(self, table: str, partition: Partition | None) -> None:
         opened = self._open(table)
@@ -61,7 +67,15 @@ class FileWrites:
         make_durable(file.path for file in files)
         return StagedFiles(table, opened.write_id, tuple(files))
 
-    def add(self, staged: Iterable[StagedFiles], table: str, mode: Mode, partition: Partition | None) -> None:
+    def add(
+        self,
+        staged: Iterable[StagedFiles],
+        table: str,
+        mode: Mode,
+        partition: Partition | None,
+        *,
+        keys_are_new: bool,
+    ) -> None:
         _check_mode(mode, partition)
         parts = list(staged)
         for part in parts:
@@ -71,7 +85,8 @@ class FileWrites:
         opened = self._open(table)
         staged_files.check(parts, opened.directory.removesuffix(opened.write_id), opened.schema)
         locks = self._locks_of(opened, _statement(mode))
-        self._add(opened, files, mode, partition, locks, [part.write_id for part in parts])
+        from_writes = [part.write_id for part in parts]
+        self._add(opened, files, mode, partition, locks, from_writes, keys_are_new=keys_are_new)
 
     def _open(self, table: str) -> _Opened:
         """Claims a directory. The first write on a table makes it a participant."""
@@ -92,12 +107,21 @@ class FileWrites:
         partition: Partition | None,
         locks: WriteLocks,
         from_writes: Sequence[str] = (),
+        spark: SparkSession | None = None,
+        *,
+        keys_are_new: bool = False,
     ) -> None:
         self._handle.require_writable()
         overwrites = overwritten(mode, partition, files, opened.schema, opened.table)
         if mode == "overwrite_partitions" and not overwrites:
             return  # without rows there is nothing to replace
         locks.take([file.partition for file in files] if mode == "append" else overwrites or [WHOLE_TABLE])
+        claim, read_at = None, self._handle.read_at
+        if opened.schema.primary_key and files:
+            replaced = () if mode == "append" else overwrites or [WHOLE_TABLE]
+            added = KeyedFiles(opened.table, opened.schema, files, frozenset(replaced), spark)
+            claim = added.claim(self._handle, keys_are_new=keys_are_new)
+            read_at = Timestamp(claim.snapshot) if read_at is None else read_at
         ref = manifest.write(
             opened.directory,
             files,
@@ -118,7 +142,8 @@ class FileWrites:
                 from_writes=from_writes,
                 overwrites=overwrites,
                 # What was committed since it was read is not replaced unseen: that is a conflict.
-                read_timestamp=None if mode == "append" else self._handle.read_at,
+                read_timestamp=None if mode == "append" else read_at,
+                claim=claim,
             ),
             pb.AddFilesResponse,
         )
@@ -129,13 +154,17 @@ class FileWrites:
 
 def _write_files(data: Any, opened: _Opened) -> list[DataFile]:
     """Files that are not durable yet."""
-    if type(data).__module__.startswith("pyspark."):
+    if _is_spark(data):
         from txnclient.spark import writer
 
         return writer.write_files(data, opened.directory, opened.schema, opened.table)
     from txnclient.formats import arrow
 
     return arrow.write_files(data, opened.directory, opened.schema, opened.table)
+
+
+def _is_spark(data: Any) -> bool:
+    return type(data).__module__.startswith("pyspark.")
 
 
 def _check_mode(mode: Mode, partition: Partition | None) -> None:

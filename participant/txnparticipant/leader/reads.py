@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from txnparticipant.rows.memrowset import PreparedRows, SeenRows
+from txnparticipant.rows.memrowset import PreparedRows, SeenRows, own_time
 from txnparticipant.shard import commands as cmd
 from txnparticipant.shard import dropping
 from txnparticipant.shard.changes import illegal
@@ -60,10 +60,11 @@ class Reads:
         seen = visible(file_sets, prepared, outcomes, at)
         times, changes = commit_times(file_sets, prepared, outcomes), rows.at(at, outcomes)
         if own is not None:
-            seen = with_own(seen, own.files)
-            times.update((write.manifest.path, at) for write in own.files)
+            seen = with_own(seen, own.files, times)
+            times.update((write.manifest.path, own_time(at)) for write in own.files)
             changes = changes.with_own(own.rows, at)
         response = pb.ScanResponse(table=table.info(), manifests=map(cmd.manifest_to_wire, seen))
+        response.own_writes = own.position if own is not None else 0
         response.lease_millis = int(self._leases.seconds * 1000) if request.lease_id else 0
         _add_row_changes(response, changes, times)
         return response
@@ -129,6 +130,8 @@ class _Own(NamedTuple):
 
     files: tuple[PendingWrite, ...]
     rows: PreparedRows
+    position: int
+    """How many writes these are, with those that the transaction has overwritten."""
 
 
 def _own_writes(table: TableState, request: pb.ScanRequest, shard: ParticipantShard) -> _Own | None:
@@ -148,7 +151,7 @@ def _own_writes(table: TableState, request: pb.ScanRequest, shard: ParticipantSh
     if record.state is not ParticipantState.OPEN:
         raise illegal(table, txn_id, record, "a read")
     rows = PreparedRows(txn_id, tuple(record.rows.values()), record.clears_table)
-    return _Own(tuple(record.writes.values()), rows)
+    return _Own(tuple(record.writes.values()), rows, record.position)
 
 
 def _add_row_changes(response: pb.ScanResponse, seen: SeenRows, times: Mapping[str, Timestamp]) -> None:

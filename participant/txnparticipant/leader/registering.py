@@ -20,8 +20,9 @@ from typing import TypeVar
 from txnparticipant.leader.dispatcher import Dispatcher
 from txnparticipant.shard import commands as cmd
 from txnparticipant.shard.changes import ShardApplied
+from txnparticipant.shard.records import TableTxn
 from txnparticipant.shard.shard import ParticipantShard
-from txnparticipant.shard.table import TableState, TableTxn
+from txnparticipant.shard.table import TableState
 from txnparticipant.upkeep.in_doubt import Overdue
 from txnstatus.errors import NotFound, OutcomeUnknown, TxnError, Unavailable
 from txnstatus.limits import MAX_OPS_PER_CALL

@@ -29,11 +29,14 @@ class Sight:
     """What a transaction sees of a table."""
 
     own: Sequence[RowBatch]
+    """Rows that it changed itself: after all that it sees besides, its own files, too."""
     rows: SeenRows
     flushed: Sequence[table_pb.ManifestRef]
     files: Sequence[tuple[Timestamp, table_pb.ManifestRef]]
-    """Files, with the timestamps of their commits."""
+    """Files, with the timestamps of their commits; its own come after those that it sees."""
     at: Timestamp
+    position: int
+    """How many writes of its own on the table it sees."""
 
 
 def present(rows: pa.Table, keys: Sequence[bytes], schema: Schema, sight: Sight) -> set[bytes]:
@@ -79,7 +82,7 @@ def _flushed(
 
     wanted = pa.array(sorted(keys), pa.binary())
     after, until = (pa.scalar(each, pa.uint64()) for each in (sight.rows.above, sight.at))
-    seen = (pc.field(COMMIT_TS) > after) & (pc.field(COMMIT_TS) <= until)
+    seen = (pc.field(COMMIT_TS) >= after) & (pc.field(COMMIT_TS) <= until)
     last: dict[bytes, tuple[Timestamp, bool]] = {}
     columns = [*schema.primary_key, COMMIT_TS, DELETED]
     for batch in _read(sight.flushed if keys else (), columns, schema, near & seen):

@@ -14,12 +14,13 @@ from txnparticipant.leader.reads import Reads
 from txnparticipant.leader.registering import Registering
 from txnparticipant.leader.row_presence import Sight
 from txnparticipant.rows.changed_keys import KEY_COST_BYTES
-from txnparticipant.rows.memrowset import NO_ROWS, RowBatch
+from txnparticipant.rows.memrowset import NO_ROWS, RowBatch, own_time
 from txnparticipant.shard import commands as cmd
 from txnparticipant.shard.changes import ShardApplied
+from txnparticipant.shard.records import TableTxn
 from txnparticipant.shard.shard import ParticipantShard
-from txnparticipant.shard.table import TableState, TableTxn
-from txnparticipant.versions.mvcc import commit_times, visible
+from txnparticipant.shard.table import TableState
+from txnparticipant.versions.mvcc import commit_times, visible, with_own
 from txnstatus.errors import DataDamaged, InternalError, InvalidArgument, LimitReached, Overloaded, Unavailable
 from txnstatus.lake import rows as row_format
 from txnstatus.process.failpoints import failpoint
@@ -98,7 +99,7 @@ class RowService:
                         raise
                     # What pyarrow raises of storage, too.
                     raise Unavailable(f"files of {table.name} cannot be read for now: {error}") from error
-                write = txn_id, table.table_id, request.owner, sight.at, len(sight.own), judged
+                write = txn_id, table.table_id, request.owner, sight.at, sight.position, judged
                 await self._propose(cmd.WriteRows(*write, begins))
         return pb.WriteRowsResponse.FromString(judged.outcome)
 
@@ -107,25 +108,31 @@ class RowService:
         self._room.set()
 
     async def _sight(self, table: TableState, record: TableTxn | None, request: pb.WriteRowsRequest) -> Sight:
-        own = tuple(record.rows.values()) if record else ()
-        if record is not None and own:
+        if record is not None and record.rows:
             at = record.snapshot
         else:
             at = Timestamp(request.snapshot)
             # From here on all that is visible at the snapshot is finalised here, and all that is to come is above it.
             for decided, commit_ts in await self._reads.decided(table, await self._reads.base(at)):
                 await self._propose(cmd.FinalizeCommit(decided, table.table_id, commit_ts))
+        record = record or table.txns.get(TxnId(request.txn_id))
+        rows, files = (tuple(record.rows.values()), tuple(record.writes.values())) if record else ((), ())
+        position = record.position if record else 0
         if request.change == pb.ROW_UPSERT:
-            return Sight(own, NO_ROWS, (), (), at)  # it asks for nothing that is there
+            return Sight(rows, NO_ROWS, (), (), at, position)  # it asks for nothing that is there
         self._reads.check_readable(table, at)
-        seen, file_sets = table.rows_view().at(at, {}), list(table.file_sets.values())
+        others, file_sets = table.rows_view().at(at, {}), list(table.file_sets.values())
+        seen = NO_ROWS if record and record.clears_table else others
         times = commit_times(file_sets, (), {})
+        listed = with_own(visible(file_sets, (), {}, at), files, times)
+        times.update((write.manifest.path, own_time(at)) for write in files)
         return Sight(
-            own,
+            rows,
             seen,
             [cmd.manifest_to_wire(flush.manifest) for flush in seen.flushes],
-            [(times[ref.path], cmd.manifest_to_wire(ref)) for ref in visible(file_sets, (), {}, at)],
+            [(times[ref.path], cmd.manifest_to_wire(ref)) for ref in listed],
             at,
+            position,
         )
 
     @contextlib.asynccontextmanager
@@ -135,7 +142,7 @@ class RowService:
         Raises LimitReached for a transaction that is too large for memory, Overloaded for a shard that is full.
         """
         record = table.txns.get(txn_id)
-        own = sum(batch.bytes for batch in record.rows.values()) if record else 0
+        own = record.row_bytes if record else 0
         if own + more > TXN_LIMIT_BYTES:
             raise LimitReached(
                 f"transaction {txn_id} holds {own} bytes of rows of {table.name} in memory: "

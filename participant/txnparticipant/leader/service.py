@@ -16,6 +16,7 @@ from txnparticipant.leader.tables import TableService
 from txnparticipant.locks.strategies import BUILT_IN, Strategy
 from txnparticipant.shard import commands as cmd
 from txnparticipant.shard.changes import ShardApplied
+from txnparticipant.shard.key_claims import check_claim
 from txnparticipant.shard.leases import Leases
 from txnparticipant.shard.partition_checks import check_partitions
 from txnparticipant.shard.shard import ParticipantShard
@@ -192,15 +193,19 @@ class ShardService:
             # Once committed it would be in the way of every reader of the table.
             raise InvalidArgument(f"the manifest at {request.manifest.path!r} is not in the write's own {directory}")
         check_partitions(request, table)
+        check_claim(request, table)
         overwrites: tuple[str, ...] = ()
-        base_ts = NO_TIMESTAMP
+        base_ts = looked_at = NO_TIMESTAMP
         if request.mode == table_pb.OVERWRITE:
             overwrites = tuple(request.overwrites) or (WHOLE_TABLE,)
             read_at = Timestamp(request.read_timestamp) if request.HasField("read_timestamp") else None
             base_ts = await self._reads.base(read_at)
-            # A commit is acknowledged before its FINALIZE_COMMIT arrives: what the base sees must be known here.
-            for txn_id, commit_ts in await self._reads.decided(table, base_ts):
-                await self._proposer.propose(cmd.FinalizeCommit(txn_id, table.table_id, commit_ts))
+        claim = cmd.claim_from_wire(request.claim) if request.HasField("claim") else None
+        if claim is not None:
+            looked_at = await self._reads.base(claim.snapshot)
+        # A commit is acknowledged before its FINALIZE_COMMIT arrives: what was seen then must be known here.
+        for txn_id, commit_ts in await self._reads.decided(table, max(base_ts, looked_at)):
+            await self._proposer.propose(cmd.FinalizeCommit(txn_id, table.table_id, commit_ts))
         await self._registering.settle(table.table_id, TxnId(request.txn_id), listed=False)
         await self._proposer.propose(
             cmd.AddFiles(
@@ -212,6 +217,7 @@ class ShardService:
                 overwrites,
                 base_ts,
                 tuple(request.from_writes),
+                claim,
             )
         )
         return table_pb.AddFilesResponse()

@@ -7,9 +7,9 @@ plain sight, because who changed the same ones is decided on every replica alike
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from txnparticipant.rows.changed_keys import KEY_COST_BYTES, ChangedKeys, Commit
+from txnparticipant.rows.changed_keys import KEY_COST_BYTES, ChangedKeys
 from txnparticipant.versions.mvcc import Manifest
 from txnstatus.proto import participant_pb2 as pb
 from txnstatus.types import NO_TIMESTAMP, Timestamp, TxnId
@@ -36,6 +36,10 @@ class RowBatch:
         cost = len(self.rows) + sum(map(len, self.keys)) + KEY_COST_BYTES * (1 + len(self.keys))
         object.__setattr__(self, "bytes", cost)
 
+    def overwritten(self) -> RowBatch:
+        """The batch without its rows, for the answer alone: the transaction has overwritten the table after it."""
+        return replace(self, rows=b"", keys=())
+
     def to_wire(self) -> pb.RowBatch:
         return pb.RowBatch(
             write_id=self.write_id, deletes=self.deletes, rows=self.rows, keys=self.keys, outcome=self.outcome
@@ -59,10 +63,6 @@ class RowSet:
     def bytes(self) -> int:
         return sum(batch.bytes for batch in self.batches)
 
-    @property
-    def commit(self) -> Commit:
-        return Commit(self.commit_ts, self.txn_id, changed_keys(self.batches))
-
 
 def changed_keys(batches: Iterable[RowBatch]) -> tuple[bytes, ...]:
     """The keys of their rows, each once."""
@@ -84,18 +84,26 @@ class SeenRows:
     """The row changes that a reader sees."""
 
     above: Timestamp
-    """A timestamp: of what is in the flushes, only what was committed above it is seen."""
+    """A timestamp: of what is in the flushes, nothing is seen that was committed below it."""
     row_sets: tuple[RowSet, ...]
     """Row sets in the order of their commits."""
     flushes: tuple[Flush, ...]
 
     def with_own(self, own: PreparedRows, at: Timestamp) -> SeenRows:
         """What a reader inside a transaction sees at its snapshot: what it changed itself is later than all else."""
-        seen = SeenRows(at, (), ()) if own.clears else self
+        seen = SeenRows(own_time(at), (), ()) if own.clears else self
         if not own.batches:
             return seen
-        changed = RowSet(own.txn_id, Timestamp(at + 1), own.batches)
+        changed = RowSet(own.txn_id, own_time(at), own.batches)
         return SeenRows(seen.above, (*seen.row_sets, changed), seen.flushes)
+
+
+def own_time(at: Timestamp) -> Timestamp:
+    """When a transaction that reads at a timestamp has written what it wrote itself: after all that it sees of others.
+
+    Of what has one time, as a commit has, rows come after files.
+    """
+    return Timestamp(at + 1)
 
 
 NO_ROWS = SeenRows(NO_TIMESTAMP, (), ())
@@ -106,7 +114,7 @@ class PreparedRows:
     txn_id: TxnId
     batches: tuple[RowBatch, ...]
     clears: bool
-    """Whether the transaction overwrites the whole table."""
+    """Whether the transaction overwrites the whole table. Its rows came after that, or are none."""
 
 
 @value
@@ -128,8 +136,8 @@ class RowsView:
         )
         row_sets = list(self.row_sets)
         row_sets += [RowSet(txn.txn_id, commit_ts, txn.batches) for txn, commit_ts in decided if txn.batches]
-        seen = sorted((each for each in row_sets if above < each.commit_ts <= ts), key=lambda each: each.commit_ts)
-        flushes = tuple(each for each in self.flushes if each.first_ts <= ts and above < each.last_ts)
+        seen = sorted((each for each in row_sets if above <= each.commit_ts <= ts), key=lambda each: each.commit_ts)
+        flushes = tuple(each for each in self.flushes if each.first_ts <= ts and above <= each.last_ts)
         return SeenRows(above, tuple(seen), flushes)
 
 
@@ -145,7 +153,7 @@ class TableRows:
     given_up: list[str] = field(default_factory=list)
     """Flush ids of what will never be a flush: their directories are to be cleaned."""
     cleared: list[Timestamp] = field(default_factory=list)
-    """Commits of overwrites of the whole table: a reader at or above one sees no row change at or below it."""
+    """Commits of overwrites of the whole table: a reader at or above one sees no row change below it."""
     keys: ChangedKeys = field(default_factory=ChangedKeys)
     unflushed_bytes: int = 0
     newest: Timestamp = NO_TIMESTAMP
@@ -160,7 +168,6 @@ class TableRows:
         self.unflushed[row_set.txn_id] = row_set
         self.unflushed_bytes += row_set.bytes
         self.newest = max(self.newest, row_set.commit_ts)
-        self.keys.add(row_set.commit)
 
     def clear(self, commit_ts: Timestamp) -> None:
         """What was cleared before the oldest change that is left says nothing more."""
@@ -168,7 +175,7 @@ class TableRows:
             [each.commit_ts for each in self.unflushed.values()] + [each.first_ts for each in self.flushes.values()],
             default=commit_ts,
         )
-        self.cleared = [*(each for each in self.cleared if each >= oldest), commit_ts]
+        self.cleared = [*(each for each in self.cleared if each > oldest), commit_ts]
 
     def changed_at(self, ts: Timestamp) -> bool:
         """Whether a reader at the timestamp sees row changes."""

@@ -8,7 +8,8 @@ ended are all there will ever be.
 from __future__ import annotations
 
 from txnparticipant.shard.changes import ShardApplied
-from txnparticipant.shard.table import LIVE, TableState
+from txnparticipant.shard.records import LIVE
+from txnparticipant.shard.table import TableState
 from txnparticipant.versions.directories import FlushDirectory, WriteDirectory, directory_named
 from txnstatus.errors import IllegalState, InvalidArgument, TxnError
 from txnstatus.replicated import Rejected

@@ -6,9 +6,10 @@ from collections.abc import Iterable
 
 from txnparticipant.locks.locks import Lock, Mode, Verdict
 from txnparticipant.shard import commands as cmd
-from txnparticipant.shard import dropping
-from txnparticipant.shard.row_conflicts import row_conflict
-from txnparticipant.shard.table import TableState, TableTxn
+from txnparticipant.shard import dropping, key_claims
+from txnparticipant.shard.key_conflicts import key_conflict
+from txnparticipant.shard.records import TableTxn
+from txnparticipant.shard.table import TableState
 from txnparticipant.shard.transitions import Op
 from txnparticipant.versions.conflicts import first_committer_wins, full_name
 from txnparticipant.versions.mvcc import PendingWrite
@@ -90,24 +91,23 @@ def _add_files(table: TableState, txn: TableTxn, command: cmd.AddFiles) -> TxnEr
             message = f"write {used} was not opened by transaction {txn.txn_id} on {table.name}"
             return IllegalState(message, txn_id=txn.txn_id)
     partitions = command.manifest.partitions if table.schema.partition_by else (WHOLE_TABLE,)
+    write = PendingWrite(
+        command.write_id,
+        command.manifest,
+        partitions,
+        command.overwrites,
+        command.base_ts,
+        _seen_at(table, command),
+        command.from_writes,
+        command.claim,
+    )
     refusal = (
         _must_lock(table, txn, Mode.X, command.overwrites)
         or _must_lock(table, txn, Mode.S, partitions)
-        or _rows_in_the_way(table, txn, command)
+        or key_claims.refusal(table, txn, write)
     )
     if refusal is None:
-        table.add_write(
-            txn,
-            PendingWrite(
-                command.write_id,
-                command.manifest,
-                partitions,
-                command.overwrites,
-                command.base_ts,
-                _seen_at(table, command),
-                command.from_writes,
-            ),
-        )
+        table.add_write(txn, write)
     return refusal
 
 
@@ -143,37 +143,14 @@ def _write_rows(table: TableState, txn: TableTxn, command: cmd.WriteRows) -> Txn
         return None
     if not table.schema.primary_key:
         return InvalidArgument(f"{table.name} has no primary key: rows are known by it", txn_id=txn.txn_id)
-    if txn.writes:
-        return _mixed(table, txn.txn_id)
     # Which partitions the rows are in, nobody here knows; a lock on any of them locks the table in S.
     if refusal := _must_lock(table, txn, Mode.S, [WHOLE_TABLE]):
         return refusal
-    if command.position != len(txn.rows) or (txn.rows and command.snapshot != txn.snapshot):
+    if command.position != txn.position or (txn.rows and command.snapshot != txn.snapshot):
         # Judged while another write of the transaction was on its way: it has to be judged again.
-        return Unavailable(f"transaction {txn.txn_id} wrote other rows to {table.name} meanwhile")
+        return Unavailable(f"transaction {txn.txn_id} wrote more to {table.name} meanwhile")
     table.add_rows(txn, command.batch, command.snapshot)
     return None
-
-
-def _rows_in_the_way(table: TableState, txn: TableTxn, command: cmd.AddFiles) -> TxnError | None:
-    """Why row changes do not let files be added."""
-    if txn.rows:
-        return _mixed(table, txn.txn_id)
-    if command.overwrites and WHOLE_TABLE not in command.overwrites and table.rows.changed_at(command.base_ts):
-        return IllegalState(
-            f"partitions of {table.name} cannot be overwritten by themselves: rows of it were changed by key",
-            txn_id=txn.txn_id,
-            hint="overwrite the whole table, or upsert and delete rows",
-        )
-    return None
-
-
-def _mixed(table: TableState, txn_id: TxnId) -> IllegalState:
-    return IllegalState(
-        f"transaction {txn_id} writes both rows and files to {table.name}",
-        txn_id=txn_id,
-        hint="write the rows of one table in one of the two ways, or in two transactions",
-    )
 
 
 def _must_lock(table: TableState, txn: TableTxn, mode: Mode, names: Iterable[str]) -> IllegalState | None:
@@ -211,7 +188,7 @@ def _closes_a_circle(table: TableState, txn_id: TxnId, locks: tuple[Lock, ...]) 
 
 def _prepare(table: TableState, txn: TableTxn, command: cmd.BeginCommit) -> ShardApplied | Rejected:
     conflict = first_committer_wins(table.name, txn.txn_id, txn.writes.values(), table.overwrites, table.file_sets)
-    conflict = conflict or row_conflict(table, txn)
+    conflict = conflict or key_conflict(table, txn)
     if conflict:
         return Rejected(conflict)
     prepare_ts = dropping.prepare_ts(table, command.prepare_ts) if txn.drops else command.prepare_ts

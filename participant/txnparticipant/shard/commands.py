@@ -6,7 +6,7 @@ from typing import get_args
 
 from txnparticipant.locks.locks import Lock, Otherwise
 from txnparticipant.rows.memrowset import RowBatch
-from txnparticipant.versions.mvcc import Manifest
+from txnparticipant.versions.mvcc import KeyClaim, Manifest
 from txnstatus.codec import Codec, CommandCodec
 from txnstatus.proto import participant_pb2 as pb
 from txnstatus.proto import table_pb2 as table_pb
@@ -49,11 +49,12 @@ class AddFiles:
     """Partitions, or WHOLE_TABLE: what a reader at `base_ts` sees there is replaced."""
     base_ts: Timestamp = NO_TIMESTAMP
     from_writes: tuple[str, ...] = ()
+    claim: KeyClaim | None = None
 
 
 @value
 class WriteRows:
-    """Row changes as the leader judged them: at a snapshot, and after so many batches of the transaction itself."""
+    """Row changes as the leader judged them: at a snapshot, and after so many writes of the transaction itself."""
 
     txn_id: TxnId
     table_id: str
@@ -195,4 +196,6 @@ _CODEC = CommandCodec[Command, pb.ShardCommand](pb.ShardCommand, get_args(Comman
 encode, decode = _CODEC.encode, _CODEC.decode
 
 _MANIFEST = Codec(Manifest, table_pb.ManifestRef)
+_CLAIM = Codec(KeyClaim, table_pb.KeyClaim)
+claim_from_wire = _CLAIM.from_wire
 manifest_to_wire, manifest_from_wire = _MANIFEST.to_wire, _MANIFEST.from_wire

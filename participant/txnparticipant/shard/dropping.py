@@ -11,7 +11,8 @@ from collections.abc import Iterator
 
 from txnparticipant.locks.locks import Lock, Mode
 from txnparticipant.shard import commands as cmd
-from txnparticipant.shard.table import Dropped, TableState, TableTxn
+from txnparticipant.shard.records import TableTxn
+from txnparticipant.shard.table import Dropped, TableState
 from txnstatus.errors import Conflict, IllegalState, InvalidArgument, NotFound, TxnError
 from txnstatus.types import AbortCause, AbortCode, ParticipantState, Timestamp, TxnId, utc_of
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 
-from txnparticipant.shard.table import LIVE, TableState
+from txnparticipant.rows.memrowset import changed_keys
+from txnparticipant.shard.records import LIVE
+from txnparticipant.shard.table import TableState
 from txnstatus.types import NO_TIMESTAMP, ParticipantState, TxnId
 
 
@@ -28,10 +30,12 @@ def check_table(table: TableState, forgotten_below: TxnId) -> None:
         assert (bool(record.claimed) and not live) == (record.txn_id in table.uncleaned), f"index of {record}"
         assert live or not record.writes, f"ended, with writes pending: {record}"
         assert live or not (record.rows or record.snapshot), f"ended, with rows pending: {record}"
-        assert not (record.rows and record.writes), f"rows and files of one table: {record}"
+        assert live or not record.keys_from, f"ended, and keys are kept for it: {record}"
         for write in record.writes.values():
             used = {write.write_id, *write.from_writes}
             assert used <= set(record.claimed), f"unclaimed directories: {write}"
+            claims = bool(table.schema.primary_key and write.manifest.file_count)
+            assert claims == (write.claim is not None), f"keys that nobody claims: {write}"
     _check_retirement(table)
     _check_rows(table)
     _check_drop(table)
@@ -68,18 +72,31 @@ def _check_retirement(table: TableState) -> None:
 
 def _check_rows(table: TableState) -> None:
     rows = table.rows
-    assert table.schema.primary_key or not (rows.unflushed or rows.cleared), f"rows without a key: {table.name}"
+    if not table.schema.primary_key:
+        assert not any((rows.unflushed, rows.cleared, rows.keys.newest)), f"rows without a key: {table.name}"
+        return
     claims = [*rows.flushing, *rows.given_up, *rows.flushes]
     assert len(set(claims)) == len(claims), f"a flush that is two things: {claims}"
+    commits_by_txn = {commit.txn_id: commit for commit in rows.keys}
     for row_set in rows.unflushed.values():
-        assert row_set.commit.keys, f"a row set without rows: {row_set}"
+        keys = changed_keys(row_set.batches)
+        assert keys, f"a row set without rows: {row_set}"
         writer = table.txns.get(row_set.txn_id)
         assert writer is None or writer.commit_ts == row_set.commit_ts, f"visible, not committed: {row_set}"
-        known = row_set.commit in rows.keys or row_set.commit_ts <= rows.keys.above
-        assert known, f"committed, and its keys are not known: {row_set}"
+        known = commits_by_txn.get(row_set.txn_id)
+        assert row_set.commit_ts <= rows.keys.above or (known and set(keys) <= set(known.keys)), (
+            f"committed, and its keys are not known: {row_set}"
+        )
     assert rows.unflushed_bytes == sum(each.bytes for each in rows.unflushed.values()), "the bytes in memory"
     pending = sum(batch.bytes for record in table.unfinished.values() for batch in record.rows.values())
     assert table.pending_row_bytes == pending, "the bytes of unfinished transactions"
+    rows.keys.check_prepared(
+        {
+            record.txn_id: record.changed(table.schema)
+            for record in table.unfinished.values()
+            if record.state is ParticipantState.COMMIT_IN_PROGRESS
+        }
+    )
     commits = [each.commit_ts for each in rows.unflushed.values()] + [each.last_ts for each in rows.flushes.values()]
     assert rows.newest == max(commits, default=NO_TIMESTAMP), "the last row change"
 

@@ -7,8 +7,9 @@ from collections.abc import Iterable, Iterator
 
 from txnparticipant.locks.locks import Claim, Request
 from txnparticipant.rows.changed_keys import ChangedKeys, Commit
-from txnparticipant.rows.memrowset import Flush, RowSet, TableRows
-from txnparticipant.shard.table import Dropped, TableState, TableTxn
+from txnparticipant.rows.memrowset import Flush, RowSet, TableRows, changed_keys
+from txnparticipant.shard.records import TableTxn
+from txnparticipant.shard.table import Dropped, TableState
 from txnparticipant.versions.conflicts import Overwrite
 from txnparticipant.versions.mvcc import FileSet, Manifest
 from txnstatus.codec import Codec
@@ -127,10 +128,10 @@ def _file_sets_from_wire(wire: pb.ShardSnapshot.FileSets) -> list[FileSet]:
 
 
 def _rows_to_wire(rows: TableRows) -> pb.ShardSnapshot.TableRows:
-    """Keys of what is flushed are here only, those of the rest are with the rows."""
+    """The keys of rows that are not flushed are with the rows, unless the transaction has files, too."""
     return pb.ShardSnapshot.TableRows(
         unflushed=map(_ROW_SET.to_wire, rows.unflushed.values()),
-        flushed=[_COMMIT.to_wire(commit) for commit in rows.keys if commit.txn_id not in rows.unflushed],
+        commits=[_COMMIT.to_wire(commit) for commit in rows.keys if commit != _commit_of(rows, commit.txn_id)],
         flushes=map(_FLUSH.to_wire, rows.flushes.values()),
         flushing=rows.flushing,
         given_up=rows.given_up,
@@ -148,8 +149,17 @@ def _rows_from_wire(wire: pb.ShardSnapshot.TableRows) -> TableRows:
     )
     for flush in wire.flushes:
         rows.add(_FLUSH.from_wire(flush))
+    commits = {commit.txn_id: _COMMIT.from_wire(commit) for commit in wire.commits}
     for row_set in wire.unflushed:
         rows.publish(_ROW_SET.from_wire(row_set))
-    for commit in wire.flushed:
-        rows.keys.add(_COMMIT.from_wire(commit))
+        if row_set.txn_id not in commits and (commit := _commit_of(rows, TxnId(row_set.txn_id))):
+            rows.keys.add(commit)
+    for commit in commits.values():
+        rows.keys.add(commit)
     return rows
+
+
+def _commit_of(rows: TableRows, txn_id: TxnId) -> Commit | None:
+    """What a transaction changed whose rows are not flushed, by these rows."""
+    row_set = rows.unflushed.get(txn_id)
+    return Commit(row_set.commit_ts, txn_id, changed_keys(row_set.batches)) if row_set else None

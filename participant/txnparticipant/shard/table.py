@@ -1,4 +1,4 @@
-"""What a shard keeps of a table and of a transaction on it. Only the methods here change either of them."""
+"""What a shard keeps of a table, with the records of its transactions. Only the methods here change either of them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from txnparticipant.locks.locks import Answer, Lock, LockTable, Otherwise, Verdict, with_parents
-from txnparticipant.rows.memrowset import PreparedRows, RowBatch, RowSet, RowsView, TableRows, changed_keys
+from txnparticipant.rows.changed_keys import Changed, Commit
+from txnparticipant.rows.memrowset import PreparedRows, RowBatch, RowSet, RowsView, TableRows
+from txnparticipant.shard.records import LIVE, TableTxn
 from txnparticipant.versions.conflicts import Overwrites
 from txnparticipant.versions.directories import FlushDirectory, WriteDirectory
 from txnparticipant.versions.mvcc import FileSet, PendingWrite, by_write
@@ -20,34 +22,6 @@ from txnstatus.types import NO_TIMESTAMP, ConflictStrategy, ParticipantState, Ti
 
 NOBODY = TxnId(0)
 """The one that dropped the table before the first of a name: no transaction is older."""
-LIVE = (ParticipantState.OPEN, ParticipantState.COMMIT_IN_PROGRESS)
-
-
-@dataclass(slots=True)
-class TableTxn:
-    """One transaction on one table."""
-
-    txn_id: TxnId
-    owner: str
-    state: ParticipantState
-    prepare_ts: Timestamp = NO_TIMESTAMP
-    commit_ts: Timestamp = NO_TIMESTAMP
-    claimed: list[str] = field(default_factory=list)
-    """Writes whose directories it holds; once it has ended, those that are to be cleaned."""
-    writes: dict[str, PendingWrite] = field(default_factory=dict)
-    superseded: list[str] = field(default_factory=list)
-    """Writes that an overwrite of this transaction replaced: adding one again must not bring it back."""
-    rows: dict[str, RowBatch] = field(default_factory=dict)
-    """The transaction's MemRowSet: batches by write id, in the order in which they were written."""
-    snapshot: Timestamp = NO_TIMESTAMP
-    """The timestamp at which its rows were judged."""
-    drops: bool = False
-    """Whether the table goes with its commit."""
-
-    @property
-    def clears_table(self) -> bool:
-        """Whether it overwrites the whole table."""
-        return any(WHOLE_TABLE in write.overwrites for write in self.writes.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,12 +92,18 @@ class TableState:
 
     def claim(self, txn: TableTxn, write_id: str) -> None:
         """Nothing is written to a directory that is not claimed."""
+        if not txn.claimed:
+            txn.keys_from = self.rows.keys.newest
         if write_id not in txn.claimed:
             txn.claimed.append(write_id)
         self._keep(txn)
 
     def add_write(self, txn: TableTxn, write: PendingWrite) -> None:
-        """What it overwrites of the transaction's own earlier writes is gone."""
+        """What it overwrites of the transaction's own earlier writes is gone, rows too."""
+        if WHOLE_TABLE in write.overwrites:
+            self.pending_row_bytes -= txn.row_bytes
+            txn.rows = {write_id: batch.overwritten() for write_id, batch in txn.rows.items()}
+            self.pending_row_bytes += txn.row_bytes
         if overwrites := frozenset(write.overwrites):
             for earlier in txn.writes.values():
                 earlier.partitions = tuple(p for p in earlier.partitions if not covers(overwrites, p))
@@ -168,6 +148,8 @@ class TableState:
         batches = tuple(batch for batch in txn.rows.values() if batch.keys)
         if batches:
             self.rows.publish(RowSet(txn.txn_id, commit_ts, batches))
+        if changed := txn.changed(self.schema):
+            self.rows.keys.add(Commit(commit_ts, txn.txn_id, changed.keys, changed.ranges))
         if txn.clears_table and self.schema.primary_key:
             self.rows.clear(commit_ts)
         if txn.drops:
@@ -185,8 +167,9 @@ class TableState:
 
     def withdraw(self, txn: TableTxn) -> None:
         """Takes its record back, with the rows and claims that it has: as if it had never been here."""
-        self._drop_rows(txn)
+        changed = txn.changed(self.schema)
         del self.txns[txn.txn_id], self.unfinished[txn.txn_id]
+        self._drop_rows(txn, changed)
 
     def forget(self, txn_id: TxnId) -> None:
         """Drops the record of a transaction that has ended, and has nothing left to be cleaned."""
@@ -195,7 +178,7 @@ class TableState:
     def restore(self, txn: TableTxn) -> None:
         """A record as a snapshot has it."""
         self._keep(txn)
-        self.pending_row_bytes += sum(batch.bytes for batch in txn.rows.values())
+        self.pending_row_bytes += txn.row_bytes
         if txn.state is ParticipantState.COMMIT_IN_PROGRESS:
             self._index_prepared(txn)
 
@@ -351,7 +334,7 @@ class TableState:
 
     def _index_prepared(self, txn: TableTxn) -> None:
         self.overwrites.prepare(txn.txn_id, txn.writes.values())
-        self.rows.keys.prepare(txn.txn_id, changed_keys(txn.rows.values()))
+        self.rows.keys.prepare(txn.txn_id, txn.changed(self.schema))
 
     def _publish_files(self, txn: TableTxn, commit_ts: Timestamp) -> None:
         for write in txn.writes.values():
@@ -379,22 +362,21 @@ class TableState:
     def _end(
         self, txn: TableTxn, state: ParticipantState, prepare_ts: Timestamp, commit_ts: Timestamp
     ) -> tuple[TxnId, ...]:
+        changed = txn.changed(self.schema)
         txn.writes.clear()
         txn.superseded.clear()
         txn.state, txn.prepare_ts, txn.commit_ts = state, prepare_ts, commit_ts
         self._keep(txn)
-        self._drop_rows(txn)
+        self._drop_rows(txn, changed)
         return self.locks.release(txn.txn_id)
 
-    def _drop_rows(self, txn: TableTxn) -> None:
+    def _drop_rows(self, txn: TableTxn, changed: Changed) -> None:
         """They are published, or nobody's any more; so keys that only it was compared with may go, too."""
-        if not txn.rows:
-            return
-        keys, newest = self.rows.keys, self.rows.newest
-        keys.end(txn.txn_id, changed_keys(txn.rows.values()))
-        self.pending_row_bytes -= sum(batch.bytes for batch in txn.rows.values())
+        keys = self.rows.keys
+        keys.end(txn.txn_id, changed.keys)
+        self.pending_row_bytes -= txn.row_bytes
         txn.rows.clear()
-        txn.snapshot = NO_TIMESTAMP
-        if keys.may_drop(newest):
-            snapshots = [other.snapshot for other in self.unfinished.values() if other.rows]
-            keys.drop(newest, min(snapshots, default=None))
+        txn.snapshot = txn.keys_from = NO_TIMESTAMP
+        if keys.may_drop():
+            needed = [at for other in self.unfinished.values() if (at := other.needs_keys_above) is not None]
+            keys.drop(min(needed, default=None))

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from txnstatus.key_ranges import KeyRange
 from txnstatus.partitions import WHOLE_TABLE, covers
 from txnstatus.types import NO_TIMESTAMP, Timestamp, TxnId
 from txnstatus.values import value
@@ -70,6 +71,19 @@ def by_write(file_sets: Iterable[FileSet]) -> Iterable[list[FileSet]]:
     return found.values()
 
 
+@value
+class KeyClaim:
+    """The keys that a write's files add to a table with a primary key, where nobody had them."""
+
+    snapshot: Timestamp
+    """The timestamp at which they were looked for."""
+    keys: tuple[bytes, ...] = ()
+    """All of them; none where there is a range."""
+    range: KeyRange | None = None
+    own_writes: int | None = None
+    """How many writes of the transaction itself were looked at, too; None: the caller vouches for the keys."""
+
+
 @dataclass(slots=True)
 class PendingWrite:
     """A write of a transaction that has not committed here yet."""
@@ -86,6 +100,7 @@ class PendingWrite:
     """Ids of the file sets that it removes."""
     from_writes: tuple[str, ...] = ()
     """Other writes in whose directories its files lie."""
+    claim: KeyClaim | None = None
 
     def file_set_ids(self, txn_id: TxnId) -> dict[str, str]:
         """Partition → the id of the file set that will be there."""
@@ -150,15 +165,18 @@ def _named(partitions: Iterable[str]) -> tuple[str, ...]:
     return tuple(sorted(partition for partition in partitions if partition != WHOLE_TABLE))
 
 
-def with_own(seen: Iterable[Manifest], own: Iterable[PendingWrite]) -> list[Manifest]:
-    """What a reader inside a transaction sees: `seen` of the others, and over it the transaction's own writes."""
+def with_own(seen: Iterable[Manifest], own: Iterable[PendingWrite], times: Mapping[str, Timestamp]) -> list[Manifest]:
+    """What a reader inside a transaction sees: `seen` of the others, and over it the transaction's own writes.
+
+    An overwrite leaves what came after its base. `times`: as `commit_times` has them.
+    """
     writes = list(own)
-    overwritten = {name for write in writes for name in write.overwrites}
+    overwrites = [(write.base_ts, frozenset(write.overwrites)) for write in writes if write.overwrites]
     others = [
         (manifest, partition)
         for manifest in seen
         for partition in manifest.partitions or (WHOLE_TABLE,)
-        if not covers(overwritten, partition)
+        if not any(times[manifest.path] <= base and covers(names, partition) for base, names in overwrites)
     ]
     return _by_manifest([*others, *((write.manifest, partition) for write in writes for partition in write.partitions)])
 

@@ -8,12 +8,12 @@ commits.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from tests.sim.judges.ledger import Ledger
 from txnstatus.proto import common_pb2
-from txnstatus.types import Timestamp
+from txnstatus.types import NO_TIMESTAMP, Timestamp
 
 BOOKS = ("rows.one", "rows.two")
 BOOK_SCHEMA = common_pb2.TableSchema(
@@ -48,13 +48,23 @@ class Change:
     kind: str
     rows: Rows
     """The rows as written; the values of a delete mean nothing."""
-    answer: Answer | None = None
-    """None: of files there is none."""
+    answer: Answer
+    at: Timestamp = NO_TIMESTAMP
+    """When the keys of files were looked for."""
+
+    @property
+    def by_files(self) -> bool:
+        return self.kind in (APPEND, OVERWRITE)
 
     def apply(self, before: Rows) -> tuple[Rows, Answer]:
-        """What a reader inside the transaction sees after it, and what the writer is to be answered."""
-        if self.kind == OVERWRITE:
-            return dict(self.rows), Answer(len(self.rows))
+        """What a reader inside the transaction sees after it, and what the writer is to be answered.
+
+        What becomes of files is judged by what is there when their keys are looked for, and here as it was answered.
+        """
+        if self.by_files:
+            if not self.answer.written:
+                return before, self.answer
+            return {**({} if self.kind == OVERWRITE else before), **self.rows}, self.answer
         wants_absent, wants_there = self.kind in (INSERT, INSERT_IGNORE), self.kind in (UPDATE, DELETE)
         passed = [
             key for key in self.rows if not (wants_absent and key in before) and not (wants_there and key not in before)
@@ -105,15 +115,23 @@ class Commit:
     snapshot: Timestamp
     keys: frozenset[int]
     """Keys that were changed by row."""
+    files: tuple[tuple[frozenset[int], Timestamp], ...]
+    """Keys of files, and when they were looked for."""
     overwrites: bool
+
+    @property
+    def all_keys(self) -> frozenset[int]:
+        return self.keys.union(*(keys for keys, _ in self.files))
 
     def forbids(self, earlier: Commit) -> bool:
         """Whether both cannot be: this one did not see the other, and one changed what the other did."""
+        if any(earlier.commit_ts > at and keys & earlier.all_keys for keys, at in self.files):
+            return True
         if earlier.commit_ts <= self.snapshot:
             return False
-        if self.overwrites:
-            return earlier.overwrites or bool(earlier.keys)
-        return bool(self.keys & earlier.keys) or (earlier.overwrites and bool(self.keys))
+        if self.overwrites and (earlier.overwrites or earlier.keys):
+            return True
+        return bool(self.keys & earlier.all_keys) or (earlier.overwrites and bool(self.keys))
 
 
 class Books:
@@ -149,7 +167,7 @@ class Books:
                 after = _after(entry, table, at(table, entry.snapshot), versions[table][-1][1])
                 versions[table].append((commit_ts, after))
         for entry in self.entries.values():
-            yield from _answers(entry, {table: at(table, entry.snapshot) for table in BOOKS})
+            yield from _answers(entry, at)
         for read in self.reads:
             expected = at(read.table, read.timestamp)
             if read.within is not None:
@@ -163,19 +181,19 @@ class Books:
         return sorted(((txn.commit_ts, entry) for txn, entry in txns if txn.committed), key=lambda commit: commit[0])
 
 
-def _commit(commit_ts: int, entry: Entry, table: str, base: Rows) -> Commit:
-    own = [change for change in entry.changes if change.table == table]
-    after = entry.seen(table, base)
-    touched = {key for change in own if change.kind in BY_ROW for key in change.rows if _touches(change, key, base)}
-    changed = touched | {key for key in base.keys() | after.keys() if base.get(key) != after.get(key)}
-    overwrites = any(change.kind == OVERWRITE for change in own)
-    by_files = overwrites or any(change.kind == APPEND for change in own)
-    return Commit(commit_ts, entry.txn_id, entry.snapshot, frozenset() if by_files else frozenset(changed), overwrites)
-
-
-def _touches(change: Change, key: int, base: Rows) -> bool:
-    """Whether a write surely changes the row, though it may be as before: an upsert always does."""
-    return change.kind == UPSERT or (change.kind == UPDATE and key in base)
+def _commit(commit_ts: int, entry: Entry, table: str, seen: Rows) -> Commit:
+    keys, files, overwrites = set[int](), list[tuple[frozenset[int], Timestamp]](), False
+    for change in entry.changes:
+        if change.table != table:
+            continue
+        before, (seen, answer) = seen, change.apply(seen)
+        if change.kind == OVERWRITE and answer.written:
+            keys, files, overwrites = set(), [], True  # it replaces what was before
+        if not change.by_files:
+            keys |= {key for key in change.rows if before.get(key) != seen.get(key)}  # no value comes twice
+        elif answer.written:
+            files.append((frozenset(change.rows), change.at))
+    return Commit(commit_ts, entry.txn_id, entry.snapshot, frozenset(keys), tuple(files), overwrites)
 
 
 def _after(entry: Entry, table: str, base: Rows, latest: Rows) -> Rows:
@@ -186,8 +204,31 @@ def _after(entry: Entry, table: str, base: Rows, latest: Rows) -> Rows:
     return {**{key: value for key, value in latest.items() if key not in gone}, **changed}
 
 
-def _answers(entry: Entry, seen: dict[str, Rows]) -> Iterator[tuple[str, str]]:
-    for change in entry.changes:
-        seen[change.table], expected = change.apply(seen[change.table])
-        if change.answer not in (None, expected):
+def _answers(entry: Entry, at: Callable[[str, int], Rows]) -> Iterator[tuple[str, str]]:
+    seen = {table: at(table, entry.snapshot) for table in BOOKS}
+    for number, change in enumerate(entry.changes):
+        before = seen[change.table]
+        seen[change.table], expected = change.apply(before)
+        if change.by_files:
+            expected = _answer_to_files(entry, number, before, at) or change.answer
+        if change.answer != expected:
             yield "4 rows", f"{change} in {entry.txn_id} at {entry.snapshot}: the answer ought to be {expected}"
+
+
+def _answer_to_files(entry: Entry, number: int, before: Rows, at: Callable[[str, int], Rows]) -> Answer | None:
+    """None: it follows from more than is known here, because others wrote beside an overwrite."""
+    change = entry.changes[number]
+    base, now = at(change.table, entry.snapshot), at(change.table, change.at)
+    own = [each for each in entry.changes[:number] if each.table == change.table]
+    if any(each.kind == OVERWRITE for each in (*own, change)):
+        return Answer(len(change.rows)) if change.kind == OVERWRITE and base == now else None
+    by_row = {key for each in own if not each.by_files for key in each.rows if _passed(each, key)}
+    taken = sorted(key for key in change.rows if key in before or key in by_row or key in now)
+    gone = {key for key in now if key in base and key not in before}  # deleted by itself, so among `by_row`
+    assert gone <= by_row, "what it deleted it changed"
+    return Answer(0, refused=tuple(taken)) if taken else Answer(len(change.rows))
+
+
+def _passed(change: Change, key: int) -> bool:
+    """Whether the row was written; of those that were ignored nobody is told which."""
+    return key not in change.answer.refused and change.kind != INSERT_IGNORE

@@ -24,11 +24,10 @@ class Clerk(Teller):
         """What has failed is not committed: nobody knows what of it is written."""
         books = self._shared.books
         entry = books.entries[txn_id] = Entry(txn_id, await self._take_snapshot())
-        by_files = {table: self._rng.random() < 0.15 for table in BOOKS}
         for _ in range(self._rng.randint(1, 4)):
             table = self._rng.choice(BOOKS)
             try:
-                await (self._change_files if by_files[table] else self._change_keys)(entry, table)
+                await (self._change_files if self._rng.random() < 0.25 else self._change_keys)(entry, table)
             except LimitReached as error:
                 self._log(f"{txn_id}: {error.message}")  # it is refused as a whole, and the transaction goes on
             if self._rng.random() < 0.2:
@@ -48,17 +47,14 @@ class Clerk(Teller):
         entry.changes.append(Change(table, kind, rows, answer))
 
     async def _change_files(self, entry: Entry, table: str) -> None:
-        """Once in a transaction: an overwrite also replaces what the transaction itself has added."""
-        if any(change.table == table for change in entry.changes):
-            return
-        if self._rng.random() < 0.5:
-            rows = self._new_rows([self._shared.books.new_key()])
-            await self._add_file(entry.txn_id, table, rows, None)
-            entry.changes.append(Change(table, APPEND, rows))
-        else:
-            rows = self._new_rows(self._some_keys(entry.snapshot))
-            await self._add_file(entry.txn_id, table, rows, entry.snapshot)
-            entry.changes.append(Change(table, OVERWRITE, rows))
+        kind = OVERWRITE if self._rng.random() < 0.2 else APPEND
+        vouches = kind == APPEND and self._rng.random() < 0.3
+        new = [self._shared.books.new_key() for _ in range(self._rng.randint(1, 2))]
+        rows = self._new_rows(new if vouches or self._rng.random() < 0.3 else self._some_keys(entry.snapshot))
+        answer, at = await self._add_file(
+            entry.txn_id, table, rows, entry.snapshot, overwrites=kind == OVERWRITE, vouches=vouches
+        )
+        entry.changes.append(Change(table, kind, rows, answer, at))
 
     def _some_keys(self, snapshot: Timestamp) -> list[int]:
         """Keys, with appended rows that the snapshot shows: who does not see one makes it anew, and is not refused."""
@@ -74,7 +70,7 @@ class Clerk(Teller):
         """From now on others may change these rows."""
         commit_ts = self._ledger.txns[entry.txn_id].told_commit_ts
         for change in entry.changes:
-            if change.kind == APPEND and commit_ts is not None:
+            if change.kind == APPEND and change.answer.written and commit_ts is not None:
                 self._shared.books.appended.extend((commit_ts, key) for key in change.rows)
 
     # ---- reading

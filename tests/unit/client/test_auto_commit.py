@@ -29,6 +29,7 @@ def manager(manager: FakeManager, tmp_path: Path) -> FakeManager:
             table=info, directory=f"{tmp_path.as_uri()}/delta_{request.txn_id}_{request.write_id}"
         ),
         "AddFiles": lambda _: table_pb.AddFilesResponse(),
+        "Scan": lambda _: table_pb.ScanResponse(table=info, lease_millis=60_000),
         "GetTable": lambda _: table_pb.GetTableResponse(table=info),
         "GetSnapshot": lambda _: pb.GetSnapshotResponse(timestamp=4096),
         "WriteRows": lambda _: table_pb.WriteRowsResponse(written=2),
@@ -51,9 +52,17 @@ def calls(manager: FakeManager) -> dict[str, int]:
     return {method: len(requests) for method, requests in manager.requests.items()}
 
 
-def test_a_write_of_files_takes_four_calls(manager: FakeManager, client: Client) -> None:
-    receipt = client.write(rows(1), TABLE)
-    assert calls(manager) == {"BeginTransaction": 1, "OpenWrite": 1, "AddFiles": 1, "CommitTransaction": 1}
+@pytest.mark.parametrize(
+    ("options", "more"), [({"keys_are_new": True}, ["GetSnapshot"]), ({}, ["GetSnapshot", "Scan"])]
+)
+def test_a_write_of_files_takes_four_calls_and_up_to_two_for_their_keys(
+    manager: FakeManager, client: Client, options: dict[str, bool], more: list[str]
+) -> None:
+    receipt = client.write(rows(1), TABLE, **options)  # type: ignore[arg-type]
+    assert calls(manager) == dict.fromkeys(["BeginTransaction", "OpenWrite", "AddFiles", "CommitTransaction", *more], 1)
+    (added,) = manager.requests["AddFiles"]
+    assert added.claim.snapshot == 4096
+    assert (added.claim.HasField("range"), added.claim.HasField("own_writes")) == (bool(options), not options)
     (begin,) = manager.requests["BeginTransaction"]
     assert (begin.label, begin.owner, begin.is_retry, len(begin.request_id)) == ("auto-commit", "me", False, 32)
     assert (receipt.commit_timestamp, receipt.tables, receipt.rows) == (4096, (TABLE,), None)

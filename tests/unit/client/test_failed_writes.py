@@ -119,7 +119,7 @@ def test_so_is_one_that_was_refused_because_the_handle_was_silent(manager: FakeM
 
 def test_an_interrupt_is_a_failure(manager: FakeManager, client: Client) -> None:
     txn = client.begin()
-    txn._files.write = lambda *_: raises(KeyboardInterrupt())(None)  # type: ignore[method-assign]
+    txn._files.write = lambda *_, **__: raises(KeyboardInterrupt())(None)  # type: ignore[method-assign]
     with pytest.raises(KeyboardInterrupt):
         txn.write(ROWS, "air.flights")
     with pytest.raises(IllegalState, match=r"a write to air\.flights failed: KeyboardInterrupt"):

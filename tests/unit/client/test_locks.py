@@ -109,7 +109,7 @@ def test_a_lock_is_waited_for_as_long_as_the_call_says_or_the_client(
 def test_writes_wait_as_long_as_they_are_told(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     waited: list[float] = []
     txn = client.begin()
-    monkeypatch.setattr(txn._files, "write", lambda *_: waited.extend(txn._locks.patience()))
+    monkeypatch.setattr(txn._files, "write", lambda *_, **__: waited.extend(txn._locks.patience()))
     monkeypatch.setattr(txn._files, "truncate", lambda *_: waited.extend(txn._locks.patience()))
     monkeypatch.setattr(txn._rows, "write", lambda *_: waited.extend(txn._locks.patience()))
     txn.write(None, "air.t", lock_timeout=0)

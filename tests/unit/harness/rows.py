@@ -6,6 +6,7 @@ import asyncio
 import itertools
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -15,11 +16,14 @@ from tests.unit.harness.shard_service import Log, Status, shard_service
 from txnclient.formats import arrow
 from txnclient.read import diff
 from txnclient.read.table_files import TableFiles
+from txnclient.snapshot import Snapshot
+from txnclient.write.keys import KeyedFiles
 from txnparticipant.shard import commands as cmd
 from txnparticipant.shard.changes import ShardApplied
 from txnparticipant.shard.table import TableState
 from txnstatus.lake import manifest
 from txnstatus.lake import rows as row_format
+from txnstatus.partitions import WHOLE_TABLE
 from txnstatus.proto import table_pb2 as pb
 from txnstatus.replicated import Rejected
 from txnstatus.schema import Column, Schema
@@ -101,17 +105,57 @@ class Shard:
         assert isinstance(answer, pb.WriteRowsResponse)
         return answer
 
-    def write_files(self, txn_id: TxnId, rows: dict[int, str], *, overwrite: str | None = None) -> None:
-        """And commits nothing. `overwrite`: a partition."""
-        write_id = f"files{next(self._numbers):04}"
+    def write_files(
+        self,
+        txn_id: TxnId,
+        rows: dict[int, str] | pa.Table,
+        *,
+        overwrite: str | None = None,
+        read_at: Timestamp | None = None,
+        keys_are_new: bool = False,
+    ) -> None:
+        """As a client does, which looks for the keys; and commits nothing.
+
+        `overwrite`: a partition. `read_at`: of the snapshot that the transaction has read; None: it has read nothing.
+        """
+        self.add(self.files_request(txn_id, rows, overwrite=overwrite, read_at=read_at, keys_are_new=keys_are_new))
+
+    def files_request(
+        self,
+        txn_id: TxnId,
+        rows: dict[int, str] | pa.Table,
+        *,
+        overwrite: str | None = None,
+        read_at: Timestamp | None = None,
+        keys_are_new: bool = False,
+    ) -> pb.AddFilesRequest:
+        """For files that are written, and whose keys were looked for."""
+        write_id, schema = f"files{next(self._numbers):04}", self.table.schema
         self.begin(txn_id)
         self.apply(cmd.OpenWrite(txn_id, TABLE_ID, OWNER, write_id))
         directory = self.table.directory(txn_id, write_id)
-        files = arrow.write_files(table_of(rows), directory, self.table.schema, TABLE)
-        ref = manifest.write(directory, files, table_id=TABLE_ID, txn_id=txn_id, write_id=write_id)
-        listed = cmd.manifest_from_wire(ref)
-        overwrites = () if overwrite is None else (overwrite,)
-        self.apply(cmd.AddFiles(txn_id, TABLE_ID, OWNER, write_id, listed, overwrites, self.status.last))
+        files = arrow.write_files(rows if isinstance(rows, pa.Table) else table_of(rows), directory, schema, TABLE)
+        overwrites = frozenset(() if overwrite is None else (overwrite,))
+        handle: Any = Handle(self, txn_id, read_at)
+        request = pb.AddFilesRequest(
+            txn_id=txn_id,
+            owner=OWNER,
+            table=TABLE,
+            write_id=write_id,
+            mode=pb.APPEND if overwrite is None else pb.OVERWRITE,
+            manifest=manifest.write(directory, files, table_id=TABLE_ID, txn_id=txn_id, write_id=write_id),
+            overwrites=overwrites - {WHOLE_TABLE},
+        )
+        if files and schema.primary_key:
+            added = KeyedFiles(TABLE, schema, files, overwrites, None)
+            request.claim.CopyFrom(added.claim(handle, keys_are_new=keys_are_new))
+        if overwrite is not None:
+            request.read_timestamp = self.status.last if read_at is None else read_at
+        return request
+
+    def add(self, request: pb.AddFilesRequest) -> None:
+        self.run(self.service.add_files(request))
+        self.shard.check_invariants()
 
     def prepare(self, txn_id: TxnId) -> None:
         self.apply(cmd.BeginCommit(txn_id, TABLE_ID, self.service._clock.now()))
@@ -143,19 +187,45 @@ class Shard:
     def restart(self) -> None:
         self.shard.restore(self.shard.snapshot())
 
-    def scan(self, at: int) -> pb.ScanResponse:
-        answer = self.run(self.service.scan(pb.ScanRequest(table=TABLE, timestamp=at)))
+    def scan(self, at: int, txn_id: int | None = None) -> pb.ScanResponse:
+        """`txn_id`: of the transaction that the reader is inside."""
+        request = pb.ScanRequest(table=TABLE, timestamp=at, txn_id=txn_id, owner="" if txn_id is None else OWNER)
+        answer = self.run(self.service.scan(request))
         assert isinstance(answer, pb.ScanResponse)
         return answer
 
-    def read(self, at: int) -> list[tuple[int, str]]:
+    def read(self, at: int, txn_id: int | None = None) -> list[tuple[int, str]]:
         """As a client reads; rows that come twice come twice."""
-        found = TableFiles.of(self.scan(at), Timestamp(at)).to_arrow()
+        found = TableFiles.of(self.scan(at, txn_id), Timestamp(at)).to_arrow()
         return sorted(zip(found["id"].to_pylist(), found["v"].to_pylist(), strict=True))
 
     def diff(self, since: int, until: int) -> pa.Table:
         """As a client compares two snapshots."""
         return diff.between(self.scan(since), self.scan(until), Timestamp(since), Timestamp(until)).to_arrow()
+
+
+class Handle:
+    """As much of a client's handle and session as the search for keys uses."""
+
+    def __init__(self, shard: Shard, txn_id: TxnId, read_at: Timestamp | None) -> None:
+        self._shard, self.id, self.read_at = shard, txn_id, read_at
+        self.session: Any = self
+        self.owner = OWNER
+        self.leases: Any = SimpleNamespace(add=lambda *_: 0, remove=lambda *_: None)
+
+    @property
+    def snapshot(self) -> Snapshot:
+        assert self.read_at is not None
+        return Snapshot(self.session, self.read_at, self.id)
+
+    def last_commit(self) -> Timestamp:
+        return self._shard.status.last
+
+    def call(self, method: str, request: pb.ScanRequest, _response: object) -> pb.ScanResponse:
+        assert method == "txnstatus.Table/Scan"
+        answer = self._shard.run(self._shard.service.scan(request))
+        assert isinstance(answer, pb.ScanResponse)
+        return answer
 
 
 def table_of(rows: dict[int, str]) -> pa.Table:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from zlib import crc32
+
 from tests.unit.harness.beginning import begin_txn
 from txnparticipant.shard import commands as cmd
 from txnparticipant.shard.changes import ShardApplied
+from txnparticipant.shard.records import TableTxn
 from txnparticipant.shard.shard import ParticipantShard
-from txnparticipant.shard.table import TableState, TableTxn
-from txnparticipant.versions.mvcc import Manifest, visible
+from txnparticipant.shard.table import TableState
+from txnparticipant.versions.mvcc import KeyClaim, Manifest, visible
 from txnstatus.errors import TxnError
 from txnstatus.replicated import Rejected
 from txnstatus.schema import Column, Schema
@@ -74,11 +77,17 @@ def added(
     from_writes: tuple[str, ...] = (),
     rows: int = 10,
     base: int = 0,
+    claim: KeyClaim | None = None,
 ) -> cmd.AddFiles:
-    """An overwrite replaces what a reader at `base` sees."""
+    """An overwrite replaces what a reader at `base` sees. By default its keys are nobody else's."""
     base_ts = Timestamp(base) if overwrite else NO_TIMESTAMP
-    overwrites = ("",) if overwrite else ()
-    return cmd.AddFiles(txn_id, TABLE, OWNER, write_id, manifest(write_id, rows), overwrites, base_ts, from_writes)
+    overwrites, listed = ("",) if overwrite else (), manifest(write_id, rows)
+    claim = claim or claim_of(f"-{crc32(write_id.encode())}{txn_id:04}")
+    return cmd.AddFiles(txn_id, TABLE, OWNER, write_id, listed, overwrites, base_ts, from_writes, claim)
+
+
+def claim_of(*keys: str, snapshot: int = 0) -> KeyClaim:
+    return KeyClaim(Timestamp(snapshot), tuple(key.encode() for key in keys))
 
 
 def begun(shard: ParticipantShard, txn: int) -> TxnId:

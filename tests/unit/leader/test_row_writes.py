@@ -188,16 +188,9 @@ def test_a_request_without_a_kind_of_change_a_snapshot_or_a_write_id_is_refused(
             shard.send(request)
 
 
-@pytest.mark.parametrize(
-    ("schema", "message"),
-    [
-        (Schema((Column("id", "bigint"), Column("v", "string"))), "has no primary key"),
-        (Schema((Column("id", "double"), Column("v", "string")), primary_key=("id",)), "cannot be known by such a key"),
-        (Schema((Column("id", "array<int>"), Column("v", "string")), primary_key=("id",)), "such a key"),
-    ],
-)
-def test_a_table_whose_rows_have_no_usable_key_takes_no_rows(tmp_path: Path, schema: Schema, message: str) -> None:
-    with Shard(tmp_path, schema) as shard, pytest.raises(InvalidArgument, match=message):
+def test_a_table_without_a_key_takes_no_rows(tmp_path: Path) -> None:
+    schema = Schema((Column("id", "bigint"), Column("v", "string")))
+    with Shard(tmp_path, schema) as shard, pytest.raises(InvalidArgument, match="has no primary key"):
         shard.write(1, "insert", {1: "a"}, shard.status.last)
 
 
@@ -224,15 +217,6 @@ def test_rows_of_a_transaction_that_is_over_or_somebody_elses_are_refused(shard:
             shard.apply(cmd.WriteRows(TxnId(1), TABLE_ID, OWNER, Timestamp(1), 1, RowBatch("later001", False, b"", ())))
         refused.append(type(error.value))
     assert refused == [IllegalState, TxnAborted]
-
-
-def test_rows_and_files_of_one_table_do_not_go_in_one_transaction(shard: Shard) -> None:
-    shard.write_files(TxnId(1), {1: "a"})
-    with pytest.raises(IllegalState, match="both rows and files"):
-        shard.write(1, "insert", {2: "a"}, shard.status.last)
-    shard.write(2, "insert", {2: "a"}, shard.status.last)
-    with pytest.raises(IllegalState, match="both rows and files"):
-        shard.write_files(TxnId(2), {1: "a"})
 
 
 def test_rows_that_cannot_be_judged_now_may_be_sent_again(shard: Shard) -> None:

@@ -23,7 +23,7 @@ from txnparticipant.shard import commands as cmd
 from txnparticipant.shard.changes import ShardApplied
 from txnparticipant.shard.leases import Leases
 from txnparticipant.shard.shard import ParticipantShard
-from txnparticipant.versions.mvcc import Manifest
+from txnparticipant.versions.mvcc import KeyClaim, Manifest
 from txnstatus.errors import (
     AlreadyExists,
     Conflict,
@@ -71,7 +71,14 @@ def appended(txn_id: TxnId, table_id: str = OLD) -> tuple[cmd.Command, ...]:
     return (
         begin_txn(txn_id, table_id, OWNER),
         cmd.OpenWrite(txn_id, table_id, OWNER, f"w{txn_id}"),
-        cmd.AddFiles(txn_id, table_id, OWNER, f"w{txn_id}", manifest(f"w{txn_id}")),
+        cmd.AddFiles(
+            txn_id,
+            table_id,
+            OWNER,
+            f"w{txn_id}",
+            manifest(f"w{txn_id}"),
+            claim=KeyClaim(Timestamp(0), (b"%d" % txn_id,)),
+        ),
     )
 
 

@@ -5,7 +5,20 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.harness.beginning import begin_txn
-from tests.unit.harness.shards import COMMIT, OWNER, PREPARE, TABLE, WRITE, committed, manifest, new_shard, ok, refused
+from tests.unit.harness.shards import (
+    COMMIT,
+    OWNER,
+    PREPARE,
+    TABLE,
+    WRITE,
+    added,
+    claim_of,
+    committed,
+    manifest,
+    new_shard,
+    ok,
+    refused,
+)
 from txnparticipant.shard import commands as cmd
 from txnparticipant.shard.shard import ParticipantShard
 from txnstatus.errors import Forgotten
@@ -75,7 +88,7 @@ def test_an_overwrite_by_a_forgotten_transaction_still_holds() -> None:
     committed(shard, FIRST, WRITE, COMMIT)
     ok(shard, begin_txn(SECOND, TABLE, OWNER))
     ok(shard, cmd.OpenWrite(SECOND, TABLE, OWNER, WRITE))
-    ok(shard, cmd.AddFiles(SECOND, TABLE, OWNER, WRITE, manifest(WRITE), ("",), COMMIT))
+    ok(shard, added(SECOND, overwrite=True, base=COMMIT, claim=claim_of(WRITE, snapshot=COMMIT)))
     ok(shard, cmd.BeginCommit(SECOND, TABLE, PREPARE))
     ok(shard, cmd.FinalizeCommit(SECOND, TABLE, COMMIT))
     ok(shard, cmd.ForgetTxns(TxnId(3)))

@@ -24,6 +24,7 @@ from tests.unit.harness.shards import (
     abort,
     added,
     begun,
+    claim_of,
     committed,
     create,
     finalize,
@@ -45,7 +46,7 @@ from txnparticipant.rows.memrowset import RowBatch
 from txnparticipant.shard import commands as cmd
 from txnparticipant.shard.shard import ParticipantShard
 from txnparticipant.shard.transitions import TABLE_COLUMNS, TRANSITIONS, Op, Stay
-from txnparticipant.versions.mvcc import undecided_at, visible
+from txnparticipant.versions.mvcc import KeyClaim, undecided_at, visible
 from txnstatus.errors import (
     AlreadyExists,
     Conflict,
@@ -56,6 +57,7 @@ from txnstatus.errors import (
     TxnAborted,
     TxnError,
 )
+from txnstatus.key_ranges import KeyRange
 from txnstatus.schema import Column, Schema
 from txnstatus.types import AbortCode, ParticipantState, Timestamp, TxnId
 
@@ -487,6 +489,18 @@ def busy_shard() -> ParticipantShard:
         ok(shard, cmd.OpenFlush(TABLE, flush_id))
     ok(shard, cmd.FlushRows(TABLE, "flush001", manifest("flush001"), (TxnId(7),)))
     ok(shard, cmd.DropFlush(TABLE, "flush002", gone=False))
+    for txn, state in ((10, COMMITTED), (11, CIP), (12, OPEN)):
+        both, first, second = begun(shard, txn), f"both{txn}aa", f"both{txn}bb"
+        ranged = KeyClaim(Timestamp(118), range=KeyRange(b"%d000" % txn, b"%d999" % txn))
+        ok(shard, opened(both, first), added(both, first, claim=claim_of(f"{txn}000000")))
+        ok(shard, opened(both, second), added(both, second, claim=ranged))
+        if state is not CIP:
+            batch = RowBatch("rows0001", deletes=False, rows=b"rows", keys=(b"%d" % txn,), outcome=b"answer")
+            ok(shard, cmd.WriteRows(both, TABLE, OWNER, Timestamp(118), 2, batch))
+        if state is not OPEN:
+            prepare(shard, both, 119)
+        if state is COMMITTED:
+            finalize(shard, both, 119)
     overwriting, writing, aborted = begun(shard, 3), begun(shard, 4), begun(shard, 5)
     wrote(shard, overwriting, "overwr02", overwrite=True)
     prepare(shard, overwriting, 120)
@@ -547,21 +561,31 @@ def write_of(draw: st.DrawFn) -> tuple[TxnId, str]:
     return txn_id, f"txn{txn_id}w{draw(st.integers(0, 2))}xxx"
 
 
+keys = st.sampled_from([b"1", b"2", b"3", b"10"])
+bounds = st.none() | keys
+claims = st.builds(
+    lambda at, keys, bounds, own: KeyClaim(at, tuple(keys), KeyRange(*bounds) if bounds else None, own),
+    st.integers(1000, 1060).map(Timestamp),
+    st.lists(keys, unique=True, max_size=2),
+    st.none() | st.tuples(bounds, bounds),
+    st.none() | st.integers(0, 3),
+)
 open_writes = st.builds(lambda w, owner: cmd.OpenWrite(w[0], TABLE, owner, w[1]), write_of(), owners)
 add_files = st.builds(
-    lambda w, overwrite, base, used: cmd.AddFiles(
-        w[0], TABLE, OWNER, w[1], manifest(w[1]), ("",) if overwrite else (), Timestamp(base), used
+    lambda w, overwrite, base, used, claim: cmd.AddFiles(
+        w[0], TABLE, OWNER, w[1], manifest(w[1]), ("",) if overwrite else (), Timestamp(base), used, claim
     ),
     write_of(),
     st.sampled_from([(), ("",)]),
     st.integers(1000, 1060).map(Timestamp),
     st.one_of(st.just(()), write_of().map(lambda w: (w[1],))),
+    claims,
 )
 row_batches = st.builds(
     lambda write_id, deletes, keys: RowBatch(write_id, deletes, b"rows", tuple(keys), b"answer"),
     st.sampled_from(["rows0001", "rows0002"]),
     st.booleans(),
-    st.lists(st.sampled_from([b"1", b"2", b"3"]), unique=True),
+    st.lists(keys, unique=True),
 )
 write_rows = st.builds(
     cmd.WriteRows,
@@ -569,7 +593,7 @@ write_rows = st.builds(
     st.just(TABLE),
     owners,
     st.integers(1000, 1060).map(Timestamp),
-    st.integers(0, 1),
+    st.integers(0, 3),
     row_batches,
 )
 flush_ids = st.sampled_from(["flush001", "flush002", "flush003"])

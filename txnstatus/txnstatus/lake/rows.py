@@ -25,7 +25,6 @@ MAX_ROWS = 10_000
 """Rows that one request may carry."""
 MAX_REQUEST_BYTES = 400_000
 """Bytes of rows and their keys in one request, so that what is replicated fits into one entry of a log."""
-_NO_KEY_TYPES = ("float", "double", "array", "map", "struct")
 
 
 class Change(NamedTuple):
@@ -38,17 +37,12 @@ class Change(NamedTuple):
 
 
 def require_key(schema: Schema, table: str) -> None:
-    """Raises InvalidArgument for a table whose rows cannot be known by their keys."""
+    """Raises InvalidArgument for a table without a primary key."""
     if not schema.primary_key:
         raise InvalidArgument(
             f"table {table} has no primary key: rows are inserted, updated and deleted by it",
             hint="create the table with primary_key=[...], or write whole files",
         )
-    for column in schema.columns:
-        if column.name in schema.primary_key and column.type.startswith(_NO_KEY_TYPES):
-            raise InvalidArgument(
-                f"column {column.name!r} of table {table} is {column.type}: rows cannot be known by such a key"
-            )
 
 
 def rows_schema(schema: Schema, *, deletes: bool) -> pa.Schema:
@@ -72,7 +66,7 @@ def encode_keys(rows: pa.Table, schema: Schema) -> pa.Array:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    parts = [_as_bytes(rows[name].combine_chunks()) for name in schema.primary_key]
+    parts = [as_bytes(rows[name].combine_chunks()) for name in schema.primary_key]
     if len(parts) == 1:
         return parts[0]
     for index, name in enumerate(schema.primary_key):
@@ -100,7 +94,8 @@ def _is_text(kind: pa.DataType) -> bool:
     return bool(pa.types.is_string(kind) or pa.types.is_binary(kind))
 
 
-def _as_bytes(column: pa.Array) -> pa.Array:
+def as_bytes(column: pa.Array) -> pa.Array:
+    """The values of a key's column as text, as binary."""
     import pyarrow as pa
 
     if pa.types.is_timestamp(column.type):

@@ -96,7 +96,7 @@ class ShardCommand(_message.Message):
         begins: bool
         def __init__(self, txn_id: _Optional[int] = ..., table_id: _Optional[str] = ..., owner: _Optional[str] = ..., write_id: _Optional[str] = ..., begins: _Optional[bool] = ...) -> None: ...
     class AddFiles(_message.Message):
-        __slots__ = ("txn_id", "table_id", "owner", "write_id", "manifest", "from_writes", "overwrites", "base_ts")
+        __slots__ = ("txn_id", "table_id", "owner", "write_id", "manifest", "from_writes", "overwrites", "base_ts", "claim")
         TXN_ID_FIELD_NUMBER: _ClassVar[int]
         TABLE_ID_FIELD_NUMBER: _ClassVar[int]
         OWNER_FIELD_NUMBER: _ClassVar[int]
@@ -105,6 +105,7 @@ class ShardCommand(_message.Message):
         FROM_WRITES_FIELD_NUMBER: _ClassVar[int]
         OVERWRITES_FIELD_NUMBER: _ClassVar[int]
         BASE_TS_FIELD_NUMBER: _ClassVar[int]
+        CLAIM_FIELD_NUMBER: _ClassVar[int]
         txn_id: int
         table_id: str
         owner: str
@@ -113,7 +114,8 @@ class ShardCommand(_message.Message):
         from_writes: _containers.RepeatedScalarFieldContainer[str]
         overwrites: _containers.RepeatedScalarFieldContainer[str]
         base_ts: int
-        def __init__(self, txn_id: _Optional[int] = ..., table_id: _Optional[str] = ..., owner: _Optional[str] = ..., write_id: _Optional[str] = ..., manifest: _Optional[_Union[_table_pb2.ManifestRef, _Mapping]] = ..., from_writes: _Optional[_Iterable[str]] = ..., overwrites: _Optional[_Iterable[str]] = ..., base_ts: _Optional[int] = ...) -> None: ...
+        claim: _table_pb2.KeyClaim
+        def __init__(self, txn_id: _Optional[int] = ..., table_id: _Optional[str] = ..., owner: _Optional[str] = ..., write_id: _Optional[str] = ..., manifest: _Optional[_Union[_table_pb2.ManifestRef, _Mapping]] = ..., from_writes: _Optional[_Iterable[str]] = ..., overwrites: _Optional[_Iterable[str]] = ..., base_ts: _Optional[int] = ..., claim: _Optional[_Union[_table_pb2.KeyClaim, _Mapping]] = ...) -> None: ...
     class BeginCommit(_message.Message):
         __slots__ = ("txn_id", "table_id", "prepare_ts")
         TXN_ID_FIELD_NUMBER: _ClassVar[int]
@@ -359,22 +361,22 @@ class ShardSnapshot(_message.Message):
         write_ids: _containers.RepeatedScalarFieldContainer[str]
         def __init__(self, txn_id: _Optional[int] = ..., write_ids: _Optional[_Iterable[str]] = ...) -> None: ...
     class TableRows(_message.Message):
-        __slots__ = ("unflushed", "flushes", "flushing", "given_up", "cleared", "keys_above", "flushed")
+        __slots__ = ("unflushed", "flushes", "flushing", "given_up", "cleared", "keys_above", "commits")
         UNFLUSHED_FIELD_NUMBER: _ClassVar[int]
         FLUSHES_FIELD_NUMBER: _ClassVar[int]
         FLUSHING_FIELD_NUMBER: _ClassVar[int]
         GIVEN_UP_FIELD_NUMBER: _ClassVar[int]
         CLEARED_FIELD_NUMBER: _ClassVar[int]
         KEYS_ABOVE_FIELD_NUMBER: _ClassVar[int]
-        FLUSHED_FIELD_NUMBER: _ClassVar[int]
+        COMMITS_FIELD_NUMBER: _ClassVar[int]
         unflushed: _containers.RepeatedCompositeFieldContainer[ShardSnapshot.RowSet]
         flushes: _containers.RepeatedCompositeFieldContainer[ShardSnapshot.Flush]
         flushing: _containers.RepeatedScalarFieldContainer[str]
         given_up: _containers.RepeatedScalarFieldContainer[str]
         cleared: _containers.RepeatedScalarFieldContainer[int]
         keys_above: int
-        flushed: _containers.RepeatedCompositeFieldContainer[ShardSnapshot.Commit]
-        def __init__(self, unflushed: _Optional[_Iterable[_Union[ShardSnapshot.RowSet, _Mapping]]] = ..., flushes: _Optional[_Iterable[_Union[ShardSnapshot.Flush, _Mapping]]] = ..., flushing: _Optional[_Iterable[str]] = ..., given_up: _Optional[_Iterable[str]] = ..., cleared: _Optional[_Iterable[int]] = ..., keys_above: _Optional[int] = ..., flushed: _Optional[_Iterable[_Union[ShardSnapshot.Commit, _Mapping]]] = ...) -> None: ...
+        commits: _containers.RepeatedCompositeFieldContainer[ShardSnapshot.Commit]
+        def __init__(self, unflushed: _Optional[_Iterable[_Union[ShardSnapshot.RowSet, _Mapping]]] = ..., flushes: _Optional[_Iterable[_Union[ShardSnapshot.Flush, _Mapping]]] = ..., flushing: _Optional[_Iterable[str]] = ..., given_up: _Optional[_Iterable[str]] = ..., cleared: _Optional[_Iterable[int]] = ..., keys_above: _Optional[int] = ..., commits: _Optional[_Iterable[_Union[ShardSnapshot.Commit, _Mapping]]] = ...) -> None: ...
     class RowSet(_message.Message):
         __slots__ = ("txn_id", "commit_ts", "batches")
         TXN_ID_FIELD_NUMBER: _ClassVar[int]
@@ -385,14 +387,16 @@ class ShardSnapshot(_message.Message):
         batches: _containers.RepeatedCompositeFieldContainer[RowBatch]
         def __init__(self, txn_id: _Optional[int] = ..., commit_ts: _Optional[int] = ..., batches: _Optional[_Iterable[_Union[RowBatch, _Mapping]]] = ...) -> None: ...
     class Commit(_message.Message):
-        __slots__ = ("commit_ts", "txn_id", "keys")
+        __slots__ = ("commit_ts", "txn_id", "keys", "ranges")
         COMMIT_TS_FIELD_NUMBER: _ClassVar[int]
         TXN_ID_FIELD_NUMBER: _ClassVar[int]
         KEYS_FIELD_NUMBER: _ClassVar[int]
+        RANGES_FIELD_NUMBER: _ClassVar[int]
         commit_ts: int
         txn_id: int
         keys: _containers.RepeatedScalarFieldContainer[bytes]
-        def __init__(self, commit_ts: _Optional[int] = ..., txn_id: _Optional[int] = ..., keys: _Optional[_Iterable[bytes]] = ...) -> None: ...
+        ranges: _containers.RepeatedCompositeFieldContainer[_table_pb2.KeyRange]
+        def __init__(self, commit_ts: _Optional[int] = ..., txn_id: _Optional[int] = ..., keys: _Optional[_Iterable[bytes]] = ..., ranges: _Optional[_Iterable[_Union[_table_pb2.KeyRange, _Mapping]]] = ...) -> None: ...
     class Flush(_message.Message):
         __slots__ = ("flush_id", "manifest", "first_ts", "last_ts")
         FLUSH_ID_FIELD_NUMBER: _ClassVar[int]
@@ -405,7 +409,7 @@ class ShardSnapshot(_message.Message):
         last_ts: int
         def __init__(self, flush_id: _Optional[str] = ..., manifest: _Optional[_Union[_table_pb2.ManifestRef, _Mapping]] = ..., first_ts: _Optional[int] = ..., last_ts: _Optional[int] = ...) -> None: ...
     class TableTxn(_message.Message):
-        __slots__ = ("txn_id", "state", "owner", "prepare_ts", "commit_ts", "claimed", "writes", "superseded", "rows", "snapshot", "drops")
+        __slots__ = ("txn_id", "state", "owner", "prepare_ts", "commit_ts", "claimed", "writes", "superseded", "rows", "snapshot", "drops", "keys_from")
         TXN_ID_FIELD_NUMBER: _ClassVar[int]
         STATE_FIELD_NUMBER: _ClassVar[int]
         OWNER_FIELD_NUMBER: _ClassVar[int]
@@ -417,6 +421,7 @@ class ShardSnapshot(_message.Message):
         ROWS_FIELD_NUMBER: _ClassVar[int]
         SNAPSHOT_FIELD_NUMBER: _ClassVar[int]
         DROPS_FIELD_NUMBER: _ClassVar[int]
+        KEYS_FROM_FIELD_NUMBER: _ClassVar[int]
         txn_id: int
         state: _common_pb2.ParticipantState
         owner: str
@@ -428,7 +433,8 @@ class ShardSnapshot(_message.Message):
         rows: _containers.RepeatedCompositeFieldContainer[RowBatch]
         snapshot: int
         drops: bool
-        def __init__(self, txn_id: _Optional[int] = ..., state: _Optional[_Union[_common_pb2.ParticipantState, str]] = ..., owner: _Optional[str] = ..., prepare_ts: _Optional[int] = ..., commit_ts: _Optional[int] = ..., claimed: _Optional[_Iterable[str]] = ..., writes: _Optional[_Iterable[_Union[ShardSnapshot.PendingWrite, _Mapping]]] = ..., superseded: _Optional[_Iterable[str]] = ..., rows: _Optional[_Iterable[_Union[RowBatch, _Mapping]]] = ..., snapshot: _Optional[int] = ..., drops: _Optional[bool] = ...) -> None: ...
+        keys_from: int
+        def __init__(self, txn_id: _Optional[int] = ..., state: _Optional[_Union[_common_pb2.ParticipantState, str]] = ..., owner: _Optional[str] = ..., prepare_ts: _Optional[int] = ..., commit_ts: _Optional[int] = ..., claimed: _Optional[_Iterable[str]] = ..., writes: _Optional[_Iterable[_Union[ShardSnapshot.PendingWrite, _Mapping]]] = ..., superseded: _Optional[_Iterable[str]] = ..., rows: _Optional[_Iterable[_Union[RowBatch, _Mapping]]] = ..., snapshot: _Optional[int] = ..., drops: _Optional[bool] = ..., keys_from: _Optional[int] = ...) -> None: ...
     class LockClaim(_message.Message):
         __slots__ = ("txn_id", "lock", "since", "granted")
         TXN_ID_FIELD_NUMBER: _ClassVar[int]
@@ -450,7 +456,7 @@ class ShardSnapshot(_message.Message):
         since: int
         def __init__(self, txn_id: _Optional[int] = ..., locks: _Optional[_Iterable[_Union[ObjectLock, _Mapping]]] = ..., since: _Optional[int] = ...) -> None: ...
     class PendingWrite(_message.Message):
-        __slots__ = ("write_id", "manifest", "replaces", "from_writes", "partitions", "overwrites", "base_ts")
+        __slots__ = ("write_id", "manifest", "replaces", "from_writes", "partitions", "overwrites", "base_ts", "claim")
         WRITE_ID_FIELD_NUMBER: _ClassVar[int]
         MANIFEST_FIELD_NUMBER: _ClassVar[int]
         REPLACES_FIELD_NUMBER: _ClassVar[int]
@@ -458,6 +464,7 @@ class ShardSnapshot(_message.Message):
         PARTITIONS_FIELD_NUMBER: _ClassVar[int]
         OVERWRITES_FIELD_NUMBER: _ClassVar[int]
         BASE_TS_FIELD_NUMBER: _ClassVar[int]
+        CLAIM_FIELD_NUMBER: _ClassVar[int]
         write_id: str
         manifest: _table_pb2.ManifestRef
         replaces: _containers.RepeatedScalarFieldContainer[str]
@@ -465,7 +472,8 @@ class ShardSnapshot(_message.Message):
         partitions: _containers.RepeatedScalarFieldContainer[str]
         overwrites: _containers.RepeatedScalarFieldContainer[str]
         base_ts: int
-        def __init__(self, write_id: _Optional[str] = ..., manifest: _Optional[_Union[_table_pb2.ManifestRef, _Mapping]] = ..., replaces: _Optional[_Iterable[str]] = ..., from_writes: _Optional[_Iterable[str]] = ..., partitions: _Optional[_Iterable[str]] = ..., overwrites: _Optional[_Iterable[str]] = ..., base_ts: _Optional[int] = ...) -> None: ...
+        claim: _table_pb2.KeyClaim
+        def __init__(self, write_id: _Optional[str] = ..., manifest: _Optional[_Union[_table_pb2.ManifestRef, _Mapping]] = ..., replaces: _Optional[_Iterable[str]] = ..., from_writes: _Optional[_Iterable[str]] = ..., partitions: _Optional[_Iterable[str]] = ..., overwrites: _Optional[_Iterable[str]] = ..., base_ts: _Optional[int] = ..., claim: _Optional[_Union[_table_pb2.KeyClaim, _Mapping]] = ...) -> None: ...
     class FileSets(_message.Message):
         __slots__ = ("write_id", "txn_id", "manifest", "commit_ts", "from_writes", "parts")
         WRITE_ID_FIELD_NUMBER: _ClassVar[int]

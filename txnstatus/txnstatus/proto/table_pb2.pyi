@@ -209,8 +209,30 @@ class ManifestRef(_message.Message):
     partitions: _containers.RepeatedScalarFieldContainer[str]
     def __init__(self, path: _Optional[str] = ..., bytes: _Optional[int] = ..., crc32: _Optional[int] = ..., file_count: _Optional[int] = ..., row_count: _Optional[int] = ..., data_bytes: _Optional[int] = ..., partitions: _Optional[_Iterable[str]] = ...) -> None: ...
 
+class KeyRange(_message.Message):
+    __slots__ = ("lowest", "highest", "partitions")
+    LOWEST_FIELD_NUMBER: _ClassVar[int]
+    HIGHEST_FIELD_NUMBER: _ClassVar[int]
+    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    lowest: bytes
+    highest: bytes
+    partitions: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, lowest: _Optional[bytes] = ..., highest: _Optional[bytes] = ..., partitions: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class KeyClaim(_message.Message):
+    __slots__ = ("snapshot", "keys", "range", "own_writes")
+    SNAPSHOT_FIELD_NUMBER: _ClassVar[int]
+    KEYS_FIELD_NUMBER: _ClassVar[int]
+    RANGE_FIELD_NUMBER: _ClassVar[int]
+    OWN_WRITES_FIELD_NUMBER: _ClassVar[int]
+    snapshot: int
+    keys: _containers.RepeatedScalarFieldContainer[bytes]
+    range: KeyRange
+    own_writes: int
+    def __init__(self, snapshot: _Optional[int] = ..., keys: _Optional[_Iterable[bytes]] = ..., range: _Optional[_Union[KeyRange, _Mapping]] = ..., own_writes: _Optional[int] = ...) -> None: ...
+
 class AddFilesRequest(_message.Message):
-    __slots__ = ("txn_id", "owner", "table", "write_id", "mode", "manifest", "from_writes", "overwrites", "read_timestamp")
+    __slots__ = ("txn_id", "owner", "table", "write_id", "mode", "manifest", "from_writes", "overwrites", "read_timestamp", "claim")
     TXN_ID_FIELD_NUMBER: _ClassVar[int]
     OWNER_FIELD_NUMBER: _ClassVar[int]
     TABLE_FIELD_NUMBER: _ClassVar[int]
@@ -220,6 +242,7 @@ class AddFilesRequest(_message.Message):
     FROM_WRITES_FIELD_NUMBER: _ClassVar[int]
     OVERWRITES_FIELD_NUMBER: _ClassVar[int]
     READ_TIMESTAMP_FIELD_NUMBER: _ClassVar[int]
+    CLAIM_FIELD_NUMBER: _ClassVar[int]
     txn_id: int
     owner: str
     table: str
@@ -229,7 +252,8 @@ class AddFilesRequest(_message.Message):
     from_writes: _containers.RepeatedScalarFieldContainer[str]
     overwrites: _containers.RepeatedScalarFieldContainer[str]
     read_timestamp: int
-    def __init__(self, txn_id: _Optional[int] = ..., owner: _Optional[str] = ..., table: _Optional[str] = ..., write_id: _Optional[str] = ..., mode: _Optional[_Union[WriteMode, str]] = ..., manifest: _Optional[_Union[ManifestRef, _Mapping]] = ..., from_writes: _Optional[_Iterable[str]] = ..., overwrites: _Optional[_Iterable[str]] = ..., read_timestamp: _Optional[int] = ...) -> None: ...
+    claim: KeyClaim
+    def __init__(self, txn_id: _Optional[int] = ..., owner: _Optional[str] = ..., table: _Optional[str] = ..., write_id: _Optional[str] = ..., mode: _Optional[_Union[WriteMode, str]] = ..., manifest: _Optional[_Union[ManifestRef, _Mapping]] = ..., from_writes: _Optional[_Iterable[str]] = ..., overwrites: _Optional[_Iterable[str]] = ..., read_timestamp: _Optional[int] = ..., claim: _Optional[_Union[KeyClaim, _Mapping]] = ...) -> None: ...
 
 class AddFilesResponse(_message.Message):
     __slots__ = ()
@@ -299,18 +323,20 @@ class ScanRequest(_message.Message):
     def __init__(self, table: _Optional[str] = ..., timestamp: _Optional[int] = ..., lease_id: _Optional[str] = ..., txn_id: _Optional[int] = ..., owner: _Optional[str] = ..., leased: _Optional[bool] = ...) -> None: ...
 
 class ScanResponse(_message.Message):
-    __slots__ = ("table", "manifests", "lease_millis", "commit_timestamps", "changes")
+    __slots__ = ("table", "manifests", "lease_millis", "commit_timestamps", "changes", "own_writes")
     TABLE_FIELD_NUMBER: _ClassVar[int]
     MANIFESTS_FIELD_NUMBER: _ClassVar[int]
     LEASE_MILLIS_FIELD_NUMBER: _ClassVar[int]
     COMMIT_TIMESTAMPS_FIELD_NUMBER: _ClassVar[int]
     CHANGES_FIELD_NUMBER: _ClassVar[int]
+    OWN_WRITES_FIELD_NUMBER: _ClassVar[int]
     table: _common_pb2.TableInfo
     manifests: _containers.RepeatedCompositeFieldContainer[ManifestRef]
     lease_millis: int
     commit_timestamps: _containers.RepeatedScalarFieldContainer[int]
     changes: RowChanges
-    def __init__(self, table: _Optional[_Union[_common_pb2.TableInfo, _Mapping]] = ..., manifests: _Optional[_Iterable[_Union[ManifestRef, _Mapping]]] = ..., lease_millis: _Optional[int] = ..., commit_timestamps: _Optional[_Iterable[int]] = ..., changes: _Optional[_Union[RowChanges, _Mapping]] = ...) -> None: ...
+    own_writes: int
+    def __init__(self, table: _Optional[_Union[_common_pb2.TableInfo, _Mapping]] = ..., manifests: _Optional[_Iterable[_Union[ManifestRef, _Mapping]]] = ..., lease_millis: _Optional[int] = ..., commit_timestamps: _Optional[_Iterable[int]] = ..., changes: _Optional[_Union[RowChanges, _Mapping]] = ..., own_writes: _Optional[int] = ...) -> None: ...
 
 class SnapshotLease(_message.Message):
     __slots__ = ("lease_id", "table", "timestamp", "lease_millis")

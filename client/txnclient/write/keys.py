@@ -1,0 +1,292 @@
+"""The keys of files that are added to a table with a primary key: each comes once, and none is there already.
+
+Looked for is what was written, in the files, not what was to be written. What is found holds at one timestamp; with it
+goes a claim of the keys, by which the service refuses whoever adds the same at the same time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import compress
+from typing import TYPE_CHECKING, Any
+
+from txnclient.handle import Handle
+from txnclient.read.table_files import TableFiles
+from txnclient.snapshot import Snapshot
+from txnstatus.errors import AlreadyExists, InvalidArgument, NotFound, SnapshotTooOld
+from txnstatus.key_ranges import rank_by
+from txnstatus.lake import rows as row_format
+from txnstatus.lake.manifest import DataFile
+from txnstatus.limits import MAX_CLAIMED_BYTES, MAX_CLAIMED_KEYS, MAX_KEY_BOUND_BYTES
+from txnstatus.partitions import covers
+from txnstatus.proto import table_pb2 as pb
+from txnstatus.schema import Schema
+from txnstatus.types import Timestamp
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    from pyspark.sql import SparkSession
+
+MAX_NAMED = 10
+MAX_ROWS_HERE = 1_000_000
+"""Rows of which this process reads the keys; where Spark has written the files, it compares the keys of more."""
+ROWS_AT_A_TIME = 4_000_000
+"""Rows in files, more or less, whose keys are in memory at once, besides those that are added."""
+
+End = tuple[Any, bytes]
+"""A bound of a column: its place, which is a number or bytes, and its text."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeyedFiles:
+    """Files that one call adds to a keyed table."""
+
+    table: str
+    schema: Schema
+    files: Sequence[DataFile]
+    overwrites: frozenset[str]
+    """Parts of the table that they replace."""
+    spark: SparkSession | None
+    """The session that has written them."""
+
+    @property
+    def rows(self) -> int:
+        return sum(file.rows for file in self.files)
+
+    def claim(self, handle: Handle, *, keys_are_new: bool) -> pb.KeyClaim:
+        """Raises InvalidArgument for a null in a key or a key that comes twice, AlreadyExists for one that is there."""
+        session = handle.session
+        with Snapshot(session, session.last_commit(), handle.id) as now:
+            if keys_are_new:
+                return self.vouched(now.timestamp)
+            scanned = now.scan(self.table)
+            with now.explained(self.table):
+                return self.claim_beside(scanned, now.timestamp, self._seen_by(handle))
+
+    def vouched(self, at: Timestamp) -> pb.KeyClaim:
+        """The claim of who vouches for the keys: only what others write at the same time is compared with it."""
+        return pb.KeyClaim(snapshot=at, range=_range(self.files, self.schema))
+
+    def _seen_by(self, handle: Handle) -> TableFiles | None:
+        """What the handle has fixed that it sees of the table, besides what it wrote; None: nothing yet."""
+        if handle.read_at is None:
+            return None
+        try:
+            return handle.snapshot.table_files(self.table)
+        except NotFound:
+            return TableFiles(self.table, self.schema, ())  # the table is younger
+        except SnapshotTooOld:
+            if self.overwrites:
+                raise  # what came after is not known
+            return None  # it cannot see it any more
+
+    def claim_beside(self, scanned: pb.ScanResponse, at: Timestamp, seen: TableFiles | None) -> pb.KeyClaim:
+        """Given the table as it is now, and as the transaction sees it: it must not see a key twice, either."""
+        there = [self._near(each) for each in self._beside(TableFiles.of(scanned, at), seen)]
+        is_small = self.rows + sum(each.rows for each in there) <= MAX_ROWS_HERE
+        if self.spark is None or is_small:
+            claim = self._looked_at_here(there, at)
+        else:
+            claim = self._looked_at_by_spark(self.spark, there, at)
+        claim.own_writes = scanned.own_writes
+        return claim
+
+    def _beside(self, now: TableFiles, seen: TableFiles | None) -> list[TableFiles]:
+        """In what the keys are looked for: in what is there now, and in what the transaction sees and is not."""
+        known = {file.path for file in (now if seen is None else seen).files}
+
+        def stays(file: DataFile) -> bool:
+            """Beside an overwrite: it leaves what came after its base."""
+            return not (covers(self.overwrites, file.partition) and file.path in known)
+
+        if self.overwrites:
+            # Whoever changed rows that it replaces unseen is in conflict; where rows were changed, no part is replaced.
+            now = replace(now, files=tuple(filter(stays, now.files)), changes=None)
+            seen = seen and replace(seen, files=tuple(filter(stays, seen.files)), changes=None)
+        if seen is None:
+            return [now]
+        if now.changes is None and seen.changes is None:
+            both = {file.path for file in now.files}
+            seen = replace(seen, files=tuple(file for file in seen.files if file.path not in both))
+        return [now, seen]
+
+    def _near(self, there: TableFiles) -> TableFiles:
+        """Without the files that have none of these keys, by their partitions and the ranges of their columns."""
+        ends = {name: found for name in self.schema.primary_key if (found := _ends(self.files, self.schema, name))}
+        partitions = {file.partition for file in self.files} if self.schema.keys_tell_partitions else None
+        kept = [
+            (partitions is None or file.partition in partitions)
+            and all(_meet(found, _ends([file], self.schema, name)) for name, found in ends.items())
+            for file in there.files
+        ]
+        changes = there.changes and replace(there.changes, file_times=tuple(compress(there.changes.file_times, kept)))
+        return replace(there, files=tuple(compress(there.files, kept)), changes=changes)
+
+    # ---- with pyarrow
+
+    def _looked_at_here(self, there: Sequence[TableFiles], at: Timestamp) -> pb.KeyClaim:
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        from txnclient.formats import arrow
+
+        keys = arrow.read_files(self.files, self.schema, list(self.schema.primary_key)).combine_chunks()
+        for name in self.schema.primary_key:
+            if keys[name].null_count:
+                raise self._null(name)
+        values = _as_one(keys, self.schema)
+        if pc.count_distinct(values).as_py() < len(values):
+            counts = pc.value_counts(values)
+            twice = counts.filter(pc.greater(counts.field("counts"), 1)).field("values")
+            raise self._twice(keys.filter(pc.is_in(values, value_set=twice)))
+        taken = pa.repeat(False, len(values))
+        for found in self._found(keys, there, at):
+            taken = pc.or_(taken, pc.is_in(values, value_set=found))
+        if (refused := keys.filter(taken)).num_rows:
+            raise self._refusal(refused, str(refused.num_rows))
+        return _claim(keys, self.schema, at)
+
+    def _found(self, keys: pa.Table, there: Sequence[TableFiles], at: Timestamp) -> Iterator[pa.Array]:
+        """Keys that are there, part by part, without those far off; and those that the transaction has changed."""
+        names = list(self.schema.primary_key)
+        near = row_format.near(keys, self.schema) if keys.num_rows <= MAX_CLAIMED_KEYS else _between(keys)
+        for part in (part for each in there for part in _parts(each)):
+            yield _as_one(part.to_arrow(names, near), self.schema)
+        yield _as_one(_changed_by_itself(there[0], at), self.schema)
+
+    # ---- with Spark
+
+    def _looked_at_by_spark(self, spark: SparkSession, there: Sequence[TableFiles], at: Timestamp) -> pb.KeyClaim:
+        from txnclient.spark import key_search
+
+        keys = key_search.keys_of(spark, self.files, self.schema)
+        for name in self.schema.primary_key:
+            if key_search.has_null(keys, name):
+                raise self._null(name)
+        if (twice := key_search.that_come_twice(keys, MAX_NAMED)).num_rows:
+            raise self._twice(twice)
+        own = _changed_by_itself(there[0], at)
+        shared = key_search.that_are_in(spark, keys, there, own, MAX_NAMED + 1)
+        if shared.num_rows:
+            raise self._refusal(shared, str(shared.num_rows) if shared.num_rows <= MAX_NAMED else "more than 10")
+        return self.vouched(at)
+
+    # ---- errors
+
+    def _null(self, name: str) -> InvalidArgument:
+        return InvalidArgument(f"the key column {name!r} of table {self.table} takes no nulls: nothing is added")
+
+    def _twice(self, keys: pa.Table) -> InvalidArgument:
+        texts = sorted(set(_texts(keys, self.schema)))
+        return InvalidArgument(f"keys come more than once in the rows for table {self.table}: {_named(texts)}")
+
+    def _refusal(self, keys: pa.Table, count: str) -> AlreadyExists:
+        texts = sorted(_texts(keys, self.schema))
+        error = AlreadyExists(
+            f"{count} of {self.rows} rows: their keys are in {self.table} already, or this transaction changed them: "
+            f"{_named(texts)}",
+            hint="nothing of this write is added; upsert replaces such rows",
+        )
+        error.keys = tuple(texts[:MAX_NAMED])
+        return error
+
+
+def _changed_by_itself(there: TableFiles, at: Timestamp) -> pa.Table:
+    """The keys of rows that the transaction has changed: they may be gone, and files would come before that."""
+    batches = there.changes.batches if there.changes is not None else ()
+    own = [batch for batch in batches if batch.commit_ts > at]
+    return row_format.changes_table(own, there.schema).select(list(there.schema.primary_key))
+
+
+def _parts(there: TableFiles) -> Iterator[TableFiles]:
+    """Files of some rows at a time; with row changes all at once, since these are of all files."""
+    if there.changes is not None:
+        yield there
+        return
+    part: list[DataFile] = []
+    for file in there.files:
+        part.append(file)
+        if sum(each.rows for each in part) >= ROWS_AT_A_TIME:
+            yield replace(there, files=tuple(part))
+            part = []
+    if part:
+        yield replace(there, files=tuple(part))
+
+
+def _claim(keys: pa.Table, schema: Schema, at: Timestamp) -> pb.KeyClaim:
+    """The keys themselves, if they are few."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if keys.num_rows <= MAX_CLAIMED_KEYS:
+        named = row_format.encode_keys(keys, schema).to_pylist()
+        if sum(map(len, named)) <= MAX_CLAIMED_BYTES:
+            return pb.KeyClaim(snapshot=at, keys=named)
+    first = keys[schema.primary_key[0]]
+    ends = pc.min_max(first)
+    lowest, highest = row_format.as_bytes(pa.array([ends["min"].as_py(), ends["max"].as_py()], first.type)).to_pylist()
+    return pb.KeyClaim(snapshot=at, range=_bounded(lowest, highest))
+
+
+def _range(files: Sequence[DataFile], schema: Schema) -> pb.KeyRange:
+    """The range of the first column, as manifests have it; what they do not tell is open."""
+    ends = _ends(files, schema, schema.primary_key[0])
+    return _bounded(ends[0][1], ends[1][1]) if ends else pb.KeyRange()
+
+
+def _bounded(lowest: bytes, highest: bytes) -> pb.KeyRange:
+    found = pb.KeyRange()
+    if len(lowest) <= MAX_KEY_BOUND_BYTES:
+        found.lowest = lowest
+    if len(highest) <= MAX_KEY_BOUND_BYTES:
+        found.highest = highest
+    return found
+
+
+def _ends(files: Sequence[DataFile], schema: Schema, name: str) -> tuple[End, End] | None:
+    """Between which values of a column all rows of the files are; None: nobody knows."""
+    rank_of = rank_by(next(column.type for column in schema.columns if column.name == name))
+    ends = list[End]()
+    for file in files:
+        known = file.columns.get(name)
+        if known is None:
+            return None
+        for text in (known.lowest.encode(), known.highest.encode()):
+            rank = rank_of(text)
+            if rank is None:
+                return None
+            ends.append((rank, text))
+    return (min(ends), max(ends)) if ends else None
+
+
+def _meet(one: tuple[End, End], other: tuple[End, End] | None) -> bool:
+    """Whether two ranges of one column have something in common."""
+    return other is None or (one[0] <= other[1] and other[0] <= one[1])
+
+
+def _between(keys: pa.Table) -> pc.Expression:
+    """What is between the lowest and the highest value in each column."""
+    import pyarrow.compute as pc
+
+    near = pc.scalar(True)
+    for name in keys.column_names:
+        ends = pc.min_max(keys[name])
+        near &= (pc.field(name) >= ends["min"]) & (pc.field(name) <= ends["max"])
+    return near
+
+
+def _as_one(keys: pa.Table, schema: Schema) -> pa.Array:
+    """The keys as one column: their own, where there is one; a text takes longer."""
+    if len(schema.primary_key) == 1:
+        return keys[schema.primary_key[0]].combine_chunks()
+    return row_format.encode_keys(keys, schema)
+
+
+def _texts(keys: pa.Table, schema: Schema) -> list[str]:
+    return [key.decode(errors="backslashreplace") for key in row_format.encode_keys(keys, schema).to_pylist()]
+
+
+def _named(texts: Sequence[str]) -> str:
+    return ", ".join(texts[:MAX_NAMED]) + (", ..." if len(texts) > MAX_NAMED else "")

@@ -1,0 +1,79 @@
+"""TableTxn: what a shard keeps of one transaction on one table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from txnparticipant.rows.changed_keys import Changed
+from txnparticipant.rows.memrowset import RowBatch, changed_keys
+from txnparticipant.versions.mvcc import PendingWrite
+from txnstatus.partitions import WHOLE_TABLE
+from txnstatus.schema import Schema
+from txnstatus.types import NO_TIMESTAMP, ParticipantState, Timestamp, TxnId
+
+LIVE = (ParticipantState.OPEN, ParticipantState.COMMIT_IN_PROGRESS)
+
+
+@dataclass(slots=True)
+class TableTxn:
+    """One transaction on one table."""
+
+    txn_id: TxnId
+    owner: str
+    state: ParticipantState
+    prepare_ts: Timestamp = NO_TIMESTAMP
+    commit_ts: Timestamp = NO_TIMESTAMP
+    claimed: list[str] = field(default_factory=list)
+    """Writes whose directories it holds; once it has ended, those that are to be cleaned."""
+    writes: dict[str, PendingWrite] = field(default_factory=dict)
+    superseded: list[str] = field(default_factory=list)
+    """Writes that an overwrite of this transaction replaced: adding one again must not bring it back."""
+    rows: dict[str, RowBatch] = field(default_factory=dict)
+    """The transaction's MemRowSet: batches by write id, in the order in which they were written."""
+    snapshot: Timestamp = NO_TIMESTAMP
+    """The timestamp at which its rows were judged."""
+    drops: bool = False
+    """Whether the table goes with its commit."""
+    keys_from: Timestamp = NO_TIMESTAMP
+    """The last change of keys when it opened its first write: it looks for the keys of its files above that."""
+
+    @property
+    def clears_table(self) -> bool:
+        """Whether it overwrites the whole table. Rows that it still has came after that."""
+        return any(WHOLE_TABLE in write.overwrites for write in self.writes.values())
+
+    @property
+    def position(self) -> int:
+        """How many writes, of files or rows, it has made: it only grows."""
+        return len(self.rows) + len(self.writes) + len(self.superseded)
+
+    @property
+    def row_keys(self) -> tuple[bytes, ...]:
+        """The keys that it changes row by row, each once."""
+        return changed_keys(self.rows.values())
+
+    @property
+    def row_bytes(self) -> int:
+        return sum(batch.bytes for batch in self.rows.values())
+
+    @property
+    def needs_keys_above(self) -> Timestamp | None:
+        """The timestamp above which others' changes of keys must be known while it is unfinished; None: it has none."""
+        needed = [self.snapshot] * bool(self.rows) + [self.keys_from] * bool(self.claimed)
+        return min(needed, default=None)
+
+    def changed(self, schema: Schema) -> Changed:
+        """All that it changes by key."""
+        parts = [Changed(self.row_keys), *(added_by(write, schema) for write in self.writes.values())]
+        keys = dict.fromkeys(key for part in parts for key in part.keys)
+        return Changed(tuple(keys), tuple(each for part in parts for each in part.ranges))
+
+
+def added_by(write: PendingWrite, schema: Schema) -> Changed:
+    """The keys of a write's files."""
+    claim = write.claim
+    if claim is None or not write.partitions:
+        return Changed()
+    if claim.range is None:
+        return Changed(claim.keys)
+    return Changed((), (replace(claim.range, partitions=write.partitions if schema.keys_tell_partitions else ()),))

@@ -1,0 +1,144 @@
+"""Ranges of primary keys, by the key's first column: which keys lie in one, and whether two have any in common.
+
+Everybody who compares them must come to the same answer, so the order follows from the text of a value, as keys and
+manifests have it, and from the column's type; from no library. Where a text does not tell its place, it may be
+anywhere: ranges say what cannot have met, never what has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from decimal import Decimal, InvalidOperation
+
+from txnstatus.ddl import MAX_DECIMAL_PRECISION
+from txnstatus.schema import Schema
+from txnstatus.values import value
+
+Rank = int | bytes
+"""What the values of one column are ordered by."""
+_TEXTS = ("string", "binary")
+
+
+@value
+class KeyRange:
+    """The keys whose first column is from the lowest to the highest value, both included."""
+
+    lowest: bytes | None = None
+    """The text of a value; None: there is no bound."""
+    highest: bytes | None = None
+    partitions: tuple[str, ...] = ()
+    """Partitions that they are in, where a key tells its partition; none: any."""
+
+    def __str__(self) -> str:
+        ends = ["…" if end is None else end.decode(errors="backslashreplace") for end in (self.lowest, self.highest)]
+        return " to ".join(ends)
+
+
+class KeyOrder:
+    """The order of the keys of one table."""
+
+    def __init__(self, schema: Schema) -> None:
+        """Only of a table that has a primary key."""
+        first = schema.primary_key[0]
+        self._kind = next(column.type for column in schema.columns if column.name == first)
+        self._rank = rank_by(self._kind)
+        self._is_whole = len(schema.primary_key) == 1
+
+    def rank(self, text: bytes) -> Rank | None:
+        """The place of a value of the first column; None: its text does not tell it."""
+        return self._rank(text)
+
+    def rank_of(self, key: bytes) -> Rank | None:
+        """The place of a key."""
+        if self._is_whole:
+            return self._rank(key)
+        return self._rank(_first_text(key) if self._kind in _TEXTS else key.partition(b",")[0])
+
+    def within(self, keys: Iterable[bytes], among: KeyRange) -> Iterator[bytes]:
+        """Keys of these that may be in the range."""
+        lowest, highest = self._ends(among)
+        for key in keys:
+            rank = self.rank_of(key)
+            if _reaches(lowest, rank) and _reaches(rank, highest):
+                yield key
+
+    def overlap(self, one: KeyRange, other: KeyRange) -> bool:
+        """Whether a key may be in both."""
+        if one.partitions and other.partitions and set(one.partitions).isdisjoint(other.partitions):
+            return False
+        (low, high), (other_low, other_high) = self._ends(one), self._ends(other)
+        return _reaches(low, other_high) and _reaches(other_low, high)
+
+    def _ends(self, of: KeyRange) -> tuple[Rank | None, Rank | None]:
+        return (
+            None if of.lowest is None else self._rank(of.lowest),
+            None if of.highest is None else self._rank(of.highest),
+        )
+
+
+def rank_by(kind: str) -> Callable[[bytes], Rank | None]:
+    """How values of a type are ordered, given their texts."""
+    head, _, scale = kind.removesuffix(")").partition("(")
+    if head == "decimal":
+        return lambda text: _decimal(text, int(scale.partition(",")[2]))
+    return _RANKS.get(head, _unknown)
+
+
+def _reaches(low: Rank | None, high: Rank | None) -> bool:
+    """Whether the second may be at the first or above. Both are of one column."""
+    return low is None or high is None or low <= high  # type: ignore[operator]
+
+
+def _first_text(key: bytes) -> bytes:
+    """The first of several values that are joined by commas, of which those in it are escaped."""
+    if b"\\" not in key:
+        return key.partition(b",")[0]
+    taken, rest = bytearray(), iter(key)
+    for byte in rest:
+        if byte == ord(","):
+            break
+        taken.append(next(rest, byte) if byte == ord("\\") else byte)
+    return bytes(taken)
+
+
+def _int(text: bytes) -> int | None:
+    try:
+        return int(text)
+    except ValueError:
+        return None
+
+
+def _decimal(text: bytes, scale: int) -> int | None:
+    """The digits before the point and so many after it, whole: no context of arithmetic rounds it."""
+    try:
+        sign, digits, exponent = Decimal(text.decode()).as_tuple()
+    except (InvalidOperation, UnicodeDecodeError):
+        return None
+    if not isinstance(exponent, int) or not 0 <= exponent + scale <= MAX_DECIMAL_PRECISION:
+        return None
+    shift: int = 10 ** (exponent + scale)
+    whole = int("".join(map(str, digits))) * shift
+    return -whole if sign else whole
+
+
+def _date(text: bytes) -> bytes | None:
+    """Dates of years with four digits are ordered as their texts are."""
+    return text if len(text) == len(b"2000-01-01") and text[:4].isdigit() else None
+
+
+def _unknown(_text: bytes) -> None:
+    return None
+
+
+_RANKS: Mapping[str, Callable[[bytes], Rank | None]] = {
+    "boolean": lambda text: int(text == b"true"),
+    "tinyint": _int,
+    "smallint": _int,
+    "int": _int,
+    "bigint": _int,
+    "string": lambda text: text,
+    "binary": lambda text: text,
+    "date": _date,
+    "timestamp": _int,
+    "timestamp_ntz": _int,
+}
