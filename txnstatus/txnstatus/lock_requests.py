@@ -24,6 +24,6 @@ def check(request: pb.LockRequest, schema: Schema) -> None:
     elif request.mode not in _MODES:
         raise InvalidArgument(f"no lock mode {request.mode}; there are {', '.join(map(pb.LockMode.Name, _MODES))}")
     check_count(len(request.partitions), "partitions", MAX_LOCK_PARTITIONS)
-    partitions.check(request.partitions, schema.partition_by, request.table)
+    partitions.check_all(request.partitions, schema.partition_by, request.table)
     # What each is part of is locked, too.
     check_count(partitions.values(request.partitions), "values of partition columns", MAX_LOCK_PARTITIONS)

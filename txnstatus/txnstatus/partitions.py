@@ -69,7 +69,12 @@ def text_of(name: str) -> str | None:
     return "" if name == EMPTY else unquote_plus(name.replace("~", "%"))
 
 
-def check(names: Iterable[str], columns: Sequence[str], table: str, *, whole: bool = False) -> None:
+def check(partition: str, columns: Sequence[str], table: str) -> None:
+    """As `check_all`, of one."""
+    check_all([partition], columns, table)
+
+
+def check_all(names: Iterable[str], columns: Sequence[str], table: str, *, whole: bool = False) -> None:
     """Checks that these are partitions of a table with these columns. `whole`: one value for each of them.
 
     Raises InvalidArgument.

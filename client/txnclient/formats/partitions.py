@@ -23,5 +23,5 @@ def name_of(partition: Partition, schema: Schema, table: str) -> str:
         if unknown:
             raise InvalidArgument(f"column {unknown[0]!r} is no partition column of {table}")
         partition = partitions.name_of(known)
-    partitions.check([partition], schema.partition_by, table)
+    partitions.check(partition, schema.partition_by, table)
     return partition

@@ -18,12 +18,12 @@ def check_partitions(request: pb.AddFilesRequest, table: TableState) -> None:
                 f"{len(many)} partitions in one write to {table.name}: {partitions.MAX_PARTITIONS} are possible",
                 hint="split the write into several of the same transaction",
             )
-    partitions.check(found, columns, table.name, whole=True)
+    partitions.check_all(found, columns, table.name, whole=True)
     if columns and request.manifest.file_count and not found:
         raise InvalidArgument(f"{table.name} is partitioned by {', '.join(columns)}: the manifest names no partition")
     if request.mode != pb.OVERWRITE and (request.overwrites or request.HasField("read_timestamp")):
         raise InvalidArgument("an append overwrites nothing, and is based on nothing")
-    partitions.check(request.overwrites, columns, table.name)
+    partitions.check_all(request.overwrites, columns, table.name)
     overwrites = frozenset(request.overwrites)
     for partition in sorted(set(found) - overwrites) if overwrites else ():
         if not partitions.covers(overwrites, partition):

@@ -113,7 +113,7 @@ def test_what_covers_a_partition_is_looked_up_and_not_searched_for() -> None:
 )
 def test_partitions_are_checked_against_the_tables_columns(partition: str, whole: bool, right: bool) -> None:
     if right:
-        partitions.check([partition], ("a", "b"), "air.t", whole=whole)
+        partitions.check_all([partition], ("a", "b"), "air.t", whole=whole)
         return
     with pytest.raises(InvalidArgument, match=r"is no partition of air\.t: expected a=value/b=value"):
-        partitions.check([partition], ("a", "b"), "air.t", whole=whole)
+        partitions.check_all([partition], ("a", "b"), "air.t", whole=whole)
