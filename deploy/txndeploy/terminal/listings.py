@@ -154,8 +154,8 @@ def locks(found: Sequence[LockInfo], *, extended: bool) -> Listing:
 def data_tables(client: Client) -> Listing:
     fields = (
         Field("name", "name"),
-        Field("rows", "rows"),
-        Field("files", "files"),
+        Field("rows", "rows", grouped=True),
+        Field("files", "files", grouped=True),
         Field("row_changes", "row changes"),
         Field("partition_by", "partitioned by"),
         Field("primary_key", "primary key"),

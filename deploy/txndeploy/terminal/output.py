@@ -67,6 +67,8 @@ class Field:
     """The colour in which a value is shown."""
     whole: bool = False
     """Whether its values are never broken over lines."""
+    grouped: bool = False
+    """Whether digits of its numbers come in groups of three."""
     brief_chars: int | None = None
     """Most characters of a value in a table on a terminal, where long ones leave no room for the others."""
     wide: bool = False
@@ -128,7 +130,7 @@ def _json_value(value: Any) -> Any:
 
 
 def _cell(field: Field, value: Any, *, brief: bool = False) -> Text:
-    shown = _shown(value)
+    shown = f"{value:,}" if field.grouped and value is not None else _shown(value)
     if brief and field.brief_chars and len(shown) > field.brief_chars:
         shown = f"{shown[: field.brief_chars]}…"
     return Text(shown, field.style(value) if field.style else "")
