@@ -135,6 +135,18 @@ async def test_a_process_asks_nothing_of_another_cluster(own: str, meant: str, t
         assert not served.manager.asked
 
 
+async def test_the_operator_hears_once_of_an_address_that_is_another_clusters(caplog: pytest.LogCaptureFixture) -> None:
+    async with Served() as served:
+        served.cluster_id = "local.2"
+        served.channel = PeerChannel(served.address, lambda: "local.1")
+        for _ in range(3):
+            with pytest.raises(Unavailable):
+                await served.state(2)
+    assert [record.message for record in caplog.records if "local.2" in record.message] == [
+        f"{served.address} is of cluster 'local.2', not of 'local.1'"
+    ]
+
+
 async def test_a_node_that_has_heard_of_the_founding_answers_those_that_mean_its_cluster() -> None:
     async with Served() as served:
         served.channel = PeerChannel(served.address, lambda: "local.1")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
@@ -18,6 +19,8 @@ from txnstatus.rpc.connection import Connection, Outbox, Purpose, connect
 from txnstatus.rpc.deadlines import Deadlines
 from txnstatus.rpc.errors import from_detail
 
+log = logging.getLogger(__name__)
+
 ResponseT = TypeVar("ResponseT", bound=Message)
 
 CONNECT_SECONDS = 3.0
@@ -31,14 +34,22 @@ class PeerChannel:
         self.address = address
         self._cluster_id = cluster_id
         self._session: _Session | None = None
+        self._stranger = ""
+        """What was last said of another cluster's process there."""
 
     async def call(
         self, method: str, request: Message, response: type[ResponseT], timeout: float, group: str = ""
     ) -> ResponseT:
         """Raises the TxnError the peer answered with, or Unavailable. `group`: whose replica there is to answer."""
         if self._session is None or self._session.closed:
-            self._session = _Session(self.address, self._cluster_id)
+            self._session = _Session(self.address, self._cluster_id, self._note)
         return response.FromString(await self._session.call(method, request.SerializeToString(), timeout, group))
+
+    def _note(self, error: TxnError) -> None:
+        """For the operator, once: calls may be repeated for ever."""
+        if self._stranger != error.message:
+            self._stranger = error.message
+            log.error("%s", error.message)
 
     async def close(self) -> None:
         if self._session is not None:
@@ -56,8 +67,10 @@ class _Pending:
 class _Session:
     """One life of the connection. Calls of one loop turn leave in one frame."""
 
-    def __init__(self, address: str, cluster_id: Callable[[], str]) -> None:
+    def __init__(self, address: str, cluster_id: Callable[[], str], met_stranger: Callable[[TxnError], None]) -> None:
+        """`met_stranger` hears where a process of another cluster answers."""
         self.closed = False
+        self._met_stranger = met_stranger
         self._address = address
         self._cluster_id = cluster_id
         self._ids = itertools.count(1)
@@ -103,13 +116,15 @@ class _Session:
     def _deliver(self, data: bytes) -> None:
         try:
             frame = pb.Frame.FromString(data)
-        except DecodeError as error:
-            self.close(NoAnswer(f"{self._address}: an answer that does not read: {error}"))
+        except DecodeError as unread:
+            self.close(NoAnswer(f"{self._address}: an answer that does not read: {unread}"))
             return
         told = frame.hello.cluster_id
         if told and (meant := self._cluster_id()) and told != meant:
             # Not InvalidArgument: that would be the answer to whoever this process asks for, and others may have it.
-            self.close(NoAnswer(f"{self._address} is of cluster {told!r}, not of {meant!r}"))
+            error = NoAnswer(f"{self._address} is of cluster {told!r}, not of {meant!r}")
+            self._met_stranger(error)
+            self.close(error)
             return
         for reply in frame.replies:
             pending = self._pending.get(reply.id)
