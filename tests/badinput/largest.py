@@ -14,6 +14,7 @@ from tests.badinput.world import OWNER, World
 from txnstatus.limits import (
     MAX_ADOPTED,
     MAX_BEGIN_COUNT,
+    MAX_CLAIMED_KEYS,
     MAX_FROM_WRITES,
     MAX_KEEP_ALIVE_IDS,
     MAX_LEASES_PER_CALL,
@@ -34,6 +35,12 @@ Make = Callable[[World, Message, int], Sequence[Any]]
 
 def _partitions(_world: World, _request: Message, count: int) -> Sequence[str]:
     return [f"month={number}" for number in range(count)]
+
+
+def _keys(_world: World, request: Any, count: int) -> Sequence[bytes]:
+    request.claim.ClearField("range")
+    request.manifest.row_count = count
+    return [f"{number:020}".encode() for number in range(count)]
 
 
 def _ids(world: World, _request: Message, count: int) -> Sequence[int]:
@@ -85,6 +92,8 @@ REPEATED: Mapping[str, tuple[int, Make]] = {
     "ManifestRef.partitions": (MAX_PARTITION_VALUES, _partitions),
     "AdoptDirectoriesRequest.names": (MAX_ADOPTED, _directories),
     "GetOutcomesRequest.txn_ids": (MAX_OUTCOMES, _ids),
+    "KeyClaim.keys": (MAX_CLAIMED_KEYS, _keys),
+    "KeyRange.partitions": (1, _partitions),
     "KeepTransactionAliveRequest.txn_ids": (MAX_KEEP_ALIVE_IDS, _ids),
     "ListTransactionsRequest.txn_ids": (MAX_LISTED, _ids),
     "ListTransactionsRequest.states": (MAX_STATES, lambda _world, _request, count: [1] * count),

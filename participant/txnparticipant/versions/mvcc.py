@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from txnstatus.key_ranges import KeyRange
-from txnstatus.partitions import WHOLE_TABLE, covers
+from txnstatus.partitions import WHOLE_TABLE, above
 from txnstatus.types import NO_TIMESTAMP, Timestamp, TxnId
 from txnstatus.values import value
 
@@ -171,12 +171,16 @@ def with_own(seen: Iterable[Manifest], own: Iterable[PendingWrite], times: Mappi
     An overwrite leaves what came after its base. `times`: as `commit_times` has them.
     """
     writes = list(own)
-    overwrites = [(write.base_ts, frozenset(write.overwrites)) for write in writes if write.overwrites]
+    bases: dict[str, Timestamp] = {}
+    """The latest base on which each object is overwritten."""
+    for write in writes:
+        for name in write.overwrites:
+            bases[name] = max(write.base_ts, bases.get(name, NO_TIMESTAMP))
     others = [
         (manifest, partition)
         for manifest in seen
         for partition in manifest.partitions or (WHOLE_TABLE,)
-        if not any(times[manifest.path] <= base and covers(names, partition) for base, names in overwrites)
+        if not any(each in bases and times[manifest.path] <= bases[each] for each in above(partition))
     ]
     return _by_manifest([*others, *((write.manifest, partition) for write in writes for partition in write.partitions)])
 
