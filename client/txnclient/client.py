@@ -333,7 +333,8 @@ class Client(AutoCommit, Staying):
         if spark is not None:
             from txnclient.spark import reader, row_reader
 
-            return reader.keeping((old, new), row_reader.read_changes(spark, changes))
+            with old.explained(table):
+                return reader.keeping((old, new), row_reader.read_changes(spark, changes))
         with old, new, old.explained(table):
             return changes.to_arrow()
 
