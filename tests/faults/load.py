@@ -346,6 +346,7 @@ class Recorder:
     def write(self, txn_id: TxnId, tables: tuple[str, ...], *, lock: bool = False, by_row: bool = False) -> bool:
         """One row, the transaction's own id, into each table. False: nobody knows which are there."""
         self.history.attempted.add(txn_id)
+        invoked = now()
         try:
             token = Token(txn_id, 1_000, False, self.client.cluster_id).to_bytes()
             txn = self.client.join(token, heartbeat=False)
@@ -356,7 +357,10 @@ class Recorder:
                     txn.insert(table, pa.table({"id": [txn_id], "note": ["x" * ROW_BYTES]}))
                 else:
                     txn.write(rows(txn_id), table)
-        except (Unavailable, TxnAborted, IllegalState, Forgotten, Locked):
+        except Locked:
+            return False
+        except (Unavailable, TxnAborted, IllegalState, Forgotten):
+            self._may_have_aborted(txn_id, invoked)
             return False
         self.history.written[txn_id] = tables
         return True
@@ -364,12 +368,18 @@ class Recorder:
     def overwrite(self, txn_id: TxnId, table: str) -> bool:
         """False: nobody knows whether it did."""
         self.history.attempted.add(txn_id)
+        invoked = now()
         try:
             token = Token(txn_id, 1_000, False, self.client.cluster_id).to_bytes()
             self.client.join(token, heartbeat=False).write(rows(txn_id), table, mode="overwrite")
         except (Unavailable, TxnAborted, IllegalState, Forgotten):
+            self._may_have_aborted(txn_id, invoked)
             return False
         return True
+
+    def _may_have_aborted(self, txn_id: TxnId, invoked: float) -> None:
+        """A write that failed aborts its transaction; whether that arrived, its error does not say."""
+        self.history.add(Call(Kind.ABORT, txn_id, invoked, now(), Answer.UNKNOWN))
 
     def scan(self, tables: tuple[str, ...], timestamp: Timestamp | None = None) -> Timestamp | None:
         """Reads the tables at one snapshot, or again at an earlier one. None: it could not be read."""
