@@ -135,6 +135,8 @@ def largest(world: World, method: MethodDescriptor, share: float = 1.0) -> Itera
         if path[-1].name == "overwrites":
             request.mode = table_pb2.OVERWRITE
             request.manifest.partitions[:] = elements
+        if path[-1].name == "keys":
+            request.manifest.row_count = len(elements)
         if path[-1].name == "columns":
             elements = [*message.columns, *elements[2:]]
         message.ClearField(path[-1].name)

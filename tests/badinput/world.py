@@ -203,6 +203,9 @@ class _Values:
             ),
             "txnstatus.ScanRequest.txn_id": self.writer,
             "txnstatus.AddFilesRequest.manifest": self.manifest,
+            "txnstatus.AddFilesRequest.claim": lambda: table_pb2.KeyClaim(
+                snapshot=world.client.snapshot().timestamp, keys=[b"1"]
+            ),
             "txnstatus.WriteRowsRequest.change": lambda: "ROW_UPSERT",
             "txnstatus.WriteRowsRequest.snapshot": lambda: world.client.snapshot().timestamp,
             "txnstatus.WriteRowsRequest.rows": lambda: to_ipc(

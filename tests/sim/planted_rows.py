@@ -7,10 +7,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
 
-import pyarrow as pa
-
 from tests.sim.planted import CORE, Planted, Seams
-from txnclient.read.table_files import TableFiles
 from txnparticipant.leader.rows import RowService
 from txnparticipant.rows.changed_keys import Changed, ChangedKeys
 from txnparticipant.rows.memrowset import RowSet, RowsView, SeenRows, TableRows
@@ -19,7 +16,6 @@ from txnparticipant.shard.records import TableTxn
 from txnparticipant.shard.table import TableState
 from txnparticipant.upkeep import flusher
 from txnparticipant.versions.mvcc import Manifest
-from txnstatus.lake.rows import changes_table
 from txnstatus.proto import table_pb2 as pb
 from txnstatus.types import Timestamp
 
@@ -125,13 +121,6 @@ def row_writes_do_not_see_their_own_files() -> Seams:
     return [("txnparticipant.leader.rows:with_own", lambda seen, _own, _times: seen)]
 
 
-def own_rows_are_no_matter_to_files() -> Seams:
-    def none(there: TableFiles, _at: Timestamp) -> pa.Table:
-        return changes_table((), there.schema).select(list(there.schema.primary_key))
-
-    return [("txnclient.write.keys:_changed_by_itself", none)]
-
-
 PLANTED_ROWS: Mapping[str, Planted] = {
     "keys never conflict": Planted(("4", "5", "7", "isolation", CORE), "calm", 10, keys_never_conflict),
     "a flush drops deletes": Planted(("4",), "calm", 10, a_flush_drops_deletes),
@@ -144,6 +133,5 @@ PLANTED_ROWS: Mapping[str, Planted] = {
     "keys of files are no commit": Planted(("15", "7", "4"), "calm", 10, keys_of_files_are_no_commit),
     "files do not say when they looked": Planted(("15", "7", "4"), "calm", 20, files_do_not_say_when_they_looked),
     "row writes do not see their own files": Planted(("4", "15"), "calm", 10, row_writes_do_not_see_their_own_files),
-    "own rows are no matter to files": Planted(("4", "15"), "calm", 20, own_rows_are_no_matter_to_files),
     "rows without a limit": Planted(("memory",), "calm", 10, rows_without_a_limit),
 }

@@ -50,9 +50,14 @@ class KeyOrder:
 
     def rank_of(self, key: bytes) -> Rank | None:
         """The place of a key."""
-        if self._is_whole:
-            return self._rank(key)
-        return self._rank(_first_text(key) if self._kind in _TEXTS else key.partition(b",")[0])
+        return self._rank(self._first(key))
+
+    def range_of(self, keys: Iterable[bytes]) -> KeyRange:
+        """The range from the lowest of the keys to the highest."""
+        ends = [(self._rank(text), text) for text in map(self._first, keys)]
+        if not ends or any(rank is None for rank, _ in ends):
+            return KeyRange()
+        return KeyRange(min(ends)[1], max(ends)[1])
 
     def within(self, keys: Iterable[bytes], among: KeyRange) -> Iterator[bytes]:
         """Keys of these that may be in the range."""
@@ -68,6 +73,12 @@ class KeyOrder:
             return False
         (low, high), (other_low, other_high) = self._ends(one), self._ends(other)
         return _reaches(low, other_high) and _reaches(other_low, high)
+
+    def _first(self, key: bytes) -> bytes:
+        """The text of its first column."""
+        if self._is_whole:
+            return key
+        return _first_text(key) if self._kind in _TEXTS else key.partition(b",")[0]
 
     def _ends(self, of: KeyRange) -> tuple[Rank | None, Rank | None]:
         return (

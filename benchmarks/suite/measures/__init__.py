@@ -7,6 +7,7 @@ from benchmarks.suite.measures import (
     checksums,
     doctor,
     floor,
+    keyed_appends,
     lock_queue,
     postgres,
     row_writes,
@@ -15,4 +16,4 @@ from benchmarks.suite.measures import (
     work,
 )
 
-ALL = (work, floor, status_store, snapshot_pause, row_writes, lock_queue, postgres, doctor, checksums)
+ALL = (work, floor, status_store, snapshot_pause, row_writes, keyed_appends, lock_queue, postgres, doctor, checksums)

@@ -16,7 +16,7 @@ from txnparticipant.leader.tables import TableService
 from txnparticipant.locks.strategies import BUILT_IN, Strategy
 from txnparticipant.shard import commands as cmd
 from txnparticipant.shard.changes import ShardApplied
-from txnparticipant.shard.key_claims import check_claim
+from txnparticipant.shard.key_claims import check_claim, within_memory
 from txnparticipant.shard.leases import Leases
 from txnparticipant.shard.partition_checks import check_partitions
 from txnparticipant.shard.shard import ParticipantShard
@@ -203,6 +203,7 @@ class ShardService:
         claim = cmd.claim_from_wire(request.claim) if request.HasField("claim") else None
         if claim is not None:
             looked_at = await self._reads.base(claim.snapshot)
+            claim = within_memory(claim, table, self.shard.tables())
         # A commit is acknowledged before its FINALIZE_COMMIT arrives: what was seen then must be known here.
         for txn_id, commit_ts in await self._reads.decided(table, max(base_ts, looked_at)):
             await self._proposer.propose(cmd.FinalizeCommit(txn_id, table.table_id, commit_ts))

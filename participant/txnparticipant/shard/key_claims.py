@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import replace
+
 from txnparticipant.rows.changed_keys import Changed, ChangedKeys, Commit
 from txnparticipant.shard.key_conflicts import MAX_NAMED, range_name, row_name
 from txnparticipant.shard.records import TableTxn, added_by
 from txnparticipant.shard.table import TableState
-from txnparticipant.versions.mvcc import PendingWrite
+from txnparticipant.versions.mvcc import KeyClaim, PendingWrite
 from txnstatus import limits
 from txnstatus.errors import IllegalState, InvalidArgument, TxnError
 from txnstatus.key_ranges import KeyOrder
@@ -14,6 +17,8 @@ from txnstatus.partitions import WHOLE_TABLE
 from txnstatus.proto import table_pb2 as pb
 from txnstatus.types import NO_TIMESTAMP, Timestamp
 
+MAX_PENDING_KEYS = 100_000
+"""Keys of files of a shard's unfinished transactions: of more only the range is kept, which may meet more keys."""
 CHANGES_FIRST = "upsert those rows instead, or add the files before rows are changed"
 
 
@@ -40,6 +45,20 @@ def check_claim(request: pb.AddFilesRequest, table: TableState) -> None:
         raise InvalidArgument(
             f"{len(set(claim.keys))} keys for {request.manifest.row_count} rows of {name}: each row has its own"
         )
+
+
+def within_memory(claim: KeyClaim, table: TableState, tables: Iterable[TableState]) -> KeyClaim:
+    """The claim, or one of the range of its keys, where too many of unfinished transactions are in memory already."""
+    pending = sum(
+        len(write.claim.keys)
+        for each in tables
+        for txn in each.unfinished.values()
+        for write in txn.writes.values()
+        if write.claim
+    )
+    if claim.range is not None or pending + len(claim.keys) <= MAX_PENDING_KEYS:
+        return claim
+    return replace(claim, keys=(), range=KeyOrder(table.schema).range_of(claim.keys))
 
 
 def refusal(table: TableState, txn: TableTxn, write: PendingWrite) -> TxnError | None:

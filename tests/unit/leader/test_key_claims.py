@@ -15,8 +15,10 @@ from tests.unit.harness.rows import OWNER, TABLE_ID, Shard, table_of
 from txnclient.write import keys as client_keys
 from txnparticipant.rows import changed_keys
 from txnparticipant.shard import commands as cmd
+from txnparticipant.shard import key_claims
 from txnstatus import limits
 from txnstatus.errors import AlreadyExists, Conflict, IllegalState, InvalidArgument
+from txnstatus.key_ranges import KeyRange
 from txnstatus.lake import rows as row_format
 from txnstatus.partitions import WHOLE_TABLE
 from txnstatus.proto import table_pb2 as pb
@@ -220,6 +222,24 @@ def test_keys_are_named_while_they_are_few(shard: Shard, monkeypatch: pytest.Mon
     monkeypatch.setattr(client_keys, "MAX_CLAIMED_KEYS", 2)
     claim = shard.files_request(ONE, numbered(-5, 40, 7)).claim
     assert (list(claim.keys), claim.range) == ([], pb.KeyRange(lowest=b"-5", highest=b"40"))
+
+
+@pytest.mark.parametrize("names", [("id",), ("v", "id")])
+def test_of_too_many_keys_in_memory_the_range_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, names: tuple[str, ...]
+) -> None:
+    monkeypatch.setattr(key_claims, "MAX_PENDING_KEYS", 4)
+    with Shard(tmp_path, Schema((Column("id", "bigint"), Column("v", "string")), primary_key=names)) as shard:
+        shard.write_files(ONE, {1: "a,b", 10: "c"})
+        shard.write_files(TWO, {2: "a,b", 20: "x", 3: "b"})
+        one, two = (next(iter(shard.table.txns[txn_id].writes.values())).claim for txn_id in (ONE, TWO))
+        assert one is not None
+        assert two is not None
+        assert (len(one.keys), one.range) == (2, None)
+        assert (two.keys, two.range) == ((), KeyRange(b"2", b"20") if names == ("id",) else KeyRange(b"a,b", b"x"))
+        shard.commit(ONE)
+        with pytest.raises(Conflict):
+            shard.prepare(TWO)
 
 
 def test_what_a_long_write_must_be_compared_with_is_kept(shard: Shard, monkeypatch: pytest.MonkeyPatch) -> None:
