@@ -14,6 +14,7 @@ from typing import Self
 
 from tests.faults.history import now
 from tests.faults.teller import ACCOUNTS, Told, create_tables, from_line, lists, read_accounts
+from tests.faults.till import Till
 from tests.sim.judges.isolation import Observed, anomalies
 from tests.support import connect
 from txndeploy.local.cluster import LocalCluster
@@ -28,10 +29,14 @@ FLOORS = {"committed": 5, "Conflict": 1, "audits": 2}
 class Tellers:
     """Runs from `__enter__` to `__exit__`."""
 
-    def __init__(self, cluster: LocalCluster, seed: int, stale: float | None = None) -> None:
-        """`stale`: as of a teller."""
+    def __init__(
+        self, cluster: LocalCluster, seed: int, stale: float | None = None, *, with_till: bool = False
+    ) -> None:
+        """`stale`: as of a teller. `with_till`: the till takes part; whoever asks for it enters it before."""
         self._cluster, self._seed = cluster, seed
         self._more = [] if stale is None else [str(stale)]
+        self._with_till = with_till
+        self.till = Till(cluster.directory, cluster)
         self._lock = threading.Lock()
         self._seen: dict[str, Told] = {}
         """The last word on each transaction, and every audit."""
@@ -67,7 +72,7 @@ class Tellers:
         process = subprocess.Popen(
             [
                 *(sys.executable, "-m", "tests.faults.teller", self._cluster.addresses),
-                *(str(self._seed), str(self._started), *self._more),
+                *(str(self._seed), str(self._started), str(self.till.program) if self._with_till else "-", *self._more),
             ],
             cwd=ROOT,
             env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
@@ -80,7 +85,10 @@ class Tellers:
         self._running.append((process, listener))
 
     def replace(self) -> None:
-        """The oldest is killed, in the middle of whatever it does; another one begins."""
+        """The oldest is killed, in the middle of whatever it does; another one begins. So does the till's host."""
+        if self._with_till:
+            self.till.kill()
+            self.till.start()
         process, listener = self._running.pop(0)
         process.kill()
         process.wait()
@@ -116,6 +124,7 @@ class Tellers:
         with self._lock:
             counts = self._failed + Counter(_outcome(told) for told in self._seen.values())
         counts["client processes"] = self._started
+        counts["in the till"] = sum(committed is True for committed, _ in self._outcomes_with_till().values())
         return counts
 
     def audit(self) -> None:
@@ -127,6 +136,11 @@ class Tellers:
         self._seen[seen.name] = Told(seen)
         if total := sum(account.balance for account in found.values()):
             self._problems.append(f"the sum in the end is {total}: {found}")
+        self._problems += self.till.contradictions(self._outcomes_with_till())
+
+    def _outcomes_with_till(self) -> dict[int, tuple[bool | None, list[int]]]:
+        told = (each for each in self._seen.values() if each.till and each.seen is not None)
+        return {each.txn_id: (each.seen.committed, list(each.till)) for each in told if each.seen is not None}
 
     def anomalies(self) -> list[str]:
         """What the checker finds in the history so far."""

@@ -16,38 +16,62 @@ from tests.faults.disks import can_mount
 from tests.faults.history import now
 from tests.faults.nemesis import draw, torment
 from tests.faults.planted_node import planted
-from tests.faults.rig import Rig, working
+from tests.faults.rig import RECOVERY_SECONDS, Rig, working
+from tests.faults.teller import LEASE_SECONDS, RETENTION_SECONDS
 from tests.faults.tellers import Tellers
 from tests.support import FAST_TXN, connect, wait_until
 from txndeploy.local.namespaces import best_network
+from txndeploy.local.proxies import Proxies
 
 SECONDS = float(os.environ.get("TXN_ISOLATION_SECONDS", "20"))
 SEED = int(os.environ.get("TXN_SEED", "1"))
 
-FLUSHED_OFTEN = FAST_TXN.model_copy(update={"row_flush_bytes": 4_000})
+LITTLE_KEPT = FAST_TXN.model_copy(
+    update={
+        "row_flush_bytes": 4_000,
+        "snapshot_retention_seconds": RETENTION_SECONDS,
+        "snapshot_lease_seconds": LEASE_SECONDS,
+    }
+)
+"""What is overwritten goes within the run, unless somebody reads it under a lease."""
 
 
 @pytest.mark.campaign
 @pytest.mark.timeout(300 + 4 * SECONDS)
 def test_transactions_are_isolated_whatever_fails(tmp_path: Path) -> None:
-    network = best_network(SEED)
-    with working(tmp_path / "cluster", SEED, Tellers, network=network, disks=can_mount(), txn=FLUSHED_OFTEN) as (
-        rig,
-        tellers,
-    ):
-        with tellers:
-            rig.await_progress()
-            while now() - rig.started < SECONDS or sum(rig.faults.values()) < 3:
-                tellers.replace()
-                torment(rig, [draw(rig)])
-            # A slow host needs longer for as much.
-            wait_until(lambda: not tellers.shortfalls(rig.faults) or tellers.unexpected, "enough was done", 60)
+    options = {"network": best_network(SEED), "disks": can_mount(), "txn": LITTLE_KEPT}
+    with working(tmp_path / "cluster", SEED, Tellers, **options) as (rig, tellers):
+        _play(rig, tellers, SECONDS, 3)
         finish(rig, tellers)
+
+
+@pytest.mark.timeout(300 + 4 * SECONDS)
+@pytest.mark.parametrize(("seconds", "faults"), [(1.0, 1), pytest.param(SECONDS, 3, marks=pytest.mark.campaign)])
+def test_a_foreign_participant_is_part_of_its_transactions(tmp_path: Path, seconds: float, faults: int) -> None:
+    """Its host is on loopback, where nodes in namespaces of their own would not reach it."""
+    made = partial(Tellers, with_till=True)
+    cluster = working(tmp_path / "cluster", SEED, made, network=Proxies(SEED), txn=LITTLE_KEPT)
+    with cluster as (rig, tellers), tellers.till:
+        _play(rig, tellers, seconds, faults)
+        finish(rig, tellers)
+    assert tellers.counts()["in the till"]
+
+
+def _play(rig: Rig, tellers: Tellers, seconds: float, faults: int) -> None:
+    """For so long, and through so many faults, at least."""
+    with tellers:
+        rig.await_progress()
+        while now() - rig.started < seconds or sum(rig.faults.values()) < faults:
+            tellers.replace()
+            torment(rig, [draw(rig)])
+        # A slow host needs longer for as much.
+        wait_until(lambda: not tellers.shortfalls(rig.faults) or tellers.unexpected, "enough was done", 60)
 
 
 def finish(rig: Rig, tellers: Tellers) -> None:
     with connect(rig.cluster) as client:
         rig.await_rest(client)
+    wait_until(lambda: not tellers.till.prepared, "nothing is prepared in the till", RECOVERY_SECONDS)
     tellers.audit()
     print(rig.report())
     found = [*tellers.unexpected, *tellers.anomalies()]
@@ -62,7 +86,8 @@ FOUND_SECONDS = 60.0
 
 
 def first_anomaly(tellers: Tellers) -> str:
-    return wait_until(lambda: next(iter(tellers.anomalies()), ""), "the fault is found", FOUND_SECONDS)
+    found = lambda: next(iter([*tellers.anomalies(), *tellers.unexpected]), "")  # noqa: E731
+    return wait_until(found, "the fault is found", FOUND_SECONDS)
 
 
 @pytest.mark.parametrize(
@@ -71,10 +96,16 @@ def first_anomaly(tellers: Tellers) -> str:
         "an overwrite forgets its base",
         pytest.param("keys never conflict", marks=pytest.mark.campaign),
         pytest.param("a snapshot below the last commit", marks=pytest.mark.campaign),
+        pytest.param("leases ignored", marks=pytest.mark.campaign),
     ],
 )
 def test_a_fault_of_the_nodes_is_found(fault: str, tmp_path: Path) -> None:
-    with planted(fault), working(tmp_path / "cluster", SEED, Tellers) as (_, tellers), tellers:
+    with (
+        planted(fault),
+        working(tmp_path / "cluster", SEED, Tellers, txn=LITTLE_KEPT) as (_, tellers),
+        tellers.till,
+        tellers,
+    ):
         print(fault, "->", first_anomaly(tellers))
 
 
