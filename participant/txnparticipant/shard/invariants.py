@@ -46,6 +46,8 @@ def check_table(table: TableState, forgotten_below: TxnId) -> None:
         )
         if file_set.replaced_by is not None:
             replacer = table.txns.get(file_set.replaced_by)
+            prepared = replacer is not None and replacer.state is ParticipantState.COMMIT_IN_PROGRESS
+            assert file_set.replaced_ts or prepared, f"promised to nobody: {file_set}"
             assert (
                 file_set.replaced_by < forgotten_below and file_set.replaced_ts
                 if replacer is None

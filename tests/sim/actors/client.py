@@ -59,9 +59,22 @@ class Client(Clerk, Doctor, Builder, Locker, Seller):
         """Until the world tells it to stop."""
         await self._create_tables()
         held = [self._hold_snapshots(EXPECTED)] if self._shared.holds_snapshots else []
+        if self._shared.foreign:
+            held.append(self._go_on(lambda: self._sell(self._write)))
+        if self._shared.locks:
+            held.append(self._go_on(self._lock_things))
         if self._shared.rebuilds:
             held.append(self._rebuild((*EXPECTED, *OF_RUINS)))
         await asyncio.gather(*(self._session() for _ in range(SESSIONS)), *held)
+
+    async def _go_on(self, action: Callable[[], Awaitable[None]]) -> None:
+        """Again and again, beside the sessions."""
+        while not self._shared.stopping:
+            try:
+                await action()
+            except EXPECTED as error:
+                self._log(f"{type(error).__name__}: {error.message}")
+            await asyncio.sleep(self._rng.uniform(0.0, 0.2))
 
     async def _session(self) -> None:
         actions: list[tuple[int, Callable[[], Awaitable[None]]]] = [
@@ -71,8 +84,6 @@ class Client(Clerk, Doctor, Builder, Locker, Seller):
             (2, self._join),
             (4, self._look_around),
             *([(1, self._change_option)] if self._shared.changes_options else []),
-            *([(6, lambda: self._sell(self._write))] if self._shared.foreign else []),
-            *([(8, self._lock_things)] if self._shared.locks else []),
             *([(10, self._keep_books), (5, self._look_into_books)] if self._shared.writes_rows else []),
         ]
         while not self._shared.stopping:

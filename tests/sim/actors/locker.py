@@ -28,7 +28,7 @@ class Locker(Transactor):
             try:
                 for _ in range(self._rng.randint(1, 2)):
                     await self._lock(txn_id)
-                await asyncio.sleep(self._rng.choice([0.0, 0.1, 0.5]))
+                await asyncio.sleep(self._rng.choice([0.0, 0.0, 0.1]))
                 if self._rng.random() < 0.8:
                     await self._commit(txn_id)
             except Locked as error:

@@ -31,9 +31,9 @@ class Seller(Transactor):
             await write(txn_id, self._rng.choice(self._shared.tables))
         await asyncio.sleep(self._rng.choice([0.0, 0.0, 0.5]))
         how = self._rng.random()
-        if how > 0.1:
+        if how > 0.2:
             self._shared.work(txn_id)
-        if how > 0.25 or how < 0.05:  # what was never prepared cannot be committed
+        if how > 0.35 or how < 0.15:  # what was never prepared cannot be committed
             await self._commit(txn_id)
-        elif how > 0.15:
+        elif how > 0.25:
             await self._abort(txn_id)

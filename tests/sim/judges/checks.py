@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 
-from tests.sim.judges.ledger import NEVER, Ledger, Read, Txn, Write
+from tests.sim.judges.facts import Read
+from tests.sim.judges.ledger import NEVER, Ledger, Txn, Write
 from tests.sim.judges.watch import GroupHistory, WatchedGroup
 from tests.sim.world.cluster import Cluster
 from tests.sim.world.warehouse import Warehouse

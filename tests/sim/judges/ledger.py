@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
+from tests.sim.judges.facts import Held, Read
 from tests.sim.judges.places import flush_directory, is_flush, txn_of
 from txnparticipant.leader.service import ShardMachine
 from txnparticipant.shard import commands as shard_cmd
 from txnparticipant.shard.changes import ShardApplied
+from txnparticipant.shard.invariants import check_table
 from txnparticipant.shard.shard import ParticipantShard
 from txnstatus.foreign import foreign_name
 from txnstatus.proto import common_pb2 as common
@@ -82,25 +84,6 @@ class Txn:
         return self.state in DECIDED_COMMIT
 
 
-@dataclass(slots=True)
-class Held:
-    """What a program reads under a lease."""
-
-    manifests: frozenset[str]
-    until: float
-    """True seconds: it counts on it until then."""
-
-
-@dataclass(frozen=True, slots=True)
-class Read:
-    """What a scan answered."""
-
-    table: str
-    timestamp: int
-    manifests: frozenset[str]
-    sent_at: float
-
-
 class Ledger:
     def __init__(self, now: Callable[[], float], on_violation: Callable[[str, str], None]) -> None:
         self.txns: dict[int, Txn] = {}
@@ -118,6 +101,8 @@ class Ledger:
         self.given_up: dict[str, float] = {}
         """Directories that nobody will make anything of, each with the time since when."""
         self._now, self.violation = now, on_violation
+        self._floors: dict[str, int] = {}
+        """The last commit of each range, or the floor that was raised there."""
         self._refused: set[str] = set()
         self._begins: dict[str, tuple[int, ...]] = {}
         self._reads: dict[tuple[str, int], Read] = {}
@@ -250,17 +235,19 @@ class Ledger:
 
     # ---- what the tables decided
 
-    def applied(self, _group: str, machine: StateMachine, command: bytes, outcome: object) -> None:
+    def applied(self, group: str, machine: StateMachine, command: bytes, outcome: object) -> None:
         self.commands += 1
         if isinstance(machine, StatusMachine):
-            self._status_applied(command, outcome, len(machine.table.unfinished))
+            self._status_applied(group, command, outcome, len(machine.table.unfinished))
         elif isinstance(machine, ShardMachine):
             self._shard_applied(machine.shard, command, outcome)
 
-    def _status_applied(self, data: bytes, outcome: object, unfinished: int) -> None:
+    def _status_applied(self, group: str, data: bytes, outcome: object, unfinished: int) -> None:
         if not isinstance(outcome, StatusApplied):
             return
         command = cmd.decode(data)
+        if isinstance(command, cmd.RaiseFloor):
+            self._floors[group] = max(command.timestamp, self._floors.get(group, 0))
         if isinstance(command, cmd.BeginTxns) and outcome.records and outcome.changed:
             self._check_begin(command, unfinished)
         for record in outcome.records:
@@ -276,6 +263,8 @@ class Ledger:
             if record.state in DECIDED and before not in DECIDED:
                 txn.decided_at, txn.commit_ts = self._now(), record.commit_ts
                 txn.cause = record.cause.code if record.cause else ""
+                if record.commit_ts:
+                    self._check_rises(group, txn)
                 if record.state in DECIDED_COMMIT:
                     self._check_prepared(txn, record.participants)
             if record.state in TERMINAL:
@@ -288,6 +277,12 @@ class Ledger:
             self.violation("12 once", f"begin {command.request_id} was refused, and takes effect")
         if command.max_unfinished and unfinished > command.max_unfinished:
             self.violation("the cap holds", f"{unfinished} are unfinished, {command.max_unfinished} may be")
+
+    def _check_rises(self, group: str, txn: Txn) -> None:
+        """A snapshot at a range's last commit, or at a floor that was raised there, is never joined by a later one."""
+        if txn.commit_ts <= self._floors.get(group, 0):
+            self.violation("6 timestamps rise", f"{txn} commits in {group}: {self._floors[group]} was there before")
+        self._floors[group] = max(txn.commit_ts, self._floors.get(group, 0))
 
     def _check_prepared(self, txn: Txn, participants: Iterable[str]) -> None:
         for table_id in participants:
@@ -312,9 +307,13 @@ class Ledger:
             self.violation("9 expiry", f"transaction {txn.txn_id} expired {silent:.3f} s after it was heard")
 
     def _shard_applied(self, shard: ParticipantShard, data: bytes, outcome: object) -> None:
+        command = shard_cmd.decode(data)
+        touched = shard._tables.get(getattr(command, "table_id", ""))
+        if touched is not None:
+            check_table(touched, shard.forgotten_below)
         if not isinstance(outcome, ShardApplied):
             return
-        match shard_cmd.decode(data):
+        match command:
             case shard_cmd.Retire():
                 self.retirements += 1
             case shard_cmd.BeginCommit(txn_id, table_id, _):

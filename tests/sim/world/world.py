@@ -190,6 +190,7 @@ class World:
             ("asyncio.events:_get_running_loop", lambda: self.loop),  # asyncio's own asks the kernel each time
             *seams.everywhere("stop_process", stop.stop_process, self.cluster.stop_process),
             ("txndeploy.node.loop_watch:LOOK_SECONDS", 1.0),
+            ("txnparticipant.leader.service:FORGET_PASS_SECONDS", 1.0),
             ("txnstatus.process.failpoints:_armed", Failpoints(self.cluster)),
             *self.warehouse.seams(),
             *(memory.seams() if self.scenario.writes_rows else ()),
