@@ -275,7 +275,7 @@ PLANTED = (
         13,
     ),
     Planted("overlook conflicts", _conflicts_are_overlooked, RIVALS, rules.CONFLICTS, 6),
-    Planted("claims outlive an abort", _claims_outlive_an_abort, RIVALS, rules.CLAIMS, 7),
+    Planted("claims outlive an abort", _claims_outlive_an_abort, RIVALS, rules.OWN_CHECKS, 7),
     Planted("a drop forgets who is prepared", _a_drop_forgets_who_is_prepared, DROPS, rules.OWN_CHECKS, 26),
     Planted("a drop keeps nobody out", _a_drop_keeps_nobody_out, DROPS, rules.OWN_CHECKS, 26),
     Planted("removed files stay visible", _removed_files_stay, RIVALS, rules.VISIBILITY, 8),

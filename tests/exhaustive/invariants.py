@@ -39,7 +39,6 @@ STABLE_READS = "5 a timestamp is read alike for ever"
 CONFLICTS = "7 no lost overwrite"
 SEALED = "8 nothing written after the prepare"
 EXPIRY = "9 only OPEN expires"
-CLAIMS = "10 a claim belongs to a live transaction"
 PREPARED = "committed only if all prepared"
 ONE_TIMESTAMP = "one commit timestamp"
 ENDED = "ended means ended everywhere"
@@ -54,7 +53,6 @@ ALL = (
     CONFLICTS,
     SEALED,
     EXPIRY,
-    CLAIMS,
     PREPARED,
     ONE_TIMESTAMP,
     ENDED,
@@ -178,17 +176,12 @@ def everywhere(
                 require(state in DECIDED_ABORT, ONE_DECISION, here)
             require(registered or there is None, PREPARED, f"{here}, where it never registered")
     for participant in tables:
-        _claims(participant)
+        _one_removes(participant)
     for shard, writes in zip(shards, accepted, strict=True):
         _reads(table, shard, writes)
 
 
-def _claims(table: TableState) -> None:
-    for file_set in table.file_sets.values():
-        if file_set.replaced_by is not None and not file_set.replaced_ts:
-            state = table.txns[file_set.replaced_by].state
-            story = f"{file_set.id} of {table.table_id} is claimed by {file_set.replaced_by}, which is {state.name}"
-            require(state is _P.COMMIT_IN_PROGRESS, CLAIMS, story)
+def _one_removes(table: TableState) -> None:
     prepared = [r for r in table.txns.values() if r.state is _P.COMMIT_IN_PROGRESS]
     removed = [replaced for r in prepared for w in r.writes.values() for replaced in w.replaces]
     require(len(removed) == len(set(removed)), CONFLICTS, f"two are prepared to remove one of {removed}")

@@ -55,6 +55,7 @@ def test_nor_is_any_data_file(cuts: int, tmp_path: Path) -> None:
                     open_one.write(rows(-1), TABLES[0])
                 disk.cut()
                 _kill(cluster)
+                cluster.stop()  # gives up the lock on its directory, which is on the disk
                 disk.back()
                 cluster.start()
                 with connect(cluster) as client:

@@ -343,7 +343,7 @@ def examine_once() -> Seams:
 PLANTED: Mapping[str, Planted] = {
     "no sync": Planted(("an ack", "one", "no process", "2", "3", "6", "8", "11", "12"), "blackout", 10, no_sync),
     "acknowledge before the sync": Planted(
-        ("an ack", "3", "10", "11", "6"), "blackout", 20, acknowledge_before_the_sync
+        ("an ack", "synced first", "3", "10", "11", "6"), "blackout", 20, acknowledge_before_the_sync
     ),
     "forget the vote": Planted(("one vote", "one leader"), "swizzle", 40, forget_the_vote),
     "a lease for ever": Planted(("one lease", "6"), "partitions", 20, a_lease_for_ever),
@@ -373,7 +373,9 @@ PLANTED: Mapping[str, Planted] = {
     "forget to drive": Planted(("the leader's books",), "calm", 5, forget_to_drive),
     "repeat a failed sync": Planted(("a failed sync", "an ack"), "repairs", 20, repeat_a_failed_sync),
     "frames unchecked": Planted(("corruption", "no process", "nothing", "11"), "repairs", 20, frames_unchecked),
-    "vote after a wipe": Planted(("one", "an ack", "2", "3", "11", "nothing", CORE), "repairs", 60, vote_after_a_wipe),
+    "vote after a wipe": Planted(
+        ("one", "an ack", "2", "3", "11", "nothing", "members", CORE), "repairs", 60, vote_after_a_wipe
+    ),
     "begins beyond the cap": Planted(("the cap",), "calm", 20, begins_beyond_the_cap),
     "options not replicated": Planted(("options",), "options", 10, options_not_replicated),
     "leases ignored": Planted(("10", "5"), "calm", 20, leases_ignored),

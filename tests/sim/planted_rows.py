@@ -122,13 +122,13 @@ def row_writes_do_not_see_their_own_files() -> Seams:
 
 
 PLANTED_ROWS: Mapping[str, Planted] = {
-    "keys never conflict": Planted(("4", "5", "7", "isolation", CORE), "calm", 10, keys_never_conflict),
-    "a flush drops deletes": Planted(("4",), "calm", 10, a_flush_drops_deletes),
+    "keys never conflict": Planted(("4", "5", "7", "15", "isolation", CORE), "calm", 10, keys_never_conflict),
+    "a flush drops deletes": Planted(("4", "7"), "calm", 10, a_flush_drops_deletes),
     "a flush takes what is not committed": Planted(("4", "5", "7"), "calm", 10, a_flush_takes_what_is_not_committed),
     "a flush forgets the keys": Planted(("4", "5", "7", "isolation"), "calm", 20, a_flush_forgets_the_keys),
     "a repeated row write is another one": Planted(("4", "12"), "calm", 10, a_repeated_row_write_is_another_one),
     "flushed rows are not looked for": Planted(("4", "7"), "calm", 10, flushed_rows_are_not_looked_for),
-    "an overwrite leaves row changes": Planted(("4",), "calm", 10, an_overwrite_leaves_row_changes),
+    "an overwrite leaves row changes": Planted(("4", "15"), "calm", 10, an_overwrite_leaves_row_changes),
     "a scan forgets one flush": Planted(("4", "5", "isolation"), "calm", 10, a_scan_forgets_one_flush),
     "keys of files are no commit": Planted(("15", "7", "4"), "calm", 10, keys_of_files_are_no_commit),
     "files do not say when they looked": Planted(("15", "7", "4"), "calm", 20, files_do_not_say_when_they_looked),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import json
 import os
@@ -64,10 +65,12 @@ class Claim:
         os.pwrite(self._file, json.dumps({"pid": os.getpid(), "addresses": addresses}).encode(), 0)
 
     def release(self) -> None:
-        if self._file is not None:
-            os.ftruncate(self._file, 0)
-            os.close(self._file)
-            self._file = None
+        if self._file is None:
+            return
+        file, self._file = self._file, None
+        with contextlib.suppress(OSError):  # the disk may be gone; who held it is read of the living only
+            os.ftruncate(file, 0)
+        os.close(file)
 
 
 def _locked(file: int) -> bool:

@@ -67,10 +67,11 @@ class Builder(RowCaller):
         for txn_id in await self._begin():
             beating = asyncio.ensure_future(self._keep_alive(txn_id))
             try:
+                await self._lock_for(txn_id, name)
+                # Before it is locked, others may drop it, and make another one of its name.
                 table = await self._call(
                     "txnstatus.Table/GetTable", table_pb2.GetTableRequest(name=name), table_pb2.GetTableResponse
                 )
-                await self._lock_for(txn_id, name)
                 request = table_pb2.DropTableRequest(txn_id=txn_id, owner=OWNER, table=name, wait_millis=500)
                 while True:
                     answer = await self._call("txnstatus.Table/DropTable", request, table_pb2.DropTableResponse)
