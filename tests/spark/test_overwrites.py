@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import date
 from decimal import Decimal
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from txnclient import Client, Conflict, InvalidArgument
+from txnclient import AlreadyExists, Client, Conflict, InvalidArgument
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -71,6 +72,56 @@ def test_spark_replaces_what_pyarrow_wrote_and_the_other_way_round(
     assert client.snapshot().read(spark, table).count() == count
     mine = client.snapshot().to_arrow(table, where=pc.field("p") == pa.scalar(values[0], arrow))
     assert mine["id"].to_pylist() == [200]
+
+
+def test_a_partition_has_one_name_whatever_a_session_says(
+    spark: SparkSession, client: Client, new_table: NewTable
+) -> None:
+    """Without ANSI mode Spark spells 0.0000000001 with an exponent: one key was in two partitions, twice."""
+    table = new_table("p decimal(20,10), id bigint", partition_by=["p"], primary_key=["p", "id"])
+    values = [Decimal(text) for text in ("0.0000000001", "-0.0000000123", "0E-10", "12.5000000000")]
+    rows = pa.table({"p": pa.array(values, pa.decimal128(20, 10)), "id": pa.array([1] * len(values), pa.int64())})
+    legacy = spark.newSession()
+    legacy.conf.set("spark.sql.ansi.enabled", "false")
+    client.write(legacy.createDataFrame(rows), table)
+    with pytest.raises(AlreadyExists, match="4 of 4 rows"):
+        client.write(rows, table)
+    with client.transaction() as txn:
+        txn.delete(table, rows.slice(0, 1))
+        txn.upsert(table, rows.slice(1, 1))
+    for value in values[1:]:
+        assert client.snapshot().read(legacy, table, partition={"p": value}).count() == 1
+
+
+def test_no_setting_of_a_session_leaves_out_rows_or_makes_days_other_ones(
+    spark: SparkSession, client: Client, new_table: NewTable
+) -> None:
+    table = new_table("id bigint, day date")
+    client.write(pa.table({"id": [1, 2], "day": [date(1500, 1, 1)] * 2}), table)
+    other = spark.newSession()
+    for setting, its in [
+        ("spark.sql.files.ignoreCorruptFiles", "true"),
+        ("spark.sql.files.ignoreMissingFiles", "true"),
+        ("spark.sql.parquet.datetimeRebaseModeInRead", "LEGACY"),
+        ("spark.sql.parquet.datetimeRebaseModeInWrite", "LEGACY"),
+    ]:
+        other.conf.set(setting, its)
+    snapshot = client.snapshot()
+    frame = snapshot.read(other, table)
+    assert {row.day for row in frame.collect()} == {date(1500, 1, 1)}
+    with pytest.raises(InvalidArgument, match="datetimeRebaseModeInWrite is LEGACY"):
+        client.write(frame, table)
+    (file,) = snapshot.files(table).files
+    local = Path(file.path.removeprefix("file://"))
+    damaged = bytearray(local.read_bytes())
+    damaged[20] ^= 1
+    local.write_bytes(damaged)
+    (local.parent / f".{local.name}.crc").unlink(missing_ok=True)
+    with pytest.raises(Exception, match=local.name):
+        frame.groupBy("id", "day").count().collect()
+    local.unlink()
+    with pytest.raises(Exception, match=local.name):
+        frame.groupBy("id", "day").count().collect()
 
 
 def test_overwrites_of_two_partitions_do_not_meet_and_of_one_do(client: Client, new_table: NewTable) -> None:

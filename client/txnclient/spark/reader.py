@@ -22,6 +22,14 @@ if TYPE_CHECKING:
 _LISTING = "spark.sql.sources.parallelPartitionDiscovery.threshold"
 _lock = threading.Lock()
 
+AS_IT_IS = {
+    "recursiveFileLookup": "true",  # the list is exact: nothing is to be learnt from the directories' names
+    "ignoreCorruptFiles": "false",
+    "ignoreMissingFiles": "false",
+    "datetimeRebaseMode": "CORRECTED",
+}
+"""Options of a read, whatever the session says: no row is left out, and no date is another one."""
+
 
 def read_files(spark: SparkSession, files: Sequence[DataFile], schema: Schema) -> DataFrame:
     """The files' ends are looked at here, their pages by the tasks. Raises DataDamaged, FileNotFoundError."""
@@ -32,9 +40,7 @@ def read_files(spark: SparkSession, files: Sequence[DataFile], schema: Schema) -
     with _listing_on_the_driver(spark):
         frame = (
             spark.read.schema(columns)
-            # The list is exact: nothing is to be learnt from the directories' names.
-            .option("recursiveFileLookup", "true")
-            .options(**data_files.VERIFY)
+            .options(**AS_IT_IS, **data_files.VERIFY)
             .parquet(*(hadoop_path(file.path) for file in files))
         )
     # A projection: INSERT INTO a view of the bare scan would append files behind the transactions' back.

@@ -33,7 +33,7 @@ def read_table(spark: SparkSession, found: TableFiles, partition: str = WHOLE_TA
     if changes is None:
         return reader.read_files(spark, files, schema)
     latest = _latest(spark, changes, schema)
-    written = latest.where(f"NOT {DELETED}").where(writer.is_in(partition))
+    written = latest.where(f"NOT {DELETED}").where(writer.is_in(partition, schema))
     parts = [written.select(*(f"`{column.name}`" for column in schema.columns))]
     for since, group in row_reads.by_later_changes(files, changes.file_times, row_reads.commits(changes)):
         later = latest.where(f"{COMMIT_TS} >= {since}").select(*(f"`{name}`" for name in schema.primary_key))

@@ -14,6 +14,7 @@ from pyspark.sql import functions
 from txnclient.formats import arrow, fitting, schemas
 from txnclient.spark.reader import hadoop_path
 from txnstatus import partitions
+from txnstatus.ddl import parse
 from txnstatus.errors import InvalidArgument
 from txnstatus.lake.manifest import DataFile
 from txnstatus.lake.storage import parquet_files
@@ -25,13 +26,18 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 
+REBASE = "spark.sql.parquet.datetimeRebaseModeInWrite"
+"""The setting by which Spark writes days before 1582 for readers of the Julian calendar."""
 NULL_IN = "TXN_NULL_IN_"
 """What an executor says of a null where there may be none, before the column's name in hexadecimal."""
 
 
-def _value_name(value: Column) -> Column:
-    """The name that txnstatus.partitions gives a value; nothing in it needs escaping in a path."""
-    text = value.cast("string")
+def _value_name(column: str, schema: Schema) -> Column:
+    """The name that txnstatus.partitions gives a column's value; nothing in it needs escaping in a path."""
+    kind = parse(next(each.type for each in schema.columns if each.name == column))
+    text = functions.col(quoted(column)).cast("string")
+    if kind.name == "decimal":
+        text = _plain(text, kind.scale)
     encoded = functions.replace(functions.url_encode(text), functions.lit("%"), functions.lit("~"))
     encoded = functions.replace(encoded, functions.lit("*"), functions.lit("~2A"))
     marked = functions.concat(functions.lit("~5F"), functions.substr(encoded, functions.lit(2)))
@@ -49,12 +55,20 @@ def _value_name(value: Column) -> Column:
     )
 
 
-def is_in(partition: str) -> Column:
+def _plain(text: Column, scale: int) -> Column:
+    """A decimal without an exponent. Without ANSI mode, Spark gives one to what is small: 0.0000000001 is 1E-10."""
+    digits = functions.regexp_replace(text, "E.*|[-.]", "")
+    sign = functions.when(text.startswith("-"), "-").otherwise("")
+    written_out = functions.concat(sign, functions.lit("0."), functions.lpad(digits, scale, "0"))
+    return functions.when(text.contains("E"), written_out).otherwise(text)
+
+
+def is_in(partition: str, schema: Schema) -> Column:
     """Whether a row is in the partition, of whatever values its name has."""
     inside = functions.lit(True)
     for part in partition.split("/") if partition != partitions.WHOLE_TABLE else ():
         name, _, value = part.partition("=")
-        inside = inside & (_value_name(functions.col(quoted(name))) == value)
+        inside = inside & (_value_name(name, schema) == value)
     return inside
 
 
@@ -75,6 +89,8 @@ def write_files(data: DataFrame, directory: str, schema: Schema, table: str) -> 
     Raises InvalidArgument, naming the column, for data that does not fit the schema, such as a null where there may be
     none.
     """
+    if str(data.sparkSession.conf.get(REBASE, "CORRECTED")).upper() == "LEGACY":
+        raise InvalidArgument(f"{REBASE} is LEGACY: other readers would see other days", hint="set it to CORRECTED")
     meant = fitting.matched(schema, schemas.to_columns(data.schema), table)
     chosen = data.select(
         *(
@@ -86,7 +102,7 @@ def write_files(data: DataFrame, directory: str, schema: Schema, table: str) -> 
     for name, copy in zip(schema.partition_by, split_by, strict=True):
         # Spark takes what it splits by out of the files; a copy is split by, so the files keep all columns and one
         # scan reads files of many writes, each pruned by its own statistics.
-        chosen = chosen.withColumn(copy, _value_name(functions.col(quoted(name))))
+        chosen = chosen.withColumn(copy, _value_name(name, schema))
     writer = chosen.write.options(
         **{
             # The default, INT96, has no statistics.
