@@ -108,10 +108,11 @@ class RowService:
         self._room.set()
 
     async def _sight(self, table: TableState, record: TableTxn | None, request: pb.WriteRowsRequest) -> Sight:
+        at = Timestamp(request.snapshot)
         if record is not None and record.rows:
-            at = record.snapshot
+            # Another handle may have read before: what was changed since then, it has not seen.
+            at = min(at, record.snapshot)
         else:
-            at = Timestamp(request.snapshot)
             # From here on all that is visible at the snapshot is finalised here, and all that is to come is above it.
             for decided, commit_ts in await self._reads.decided(table, await self._reads.base(at)):
                 await self._propose(cmd.FinalizeCommit(decided, table.table_id, commit_ts))
@@ -189,6 +190,8 @@ class RowService:
 
 def _checked(request: pb.WriteRowsRequest, table: TableState) -> tuple[pa.Table, pa.Array]:
     """The rows, and their keys. Blocking. Raises InvalidArgument."""
+    import pyarrow as pa
+
     schema = table.schema
     row_format.require_key(schema, table.name)
     if request.change not in _CHANGES:
@@ -196,16 +199,17 @@ def _checked(request: pb.WriteRowsRequest, table: TableState) -> tuple[pa.Table,
         raise InvalidArgument(f"no kind of row change {request.change}; there are {names}")
     rows = row_format.from_ipc(request.rows)
     expected = row_format.rows_schema(schema, deletes=request.change == pb.ROW_DELETE)
-    if not rows.schema.equals(expected):
+    if [(field.name, field.type) for field in rows.schema] != [(field.name, field.type) for field in expected]:
         found, wanted = (", ".join(f"{field.name} {field.type}" for field in each) for each in (rows.schema, expected))
         raise InvalidArgument(f"rows for table {table.name} with the columns {found}: expected {wanted}")
     if rows.num_rows > row_format.MAX_ROWS:
         raise InvalidArgument(f"{rows.num_rows} rows in one request: {row_format.MAX_ROWS} are possible")
+    keys = row_format.encode_keys(rows, schema)
+    row_format.check_keys(rows, keys, schema, table.name)
     for field in expected:
         if not field.nullable and rows[field.name].null_count:
             raise InvalidArgument(f"column {field.name!r} of table {table.name} takes no nulls")
-    keys = row_format.encode_keys(rows, schema)
-    row_format.check_keys(rows, keys, schema, table.name)
+    rows = pa.Table.from_arrays(rows.columns, schema=expected)
     if rows.nbytes + keys.nbytes > row_format.MAX_REQUEST_BYTES:
         size = rows.nbytes + keys.nbytes
         raise InvalidArgument(f"rows of {size} bytes in one request: {row_format.MAX_REQUEST_BYTES} are possible")

@@ -110,6 +110,16 @@ class ChangedKeys:
         keys = sorted(each for each in met[first] if isinstance(each, bytes))
         return Met(first[1], keys, [each for each in met[first] if isinstance(each, KeyRange)])
 
+    def comparisons(self, looks: Collection[tuple[Changed, Timestamp]]) -> int:
+        """How many keys and ranges `met` would compare with ranges, for all of these."""
+        since = min((snapshot for _, snapshot in looks), default=_NEVER)
+        ranges, keys = sum(len(each.ranges) for each, _ in looks), sum(len(each.keys) for each, _ in looks)
+        later = sum(1 for _ in self._later_ranges(since))
+        if not ranges:
+            return keys * later
+        changed = sum(len(commit.keys) for commit in self._commits if commit.commit_ts > since) + len(self._prepared)
+        return keys * later + ranges * (later + changed)
+
     def _later_ranges(self, snapshot: Timestamp) -> Iterator[tuple[tuple[Timestamp, TxnId], KeyRange]]:
         for who, ranges in self._ranges.items():
             if who[0] > snapshot:

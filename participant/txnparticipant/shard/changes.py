@@ -146,7 +146,7 @@ def _write_rows(table: TableState, txn: TableTxn, command: cmd.WriteRows) -> Txn
     # Which partitions the rows are in, nobody here knows; a lock on any of them locks the table in S.
     if refusal := _must_lock(table, txn, Mode.S, [WHOLE_TABLE]):
         return refusal
-    if command.position != txn.position or (txn.rows and command.snapshot != txn.snapshot):
+    if command.position != txn.position or (txn.rows and command.snapshot > txn.snapshot):
         # Judged while another write of the transaction was on its way: it has to be judged again.
         return Unavailable(f"transaction {txn.txn_id} wrote more to {table.name} meanwhile")
     table.add_rows(txn, command.batch, command.snapshot)

@@ -14,6 +14,8 @@ from txnstatus.partitions import WHOLE_TABLE
 from txnstatus.types import AbortCause, AbortCode, ParticipantState, Timestamp, TxnId
 
 MAX_NAMED = 10
+MAX_COMPARISONS = 50_000
+"""Comparisons with ranges that one prepare makes: beyond it the loop of every replica would stand for too long."""
 _AGAIN = "run the transaction again"
 
 
@@ -26,8 +28,9 @@ def key_conflict(table: TableState, txn: TableTxn) -> Conflict | None:
     if not table.schema.primary_key:
         return None
     looks = [(changed, snapshot) for changed, snapshot in _looks(table, txn) if changed]
-    if any(snapshot < table.rows.keys.above for _, snapshot in looks):
-        return _too_old(table, txn)
+    keys = table.rows.keys
+    if any(snapshot < keys.above for _, snapshot in looks) or keys.comparisons(looks) > MAX_COMPARISONS:
+        return _too_many(table, txn)
     conflict = _overwritten(table, txn) if txn.row_keys else None
     return conflict or _changed_under_an_overwrite(table, txn) or _same_keys(table, txn, looks)
 
@@ -40,7 +43,7 @@ def _looks(table: TableState, txn: TableTxn) -> Iterator[tuple[Changed, Timestam
             yield added_by(write, table.schema), write.claim.snapshot
 
 
-def _too_old(table: TableState, txn: TableTxn) -> Conflict:
+def _too_many(table: TableState, txn: TableTxn) -> Conflict:
     message = f"too many rows of {table.name} were changed since the transaction's snapshot to compare them all"
     cause = AbortCause(AbortCode.CONFLICT, message, table.name, None, (table.name,))
     return Conflict(message, txn_id=txn.txn_id, hint=_AGAIN, cause=cause)

@@ -56,10 +56,44 @@ def test_a_key_that_comes_twice_in_the_files_is_named(shard: Shard) -> None:
         shard.write_files(ONE, rows)
 
 
-def test_a_null_in_the_key_is_refused(shard: Shard) -> None:
+@pytest.mark.parametrize("keys_are_new", [False, True])
+def test_a_null_in_the_key_is_refused(shard: Shard, keys_are_new: bool) -> None:
+    """With keys that were vouched for, rows without one were added, any number of them."""
     rows = pa.table({"id": pa.array([5, None], pa.int64()), "v": ["a"] * 2})
-    with pytest.raises(InvalidArgument, match=r"'id' of table air.log takes no nulls"):
-        shard.write_files(ONE, rows)
+    with pytest.raises(InvalidArgument, match=r"'id' of table air.log is NOT NULL: row 1"):
+        shard.write_files(ONE, rows, keys_are_new=keys_are_new)
+
+
+def test_a_range_is_not_compared_with_more_than_a_loop_has_time_for(
+    shard: Shard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Many ranges beside many changed keys kept every replica busy for seconds."""
+    monkeypatch.setattr("txnparticipant.shard.key_conflicts.MAX_COMPARISONS", 5)
+    for first, conflicts in ((100, False), (200, True)):
+        one, two = TxnId(first), TxnId(first + 1)
+        shard.write_files(one, numbered(first), keys_are_new=True)
+        shard.write_files(one, numbered(first + 1), keys_are_new=True)
+        changed = range(first + 50, first + (53 if conflicts else 52))
+        shard.write(two, "insert", dict.fromkeys(changed, "row"), shard.status.last)
+        shard.commit(two)
+        if conflicts:
+            with pytest.raises(Conflict, match=r"too many rows of air\.log were changed"):
+                shard.commit(one)
+        else:
+            shard.commit(one)
+
+
+def test_rows_of_two_handles_count_from_what_the_older_one_has_seen(shard: Shard) -> None:
+    """One read, others changed what it had read, another handle wrote first: the change of the others was lost."""
+    shard.write(ONE, "insert", {1: "before"}, shard.status.last)
+    shard.commit(ONE)
+    read_at = shard.status.last
+    shard.write(TWO, "update", {1: "theirs"}, shard.status.last)
+    shard.commit(TWO)
+    shard.write(THREE, "insert", {9: "new"}, shard.status.last)
+    shard.write(THREE, "update", {1: "from before"}, read_at)
+    with pytest.raises(Conflict, match=r"air\.log\(1\) was changed"):
+        shard.commit(THREE)
 
 
 def test_ten_keys_at_most_are_named(shard: Shard) -> None:
