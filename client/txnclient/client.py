@@ -220,6 +220,7 @@ class Client(AutoCommit, Staying):
         Raises AlreadyExists: with `if_not_exists`, for a table that differs, and it says in what. Raises
         InvalidArgument, naming the column.
         """
+        schemas.require_nothing_inside(schema)
         columns = to_columns(schema)
         checked = Schema(columns, schemas.named(partition_by, columns), schemas.named(primary_key, columns))
         checked.check()

@@ -12,7 +12,7 @@ from txnclient.calls.requests import build
 from txnclient.foreign.work import ForeignWork
 from txnclient.handle import Handle
 from txnclient.outcome import CommitReceipt
-from txnstatus.errors import Forgotten, IllegalState, Locked, RowsRefused, TxnAborted, TxnError, aborted
+from txnstatus.errors import Forgotten, IllegalState, RowsRefused, TxnAborted, TxnError, aborted
 from txnstatus.proto import common_pb2 as common
 from txnstatus.proto import txn_manager_pb2 as pb
 from txnstatus.types import DECIDED, DECIDED_ABORT, DECIDED_COMMIT, TxnId, TxnState
@@ -70,11 +70,11 @@ class Ending:
     @contextlib.contextmanager
     def writing(self, what: str) -> Iterator[None]:
         """Work that is to be part of the transaction. If it fails, the transaction can only be aborted: and it is, at
-        once, so that no other handle commits what is left of it. RowsRefused and Locked leave that to the program.
+        once, so that no other handle commits what is left of it. RowsRefused leaves that to the program.
         """
         try:
             yield
-        except (RowsRefused, Locked):
+        except RowsRefused:
             raise
         except BaseException as error:
             self._failed(what, error)

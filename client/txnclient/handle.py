@@ -12,6 +12,7 @@ from txnclient.session import Session
 from txnclient.snapshot import Snapshot
 from txnstatus.errors import IllegalState, NotAuthorized, TxnAborted, TxnError, aborted
 from txnstatus.types import DECIDED_ABORT, AbortCause, Timestamp, TxnId, TxnState
+from txnstatus.wire import cause_from_wire
 
 ResponseT = TypeVar("ResponseT", bound=Message)
 
@@ -59,9 +60,23 @@ class Handle:
         """A call on behalf of the transaction. An answer that ends the transaction ends the handle too."""
         try:
             return self.session.call(method, request, response)
-        except (TxnAborted, NotAuthorized) as error:
+        except TxnAborted as error:
+            told = self._with_cause(error)
+            self.lose(told)
+            raise told from None
+        except NotAuthorized as error:
             self.lose(error)
             raise
+
+    def _with_cause(self, error: TxnAborted) -> TxnAborted:
+        """The error with who aborted the transaction and why: a table knows only that it is."""
+        if error.cause is not None:
+            return error
+        try:
+            info = self.session.record(self.id)
+        except TxnError:
+            return error  # forgotten, or nobody answers: what is known is told
+        return aborted(self.id, cause_from_wire(info.cause)) if info.HasField("cause") else error
 
     def require_writable(self) -> None:
         self.require_open("nothing can be written")

@@ -147,12 +147,12 @@ class Transaction(Staying):
         Raises InvalidArgument, naming the column, for data of another schema, and for a null in a key; Locked, naming
         who is in the way, when the time for the locks is over.
         """
-        with self._locks.waiting(lock_timeout), self._ending.writing(f"a write to {table}"):
+        with self._ending.writing(f"a write to {table}"), self._locks.waiting(lock_timeout):
             self._files.write(data, table, mode, partition, keys_are_new=keys_are_new)
 
     def truncate(self, table: str, *, partition: Partition | None = None, lock_timeout: float | None = None) -> None:
         """Removes all rows of the table or of the partition, as an overwrite with nothing."""
-        with self._locks.waiting(lock_timeout), self._ending.writing(f"a truncation of {table}"):
+        with self._ending.writing(f"a truncation of {table}"), self._locks.waiting(lock_timeout):
             self._files.truncate(table, partition)
 
     def stage(self, data: Any, table: str) -> StagedFiles:
@@ -177,7 +177,7 @@ class Transaction(Staying):
 
         Raises InvalidArgument, naming the file, for one that is not there as it was staged; then nothing is added.
         """
-        with self._locks.waiting(lock_timeout), self._ending.writing(f"an addition of staged files to {table}"):
+        with self._ending.writing(f"an addition of staged files to {table}"), self._locks.waiting(lock_timeout):
             self._files.add(staged, table, mode, partition, keys_are_new=keys_are_new)
 
     # ---- writing rows
@@ -206,7 +206,7 @@ class Transaction(Staying):
         return self._write_rows(table_pb.ROW_DELETE, table, rows, lock_timeout)
 
     def _write_rows(self, change: table_pb.RowChange, table: str, rows: Any, lock_timeout: float | None) -> RowsWritten:
-        with self._locks.waiting(lock_timeout), self._ending.writing(f"a row write to {table}"):
+        with self._ending.writing(f"a row write to {table}"), self._locks.waiting(lock_timeout):
             return self._rows.write(change, table, rows)
 
     # ---- locking

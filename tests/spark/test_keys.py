@@ -31,7 +31,7 @@ def test_a_key_is_unique_when_spark_writes(
     assert set(taken.value.keys) <= {f"{number},a" for number in range(80, 100)}
     with pytest.raises(InvalidArgument, match=r"more than once in the rows for .*: 200,a"):
         client.write(frame(200, 201).unionByName(frame(200, 202)), table)  # type: ignore[attr-defined]
-    with pytest.raises(InvalidArgument, match=r"'code' of table .* takes no nulls"):
+    with pytest.raises(InvalidArgument, match=r"'code' of table .* is NOT NULL"):
         client.write(spark.range(300, 301).selectExpr("id", "CAST(NULL AS STRING) AS code"), table)
     with client.transaction() as txn:
         txn.delete(table, pa.table({"id": pa.array([5], pa.int64()), "code": ["a"]}))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from txnstatus.ddl import parse_type
 from txnstatus.errors import InvalidArgument
@@ -41,6 +41,13 @@ class Schema:
     columns: tuple[Column, ...]
     partition_by: tuple[str, ...] = ()
     primary_key: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        """The columns of a key take no nulls, as in SQL, whether they are declared so or not."""
+        key = set(self.primary_key)
+        if any(column.nullable and column.name in key for column in self.columns):
+            columns = (replace(column, nullable=column.nullable and column.name not in key) for column in self.columns)
+            object.__setattr__(self, "columns", tuple(columns))
 
     def check(self) -> None:
         """Raises InvalidArgument for a schema that breaks a rule, naming the column.

@@ -37,7 +37,10 @@ def ranges(footer: pq.FileMetaData, schema: Schema) -> dict[str, ColumnRange]:
         bounded = [each for each in statistics if each.has_min_max]
         if not bounded or len(bounded) < sum(each.num_values > 0 for each in statistics):
             continue
-        lowest, highest = _text(min(each.min for each in bounded)), _text(max(each.max for each in bounded))
+        try:
+            lowest, highest = _text(min(each.min for each in bounded)), _text(max(each.max for each in bounded))
+        except (OverflowError, ValueError):
+            continue  # a day beyond the years of Python, or Spark's text that is no UTF-8
         if lowest is not None and highest is not None:
             found[name] = ColumnRange(lowest, highest, sum(each.null_count for each in statistics))
     return found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from txnstatus.ddl import VOID, parse_columns, struct_text
@@ -39,6 +39,41 @@ def to_columns(schema: Any) -> tuple[Column, ...]:
     raise InvalidArgument(
         f"a schema is a pyarrow Schema, a PySpark StructType, DDL text or a mapping, not {type(schema).__name__}"
     )
+
+
+def require_nothing_inside(schema: Any) -> None:
+    """Raises InvalidArgument for a field of a struct that takes no nulls: NOT NULL holds for whole columns.
+
+    Whether an array's elements or a map's values may be null is not looked at: Spark finds that out by itself, nobody
+    can say it in DDL, and no table keeps it.
+    """
+    if type(schema).__module__.split(".", 1)[0] not in ("pyarrow", "pyspark"):
+        return
+    for field in schema:
+        for inner in _fields_inside(field.type if hasattr(field, "type") else field.dataType):
+            if not inner.nullable:
+                raise InvalidArgument(
+                    f"column {field.name!r}: its field {inner.name!r} takes no nulls; NOT NULL holds for columns",
+                    hint="declare the field nullable, or make it a column",
+                )
+
+
+def _fields_inside(kind: Any) -> Iterator[Any]:
+    """The fields of all structs in a type of pyarrow or PySpark."""
+    parts = [getattr(kind, name) for name in _PARTS if hasattr(kind, name)]
+    if _is_struct(kind):
+        yield from kind
+        parts += [field.type if hasattr(field, "type") else field.dataType for field in kind]
+    for part in parts:
+        yield from _fields_inside(part)
+
+
+_PARTS = ("value_type", "key_type", "item_type", "elementType", "keyType", "valueType")
+"""Attributes of the types that are made of other ones."""
+
+
+def _is_struct(kind: Any) -> bool:
+    return getattr(kind, "typeName", lambda: "")() == "struct" or str(kind).startswith("struct<")
 
 
 def ddl(schema: Schema) -> str:

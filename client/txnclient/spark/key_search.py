@@ -26,10 +26,6 @@ def keys_of(spark: SparkSession, files: Sequence[DataFile], schema: Schema) -> D
     return reader.read_files(spark, files, schema).select(*_names(schema))
 
 
-def has_null(keys: DataFrame, name: str) -> bool:
-    return bool(keys.where(functions.col(f"`{name}`").isNull()).take(1))
-
-
 def that_come_twice(keys: DataFrame, at_most: int) -> pa.Table:
     names = [f"`{name}`" for name in keys.columns]
     counted = keys.groupBy(*names).agg(functions.count("*").alias(_COUNT))

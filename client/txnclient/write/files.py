@@ -77,10 +77,7 @@ class FileWrites:
         keys_are_new: bool,
     ) -> None:
         _check_mode(mode, partition)
-        parts = list(staged)
-        for part in parts:
-            if part.table != table:
-                raise InvalidArgument(f"files staged for {part.table} cannot be added to {table}")
+        parts = _staged_for(table, staged)
         files = [file for part in parts for file in part.files]
         opened = self._open(table)
         staged_files.check(parts, opened.directory.removesuffix(opened.write_id), opened.schema)
@@ -176,3 +173,18 @@ def _check_mode(mode: Mode, partition: Partition | None) -> None:
 
 def _statement(mode: Mode) -> Statement:
     return Statement.INSERT if mode == "append" else Statement.INSERT_OVERWRITE
+
+
+def _staged_for(table: str, staged: Iterable[StagedFiles]) -> list[StagedFiles]:
+    """Raises InvalidArgument for what is no staged files of the table, and for the same ones twice."""
+    parts = list(staged)
+    seen = set[str]()
+    for part in parts:
+        if not isinstance(part, StagedFiles):
+            raise InvalidArgument(f"expected what `stage` has returned, not {type(part).__name__}")
+        if part.table != table:
+            raise InvalidArgument(f"files staged for {part.table} cannot be added to {table}")
+        if part.write_id in seen:
+            raise InvalidArgument(f"the staged files of write {part.write_id} are given twice")
+        seen.add(part.write_id)
+    return parts

@@ -1,5 +1,7 @@
 """The keys of files that are added to a table with a primary key: each comes once, and none is there already.
 
+That none is null is looked at as for every column that is NOT NULL: when files are written, or staged ones are added.
+
 Looked for is what was written, in the files, not what was to be written. What is found holds at one timestamp; with it
 goes a claim of the keys, by which the service refuses whoever adds the same at the same time.
 """
@@ -56,7 +58,7 @@ class KeyedFiles:
         return sum(file.rows for file in self.files)
 
     def claim(self, handle: Handle, *, keys_are_new: bool) -> pb.KeyClaim:
-        """Raises InvalidArgument for a null in a key or a key that comes twice, AlreadyExists for one that is there."""
+        """Raises InvalidArgument for a key that comes twice, AlreadyExists for one that is there."""
         session = handle.session
         with Snapshot(session, session.last_commit(), handle.id) as now:
             if keys_are_new:
@@ -133,9 +135,6 @@ class KeyedFiles:
         from txnclient.formats import arrow
 
         keys = arrow.read_files(self.files, self.schema, list(self.schema.primary_key)).combine_chunks()
-        for name in self.schema.primary_key:
-            if keys[name].null_count:
-                raise self._null(name)
         values = _as_one(keys, self.schema)
         if pc.count_distinct(values).as_py() < len(values):
             counts = pc.value_counts(values)
@@ -162,9 +161,6 @@ class KeyedFiles:
         from txnclient.spark import key_search
 
         keys = key_search.keys_of(spark, self.files, self.schema)
-        for name in self.schema.primary_key:
-            if key_search.has_null(keys, name):
-                raise self._null(name)
         if (twice := key_search.that_come_twice(keys, MAX_NAMED)).num_rows:
             raise self._twice(twice)
         own = _changed_by_itself(there[0], at)
@@ -174,9 +170,6 @@ class KeyedFiles:
         return self.vouched(at)
 
     # ---- errors
-
-    def _null(self, name: str) -> InvalidArgument:
-        return InvalidArgument(f"the key column {name!r} of table {self.table} takes no nulls: nothing is added")
 
     def _twice(self, keys: pa.Table) -> InvalidArgument:
         texts = sorted(set(_texts(keys, self.schema)))
@@ -206,11 +199,13 @@ def _parts(there: TableFiles) -> Iterator[TableFiles]:
         yield there
         return
     part: list[DataFile] = []
+    rows = 0
     for file in there.files:
         part.append(file)
-        if sum(each.rows for each in part) >= ROWS_AT_A_TIME:
+        rows += file.rows
+        if rows >= ROWS_AT_A_TIME:
             yield replace(there, files=tuple(part))
-            part = []
+            part, rows = [], 0
     if part:
         yield replace(there, files=tuple(part))
 
@@ -226,7 +221,7 @@ def _claim(keys: pa.Table, schema: Schema, at: Timestamp) -> pb.KeyClaim:
             return pb.KeyClaim(snapshot=at, keys=named)
     first = keys[schema.primary_key[0]]
     ends = pc.min_max(first)
-    lowest, highest = row_format.as_bytes(pa.array([ends["min"].as_py(), ends["max"].as_py()], first.type)).to_pylist()
+    lowest, highest = row_format.as_bytes(pa.array([ends["min"], ends["max"]], first.type)).to_pylist()
     return pb.KeyClaim(snapshot=at, range=_bounded(lowest, highest))
 
 

@@ -355,3 +355,12 @@ def test_what_a_manifest_says_of_columns(directory: str) -> None:
     assert file.columns["id"] == ("1", "9", 0)
     assert file.columns["at"] == ("1704067200000000", "1704067200000000", 1)
     assert manifest.read(manifest.write(directory, [file], table_id="3.0", txn_id=1, write_id="abcdefgh")) == [file]
+
+
+def test_days_beyond_the_years_of_python_have_no_range(directory: str) -> None:
+    """Python's error for such a day came out of the write."""
+    schema = Schema((Column("id", "bigint"), Column("day", "date")))
+    days = pa.array([0, 3_000_000], pa.int32()).cast(pa.date32())
+    (file,) = arrow.write_files(pa.table({"id": [1, 2], "day": days}), directory, schema, "air.t")
+    assert set(file.columns) == {"id"}
+    assert arrow.read_files([file], schema, ["day"])["day"].combine_chunks().equals(days)

@@ -21,6 +21,7 @@ from txnclient import (
     TxnError,
     Unavailable,
 )
+from txnclient.write.staged_files import StagedFiles
 from txnstatus.proto import table_pb2, txn_manager_pb2
 
 ROWS = pa.table({"id": [1]})
@@ -126,12 +127,31 @@ def test_an_interrupt_is_a_failure(manager: FakeManager, client: Client) -> None
         txn.commit()
 
 
-def test_locks_that_are_not_granted_leave_it_open(manager: FakeManager, client: Client) -> None:
+def test_locks_that_a_write_did_not_get_are_a_failure(manager: FakeManager, client: Client) -> None:
+    """They left it open: whoever swallowed the error committed without the write."""
     manager.answers["OpenWrite"] = in_turn(raises(Locked("held by 9")), raises(NO_TABLE))
     txn = client.begin()
     with pytest.raises(Locked):
         txn.write(ROWS, "air.flights")
+    with pytest.raises(IllegalState, match="failed: Locked: held by 9"):
+        txn.commit()
+
+
+def test_a_lock_that_is_not_granted_leaves_it_open(manager: FakeManager, client: Client) -> None:
+    manager.answers["Lock"] = raises(Locked("held by 9"))
+    txn = client.begin()
+    with pytest.raises(Locked):
+        txn.lock("air.flights", "X", strategy="no-wait")
     assert txn.commit().txn_id == txn.id
+
+
+def test_a_wait_that_makes_no_sense_is_a_failure(client: Client) -> None:
+    """It was looked at before the write began, and forgotten."""
+    txn = client.begin()
+    with pytest.raises(InvalidArgument, match="lock_timeout -1"):
+        txn.write(ROWS, "air.flights", lock_timeout=-1)
+    with pytest.raises(IllegalState, match="lock_timeout -1"):
+        txn.commit()
 
 
 def test_a_task_that_could_not_stage_may_be_tried_again(manager: FakeManager, client: Client) -> None:
@@ -170,3 +190,23 @@ def test_bad_data_is_named(manager: FakeManager, client: Client) -> None:
         txn.write(ROWS, 5)  # type: ignore[arg-type]
     with pytest.raises(IllegalState, match="a write to 5 failed: InvalidArgument"):
         txn.commit()
+
+
+def test_whose_abort_it_was_is_said_where_only_a_table_answers(manager: FakeManager, client: Client) -> None:
+    """A table knows only that it is aborted; who and why, the program had to ask for by itself."""
+    cause = {"code": "requested", "message": "a write to air.flihgts failed", "by": "ann"}
+    manager.answers["OpenWrite"] = raises(TxnAborted("transaction 1 was aborted"))
+    manager.answers["GetTransactionState"] = lambda request: txn_manager_pb2.GetTransactionStateResponse(
+        txn={"txn_id": request.txn_id, "state": "ABORTED", "cause": cause}
+    )
+    with pytest.raises(TxnAborted, match=r"aborted by ann: a write to air\.flihgts failed"):
+        client.begin().write(ROWS, "air.flights")
+
+
+def test_staged_files_that_are_none_or_come_twice_are_refused(manager: FakeManager, client: Client) -> None:
+    """Their rows were there twice."""
+    staged = StagedFiles("air.flights", "w" * 32, ())
+    for given, said in (([object()], "expected what `stage` has returned, not object"), ([staged] * 2, "given twice")):
+        with pytest.raises(InvalidArgument, match=said):
+            client.begin().add(given, "air.flights")  # type: ignore[arg-type]
+    assert not manager.count("AddFiles")

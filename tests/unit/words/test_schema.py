@@ -6,6 +6,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pyspark.sql.types import ArrayType, IntegerType, MapType, StringType, StructField, StructType
 
 from txnclient.formats import schemas
 from txnstatus.ddl import MAX_TYPE_CHARACTERS, parse_type
@@ -404,4 +405,31 @@ def test_a_schema_in_arrow_keeps_names_order_and_nullability() -> None:
 
 
 def test_a_schema_as_ddl_reads_back() -> None:
-    assert schemas.to_columns(schemas.ddl(FLIGHTS)) == FLIGHTS.columns
+    assert [(c.name, c.type) for c in schemas.to_columns(schemas.ddl(FLIGHTS))] == [
+        (c.name, c.type) for c in FLIGHTS.columns
+    ]
+
+
+def test_the_columns_of_a_key_take_no_nulls() -> None:
+    """With keys that nobody looked at, rows without a key were committed."""
+    assert [column.nullable for column in FLIGHTS.columns] == [False, True, True, True]
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        pa.schema([("s", pa.struct([pa.field("a", pa.int32(), nullable=False)]))]),
+        pa.schema([("s", pa.list_(pa.struct([pa.field("a", pa.int32(), nullable=False)])))]),
+        StructType([StructField("s", StructType([StructField("a", IntegerType(), False)]))]),
+        StructType([StructField("s", MapType(StringType(), StructType([StructField("a", IntegerType(), False)])))]),
+    ],
+)
+def test_a_field_inside_a_column_that_takes_no_nulls_is_refused(schema: object) -> None:
+    """It was dropped in silence, and a null committed; DDL of the same was refused."""
+    with pytest.raises(InvalidArgument, match="column 's': its field 'a' takes no nulls"):
+        schemas.require_nothing_inside(schema)
+
+
+def test_what_spark_infers_of_elements_is_not_looked_at() -> None:
+    schemas.require_nothing_inside(StructType([StructField("s", ArrayType(IntegerType(), False), False)]))
+    schemas.require_nothing_inside("s struct<a: int>")
