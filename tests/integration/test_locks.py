@@ -11,7 +11,17 @@ import pytest
 from typer.testing import CliRunner
 
 from tests.support import connect, fast_cluster, rows, wait_until
-from txnclient import Client, InvalidArgument, Locked, LockInfo, NotFound, Transaction, TxnAborted, TxnState
+from txnclient import (
+    Client,
+    IllegalState,
+    InvalidArgument,
+    Locked,
+    LockInfo,
+    NotFound,
+    Transaction,
+    TxnAborted,
+    TxnState,
+)
 from txnclient.write.locks import LockMode
 from txndeploy.ctl import commands
 from txndeploy.local.cluster import LocalCluster
@@ -119,7 +129,10 @@ def test_a_table_may_settle_conflicts_by_locks_that_writes_take(client: Client, 
     young = client.begin()
     with pytest.raises(Locked, match=f"transaction {old.id} .* holds X"):
         young.truncate(refuses)
+    with pytest.raises(IllegalState, match=r"a truncation of .* failed: Locked"):
+        young.commit()
     old.commit()
+    young = client.begin()
     assert client.table(wounds).conflicts == "wound-wait"
     wait_until(lambda: not client.locks(refuses), "the commit has reached the table")
     young.truncate(refuses)
