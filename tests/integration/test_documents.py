@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import signal
@@ -15,6 +14,7 @@ from typing import Any
 import pytest
 
 from tests import blocks
+from tests.faults import till
 from tests.support import commit_until_known, rows, visible, wait_until
 from txnclient import Client, IllegalState, Transaction, TxnAborted, TxnState
 from txndeploy.local.cluster import LocalCluster
@@ -87,12 +87,7 @@ def host(program: Path, cluster: LocalCluster, tmp_path_factory: pytest.TempPath
 
 @pytest.fixture(scope="module")
 def part_class(program: Path) -> Any:
-    spec = importlib.util.spec_from_file_location("documents", program)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module.DocumentsPart
+    return till.part_class(str(program))
 
 
 def enlisted(client: Client, host: Host, part_class: Any, table: str, row: int) -> Transaction:
