@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+import time
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
@@ -9,10 +11,11 @@ from google.protobuf.message import Message
 
 from txnclient.alive.heartbeat import Heartbeats, keep_alive
 from txnclient.alive.leases import renew
-from txnclient.calls.channel import ManagerChannel
+from txnclient.calls.channel import RETRIES, ManagerChannel
 from txnclient.calls.requests import build
 from txnclient.info import TableInfo, table_info
 from txnclient.staying import Staying
+from txnstatus.errors import Unavailable
 from txnstatus.proto import admin_pb2 as admin_pb
 from txnstatus.proto import common_pb2 as common
 from txnstatus.proto import table_pb2 as table_pb
@@ -71,10 +74,23 @@ class Session(Staying):
 
     @property
     def cluster_id(self) -> str:
-        """The id of the cluster that this session is with, from the first answer on: asked for if none came yet."""
-        if not self.channel.cluster_id:
+        """The id of the cluster that this session is with, from the first answer on: asked for if none came yet.
+
+        Raises Unavailable where the cluster is not founded within the session's timeout.
+        """
+        deadline, asked = time.monotonic() + self.timeout, 0
+        while not self.channel.cluster_id:
             answer = self.call("txnstatus.Admin/GetCluster", admin_pb.GetClusterRequest(), admin_pb.GetClusterResponse)
             self.channel.adopt(answer.catalog.cluster_id)
+            asked += 1
+            pause = RETRIES.pause(asked, random.random())
+            if not self.channel.cluster_id and time.monotonic() + pause > deadline:
+                raise Unavailable(
+                    f"the cluster at {', '.join(self.addresses)} was not founded within {self.timeout:g} s",
+                    hint="a majority of the nodes that have the status role found it; see that they run",
+                )
+            if not self.channel.cluster_id:
+                time.sleep(pause)
         return self.channel.cluster_id
 
     def last_commit(self) -> Timestamp:

@@ -31,8 +31,9 @@ from txnstatus.process.descriptors import NO_MORE, raise_limit
 from txnstatus.process.disk import OsDisk, is_full
 from txnstatus.process.durable import make_directory, write_file
 from txnstatus.process.environment import Environment
+from txnstatus.process.stop import REPAIR
 from txnstatus.proto import catalog_pb2 as pb
-from txnstatus.raft.segments import REPAIR, JournalCorrupt
+from txnstatus.raft.segments import JournalCorrupt
 from txnstatus.raft.snapshot import SnapshotCorrupt
 from txnstatus.raft.transport import RaftTransport
 from txnstatus.rpc.connection import Purpose

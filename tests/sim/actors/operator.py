@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tests.sim.world.cluster import Machine
-from txnstatus.raft.segments import REPAIR
+from txnstatus.process.stop import REPAIR
 
 if TYPE_CHECKING:
     from tests.sim.actors.client import Client

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import socket
 import threading
 import time
@@ -11,7 +12,9 @@ from contextlib import ExitStack, contextmanager
 
 import pytest
 
+import txnclient
 from tests.unit.harness.fake_manager import FakeManager, committed, in_turn, raises
+from txnclient import Client
 from txnclient.calls.channel import BAD_SECONDS, ManagerChannel, Roster, parse_addresses
 from txndeploy.local.network import free_ports
 from txnstatus.errors import (
@@ -25,6 +28,7 @@ from txnstatus.errors import (
     TxnError,
     Unavailable,
 )
+from txnstatus.proto import admin_pb2, catalog_pb2
 from txnstatus.proto import txn_manager_pb2 as pb
 from txnstatus.rpc.server import NOT_SERVED
 
@@ -194,6 +198,27 @@ def test_a_cluster_that_was_founded_anew_at_the_address_is_another_one() -> None
         with FakeManager(manager.address) as again:
             again.cluster_id = "local.1"
             assert commit(channel).txn.txn_id == 7
+
+
+def test_a_cluster_that_is_not_founded_yet_has_no_id_that_a_token_could_carry(
+    manager: FakeManager, client: Client
+) -> None:
+    """A client that asked early was of no cluster, and then of whichever it met next."""
+    ids = itertools.chain(["", ""], itertools.repeat("local.1"))
+    manager.answers["GetCluster"] = lambda _request: admin_pb2.GetClusterResponse(
+        catalog=catalog_pb2.CatalogState(cluster_id=next(ids))
+    )
+    assert client.cluster_id == "local.1"
+    assert manager.count("GetCluster") == 3
+
+
+def test_a_cluster_that_nobody_founds_is_told_at_the_deadline(manager: FakeManager) -> None:
+    manager.answers["GetCluster"] = lambda _request: admin_pb2.GetClusterResponse()
+    with (
+        txnclient.connect(manager.address, timeout=0.2) as waiting,
+        pytest.raises(Unavailable, match=r"was not founded within 0\.2 s"),
+    ):
+        _ = waiting.cluster_id
 
 
 def test_a_node_of_another_cluster_among_the_addresses_is_passed_by(good: FakeManager) -> None:

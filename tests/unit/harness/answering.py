@@ -18,10 +18,13 @@ class Manager:
     def __init__(self) -> None:
         self.gave_up = asyncio.Event()
         self.asked = 0
+        self.meanwhile: Callable[[], object] = lambda: None
+        """What happens while it answers."""
 
     def __getattr__(self, _name: str) -> Callable[..., Awaitable[object]]:
         async def handler(request: pb.GetTransactionStateRequest) -> pb.GetTransactionStateResponse:
             self.asked += 1
+            self.meanwhile()
             if request.txn_id == 0:
                 try:
                     await asyncio.sleep(SECONDS)

@@ -156,6 +156,28 @@ async def test_a_node_that_has_heard_of_the_founding_answers_those_that_mean_its
         assert await served.state(2) == 2
 
 
+async def test_whoever_is_answered_knows_of_which_cluster_the_answer_is() -> None:
+    """A node heard of the founding while it answered, and the caller took whoever it met next for its cluster."""
+    async with Served() as served:
+        opening, frames = await connect(served.address, Purpose.CALLS), list[bytes]()
+        answered = asyncio.Event()
+
+        def take(frame: bytes) -> None:
+            frames.append(frame)
+            if rpc_pb2.Frame.FromString(frame).replies:
+                answered.set()
+
+        opening.take_up(take, lambda _why: None)
+        served.manager.meanwhile = lambda: setattr(served, "cluster_id", "local.1")
+        payload = pb.GetTransactionStateRequest(txn_id=2).SerializeToString()
+        call = rpc_pb2.Call(id=1, method=STATE, payload=payload, timeout_millis=5_000)
+        opening.send(rpc_pb2.Frame(calls=[call]).SerializeToString())
+        async with asyncio.timeout(SECONDS):
+            await answered.wait()
+        assert [rpc_pb2.Frame.FromString(frame).hello.cluster_id for frame in frames] == ["local.1", ""]
+        opening.abort()
+
+
 async def test_a_call_ends_in_time_and_so_does_its_handler() -> None:
     async with Served() as served:
         with pytest.raises(Unavailable, match=f"did not answer {STATE} within 0.1 s"):

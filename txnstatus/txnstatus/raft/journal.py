@@ -12,10 +12,11 @@ from typing import NamedTuple, overload
 from pysyncobj.journal import Journal as PySyncObjJournal
 
 from txnstatus.process.disk import Disk, DiskFull
+from txnstatus.process.stop import REPAIR
 from txnstatus.proto import raft_pb2 as pb
 from txnstatus.raft import frames
 from txnstatus.raft.members import Configurations, Members
-from txnstatus.raft.segments import REPAIR, JournalCorrupt, Segments
+from txnstatus.raft.segments import JournalCorrupt, Segments
 from txnstatus.values import value
 
 SEGMENT_BYTES = 16 << 20

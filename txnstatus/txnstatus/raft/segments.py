@@ -14,14 +14,11 @@ from pathlib import Path
 
 from txnstatus.process.disk import Disk, DiskFile, DiskFull, is_full
 from txnstatus.process.failpoints import failpoint
+from txnstatus.process.stop import REPAIR
 from txnstatus.proto import raft_pb2 as pb
 from txnstatus.raft import frames
 
 VERSION = 1
-REPAIR = (
-    "Acknowledged entries may be lost here. With this node stopped, remove its data directory and start it again "
-    "with `txnctl node run`: it gets everything from the other replicas, and does not vote before."
-)
 
 
 class JournalCorrupt(Exception):

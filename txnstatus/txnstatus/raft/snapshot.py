@@ -16,12 +16,12 @@ from google.protobuf.message import DecodeError
 
 from txnstatus.process.disk import Disk, DiskFile, DiskFull, is_full
 from txnstatus.process.failpoints import failpoint
+from txnstatus.process.stop import REPAIR
 from txnstatus.proto import raft_pb2 as pb
 from txnstatus.raft import frames
 from txnstatus.raft.journal import Entry, Journal
 from txnstatus.raft.machine import Restoring
 from txnstatus.raft.members import Members, encode
-from txnstatus.raft.segments import REPAIR
 
 VERSION = 1
 SYNC_BYTES = 4 << 20

@@ -154,9 +154,8 @@ class ServedCalls:
         calls = frame.calls
         if frame.HasField("hello"):
             self._meant = frame.hello.cluster_id
-        if calls and self._introduced != (own := self._registry.cluster_id()):
-            self._introduced = own
-            self._connection.send(pb.Frame(hello=pb.Frame.Hello(cluster_id=own)).SerializeToString())
+        if calls:
+            self._introduce()
         begins = not self._waiting
         self._waiting.extend(calls)
         if begins:
@@ -185,7 +184,14 @@ class ServedCalls:
             reply = pb.Reply(id=call.id, payload=response)
         except TxnError as error:
             reply = pb.Reply(id=call.id, error=to_detail(error))
+        self._introduce()
         self._replies.add(reply)
+
+    def _introduce(self) -> None:
+        """The other side knows before an answer which cluster it is of, even if that came to be while it waited."""
+        if self._introduced != (own := self._registry.cluster_id()):
+            self._introduced = own
+            self._connection.send(pb.Frame(hello=pb.Frame.Hello(cluster_id=own)).SerializeToString())
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._running.discard(task)
