@@ -232,7 +232,7 @@ class KeyClaim(_message.Message):
     def __init__(self, snapshot: _Optional[int] = ..., keys: _Optional[_Iterable[bytes]] = ..., range: _Optional[_Union[KeyRange, _Mapping]] = ..., own_writes: _Optional[int] = ...) -> None: ...
 
 class AddFilesRequest(_message.Message):
-    __slots__ = ("txn_id", "owner", "table", "write_id", "mode", "manifest", "from_writes", "overwrites", "read_timestamp", "claim")
+    __slots__ = ("txn_id", "owner", "table", "write_id", "mode", "manifest", "from_writes", "overwrites", "read_timestamp", "claim", "deletes")
     TXN_ID_FIELD_NUMBER: _ClassVar[int]
     OWNER_FIELD_NUMBER: _ClassVar[int]
     TABLE_FIELD_NUMBER: _ClassVar[int]
@@ -243,6 +243,7 @@ class AddFilesRequest(_message.Message):
     OVERWRITES_FIELD_NUMBER: _ClassVar[int]
     READ_TIMESTAMP_FIELD_NUMBER: _ClassVar[int]
     CLAIM_FIELD_NUMBER: _ClassVar[int]
+    DELETES_FIELD_NUMBER: _ClassVar[int]
     txn_id: int
     owner: str
     table: str
@@ -253,7 +254,44 @@ class AddFilesRequest(_message.Message):
     overwrites: _containers.RepeatedScalarFieldContainer[str]
     read_timestamp: int
     claim: KeyClaim
-    def __init__(self, txn_id: _Optional[int] = ..., owner: _Optional[str] = ..., table: _Optional[str] = ..., write_id: _Optional[str] = ..., mode: _Optional[_Union[WriteMode, str]] = ..., manifest: _Optional[_Union[ManifestRef, _Mapping]] = ..., from_writes: _Optional[_Iterable[str]] = ..., overwrites: _Optional[_Iterable[str]] = ..., read_timestamp: _Optional[int] = ..., claim: _Optional[_Union[KeyClaim, _Mapping]] = ...) -> None: ...
+    deletes: Deletes
+    def __init__(self, txn_id: _Optional[int] = ..., owner: _Optional[str] = ..., table: _Optional[str] = ..., write_id: _Optional[str] = ..., mode: _Optional[_Union[WriteMode, str]] = ..., manifest: _Optional[_Union[ManifestRef, _Mapping]] = ..., from_writes: _Optional[_Iterable[str]] = ..., overwrites: _Optional[_Iterable[str]] = ..., read_timestamp: _Optional[int] = ..., claim: _Optional[_Union[KeyClaim, _Mapping]] = ..., deletes: _Optional[_Union[Deletes, _Mapping]] = ...) -> None: ...
+
+class DeadRowsRef(_message.Message):
+    __slots__ = ("path", "bytes", "crc32", "row_count", "file_count")
+    PATH_FIELD_NUMBER: _ClassVar[int]
+    BYTES_FIELD_NUMBER: _ClassVar[int]
+    CRC32_FIELD_NUMBER: _ClassVar[int]
+    ROW_COUNT_FIELD_NUMBER: _ClassVar[int]
+    FILE_COUNT_FIELD_NUMBER: _ClassVar[int]
+    path: str
+    bytes: int
+    crc32: int
+    row_count: int
+    file_count: int
+    def __init__(self, path: _Optional[str] = ..., bytes: _Optional[int] = ..., crc32: _Optional[int] = ..., row_count: _Optional[int] = ..., file_count: _Optional[int] = ...) -> None: ...
+
+class Deletes(_message.Message):
+    __slots__ = ("ref", "files", "snapshot")
+    REF_FIELD_NUMBER: _ClassVar[int]
+    FILES_FIELD_NUMBER: _ClassVar[int]
+    SNAPSHOT_FIELD_NUMBER: _ClassVar[int]
+    ref: DeadRowsRef
+    files: _containers.RepeatedCompositeFieldContainer[FileDeletes]
+    snapshot: int
+    def __init__(self, ref: _Optional[_Union[DeadRowsRef, _Mapping]] = ..., files: _Optional[_Iterable[_Union[FileDeletes, _Mapping]]] = ..., snapshot: _Optional[int] = ...) -> None: ...
+
+class FileDeletes(_message.Message):
+    __slots__ = ("file", "file_set", "row_count", "positions")
+    FILE_FIELD_NUMBER: _ClassVar[int]
+    FILE_SET_FIELD_NUMBER: _ClassVar[int]
+    ROW_COUNT_FIELD_NUMBER: _ClassVar[int]
+    POSITIONS_FIELD_NUMBER: _ClassVar[int]
+    file: str
+    file_set: str
+    row_count: int
+    positions: bytes
+    def __init__(self, file: _Optional[str] = ..., file_set: _Optional[str] = ..., row_count: _Optional[int] = ..., positions: _Optional[bytes] = ...) -> None: ...
 
 class AddFilesResponse(_message.Message):
     __slots__ = ()
@@ -323,20 +361,22 @@ class ScanRequest(_message.Message):
     def __init__(self, table: _Optional[str] = ..., timestamp: _Optional[int] = ..., lease_id: _Optional[str] = ..., txn_id: _Optional[int] = ..., owner: _Optional[str] = ..., leased: _Optional[bool] = ...) -> None: ...
 
 class ScanResponse(_message.Message):
-    __slots__ = ("table", "manifests", "lease_millis", "commit_timestamps", "changes", "own_writes")
+    __slots__ = ("table", "manifests", "lease_millis", "commit_timestamps", "changes", "own_writes", "dead")
     TABLE_FIELD_NUMBER: _ClassVar[int]
     MANIFESTS_FIELD_NUMBER: _ClassVar[int]
     LEASE_MILLIS_FIELD_NUMBER: _ClassVar[int]
     COMMIT_TIMESTAMPS_FIELD_NUMBER: _ClassVar[int]
     CHANGES_FIELD_NUMBER: _ClassVar[int]
     OWN_WRITES_FIELD_NUMBER: _ClassVar[int]
+    DEAD_FIELD_NUMBER: _ClassVar[int]
     table: _common_pb2.TableInfo
     manifests: _containers.RepeatedCompositeFieldContainer[ManifestRef]
     lease_millis: int
     commit_timestamps: _containers.RepeatedScalarFieldContainer[int]
     changes: RowChanges
     own_writes: int
-    def __init__(self, table: _Optional[_Union[_common_pb2.TableInfo, _Mapping]] = ..., manifests: _Optional[_Iterable[_Union[ManifestRef, _Mapping]]] = ..., lease_millis: _Optional[int] = ..., commit_timestamps: _Optional[_Iterable[int]] = ..., changes: _Optional[_Union[RowChanges, _Mapping]] = ..., own_writes: _Optional[int] = ...) -> None: ...
+    dead: _containers.RepeatedCompositeFieldContainer[DeadRowsRef]
+    def __init__(self, table: _Optional[_Union[_common_pb2.TableInfo, _Mapping]] = ..., manifests: _Optional[_Iterable[_Union[ManifestRef, _Mapping]]] = ..., lease_millis: _Optional[int] = ..., commit_timestamps: _Optional[_Iterable[int]] = ..., changes: _Optional[_Union[RowChanges, _Mapping]] = ..., own_writes: _Optional[int] = ..., dead: _Optional[_Iterable[_Union[DeadRowsRef, _Mapping]]] = ...) -> None: ...
 
 class SnapshotLease(_message.Message):
     __slots__ = ("lease_id", "table", "timestamp", "lease_millis")
