@@ -1,0 +1,1 @@
+"""DELETE, UPDATE and MERGE: which rows of files a statement hits, and what comes in their place."""
