@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from txnclient.handle import Handle
 from txnclient.read.table_files import TableFiles
 from txnclient.snapshot import Snapshot
-from txnstatus.errors import AlreadyExists, InvalidArgument, NotFound, SnapshotTooOld
+from txnstatus.errors import AlreadyExists, Conflict, InvalidArgument, NotFound, SnapshotTooOld
 from txnstatus.key_ranges import rank_by
 from txnstatus.lake import rows as row_format
 from txnstatus.lake.manifest import DataFile
@@ -24,7 +24,7 @@ from txnstatus.limits import MAX_CLAIMED_BYTES, MAX_CLAIMED_KEYS, MAX_KEY_BOUND_
 from txnstatus.partitions import covers
 from txnstatus.proto import table_pb2 as pb
 from txnstatus.schema import Schema
-from txnstatus.types import Timestamp
+from txnstatus.types import AbortCause, AbortCode, Timestamp
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -85,15 +85,34 @@ class KeyedFiles:
             return None  # it cannot see it any more
 
     def claim_beside(self, scanned: pb.ScanResponse, at: Timestamp, seen: TableFiles | None) -> pb.KeyClaim:
-        """Given the table as it is now, and as the transaction sees it: it must not see a key twice, either."""
+        """Given the table as it is now, and as the transaction sees it: it must not see a key twice, either.
+
+        Raises Conflict where an overwrite comes upon keys that others have added since it was read what it replaces.
+        """
         there = [self._near(each) for each in self._beside(TableFiles.of(scanned, at), seen)]
-        is_small = self.rows + sum(each.rows for each in there) <= MAX_ROWS_HERE
-        if self.spark is None or is_small:
-            claim = self._looked_at_here(there, at)
-        else:
-            claim = self._looked_at_by_spark(self.spark, there, at)
+        try:
+            claim = self._looked_at(there, at)
+        except AlreadyExists as error:
+            if self.overwrites and seen is not None and not self._stays_twice(seen, at):
+                raise self._overtaken(error) from None
+            raise
         claim.own_writes = scanned.own_writes
         return claim
+
+    def _looked_at(self, there: Sequence[TableFiles], at: Timestamp) -> pb.KeyClaim:
+        is_small = self.rows + sum(each.rows for each in there) <= MAX_ROWS_HERE
+        if self.spark is None or is_small:
+            return self._looked_at_here(there, at)
+        return self._looked_at_by_spark(self.spark, there, at)
+
+    def _stays_twice(self, seen: TableFiles, at: Timestamp) -> bool:
+        """Whether what the transaction sees, and leaves, has one of the keys: then nobody else is to blame."""
+        left = tuple(file for file in seen.files if not covers(self.overwrites, file.partition))
+        try:
+            self._looked_at([self._near(replace(seen, files=left, changes=None))], at)
+        except AlreadyExists:
+            return True
+        return False
 
     def _beside(self, now: TableFiles, seen: TableFiles | None) -> list[TableFiles]:
         """In what the keys are looked for: in what is there now, and in what the transaction sees and is not."""
@@ -184,6 +203,12 @@ class KeyedFiles:
         )
         error.keys = tuple(texts[:MAX_NAMED])
         return error
+
+    def _overtaken(self, error: AlreadyExists) -> Conflict:
+        keys = tuple(f"{self.table}({key})" for key in error.keys)
+        message = f"others have added keys to {self.table} since it was read: {_named(error.keys)}"
+        cause = AbortCause(AbortCode.CONFLICT, message, self.table, None, keys)
+        return Conflict(message, hint="run the transaction again", cause=cause)
 
 
 def _changed_by_itself(there: TableFiles, at: Timestamp) -> pa.Table:

@@ -96,6 +96,17 @@ def test_rows_of_two_handles_count_from_what_the_older_one_has_seen(shard: Shard
         shard.commit(THREE)
 
 
+def test_keys_that_came_since_an_overwrite_read_the_table_are_a_conflict(shard: Shard) -> None:
+    """It was told that its keys were there already, as if it had not replaced them: nobody runs that again."""
+    shard.write_files(ONE, numbered(1, 2))
+    read_at = shard.commit(ONE)
+    shard.write_files(TWO, numbered(1, 2), overwrite=WHOLE_TABLE, read_at=read_at)
+    shard.commit(TWO)
+    with pytest.raises(Conflict, match=r"others have added keys to air\.log since it was read: 1, 2") as error:
+        shard.write_files(THREE, numbered(1, 2), overwrite=WHOLE_TABLE, read_at=read_at)
+    assert error.value.objects == ("air.log(1)", "air.log(2)")
+
+
 def test_ten_keys_at_most_are_named(shard: Shard) -> None:
     shard.write_files(ONE, numbered(*range(100)))
     shard.commit(ONE)
@@ -396,7 +407,7 @@ def test_an_overwrite_leaves_what_came_after_its_base_and_looks_for_its_keys(sha
     base = shard.commit(TWO)
     shard.write_files(THREE, {9: "late"})
     shard.commit(THREE)
-    with pytest.raises(AlreadyExists, match=": 9"):
+    with pytest.raises(Conflict, match=": 9"):
         shard.write_files(ONE, {9: "new"}, overwrite=WHOLE_TABLE, read_at=base)
     shard.write_files(ONE, {1: "new"}, overwrite=WHOLE_TABLE, read_at=base)
     with pytest.raises(AlreadyExists, match=": 9"):

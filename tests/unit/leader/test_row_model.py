@@ -160,7 +160,7 @@ class Model:
             return
         taken = rows.keys() & self.since(txn).keys()
         if taken:
-            with pytest.raises(AlreadyExists):
+            with pytest.raises(Conflict, match="others have added keys"):
                 self.shard.write_files(txn.txn_id, rows, overwrite=WHOLE_TABLE, read_at=txn.snapshot)
             return
         self.shard.write_files(txn.txn_id, rows, overwrite=WHOLE_TABLE, read_at=txn.snapshot)
