@@ -121,13 +121,13 @@ class Snapshot(Staying):
         """The table as a relation of the DuckDB connection, by default the usual one. Needs `txnstatus[duckdb]`.
 
         DuckDB scans what a query needs of the files, when it needs it: close the snapshot after the last query. A table
-        with row changes is read now, all of it.
+        with row changes or deleted rows is read now, all of it.
         """
         import duckdb
 
         found = self.table_files(table)
         with self.explained(table):
-            rows = found.to_arrow() if found.changes is not None or not found.files else found.dataset()
+            rows = found.dataset() if found.files and found.are_the_table else found.to_arrow()
         return (connection or duckdb.default_connection()).from_arrow(rows)
 
     def to_batches(
@@ -150,14 +150,15 @@ class Snapshot(Staying):
     def files(self, table: str) -> TableFiles:
         """The table's files at the timestamp, for whatever reads Parquet: they are the table, no row more and no less.
 
-        Raises IllegalState for a table with row changes, which its files alone do not show; NotFound for a table that
-        there is not, or was not then; SnapshotTooOld when what was visible then is removed; IllegalState once the
-        snapshot is closed.
+        Raises IllegalState for a table with row changes or deleted rows, which its files alone do not show; NotFound
+        for a table that there is not, or was not then; SnapshotTooOld when what was visible then is removed;
+        IllegalState once the snapshot is closed.
         """
         found = self.table_files(table)
-        if found.changes is not None:
+        if not found.are_the_table:
             raise IllegalState(
-                f"table {table} has row changes at {self.timestamp}: its files alone are not the table",
+                f"table {table} has {'deleted rows' if found.changes is None else 'row changes'} at {self.timestamp}: "
+                "its files alone are not the table",
                 hint="read it with to_arrow, to_batches, to_polars, to_pandas, to_duckdb, or read for Spark",
             )
         return found

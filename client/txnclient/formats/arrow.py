@@ -7,11 +7,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote
 
-from txnclient.formats import file_statistics, fitting, schemas
+from txnclient.formats import alive, file_statistics, fitting, schemas
 from txnclient.formats.file_statistics import known_of
 from txnstatus.errors import InternalError, InvalidArgument
-from txnstatus.lake import data_files
+from txnstatus.lake import data_files, dead_rows
 from txnstatus.lake.arrow_types import to_arrow
+from txnstatus.lake.dead_rows import DeadRows
 from txnstatus.lake.manifest import DataFile
 from txnstatus.lake.storage import file_system
 from txnstatus.names import PARTITION_PREFIX
@@ -113,28 +114,58 @@ def read_files(
     schema: Schema,
     columns: Sequence[str] | None,
     where: pc.Expression | None = None,
+    dead: DeadRows = dead_rows.NONE,
 ) -> pa.Table:
-    """Files that can have no row for which `where` holds are not opened. Raises DataDamaged."""
+    """Without `dead` rows. Files that can have no row for which `where` holds are not opened. Raises DataDamaged."""
+    import pyarrow as pa
+
     target = chosen(schema, columns)
-    if not files:
-        return target.empty_table()
-    known = partial(known_of, schema=schema)
-    with data_files.opened(files, to_arrow(schema), where=where, known=known) as dataset:
-        return dataset.to_table(columns=target.names, filter=where)
+    whole, others = _by_dead_rows(files, dead)
+    found = target.empty_table()
+    if whole:
+        known = partial(known_of, schema=schema)
+        with data_files.opened(whole, to_arrow(schema), where=where, known=known) as dataset:
+            found = dataset.to_table(columns=target.names, filter=where)
+    if others:
+        found = pa.concat_tables([found, pa.Table.from_batches(_alive(others, schema, target, where, dead), target)])
+    return found
 
 
 def read_batches(
-    files: Sequence[DataFile], schema: Schema, columns: Sequence[str] | None, where: pc.Expression | None = None
+    files: Sequence[DataFile],
+    schema: Schema,
+    columns: Sequence[str] | None,
+    where: pc.Expression | None = None,
+    dead: DeadRows = dead_rows.NONE,
 ) -> Iterator[pa.RecordBatch]:
     """As `read_files`, a batch at a time."""
     target = chosen(schema, columns)
-    if not files:
-        return
+    whole, others = _by_dead_rows(files, dead)
+    known = partial(known_of, schema=schema)
+    if whole:
+        with data_files.opened(whole, to_arrow(schema), where=where, known=known) as dataset:
+            for batch in dataset.to_batches(columns=target.names, filter=where):
+                if batch.num_rows:
+                    yield batch.cast(target)
+    if others:
+        yield from _alive(others, schema, target, where, dead)
+
+
+def _alive(
+    files: Sequence[DataFile], schema: Schema, target: pa.Schema, where: pc.Expression | None, dead: DeadRows
+) -> Iterator[pa.RecordBatch]:
+    by_path = {file_system(file.path)[1]: dead[file.path] for file in files}
     known = partial(known_of, schema=schema)
     with data_files.opened(files, to_arrow(schema), where=where, known=known) as dataset:
-        for batch in dataset.to_batches(columns=target.names, filter=where):
-            if batch.num_rows:
-                yield batch.cast(target)
+        yield from alive.batches(dataset, target, where, by_path)
+
+
+def _by_dead_rows(files: Sequence[DataFile], dead: DeadRows) -> tuple[Sequence[DataFile], Sequence[DataFile]]:
+    """Files without dead rows, and files with some; those that have no other rows are in neither."""
+    if not dead:
+        return files, ()
+    whole = [file for file in files if not dead.get(file.path)]
+    return whole, [file for file in files if 0 < len(dead.get(file.path, ())) < file.rows]
 
 
 def chosen(schema: Schema, columns: Sequence[str] | None) -> pa.Schema:

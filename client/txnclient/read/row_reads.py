@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from txnstatus.lake import data_files, manifest
+from txnstatus.lake import data_files, dead_rows, manifest
+from txnstatus.lake.dead_rows import DeadRows
 from txnstatus.lake.manifest import DataFile
 from txnstatus.lake.rows import COMMIT_TS, DELETED, Change, changes_schema, changes_table, encode_keys, last_of_each
 from txnstatus.proto import table_pb2 as pb
@@ -61,6 +62,7 @@ def read(
     schema: Schema,
     columns: Sequence[str] | None,
     where: pc.Expression | None = None,
+    dead: DeadRows = dead_rows.NONE,
 ) -> pa.Table:
     """All rows as they are at the snapshot, or some of their columns, or those for which `where` holds."""
     import pyarrow as pa
@@ -68,7 +70,7 @@ def read(
     from txnclient.formats import arrow
 
     def whole(group: Sequence[DataFile], needed: Sequence[str]) -> Iterator[pa.Table]:
-        yield arrow.read_files(group, schema, needed, where)
+        yield arrow.read_files(group, schema, needed, where, dead)
 
     return pa.concat_tables(_parts(files, changes, schema, columns, where, whole))
 
@@ -79,6 +81,7 @@ def batches(
     schema: Schema,
     columns: Sequence[str] | None,
     where: pc.Expression | None = None,
+    dead: DeadRows = dead_rows.NONE,
 ) -> Iterator[pa.RecordBatch]:
     """As `read`, a batch at a time; the changes are held in memory."""
     import pyarrow as pa
@@ -86,7 +89,7 @@ def batches(
     from txnclient.formats import arrow
 
     def by_batch(group: Sequence[DataFile], needed: Sequence[str]) -> Iterator[pa.Table]:
-        for batch in arrow.read_batches(group, schema, needed, where):
+        for batch in arrow.read_batches(group, schema, needed, where, dead):
             yield pa.Table.from_batches([batch])
 
     for part in _parts(files, changes, schema, columns, where, by_batch):

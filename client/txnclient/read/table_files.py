@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import compress
 from typing import TYPE_CHECKING
 
-from txnclient.read import row_reads
+from txnclient.read import dead, row_reads
 from txnclient.read.row_reads import RowChanges
 from txnstatus.lake import data_files, manifest
+from txnstatus.lake.dead_rows import DeadRows
 from txnstatus.lake.manifest import DataFile
 from txnstatus.partitions import covers
 from txnstatus.proto import table_pb2 as pb
@@ -31,41 +32,56 @@ class TableFiles:
     files: tuple[DataFile, ...]
     changes: RowChanges | None = None
     """Row changes, where there are any."""
+    dead: DeadRows = field(default_factory=dict)
+    """Rows of the files that are deleted: files that have none are not in it."""
 
     @classmethod
     def of(cls, response: pb.ScanResponse, at: Timestamp) -> TableFiles:
-        """Reads the manifests, and raises what that raises. `at`: the timestamp of the scan."""
+        """Reads the manifests and the dead rows, and raises what that raises. `at`: the timestamp of the scan."""
         listed = [manifest.read(ref) for ref in response.manifests]
         changes = RowChanges.of(response, at, [len(each) for each in listed])
         files = tuple(file for each in listed for file in each)
-        return cls(response.table.name, Schema.from_wire(response.table.schema), files, changes)
+        gone = dead.of_files(dead.read(response.dead), files)
+        return cls(response.table.name, Schema.from_wire(response.table.schema), files, changes, gone)
 
     @property
     def rows(self) -> int:
-        """The number of rows in the files: row changes add to them, and take from them."""
-        return sum(file.rows for file in self.files)
+        """The number of rows in the files, without dead ones: row changes add to them, and take from them."""
+        return sum(file.rows for file in self.files) - sum(map(len, self.dead.values()))
+
+    @property
+    def are_the_table(self) -> bool:
+        """Whether the table's rows are those of the files, no row more and no less."""
+        return self.changes is None and not self.dead
 
     def within(self, partition: str) -> TableFiles:
         """The files in the partition, which have no other rows. Row changes stay: they may be of any."""
-        kept = [covers({partition}, file.partition) for file in self.files]
+        return self.only(covers({partition}, file.partition) for file in self.files)
+
+    def only(self, kept: Iterable[bool]) -> TableFiles:
+        """Some of the files, by one word for each, and all row changes."""
+        kept = list(kept)
+        files = tuple(compress(self.files, kept))
         changes = self.changes and replace(self.changes, file_times=tuple(compress(self.changes.file_times, kept)))
-        return replace(self, files=tuple(compress(self.files, kept)), changes=changes)
+        return replace(self, files=files, changes=changes, dead=dead.of_files(self.dead, files))
 
     def to_arrow(self, columns: Sequence[str] | None = None, where: pc.Expression | None = None) -> pa.Table:
         """As `Snapshot.to_arrow`."""
         from txnclient.formats import arrow
 
+        if not self.are_the_table and columns is not None and not columns:
+            return self.to_arrow([self.schema.columns[0].name], where).select([])  # tables of no column do not add up
         if self.changes is not None:
-            return row_reads.read(self.files, self.changes, self.schema, columns, where)
-        return arrow.read_files(self.files, self.schema, columns, where)
+            return row_reads.read(self.files, self.changes, self.schema, columns, where, self.dead)
+        return arrow.read_files(self.files, self.schema, columns, where, self.dead)
 
     def batches(self, columns: Sequence[str] | None, where: pc.Expression | None) -> Iterator[pa.RecordBatch]:
         """As `Snapshot.to_batches`."""
         from txnclient.formats import arrow
 
         if self.changes is not None:
-            return row_reads.batches(self.files, self.changes, self.schema, columns, where)
-        return arrow.read_batches(self.files, self.schema, columns, where)
+            return row_reads.batches(self.files, self.changes, self.schema, columns, where, self.dead)
+        return arrow.read_batches(self.files, self.schema, columns, where, self.dead)
 
     def target(self, columns: Sequence[str] | None) -> pa.Schema:
         """The schema of those columns, or of all."""
@@ -74,6 +90,9 @@ class TableFiles:
         return arrow.chosen(self.schema, columns)
 
     def dataset(self) -> ds.Dataset:
-        """The files, of which there are some. Raises DataDamaged; what is read from it later verifies pages."""
+        """The files, of which there are some, with dead rows and all.
+
+        Raises DataDamaged; what is read from it later verifies pages.
+        """
         with data_files.opened(self.files, self.target(None)) as dataset:
             return dataset

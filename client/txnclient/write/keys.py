@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import compress
+from itertools import accumulate, groupby
 from typing import TYPE_CHECKING, Any
 
 from txnclient.handle import Handle
+from txnclient.read import dead
 from txnclient.read.table_files import TableFiles
 from txnclient.snapshot import Snapshot
 from txnstatus.errors import AlreadyExists, Conflict, InvalidArgument, NotFound, SnapshotTooOld
@@ -124,13 +125,13 @@ class KeyedFiles:
 
         if self.overwrites:
             # Whoever changed rows that it replaces unseen is in conflict; where rows were changed, no part is replaced.
-            now = replace(now, files=tuple(filter(stays, now.files)), changes=None)
-            seen = seen and replace(seen, files=tuple(filter(stays, seen.files)), changes=None)
+            now = replace(now, changes=None).only(map(stays, now.files))
+            seen = seen and replace(seen, changes=None).only(map(stays, seen.files))
         if seen is None:
             return [now]
         if now.changes is None and seen.changes is None:
-            both = {file.path for file in now.files}
-            seen = replace(seen, files=tuple(file for file in seen.files if file.path not in both))
+            both = {file.path for file in now.files if now.dead.get(file.path) == seen.dead.get(file.path)}
+            seen = seen.only(file.path not in both for file in seen.files)
         return [now, seen]
 
     def _near(self, there: TableFiles) -> TableFiles:
@@ -142,8 +143,7 @@ class KeyedFiles:
             and all(_meet(found, _ends([file], self.schema, name)) for name, found in ends.items())
             for file in there.files
         ]
-        changes = there.changes and replace(there.changes, file_times=tuple(compress(there.changes.file_times, kept)))
-        return replace(there, files=tuple(compress(there.files, kept)), changes=changes)
+        return there.only(kept)
 
     # ---- with pyarrow
 
@@ -223,16 +223,10 @@ def _parts(there: TableFiles) -> Iterator[TableFiles]:
     if there.changes is not None:
         yield there
         return
-    part: list[DataFile] = []
-    rows = 0
-    for file in there.files:
-        part.append(file)
-        rows += file.rows
-        if rows >= ROWS_AT_A_TIME:
-            yield replace(there, files=tuple(part))
-            part, rows = [], 0
-    if part:
-        yield replace(there, files=tuple(part))
+    sums = accumulate(file.rows for file in there.files)
+    for _, part in groupby(zip(sums, there.files, strict=True), key=lambda each: (each[0] - 1) // ROWS_AT_A_TIME):
+        files = tuple(file for _, file in part)
+        yield replace(there, files=files, dead=dead.of_files(there.dead, files))
 
 
 def _claim(keys: pa.Table, schema: Schema, at: Timestamp) -> pb.KeyClaim:

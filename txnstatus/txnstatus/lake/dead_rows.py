@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 FILE_NAME = "_deletes.parquet"
 MAX_POSITION = (1 << 32) - 1
 
+DeadRows = Mapping[str, "BitMap"]
+"""URI of a data file → positions of its dead rows. Not to be changed: readers share it."""
+NONE: DeadRows = {}
+
 
 def write(directory: str, dead: Mapping[str, BitMap]) -> pb.DeadRowsRef:
     """Writes them into a write's `directory`; durable when this returns. `dead`: URI of a data file → its dead rows."""
