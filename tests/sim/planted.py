@@ -378,7 +378,7 @@ PLANTED: Mapping[str, Planted] = {
     ),
     "begins beyond the cap": Planted(("the cap",), "calm", 20, begins_beyond_the_cap),
     "options not replicated": Planted(("options",), "options", 10, options_not_replicated),
-    "leases ignored": Planted(("10", "5"), "calm", 20, leases_ignored),
+    "leases ignored": Planted(("10", "5"), "calm", 40, leases_ignored),
     "reads below what is retired": Planted(("4", "5"), "calm", 20, reads_below_what_is_retired),
     "retired too far": Planted(("4", "5", "10"), "calm", 20, retired_too_far),
     "the cleaner takes from the living": Planted(("10",), "everything", 20, the_cleaner_takes_from_the_living),
