@@ -9,7 +9,7 @@ from typing import Any
 
 from tests.sim.planted import CORE, Planted, Seams
 from txnparticipant.leader.rows import RowService
-from txnparticipant.rows.changed_keys import Changed, ChangedKeys
+from txnparticipant.rows.key_places import Changed
 from txnparticipant.rows.memrowset import RowSet, RowsView, SeenRows, TableRows
 from txnparticipant.shard import key_conflicts
 from txnparticipant.shard.records import TableTxn
@@ -55,11 +55,14 @@ def a_flush_forgets_the_keys() -> Seams:
 
     def forgetful(self: TableRows, flush_id: str, manifest: Manifest, txn_ids: Any) -> None:
         flush(self, flush_id, manifest, txn_ids)
-        kept = replace(ChangedKeys(self.keys.above), _prepared=self.keys._prepared)
-        for commit in self.keys:
+        keys, commits = self.keys, list(self.keys)
+        keys._commits.clear()
+        for commit in commits:
             if commit.txn_id in self.unflushed or commit.ranges:
-                kept.add(commit)
-        self.keys = kept
+                keys._commits.append(commit)
+            else:
+                for key in commit.keys:
+                    keys._last.pop(key, None)
 
     return [("txnparticipant.rows.memrowset:TableRows.flush", forgetful)]
 

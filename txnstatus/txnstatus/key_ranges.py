@@ -7,7 +7,7 @@ anywhere: ranges say what cannot have met, never what has.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import Decimal, InvalidOperation
 
 from txnstatus.ddl import MAX_DECIMAL_PRECISION
@@ -16,6 +16,10 @@ from txnstatus.values import value
 
 Rank = int | bytes
 """What the values of one column are ordered by."""
+Place = tuple[int] | tuple[int, Rank]
+"""The place of a value in its column: before all others, after them, or by its rank."""
+_FIRST, _RANKED, _LAST = 0, 1, 2
+_ANYWHERE: tuple[Place, Place] = (_FIRST,), (_LAST,)
 _TEXTS = ("string", "binary")
 
 
@@ -48,9 +52,15 @@ class KeyOrder:
         """The place of a value of the first column; None: its text does not tell it."""
         return self._rank(text)
 
-    def rank_of(self, key: bytes) -> Rank | None:
-        """The place of a key."""
-        return self._rank(self._first(key))
+    def ends(self, of: KeyRange) -> tuple[Place, Place]:
+        """Between which places the keys of the range are, both included."""
+        lowest, highest = (None if end is None else self._rank(end) for end in (of.lowest, of.highest))
+        return (_FIRST,) if lowest is None else (_RANKED, lowest), (_LAST,) if highest is None else (_RANKED, highest)
+
+    def places_of(self, keys: Iterable[bytes]) -> list[tuple[Place, Place]]:
+        """Between which places each of the keys is."""
+        ranks = map(self._rank, keys if self._is_whole else map(self._first, keys))
+        return [_ANYWHERE if rank is None else ((_RANKED, rank),) * 2 for rank in ranks]
 
     def range_of(self, keys: Iterable[bytes]) -> KeyRange:
         """The range from the lowest of the keys to the highest."""
@@ -59,32 +69,18 @@ class KeyOrder:
             return KeyRange()
         return KeyRange(min(ends)[1], max(ends)[1])
 
-    def within(self, keys: Iterable[bytes], among: KeyRange) -> Iterator[bytes]:
-        """Keys of these that may be in the range."""
-        lowest, highest = self._ends(among)
-        for key in keys:
-            rank = self.rank_of(key)
-            if _reaches(lowest, rank) and _reaches(rank, highest):
-                yield key
-
-    def overlap(self, one: KeyRange, other: KeyRange) -> bool:
-        """Whether a key may be in both."""
-        if one.partitions and other.partitions and set(one.partitions).isdisjoint(other.partitions):
-            return False
-        (low, high), (other_low, other_high) = self._ends(one), self._ends(other)
-        return _reaches(low, other_high) and _reaches(other_low, high)
+    def cover(self, ranges: Sequence[KeyRange]) -> KeyRange:
+        """The smallest range in which all of these are, of which there are some."""
+        lowest = min((self.ends(each)[0], each.lowest) for each in ranges)
+        highest = max((self.ends(each)[1], each.highest) for each in ranges)
+        partitions = dict.fromkeys(name for each in ranges for name in each.partitions)
+        return KeyRange(lowest[1], highest[1], tuple(partitions))
 
     def _first(self, key: bytes) -> bytes:
         """The text of its first column."""
         if self._is_whole:
             return key
         return _first_text(key) if self._kind in _TEXTS else key.partition(b",")[0]
-
-    def _ends(self, of: KeyRange) -> tuple[Rank | None, Rank | None]:
-        return (
-            None if of.lowest is None else self._rank(of.lowest),
-            None if of.highest is None else self._rank(of.highest),
-        )
 
 
 def rank_by(kind: str) -> Callable[[bytes], Rank | None]:
@@ -93,11 +89,6 @@ def rank_by(kind: str) -> Callable[[bytes], Rank | None]:
     if head == "decimal":
         return lambda text: _decimal(text, int(scale.partition(",")[2]))
     return _RANKS.get(head, _unknown)
-
-
-def _reaches(low: Rank | None, high: Rank | None) -> bool:
-    """Whether the second may be at the first or above. Both are of one column."""
-    return low is None or high is None or low <= high  # type: ignore[operator]
 
 
 def _first_text(key: bytes) -> bytes:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from txnparticipant.rows.changed_keys import Changed, ChangedKeys, Commit
+from txnparticipant.rows.changed_keys import ChangedKeys, Commit
+from txnparticipant.rows.key_places import Changed
 from txnparticipant.shard.key_conflicts import MAX_NAMED, range_name, row_name
 from txnparticipant.shard.records import TableTxn, added_by
 from txnparticipant.shard.table import TableState
@@ -89,9 +90,9 @@ def _own_in_the_way(table: TableState, txn: TableTxn, write: PendingWrite) -> Il
         return None
     vouched = write.claim.own_writes is None
     own = Changed(txn.row_keys) if vouched else txn.changed(table.schema)
-    earlier = ChangedKeys()
-    earlier.add(Commit(Timestamp(1), txn.txn_id, own.keys, own.ranges))
-    met = earlier.met(added_by(write, table.schema), NO_TIMESTAMP, KeyOrder(table.schema))
+    earlier, order = ChangedKeys(), KeyOrder(table.schema)
+    earlier.add(Commit(Timestamp(1), txn.txn_id, own.keys, own.ranges), order)
+    met = earlier.met(added_by(write, table.schema), NO_TIMESTAMP, order)
     if met is None:
         return None
     names = [row_name(table.name, key) for key in met.keys] + [range_name(table.name, each) for each in met.ranges]

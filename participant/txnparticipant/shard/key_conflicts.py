@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from txnparticipant.rows.changed_keys import Changed, Met
-from txnparticipant.shard.records import TableTxn, added_by
+from txnparticipant.rows.changed_keys import Met
+from txnparticipant.rows.key_places import Changed
+from txnparticipant.shard.records import TableTxn
 from txnparticipant.shard.table import TableState
 from txnparticipant.versions.conflicts import full_name
 from txnstatus.errors import Conflict
@@ -14,8 +15,6 @@ from txnstatus.partitions import WHOLE_TABLE
 from txnstatus.types import AbortCause, AbortCode, ParticipantState, Timestamp, TxnId
 
 MAX_NAMED = 10
-MAX_COMPARISONS = 50_000
-"""Comparisons with ranges that one prepare makes: beyond it the loop of every replica would stand for too long."""
 _AGAIN = "run the transaction again"
 
 
@@ -28,8 +27,7 @@ def key_conflict(table: TableState, txn: TableTxn) -> Conflict | None:
     if not table.schema.primary_key:
         return None
     looks = [(changed, snapshot) for changed, snapshot in _looks(table, txn) if changed]
-    keys = table.rows.keys
-    if any(snapshot < keys.above for _, snapshot in looks) or keys.comparisons(looks) > MAX_COMPARISONS:
+    if any(snapshot < table.rows.keys.above for _, snapshot in looks):
         return _too_many(table, txn)
     conflict = _overwritten(table, txn) if txn.row_keys else None
     return conflict or _changed_under_an_overwrite(table, txn) or _same_keys(table, txn, looks)
@@ -38,9 +36,7 @@ def key_conflict(table: TableState, txn: TableTxn) -> Conflict | None:
 def _looks(table: TableState, txn: TableTxn) -> Iterator[tuple[Changed, Timestamp]]:
     """What it changes, each with the timestamp at which it was seen to be possible."""
     yield Changed(txn.row_keys), txn.snapshot
-    for write in txn.writes.values():
-        if write.claim is not None:
-            yield added_by(write, table.schema), write.claim.snapshot
+    yield from txn.file_keys(table.schema)
 
 
 def _too_many(table: TableState, txn: TableTxn) -> Conflict:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from txnparticipant.rows.changed_keys import Changed
+from txnparticipant.rows.key_places import Changed
 from txnparticipant.rows.memrowset import RowBatch, changed_keys
 from txnparticipant.versions.mvcc import PendingWrite
+from txnstatus.key_ranges import KeyOrder
 from txnstatus.partitions import WHOLE_TABLE
 from txnstatus.schema import Schema
 from txnstatus.types import NO_TIMESTAMP, ParticipantState, Timestamp, TxnId
 
+MAX_LOOKS = 64
+"""Writes of one transaction whose keys are compared with those of others one by one: each takes a look at them all."""
 LIVE = (ParticipantState.OPEN, ParticipantState.COMMIT_IN_PROGRESS)
 
 
@@ -64,9 +68,33 @@ class TableTxn:
 
     def changed(self, schema: Schema) -> Changed:
         """All that it changes by key."""
-        parts = [Changed(self.row_keys), *(added_by(write, schema) for write in self.writes.values())]
-        keys = dict.fromkeys(key for part in parts for key in part.keys)
-        return Changed(tuple(keys), tuple(each for part in parts for each in part.ranges))
+        return _together([Changed(self.row_keys), *(changed for changed, _ in self.file_keys(schema))])
+
+    def file_keys(self, schema: Schema) -> list[tuple[Changed, Timestamp]]:
+        """The keys of its files, each with the timestamp at which they were looked for.
+
+        Of very many writes several are taken as one, of all keys between theirs and since the first looked.
+        """
+        looks = [
+            (added_by(write, schema), write.claim.snapshot) for write in self.writes.values() if write.claim is not None
+        ]
+        size = -(-len(looks) // MAX_LOOKS)
+        return (
+            looks
+            if size <= 1
+            else [_as_one(part, schema) for part in (looks[at : at + size] for at in range(0, len(looks), size))]
+        )
+
+
+def _together(parts: Sequence[Changed]) -> Changed:
+    keys = dict.fromkeys(key for part in parts for key in part.keys)
+    return Changed(tuple(keys), tuple(each for part in parts for each in part.ranges))
+
+
+def _as_one(looks: Sequence[tuple[Changed, Timestamp]], schema: Schema) -> tuple[Changed, Timestamp]:
+    changed = _together([each for each, _ in looks])
+    ranges = (KeyOrder(schema).cover(changed.ranges),) if changed.ranges else ()
+    return replace(changed, ranges=ranges), min(at for _, at in looks)
 
 
 def added_by(write: PendingWrite, schema: Schema) -> Changed:

@@ -13,6 +13,7 @@ from txnparticipant.shard.table import Dropped, TableState
 from txnparticipant.versions.conflicts import Overwrite
 from txnparticipant.versions.mvcc import FileSet, Manifest
 from txnstatus.codec import Codec
+from txnstatus.key_ranges import KeyOrder
 from txnstatus.proto import participant_pb2 as pb
 from txnstatus.schema import Schema
 from txnstatus.types import Timestamp, TxnId
@@ -52,18 +53,19 @@ def to_wire(table: TableState) -> pb.ShardSnapshot.TableState:
 
 def from_wire(wire: pb.ShardSnapshot.TableState) -> TableState:
     info = wire.info
+    schema = Schema.from_wire(info.schema)
     table = TableState(
         info.table_id,
         info.name,
         info.location,
-        Schema.from_wire(info.schema),
+        schema,
         wire.request_id,
         info.conflicts,
         Timestamp(wire.created),
         TxnId(wire.follows),
         Timestamp(wire.readable_from),
         _DROPPED.from_wire(wire.dropped) if wire.HasField("dropped") else None,
-        rows=_rows_from_wire(wire.rows),
+        rows=_rows_from_wire(wire.rows, schema),
     )
     for txn in wire.txns:
         table.restore(_TXN.from_wire(txn))
@@ -140,7 +142,7 @@ def _rows_to_wire(rows: TableRows) -> pb.ShardSnapshot.TableRows:
     )
 
 
-def _rows_from_wire(wire: pb.ShardSnapshot.TableRows) -> TableRows:
+def _rows_from_wire(wire: pb.ShardSnapshot.TableRows, schema: Schema) -> TableRows:
     rows = TableRows(
         flushing=list(wire.flushing),
         given_up=list(wire.given_up),
@@ -152,10 +154,10 @@ def _rows_from_wire(wire: pb.ShardSnapshot.TableRows) -> TableRows:
     commits = {commit.txn_id: _COMMIT.from_wire(commit) for commit in wire.commits}
     for row_set in wire.unflushed:
         rows.publish(_ROW_SET.from_wire(row_set))
-        if row_set.txn_id not in commits and (commit := _commit_of(rows, TxnId(row_set.txn_id))):
-            rows.keys.add(commit)
+        if commit := _commit_of(rows, TxnId(row_set.txn_id)):
+            commits.setdefault(commit.txn_id, commit)
     for commit in commits.values():
-        rows.keys.add(commit)
+        rows.keys.add(commit, KeyOrder(schema))
     return rows
 
 

@@ -8,12 +8,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from txnparticipant.locks.locks import Answer, Lock, LockTable, Otherwise, Verdict, with_parents
-from txnparticipant.rows.changed_keys import Changed, Commit
+from txnparticipant.rows.changed_keys import Commit
+from txnparticipant.rows.key_places import Changed
 from txnparticipant.rows.memrowset import PreparedRows, RowBatch, RowSet, RowsView, TableRows
 from txnparticipant.shard.records import LIVE, TableTxn
 from txnparticipant.versions.conflicts import Overwrites
 from txnparticipant.versions.directories import FlushDirectory, WriteDirectory
 from txnparticipant.versions.mvcc import FileSet, PendingWrite, by_write
+from txnstatus.key_ranges import KeyOrder
 from txnstatus.names import is_database_name
 from txnstatus.partitions import WHOLE_TABLE, covers
 from txnstatus.proto import common_pb2 as common
@@ -149,7 +151,8 @@ class TableState:
         if batches:
             self.rows.publish(RowSet(txn.txn_id, commit_ts, batches))
         if changed := txn.changed(self.schema):
-            self.rows.keys.add(Commit(commit_ts, txn.txn_id, changed.keys, changed.ranges))
+            commit = Commit(commit_ts, txn.txn_id, changed.keys, changed.ranges)
+            self.rows.keys.add(commit, KeyOrder(self.schema))
         if txn.clears_table and self.schema.primary_key:
             self.rows.clear(commit_ts)
         if txn.drops:
@@ -334,7 +337,8 @@ class TableState:
 
     def _index_prepared(self, txn: TableTxn) -> None:
         self.overwrites.prepare(txn.txn_id, txn.writes.values())
-        self.rows.keys.prepare(txn.txn_id, txn.changed(self.schema))
+        if changed := txn.changed(self.schema):
+            self.rows.keys.prepare(txn.txn_id, changed, KeyOrder(self.schema))
 
     def _publish_files(self, txn: TableTxn, commit_ts: Timestamp) -> None:
         for write in txn.writes.values():

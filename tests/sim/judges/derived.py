@@ -26,6 +26,7 @@ from txnstatus.types import HybridClock
 MAX_TOLD = 5
 _OWN: Mapping[type, frozenset[str]] = {
     TableState: frozenset({"_info", "fresh"}),
+    ChangedKeys: frozenset({"_places"}),  # its runs go by the order in which the commits came
     TxnStatusTable: frozenset({"_oldest_kept"}),
 }
 """What a process has of its own: memory of what it made, of whom it told, and of how far it has looked."""

@@ -15,7 +15,7 @@ from tests.unit.harness.rows import OWNER, TABLE_ID, Shard, table_of
 from txnclient.write import keys as client_keys
 from txnparticipant.rows import changed_keys
 from txnparticipant.shard import commands as cmd
-from txnparticipant.shard import key_claims
+from txnparticipant.shard import key_claims, records
 from txnstatus import limits
 from txnstatus.errors import AlreadyExists, Conflict, IllegalState, InvalidArgument
 from txnstatus.key_ranges import KeyRange
@@ -64,23 +64,22 @@ def test_a_null_in_the_key_is_refused(shard: Shard, keys_are_new: bool) -> None:
         shard.write_files(ONE, rows, keys_are_new=keys_are_new)
 
 
-def test_a_range_is_not_compared_with_more_than_a_loop_has_time_for(
-    shard: Shard, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("meet", [False, True])
+def test_keys_of_very_many_writes_are_compared_together(
+    shard: Shard, monkeypatch: pytest.MonkeyPatch, meet: bool
 ) -> None:
-    """Many ranges beside many changed keys kept every replica busy for seconds."""
-    monkeypatch.setattr("txnparticipant.shard.key_conflicts.MAX_COMPARISONS", 5)
-    for first, conflicts in ((100, False), (200, True)):
-        one, two = TxnId(first), TxnId(first + 1)
-        shard.write_files(one, numbered(first), keys_are_new=True)
-        shard.write_files(one, numbered(first + 1), keys_are_new=True)
-        changed = range(first + 50, first + (53 if conflicts else 52))
-        shard.write(two, "insert", dict.fromkeys(changed, "row"), shard.status.last)
-        shard.commit(two)
-        if conflicts:
-            with pytest.raises(Conflict, match=r"too many rows of air\.log were changed"):
-                shard.commit(one)
-        else:
-            shard.commit(one)
+    """Each look at the keys of others takes its time on every replica."""
+    monkeypatch.setattr(records, "MAX_LOOKS", 2)
+    for number in range(5):
+        shard.write_files(ONE, numbered(100 + number, 110 + number), keys_are_new=True)
+    assert len(shard.table.txns[ONE].file_keys(shard.table.schema)) == 2
+    shard.write_files(TWO, numbered(99, 118, 112 if meet else 119))
+    shard.commit(TWO)
+    if meet:
+        with pytest.raises(Conflict, match=r"air\.log\(112\) was changed"):
+            shard.commit(ONE)
+    else:
+        shard.commit(ONE)
 
 
 def test_rows_of_two_handles_count_from_what_the_older_one_has_seen(shard: Shard) -> None:

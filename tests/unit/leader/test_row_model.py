@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import random
 import tempfile
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -23,12 +23,12 @@ from txnclient.read.diff import KINDS
 from txnclient.read.table_files import TableFiles
 from txnclient.write import keys
 from txnparticipant.leader import reads, rows
-from txnparticipant.rows.changed_keys import Changed, ChangedKeys
+from txnparticipant.rows import key_places
+from txnparticipant.rows.key_places import Changed, Places
 from txnparticipant.rows.memrowset import RowBatch
 from txnparticipant.shard import key_conflicts, records, snapshot
 from txnparticipant.shard.records import TableTxn
 from txnparticipant.shard.table import TableState
-from txnstatus import key_ranges
 from txnstatus.errors import AlreadyExists, Conflict, IllegalState, TxnError
 from txnstatus.lake.rows import changes_table
 from txnstatus.partitions import WHOLE_TABLE
@@ -292,11 +292,11 @@ def no_keys(there: TableFiles, _at: Timestamp) -> pa.Table:
 LOOKS, READ = key_conflicts._looks, snapshot._TXN.from_wire
 FAULTS: Mapping[str, tuple[object, str, object]] = {
     "claims are lost in a snapshot": (snapshot._TXN, "from_wire", lambda wire: no_claims(READ(wire))),
-    "ranges of what is prepared are lost": (ChangedKeys, "_later_ranges", lambda *_: iter(())),
+    "ranges of what is prepared are lost": (Places, "of", lambda *_: Places()),
     "a range ends below its highest key": (
-        key_ranges,
-        "_reaches",
-        lambda low, high: low is None or high is None or low < high,
+        key_places,
+        "bisect_right",
+        bisect_left,
     ),
     "when was looked does not count": (key_conflicts, "_looks", looked_late),
     "own files are not seen by row writes": (rows, "with_own", lambda seen, _own, _times: seen),

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import random
+import sys
 
 import pytest
 
-from txnparticipant.rows import changed_keys
-from txnparticipant.rows.changed_keys import Changed, ChangedKeys, Commit
+from txnparticipant.rows import changed_keys, key_places
+from txnparticipant.rows.changed_keys import ChangedKeys, Commit
+from txnparticipant.rows.key_places import Changed
 from txnstatus.key_ranges import KeyOrder, KeyRange
 from txnstatus.schema import Column, Schema
 from txnstatus.types import NO_TIMESTAMP, Timestamp, TxnId
@@ -38,17 +40,18 @@ def possible(changed: Changed) -> set[int]:
 
 
 @pytest.mark.parametrize("seed", range(50))
-def test_the_first_to_have_changed_any_of_the_keys_is_found(seed: int) -> None:
+def test_the_first_to_have_changed_any_of_the_keys_is_found(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(key_places, "MAX_MERGED", seed)
     rng, keys = random.Random(seed), ChangedKeys()
     commits: list[tuple[Timestamp, TxnId, Changed]] = []
     for number in range(60):
         # Not in the order of their timestamps: what was decided last may be finalised first.
         changed, commit_ts = some(rng), Timestamp(10 + number + rng.randrange(10))
-        keys.prepare(TxnId(number), changed)
+        keys.prepare(TxnId(number), changed, ORDER)
         keys.check_prepared({TxnId(number): changed})
         keys.end(TxnId(number), changed.keys)
         keys.check_prepared({})
-        keys.add(Commit(commit_ts, TxnId(number), changed.keys, changed.ranges))
+        keys.add(Commit(commit_ts, TxnId(number), changed.keys, changed.ranges), ORDER)
         commits.append((commit_ts, TxnId(number), changed))
         own, snapshot = some(rng), Timestamp(rng.randrange(80))
         late = {(ts, txn_id) for ts, txn_id, changed in commits if ts > snapshot and may_meet(changed, own)}
@@ -62,9 +65,60 @@ def test_the_first_to_have_changed_any_of_the_keys_is_found(seed: int) -> None:
             assert set(found.ranges) <= set(theirs.ranges)
 
 
+@pytest.mark.parametrize(
+    ("one", "other", "meet"),
+    [
+        (KeyRange(b"1", b"5"), KeyRange(b"5", b"9"), True),
+        (KeyRange(b"1", b"5"), KeyRange(b"6", b"9"), False),
+        (KeyRange(b"2", b"9"), KeyRange(b"10", b"11"), False),
+        (KeyRange(b"-5", b"-3"), KeyRange(b"-4", b"4"), True),
+        (KeyRange(b"1", None), KeyRange(b"6", b"9"), True),
+        (KeyRange(b"1", None), KeyRange(None, b"0"), False),
+        (KeyRange(), KeyRange(b"6", b"9"), True),
+        (KeyRange(b"1", b"5", ("m=1", "m=2")), KeyRange(b"1", b"5", ("m=3",)), False),
+        (KeyRange(b"1", b"5", ("m=1", "m=2")), KeyRange(b"1", b"5", ("m=2", "m=3")), True),
+    ],
+)
+@pytest.mark.parametrize("prepared", [False, True])
+def test_ranges_that_may_have_a_key_in_common_meet(one: KeyRange, other: KeyRange, meet: bool, prepared: bool) -> None:
+    for theirs, ours in ((one, other), (other, one)):
+        keys = ChangedKeys()
+        if prepared:
+            keys.prepare(TxnId(1), Changed((), (theirs,)), ORDER)
+        else:
+            keys.add(Commit(Timestamp(5), TxnId(1), (), (theirs,)), ORDER)
+        found = keys.met(Changed((), (ours,)), Timestamp(4), ORDER)
+        assert found == ((1, [], [theirs]) if meet else None)
+
+
+def test_what_meets_a_range_is_found_without_a_look_at_all_keys() -> None:
+    """Beyond 50,000 comparisons a commit was refused, though nobody had changed what it did."""
+    keys, count = ChangedKeys(), 100_000
+    for number in range(count):  # one key each, all below and above the range
+        key = number if number % 2 else count + 100 + number
+        keys.add(Commit(Timestamp(10 + number), TxnId(number), (b"%d" % key,)), ORDER)
+    for ours, expected in (
+        (KeyRange(b"%d" % count, b"%d" % (count + 99)), None),
+        (KeyRange(b"%d" % count, b"%d" % (count + 100)), b"%d" % (count + 100)),
+        (KeyRange(b"70001", b"70001"), b"70001"),
+    ):
+        looks = 0
+
+        def count_steps(*_: object) -> None:
+            nonlocal looks
+            looks += 1
+
+        sys.setprofile(count_steps)
+        found = keys.met(Changed((), (ours,)), Timestamp(9), ORDER)
+        sys.setprofile(None)
+        assert (found and found.keys) == (expected and [expected])
+        assert looks < 5_000
+    assert keys.met(Changed((), (KeyRange(b"1", b"%d" % (2 * count)),)), Timestamp(10 + count), ORDER) is None
+
+
 def test_what_is_prepared_is_in_the_way_until_it_ends() -> None:
     keys = ChangedKeys()
-    keys.prepare(TxnId(1), Changed((b"1", b"2"), (KeyRange(b"10", b"12"),)))
+    keys.prepare(TxnId(1), Changed((b"1", b"2"), (KeyRange(b"10", b"12"),)), ORDER)
     mine = Changed((b"2", b"3"))
     assert keys.met(mine, Timestamp(99), ORDER) == (1, [b"2"], [])
     assert keys.met(Changed((b"9", b"11")), Timestamp(99), ORDER) == (1, [b"11"], [])
@@ -81,9 +135,9 @@ def test_the_oldest_go_first_and_what_a_later_commit_changed_again_stays(monkeyp
     monkeypatch.setattr(changed_keys, "KEPT_SPAN", Timestamp(5))
     keys = ChangedKeys()
     for ts, names in ((12, (b"2", b"3")), (10, (b"1", b"2"))):
-        keys.add(Commit(Timestamp(ts), TxnId(ts), names, (KeyRange(b"%d0" % ts, b"%d9" % ts),)))
+        keys.add(Commit(Timestamp(ts), TxnId(ts), names, (KeyRange(b"%d0" % ts, b"%d9" % ts),)), ORDER)
     assert not keys.may_drop()
-    keys.add(Commit(Timestamp(15), TxnId(15), (b"5",)))
+    keys.add(Commit(Timestamp(15), TxnId(15), (b"5",)), ORDER)
     assert keys.may_drop()
     keys.drop(Timestamp(9))
     assert keys.above == NO_TIMESTAMP, "somebody needs them"
@@ -99,19 +153,19 @@ def test_too_many_go_though_somebody_needs_them(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(changed_keys, "KEPT_BYTES", 450)
     keys = ChangedKeys()
     for ts in range(10, 15):
-        keys.add(Commit(Timestamp(ts), TxnId(ts), (b"a",)))
+        keys.add(Commit(Timestamp(ts), TxnId(ts), (b"a",)), ORDER)
     keys.drop(Timestamp(9))
     assert (keys.above, [commit.txn_id for commit in keys]) == (12, [13, 14])
-    keys.add(Commit(Timestamp(11), TxnId(99), (b"a",)))
+    keys.add(Commit(Timestamp(11), TxnId(99), (b"a",)), ORDER)
     assert [commit.txn_id for commit in keys] == [13, 14], "with what is this old nobody is compared any more"
 
 
 def test_the_newest_is_the_same_on_a_replica_that_was_restored() -> None:
     """Transactions note it: of what is kept and of what went it must come out alike."""
     keys = ChangedKeys()
-    keys.add(Commit(Timestamp(10), TxnId(1), (b"1",)))
+    keys.add(Commit(Timestamp(10), TxnId(1), (b"1",)), ORDER)
     restored = ChangedKeys(keys.above)
     for commit in keys:
-        restored.add(commit)
+        restored.add(commit, ORDER)
     assert restored.newest == keys.newest == 10
     assert ChangedKeys(Timestamp(12)).newest == 12

@@ -70,5 +70,5 @@ def test_what_follows_from_a_snapshot_is_compared_with_what_is_in_force() -> Non
     ok(machine.shard, cmd.BeginCommit(FIRST, TABLE, Timestamp(100)))
     assert derived.faults(machine) == []
     machine.shard.table(NAME).rows.keys.end(FIRST, [b"1"])
-    (story,) = derived.faults(machine)
+    story, *_ = derived.faults(machine)
     assert "_prepared" in story

@@ -50,13 +50,12 @@ def test_keys_are_ordered_as_their_values_are(kind: str, data: st.DataObject) ->
     by = BY_BYTES.get(kind, lambda value: value)
     for schema, more in ((keyed(kind), []), (keyed(kind, "string"), [["a,b", "\\"]])):
         order = KeyOrder(schema)
-        low, high = map(order.rank_of, keys_of(schema, [one, other], *more))
-        assert low is not None
-        assert high is not None
-        assert (low < high, low == high) == (by(one) < by(other), by(one) == by(other))  # type: ignore[operator]
+        (low, also_low), (high, also_high) = order.places_of(keys_of(schema, [one, other], *more))
+        assert (low, high) == (also_low, also_high)
+        assert (low < high, low == high) == (by(one) < by(other), by(one) == by(other))
     single = KeyOrder(keyed(kind))
-    for key, value in zip(keys_of(keyed(kind), [one, other]), (one, other), strict=True):
-        assert list(single.within([key], KeyRange(key, key))) == [key], value
+    for key in keys_of(keyed(kind), [one, other]):
+        assert single.places_of([key]) == [single.ends(KeyRange(key, key))]
 
 
 @pytest.mark.parametrize(
@@ -75,35 +74,26 @@ def test_keys_are_ordered_as_their_values_are(kind: str, data: st.DataObject) ->
 def test_what_does_not_tell_its_place_may_be_anywhere(kind: str, text: bytes) -> None:
     order = KeyOrder(keyed(kind))
     assert order.rank(text) is None
-    assert list(order.within([text], KeyRange(b"1", b"1"))) == [text]
-    assert order.overlap(KeyRange(text, text), KeyRange(b"1", b"1"))
+    (anywhere,) = order.places_of([text])
+    assert anywhere == order.ends(KeyRange(text, text)) == order.ends(KeyRange())
+    lowest, highest = anywhere
+    assert all(lowest <= end <= highest for end in order.ends(KeyRange(b"1", b"1")))
 
 
-@pytest.mark.parametrize(
-    ("one", "other", "meet"),
-    [
-        (KeyRange(b"1", b"5"), KeyRange(b"5", b"9"), True),
-        (KeyRange(b"1", b"5"), KeyRange(b"6", b"9"), False),
-        (KeyRange(b"2", b"9"), KeyRange(b"10", b"11"), False),
-        (KeyRange(b"-5", b"-3"), KeyRange(b"-4", b"4"), True),
-        (KeyRange(b"1", None), KeyRange(b"6", b"9"), True),
-        (KeyRange(b"1", None), KeyRange(None, b"0"), False),
-        (KeyRange(), KeyRange(b"6", b"9"), True),
-        (KeyRange(b"1", b"5", ("m=1", "m=2")), KeyRange(b"1", b"5", ("m=3",)), False),
-        (KeyRange(b"1", b"5", ("m=1", "m=2")), KeyRange(b"1", b"5", ("m=2", "m=3")), True),
-        (KeyRange(b"1", b"5", ("m=1",)), KeyRange(b"1", b"5"), True),
-    ],
-)
-def test_ranges_that_have_a_key_in_common_overlap(one: KeyRange, other: KeyRange, meet: bool) -> None:
+def test_a_range_covers_others_with_what_is_open_in_them() -> None:
     order = KeyOrder(keyed("bigint"))
-    assert order.overlap(one, other) == order.overlap(other, one) == meet
+    some = [KeyRange(b"5", b"9", ("m=1", "m=2")), KeyRange(b"-5", b"10", ("m=2", "m=3"))]
+    assert order.cover(some[:1]) == some[0]
+    assert order.cover(some) == KeyRange(b"-5", b"10", ("m=1", "m=2", "m=3"))
+    assert order.cover([*some, KeyRange(None, b"0")]) == KeyRange(None, b"10", ("m=1", "m=2", "m=3"))
+    assert order.cover([*some, KeyRange(b"11")]) == KeyRange(b"-5", None, ("m=1", "m=2", "m=3"))
 
 
 def test_the_first_column_of_a_key_is_read_with_commas_in_it() -> None:
     schema = keyed("string", "bigint")
     texts = ["a", "a,b", "a\\", "a\\,b", "", ","]
     keys = keys_of(schema, texts, range(len(texts)))
-    assert [KeyOrder(schema).rank_of(key) for key in keys] == [text.encode() for text in texts]
+    assert [low[-1] for low, _ in KeyOrder(schema).places_of(keys)] == [text.encode() for text in texts]
 
 
 def test_ranges_read_well() -> None:
