@@ -321,10 +321,10 @@ class Client(AutoCommit, Staying):
         """The rows that came and went after `since`, up to and with `until`; both as for `snapshot`.
 
         A pyarrow Table, or with a Spark session a DataFrame, with the table's columns and one more, `_change_kind`:
-        "delete" or "insert". Changes are those of whole writes: an overwrite deletes each row that it replaces and
-        inserts each that it writes, be they the same. Where rows were changed by key, rows are compared by it: one that
-        is there before and after, and was touched, comes as "update_before" and "update_after", be they the same. What
-        came and went in between is left out.
+        "delete" or "insert". An overwrite deletes each row that it replaces and inserts each that it writes, be they
+        the same; so does an update where a predicate holds, or a merge, with each row that it changes. Where rows were
+        changed by key, rows are compared by it: one that is there before and after, and was touched, comes as
+        "update_before" and "update_after", be they the same. What came and went in between is left out.
 
         Raises InvalidArgument, NotFound, SnapshotTooOld.
         """

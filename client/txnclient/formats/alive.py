@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from txnstatus.errors import InternalError
 from txnstatus.lake.data_files import READERS
+from txnstatus.lake.dead_rows import DeadRows
+from txnstatus.lake.manifest import DataFile
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -16,6 +18,14 @@ if TYPE_CHECKING:
     from pyroaring import BitMap
 
 _HIT = "_txn_hit"
+
+
+def by_dead_rows(files: Sequence[DataFile], dead: DeadRows) -> tuple[Sequence[DataFile], Sequence[DataFile]]:
+    """Files without dead rows, and files with some; those that have no other rows are in neither."""
+    if not dead:
+        return files, ()
+    whole = [file for file in files if not dead.get(file.path)]
+    return whole, [file for file in files if 0 < len(dead.get(file.path, ())) < file.rows]
 
 
 def batches(

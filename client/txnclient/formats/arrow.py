@@ -120,7 +120,7 @@ def read_files(
     import pyarrow as pa
 
     target = chosen(schema, columns)
-    whole, others = _by_dead_rows(files, dead)
+    whole, others = alive.by_dead_rows(files, dead)
     found = target.empty_table()
     if whole:
         known = partial(known_of, schema=schema)
@@ -140,7 +140,7 @@ def read_batches(
 ) -> Iterator[pa.RecordBatch]:
     """As `read_files`, a batch at a time."""
     target = chosen(schema, columns)
-    whole, others = _by_dead_rows(files, dead)
+    whole, others = alive.by_dead_rows(files, dead)
     known = partial(known_of, schema=schema)
     if whole:
         with data_files.opened(whole, to_arrow(schema), where=where, known=known) as dataset:
@@ -158,14 +158,6 @@ def _alive(
     known = partial(known_of, schema=schema)
     with data_files.opened(files, to_arrow(schema), where=where, known=known) as dataset:
         yield from alive.batches(dataset, target, where, by_path)
-
-
-def _by_dead_rows(files: Sequence[DataFile], dead: DeadRows) -> tuple[Sequence[DataFile], Sequence[DataFile]]:
-    """Files without dead rows, and files with some; those that have no other rows are in neither."""
-    if not dead:
-        return files, ()
-    whole = [file for file in files if not dead.get(file.path)]
-    return whole, [file for file in files if 0 < len(dead.get(file.path, ())) < file.rows]
 
 
 def chosen(schema: Schema, columns: Sequence[str] | None) -> pa.Schema:

@@ -1,8 +1,8 @@
-"""What changed in a table between two snapshots: whole writes that came and went, or single rows."""
+"""What changed in a table between two snapshots: whole writes that came and went, rows of files, or rows by key."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -10,8 +10,6 @@ from txnclient.read import row_reads
 from txnclient.read.row_reads import RowChanges
 from txnclient.read.table_files import TableFiles
 from txnstatus.errors import InvalidArgument
-from txnstatus.lake import manifest
-from txnstatus.lake.manifest import DataFile
 from txnstatus.lake.rows import COMMIT_TS, encode_keys, near
 from txnstatus.partitions import WHOLE_TABLE
 from txnstatus.proto import table_pb2 as pb
@@ -38,47 +36,52 @@ def between(
         raise InvalidArgument(
             f"{after.table.name} has a column {CHANGE_KIND!r}: that name is the one that says what changed"
         )
-    went, came = _only_in(before, after), _only_in(after, before)
-    if before.HasField("changes") or after.HasField("changes"):
-        sides = TableFiles.of(before, since), TableFiles.of(after, until)
-        return KeyedChanges(schema, *sides, _files([*went, *came]), since)
-    return Changes(schema, {DELETE: _files(went), INSERT: _files(came)})
+    is_keyed = before.HasField("changes") or after.HasField("changes")
+    if not is_keyed and not before.dead and not after.dead:  # whole writes came and went: what both show is not read
+        went, came = pb.ScanResponse(table=after.table), pb.ScanResponse(table=after.table)
+        went.manifests.extend(_only_in(before, after))
+        came.manifests.extend(_only_in(after, before))
+        return Changes(schema, {DELETE: TableFiles.of(went, since), INSERT: TableFiles.of(came, until)})
+    old, new = TableFiles.of(before, since), TableFiles.of(after, until)
+    rows = Changes(schema, {DELETE: _rows_only_in(old, new), INSERT: _rows_only_in(new, old)})
+    return KeyedChanges(schema, old, new, rows, since) if is_keyed else rows
 
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """The files of the rows that went and of those that came; what came and went in between is in neither."""
+    """The rows of files that went, and those that came; what came and went in between is in neither.
+
+    A row that is updated is two: it dies where it was, and comes in another file.
+    """
 
     schema: Schema
-    files: dict[str, tuple[DataFile, ...]]
-    """DELETE and INSERT, in this order → files."""
+    parts: dict[str, TableFiles]
+    """DELETE and INSERT, in this order → the rows, without row changes."""
 
     def to_arrow(self) -> pa.Table:
         import pyarrow as pa
 
-        from txnclient.formats import arrow
-
-        parts = []
-        for kind, files in self.files.items():
-            rows = arrow.read_files(files, self.schema, None)
+        found = []
+        for kind, part in self.parts.items():
+            rows = part.to_arrow()
             column = pa.repeat(pa.scalar(kind), rows.num_rows)
-            parts.append(rows.append_column(pa.field(CHANGE_KIND, pa.string(), nullable=False), column))
-        return pa.concat_tables(parts)
+            found.append(rows.append_column(pa.field(CHANGE_KIND, pa.string(), nullable=False), column))
+        return pa.concat_tables(found)
 
 
 @dataclass(frozen=True, slots=True)
 class KeyedChanges:
     """Rows of a table that were changed by key. One that changed is two: as it was and as it is, be they the same.
 
-    Only those rows are compared whose keys were touched: by a row change after the first snapshot, in files that only
-    one of the two shows, or by an overwrite of the whole table.
+    Only those rows are compared whose keys were touched: by a row change after the first snapshot, in rows of files
+    that only one of the two shows, or by an overwrite of the whole table.
     """
 
     schema: Schema
     old: TableFiles
     new: TableFiles
-    in_one: tuple[DataFile, ...]
-    """Files that only one side shows."""
+    in_one: Changes
+    """Rows of files that only one side shows, be they changed again by key or not."""
     since: Timestamp
     """The timestamp of the old side."""
 
@@ -98,10 +101,8 @@ class KeyedChanges:
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        from txnclient.formats import arrow
-
         names = list(self.schema.primary_key)
-        keys = [arrow.read_files(self.in_one, self.schema, names)]
+        keys = [part.to_arrow(names) for part in self.in_one.parts.values()]
         for changes, above in self.later_changes():
             found = row_reads.latest_changes(changes, self.schema)
             later = pc.greater(found[COMMIT_TS], pa.scalar(above, pa.uint64()))
@@ -120,10 +121,6 @@ class KeyedChanges:
         return found
 
 
-def _files(refs: Iterable[pb.ManifestRef]) -> tuple[DataFile, ...]:
-    return tuple(file for ref in refs for file in manifest.read(ref))
-
-
 def _only_in(one: pb.ScanResponse, other: pb.ScanResponse) -> list[pb.ManifestRef]:
     """The manifests of what only the first shows, each with those partitions alone.
 
@@ -140,6 +137,25 @@ def _only_in(one: pb.ScanResponse, other: pb.ScanResponse) -> list[pb.ManifestRe
             part.partitions.extend(partition for partition in alone if partition != WHOLE_TABLE)
             found.append(part)
     return found
+
+
+def _rows_only_in(one: TableFiles, other: TableFiles) -> TableFiles:
+    """The rows of files that only the first shows, as files and which of their rows are none of them."""
+    from pyroaring import BitMap
+
+    shown = {file.path for file in other.files}
+    files, dead = [], {}
+    for file in one.files:
+        gone = one.dead.get(file.path)
+        if file.path in shown:
+            alone = other.dead.get(file.path, BitMap()) - (gone or BitMap())
+            if not alone:
+                continue
+            gone = BitMap(range(file.rows)) - alone
+        files.append(file)
+        if gone:
+            dead[file.path] = gone
+    return TableFiles(one.name, one.schema, tuple(files), dead=dead)
 
 
 def _partitions(ref: pb.ManifestRef) -> list[str]:

@@ -1,18 +1,18 @@
-"""Reading a snapshot's files: one native Parquet scan of an explicit list, with the table's schema."""
+"""Reading a snapshot's files: a native Parquet scan of an explicit list, with the table's schema."""
 
 from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
-from pyspark.sql import functions
-
-from txnclient.formats import schemas
-from txnstatus.lake import data_files
+from txnclient.formats import alive, schemas
+from txnclient.spark import alive_rows
+from txnstatus.lake import data_files, dead_rows
+from txnstatus.lake.dead_rows import DeadRows
 from txnstatus.lake.manifest import DataFile
 from txnstatus.schema import Schema
 
@@ -31,26 +31,36 @@ AS_IT_IS = {
 """Options of a read, whatever the session says: no row is left out, and no date is another one."""
 
 
-def read_files(spark: SparkSession, files: Sequence[DataFile], schema: Schema) -> DataFrame:
-    """The files' ends are looked at here, their pages by the tasks. Raises DataDamaged, FileNotFoundError."""
-    columns = schemas.ddl(schema)
-    if not files:
-        return spark.createDataFrame([], columns)
+def read_files(
+    spark: SparkSession, files: Sequence[DataFile], schema: Schema, dead: DeadRows = dead_rows.NONE
+) -> DataFrame:
+    """Files without `dead` rows are one scan, the others another.
+
+    The files' ends are looked at here, their pages by the tasks. Raises DataDamaged, FileNotFoundError.
+    """
+    whole, others = alive.by_dead_rows(files, dead)
+    parts = []
+    if whole:
+        parts.append(bare_scan(spark, whole, schema))
+    if others:
+        gone = {file.path: dead[file.path] for file in others}
+        parts.append(alive_rows.alive(bare_scan(spark, others, schema), gone))
+    if not parts:
+        return spark.createDataFrame([], schemas.ddl(schema))
+    # A projection: INSERT INTO a view of the bare scan would append files behind the transactions' back.
+    names = [f"`{column.name}`" for column in schema.columns]
+    return functools.reduce(lambda one, other: one.unionAll(other), (part.selectExpr(*names) for part in parts))
+
+
+def bare_scan(spark: SparkSession, files: Sequence[DataFile], schema: Schema) -> DataFrame:
+    """A scan of which Spark knows file and number of each row. `files`: some. Raises as `read_files` does."""
     data_files.check(files)
     with _listing_on_the_driver(spark):
-        frame = (
-            spark.read.schema(columns)
+        return (
+            spark.read.schema(schemas.ddl(schema))
             .options(**AS_IT_IS, **data_files.VERIFY)
             .parquet(*(hadoop_path(file.path) for file in files))
         )
-    # A projection: INSERT INTO a view of the bare scan would append files behind the transactions' back.
-    return frame.selectExpr(*(f"`{column.name}`" for column in schema.columns))
-
-
-def read_kinds(spark: SparkSession, files: Mapping[str, Sequence[DataFile]], schema: Schema, column: str) -> DataFrame:
-    """One frame of several lists of files, with one more column, that names the list."""
-    frames = [read_files(spark, each, schema).withColumn(column, functions.lit(kind)) for kind, each in files.items()]
-    return functools.reduce(lambda one, other: one.unionAll(other), frames)
 
 
 def hadoop_path(uri: str) -> str:

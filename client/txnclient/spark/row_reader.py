@@ -31,26 +31,31 @@ def read_table(spark: SparkSession, found: TableFiles, partition: str = WHOLE_TA
     """`partition`: the part of the table that the files are in, and of which changed rows are wanted."""
     files, changes, schema = found.files, found.changes, found.schema
     if changes is None:
-        return reader.read_files(spark, files, schema)
+        return reader.read_files(spark, files, schema, found.dead)
     latest = _latest(spark, changes, schema)
     written = latest.where(f"NOT {DELETED}").where(writer.is_in(partition, schema))
     parts = [written.select(*(f"`{column.name}`" for column in schema.columns))]
     for since, group in row_reads.by_later_changes(files, changes.file_times, row_reads.commits(changes)):
         later = latest.where(f"{COMMIT_TS} >= {since}").select(*(f"`{name}`" for name in schema.primary_key))
-        parts.append(reader.read_files(spark, group, schema).join(later, list(schema.primary_key), "left_anti"))
+        rows = reader.read_files(spark, group, schema, found.dead)
+        parts.append(rows.join(later, list(schema.primary_key), "left_anti"))
     return reduce(lambda one, other: one.unionByName(other), parts)
 
 
 def read_changes(spark: SparkSession, found: Changes | KeyedChanges) -> DataFrame:
     """The rows that changed, with one more column, that names the kind."""
     if isinstance(found, Changes):
-        return reader.read_kinds(spark, found.files, found.schema, CHANGE_KIND)
+        kinds = [
+            read_table(spark, part).withColumn(CHANGE_KIND, functions.lit(kind)) for kind, part in found.parts.items()
+        ]
+        return reduce(lambda one, other: one.unionAll(other), kinds)
     return _keyed(spark, found)
 
 
 def _keyed(spark: SparkSession, between: KeyedChanges) -> DataFrame:
     names = list(between.schema.primary_key)
-    touched = reader.read_files(spark, between.in_one, between.schema).select(*_columns(names))
+    parts = [read_table(spark, part).select(*_columns(names)) for part in between.in_one.parts.values()]
+    touched = reduce(lambda one, other: one.unionByName(other), parts)
     for changes, above in between.later_changes():
         later = _latest(spark, changes, between.schema).where(f"{COMMIT_TS} > {above}")
         touched = touched.unionByName(later.select(*_columns(names)))

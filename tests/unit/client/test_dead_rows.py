@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,63 +14,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyroaring import BitMap
 
+from tests.unit.harness.deleted_rows import Table, by_id, rows
 from txnclient.formats import arrow
 from txnclient.read import dead as dead_reader
-from txnclient.read.table_files import TableFiles
+from txnclient.read import diff
 from txnstatus.errors import DataDamaged
 from txnstatus.lake import data_files, dead_rows, manifest
-from txnstatus.lake.manifest import DataFile
 from txnstatus.proto import table_pb2 as pb
-from txnstatus.proto.common_pb2 import TableInfo
-from txnstatus.schema import Column, Schema
 from txnstatus.types import Timestamp
-
-SCHEMA = Schema((Column("id", "bigint", nullable=False), Column("p", "string"), Column("v", "int")), ("p",))
-_numbers = itertools.count(1)
-
-
-def rows(ids: range) -> pa.Table:
-    """In a partition whose name needs escapes; `v` is null now and then."""
-    values = [None if each % 7 == 0 else each % 5 for each in ids]
-    names = pa.array(["a b/%ü=" if ids.start % 2 else "b"] * len(ids))
-    return pa.table({"id": pa.array(ids), "p": names, "v": pa.array(values, pa.int32())})
-
-
-class Table:
-    """Writes of files and of dead rows, as a scan answers them; and the rows that there should be."""
-
-    def __init__(self, directory: Path) -> None:
-        self.directory = directory
-        self.response = pb.ScanResponse(table=TableInfo(name="a.t", schema=SCHEMA.to_wire()))
-        self.files: list[tuple[DataFile, pa.Table]] = []
-
-    def write(self, data: pa.Table) -> DataFile:
-        directory = self._directory()
-        (file,) = arrow.write_files(data, directory, SCHEMA, "a.t")
-        self.response.manifests.append(manifest.write(directory, [file], table_id="0.0", txn_id=1, write_id="w"))
-        self.files.append((file, data))
-        return file
-
-    def delete(self, dead: dict[str, BitMap]) -> None:
-        self.response.dead.append(dead_rows.write(self._directory(), dead))
-
-    def _directory(self) -> str:
-        return (self.directory / f"delta_{next(_numbers)}_w").as_uri()
-
-    def read(self) -> TableFiles:
-        return TableFiles.of(self.response, Timestamp(1))
-
-    def expected(self, dead: dict[str, set[int]]) -> list[dict[str, object]]:
-        return [
-            row
-            for file, data in self.files
-            for position, row in enumerate(data.to_pylist())
-            if position not in dead.get(file.path, ())
-        ]
-
-
-def by_id(found: pa.Table) -> list[dict[str, object]]:
-    return sorted(found.to_pylist(), key=lambda row: row["id"])
 
 
 @settings(deadline=None, max_examples=40)
@@ -105,7 +57,7 @@ def test_dead_rows_are_left_out_of_every_read(
             dead.setdefault(path, set()).update(gone)
     found = table.read()
     assert {path: set(gone) for path, gone in found.dead.items()} == {path: gone for path, gone in dead.items() if gone}
-    expected = sorted(table.expected(dead), key=lambda row: row["id"])
+    expected = table.expected(dead)
     assert found.rows == len(expected)
     where = None
     if lowest is not None:
@@ -119,10 +71,10 @@ def test_dead_rows_are_left_out_of_every_read(
     assert by_id(batches) == wanted
     if columns == []:
         assert found.to_arrow([], where).num_rows == len(expected)
-    part = found.within("p=b")
-    assert part.rows == sum(row["p"] == "b" for row in table.expected(dead))
+    part = found.within("grö ße=b")
+    assert part.rows == sum(row["grö ße"] == "b" for row in table.expected(dead))
     assert by_id(part.to_arrow(where=where)) == [
-        row for row in sorted(expected, key=lambda row: row["id"]) if row["p"] == "b"
+        row for row in sorted(expected, key=lambda row: row["id"]) if row["grö ße"] == "b"
     ]
 
 
@@ -190,3 +142,53 @@ def test_no_flipped_bit_of_a_file_with_dead_rows_is_read(tmp_path: Path) -> None
             assert bare.to_arrow() == expected
         except DataDamaged:
             continue
+
+
+# ---- differences
+
+
+@settings(deadline=None, max_examples=40)
+@given(data=st.data())
+def test_a_difference_has_the_rows_that_died_and_those_that_came_alive(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    """Files that stay, that go and that come, each with dead rows before and after."""
+    table, sizes = Table(tmp_path_factory.mktemp("table")), data.draw(st.lists(st.integers(1, 12), max_size=5))
+    starts = list(itertools.accumulate(sizes, initial=0))
+    for start, size in zip(starts, sizes, strict=False):
+        table.write(rows(range(start, start + size)))
+    sides, alive = [], []
+    for _ in range(2):
+        side, seen = pb.ScanResponse(table=table.response.table), set()
+        for number, (file, rows_of) in enumerate(table.files):
+            if not data.draw(st.booleans(), f"file {number} is there"):
+                continue
+            side.manifests.append(table.response.manifests[number])
+            gone = data.draw(st.sets(st.integers(0, file.rows - 1)), f"dead rows of file {number}")
+            if gone:
+                table.delete({file.path: BitMap(gone)})
+                side.dead.append(table.response.dead[-1])
+            seen |= {row for at, row in enumerate(rows_of["id"].to_pylist()) if at not in gone}
+        sides.append(side)
+        alive.append(seen)
+    changes = diff.between(*sides, Timestamp(1), Timestamp(2)).to_arrow()
+    found = Counter(zip(changes[diff.CHANGE_KIND].to_pylist(), changes["id"].to_pylist(), strict=True))
+    assert found == {("delete", row): 1 for row in alive[0] - alive[1]} | {
+        ("insert", row): 1 for row in alive[1] - alive[0]
+    }
+    wanted = {row["id"]: row for row in table.expected({})}
+    assert all({**wanted[row["id"]], diff.CHANGE_KIND: row[diff.CHANGE_KIND]} == row for row in changes.to_pylist())
+
+
+def test_a_difference_of_whole_writes_reads_nothing_that_both_show(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = Table(tmp_path)
+    table.write(rows(range(5)))
+    before = table.now()
+    table.write(rows(range(5, 7)))
+    read: list[str] = []
+    once = manifest.read
+    monkeypatch.setattr(manifest, "read", lambda ref: read.append(ref.path) or once(ref))
+    assert diff.between(before, table.now(), Timestamp(1), Timestamp(2)).to_arrow()["id"].to_pylist() == [5, 6]
+    assert read == [table.response.manifests[1].path]

@@ -1,0 +1,124 @@
+"""Rows of files without the dead ones, by Spark: told by the file and the number in it that Spark's scan knows of each.
+
+Where the driver's JVM is at hand, it is told by a roaring bitmap within the generated code, which Spark has the library
+for: an expression that calls a Java object. Where it is not (Spark Connect), by a join with bits that are broadcast.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+
+from pyspark.sql import functions
+
+from txnstatus.errors import InternalError
+from txnstatus.lake.dead_rows import DeadRows
+
+if TYPE_CHECKING:
+    from pyroaring import BitMap
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+_UNKNOWN = "which rows of a file are deleted is not known: it is not called as it was listed"
+
+
+def file_and_position(frame: DataFrame) -> tuple[Column, Column]:
+    """The file of a row, as Spark calls it, and the row's number in it; for a bare scan alone."""
+    metadata = frame.metadataColumn("_metadata")  # also where the table has a column of that name
+    return metadata["file_path"], metadata["row_index"]
+
+
+def called(frame: DataFrame, uris: Iterable[str]) -> dict[str, str]:
+    """What Spark calls each file in a bare scan of these files. Raises InternalError for one that it does not scan."""
+    listed = {_decoded(name): name for name in frame.inputFiles()}
+    found = {uri: listed.get(_decoded(uri), "") for uri in uris}
+    for uri, name in found.items():
+        if not name:
+            raise InternalError(f"Spark scans no {uri}: it scans {', '.join(sorted(listed.values())[:3])}")
+    # Lists of files have file:///path, and rows file:/path.
+    return {uri: name.replace("file:///", "file:/", 1) for uri, name in found.items()}
+
+
+def _decoded(uri: str) -> str:
+    """The path as Hadoop has it, whose own URIs have other characters escaped than ours."""
+    return unquote(uri).replace("file:///", "file:/", 1)
+
+
+def alive(frame: DataFrame, dead: DeadRows) -> DataFrame:
+    """The rows of a bare scan that are not dead. `dead`: of each of its files, rows that there are."""
+    names = called(frame, dead)
+    by_name = {name: dead[uri] for uri, name in names.items()}
+    if has_jvm(frame.sparkSession):
+        return frame.where(~_in_bitmap(frame, by_name))
+    return _without_bits(frame, by_name)
+
+
+def has_jvm(spark: SparkSession) -> bool:
+    """Whether the driver's JVM is at hand: it is not with Spark Connect."""
+    return not type(spark).__module__.startswith("pyspark.sql.connect.")
+
+
+def _in_bitmap(frame: DataFrame, by_name: Mapping[str, BitMap]) -> Column:
+    from pyspark.sql.classic.column import Column as ClassicColumn
+
+    jvm: Any = frame.sparkSession._jvm
+    catalyst = jvm.org.apache.spark.sql.catalyst.expressions
+    columns, sql_types = jvm.org.apache.spark.sql.classic.ExpressionUtils, jvm.org.apache.spark.sql.types
+    java_class, to_seq = jvm.java.lang.Class.forName, jvm.PythonUtils.toSeq
+    functors = jvm.org.apache.commons.collections4.functors
+
+    def call(target: Any, method: str, kind: Any, argument: Column) -> Any:
+        arguments = to_seq([columns.expression(argument._jc)])
+        return catalyst.objects.Invoke(target, method, kind, arguments, to_seq([]), True, True, True)
+
+    # A map would be written out, bitmaps and all, wherever Spark shows a plan; what looks into one is not.
+    look = functors.MapTransformer.mapTransformer(_java_map(jvm, by_name))
+    finder = catalyst.Literal(look, sql_types.ObjectType(java_class("org.apache.commons.collections4.Transformer")))
+    file, position = file_and_position(frame)
+    bitmap_type = sql_types.ObjectType(java_class("org.roaringbitmap.RoaringBitmap"))
+    bitmap = call(finder, "transform", bitmap_type, file)
+    found = call(bitmap, "contains", sql_types.DataType.fromDDL("boolean"), position.cast("int"))
+    return functions.coalesce(ClassicColumn(columns.column(found)), functions.raise_error(functions.lit(_UNKNOWN)))
+
+
+def _java_map(jvm: Any, by_name: Mapping[str, BitMap]) -> Any:
+    """The same map, of Spark's own strings and Java's own bitmaps."""
+    found = jvm.java.util.HashMap(2 * len(by_name))
+    text, wrap = jvm.org.apache.spark.unsafe.types.UTF8String.fromString, jvm.java.nio.ByteBuffer.wrap
+    new_bitmap = jvm.org.roaringbitmap.RoaringBitmap
+    for name, positions in by_name.items():
+        bitmap = new_bitmap()
+        bitmap.deserialize(wrap(positions.serialize()))
+        found.put(text(name), bitmap)
+    return found
+
+
+_FILE, _BITS, _AT_FILE, _AT_ROW = "_txn_file", "_txn_bits", "_txn_at_file", "_txn_at_row"
+
+
+def _without_bits(frame: DataFrame, by_name: Mapping[str, BitMap]) -> DataFrame:
+    import pyarrow as pa
+
+    bits = pa.table({_FILE: pa.array(by_name, pa.string()), _BITS: _words(by_name.values())})
+    known = frame.sparkSession.createDataFrame(bits, f"{_FILE} string, {_BITS} array<bigint>")
+    file, position = file_and_position(frame)
+    rows = frame.withColumns({_AT_FILE: file, _AT_ROW: position})
+    word = f"get({_BITS}, int(shiftright({_AT_ROW}, 6)))"
+    is_dead = functions.expr(f"{_AT_FILE} = {_FILE} AND getbit({word}, int({_AT_ROW} & 63)) = 1")
+    return rows.join(functions.broadcast(known), is_dead, "left_anti").drop(_AT_FILE, _AT_ROW)
+
+
+def _words(bitmaps: Iterable[BitMap]) -> Any:
+    """Bitmaps as lists of numbers of 64 bits."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    words, ends = [], [0]
+    for positions in bitmaps:
+        places = positions.to_array()
+        last = positions.max() | 63 if positions else -1
+        index = pa.Array.from_buffers(pa.int32(), len(places), [None, pa.py_buffer(places)])
+        is_dead = pc.is_valid(pc.inverse_permutation(index, max_index=last))
+        words.append(pa.Array.from_buffers(pa.int64(), (last + 1) // 64, [None, is_dead.buffers()[1]]))
+        ends.append(ends[-1] + (last + 1) // 64)
+    return pa.ListArray.from_arrays(pa.array(ends, pa.int32()), pa.chunked_array(words, pa.int64()).combine_chunks())
