@@ -38,10 +38,13 @@ class AutoCommit:
 
     `request_id` names the write: of all calls with the same one, by whichever process, one at most takes effect, as
     long as the service keeps records (retention_ms). A repeated call answers with the receipt of the first that has
-    committed. If the first has not asked for its commit it is aborted, and the repeated call raises TxnAborted: run it
-    again with another id. By default each call has an id of its own, which CommitUnknown tells: the same call with
-    that id finds out. `timeout`: in seconds, for the outcome of the commit, by default 30. `label`: what listings show.
-    `lock_timeout`: as of `Transaction.write`.
+    committed, without `rows`: how many of them were written and left out is told once, and kept nowhere. If the first
+    has not asked for its commit it is aborted, and the repeated call raises TxnAborted: run it again with another id.
+    By default each call has an id of its own, which CommitUnknown tells: the same call with that id finds out.
+
+    `timeout`: seconds, by default 30, that all calls to the service may take together, up to the outcome of the commit;
+    what it takes to write files comes on top, and waits for locks do. `label`: what listings show. `lock_timeout`: as
+    of `Transaction.write`.
     """
 
     def __init__(self, session: Session) -> None:
@@ -91,20 +94,23 @@ class AutoCommit:
     def _run(self, write: Callable[[Transaction], RowsWritten | None], options: WriteOptions) -> CommitReceipt:
         if unknown := options.keys() - WriteOptions.__annotations__.keys():
             raise TypeError(f"a write has no option {min(unknown)!r}; it has {', '.join(WriteOptions.__annotations__)}")
-        label, timeout = options.get("label", LABEL), options.get("timeout", DEFAULT_TIMEOUT_SECONDS)
+        label, session = (
+            options.get("label", LABEL),
+            self.session.within(options.get("timeout", DEFAULT_TIMEOUT_SECONDS)),
+        )
         request_id, waits = options.get("request_id"), options.get("lock_timeout")
         lock_timeout = self.session.lock_timeout if waits is None else checked_timeout(waits)
         if request_id == "":
             raise InvalidArgument("request_id '': it names the write, so it cannot be empty; None makes one up")
         used = request_id or uuid.uuid4().hex
-        (txn,), begun_before = begin(self.session, 1, label, 0, used, is_retry=request_id is not None, alone=True)
+        (txn,), begun_before = begin(session, 1, label, 0, used, is_retry=request_id is not None, alone=True)
         txn.handle.lock_timeout = lock_timeout
         try:
             if begun_before and request_id is not None:
-                return _settled(txn, used, timeout)
+                return _settled(txn, used)
             with txn:
                 rows = write(txn)
-                return replace(txn.commit(timeout), rows=rows)
+                return replace(txn.commit(session.timeout), rows=rows)
         except CommitUnknown as error:
             error.hint = f"the same call with request_id={used!r} finds out; it writes nothing twice"
             raise
@@ -114,7 +120,7 @@ class AutoCommit:
             raise
 
 
-def _settled(txn: Transaction, request_id: str, timeout: float) -> CommitReceipt:
+def _settled(txn: Transaction, request_id: str) -> CommitReceipt:
     """What became of an earlier attempt; one that still writes is ended, so that two never write in one transaction."""
     if txn.state() is TxnState.OPEN:
         try:
@@ -127,4 +133,4 @@ def _settled(txn: Transaction, request_id: str, timeout: float) -> CommitReceipt
                 txn_id=txn.id,
                 hint="none of it is visible; run it again with another request_id",
             )
-    return txn.commit(timeout)
+    return txn.commit(txn.handle.session.timeout)

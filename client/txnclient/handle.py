@@ -56,10 +56,12 @@ class Handle:
     def keepalive_seconds(self) -> float:
         return self.keepalive_millis / 1000
 
-    def ask(self, method: str, request: Message, response: type[ResponseT]) -> ResponseT:
+    def ask(
+        self, method: str, request: Message, response: type[ResponseT], *, timeout: float | None = None
+    ) -> ResponseT:
         """A call on behalf of the transaction. An answer that ends the transaction ends the handle too."""
         try:
-            return self.session.call(method, request, response)
+            return self.session.call(method, request, response, timeout=timeout)
         except TxnAborted as error:
             told = self._with_cause(error)
             self.lose(told)

@@ -25,6 +25,8 @@ from txnstatus.types import Timestamp
 ResponseT = TypeVar("ResponseT", bound=Message)
 
 TURN_SECONDS = 5.0
+LAST_SECONDS = 0.05
+"""The least that a call has where those before it have taken all the time."""
 
 
 class Session(Staying):
@@ -37,6 +39,7 @@ class Session(Staying):
         self.addresses = tuple(addresses)
         self.owner = owner
         self.timeout = timeout
+        """Seconds that a call has which does not say another time."""
         self.lock_timeout = lock_timeout
         self.channel = ManagerChannel(addresses)
         self.heartbeats = Heartbeats(keep_alive(self.channel, owner), "txn-heartbeats")
@@ -64,6 +67,10 @@ class Session(Staying):
         """One call to any living manager. Raises TxnError."""
         timeout = self.timeout if timeout is None else timeout
         return self.channel.call(method, request, response, timeout=timeout, on_repeat=on_repeat)
+
+    def within(self, seconds: float) -> Session:
+        """The same session, for calls that have so many seconds all together."""
+        return _Hurried(self, seconds)
 
     def turn_seconds(self, timeout: float | None = None) -> float:
         """How long a call with that deadline may wait on the server: it answers before it is taken for one that hangs.
@@ -107,3 +114,29 @@ class Session(Staying):
         """Raises NotFound."""
         request = build(table_pb.GetTableRequest, name=name)
         return table_info(self.call("txnstatus.Table/GetTable", request, table_pb.GetTableResponse).table)
+
+
+class _Hurried(Session):
+    """A session whose calls that do not say another time have one together. What a program does between them, and calls
+    that do say, come on top.
+    """
+
+    def __init__(self, session: Session, seconds: float) -> None:
+        self.__dict__ |= session.__dict__
+        self.timeout = seconds
+
+    def call(
+        self,
+        method: str,
+        request: Message,
+        response: type[ResponseT],
+        *,
+        timeout: float | None = None,
+        on_repeat: Callable[[], None] | None = None,
+    ) -> ResponseT:
+        began = time.monotonic()
+        try:
+            return super().call(method, request, response, timeout=timeout, on_repeat=on_repeat)
+        finally:
+            if timeout is None:
+                self.timeout = max(LAST_SECONDS, self.timeout - (time.monotonic() - began))

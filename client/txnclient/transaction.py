@@ -264,7 +264,8 @@ class Transaction(Staying):
 
         Each handle of a transaction, by token or not, has one of its own. What others commit after it is not seen, and
         an overwrite of what they have overwritten since is a conflict. What this transaction wrote is seen, from
-        `write` or `add` on.
+        `write` or `add` on. Reading raises Conflict where others, before the snapshot, added keys that the transaction
+        had written to files: they would be there twice, and it cannot commit.
         """
         return self.handle.snapshot
 

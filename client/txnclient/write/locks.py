@@ -6,6 +6,7 @@ import contextlib
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 from txnclient.calls.requests import build
@@ -73,7 +74,9 @@ class Locks:
             alone=self._alone,
             **what,
         )
-        return acquire(request, handle.ask, patience, turn_seconds or handle.session.turn_seconds())
+        # Said for each: waits for locks have a time of their own.
+        ask = partial(handle.ask, timeout=handle.session.timeout)
+        return acquire(request, ask, patience, turn_seconds or handle.session.turn_seconds())
 
 
 class WriteLocks:

@@ -9,6 +9,7 @@ from txnparticipant.rows.memrowset import PreparedRows, SeenRows, own_time
 from txnparticipant.shard import commands as cmd
 from txnparticipant.shard import dropping
 from txnparticipant.shard.changes import illegal
+from txnparticipant.shard.key_conflicts import own_key_twice
 from txnparticipant.shard.leases import Leases
 from txnparticipant.shard.shard import ParticipantShard
 from txnparticipant.shard.table import Dropped, TableState
@@ -57,6 +58,10 @@ class Reads:
         outcomes = await self._outcomes(prepared, at)
         if dropper is not None and (dropped_ts := outcomes.get(dropper.txn_id)):
             raise dropping.not_found(table.name, Dropped(dropper.txn_id, dropper.owner, dropped_ts))
+        if (record := table.txns.get(TxnId(request.txn_id))) and own is not None:
+            decided = {txn_id for txn_id, commit_ts in outcomes.items() if commit_ts}
+            if conflict := own_key_twice(table, record, at, decided):
+                raise conflict
         seen = visible(file_sets, prepared, outcomes, at)
         times, changes = commit_times(file_sets, prepared, outcomes), rows.at(at, outcomes)
         if own is not None:

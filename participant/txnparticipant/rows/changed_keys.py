@@ -8,12 +8,12 @@ alike. What it costs goes by what a transaction changes, not by how much others 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from typing import NamedTuple
 
-from txnparticipant.rows.key_places import NEVER, Changed, Places
+from txnparticipant.rows.key_places import NEVER, NOBODY, Changed, Places
 from txnstatus.key_ranges import KeyOrder, KeyRange
 from txnstatus.types import NO_TIMESTAMP, Timestamp, TxnId, timestamp
 
@@ -74,25 +74,29 @@ class ChangedKeys:
     def __post_init__(self) -> None:
         self.newest = max(self.newest, self.above)
 
-    def met(self, changed: Changed, snapshot: Timestamp, order: KeyOrder) -> Met | None:
-        """The first transaction that changed any of this above the snapshot, or is about to; and what both did."""
+    def met(
+        self, changed: Changed, snapshot: Timestamp, order: KeyOrder, decided: Container[TxnId] | None = None
+    ) -> Met | None:
+        """The first transaction that changed any of this above the snapshot, or is about to; and what both did.
+
+        `decided`: those that are prepared and count; None: all of them.
+        """
+        prepared = [each for each in self._prepared_places if decided is None or each in decided]
+        among = frozenset(prepared)
         met: defaultdict[tuple[Timestamp, TxnId], list[bytes]] = defaultdict(list)
         for key in changed.keys:
             commit_ts, txn_id = self._last.get(key, (NO_TIMESTAMP, TxnId(0)))
             if commit_ts > snapshot:
                 met[commit_ts, txn_id].append(key)
-            elif (prepared := self._prepared.get(key)) is not None:
-                met[NEVER, prepared].append(key)
+            elif (txn_id := self._prepared.get(key, NOBODY)) in among:
+                met[NEVER, txn_id].append(key)
         if met:
             first = min(met)
             return Met(first[1], sorted(met[first]), [])
-        return self._met_by_range(changed, snapshot, order)
-
-    def _met_by_range(self, changed: Changed, snapshot: Timestamp, order: KeyOrder) -> Met | None:
         if not (changed.ranges or self._places.ranges or self._prepared_ranges):
             return None
         ours = Places.of(changed, order)
-        for places in (self._places, *self._prepared_places.values()):
+        for places in (self._places, *(self._prepared_places[each] for each in prepared)):
             if (pair := places.met_by(ours, max(snapshot, self.above))) is not None:
                 keys = [each.what for each in pair if isinstance(each.what, bytes)]
                 theirs = [each.what for each in pair[:1] if isinstance(each.what, KeyRange) and not keys]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 
 from txnparticipant.rows.changed_keys import Met
 from txnparticipant.rows.key_places import Changed
@@ -33,6 +33,20 @@ def key_conflict(table: TableState, txn: TableTxn) -> Conflict | None:
     return conflict or _changed_under_an_overwrite(table, txn) or _same_keys(table, txn, looks)
 
 
+def own_key_twice(table: TableState, txn: TableTxn, at: Timestamp, decided: Container[TxnId]) -> Conflict | None:
+    """Why the transaction cannot read at the timestamp: keys of its files were looked for before, and others have
+    added them since. It would see such a key twice, and cannot commit.
+
+    `decided`: those that are prepared here, and committed at or below the timestamp.
+    """
+    if not table.schema.primary_key:
+        return None
+    looks = [(changed, looked_at) for changed, looked_at in txn.file_keys(table.schema) if changed and looked_at < at]
+    if any(looked_at < table.rows.keys.above for _, looked_at in looks):
+        return _too_many(table, txn)
+    return _same_keys(table, txn, looks, decided)
+
+
 def _looks(table: TableState, txn: TableTxn) -> Iterator[tuple[Changed, Timestamp]]:
     """What it changes, each with the timestamp at which it was seen to be possible."""
     yield Changed(txn.row_keys), txn.snapshot
@@ -54,10 +68,12 @@ def _overwritten(table: TableState, txn: TableTxn) -> Conflict | None:
     return _conflict(table, txn, found.txn_id, f"{name} was overwritten", [name])
 
 
-def _same_keys(table: TableState, txn: TableTxn, looks: list[tuple[Changed, Timestamp]]) -> Conflict | None:
+def _same_keys(
+    table: TableState, txn: TableTxn, looks: list[tuple[Changed, Timestamp]], decided: Container[TxnId] | None = None
+) -> Conflict | None:
     order = KeyOrder(table.schema)
     for changed, snapshot in looks:
-        if met := table.rows.keys.met(changed, snapshot, order):
+        if met := table.rows.keys.met(changed, snapshot, order, decided):
             names = _names(table.name, met)
             more = len(met.keys) + len(met.ranges) - 1
             what = f"{names[0]} and {more} more rows were" if more else f"{names[0]} was"

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
+import time
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 import txnclient
 from tests.support import rows
 from tests.unit.harness.fake_manager import FakeManager, committed, raises
-from txnclient import Client, CommitUnknown, Conflict, InvalidArgument, RowsRefused, TxnAborted, Unavailable
+from txnclient import Client, CommitUnknown, Conflict, InvalidArgument, RowsRefused, TxnAborted, Unavailable, session
+from txnclient.calls.channel import ManagerChannel
 from txnstatus.errors import IllegalState
 from txnstatus.proto import common_pb2 as common
 from txnstatus.proto import table_pb2 as table_pb
@@ -117,6 +122,38 @@ def test_an_unknown_outcome_tells_how_to_find_out(manager: FakeManager, client: 
     request_id = manager.requests["BeginTransaction"][0].request_id
     assert f"request_id='{request_id}'" in caught.value.hint
     assert not manager.requests["AbortTransaction"], "an abort now could only blur it"
+
+
+@pytest.mark.parametrize("silent", ["BeginTransaction", "OpenWrite", "GetSnapshot", "AddFiles", "CommitTransaction"])
+def test_the_time_is_that_of_all_calls_together(
+    manager: FakeManager, client: Client, silent: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Beside a dead majority a write with five seconds raised after thirty: its begin had the client's own time."""
+    given: list[float] = []
+    call, clock = ManagerChannel.call, itertools.count()
+
+    def told(self: ManagerChannel, method: str, *args: Any, timeout: float, **more: Any) -> Any:
+        given.append(timeout)
+        if method.endswith(silent):
+            raise Unavailable("nobody answers")
+        return call(self, method, *args, timeout=timeout, **more)
+
+    client.timeout = 100.0
+    monkeypatch.setattr(ManagerChannel, "call", told)
+    # A second for each call.
+    monkeypatch.setattr(session, "time", SimpleNamespace(monotonic=lambda: float(next(clock)), sleep=time.sleep))
+    with pytest.raises((Unavailable, CommitUnknown)):
+        client.write(rows(1), TABLE, timeout=10.0)
+    assert given[0] == 10.0
+    assert all(later <= earlier - 1 for earlier, later in itertools.pairwise(given))
+
+
+def test_who_repeats_a_call_is_told_that_it_has_committed(manager: FakeManager, client: Client) -> None:
+    """And not what became of each row: nobody keeps that."""
+    begun_before(manager, "COMMITTED")
+    receipt = client.insert_ignore(TABLE, rows(1, 2), request_id="load")
+    assert (receipt.commit_timestamp, receipt.rows) == (4096, None)
+    assert not manager.requests["WriteRows"]
 
 
 @pytest.mark.parametrize("state", ["COMMITTED", "FINALIZE_IN_PROGRESS", "COMMIT_IN_PROGRESS"])

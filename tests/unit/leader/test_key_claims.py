@@ -332,6 +332,31 @@ def test_a_transaction_sees_no_key_twice_though_others_deleted_it_meanwhile(shar
     shard.write_files(ONE, {1: "new", 2: "new"})
 
 
+@pytest.mark.parametrize("finalised", [False, True])
+@pytest.mark.parametrize("keys_are_new", [False, True])
+@pytest.mark.parametrize("by_row", [False, True])
+def test_a_key_that_others_add_after_it_was_written_is_not_read_twice(
+    shard: Shard, finalised: bool, keys_are_new: bool, by_row: bool
+) -> None:
+    """A handle that takes its snapshot after that, as each does that joins by token, read two rows with the key."""
+    shard.write_files(ONE, {5: "mine", 7: "mine"}, keys_are_new=keys_are_new)
+    before = shard.status.last
+    if by_row:
+        shard.write(TWO, "insert", {5: "theirs"}, shard.status.last)
+    else:
+        shard.write_files(TWO, {5: "theirs"})
+    shard.prepare(TWO)
+    assert len(shard.read(shard.status.last, ONE)) == 2, "what is undecided is in nobody's way"
+    shard.decide(TWO)
+    if finalised:
+        shard.finalize(TWO)
+    with pytest.raises(Conflict, match=r"air\.log\(5\) was changed by transaction 2, which was first"):
+        shard.read(shard.status.last, ONE)
+    assert len(shard.read(before, ONE)) == 2, "those that took theirs before go on"
+    with pytest.raises(Conflict):
+        shard.prepare(ONE)
+
+
 def test_rows_come_after_files_in_one_commit(shard: Shard) -> None:
     shard.write_files(ONE, {1: "file", 2: "file", 3: "file"})
     answer = shard.write(ONE, "insert", {1: "row"}, shard.status.last)

@@ -126,6 +126,8 @@ class Model:
     def append_files(self) -> None:
         txn = self.some_txn()
         rows, at = self.some_rows(f"file {txn.txn_id}"), self.shard.status.last
+        if self.has_lost_keys(txn):
+            return
         if txn.overwrites and any(txn.loses_to(other) for other in self.committed):
             return  # what it is told does not matter
         others = self.since(txn) if txn.overwrites else txn.over(self.at(at))
@@ -147,6 +149,18 @@ class Model:
         txn.looks.append((frozenset(rows), at))
         self.check_inside(txn)
 
+    def has_lost_keys(self, txn: Txn) -> bool:
+        """Whether others have added keys of its files since: a reader inside it is told so."""
+        late = [(keys, each) for keys, at in txn.looks for each in self.committed if (each.commit_ts or 0) > at]
+        must = any(keys & each.own.keys() for keys, each in late)
+        try:
+            self.shard.scan(self.shard.status.last, txn.txn_id)
+        except Conflict:
+            assert must or any(txn.is_ranged or each.is_ranged for _, each in late)
+            return True
+        assert not must
+        return False
+
     def since(self, txn: Txn) -> Rows:
         """What came by files of others after the snapshot, and so stays when the transaction overwrites the table."""
         before, now = self.at(txn.snapshot), self.versions[-1][1]
@@ -156,6 +170,8 @@ class Model:
         """Not where others changed rows or overwrote the table: its commit would fail, whatever it is told now."""
         txn = self.some_txn()
         rows, at = self.some_rows(f"overwrite {txn.txn_id}"), self.shard.status.last
+        if self.has_lost_keys(txn):
+            return
         if any(each.overwrites or each.by_row for each in self.committed if (each.commit_ts or 0) > txn.snapshot):
             return
         taken = rows.keys() & self.since(txn).keys()
@@ -304,6 +320,7 @@ FAULTS: Mapping[str, tuple[object, str, object]] = {
     "rows come before files in one commit": (row_reads, "bisect_left", bisect_right),
     "files do not count as changes": (records, "added_by", lambda *_: Changed()),
     "an overwrite keeps the rows before it": (RowBatch, "overwritten", lambda batch: batch),
+    "keys that others have added meanwhile are seen beside": (reads, "own_key_twice", lambda *_: None),
     "own files come with what is seen": (reads, "own_time", lambda at: at),
 }
 
