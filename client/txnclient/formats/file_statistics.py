@@ -38,7 +38,10 @@ def ranges(footer: pq.FileMetaData, schema: Schema) -> dict[str, ColumnRange]:
         if not bounded or len(bounded) < sum(each.num_values > 0 for each in statistics):
             continue
         try:
-            lowest, highest = _text(min(each.min for each in bounded)), _text(max(each.max for each in bounded))
+            lowest, highest = (
+                text_of_bound(min(each.min for each in bounded)),
+                text_of_bound(max(each.max for each in bounded)),
+            )
         except (OverflowError, ValueError):
             continue  # a day beyond the years of Python, or Spark's text that is no UTF-8
         if lowest is not None and highest is not None:
@@ -71,8 +74,8 @@ def _facts(file: DataFile, schema: pa.Schema) -> Iterator[pc.Expression]:
         yield within | pc.field(name).is_null() if nulls else within
 
 
-def _text(value: Any) -> str | None:
-    """None for a bound that is not kept."""
+def text_of_bound(value: Any) -> str | None:
+    """A bound as manifests have it; None for one that is not kept."""
     match value:
         case bool():
             return str(value).lower()

@@ -91,11 +91,11 @@ def fitted(rows: pa.Table, schema: Schema, target: pa.Schema, table: str) -> pa.
     from txnclient.formats import schemas
 
     meant = matched(schema, schemas.to_columns(rows.schema), table)
-    columns = [_cast(rows[source.name], field, table) for source, field in zip(meant, target, strict=True)]
+    columns = [cast(rows[source.name], field, table) for source, field in zip(meant, target, strict=True)]
     return pa.Table.from_arrays(columns, schema=target)
 
 
-def _cast(column: pa.ChunkedArray, field: pa.Field, table: str) -> pa.ChunkedArray:
+def cast(column: pa.ChunkedArray, field: pa.Field, table: str) -> pa.ChunkedArray:
     import pyarrow as pa
     import pyarrow.compute as pc
 

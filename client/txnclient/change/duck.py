@@ -1,0 +1,81 @@
+"""DuckDB as the engine runs it: in memory, over Arrow, by Spark's rules where it has a choice."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from txnstatus.errors import InternalError, InvalidArgument
+
+if TYPE_CHECKING:
+    import duckdb
+    import pyarrow as pa
+
+
+@contextmanager
+def connected() -> Iterator[duckdb.DuckDBPyConnection]:
+    """Raises InvalidArgument where the libraries are missing."""
+    try:
+        import duckdb
+        import sqlglot  # noqa: F401
+    except ImportError as error:
+        raise InvalidArgument(
+            f"rows are changed by SQL, without Spark, with DuckDB and sqlglot: {error}",
+            hint="pip install 'txnstatus[sql]'",
+        ) from None
+    with duckdb.connect() as connection:
+        # A filter that is pushed down is one of pyarrow's, which does not see NaN and NULL as SQL does.
+        connection.execute("SET disabled_optimizers = 'filter_pushdown'")
+        connection.execute("SET TimeZone = 'UTC'; SET enable_external_access = false")
+        yield connection
+
+
+def run(connection: duckdb.DuckDBPyConnection, query: str, table: str, **relations: Any) -> pa.Table:
+    """The rows of a query over Arrow tables and readers.
+
+    Raises InvalidArgument for a value that is none, as a division by zero, and whatever reading the relations raises.
+    """
+    import duckdb
+
+    watched = {name: _Watched(rows) for name, rows in relations.items()}
+    for name, each in watched.items():
+        connection.register(name, each.rows)
+    try:
+        return connection.execute(query).to_arrow_table()
+    except duckdb.Error as error:
+        for each in watched.values():
+            if each.error is not None:
+                raise each.error from None
+        if isinstance(error, duckdb.DataError | duckdb.InvalidInputException | duckdb.SyntaxException):
+            raise InvalidArgument(f"table {table}: {str(error).partition(chr(10))[0]}") from None
+        raise InternalError(f"table {table}: DuckDB failed: {error}") from error
+    finally:
+        for name in relations:
+            connection.unregister(name)
+
+
+class _Watched:
+    """Rows for DuckDB, which would tell of an error in their reading as one of its own."""
+
+    def __init__(self, rows: Any) -> None:
+        import pyarrow as pa
+
+        self.error: Exception | None = None
+        """The error that reading them ended with."""
+        self.rows = rows if isinstance(rows, pa.Table) else self._reader(rows)
+
+    def _reader(self, tables: Iterator[pa.Table]) -> pa.RecordBatchReader:
+        import pyarrow as pa
+
+        first = next(tables)
+        return pa.RecordBatchReader.from_batches(first.schema, self._batches(first, tables))
+
+    def _batches(self, first: pa.Table, rest: Iterator[pa.Table]) -> Iterator[pa.RecordBatch]:
+        try:
+            yield from first.to_batches()
+            for table in rest:
+                yield from table.to_batches()
+        except Exception as error:
+            self.error = error
+            raise

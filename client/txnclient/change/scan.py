@@ -1,0 +1,209 @@
+"""Rows of a table's files with their places: which file, and which row of it.
+
+A place is one number, the file's number in the list above 32 bits, the row's position in its file below. Pages are
+verified, as in every read of ours.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from txnclient.change.names import Relation
+from txnclient.formats.file_statistics import known_of
+from txnclient.read.table_files import TableFiles
+from txnstatus.lake import data_files
+from txnstatus.lake.arrow_types import to_arrow
+from txnstatus.lake.manifest import DataFile
+from txnstatus.lake.storage import file_system
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    from pyroaring import BitMap
+
+PLACE = "place"
+"""The column that says where a row is."""
+BATCH_ROWS = 1 << 17
+_AHEAD = 2
+"""Row groups that are read while another one is looked at."""
+
+
+@dataclass(frozen=True)
+class Scan:
+    """What a statement reads of a table: rows that are alive, a row group at a time."""
+
+    there: TableFiles
+    target: Relation
+
+    def rows(self, columns: Iterable[str], where: pc.Expression | None = None) -> Iterator[pa.Table]:
+        """All rows, with their places; some row groups without a row for which `where` holds are left out.
+
+        `columns`: by the engine's names, which they have in what comes. Raises DataDamaged.
+        """
+        yield self._schema(self._ordered(columns)).append(_place()).empty_table()
+        for number, group, offset in self._groups(columns, where, None):
+            yield self._alive(group, self.there.files[number], number, offset)
+
+    def at(self, places: np.ndarray[Any, Any], columns: Iterable[str]) -> pa.Table:
+        """The rows at these places, which are in order, without their places. Raises DataDamaged."""
+        import numpy as np
+        import pyarrow as pa
+
+        names = self._ordered(columns)
+        empty = self._schema(names).empty_table()
+        if not len(places) or not names:
+            return empty
+        found = [empty]
+        for number, group, offset in self._groups(names, None, places):
+            first = (number << 32) + offset
+            low, high = np.searchsorted(places, [first, first + group.num_rows])
+            found.append(group.take(pa.array(places[low:high] - first)))
+        return pa.concat_tables(found)
+
+    def places_of_all(self) -> np.ndarray[Any, Any]:
+        """The places of all rows, from what the manifests say."""
+        import numpy as np
+
+        found = [np.empty(0, np.int64)]
+        for number, file in enumerate(self.there.files):
+            found.append(self._alive_positions(file, 0, file.rows) + (number << 32))
+        return np.concatenate(found)
+
+    def bitmaps(self, places: np.ndarray[Any, Any]) -> dict[str, BitMap]:
+        """The places, which are in order, by file."""
+        import numpy as np
+        from pyroaring import BitMap
+
+        numbers, starts = np.unique(places >> 32, return_index=True)
+        parts = np.split((places & 0xFFFFFFFF).astype(np.uint32), starts[1:])
+        return {
+            self.there.files[number].path: BitMap(part) for number, part in zip(numbers.tolist(), parts, strict=False)
+        }
+
+    def _ordered(self, columns: Iterable[str]) -> list[str]:
+        wanted = set(columns)
+        return [own for own in self.target.own_names if own in wanted]
+
+    def _schema(self, names: Sequence[str]) -> pa.Schema:
+        """The columns by the engine's names."""
+        import pyarrow as pa
+
+        fields = dict(zip(self.target.own_names, to_arrow(self.there.schema), strict=True))
+        return pa.schema([pa.field(name, fields[name].type) for name in names])
+
+    def _alive(self, group: pa.Table, file: DataFile, number: int, offset: int) -> pa.Table:
+        import pyarrow as pa
+
+        positions = self._alive_positions(file, offset, offset + group.num_rows)
+        places = pa.array(positions + (number << 32))
+        if not group.num_columns:
+            return pa.Table.from_arrays([places], schema=pa.schema([_place()]))
+        if len(positions) < group.num_rows:
+            group = group.take(pa.array(positions - offset))
+        return group.append_column(_place(), places)
+
+    def _alive_positions(self, file: DataFile, start: int, end: int) -> np.ndarray[Any, Any]:
+        import numpy as np
+        from pyroaring import BitMap
+
+        found = np.arange(start, end, dtype=np.int64)
+        dead = self.there.dead.get(file.path)
+        if dead is None:
+            return found
+        here = np.asarray((dead & BitMap(range(start, end))).to_array(), dtype=np.int64)
+        return np.delete(found, here - start) if len(here) else found
+
+    # ---- row groups
+
+    def _groups(
+        self, columns: Iterable[str], where: pc.Expression | None, places: np.ndarray[Any, Any] | None
+    ) -> Iterator[tuple[int, pa.Table, int]]:
+        """Number of a file, a row group of it, and the position of the group's first row. `places`: only those that
+        have one of them."""
+        import numpy as np
+
+        if places is None:
+            dead = self.there.dead
+            files = [file for file in self.there.files if len(dead.get(file.path, ())) < file.rows]
+        else:
+            files = [self.there.files[number] for number in np.unique(places >> 32).tolist()]
+        if not files:
+            return
+        names = self._ordered(columns)
+        known = partial(known_of, schema=self.there.schema)
+        numbers = {file_system(file.path)[1]: number for number, file in enumerate(self.there.files)}
+        with data_files.opened(files, to_arrow(self.there.schema), where=where, known=known) as dataset:
+            tasks = _tasks(dataset.get_fragments(filter=where), dataset.schema, where, numbers, places)
+            yield from _read_ahead(tasks, partial(self._read, names))
+
+    def _read(self, names: Sequence[str], task: _Task) -> tuple[int, pa.Table, int]:
+        schema = to_arrow(self.there.schema)
+        wanted = [schema.names[self.target.own_names.index(name)] for name in names]
+        rows = task.group.to_table(schema=schema, columns=wanted)
+        if rows.num_rows != task.rows:
+            raise OSError(f"{task.group.path}: a row group has {rows.num_rows} rows, and its footer says {task.rows}")
+        return task.number, rows.rename_columns(list(names)), task.offset
+
+
+@dataclass(frozen=True, slots=True)
+class _Task:
+    number: int
+    """Number of the file."""
+    group: Any
+    """The row group, as a fragment."""
+    rows: int
+    offset: int
+
+
+def _tasks(
+    fragments: Iterable[Any],
+    schema: pa.Schema,
+    where: pc.Expression | None,
+    numbers: Mapping[str, int],
+    places: np.ndarray[Any, Any] | None,
+) -> Iterator[_Task]:
+    import numpy as np
+
+    for fragment in fragments:
+        number, offset = numbers[fragment.path], 0
+        fitting = None
+        if where is not None:
+            fitting = {group.id for group in fragment.subset(filter=where, schema=schema).row_groups}
+        for group in fragment.row_groups:
+            rows = group.num_rows
+            first = (number << 32) + offset
+            if places is not None:
+                low, high = np.searchsorted(places, [first, first + rows])
+                wanted = low < high
+            else:
+                wanted = fitting is None or group.id in fitting
+            if wanted and rows:
+                yield _Task(number, fragment.subset(row_group_ids=[group.id]), rows, offset)
+            offset += rows
+
+
+def _read_ahead(tasks: Iterable[_Task], read: Any) -> Iterator[tuple[int, pa.Table, int]]:
+    pending: deque[Future[tuple[int, pa.Table, int]]] = deque()
+    with ThreadPoolExecutor(_AHEAD, "row-groups") as pool:
+        try:
+            for task in tasks:
+                pending.append(pool.submit(read, task))
+                if len(pending) > _AHEAD:
+                    yield pending.popleft().result()
+            while pending:
+                yield pending.popleft().result()
+        finally:
+            for each in pending:
+                each.cancel()
+
+
+def _place() -> pa.Field:
+    import pyarrow as pa
+
+    return pa.field(PLACE, pa.int64())
