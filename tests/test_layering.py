@@ -65,7 +65,7 @@ ONLY_IN = {
     "psycopg": ("txnclient.foreign.postgres", "txnparticipant.foreign.postgres"),
 }
 """Libraries that one part keeps to itself."""
-CORE_LIBRARIES = {"google"}
+CORE_LIBRARIES = {"google", "pyroaring"}
 """What a core may import besides the standard library and us: protobuf's messages."""
 
 

@@ -22,6 +22,15 @@ class RowsWritten:
 
 
 @dataclass(frozen=True, slots=True)
+class RowsAffected:
+    """What a DELETE, an UPDATE or a MERGE did."""
+
+    inserted: int = 0
+    updated: int = 0
+    deleted: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class CommitReceipt:
     """What a commit returns: it happened, durably, and every reader from now on sees all of it."""
 

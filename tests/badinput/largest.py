@@ -9,14 +9,17 @@ from typing import Any
 
 from google.protobuf.descriptor import FieldDescriptor, MethodDescriptor
 from google.protobuf.message import Message
+from pyroaring import BitMap
 
-from tests.badinput.world import OWNER, World
+from tests.badinput.world import NOT_WITH_A_KEY, OWNER, World
 from txnstatus.limits import (
     MAX_ADOPTED,
     MAX_BEGIN_COUNT,
     MAX_CLAIMED_KEYS,
+    MAX_DELETED_FILES,
     MAX_FROM_WRITES,
     MAX_KEEP_ALIVE_IDS,
+    MAX_KEY_BOUND_BYTES,
     MAX_LEASES_PER_CALL,
     MAX_LISTED,
     MAX_LOCK_PARTITIONS,
@@ -86,8 +89,37 @@ def _directories(_world: World, _request: Message, count: int) -> Sequence[str]:
     return [f"delta_{number}_{uuid.uuid4().hex}" for number in range(count)]
 
 
+def _without_a_key(world: World, request: Any) -> str:
+    """Makes it one about a table without a primary key. Returns the directory of its write."""
+    directory = world.open_keyless(request.txn_id)
+    request.table, request.write_id = world.keyless, directory.rpartition("_")[2]
+    request.manifest.CopyFrom(table_pb2.ManifestRef(path=f"{directory}/_manifest.json", bytes=1, row_count=1))
+    request.ClearField("claim")
+    request.mode = table_pb2.APPEND
+    return directory
+
+
+def _deletes(world: World, request: Any, count: int) -> Sequence[Message]:
+    ref = request.deletes.ref
+    ref.path, ref.bytes = f"{_without_a_key(world, request)}/_deletes.parquet", 1
+    ref.file_count = ref.row_count = count
+    positions = BitMap([1]).serialize()
+    return [
+        table_pb2.FileDeletes(file=f"delta_1_x/{number}", file_set="1_files0001/", row_count=1, positions=positions)
+        for number in range(count)
+    ]
+
+
+def _ranges(world: World, request: Any, _count: int) -> Sequence[Message]:
+    _without_a_key(world, request)
+    return [table_pb2.ColumnRange(column="id", lowest=b"1" * MAX_KEY_BOUND_BYTES, highest=b"9" * MAX_KEY_BOUND_BYTES)]
+
+
 REPEATED: Mapping[str, tuple[int, Make]] = {
     "AddFilesRequest.from_writes": (MAX_FROM_WRITES // 50, _writes),
+    "AddFilesRequest.holds": (1, _ranges),
+    "Looked.ranges": (1, _ranges),
+    "Deletes.files": (MAX_DELETED_FILES, _deletes),
     "AddFilesRequest.overwrites": (MAX_PARTITION_VALUES // 2, _partitions),
     "ManifestRef.partitions": (MAX_PARTITION_VALUES, _partitions),
     "AdoptDirectoriesRequest.names": (MAX_ADOPTED, _directories),
@@ -127,7 +159,11 @@ def name_of(field: FieldDescriptor) -> str:
 
 def largest(world: World, method: MethodDescriptor, share: float = 1.0) -> Iterator[tuple[str, Message]]:
     """A request for each thing that repeats in it, with as many as there may be; or a share of that."""
-    for path in repeated(world.request(method)):
+    whole: Any = world.request(method)
+    if method.name == "AddFiles":
+        for name in NOT_WITH_A_KEY:
+            getattr(whole, name.rpartition(".")[2]).SetInParent()
+    for path in repeated(whole):
         request: Any = world.request(method)
         message = functools.reduce(lambda part, field: getattr(part, field.name), path[:-1], request)
         most, make = REPEATED[name_of(path[-1])]

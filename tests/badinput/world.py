@@ -54,6 +54,10 @@ class Answer:
     made_by_grpc: bool = False
 
 
+NOT_WITH_A_KEY = {"txnstatus.AddFilesRequest.deletes", "txnstatus.AddFilesRequest.looked"}
+"""Fields that a right request about a table with a primary key has not."""
+
+
 class World:
     """A running node, with a table, and open transactions to use up."""
 
@@ -67,6 +71,8 @@ class World:
         command = catalog_pb2.CatalogCommand(register_foreign=place)
         assert self.send("txnstatus.Catalog/ChangeCatalog", command.SerializeToString(), group=CATALOG).error is None
         self.shard = int(info.table_id.split(".")[0])
+        self.keyless = self.new_table()
+        """A table without a primary key, on the same shard."""
         self.committed = self.client.begin().commit().txn_id
         self._open: list[int] = []
 
@@ -130,6 +136,12 @@ class World:
         request = table_pb2.OpenWriteRequest(txn_id=txn_id, owner=OWNER, table="bad.input", write_id=write_id)
         return self.client.call("txnstatus.Table/OpenWrite", request, table_pb2.OpenWriteResponse).directory
 
+    def open_keyless(self, txn_id: int) -> str:
+        """As `open_write`, of a table without a primary key."""
+        write_id = uuid.uuid4().hex
+        request = table_pb2.OpenWriteRequest(txn_id=txn_id, owner=OWNER, table=self.keyless, write_id=write_id)
+        return self.client.call("txnstatus.Table/OpenWrite", request, table_pb2.OpenWriteResponse).directory
+
     def new_table(self) -> str:
         """One that nobody else works with, on the same shard."""
         return self.client.create_table(self.new_name(), "id bigint").name
@@ -144,6 +156,8 @@ class World:
 
     def _fill(self, message: Message, values: _Values) -> Message:
         for field in message.DESCRIPTOR.fields:
+            if field.full_name in NOT_WITH_A_KEY:
+                continue
             value = values.of(field)
             if value is not None:
                 if isinstance(value, Message):

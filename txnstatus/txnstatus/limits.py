@@ -45,6 +45,15 @@ MAX_CLAIMED_BYTES = 256_000
 MAX_KEY_BOUND_BYTES = 1_000
 """Bytes of a bound of a range of keys."""
 
+MAX_DELETED_FILES = 1_000
+"""Files of which one write deletes rows; a statement that has more makes several writes."""
+MAX_DELETED_BYTES = 256_000
+"""Bytes of the bitmaps that tell which."""
+MAX_COLUMN_RANGES = 32
+"""Columns of which a write says between which values they are."""
+MAX_FILE_NAME_BYTES = 1_000
+"""Bytes of a file's path below its table's location."""
+
 MAX_LABEL_CHARACTERS = 256
 """Characters of a label, an owner or a request id."""
 MAX_LEASE_ID_CHARACTERS = 64

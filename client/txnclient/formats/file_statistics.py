@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any
 
+from txnstatus.key_ranges import rank_by
 from txnstatus.lake.arrow_types import to_arrow
 from txnstatus.lake.manifest import ColumnRange, DataFile
 from txnstatus.partitions import SHORTENED, WHOLE_TABLE, text_of
@@ -20,6 +21,8 @@ MAX_COLUMNS = 32
 """Columns of a table, the first ones, that have ranges in manifests."""
 MAX_CHARS = 64
 """Longest bound that is kept; a column with a longer one has no range."""
+End = tuple[Any, bytes]
+"""A bound of a column: its place, which is a number or bytes, and its text."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -57,6 +60,22 @@ def known_of(file: DataFile, schema: Schema) -> pc.Expression:
     for fact in _facts(file, to_arrow(schema)):
         known = known & fact
     return known
+
+
+def bounds(files: Sequence[DataFile], schema: Schema, name: str) -> tuple[End, End] | None:
+    """Between which values of a column all rows of the files are; None: nobody knows."""
+    rank_of = rank_by(next(column.type for column in schema.columns if column.name == name))
+    found = list[End]()
+    for file in files:
+        known = file.columns.get(name)
+        if known is None:
+            return None
+        for text in (known.lowest.encode(), known.highest.encode()):
+            rank = rank_of(text)
+            if rank is None:
+                return None
+            found.append((rank, text))
+    return (min(found), max(found)) if found else None
 
 
 def _facts(file: DataFile, schema: pa.Schema) -> Iterator[pc.Expression]:

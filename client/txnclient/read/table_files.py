@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import compress
 from typing import TYPE_CHECKING
@@ -12,6 +12,7 @@ from txnclient.read.row_reads import RowChanges
 from txnstatus.lake import data_files, manifest
 from txnstatus.lake.dead_rows import DeadRows
 from txnstatus.lake.manifest import DataFile
+from txnstatus.lake.storage import WRITE_PREFIX
 from txnstatus.partitions import covers
 from txnstatus.proto import table_pb2 as pb
 from txnstatus.schema import Schema
@@ -34,6 +35,8 @@ class TableFiles:
     """Row changes, where there are any."""
     dead: DeadRows = field(default_factory=dict)
     """Rows of the files that are deleted: files that have none are not in it."""
+    file_sets: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """URI of a file → the id of the file set that it is in, as the service has it."""
 
     @classmethod
     def of(cls, response: pb.ScanResponse, at: Timestamp) -> TableFiles:
@@ -42,7 +45,12 @@ class TableFiles:
         changes = RowChanges.of(response, at, [len(each) for each in listed])
         files = tuple(file for each in listed for file in each)
         gone = dead.of_files(dead.read(response.dead), files)
-        return cls(response.table.name, Schema.from_wire(response.table.schema), files, changes, gone)
+        sets = {
+            file.path: f"{_write_of(ref)}/{file.partition}"
+            for ref, some in zip(response.manifests, listed, strict=True)
+            for file in some
+        }
+        return cls(response.table.name, Schema.from_wire(response.table.schema), files, changes, gone, sets)
 
     @property
     def rows(self) -> int:
@@ -96,3 +104,8 @@ class TableFiles:
         """
         with data_files.opened(self.files, self.target(None)) as dataset:
             return dataset
+
+
+def _write_of(ref: pb.ManifestRef) -> str:
+    """The transaction and the write whose manifest it is: the manifest lies in the write's directory."""
+    return ref.path.rsplit("/", 2)[-2].removeprefix(WRITE_PREFIX)

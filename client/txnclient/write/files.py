@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, get_args
 
 from txnclient.calls.requests import build
+from txnclient.formats.file_statistics import bounds
 from txnclient.formats.partitions import Partition, name_of
 from txnclient.handle import Handle
 from txnclient.write import staged_files
@@ -19,6 +20,7 @@ from txnstatus.errors import InvalidArgument
 from txnstatus.lake import manifest
 from txnstatus.lake.manifest import DataFile
 from txnstatus.lake.storage import make_durable
+from txnstatus.limits import MAX_COLUMN_RANGES
 from txnstatus.partitions import WHOLE_TABLE
 from txnstatus.proto import table_pb2 as pb
 from txnstatus.schema import Schema
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class _Opened:
+class Opened:
     """A write that has begun."""
 
     write_id: str
@@ -48,8 +50,8 @@ class FileWrites:
 
     def write(self, data: Any, table: str, mode: Mode, partition: Partition | None, *, keys_are_new: bool) -> None:
         _check_mode(mode, partition)
-        opened = self._open(table)
-        locks = self._locks_of(opened, _statement(mode))
+        opened = self.open(table)
+        locks = self.locks_of(opened, _statement(mode))
         if mode != "overwrite_partitions":
             # What is known of it now: whoever cannot have it should learn that before the work, not after.
             locks.take([WHOLE_TABLE if partition is None else name_of(partition, opened.schema, table)])
@@ -58,11 +60,11 @@ class FileWrites:
         self._add(opened, files, mode, partition, locks, spark=spark, keys_are_new=keys_are_new)
 
     def truncate(self, table: str, partition: Partition | None) -> None:
-        opened = self._open(table)
-        self._add(opened, (), "overwrite", partition, self._locks_of(opened, Statement.TRUNCATE))
+        opened = self.open(table)
+        self._add(opened, (), "overwrite", partition, self.locks_of(opened, Statement.TRUNCATE))
 
     def stage(self, data: Any, table: str) -> StagedFiles:
-        opened = self._open(table)
+        opened = self.open(table)
         files = _write_files(data, opened)
         make_durable(file.path for file in files)
         return StagedFiles(table, opened.write_id, tuple(files))
@@ -79,13 +81,19 @@ class FileWrites:
         _check_mode(mode, partition)
         parts = _staged_for(table, staged)
         files = [file for part in parts for file in part.files]
-        opened = self._open(table)
+        opened = self.open(table)
         staged_files.check(parts, opened.directory.removesuffix(opened.write_id), opened.schema)
-        locks = self._locks_of(opened, _statement(mode))
+        locks = self.locks_of(opened, _statement(mode))
         from_writes = [part.write_id for part in parts]
         self._add(opened, files, mode, partition, locks, from_writes, keys_are_new=keys_are_new)
 
-    def _open(self, table: str) -> _Opened:
+    def add_changed(self, opened: Opened, rows: Any, deletes: pb.Deletes | None, looked: pb.Looked | None) -> None:
+        """Adds rows, if there are any, and deletes others: both are one write, or neither is."""
+        files = [] if rows is None else _write_files(rows, opened)
+        locks = self.locks_of(opened, Statement.MERGE)
+        self._add(opened, files, "append", None, locks, deletes=deletes, looked=looked)
+
+    def open(self, table: str) -> Opened:
         """Claims a directory. The first write on a table makes it a participant."""
         self._handle.require_writable()
         write_id = uuid.uuid4().hex
@@ -94,11 +102,11 @@ class FileWrites:
         response = handle.ask("txnstatus.Table/OpenWrite", request, pb.OpenWriteResponse)
         info = response.table
         schema = Schema.from_wire(info.schema)
-        return _Opened(write_id, info.table_id, table, schema, info.conflicts, response.directory)
+        return Opened(write_id, info.table_id, table, schema, info.conflicts, response.directory)
 
     def _add(
         self,
-        opened: _Opened,
+        opened: Opened,
         files: Sequence[DataFile],
         mode: Mode,
         partition: Partition | None,
@@ -107,6 +115,8 @@ class FileWrites:
         spark: SparkSession | None = None,
         *,
         keys_are_new: bool = False,
+        deletes: pb.Deletes | None = None,
+        looked: pb.Looked | None = None,
     ) -> None:
         self._handle.require_writable()
         overwrites = overwritten(mode, partition, files, opened.schema, opened.table)
@@ -141,15 +151,18 @@ class FileWrites:
                 # What was committed since it was read is not replaced unseen: that is a conflict.
                 read_timestamp=None if mode == "append" else read_at,
                 claim=claim,
+                deletes=deletes,
+                looked=looked,
+                holds=() if opened.schema.primary_key else _holds(files, opened.schema),
             ),
             pb.AddFilesResponse,
         )
 
-    def _locks_of(self, opened: _Opened, statement: Statement) -> WriteLocks:
+    def locks_of(self, opened: Opened, statement: Statement) -> WriteLocks:
         return WriteLocks(self._locks, statement, opened.table, opened.conflicts)
 
 
-def _write_files(data: Any, opened: _Opened) -> list[DataFile]:
+def _write_files(data: Any, opened: Opened) -> list[DataFile]:
     """Files that are not durable yet."""
     if _is_spark(data):
         from txnclient.spark import writer
@@ -158,6 +171,16 @@ def _write_files(data: Any, opened: _Opened) -> list[DataFile]:
     from txnclient.formats import arrow
 
     return arrow.write_files(data, opened.directory, opened.schema, opened.table)
+
+
+def _holds(files: Sequence[DataFile], schema: Schema) -> list[pb.ColumnRange]:
+    """Between which values of a column all rows are, for the columns of which that is known."""
+    found = []
+    for column in schema.columns[:MAX_COLUMN_RANGES]:
+        if known := bounds(files, schema, column.name):
+            (_, lowest), (_, highest) = known
+            found.append(pb.ColumnRange(column=column.name, lowest=lowest, highest=highest))
+    return found
 
 
 def _is_spark(data: Any) -> bool:

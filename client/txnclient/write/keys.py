@@ -11,14 +11,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, groupby
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from txnclient.formats.file_statistics import End, bounds
 from txnclient.handle import Handle
 from txnclient.read import dead
 from txnclient.read.table_files import TableFiles
 from txnclient.snapshot import Snapshot
 from txnstatus.errors import AlreadyExists, Conflict, InvalidArgument, NotFound, SnapshotTooOld
-from txnstatus.key_ranges import rank_by
 from txnstatus.lake import rows as row_format
 from txnstatus.lake.manifest import DataFile
 from txnstatus.limits import MAX_CLAIMED_BYTES, MAX_CLAIMED_KEYS, MAX_KEY_BOUND_BYTES
@@ -37,9 +37,6 @@ MAX_ROWS_HERE = 1_000_000
 """Rows of which this process reads the keys; where Spark has written the files, it compares the keys of more."""
 ROWS_AT_A_TIME = 4_000_000
 """Rows in files, more or less, whose keys are in memory at once, besides those that are added."""
-
-End = tuple[Any, bytes]
-"""A bound of a column: its place, which is a number or bytes, and its text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,11 +133,11 @@ class KeyedFiles:
 
     def _near(self, there: TableFiles) -> TableFiles:
         """Without the files that have none of these keys, by their partitions and the ranges of their columns."""
-        ends = {name: found for name in self.schema.primary_key if (found := _ends(self.files, self.schema, name))}
+        ends = {name: found for name in self.schema.primary_key if (found := bounds(self.files, self.schema, name))}
         partitions = {file.partition for file in self.files} if self.schema.keys_tell_partitions else None
         kept = [
             (partitions is None or file.partition in partitions)
-            and all(_meet(found, _ends([file], self.schema, name)) for name, found in ends.items())
+            and all(_meet(found, bounds([file], self.schema, name)) for name, found in ends.items())
             for file in there.files
         ]
         return there.only(kept)
@@ -246,7 +243,7 @@ def _claim(keys: pa.Table, schema: Schema, at: Timestamp) -> pb.KeyClaim:
 
 def _range(files: Sequence[DataFile], schema: Schema) -> pb.KeyRange:
     """The range of the first column, as manifests have it; what they do not tell is open."""
-    ends = _ends(files, schema, schema.primary_key[0])
+    ends = bounds(files, schema, schema.primary_key[0])
     return _bounded(ends[0][1], ends[1][1]) if ends else pb.KeyRange()
 
 
@@ -257,22 +254,6 @@ def _bounded(lowest: bytes, highest: bytes) -> pb.KeyRange:
     if len(highest) <= MAX_KEY_BOUND_BYTES:
         found.highest = highest
     return found
-
-
-def _ends(files: Sequence[DataFile], schema: Schema, name: str) -> tuple[End, End] | None:
-    """Between which values of a column all rows of the files are; None: nobody knows."""
-    rank_of = rank_by(next(column.type for column in schema.columns if column.name == name))
-    ends = list[End]()
-    for file in files:
-        known = file.columns.get(name)
-        if known is None:
-            return None
-        for text in (known.lowest.encode(), known.highest.encode()):
-            rank = rank_of(text)
-            if rank is None:
-                return None
-            ends.append((rank, text))
-    return (min(ends), max(ends)) if ends else None
 
 
 def _meet(one: tuple[End, End], other: tuple[End, End] | None) -> bool:

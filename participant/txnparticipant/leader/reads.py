@@ -11,8 +11,10 @@ from txnparticipant.shard import dropping
 from txnparticipant.shard.changes import illegal
 from txnparticipant.shard.key_conflicts import own_key_twice
 from txnparticipant.shard.leases import Leases
+from txnparticipant.shard.records import Dropped
 from txnparticipant.shard.shard import ParticipantShard
-from txnparticipant.shard.table import Dropped, TableState
+from txnparticipant.shard.table import TableState
+from txnparticipant.versions.deletes import own_deletes, visible_deletes
 from txnparticipant.versions.mvcc import PendingWrite, Prepared, commit_times, undecided_at, visible, with_own
 from txnstatus.errors import InvalidArgument, NotAuthorized, TxnError, forgotten
 from txnstatus.limits import MAX_LEASE_ID_CHARACTERS, MAX_LEASES_PER_CALL, check_count
@@ -53,7 +55,7 @@ class Reads:
         if request.lease_id:
             self._leases.take(table, request.lease_id, at, self._leases.seconds)
         prepared = self._shard.prepared(table)
-        file_sets = list(table.file_sets.values())
+        file_sets, delete_sets = list(table.file_sets.values()), list(table.deletes.all.values())
         rows, dropper = table.rows_view(), table.dropping
         outcomes = await self._outcomes(prepared, at)
         if dropper is not None and (dropped_ts := outcomes.get(dropper.txn_id)):
@@ -71,6 +73,8 @@ class Reads:
         response = pb.ScanResponse(table=table.info(), manifests=map(cmd.manifest_to_wire, seen))
         response.own_writes = own.position if own is not None else 0
         response.lease_millis = int(self._leases.seconds * 1000) if request.lease_id else 0
+        dead = visible_deletes(delete_sets, prepared, outcomes, at)
+        response.dead.extend(map(cmd.dead_rows_to_wire, (*dead, *own_deletes(own.files if own else ()))))
         _add_row_changes(response, changes, times)
         return response
 

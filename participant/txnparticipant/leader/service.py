@@ -15,6 +15,7 @@ from txnparticipant.leader.rows import RowService
 from txnparticipant.leader.tables import TableService
 from txnparticipant.locks.strategies import BUILT_IN, Strategy
 from txnparticipant.shard import commands as cmd
+from txnparticipant.shard import delete_checks
 from txnparticipant.shard.changes import ShardApplied
 from txnparticipant.shard.key_claims import check_claim, within_memory
 from txnparticipant.shard.leases import Leases
@@ -194,6 +195,8 @@ class ShardService:
             raise InvalidArgument(f"the manifest at {request.manifest.path!r} is not in the write's own {directory}")
         check_partitions(request, table)
         check_claim(request, table)
+        delete_checks.check_deletes(request, table, directory)
+        delete_checks.check_ranges(request, table)
         overwrites: tuple[str, ...] = ()
         base_ts = looked_at = NO_TIMESTAMP
         if request.mode == table_pb.OVERWRITE:
@@ -204,6 +207,13 @@ class ShardService:
         if claim is not None:
             looked_at = await self._reads.base(claim.snapshot)
             claim = within_memory(claim, table, self.shard.tables())
+        deletes = cmd.deletes_from_wire(request.deletes) if request.HasField("deletes") else None
+        if deletes is not None:
+            looked_at = max(looked_at, await self._reads.base(Timestamp(deletes.snapshot)))
+            deletes = delete_checks.within_memory(deletes, self.shard.tables())
+        looked = cmd.looked_from_wire(request.looked) if request.HasField("looked") else None
+        if looked is not None:
+            looked_at = max(looked_at, await self._reads.base(looked.snapshot))
         # A commit is acknowledged before its FINALIZE_COMMIT arrives: what was seen then must be known here.
         for txn_id, commit_ts in await self._reads.decided(table, max(base_ts, looked_at)):
             await self._proposer.propose(cmd.FinalizeCommit(txn_id, table.table_id, commit_ts))
@@ -219,6 +229,9 @@ class ShardService:
                 base_ts,
                 tuple(request.from_writes),
                 claim,
+                deletes,
+                looked,
+                tuple(map(cmd.column_range_from_wire, request.holds)),
             )
         )
         return table_pb.AddFilesResponse()
@@ -257,6 +270,7 @@ class ShardService:
         """Refusals are answered op by op; what is retriable fails the call, so that its sender finds the leader."""
         if len(request.ops) > MAX_OPS_PER_CALL:
             raise InvalidArgument(f"{len(request.ops)} operations in one call: {MAX_OPS_PER_CALL} are possible")
+        self._driver.check_lease()  # another replica would ask about registrations that are none of its business
         self._clock.update(Timestamp(request.now))
         begun = [op for op in request.ops if op.type == int(ParticipantOpType.BEGIN_COMMIT)]
         while waiting := [op for op in begun if not self._registering.is_settled(op.table_id, TxnId(op.txn_id))]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from typing import NamedTuple
 
-from txnparticipant.rows.key_places import NEVER, NOBODY, Changed, Places
+from txnparticipant.rows.key_places import NEVER, Changed, Places
 from txnstatus.key_ranges import KeyOrder, KeyRange
 from txnstatus.types import NO_TIMESTAMP, Timestamp, TxnId, timestamp
 
@@ -88,8 +88,8 @@ class ChangedKeys:
             commit_ts, txn_id = self._last.get(key, (NO_TIMESTAMP, TxnId(0)))
             if commit_ts > snapshot:
                 met[commit_ts, txn_id].append(key)
-            elif (txn_id := self._prepared.get(key, NOBODY)) in among:
-                met[NEVER, txn_id].append(key)
+            elif (owner := self._prepared.get(key)) is not None and owner in among:
+                met[NEVER, owner].append(key)
         if met:
             first = min(met)
             return Met(first[1], sorted(met[first]), [])

@@ -7,12 +7,13 @@ from collections.abc import Iterable
 from txnparticipant.locks.locks import Lock, Mode, Verdict
 from txnparticipant.shard import commands as cmd
 from txnparticipant.shard import dropping, key_claims
+from txnparticipant.shard.delete_conflicts import delete_conflict
 from txnparticipant.shard.key_conflicts import key_conflict
 from txnparticipant.shard.records import TableTxn
 from txnparticipant.shard.table import TableState
 from txnparticipant.shard.transitions import Op
 from txnparticipant.versions.conflicts import first_committer_wins, full_name
-from txnparticipant.versions.mvcc import PendingWrite
+from txnparticipant.versions.mvcc import PendingWrite, partition_of
 from txnstatus.errors import (
     IllegalState,
     InvalidArgument,
@@ -79,7 +80,9 @@ def _add_files(table: TableState, txn: TableTxn, command: cmd.AddFiles) -> TxnEr
         return None
     known = txn.writes.get(command.write_id)
     if known is not None:
-        if known.manifest == command.manifest:
+        # How much of its positions is kept depends on when it came.
+        refs = [each.deletes and each.deletes.ref for each in (known, command)]
+        if known.manifest == command.manifest and refs[0] == refs[1]:
             return None
         message = f"write {command.write_id} of transaction {txn.txn_id} was added already, with other files"
         return IllegalState(message, txn_id=txn.txn_id)
@@ -91,6 +94,8 @@ def _add_files(table: TableState, txn: TableTxn, command: cmd.AddFiles) -> TxnEr
             message = f"write {used} was not opened by transaction {txn.txn_id} on {table.name}"
             return IllegalState(message, txn_id=txn.txn_id)
     partitions = command.manifest.partitions if table.schema.partition_by else (WHOLE_TABLE,)
+    if command.deletes and not command.manifest.file_count:
+        partitions = ()
     write = PendingWrite(
         command.write_id,
         command.manifest,
@@ -100,10 +105,15 @@ def _add_files(table: TableState, txn: TableTxn, command: cmd.AddFiles) -> TxnEr
         _seen_at(table, command),
         command.from_writes,
         command.claim,
+        command.deletes,
+        command.looked,
+        command.holds,
     )
+    deleted = [partition_of(each) for each in command.deletes.file_sets] if command.deletes else []
     refusal = (
         _must_lock(table, txn, Mode.X, command.overwrites)
         or _must_lock(table, txn, Mode.S, partitions)
+        or _must_lock(table, txn, Mode.SHARED_WRITE, deleted)
         or key_claims.refusal(table, txn, write)
     )
     if refusal is None:
@@ -188,7 +198,7 @@ def _closes_a_circle(table: TableState, txn_id: TxnId, locks: tuple[Lock, ...]) 
 
 def _prepare(table: TableState, txn: TableTxn, command: cmd.BeginCommit) -> ShardApplied | Rejected:
     conflict = first_committer_wins(table.name, txn.txn_id, txn.writes.values(), table.overwrites, table.file_sets)
-    conflict = conflict or key_conflict(table, txn)
+    conflict = conflict or delete_conflict(table, txn) or key_conflict(table, txn)
     if conflict:
         return Rejected(conflict)
     prepare_ts = dropping.prepare_ts(table, command.prepare_ts) if txn.drops else command.prepare_ts

@@ -6,7 +6,7 @@ from typing import get_args
 
 from txnparticipant.locks.locks import Lock, Otherwise
 from txnparticipant.rows.memrowset import RowBatch
-from txnparticipant.versions.mvcc import KeyClaim, Manifest
+from txnparticipant.versions.mvcc import ColumnRange, DeadRowsRef, Deletes, KeyClaim, Looked, Manifest
 from txnstatus.codec import Codec, CommandCodec
 from txnstatus.proto import participant_pb2 as pb
 from txnstatus.proto import table_pb2 as table_pb
@@ -50,6 +50,9 @@ class AddFiles:
     base_ts: Timestamp = NO_TIMESTAMP
     from_writes: tuple[str, ...] = ()
     claim: KeyClaim | None = None
+    deletes: Deletes | None = None
+    looked: Looked | None = None
+    holds: tuple[ColumnRange, ...] = ()
 
 
 @value
@@ -197,5 +200,10 @@ encode, decode = _CODEC.encode, _CODEC.decode
 
 _MANIFEST = Codec(Manifest, table_pb.ManifestRef)
 _CLAIM = Codec(KeyClaim, table_pb.KeyClaim)
+_DELETES = Codec(Deletes, table_pb.Deletes)
+dead_rows_to_wire = Codec(DeadRowsRef, table_pb.DeadRowsRef).to_wire
+deletes_from_wire = _DELETES.from_wire
+looked_from_wire = Codec(Looked, table_pb.Looked).from_wire
+column_range_from_wire = Codec(ColumnRange, table_pb.ColumnRange).from_wire
 claim_from_wire = _CLAIM.from_wire
 manifest_to_wire, manifest_from_wire = _MANIFEST.to_wire, _MANIFEST.from_wire

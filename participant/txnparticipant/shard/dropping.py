@@ -11,8 +11,8 @@ from collections.abc import Iterator
 
 from txnparticipant.locks.locks import Lock, Mode
 from txnparticipant.shard import commands as cmd
-from txnparticipant.shard.records import TableTxn
-from txnparticipant.shard.table import Dropped, TableState
+from txnparticipant.shard.records import Dropped, TableTxn
+from txnparticipant.shard.table import TableState
 from txnstatus.errors import Conflict, IllegalState, InvalidArgument, NotFound, TxnError
 from txnstatus.types import AbortCause, AbortCode, ParticipantState, Timestamp, TxnId, utc_of
 

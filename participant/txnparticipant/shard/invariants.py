@@ -14,9 +14,9 @@ def check_table(table: TableState, forgotten_below: TxnId) -> None:
     """Raises AssertionError."""
     assert not table.is_database or table.txns, f"nobody's database: {table.name}"
     table.locks.check_invariants(table.unfinished)
-    table.overwrites.check_invariants(
-        {txn.txn_id: txn.writes.values() for txn in table.unfinished.values() if txn.prepare_ts != NO_TIMESTAMP}
-    )
+    promised = {txn.txn_id: txn.writes.values() for txn in table.unfinished.values() if txn.prepare_ts != NO_TIMESTAMP}
+    table.overwrites.check_invariants(promised)
+    table.deletes.check_invariants(table.file_sets.keys(), promised)
     waiting = {request.txn_id for request in table.locks.queue()}
     for record in table.txns.values():
         assert record.txn_id not in waiting or record.state is ParticipantState.OPEN, f"waits: {record}"
@@ -60,6 +60,7 @@ def _check_retirement(table: TableState) -> None:
     replaced = sorted((fs.replaced_ts, fs.id) for fs in file_sets if fs.replaced_ts)
     assert table.replaced == replaced, "the index of what is replaced"
     used = Counter((fs.txn_id, write_id) for fs in file_sets for write_id in fs.used_writes)
+    used.update((deleted.txn_id, deleted.write_id) for deleted in table.deletes.all.values())
     assert table.used == used, "the index of the directories"
     assert table.fresh.keys() <= table.uncleaned.keys() | table.retired.keys(), (
         "the cleaner would be told of what is gone"

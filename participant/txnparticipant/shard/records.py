@@ -1,4 +1,4 @@
-"""TableTxn: what a shard keeps of one transaction on one table."""
+"""What a shard keeps of one transaction on one table."""
 
 from __future__ import annotations
 
@@ -16,6 +16,16 @@ from txnstatus.types import NO_TIMESTAMP, ParticipantState, Timestamp, TxnId
 MAX_LOOKS = 64
 """Writes of one transaction whose keys are compared with those of others one by one: each takes a look at them all."""
 LIVE = (ParticipantState.OPEN, ParticipantState.COMMIT_IN_PROGRESS)
+
+
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    """How a table came to its end."""
+
+    txn_id: TxnId
+    owner: str
+    commit_ts: Timestamp
+    """A reader below it still sees the table, as long as what it needs is kept."""
 
 
 @dataclass(slots=True)

@@ -12,8 +12,8 @@ from txnparticipant.shard import dropping, snapshot
 from txnparticipant.shard.adoption import adopt
 from txnparticipant.shard.changes import ShardApplied, change, flush, illegal, mark_cleaned, withdraw
 from txnparticipant.shard.invariants import check_table
-from txnparticipant.shard.records import TableTxn
-from txnparticipant.shard.table import NOBODY, Dropped, TableState
+from txnparticipant.shard.records import Dropped, TableTxn
+from txnparticipant.shard.table import NOBODY, TableState
 from txnparticipant.shard.transitions import TRANSITIONS, Op, Stay
 from txnparticipant.versions.mvcc import Prepared
 from txnstatus.errors import AlreadyExists, IllegalState, NotFound, forgotten

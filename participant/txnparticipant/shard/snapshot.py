@@ -8,13 +8,15 @@ from collections.abc import Iterable, Iterator
 from txnparticipant.locks.locks import Claim, Request
 from txnparticipant.rows.changed_keys import ChangedKeys, Commit
 from txnparticipant.rows.memrowset import Flush, RowSet, TableRows, changed_keys
-from txnparticipant.shard.records import TableTxn
-from txnparticipant.shard.table import Dropped, TableState
+from txnparticipant.shard.records import Dropped, TableTxn
+from txnparticipant.shard.table import TableState
+from txnparticipant.versions.additions import Addition
 from txnparticipant.versions.conflicts import Overwrite
-from txnparticipant.versions.mvcc import FileSet, Manifest
+from txnparticipant.versions.mvcc import DeadRowsRef, DeleteSet, FileDeletes, FileSet, Manifest
 from txnstatus.codec import Codec
 from txnstatus.key_ranges import KeyOrder
 from txnstatus.proto import participant_pb2 as pb
+from txnstatus.proto import table_pb2 as table_pb
 from txnstatus.schema import Schema
 from txnstatus.types import Timestamp, TxnId
 from txnstatus.values import value
@@ -27,6 +29,9 @@ _FLUSH = Codec(Flush, pb.ShardSnapshot.Flush)
 _COMMIT = Codec(Commit, pb.ShardSnapshot.Commit)
 _CLAIM = Codec(Claim, pb.ShardSnapshot.LockClaim)
 _REQUEST = Codec(Request, pb.ShardSnapshot.LockRequest)
+_ADDITION = Codec(Addition, pb.ShardSnapshot.Addition)
+_DEAD_ROWS = Codec(DeadRowsRef, table_pb.DeadRowsRef)
+_FILE_DELETES = Codec(FileDeletes, table_pb.FileDeletes)
 
 
 def to_wire(table: TableState) -> pb.ShardSnapshot.TableState:
@@ -48,6 +53,9 @@ def to_wire(table: TableState) -> pb.ShardSnapshot.TableState:
         locks=map(_CLAIM.to_wire, held),
         waits=map(_REQUEST.to_wire, table.locks.queue()),
         rows=_rows_to_wire(table.rows),
+        delete_sets=map(_delete_set_to_wire, table.deletes.all.values()),
+        additions=map(_ADDITION.to_wire, table.additions),
+        additions_above=table.additions.above,
     )
 
 
@@ -71,6 +79,11 @@ def from_wire(wire: pb.ShardSnapshot.TableState) -> TableState:
         table.restore(_TXN.from_wire(txn))
     for written in wire.file_sets:
         table.add(_file_sets_from_wire(written))
+    table.additions.above = Timestamp(wire.additions_above)
+    for added in wire.additions:
+        table.additions.add(_ADDITION.from_wire(added))
+    for deleted in wire.delete_sets:
+        table.add_deletes(_delete_set_from_wire(deleted))
     for overwrite in wire.overwrites:
         table.overwrites.restore(_OVERWRITE.from_wire(overwrite))
     for retired in wire.retired:
@@ -127,6 +140,23 @@ def _file_sets_from_wire(wire: pb.ShardSnapshot.FileSets) -> list[FileSet]:
     return [
         FileSet(*common, part.partition, its.manifest, its.commit_ts, *part.end, its.from_writes) for part in its.parts
     ]
+
+
+def _delete_set_to_wire(deleted: DeleteSet) -> pb.ShardSnapshot.DeleteSet:
+    return pb.ShardSnapshot.DeleteSet(
+        write_id=deleted.write_id,
+        txn_id=deleted.txn_id,
+        ref=_DEAD_ROWS.to_wire(deleted.ref),
+        commit_ts=deleted.commit_ts,
+        file_sets=sorted(deleted.file_sets),
+        files=map(_FILE_DELETES.to_wire, deleted.files),
+    )
+
+
+def _delete_set_from_wire(wire: pb.ShardSnapshot.DeleteSet) -> DeleteSet:
+    files = tuple(map(_FILE_DELETES.from_wire, wire.files))
+    whose = wire.write_id, TxnId(wire.txn_id)
+    return DeleteSet(*whose, _DEAD_ROWS.from_wire(wire.ref), Timestamp(wire.commit_ts), set(wire.file_sets), files)
 
 
 def _rows_to_wire(rows: TableRows) -> pb.ShardSnapshot.TableRows:

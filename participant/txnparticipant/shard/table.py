@@ -11,10 +11,12 @@ from txnparticipant.locks.locks import Answer, Lock, LockTable, Otherwise, Verdi
 from txnparticipant.rows.changed_keys import Commit
 from txnparticipant.rows.key_places import Changed
 from txnparticipant.rows.memrowset import PreparedRows, RowBatch, RowSet, RowsView, TableRows
-from txnparticipant.shard.records import LIVE, TableTxn
+from txnparticipant.shard.records import LIVE, Dropped, TableTxn
+from txnparticipant.versions.additions import Addition, Additions
 from txnparticipant.versions.conflicts import Overwrites
+from txnparticipant.versions.deletes import DeleteSets
 from txnparticipant.versions.directories import FlushDirectory, WriteDirectory
-from txnparticipant.versions.mvcc import FileSet, PendingWrite, by_write
+from txnparticipant.versions.mvcc import DeleteSet, FileSet, PendingWrite, by_write
 from txnstatus.key_ranges import KeyOrder
 from txnstatus.names import is_database_name
 from txnstatus.partitions import WHOLE_TABLE, covers
@@ -24,16 +26,6 @@ from txnstatus.types import NO_TIMESTAMP, ConflictStrategy, ParticipantState, Ti
 
 NOBODY = TxnId(0)
 """The one that dropped the table before the first of a name: no transaction is older."""
-
-
-@dataclass(frozen=True, slots=True)
-class Dropped:
-    """How a table came to its end."""
-
-    txn_id: TxnId
-    owner: str
-    commit_ts: Timestamp
-    """A reader below it still sees the table, as long as what it needs is kept."""
 
 
 @dataclass(slots=True)
@@ -72,6 +64,10 @@ class TableState:
     used: Counter[tuple[TxnId, str]] = field(default_factory=Counter)
     """How many of `file_sets` have files in the directory of a write."""
     overwrites: Overwrites = field(default_factory=Overwrites)
+    deletes: DeleteSets = field(default_factory=DeleteSets)
+    """Rows of `file_sets` that are deleted by position."""
+    additions: Additions = field(default_factory=Additions)
+    """What was added to `file_sets` lately, where there is no primary key."""
     retired: dict[TxnId, list[str]] = field(default_factory=dict)
     """Writes whose directories no file set needs any more, to be cleaned."""
     fresh: dict[TxnId, None] = field(default_factory=dict, compare=False)
@@ -109,7 +105,7 @@ class TableState:
         if overwrites := frozenset(write.overwrites):
             for earlier in txn.writes.values():
                 earlier.partitions = tuple(p for p in earlier.partitions if not covers(overwrites, p))
-        gone = [id_ for id_, earlier in txn.writes.items() if not (earlier.partitions or earlier.overwrites)]
+        gone = [id_ for id_, earlier in txn.writes.items() if not earlier.is_left]
         for write_id in gone:
             del txn.writes[write_id]
         txn.superseded += gone
@@ -166,6 +162,7 @@ class TableState:
                 for replaced in write.replaces:
                     self.file_sets[replaced].replaced_by = None
             self.overwrites.abort(txn.txn_id, txn.writes.values())
+            self.deletes.end(txn.txn_id, txn.writes.values())
         return self._end(txn, ParticipantState.ABORTED, NO_TIMESTAMP, NO_TIMESTAMP)
 
     def withdraw(self, txn: TableTxn) -> None:
@@ -196,6 +193,13 @@ class TableState:
             if each.replaced_ts:
                 insort(self.replaced, (each.replaced_ts, each.id))
 
+    def add_deletes(self, deleted: DeleteSet) -> None:
+        """A delete set; nothing of it is kept for file sets that the same transaction took out again."""
+        deleted.file_sets.intersection_update(self.file_sets)
+        if deleted.file_sets:
+            self.deletes.add(deleted)
+            self.used[deleted.txn_id, deleted.write_id] += 1
+
     def retire(self, up_to: Timestamp) -> None:
         """Drops what was removed at or below the timestamp; the directories that nothing else needs are to be cleaned.
 
@@ -206,15 +210,20 @@ class TableState:
         self.readable_from = max([self.readable_from, *(replaced_ts for replaced_ts, _ in self.replaced[:count])])
         for together in by_write(gone):
             for write_id in sorted(together[0].used_writes):
-                directory = together[0].txn_id, write_id
-                self.used[directory] -= len(together)
-                if not self.used[directory]:
-                    del self.used[directory]
-                    self.leave_to_cleaner(*directory)
+                self._leave((together[0].txn_id, write_id), len(together))
+        for spent in self.deletes.drop_with(each.id for each in gone):
+            self._leave((spent.txn_id, spent.write_id))
         del self.replaced[:count]
         if self.dropped is not None and self.dropped.commit_ts <= up_to:
             self.readable_from = max(self.readable_from, self.dropped.commit_ts)
             self.rows.retire()
+
+    def _leave(self, directory: tuple[TxnId, str], parts: int = 1) -> None:
+        """The directory has lost so many of the file sets and delete sets that have files in it."""
+        self.used[directory] -= parts
+        if not self.used[directory]:
+            del self.used[directory]
+            self.leave_to_cleaner(*directory)
 
     def leave_to_cleaner(self, txn_id: TxnId, write_id: str) -> None:
         """The directory of a write that nothing needs."""
@@ -337,6 +346,7 @@ class TableState:
 
     def _index_prepared(self, txn: TableTxn) -> None:
         self.overwrites.prepare(txn.txn_id, txn.writes.values())
+        self.deletes.prepare(txn.txn_id, txn.writes.values())
         if changed := txn.changed(self.schema):
             self.rows.keys.prepare(txn.txn_id, changed, KeyOrder(self.schema))
 
@@ -344,12 +354,16 @@ class TableState:
         for write in txn.writes.values():
             if added := write.published(txn.txn_id, commit_ts):
                 self.add(added)
+                if not self.schema.primary_key:
+                    self.additions.add(Addition(commit_ts, txn.txn_id, write.holds))
+            if deleted := write.deleted(txn.txn_id, commit_ts):
+                self.add_deletes(deleted)
         # Once each: two of its writes may have replaced the same.
         for replaced in dict.fromkeys(id_ for write in txn.writes.values() for id_ in write.replaces):
             self._replace(self.file_sets[replaced], commit_ts)
         self.overwrites.commit(txn.txn_id, txn.writes.values(), commit_ts)
-        used = {write_id for w in txn.writes.values() if w.partitions for write_id in (w.write_id, *w.from_writes)}
-        txn.claimed = [write_id for write_id in txn.claimed if write_id not in used]
+        self.deletes.end(txn.txn_id, txn.writes.values())
+        txn.claimed = [write_id for write_id in txn.claimed if not self.used[txn.txn_id, write_id]]
 
     def _replace(self, file_set: FileSet, commit_ts: Timestamp) -> None:
         file_set.replaced_ts = commit_ts

@@ -34,6 +34,16 @@ def file_set_id(txn_id: TxnId, write_id: str, partition: str) -> str:
     return f"{txn_id}_{write_id}/{partition}"
 
 
+def partition_of(file_set: str) -> str:
+    """The partition of a file set, given its id."""
+    return file_set.partition("/")[2]
+
+
+def written_by(file_set: str) -> TxnId:
+    """The transaction that wrote a file set, given its id."""
+    return TxnId(int(file_set.partition("_")[0]))
+
+
 @dataclass(slots=True)
 class FileSet:
     """What a committed write added to one partition."""
@@ -84,6 +94,81 @@ class KeyClaim:
     """How many writes of the transaction itself were looked at, too; None: the caller vouches for the keys."""
 
 
+@value
+class ColumnRange:
+    """The values of a column, from the lowest to the highest, as text that manifests have."""
+
+    column: str
+    lowest: bytes
+    highest: bytes
+
+
+@value
+class Looked:
+    """What a write looked for, did not find, and so adds: rows with all these columns in these ranges."""
+
+    snapshot: Timestamp
+    ranges: tuple[ColumnRange, ...]
+    """Ranges of different columns; none: any row might have been found."""
+
+
+@value
+class DeadRowsRef:
+    """The place of a file that says which rows of data files a write deletes."""
+
+    path: str
+    bytes: int
+    crc32: int
+    row_count: int
+    file_count: int
+
+
+@value
+class FileDeletes:
+    """Rows of one data file that are deleted."""
+
+    file: str
+    """The file's path below the table's location."""
+    file_set: str
+    """The id of the file set that it is in."""
+    row_count: int
+    positions: bytes
+    """A portable roaring bitmap; empty: it is not told which, so any row may be one."""
+
+
+@value
+class Deletes:
+    """Rows that one write deletes, by their positions in files."""
+
+    ref: DeadRowsRef
+    files: tuple[FileDeletes, ...]
+    snapshot: Timestamp
+    """The timestamp at which they were found."""
+
+    @property
+    def file_sets(self) -> dict[str, None]:
+        """Ids of the file sets that they are in, each once."""
+        return dict.fromkeys(each.file_set for each in self.files)
+
+
+@dataclass(slots=True)
+class DeleteSet:
+    """What a committed write deleted."""
+
+    write_id: str
+    txn_id: TxnId
+    ref: DeadRowsRef
+    commit_ts: Timestamp
+    file_sets: set[str]
+    """Ids of the file sets that it has rows of, and that are still kept."""
+    files: tuple[FileDeletes, ...] = ()
+    """The positions, for whoever deletes rows of the same files; empty: they are told no more."""
+
+    @property
+    def id(self) -> str:
+        return f"{self.txn_id}_{self.write_id}"
+
+
 @dataclass(slots=True)
 class PendingWrite:
     """A write of a transaction that has not committed here yet."""
@@ -101,6 +186,15 @@ class PendingWrite:
     from_writes: tuple[str, ...] = ()
     """Other writes in whose directories its files lie."""
     claim: KeyClaim | None = None
+    deletes: Deletes | None = None
+    looked: Looked | None = None
+    holds: tuple[ColumnRange, ...] = ()
+    """What is known of the rows of its files; of other columns nothing is."""
+
+    @property
+    def is_left(self) -> bool:
+        """Whether there is anything to it that a later overwrite of the same transaction has not replaced."""
+        return bool(self.partitions or self.overwrites or self.deletes)
 
     def file_set_ids(self, txn_id: TxnId) -> dict[str, str]:
         """Partition → the id of the file set that will be there."""
@@ -112,6 +206,12 @@ class PendingWrite:
             FileSet(self.write_id, txn_id, partition, self.manifest, ts, from_writes=self.from_writes)
             for partition in self.partitions
         ]
+
+    def deleted(self, txn_id: TxnId, ts: Timestamp) -> DeleteSet | None:
+        """The delete set that its commit adds, if there is one."""
+        if self.deletes is None:
+            return None
+        return DeleteSet(self.write_id, txn_id, self.deletes.ref, ts, set(self.deletes.file_sets), self.deletes.files)
 
 
 @dataclass(slots=True)

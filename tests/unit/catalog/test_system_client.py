@@ -52,6 +52,36 @@ def test_a_new_member_that_leads_before_the_catalog_knows_that_it_is_one_is_foun
     assert asyncio.run(main()) == ["n4"]
 
 
+class Paused:
+    """To a node that leads, or is one that takes calls and never answers."""
+
+    def __init__(self, address: str, asked: list[str]) -> None:
+        self._node, self._asked = address.partition(":")[0], asked
+
+    async def call(self, _method: str, _request: object, _response: object, timeout: float, _group: str) -> Any:
+        self._asked.append(self._node)
+        if self._node != "n2":
+            raise Unavailable(f"{self._node} did not answer within {timeout:g} s")
+        return pb.MoveReplicaResponse(members=[self._node])
+
+    async def close(self) -> None: ...
+
+
+def test_a_node_that_takes_the_whole_time_of_a_call_is_not_the_first_of_the_next() -> None:
+    """Every call had less time than one attempt takes: each asked the paused node that led once, and nobody else."""
+    asked: list[str] = []
+
+    async def main() -> list[str]:
+        client = TxnSystemClient(ClusterMap(founded()), Environment(), lambda address: Paused(address, asked))
+        call = status_group(0), "txnstatus.Admin/MoveReplica", pb.MoveReplicaRequest(), pb.MoveReplicaResponse
+        with pytest.raises(Unavailable):
+            await client.call_leader(*call, 0.001)
+        return list((await client.call_leader(*call, 0.001)).members)
+
+    assert asyncio.run(main()) == ["n2"]
+    assert asked == ["n1", "n2"]
+
+
 class Node:
     """To a node of a cluster in which n4 has taken a place, and leads the catalog."""
 

@@ -14,6 +14,7 @@ from txnparticipant.leader.service import ShardService
 from txnparticipant.shard import commands as cmd
 from txnparticipant.upkeep.in_doubt import IN_DOUBT_SECONDS
 from txnstatus.errors import Forgotten, InvalidArgument, NotTheLeader
+from txnstatus.proto import participant_pb2 as pb
 from txnstatus.proto import table_pb2 as table_pb
 from txnstatus.types import ParticipantState, Timestamp, TxnId, TxnState
 
@@ -238,3 +239,15 @@ def test_a_table_that_is_no_part_of_what_committed_discards_its_work() -> None:
     made = told_by_the_status_table(TxnState.COMMITTED, commit_ts=60, participant="0.9")
     asyncio.run(resolve_when_in_doubt(made))
     assert made.shard.table(TABLE).txns[TxnId(1)].state is ParticipantState.ABORTED
+
+
+def test_a_replica_that_does_not_lead_asks_nobody_about_a_registration() -> None:
+    """It asked the status table's leader of before, which was paused, and used up the time to find its own leader."""
+    status, log = Status(), Log()
+    made = shard_service(status, log)
+    made.shard.apply(begin_txn(TxnId(1), TABLE_ID, "me"))
+    log.group.has_lease = False
+    op = pb.ParticipantOp(txn_id=1, table_id=TABLE_ID, type=pb.BEGIN_COMMIT)
+    with pytest.raises(NotTheLeader):
+        asyncio.run(made.participate(pb.ParticipateRequest(ops=[op])))
+    assert not status.registrations

@@ -74,10 +74,9 @@ class TxnSystemClient:
         deadline = loop.time() + timeout
         members = self.cluster.replicas(group)
         guess = self._leaders.get(group)
-        turn = members.index(guess) if guess in members else 0
+        node = guess if guess in members else members[0]
         failures, attempts = 0, Attempts()
         while True:
-            node = members[turn % len(members)]
             attempt = min(ATTEMPT_SECONDS, max(0.001, deadline - loop.time()))
             try:
                 answer = await self.call_node(node, method, request, response, attempt, group)
@@ -90,6 +89,9 @@ class TxnSystemClient:
             else:
                 self._leaders[group] = node
                 return answer
+            if self._leaders.get(group, node) == node:
+                # A call whose whole time one node took is followed by one that begins with another.
+                self._leaders[group] = self._after(node, group, hinted)
             failures += 1
             pause = RETRIES.pause(failures, self._random.random())
             if loop.time() + pause >= deadline:
@@ -97,8 +99,14 @@ class TxnSystemClient:
             await asyncio.sleep(pause)
             if on_repeat is not None:
                 on_repeat()
-            members = self.cluster.replicas(group)
-            turn = members.index(hinted) if hinted in members and hinted != node else turn + 1
+            node = self._after(node, group, hinted)
+
+    def _after(self, node: str, group: str, hinted: str) -> str:
+        """The node to ask next: the one that was named, or else the next member."""
+        members = self.cluster.replicas(group)
+        if hinted in members and hinted != node:
+            return hinted
+        return members[(members.index(node) + 1) % len(members)] if node in members else members[0]
 
     async def call_node(
         self,

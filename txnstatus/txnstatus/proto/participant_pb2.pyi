@@ -96,7 +96,7 @@ class ShardCommand(_message.Message):
         begins: bool
         def __init__(self, txn_id: _Optional[int] = ..., table_id: _Optional[str] = ..., owner: _Optional[str] = ..., write_id: _Optional[str] = ..., begins: _Optional[bool] = ...) -> None: ...
     class AddFiles(_message.Message):
-        __slots__ = ("txn_id", "table_id", "owner", "write_id", "manifest", "from_writes", "overwrites", "base_ts", "claim")
+        __slots__ = ("txn_id", "table_id", "owner", "write_id", "manifest", "from_writes", "overwrites", "base_ts", "claim", "deletes", "looked", "holds")
         TXN_ID_FIELD_NUMBER: _ClassVar[int]
         TABLE_ID_FIELD_NUMBER: _ClassVar[int]
         OWNER_FIELD_NUMBER: _ClassVar[int]
@@ -106,6 +106,9 @@ class ShardCommand(_message.Message):
         OVERWRITES_FIELD_NUMBER: _ClassVar[int]
         BASE_TS_FIELD_NUMBER: _ClassVar[int]
         CLAIM_FIELD_NUMBER: _ClassVar[int]
+        DELETES_FIELD_NUMBER: _ClassVar[int]
+        LOOKED_FIELD_NUMBER: _ClassVar[int]
+        HOLDS_FIELD_NUMBER: _ClassVar[int]
         txn_id: int
         table_id: str
         owner: str
@@ -115,7 +118,10 @@ class ShardCommand(_message.Message):
         overwrites: _containers.RepeatedScalarFieldContainer[str]
         base_ts: int
         claim: _table_pb2.KeyClaim
-        def __init__(self, txn_id: _Optional[int] = ..., table_id: _Optional[str] = ..., owner: _Optional[str] = ..., write_id: _Optional[str] = ..., manifest: _Optional[_Union[_table_pb2.ManifestRef, _Mapping]] = ..., from_writes: _Optional[_Iterable[str]] = ..., overwrites: _Optional[_Iterable[str]] = ..., base_ts: _Optional[int] = ..., claim: _Optional[_Union[_table_pb2.KeyClaim, _Mapping]] = ...) -> None: ...
+        deletes: _table_pb2.Deletes
+        looked: _table_pb2.Looked
+        holds: _containers.RepeatedCompositeFieldContainer[_table_pb2.ColumnRange]
+        def __init__(self, txn_id: _Optional[int] = ..., table_id: _Optional[str] = ..., owner: _Optional[str] = ..., write_id: _Optional[str] = ..., manifest: _Optional[_Union[_table_pb2.ManifestRef, _Mapping]] = ..., from_writes: _Optional[_Iterable[str]] = ..., overwrites: _Optional[_Iterable[str]] = ..., base_ts: _Optional[int] = ..., claim: _Optional[_Union[_table_pb2.KeyClaim, _Mapping]] = ..., deletes: _Optional[_Union[_table_pb2.Deletes, _Mapping]] = ..., looked: _Optional[_Union[_table_pb2.Looked, _Mapping]] = ..., holds: _Optional[_Iterable[_Union[_table_pb2.ColumnRange, _Mapping]]] = ...) -> None: ...
     class BeginCommit(_message.Message):
         __slots__ = ("txn_id", "table_id", "prepare_ts")
         TXN_ID_FIELD_NUMBER: _ClassVar[int]
@@ -316,7 +322,7 @@ class ObjectLock(_message.Message):
 class ShardSnapshot(_message.Message):
     __slots__ = ("version", "next_table_number", "tables", "forgotten_below")
     class TableState(_message.Message):
-        __slots__ = ("info", "request_id", "txns", "file_sets", "overwrites", "created", "readable_from", "retired", "rows", "dropped", "follows", "locks", "waits")
+        __slots__ = ("info", "request_id", "txns", "file_sets", "overwrites", "created", "readable_from", "retired", "rows", "dropped", "follows", "locks", "waits", "delete_sets", "additions", "additions_above")
         INFO_FIELD_NUMBER: _ClassVar[int]
         REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
         TXNS_FIELD_NUMBER: _ClassVar[int]
@@ -330,6 +336,9 @@ class ShardSnapshot(_message.Message):
         FOLLOWS_FIELD_NUMBER: _ClassVar[int]
         LOCKS_FIELD_NUMBER: _ClassVar[int]
         WAITS_FIELD_NUMBER: _ClassVar[int]
+        DELETE_SETS_FIELD_NUMBER: _ClassVar[int]
+        ADDITIONS_FIELD_NUMBER: _ClassVar[int]
+        ADDITIONS_ABOVE_FIELD_NUMBER: _ClassVar[int]
         info: _common_pb2.TableInfo
         request_id: str
         txns: _containers.RepeatedCompositeFieldContainer[ShardSnapshot.TableTxn]
@@ -343,7 +352,10 @@ class ShardSnapshot(_message.Message):
         follows: int
         locks: _containers.RepeatedCompositeFieldContainer[ShardSnapshot.LockClaim]
         waits: _containers.RepeatedCompositeFieldContainer[ShardSnapshot.LockRequest]
-        def __init__(self, info: _Optional[_Union[_common_pb2.TableInfo, _Mapping]] = ..., request_id: _Optional[str] = ..., txns: _Optional[_Iterable[_Union[ShardSnapshot.TableTxn, _Mapping]]] = ..., file_sets: _Optional[_Iterable[_Union[ShardSnapshot.FileSets, _Mapping]]] = ..., overwrites: _Optional[_Iterable[_Union[ShardSnapshot.Overwrite, _Mapping]]] = ..., created: _Optional[int] = ..., readable_from: _Optional[int] = ..., retired: _Optional[_Iterable[_Union[ShardSnapshot.RetiredWrites, _Mapping]]] = ..., rows: _Optional[_Union[ShardSnapshot.TableRows, _Mapping]] = ..., dropped: _Optional[_Union[ShardSnapshot.Dropped, _Mapping]] = ..., follows: _Optional[int] = ..., locks: _Optional[_Iterable[_Union[ShardSnapshot.LockClaim, _Mapping]]] = ..., waits: _Optional[_Iterable[_Union[ShardSnapshot.LockRequest, _Mapping]]] = ...) -> None: ...
+        delete_sets: _containers.RepeatedCompositeFieldContainer[ShardSnapshot.DeleteSet]
+        additions: _containers.RepeatedCompositeFieldContainer[ShardSnapshot.Addition]
+        additions_above: int
+        def __init__(self, info: _Optional[_Union[_common_pb2.TableInfo, _Mapping]] = ..., request_id: _Optional[str] = ..., txns: _Optional[_Iterable[_Union[ShardSnapshot.TableTxn, _Mapping]]] = ..., file_sets: _Optional[_Iterable[_Union[ShardSnapshot.FileSets, _Mapping]]] = ..., overwrites: _Optional[_Iterable[_Union[ShardSnapshot.Overwrite, _Mapping]]] = ..., created: _Optional[int] = ..., readable_from: _Optional[int] = ..., retired: _Optional[_Iterable[_Union[ShardSnapshot.RetiredWrites, _Mapping]]] = ..., rows: _Optional[_Union[ShardSnapshot.TableRows, _Mapping]] = ..., dropped: _Optional[_Union[ShardSnapshot.Dropped, _Mapping]] = ..., follows: _Optional[int] = ..., locks: _Optional[_Iterable[_Union[ShardSnapshot.LockClaim, _Mapping]]] = ..., waits: _Optional[_Iterable[_Union[ShardSnapshot.LockRequest, _Mapping]]] = ..., delete_sets: _Optional[_Iterable[_Union[ShardSnapshot.DeleteSet, _Mapping]]] = ..., additions: _Optional[_Iterable[_Union[ShardSnapshot.Addition, _Mapping]]] = ..., additions_above: _Optional[int] = ...) -> None: ...
     class Dropped(_message.Message):
         __slots__ = ("txn_id", "owner", "commit_ts")
         TXN_ID_FIELD_NUMBER: _ClassVar[int]
@@ -456,7 +468,7 @@ class ShardSnapshot(_message.Message):
         since: int
         def __init__(self, txn_id: _Optional[int] = ..., locks: _Optional[_Iterable[_Union[ObjectLock, _Mapping]]] = ..., since: _Optional[int] = ...) -> None: ...
     class PendingWrite(_message.Message):
-        __slots__ = ("write_id", "manifest", "replaces", "from_writes", "partitions", "overwrites", "base_ts", "claim")
+        __slots__ = ("write_id", "manifest", "replaces", "from_writes", "partitions", "overwrites", "base_ts", "claim", "deletes", "looked", "holds")
         WRITE_ID_FIELD_NUMBER: _ClassVar[int]
         MANIFEST_FIELD_NUMBER: _ClassVar[int]
         REPLACES_FIELD_NUMBER: _ClassVar[int]
@@ -465,6 +477,9 @@ class ShardSnapshot(_message.Message):
         OVERWRITES_FIELD_NUMBER: _ClassVar[int]
         BASE_TS_FIELD_NUMBER: _ClassVar[int]
         CLAIM_FIELD_NUMBER: _ClassVar[int]
+        DELETES_FIELD_NUMBER: _ClassVar[int]
+        LOOKED_FIELD_NUMBER: _ClassVar[int]
+        HOLDS_FIELD_NUMBER: _ClassVar[int]
         write_id: str
         manifest: _table_pb2.ManifestRef
         replaces: _containers.RepeatedScalarFieldContainer[str]
@@ -473,7 +488,34 @@ class ShardSnapshot(_message.Message):
         overwrites: _containers.RepeatedScalarFieldContainer[str]
         base_ts: int
         claim: _table_pb2.KeyClaim
-        def __init__(self, write_id: _Optional[str] = ..., manifest: _Optional[_Union[_table_pb2.ManifestRef, _Mapping]] = ..., replaces: _Optional[_Iterable[str]] = ..., from_writes: _Optional[_Iterable[str]] = ..., partitions: _Optional[_Iterable[str]] = ..., overwrites: _Optional[_Iterable[str]] = ..., base_ts: _Optional[int] = ..., claim: _Optional[_Union[_table_pb2.KeyClaim, _Mapping]] = ...) -> None: ...
+        deletes: _table_pb2.Deletes
+        looked: _table_pb2.Looked
+        holds: _containers.RepeatedCompositeFieldContainer[_table_pb2.ColumnRange]
+        def __init__(self, write_id: _Optional[str] = ..., manifest: _Optional[_Union[_table_pb2.ManifestRef, _Mapping]] = ..., replaces: _Optional[_Iterable[str]] = ..., from_writes: _Optional[_Iterable[str]] = ..., partitions: _Optional[_Iterable[str]] = ..., overwrites: _Optional[_Iterable[str]] = ..., base_ts: _Optional[int] = ..., claim: _Optional[_Union[_table_pb2.KeyClaim, _Mapping]] = ..., deletes: _Optional[_Union[_table_pb2.Deletes, _Mapping]] = ..., looked: _Optional[_Union[_table_pb2.Looked, _Mapping]] = ..., holds: _Optional[_Iterable[_Union[_table_pb2.ColumnRange, _Mapping]]] = ...) -> None: ...
+    class Addition(_message.Message):
+        __slots__ = ("commit_ts", "txn_id", "ranges")
+        COMMIT_TS_FIELD_NUMBER: _ClassVar[int]
+        TXN_ID_FIELD_NUMBER: _ClassVar[int]
+        RANGES_FIELD_NUMBER: _ClassVar[int]
+        commit_ts: int
+        txn_id: int
+        ranges: _containers.RepeatedCompositeFieldContainer[_table_pb2.ColumnRange]
+        def __init__(self, commit_ts: _Optional[int] = ..., txn_id: _Optional[int] = ..., ranges: _Optional[_Iterable[_Union[_table_pb2.ColumnRange, _Mapping]]] = ...) -> None: ...
+    class DeleteSet(_message.Message):
+        __slots__ = ("write_id", "txn_id", "ref", "commit_ts", "file_sets", "files")
+        WRITE_ID_FIELD_NUMBER: _ClassVar[int]
+        TXN_ID_FIELD_NUMBER: _ClassVar[int]
+        REF_FIELD_NUMBER: _ClassVar[int]
+        COMMIT_TS_FIELD_NUMBER: _ClassVar[int]
+        FILE_SETS_FIELD_NUMBER: _ClassVar[int]
+        FILES_FIELD_NUMBER: _ClassVar[int]
+        write_id: str
+        txn_id: int
+        ref: _table_pb2.DeadRowsRef
+        commit_ts: int
+        file_sets: _containers.RepeatedScalarFieldContainer[str]
+        files: _containers.RepeatedCompositeFieldContainer[_table_pb2.FileDeletes]
+        def __init__(self, write_id: _Optional[str] = ..., txn_id: _Optional[int] = ..., ref: _Optional[_Union[_table_pb2.DeadRowsRef, _Mapping]] = ..., commit_ts: _Optional[int] = ..., file_sets: _Optional[_Iterable[str]] = ..., files: _Optional[_Iterable[_Union[_table_pb2.FileDeletes, _Mapping]]] = ...) -> None: ...
     class FileSets(_message.Message):
         __slots__ = ("write_id", "txn_id", "manifest", "commit_ts", "from_writes", "parts")
         WRITE_ID_FIELD_NUMBER: _ClassVar[int]

@@ -232,7 +232,7 @@ class KeyClaim(_message.Message):
     def __init__(self, snapshot: _Optional[int] = ..., keys: _Optional[_Iterable[bytes]] = ..., range: _Optional[_Union[KeyRange, _Mapping]] = ..., own_writes: _Optional[int] = ...) -> None: ...
 
 class AddFilesRequest(_message.Message):
-    __slots__ = ("txn_id", "owner", "table", "write_id", "mode", "manifest", "from_writes", "overwrites", "read_timestamp", "claim", "deletes")
+    __slots__ = ("txn_id", "owner", "table", "write_id", "mode", "manifest", "from_writes", "overwrites", "read_timestamp", "claim", "deletes", "looked", "holds")
     TXN_ID_FIELD_NUMBER: _ClassVar[int]
     OWNER_FIELD_NUMBER: _ClassVar[int]
     TABLE_FIELD_NUMBER: _ClassVar[int]
@@ -244,6 +244,8 @@ class AddFilesRequest(_message.Message):
     READ_TIMESTAMP_FIELD_NUMBER: _ClassVar[int]
     CLAIM_FIELD_NUMBER: _ClassVar[int]
     DELETES_FIELD_NUMBER: _ClassVar[int]
+    LOOKED_FIELD_NUMBER: _ClassVar[int]
+    HOLDS_FIELD_NUMBER: _ClassVar[int]
     txn_id: int
     owner: str
     table: str
@@ -255,7 +257,27 @@ class AddFilesRequest(_message.Message):
     read_timestamp: int
     claim: KeyClaim
     deletes: Deletes
-    def __init__(self, txn_id: _Optional[int] = ..., owner: _Optional[str] = ..., table: _Optional[str] = ..., write_id: _Optional[str] = ..., mode: _Optional[_Union[WriteMode, str]] = ..., manifest: _Optional[_Union[ManifestRef, _Mapping]] = ..., from_writes: _Optional[_Iterable[str]] = ..., overwrites: _Optional[_Iterable[str]] = ..., read_timestamp: _Optional[int] = ..., claim: _Optional[_Union[KeyClaim, _Mapping]] = ..., deletes: _Optional[_Union[Deletes, _Mapping]] = ...) -> None: ...
+    looked: Looked
+    holds: _containers.RepeatedCompositeFieldContainer[ColumnRange]
+    def __init__(self, txn_id: _Optional[int] = ..., owner: _Optional[str] = ..., table: _Optional[str] = ..., write_id: _Optional[str] = ..., mode: _Optional[_Union[WriteMode, str]] = ..., manifest: _Optional[_Union[ManifestRef, _Mapping]] = ..., from_writes: _Optional[_Iterable[str]] = ..., overwrites: _Optional[_Iterable[str]] = ..., read_timestamp: _Optional[int] = ..., claim: _Optional[_Union[KeyClaim, _Mapping]] = ..., deletes: _Optional[_Union[Deletes, _Mapping]] = ..., looked: _Optional[_Union[Looked, _Mapping]] = ..., holds: _Optional[_Iterable[_Union[ColumnRange, _Mapping]]] = ...) -> None: ...
+
+class ColumnRange(_message.Message):
+    __slots__ = ("column", "lowest", "highest")
+    COLUMN_FIELD_NUMBER: _ClassVar[int]
+    LOWEST_FIELD_NUMBER: _ClassVar[int]
+    HIGHEST_FIELD_NUMBER: _ClassVar[int]
+    column: str
+    lowest: bytes
+    highest: bytes
+    def __init__(self, column: _Optional[str] = ..., lowest: _Optional[bytes] = ..., highest: _Optional[bytes] = ...) -> None: ...
+
+class Looked(_message.Message):
+    __slots__ = ("snapshot", "ranges")
+    SNAPSHOT_FIELD_NUMBER: _ClassVar[int]
+    RANGES_FIELD_NUMBER: _ClassVar[int]
+    snapshot: int
+    ranges: _containers.RepeatedCompositeFieldContainer[ColumnRange]
+    def __init__(self, snapshot: _Optional[int] = ..., ranges: _Optional[_Iterable[_Union[ColumnRange, _Mapping]]] = ...) -> None: ...
 
 class DeadRowsRef(_message.Message):
     __slots__ = ("path", "bytes", "crc32", "row_count", "file_count")
