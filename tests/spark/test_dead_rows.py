@@ -85,7 +85,7 @@ def test_files_that_spark_wrote_may_have_a_column_that_is_called_as_sparks_own(
 def test_nothing_is_read_where_spark_calls_a_file_otherwise(spark: SparkSession, tmp_path: Path) -> None:
     file = Table(tmp_path).write(rows(range(9)))
     other = DataFile(f"{file.path}x", 9, file.bytes)
-    scan = reader.bare_scan(spark, [file], SCHEMA)
+    scan = alive_rows.placed(reader._scan(spark, [file], SCHEMA))
     with pytest.raises(InternalError, match=r"Spark scans no .*part-00000.parquetx: it scans file:"):
         alive_rows.alive(scan, {other.path: BitMap([1])})
     unknown = scan.where(~alive_rows._in_bitmap(scan, {"file:/elsewhere": BitMap([1])}))

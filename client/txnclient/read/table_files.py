@@ -73,6 +73,14 @@ class TableFiles:
         changes = self.changes and replace(self.changes, file_times=tuple(compress(self.changes.file_times, kept)))
         return replace(self, files=files, changes=changes, dead=dead.of_files(self.dead, files))
 
+    def at(self, positions: DeadRows) -> TableFiles:
+        """The rows at these positions alone, of those in files."""
+        from pyroaring import BitMap
+
+        files = tuple(file for file in self.files if positions.get(file.path))
+        others = {file.path: BitMap(range(file.rows)) - positions[file.path] for file in files}
+        return replace(self, files=files, changes=None, dead={path: gone for path, gone in others.items() if gone})
+
     def to_arrow(self, columns: Sequence[str] | None = None, where: pc.Expression | None = None) -> pa.Table:
         """As `Snapshot.to_arrow`."""
         from txnclient.formats import arrow

@@ -19,17 +19,19 @@ if TYPE_CHECKING:
     from pyroaring import BitMap
     from pyspark.sql import Column, DataFrame, SparkSession
 
+FILE, ROW = "_txn_file", "_txn_row"
+"""Columns of a placed scan."""
 _UNKNOWN = "which rows of a file are deleted is not known: it is not called as it was listed"
 
 
-def file_and_position(frame: DataFrame) -> tuple[Column, Column]:
-    """The file of a row, as Spark calls it, and the row's number in it; for a bare scan alone."""
-    metadata = frame.metadataColumn("_metadata")  # also where the table has a column of that name
-    return metadata["file_path"], metadata["row_index"]
+def placed(scan: DataFrame) -> DataFrame:
+    """A bare scan's rows, each with its file, as Spark calls it, and its number in that."""
+    metadata = scan.metadataColumn("_metadata")  # also where the table has a column of that name
+    return scan.withColumns({FILE: metadata["file_path"], ROW: metadata["row_index"]})
 
 
 def called(frame: DataFrame, uris: Iterable[str]) -> dict[str, str]:
-    """What Spark calls each file in a bare scan of these files. Raises InternalError for one that it does not scan."""
+    """What Spark calls each file in the rows of a scan of them. Raises InternalError for one that it does not scan."""
     listed = {_decoded(name): name for name in frame.inputFiles()}
     found = {uri: listed.get(_decoded(uri), "") for uri in uris}
     for uri, name in found.items():
@@ -45,7 +47,7 @@ def _decoded(uri: str) -> str:
 
 
 def alive(frame: DataFrame, dead: DeadRows) -> DataFrame:
-    """The rows of a bare scan that are not dead. `dead`: of each of its files, rows that there are."""
+    """The rows of a placed scan that are not dead. `dead`: of each of its files, rows that there are."""
     names = called(frame, dead)
     by_name = {name: dead[uri] for uri, name in names.items()}
     if has_jvm(frame.sparkSession):
@@ -74,10 +76,9 @@ def _in_bitmap(frame: DataFrame, by_name: Mapping[str, BitMap]) -> Column:
     # A map would be written out, bitmaps and all, wherever Spark shows a plan; what looks into one is not.
     look = functors.MapTransformer.mapTransformer(_java_map(jvm, by_name))
     finder = catalyst.Literal(look, sql_types.ObjectType(java_class("org.apache.commons.collections4.Transformer")))
-    file, position = file_and_position(frame)
     bitmap_type = sql_types.ObjectType(java_class("org.roaringbitmap.RoaringBitmap"))
-    bitmap = call(finder, "transform", bitmap_type, file)
-    found = call(bitmap, "contains", sql_types.DataType.fromDDL("boolean"), position.cast("int"))
+    bitmap = call(finder, "transform", bitmap_type, functions.col(FILE))
+    found = call(bitmap, "contains", sql_types.DataType.fromDDL("boolean"), functions.col(ROW).cast("int"))
     return functions.coalesce(ClassicColumn(columns.column(found)), functions.raise_error(functions.lit(_UNKNOWN)))
 
 
@@ -93,19 +94,14 @@ def _java_map(jvm: Any, by_name: Mapping[str, BitMap]) -> Any:
     return found
 
 
-_FILE, _BITS, _AT_FILE, _AT_ROW = "_txn_file", "_txn_bits", "_txn_at_file", "_txn_at_row"
-
-
 def _without_bits(frame: DataFrame, by_name: Mapping[str, BitMap]) -> DataFrame:
     import pyarrow as pa
 
-    bits = pa.table({_FILE: pa.array(by_name, pa.string()), _BITS: _words(by_name.values())})
-    known = frame.sparkSession.createDataFrame(bits, f"{_FILE} string, {_BITS} array<bigint>")
-    file, position = file_and_position(frame)
-    rows = frame.withColumns({_AT_FILE: file, _AT_ROW: position})
-    word = f"get({_BITS}, int(shiftright({_AT_ROW}, 6)))"
-    is_dead = functions.expr(f"{_AT_FILE} = {_FILE} AND getbit({word}, int({_AT_ROW} & 63)) = 1")
-    return rows.join(functions.broadcast(known), is_dead, "left_anti").drop(_AT_FILE, _AT_ROW)
+    bits = pa.table({"_txn_of": pa.array(by_name, pa.string()), "_txn_bits": _words(by_name.values())})
+    known = frame.sparkSession.createDataFrame(bits, "_txn_of string, _txn_bits array<bigint>")
+    word = f"get(_txn_bits, int(shiftright({ROW}, 6)))"
+    is_dead = functions.expr(f"{FILE} = _txn_of AND getbit({word}, int({ROW} & 63)) = 1")
+    return frame.join(functions.broadcast(known), is_dead, "left_anti")
 
 
 def _words(bitmaps: Iterable[BitMap]) -> Any:

@@ -14,6 +14,7 @@ from txnclient.spark import alive_rows
 from txnstatus.lake import data_files, dead_rows
 from txnstatus.lake.dead_rows import DeadRows
 from txnstatus.lake.manifest import DataFile
+from txnstatus.names import quoted
 from txnstatus.schema import Schema
 
 if TYPE_CHECKING:
@@ -39,21 +40,42 @@ def read_files(
     The files' ends are looked at here, their pages by the tasks. Raises DataDamaged, FileNotFoundError.
     """
     whole, others = alive.by_dead_rows(files, dead)
-    parts = []
-    if whole:
-        parts.append(bare_scan(spark, whole, schema))
-    if others:
-        gone = {file.path: dead[file.path] for file in others}
-        parts.append(alive_rows.alive(bare_scan(spark, others, schema), gone))
+    parts = [_scan(spark, whole, schema)] if whole else []
+    parts += [_alive(spark, others, schema, dead)] if others else []
     if not parts:
         return spark.createDataFrame([], schemas.ddl(schema))
     # A projection: INSERT INTO a view of the bare scan would append files behind the transactions' back.
-    names = [f"`{column.name}`" for column in schema.columns]
-    return functools.reduce(lambda one, other: one.unionAll(other), (part.selectExpr(*names) for part in parts))
+    return _together(parts, [column.name for column in schema.columns])
 
 
-def bare_scan(spark: SparkSession, files: Sequence[DataFile], schema: Schema) -> DataFrame:
-    """A scan of which Spark knows file and number of each row. `files`: some. Raises as `read_files` does."""
+def read_places(
+    spark: SparkSession, files: Sequence[DataFile], schema: Schema, dead: DeadRows
+) -> tuple[DataFrame, dict[str, str]]:
+    """As `read_files`, with the columns FILE and ROW of `alive_rows`; and the files by what Spark calls them there."""
+    whole, others = alive.by_dead_rows(files, dead)
+    parts = [alive_rows.placed(_scan(spark, whole, schema))] if whole else []
+    parts += [_alive(spark, others, schema, dead)] if others else []
+    if not parts:
+        places = f"{alive_rows.FILE} string, {alive_rows.ROW} bigint"
+        return spark.createDataFrame([], f"{schemas.ddl(schema)}, {places}"), {}
+    frame = _together(parts, [*(column.name for column in schema.columns), alive_rows.FILE, alive_rows.ROW])
+    names = alive_rows.called(frame, [file.path for file in (*whole, *others)])
+    return frame, {name: uri for uri, name in names.items()}
+
+
+def _alive(spark: SparkSession, files: Sequence[DataFile], schema: Schema, dead: DeadRows) -> DataFrame:
+    scan = alive_rows.placed(_scan(spark, files, schema))
+    return alive_rows.alive(scan, {file.path: dead[file.path] for file in files})
+
+
+def _together(parts: Sequence[DataFrame], names: Sequence[str]) -> DataFrame:
+    """The rows of all parts, in these columns."""
+    chosen = [part.select(*map(quoted, names)) for part in parts]
+    return functools.reduce(lambda one, other: one.unionAll(other), chosen)
+
+
+def _scan(spark: SparkSession, files: Sequence[DataFile], schema: Schema) -> DataFrame:
+    """A bare scan, of which Spark knows file and number of each row."""
     data_files.check(files)
     with _listing_on_the_driver(spark):
         return (

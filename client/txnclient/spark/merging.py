@@ -1,0 +1,258 @@
+"""MERGE by Spark.
+
+The source is kept on the executors' disks, so that all that follows sees the same of it; its rows have numbers. It is
+joined with rows of the table that its values come near to, and what becomes of each pair is kept likewise: positions
+and new rows are of one evaluation. The rest of the source, which no row of the table matches, may be inserted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import functions
+
+from txnclient.change.plan import Act, Clause, Looked, MergePlan, Rows, RowsChanged
+from txnclient.formats.file_statistics import text_of_bound
+from txnclient.read.table_files import TableFiles
+from txnclient.spark import reader
+from txnclient.spark.alive_rows import FILE, ROW, has_jvm
+from txnclient.spark.expressions import Sql, matchings, running
+from txnclient.spark.positions import COUNT, bitmaps, collected, require_files_alone
+from txnstatus.errors import InvalidArgument
+from txnstatus.names import CHANGE_PREFIX, fold, quoted
+from txnstatus.schema import Column as TableColumn
+
+if TYPE_CHECKING:
+    from pyroaring import BitMap
+    from pyspark.sql import Column, DataFrame
+
+SOURCE, ACT = "_txn_source", "_txn_act"
+MAX_BROADCAST_BYTES = 64 << 20
+"""Size, more or less, up to which each executor gets the whole source, and rows of the table stay where they are."""
+MAX_NAMED = 3
+MAX_SHOWN = 500
+"""Characters of rows in a message."""
+
+
+def merge(there: TableFiles, source: DataFrame, plan: MergePlan) -> RowsChanged:
+    """What `MERGE INTO table USING source` does. Raises InvalidArgument, DataDamaged."""
+    require_files_alone(there)
+    _check_source(source, there.name)
+    numbered = source.withColumn(SOURCE, functions.monotonically_increasing_id())
+    return _Merge(there, plan, numbered).run()
+
+
+def _check_source(source: DataFrame, table: str) -> None:
+    seen: dict[str, str] = {}
+    for name in source.columns:
+        if fold(name).startswith(CHANGE_PREFIX):
+            raise InvalidArgument(
+                f"the source of the MERGE into {table} has column {name!r}: names that begin with {CHANGE_PREFIX} "
+                "are taken"
+            )
+        if seen.setdefault(fold(name), name) != name or source.columns.count(name) > 1:
+            raise InvalidArgument(f"the source of the MERGE into {table} has column {name!r} twice")
+
+
+@dataclass(frozen=True, slots=True)
+class _When:
+    """A clause whose SQL was checked."""
+
+    clause: Clause
+    condition: Column | None
+    values: dict[str, Column]
+    """Column of the table → its new value."""
+
+
+class _Merge:
+    """One MERGE while it runs."""
+
+    def __init__(self, there: TableFiles, plan: MergePlan, source: DataFrame) -> None:
+        self._there = there
+        self._plan = plan
+        self._sql = Sql(there.name)
+        self._spark = source.sparkSession
+        none = reader.read_files(self._spark, (), there.schema).alias("target")
+        self._checked_on(none, source.alias("source"))
+        self._whens(none, source.alias("source"))  # before anything runs
+        with running(there.name):
+            self._source = source.localCheckpoint().alias("source")
+
+    def run(self) -> RowsChanged:
+        places, uris = reader.read_places(self._spark, self._there.files, self._there.schema, self._there.dead)
+        target = places.alias("target")
+        on = self._checked_on(target, self._source)
+        near, looked, is_small = self._near(target, on)
+        if not self._plan.needs_all_of_target:
+            target = reduce(lambda rows, each: rows.where(each), near, target)
+        whens = self._whens(target, self._source)
+        with running(self._there.name):
+            pairs = self._pairs(target, on, whens, is_small=is_small)
+            found = collected(pairs.where(f"{ACT} IS NOT NULL"), ACT)
+            new = [pairs] if any(when.clause.act is Act.UPDATE for when in whens) else []
+            counts = self._counts(found, whens)
+            if self._plan.inserts:
+                inserts = self._inserts(pairs, whens)
+                counts[Act.INSERT] = inserts.count()
+                new.append(inserts)
+        dead = bitmaps(found, uris)
+        self._check_once(dead, counts, pairs, uris)
+        counts[Act.DELETE] = sum(map(len, dead.values())) - counts[Act.UPDATE]
+        rows = self._rows(new, whens) if counts[Act.UPDATE] + counts[Act.INSERT] else None
+        return RowsChanged(
+            dead,
+            rows,
+            inserted=counts[Act.INSERT],
+            updated=counts[Act.UPDATE],
+            deleted=counts[Act.DELETE],
+            looked=looked if self._plan.inserts else (),
+        )
+
+    # ---- SQL
+
+    def _checked_on(self, target: DataFrame, source: DataFrame) -> Column:
+        said = f"ON of the MERGE into {self._there.name}:"
+        return self._sql.predicate(target.crossJoin(source), self._plan.on, said)
+
+    def _whens(self, target: DataFrame, source: DataFrame) -> list[_When]:
+        visible = {
+            Rows.MATCHED: target.crossJoin(source),
+            Rows.NOT_MATCHED: source,
+            Rows.NOT_MATCHED_BY_SOURCE: target,
+        }
+        return [self._checked(clause, visible[clause.rows], source) for clause in self._plan.clauses]
+
+    def _checked(self, clause: Clause, rows: DataFrame, source: DataFrame) -> _When:
+        condition = None
+        if clause.condition is not None:
+            said = f"the condition of {clause.act.value} WHEN {clause.rows.value.upper()}"
+            condition = self._sql.predicate(rows, clause.condition, said)
+        values: dict[str, Column] = {}
+        for column in self._there.schema.columns if clause.act is not Act.DELETE else ():
+            text = self._text(clause, column, source)
+            if text is not None:
+                values[column.name] = self._sql.value(rows, text, column)
+        return _When(clause, condition, values)
+
+    def _text(self, clause: Clause, column: TableColumn, source: DataFrame) -> str | None:
+        """What the clause says of a column; None: it stays as it is."""
+        if clause.values is not None:
+            return clause.values.get(column.name, "NULL" if clause.act is Act.INSERT else None)
+        named = {fold(name): name for name in source.columns}
+        if fold(column.name) not in named:
+            raise InvalidArgument(
+                f"the source of the MERGE into {self._there.name} has no column {column.name!r}, of which "
+                f"{clause.act.value} of all columns takes the value",
+                hint="name the columns and their values",
+            )
+        return f"source.{quoted(named[fold(column.name)])}"
+
+    # ---- which rows
+
+    def _near(self, target: DataFrame, on: Column) -> tuple[list[Column], tuple[Looked, ...], bool]:
+        """Where rows can be that match, for this scan and for those who look at what others add.
+
+        And whether the source is small.
+        """
+        found = list(matchings(target, self._source, on)) if has_jvm(self._spark) else []
+        ends = [end(each.value) for each in found for end in (functions.min, functions.max)]
+        texts = [
+            functions.sum(functions.octet_length(functions.col(f"source.{quoted(field.name)}")))
+            for field in self._source.schema
+            if field.dataType.typeName() in ("string", "binary")
+        ]
+        aggregates = [functions.count("*"), *texts, *ends]
+        named = [each.alias(f"c{number}") for number, each in enumerate(aggregates)]
+        count, *rest = (values[0].as_py() for values in self._source.agg(*named).toArrow().columns)
+        size = sum(each or 0 for each in rest[: len(texts)]) + 16 * count * len(self._source.columns)
+        near, looked = [], []
+        bounds = iter(rest[len(texts) :])
+        for each, lowest, highest in zip(found, bounds, bounds, strict=True):
+            low, high = text_of_bound(lowest), text_of_bound(highest)
+            if low is not None and high is not None and highest == highest:  # a NaN is in no range
+                looked.append(Looked(each.name, low, high))
+                if type(lowest) in (int, str, date):
+                    near.append(each.column.between(functions.lit(lowest), functions.lit(highest)))
+        return near, tuple(looked), size <= MAX_BROADCAST_BYTES
+
+    def _pairs(self, target: DataFrame, on: Column, whens: Sequence[_When], *, is_small: bool) -> DataFrame:
+        """Pairs for which ON holds, and rows without one that a clause is about, each with the clause that acts."""
+        source = functions.broadcast(self._source) if is_small else self._source
+        joined = target.join(source, on, "left" if self._plan.needs_all_of_target else "inner")
+        is_pair = functions.col(f"source.{SOURCE}").isNotNull()
+        about = {Rows.MATCHED: is_pair, Rows.NOT_MATCHED_BY_SOURCE: ~is_pair}
+        acting = joined.withColumn(ACT, _number_of(whens, about))
+        counts = functions.col(ACT).isNotNull()
+        kept = acting.where(counts | is_pair if self._plan.inserts else counts)
+        places = [functions.col(f"target.{FILE}"), functions.col(f"target.{ROW}"), functions.col(f"source.{SOURCE}")]
+        return kept.select(ACT, *places, *self._new_values(whens)).localCheckpoint()
+
+    def _inserts(self, pairs: DataFrame, whens: Sequence[_When]) -> DataFrame:
+        """Source rows that no row of the table matches, and that a clause acts on."""
+        matched = pairs.select(functions.col(SOURCE).alias("_txn_matched")).where("_txn_matched IS NOT NULL").distinct()
+        alone = self._source.join(
+            matched, functions.col(f"source.{SOURCE}") == functions.col("_txn_matched"), "left_anti"
+        )
+        acting = alone.withColumn(ACT, _number_of(whens, {Rows.NOT_MATCHED: functions.lit(True)}))
+        kept = acting.where(functions.col(ACT).isNotNull())
+        return kept.select(ACT, *self._new_values(whens, Act.INSERT)).localCheckpoint()
+
+    def _new_values(self, whens: Sequence[_When], act: Act = Act.UPDATE) -> list[Column]:
+        """The table's columns, as what acts has them; null where it deletes."""
+        found = []
+        for column in self._there.schema.columns:
+            value = functions.lit(None).cast(column.type)
+            for number, when in enumerate(whens):
+                if when.clause.act is act:
+                    new = when.values.get(column.name)
+                    new = functions.col(f"target.{quoted(column.name)}") if new is None else new
+                    value = functions.when(functions.col(ACT) == number, new).otherwise(value)
+            found.append(value.alias(column.name))
+        return found
+
+    # ---- what becomes of them
+
+    def _counts(self, found: Any, whens: Sequence[_When]) -> dict[Act, int]:
+        counts = dict.fromkeys(Act, 0)
+        for number, count in zip(found[ACT].to_pylist(), found[COUNT].to_pylist(), strict=True):
+            counts[whens[number].clause.act] += count
+        return counts
+
+    def _rows(self, parts: Sequence[DataFrame], whens: Sequence[_When]) -> DataFrame:
+        adding = [number for number, when in enumerate(whens) if when.clause.act is not Act.DELETE]
+        names = [quoted(column.name) for column in self._there.schema.columns]
+        chosen = [part.where(functions.col(ACT).isin(adding)).select(*names) for part in parts]
+        return reduce(lambda one, other: one.unionAll(other), chosen)
+
+    def _check_once(
+        self, dead: dict[str, BitMap], counts: dict[Act, int], pairs: DataFrame, uris: dict[str, str]
+    ) -> None:
+        """Raises InvalidArgument, naming rows, for one that several source rows change."""
+        changed = sum(map(len, dead.values()))
+        matched = [(clause.act, clause.condition) for clause in self._plan.of(Rows.MATCHED)]
+        if changed == counts[Act.UPDATE] + counts[Act.DELETE] or matched == [(Act.DELETE, None)]:
+            return
+        acting = pairs.where(f"{ACT} IS NOT NULL").groupBy(FILE, ROW).count().where("count > 1")
+        twice = acting.orderBy(FILE, ROW).limit(MAX_NAMED)
+        shown = self._there.at(bitmaps(collected(twice), uris)).to_arrow().to_pylist()
+        rows = ["(" + ", ".join(f"{name}={value!r}" for name, value in row.items()) + ")" for row in shown]
+        raise InvalidArgument(
+            f"{acting.count()} rows of table {self._there.name} are each matched by several rows of the source that "
+            f"change them: {', '.join(rows)[:MAX_SHOWN]}, ...",
+            hint="a row can be changed once: leave one source row for each of its keys, or tell them apart in ON",
+        )
+
+
+def _number_of(whens: Sequence[_When], about: dict[Rows, Column]) -> Column:
+    """The number of the clause that acts on a row; null: none does."""
+    found = functions.lit(None).cast("int")
+    for number, when in reversed(list(enumerate(whens))):
+        if when.clause.rows in about:
+            hit = about[when.clause.rows]
+            hit = hit if when.condition is None else hit & when.condition
+            found = functions.when(hit, number).otherwise(found)
+    return found

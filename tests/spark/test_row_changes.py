@@ -1,0 +1,253 @@
+"""DELETE, UPDATE and MERGE by Spark, beside a list of rows."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+from pyroaring import BitMap
+
+from tests.unit.harness.deleted_rows import Table
+from txnclient.change.merge import Merge
+from txnclient.change.plan import Looked, MergePlan, RowsChanged
+from txnclient.spark import alive_rows, merging, reader, row_changes, writer
+from txnstatus.errors import InvalidArgument
+from txnstatus.lake import manifest
+from txnstatus.schema import Column, Schema
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+SCHEMA = Schema((Column("k", "int"), Column("p", "string"), Column("v", "bigint")), ("p",))
+Row = tuple[int | None, str, int | None]
+SOURCE = "k bigint, p string, v bigint, op string"
+
+
+class Changing(Table):
+    """A table that what an engine says is done to."""
+
+    def __init__(self, directory: Path, spark: SparkSession) -> None:
+        super().__init__(directory, SCHEMA)
+        self.spark = spark
+
+    def fill(self, *files: list[Row]) -> None:
+        for rows in files:
+            names = [column.name for column in SCHEMA.columns]
+            kinds = [pa.int32(), pa.string(), pa.int64()]
+            columns = zip(*rows, strict=True)
+            self.write(pa.table([pa.array(c, kind) for c, kind in zip(columns, kinds, strict=True)], names=names))
+
+    def do(self, changed: RowsChanged) -> RowsChanged:
+        """As a transaction that is committed."""
+        before = self.read()
+        for file in before.files:
+            gone = changed.dead.get(file.path, BitMap())
+            assert gone.isdisjoint(before.dead.get(file.path, BitMap())), "what is dead does not die again"
+        assert sum(map(len, changed.dead.values())) == changed.updated + changed.deleted
+        if changed.dead:
+            self.delete(dict(changed.dead))
+        added = 0
+        if changed.rows is not None:
+            directory = self._directory()
+            files = writer.write_files(changed.rows, directory, SCHEMA, "a.t")
+            added = sum(file.rows for file in files)
+            self.response.manifests.append(manifest.write(directory, files, table_id="0.0", txn_id=1, write_id="w"))
+        assert added == changed.inserted + changed.updated
+        return changed
+
+    def merge(self, source: DataFrame, on: str) -> Merge[RowsChanged]:
+        def execute(plan: MergePlan) -> RowsChanged:
+            return self.do(merging.merge(self.read(), source, plan))
+
+        return Merge("a.t", SCHEMA, on, execute)
+
+    def source(self, *rows: tuple[Any, ...]) -> DataFrame:
+        return self.spark.createDataFrame(list(rows), SOURCE)
+
+    def rows(self) -> list[Row]:
+        found = self.read().to_arrow().to_pylist()
+        return sorted(((row["k"], row["p"], row["v"]) for row in found), key=str)
+
+
+@pytest.fixture
+def table(spark: SparkSession, tmp_path: Path) -> Changing:
+    return Changing(tmp_path / "a b%", spark)
+
+
+def test_rows_are_deleted_and_updated_where_a_predicate_holds(table: Changing) -> None:
+    table.fill([(k, "a", k) for k in range(10)], [(k, "b", None) for k in range(10, 20)], [(None, "c", 1)])
+    found = table.do(row_changes.delete(table.spark, table.read(), "k % 3 = 0 OR v > 100"))
+    assert (found.deleted, len(found.dead)) == (7, 2), "a row for which the predicate is null stays"
+    assert row_changes.delete(table.spark, table.read(), "t.k % 3 = 0") == RowsChanged({})
+    update = row_changes.update(
+        table.spark, table.read(), {"V": "coalesce(v, 0) + k * 100", "p": "'new'"}, "k IN (1, 10)"
+    )
+    assert (table.do(update).updated, update.inserted) == (2, 0)
+    kept = [(k, "a", k) for k in range(10) if k % 3 and k != 1] + [(k, "b", None) for k in range(11, 20) if k % 3]
+    assert table.rows() == sorted([*kept, (None, "c", 1), (1, "new", 101), (10, "new", 1000)], key=str)
+    assert table.do(row_changes.delete(table.spark, table.read(), "true")).deleted == len(kept) + 3
+    assert table.rows() == []
+
+
+def test_the_rows_that_die_are_those_that_come_again(table: Changing) -> None:
+    """With rand() in the predicate, two evaluations would hit other rows: some died for good, others came twice."""
+    table.fill([(k, "a", k) for k in range(400)])
+    table.do(row_changes.update(table.spark, table.read(), {"v": "cast(rand() * 1000 as bigint)"}, "rand() < k / 400"))
+    assert sorted(row[0] for row in table.rows()) == list(range(400))
+    source = table.spark.range(300).selectExpr("id AS k", "'a' AS p", "int(rand() * 1e9) AS v", "uuid() AS op")
+    told = table.merge(source, "target.k = source.k AND source.v % 2 = 0").when_matched_update({"v": "source.v"})
+    found = told.when_not_matched_insert({"k": "-1", "p": "'b'", "v": "source.v"}, condition="rand() < 0.5").execute()
+    assert sorted(row[0] for row in table.rows() if row[0] >= 0) == list(range(400))
+    assert found.updated + found.inserted < 300
+    assert all((row[2] % 2 == 1) for row in table.rows() if row[0] == -1), "matched, and inserted for all that"
+
+
+def test_clauses_count_in_their_order_and_nulls_match_nothing(table: Changing) -> None:
+    table.fill([(1, "a", 1), (2, "a", 2), (3, "a", 3), (4, "a", 4), (None, "a", 5)], [(6, "b", None)])
+    source = table.source(
+        (1, "x", 10, "u"), (2, "x", 20, "d"), (3, "x", 30, None), (7, "x", 70, "i"), (None, "x", 0, "u")
+    )
+    found = (
+        table.merge(source, "target.k = source.k")
+        .when_matched_update({"v": "target.v + source.v", "p": "op"}, condition="op = 'u'")
+        .when_matched_delete(condition="op = 'd'")
+        .when_not_matched_insert({"k": "int(k)", "v": "v"}, condition="k IS NULL")
+        .when_not_matched_insert_all(condition="false OR k = 8")
+        .when_not_matched_by_source_update({"p": "'left'"}, condition="v > 4")
+        .when_not_matched_by_source_delete()
+        .execute()
+    )
+    assert table.rows() == sorted([(1, "u", 11), (3, "a", 3), (None, None, 0), (None, "left", 5)], key=str)
+    assert (found.inserted, found.updated, found.deleted) == (1, 2, 3)
+    assert found.looked == (Looked("k", "1", "7"),)
+
+
+def test_where_a_merge_looks(table: Changing) -> None:
+    source = table.source((5, "q", 1, "u"), (9, "b", 2, "u"))
+    for on, expected in {
+        "target.k = source.k + 1 AND source.p = target.p AND target.v <> 3": (
+            Looked("k", "6", "10"),
+            Looked("p", "b", "q"),
+        ),
+        "target.k = source.k OR target.p = source.p": (),
+        "target.k < source.k AND target.v = target.k AND source.v = 3": (),
+    }.items():
+        merge = merging._Merge(table.read(), MergePlan(on), source)
+        target = reader.read_files(table.spark, (), SCHEMA).alias("target")
+        near, looked, is_small = merge._near(target, merge._checked_on(target, merge._source))
+        assert (len(near), looked, is_small) == (len(expected), expected, True)
+
+
+def test_a_row_is_changed_once(table: Changing) -> None:
+    table.fill([(1, "a", 1), (2, "a", 2)])
+    source = table.source((1, "x", 10, "u"), (1, "x", 20, "d"))
+    one = table.merge(source, "target.k = source.k").when_matched_update({"v": "source.v"})
+    with pytest.raises(
+        InvalidArgument, match=r"1 rows of table a\.t are each matched by several .*: \(k=1, p='a', v=1\)"
+    ):
+        one.execute()
+    both = table.merge(source, "target.k = source.k").when_matched_delete(condition="op = 'd'")
+    assert both.when_matched_update({"v": "7"}, condition="op = 'x'").execute().deleted == 1, "one of them acts"
+    assert table.rows() == [(2, "a", 2)]
+
+
+BAD = {
+    "nope = 1": "`nope` cannot be resolved",
+    "1 = 1": "names no column",
+    "k = 1; DROP TABLE t": "does not read as Spark SQL",
+    "k = 1 x": "does not read as Spark SQL",
+    "k": "not a boolean",
+    "max(k) > 1": "invalid expressions",
+    "_txn_row = 1": "cannot be resolved",
+}
+BAD_VALUES = {
+    "'x'": "the column is bigint, and the value is string",
+    "max(v)": "not of one row",
+    "explode(array(1, 2))": "not of one row",
+    "row_number() OVER (ORDER BY k)": "not of one row",
+}
+
+
+def test_what_does_not_fit_is_refused_by_name(table: Changing) -> None:
+    table.fill([(1, "a", 0)])
+    there, spark, source = table.read(), table.spark, table.source((1, "x", 10, "u"))
+
+    def delete(text: str) -> object:
+        return row_changes.delete(spark, there, text)
+
+    def update(text: str) -> object:
+        return row_changes.update(spark, there, {"v": text}, "k = 1")
+
+    def merge(on: str = "target.k = source.k", rows: DataFrame = source) -> Merge[RowsChanged]:
+        return table.merge(rows, on)
+
+    refused: list[tuple[Callable[[], object], str]] = [
+        *((partial(delete, text), why) for text, why in BAD.items()),
+        *((partial(update, text), why) for text, why in BAD_VALUES.items()),
+        (partial(delete, "1 / v > 2"), "DIVIDE_BY_ZERO"),
+        (merge().when_matched_update({"v": "1 / target.v"}).execute, "DIVIDE_BY_ZERO"),
+        (merge("1 = 1").when_matched_delete().execute, "names no column"),
+        (merge().when_not_matched_insert({"v": "target.v"}).execute, "cannot be resolved"),
+        (merge(rows=source.drop("v")).when_matched_update_all().execute, "has no column 'v'"),
+        (merge().when_matched_update({"k": "3000000000 + source.v"}).execute, "does not fit int"),
+        (merge(rows=source.selectExpr("k AS _TXN_x")).when_matched_delete().execute, "are taken"),
+    ]
+    for run, why in refused:
+        with pytest.raises(InvalidArgument, match=why):
+            run()
+    assert table.rows() == [(1, "a", 0)]
+
+
+@pytest.mark.parametrize("has_jvm", [True, False])
+@pytest.mark.parametrize("seeds", [1, pytest.param(40, marks=pytest.mark.campaign)])
+def test_programs_of_merges_do_what_the_model_does(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seeds: int, has_jvm: bool
+) -> None:
+    monkeypatch.setattr(alive_rows, "has_jvm", lambda _: has_jvm)
+    for module in ("expressions", "merging"):
+        monkeypatch.setattr(f"txnclient.spark.{module}.has_jvm", lambda _: has_jvm)
+    for seed in range(seeds):
+        chance = random.Random(seed)
+        table = Changing(tmp_path / str(seed), spark)
+        model: list[Row] = []
+        for part in range(3):
+            model += (
+                rows := [(chance.choice([None, *range(30)]), f"p{part}", n) for n in range(chance.randint(1, 12))]
+            )
+            table.fill(rows)
+        for _ in range(2):
+            keys = chance.sample(range(40), chance.randint(0, 12))
+            source = [(key, "s", chance.randint(0, 9), chance.choice("ud")) for key in keys] + [(None, "s", 1, "u")]
+            by_source = chance.random() < 0.5
+            merge = table.merge(table.source(*source), "target.k = source.k").when_matched_delete(
+                condition="source.op = 'd'"
+            )
+            merge = merge.when_matched_update({"v": "source.v + target.v"}, condition="source.v > 3")
+            merge = merge.when_not_matched_insert(
+                {"k": "int(source.k)", "p": "source.p", "v": "source.v"}, condition="source.v < 7"
+            )
+            if by_source:
+                merge = merge.when_not_matched_by_source_delete(condition="target.v % 5 = 4")
+            merge.execute()
+            model = merged(model, source, by_source=by_source)
+            assert table.rows() == sorted(model, key=str), f"seed {seed}"
+
+
+def merged(rows: list[Row], source: list[tuple[Any, ...]], *, by_source: bool) -> list[Row]:
+    by_key = {row[0]: row for row in source if row[0] is not None}
+    found: list[Row] = []
+    for k, p, v in rows:
+        match = by_key.get(k) if k is not None else None
+        if match is None:
+            if not (by_source and v is not None and v % 5 == 4):
+                found.append((k, p, v))
+        elif match[3] != "d":
+            found.append((k, p, match[2] + v if match[2] > 3 and v is not None else v))
+    there = {row[0] for row in rows}
+    found += [(k, p, v) for k, p, v, _ in source if (k is None or k not in there) and v < 7]
+    return found
