@@ -21,6 +21,7 @@ RUN_BY: Mapping[str, Mapping[str, str]] = {
         "SparkSession": SESSION,
         "token = txn.token()": SESSION,
         "txn.upsert(": SESSION,
+        "txn.merge(": SESSION,
         "snapshot(at=": SESSION,
         "to_pandas(": SESSION,
         "(txn_cluster)": SESSION,

@@ -49,6 +49,7 @@ ROOTS = {
     "txnclient.handle": "handle",
     "txnclient.ending": "client",
     "txnclient.transaction": "client",
+    "txnclient.statements": "client",
     "txnclient.beginning": "client",
     "txnclient.auto_commit": "client",
     "txnclient.client": "client",

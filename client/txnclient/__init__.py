@@ -17,7 +17,7 @@ Importing this loads neither pyspark nor pyarrow; a method that needs one of the
 from txnclient.client import Client, connect
 from txnclient.foreign.work import Part
 from txnclient.info import TableInfo, TxnSummary
-from txnclient.outcome import CommitReceipt, RowsWritten
+from txnclient.outcome import CommitReceipt, RowsAffected, RowsWritten
 from txnclient.participants import ParticipantSummary
 from txnclient.snapshot import Snapshot
 from txnclient.transaction import Transaction
@@ -69,6 +69,7 @@ __all__ = [
     "Part",
     "ParticipantState",
     "ParticipantSummary",
+    "RowsAffected",
     "RowsRefused",
     "RowsWritten",
     "Schema",

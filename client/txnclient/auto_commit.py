@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, TypedDict, Unpack
 
 from txnclient.beginning import begin
+from txnclient.change.merge import Merge
+from txnclient.change.plan import MergePlan
 from txnclient.formats.partitions import Partition
-from txnclient.outcome import CommitReceipt, RowsWritten
+from txnclient.outcome import CommitReceipt, RowsAffected, RowsWritten
 from txnclient.session import Session
 from txnclient.transaction import Transaction
 from txnclient.write.locks import checked_timeout
@@ -19,6 +21,8 @@ from txnstatus.types import TxnState
 
 LABEL = "auto-commit"
 DEFAULT_TIMEOUT_SECONDS = 30.0
+
+Rows = RowsWritten | RowsAffected | None
 
 
 class WriteOptions(TypedDict, total=False):
@@ -91,7 +95,25 @@ class AutoCommit:
         """Only the primary key counts in `rows`. Raises RowsRefused if a key is not there: then none is deleted."""
         return self._run(lambda txn: txn.delete(table, rows), options)
 
-    def _run(self, write: Callable[[Transaction], RowsWritten | None], options: WriteOptions) -> CommitReceipt:
+    def delete_where(self, table: str, predicate: str, **options: Unpack[WriteOptions]) -> CommitReceipt:
+        """As `Transaction.delete_where`; `receipt.rows` counts."""
+        return self._run(lambda txn: txn.delete_where(table, predicate), options)
+
+    def update_where(
+        self, table: str, values: Mapping[str, str], predicate: str, **options: Unpack[WriteOptions]
+    ) -> CommitReceipt:
+        """As `Transaction.update_where`; `receipt.rows` counts."""
+        return self._run(lambda txn: txn.update_where(table, values, predicate), options)
+
+    def merge(self, table: str, source: Any, on: str, **options: Unpack[WriteOptions]) -> Merge[CommitReceipt]:
+        """As `Transaction.merge`: `execute()` is the transaction, and `receipt.rows` counts."""
+
+        def execute(plan: MergePlan) -> CommitReceipt:
+            return self._run(lambda txn: txn.run_merge(table, source, plan), options)
+
+        return Merge(table, self.session.table(table).schema, on, execute)
+
+    def _run(self, write: Callable[[Transaction], Rows], options: WriteOptions) -> CommitReceipt:
         if unknown := options.keys() - WriteOptions.__annotations__.keys():
             raise TypeError(f"a write has no option {min(unknown)!r}; it has {', '.join(WriteOptions.__annotations__)}")
         label, session = (

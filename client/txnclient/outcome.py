@@ -38,9 +38,9 @@ class CommitReceipt:
     commit_timestamp: Timestamp
     """0 for a transaction that neither wrote nor locked anything."""
     tables: tuple[str, ...]
-    rows: RowsWritten | None = None
-    """The rows of a row write that was a transaction of its own. None: no such write, or one that was repeated by its
-    request id: it has committed, and what became of each row was told to the first call alone.
+    rows: RowsWritten | RowsAffected | None = None
+    """The rows of a row write or a statement that was a transaction of its own. None: no such write, or one that was
+    repeated by its request id: it has committed, and what became of each row was told to the first call alone.
     """
 
 

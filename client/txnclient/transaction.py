@@ -15,10 +15,12 @@ from txnclient.handle import Handle
 from txnclient.outcome import CommitReceipt, RowsWritten
 from txnclient.session import Session
 from txnclient.snapshot import Snapshot
+from txnclient.statements import Statements
 from txnclient.staying import Staying
 from txnclient.termination import terminations
 from txnclient.token import Token
 from txnclient.write import locks
+from txnclient.write.changing import Changes
 from txnclient.write.files import FileWrites
 from txnclient.write.locks import LockMode, Locks
 from txnclient.write.overwriting import Mode
@@ -38,16 +40,16 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-class Transaction(Staying):
+class Transaction(Statements, Staying):
     """A transaction over any number of tables. Use from one thread at a time.
 
     While a handle that began a transaction exists, a background thread keeps it alive; when every such handle is gone
     without a commit, the service aborts it.
 
     A transaction in which a write failed can only be aborted, as in a database: whatever `write`, `truncate`, `add`, a
-    row write, `enlist` or `postgres` raises aborts it, through whichever handle; `commit` and all further work then
-    raise IllegalState, which names the first failure. RowsRefused and Locked alone leave it open; so does a `stage`
-    that failed, since a task may be tried again.
+    row write, a statement, `enlist` or `postgres` raises aborts it, through whichever handle; `commit` and all further
+    work then raise IllegalState, which names the first failure. RowsRefused alone leaves it open; so does a `lock` that
+    was not granted, and a `stage` that failed, since a task may be tried again.
 
     Row writes (`insert`, `insert_ignore`, `upsert`, `update`, `delete`) go by primary key. Their rows are a pyarrow
     Table, RecordBatch or RecordBatchReader of any size: they are sent in parts. Nothing of them is visible before the
@@ -84,6 +86,7 @@ class Transaction(Staying):
         self._rows = RowWrites(self.handle, self._locks)
         self._foreign = ForeignWork(self.handle)
         self._ending = Ending(self.handle, self._foreign)
+        super().__init__(self.handle, Changes(self.handle, self._files), self._ending, self._locks)
 
     def __repr__(self) -> str:
         return f"<Transaction {self.id}>"

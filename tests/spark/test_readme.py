@@ -13,7 +13,7 @@ from tests import blocks
 from txnclient import Client
 from txndeploy.local.cluster import LocalCluster
 
-SESSION = ("SparkSession", "token = txn.token()", "txn.upsert(", "snapshot(at=", "to_pandas(")
+SESSION = ("SparkSession", "token = txn.token()", "txn.upsert(", "txn.merge(", "snapshot(at=", "to_pandas(")
 
 
 @pytest.fixture(scope="module")
@@ -32,12 +32,15 @@ def run(command: list[str], cluster: LocalCluster) -> str:
 
 
 def test_the_python_runs_as_pasted(session: str, client: Client) -> None:
-    first, last = session.splitlines()
+    first, merged, last = session.splitlines()
+    assert merged == "RowsAffected(inserted=1, updated=1, deleted=0)"
     assert first == "1000 [{'day': '2026-01-31', 'orders': 1000}]"
     assert last == "10"
     snapshot = client.snapshot()
     assert snapshot.to_arrow("shop.orders").num_rows == 10
     assert snapshot.to_arrow("shop.stock").to_pylist() == [{"item": "pen", "pieces": 9}]
+    events = snapshot.to_arrow("shop.events").sort_by("id").to_pylist()
+    assert [tuple(each.values()) for each in events] == [(1, "old"), (3, "late"), (4, "late")]
 
 
 @pytest.mark.usefixtures("session")

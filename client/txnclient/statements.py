@@ -1,0 +1,78 @@
+"""Statements: what SQL calls DELETE, UPDATE and MERGE, as methods of a transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+from txnclient.change.merge import Merge
+from txnclient.change.plan import MergePlan
+from txnclient.ending import Ending
+from txnclient.handle import Handle
+from txnclient.outcome import RowsAffected
+from txnclient.write.changing import Changes, Engine
+from txnclient.write.locks import Locks
+from txnstatus.types import Statement
+
+
+class Statements:
+    """Rows of tables without a primary key are changed where a predicate holds, or by what they match.
+
+    Predicates and values are Spark SQL over the table's columns. Rows are found in the transaction's `snapshot` with
+    what it wrote itself; none of their files is rewritten: the rows are marked as deleted, and new ones are added. A
+    row for which a predicate is NULL stays as it is.
+
+    DuckDB does the work in this process, which needs `txnstatus[sql]`; what it would answer otherwise than Spark is
+    refused.
+
+    Two transactions that change different rows both commit, in one file, too. Of two that change the same row the first
+    to commit wins, and the other is told Conflict, which names file and rows; so is an overwrite of what was changed
+    since it was read, and a change of what was overwritten. Where a MERGE inserts rows that it did not find, rows that
+    others have added meanwhile, and that may be those, are a conflict.
+
+    All raise InvalidArgument, and nothing is changed, for SQL that does not parse or names no column of the table, for
+    values that do not fit, and for a table with a primary key, whose rows are changed by it.
+    """
+
+    def __init__(self, handle: Handle, changes: Changes, ending: Ending, locks: Locks) -> None:
+        self._handle, self._changes, self._ending, self._locks = handle, changes, ending, locks
+
+    def delete_where(self, table: str, predicate: str, *, lock_timeout: float | None = None) -> RowsAffected:
+        """Deletes the rows for which the predicate holds: `"price > 100 AND code IN ('a', 'b')"`; "true" is all."""
+        from txnclient.change import local
+
+        return self._run(Statement.DELETE, table, partial(local.delete, predicate=predicate), lock_timeout)
+
+    def update_where(
+        self, table: str, values: Mapping[str, str], predicate: str, *, lock_timeout: float | None = None
+    ) -> RowsAffected:
+        """Sets columns, `{"price": "price * 1.1"}`, of the rows for which the predicate holds.
+
+        The values are computed from the rows as they were, whatever their order.
+        """
+        from txnclient.change import local
+
+        engine = partial(local.update, values=values, predicate=predicate)
+        return self._run(Statement.UPDATE, table, engine, lock_timeout)
+
+    def merge(self, table: str, source: Any, on: str, *, lock_timeout: float | None = None) -> Merge[RowsAffected]:
+        """A MERGE of rows into the table, to be completed with clauses and run by `execute()`.
+
+        `source`: pyarrow, pandas or polars data. `on`: which rows match, for example `"target.id = source.id"`; the
+        table is `target` in all SQL of it. A target row that several source rows would change is refused with
+        InvalidArgument, as in SQL.
+        """
+
+        schema = self._handle.session.table(table).schema
+        return Merge(table, schema, on, lambda plan: self.run_merge(table, source, plan, lock_timeout))
+
+    def run_merge(self, table: str, source: Any, plan: MergePlan, lock_timeout: float | None = None) -> RowsAffected:
+        """A MERGE that is complete."""
+        from txnclient.change import merging
+
+        return self._run(Statement.MERGE, table, partial(merging.merge, source=source, plan=plan), lock_timeout)
+
+    def _run(self, statement: Statement, table: str, engine: Engine, lock_timeout: float | None) -> RowsAffected:
+        with self._ending.writing(f"{statement.value} of rows of {table}"), self._locks.waiting(lock_timeout):
+            return self._changes.run(statement, table, engine)
