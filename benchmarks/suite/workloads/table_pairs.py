@@ -17,6 +17,7 @@ from benchmarks.suite import clients
 from benchmarks.suite.drive import Operation
 from benchmarks.suite.model import Contender, Goal, Settings, Tally, Workload
 from benchmarks.suite.ours import TABLES, OurCluster
+from benchmarks.suite.peers import ducklake
 from benchmarks.suite.processes import needs_modules
 from benchmarks.suite.threads import Blocking, in_threads
 from txnclient import Client
@@ -107,21 +108,14 @@ class DuckLake(Pairs):
     about = "one transaction over both tables; its catalog in one DuckDB file, unreplicated; data files are not synced"
 
     def missing(self) -> str | None:
-        return needs_modules("duckdb", "duckdb_extension_ducklake")
+        return ducklake.missing()
 
     def version(self) -> str:
-        return f"DuckDB {version('duckdb')}, DuckLake {version('duckdb-extension-ducklake')}"
+        return ducklake.versions()
 
     def start(self, directory: Path) -> None:
         self._told = 0
-        package = Path(str(importlib.import_module("duckdb_extension_ducklake").__file__)).parent
-        (extension,) = package.rglob("ducklake.duckdb_extension")
-        settings = {"allow_unsigned_extensions": "true", "autoinstall_known_extensions": "false"}
-        self._database: Any = importlib.import_module("duckdb").connect(config=settings)
-        self._database.execute(f"LOAD '{extension}'")
-        self._database.execute(
-            f"ATTACH 'ducklake:{directory}/catalog.ducklake' AS lake (DATA_PATH '{directory}/data/')"
-        )
+        self._database = ducklake.attached(directory)
         for table in ("first", "second"):
             self._database.execute(f"CREATE TABLE lake.{table} (id BIGINT, note VARCHAR)")
 

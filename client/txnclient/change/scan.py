@@ -91,7 +91,7 @@ class Scan:
         return [own for own in self.target.own_names if own in wanted]
 
     def _schema(self, names: Sequence[str]) -> pa.Schema:
-        """The columns by the engine's names."""
+        """The columns by the engine's names; what is null among them is looked at where rows are written."""
         import pyarrow as pa
 
         fields = dict(zip(self.target.own_names, to_arrow(self.there.schema), strict=True))
@@ -143,12 +143,14 @@ class Scan:
             yield from _read_ahead(tasks, partial(self._read, names))
 
     def _read(self, names: Sequence[str], task: _Task) -> tuple[int, pa.Table, int]:
+        import pyarrow as pa
+
         schema = to_arrow(self.there.schema)
         wanted = [schema.names[self.target.own_names.index(name)] for name in names]
         rows = task.group.to_table(schema=schema, columns=wanted)
         if rows.num_rows != task.rows:
             raise OSError(f"{task.group.path}: a row group has {rows.num_rows} rows, and its footer says {task.rows}")
-        return task.number, rows.rename_columns(list(names)), task.offset
+        return task.number, pa.Table.from_arrays(rows.columns, schema=self._schema(names)), task.offset
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,6 +42,7 @@ _MORE_PARTS = {
     "Like": ("negate",),
     "ILike": ("negate",),
     "Concat": ("safe",),
+    "DPipe": ("safe",),
     "Greatest": ("ignore_nulls",),
     "Least": ("ignore_nulls",),
     "Round": ("decimals",),
@@ -74,6 +75,8 @@ class Terms:
         """Raises InvalidArgument."""
         kind = type(node).__name__
         make = self.makers.get(kind)
+        if kind in ("Subquery", "Select", "Exists") or node.args.get("query") is not None:
+            raise InvalidArgument(f"{shown(node)}: a query inside cannot be used without Spark", hint=_SPARK_CAN)
         if make is None:
             raise InvalidArgument(f"{shown(node)}: {kind} cannot be used without Spark", hint=_SPARK_CAN)
         strange = [
@@ -215,8 +218,8 @@ def _compared(terms: Terms, nodes: Sequence[Any], shown: str) -> list[Term]:
 
 
 def _in(terms: Terms, node: Any) -> Term:
-    if node.args.get("query") is not None or not node.expressions:
-        raise InvalidArgument(f"{shown(node)}: IN with something else than a list of values cannot be used here")
+    if not node.expressions:
+        raise InvalidArgument(f"{shown(node)}: IN takes a list of values here")
     first, *rest = _compared(terms, [node.this, *node.expressions], shown(node))
     return Term(f"({first.sql} IN ({', '.join(term.sql for term in rest)}))", BOOLEAN)
 

@@ -25,7 +25,10 @@ from txnclient.formats import arrow
 from txnstatus.errors import InvalidArgument
 from txnstatus.lake.arrow_types import to_arrow
 
-DDL = "id bigint, g int, Name string, p decimal(8,2), day date, at timestamp, st struct<a:int,b:string>, x double"
+DDL = (
+    "id bigint, g int, kept int NOT NULL, Name string, p decimal(8,2), day date, at timestamp, "
+    "st struct<a:int,b:string>, x double"
+)
 STATEMENTS = 8
 
 
@@ -60,6 +63,7 @@ class Chance:
     def row(self) -> Row:
         pick = self.random
         row: Row = {name: self.value(name) for name in ("id", "g", "Name", "p", "day", "at", "x")}
+        row["kept"] = pick.randrange(9)
         row["st"] = None if pick.random() < 0.2 else {"a": self.value("g"), "b": self.value("Name")}
         return row
 
@@ -140,11 +144,12 @@ class Chance:
     def values(self, sides: tuple[str, ...]) -> dict[str, Sql]:
         pick = self.random
         found: dict[str, Sql] = {}
+        kept = pick.randrange(9)
         for name in pick.sample(["id", "g", "Name", "p", "day", "x", "st"], pick.randrange(1, 4)):
             qualifier = f"{pick.choice(sides)}." if sides != ("",) else ""
             own = name == "st" or pick.random() < 0.6
             found[name] = self.changed(name, qualifier) if own else self.constant(name)
-        return found
+        return found | {"kept": Sql(str(kept), lambda t, s: kept)}
 
     def constant(self, name: str) -> Sql:
         value = self.value(name)
@@ -278,7 +283,9 @@ def built(building: Merge[Any], clauses: list[tuple[Rows, Act, Any, Any]]) -> Me
 # ---- programs
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize(
+    "seed", [*range(20), *(pytest.param(seed, marks=pytest.mark.campaign) for seed in range(20, 400))]
+)
 def test_random_programs_leave_the_rows_that_the_model_has(
     tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
