@@ -77,8 +77,21 @@ class Ending:
         except RowsRefused:
             raise
         except BaseException as error:
+            over = self._over() if isinstance(error, OSError) else None
             self._failed(what, error)
+            if over is not None:
+                raise over from error
             raise
+
+    def _over(self) -> TxnAborted | None:
+        """Why the transaction is aborted, if it is: then files of the write may be gone before they are added."""
+        try:
+            info = self._handle.session.record(self._handle.id)
+        except TxnError:
+            return None
+        if TxnState(info.state) not in DECIDED_ABORT:
+            return None
+        return aborted(self._handle.id, cause_from_wire(info.cause) if info.HasField("cause") else None)
 
     def _failed(self, what: str, error: BaseException) -> None:
         handle = self._handle

@@ -6,16 +6,16 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import chain, islice
 
 from txndeploy.doctor.places import Place, Table, own, parts
 from txnparticipant.shard import audit
 from txnparticipant.shard.audit import MANIFEST_NAME, Contents, Damage, Known
-from txnparticipant.shard.commands import manifest_to_wire
-from txnparticipant.versions.mvcc import Manifest
+from txnparticipant.shard.commands import dead_rows_to_wire, manifest_to_wire
+from txnparticipant.versions.mvcc import DeadRowsRef, Manifest
 from txnstatus.errors import InternalError, TxnError
 from txnstatus.findings import Finding, Kind, Severity, confirmed
-from txnstatus.lake import data_files
+from txnstatus.lake import data_files, dead_rows
 from txnstatus.lake import manifest as manifests
 from txnstatus.lake.manifest import DataFile
 from txnstatus.lake.storage import read_file, tree
@@ -76,9 +76,11 @@ class StorageAudit:
         a finding, why it cannot be told, or nothing. What is not there is the audit's to find.
         """
         for table in place.tables:
-            wanted = [each.manifest for each in self._known(table).values() if each.manifest]
-            total, done = sum(each.file_count for each in wanted), 0
-            files = (file for each in wanted for file in _files(each))
+            known = list(self._known(table).values())
+            wanted = [each.manifest for each in known if each.manifest]
+            dead = [each.dead for each in known if each.dead]
+            total, done = sum(each.file_count for each in wanted) + len(dead), 0
+            files: Iterator[DataFile | DeadRowsRef] = chain((file for each in wanted for file in _files(each)), dead)
             with ThreadPoolExecutor(DEEP_READERS) as pool:
                 while part := list(islice(files, DEEP_FILES)):
                     for file, fault in zip(part, pool.map(_fault, part), strict=True):
@@ -145,9 +147,16 @@ def _files(manifest: Manifest) -> list[DataFile]:
         return []
 
 
-def _fault(file: DataFile) -> str | OSError:
+def _fault(file: DataFile | DeadRowsRef) -> str | OSError:
     try:
-        return data_files.examine(file)
+        if isinstance(file, DataFile):
+            return data_files.examine(file)
+        dead_rows.read(dead_rows_to_wire(file))
+        return ""
+    except InternalError as error:
+        if isinstance(error.__cause__, FileNotFoundError):
+            return ""
+        return error.__cause__ if isinstance(error.__cause__, OSError) else error.message
     except FileNotFoundError:
         return ""
     except OSError as error:

@@ -19,7 +19,7 @@ from urllib.parse import unquote
 from txnparticipant.shard import commands as cmd
 from txnparticipant.shard.table import TableState
 from txnparticipant.versions.directories import FlushDirectory, WriteDirectory, directory_named
-from txnparticipant.versions.mvcc import FileSet, Manifest
+from txnparticipant.versions.mvcc import DeadRowsRef, FileSet, Manifest, PendingWrite
 from txnstatus.findings import Finding, Kind
 from txnstatus.proto import audit_pb2 as pb
 from txnstatus.types import TxnId
@@ -44,6 +44,8 @@ class Known:
     use: Use
     manifest: Manifest | None = None
     """The manifest that must be in it."""
+    dead: DeadRowsRef | None = None
+    """The file of deleted rows that must be in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,45 +74,56 @@ def directories(table: TableState) -> Iterator[tuple[str, Known]]:
     going = [(txn_id, tuple(write_ids)) for txn_id, write_ids in table.retired.items()]
     going += [(record.txn_id, tuple(record.claimed)) for record in table.uncleaned.values()]
     claimed = [
-        (record.txn_id, write_id, write.manifest if (write := record.writes.get(write_id)) else None)
+        (record.txn_id, write_id, record.writes.get(write_id))
         for record in table.unfinished.values()
         for write_id in record.claimed
     ]
+    deleted = {(each.txn_id, each.write_id): each.ref for each in table.deletes.all.values()}
     rows = table.rows
     flushes = [(flush_id, Known(Use.GOING)) for flush_id in rows.given_up]
     flushes += [(flush_id, Known(Use.CLAIMED)) for flush_id in rows.flushing]
     flushes += [(each.flush_id, Known(Use.IN_USE, each.manifest)) for each in rows.flushes.values()]
-    return _named(going, claimed, list(table.file_sets.values()), flushes)
+    return _named(going, claimed, list(table.file_sets.values()), deleted, flushes)
 
 
 def _named(
     going: Iterable[tuple[TxnId, Iterable[str]]],
-    claimed: Iterable[tuple[TxnId, str, Manifest | None]],
+    claimed: Iterable[tuple[TxnId, str, PendingWrite | None]],
     file_sets: Iterable[FileSet],
+    deleted: Mapping[tuple[TxnId, str], DeadRowsRef],
     flushes: Iterable[tuple[str, Known]],
 ) -> Iterator[tuple[str, Known]]:
     for txn_id, write_ids in going:
         for write_id in write_ids:
             yield WriteDirectory(txn_id, write_id).name, Known(Use.GOING)
-    for txn_id, write_id, manifest in claimed:
-        yield WriteDirectory(txn_id, write_id).name, Known(Use.CLAIMED, manifest)
+    for txn_id, write_id, write in claimed:
+        dead = write.deletes.ref if write and write.deletes else None
+        yield WriteDirectory(txn_id, write_id).name, Known(Use.CLAIMED, write.manifest if write else None, dead)
+    for (txn_id, write_id), ref in deleted.items():
+        yield WriteDirectory(txn_id, write_id).name, Known(Use.IN_USE, None, ref)
     for file_set in file_sets:
         for write_id in file_set.from_writes:
             yield WriteDirectory(file_set.txn_id, write_id).name, Known(Use.IN_USE)
     for file_set in file_sets:
-        yield WriteDirectory(file_set.txn_id, file_set.write_id).name, Known(Use.IN_USE, file_set.manifest)
+        whose = file_set.txn_id, file_set.write_id
+        yield WriteDirectory(*whose).name, Known(Use.IN_USE, file_set.manifest, deleted.get(whose))
     for flush_id, known in flushes:
         yield FlushDirectory(flush_id).name, known
 
 
 def to_wire(name: str, known: Known) -> pb.KnownDirectory:
     manifest = cmd.manifest_to_wire(known.manifest) if known.manifest else None
-    return pb.KnownDirectory(name=name, use=known.use.value, manifest=manifest)
+    dead = cmd.dead_rows_to_wire(known.dead) if known.dead else None
+    return pb.KnownDirectory(name=name, use=known.use.value, manifest=manifest, dead=dead)
 
 
 def from_wire(wire: pb.KnownDirectory) -> Known:
     """Raises ValueError for a use of another release."""
-    return Known(Use(wire.use), cmd.manifest_from_wire(wire.manifest) if wire.HasField("manifest") else None)
+    return Known(
+        Use(wire.use),
+        cmd.manifest_from_wire(wire.manifest) if wire.HasField("manifest") else None,
+        cmd.dead_rows_from_wire(wire.dead) if wire.HasField("dead") else None,
+    )
 
 
 def participant_to_wire(table: TableState) -> pb.AuditedParticipant:
@@ -150,6 +163,8 @@ def findings(
     listed: set[tuple[str, str]] = set()
     all_read = True
     for name, directory in sorted(known.items()):
+        if directory.dead is not None:
+            yield from _files(where, location, name, {directory.dead.path: directory.dead.bytes}, listing)
         manifest = directory.manifest
         if manifest is None:
             continue

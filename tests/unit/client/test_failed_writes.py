@@ -21,8 +21,10 @@ from txnclient import (
     TxnError,
     Unavailable,
 )
+from txnclient.change.plan import MergePlan
+from txnclient.write.files import FileWrites
 from txnclient.write.staged_files import StagedFiles
-from txnstatus.proto import table_pb2, txn_manager_pb2
+from txnstatus.proto import common_pb2, table_pb2, txn_manager_pb2
 
 ROWS = pa.table({"id": [1]})
 NO_TABLE = NotFound("table air.flihgts does not exist")
@@ -36,6 +38,9 @@ WRITES: dict[str, Callable[[Transaction], object]] = {
     "upsert": lambda txn: txn.upsert("air.flihgts", ROWS),
     "update": lambda txn: txn.update("air.flihgts", ROWS),
     "delete": lambda txn: txn.delete("air.flihgts", ROWS),
+    "delete_where": lambda txn: txn.delete_where("air.flihgts", "id = 1"),
+    "update_where": lambda txn: txn.update_where("air.flihgts", {"id": "2"}, "id = 1"),
+    "merge": lambda txn: txn.run_merge("air.flihgts", ROWS, MergePlan("target.id = source.id")),
     "enlist": lambda txn: txn.enlist("air.flihgts", None),  # type: ignore[arg-type]
     "postgres": lambda txn: txn.postgres("air.flihgts", "host=127.0.0.1 port=1 connect_timeout=1"),
 }
@@ -210,3 +215,35 @@ def test_staged_files_that_are_none_or_come_twice_are_refused(manager: FakeManag
         with pytest.raises(InvalidArgument, match=said):
             client.begin().add(given, "air.flights")  # type: ignore[arg-type]
     assert not manager.count("AddFiles")
+
+
+def test_files_that_are_gone_since_the_service_aborted_are_told_as_the_abort(
+    manager: FakeManager, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The transaction had expired, its directories were removed, and the write raised FileNotFoundError."""
+
+    def gone(*_: object, **__: object) -> None:
+        raise FileNotFoundError("part-00000.parquet")
+
+    txn = client.begin()
+    monkeypatch.setattr(FileWrites, "write", gone)
+    cause = common_pb2.AbortCause(code="expired", message="no heartbeat for 60 s")
+    record = common_pb2.TxnInfo(txn_id=txn.id, state="ABORTED", cause=cause)
+    manager.answers["GetTransactionState"] = lambda _request: txn_manager_pb2.GetTransactionStateResponse(txn=record)
+    with pytest.raises(TxnAborted, match="no heartbeat for 60 s") as caught:
+        txn.write(ROWS, "air.flights")
+    assert isinstance(caught.value.__cause__, FileNotFoundError)
+
+
+def test_files_that_are_gone_while_the_transaction_is_open_are_told_as_they_are(
+    manager: FakeManager, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def gone(*_: object, **__: object) -> None:
+        raise FileNotFoundError("part-00000.parquet")
+
+    txn = client.begin()
+    monkeypatch.setattr(FileWrites, "write", gone)
+    record = common_pb2.TxnInfo(txn_id=txn.id, state="OPEN")
+    manager.answers["GetTransactionState"] = lambda _request: txn_manager_pb2.GetTransactionStateResponse(txn=record)
+    with pytest.raises(FileNotFoundError):
+        txn.write(ROWS, "air.flights")

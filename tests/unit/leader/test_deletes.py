@@ -13,10 +13,14 @@ from pyroaring import BitMap
 from tests.unit.harness.rows import OWNER, TABLE, TABLE_ID, Shard
 from txnclient.read.table_files import TableFiles
 from txnclient.write.changing import described
+from txndeploy.doctor.places import Table as DoctorsTable
+from txndeploy.doctor.places import places
+from txndeploy.doctor.storage import StorageAudit
+from txnparticipant.shard import audit, delete_checks
 from txnparticipant.shard import commands as cmd
-from txnparticipant.shard import delete_checks
 from txnparticipant.versions import deletes
 from txnstatus.errors import Conflict, IllegalState, InvalidArgument
+from txnstatus.findings import Finding, Kind
 from txnstatus.lake import manifest
 from txnstatus.partitions import WHOLE_TABLE
 from txnstatus.proto import table_pb2 as pb
@@ -206,6 +210,35 @@ def test_beyond_the_room_for_them_positions_of_unfinished_transactions_are_not_k
     table.commit(TWO)
     with pytest.raises(Conflict, match="too many to compare"):
         table.prepare(THREE)
+
+
+def test_the_doctor_knows_the_directories_of_deletes_and_what_must_be_in_them(table: Table, tmp_path: Path) -> None:
+    table.write_files(ONE, numbered(1, 2, 3))
+    table.commit(ONE)
+    table.delete(TWO, 1)
+    table.delete(THREE, 2)
+    table.commit(THREE)
+    place = tmp_path / "log"
+
+    def findings() -> set[Kind]:
+        known = {name: audit.from_wire(audit.to_wire(name, each)) for name, each in audit.directories(table.table)}
+        (there,), _ = places([DoctorsTable(0, TABLE_ID, TABLE, place.as_uri())])
+        looked = StorageAudit(lambda _: known)
+        deep = {found.kind for _, _, found in looked.read(there) if isinstance(found, Finding)}
+        return {each.kind for each in looked.look(there).findings} | deep
+
+    assert findings() == set()
+    pending, kept = sorted(place.glob("delta_[23]_*/_deletes.parquet"))
+    whole = kept.read_bytes()
+    kept.write_bytes(bytes([whole[0] ^ 1, *whole[1:]]))
+    assert findings() == {Kind.DAMAGED_FILE}
+    kept.write_bytes(whole[:-1])
+    assert findings() == {Kind.DAMAGED_FILE, Kind.WRONG_SIZE}
+    kept.unlink()
+    assert findings() == {Kind.MISSING_FILE}
+    kept.write_bytes(whole)
+    pending.unlink()
+    assert findings() == {Kind.MISSING_FILE}
 
 
 # ---- what nobody may say

@@ -87,14 +87,16 @@ class AuditTableResponse(_message.Message):
     def __init__(self, directories: _Optional[_Iterable[_Union[KnownDirectory, _Mapping]]] = ..., more: _Optional[bool] = ...) -> None: ...
 
 class KnownDirectory(_message.Message):
-    __slots__ = ("name", "use", "manifest")
+    __slots__ = ("name", "use", "manifest", "dead")
     NAME_FIELD_NUMBER: _ClassVar[int]
     USE_FIELD_NUMBER: _ClassVar[int]
     MANIFEST_FIELD_NUMBER: _ClassVar[int]
+    DEAD_FIELD_NUMBER: _ClassVar[int]
     name: str
     use: DirectoryUse
     manifest: _table_pb2.ManifestRef
-    def __init__(self, name: _Optional[str] = ..., use: _Optional[_Union[DirectoryUse, str]] = ..., manifest: _Optional[_Union[_table_pb2.ManifestRef, _Mapping]] = ...) -> None: ...
+    dead: _table_pb2.DeadRowsRef
+    def __init__(self, name: _Optional[str] = ..., use: _Optional[_Union[DirectoryUse, str]] = ..., manifest: _Optional[_Union[_table_pb2.ManifestRef, _Mapping]] = ..., dead: _Optional[_Union[_table_pb2.DeadRowsRef, _Mapping]] = ...) -> None: ...
 
 class AdoptDirectoriesRequest(_message.Message):
     __slots__ = ("table_id", "names", "only_ask")
