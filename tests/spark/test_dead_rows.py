@@ -38,7 +38,7 @@ def test_dead_rows_are_left_out(
     dead = {files[0].path: BitMap(chance.sample(range(501), 250)), files[1].path: BitMap([0, 63, 64, 500])}
     table.delete({**dead, files[2].path: BitMap(range(501))})
     expected = table.expected({path: set(gone) for path, gone in table.read().dead.items()})
-    spark.conf.set("spark.sql.files.maxPartitionBytes", "4096")
+    spark.conf.set("spark.sql.files.maxPartitionBytes", "9000")
     try:
         found = row_reader.read_table(spark, table.read())
         assert by_id(found.toArrow()) == expected

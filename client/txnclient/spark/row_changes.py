@@ -58,8 +58,8 @@ def _hit(spark: SparkSession, there: TableFiles, predicate: str) -> dict[str, Bi
     require_files_alone(there)
     sql, name = Sql(there.name), there.name.partition(".")[2]
     sql.predicate(reader.read_files(spark, (), there.schema).alias(name), predicate, "the predicate")
-    rows, uris = reader.read_places(spark, there.files, there.schema, there.dead)
-    hit = rows.alias(name).where(functions.expr(predicate))
+    places, uris = reader.read_places(spark, there.files, there.schema, there.dead)
+    rows = places.alias(name)
     with running(there.name):
-        found = collected(hit)
+        found = collected(rows.where(sql.predicate(rows, predicate, "the predicate")))
     return bitmaps(found, uris)
