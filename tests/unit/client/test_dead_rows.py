@@ -6,7 +6,9 @@ import itertools
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, cast
 
+import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
@@ -14,13 +16,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyroaring import BitMap
 
-from tests.unit.harness.deleted_rows import Table, by_id, rows
+from tests.unit.harness.deleted_rows import SCHEMA, Table, by_id, rows
 from txnclient.formats import arrow
 from txnclient.read import dead as dead_reader
 from txnclient.read import diff
-from txnstatus.errors import DataDamaged
+from txnclient.read.row_reads import RowChanges
+from txnclient.snapshot import Snapshot
+from txnclient.write.keys import KeyedFiles
+from txnstatus.errors import AlreadyExists, DataDamaged, IllegalState
 from txnstatus.lake import data_files, dead_rows, manifest
+from txnstatus.lake.rows import Change, to_ipc
 from txnstatus.proto import table_pb2 as pb
+from txnstatus.schema import Schema
 from txnstatus.types import Timestamp
 
 
@@ -192,3 +199,53 @@ def test_a_difference_of_whole_writes_reads_nothing_that_both_show(
     monkeypatch.setattr(manifest, "read", lambda ref: read.append(ref.path) or once(ref))
     assert diff.between(before, table.now(), Timestamp(1), Timestamp(2)).to_arrow()["id"].to_pylist() == [5, 6]
     assert read == [table.response.manifests[1].path]
+
+
+def test_a_key_whose_row_is_dead_is_free_but_for_who_sees_the_row(tmp_path: Path) -> None:
+    """A file that both sides show was looked at on one of them: a reader of the other got the key twice."""
+    keyed = Schema(SCHEMA.columns, primary_key=("id",))
+    table, added = Table(tmp_path, keyed), Table(tmp_path / "added", keyed).write(rows(range(3, 5)))
+    file = table.write(rows(range(9)))
+    table.delete({file.path: BitMap([1])})
+    seen = table.read()
+    with pytest.raises(AlreadyExists, match="2 of 2 rows"):
+        KeyedFiles("a.t", keyed, [added], frozenset(), None).claim_beside(table.now(), Timestamp(2), seen)
+    table.delete({file.path: BitMap([3, 4])})
+    with pytest.raises(AlreadyExists, match="2 of 2 rows"):
+        KeyedFiles("a.t", keyed, [added], frozenset(), None).claim_beside(table.now(), Timestamp(2), seen)
+    for side in (table.read(), None):
+        claim = KeyedFiles("a.t", keyed, [added], frozenset(), None).claim_beside(table.now(), Timestamp(2), side)
+        assert len(claim.keys) == 2
+
+
+def test_rows_that_are_changed_by_key_and_rows_that_are_dead(tmp_path: Path) -> None:
+    """A dead row does not come back because a key was changed; one that was written again by key is there."""
+    keyed = Schema(SCHEMA.columns, primary_key=("id",))
+    table = Table(tmp_path, keyed)
+    file = table.write(rows(range(9)))
+    table.delete({file.path: BitMap([1, 2])})
+    upserted, deleted = rows(range(2, 3)), rows(range(3, 4)).select(["id"])
+    batches = (Change(Timestamp(8), False, to_ipc(upserted)), Change(Timestamp(9), True, to_ipc(deleted)))
+    changes = RowChanges(batches, (), Timestamp(0), Timestamp(9), (Timestamp(5),))
+    found = replace(table.read(), changes=changes)
+    assert [row["id"] for row in by_id(found.to_arrow())] == [0, 2, 4, 5, 6, 7, 8]
+    assert found.to_arrow([]).num_rows == 7
+    later = pa.Table.from_batches(found.batches(["id"], pc.field("id") < 5), found.target(["id"]))
+    assert sorted(later["id"].to_pylist()) == [0, 2, 4]
+
+
+def test_a_snapshot_hands_out_no_files_that_are_not_the_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = Table(tmp_path)
+    file = table.write(rows(range(9)))
+    monkeypatch.setattr(Snapshot, "table_files", lambda *_: table.read())
+    snapshot = Snapshot(cast("Any", None), Timestamp(1))
+    assert snapshot.files("a.t").rows == 9
+    table.delete({file.path: BitMap([1, 2])})
+    with pytest.raises(IllegalState, match=r"a\.t has deleted rows at 1: its files alone are not the table"):
+        snapshot.files("a.t")
+    wanted = [0, *range(3, 9)]
+    assert snapshot.to_arrow("a.t")["id"].to_pylist() == wanted
+    assert snapshot.to_batches("a.t").read_all()["id"].to_pylist() == wanted
+    relation = snapshot.to_duckdb("a.t", duckdb.connect())
+    assert [relation.aggregate("count(*)").fetchone() for _ in range(2)] == [(7,), (7,)]
+    assert snapshot.to_polars("a.t")["id"].to_list() == list(snapshot.to_pandas("a.t")["id"]) == wanted
