@@ -7,6 +7,7 @@ known to change.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from txnclient.change.merge import checked_text, checked_values
 from txnclient.change.names import of_table
@@ -21,7 +22,7 @@ def delete(there: TableFiles, predicate: str) -> RowsChanged:
     checked_text(predicate, what)
     with running(there, of_table(there.name, there.schema.columns)) as statement:
         places = statement.hit(statement.sql.predicate(predicate, what))
-        return RowsChanged(statement.scan.bitmaps(places), deleted=len(places))
+        return replace(statement.scan.answer(places), deleted=len(places))
 
 
 def update(there: TableFiles, values: Mapping[str, str], predicate: str) -> RowsChanged:
@@ -37,4 +38,4 @@ def update(there: TableFiles, values: Mapping[str, str], predicate: str) -> Rows
         if not len(places):
             return RowsChanged({})
         rows = statement.changed(statement.scan.at(places, statement.needed(new)), new)
-        return RowsChanged(statement.scan.bitmaps(places), rows, updated=len(places))
+        return replace(statement.scan.answer(places), rows=rows, updated=len(places))

@@ -13,13 +13,12 @@ from typing import TYPE_CHECKING, Any
 from txnclient.change import duck, names
 from txnclient.change.names import Relation
 from txnclient.change.plan import Act, Clause, Looked, MergePlan, Rows, RowsChanged
-from txnclient.change.scan import PLACE, Scan
+from txnclient.change.scan import PLACE
 from txnclient.change.sql import Expression, arrow_schema
 from txnclient.change.statement import Statement, running
 from txnclient.formats import arrow, schemas
 from txnclient.read.table_files import TableFiles
 from txnstatus.errors import InvalidArgument
-from txnstatus.lake import dead_rows
 from txnstatus.names import fold
 
 if TYPE_CHECKING:
@@ -39,7 +38,7 @@ def merge(there: TableFiles, source: object, plan: MergePlan) -> RowsChanged:
     """
     rows, relation = _source(arrow.as_table(source), there.name)
     target = names.target(there.schema.columns)
-    with running(there, target, relation) as statement:
+    with running(there, target, relation, needs_all=plan.needs_all_of_target) as statement:
         return _Merge(statement, plan, relation, rows).run()
 
 
@@ -199,8 +198,7 @@ class _Merge:
 
         whens = self._whens[Rows.NOT_MATCHED_BY_SOURCE]
         scan = self._statement.scan
-        dead = dead_rows.union([self._there.dead, scan.bitmaps(np.unique(matched))])
-        rest = Scan(replace(self._there, dead=dead), scan.target)
+        rest = scan.without(np.unique(matched))
         used = frozenset[str]().union(*(when.condition.used for when in whens if when.condition is not None))
         if used:
             found = self._statement.acting(rest.rows(used), [when.condition for when in whens])
@@ -281,9 +279,9 @@ class _Merge:
             whole += part
         places = np.sort(np.concatenate([np.empty(0, np.int64), *whole.dead]))
         counts = {act: whole.counts.get(act, 0) for act in Act}
-        return RowsChanged(
-            self._statement.scan.bitmaps(places),
-            pa.concat_tables(whole.rows) if whole.rows else None,
+        return replace(
+            self._statement.scan.answer(places),
+            rows=pa.concat_tables(whole.rows) if whole.rows else None,
             inserted=counts[Act.INSERT],
             updated=counts[Act.UPDATE],
             deleted=counts[Act.DELETE],

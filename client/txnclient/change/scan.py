@@ -9,14 +9,15 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from txnclient.change.names import Relation
+from txnclient.change.plan import RowsChanged
 from txnclient.formats.file_statistics import known_of
 from txnclient.read.table_files import TableFiles
-from txnstatus.lake import data_files
+from txnstatus.lake import data_files, dead_rows
 from txnstatus.lake.arrow_types import to_arrow
 from txnstatus.lake.manifest import DataFile
 from txnstatus.lake.storage import file_system
@@ -74,6 +75,15 @@ class Scan:
         for number, file in enumerate(self.there.files):
             found.append(self._alive_positions(file, 0, file.rows) + (number << 32))
         return np.concatenate(found)
+
+    def without(self, places: np.ndarray[Any, Any]) -> Scan:
+        """The same, but for the rows at these places, which are in order."""
+        dead = dead_rows.union([self.there.dead, self.bitmaps(places)])
+        return replace(self, there=replace(self.there, dead=dead))
+
+    def answer(self, places: np.ndarray[Any, Any]) -> RowsChanged:
+        """A statement's answer in which the rows at these places, which are in order, die, and nothing else is."""
+        return RowsChanged(self.bitmaps(places))
 
     def bitmaps(self, places: np.ndarray[Any, Any]) -> dict[str, BitMap]:
         """The places, which are in order, by file."""
