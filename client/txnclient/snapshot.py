@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 import time
 import uuid
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Self
+from urllib.parse import unquote
 
 from txnclient.alive.leases import Lease
 from txnclient.calls.requests import build
@@ -17,6 +20,8 @@ from txnclient.read.table_files import TableFiles
 from txnclient.session import Session
 from txnclient.staying import Staying
 from txnstatus.errors import DataDamaged, IllegalState, InternalError, InvalidArgument, NotFound
+from txnstatus.lake import data_files
+from txnstatus.lake.manifest import DataFile
 from txnstatus.partitions import WHOLE_TABLE
 from txnstatus.proto import table_pb2 as pb
 from txnstatus.types import Timestamp, TxnId
@@ -120,15 +125,19 @@ class Snapshot(Staying):
     def to_duckdb(self, table: str, connection: duckdb.DuckDBPyConnection | None = None) -> duckdb.DuckDBPyRelation:
         """The table as a relation of the DuckDB connection, by default the usual one. Needs `txnstatus[duckdb]`.
 
-        DuckDB scans what a query needs of the files, when it needs it: close the snapshot after the last query. A table
-        with row changes or deleted rows is read now, all of it.
+        DuckDB scans what a query needs of the files, when it needs it: the relation, and those made of it, keep the
+        snapshot from becoming garbage; close the snapshot after the last query. A table with row changes or deleted
+        rows is read now, all of it. DuckDB's error of a damaged file has the text of DataDamaged in it.
         """
         import duckdb
 
-        found = self.table_files(table)
+        from txnclient.read.scanned_later import ScannedLater
+
+        found, rows = self.table_files(table), None
         with self.explained(table):
-            rows = found.dataset() if found.files and found.are_the_table else found.to_arrow()
-        return (connection or duckdb.default_connection()).from_arrow(rows)
+            if found.files and found.are_the_table:
+                rows = ScannedLater(found.dataset(), found.files, lambda: self.explained(table))
+            return (connection or duckdb.default_connection()).from_arrow(found.to_arrow() if rows is None else rows)
 
     def to_batches(
         self, table: str, columns: Sequence[str] | None = None, *, where: pc.Expression | None = None
@@ -150,6 +159,9 @@ class Snapshot(Staying):
     def files(self, table: str) -> TableFiles:
         """The table's files at the timestamp, for whatever reads Parquet: they are the table, no row more and no less.
 
+        They stay while this snapshot or what is returned here is not garbage, unless the snapshot is closed: keep one
+        of them until the last file is read.
+
         Raises IllegalState for a table with row changes or deleted rows, which its files alone do not show; NotFound
         for a table that there is not, or was not then; SnapshotTooOld when what was visible then is removed;
         IllegalState once the snapshot is closed.
@@ -161,7 +173,29 @@ class Snapshot(Staying):
                 "its files alone are not the table",
                 hint="read it with to_arrow, to_batches, to_polars, to_pandas, to_duckdb, or read for Spark",
             )
-        return found
+        return replace(found, lease=self._leases[table][1])
+
+    @contextlib.contextmanager
+    def explained(self, table: str) -> Iterator[None]:
+        """Makes plain what goes wrong within the block as files of the table are read, by whatever engine.
+
+        Raises SnapshotTooOld for a file that is gone since leases were not renewed in time. Raises DataDamaged, naming
+        table and file, for one that is not what was written: in place of Spark's error, too, which a job raises that
+        read a frame of this snapshot, `with snapshot.explained("air.flights"): frame.collect()`.
+        """
+        try:
+            yield
+        except (OSError, InternalError) as error:
+            self.scan(table)
+            if isinstance(error, DataDamaged):
+                raise error.of_table(table) from error
+            raise
+        except _engine_errors() as error:
+            files = TableFiles.of(self.scan(table), self.timestamp).files
+            for file in (file for file in files if _name(file) in str(error)):
+                if fault := data_files.examine(file):
+                    raise data_files.damaged(file, fault).of_table(table) from error
+            raise
 
     # ---- for the parts of this package
 
@@ -210,16 +244,14 @@ class Snapshot(Staying):
         with old.explained(table):
             return diff.between(before, after, old.timestamp, self.timestamp)
 
-    @contextlib.contextmanager
-    def explained(self, table: str) -> Iterator[None]:
-        """A file that is not there may have been removed, if leases were not renewed in time: asks, and says so.
 
-        What is damaged is told with the table's name.
-        """
-        try:
-            yield
-        except (OSError, InternalError) as error:
-            self.scan(table)
-            if isinstance(error, DataDamaged):
-                raise error.of_table(table) from error
-            raise
+def _name(file: DataFile) -> str:
+    """The end of its path, which is in whatever error names it."""
+    return "/".join(unquote(file.path).rsplit("/", 2)[1:])
+
+
+def _engine_errors() -> tuple[type[Exception], ...]:
+    """Errors of Spark's jobs, where it is loaded."""
+    py4j = sys.modules.get("py4j.protocol")
+    spark = sys.modules.get("pyspark.errors")
+    return tuple(each for each in (py4j and py4j.Py4JError, spark and spark.PySparkException) if each)

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from urllib.parse import unquote, urlparse
 
+import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -15,6 +16,7 @@ import pytest
 from tests.support import SCHEMA, rows, visible
 from txnclient import Client, DataFile, IllegalState, InternalError, InvalidArgument, StagedFiles
 from txndeploy.local.cluster import LocalCluster
+from txnstatus.lake import data_files
 
 NewTable = Callable[..., str]
 Change = Callable[[StagedFiles, DataFile], StagedFiles]
@@ -129,6 +131,24 @@ def _elsewhere(client: Client, new_table: NewTable) -> None:
     with client.transaction() as txn:
         txn.write(rows(9), table)
     assert visible(client, table) == [[9]]
+
+
+def test_a_page_that_is_rotten_is_told_of_by_duckdb(
+    client: Client, torn: tuple[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its error named neither the table nor the file."""
+    table, file = torn
+    monkeypatch.setattr(data_files, "WHOLE_BYTES", 0)
+    client.write(rows(*range(2, 3_000)), table)
+    (large,) = (path_of(each.path) for each in client.snapshot().files(table).files if path_of(each.path) != file)
+    relation = client.snapshot().to_duckdb(table, duckdb.connect())
+    data = bytearray(large.read_bytes())
+    data[len(data) // 3] ^= 4
+    large.write_bytes(data)
+    with pytest.raises(duckdb.Error) as told:
+        relation.filter("id > 5").fetchall()
+    for said in (f"table {table}: ", large.name, "is damaged", "txnctl doctor --deep"):
+        assert said in str(told.value)
 
 
 @pytest.mark.parametrize("left", [0, 1, -1])

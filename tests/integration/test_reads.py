@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import duckdb
 import pytest
 
 from tests.support import FAST_TXN, connect, fast_cluster, rows, wait_until
@@ -162,6 +163,30 @@ def test_a_snapshot_that_is_garbage_is_released(client: Client, new_table: NewTa
     assert ids(snapshot, table) == [1]
     write(client, table, 2, mode="overwrite")
     del snapshot
+    gc.collect()
+    wait_until(lambda: directories(client, table) == 1, "its files are removed", 30)
+
+
+@pytest.mark.parametrize("kept", ["relation", "made of it", "files"])
+def test_what_a_snapshot_gave_keeps_its_files(client: Client, new_table: NewTable, kept: str) -> None:
+    """A relation was read when its snapshot was garbage, and the cleaner had taken the files."""
+    table = new_table()
+    first = write(client, table, 1)
+    if kept == "files":
+        found = client.snapshot(at=first).files(table)
+    else:
+        relation = client.snapshot(at=first).to_duckdb(table, duckdb.connect())
+        relation = relation.project("id") if kept == "made of it" else relation
+    write(client, table, 2, mode="overwrite")
+    gc.collect()
+    with pytest.raises(SnapshotTooOld):
+        wait_until(lambda: client.snapshot(at=first).files(table) is None, "a new reader comes too late", 30)
+    if kept == "files":
+        assert Path(found.files[0].path.removeprefix("file://")).exists()
+        del found
+    else:
+        assert [row[0] for row in relation.fetchall()] == [1]
+        del relation
     gc.collect()
     wait_until(lambda: directories(client, table) == 1, "its files are removed", 30)
 

@@ -101,3 +101,25 @@ def test_a_snapshot_says_which_table_it_is(spark: SparkSession, client: Client, 
         with pytest.raises(DataDamaged, match=f"table {table}: {file.path} is damaged: its content is not"):
             snapshot.read(spark, table)
     client.truncate(table)
+
+
+def test_a_job_that_fails_for_rot_is_explained(
+    spark: SparkSession, client: Client, new_table: NewTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark's error names the file, and neither the table nor what to do."""
+    table = new_table("id bigint, name string")
+    monkeypatch.setattr(data_files, "WHOLE_BYTES", 0)
+    client.write(spark.range(5_000).selectExpr("id", "uuid() AS name").coalesce(1), table)
+    with client.snapshot() as snapshot:
+        (file,) = snapshot.files(table).files
+        path = Path(file.path.removeprefix("file://"))
+        for checksum in path.parent.glob(".*.crc"):
+            checksum.unlink()  # Hadoop's own, of its local file system alone
+        frame, data = snapshot.read(spark, table), bytearray(path.read_bytes())
+        data[len(data) // 3] ^= 4
+        path.write_bytes(data)
+        says = f"table {table}: {file.path} is damaged: "
+        with pytest.raises(DataDamaged, match=says) as told, snapshot.explained(table):
+            frame.collect()
+        assert "txnctl doctor --deep" in told.value.hint
+    client.truncate(table)

@@ -37,6 +37,8 @@ class TableFiles:
     """Rows of the files that are deleted: files that have none are not in it."""
     file_sets: Mapping[str, str] = field(default_factory=dict, repr=False)
     """URI of a file → the id of the file set that it is in, as the service has it."""
+    lease: object = field(default=None, compare=False, repr=False)
+    """The lease by which the files stay until it is garbage; None: whoever has these keeps it."""
 
     @classmethod
     def of(cls, response: pb.ScanResponse, at: Timestamp) -> TableFiles:

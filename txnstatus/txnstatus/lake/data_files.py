@@ -117,7 +117,6 @@ def opened(
 
     Raises DataDamaged where a file is not what was written, also from within the block; FileNotFoundError.
     """
-    import pyarrow as pa
     import pyarrow.dataset as ds
 
     system, _ = file_system(files[0].path)
@@ -132,10 +131,19 @@ def opened(
     dataset = ds.FileSystemDataset(fragments, schema, parquet, system)
     needed = [by_path[fragment.path] for fragment in dataset.get_fragments(filter=where)]
     check(needed, readers)
-    try:
+    with told(needed):
         yield dataset
+
+
+@contextmanager
+def told(files: Sequence[DataFile]) -> Iterator[None]:
+    """Failures within the block are told as the damage to one of the files, if there is any. Raises DataDamaged."""
+    import pyarrow as pa
+
+    try:
+        yield
     except (OSError, MemoryError, pa.ArrowException) as error:
-        for file in needed:
+        for file in files:
             if fault := examine(file):
                 raise damaged(file, fault) from error
         raise
