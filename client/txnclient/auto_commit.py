@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from txnclient.beginning import begin
 from txnclient.change.merge import Merge
@@ -18,6 +18,9 @@ from txnclient.write.locks import checked_timeout
 from txnclient.write.overwriting import Mode
 from txnstatus.errors import CommitUnknown, IllegalState, InvalidArgument, RowsRefused, TxnAborted
 from txnstatus.types import TxnState
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 LABEL = "auto-commit"
 DEFAULT_TIMEOUT_SECONDS = 30.0
@@ -95,15 +98,23 @@ class AutoCommit:
         """Only the primary key counts in `rows`. Raises RowsRefused if a key is not there: then none is deleted."""
         return self._run(lambda txn: txn.delete(table, rows), options)
 
-    def delete_where(self, table: str, predicate: str, **options: Unpack[WriteOptions]) -> CommitReceipt:
+    def delete_where(
+        self, table: str, predicate: str, *, spark: SparkSession | None = None, **options: Unpack[WriteOptions]
+    ) -> CommitReceipt:
         """As `Transaction.delete_where`; `receipt.rows` counts."""
-        return self._run(lambda txn: txn.delete_where(table, predicate), options)
+        return self._run(lambda txn: txn.delete_where(table, predicate, spark=spark), options)
 
     def update_where(
-        self, table: str, values: Mapping[str, str], predicate: str, **options: Unpack[WriteOptions]
+        self,
+        table: str,
+        values: Mapping[str, str],
+        predicate: str,
+        *,
+        spark: SparkSession | None = None,
+        **options: Unpack[WriteOptions],
     ) -> CommitReceipt:
         """As `Transaction.update_where`; `receipt.rows` counts."""
-        return self._run(lambda txn: txn.update_where(table, values, predicate), options)
+        return self._run(lambda txn: txn.update_where(table, values, predicate, spark=spark), options)
 
     def merge(self, table: str, source: Any, on: str, **options: Unpack[WriteOptions]) -> Merge[CommitReceipt]:
         """As `Transaction.merge`: `execute()` is the transaction, and `receipt.rows` counts."""

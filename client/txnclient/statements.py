@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from txnclient.change.merge import Merge
 from txnclient.change.plan import MergePlan
@@ -12,8 +12,12 @@ from txnclient.ending import Ending
 from txnclient.handle import Handle
 from txnclient.outcome import RowsAffected
 from txnclient.write.changing import Changes, Engine
+from txnclient.write.files import is_spark
 from txnclient.write.locks import Locks
 from txnstatus.types import Statement
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 class Statements:
@@ -23,8 +27,8 @@ class Statements:
     what it wrote itself; none of their files is rewritten: the rows are marked as deleted, and new ones are added. A
     row for which a predicate is NULL stays as it is.
 
-    DuckDB does the work in this process, which needs `txnstatus[sql]`; what it would answer otherwise than Spark is
-    refused.
+    Given `spark`, or a Spark DataFrame to merge, Spark does the work; else DuckDB does in this process, which needs
+    `txnstatus[sql]`, and what it would answer otherwise than Spark is refused.
 
     Two transactions that change different rows both commit, in one file, too. Of two that change the same row the first
     to commit wins, and the other is told Conflict, which names file and rows; so is an overwrite of what was changed
@@ -38,30 +42,51 @@ class Statements:
     def __init__(self, handle: Handle, changes: Changes, ending: Ending, locks: Locks) -> None:
         self._handle, self._changes, self._ending, self._locks = handle, changes, ending, locks
 
-    def delete_where(self, table: str, predicate: str, *, lock_timeout: float | None = None) -> RowsAffected:
+    def delete_where(
+        self, table: str, predicate: str, *, spark: SparkSession | None = None, lock_timeout: float | None = None
+    ) -> RowsAffected:
         """Deletes the rows for which the predicate holds: `"price > 100 AND code IN ('a', 'b')"`; "true" is all."""
-        from txnclient.change import local
+        engine: Engine
+        if spark is None:
+            from txnclient.change import local
 
-        return self._run(Statement.DELETE, table, partial(local.delete, predicate=predicate), lock_timeout)
+            engine = partial(local.delete, predicate=predicate)
+        else:
+            from txnclient.spark import row_changes
+
+            engine = partial(row_changes.delete, spark, predicate=predicate)
+        return self._run(Statement.DELETE, table, engine, lock_timeout)
 
     def update_where(
-        self, table: str, values: Mapping[str, str], predicate: str, *, lock_timeout: float | None = None
+        self,
+        table: str,
+        values: Mapping[str, str],
+        predicate: str,
+        *,
+        spark: SparkSession | None = None,
+        lock_timeout: float | None = None,
     ) -> RowsAffected:
         """Sets columns, `{"price": "price * 1.1"}`, of the rows for which the predicate holds.
 
         The values are computed from the rows as they were, whatever their order.
         """
-        from txnclient.change import local
+        engine: Engine
+        if spark is None:
+            from txnclient.change import local
 
-        engine = partial(local.update, values=values, predicate=predicate)
+            engine = partial(local.update, values=values, predicate=predicate)
+        else:
+            from txnclient.spark import row_changes
+
+            engine = partial(row_changes.update, spark, values=values, predicate=predicate)
         return self._run(Statement.UPDATE, table, engine, lock_timeout)
 
     def merge(self, table: str, source: Any, on: str, *, lock_timeout: float | None = None) -> Merge[RowsAffected]:
         """A MERGE of rows into the table, to be completed with clauses and run by `execute()`.
 
-        `source`: pyarrow, pandas or polars data. `on`: which rows match, for example `"target.id = source.id"`; the
-        table is `target` in all SQL of it. A target row that several source rows would change is refused with
-        InvalidArgument, as in SQL.
+        `source`: a Spark DataFrame, or pyarrow, pandas or polars data. `on`: which rows match, for example
+        `"target.id = source.id"`; the table is `target` in all SQL of it. A target row that several source rows would
+        change is refused with InvalidArgument, as in SQL.
         """
 
         schema = self._handle.session.table(table).schema
@@ -69,9 +94,16 @@ class Statements:
 
     def run_merge(self, table: str, source: Any, plan: MergePlan, lock_timeout: float | None = None) -> RowsAffected:
         """A MERGE that is complete."""
-        from txnclient.change import merging
+        engine: Engine
+        if is_spark(source):
+            from txnclient.spark import merging as by_spark
 
-        return self._run(Statement.MERGE, table, partial(merging.merge, source=source, plan=plan), lock_timeout)
+            engine = partial(by_spark.merge, source=source, plan=plan)
+        else:
+            from txnclient.change import merging
+
+            engine = partial(merging.merge, source=source, plan=plan)
+        return self._run(Statement.MERGE, table, engine, lock_timeout)
 
     def _run(self, statement: Statement, table: str, engine: Engine, lock_timeout: float | None) -> RowsAffected:
         with self._ending.writing(f"{statement.value} of rows of {table}"), self._locks.waiting(lock_timeout):

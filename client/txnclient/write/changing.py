@@ -9,7 +9,7 @@ from txnclient.change.plan import RowsChanged
 from txnclient.handle import Handle
 from txnclient.outcome import RowsAffected
 from txnclient.read.table_files import TableFiles
-from txnclient.write.files import FileWrites, Opened
+from txnclient.write.files import FileWrites, Opened, write_files
 from txnstatus.errors import InvalidArgument
 from txnstatus.lake import dead_rows
 from txnstatus.limits import MAX_DELETED_BYTES, MAX_DELETED_FILES
@@ -51,11 +51,12 @@ class Changes:
         looked = _looked(changed, at) if changed.inserted else None
         first, *more = [*_parts(changed.dead)] or [{}]
         if first or changed.rows is not None:
-            deletes = described(opened.directory, seen, first, at)
-            self._files.add_changed(opened, changed.rows, deletes, looked)
+            files = [] if changed.rows is None else write_files(changed.rows, opened)
+            deletes = described(opened.directory, seen, first, at)  # after the files: Spark wants an empty directory
+            self._files.add_changed(opened, files, deletes, looked)
         for part in more:
             another = self._files.open(opened.table)
-            self._files.add_changed(another, None, described(another.directory, seen, part, at), None)
+            self._files.add_changed(another, [], described(another.directory, seen, part, at), None)
 
 
 def described(directory: str, seen: TableFiles, dead: Mapping[str, BitMap], snapshot: Timestamp) -> pb.Deletes | None:

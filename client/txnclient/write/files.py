@@ -55,8 +55,8 @@ class FileWrites:
         if mode != "overwrite_partitions":
             # What is known of it now: whoever cannot have it should learn that before the work, not after.
             locks.take([WHOLE_TABLE if partition is None else name_of(partition, opened.schema, table)])
-        spark = data.sparkSession if _is_spark(data) else None
-        files = _write_files(data, opened)
+        spark = data.sparkSession if is_spark(data) else None
+        files = write_files(data, opened)
         self._add(opened, files, mode, partition, locks, spark=spark, keys_are_new=keys_are_new)
 
     def truncate(self, table: str, partition: Partition | None) -> None:
@@ -65,7 +65,7 @@ class FileWrites:
 
     def stage(self, data: Any, table: str) -> StagedFiles:
         opened = self.open(table)
-        files = _write_files(data, opened)
+        files = write_files(data, opened)
         make_durable(file.path for file in files)
         return StagedFiles(table, opened.write_id, tuple(files))
 
@@ -87,9 +87,10 @@ class FileWrites:
         from_writes = [part.write_id for part in parts]
         self._add(opened, files, mode, partition, locks, from_writes, keys_are_new=keys_are_new)
 
-    def add_changed(self, opened: Opened, rows: Any, deletes: pb.Deletes | None, looked: pb.Looked | None) -> None:
-        """Adds rows, if there are any, and deletes others: both are one write, or neither is."""
-        files = [] if rows is None else _write_files(rows, opened)
+    def add_changed(
+        self, opened: Opened, files: Sequence[DataFile], deletes: pb.Deletes | None, looked: pb.Looked | None
+    ) -> None:
+        """Adds files, if there are any, and deletes rows of others: both are one write, or neither is."""
         locks = self.locks_of(opened, Statement.MERGE)
         self._add(opened, files, "append", None, locks, deletes=deletes, looked=looked)
 
@@ -162,9 +163,9 @@ class FileWrites:
         return WriteLocks(self._locks, statement, opened.table, opened.conflicts)
 
 
-def _write_files(data: Any, opened: Opened) -> list[DataFile]:
+def write_files(data: Any, opened: Opened) -> list[DataFile]:
     """Files that are not durable yet."""
-    if _is_spark(data):
+    if is_spark(data):
         from txnclient.spark import writer
 
         return writer.write_files(data, opened.directory, opened.schema, opened.table)
@@ -183,7 +184,7 @@ def _holds(files: Sequence[DataFile], schema: Schema) -> list[pb.ColumnRange]:
     return found
 
 
-def _is_spark(data: Any) -> bool:
+def is_spark(data: Any) -> bool:
     return type(data).__module__.startswith("pyspark.")
 
 
