@@ -21,11 +21,12 @@ if TYPE_CHECKING:
 
 
 class Statements:
-    """Rows of tables without a primary key are changed where a predicate holds, or by what they match.
+    """Rows are changed where a predicate holds, or by what they match.
 
     Predicates and values are Spark SQL over the table's columns. Rows are found in the transaction's `snapshot` with
-    what it wrote itself; none of their files is rewritten: the rows are marked as deleted, and new ones are added. A
-    row for which a predicate is NULL stays as it is.
+    what it wrote itself; none of their files is rewritten: the rows are marked as deleted, and new ones are added. In a
+    table with a primary key they are changed row by row, as by `upsert` and `delete`, and count as those do; Spark does
+    not do that yet. A row for which a predicate is NULL stays as it is.
 
     Given `spark`, or a Spark DataFrame to merge, Spark does the work; else DuckDB does in this process, which needs
     `txnstatus[sql]`, and what it would answer otherwise than Spark is refused.
@@ -36,7 +37,7 @@ class Statements:
     others have added meanwhile, and that may be those, are a conflict.
 
     All raise InvalidArgument, and nothing is changed, for SQL that does not parse or names no column of the table, for
-    values that do not fit, and for a table with a primary key, whose rows are changed by it.
+    values that do not fit.
     """
 
     def __init__(self, handle: Handle, changes: Changes, ending: Ending, locks: Locks) -> None:

@@ -86,7 +86,7 @@ class Transaction(Statements, Staying):
         self._rows = RowWrites(self.handle, self._locks)
         self._foreign = ForeignWork(self.handle)
         self._ending = Ending(self.handle, self._foreign)
-        super().__init__(self.handle, Changes(self.handle, self._files), self._ending, self._locks)
+        super().__init__(self.handle, Changes(self.handle, self._files, self._rows), self._ending, self._locks)
 
     def __repr__(self) -> str:
         return f"<Transaction {self.id}>"

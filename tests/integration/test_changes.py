@@ -9,7 +9,7 @@ import pytest
 
 import txnclient
 from tests.support import rows, visible
-from txnclient import Client, Conflict, InvalidArgument, RowsAffected
+from txnclient import AlreadyExists, Client, Conflict, InvalidArgument, RowsAffected
 from txnstatus.types import TxnState
 
 NewTable = Callable[..., str]
@@ -111,11 +111,28 @@ def test_what_is_no_predicate_aborts_nothing_else_and_says_so(
     assert visible(client, table) == [[1]]
 
 
-def test_a_table_with_a_key_says_how_its_rows_are_changed(client: Client, new_table: NewTable) -> None:
+def test_rows_with_a_key_are_changed_by_it(client: Client, new_table: NewTable) -> None:
     table = new_table(primary_key=["id"])
-    with pytest.raises(InvalidArgument, match="has a primary key") as error:
-        client.delete_where(table, "id = 1")
-    assert "upsert" in error.value.hint
+    client.write(rows(1, 2, 3, 4), table)
+    client.upsert(table, source(3, note="by row"))
+    with client.transaction() as txn:
+        assert txn.delete_where(table, "note = 'by row'") == RowsAffected(deleted=1)
+        assert txn.update_where(table, {"id": "id + 10"}, "id = 4") == RowsAffected(updated=1)
+        merge = txn.merge(table, source(2, 7), on="target.id = source.id")
+        assert merge.when_matched_update_all().when_not_matched_insert_all().execute() == RowsAffected(1, 1, 0)
+        assert sorted(txn.to_arrow(table)["id"].to_pylist()) == [1, 2, 7, 14]
+    assert notes(client, table) == [(1, "row 1"), (2, "new"), (7, "new"), (14, "row 4")]
+    one, two = client.begin(), client.begin()
+    one.update_where(table, {"note": "'one'"}, "id = 1")
+    two.delete_where(table, "id < 3")
+    one.commit()
+    with pytest.raises(Conflict, match=r"\(1\) was changed"):
+        two.commit()
+    with pytest.raises(InvalidArgument, match="comes more than once"):
+        client.update_where(table, {"id": "5"}, "true")
+    with pytest.raises(AlreadyExists, match="1 of 1 rows: their keys are there already"):
+        client.update_where(table, {"id": "1"}, "id = 2")
+    assert visible(client, table) == [[1, 2, 7, 14]]
 
 
 def test_a_table_with_locks_lets_one_change_it_at_a_time(client: Client, new_table: NewTable) -> None:

@@ -1,4 +1,4 @@
-"""Changing: DELETE, UPDATE and MERGE, by the positions of rows in files. An engine says which rows; this writes it."""
+"""Changing: DELETE, UPDATE and MERGE, by the positions of rows in files or by their keys. An engine says which rows."""
 
 from __future__ import annotations
 
@@ -10,11 +10,15 @@ from txnclient.handle import Handle
 from txnclient.outcome import RowsAffected
 from txnclient.read.table_files import TableFiles
 from txnclient.write.files import FileWrites, Opened, write_files
-from txnstatus.errors import InvalidArgument
+from txnclient.write.rows import RowWrites
+from txnstatus.errors import AlreadyExists, InvalidArgument, RowsRefused
 from txnstatus.lake import dead_rows
+from txnstatus.lake.arrow_types import to_arrow
+from txnstatus.lake.rows import check_keys, encode_keys
 from txnstatus.limits import MAX_DELETED_BYTES, MAX_DELETED_FILES
 from txnstatus.partitions import WHOLE_TABLE
 from txnstatus.proto import table_pb2 as pb
+from txnstatus.schema import Schema
 from txnstatus.types import Statement, Timestamp
 
 if TYPE_CHECKING:
@@ -27,23 +31,44 @@ Engine = Callable[[TableFiles], RowsChanged]
 class Changes:
     """The statements of one transaction. What they promise, `Transaction` says."""
 
-    def __init__(self, handle: Handle, files: FileWrites) -> None:
-        self._handle, self._files = handle, files
+    def __init__(self, handle: Handle, files: FileWrites, rows: RowWrites) -> None:
+        self._handle, self._files, self._rows = handle, files, rows
 
     def run(self, statement: Statement, table: str, engine: Engine) -> RowsAffected:
         opened = self._files.open(table)
-        if opened.schema.primary_key:
-            raise InvalidArgument(
-                f"table {table} has a primary key: its rows are changed by it",
-                hint="use upsert, update and delete",
-            )
         # Which partitions it will touch, nobody knows yet.
         self._files.locks_of(opened, statement).take([WHOLE_TABLE])
         seen = self._handle.snapshot.table_files(table)
         with self._handle.snapshot.explained(table):
             changed = engine(seen)
-        self._write(opened, seen, changed)
+        if opened.schema.primary_key:
+            self._change_by_key(table, opened.schema, changed)
+        else:
+            self._write(opened, seen, changed)
         return RowsAffected(changed.inserted, changed.updated, changed.deleted)
+
+    def _change_by_key(self, table: str, schema: Schema, changed: RowsChanged) -> None:
+        """Row by row. Raises InvalidArgument for a key that would come twice, AlreadyExists for one that is there."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        none = to_arrow(schema).empty_table()
+        gone, rows = (none if each is None else each for each in (changed.gone, changed.rows))
+        before, after = (encode_keys(each, schema) for each in (gone, rows))
+        check_keys(rows, after, schema, table)
+        stays = pc.is_in(after, value_set=before) if len(after) else pa.array([], pa.bool_())
+        for change, part in (
+            (pb.ROW_DELETE, gone.filter(pc.invert(pc.is_in(before, value_set=after)))),
+            (pb.ROW_UPSERT, rows.filter(stays)),
+            (pb.ROW_INSERT, rows.filter(pc.invert(stays))),
+        ):
+            if not part.num_rows:
+                continue
+            try:
+                self._rows.write(change, table, part)
+            except RowsRefused as error:
+                # A statement does all that it says, or nothing.
+                raise AlreadyExists(error.message, hint="its rows are given keys that others have") from error
 
     def _write(self, opened: Opened, seen: TableFiles, changed: RowsChanged) -> None:
         """Several writes where it is more than one may say; they commit together."""
