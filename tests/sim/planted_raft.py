@@ -10,7 +10,6 @@ from txnparticipant.foreign.host import ForeignHost
 from txnstatus.catalog.catalog import CatalogState
 from txnstatus.foreign import Verdict
 from txnstatus.proto import participant_pb2, raft_pb2
-from txnstatus.raft.compaction import Compaction
 from txnstatus.raft.elections import Elections
 from txnstatus.raft.group import RaftGroup
 from txnstatus.raft.journal import Entry, Journal
@@ -147,21 +146,6 @@ def caught_up_with_the_first_word() -> Seams:
             self._journal.abstaining = False
 
     return [(f"{ELECTIONS}.led_by", led_by)]
-
-
-def a_snapshot_begins_while_one_arrives() -> Seams:
-    return [("txnstatus.raft.catch_up:CatchUp._drop_arrived", lambda self: setattr(self, "_loading", None))]
-
-
-def a_slice_of_a_snapshot_is_made_twice() -> Seams:
-    step = Compaction.step
-
-    def late(self: Compaction) -> None:
-        if self._chunks is not None and not self._busy and self._writer is not None:
-            self._chunks = iter(list(self._machine.snapshot())) if self._writer._chunks == 0 else self._chunks
-        step(self)
-
-    return [("txnstatus.raft.compaction:Compaction.step", late)]
 
 
 def who_takes_a_place_is_no_replica_yet() -> Seams:

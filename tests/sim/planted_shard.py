@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,7 +13,7 @@ from txnparticipant.locks.locks import COMPATIBLE, LockTable, Mode
 from txnparticipant.rows.changed_keys import ChangedKeys
 from txnparticipant.rows.memrowset import Flush, RowsView, SeenRows, TableRows
 from txnparticipant.shard import commands as cmd
-from txnparticipant.shard import snapshot
+from txnparticipant.shard import key_conflicts, snapshot
 from txnparticipant.shard.leases import Leases
 from txnparticipant.shard.shard import ParticipantShard
 from txnparticipant.shard.table import NOBODY, TableState, TableTxn
@@ -21,7 +21,7 @@ from txnparticipant.upkeep.cleaner import Cleaner
 from txnparticipant.upkeep.retirement import Retirement
 from txnparticipant.versions.conflicts import Overwrite, Overwrites
 from txnparticipant.versions.mvcc import FileSet, PendingWrite
-from txnstatus.errors import NotFound
+from txnstatus.errors import Conflict, NotFound
 from txnstatus.proto import participant_pb2 as pb
 from txnstatus.types import Timestamp, TxnId, timestamp
 
@@ -89,14 +89,14 @@ def table_numbers_are_used_again() -> Seams:
 
 
 def directories_are_counted_once() -> Seams:
-    def add(self: TableState, file_set: FileSet) -> None:
-        self.file_sets[file_set.id] = file_set
-        for write_id in file_set.used_writes:
-            self.used[file_set.txn_id, write_id] = 1
-        if file_set.replaced_ts:
-            self._replace(file_set, file_set.replaced_ts)
+    add = TableState.add
 
-    return [(f"{TABLE}.add", add)]
+    def once(self: TableState, file_sets: Sequence[FileSet]) -> None:
+        add(self, file_sets)
+        for write_id in file_sets[0].used_writes:
+            self.used[file_sets[0].txn_id, write_id] = 1
+
+    return [(f"{TABLE}.add", once)]
 
 
 def replaced_at_its_timestamp_is_seen() -> Seams:
@@ -130,7 +130,7 @@ def a_part_is_not_in_the_way_of_the_whole() -> Seams:
 
 
 def an_aborted_part_stays_in_the_way() -> Seams:
-    def abort(self: Overwrites, writes: Iterable[PendingWrite]) -> None:
+    def abort(self: Overwrites, _txn_id: TxnId, writes: Iterable[PendingWrite]) -> None:
         for name in dict.fromkeys(name for write in writes for name in write.overwrites):
             del self._prepared[name]
 
@@ -159,11 +159,17 @@ def whoever_ends_takes_others_prepared_keys() -> Seams:
 
 
 def prepared_rows_are_not_in_an_overwrites_way() -> Seams:
-    return [("txnparticipant.rows.changed_keys:ChangedKeys.first_prepared", property(lambda _self: None))]
+    def committed_only(table: TableState, txn: TableTxn) -> Conflict | None:
+        bases = [write.base_ts for write in txn.writes.values() if write.overwrites]
+        if not bases or table.rows.newest <= min(bases):
+            return None
+        return key_conflicts._conflict(table, txn, None, "rows were changed", [table.name])
+
+    return [("txnparticipant.shard.key_conflicts:_changed_under_an_overwrite", committed_only)]
 
 
 def keys_that_are_gone_are_not_missed() -> Seams:
-    return [("txnparticipant.shard.row_conflicts:_too_old", lambda *_: None)]
+    return [("txnparticipant.shard.key_conflicts:_too_many", lambda *_: None)]
 
 
 def only_the_last_clearing_counts() -> Seams:

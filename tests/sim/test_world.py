@@ -13,7 +13,7 @@ import pytest
 
 from tests.sim.campaign import scenario, shrink
 from tests.sim.campaign.scenario import Fault
-from tests.sim.world import world
+from tests.sim.world import seams, world
 from tests.sim.world.clock import Clock
 from tests.sim.world.disk import SimDisk
 from tests.sim.world.loop import Killed, NoThreads, Process, VirtualLoop
@@ -273,3 +273,16 @@ def test_a_failing_scenario_is_cut_down_to_what_matters() -> None:
     smallest = shrink.shrink(run(made), run, max_runs=200).scenario
     assert [fault.at for fault in smallest.faults] == [7.0]
     assert smallest.clients == 1
+
+
+# ---- failpoints
+
+
+def test_a_node_dies_where_it_was_told_to_and_comes_back() -> None:
+    """As a dictionary without items, what was armed was never asked: no node of any world died at a failpoint."""
+    fault = Fault(1.0, "kill_at_failpoint", "n1", "raft.before_sync", 0.5)
+    made = replace(scenario.make(1, "calm"), faults=(fault,), seconds=2.0)
+    played = world.World(made, None)
+    with seams.no_collection(), seams.quiet(), seams.replaced(played.seams()):
+        played.play()
+    assert played.cluster.machines["n1"].lives == 2

@@ -74,6 +74,7 @@ class Operator:
         machine.catalog, machine.rotten, machine.wiped = None, "", True
         for history in self._world.watch.histories.values():
             history.promises.pop(machine.name, None)  # it says so itself, and abstains
+            history.needed[machine.name] = history.committed
         self._world.cluster.start(machine.name)
 
     def _started(self, machine: Machine) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import combinations, product
 
 from tests.sim.judges.ledger import Ledger
+from txnparticipant.locks.locks import LockTable
 
 TOGETHER = {("S", "S"), ("S", "SHARED_WRITE"), ("SHARED_WRITE", "S")}
 
@@ -28,6 +29,14 @@ def clashes(had: list[Had], ledger: Ledger) -> Iterator[str]:
         at_once = max(one.told_at, other.told_at) < min(ends)
         if at_once and one.txn_id != other.txn_id and _exclude(one, other):
             yield f"{one} until {ends[0]:.3f} and {other} until {ends[1]:.3f}"
+
+
+def held_together(locks: LockTable) -> Iterator[str]:
+    """What a participant holds that excludes each other, by the same table."""
+    held = [(txn_id, claim.lock) for txn_id in locks.txn_ids() for claim in locks.held_by(txn_id)]
+    for (txn_id, lock), (other, too) in combinations(held, 2):
+        if txn_id != other and lock.object == too.object and (lock.mode.name, too.mode.name) not in TOGETHER:
+            yield f"{txn_id} holds {lock}, and {other} {too}"
 
 
 def _exclude(one: Had, other: Had) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar
 
@@ -12,14 +13,15 @@ from txnstatus.proto import txn_manager_pb2 as pb
 from txnstatus.proto import txn_status_pb2 as status_pb
 from txnstatus.raft.proposer import Told
 from txnstatus.status import commands as cmd
-from txnstatus.status.events import Event, LeadershipGained, Tick
+from txnstatus.status.events import CommandApplied, Event, LeadershipGained, Tick
 from txnstatus.status.service import StatusService
 from txnstatus.status.table import StatusApplied
 from txnstatus.types import TxnId, TxnState
 
 AnswerT = TypeVar("AnswerT")
 
-SLOWEST_CLOCK = 0.97
+SLOWEST_CLOCK, FASTEST_CLOCK = 0.97, 1.03
+MOST_GAP_SECONDS = 1.0
 TICK_GAP_SECONDS = 0.3
 """A leader whose ticks are further apart was not well."""
 EXPIRY_SLACK_SECONDS = 0.5
@@ -27,6 +29,29 @@ EXPIRY_SLACK_SECONDS = 0.5
 
 With the keep-alive interval and the pass's own that is less than two intervals, which is the promise (9).
 """
+
+
+class Awake:
+    """How long a leader has been well, at most: a longer gap counts as MOST_GAP_SECONDS."""
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        self._now = now
+        self._seconds = 0.0
+        self._looked = now()
+        self._at: dict[TxnId, float] = {}
+
+    def look(self) -> None:
+        """To be called wherever the leader looks at its clock."""
+        now = self._now()
+        self._seconds += min((now - self._looked) * FASTEST_CLOCK, MOST_GAP_SECONDS)
+        self._looked = now
+
+    def note(self, txn_id: TxnId) -> None:
+        """The transaction is heard of now."""
+        self._at[txn_id] = self._seconds
+
+    def since(self, txn_id: TxnId) -> float:
+        return self._seconds - self._at[txn_id]
 
 
 class WatchedStatusService(StatusService):
@@ -43,6 +68,9 @@ class WatchedStatusService(StatusService):
         self._last_tick = self._well_since = float("inf")
         self._heard: dict[TxnId, tuple[float, float]] = {}
         """When this leader last heard of each OPEN transaction, and how long that is good for."""
+        self._awake = Awake(self.now)
+        self._expiring: Counter[TxnId] = Counter()
+        """Expiries on their way through the log."""
         super().__init__(*args)
         self._unwatched_submit, self._proposer.submit = self._proposer.submit, self._submit  # type: ignore[method-assign]
 
@@ -52,6 +80,7 @@ class WatchedStatusService(StatusService):
 
     async def begin_in_range(self, wrapped: status_pb.RangeBeginRequest) -> status_pb.RangeBeginResponse:
         response = await super().begin_in_range(wrapped)
+        self._awake.look()
         for txn_id in response.begun.txn_ids:  # perhaps of an earlier attempt
             self._hear(TxnId(txn_id), response.begun.keepalive_millis / 1000)
         return response
@@ -59,7 +88,10 @@ class WatchedStatusService(StatusService):
     async def keep_transaction_alive(self, request: pb.KeepTransactionAliveRequest) -> pb.KeepTransactionAliveResponse:
         answer = await self._fresh(super().keep_transaction_alive(request))
         refused = {each.txn_id for each in answer.refused}
+        self._awake.look()
         for txn_id in request.txn_ids:
+            if txn_id not in refused and self._expiring[TxnId(txn_id)]:
+                self.violated("9 expiry", f"transaction {txn_id} is kept alive, and its expiry is on its way")
             record = self.table.find(TxnId(txn_id))
             if record is not None and txn_id not in refused:
                 self._hear(record.txn_id, record.keepalive_millis / 1000)
@@ -91,15 +123,22 @@ class WatchedStatusService(StatusService):
         return ""
 
     def _submit(self, commands: Sequence[cmd.Command], told: Told[StatusApplied], *, linger: bool = False) -> None:
+        expiries = [command.txn_id if isinstance(command, cmd.Expire) else None for command in commands]
+
         def heard(start: int, answers: Sequence[StatusApplied | TxnError]) -> None:
             self._unheard -= len(answers)
             told(start, answers)
+            self._expiring.subtract(filter(None, expiries[start : start + len(answers)]))
             self._check_bookkeeping()
 
         self._unheard += len(commands)
+        for txn_id in filter(None, expiries):
+            self._expiring[txn_id] += 1
+            self._check_silence(txn_id)
         self._unwatched_submit(commands, heard, linger=linger)
 
     def _handle(self, events: Sequence[Event]) -> None:
+        self._awake.look()
         super()._handle(events)
         self._check_bookkeeping()
         for event in events:
@@ -110,6 +149,8 @@ class WatchedStatusService(StatusService):
             self._heard.clear()
             self._well_since = self._last_tick = self.now()
             self._look(self.manager.settings.failover_grace_seconds)
+        elif isinstance(event, CommandApplied) and isinstance(event.command, cmd.BeginTxns):
+            self._look(0.0)
         elif isinstance(event, Tick):
             if self.now() - self._last_tick > TICK_GAP_SECONDS:
                 self._well_since = self.now()
@@ -132,6 +173,16 @@ class WatchedStatusService(StatusService):
         now = self.now()
         at, before = self._heard.get(txn_id, (now, good_for))
         self._heard[txn_id] = (now, max(good_for, at + before - now))
+        self._awake.note(txn_id)
+
+    def _check_silence(self, txn_id: TxnId) -> None:
+        """Time in which the leader itself was not well does not count against anybody."""
+        record = self.table.find(txn_id)
+        if record is None or txn_id not in self._heard:
+            return
+        silent = self._awake.since(txn_id)
+        if silent < record.keepalive_millis / 1000:
+            self.violated("9 expiry", f"transaction {txn_id} is to expire, and was silent for {silent:.2f} s")
 
     def _look(self, grace: float) -> None:
         """Takes up those that it sees for the first time."""

@@ -103,6 +103,8 @@ class Ledger:
         self._now, self.violation = now, on_violation
         self._floors: dict[str, int] = {}
         """The last commit of each range, or the floor that was raised there."""
+        self._snapshot = 0
+        """The highest snapshot that was given out: nothing commits at or below it any more, in any range."""
         self._refused: set[str] = set()
         self._begins: dict[str, tuple[int, ...]] = {}
         self._reads: dict[tuple[str, int], Read] = {}
@@ -201,6 +203,7 @@ class Ledger:
             self.violation(
                 "6 snapshots are fresh", f"a snapshot at {timestamp}; {known_before} was acknowledged before"
             )
+        self._snapshot = max(self._snapshot, timestamp)
 
     def scanned(self, table: str, timestamp: int, manifests: list[str], sent_at: float) -> None:
         if len(set(manifests)) != len(manifests):
@@ -283,6 +286,8 @@ class Ledger:
         if txn.commit_ts <= self._floors.get(group, 0):
             self.violation("6 timestamps rise", f"{txn} commits in {group}: {self._floors[group]} was there before")
         self._floors[group] = max(txn.commit_ts, self._floors.get(group, 0))
+        if txn.commit_ts <= self._snapshot:
+            self.violation("6 timestamps rise", f"{txn} commits in {group}: {self._snapshot} was a snapshot before")
 
     def _check_prepared(self, txn: Txn, participants: Iterable[str]) -> None:
         for table_id in participants:

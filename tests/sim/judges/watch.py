@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tests.sim.judges import derived
+from tests.sim.judges.consensus import Consensus
 from tests.sim.judges.replicas import Replica
 from tests.sim.world.loop import Process
 from txnstatus.proto import raft_pb2 as pb
@@ -53,10 +54,19 @@ class GroupHistory:
     """The members by the index of the committed entry that says so."""
     votes: dict[tuple[str, int], str] = field(default_factory=dict)
     """Votes by node and term."""
+    entries: dict[tuple[int, int], bytes] = field(default_factory=dict)
+    """What any replica ever had in its log, by index and term."""
+    needed: dict[str, int] = field(default_factory=dict)
+    """The index up to which all was committed when a node lost its data."""
     promises: dict[str, tuple[int, int]] = field(default_factory=dict)
     """The term of each node, and the index up to which it acknowledged entries in it, in all its lives."""
     groups: dict[str, tuple[Process, WatchedGroup]] = field(default_factory=dict)
     """The live replicas, by node."""
+
+    @property
+    def committed(self) -> int:
+        """Index up to which all is committed, as far as any replica knew."""
+        return max((group.commit_index for _, group in self.groups.values()), default=0)
 
 
 @dataclass
@@ -192,14 +202,20 @@ class WatchedGroup(RaftGroup):
         self._process = self._watch.current()
         super().__init__(group, node_id, bootstrap, self.watched, *args, **kwargs)
         self._replica_watch = Replica(self, self.history.members, self._violated)
+        self._consensus = Consensus(self, self._violated)
         self.history.groups[node_id] = (self._process, self)
         self._check_promise()
+
+    def receive(self, sender: str, wire: pb.RaftMessage) -> None:
+        self._consensus.hears(sender, wire)
+        super().receive(sender, wire)
 
     def tick(self) -> None:
         super().tick()
         if self.is_ready:
             if self.term not in self.history.leaders:
                 self.history.led_since = self._watch.now()
+                self._consensus.leads()
             first = self.history.leaders.setdefault(self.term, self.node_id)
             if first != self.node_id:
                 self._violated("one leader a term", f"{first} and {self.node_id} lead in term {self.term}")
@@ -209,10 +225,12 @@ class WatchedGroup(RaftGroup):
                     self._violated("one lease", f"{node} and {self.node_id} hold a lease at once")
         self._check_promise()
         self._replica_watch.ticked()
+        self._consensus.ticked()
 
     def take_early(self) -> list[tuple[str, pb.RaftMessage]]:
         early = super().take_early()
         self._replica_watch.says(early)
+        self._consensus.says(early)
         return early
 
     def take_done(self) -> list[Proposal]:
@@ -234,6 +252,7 @@ class WatchedGroup(RaftGroup):
     def take_late(self) -> list[tuple[str, pb.RaftMessage]]:
         late = super().take_late()
         self._replica_watch.says(late)
+        self._consensus.says(late)
         promises = self.history.promises
         for receiver, message in late:
             kind = message.WhichOneof("body")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -18,6 +19,7 @@ from txnstatus.catalog.catalog import CatalogState
 from txnstatus.catalog.cluster_map import ClusterMap
 from txnstatus.catalog.system_client import TxnSystemClient
 from txnstatus.process.environment import Environment
+from txnstatus.process.failpoints import Fault
 from txnstatus.raft.segments import JournalCorrupt
 from txnstatus.raft.snapshot import SnapshotCorrupt
 from txnstatus.raft.transport import RaftTransport
@@ -83,6 +85,8 @@ class Cluster:
         self.on_survival: Callable[[str], None] = lambda _name: None
         self.on_start: Callable[[Machine], None] = lambda *_: None
         self.on_refusal: Callable[[Machine, Exception], None] = lambda *_: None
+        self.failing: dict[str, float] = {}
+        """Failpoints at which things fail, in whatever process, each with the chance that they do."""
         self._loop, self._wire, self._config = loop, wire, config
         self._rng = random.Random(seed)
 
@@ -162,13 +166,20 @@ class Cluster:
         self.kill(name, told=False)
         self.machines[name].disk.lose_power()
 
-    def failpoint(self, name: str) -> Callable[[object], None] | None:
-        """In place of what is armed in txnstatus.process.failpoints: the running machine dies where it was told to."""
+    def failpoint(self, name: str) -> Callable[[Fault], None] | None:
+        """In place of what is armed in txnstatus.process.failpoints: the running machine dies where it was told to,
+        or what it does there fails."""
         machine = self.machines.get(self._loop.current.name)
-        if machine is None or machine.failpoint != name:
-            return None
-        machine.failpoint = ""
-        return lambda _fault: self._die_here(machine.name)
+        if machine is not None and machine.failpoint == name:
+            machine.failpoint = ""
+            return lambda _fault: self._die_here(machine.name)
+        if name in self.failing and self._rng.random() < self.failing[name]:
+            return partial(_fail, name)
+        return None
+
+    @property
+    def any_armed(self) -> bool:
+        return bool(self.failing) or any(machine.failpoint for machine in self.machines.values())
 
     def _die_here(self, name: str) -> None:
         self.kill(name)
@@ -182,7 +193,7 @@ class Cluster:
         self._loop.die()
 
 
-class Failpoints(dict[str, Callable[[object], None]]):
+class Failpoints(dict[str, Callable[[Fault], None]]):
     """What txnstatus.process.failpoints finds armed."""
 
     def __init__(self, cluster: Cluster) -> None:
@@ -191,3 +202,11 @@ class Failpoints(dict[str, Callable[[object], None]]):
 
     def get(self, name: str, _default: Any = None) -> Any:
         return self._cluster.failpoint(name)
+
+    def __bool__(self) -> bool:
+        """Whether it is to be asked at all: as a dict it is empty."""
+        return self._cluster.any_armed
+
+
+def _fail(name: str, fault: Fault) -> None:
+    raise fault(f"failpoint {name}")

@@ -19,6 +19,7 @@ from tests.sim.campaign.scenario import NODES, Scenario
 from tests.sim.judges import checks, exclusion
 from tests.sim.judges.leaders import WatchedStatusService
 from tests.sim.judges.ledger import Ledger
+from tests.sim.judges.promises import Promises
 from tests.sim.judges.retention import Retention
 from tests.sim.judges.watch import Violation, Watch
 from tests.sim.world import memory, seams
@@ -97,15 +98,10 @@ class World:
         self.wire = Wire(loop, self._rng("wire"))
         self.warehouse = Warehouse(self._rng("warehouse"), lambda: loop.now)
         self.ledger = Ledger(lambda: loop.now, self.violated)
-        self.watch = Watch(self.violated, lambda: loop.current, lambda: loop.now, self.ledger.applied, self._check_core)
+        self.watch = Watch(self.violated, lambda: loop.current, lambda: loop.now, self._applied, self._check_core)
         self._machines = self._rng("machines")
-        self.cluster = Cluster(
-            loop,
-            self.wire,
-            seed,
-            self._config,
-            [self._machine(name) for name in NODES],
-        )
+        machines = [self._machine(name) for name in NODES]
+        self.cluster = Cluster(loop, self.wire, seed, self._config, machines)
         self.cluster.on_stop = self._stopped
         self.cluster.on_survival = lambda name: self.violated("a failed sync ends the process", f"{name} goes on")
         kept = float(scenario.snapshot_retention_seconds)
@@ -116,6 +112,7 @@ class World:
         self.warehouse.on_delete = self.ledger.deletes
         loop.on_error = self._callback_failed
         self.till = Till(self.ledger)
+        self.promises = Promises(self.ledger, self.till.published.__contains__)
         addresses = [f"{name}:7050" for name in NODES]  # those of new nodes are added
         self.host = Host(self.till, loop, self.wire, self._rng("host"), addresses)
         self.shared = Shared(
@@ -363,6 +360,10 @@ class World:
     def _callback_failed(self, process: Process, message: str, error: BaseException | None) -> None:
         if process.alive and not isinstance(error, asyncio.CancelledError):
             self.violated("nothing fails unheard", f"{process.name}: {message}: {error!r}")
+
+    def _applied(self, group: str, machine: StateMachine, command: bytes, outcome: object) -> None:
+        self.ledger.applied(group, machine, command, outcome)
+        self.promises.applied(group, machine, command, outcome)
 
     def _check_core(self, _group: str, _node: str, machine: StateMachine) -> None:
         core = getattr(machine, "table", None) or getattr(machine, "shard", None)

@@ -1,0 +1,118 @@
+"""Watches what the replicas of one group do together: who is elected, what is committed, and that logs are one log."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, MutableMapping
+from typing import TYPE_CHECKING
+
+from txnstatus.proto import raft_pb2 as pb
+from txnstatus.raft.members import decode
+
+if TYPE_CHECKING:
+    from tests.sim.judges.watch import WatchedGroup
+
+Violation = Callable[[str, str], None]
+Entries = MutableMapping[tuple[int, int], bytes]
+"""Commands by index and term."""
+
+
+class Consensus:
+    """One replica's part in it, as long as its process lives."""
+
+    def __init__(self, group: WatchedGroup, violated: Violation) -> None:
+        self._group = group
+        self._history = group.history
+        self._violated = violated
+        self._heard_at = float("-inf")
+        """When it heard from a leader, by its own clock."""
+        self._early: dict[tuple[str, int], float] = {}
+        """Candidates and terms: how soon after a leader was heard each asked for a vote that must not be given yet."""
+        self._committed = group.commit_index
+        self._abstains = group.journal.abstaining
+        for entry in group.journal[:]:
+            self._note(entry.idx, entry.term, entry.command)
+        self._add, group.journal.add = group.journal.add, self._added  # type: ignore[method-assign]
+
+    # ---- one log
+
+    def _added(self, command: bytes, idx: int, term: int) -> None:
+        journal, group = self._group.journal, self._group
+        before = journal.members.index
+        self._add(command, idx, term)
+        entry = journal[-1]
+        self._note(entry.idx, entry.term, entry.command)
+        if group.is_leader and decode(command) is not None and before > group.commit_index:
+            self._violated("members", f"{group.node_id} changes them by entry {idx}; entry {before} is not committed")
+
+    def _note(self, idx: int, term: int, command: bytes) -> None:
+        if term == 0:
+            return  # the beginning, which a node that joins does not know
+        known = self._history.entries.setdefault((idx, term), command)
+        if known != command:
+            story = f"{self._group.node_id} has {command!r} as entry {idx} of term {term}, others {known!r}"
+            self._violated("one log", story)
+
+    # ---- elections
+
+    def hears(self, sender: str, wire: pb.RaftMessage) -> None:
+        """Before the replica takes a message."""
+        group, kind = self._group, wire.WhichOneof("body")
+        if kind in ("append_entries", "snapshot_part"):
+            if wire.term >= group.term and not group.journal.abstaining and not group.no_room:
+                self._heard_at = group._monotonic()
+        elif kind == "request_vote":
+            age = group._monotonic() - self._heard_at
+            self._early.pop((sender, wire.term), None)
+            if age < group.settings.election_min_seconds and not wire.request_vote.leadership_transfer:
+                self._early[sender, wire.term] = age
+
+    def says(self, messages: Iterable[tuple[str, pb.RaftMessage]]) -> None:
+        """A lease rests on it that nobody votes who heard from the leader a moment ago, and that whoever hands over
+        has none."""
+        group = self._group
+        for receiver, message in messages:
+            kind = message.WhichOneof("body")
+            if kind == "response_vote" and (age := self._early.get((receiver, message.term))) is not None:
+                self._violated(
+                    "one lease", f"{group.node_id} votes for {receiver}, {age:.3f} s after it heard a leader"
+                )
+            elif kind == "timeout_now" and group.has_lease:
+                self._violated("one lease", f"{group.node_id} hands over to {receiver}, and has a lease")
+
+    def leads(self) -> None:
+        """It is ready in a new term: most of the members have voted for it."""
+        group = self._group
+        voters = {group.node_id, *(node for node in group.members if self._voted(node))}
+        if 2 * len(voters) <= len(group.members):
+            self._violated("one leader a term", f"{group.node_id} leads in term {group.term} by the votes of {voters}")
+
+    def _voted(self, node: str) -> bool:
+        return self._history.votes.get((node, self._group.term)) == self._group.node_id
+
+    # ---- what is committed
+
+    def ticked(self) -> None:
+        group = self._group
+        if group.is_leader and group.commit_index > self._committed:
+            holders = [member for member in group.members if self._holds(member, group.commit_index)]
+            if 2 * len(holders) <= len(group.members):
+                self._violated("most have it", f"{group.node_id} commits {group.commit_index}, which {holders} have")
+        self._committed = group.commit_index
+        if self._abstains and not group.journal.abstaining:
+            needed = self._history.needed.get(group.node_id, 0)
+            if group.journal[-1].idx < needed:
+                story = f"{group.node_id} lost entries up to {needed}, and takes part with {group.journal[-1].idx}"
+                self._violated("an acknowledged entry stays", story)
+        self._abstains = group.journal.abstaining
+
+    def _holds(self, member: str, index: int) -> bool:
+        """Whether the entry, which is the leader's, is the member's too, and on its disk."""
+        journal = self._group.journal
+        if member == self._group.node_id or index < journal[0].idx:
+            return True
+        found = self._history.groups.get(member)
+        if found is None:
+            return True  # closed: the group is dropped
+        theirs = found[1].journal
+        covered = bool(len(theirs)) and theirs[0].idx > index
+        return covered or theirs.has(index, journal[index - journal[0].idx].term)
