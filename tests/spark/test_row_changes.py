@@ -14,10 +14,12 @@ import pytest
 from pyroaring import BitMap
 
 from tests.unit.harness.deleted_rows import Table
+from txnclient import Client
 from txnclient.change import local
 from txnclient.change import merging as local_merging
 from txnclient.change.merge import Merge
 from txnclient.change.plan import Looked, MergePlan, RowsChanged
+from txnclient.outcome import RowsAffected
 from txnclient.spark import alive_rows, merging, reader, row_changes, writer
 from txnstatus.errors import InvalidArgument
 from txnstatus.lake import manifest
@@ -177,6 +179,29 @@ def test_a_row_is_changed_once(table: Changing) -> None:
     both = table.merge(source, "target.k = source.k").when_matched_delete(condition="op = 'd'")
     assert both.when_matched_update({"v": "7"}, condition="op = 'x'").execute().deleted == 1, "one of them acts"
     assert table.rows() == [(2, "a", 2)]
+
+
+def test_transactions_of_spark_change_rows(spark: SparkSession, client: Client, new_table: Callable[..., str]) -> None:
+    """The table's directories, and the files in them, have other characters escaped in our URIs than in Spark's."""
+    table = new_table("id bigint, `grö ße` string, v double", partition_by=["grö ße"])
+    client.write(spark.range(100).selectExpr("id", "concat('p=', id % 2) AS `grö ße`", "id / 2 AS v"), table)
+    start = client.last_commit()
+    with client.transaction() as txn:
+        assert txn.delete_where(table, "id < 10", spark=spark).deleted == 10
+        assert txn.update_where(table, {"v": "rand()", "grö ße": "'new'"}, "id = 10", spark=spark).updated == 1
+        source = spark.range(95, 105).selectExpr("id", "'s' AS `grö ße`", "cast(-1 AS double) AS v")
+        merge = txn.merge(table, source, on="target.id = source.id").when_matched_update_all()
+        assert merge.when_not_matched_insert_all().execute() == RowsAffected(inserted=5, updated=5)
+        inside = txn.read(spark, table).toArrow()
+        assert sorted(inside["id"].to_pylist()) == list(range(10, 105))
+        assert client.snapshot().read(spark, table).count() == 100
+    assert client.delete_where(table, "v = -1 AND id > 100", spark=spark).rows == RowsAffected(deleted=4)
+    found = client.snapshot().read(spark, table)
+    by_arrow = client.snapshot().to_arrow(table)
+    assert sorted(found.toArrow().to_pylist(), key=str) == sorted(by_arrow.to_pylist(), key=str)
+    assert found.where("`grö ße` = 's'").count() == 6
+    changes = client.diff(table, start, spark=spark).groupBy("_change_kind").count().collect()
+    assert {row["_change_kind"]: row["count"] for row in changes} == {"delete": 16, "insert": 7}
 
 
 BAD = {
