@@ -29,9 +29,8 @@ class Statements:
     not do that yet. A row for which a predicate is NULL stays as it is.
 
     Given `spark`, or a Spark DataFrame to merge, Spark does the work; else DuckDB does in this process, which needs
-    `txnstatus[sql]`, and what it would answer otherwise than Spark is refused.
-    Spark evaluates each statement once: neither rand(), a clock nor a source that changes meanwhile tears what is deleted
-    from what comes in its place.
+    `txnstatus[sql]`, and what it would answer otherwise than Spark is refused. Spark evaluates each statement once:
+    neither rand(), a clock nor a source that changes meanwhile tears what is deleted from what comes in its place.
 
     Two transactions that change different rows both commit, in one file, too. Of two that change the same row the first
     to commit wins, and the other is told Conflict, which names file and rows; so is an overwrite of what was changed

@@ -23,11 +23,11 @@ ROWS_TOGETHER = 20
 
 
 def require_files_alone(there: TableFiles) -> None:
-    """Raises IllegalState for rows that are in no file, and so have no position in one."""
-    if there.changes is not None:
+    """Raises IllegalState for a table with a primary key, rows of which may be in no file, and so have no position."""
+    if there.schema.primary_key or there.changes is not None:
         raise IllegalState(
-            f"table {there.name} has row changes: rows in memory have no positions in files",
-            hint="change them by key: update, upsert, delete",
+            f"table {there.name} has a primary key: Spark finds rows by their positions in files alone",
+            hint="change its rows by key: update, upsert, delete",
         )
 
 
