@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
+from pyarrow import fs
 
 from txnclient.formats import arrow
 from txnstatus.errors import DataDamaged
@@ -149,3 +150,32 @@ def test_headers_add_up_to_what_the_footer_says(tmp_path: Path, options: dict[st
     with pa.OSFile(str(path)) as source:
         faults = [page_headers.fault(source, chunk) for chunk in data_files.chunks(pq.read_metadata(path))]
     assert faults == [""] * 18
+
+
+def test_numbers_that_count_up_are_written_as_steps_and_others_by_dictionary(tmp_path: Path) -> None:
+    """Whatever a part of a nested column is called."""
+    count = 3_000
+    few = [number % 3 for number in range(count)]
+    texts = pa.array([str(each) for each in few])
+    rows = pa.table(
+        {
+            "id": range(count),
+            "a.b": pa.array(range(count), pa.int32()),
+            "at": pa.array(range(count), pa.timestamp("us", "UTC")),
+            "few": few,
+            "none": pa.nulls(count, pa.int64()),
+            "st": pa.array([{"a": each, "in": {"c": str(each)}} for each in few]),
+            "list": pa.array([[{"z": each}] for each in few]),
+            "map": pa.array([[("k", each)] for each in few], pa.map_(pa.string(), pa.int64())),
+            "s": texts,
+        }
+    )
+    path = tmp_path / "a.parquet"
+    data_files.write(rows, str(path), fs.LocalFileSystem())
+    assert pq.read_table(path, page_checksum_verification=True).equals(rows)
+    chunks = list(data_files.chunks(pq.read_metadata(path)))
+    steps = [chunk.path_in_schema for chunk in chunks if "DELTA_BINARY_PACKED" in chunk.encodings]
+    assert steps == ["id", "a.b", "at"]
+    assert [chunk.path_in_schema for chunk in chunks if not chunk.has_dictionary_page] == steps
+    with pa.OSFile(str(path)) as source:
+        assert {page_headers.fault(source, chunk) for chunk in chunks} == {""}
