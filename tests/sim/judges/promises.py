@@ -79,7 +79,9 @@ class Promises:
         if isinstance(command, shard_cmd.CreateTable):
             created = shard.table_by_id(outcome.table_id).created
             for gone, drop in shard.dropped(command.name):
-                if gone.table_id != outcome.table_id and created < drop.commit_ts:
+                if gone.table_id == outcome.table_id:
+                    break  # asked again; those that follow came later
+                if created < drop.commit_ts:
                     yield "drops", f"{outcome.table_id} is there from {created}, {gone.table_id} to {drop.commit_ts}"
             return
         table = shard._tables.get(getattr(command, "table_id", ""))
