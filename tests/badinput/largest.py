@@ -11,7 +11,7 @@ from google.protobuf.descriptor import FieldDescriptor, MethodDescriptor
 from google.protobuf.message import Message
 from pyroaring import BitMap
 
-from tests.badinput.world import NOT_WITH_A_KEY, OWNER, World
+from tests.badinput.world import OWNER, World
 from txnstatus.limits import (
     MAX_ADOPTED,
     MAX_BEGIN_COUNT,
@@ -161,8 +161,8 @@ def largest(world: World, method: MethodDescriptor, share: float = 1.0) -> Itera
     """A request for each thing that repeats in it, with as many as there may be; or a share of that."""
     whole: Any = world.request(method)
     if method.name == "AddFiles":
-        for name in NOT_WITH_A_KEY:
-            getattr(whole, name.rpartition(".")[2]).SetInParent()
+        whole.deletes.SetInParent()
+        whole.looked.SetInParent()
     for path in repeated(whole):
         request: Any = world.request(method)
         message = functools.reduce(lambda part, field: getattr(part, field.name), path[:-1], request)

@@ -54,7 +54,7 @@ class Answer:
     made_by_grpc: bool = False
 
 
-NOT_WITH_A_KEY = {"txnstatus.AddFilesRequest.deletes", "txnstatus.AddFilesRequest.looked"}
+NOT_WITH_A_KEY = {f"txnstatus.AddFilesRequest.{name}" for name in ("deletes", "looked", "holds")}
 """Fields that a right request about a table with a primary key has not."""
 
 

@@ -372,7 +372,9 @@ PLANTED: Mapping[str, Planted] = {
     "expire one interval late": Planted(("9",), "calm", 10, expire_one_interval_late),
     "forget to drive": Planted(("the leader's books",), "calm", 5, forget_to_drive),
     "repeat a failed sync": Planted(("a failed sync", "an ack"), "repairs", 20, repeat_a_failed_sync),
-    "frames unchecked": Planted(("corruption", "no process", "nothing", "11"), "repairs", 20, frames_unchecked),
+    "frames unchecked": Planted(
+        ("corruption", "no process", "nothing", "11", "one log"), "repairs", 20, frames_unchecked
+    ),
     "vote after a wipe": Planted(
         ("one", "an ack", "2", "3", "11", "nothing", "members", CORE), "repairs", 60, vote_after_a_wipe
     ),

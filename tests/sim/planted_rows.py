@@ -128,7 +128,9 @@ PLANTED_ROWS: Mapping[str, Planted] = {
     "keys never conflict": Planted(("4", "5", "7", "15", "isolation", CORE), "calm", 10, keys_never_conflict),
     "a flush drops deletes": Planted(("4", "7"), "calm", 10, a_flush_drops_deletes),
     "a flush takes what is not committed": Planted(("4", "5", "7"), "calm", 10, a_flush_takes_what_is_not_committed),
-    "a flush forgets the keys": Planted(("4", "5", "7", "isolation"), "calm", 20, a_flush_forgets_the_keys),
+    "a flush forgets the keys": Planted(
+        ("4", "5", "7", "isolation", "derived state"), "calm", 20, a_flush_forgets_the_keys
+    ),
     "a repeated row write is another one": Planted(("4", "12"), "calm", 10, a_repeated_row_write_is_another_one),
     "flushed rows are not looked for": Planted(("4", "7"), "calm", 10, flushed_rows_are_not_looked_for),
     "an overwrite leaves row changes": Planted(("4", "15"), "calm", 10, an_overwrite_leaves_row_changes),

@@ -44,7 +44,7 @@ class KeyOrder:
     def __init__(self, schema: Schema) -> None:
         """Only of a table that has a primary key."""
         first = schema.primary_key[0]
-        self._kind = next(column.type for column in schema.columns if column.name == first)
+        self._kind = next((column.type for column in schema.columns if column.name == first), "")
         self._rank = rank_by(self._kind)
         self._is_whole = len(schema.primary_key) == 1
 

@@ -64,8 +64,9 @@ class Replica:
                 self._violated("members", f"{members} are counted by entry {index}, which does not say so")
         at = min(group.commit_index, journal[-1].idx) if len(journal) else 0
         judged = (at, journal.members.current)
-        # After a snapshot the first entry is the one before its last: of that time nothing is known here.
-        known = at > 0 and at >= journal[0].idx + (journal[0].idx > 1)
+        # After a snapshot the first entry is the one before its last: of that time nothing is known here. And the first
+        # of all is made up by whoever is new, until it hears of the others'.
+        known = at > 1 and at >= journal[0].idx + (journal[0].idx > 1)
         if known and group.members and judged != self._judged:
             self._judged = judged
             self._compare(at, journal.members.at(at), "counts")

@@ -161,6 +161,7 @@ def test_numbers_that_count_up_are_written_as_steps_and_others_by_dictionary(tmp
         {
             "id": range(count),
             "a.b": pa.array(range(count), pa.int32()),
+            "st.a": range(count),
             "at": pa.array(range(count), pa.timestamp("us", "UTC")),
             "few": few,
             "none": pa.nulls(count, pa.int64()),
@@ -176,6 +177,6 @@ def test_numbers_that_count_up_are_written_as_steps_and_others_by_dictionary(tmp
     chunks = list(data_files.chunks(pq.read_metadata(path)))
     steps = [chunk.path_in_schema for chunk in chunks if "DELTA_BINARY_PACKED" in chunk.encodings]
     assert steps == ["id", "a.b", "at"]
-    assert [chunk.path_in_schema for chunk in chunks if not chunk.has_dictionary_page] == steps
+    assert {chunk.path_in_schema for chunk in chunks if not chunk.has_dictionary_page} <= {*steps, "st.a"}
     with pa.OSFile(str(path)) as source:
         assert {page_headers.fault(source, chunk) for chunk in chunks} == {""}

@@ -48,14 +48,16 @@ def write(rows: pa.Table, path: str, system: fs.FileSystem, **options: Any) -> N
     """One file; not durably. `options`: those of pyarrow.parquet.write_table, without encodings."""
     import pyarrow.parquet as pq
 
-    numbers = [field.name for field in rows.schema if _counts_up(rows[field.name])]
+    steps = [field.name for field in rows.schema if _counts_up(rows[field.name])]
+    others = [leaf for field in rows.schema if field.name not in steps for leaf in _leaves(field)]
     pq.write_table(
         rows,
         path,
         filesystem=system,
         write_page_checksum=True,
-        use_dictionary=[leaf for field in rows.schema if field.name not in numbers for leaf in _leaves(field)],
-        column_encoding=dict.fromkeys(numbers, "DELTA_BINARY_PACKED") or None,
+        use_dictionary=others,
+        # A part of a nested column may be called as a column is: there is one encoding for the name.
+        column_encoding=dict.fromkeys((name for name in steps if name not in others), "DELTA_BINARY_PACKED") or None,
         **options,
     )
 
