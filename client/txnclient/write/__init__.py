@@ -1,1 +1,1 @@
-"""Writes of a transaction: files, rows, locks, drops."""
+"""Writes of a transaction: files, rows, statements, locks, drops."""
