@@ -16,9 +16,20 @@ TOGETHER = ("postgres", "spark")
 """Folders whose tests share what was started for the first of them."""
 HOST = ("test_nemesis", "test_disks", "test_soak", "test_isolation", "test_power_cut", "test_network")
 """Files that mount, cut networks and turn clocks, and are the longest: one after the other."""
+OWN = ("test_demo",)
+"""Files in those folders that start all they need themselves."""
 APART = ("test_packaging", "test_seeds")
 """Files without a cluster that are one piece of work."""
-LONGEST = ("host", "spark", "postgres", "test_catalog_changes", "test_failpoints", "test_packaging", "test_seeds")
+LONGEST = (
+    "host",
+    "spark",
+    "test_demo",
+    "postgres",
+    "test_catalog_changes",
+    "test_failpoints",
+    "test_packaging",
+    "test_seeds",
+)
 """Tests that begin first, so that none is left alone in the end."""
 PORTS = range(10_240, 32_000)
 WORKERS = 8
@@ -54,7 +65,8 @@ def together(nodeid: str) -> str:
     path = Path(nodeid.partition("::")[0])
     folder = path.parts[1]
     if folder in CLUSTERS:
-        return folder if folder in TOGETHER else "host" if path.stem in HOST else path.stem
+        shares = folder in TOGETHER and path.stem not in OWN
+        return folder if shares else "host" if path.stem in HOST else path.stem
     return path.stem if path.stem in APART else nodeid
 
 

@@ -22,5 +22,5 @@ PLAIN: Mapping[str, Planted] = {**PLANTED, **PLANTED_ROWS, **PLANTED_REGISTERING
 def worlds(name: str) -> Iterator[Scenario]:
     """For a fault of one profile: that, as many seeds as it has."""
     planted = PLAIN[name]
-    for seed in range(planted.seeds):
+    for seed in range(planted.first, planted.first + planted.seeds):
         yield replace(scenario.make(seed, planted.profile), writes_rows=name in PLANTED_ROWS)

@@ -48,6 +48,6 @@ def nobody_asks_about_what_is_open() -> Seams:
 
 PLANTED_REGISTERING: Mapping[str, Planted] = {
     "what is open is registered": Planted(("everything", "4"), "deaths", 10, what_is_open_is_registered),
-    "withdrawn although listed": Planted(("everything", "4", "10"), "deaths", 10, withdrawn_although_listed),
+    "withdrawn although listed": Planted(("everything", "4", "10"), "deaths", 10, withdrawn_although_listed, first=5),
     "nobody asks about what is open": Planted(("everything",), "calm", 10, nobody_asks_about_what_is_open),
 }

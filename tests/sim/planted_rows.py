@@ -135,7 +135,7 @@ PLANTED_ROWS: Mapping[str, Planted] = {
     "flushed rows are not looked for": Planted(("4", "7"), "calm", 10, flushed_rows_are_not_looked_for),
     "an overwrite leaves row changes": Planted(("4", "15"), "calm", 10, an_overwrite_leaves_row_changes),
     "a scan forgets one flush": Planted(("4", "5", "isolation"), "calm", 10, a_scan_forgets_one_flush),
-    "keys of files are no commit": Planted(("15", "7", "4"), "calm", 10, keys_of_files_are_no_commit),
+    "keys of files are no commit": Planted(("15", "7", "4"), "calm", 10, keys_of_files_are_no_commit, first=5),
     "files do not say when they looked": Planted(("15", "7", "4"), "calm", 20, files_do_not_say_when_they_looked),
     "row writes do not see their own files": Planted(("4", "15"), "calm", 10, row_writes_do_not_see_their_own_files),
     "rows without a limit": Planted(("memory",), "calm", 10, rows_without_a_limit),
