@@ -63,13 +63,11 @@ def local_cluster_session(name: str, scratch: Path) -> Iterator[SparkSession]:
     logging.write_text(_LOG4J.format(file=scratch / "spark.log"))
     builder = builder.config("spark.driver.extraJavaOptions", f"-Dlog4j2.configurationFile={logging.as_uri()}")
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    work = home / "work"
-    before = set(work.glob("app-*"))
     session = builder.getOrCreate()
+    # A local-cluster's workers run below SPARK_HOME, beside those of others, and leave what is there.
+    work = home / "work" / session.sparkContext.applicationId
     try:
         yield session
     finally:
         session.stop()
-        # A local-cluster's workers log below SPARK_HOME, and leave it there.
-        for left in set(work.glob("app-*")) - before:
-            shutil.rmtree(left, ignore_errors=True)
+        shutil.rmtree(work, ignore_errors=True)
