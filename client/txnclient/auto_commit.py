@@ -127,10 +127,8 @@ class AutoCommit:
     def _run(self, write: Callable[[Transaction], Rows], options: WriteOptions) -> CommitReceipt:
         if unknown := options.keys() - WriteOptions.__annotations__.keys():
             raise TypeError(f"a write has no option {min(unknown)!r}; it has {', '.join(WriteOptions.__annotations__)}")
-        label, session = (
-            options.get("label", LABEL),
-            self.session.within(options.get("timeout", DEFAULT_TIMEOUT_SECONDS)),
-        )
+        label = options.get("label", LABEL)
+        session = self.session.within(options.get("timeout", DEFAULT_TIMEOUT_SECONDS))
         request_id, waits = options.get("request_id"), options.get("lock_timeout")
         lock_timeout = self.session.lock_timeout if waits is None else checked_timeout(waits)
         if request_id == "":

@@ -37,8 +37,9 @@ class Statements:
     since it was read, and a change of what was overwritten. Where a MERGE inserts rows that it did not find, rows that
     others have added meanwhile, and that may be those, are a conflict.
 
-    All raise InvalidArgument, and nothing is changed, for SQL that does not parse or names no column of the table, for
-    values that do not fit.
+    All raise InvalidArgument, and nothing is changed, for SQL that does not parse or names no column of the table, and
+    for values that do not fit; AlreadyExists where a row would get a key that another one has; IllegalState for `spark`
+    on a table with a primary key.
     """
 
     def __init__(self, handle: Handle, changes: Changes, ending: Ending, locks: Locks) -> None:
@@ -90,7 +91,6 @@ class Statements:
         `"target.id = source.id"`; the table is `target` in all SQL of it. A target row that several source rows would
         change is refused with InvalidArgument, as in SQL.
         """
-
         schema = self._handle.session.table(table).schema
         return Merge(table, schema, on, lambda plan: self.run_merge(table, source, plan, lock_timeout))
 

@@ -8,11 +8,12 @@ from collections.abc import Iterable, Iterator
 from txnparticipant.locks.locks import Claim, Request
 from txnparticipant.rows.changed_keys import ChangedKeys, Commit
 from txnparticipant.rows.memrowset import Flush, RowSet, TableRows, changed_keys
+from txnparticipant.shard.commands import dead_rows_from_wire, dead_rows_to_wire
 from txnparticipant.shard.records import Dropped, TableTxn
 from txnparticipant.shard.table import TableState
 from txnparticipant.versions.additions import Addition
 from txnparticipant.versions.conflicts import Overwrite
-from txnparticipant.versions.mvcc import DeadRowsRef, DeleteSet, FileDeletes, FileSet, Manifest
+from txnparticipant.versions.mvcc import DeleteSet, FileDeletes, FileSet, Manifest
 from txnstatus.codec import Codec
 from txnstatus.key_ranges import KeyOrder
 from txnstatus.proto import participant_pb2 as pb
@@ -30,7 +31,6 @@ _COMMIT = Codec(Commit, pb.ShardSnapshot.Commit)
 _CLAIM = Codec(Claim, pb.ShardSnapshot.LockClaim)
 _REQUEST = Codec(Request, pb.ShardSnapshot.LockRequest)
 _ADDITION = Codec(Addition, pb.ShardSnapshot.Addition)
-_DEAD_ROWS = Codec(DeadRowsRef, table_pb.DeadRowsRef)
 _FILE_DELETES = Codec(FileDeletes, table_pb.FileDeletes)
 
 
@@ -146,7 +146,7 @@ def _delete_set_to_wire(deleted: DeleteSet) -> pb.ShardSnapshot.DeleteSet:
     return pb.ShardSnapshot.DeleteSet(
         write_id=deleted.write_id,
         txn_id=deleted.txn_id,
-        ref=_DEAD_ROWS.to_wire(deleted.ref),
+        ref=dead_rows_to_wire(deleted.ref),
         commit_ts=deleted.commit_ts,
         file_sets=sorted(deleted.file_sets),
         files=map(_FILE_DELETES.to_wire, deleted.files),
@@ -156,7 +156,7 @@ def _delete_set_to_wire(deleted: DeleteSet) -> pb.ShardSnapshot.DeleteSet:
 def _delete_set_from_wire(wire: pb.ShardSnapshot.DeleteSet) -> DeleteSet:
     files = tuple(map(_FILE_DELETES.from_wire, wire.files))
     whose = wire.write_id, TxnId(wire.txn_id)
-    return DeleteSet(*whose, _DEAD_ROWS.from_wire(wire.ref), Timestamp(wire.commit_ts), set(wire.file_sets), files)
+    return DeleteSet(*whose, dead_rows_from_wire(wire.ref), Timestamp(wire.commit_ts), set(wire.file_sets), files)
 
 
 def _rows_to_wire(rows: TableRows) -> pb.ShardSnapshot.TableRows:

@@ -217,33 +217,34 @@ def test_staged_files_that_are_none_or_come_twice_are_refused(manager: FakeManag
     assert not manager.count("AddFiles")
 
 
-def test_files_that_are_gone_since_the_service_aborted_are_told_as_the_abort(
-    manager: FakeManager, client: Client, monkeypatch: pytest.MonkeyPatch
+def finds_its_files_gone(
+    manager: FakeManager, client: Client, monkeypatch: pytest.MonkeyPatch, record: common_pb2.TxnInfo
 ) -> None:
-    """The transaction had expired, its directories were removed, and the write raised FileNotFoundError."""
+    """Writes in a transaction of which the status table has this record."""
 
     def gone(*_: object, **__: object) -> None:
         raise FileNotFoundError("part-00000.parquet")
 
     txn = client.begin()
     monkeypatch.setattr(FileWrites, "write", gone)
-    cause = common_pb2.AbortCause(code="expired", message="no heartbeat for 60 s")
-    record = common_pb2.TxnInfo(txn_id=txn.id, state="ABORTED", cause=cause)
+    record.txn_id = txn.id
     manager.answers["GetTransactionState"] = lambda _request: txn_manager_pb2.GetTransactionStateResponse(txn=record)
+    txn.write(ROWS, "air.flights")
+
+
+def test_files_that_are_gone_since_the_service_aborted_are_told_as_the_abort(
+    manager: FakeManager, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The transaction had expired, its directories were removed, and the write raised FileNotFoundError."""
+    cause = common_pb2.AbortCause(code="expired", message="no heartbeat for 60 s")
+    record = common_pb2.TxnInfo(state="ABORTED", cause=cause)
     with pytest.raises(TxnAborted, match="no heartbeat for 60 s") as caught:
-        txn.write(ROWS, "air.flights")
+        finds_its_files_gone(manager, client, monkeypatch, record)
     assert isinstance(caught.value.__cause__, FileNotFoundError)
 
 
 def test_files_that_are_gone_while_the_transaction_is_open_are_told_as_they_are(
     manager: FakeManager, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def gone(*_: object, **__: object) -> None:
-        raise FileNotFoundError("part-00000.parquet")
-
-    txn = client.begin()
-    monkeypatch.setattr(FileWrites, "write", gone)
-    record = common_pb2.TxnInfo(txn_id=txn.id, state="OPEN")
-    manager.answers["GetTransactionState"] = lambda _request: txn_manager_pb2.GetTransactionStateResponse(txn=record)
     with pytest.raises(FileNotFoundError):
-        txn.write(ROWS, "air.flights")
+        finds_its_files_gone(manager, client, monkeypatch, common_pb2.TxnInfo(state="OPEN"))
