@@ -148,7 +148,7 @@ def caught_up_with_the_first_word() -> Seams:
     return [(f"{ELECTIONS}.led_by", led_by)]
 
 
-def who_takes_a_place_is_no_replica_yet() -> Seams:
+def whose_place_is_taken_is_asked_no_more() -> Seams:
     def replicas(self: CatalogState, group: str) -> tuple[str, ...]:
         under_way = self.replacement
         members = self.groups.get(group, ())
@@ -219,7 +219,7 @@ RAFT: Mapping[str, Callable[[], Seams]] = {
     "what is cut off comes back from the disk": what_is_cut_off_comes_back_from_the_disk,
     "whoever is in the suffix stays": whoever_is_in_the_suffix_stays,
     "caught up with the first word": caught_up_with_the_first_word,
-    "who takes a place is no replica yet": who_takes_a_place_is_no_replica_yet,
+    "whose place is taken is asked no more": whose_place_is_taken_is_asked_no_more,
     "a host agrees to anything": a_host_agrees_to_anything,
     "in doubt is discarded": in_doubt_is_discarded,
     "nobody asks about what is in doubt": nobody_asks_about_what_is_in_doubt,

@@ -16,11 +16,12 @@ from txnparticipant.leader.tables import TableService
 from txnparticipant.locks.strategies import BUILT_IN, Strategy
 from txnparticipant.shard import commands as cmd
 from txnparticipant.shard import delete_checks
-from txnparticipant.shard.changes import ShardApplied
+from txnparticipant.shard.changes import ShardApplied, illegal
 from txnparticipant.shard.key_claims import check_claim, within_memory
 from txnparticipant.shard.leases import Leases
 from txnparticipant.shard.partition_checks import check_partitions
 from txnparticipant.shard.shard import ParticipantShard
+from txnparticipant.shard.transitions import Op
 from txnparticipant.upkeep.audit_service import ShardAudit
 from txnparticipant.upkeep.cleaner import PASS_SECONDS, Cleaner
 from txnparticipant.upkeep.flusher import Flusher
@@ -190,6 +191,9 @@ class ShardService:
         self._driver.check_lease()  # another replica, or this one before it has caught up, may not know the table
         table = await self._tables.settled(request.table, checked_txn_id(request.txn_id))
         directory = table.directory(TxnId(request.txn_id), check_write_id(request.write_id))
+        if self.shard.record(table.table_id, TxnId(request.txn_id)) is None:
+            # The write was opened on another table, which had the name before: it lies there.
+            raise illegal(table, TxnId(request.txn_id), None, Op.WRITE)
         if not request.manifest.path.startswith(f"{directory}/") or not request.manifest.bytes:
             # Once committed it would be in the way of every reader of the table.
             raise InvalidArgument(f"the manifest at {request.manifest.path!r} is not in the write's own {directory}")

@@ -7,7 +7,7 @@ import asyncio
 from tests.sim.actors.rows import RowCaller
 from tests.sim.actors.transactor import OWNER
 from tests.sim.judges.ruins import RUINS, Added, Visit
-from txnstatus.errors import AlreadyExists, InvalidArgument, Locked, NotFound, TxnError, Unavailable
+from txnstatus.errors import AlreadyExists, Locked, NotFound, TxnError, Unavailable
 from txnstatus.proto import common_pb2, table_pb2
 from txnstatus.types import ConflictStrategy, Timestamp
 
@@ -57,13 +57,7 @@ class Builder(RowCaller):
                 )
                 await asyncio.sleep(self._rng.choice([0.0, 0.0, 0.3]))
                 self._shared.ruins.added.append(Added(txn_id, write.table_id, name, path, asked_at))
-                try:
-                    await self._call("txnstatus.Table/AddFiles", request, table_pb2.AddFilesResponse)
-                except InvalidArgument as error:
-                    if "not in the write's own" not in error.message:
-                        raise
-                    self._log(f"{name} is another table by now: {error.message}")
-                    return
+                await self._call("txnstatus.Table/AddFiles", request, table_pb2.AddFilesResponse)
                 await self._commit(txn_id)
             finally:
                 beating.cancel()

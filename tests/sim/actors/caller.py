@@ -47,6 +47,8 @@ class Shared:
     """Whether programs lock tables and partitions by themselves."""
     foreign: bool = False
     """Whether programs also work in a foreign participant."""
+    lingers: bool = False
+    """Whether they take long between that work and the end, and come back after it."""
     work: Callable[[int], None] = lambda _txn_id: None
     """Prepares a program's work there, for a transaction."""
     had: list[Had] = field(default_factory=list)

@@ -33,7 +33,11 @@ class Seller(Transactor):
         how = self._rng.random()
         if how > 0.2:
             self._shared.work(txn_id)
+            if self._shared.lingers:
+                await asyncio.sleep(self._rng.choice([0.0, 1.0, 4.5]))
         if how > 0.35 or how < 0.15:  # what was never prepared cannot be committed
             await self._commit(txn_id)
         elif how > 0.25:
             await self._abort(txn_id)
+            if self._shared.lingers:
+                self._shared.work(txn_id)  # of a task that nobody has told

@@ -66,6 +66,8 @@ class Scenario:
     """Whether programs lock what others lock."""
     foreign: bool = False
     """Whether a foreign participant takes part."""
+    lingers: bool = False
+    """Whether what was prepared there waits for long, or comes too late."""
 
     @property
     def retires(self) -> bool:
@@ -76,7 +78,7 @@ class Scenario:
         return "\n".join([*lines, *(f"  {fault}" for fault in self.faults)])
 
 
-PROFILES: Mapping[str, tuple[tuple[str, ...], float]] = {
+USUAL: Mapping[str, tuple[tuple[str, ...], float]] = {
     # The kinds of fault, and how many of them in ten seconds.
     "calm": ((), 0.0),
     "deaths": (("kill", "kill_at_disk", "kill_at_failpoint", "power_cut"), 5.0),
@@ -101,6 +103,19 @@ PROFILES: Mapping[str, tuple[tuple[str, ...], float]] = {
     ),
 }  # fmt: skip
 
+SPECIAL: Mapping[str, tuple[tuple[str, ...], float]] = {
+    "failing": (("fails", "fails", "fails", "hand_over", "isolate"), 9.0),
+    "deposed": (("depose",), 5.0),
+    "doubt": (("host_dies", "till_fails", "till_fails", "fails", "client_pauses", "kill"), 6.0),
+    "alone": (("kill", "power_cut", "kill_at_disk", "pause", "pause", "slow_disk"), 7.0),
+    "narrow": (("isolate", "one_way", "cut", "clog", "hand_over", "pause"), 6.0),
+    "ruins": (("kill", "hand_over", "pause"), 2.0),
+    "moved": (("replace", "replace", "depose", "depose", "isolate", "hand_over"), 6.0),
+}
+"""Profiles of some of the worlds, each for what is rare in the others."""
+SPECIAL_SHARE = 0.4
+PROFILES = {**USUAL, **SPECIAL}
+
 FAILPOINTS = (
     *(f"status.{when}.{name}" for when in ("before", "after") for name in
       ("BeginTxns", "RegisterParticipants", "BeginCommit", "FinalizeCommit", "CompleteCommit", "BeginAbort",
@@ -120,12 +135,27 @@ ROW_FAILPOINTS = (
 )  # fmt: skip
 
 
+FAILING = (
+    *(f"status.{when}.{name}" for when in ("before", "before", "after") for name in
+      ("BeginCommit", "FinalizeCommit", "CompleteCommit", "BeginAbort", "FinalizeAbort", "Expire", "Forget")),
+    *(f"shard.{when}.{name}" for when in ("before", "before", "after") for name in
+      ("OpenWrite", "AddFiles", "BeginCommit", "FinalizeCommit", "AbortTxn", "Withdraw")),
+    *(f"status.{when}_participate" for when in ("before", "before", "after", "after")),
+    *(f"shard.{when}_register" for when in ("before", "after")),
+)  # fmt: skip
+"""Failpoints at which a request or a proposal fails, and its process goes on."""
+GROUPS = ("catalog", "status-0", "status-1", "shard-0", "shard-0", "shard-1", "shard-1")
+
+
 def make(seed: int, profile: str | None = None) -> Scenario:
     """Everything by chance of the seed; the profile too, unless it is given."""
     rng = random.Random(f"scenario {seed}")
-    names = list(PROFILES)
+    names = list(USUAL)
     span = rng.choice([10, 25, 1000, 1000])
     drawn = rng.choice([*names, "everything", "everything"])
+    special = random.Random(f"scenario {seed}, special")
+    if special.random() < SPECIAL_SHARE:
+        drawn = special.choice(list(SPECIAL))
     profile = profile or drawn
     scenario = Scenario(
         seed,
@@ -161,6 +191,7 @@ def make(seed: int, profile: str | None = None) -> Scenario:
         locks=newest.random() < 0.3,
         foreign=newest.random() < 0.3,
     )
+    scenario = _fitted(special, scenario)
     kinds, rate = PROFILES[profile]
     count = sum(rng.random() < 0.5 for _ in range(int(rate * scenario.seconds / 10 * 2))) if kinds else 0
     faults = [_fault(rng, rng.choice(kinds), scenario) for _ in range(count)]
@@ -170,6 +201,24 @@ def make(seed: int, profile: str | None = None) -> Scenario:
     if scenario.replication == 1:
         faults = [fault for fault in faults if fault.kind not in ("rot", "replace")]  # there is one copy of all
     return replace(scenario, faults=tuple(sorted(faults, key=lambda fault: fault.at)))
+
+
+def _fitted(rng: random.Random, scenario: Scenario) -> Scenario:
+    """What the profile needs for its faults to matter."""
+    match scenario.profile:
+        case "failing":
+            return replace(scenario, retention_millis=1000)
+        case "doubt":
+            return replace(scenario, foreign=True, lingers=True, retention_millis=1000, seconds=scenario.seconds + 4.0)
+        case "alone":
+            return replace(scenario, replication=1)
+        case "narrow":
+            span, kept = rng.choice([4, 5, 6]), rng.choice([1000, 3000])
+            return replace(scenario, range_span=span, retention_millis=kept, changes_options=rng.random() < 0.5)
+        case "ruins":
+            kept = rng.choice([3, KEPT_SECONDS, KEPT_SECONDS])
+            return replace(scenario, rebuilds=True, retention_millis=1000, snapshot_retention_seconds=kept)
+    return scenario
 
 
 def _later_faults(rng: random.Random, scenario: Scenario, faults: Sequence[Fault]) -> list[Fault]:
@@ -228,6 +277,14 @@ def _fault(rng: random.Random, kind: str, scenario: Scenario) -> Fault:
             return Fault(at, kind, f"c{rng.randint(1, scenario.clients)}", rng.choice(NODES), seconds)
         case "store_fails":
             return Fault(at, kind, "store", "", seconds, amount=rng.uniform(0.1, 0.9))
+        case "fails":
+            return Fault(at, kind, rng.choice(FAILING), "", 2 * seconds, amount=rng.choice([0.2, 0.5, 1.0]))
+        case "till_fails":
+            return Fault(at, kind, "till", "", 2 * seconds, amount=rng.choice([0.3, 1.0]))
+        case "host_dies":
+            return Fault(at, kind, "f1", "", 2 * seconds)
+        case "depose":
+            return Fault(at, kind, rng.choice(GROUPS), "", rng.uniform(1.5, 4.0), amount=rng.randint(1, 20))
         case "blackout" | "swizzle":
             return Fault(at, kind, "all", "", seconds)
         case _:

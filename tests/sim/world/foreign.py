@@ -37,11 +37,13 @@ RETRY_SECONDS = 0.5
 class Till:
     """The system. What it is told is compared with what the status table has decided, at once."""
 
-    def __init__(self, ledger: Ledger) -> None:
+    def __init__(self, ledger: Ledger, rng: random.Random) -> None:
+        self.failing = 0.0
+        """Chance that what it is told fails."""
         self.standing: dict[int, Standing] = {}
         self.published: dict[int, int] = {}
         """Commit timestamps by transaction."""
-        self._ledger = ledger
+        self._ledger, self._rng = ledger, rng
 
     def work(self, txn_id: int) -> None:
         """A program's: prepared when this returns."""
@@ -75,6 +77,8 @@ class Till:
             self.standing.pop(txn_id, None)
 
     def _act(self, txn_id: TxnId, op: ParticipantOpType) -> Act:
+        if self._rng.random() < self.failing:
+            raise OSError(f"{TILL} does not answer")
         standing = self.standing.get(txn_id, Standing.ABSENT)
         act = ACTS[standing, op]
         if act is Act.ILLEGAL:

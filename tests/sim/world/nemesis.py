@@ -194,6 +194,33 @@ class Nemesis:
 
         return undo
 
+    def _depose(self, fault: Fault) -> Callable[[], None] | None:
+        """A group's leader is cut off until others have another one; when it is back, its power fails."""
+        history = self._world.watch.histories.get(fault.target)
+        if history is None or not history.leaders:
+            return None
+        machine = self._world.cluster.machines[history.leaders[max(history.leaders)]]
+        heal = self._isolate(replace(fault, target=machine.name))
+        is_cut_off = True
+
+        def back() -> None:
+            nonlocal is_cut_off
+            if is_cut_off:
+                is_cut_off = False
+                heal()
+
+        def back_and_armed() -> None:
+            if is_cut_off:
+                back()
+                machine.armed = int(fault.amount)
+
+        def undo() -> None:
+            back()
+            self._restart(machine.name)
+
+        self._world.loop.post_later(fault.seconds * 0.7, back_and_armed)
+        return undo
+
     # ---- slowness
 
     def _pause(self, fault: Fault) -> Callable[[], None] | None:
@@ -234,6 +261,22 @@ class Nemesis:
         warehouse = self._world.warehouse
         warehouse.failing = fault.amount
         return lambda: setattr(warehouse, "failing", 0.0)
+
+    # ---- what fails and goes on
+
+    def _fails(self, fault: Fault) -> Callable[[], None]:
+        failing = self._world.cluster.failing
+        failing[fault.target] = fault.amount
+
+        def undo() -> None:
+            failing.pop(fault.target, None)
+
+        return undo
+
+    def _till_fails(self, fault: Fault) -> Callable[[], None]:
+        till = self._world.till
+        till.failing = fault.amount
+        return lambda: setattr(till, "failing", 0.0)
 
     # ---- clients
 

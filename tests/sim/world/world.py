@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import random
 from collections import Counter
@@ -74,10 +75,7 @@ def run(scenario: Scenario, log: Log | None = None, planted: Sequence[tuple[str,
     world = World(scenario, log)
     with seams.no_collection(), seams.replaced([*world.seams(), *planted]):
         try:
-            if log is None:
-                with seams.quiet():
-                    world.play()
-            else:
+            with seams.quiet() if log is None else contextlib.nullcontext():
                 world.play()
         except Violation as violation:
             world.violations.append(str(violation))
@@ -111,7 +109,7 @@ class World:
         self.operator = Operator(self, self._machine)
         self.warehouse.on_delete = self.ledger.deletes
         loop.on_error = self._callback_failed
-        self.till = Till(self.ledger)
+        self.till = Till(self.ledger, self._rng("till"))
         self.promises = Promises(self.ledger, self.till.published.__contains__)
         addresses = [f"{name}:7050" for name in NODES]  # those of new nodes are added
         self.host = Host(self.till, loop, self.wire, self._rng("host"), addresses)
@@ -129,6 +127,7 @@ class World:
             rebuilds=scenario.rebuilds,
             locks=scenario.locks,
             foreign=scenario.foreign,
+            lingers=scenario.lingers,
             work=self.till.work,
             refused=self.retention.refused,
         )

@@ -697,6 +697,15 @@ def test_a_journal_that_is_older_gives_way_to_the_snapshot(disk: SimDisk, has: i
     assert contents(disk, covered=10) == ([entry(9), entry(10)], 6, "b")
 
 
+@pytest.mark.parametrize("has", [3, 12])
+def test_the_members_are_those_of_the_snapshot_whatever_the_journal_said_before(disk: SimDisk, has: int) -> None:
+    journal = opened(disk)
+    journal.add(members.encode(("a", "b", "c")), 1, 0)
+    fill(journal, 2, has)
+    journal.align(entry(9), entry(10), ("a", "b", "d"))
+    assert journal.members.current == ("a", "b", "d")
+
+
 def test_a_tail_of_another_history_is_dropped(disk: SimDisk) -> None:
     journal = opened(disk, limit=1)
     for idx in range(1, 16):

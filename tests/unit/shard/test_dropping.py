@@ -309,6 +309,15 @@ def test_a_dropped_table_is_retired_cleaned_and_forgotten() -> None:
     assert not list(shard.tables())
 
 
+def test_a_dropped_table_that_was_always_empty_is_there_for_readers_below() -> None:
+    shard = new_shard()
+    drop(shard)
+    ok(shard, cmd.ForgetTxns(TxnId(DROPPER + 1)))
+    assert not shard.spent(), "a reader of before the drop sees that it is empty, and not that it is not there"
+    ok(shard, cmd.Retire(OLD, Timestamp(100)))
+    assert shard.spent()
+
+
 def test_a_table_that_is_there_is_never_forgotten() -> None:
     assert isinstance(refused(new_shard(), cmd.ForgetTable(OLD)), IllegalState)
 
@@ -426,6 +435,22 @@ def test_whoever_comes_after_an_acknowledged_drop_sees_it(call: Callable[[ShardS
     made = _dropped_and_not_heard_of()
     with pytest.raises(NotFound, match="was dropped by transaction 5"):
         asyncio.run(call(made))  # type: ignore[arg-type]
+
+
+def test_files_of_a_write_to_the_table_that_had_the_name_are_no_bad_argument() -> None:
+    """Found by the simulator: the writer had expired on the old table, and its manifest lay in the wrong directory."""
+    made, writer = shard_service(), TxnId(7)
+    opened = cmd.OpenWrite(writer, "0.0", OWNER, "write0001")
+    ok(made.shard, begin_txn(writer, "0.0", OWNER), opened, cmd.AbortTxn(writer, "0.0"))
+    asyncio.run(made.drop_table(_begin_drop(made)))
+    ok(made.shard, cmd.BeginCommit(DROPPER, "0.0", Timestamp(9)), cmd.FinalizeCommit(DROPPER, "0.0", Timestamp(9)))
+    ok(made.shard, cmd.CreateTable(SERVED, SCHEMA, "file:///w/t.1", "second"))
+    manifest = table_pb.ManifestRef(path="file:///w/t/_txn/7/write0001/m", bytes=1, crc32=1)
+    request = table_pb.AddFilesRequest(
+        txn_id=writer, owner=OWNER, table=SERVED, write_id="write0001", mode=table_pb.APPEND, manifest=manifest
+    )
+    with pytest.raises(NotFound, match=f"transaction 7 has not begun on {SERVED}"):
+        asyncio.run(made.add_files(request))
 
 
 def test_lists_leave_out_what_is_dropped_and_the_name_is_free() -> None:

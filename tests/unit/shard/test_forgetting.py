@@ -49,6 +49,7 @@ def test_what_has_not_ended_or_holds_directories_stays() -> None:
     ok(shard, cmd.ForgetTxns(TxnId(10)))
     assert known(shard) == [FIRST]
     ok(shard, cmd.AbortTxn(FIRST, TABLE))
+    ok(shard, cmd.ForgetTxns(TxnId(11)))
     assert known(shard) == [FIRST], "its directory is still to be removed"
     ok(shard, cmd.MarkCleaned(FIRST, TABLE, (WRITE,)))
     assert known(shard) == []
