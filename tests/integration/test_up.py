@@ -1,7 +1,10 @@
-"""`txnctl up` on a directory that somebody uses: it said that it had started a cluster, which ran already."""
+"""`txnctl up`: of a directory in use it said that it had started a cluster, which ran already; and nothing at all of a
+node that ended by itself.
+"""
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 import subprocess
@@ -15,15 +18,15 @@ import txnclient
 from tests.support import wait_until
 
 SECONDS = 60
-Start = Callable[[], "Up"]
+Start = Callable[..., "Up"]
 
 
 class Up:
     """`txnctl up` as a process of its own."""
 
-    def __init__(self, directory: Path, output: Path) -> None:
+    def __init__(self, directory: Path, output: Path, nodes: int) -> None:
         self._output = output
-        command = [sys.executable, "-m", "txndeploy.ctl.cli", "up", "--nodes", "1", "--dir", str(directory)]
+        command = [sys.executable, "-m", "txndeploy.ctl.cli", "up", "--nodes", str(nodes), "--dir", str(directory)]
         with output.open("wb") as file:
             self.process = subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT)
 
@@ -44,8 +47,8 @@ class Up:
 def start(tmp_path: Path) -> Iterator[Start]:
     started: list[Up] = []
 
-    def one() -> Up:
-        started.append(Up(tmp_path / "cluster", tmp_path / f"{len(started)}.log"))
+    def one(nodes: int = 1) -> Up:
+        started.append(Up(tmp_path / "cluster", tmp_path / f"{len(started)}.log", nodes))
         return started[-1]
 
     yield one
@@ -88,3 +91,28 @@ def test_of_several_at_once_one_runs_it_and_all_say_where(start: Start) -> None:
     (runs,) = [each for each in several if each.process.poll() is None]
     wait_until(lambda: runs.serves, "one runs it", SECONDS)
     assert all(f"in use by process {runs.process.pid}" in each.said for each in several if each is not runs)
+
+
+def test_a_node_that_ends_by_itself_is_told_with_what_to_do(start: Start, tmp_path: Path) -> None:
+    up = start(nodes=3)
+    wait_until(lambda: up.serves, "it serves", SECONDS)
+
+    def told(node: str) -> bool:
+        return f"node {node} has ended by itself: killed by SIGKILL" in up.said
+
+    def kill(node: str) -> None:
+        config = f"{tmp_path / 'cluster' / node / 'node.toml'}"
+        found = subprocess.run(["pgrep", "-P", str(up.process.pid), "-f", config], capture_output=True, check=True)
+        os.kill(int(found.stdout), signal.SIGKILL)
+        wait_until(lambda: told(node), f"{node} is told of", SECONDS)
+
+    kill("n2")
+    assert f"Its log: {tmp_path / 'cluster' / 'n2' / 'node.log'}\nn1, n3 go on: each group has a majority" in up.said
+    assert f"Ctrl-C, then txnctl up --dir {tmp_path / 'cluster'}\n" in up.said
+    kill("n1")
+    assert "n3 goes on: groups that have lost their majority do not serve." in up.said
+    assert up.process.poll() is None
+    kill("n3")
+    assert up.process.wait(SECONDS) == 1
+    assert up.said.count("has ended by itself") == 3
+    assert "No node runs any more.\nStart them again: txnctl up" in up.said

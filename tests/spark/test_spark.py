@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import txnclient
@@ -168,6 +169,39 @@ def test_a_null_where_there_may_be_none_fails_the_job(
     assert _ids(client, table) == list(range(50))
 
 
+def test_a_null_of_which_spark_was_told_that_it_is_none(
+    spark: SparkSession, client: Client, new_table: NewTable
+) -> None:
+    """Spark writes such a decimal into a file that nobody can read, and it was committed."""
+    from pyspark.sql.types import DecimalType, StructField, StructType
+
+    schema = StructType([StructField("d", DecimalType(10, 2), False)])
+    table = new_table(schema)
+    with pytest.raises(InvalidArgument, match="column 'd' is NOT NULL, and the data has a null in it"):
+        client.write(spark.createDataFrame([(None,)], schema, verifySchema=False), table)
+    assert client.snapshot().to_arrow(table).num_rows == 0
+
+
+@pytest.mark.parametrize(
+    ("day", "said"), [("date'9999-12-31' + 1", r"\+10000-01-01"), ("date'0001-01-01' - 1", "0000-12-31")]
+)
+def test_a_day_that_names_no_partition_fails_the_job(
+    spark: SparkSession, client: Client, new_table: NewTable, day: str, said: str
+) -> None:
+    """It was committed, and from then on no filtered read of the table worked, by any reader."""
+    table = new_table("id bigint, d date", partition_by=["d"])
+    with pytest.raises(InvalidArgument, match=f"'d' of table {table} is a partition column: its days are .*{said}$"):
+        client.write(spark.sql(f"SELECT 1L AS id, {day} AS d"), table)
+    ends = "date'9999-12-31', date'0001-01-01', NULL"
+    client.write(spark.sql(f"SELECT 1L AS id, explode(array({ends})) AS d"), table)
+    assert client.snapshot().to_arrow(table, where=pc.field("d").is_null()).num_rows == 1
+    source = spark.sql("SELECT 5L AS id, date'0001-01-01' AS d")
+    with client.transaction() as txn:
+        merge = txn.merge(table, source, "target.d = source.d")  # the JVM took the year 1 for no year
+        assert merge.when_matched_update_all().execute().updated == 1
+    assert _ids(client, table) == [1, 1, 5]
+
+
 def test_a_job_that_fails_leaves_nothing(spark: SparkSession, client: Client, new_table: NewTable) -> None:
     table = new_table("id bigint")
     location = Path(client.table(table).location.removeprefix("file://"))
@@ -290,12 +324,13 @@ def test_the_status_leader_dies_while_executors_write(
 def test_names_in_any_letters_and_case_and_wider_types(spark: SparkSession, client: Client) -> None:
     """A DataFrame with `ID` was refused for a column `id`, and names were of ASCII letters."""
     table = "my shop.größe 2"
-    ddl = "`Unit Price (€)` double, `a.b` bigint, a struct<`x y`:bigint>, `größe ж` string"
+    ddl = "`Unit Price (€)` double, `a.b` bigint, a struct<`x``y`:bigint>, `größe ж` string, `q``u``` int"
     client.create_table(table, ddl, partition_by=["größe ж"])
-    row = "1.5F AS `UNIT PRICE (€)`, 7 AS `A.B`, named_struct('x y', 1) AS a, 'p/q' AS `GRÖSSE Ж`"
+    row = "1.5F AS `UNIT PRICE (€)`, 7 AS `A.B`, named_struct('x`y', 1) AS a, 'p/q' AS `GRÖSSE Ж`, 3 AS `Q``u```"
     client.write(spark.sql(f"SELECT {row}"), table)
     found = client.snapshot().read(spark, table, partition={"größe ж": "p/q"})
-    assert [tuple(each) for each in found.select("`unit price (€)`", "`a.b`", "a.`x y`").collect()] == [(1.5, 7, 1)]
+    chosen = found.select("`unit price (€)`", "`a.b`", "a.`x``y`", "`q``u```")
+    assert [tuple(each) for each in chosen.collect()] == [(1.5, 7, 1, 3)]
     with pytest.raises(InvalidArgument, match=r"'a\.b' .* is bigint; in the data it is decimal"):
         client.write(spark.sql(f"SELECT {row.replace('7 AS', '7.5 AS')}"), table)
 

@@ -6,6 +6,7 @@ Read in one pass over the text, whatever it holds.
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -49,11 +50,13 @@ _SHOWN_CHARS = 300
 _TOKEN = re.compile(
     r"""
     [ \t\r\n]*
-    ( (?: [A-Za-z0-9_] | [^\x00-\x7f] )+
-    | ` [^`]* `
-    | ' (?: [^'\\] | \\. )* '
-    | " (?: [^"\\] | \\. )* "
-    | [^ \t\r\n]
+    (?: ( (?: [A-Za-z0-9_] | [^\x00-\x7f] )+
+        | ` (?: [^`] | `` )*+ `
+        | ' (?: [^'\\] | \\. | '' )*+ '
+        | " (?: [^"\\] | \\. | "" )*+ "
+        )
+    | ([`'"]) .*  # nowhere closed: whoever looked again behind it would read all that follows for each such sign
+    | ([^ \t\r\n])
     )
     """,
     re.VERBOSE | re.DOTALL,
@@ -61,8 +64,13 @@ _TOKEN = re.compile(
 _END = ""
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _QUOTE = "put names with other signs than letters, digits and _ into backquotes: `unit price` double"
-_ESCAPED = re.compile(r"\\(.)", re.DOTALL)
-_ESCAPES = {"n": "\n", "t": "\t", "r": "\r"}
+_ESCAPED = re.compile(
+    r"""\\(?: u(?P<short>[0-9A-Fa-f]{4}) | U(?P<long>[0-9A-Fa-f]{8}) | (?P<octal>[01][0-7]{2}) | (?P<sign>.) )
+    | (?P<quote>['"])(?P=quote)""",
+    re.VERBOSE | re.DOTALL,
+)
+"""What stands for something else in a string of Spark SQL."""
+_ESCAPES = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a", "%": "\\%", "_": "\\_"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +174,7 @@ class _Tokens:
 
     def __init__(self, text: str, atomic: frozenset[str] = ATOMIC) -> None:
         self._atomic = atomic
-        self._tokens: list[str] = [*_TOKEN.findall(text), _END]
+        self._tokens: list[str] = [*map("".join, _TOKEN.findall(text)), _END]
         self._at = 0
 
     @property
@@ -194,7 +202,7 @@ class _Tokens:
         if _is_word(token):
             return token
         if len(token) > 1 and token[0] == "`":
-            return token[1:-1]
+            return token[1:-1].replace("``", "`")
         self._at -= 1
         raise _Unreadable(f"expected {what}, not {self.next}", _QUOTE)
 
@@ -220,7 +228,7 @@ class _Tokens:
         if len(token) < 2 or token[0] not in "'\"":
             raise _Unreadable(f"expected a comment in quotes, not {self.next}")
         self._at += 1
-        return _ESCAPED.sub(lambda match: _ESCAPES.get(match[1], match[1]), token[1:-1])
+        return _unescaped(token)
 
     def type(self, depth: int) -> Type:
         """`depth`: how many types it is in."""
@@ -289,6 +297,23 @@ class _Tokens:
             if self.take(">"):
                 return Type("struct", tuple(inner), tuple(fields))
             self.expect(",")
+
+
+def _unescaped(token: str) -> str:
+    """What a string in quotes says. Raises _Unreadable."""
+
+    def meant(match: re.Match[str]) -> str:
+        if match["sign"]:
+            return _ESCAPES.get(match["sign"], match["sign"])
+        if match["quote"]:
+            # The other sign is no end of the string: it stands for itself.
+            return match["quote"] if match["quote"] == token[0] else match[0]
+        code = int(match["octal"], 8) if match["octal"] else int(match["short"] or match["long"], 16)
+        if code > sys.maxunicode or 0xD800 <= code < 0xE000:
+            raise _Unreadable(f"{match[0]} in a comment is no character")
+        return chr(code)
+
+    return _ESCAPED.sub(meant, token[1:-1])
 
 
 def _is_word(token: str) -> bool:

@@ -18,8 +18,10 @@ Rank = int | bytes
 """What the values of one column are ordered by."""
 Place = tuple[int] | tuple[int, Rank]
 """The place of a value in its column: before all others, after them, or by its rank."""
-_FIRST, _RANKED, _LAST = 0, 1, 2
-_ANYWHERE: tuple[Place, Place] = (_FIRST,), (_LAST,)
+FIRST: Place = (0,)
+RANKED = 1
+"""The first part of the place of a value that has a rank."""
+LAST: Place = (2,)
 _TEXTS = ("string", "binary")
 
 
@@ -55,12 +57,15 @@ class KeyOrder:
     def ends(self, of: KeyRange) -> tuple[Place, Place]:
         """Between which places the keys of the range are, both included."""
         lowest, highest = (None if end is None else self._rank(end) for end in (of.lowest, of.highest))
-        return (_FIRST,) if lowest is None else (_RANKED, lowest), (_LAST,) if highest is None else (_RANKED, highest)
+        return FIRST if lowest is None else (RANKED, lowest), LAST if highest is None else (RANKED, highest)
 
     def places_of(self, keys: Iterable[bytes]) -> list[tuple[Place, Place]]:
         """Between which places each of the keys is."""
-        ranks = map(self._rank, keys if self._is_whole else map(self._first, keys))
-        return [_ANYWHERE if rank is None else ((_RANKED, rank),) * 2 for rank in ranks]
+        return [(FIRST, LAST) if rank is None else ((RANKED, rank),) * 2 for rank in self.ranks(keys)]
+
+    def ranks(self, keys: Iterable[bytes]) -> Iterable[Rank | None]:
+        """The rank of the first column of each of the keys."""
+        return map(self._rank, keys if self._is_whole else map(self._first, keys))
 
     def range_of(self, keys: Iterable[bytes]) -> KeyRange:
         """The range from the lowest of the keys to the highest."""

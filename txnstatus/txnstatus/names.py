@@ -19,13 +19,17 @@ _TABLE_RULE = (
     "expected database.table, each of letters and digits of any script, _, - and spaces inside, beginning with a "
     f"letter or _, of at most {MAX_CHARS} characters and {MAX_BYTES} bytes"
 )
+_NOT_COMPOSED = (
+    "its letters are not composed as in Unicode's form NFC, which looks the same: unicodedata.normalize('NFC', name)"
+)
 
 
 def check_table_name(name: str) -> str:
     """Raises InvalidArgument."""
     database, dot, table = name[: 2 * MAX_CHARS + 2].partition(".")
     if not (dot and is_database_name(database) and is_database_name(table)) or name != f"{database}.{table}":
-        raise InvalidArgument(f"table name {_shown(name)}: {_TABLE_RULE}")
+        composed = len(name) > 2 * MAX_CHARS + 2 or unicodedata.is_normalized("NFC", name)
+        raise InvalidArgument(f"table name {_shown(name)}: {_TABLE_RULE if composed else _NOT_COMPOSED}")
     return name
 
 
@@ -36,7 +40,9 @@ def is_database_name(name: str) -> bool:
     if _ASCII.fullmatch(name):
         return True
     starts = name[0] == "_" or unicodedata.category(name[0])[0] == "L"
-    return starts and _is_path_part(name) and len(name.encode()) <= MAX_BYTES
+    # Of two that look the same, and are the same directory to some file systems, one is a name.
+    composed = unicodedata.is_normalized("NFC", name)
+    return starts and composed and _is_path_part(name) and len(name.encode()) <= MAX_BYTES
 
 
 def check_column_name(name: str) -> None:
@@ -45,8 +51,10 @@ def check_column_name(name: str) -> None:
         wrong = ""
     elif not 0 < len(name) <= MAX_CHARS:
         wrong = f"it has {len(name)} characters, 1 to {MAX_CHARS} are possible"
-    elif not name.isprintable() or "`" in name:
-        wrong = "control characters and backquotes are not possible"
+    elif not name.isprintable():
+        wrong = "control characters are not possible"
+    elif not unicodedata.is_normalized("NFC", name):
+        wrong = _NOT_COMPOSED
     else:
         wrong = "it begins or ends with a space" if name != name.strip() else ""
     for prefix in (PARTITION_PREFIX, CHANGE_PREFIX):
@@ -71,7 +79,7 @@ def fold(name: str) -> str:
 
 def quoted(name: str) -> str:
     """The name of a column as Spark SQL reads it, whatever it is made of."""
-    return f"`{name}`"
+    return f"`{name.replace('`', '``')}`"
 
 
 def _is_path_part(name: str) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import date
 from decimal import Decimal
 from hashlib import sha256
 from itertools import accumulate
@@ -18,6 +19,8 @@ from txnstatus.errors import InvalidArgument
 
 WHOLE_TABLE = ""
 """The partition that is all of a table; the only one that a table without partition columns has."""
+FIRST_DAY, LAST_DAY = date.min, date.max
+"""Days that a partition column may have: others are written differently by everybody, and Python has none of them."""
 NULL = "__null__"
 EMPTY = "__empty__"
 MAX_VALUE_CHARS = 200

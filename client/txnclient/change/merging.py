@@ -17,6 +17,7 @@ from txnclient.change.scan import PLACE
 from txnclient.change.sql import Expression, arrow_schema
 from txnclient.change.statement import Statement, running
 from txnclient.formats import arrow, schemas
+from txnclient.formats.file_statistics import python_of, rows_shown
 from txnclient.read.table_files import TableFiles
 from txnstatus.errors import InvalidArgument
 from txnstatus.names import fold
@@ -139,7 +140,7 @@ class _Merge:
         for matching in pruning.matchings(self._on):
             value = matching.value.sql
             ends = self._statement.select([f"min({value}) AS low", f"max({value}) AS high"], self._source_rows)
-            low, high = ends["low"][0].as_py(), ends["high"][0].as_py()
+            low, high = python_of(ends["low"][0]), python_of(ends["high"][0])
             near, found = pruning.near(matching, low, high), pruning.looked(matching, low, high)
             if near is not None:
                 where = near if where is None else where & near
@@ -261,9 +262,9 @@ class _Merge:
         if not len(twice):
             return
         target = self._statement.scan.target
-        shown = self._statement.scan.at(twice[:MAX_NAMED], self._on.used).to_pylist()
+        found = self._statement.scan.at(twice[:MAX_NAMED], self._on.used)
         columns = dict(zip(target.own_names, (column.name for column in target.columns), strict=True))
-        rows = ["(" + ", ".join(f"{columns[own]}={value!r}" for own, value in row.items()) + ")" for row in shown]
+        rows = rows_shown(found.rename_columns([columns[own] for own in found.column_names]))
         raise InvalidArgument(
             f"{len(twice)} rows of table {self._there.name} are each matched by several rows of the source that change "
             f"them: {', '.join(rows)}{', ...' if len(twice) > MAX_NAMED else ''}",

@@ -175,10 +175,16 @@ def chosen(schema: Schema, columns: Sequence[str] | None) -> pa.Schema:
 
 
 def described(files: Iterable[tuple[str, int]], directory: str, schema: Schema) -> list[DataFile]:
-    """What the files' footers and directories say of them, given URI and size; files without rows are left out."""
+    """What the files' footers and directories say of them, given URI and size; files without rows are left out.
+
+    Raises InvalidArgument for a footer that tells of a null where there may be none: Spark writes a decimal like that,
+    which nobody can read, if it was told by mistake that there are no nulls.
+    """
     found = []
     for uri, size in files:
         footer, ending, crc32 = data_files.written(uri)
+        if column := file_statistics.null_in(footer, schema):
+            raise InvalidArgument(f"column {column!r} is NOT NULL, and the data has a null in it")
         if footer.num_rows:
             partition, columns = _partition_of(uri[len(directory) :]), file_statistics.ranges(footer, schema)
             found.append(DataFile(uri, footer.num_rows, size, partition, columns, ending, crc32))

@@ -7,6 +7,7 @@ from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any
 
 from txnstatus.key_ranges import rank_by
+from txnstatus.lake import data_files
 from txnstatus.lake.arrow_types import to_arrow
 from txnstatus.lake.manifest import ColumnRange, DataFile
 from txnstatus.partitions import SHORTENED, WHOLE_TABLE, text_of
@@ -50,6 +51,16 @@ def ranges(footer: pq.FileMetaData, schema: Schema) -> dict[str, ColumnRange]:
         if lowest is not None and highest is not None:
             found[name] = ColumnRange(lowest, highest, sum(each.null_count for each in statistics))
     return found
+
+
+def null_in(footer: pq.FileMetaData, schema: Schema) -> str:
+    """A column that takes no nulls, and has some by its statistics; empty: they tell of none."""
+    required = {column.name for column in schema.columns if not column.nullable and "." not in column.name}
+    for chunk in data_files.chunks(footer) if required else ():
+        known = chunk.statistics
+        if chunk.path_in_schema in required and known is not None and known.has_null_count and known.null_count:
+            return str(chunk.path_in_schema)
+    return ""
 
 
 def known_of(file: DataFile, schema: Schema) -> pc.Expression:
@@ -110,6 +121,31 @@ def text_of_bound(value: Any) -> str | None:
             return repr(value)
         case _:
             return None
+
+
+def python_of(value: pa.Scalar) -> Any:
+    """The value as Python has it; None for one that it has not, as of years beyond 9999."""
+    try:
+        return value.as_py()
+    except (OverflowError, ValueError):
+        return None
+
+
+def rows_shown(rows: pa.Table) -> list[str]:
+    """The rows, for people."""
+    return [
+        "(" + ", ".join(f"{name}={_shown(rows[name][number])}" for name in rows.column_names) + ")"
+        for number in range(rows.num_rows)
+    ]
+
+
+def _shown(value: pa.Scalar) -> str:
+    import pyarrow as pa
+
+    found = python_of(value)
+    if found is None and value.is_valid:
+        return str(value.cast(pa.string()).as_py() if pa.types.is_temporal(value.type) else value.type)
+    return repr(found)
 
 
 def _scalar(text: str, kind: pa.DataType) -> pa.Scalar:

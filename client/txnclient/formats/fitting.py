@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from txnstatus.ddl import VOID, Type, parse
 from txnstatus.errors import InvalidArgument
 from txnstatus.names import fold
+from txnstatus.partitions import FIRST_DAY, LAST_DAY
 from txnstatus.schema import Column, Schema
 
 if TYPE_CHECKING:
@@ -92,7 +93,32 @@ def fitted(rows: pa.Table, schema: Schema, target: pa.Schema, table: str) -> pa.
 
     meant = matched(schema, schemas.to_columns(rows.schema), table)
     columns = [cast(rows[source.name], field, table) for source, field in zip(meant, target, strict=True)]
-    return pa.Table.from_arrays(columns, schema=target)
+    found = pa.Table.from_arrays(columns, schema=target)
+    for name in days_to_split_by(schema):
+        _check_days(found[name], name, table)
+    return found
+
+
+def days_to_split_by(schema: Schema) -> list[str]:
+    """The partition columns that are dates: days beyond FIRST_DAY and LAST_DAY name no partition."""
+    return [column.name for column in schema.columns if column.type == "date" and column.name in schema.partition_by]
+
+
+def far_day(day: str, column: str, table: str) -> InvalidArgument:
+    """The refusal of a day, as it is spelt."""
+    return InvalidArgument(
+        f"column {column!r} of table {table} is a partition column: its days are from {FIRST_DAY} to {LAST_DAY}, "
+        f"and the data has {day}"
+    )
+
+
+def _check_days(days: pa.ChunkedArray, column: str, table: str) -> None:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    far = pc.or_(pc.less(days, FIRST_DAY), pc.greater(days, LAST_DAY))
+    if len(wrong := days.filter(far)):
+        raise far_day(wrong[0].cast(pa.string()).as_py(), column, table)
 
 
 def cast(column: pa.ChunkedArray, field: pa.Field, table: str) -> pa.ChunkedArray:

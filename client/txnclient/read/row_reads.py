@@ -5,13 +5,22 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from txnstatus.lake import data_files, dead_rows, manifest
 from txnstatus.lake.dead_rows import DeadRows
 from txnstatus.lake.manifest import DataFile
-from txnstatus.lake.rows import COMMIT_TS, DELETED, Change, changes_schema, changes_table, encode_keys, last_of_each
+from txnstatus.lake.rows import (
+    COMMIT_TS,
+    DELETED,
+    Change,
+    changes_schema,
+    changes_table,
+    encode_keys,
+    last_of_each,
+    to_ipc,
+)
 from txnstatus.proto import table_pb2 as pb
 from txnstatus.schema import Schema
 from txnstatus.types import Timestamp
@@ -54,6 +63,21 @@ class RowChanges:
             at,
             tuple(times),
         )
+
+
+def replacing(
+    changes: RowChanges | None, files: Sequence[DataFile], own: Sequence[DataFile], schema: Schema, at: Timestamp
+) -> RowChanges:
+    """The changes, and one more, by which rows of the transaction's `own` files, the last ones, come in the place of
+    others with the same keys, which are deleted, last of all that a reader at the timestamp sees.
+    """
+    from txnclient.formats import arrow
+
+    if changes is None:
+        times = [at] * (len(files) - len(own)) + [Timestamp(at + 1)] * len(own)  # as the service has it: see own_time
+        changes = RowChanges((), (), at, at, tuple(times))
+    keys = arrow.read_files(own, schema, schema.primary_key)
+    return replace(changes, batches=(*changes.batches, Change(at, True, to_ipc(keys))))
 
 
 def read(

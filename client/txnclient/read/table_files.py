@@ -46,13 +46,17 @@ class TableFiles:
         listed = [manifest.read(ref) for ref in response.manifests]
         changes = RowChanges.of(response, at, [len(each) for each in listed])
         files = tuple(file for each in listed for file in each)
+        schema = Schema.from_wire(response.table.schema)
+        if response.replacing:
+            own = [file for each in listed[-response.replacing :] for file in each]
+            changes = row_reads.replacing(changes, files, own, schema, at)
         gone = dead.of_files(dead.read(response.dead), files)
         sets = {
             file.path: f"{_write_of(ref)}/{file.partition}"
             for ref, some in zip(response.manifests, listed, strict=True)
             for file in some
         }
-        return cls(response.table.name, Schema.from_wire(response.table.schema), files, changes, gone, sets)
+        return cls(response.table.name, schema, files, changes, gone, sets)
 
     @property
     def rows(self) -> int:

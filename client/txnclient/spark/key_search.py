@@ -12,6 +12,7 @@ from txnclient.formats import schemas
 from txnclient.read.table_files import TableFiles
 from txnclient.spark import reader, row_reader
 from txnstatus.lake.manifest import DataFile
+from txnstatus.names import quoted
 from txnstatus.schema import Schema
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ def keys_of(spark: SparkSession, files: Sequence[DataFile], schema: Schema) -> D
 
 
 def that_come_twice(keys: DataFrame, at_most: int) -> pa.Table:
-    names = [f"`{name}`" for name in keys.columns]
+    names = list(map(quoted, keys.columns))
     counted = keys.groupBy(*names).agg(functions.count("*").alias(_COUNT))
     return counted.where(f"{_COUNT} > 1").select(*names).limit(at_most).toArrow()
 
@@ -48,4 +49,4 @@ def that_are_in(
 
 
 def _names(schema: Schema) -> list[str]:
-    return [f"`{name}`" for name in schema.primary_key]
+    return list(map(quoted, schema.primary_key))

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions
 
 from txnclient.change.plan import Act, Clause, Looked, MergePlan, Rows, RowsChanged
-from txnclient.formats.file_statistics import text_of_bound
+from txnclient.formats.file_statistics import python_of, rows_shown, text_of_bound
 from txnclient.read.table_files import TableFiles
 from txnclient.spark import reader
 from txnclient.spark.alive_rows import FILE, ROW, has_jvm
@@ -167,7 +167,7 @@ class _Merge:
         ]
         aggregates = [functions.count("*"), *texts, *ends]
         named = [each.alias(f"c{number}") for number, each in enumerate(aggregates)]
-        count, *rest = (values[0].as_py() for values in self._source.agg(*named).toArrow().columns)
+        count, *rest = (python_of(values[0]) for values in self._source.agg(*named).toArrow().columns)
         size = sum(each or 0 for each in rest[: len(texts)]) + 16 * count * len(self._source.columns)
         near, looked = [], []
         bounds = iter(rest[len(texts) :])
@@ -175,7 +175,9 @@ class _Merge:
             low, high = text_of_bound(lowest), text_of_bound(highest)
             if low is not None and high is not None and highest == highest:  # a NaN is in no range
                 looked.append(Looked(each.name, low, high))
-                if type(lowest) in (int, str, date):
+                if type(lowest) is date:  # by its text: on its way to the JVM one before the year 1000 loses digits
+                    near.append(each.column.between(*(functions.lit(end).cast("date") for end in (low, high))))
+                elif type(lowest) in (int, str):
                     near.append(each.column.between(functions.lit(lowest), functions.lit(highest)))
         return near, tuple(looked), size <= MAX_BROADCAST_BYTES
 
@@ -238,8 +240,7 @@ class _Merge:
             return
         acting = pairs.where(f"{ACT} IS NOT NULL").groupBy(FILE, ROW).count().where("count > 1")
         twice = acting.orderBy(FILE, ROW).limit(MAX_NAMED)
-        shown = self._there.at(bitmaps(collected(twice), uris)).to_arrow().to_pylist()
-        rows = ["(" + ", ".join(f"{name}={value!r}" for name, value in row.items()) + ")" for row in shown]
+        rows = rows_shown(self._there.at(bitmaps(collected(twice), uris)).to_arrow())
         raise InvalidArgument(
             f"{acting.count()} rows of table {self._there.name} are each matched by several rows of the source that "
             f"change them: {', '.join(rows)[:MAX_SHOWN]}, ...",

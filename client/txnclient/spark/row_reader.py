@@ -15,6 +15,7 @@ from txnclient.read.row_reads import RowChanges
 from txnclient.read.table_files import TableFiles
 from txnclient.spark import reader, writer
 from txnstatus.lake.rows import COMMIT_TS, DELETED
+from txnstatus.names import quoted
 from txnstatus.partitions import WHOLE_TABLE
 from txnstatus.schema import Column, Schema
 
@@ -34,9 +35,9 @@ def read_table(spark: SparkSession, found: TableFiles, partition: str = WHOLE_TA
         return reader.read_files(spark, files, schema, found.dead)
     latest = _latest(spark, changes, schema)
     written = latest.where(f"NOT {DELETED}").where(writer.is_in(partition, schema))
-    parts = [written.select(*(f"`{column.name}`" for column in schema.columns))]
+    parts = [written.select(*(quoted(column.name) for column in schema.columns))]
     for since, group in row_reads.by_later_changes(files, changes.file_times, row_reads.commits(changes)):
-        later = latest.where(f"{COMMIT_TS} >= {since}").select(*(f"`{name}`" for name in schema.primary_key))
+        later = latest.where(f"{COMMIT_TS} >= {since}").select(*map(quoted, schema.primary_key))
         rows = reader.read_files(spark, group, schema, found.dead)
         parts.append(rows.join(later, list(schema.primary_key), "left_anti"))
     return reduce(lambda one, other: one.unionByName(other), parts)
@@ -75,11 +76,11 @@ def _keyed(spark: SparkSession, between: KeyedChanges) -> DataFrame:
         .otherwise(functions.array(was, is_now))
     )
     joined = before.join(after, names, "full_outer").select(functions.inline(told))
-    return joined.select("_txn_row.*", f"`{CHANGE_KIND}`")
+    return joined.select("_txn_row.*", CHANGE_KIND)
 
 
 def _columns(names: Iterable[str]) -> list[SparkColumn]:
-    return [functions.col(f"`{name}`") for name in names]
+    return [functions.col(quoted(name)) for name in names]
 
 
 def _latest(spark: SparkSession, changes: RowChanges, schema: Schema) -> DataFrame:

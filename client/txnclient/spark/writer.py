@@ -30,6 +30,8 @@ REBASE = "spark.sql.parquet.datetimeRebaseModeInWrite"
 """The setting by which Spark writes days before 1582 for readers of the Julian calendar."""
 NULL_IN = "TXN_NULL_IN_"
 """What an executor says of a null where there may be none, before the column's name in hexadecimal."""
+FAR_DAY_IN = "TXN_FAR_DAY_IN_"
+"""Likewise of a day that names no partition, which comes after that, and a sign of its end."""
 
 
 def _value_name(column: str, schema: Schema) -> Column:
@@ -83,6 +85,27 @@ def _filled(values: Column, column: TableColumn) -> Column:
     return functions.when(values.isNull(), told).otherwise(values)
 
 
+def _near(values: Column, column: TableColumn, schema: Schema) -> Column:
+    """The values of a column. A day that names no partition fails the very job that writes."""
+    if column.name not in fitting.days_to_split_by(schema):
+        return values
+    told = functions.lit(f"{FAR_DAY_IN}{column.name.encode().hex()} ")
+    told = functions.raise_error(functions.concat(told, values.cast("string"), functions.lit(";")))
+    days = (functions.lit(str(day)).cast("date") for day in (partitions.FIRST_DAY, partitions.LAST_DAY))
+    return functions.when(~values.between(*days), told).otherwise(values)
+
+
+def _explained(error: Exception, table: str) -> InvalidArgument | None:
+    """What an executor has said of the data; None: nothing."""
+    said = str(error)
+    if found := re.search(rf"{NULL_IN}([0-9a-f]+)", said):
+        column = bytes.fromhex(found[1]).decode()
+        return InvalidArgument(f"column {column!r} of table {table} is NOT NULL: the data has a null in it")
+    if found := re.search(rf"{FAR_DAY_IN}([0-9a-f]+) ([^;]*);", said):
+        return fitting.far_day(found[2], bytes.fromhex(found[1]).decode(), table)
+    return None
+
+
 def write_files(data: DataFrame, directory: str, schema: Schema, table: str) -> list[DataFile]:
     """Runs the job, and lists what it wrote; that is not durable yet.
 
@@ -94,8 +117,8 @@ def write_files(data: DataFrame, directory: str, schema: Schema, table: str) -> 
     meant = fitting.matched(schema, schemas.to_columns(data.schema), table)
     chosen = data.select(
         *(
-            _filled(functions.col(quoted(source.name)).cast(column.type), column).alias(column.name)
-            for source, column in zip(meant, schema.columns, strict=True)
+            _near(_filled(functions.col(quoted(name)).cast(column.type), column), column, schema).alias(column.name)
+            for name, column in zip((each.name for each in meant), schema.columns, strict=True)
         )
     )
     split_by = [f"{PARTITION_PREFIX}{name}" for name in schema.partition_by]
@@ -115,9 +138,7 @@ def write_files(data: DataFrame, directory: str, schema: Schema, table: str) -> 
     try:
         writer.parquet(hadoop_path(directory))
     except Exception as error:
-        if found := re.search(rf"{NULL_IN}([0-9a-f]+)", str(error)):
-            raise InvalidArgument(
-                f"column {bytes.fromhex(found[1]).decode()!r} of table {table} is NOT NULL: the data has a null in it"
-            ) from error
+        if explained := _explained(error, table):
+            raise explained from error
         raise
     return arrow.described(parquet_files(directory), directory, schema)

@@ -122,7 +122,10 @@ def _fitted(data: Any, schema: Schema, table: str, change: pb.RowChange) -> pa.T
     names = [name for name in whole.names if name in counting.get(change, whole.names)]
     if change == pb.ROW_UPDATE and len(whole) > len(names) == len(schema.primary_key):
         raise InvalidArgument(f"the data for table {table} has the primary key alone: that leaves nothing to update")
-    part = Schema(tuple(column for column in schema.columns if column.name in names))
+    part = Schema(
+        tuple(column for column in schema.columns if column.name in names),
+        tuple(name for name in schema.partition_by if name in names),
+    )
     counts = {fold(name) for name in names}
     taken = rows.select([name for name in rows.column_names if fold(name) in counts])
     return fitting.fitted(taken, part, pa.schema([whole.field(name) for name in names]), table).combine_chunks()

@@ -15,13 +15,14 @@ import txnclient
 from txnclient import TxnState
 from txnclient.calls.channel import parse_addresses
 from txndeploy.ctl import selection
+from txndeploy.ctl.watching import watch
 from txndeploy.doctor.command import doctor
 from txndeploy.local.claim import DirectoryInUse
 from txndeploy.local.cluster import LocalCluster, default_directory, wait_until
 from txndeploy.node import foreign_host, process
 from txndeploy.terminal import listings, output
 from txndeploy.terminal.commands import ClusterOption, JsonOption, TimeoutOption, show, tells_errors
-from txndeploy.terminal.output import console, plain, status_line
+from txndeploy.terminal.output import console, lines, plain, status_line
 from txnstatus.catalog.catalog import from_wire
 from txnstatus.foreign import check_foreign_name
 from txnstatus.proto import admin_pb2
@@ -97,6 +98,7 @@ def up(
     """Run a cluster on this machine, until Ctrl-C. The data stays.
 
     Where another process runs the nodes in the directory, it says which one and where they are, and ends: use those.
+    Of a node that ends by itself it says how, and goes on with the others; exit code 1: all have.
     """
     where = directory or default_directory()
     ended = threading.Event()
@@ -115,10 +117,12 @@ def up(
             console().print("The cluster found there serves no gRPC: --grpc is for a new one.", style="yellow")
         console().print(f"\nexport TXN_CLUSTER={cluster.addresses}", soft_wrap=True)
         console().print("Ctrl-C ends the nodes.")
-        ended.wait()
+        some_run = watch(cluster, ended, lambda said: console().print(lines(said), style="yellow", soft_wrap=True))
     finally:
         with status_line("ending the nodes"):
             cluster.stop()
+    if not some_run:
+        raise typer.Exit(1)
 
 
 def _attach(used: DirectoryInUse) -> None:

@@ -9,7 +9,7 @@ from txnparticipant.rows.memrowset import PreparedRows, SeenRows, own_time
 from txnparticipant.shard import commands as cmd
 from txnparticipant.shard import dropping
 from txnparticipant.shard.changes import illegal
-from txnparticipant.shard.key_conflicts import own_key_twice
+from txnparticipant.shard.key_conflicts import own_key_twice, replaces_unseen
 from txnparticipant.shard.leases import Leases
 from txnparticipant.shard.records import Dropped
 from txnparticipant.shard.shard import ParticipantShard
@@ -72,6 +72,9 @@ class Reads:
             changes = changes.with_own(own.rows, at)
         response = pb.ScanResponse(table=table.info(), manifests=map(cmd.manifest_to_wire, seen))
         response.own_writes = own.position if own is not None else 0
+        if own is not None and record is not None and replaces_unseen(table, record, at):
+            mine = {write.manifest.path for write in own.files}
+            response.replacing = sum(manifest.path in mine for manifest in seen)
         response.lease_millis = int(self._leases.seconds * 1000) if request.lease_id else 0
         dead = visible_deletes(delete_sets, prepared, outcomes, at)
         response.dead.extend(map(cmd.dead_rows_to_wire, (*dead, *own_deletes(own.files if own else ()))))

@@ -7,10 +7,11 @@ alike. What it costs goes by what a transaction changes, not by how much others 
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
+from itertools import repeat
 from typing import NamedTuple
 
 from txnparticipant.rows.key_places import NEVER, Changed, Places
@@ -84,12 +85,12 @@ class ChangedKeys:
         prepared = [each for each in self._prepared_places if decided is None or each in decided]
         among = frozenset(prepared)
         met: defaultdict[tuple[Timestamp, TxnId], list[bytes]] = defaultdict(list)
-        for key in changed.keys:
-            commit_ts, txn_id = self._last.get(key, (NO_TIMESTAMP, TxnId(0)))
-            if commit_ts > snapshot:
-                met[commit_ts, txn_id].append(key)
-            elif (owner := self._prepared.get(key)) is not None and owner in among:
-                met[NEVER, owner].append(key)
+        for key in self._last.keys() & changed.keys:
+            if self._last[key][0] > snapshot:
+                met[self._last[key]].append(key)
+        for key in self._prepared.keys() & changed.keys if among else ():
+            if self._prepared[key] in among:
+                met[NEVER, self._prepared[key]].append(key)
         if met:
             first = min(met)
             return Met(first[1], sorted(met[first]), [])
@@ -112,10 +113,8 @@ class ChangedKeys:
     def end(self, txn_id: TxnId, keys: Iterable[bytes]) -> None:
         """The transaction has ended; it may never have been prepared."""
         self._prepared_ranges.pop(txn_id, None)
-        self._prepared_places.pop(txn_id, None)
-        for key in keys:
-            if self._prepared.get(key) == txn_id:
-                del self._prepared[key]
+        if self._prepared_places.pop(txn_id, None) is not None:
+            deque(map(self._prepared.pop, keys, repeat(None)), maxlen=0)
 
     def add(self, commit: Commit, order: KeyOrder) -> None:
         """What nobody would be compared with any more is left out."""
@@ -123,10 +122,13 @@ class ChangedKeys:
             return
         heappush(self._commits, commit)
         self._bytes += commit.cost
-        self.newest = max(self.newest, commit.commit_ts)
         change = commit.commit_ts, commit.txn_id
-        for key in commit.keys:
-            self._last[key] = max(change, self._last.get(key, change))
+        if commit.commit_ts > self.newest:
+            self._last.update(dict.fromkeys(commit.keys, change))
+        else:
+            for key in commit.keys:
+                self._last[key] = max(change, self._last.get(key, change))
+        self.newest = max(self.newest, commit.commit_ts)
         self._places.add(Changed(commit.keys, commit.ranges), *change, order)
 
     def may_drop(self) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import chain
 
 from txnparticipant.rows.changed_keys import KEY_COST_BYTES, ChangedKeys
 from txnparticipant.versions.mvcc import Manifest
@@ -66,7 +67,7 @@ class RowSet:
 
 def changed_keys(batches: Iterable[RowBatch]) -> tuple[bytes, ...]:
     """The keys of their rows, each once."""
-    return tuple(dict.fromkeys(key for batch in batches for key in batch.keys))
+    return tuple(dict.fromkeys(chain.from_iterable(batch.keys for batch in batches)))
 
 
 @value

@@ -12,7 +12,7 @@ from txnparticipant.versions.conflicts import full_name
 from txnstatus.errors import Conflict
 from txnstatus.key_ranges import KeyOrder, KeyRange
 from txnstatus.partitions import WHOLE_TABLE
-from txnstatus.types import AbortCause, AbortCode, ParticipantState, Timestamp, TxnId
+from txnstatus.types import NO_TIMESTAMP, AbortCause, AbortCode, ParticipantState, Timestamp, TxnId
 
 MAX_NAMED = 10
 _AGAIN = "run the transaction again"
@@ -45,6 +45,22 @@ def own_key_twice(table: TableState, txn: TableTxn, at: Timestamp, decided: Cont
     if any(looked_at < table.rows.keys.above for _, looked_at in looks):
         return _too_many(table, txn)
     return _same_keys(table, txn, looks, decided)
+
+
+def replaces_unseen(table: TableState, txn: TableTxn, at: Timestamp) -> bool:
+    """Whether a reader at the timestamp may see rows with keys of the transaction's files: these were looked for later,
+    by another handle, when somebody had deleted or overwritten those rows.
+    """
+    claims = (write.claim for write in txn.writes.values() if write.partitions)
+    if max((claim.snapshot for claim in claims if claim is not None), default=NO_TIMESTAMP) <= at:
+        return False
+    about_to = any(
+        other.state is ParticipantState.COMMIT_IN_PROGRESS and other.row_keys
+        for other in table.unfinished.values()
+        if other is not txn
+    )
+    overwritten = table.overwrites.since(txn.txn_id, WHOLE_TABLE, at) is not None
+    return about_to or overwritten or table.rows.keys.newest > at
 
 
 def _looks(table: TableState, txn: TableTxn) -> Iterator[tuple[Changed, Timestamp]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 
 from txnparticipant.rows.key_places import Changed
 from txnparticipant.rows.memrowset import RowBatch, changed_keys
@@ -97,7 +98,7 @@ class TableTxn:
 
 
 def _together(parts: Sequence[Changed]) -> Changed:
-    keys = dict.fromkeys(key for part in parts for key in part.keys)
+    keys = dict.fromkeys(chain.from_iterable(part.keys for part in parts))
     return Changed(tuple(keys), tuple(each for part in parts for each in part.ranges))
 
 

@@ -248,6 +248,20 @@ def test_a_row_that_two_source_rows_change_is_refused_by_name(world: World) -> N
     assert merge(world, source).when_matched_delete().execute().deleted == 2
 
 
+def test_days_and_times_beyond_the_years_of_python(tmp_path: Path) -> None:
+    """They were on their way through Python twice, and the statement failed as a fault of DuckDB's."""
+    days = pa.array([2_932_897, -719_163, 0], pa.int32()).cast(pa.date32())
+    times = pa.array([253_402_300_800_000_000, -(1 << 62), 0], pa.int64()).cast(pa.timestamp("us", "UTC"))
+    world = World.of(tmp_path, schema_of("d date, t timestamp, v bigint"), [])
+    world.add(pa.table({"d": days, "t": times, "v": pa.array([1, 2, 3], pa.int64())}))
+    source = pa.table({"d": days, "t": times, "v": pa.array([4, 5, 6], pa.int64())})
+    on = "target.d = source.d AND target.t = source.t"
+    assert merge(world, source, on).when_matched_update_all().execute().updated == 3
+    assert merge(world, source, on).when_not_matched_insert_all().execute().inserted == 0
+    with pytest.raises(InvalidArgument, match=r"\(d=10000-01-01, t=.*\)"):
+        merge(world, pa.concat_tables([source, source]), on).when_matched_update_all().execute()
+
+
 def test_an_insert_that_comes_twice_is_two_rows(world: World) -> None:
     source = pa.table({"id": [40, 40]})
     assert merge(world, source).when_not_matched_insert({"id": "source.id"}).execute().inserted == 2

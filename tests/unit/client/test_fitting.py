@@ -101,6 +101,17 @@ def test_a_null_where_none_may_be_is_refused_by_column_and_row() -> None:
         one([1, None], pa.int64(), "bigint NOT NULL")
 
 
+@pytest.mark.parametrize(("days", "shown"), [(2_932_897, "10000-01-01"), (-719_163, "0000-12-31")])
+def test_a_day_that_names_no_partition_is_refused(days: int, shown: str) -> None:
+    """It was a bare OverflowError; where a column is none to split by, it is a day as any other."""
+    rows = pa.table({"d": pa.array([0, days], pa.int32()).cast(pa.date32()), "v": [1, 2]})
+    columns = schemas.to_columns("d date, v bigint")
+    by_day, whole = Schema(columns, ("d",)), Schema(columns)
+    with pytest.raises(InvalidArgument, match=f"'d' of table t.t .* from 0001-01-01 to 9999-12-31, .* has {shown}$"):
+        fitting.fitted(rows, by_day, to_arrow(by_day), "t.t")
+    assert fitting.fitted(rows, whole, to_arrow(whole), "t.t").num_rows == 2
+
+
 def test_columns_are_found_by_their_names_in_any_case_and_order() -> None:
     rows = pa.table({"GRÖSSE": [2], "Unit Price": [1.5], "id": [1]})
     assert fitted(rows, "ID bigint, `unit price` double, größe bigint") == [{"ID": 1, "unit price": 1.5, "größe": 2}]

@@ -357,6 +357,36 @@ def test_a_key_that_others_add_after_it_was_written_is_not_read_twice(
         shard.prepare(ONE)
 
 
+@pytest.mark.parametrize("keys_are_new", [False, True])
+@pytest.mark.parametrize("how", ["row", "undecided row", "overwrite", "undecided overwrite"])
+@pytest.mark.parametrize("by_row", [False, True])
+def test_a_handle_that_reads_an_older_snapshot_sees_no_key_twice(
+    shard: Shard, how: str, by_row: bool, keys_are_new: bool
+) -> None:
+    """It saw what others had deleted since, and beside it what another handle of the transaction had then added."""
+    if by_row:
+        shard.write(TWO, "insert", {1: "old", 2: "old"}, shard.status.last)
+    else:
+        shard.write_files(TWO, {1: "old", 2: "old"})
+    before = shard.commit(TWO)
+    if "row" in how:
+        shard.write(THREE, "delete", {1: ""}, before)
+    else:
+        shard.write_files(THREE, {2: "other", 3: "other"}, overwrite=WHOLE_TABLE)
+    shard.prepare(THREE)
+    shard.decide(THREE)
+    if "undecided" not in how:
+        shard.finalize(THREE)
+    shard.write_files(ONE, {1: "new", 9: "new"}, keys_are_new=keys_are_new)
+    expected = [(1, "new"), (2, "old"), (9, "new")]
+    for flushed in (False, True):
+        if flushed and "undecided" not in how:
+            shard.flush()
+        assert shard.read(before, ONE) == expected
+    shard.write(ONE, "update", {9: "row"}, shard.status.last)
+    assert shard.read(before, ONE) == [(1, "new"), (2, "old"), (9, "row")]
+
+
 def test_rows_come_after_files_in_one_commit(shard: Shard) -> None:
     shard.write_files(ONE, {1: "file", 2: "file", 3: "file"})
     answer = shard.write(ONE, "insert", {1: "row"}, shard.status.last)

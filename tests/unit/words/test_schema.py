@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import unicodedata
+
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -9,10 +11,11 @@ from hypothesis import strategies as st
 from pyspark.sql.types import ArrayType, IntegerType, MapType, StringType, StructField, StructType
 
 from txnclient.formats import schemas
-from txnstatus.ddl import MAX_TYPE_CHARACTERS, parse_type
+from txnstatus import ddl
+from txnstatus.ddl import MAX_TYPE_CHARACTERS, parse_type, struct_text
 from txnstatus.errors import InvalidArgument
 from txnstatus.lake.arrow_types import to_arrow
-from txnstatus.names import check_table_name, fold
+from txnstatus.names import check_table_name, fold, quoted
 from txnstatus.proto import common_pb2 as common
 from txnstatus.schema import Column, Schema, check_write_id
 
@@ -90,7 +93,8 @@ def test_a_type_in_its_normal_form(text: str, normal: str) -> None:
         "struct<a:int not null>",
         "struct<a:int,A:int>",
         "struct<a:int `b`>",
-        "struct<`a``b`:int>",
+        "struct<`a``:int>",
+        "struct<``:int>",
         "array<int> comment 'x'",
         "int; drop",
         "tab\x00le",
@@ -180,6 +184,14 @@ def test_table_names(name: str) -> None:
     assert check_table_name(name) == name
 
 
+@pytest.mark.parametrize("name", ["t.cafe\u0301", "cafe\u0301.t"])
+def test_of_two_names_that_look_the_same_one_is_a_table_s(name: str) -> None:
+    """Both were, and a program that was typed elsewhere found an empty table, or none."""
+    with pytest.raises(InvalidArgument, match="not composed as in Unicode's form NFC, which looks the same"):
+        check_table_name(name)
+    assert check_table_name(unicodedata.normalize("NFC", name))
+
+
 @pytest.mark.parametrize(
     "name",
     [
@@ -229,9 +241,9 @@ def test_a_schema_comes_over_the_wire_as_it_was() -> None:
         (columns(**{"": "int"}), (), (), "'': it has 0 characters"),
         (columns(**{"x" * 129: "int"}), (), (), "it has 129 characters"),
         (columns(**{" a": "int"}), (), (), "' a': it begins or ends with a space"),
-        (columns(**{"a`b": "int"}), (), (), "'a`b': control characters and backquotes"),
+        (columns(a="int", **{"b`c": "int"}), ("b`c",), (), "'b`c' cannot be a partition column"),
         (columns(**{"a\x1b[1mb": "int"}), (), (), r"'a\\x1b\[1mb': control characters"),
-        ((Column("\u00e9", "int"), Column("e\u0301", "int")), (), (), "appears twice"),
+        ((Column("e\u0301", "int"),), (), (), "letters are not composed as in Unicode's form NFC"),
         (columns(a="int", **{"b/c": "int"}), ("b/c",), (), "'b/c' cannot be a partition column"),
         (columns(_PARTITION_day="int"), (), (), "'_PARTITION_day'.*taken"),
         ((Column("a", "int", comment="x" * 1001),), (), (), "'a': a comment of 1001"),
@@ -333,6 +345,68 @@ def test_ddl_says_what_may_be_null_and_what_it_is() -> None:
         Column("größe", "int", comment="cm"),
         Column("b", "struct<`a b`:int>"),
     )
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("'it''s'", "it's"),
+        ('"it\'s"', "it's"),
+        ('"a ""b"""', 'a "b"'),
+        ("'a \"\"b'", 'a ""b'),
+        (r"'\'\"\\'", "'\"\\"),
+        (r"'\n\t\r\b\Z\%\_\q'", "\n\t\r\b\x1a\\%\\_q"),
+        (r"'\u00e9\U0001F4A9\101'", "é\U0001f4a9A"),
+        ("'a\nb'", "a\nb"),
+        ("''", ""),
+    ],
+)
+def test_a_comment_reads_as_a_string_of_spark_sql(written: str, meant: str) -> None:
+    """`'it''s'` was refused, and \\u, \\b, \\% came out as their letters."""
+    assert schemas.to_columns(f"a int COMMENT {written}, b int") == (
+        Column("a", "int", comment=meant),
+        Column("b", "int"),
+    )
+
+
+@pytest.mark.parametrize("written", [r"'\ud800'", r"'\U00110000'"])
+def test_an_escape_that_is_no_character_is_refused(written: str) -> None:
+    with pytest.raises(InvalidArgument, match=r"'a': \\[uU]\w+ in a comment is no character"):
+        schemas.to_columns(f"a int COMMENT {written}")
+
+
+_NAMES = st.text(st.characters(exclude_categories=["Cs", "Cc", "Cn", "Zl", "Zp"]), min_size=1, max_size=20).filter(
+    lambda name: name == name.strip() and name.isprintable()
+)
+
+
+@given(names=st.lists(_NAMES | st.text("`a' \"", min_size=1, max_size=6), min_size=1, max_size=4), data=st.data())
+def test_names_and_comments_of_any_letters_are_read_as_they_are_written(names: list[str], data: st.DataObject) -> None:
+    """A backquote in a name could not be written, though Spark doubles it; printed, it ended the name."""
+    some = len(names)
+    comments = data.draw(st.lists(st.text(st.characters(exclude_categories=["Cs"])), min_size=some, max_size=some))
+    signs = data.draw(st.lists(st.sampled_from("'\""), min_size=some, max_size=some))
+    made = tuple(Column(name, "int", comment=comment) for name, comment in zip(names, comments, strict=True))
+    texts = [text.replace("\\", "\\\\").replace(sign, 2 * sign) for text, sign in zip(comments, signs, strict=True)]
+    written = (
+        f"{quoted(name)} int COMMENT {sign}{text}{sign}" for name, text, sign in zip(names, texts, signs, strict=True)
+    )
+    assert schemas.to_columns(", ".join(written)) == made
+    assert tuple(each.name for each in schemas.to_columns(schemas.ddl(Schema(made)))) == tuple(names)
+
+
+@given(_NAMES.filter(lambda name: not name.lower().startswith(("_partition_", "_txn_"))))
+def test_a_struct_with_fields_of_any_letters_reads_back(name: str) -> None:
+    text = struct_text([(unicodedata.normalize("NFC", name), "int")])
+    assert parse_type(text) == text
+
+
+def test_a_text_that_is_nowhere_closed_is_read_once() -> None:
+    """Each sign that could have begun a string was looked for the end of: 12 s on a node's loop for one CreateTable."""
+    text = "'" + "\\'" * ((MAX_TYPE_CHARACTERS - 1) // 2)
+    assert ddl._TOKEN.findall(text) == [("", "'", "")]
+    with pytest.raises(InvalidArgument, match='expected a type, not "\'"'):
+        parse_type(text)
 
 
 def test_comments_come_over_the_wire_and_from_arrow() -> None:
