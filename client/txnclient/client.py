@@ -160,7 +160,7 @@ class Client(AutoCommit, Staying):
         `participant`: the name of a table, or another participant, that takes part. `since`, `until`: times with a
         zone; those begun from then on, and before then. `limit` None: as many as there are.
 
-        Raises InvalidArgument.
+        Raises InvalidArgument; NotFound for a participant that there is not.
         """
         found: list[TxnSummary] = []
         request = build(
@@ -285,11 +285,19 @@ class Client(AutoCommit, Staying):
     def locks(self, table: str = "", partition: str = "", *, extended: bool = False) -> list[LockInfo]:
         """Locks that are held or waited for, on a table or a partition or a database and all below, or on all.
 
+        By object; who holds it, then who waits, in the order in which they have asked.
         `extended`: also what state those transactions are in, and their labels.
         """
         request = build(table_pb.ShowLocksRequest, table=table, partition=partition, extended=extended)
-        answer = self.call("txnstatus.Table/ShowLocks", request, table_pb.ShowLocksResponse)
-        return list(map(lock_info, answer.locks))
+        found: list[LockInfo] = []
+        more = True
+        while more:
+            answer = self.call("txnstatus.Table/ShowLocks", request, table_pb.ShowLocksResponse)
+            found += map(lock_info, answer.locks)
+            if more := answer.more:
+                last = answer.locks[-1]
+                request.after.CopyFrom(table_pb.LockPlace(object=last.object, since=last.since, txn_id=last.txn_id))
+        return sorted(found, key=lambda lock: (lock.object, not lock.acquired))
 
     def snapshot(self, at: int | datetime | None = None) -> Snapshot:
         """All tables as of `at`: a timestamp of a snapshot or a commit, or a datetime with a time zone.

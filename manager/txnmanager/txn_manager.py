@@ -19,7 +19,7 @@ from txnstatus.catalog.catalog import shard_group, to_wire
 from txnstatus.catalog.client import CatalogClient
 from txnstatus.catalog.system_client import TxnSystemClient
 from txnstatus.errors import CommitUnknown, Forgotten, InvalidArgument, NotFound, TxnError
-from txnstatus.foreign import foreign_id
+from txnstatus.foreign import foreign_id, foreign_name
 from txnstatus.limits import (
     MAX_KEEP_ALIVE_IDS,
     MAX_LEASES_PER_CALL,
@@ -160,6 +160,7 @@ class Tables:
                 return answer
 
     async def show_locks(self, request: table_pb.ShowLocksRequest) -> table_pb.ShowLocksResponse:
+        """As far as every shard has answered: what comes after that is on a later page."""
         answers: Sequence[table_pb.ShowLocksResponse]
         if "." in request.table:
             asked, shard = table_pb.GetTableRequest(name=request.table), self._shard(request.table)
@@ -171,15 +172,27 @@ class Tables:
             raise InvalidArgument("a partition needs the table that it is of")
         else:
             answers = await self._ask_all("ShowLocks", request, table_pb.ShowLocksResponse)
-        locks = sorted((lock for answer in answers for lock in answer.locks), key=lambda lock: lock.object)
-        if request.table and not locks and "." not in request.table:
-            await self._check_database(request.table)
+        ends = [_place(answer.locks[-1]) for answer in answers if answer.more]
+        locks = sorted(
+            (lock for answer in answers for lock in answer.locks if not ends or _place(lock) <= min(ends)), key=_place
+        )
+        if request.table and not locks and not request.HasField("after"):
+            await self.check_there(request.table)
+        page, more = first_page(locks)
         if request.extended:
-            await self._add_transactions(locks)
-        return table_pb.ShowLocksResponse(locks=locks)
+            await self._add_transactions(page)
+        return table_pb.ShowLocksResponse(locks=page, more=more or bool(ends))
 
-    async def _check_database(self, name: str) -> None:
-        """Nobody creates a database: it is there while it has a table. Raises NotFound."""
+    async def check_there(self, name: str) -> None:
+        """Whether there is such a table or database. Raises NotFound.
+
+        Nobody creates a database: it is there while it has a table.
+        """
+        if "." in name:
+            await self._ask(
+                self._shard(name), "GetTable", table_pb.GetTableRequest(name=name), table_pb.GetTableResponse
+            )
+            return
         found = await self.list_tables(table_pb.ListTablesRequest(after=f"{name}."))
         if not found.tables or not found.tables[0].name.startswith(f"{name}."):
             raise NotFound(f"there is no table in a database {name[:300]!r}, and no table is called so")
@@ -214,6 +227,11 @@ class Tables:
         return self._client.call_leader(group, f"txnstatus.Table/{method}", request, response, CALL_SECONDS)
 
 
+def _place(lock: table_pb.LockInfo) -> tuple[str, int, int]:
+    """The place in the listing of locks."""
+    return lock.object, lock.since, lock.txn_id
+
+
 class ClusterView:
     """Implements what the Admin service has for the whole cluster; every node answers it."""
 
@@ -221,6 +239,7 @@ class ClusterView:
         self._catalog = CatalogClient(client)
         self._cluster = client.cluster
         self._ranges = ranges
+        self._tables = Tables(client, ranges)
 
     async def get_cluster(self, _request: admin_pb.GetClusterRequest) -> admin_pb.GetClusterResponse:
         return admin_pb.GetClusterResponse(catalog=to_wire(self._cluster.state))
@@ -240,4 +259,16 @@ class ClusterView:
         return admin_pb.RemoveForeignResponse(catalog=to_wire(state))
 
     async def list_transactions(self, request: status_pb.ListTransactionsRequest) -> status_pb.ListTransactionsResponse:
-        return await self._ranges.listed(request)
+        """Raises NotFound for a participant that there is not, and that no transaction has that would be listed."""
+        response = await self._ranges.listed(request)
+        if request.participant and not response.txns and not request.below_txn_id:
+            await self._check_participant(request.participant)
+        return response
+
+    async def _check_participant(self, name: str) -> None:
+        foreign = foreign_name(name)
+        if foreign is None:
+            await self._tables.check_there(name)
+        elif foreign not in self._cluster.state.foreign:
+            known = ", ".join(map(foreign_id, self._cluster.state.foreign)) or "none"
+            raise NotFound(f"there is no foreign participant {name[:100]!r}; there are: {known}")

@@ -105,6 +105,22 @@ def test_a_bad_filter_says_so(ctl: Ctl) -> None:
     assert "is no time" in ctl("txn", "abort", "--reason", "x", "--older-than", "[/y]", code=2).output
 
 
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--table", "nope"], "'nope'"),
+        (["--table", "no.pe"], "no.pe"),
+        (["--table", "@nope"], "'@nope'; there are: none"),
+        (["--id", "987654"], "987654"),
+    ],
+)
+def test_a_filter_that_names_what_there_is_not_says_so(ctl: Ctl, options: list[str], said: str) -> None:
+    """It answered with an empty list, as for a table that nobody writes to."""
+    assert said in ctl("txn", "list", *options, code=1).stderr
+    if "--table" in options:
+        assert said in ctl("txn", "abort", "--reason", "x", "--older-than", "1h", *options, code=1).stderr
+
+
 @pytest.mark.parametrize("command", LISTINGS, ids=" ".join)
 def test_a_listing_for_programs_is_one_document_and_nothing_else(ctl: Ctl, command: list[str]) -> None:
     document = json.loads(ctl(*command, "--json").stdout)

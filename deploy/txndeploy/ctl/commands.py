@@ -185,6 +185,7 @@ def txn_list(
         newest = client.transactions(
             states, label, owner=owner, participant=table, ids=ids or (), since=begun, limit=limit + 1
         )
+        selection.check_ids(client, ids or [], newest)
     more = len(newest) > limit
     show(listings.transactions(newest[:limit], more=more), as_json=as_json)
     if more and not as_json:

@@ -9,7 +9,7 @@ from typing import Any
 
 import typer
 
-from txnclient import Client, TxnError, TxnState
+from txnclient import Client, TxnError, TxnState, TxnSummary
 from txnstatus.types import DECIDED_ABORT
 
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
@@ -48,6 +48,12 @@ def since(text: str) -> datetime | None:
         said = f"{text!r} is no time: 2026-01-31, 2026-01-31T12:00, 2026-01-31T12:00+01:00, or so long ago: 30m, 2h, 1d"
         raise typer.BadParameter(said, param_hint="--since") from None
     return at if at.tzinfo else at.replace(tzinfo=UTC)
+
+
+def check_ids(client: Client, ids: Sequence[int], found: Sequence[TxnSummary]) -> None:
+    """Raises NotFound for a transaction that there never was, Forgotten for one that is forgotten."""
+    for txn_id in set(ids) - {txn.txn_id for txn in found}:
+        client.get(txn_id)
 
 
 def check_abort(ids: Sequence[int], older_than: str, filters: Sequence[str]) -> None:

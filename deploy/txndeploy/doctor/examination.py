@@ -186,7 +186,19 @@ class Examination:
 
     def _shard(self, shard: int) -> list[audit_pb2.AuditedParticipant]:
         request = audit_pb2.AuditShardRequest(shard=shard)
-        return list(self._client.call("txnstatus.Audit/AuditShard", request, audit_pb2.AuditShardResponse).participants)
+        found: dict[str, audit_pb2.AuditedParticipant] = {}
+        more = True
+        while more:
+            answer = self._client.call("txnstatus.Audit/AuditShard", request, audit_pb2.AuditShardResponse)
+            for each in answer.participants:
+                there = found.setdefault(each.info.table_id, each)
+                if there is not each:  # a page went on with it
+                    there.unfinished.extend(each.unfinished)
+            if more := answer.more:
+                last = answer.participants[-1]
+                request.after_table_id = last.info.table_id
+                request.after_txn_id = last.unfinished[-1].txn_id if last.unfinished else 0
+        return list(found.values())
 
     def _unfinished(self) -> list[common_pb2.TxnInfo]:
         request = txn_status_pb2.ListTransactionsRequest(states=[state.name for state in set(TxnState) - TERMINAL])

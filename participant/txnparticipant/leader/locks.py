@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from operator import itemgetter
 
 from txnparticipant.leader.aborts import Aborts
 from txnparticipant.leader.waiters import Waiters
@@ -19,7 +20,8 @@ from txnparticipant.shard.shard import ParticipantShard
 from txnparticipant.shard.table import TableState
 from txnstatus import lock_requests
 from txnstatus.errors import InternalError, InvalidArgument, Locked, NotFound, Overloaded, TxnError, aborted
-from txnstatus.limits import MAX_WAIT_SECONDS
+from txnstatus.limits import MAX_LISTED, MAX_WAIT_SECONDS
+from txnstatus.pages import first_page
 from txnstatus.proto import common_pb2 as common
 from txnstatus.proto import table_pb2 as table_pb
 from txnstatus.proto import txn_manager_pb2 as manager_pb
@@ -55,28 +57,32 @@ def _mode(table: TableState, request: table_pb.LockRequest, strict: bool) -> Mod
 
 
 def show(tables: Iterable[TableState], request: table_pb.ShowLocksRequest) -> table_pb.ShowLocksResponse:
-    """What is locked of the object and below it; without an object, all."""
+    """What is locked of the object and below it; without an object, all. As many as one answer may have."""
     name = f"{request.table}/{request.partition}" if request.partition else request.table
     below = (f"{name}.", f"{name}/")
+    after = request.after.object, request.after.since, request.after.txn_id
     rows = [
-        (claim, blocked_by, table.txns[claim.txn_id].owner)
+        (place, claim, blocked_by, table.txns[claim.txn_id].owner)
         for table in tables
         for claim, blocked_by in table.locks.explained()
-        if not name or claim.lock.object == name or claim.lock.object.startswith(below)
+        if (place := (claim.lock.object, claim.since, claim.txn_id)) > after
+        and (not name or claim.lock.object == name or claim.lock.object.startswith(below))
     ]
-    rows.sort(key=lambda row: (row[0].lock.object, not row[0].granted))
-    response = table_pb.ShowLocksResponse()
-    for claim, blocked_by, owner in rows:
-        response.locks.add(
-            object=claim.lock.object,
-            mode=f"LOCK_{claim.lock.mode.name}",
-            granted=claim.granted,
-            txn_id=claim.txn_id,
-            owner=owner,
-            since=claim.since,
-            blocked_by=blocked_by,
-        )
-    return response
+    rows.sort(key=itemgetter(0))
+    page, more = first_page([_info(*row[1:]) for row in rows[: MAX_LISTED + 1]])
+    return table_pb.ShowLocksResponse(locks=page, more=more)
+
+
+def _info(claim: Claim, blocked_by: Sequence[TxnId], owner: str) -> table_pb.LockInfo:
+    return table_pb.LockInfo(
+        object=claim.lock.object,
+        mode=f"LOCK_{claim.lock.mode.name}",
+        granted=claim.granted,
+        txn_id=claim.txn_id,
+        owner=owner,
+        since=claim.since,
+        blocked_by=blocked_by,
+    )
 
 
 class LockService:

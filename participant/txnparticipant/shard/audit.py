@@ -21,7 +21,9 @@ from txnparticipant.shard.table import TableState
 from txnparticipant.versions.directories import FlushDirectory, WriteDirectory, directory_named
 from txnparticipant.versions.mvcc import DeadRowsRef, FileSet, Manifest, PendingWrite
 from txnstatus.findings import Finding, Kind
+from txnstatus.limits import MAX_LISTED, MAX_PAGE_BYTES
 from txnstatus.proto import audit_pb2 as pb
+from txnstatus.proto import common_pb2 as common
 from txnstatus.types import TxnId
 
 MANIFEST_NAME = "_manifest.json"
@@ -126,17 +128,46 @@ def from_wire(wire: pb.KnownDirectory) -> Known:
     )
 
 
-def participant_to_wire(table: TableState) -> pb.AuditedParticipant:
-    """The table with its unfinished transactions, and whoever has a lock, though it may have ended."""
-    unfinished = [
-        pb.UnfinishedTxn(
-            txn_id=txn_id,
-            state=f"PARTICIPANT_{table.txns[txn_id].state.name}" if txn_id in table.txns else None,
-            locks=[claim.lock.object for claim in table.locks.held_by(txn_id)],
-        )
-        for txn_id in sorted(table.unfinished.keys() | table.locks.txn_ids())
-    ]
-    return pb.AuditedParticipant(info=table.info(), unfinished=unfinished)
+def participants(tables: Iterable[TableState], after: tuple[str, int]) -> pb.AuditShardResponse:
+    """The tables with their unfinished transactions, and whoever has a lock, though it may have ended; one page.
+
+    `after`: the id of the last table of the page before, and that of the last of its transactions there, 0 for none.
+    """
+    response, size = pb.AuditShardResponse(), 0
+    for count, (table, item) in enumerate(_audited(tables, after)):
+        size += item.ByteSize()
+        if count >= MAX_LISTED or (count and size > MAX_PAGE_BYTES):
+            response.more = True
+            break
+        if isinstance(item, common.TableInfo):
+            response.participants.add(info=item)
+            continue
+        if not response.participants:
+            response.participants.add(info=common.TableInfo(table_id=table.table_id, name=table.name))
+        response.participants[-1].unfinished.append(item)
+    return response
+
+
+def _audited(
+    tables: Iterable[TableState], after: tuple[str, int]
+) -> Iterator[tuple[TableState, common.TableInfo | pb.UnfinishedTxn]]:
+    """Each table, and then each of its transactions, by their ids."""
+    table_id, last = after
+    for table in sorted((each for each in tables if each.table_id >= table_id), key=lambda each: each.table_id):
+        is_first = table.table_id != table_id
+        if is_first:
+            yield table, table.info()
+        for txn_id in sorted(table.unfinished.keys() | table.locks.txn_ids()):
+            if is_first or txn_id > last:
+                yield table, _unfinished(table, txn_id)
+
+
+def _unfinished(table: TableState, txn_id: TxnId) -> pb.UnfinishedTxn:
+    return pb.UnfinishedTxn(
+        txn_id=txn_id,
+        state=f"PARTICIPANT_{table.txns[txn_id].state.name}" if txn_id in table.txns else None,
+        locks=[claim.lock.object for claim in table.locks.held_by(txn_id)],
+    )
 
 
 def transaction_to_wire(table: TableState, txn_id: TxnId) -> pb.AuditTransactionResponse:

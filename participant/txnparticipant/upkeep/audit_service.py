@@ -62,7 +62,7 @@ class ShardAudit:
         self._check_lease()
         if request.shard != self._shard.shard:
             raise InvalidArgument(f"shard {request.shard} is not this one, {self._shard.shard}")
-        return pb.AuditShardResponse(participants=map(audit.participant_to_wire, self._shard.tables()))
+        return audit.participants(self._shard.tables(), (request.after_table_id, request.after_txn_id))
 
     async def audit_table(self, request: pb.AuditTableRequest) -> pb.AuditTableResponse:
         """As of when it is asked; others have their turns while the answer is made. Raises NotFound."""

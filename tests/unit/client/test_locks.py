@@ -83,6 +83,17 @@ def test_what_is_locked_is_told(manager: FakeManager, client: Client) -> None:
     assert (request.table, request.partition, request.extended) == ("air.t", "month=1", True)
 
 
+def test_locks_come_page_by_page(manager: FakeManager, client: Client) -> None:
+    def page(request: pb.ShowLocksRequest) -> pb.ShowLocksResponse:
+        rest = [(since, txn_id) for since, txn_id in ((1, 8), (2, 7), (3, 9)) if since > request.after.since]
+        locks = [pb.LockInfo(object="a.t", mode="LOCK_S", txn_id=t, since=s, granted=t == 7) for s, t in rest[:1]]
+        return pb.ShowLocksResponse(locks=locks, more=len(rest) > 1)
+
+    manager.answers["ShowLocks"] = page
+    assert [lock.txn_id for lock in client.locks()] == [7, 8, 9], "who holds it comes first"
+    assert [each.after.txn_id for each in manager.requests["ShowLocks"]] == [0, 8, 7]
+
+
 @pytest.mark.parametrize(
     ("of_client", "of_call", "waited"),
     [({}, {}, 60.0), ({"lock_timeout": 7}, {}, 7.0), ({"lock_timeout": 7}, {"lock_timeout": 12}, 12.0)],

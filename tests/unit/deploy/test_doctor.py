@@ -152,14 +152,38 @@ def test_a_shard_tells_who_has_locks_on_it() -> None:
     ok(shard, cmd.AcquireLocks(TxnId(1), TABLE, OWNER, locks, Otherwise.REFUSED, Timestamp(1)))
     ok(shard, begin_txn(TxnId(2), "3.air", OWNER))
     ok(shard, cmd.AcquireLocks(TxnId(2), "3.air", OWNER, (Lock("air", Mode.S),), Otherwise.REFUSED, Timestamp(1)))
-    held = transactions.unfinished([audit.participant_to_wire(each) for each in shard.tables()])
+    held = transactions.unfinished(audit.participants(shard.tables(), ("", 0)).participants)
     assert held == {
         1: [transactions.Held(TABLE, NAME, "OPEN", (NAME, f"{NAME}/day=1"))],
         2: [transactions.Held("3.air", "air", "OPEN", ("air",))],
     }
     del table_of(shard).txns[TxnId(1)], table_of(shard).unfinished[TxnId(1)]
-    (orphaned, _) = transactions.unfinished([audit.participant_to_wire(each) for each in shard.tables()]).values()
+    (orphaned, _) = transactions.unfinished(audit.participants(shard.tables(), ("", 0)).participants).values()
     assert orphaned[0].state == "not known", "locks without a record are told, too"
+
+
+@pytest.mark.parametrize("at_once", [1, 2, 3, 100])
+def test_a_shard_tells_it_page_by_page(at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All was in one answer: with enough transactions it was longer than an answer may be."""
+    monkeypatch.setattr(audit, "MAX_LISTED", at_once)
+    shard = new_shard()
+    for txn_id in range(1, 6):
+        ok(shard, opened(begun(shard, txn_id)))
+        ok(shard, begin_txn(TxnId(txn_id), "3.air", OWNER))
+    calls = 0
+
+    def call(_method: str, request: pb.AuditShardRequest, _kind: object) -> pb.AuditShardResponse:
+        nonlocal calls
+        calls += 1
+        return audit.participants(shard.tables(), (request.after_table_id, request.after_txn_id))
+
+    found = Examination(cast(Client, SimpleNamespace(call=call)), Wishes())._shard(3)
+    assert [(each.info.name, [txn.txn_id for txn in each.unfinished]) for each in found] == [
+        (NAME, [1, 2, 3, 4, 5]),
+        ("air", [1, 2, 3, 4, 5]),
+    ]
+    assert found[0].info.schema.columns, "a page that goes on with a table has no more than its name"
+    assert calls == -(-12 // at_once)
 
 
 class Told:

@@ -17,6 +17,7 @@ from txnparticipant.locks.locks import Mode
 from txnparticipant.locks.strategies import BUILT_IN, Contender, Die, Refuse, Settlement, Strategy, Wait
 from txnparticipant.shard import commands as cmd
 from txnparticipant.shard.shard import ParticipantShard
+from txnstatus import pages
 from txnstatus.errors import (
     InternalError,
     InvalidArgument,
@@ -435,6 +436,29 @@ def test_locks_are_shown_by_object_holders_first() -> None:
         for table, partition, count in ((TABLE, "", 2), ("air", "", 2), ("ai", "", 0), (TABLE, "m=1", 0)):
             request = table_pb2.ShowLocksRequest(table=table, partition=partition)
             assert len((await shard.show_locks(request)).locks) == count
+
+    run(test)
+
+
+@pytest.mark.parametrize("at_once", [1, 2, 7])
+def test_locks_are_shown_page_by_page(at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All were in one answer: with enough of them it was longer than an answer may be, and none was shown."""
+    monkeypatch.setattr(pages, "MAX_LISTED", at_once)
+
+    async def test() -> None:
+        shard, _ = made()
+        await shard.lock(asks(YOUNG, mode="LOCK_S"))
+        await shard.lock(asks(YOUNG, mode="LOCK_S", table="air"))
+        await shard.lock(asks(OLD, wait=SOON))
+        found: list[tuple[str, int]] = []
+        request, more = table_pb2.ShowLocksRequest(), True
+        while more:
+            answer = await shard.show_locks(request)
+            assert len(answer.locks) <= at_once
+            found += [(lock.object, lock.txn_id) for lock in answer.locks]
+            last, more = answer.locks[-1], answer.more
+            request.after.CopyFrom(table_pb2.LockPlace(object=last.object, since=last.since, txn_id=last.txn_id))
+        assert found == [("air", YOUNG), (TABLE, YOUNG), (TABLE, OLD)]
 
     run(test)
 

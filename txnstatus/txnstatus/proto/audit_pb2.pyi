@@ -21,16 +21,22 @@ DIRECTORY_CLAIMED: DirectoryUse
 DIRECTORY_GOING: DirectoryUse
 
 class AuditShardRequest(_message.Message):
-    __slots__ = ("shard",)
+    __slots__ = ("shard", "after_table_id", "after_txn_id")
     SHARD_FIELD_NUMBER: _ClassVar[int]
+    AFTER_TABLE_ID_FIELD_NUMBER: _ClassVar[int]
+    AFTER_TXN_ID_FIELD_NUMBER: _ClassVar[int]
     shard: int
-    def __init__(self, shard: _Optional[int] = ...) -> None: ...
+    after_table_id: str
+    after_txn_id: int
+    def __init__(self, shard: _Optional[int] = ..., after_table_id: _Optional[str] = ..., after_txn_id: _Optional[int] = ...) -> None: ...
 
 class AuditShardResponse(_message.Message):
-    __slots__ = ("participants",)
+    __slots__ = ("participants", "more")
     PARTICIPANTS_FIELD_NUMBER: _ClassVar[int]
+    MORE_FIELD_NUMBER: _ClassVar[int]
     participants: _containers.RepeatedCompositeFieldContainer[AuditedParticipant]
-    def __init__(self, participants: _Optional[_Iterable[_Union[AuditedParticipant, _Mapping]]] = ...) -> None: ...
+    more: bool
+    def __init__(self, participants: _Optional[_Iterable[_Union[AuditedParticipant, _Mapping]]] = ..., more: _Optional[bool] = ...) -> None: ...
 
 class AuditedParticipant(_message.Message):
     __slots__ = ("info", "unfinished")

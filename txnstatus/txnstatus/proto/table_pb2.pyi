@@ -72,20 +72,34 @@ class LockResponse(_message.Message):
     def __init__(self, granted: _Optional[bool] = ..., mode: _Optional[_Union[LockMode, str]] = ...) -> None: ...
 
 class ShowLocksRequest(_message.Message):
-    __slots__ = ("table", "partition", "extended")
+    __slots__ = ("table", "partition", "extended", "after")
     TABLE_FIELD_NUMBER: _ClassVar[int]
     PARTITION_FIELD_NUMBER: _ClassVar[int]
     EXTENDED_FIELD_NUMBER: _ClassVar[int]
+    AFTER_FIELD_NUMBER: _ClassVar[int]
     table: str
     partition: str
     extended: bool
-    def __init__(self, table: _Optional[str] = ..., partition: _Optional[str] = ..., extended: _Optional[bool] = ...) -> None: ...
+    after: LockPlace
+    def __init__(self, table: _Optional[str] = ..., partition: _Optional[str] = ..., extended: _Optional[bool] = ..., after: _Optional[_Union[LockPlace, _Mapping]] = ...) -> None: ...
+
+class LockPlace(_message.Message):
+    __slots__ = ("object", "since", "txn_id")
+    OBJECT_FIELD_NUMBER: _ClassVar[int]
+    SINCE_FIELD_NUMBER: _ClassVar[int]
+    TXN_ID_FIELD_NUMBER: _ClassVar[int]
+    object: str
+    since: int
+    txn_id: int
+    def __init__(self, object: _Optional[str] = ..., since: _Optional[int] = ..., txn_id: _Optional[int] = ...) -> None: ...
 
 class ShowLocksResponse(_message.Message):
-    __slots__ = ("locks",)
+    __slots__ = ("locks", "more")
     LOCKS_FIELD_NUMBER: _ClassVar[int]
+    MORE_FIELD_NUMBER: _ClassVar[int]
     locks: _containers.RepeatedCompositeFieldContainer[LockInfo]
-    def __init__(self, locks: _Optional[_Iterable[_Union[LockInfo, _Mapping]]] = ...) -> None: ...
+    more: bool
+    def __init__(self, locks: _Optional[_Iterable[_Union[LockInfo, _Mapping]]] = ..., more: _Optional[bool] = ...) -> None: ...
 
 class LockInfo(_message.Message):
     __slots__ = ("object", "mode", "granted", "txn_id", "owner", "since", "blocked_by", "txn")
