@@ -14,6 +14,7 @@ Case = tuple[str, bytes]
 
 VARINT, FIXED64, LEN, FIXED32 = 0, 1, 2, 5
 MANY = 100_000
+"""How often a field comes that comes too often: more than any request may have."""
 HUGE = 1 << 20
 LITTLE = 7
 SMALL = (0, 1, 2, LITTLE, 99)
@@ -65,8 +66,8 @@ def sized(number: int, payload: bytes) -> bytes:
     return tag(number, LEN) + varint(len(payload)) + payload
 
 
-def mutations(message: Message) -> Iterator[Case]:
-    """All wrong forms of a message that is right."""
+def mutations(message: Message, many: int = MANY) -> Iterator[Case]:
+    """All wrong forms of a message that is right. `many`: how often its repeated fields come."""
     valid = message.SerializeToString()
     yield "nothing at all", b""
     yield "garbage", b"\xff" * 64
@@ -74,10 +75,10 @@ def mutations(message: Message) -> Iterator[Case]:
     yield "an unknown field", valid + sized(2_000, b"from the future")
     yield "an unknown group", valid + tag(2_001, 3) + tag(2_001, 4)
     for field in message.DESCRIPTOR.fields:
-        yield from field_mutations(message, field)
+        yield from field_mutations(message, field, many)
 
 
-def field_mutations(message: Message, field: FieldDescriptor) -> Iterator[Case]:
+def field_mutations(message: Message, field: FieldDescriptor, many: int = MANY) -> Iterator[Case]:
     rest = type(message)()
     rest.CopyFrom(message)
     rest.ClearField(field.name)
@@ -85,17 +86,17 @@ def field_mutations(message: Message, field: FieldDescriptor) -> Iterator[Case]:
     yield f"{field.name}: missing", base
     for name, raw in _wrong_types(field):
         yield f"{field.name}: {name}", base + raw
-    values = list(_values(message, field))
+    values = list(_values(message, field, many))
     for name, raw in values:
         yield f"{field.name}{name}", base + raw
     if field.is_repeated:
         one = values[0][1] if values else b""
-        yield f"{field.name}: {MANY} times", base + one * MANY
+        yield f"{field.name}: {many} times", base + one * many
     elif values:
         yield f"{field.name}: twice", base + values[0][1] + values[-1][1]
 
 
-def _values(message: Message, field: FieldDescriptor) -> Iterator[Case]:
+def _values(message: Message, field: FieldDescriptor, many: int) -> Iterator[Case]:
     """As the field itself on the wire, tag and all; the first is small."""
     number = field.number
     if field.type in _VARINTS:
@@ -115,7 +116,7 @@ def _values(message: Message, field: FieldDescriptor) -> Iterator[Case]:
     elif field.type == FieldDescriptor.TYPE_MESSAGE and not field.message_type.GetOptions().map_entry:
         inner = _part(message, field)
         yield " = an empty one", sized(number, b"")
-        for name, payload in mutations(inner):
+        for name, payload in mutations(inner, many):
             yield f".{name}", sized(number, payload)
 
 
