@@ -14,6 +14,7 @@ from txnclient.outcome import RowsAffected
 from txnclient.write.changing import Changes, Engine
 from txnclient.write.files import is_spark
 from txnclient.write.locks import Locks
+from txnstatus.errors import InvalidArgument
 from txnstatus.types import Statement
 
 if TYPE_CHECKING:
@@ -55,6 +56,7 @@ class Statements:
 
             engine = partial(local.delete, predicate=predicate)
         else:
+            self._require_session(spark)
             from txnclient.spark import row_changes
 
             engine = partial(row_changes.delete, spark, predicate=predicate)
@@ -79,6 +81,7 @@ class Statements:
 
             engine = partial(local.update, values=values, predicate=predicate)
         else:
+            self._require_session(spark)
             from txnclient.spark import row_changes
 
             engine = partial(row_changes.update, spark, values=values, predicate=predicate)
@@ -106,6 +109,11 @@ class Statements:
 
             engine = partial(merging.merge, source=source, plan=plan)
         return self._run(Statement.MERGE, table, engine, lock_timeout)
+
+    @staticmethod
+    def _require_session(spark: SparkSession) -> None:
+        if type(spark).__module__.partition(".")[0] != "pyspark":
+            raise InvalidArgument(f"spark is a SparkSession, not {type(spark).__name__}")
 
     def _run(self, statement: Statement, table: str, engine: Engine, lock_timeout: float | None) -> RowsAffected:
         with self._ending.writing(f"{statement.value} of rows of {table}"), self._locks.waiting(lock_timeout):

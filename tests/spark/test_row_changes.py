@@ -225,7 +225,7 @@ def test_what_does_not_fit_is_refused_by_name(table: Changing) -> None:
     table.fill([(1, "a", 0)])
     there, spark, source = table.read(), table.spark, table.source((1, "x", 10, "u"))
 
-    def delete(text: str) -> object:
+    def delete(text: Any) -> object:
         return row_changes.delete(spark, there, text)
 
     def update(text: str) -> object:
@@ -237,6 +237,10 @@ def test_what_does_not_fit_is_refused_by_name(table: Changing) -> None:
     refused: list[tuple[Callable[[], object], str]] = [
         *((partial(delete, text), why) for text, why in BAD.items()),
         *((partial(update, text), why) for text, why in BAD_VALUES.items()),
+        *(
+            (partial(delete, text), "the predicate: expected an SQL expression as text")
+            for text in (None, 5, b"k", " ")
+        ),
         (partial(delete, "1 / v > 2"), "DIVIDE_BY_ZERO"),
         (merge().when_matched_update({"v": "1 / target.v"}).execute, "DIVIDE_BY_ZERO"),
         (merge("1 = 1").when_matched_delete().execute, "names no column"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
+from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 
 from txnstatus.errors import InvalidArgument
@@ -20,7 +21,9 @@ def build(kind: type[MessageT], **fields: Any) -> MessageT:
             try:
                 kind(**{name: value})
             except (TypeError, ValueError) as error:
-                raise InvalidArgument(f"{name} {_short(value)}: {error}") from error
+                text = kind.DESCRIPTOR.fields_by_name[name].type == FieldDescriptor.TYPE_STRING
+                why = f"expected text, not {type(value).__name__}" if text and not isinstance(value, str) else error
+                raise InvalidArgument(f"{name} {_short(value)}: {why}") from error
         raise
 
 

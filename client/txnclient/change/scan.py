@@ -47,6 +47,11 @@ class Scan:
 
         `columns`: by the engine's names, which they have in what comes. Raises DataDamaged.
         """
+        import pyarrow as pa
+
+        if not self._ordered(columns):
+            yield pa.Table.from_arrays([pa.array(self.places_of_all())], schema=pa.schema([_place()]))
+            return
         yield self._schema(self._ordered(columns)).append(_place()).empty_table()
         for number, group, offset in self._groups(columns, where, None):
             yield self._alive(group, self.there.files[number], number, offset)

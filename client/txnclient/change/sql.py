@@ -6,6 +6,7 @@ It is Spark SQL under ANSI rules, which sqlglot calls the dialect of Databricks;
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -19,6 +20,7 @@ from txnclient.change.terms import Terms
 from txnstatus.ddl import Type, parse
 from txnstatus.errors import InvalidArgument
 from txnstatus.lake.arrow_types import to_arrow
+from txnstatus.names import fold, quoted
 from txnstatus.schema import Column, Schema
 
 if TYPE_CHECKING:
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 
 DIALECT = "databricks"
 _MAKERS = terms.MAKERS | functions.MAKERS
+_INCOMPLETE = re.compile(r"Required keyword: '\w+' missing for <class '[\w.]*\.(\w+)'>")
 _OWN_TYPES = {
     "boolean": "boolean",
     "tinyint": "tinyint",
@@ -134,10 +137,19 @@ class Sql:
             term, used = self.term(tree, visible)
             self._type_of(term.sql)
         except InvalidArgument as error:
-            raise InvalidArgument(f"{said}: {error.message}", hint=error.hint) from error
+            hint = self._quoted_column(tree) or error.hint
+            raise InvalidArgument(f"{said}: {error.message}", hint=hint) from error
         except RecursionError:
             raise InvalidArgument(f"{said}: it has too many parts in each other") from None
         return term, used
+
+    def _quoted_column(self, tree: Any) -> str:
+        """What to say of a text that is called like a column; empty: there is none."""
+        known = {fold(column.name): column.name for relation in self._relations for column in relation.columns}
+        for node in tree.walk():
+            if type(node).__name__ == "Literal" and node.is_string and fold(node.this) in known:
+                return f"{node.this!r} in quotes is a text; the column is {quoted(known[fold(node.this)])}"
+        return ""
 
     def _stored(self, term: Term, column: Column, text: str) -> str:
         return stored(term, parse(column.type), column.name, _shown(text)).sql
@@ -165,7 +177,9 @@ def parsed(text: str, said: str) -> Any:
         found = dialect.parser().parse(tokens, text)
     except SqlglotError as error:
         errors = getattr(error, "errors", None)
-        why = f"{errors[0]['description']}, at character {errors[0]['col']}" if errors else str(error)
+        why = str(error)
+        if errors:
+            why = f"{_INCOMPLETE.sub(_named, errors[0]['description'])}, at character {errors[0]['col']}"
         raise InvalidArgument(f"{said} does not read as Spark SQL: {why}") from None
     except RecursionError:
         raise InvalidArgument(f"{said}: it has too many parts in each other") from None
@@ -174,6 +188,10 @@ def parsed(text: str, said: str) -> Any:
     if type(found[0]).__name__ == "Alias":
         raise InvalidArgument(f"{said} does not read as Spark SQL: {found[0].alias!r} is left over")
     return found[0]
+
+
+def _named(missing: re.Match[str]) -> str:
+    return f"{missing[1].upper()} is not complete"
 
 
 def _check_quotes(tokens: Sequence[Any], said: str) -> None:

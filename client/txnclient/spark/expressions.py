@@ -18,6 +18,7 @@ from pyspark.errors import (
 )
 from pyspark.sql import functions
 
+from txnclient.change.merge import checked_text
 from txnclient.formats import schemas
 from txnclient.formats.fitting import widens
 from txnclient.spark.alive_rows import has_jvm
@@ -59,7 +60,7 @@ class Sql:
 
         One that names no column is taken for a mistake, but for TRUE and FALSE themselves.
         """
-        said = f"{what} {_shown(text)}"
+        said = f"{what} {_shown(checked_text(text, what))}"
         with _understood(said):
             found = rows.where(_expression(text))
             found.schema  # noqa: B018 analysed here, also by Spark Connect

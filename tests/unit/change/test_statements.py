@@ -248,6 +248,18 @@ def test_a_row_that_two_source_rows_change_is_refused_by_name(world: World) -> N
     assert merge(world, source).when_matched_delete().execute().deleted == 2
 
 
+@pytest.mark.parametrize(
+    ("on", "count"), [("true", 30), ("source.id = 1", 30), ("source.id = 2", 0), ("target.id < 3", 3)]
+)
+def test_an_on_that_names_no_column_of_one_side(world: World, on: str, count: int) -> None:
+    """Without a column of the table no row matched, and nobody was told."""
+    assert merge(world, pa.table({"id": [1]}), on).when_matched_delete().execute().deleted == count
+    kept = merge(world, pa.table({"id": [1]}), on).when_not_matched_by_source_delete().execute()
+    assert kept.deleted == 30 - count
+    inserted = merge(world, pa.table({"id": [1], "v": [1], "s": ["x"]}), on).when_not_matched_insert_all().execute()
+    assert inserted.inserted == (not count)
+
+
 def test_days_and_times_beyond_the_years_of_python(tmp_path: Path) -> None:
     """They were on their way through Python twice, and the statement failed as a fault of DuckDB's."""
     days = pa.array([2_932_897, -719_163, 0], pa.int32()).cast(pa.date32())
@@ -371,6 +383,8 @@ def test_damage_within_a_page_is_named(tmp_path: Path, monkeypatch: pytest.Monke
         ("v / 0 > 1", "division by zero"),
         ("cast(s as int) = 1", "a string does not read as int: x"),
         ("id * 9223372036854775807 > 1", "Overflow"),
+        ("id between 3", "BETWEEN is not complete, at character 12"),
+        ('"ID" > 1', "'ID' in quotes is a text; the column is `id`"),
     ],
 )
 def test_a_predicate_that_cannot_be_is_refused(world: World, predicate: Any, said: str) -> None:
