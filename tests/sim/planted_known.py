@@ -1,4 +1,4 @@
-"""Where the subtle faults come to light, as of the last campaign: a seed of the simulator, or else a unit test.
+"""Where the subtle faults come to light, as of the last campaign: a seed of the simulator, a unit test, or both.
 
 A change of the service changes what a seed does. Where it does not find its fault any more, look for another:
 .venv/bin/python -m tests.sim.look NAME
@@ -31,6 +31,13 @@ KNOWN: Mapping[str, int] = {
     "whoever ends takes others' prepared keys": 0,
     "two hold shared write": 0,
     "votes while a leader is near": 25,
+    "whoever is in the suffix stays": 14,
+    "caught up with the first word": 18,
+    "floors are not raised": 29,
+    "an older catalog is taken": 29,
+    "in doubt is discarded": 39,
+    "nobody asks about what is in doubt": 39,
+    "what is cut off comes back from the disk": 49,
 }
 
 BY_UNIT_TESTS: Mapping[str, tuple[str, str]] = {
@@ -221,7 +228,4 @@ BY_UNIT_TESTS: Mapping[str, tuple[str, str]] = {
         "test_a_beat_of_many_returns_those_that_were_not_stamped",
     ),
 }
-"""What no seed was found for yet, and the test that fails with it."""
-
-UNSEEN: tuple[str, ...] = ()
-"""Faults for which neither is known now: too few seeds were looked at, or another layer makes them harmless."""
+"""The tests that fail with them, most of all of those that no seed is known to find."""

@@ -107,7 +107,7 @@ SPECIAL: Mapping[str, tuple[tuple[str, ...], float]] = {
     "failing": (("fails", "fails", "fails", "hand_over", "isolate"), 9.0),
     "deposed": (("depose",), 5.0),
     "doubt": (("host_dies", "till_fails", "till_fails", "fails", "client_pauses", "kill"), 6.0),
-    "alone": (("kill", "power_cut", "kill_at_disk", "pause", "pause", "slow_disk"), 7.0),
+    "alone": (("kill", "power_cut", "kill_at_disk", "pause", "pause", "slow_disk"), 4.0),
     "narrow": (("isolate", "one_way", "cut", "clog", "hand_over", "pause"), 6.0),
     "ruins": (("kill", "hand_over", "pause"), 2.0),
     "moved": (("replace", "replace", "depose", "depose", "isolate", "hand_over"), 6.0),
