@@ -38,6 +38,10 @@ KNOWN: Mapping[str, int] = {
     "in doubt is discarded": 39,
     "nobody asks about what is in doubt": 39,
     "what is cut off comes back from the disk": 49,
+    "a failed expiry is never proposed again": 72,
+    "a silent participant is asked once": 72,
+    "a proposal that failed stays proposed": 100,
+    "a leader's pause counts against clients": 279,
 }
 
 BY_UNIT_TESTS: Mapping[str, tuple[str, str]] = {

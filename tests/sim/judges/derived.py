@@ -94,6 +94,8 @@ def _differences(one: Any, other: Any, path: str) -> Iterator[str]:
             ours, theirs = getattr(one, name), getattr(other, name)
             if isinstance(one, ChangedKeys) and name == "_commits":
                 ours, theirs = sorted(ours), sorted(theirs)  # a heap
+            elif isinstance(one, ChangedKeys) and name == "_prepared_places":
+                ours, theirs = set(ours), set(theirs)  # each is put in order when it is first looked into
             yield from _differences(ours, theirs, f"{path}.{name}")
         if not names and one != other:
             yield f"{path} is {one!r}; made anew it is {other!r}"
