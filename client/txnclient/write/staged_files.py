@@ -68,7 +68,7 @@ def _problem(staged: tuple[DataFile, str, str], schema: Schema) -> str:
         schema.require_same_columns(schemas.to_columns(footer.schema.to_arrow_schema()), table)
         (found,) = arrow.described([(file.path, system.get_file_info(path).size)], directory, schema) or (None,)
         if column := _with_nulls(system, path, schema):
-            return f"{what}: column {column!r} is NOT NULL, and the file has a null in it"
+            return f"{what}: column {column!r} is NOT NULL, and the data has a null in it"
     except InvalidArgument as error:
         return f"{what}: {error.message}"
     except (OSError, pa.ArrowException) as error:

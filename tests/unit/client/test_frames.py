@@ -119,5 +119,5 @@ def test_staged_files_with_nulls_are_refused(tmp_path: Path) -> None:
         if not refused:
             staged_files.check([staged], prefix, SCHEMA)
             continue
-        with pytest.raises(InvalidArgument, match="column 'id' is NOT NULL, and the file has a null in it"):
+        with pytest.raises(InvalidArgument, match="column 'id' is NOT NULL, and the data has a null in it"):
             staged_files.check([staged], prefix, SCHEMA)
