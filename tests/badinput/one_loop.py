@@ -38,21 +38,31 @@ class Turns:
         self.longest = 0.0
         self.where: Counter[str] = Counter()
         """The steps of the heaviest turn, by function."""
+        self._turn = threading.Lock()
+        """Held for each turn: what answers within a turn is known to others before the turn is over, and counted."""
 
     @contextlib.contextmanager
     def counted(self) -> Iterator[None]:
-        self.most, self.where, self.counting = 0, Counter(), True
+        with self._turn:
+            self.most, self.where, self.counting = 0, Counter(), True
         yield
-        self.counting = False
+        with self._turn:
+            self.counting = False
 
     @contextlib.contextmanager
     def timed(self) -> Iterator[None]:
-        self.longest, self.timing = 0.0, True
+        with self._turn:
+            self.longest, self.timing = 0.0, True
         yield
-        self.timing = False
+        with self._turn:
+            self.timing = False
 
     def run(self, handle: Any, run: Any) -> None:
         """Runs one callback of the loop."""
+        with self._turn:
+            self._run(handle, run)
+
+    def _run(self, handle: Any, run: Any) -> None:
         if self.counting:
             self._count(handle, run)
         elif self.timing:
