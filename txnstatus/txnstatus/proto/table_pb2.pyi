@@ -307,6 +307,16 @@ class DeadRowsRef(_message.Message):
     file_count: int
     def __init__(self, path: _Optional[str] = ..., bytes: _Optional[int] = ..., crc32: _Optional[int] = ..., row_count: _Optional[int] = ..., file_count: _Optional[int] = ...) -> None: ...
 
+class LineageRef(_message.Message):
+    __slots__ = ("path", "bytes", "crc32")
+    PATH_FIELD_NUMBER: _ClassVar[int]
+    BYTES_FIELD_NUMBER: _ClassVar[int]
+    CRC32_FIELD_NUMBER: _ClassVar[int]
+    path: str
+    bytes: int
+    crc32: int
+    def __init__(self, path: _Optional[str] = ..., bytes: _Optional[int] = ..., crc32: _Optional[int] = ...) -> None: ...
+
 class Deletes(_message.Message):
     __slots__ = ("ref", "files", "snapshot")
     REF_FIELD_NUMBER: _ClassVar[int]
