@@ -38,7 +38,8 @@ FLOORS = {
     "txnstatus": "words < process < rpc < raft < catalog < status; process < lake",
     "txnparticipant": "words < versions < rows < shard < upkeep < leader; words < locks < shard; upkeep < foreign",
     "txnclient": "words < calls < alive < session < snapshot < handle < write < client;"
-    "words < formats < read < change < spark < snapshot; handle < foreign < client",
+    "words < formats < read < change < spark < snapshot; handle < foreign < client;"
+    "formats < compact < client; session < compact",
     "txndeploy": "words < node < local < terminal < demo < ctl; terminal < doctor < ctl",
 }
 """The rooms of each package: a room imports those below it. The modules at a package's root are a room, too."""

@@ -48,18 +48,25 @@ def write(rows: pa.Table, path: str, system: fs.FileSystem, **options: Any) -> N
     """One file; not durably. `options`: those of pyarrow.parquet.write_table, without encodings."""
     import pyarrow.parquet as pq
 
+    pq.write_table(rows, path, filesystem=system, **_layout(rows), **options)
+
+
+def writer(beginning: pa.Table, path: str, system: fs.FileSystem) -> pq.ParquetWriter:
+    """A file that comes a row group at a time, laid out as if it were all like its `beginning`; not durably."""
+    import pyarrow.parquet as pq
+
+    return pq.ParquetWriter(path, beginning.schema, filesystem=system, **_layout(beginning))
+
+
+def _layout(rows: pa.Table) -> dict[str, Any]:
     steps = [field.name for field in rows.schema if _counts_up(rows[field.name])]
     others = [leaf for field in rows.schema if field.name not in steps for leaf in _leaves(field)]
-    pq.write_table(
-        rows,
-        path,
-        filesystem=system,
-        write_page_checksum=True,
-        use_dictionary=others,
+    return {
+        "write_page_checksum": True,
+        "use_dictionary": others,
         # A part of a nested column may be called as a column is: there is one encoding for the name.
-        column_encoding=dict.fromkeys((name for name in steps if name not in others), "DELTA_BINARY_PACKED") or None,
-        **options,
-    )
+        "column_encoding": dict.fromkeys((name for name in steps if name not in others), "DELTA_BINARY_PACKED") or None,
+    }
 
 
 def _counts_up(column: pa.ChunkedArray) -> bool:

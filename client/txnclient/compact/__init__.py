@@ -1,0 +1,1 @@
+"""Compaction: files written anew, whoever leases that work and does it, and how programs ask for it."""

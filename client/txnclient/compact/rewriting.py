@@ -1,0 +1,219 @@
+"""Files written anew: the same rows in the same order, without the dead ones, in fewer files, in bounded memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+from txnclient.formats import arrow
+from txnclient.formats.arrow import ROWS_PER_GROUP
+from txnstatus.errors import InternalError
+from txnstatus.lake import data_files
+from txnstatus.lake.arrow_types import to_arrow
+from txnstatus.lake.dead_rows import DeadRows
+from txnstatus.lake.lineage import NOWHERE, Lineage, Segment
+from txnstatus.lake.manifest import DataFile
+from txnstatus.lake.storage import file_system
+from txnstatus.names import PARTITION_PREFIX
+from txnstatus.schema import Schema
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+    from pyroaring import BitMap
+
+DEFAULT_MEMORY_BYTES = 512 << 20
+MIN_MEMORY_BYTES = 16 << 20
+FIRST_BATCH_ROWS, MOST_BATCH_ROWS = 4_096, 65_536
+"""Rows that are read at a time: before it is known how large they are, and at most."""
+MIN_BUFFER_BYTES = 64 << 10
+"""The least that is read of a column at a time, where a row group does not fit into memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rewritten:
+    """Files that are not durable yet, and where the rows in them come from."""
+
+    files: Sequence[DataFile]
+    lineage: Lineage
+
+
+def rewrite(
+    inputs: Sequence[DataFile],
+    dead: DeadRows,
+    schema: Schema,
+    directory: str,
+    *,
+    target_bytes: int,
+    memory_bytes: int = DEFAULT_MEMORY_BYTES,
+    progress: Callable[[int], None] = lambda _: None,
+) -> Rewritten:
+    """Writes the rows of the inputs, which are in one partition, into files of about the same size below `directory`.
+
+    `target_bytes`: the size that is meant. `memory_bytes`: about what it may take, whatever there is to write.
+    `progress` is told the rows that were read since it was called last; what it raises ends the work.
+
+    Raises DataDamaged for an input that is not what was written, OSError.
+    """
+    partitions = {file.partition for file in inputs}
+    if len(partitions) > 1:
+        raise InternalError(f"files of several partitions cannot become one: {', '.join(sorted(partitions))}")
+    from pyroaring import BitMap
+
+    source, outputs = _Source(schema, memory_bytes // 8), _Outputs(directory, "".join(partitions), memory_bytes // 4)
+    limit = _even_share(sum(_bytes_alive(file, dead) for file in inputs), target_bytes)
+    segments: list[Segment] = []
+    taken = 0.0
+    for file in inputs:
+        gone, first, offset = dead.get(file.path, BitMap()), 0, outputs.rows
+        for start, end, rows in source.parts(file, gone):
+            progress(end - start)
+            outputs.add(rows)
+            taken += rows.num_rows * file.bytes / file.rows
+            if taken >= limit:
+                segments.append(_segment(file, first, end, gone, outputs.uri, offset))
+                outputs.cut()
+                first, offset, taken = end, 0, 0.0
+        if first < file.rows:
+            segments.append(_segment(file, first, file.rows, gone, outputs.uri, offset))
+    outputs.cut()
+    files = arrow.described(outputs.written, directory, schema)
+    lineage = Lineage(segments)
+    fault = lineage.fault({file.path: file.rows for file in inputs}, {file.path: file.rows for file in files})
+    if fault or {file.partition for file in files} - partitions:
+        raise InternalError(f"what was written to {directory} is not what was read: {fault or 'another partition'}")
+    return Rewritten(files, lineage)
+
+
+def _segment(file: DataFile, first: int, end: int, gone: BitMap, output: str, offset: int) -> Segment:
+    from pyroaring import BitMap
+
+    dead = gone & BitMap(range(first, end))
+    nothing = len(dead) == end - first
+    return Segment(file.path, first, end, NOWHERE if nothing else output, 0 if nothing else offset, dead)
+
+
+def _bytes_alive(file: DataFile, dead: DeadRows) -> float:
+    return file.bytes * (1 - len(dead.get(file.path, ())) / file.rows)
+
+
+def _even_share(total: float, target: int) -> float:
+    """Bytes of each of so many files of one size as come near to the target, but no small one comes last."""
+    return total / max(1, round(total / target))
+
+
+class _Source:
+    """Rows of files as they are, a part of a file at a time."""
+
+    def __init__(self, schema: Schema, memory_bytes: int) -> None:
+        self._target, self._memory = to_arrow(schema), memory_bytes
+        self._row_bytes = 0.0
+        """The bytes of a row in memory, on the average of those parts where rows were largest."""
+
+    def parts(self, file: DataFile, gone: BitMap) -> Iterator[tuple[int, int, pa.Table]]:
+        """From which row to which, and those between that are alive. Raises DataDamaged, OSError."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        data_files.check([file])
+        system, path = file_system(file.path)
+        with data_files.told([file]), system.open_input_file(path) as opened:
+            parquet = pq.ParquetFile(opened, page_checksum_verification=True, **self._reading(file))
+            start = 0
+            for group in range(parquet.num_row_groups):
+                count = parquet.metadata.row_group(group).num_rows
+                if gone.range_cardinality(start, start + count) == count:
+                    yield start, start + count, self._target.empty_table()
+                    start += count
+                    continue
+                for batch in parquet.iter_batches(self._batch_rows(), row_groups=[group]):
+                    end = start + batch.num_rows
+                    self._row_bytes = max(self._row_bytes, batch.nbytes / max(batch.num_rows, 1))
+                    rows = pa.Table.from_batches([_alive(batch, gone, start)])
+                    yield start, end, rows.select(self._target.names).cast(self._target)
+                    start = end
+            if start != file.rows:
+                raise data_files.damaged(file, f"it has {start} rows, and was written with {file.rows}")
+
+    def _reading(self, file: DataFile) -> dict[str, object]:
+        """How a file is read: at once where it is small, else a little of each column at a time."""
+        if file.bytes <= self._memory:
+            return {"pre_buffer": True}
+        return {"pre_buffer": False, "buffer_size": max(MIN_BUFFER_BYTES, self._memory // len(self._target))}
+
+    def _batch_rows(self) -> int:
+        if not self._row_bytes:
+            return FIRST_BATCH_ROWS
+        return max(1, min(MOST_BATCH_ROWS, int(self._memory / self._row_bytes)))
+
+
+def _alive(batch: pa.RecordBatch, gone: BitMap, start: int) -> pa.RecordBatch:
+    import numpy as np
+    import pyarrow as pa
+    from pyroaring import BitMap
+
+    dead = (gone & BitMap(range(start, start + batch.num_rows))).shift(-start)
+    if not dead:
+        return batch
+    alive = np.ones(batch.num_rows, bool)
+    alive[np.frombuffer(dead.to_array(), np.uint32)] = False
+    return batch.filter(pa.array(alive))
+
+
+class _Outputs:
+    """Files that are written one after the other, a row group at a time."""
+
+    def __init__(self, directory: str, partition: str, group_bytes: int) -> None:
+        """`partition`: the one that all rows are in."""
+        within = "".join(f"/{PARTITION_PREFIX}{part}" for part in partition.split("/") if part)
+        self._directory, self._within, self._group_bytes = directory, within, group_bytes
+        self._system, self._root = file_system(directory)
+        self._system.create_dir(f"{self._root}{within}", recursive=True)
+        self._writer: pq.ParquetWriter | None = None
+        self._pending: list[pa.Table] = []
+        self._pending_rows = self._pending_bytes = 0
+        self.rows = 0
+        """Rows of the file so far."""
+        self.written: list[tuple[str, int]] = []
+        """URI and size of each file that is complete."""
+
+    @property
+    def uri(self) -> str:
+        return f"{self._directory}{quote(self._name, safe='/=')}"
+
+    @property
+    def _name(self) -> str:
+        return f"{self._within}/part-{len(self.written):05}.parquet"
+
+    def add(self, rows: pa.Table) -> None:
+        while rows.num_rows:
+            room = ROWS_PER_GROUP - self._pending_rows
+            self._pending.append(rows[:room])
+            self._pending_rows += self._pending[-1].num_rows
+            self._pending_bytes += self._pending[-1].nbytes
+            self.rows += self._pending[-1].num_rows
+            rows = rows[room:]
+            if self._pending_rows == ROWS_PER_GROUP or self._pending_bytes >= self._group_bytes:
+                self._write_group()
+
+    def cut(self) -> None:
+        """Ends the file, if it has rows."""
+        self._write_group()
+        if self._writer is not None:
+            self._writer.close()
+            size = self._system.get_file_info(f"{self._root}{self._name}").size
+            self.written.append((self.uri, size))
+            self._writer, self.rows = None, 0
+
+    def _write_group(self) -> None:
+        import pyarrow as pa
+
+        if not self._pending_rows:
+            return
+        group = pa.concat_tables(self._pending)
+        if self._writer is None:
+            self._writer = data_files.writer(group, f"{self._root}{self._name}", self._system)
+        self._writer.write_table(group, row_group_size=ROWS_PER_GROUP)
+        self._pending, self._pending_rows, self._pending_bytes = [], 0, 0
