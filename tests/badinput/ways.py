@@ -20,7 +20,12 @@ NEEDS_MORE_NODES = {"txnstatus.Admin/ReplaceNode", MOVE}
 METHODS = {full_name(method): method for method in methods() if full_name(method) not in LEFT_OUT}
 BETWEEN_NODES = {"txnstatus.TxnStatus": "range", "txnstatus.Participant": "shard", "txnstatus.Catalog": "catalog"}
 """Services that only leaders answer."""
-ALSO_LEADERS = {"txnstatus.TxnManager": "range", "txnstatus.Table": "shard", "txnstatus.Audit": "shard"}
+ALSO_LEADERS = {
+    "txnstatus.TxnManager": "range",
+    "txnstatus.Table": "shard",
+    "txnstatus.Audit": "shard",
+    "txnstatus.Compactions": "shard",
+}
 MANAGERS_ONLY = {"BeginTransaction", "Enlist", "GetSnapshot"}
 
 

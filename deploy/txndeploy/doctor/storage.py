@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -10,12 +11,12 @@ from itertools import chain, islice
 
 from txndeploy.doctor.places import Place, Table, own, parts
 from txnparticipant.shard import audit
-from txnparticipant.shard.audit import MANIFEST_NAME, Contents, Damage, Known
-from txnparticipant.shard.commands import dead_rows_to_wire, manifest_to_wire
-from txnparticipant.versions.mvcc import DeadRowsRef, Manifest
+from txnparticipant.shard.audit import MANIFEST_NAME, Contents, Damage, Known, KnownFile
+from txnparticipant.shard.commands import manifest_to_wire
+from txnparticipant.versions.mvcc import Manifest
 from txnstatus.errors import InternalError, TxnError
 from txnstatus.findings import Finding, Kind, Severity, confirmed
-from txnstatus.lake import data_files, dead_rows
+from txnstatus.lake import data_files
 from txnstatus.lake import manifest as manifests
 from txnstatus.lake.manifest import DataFile
 from txnstatus.lake.storage import read_file, tree
@@ -78,9 +79,9 @@ class StorageAudit:
         for table in place.tables:
             known = list(self._known(table).values())
             wanted = [each.manifest for each in known if each.manifest]
-            dead = [each.dead for each in known if each.dead]
-            total, done = sum(each.file_count for each in wanted) + len(dead), 0
-            files: Iterator[DataFile | DeadRowsRef] = chain((file for each in wanted for file in _files(each)), dead)
+            beside = [file for each in known for file in each.files]
+            total, done = sum(each.file_count for each in wanted) + len(beside), 0
+            files: Iterator[DataFile | KnownFile] = chain((file for each in wanted for file in _files(each)), beside)
             with ThreadPoolExecutor(DEEP_READERS) as pool:
                 while part := list(islice(files, DEEP_FILES)):
                     for file, fault in zip(part, pool.map(_fault, part), strict=True):
@@ -147,12 +148,13 @@ def _files(manifest: Manifest) -> list[DataFile]:
         return []
 
 
-def _fault(file: DataFile | DeadRowsRef) -> str | OSError:
+def _fault(file: DataFile | KnownFile) -> str | OSError:
     try:
         if isinstance(file, DataFile):
             return data_files.examine(file)
-        dead_rows.read(dead_rows_to_wire(file))
-        return ""
+        data = read_file(file.path)
+        whole = len(data) == file.bytes and zlib.crc32(data) == file.crc32
+        return "" if whole else f"{file.path} is damaged: {len(data)} bytes of {file.bytes}, or another CRC"
     except InternalError as error:
         if isinstance(error.__cause__, FileNotFoundError):
             return ""

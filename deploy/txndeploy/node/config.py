@@ -86,6 +86,11 @@ class TxnSection(_Section):
     max_open_transactions: int = _DEFAULTS.max_open_transactions
     snapshot_retention_seconds: int = _DEFAULTS.snapshot_retention_seconds
     strict_locking_mode: int = _DEFAULTS.strict_locking_mode
+    compact_delta_num: int = _DEFAULTS.compact_delta_num
+    compact_delta_pct: int = _DEFAULTS.compact_delta_pct
+    compact_failures: int = _DEFAULTS.compact_failures
+    compact_lease_ms: int = _DEFAULTS.compact_lease_ms
+    compact_file_bytes: int = _DEFAULTS.compact_file_bytes
     range_span: int = Field(1_000_000, ge=1, le=1_000_000_000)
     """Transaction ids in one status range; for the life of the cluster."""
     zombie_grace_seconds: float = Field(60.0, ge=0)

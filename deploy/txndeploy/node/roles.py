@@ -14,6 +14,7 @@ from txndeploy.node import strategies
 from txndeploy.node.config import NodeConfig, Role
 from txndeploy.node.first_look import FirstLook
 from txndeploy.node.loop_watch import LoopWatch
+from txnmanager.compactions import Compactions
 from txnmanager.router import route
 from txnmanager.txn_manager import ClusterView, Tables, TxnManager
 from txnparticipant.leader.service import ShardMachine, ShardService
@@ -30,6 +31,7 @@ from txnstatus.proto import (
     admin_pb2,
     audit_pb2,
     catalog_pb2,
+    compaction_pb2,
     participant_pb2,
     table_pb2,
     txn_manager_pb2,
@@ -52,7 +54,8 @@ LOOK_SECONDS = 0.5
 
 SERVICES = {
     name: service
-    for module in (admin_pb2, audit_pb2, catalog_pb2, participant_pb2, table_pb2, txn_manager_pb2, txn_status_pb2)
+    for modules in ((admin_pb2, audit_pb2, catalog_pb2, compaction_pb2), (participant_pb2, table_pb2, txn_manager_pb2))
+    for module in (*modules, txn_status_pb2)
     for name, service in module.DESCRIPTOR.services_by_name.items()
 }
 
@@ -180,6 +183,7 @@ class Roles:
         if Role.MANAGER in self.config.nodes[self.config.node_id].roles:
             self._add("TxnManager", TxnManager(ranges))
             self._add("Table", Tables(client, ranges))
+            self._add("Compactions", Compactions(client))
             route(self.registry, client, ranges)
 
     def _add(self, service: str, implementation: object, group: str = "") -> None:
@@ -285,6 +289,7 @@ class Roles:
         self._add("Table", service, name)
         self._add("Participant", service, name)
         self._add("Audit", service.audit, name)
+        self._add("Compactions", service.compactions, name)
         return _Group(machine, service, driver)
 
     def _draw_id(self) -> str:

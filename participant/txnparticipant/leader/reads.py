@@ -56,7 +56,7 @@ class Reads:
             self._leases.take(table, request.lease_id, at, self._leases.seconds)
         prepared = self._shard.prepared(table)
         file_sets, delete_sets = list(table.file_sets.values()), list(table.deletes.all.values())
-        rows, dropper = table.rows_view(), table.dropping
+        rows, dropper = self._shard.rows_view(table), table.dropping
         outcomes = await self._outcomes(prepared, at)
         if dropper is not None and (dropped_ts := outcomes.get(dropper.txn_id)):
             raise dropping.not_found(table.name, Dropped(dropper.txn_id, dropper.owner, dropped_ts))

@@ -122,7 +122,7 @@ class RowService:
         if request.change == pb.ROW_UPSERT:
             return Sight(rows, NO_ROWS, (), (), at, position)  # it asks for nothing that is there
         self._reads.check_readable(table, at)
-        others, file_sets = table.rows_view().at(at, {}), list(table.file_sets.values())
+        others, file_sets = self._shard.rows_view(table).at(at, {}), list(table.file_sets.values())
         seen = NO_ROWS if record and record.clears_table else others
         times = commit_times(file_sets, (), {})
         listed = with_own(visible(file_sets, (), {}, at), files, times)

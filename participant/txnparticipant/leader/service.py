@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 
+from txnparticipant.leader.compactions import CompactionService
 from txnparticipant.leader.locks import LockService, command_of, show
 from txnparticipant.leader.reads import Reads
 from txnparticipant.leader.registering import Registering
@@ -26,6 +27,7 @@ from txnparticipant.upkeep.audit_service import ShardAudit
 from txnparticipant.upkeep.cleaner import PASS_SECONDS, Cleaner
 from txnparticipant.upkeep.flusher import Flusher
 from txnparticipant.upkeep.in_doubt import InDoubt
+from txnparticipant.upkeep.initiator import Initiator
 from txnparticipant.upkeep.retirement import Retirement
 from txnstatus.catalog.options import Options
 from txnstatus.errors import InvalidArgument, TxnError
@@ -123,6 +125,10 @@ class ShardService:
         self._flusher = Flusher(
             self.shard, propose, clock, disk, grace, settings.row_flush_bytes, self._rows.wants_room
         )
+        self._initiator = Initiator(self.shard, propose, clock, options)
+        self.compactions = CompactionService(
+            self.shard, self._reads, self._tables, self._initiator, propose, clock, options, driver.check_lease
+        )
         self._cleaner = Cleaner(self.shard, propose, disk, grace)
         self.audit = ShardAudit(self.shard, propose, driver.check_lease)
         self._in_doubt = InDoubt(ranges, self._publish, self._discard, settings.in_doubt_seconds, on_request=True)
@@ -142,6 +148,7 @@ class ShardService:
         self._cleaner.forget()
         self._in_doubt.forget()
         self._flusher.forget()
+        self._initiator.forget()
         if leading:
             self._locks.tell_of_missing_strategies()
         else:
@@ -334,6 +341,7 @@ class ShardService:
             if self._driver.group.has_lease:
                 await self._retirement.run_once()
                 await self._flusher.run_once()
+                await self._initiator.run_once()
                 await self._cleaner.run_once()
                 await self.resolve()
                 await self._forget_ended()

@@ -10,7 +10,13 @@ from __future__ import annotations
 from txnparticipant.shard.changes import ShardApplied
 from txnparticipant.shard.records import LIVE
 from txnparticipant.shard.table import TableState
-from txnparticipant.versions.directories import FlushDirectory, WriteDirectory, directory_named
+from txnparticipant.versions.directories import (
+    COMPACTIONS,
+    CompactionDirectory,
+    FlushDirectory,
+    WriteDirectory,
+    directory_named,
+)
 from txnstatus.errors import IllegalState, InvalidArgument, TxnError
 from txnstatus.replicated import Rejected
 from txnstatus.types import TxnId
@@ -26,6 +32,10 @@ def refusal(table: TableState, name: str, forgotten_below: TxnId) -> TxnError | 
         case FlushDirectory(flush_id):
             if flush_id in table.rows.flushes or flush_id in table.rows.flushing:
                 return IllegalState(f"{name} of {table.name} is in use by its row changes")
+            return None
+        case CompactionDirectory(compaction_id):
+            if (COMPACTIONS, compaction_id) in table.used or compaction_id in table.compactions.open:
+                return IllegalState(f"{name} of {table.name} is in use by a compaction")
             return None
         case None:
             return InvalidArgument(f"{name[:300]!r} is no name that a directory of a table has")
@@ -51,6 +61,8 @@ def adopt(table: TableState, name: str, forgotten_below: TxnId) -> ShardApplied 
     match directory_named(name):
         case FlushDirectory(flush_id):
             table.rows.give_up(flush_id)
+        case CompactionDirectory(compaction_id):
+            table.leave_to_cleaner(COMPACTIONS, compaction_id)
         case WriteDirectory(txn_id, write_id):
             table.leave_to_cleaner(txn_id, write_id)
     return ShardApplied()

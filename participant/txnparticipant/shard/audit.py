@@ -11,20 +11,22 @@ found counts only if it is found again, by another listing and another answer af
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from urllib.parse import unquote
 
 from txnparticipant.shard import commands as cmd
 from txnparticipant.shard.table import TableState
-from txnparticipant.versions.directories import FlushDirectory, WriteDirectory, directory_named
-from txnparticipant.versions.mvcc import DeadRowsRef, FileSet, Manifest, PendingWrite
+from txnparticipant.versions.directories import COMPACTIONS, FlushDirectory, directory_named, directory_of
+from txnparticipant.versions.mvcc import DeadRowsRef, FileSet, LineageRef, Manifest, PendingWrite
+from txnstatus.codec import Codec
 from txnstatus.findings import Finding, Kind
 from txnstatus.limits import MAX_LISTED, MAX_PAGE_BYTES
 from txnstatus.proto import audit_pb2 as pb
 from txnstatus.proto import common_pb2 as common
 from txnstatus.types import TxnId
+from txnstatus.values import value
 
 MANIFEST_NAME = "_manifest.json"
 NAMED = 3
@@ -39,6 +41,15 @@ class Use(enum.IntEnum):
     IN_USE = pb.DIRECTORY_IN_USE
 
 
+@value
+class KnownFile:
+    """A file that must be there."""
+
+    path: str
+    bytes: int
+    crc32: int
+
+
 @dataclass(frozen=True, slots=True)
 class Known:
     """A directory that a table has to do with."""
@@ -46,8 +57,8 @@ class Known:
     use: Use
     manifest: Manifest | None = None
     """The manifest that must be in it."""
-    dead: DeadRowsRef | None = None
-    """The file of deleted rows that must be in it."""
+    files: tuple[KnownFile, ...] = ()
+    """Files that must be in it, too: of deleted rows, and lineages."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +68,7 @@ class Damage:
     story: str
 
 
+_KNOWN_FILE = Codec(KnownFile, pb.KnownFile)
 Listing = Mapping[str, Mapping[str, int]]
 """What lies in a location: by name, the files below and their bytes. A file right there has the name "" below."""
 Contents = Mapping[str, Mapping[str, int] | Damage]
@@ -80,43 +92,55 @@ def directories(table: TableState) -> Iterator[tuple[str, Known]]:
         for record in table.unfinished.values()
         for write_id in record.claimed
     ]
-    deleted = {(each.txn_id, each.write_id): each.ref for each in table.deletes.all.values()}
+    claimed += [(COMPACTIONS, wanted, None) for wanted in table.compactions.open]
+    files: dict[str, list[KnownFile]] = {}
+    for known in _files_beside(table):
+        files.setdefault(known.path.split("/")[-2], []).append(known)
     rows = table.rows
     flushes = [(flush_id, Known(Use.GOING)) for flush_id in rows.given_up]
     flushes += [(flush_id, Known(Use.CLAIMED)) for flush_id in rows.flushing]
     flushes += [(each.flush_id, Known(Use.IN_USE, each.manifest)) for each in rows.flushes.values()]
-    return _named(going, claimed, list(table.file_sets.values()), deleted, flushes)
+    return _named(going, claimed, list(table.used), list(table.file_sets.values()), files, flushes)
+
+
+def _files_beside(table: TableState) -> Iterator[KnownFile]:
+    """Files that are in the directories of writes and compactions, and in no manifest."""
+    pending = (write for txn in table.unfinished.values() for write in txn.writes.values())
+    refs: list[DeadRowsRef | LineageRef] = [each.ref for each in table.deletes.all.values()]
+    refs += [deletes.ref for write in pending for _, deletes in write.all_deletes]
+    refs += [each.lineage for each in table.compactions.switched.values()]
+    return (KnownFile(ref.path, ref.bytes, ref.crc32) for ref in refs)
 
 
 def _named(
     going: Iterable[tuple[TxnId, Iterable[str]]],
     claimed: Iterable[tuple[TxnId, str, PendingWrite | None]],
+    used: Iterable[tuple[TxnId, str]],
     file_sets: Iterable[FileSet],
-    deleted: Mapping[tuple[TxnId, str], DeadRowsRef],
+    files: Mapping[str, Sequence[KnownFile]],
     flushes: Iterable[tuple[str, Known]],
 ) -> Iterator[tuple[str, Known]]:
     for txn_id, write_ids in going:
         for write_id in write_ids:
-            yield WriteDirectory(txn_id, write_id).name, Known(Use.GOING)
+            yield directory_of(txn_id, write_id).name, Known(Use.GOING)
     for txn_id, write_id, write in claimed:
-        dead = write.deletes.ref if write and write.deletes else None
-        yield WriteDirectory(txn_id, write_id).name, Known(Use.CLAIMED, write.manifest if write else None, dead)
-    for (txn_id, write_id), ref in deleted.items():
-        yield WriteDirectory(txn_id, write_id).name, Known(Use.IN_USE, None, ref)
+        name = directory_of(txn_id, write_id).name
+        yield name, Known(Use.CLAIMED, write.manifest if write else None, tuple(files.get(name, ())))
+    for whose in used:
+        name = directory_of(*whose).name
+        yield name, Known(Use.IN_USE, None, tuple(files.get(name, ())))
     for file_set in file_sets:
-        for write_id in file_set.from_writes:
-            yield WriteDirectory(file_set.txn_id, write_id).name, Known(Use.IN_USE)
-    for file_set in file_sets:
-        whose = file_set.txn_id, file_set.write_id
-        yield WriteDirectory(*whose).name, Known(Use.IN_USE, file_set.manifest, deleted.get(whose))
+        name = directory_of(file_set.txn_id, file_set.write_id).name
+        yield name, Known(Use.IN_USE, file_set.manifest, tuple(files.get(name, ())))
     for flush_id, known in flushes:
         yield FlushDirectory(flush_id).name, known
 
 
 def to_wire(name: str, known: Known) -> pb.KnownDirectory:
     manifest = cmd.manifest_to_wire(known.manifest) if known.manifest else None
-    dead = cmd.dead_rows_to_wire(known.dead) if known.dead else None
-    return pb.KnownDirectory(name=name, use=known.use.value, manifest=manifest, dead=dead)
+    return pb.KnownDirectory(
+        name=name, use=known.use.value, manifest=manifest, files=map(_KNOWN_FILE.to_wire, known.files)
+    )
 
 
 def from_wire(wire: pb.KnownDirectory) -> Known:
@@ -124,7 +148,7 @@ def from_wire(wire: pb.KnownDirectory) -> Known:
     return Known(
         Use(wire.use),
         cmd.manifest_from_wire(wire.manifest) if wire.HasField("manifest") else None,
-        cmd.dead_rows_from_wire(wire.dead) if wire.HasField("dead") else None,
+        tuple(map(_KNOWN_FILE.from_wire, wire.files)),
     )
 
 
@@ -194,8 +218,7 @@ def findings(
     listed: set[tuple[str, str]] = set()
     all_read = True
     for name, directory in sorted(known.items()):
-        if directory.dead is not None:
-            yield from _files(where, location, name, {directory.dead.path: directory.dead.bytes}, listing)
+        yield from _files(where, location, name, {file.path: file.bytes for file in directory.files}, listing)
         manifest = directory.manifest
         if manifest is None:
             continue

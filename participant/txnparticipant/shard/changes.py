@@ -12,6 +12,7 @@ from txnparticipant.shard.key_conflicts import key_conflict
 from txnparticipant.shard.records import TableTxn
 from txnparticipant.shard.table import TableState
 from txnparticipant.shard.transitions import Op
+from txnparticipant.shard.translation import untranslated
 from txnparticipant.versions.conflicts import first_committer_wins, full_name
 from txnparticipant.versions.mvcc import PendingWrite, partition_of
 from txnstatus.errors import (
@@ -197,6 +198,8 @@ def _closes_a_circle(table: TableState, txn_id: TxnId, locks: tuple[Lock, ...]) 
 
 
 def _prepare(table: TableState, txn: TableTxn, command: cmd.BeginCommit) -> ShardApplied | Rejected:
+    if any(untranslated(table, txn)):
+        return Rejected(Unavailable(f"{table.name} was compacted while transaction {txn.txn_id} wrote to it"))
     conflict = first_committer_wins(table.name, txn.txn_id, txn.writes.values(), table.overwrites, table.file_sets)
     conflict = conflict or delete_conflict(table, txn) or key_conflict(table, txn)
     if conflict:

@@ -6,7 +6,17 @@ from typing import get_args
 
 from txnparticipant.locks.locks import Lock, Otherwise
 from txnparticipant.rows.memrowset import RowBatch
-from txnparticipant.versions.mvcc import ColumnRange, DeadRowsRef, Deletes, KeyClaim, Looked, Manifest
+from txnparticipant.versions.compactions import Kind, State
+from txnparticipant.versions.mvcc import (
+    ColumnRange,
+    DeadRowsRef,
+    Deletes,
+    KeyClaim,
+    LineageRef,
+    Looked,
+    Manifest,
+    Moved,
+)
 from txnstatus.codec import Codec, CommandCodec
 from txnstatus.proto import participant_pb2 as pb
 from txnstatus.proto import table_pb2 as table_pb
@@ -186,12 +196,92 @@ class DropFlush:
     gone: bool
 
 
+@value
+class OpenCompaction:
+    """A partition is to be compacted: its compaction has a directory from now on."""
+
+    table_id: str
+    compaction_id: str
+    kind: Kind
+    partition: str
+    requested: bool
+    at: Timestamp
+
+
+@value
+class ClaimCompaction:
+    """A worker has it, and reads these inputs."""
+
+    table_id: str
+    compaction_id: str
+    worker: str
+    lease_id: str
+    as_of: Timestamp
+    inputs: tuple[str, ...]
+
+
+@value
+class CarriedDeletes:
+    """Rows of inputs that were deleted since the compaction has read them, by where they are in its output."""
+
+    delete_sets: tuple[str, ...]
+    """Ids of those that have them."""
+    ref: DeadRowsRef | None = None
+    """None: nothing of them is in the output."""
+
+
+@value
+class MovedWrite:
+    txn_id: TxnId
+    write_id: str
+    moved: Moved
+
+
+@value
+class CommitCompaction:
+    """Its output is what readers see from the timestamp of the switch on."""
+
+    table_id: str
+    compaction_id: str
+    lease_id: str
+    manifest: Manifest
+    lineage: LineageRef
+    switch_ts: Timestamp
+    carried: CarriedDeletes
+    moved: tuple[MovedWrite, ...]
+    """Writes of transactions that were prepared when the command was proposed."""
+    at: Timestamp
+
+
+@value
+class DropCompaction:
+    """It is over, and nothing has come of it."""
+
+    table_id: str
+    compaction_id: str
+    state: State
+    reason: str
+    at: Timestamp
+
+
+@value
+class TranslateWrites:
+    """What an open transaction has to do with files that were compacted, said of what they have become."""
+
+    txn_id: TxnId
+    table_id: str
+    moved: tuple[MovedWrite, ...]
+
+
 FirstWrite = OpenWrite | WriteRows | AcquireLocks
 """Commands that can be a transaction's first on a participant: the others need what one of these has left there."""
 WriteCommand = FirstWrite | AddFiles | DropTable
 TxnCommand = WriteCommand | BeginCommit | FinalizeCommit | AbortTxn
 FlushCommand = OpenFlush | FlushRows | DropFlush
-TableCommand = Withdraw | MarkCleaned | Retire | Adopt | ForgetTable | FlushCommand
+CompactionCommand = OpenCompaction | ClaimCompaction | CommitCompaction | DropCompaction
+TableCommand = (
+    Withdraw | MarkCleaned | Retire | Adopt | ForgetTable | TranslateWrites | FlushCommand | CompactionCommand
+)
 Command = CreateTable | TxnCommand | ForgetTxns | TableCommand
 
 
@@ -207,4 +297,6 @@ deletes_from_wire = _DELETES.from_wire
 looked_from_wire = Codec(Looked, table_pb.Looked).from_wire
 column_range_from_wire = Codec(ColumnRange, table_pb.ColumnRange).from_wire
 claim_from_wire = _CLAIM.from_wire
+_LINEAGE = Codec(LineageRef, table_pb.LineageRef)
+lineage_to_wire, lineage_from_wire = _LINEAGE.to_wire, _LINEAGE.from_wire
 manifest_to_wire, manifest_from_wire = _MANIFEST.to_wire, _MANIFEST.from_wire

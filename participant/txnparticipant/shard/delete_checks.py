@@ -16,7 +16,7 @@ from txnstatus.proto import table_pb2 as pb
 
 MAX_PENDING_BYTES = 8 << 20
 """Bytes of positions of a shard's unfinished transactions: of more only the files are kept, which may meet more."""
-_FILE_SET = re.compile(r"(0|[1-9][0-9]{0,18})_[A-Za-z0-9]{8,64}/.*")
+_FILE_SET = re.compile(r"((0|[1-9][0-9]{0,18})_[A-Za-z0-9]{8,64}|(minor|base_major)[0-9a-f]{16})/.*")
 
 
 def check_deletes(request: pb.AddFilesRequest, table: TableState, directory: str) -> None:

@@ -7,6 +7,7 @@ from txnparticipant.shard.records import TableTxn
 from txnparticipant.shard.table import TableState
 from txnparticipant.versions.conflicts import full_name
 from txnparticipant.versions.deletes import Overlap
+from txnparticipant.versions.directories import COMPACTIONS
 from txnparticipant.versions.mvcc import Deletes, Looked, partition_of, written_by
 from txnstatus.errors import Conflict
 from txnstatus.types import AbortCause, AbortCode, ParticipantState, TxnId
@@ -18,7 +19,8 @@ def delete_conflict(table: TableState, txn: TableTxn) -> Conflict | None:
     """The refusal to prepare, if another transaction was first.
 
     Concurrent is what was committed above the snapshot at which the rows were found, or above an overwrite's base, or
-    is prepared here. A row that is deleted twice is one that two have changed: an update deletes, too.
+    is prepared here. A row that is deleted twice is one that two have changed: an update deletes, too. Where files were
+    compacted meanwhile, rows are compared by every position that they have had: others tell one that both know.
     """
     for write in txn.writes.values():
         for replaced in write.replaces:
@@ -28,8 +30,9 @@ def delete_conflict(table: TableState, txn: TableTxn) -> Conflict | None:
                 return _conflict(table, txn, winner, f"rows of {name}, which is overwritten, were changed", (name,))
         if write.looked is not None and (added := _added(table, txn, write.looked)):
             return added
-        if write.deletes is not None and (found := _in_the_way(table, txn, write.deletes)):
-            return found
+        for _, deletes in write.all_deletes:
+            if found := _in_the_way(table, txn, deletes):
+                return found
     return None
 
 
@@ -38,7 +41,7 @@ def _in_the_way(table: TableState, txn: TableTxn, deletes: Deletes) -> Conflict 
         if written_by(id_) == txn.txn_id:
             continue
         file_set, name = table.file_sets.get(id_), full_name(table.name, partition_of(id_))
-        if file_set is None or file_set.replaced_by not in (None, txn.txn_id):
+        if file_set is None or file_set.replaced_by not in (None, txn.txn_id, COMPACTIONS):
             winner = file_set.replaced_by if file_set else None
             return _conflict(table, txn, winner, f"files of {name} with rows to be changed were overwritten", (name,))
     overlap = table.deletes.overlap(txn.txn_id, deletes, MAX_NAMED)

@@ -7,6 +7,8 @@ from collections import Counter
 from txnparticipant.rows.memrowset import changed_keys
 from txnparticipant.shard.records import LIVE
 from txnparticipant.shard.table import TableState
+from txnparticipant.shard.translation import untranslated
+from txnparticipant.versions.directories import COMPACTIONS
 from txnstatus.types import NO_TIMESTAMP, ParticipantState, TxnId
 
 
@@ -39,6 +41,7 @@ def check_table(table: TableState, forgotten_below: TxnId) -> None:
     _check_retirement(table)
     _check_rows(table)
     _check_drop(table)
+    _check_compactions(table)
     for file_set in table.file_sets.values():
         writer = table.txns.get(file_set.txn_id)
         assert file_set.txn_id < forgotten_below if writer is None else writer.commit_ts == file_set.commit_ts, (
@@ -60,7 +63,8 @@ def _check_retirement(table: TableState) -> None:
     replaced = sorted((fs.replaced_ts, fs.id) for fs in file_sets if fs.replaced_ts)
     assert table.replaced == replaced, "the index of what is replaced"
     used = Counter((fs.txn_id, write_id) for fs in file_sets for write_id in fs.used_writes)
-    used.update((deleted.txn_id, deleted.write_id) for deleted in table.deletes.all.values())
+    used.update(deleted.directory for deleted in table.deletes.all.values())
+    used.update((COMPACTIONS, compaction_id) for compaction_id in table.compactions.switched)
     assert table.used == used, "the index of the directories"
     assert table.fresh.keys() <= table.uncleaned.keys() | table.retired.keys(), (
         "the cleaner would be told of what is gone"
@@ -102,6 +106,27 @@ def _check_rows(table: TableState) -> None:
     )
     commits = [each.commit_ts for each in rows.unflushed.values()] + [each.last_ts for each in rows.flushes.values()]
     assert rows.newest == max(commits, default=NO_TIMESTAMP), "the last row change"
+
+
+def _check_compactions(table: TableState) -> None:
+    compactions = table.compactions
+    compactions.check_invariants(table.file_sets)
+    going = table.retired.get(COMPACTIONS, [])
+    for wanted in compactions.open.values():
+        assert (COMPACTIONS, wanted.compaction_id) not in table.used, f"open, and in use: {wanted}"
+        assert wanted.compaction_id not in going, f"open, and to be cleaned: {wanted}"
+    for done in compactions.switched.values():
+        for id_ in done.inputs:
+            found = table.file_sets[id_]
+            end = found.replaced_by, found.replaced_ts
+            assert end == (COMPACTIONS, done.switch_ts), f"compacted, and seen above: {found}"
+    for file_set in table.file_sets.values():
+        if file_set.replaced_by == COMPACTIONS:
+            assert any(compactions.replacing([file_set.id])), f"compacted by nobody: {file_set}"
+    assert table.dropped is None or not compactions.open, f"a dropped table is compacted: {compactions.open}"
+    for txn in table.unfinished.values():
+        if txn.state is ParticipantState.COMMIT_IN_PROGRESS:
+            assert not any(untranslated(table, txn)), f"prepared, and speaks of what was compacted: {txn}"
 
 
 def _check_drop(table: TableState) -> None:

@@ -7,6 +7,7 @@ every holder of one has had the time to renew it.
 from __future__ import annotations
 
 from txnparticipant.shard.table import TableState
+from txnparticipant.shard.translation import retirable_until
 from txnstatus.errors import Overloaded, SnapshotTooOld
 from txnstatus.types import NO_TIMESTAMP, Timestamp
 
@@ -91,7 +92,7 @@ class Leases:
         for lease_id in [lease_id for lease_id, (_, end) in held.items() if end <= self._healthy]:
             del held[lease_id]
         oldest = min((at for at, _ in held.values()), default=self.horizon)
-        return table.removed_until(min(self.horizon, oldest), MAX_RETIRED)
+        return table.removed_until(retirable_until(table, min(self.horizon, oldest)), MAX_RETIRED)
 
     def retires(self, table: TableState, up_to: Timestamp) -> None:
         """The command is about to be proposed. Whatever becomes of it, nobody begins to read below it any more."""

@@ -7,14 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from txnparticipant.rows.memrowset import PreparedRows, RowsView
 from txnparticipant.shard import commands as cmd
 from txnparticipant.shard import dropping, snapshot
 from txnparticipant.shard.adoption import adopt
 from txnparticipant.shard.changes import ShardApplied, change, flush, illegal, mark_cleaned, withdraw
+from txnparticipant.shard.compacting import compact, translate
 from txnparticipant.shard.invariants import check_table
 from txnparticipant.shard.records import Dropped, TableTxn
 from txnparticipant.shard.table import NOBODY, TableState
 from txnparticipant.shard.transitions import TRANSITIONS, Op, Stay
+from txnparticipant.shard.translation import retirable_until
 from txnparticipant.versions.mvcc import Prepared
 from txnstatus.errors import AlreadyExists, IllegalState, NotFound, forgotten
 from txnstatus.proto import participant_pb2 as pb
@@ -67,7 +70,7 @@ class ParticipantShard:
         """What becomes of a table, whatever its transactions do."""
         match command:
             case cmd.Retire():
-                table.retire(command.up_to)
+                table.retire(retirable_until(table, command.up_to))
                 return ShardApplied()
             case cmd.Adopt():
                 return adopt(table, command.directory, self.forgotten_below)
@@ -81,6 +84,10 @@ class ParticipantShard:
                 return cleaned
             case cmd.OpenFlush() | cmd.FlushRows() | cmd.DropFlush():
                 return flush(table, command)
+            case cmd.TranslateWrites():
+                return translate(table, command)
+            case cmd.OpenCompaction() | cmd.ClaimCompaction() | cmd.CommitCompaction() | cmd.DropCompaction():
+                return compact(table, command)
 
     def _move(self, table: TableState, command: cmd.TxnCommand, op: Op) -> ShardApplied | Rejected:
         """What a transaction does to the table, as the state of its record there allows."""
@@ -244,6 +251,14 @@ class ParticipantShard:
             for txn in table.unfinished.values()
             if txn.state is ParticipantState.COMMIT_IN_PROGRESS
         ]
+
+    def rows_view(self, table: TableState) -> RowsView:
+        """The row changes of a table, as they are now."""
+        return table.rows.view(
+            PreparedRows(txn.txn_id, tuple(txn.rows.values()), txn.clears_table)
+            for txn in table.unfinished.values()
+            if txn.state is ParticipantState.COMMIT_IN_PROGRESS
+        )
 
     def undecided(self) -> Iterator[tuple[ParticipantId, TxnId]]:
         """What is prepared, on any table or database."""

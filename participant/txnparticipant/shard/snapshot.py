@@ -12,7 +12,9 @@ from txnparticipant.shard.commands import dead_rows_from_wire, dead_rows_to_wire
 from txnparticipant.shard.records import Dropped, TableTxn
 from txnparticipant.shard.table import TableState
 from txnparticipant.versions.additions import Addition
+from txnparticipant.versions.compactions import Compaction, Ended, Failures, Switched
 from txnparticipant.versions.conflicts import Overwrite
+from txnparticipant.versions.directories import COMPACTIONS
 from txnparticipant.versions.mvcc import DeleteSet, FileDeletes, FileSet, Manifest
 from txnstatus.codec import Codec
 from txnstatus.key_ranges import KeyOrder
@@ -31,6 +33,10 @@ _COMMIT = Codec(Commit, pb.ShardSnapshot.Commit)
 _CLAIM = Codec(Claim, pb.ShardSnapshot.LockClaim)
 _REQUEST = Codec(Request, pb.ShardSnapshot.LockRequest)
 _ADDITION = Codec(Addition, pb.ShardSnapshot.Addition)
+_COMPACTION = Codec(Compaction, pb.ShardSnapshot.Compaction)
+_SWITCHED = Codec(Switched, pb.ShardSnapshot.Switched)
+_ENDED = Codec(Ended, pb.ShardSnapshot.EndedCompaction)
+_FAILURES = Codec(Failures, pb.ShardSnapshot.Failures)
 _FILE_DELETES = Codec(FileDeletes, table_pb.FileDeletes)
 
 
@@ -56,6 +62,10 @@ def to_wire(table: TableState) -> pb.ShardSnapshot.TableState:
         delete_sets=map(_delete_set_to_wire, table.deletes.all.values()),
         additions=map(_ADDITION.to_wire, table.additions),
         additions_above=table.additions.above,
+        compactions=map(_COMPACTION.to_wire, table.compactions.open.values()),
+        switched=map(_SWITCHED.to_wire, table.compactions.switched.values()),
+        ended=map(_ENDED.to_wire, table.compactions.ended),
+        failures=map(_FAILURES.to_wire, table.compactions.failures.values()),
     )
 
 
@@ -82,6 +92,13 @@ def from_wire(wire: pb.ShardSnapshot.TableState) -> TableState:
     table.additions.above = Timestamp(wire.additions_above)
     for added in wire.additions:
         table.additions.add(_ADDITION.from_wire(added))
+    for wanted in wire.compactions:
+        table.compactions.open[wanted.compaction_id] = _COMPACTION.from_wire(wanted)
+    for switched in wire.switched:
+        table.compactions.switch(_SWITCHED.from_wire(switched))
+        table.used[COMPACTIONS, switched.compaction_id] += 1
+    table.compactions.ended = list(map(_ENDED.from_wire, wire.ended))
+    table.compactions.failures = {each.partition: _FAILURES.from_wire(each) for each in wire.failures}
     for deleted in wire.delete_sets:
         table.add_deletes(_delete_set_from_wire(deleted))
     for overwrite in wire.overwrites:
@@ -150,13 +167,15 @@ def _delete_set_to_wire(deleted: DeleteSet) -> pb.ShardSnapshot.DeleteSet:
         commit_ts=deleted.commit_ts,
         file_sets=sorted(deleted.file_sets),
         files=map(_FILE_DELETES.to_wire, deleted.files),
+        compaction_id=deleted.compaction_id,
     )
 
 
 def _delete_set_from_wire(wire: pb.ShardSnapshot.DeleteSet) -> DeleteSet:
     files = tuple(map(_FILE_DELETES.from_wire, wire.files))
     whose = wire.write_id, TxnId(wire.txn_id)
-    return DeleteSet(*whose, dead_rows_from_wire(wire.ref), Timestamp(wire.commit_ts), set(wire.file_sets), files)
+    ref, file_sets = dead_rows_from_wire(wire.ref), set(wire.file_sets)
+    return DeleteSet(*whose, ref, Timestamp(wire.commit_ts), file_sets, files, wire.compaction_id)
 
 
 def _rows_to_wire(rows: TableRows) -> pb.ShardSnapshot.TableRows:

@@ -10,12 +10,13 @@ from dataclasses import dataclass, field
 from txnparticipant.locks.locks import Answer, Lock, LockTable, Otherwise, Verdict, with_parents
 from txnparticipant.rows.changed_keys import Commit
 from txnparticipant.rows.key_places import Changed
-from txnparticipant.rows.memrowset import PreparedRows, RowBatch, RowSet, RowsView, TableRows
+from txnparticipant.rows.memrowset import RowBatch, RowSet, TableRows
 from txnparticipant.shard.records import LIVE, Dropped, TableTxn
 from txnparticipant.versions.additions import Addition, Additions
+from txnparticipant.versions.compactions import Compactions
 from txnparticipant.versions.conflicts import Overwrites
 from txnparticipant.versions.deletes import DeleteSets
-from txnparticipant.versions.directories import FlushDirectory, WriteDirectory
+from txnparticipant.versions.directories import COMPACTIONS, FlushDirectory, directory_of
 from txnparticipant.versions.mvcc import DeleteSet, FileSet, PendingWrite, by_write
 from txnstatus.key_ranges import KeyOrder
 from txnstatus.names import is_database_name
@@ -62,10 +63,11 @@ class TableState:
     replaced: list[tuple[Timestamp, str]] = field(default_factory=list)
     """Timestamps at which which of `file_sets` went, in that order. What is to be retired is in front."""
     used: Counter[tuple[TxnId, str]] = field(default_factory=Counter)
-    """How many of `file_sets` have files in the directory of a write."""
+    """How many of `file_sets`, of `deletes` and of what was compacted have files in the directory of a write."""
     overwrites: Overwrites = field(default_factory=Overwrites)
     deletes: DeleteSets = field(default_factory=DeleteSets)
     """Rows of `file_sets` that are deleted by position."""
+    compactions: Compactions = field(default_factory=Compactions)
     additions: Additions = field(default_factory=Additions)
     """What was added to `file_sets` lately, where there is no primary key."""
     retired: dict[TxnId, list[str]] = field(default_factory=dict)
@@ -113,8 +115,7 @@ class TableState:
         self._keep(txn)
 
     def add_rows(self, txn: TableTxn, batch: RowBatch, snapshot: Timestamp) -> None:
-        txn.snapshot = snapshot
-        txn.rows[batch.write_id] = batch
+        txn.snapshot, txn.rows[batch.write_id] = snapshot, batch
         self.pending_row_bytes += batch.bytes
         self._keep(txn)
 
@@ -131,9 +132,7 @@ class TableState:
 
     def prepare(self, txn: TableTxn, prepare_ts: Timestamp) -> tuple[TxnId, ...]:
         """Returns those whose locks this lets in: what is prepared waits for none itself."""
-        for write in txn.writes.values():
-            for replaced in write.replaces:
-                self.file_sets[replaced].replaced_by = txn.txn_id
+        self._promise(txn, None, txn.txn_id)
         txn.state, txn.prepare_ts = ParticipantState.COMMIT_IN_PROGRESS, prepare_ts
         self._keep(txn)
         self._index_prepared(txn)
@@ -158,9 +157,7 @@ class TableState:
     def discard(self, txn: TableTxn) -> tuple[TxnId, ...]:
         """Returns those whose locks this lets in."""
         if txn.state is ParticipantState.COMMIT_IN_PROGRESS:
-            for write in txn.writes.values():
-                for replaced in write.replaces:
-                    self.file_sets[replaced].replaced_by = None
+            self._promise(txn, txn.txn_id, None)
             self.overwrites.abort(txn.txn_id, txn.writes.values())
             self.deletes.end(txn.txn_id, txn.writes.values())
         return self._end(txn, ParticipantState.ABORTED, NO_TIMESTAMP, NO_TIMESTAMP)
@@ -198,7 +195,11 @@ class TableState:
         deleted.file_sets.intersection_update(self.file_sets)
         if deleted.file_sets:
             self.deletes.add(deleted)
-            self.used[deleted.txn_id, deleted.write_id] += 1
+            self.used[deleted.directory] += 1
+
+    def replace(self, file_set: FileSet, at: Timestamp) -> None:
+        file_set.replaced_ts = at
+        insort(self.replaced, (at, file_set.id))
 
     def retire(self, up_to: Timestamp) -> None:
         """Drops what was removed at or below the timestamp; the directories that nothing else needs are to be cleaned.
@@ -212,7 +213,9 @@ class TableState:
             for write_id in sorted(together[0].used_writes):
                 self._leave((together[0].txn_id, write_id), len(together))
         for spent in self.deletes.drop_with(each.id for each in gone):
-            self._leave((spent.txn_id, spent.write_id))
+            self._leave(spent.directory)
+        for switched in self.compactions.retire(up_to):
+            self._leave((COMPACTIONS, switched.compaction_id))
         del self.replaced[:count]
         if self.dropped is not None and self.dropped.commit_ts <= up_to:
             self.readable_from = max(self.readable_from, self.dropped.commit_ts)
@@ -249,8 +252,7 @@ class TableState:
 
     def take_fresh(self) -> list[TxnId]:
         """Transactions of which more or less is to be cleaned than when this was asked for the last time."""
-        fresh = list(self.fresh)
-        self.fresh.clear()
+        fresh, self.fresh = list(self.fresh), {}
         return fresh
 
     # ---- questions
@@ -269,7 +271,7 @@ class TableState:
 
     def directory(self, txn_id: TxnId, write_id: str) -> str:
         """The place of one write's files: unique, so that a listing of it is exact and cleaning it is safe."""
-        return f"{self.location}/{WriteDirectory(txn_id, write_id).name}"
+        return f"{self.location}/{directory_of(txn_id, write_id).name}"
 
     def flush_directory(self, flush_id: str) -> str:
         """The place of one flush's file of row changes."""
@@ -284,20 +286,11 @@ class TableState:
 
         `at_most`: of so many file sets. A drop removes the table, with whatever is in it.
         """
-        count = self.replaced_until(horizon)
-        if count and at_most is not None:
-            count = min(count, at_most)
+        count = min(self.replaced_until(horizon), len(self.replaced) if at_most is None else at_most)
         if count:
             return self.replaced[count - 1][0]
         drop = self.dropped
         return drop.commit_ts if drop and self.readable_from < drop.commit_ts <= horizon else NO_TIMESTAMP
-
-    def rows_view(self) -> RowsView:
-        return self.rows.view(
-            PreparedRows(txn.txn_id, tuple(txn.rows.values()), txn.clears_table)
-            for txn in self.unfinished.values()
-            if txn.state is ParticipantState.COMMIT_IN_PROGRESS
-        )
 
     def info(self) -> common.TableInfo:
         """Not to be changed: every first write is answered with it, so it is made once."""
@@ -344,6 +337,12 @@ class TableState:
             self.retired.pop(txn_id, None)
         self._note_cleanable(txn_id)
 
+    def _promise(self, txn: TableTxn, before: TxnId | None, after: TxnId | None) -> None:
+        """What it replaces is the second's that was the first's: not what was compacted, and is replaced as that."""
+        for id_ in (id_ for write in txn.writes.values() for id_ in write.replaces):
+            if self.file_sets[id_].replaced_by == before:
+                self.file_sets[id_].replaced_by = after
+
     def _index_prepared(self, txn: TableTxn) -> None:
         self.overwrites.prepare(txn.txn_id, txn.writes.values())
         self.deletes.prepare(txn.txn_id, txn.writes.values())
@@ -356,25 +355,24 @@ class TableState:
                 self.add(added)
                 if not self.schema.primary_key:
                     self.additions.add(Addition(commit_ts, txn.txn_id, write.holds))
-            if deleted := write.deleted(txn.txn_id, commit_ts):
+            for deleted in write.deleted(txn.txn_id, commit_ts):
                 self.add_deletes(deleted)
         # Once each: two of its writes may have replaced the same.
         for replaced in dict.fromkeys(id_ for write in txn.writes.values() for id_ in write.replaces):
-            self._replace(self.file_sets[replaced], commit_ts)
+            if self.file_sets[replaced].replaced_by == txn.txn_id:
+                self.replace(self.file_sets[replaced], commit_ts)
         self.overwrites.commit(txn.txn_id, txn.writes.values(), commit_ts)
         self.deletes.end(txn.txn_id, txn.writes.values())
         txn.claimed = [write_id for write_id in txn.claimed if not self.used[txn.txn_id, write_id]]
-
-    def _replace(self, file_set: FileSet, commit_ts: Timestamp) -> None:
-        file_set.replaced_ts = commit_ts
-        insort(self.replaced, (commit_ts, file_set.id))
 
     def _drop(self, txn: TableTxn, commit_ts: Timestamp) -> None:
         """All that is there is removed, as by an overwrite, and the table with it."""
         for file_set in self.file_sets.values():
             if not file_set.replaced_ts:
                 file_set.replaced_by = txn.txn_id
-                self._replace(file_set, commit_ts)
+                self.replace(file_set, commit_ts)
+        for wanted in self.compactions.drop(commit_ts):
+            self.leave_to_cleaner(COMPACTIONS, wanted)
         self.dropped = Dropped(txn.txn_id, txn.owner, commit_ts)
 
     def _end(

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
+from txnparticipant.versions.directories import COMPACTIONS
 from txnparticipant.versions.mvcc import FileSet, PendingWrite
 from txnstatus.errors import Conflict
 from txnstatus.partitions import WHOLE_TABLE, above
@@ -135,7 +136,7 @@ def _taken(
     for write in writes:
         for replaced in write.replaces:
             file_set = file_sets[replaced]
-            if file_set.replaced_by not in (None, txn_id):
+            if file_set.replaced_by not in (None, txn_id, COMPACTIONS):
                 return Overwrite(file_set.partition, file_set.replaced_by, file_set.replaced_ts), file_set.partition
     return None
 

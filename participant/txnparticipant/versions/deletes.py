@@ -62,6 +62,8 @@ class DeleteSets:
         self.all[id_] = committed
         for file_set in committed.file_sets:
             self._touching.setdefault(file_set, {})[id_] = None
+            if committed.is_carried:
+                continue
             self._newest[file_set] = max(committed.commit_ts, self._newest.get(file_set, NO_TIMESTAMP))
         if committed.files:
             self._told[id_] = None
@@ -87,9 +89,13 @@ class DeleteSets:
 
     def prepare(self, txn_id: TxnId, writes: Iterable[PendingWrite]) -> None:
         for deletes in _deletes(writes):
-            for each in deletes.files:
-                self._prepared[each.file_set][txn_id] = None
-                self._prepared_by_file[each.file].setdefault(txn_id, []).append(each)
+            self.prepare_also(txn_id, deletes)
+
+    def prepare_also(self, txn_id: TxnId, deletes: Deletes) -> None:
+        """More of a transaction that is prepared: the same rows, by where a compaction has moved them."""
+        for each in deletes.files:
+            self._prepared[each.file_set][txn_id] = None
+            self._prepared_by_file[each.file].setdefault(txn_id, []).append(each)
 
     def end(self, txn_id: TxnId, writes: Iterable[PendingWrite]) -> None:
         """The transaction has ended; it may never have been prepared."""
@@ -97,6 +103,11 @@ class DeleteSets:
             for each in deletes.files:
                 _take(self._prepared, each.file_set, txn_id)
                 _take(self._prepared_by_file, each.file, txn_id)
+
+    def later(self, file_sets: Iterable[str], above: Timestamp) -> list[DeleteSet]:
+        """Delete sets that have rows of these file sets, and were committed above the timestamp."""
+        ids = dict.fromkeys(id_ for file_set in file_sets for id_ in self._touching.get(file_set, ()))
+        return [found for id_ in ids if (found := self.all[id_]).commit_ts > above]
 
     # ---- who was first
 
@@ -120,7 +131,7 @@ class DeleteSets:
     def _later(self, file_set: str, above: Timestamp) -> Iterator[DeleteSet]:
         if self._newest.get(file_set, NO_TIMESTAMP) > above:
             for id_ in self._touching[file_set]:
-                if self.all[id_].commit_ts > above:
+                if self.all[id_].commit_ts > above and not self.all[id_].is_carried:
                     yield self.all[id_]
 
     def _others(self, file: str, above: Timestamp) -> Iterator[tuple[TxnId, FileDeletes]]:
@@ -169,7 +180,7 @@ def own_deletes(writes: Iterable[PendingWrite]) -> Iterator[DeadRowsRef]:
 
 
 def _deletes(writes: Iterable[PendingWrite]) -> Iterator[Deletes]:
-    return (write.deletes for write in writes if write.deletes is not None)
+    return (deletes for write in writes for _, deletes in write.all_deletes)
 
 
 def _both(ours: FileDeletes, theirs: FileDeletes, at_most: int) -> tuple[int, ...] | None:

@@ -6,9 +6,10 @@ the write, where the table has no partitions.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from txnparticipant.versions.directories import COMPACTIONS, CompactionDirectory, directory_named
 from txnstatus.key_ranges import KeyRange
 from txnstatus.partitions import WHOLE_TABLE, above
 from txnstatus.types import NO_TIMESTAMP, Timestamp, TxnId
@@ -30,7 +31,12 @@ class Manifest:
 
 
 def file_set_id(txn_id: TxnId, write_id: str, partition: str) -> str:
-    """Write ids come from clients; with the transaction's id before it, one is unique in its table."""
+    """Write ids come from clients; with the transaction's id before it, one is unique in its table.
+
+    It is the name of the directory, without what all have, so whoever knows a file knows its file set.
+    """
+    if txn_id == COMPACTIONS:
+        return f"{CompactionDirectory(write_id).name.removeprefix('delta_')}/{partition}"
     return f"{txn_id}_{write_id}/{partition}"
 
 
@@ -40,8 +46,9 @@ def partition_of(file_set: str) -> str:
 
 
 def written_by(file_set: str) -> TxnId:
-    """The transaction that wrote a file set, given its id."""
-    return TxnId(int(file_set.partition("_")[0]))
+    """The transaction that wrote a file set, given its id; COMPACTIONS, where it was one of these."""
+    written = file_set.partition("_")[0]
+    return TxnId(int(written)) if written.isdecimal() else COMPACTIONS
 
 
 @dataclass(slots=True)
@@ -55,7 +62,7 @@ class FileSet:
     """The whole write's manifest."""
     commit_ts: Timestamp
     replaced_by: TxnId | None = None
-    """The transaction that removes it; prepared while `replaced_ts` is unset, else committed."""
+    """The transaction that removes it; prepared while `replaced_ts` is unset, else committed. Or COMPACTIONS."""
     replaced_ts: Timestamp = NO_TIMESTAMP
     from_writes: tuple[str, ...] = ()
     """Other writes of the transaction in whose directories its files lie."""
@@ -151,9 +158,29 @@ class Deletes:
         return dict.fromkeys(each.file_set for each in self.files)
 
 
+@value
+class LineageRef:
+    """The place of a file that says what became of the rows of a compaction's inputs."""
+
+    path: str
+    bytes: int
+    crc32: int
+
+
+@value
+class Moved:
+    """What a write says of the inputs of a compaction, said of its outputs."""
+
+    compaction_id: str
+    deletes: Deletes | None = None
+    """Rows that are deleted; None: none of them is in the outputs."""
+    replaces: tuple[str, ...] = ()
+    """Ids of the outputs of which all is replaced."""
+
+
 @dataclass(slots=True)
 class DeleteSet:
-    """What a committed write deleted."""
+    """What a committed write deleted; or what others had deleted of its inputs by the time a compaction switched."""
 
     write_id: str
     txn_id: TxnId
@@ -163,10 +190,26 @@ class DeleteSet:
     """Ids of the file sets that it has rows of, and that are still kept."""
     files: tuple[FileDeletes, ...] = ()
     """The positions, for whoever deletes rows of the same files; empty: they are told no more."""
+    compaction_id: str = ""
+    """The compaction that has moved the rows to where these are; empty: they are as the write has them."""
 
     @property
     def id(self) -> str:
-        return f"{self.txn_id}_{self.write_id}"
+        moved = f"_{self.compaction_id}" if self.compaction_id else ""
+        return f"{self.txn_id}_{self.write_id}{moved}"
+
+    @property
+    def is_carried(self) -> bool:
+        """Whether it repeats what the delete sets of a compaction's inputs say: with those it was compared."""
+        return self.txn_id == COMPACTIONS
+
+    @property
+    def directory(self) -> tuple[TxnId, str]:
+        """The write in whose directory its file lies."""
+        found = directory_named(self.ref.path.split("/")[-2]) if self.compaction_id else None
+        if isinstance(found, CompactionDirectory):
+            return COMPACTIONS, found.compaction_id
+        return self.txn_id, self.write_id
 
 
 @dataclass(slots=True)
@@ -190,6 +233,22 @@ class PendingWrite:
     looked: Looked | None = None
     holds: tuple[ColumnRange, ...] = ()
     """What is known of the rows of its files; of other columns nothing is."""
+    moved: tuple[Moved, ...] = ()
+    """The same of files that were compacted since: one for each compaction, in their order."""
+
+    @property
+    def all_deletes(self) -> Iterator[tuple[str, Deletes]]:
+        """Its deletes in each of the positions that they have, with the compaction that has moved them there."""
+        if self.deletes is not None:
+            yield "", self.deletes
+        yield from ((moved.compaction_id, moved.deletes) for moved in self.moved if moved.deletes is not None)
+
+    @property
+    def touched(self) -> Iterator[str]:
+        """Ids of the file sets that it deletes rows of, or replaces."""
+        yield from self.replaces
+        for _, deletes in self.all_deletes:
+            yield from deletes.file_sets
 
     @property
     def is_left(self) -> bool:
@@ -207,11 +266,10 @@ class PendingWrite:
             for partition in self.partitions
         ]
 
-    def deleted(self, txn_id: TxnId, ts: Timestamp) -> DeleteSet | None:
-        """The delete set that its commit adds, if there is one."""
-        if self.deletes is None:
-            return None
-        return DeleteSet(self.write_id, txn_id, self.deletes.ref, ts, set(self.deletes.file_sets), self.deletes.files)
+    def deleted(self, txn_id: TxnId, ts: Timestamp) -> Iterator[DeleteSet]:
+        """The delete sets that its commit adds."""
+        for moved_by, deletes in self.all_deletes:
+            yield DeleteSet(self.write_id, txn_id, deletes.ref, ts, set(deletes.file_sets), deletes.files, moved_by)
 
 
 @dataclass(slots=True)

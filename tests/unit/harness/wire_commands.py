@@ -9,16 +9,19 @@ from hypothesis import strategies as st
 from txnparticipant.locks.locks import Lock, Mode, Otherwise
 from txnparticipant.rows.memrowset import RowBatch
 from txnparticipant.shard import commands as shard_cmd
-from txnparticipant.versions.mvcc import Manifest
+from txnparticipant.versions.compactions import Kind, State
+from txnparticipant.versions.mvcc import DeadRowsRef, Deletes, FileDeletes, LineageRef, Manifest, Moved
 from txnstatus.schema import Column, Schema
 from txnstatus.status import commands as status_cmd
 from txnstatus.types import AbortCause, AbortCode, ParticipantId, Timestamp, TxnId
 
 CAUSE = AbortCause(AbortCode.CONFLICT, "t was overwritten", "air.t", TxnId(0), ("air.t",))
 MANIFEST = Manifest("file:///w/_manifest.json", 200, 0xDEADBEEF, 3, 1000, 64000)
+LINEAGE = LineageRef("file:///w/_lineage.parquet", 9, 0xDEADBEEF)
 PARTITIONED = replace(MANIFEST, partitions=("day=1", "day=2"))
 SCHEMA = Schema((Column("id", "bigint", nullable=False), Column("day", "date")), ("day",), ("id",))
 TS = Timestamp(7_000_000_000_000_000_000)
+DELETES = Deletes(DeadRowsRef("file:///w/_d", 9, 1, 2, 1), (FileDeletes("a", "7_abcdefgh/", 2, b"x"),), TS)
 
 # One of each, with every field set, and its bytes. They are in logs on disk: a change here needs a way to read the old.
 STATUS_GOLDEN: list[tuple[status_cmd.Command, str]] = [
@@ -141,6 +144,49 @@ SHARD_GOLDEN: list[tuple[shard_cmd.Command, str]] = [
     (
         shard_cmd.WriteRows(TxnId(7), "3.0", "ada", TS, 0, RowBatch("abcdefgh", True, b"", (), b""), begins=True),
         "622508071203332e301a03616461210000bc93e9fe2461320c0a08616263646566676810013801",
+    ),
+]
+
+SHARD_GOLDEN += [
+    (
+        shard_cmd.OpenCompaction("3.0", "minor0001", Kind.MINOR, "day=1", requested=True, at=TS),
+        "9a01240a03332e3012096d696e6f7230303031180122056461793d312801310000bc93e9fe2461",
+    ),
+    (
+        shard_cmd.ClaimCompaction("3.0", "minor0001", "w", "lease", TS, ("7_abcdefgh/day=1",)),
+        (
+            "a201350a03332e3012096d696e6f72303030311a017722056c65617365290000bc93e9fe2461"
+            "3210375f61626364656667682f6461793d31"
+        ),
+    ),
+    (
+        shard_cmd.CommitCompaction(
+            "3.0",
+            "minor0001",
+            "lease",
+            MANIFEST,
+            LINEAGE,
+            TS,
+            shard_cmd.CarriedDeletes(("7_abcdefgh",), DELETES.ref),
+            (shard_cmd.MovedWrite(TxnId(7), "abcdefgh", Moved("minor0001", DELETES, ("x/",))),),
+            TS,
+        ),
+        (
+            "aa0180020a03332e3012096d696e6f72303030311a056c65617365222b0a1866696c653a2f2f2f772f5f6d616e6966"
+            "6573742e6a736f6e10c8011defbeadde200328e8073080f4032a230a1a66696c653a2f2f2f772f5f6c696e656167652e"
+            "7061727175657410091defbeadde310000bc93e9fe24613a270a0a375f616263646566676812190a0c66696c653a2f2f"
+            "2f772f5f6410091d0100000020022801425a0807120861626364656667681a4c0a096d696e6f7230303031123b0a190a"
+            "0c66696c653a2f2f2f772f5f6410091d010000002002280112150a0161120b375f61626364656667682f1802220178"
+            "190000bc93e9fe24611a02782f490000bc93e9fe2461"
+        ),
+    ),
+    (
+        shard_cmd.DropCompaction("3.0", "minor0001", State.FAILED, "why", TS),
+        "b201200a03332e3012096d696e6f723030303118042203776879290000bc93e9fe2461",
+    ),
+    (
+        shard_cmd.TranslateWrites(TxnId(7), "3.0", (shard_cmd.MovedWrite(TxnId(7), "abcdefgh", Moved("minor0001")),)),
+        "ba012208071203332e301a190807120861626364656667681a0b0a096d696e6f7230303031",
     ),
 ]
 

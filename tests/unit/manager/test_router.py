@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from google.protobuf.descriptor import MethodDescriptor
 
+from txnmanager.compactions import Compactions
 from txnmanager.router import ROUTES
 from txnmanager.txn_manager import Tables, TxnManager
+from txnparticipant.leader.compactions import CompactionService
 from txnparticipant.leader.service import ShardService
 from txnparticipant.upkeep.audit_service import ShardAudit
-from txnstatus.proto import audit_pb2, table_pb2, txn_manager_pb2
+from txnstatus.proto import audit_pb2, compaction_pb2, table_pb2, txn_manager_pb2
 from txnstatus.rpc.server import snake
 from txnstatus.status.service import StatusService
 
-IN_CODE = (TxnManager, Tables)
+IN_CODE = (TxnManager, Tables, Compactions)
 LEADERS = {
     **dict.fromkeys(txn_manager_pb2.DESCRIPTOR.services_by_name.values(), StatusService),
     **dict.fromkeys(table_pb2.DESCRIPTOR.services_by_name.values(), ShardService),
+    **dict.fromkeys(compaction_pb2.DESCRIPTOR.services_by_name.values(), CompactionService),
     **dict.fromkeys(audit_pb2.DESCRIPTOR.services_by_name.values(), ShardAudit),
 }
 METHODS = [method for service in LEADERS for method in service.methods]

@@ -30,6 +30,13 @@ class Options:
     strict_locking_mode: int = _option(
         1, 0, "1: an auto-commit insert locks in X where conflicts are settled by locks; 0: in S, as others", maximum=1
     )
+    compact_delta_num: int = _option(10, 2, "small writes to a partition that are merged by themselves")
+    compact_delta_pct: int = _option(
+        10, 1, "percent of a partition's rows that are deleted, or of its large files that the small ones add up to"
+    )
+    compact_failures: int = _option(2, 1, "compactions of a partition that fail in a row until only requests begin any")
+    compact_lease_ms: int = _option(30_000, 100, "how long a compaction is kept for a worker that is silent")
+    compact_file_bytes: int = _option(128 << 20, 1 << 10, "bytes of the files that compactions write")
 
     def with_value(self, name: str, value: int) -> Options:
         """Raises NotFound for an unknown name, InvalidArgument for a value out of bounds."""

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 WRITE_PREFIX = "delta_"
 """The beginning of the names of writes' directories."""
+BASE_PREFIX = "base_"
+"""The beginning of the names of directories with all of a partition, rewritten by a compaction."""
+PREFIXES = (WRITE_PREFIX, BASE_PREFIX)
 
 
 def file_system(uri: str) -> tuple[fs.FileSystem, str]:
@@ -84,11 +87,11 @@ def write_file(uri: str, data: bytes, beside: Iterable[str] = ()) -> None:
 
 
 def delete_directory(uri: str) -> None:
-    """Idempotent. Only ever a write's own directory. Raises OSError."""
+    """Idempotent. Only ever the own directory of a write or a compaction. Raises OSError."""
     from pyarrow import fs
 
     table, _, name = uri.rpartition("/")
-    if not name.startswith(WRITE_PREFIX):
+    if not name.startswith(PREFIXES):
         raise InvalidArgument(f"{uri!r} is not a write's directory")
     system, location = _file_system_of_table(table)
     path = f"{location}/{unquote(name)}"
@@ -147,5 +150,5 @@ The service removes a table's directory, and may make it again: its name is sync
 
 def _database_of(path: Path) -> Path:
     """What holds the table's directory, given a file of a write."""
-    write = next((each for each in path.parents if each.name.startswith(WRITE_PREFIX)), path.parent)
+    write = next((each for each in path.parents if each.name.startswith(PREFIXES)), path.parent)
     return write.parent.parent

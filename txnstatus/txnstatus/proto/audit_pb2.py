@@ -26,15 +26,15 @@ from txnstatus.proto import common_pb2 as txnstatus_dot_proto_dot_common__pb2
 from txnstatus.proto import table_pb2 as txnstatus_dot_proto_dot_table__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1btxnstatus/proto/audit.proto\x12\ttxnstatus\x1a\x1ctxnstatus/proto/common.proto\x1a\x1btxnstatus/proto/table.proto\"P\n\x11\x41uditShardRequest\x12\r\n\x05shard\x18\x01 \x01(\r\x12\x16\n\x0e\x61\x66ter_table_id\x18\x02 \x01(\t\x12\x14\n\x0c\x61\x66ter_txn_id\x18\x03 \x01(\x03\"W\n\x12\x41uditShardResponse\x12\x33\n\x0cparticipants\x18\x01 \x03(\x0b\x32\x1d.txnstatus.AuditedParticipant\x12\x0c\n\x04more\x18\x02 \x01(\x08\"f\n\x12\x41uditedParticipant\x12\"\n\x04info\x18\x01 \x01(\x0b\x32\x14.txnstatus.TableInfo\x12,\n\nunfinished\x18\x02 \x03(\x0b\x32\x18.txnstatus.UnfinishedTxn\"Z\n\rUnfinishedTxn\x12\x0e\n\x06txn_id\x18\x01 \x01(\x03\x12*\n\x05state\x18\x02 \x01(\x0e\x32\x1b.txnstatus.ParticipantState\x12\r\n\x05locks\x18\x03 \x03(\t\";\n\x17\x41uditTransactionRequest\x12\x10\n\x08table_id\x18\x01 \x01(\t\x12\x0e\n\x06txn_id\x18\x02 \x01(\x03\"\x8a\x01\n\x18\x41uditTransactionResponse\x12*\n\x05state\x18\x01 \x01(\x0e\x32\x1b.txnstatus.ParticipantState\x12\x19\n\x11prepare_timestamp\x18\x02 \x01(\x06\x12\x18\n\x10\x63ommit_timestamp\x18\x03 \x01(\x06\x12\r\n\x05locks\x18\x04 \x03(\t\"4\n\x11\x41uditTableRequest\x12\x10\n\x08table_id\x18\x01 \x01(\t\x12\r\n\x05\x61\x66ter\x18\x02 \x01(\t\"R\n\x12\x41uditTableResponse\x12.\n\x0b\x64irectories\x18\x01 \x03(\x0b\x32\x19.txnstatus.KnownDirectory\x12\x0c\n\x04more\x18\x02 \x01(\x08\"\x94\x01\n\x0eKnownDirectory\x12\x0c\n\x04name\x18\x01 \x01(\t\x12$\n\x03use\x18\x02 \x01(\x0e\x32\x17.txnstatus.DirectoryUse\x12(\n\x08manifest\x18\x03 \x01(\x0b\x32\x16.txnstatus.ManifestRef\x12$\n\x04\x64\x65\x61\x64\x18\x04 \x01(\x0b\x32\x16.txnstatus.DeadRowsRef\"L\n\x17\x41\x64optDirectoriesRequest\x12\x10\n\x08table_id\x18\x01 \x01(\t\x12\r\n\x05names\x18\x02 \x03(\t\x12\x10\n\x08only_ask\x18\x03 \x01(\x08\"C\n\x18\x41\x64optDirectoriesResponse\x12\'\n\x07results\x18\x01 \x03(\x0b\x32\x16.txnstatus.AdoptResult\"4\n\x0b\x41\x64optResult\x12%\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x16.txnstatus.ErrorDetail*k\n\x0c\x44irectoryUse\x12\x19\n\x15\x44IRECTORY_USE_UNKNOWN\x10\x00\x12\x14\n\x10\x44IRECTORY_IN_USE\x10\x01\x12\x15\n\x11\x44IRECTORY_CLAIMED\x10\x02\x12\x13\n\x0f\x44IRECTORY_GOING\x10\x03\x32\xd7\x02\n\x05\x41udit\x12I\n\nAuditShard\x12\x1c.txnstatus.AuditShardRequest\x1a\x1d.txnstatus.AuditShardResponse\x12I\n\nAuditTable\x12\x1c.txnstatus.AuditTableRequest\x1a\x1d.txnstatus.AuditTableResponse\x12[\n\x10\x41uditTransaction\x12\".txnstatus.AuditTransactionRequest\x1a#.txnstatus.AuditTransactionResponse\x12[\n\x10\x41\x64optDirectories\x12\".txnstatus.AdoptDirectoriesRequest\x1a#.txnstatus.AdoptDirectoriesResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1btxnstatus/proto/audit.proto\x12\ttxnstatus\x1a\x1ctxnstatus/proto/common.proto\x1a\x1btxnstatus/proto/table.proto\"P\n\x11\x41uditShardRequest\x12\r\n\x05shard\x18\x01 \x01(\r\x12\x16\n\x0e\x61\x66ter_table_id\x18\x02 \x01(\t\x12\x14\n\x0c\x61\x66ter_txn_id\x18\x03 \x01(\x03\"W\n\x12\x41uditShardResponse\x12\x33\n\x0cparticipants\x18\x01 \x03(\x0b\x32\x1d.txnstatus.AuditedParticipant\x12\x0c\n\x04more\x18\x02 \x01(\x08\"f\n\x12\x41uditedParticipant\x12\"\n\x04info\x18\x01 \x01(\x0b\x32\x14.txnstatus.TableInfo\x12,\n\nunfinished\x18\x02 \x03(\x0b\x32\x18.txnstatus.UnfinishedTxn\"Z\n\rUnfinishedTxn\x12\x0e\n\x06txn_id\x18\x01 \x01(\x03\x12*\n\x05state\x18\x02 \x01(\x0e\x32\x1b.txnstatus.ParticipantState\x12\r\n\x05locks\x18\x03 \x03(\t\";\n\x17\x41uditTransactionRequest\x12\x10\n\x08table_id\x18\x01 \x01(\t\x12\x0e\n\x06txn_id\x18\x02 \x01(\x03\"\x8a\x01\n\x18\x41uditTransactionResponse\x12*\n\x05state\x18\x01 \x01(\x0e\x32\x1b.txnstatus.ParticipantState\x12\x19\n\x11prepare_timestamp\x18\x02 \x01(\x06\x12\x18\n\x10\x63ommit_timestamp\x18\x03 \x01(\x06\x12\r\n\x05locks\x18\x04 \x03(\t\"4\n\x11\x41uditTableRequest\x12\x10\n\x08table_id\x18\x01 \x01(\t\x12\r\n\x05\x61\x66ter\x18\x02 \x01(\t\"R\n\x12\x41uditTableResponse\x12.\n\x0b\x64irectories\x18\x01 \x03(\x0b\x32\x19.txnstatus.KnownDirectory\x12\x0c\n\x04more\x18\x02 \x01(\x08\"\x93\x01\n\x0eKnownDirectory\x12\x0c\n\x04name\x18\x01 \x01(\t\x12$\n\x03use\x18\x02 \x01(\x0e\x32\x17.txnstatus.DirectoryUse\x12(\n\x08manifest\x18\x03 \x01(\x0b\x32\x16.txnstatus.ManifestRef\x12#\n\x05\x66iles\x18\x04 \x03(\x0b\x32\x14.txnstatus.KnownFile\"7\n\tKnownFile\x12\x0c\n\x04path\x18\x01 \x01(\t\x12\r\n\x05\x62ytes\x18\x02 \x01(\x04\x12\r\n\x05\x63rc32\x18\x03 \x01(\x07\"L\n\x17\x41\x64optDirectoriesRequest\x12\x10\n\x08table_id\x18\x01 \x01(\t\x12\r\n\x05names\x18\x02 \x03(\t\x12\x10\n\x08only_ask\x18\x03 \x01(\x08\"C\n\x18\x41\x64optDirectoriesResponse\x12\'\n\x07results\x18\x01 \x03(\x0b\x32\x16.txnstatus.AdoptResult\"4\n\x0b\x41\x64optResult\x12%\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x16.txnstatus.ErrorDetail*k\n\x0c\x44irectoryUse\x12\x19\n\x15\x44IRECTORY_USE_UNKNOWN\x10\x00\x12\x14\n\x10\x44IRECTORY_IN_USE\x10\x01\x12\x15\n\x11\x44IRECTORY_CLAIMED\x10\x02\x12\x13\n\x0f\x44IRECTORY_GOING\x10\x03\x32\xd7\x02\n\x05\x41udit\x12I\n\nAuditShard\x12\x1c.txnstatus.AuditShardRequest\x1a\x1d.txnstatus.AuditShardResponse\x12I\n\nAuditTable\x12\x1c.txnstatus.AuditTableRequest\x1a\x1d.txnstatus.AuditTableResponse\x12[\n\x10\x41uditTransaction\x12\".txnstatus.AuditTransactionRequest\x1a#.txnstatus.AuditTransactionResponse\x12[\n\x10\x41\x64optDirectories\x12\".txnstatus.AdoptDirectoriesRequest\x1a#.txnstatus.AdoptDirectoriesResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'txnstatus.proto.audit_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_DIRECTORYUSE']._serialized_start=1160
-  _globals['_DIRECTORYUSE']._serialized_end=1267
+  _globals['_DIRECTORYUSE']._serialized_start=1216
+  _globals['_DIRECTORYUSE']._serialized_end=1323
   _globals['_AUDITSHARDREQUEST']._serialized_start=101
   _globals['_AUDITSHARDREQUEST']._serialized_end=181
   _globals['_AUDITSHARDRESPONSE']._serialized_start=183
@@ -52,13 +52,15 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_AUDITTABLERESPONSE']._serialized_start=724
   _globals['_AUDITTABLERESPONSE']._serialized_end=806
   _globals['_KNOWNDIRECTORY']._serialized_start=809
-  _globals['_KNOWNDIRECTORY']._serialized_end=957
-  _globals['_ADOPTDIRECTORIESREQUEST']._serialized_start=959
-  _globals['_ADOPTDIRECTORIESREQUEST']._serialized_end=1035
-  _globals['_ADOPTDIRECTORIESRESPONSE']._serialized_start=1037
-  _globals['_ADOPTDIRECTORIESRESPONSE']._serialized_end=1104
-  _globals['_ADOPTRESULT']._serialized_start=1106
-  _globals['_ADOPTRESULT']._serialized_end=1158
-  _globals['_AUDIT']._serialized_start=1270
-  _globals['_AUDIT']._serialized_end=1613
+  _globals['_KNOWNDIRECTORY']._serialized_end=956
+  _globals['_KNOWNFILE']._serialized_start=958
+  _globals['_KNOWNFILE']._serialized_end=1013
+  _globals['_ADOPTDIRECTORIESREQUEST']._serialized_start=1015
+  _globals['_ADOPTDIRECTORIESREQUEST']._serialized_end=1091
+  _globals['_ADOPTDIRECTORIESRESPONSE']._serialized_start=1093
+  _globals['_ADOPTDIRECTORIESRESPONSE']._serialized_end=1160
+  _globals['_ADOPTRESULT']._serialized_start=1162
+  _globals['_ADOPTRESULT']._serialized_end=1214
+  _globals['_AUDIT']._serialized_start=1326
+  _globals['_AUDIT']._serialized_end=1669
 # @@protoc_insertion_point(module_scope)

@@ -93,16 +93,26 @@ class AuditTableResponse(_message.Message):
     def __init__(self, directories: _Optional[_Iterable[_Union[KnownDirectory, _Mapping]]] = ..., more: _Optional[bool] = ...) -> None: ...
 
 class KnownDirectory(_message.Message):
-    __slots__ = ("name", "use", "manifest", "dead")
+    __slots__ = ("name", "use", "manifest", "files")
     NAME_FIELD_NUMBER: _ClassVar[int]
     USE_FIELD_NUMBER: _ClassVar[int]
     MANIFEST_FIELD_NUMBER: _ClassVar[int]
-    DEAD_FIELD_NUMBER: _ClassVar[int]
+    FILES_FIELD_NUMBER: _ClassVar[int]
     name: str
     use: DirectoryUse
     manifest: _table_pb2.ManifestRef
-    dead: _table_pb2.DeadRowsRef
-    def __init__(self, name: _Optional[str] = ..., use: _Optional[_Union[DirectoryUse, str]] = ..., manifest: _Optional[_Union[_table_pb2.ManifestRef, _Mapping]] = ..., dead: _Optional[_Union[_table_pb2.DeadRowsRef, _Mapping]] = ...) -> None: ...
+    files: _containers.RepeatedCompositeFieldContainer[KnownFile]
+    def __init__(self, name: _Optional[str] = ..., use: _Optional[_Union[DirectoryUse, str]] = ..., manifest: _Optional[_Union[_table_pb2.ManifestRef, _Mapping]] = ..., files: _Optional[_Iterable[_Union[KnownFile, _Mapping]]] = ...) -> None: ...
+
+class KnownFile(_message.Message):
+    __slots__ = ("path", "bytes", "crc32")
+    PATH_FIELD_NUMBER: _ClassVar[int]
+    BYTES_FIELD_NUMBER: _ClassVar[int]
+    CRC32_FIELD_NUMBER: _ClassVar[int]
+    path: str
+    bytes: int
+    crc32: int
+    def __init__(self, path: _Optional[str] = ..., bytes: _Optional[int] = ..., crc32: _Optional[int] = ...) -> None: ...
 
 class AdoptDirectoriesRequest(_message.Message):
     __slots__ = ("table_id", "names", "only_ask")

@@ -1,4 +1,5 @@
 from txnstatus.proto import common_pb2 as _common_pb2
+from txnstatus.proto import compaction_pb2 as _compaction_pb2
 from txnstatus.proto import table_pb2 as _table_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
@@ -66,7 +67,7 @@ class ParticipantOpResult(_message.Message):
     def __init__(self, timestamp: _Optional[int] = ..., error: _Optional[_Union[_common_pb2.ErrorDetail, _Mapping]] = ...) -> None: ...
 
 class ShardCommand(_message.Message):
-    __slots__ = ("create_table", "open_write", "add_files", "begin_commit", "finalize_commit", "abort_txn", "mark_cleaned", "forget_txns", "acquire_locks", "retire", "withdraw", "write_rows", "open_flush", "flush_rows", "drop_flush", "drop_table", "forget_table", "adopt")
+    __slots__ = ("create_table", "open_write", "add_files", "begin_commit", "finalize_commit", "abort_txn", "mark_cleaned", "forget_txns", "acquire_locks", "retire", "withdraw", "write_rows", "open_flush", "flush_rows", "drop_flush", "drop_table", "forget_table", "adopt", "open_compaction", "claim_compaction", "commit_compaction", "drop_compaction", "translate_writes")
     class CreateTable(_message.Message):
         __slots__ = ("name", "schema", "location", "request_id", "conflicts", "created")
         NAME_FIELD_NUMBER: _ClassVar[int]
@@ -259,6 +260,79 @@ class ShardCommand(_message.Message):
         table_id: str
         up_to: int
         def __init__(self, table_id: _Optional[str] = ..., up_to: _Optional[int] = ...) -> None: ...
+    class OpenCompaction(_message.Message):
+        __slots__ = ("table_id", "compaction_id", "kind", "partition", "requested", "at")
+        TABLE_ID_FIELD_NUMBER: _ClassVar[int]
+        COMPACTION_ID_FIELD_NUMBER: _ClassVar[int]
+        KIND_FIELD_NUMBER: _ClassVar[int]
+        PARTITION_FIELD_NUMBER: _ClassVar[int]
+        REQUESTED_FIELD_NUMBER: _ClassVar[int]
+        AT_FIELD_NUMBER: _ClassVar[int]
+        table_id: str
+        compaction_id: str
+        kind: _compaction_pb2.CompactionKind
+        partition: str
+        requested: bool
+        at: int
+        def __init__(self, table_id: _Optional[str] = ..., compaction_id: _Optional[str] = ..., kind: _Optional[_Union[_compaction_pb2.CompactionKind, str]] = ..., partition: _Optional[str] = ..., requested: _Optional[bool] = ..., at: _Optional[int] = ...) -> None: ...
+    class ClaimCompaction(_message.Message):
+        __slots__ = ("table_id", "compaction_id", "worker", "lease_id", "as_of", "inputs")
+        TABLE_ID_FIELD_NUMBER: _ClassVar[int]
+        COMPACTION_ID_FIELD_NUMBER: _ClassVar[int]
+        WORKER_FIELD_NUMBER: _ClassVar[int]
+        LEASE_ID_FIELD_NUMBER: _ClassVar[int]
+        AS_OF_FIELD_NUMBER: _ClassVar[int]
+        INPUTS_FIELD_NUMBER: _ClassVar[int]
+        table_id: str
+        compaction_id: str
+        worker: str
+        lease_id: str
+        as_of: int
+        inputs: _containers.RepeatedScalarFieldContainer[str]
+        def __init__(self, table_id: _Optional[str] = ..., compaction_id: _Optional[str] = ..., worker: _Optional[str] = ..., lease_id: _Optional[str] = ..., as_of: _Optional[int] = ..., inputs: _Optional[_Iterable[str]] = ...) -> None: ...
+    class CommitCompaction(_message.Message):
+        __slots__ = ("table_id", "compaction_id", "lease_id", "manifest", "lineage", "switch_ts", "carried", "moved", "at")
+        TABLE_ID_FIELD_NUMBER: _ClassVar[int]
+        COMPACTION_ID_FIELD_NUMBER: _ClassVar[int]
+        LEASE_ID_FIELD_NUMBER: _ClassVar[int]
+        MANIFEST_FIELD_NUMBER: _ClassVar[int]
+        LINEAGE_FIELD_NUMBER: _ClassVar[int]
+        SWITCH_TS_FIELD_NUMBER: _ClassVar[int]
+        CARRIED_FIELD_NUMBER: _ClassVar[int]
+        MOVED_FIELD_NUMBER: _ClassVar[int]
+        AT_FIELD_NUMBER: _ClassVar[int]
+        table_id: str
+        compaction_id: str
+        lease_id: str
+        manifest: _table_pb2.ManifestRef
+        lineage: _table_pb2.LineageRef
+        switch_ts: int
+        carried: CarriedDeletes
+        moved: _containers.RepeatedCompositeFieldContainer[MovedWrite]
+        at: int
+        def __init__(self, table_id: _Optional[str] = ..., compaction_id: _Optional[str] = ..., lease_id: _Optional[str] = ..., manifest: _Optional[_Union[_table_pb2.ManifestRef, _Mapping]] = ..., lineage: _Optional[_Union[_table_pb2.LineageRef, _Mapping]] = ..., switch_ts: _Optional[int] = ..., carried: _Optional[_Union[CarriedDeletes, _Mapping]] = ..., moved: _Optional[_Iterable[_Union[MovedWrite, _Mapping]]] = ..., at: _Optional[int] = ...) -> None: ...
+    class DropCompaction(_message.Message):
+        __slots__ = ("table_id", "compaction_id", "state", "reason", "at")
+        TABLE_ID_FIELD_NUMBER: _ClassVar[int]
+        COMPACTION_ID_FIELD_NUMBER: _ClassVar[int]
+        STATE_FIELD_NUMBER: _ClassVar[int]
+        REASON_FIELD_NUMBER: _ClassVar[int]
+        AT_FIELD_NUMBER: _ClassVar[int]
+        table_id: str
+        compaction_id: str
+        state: _compaction_pb2.CompactionState
+        reason: str
+        at: int
+        def __init__(self, table_id: _Optional[str] = ..., compaction_id: _Optional[str] = ..., state: _Optional[_Union[_compaction_pb2.CompactionState, str]] = ..., reason: _Optional[str] = ..., at: _Optional[int] = ...) -> None: ...
+    class TranslateWrites(_message.Message):
+        __slots__ = ("txn_id", "table_id", "moved")
+        TXN_ID_FIELD_NUMBER: _ClassVar[int]
+        TABLE_ID_FIELD_NUMBER: _ClassVar[int]
+        MOVED_FIELD_NUMBER: _ClassVar[int]
+        txn_id: int
+        table_id: str
+        moved: _containers.RepeatedCompositeFieldContainer[MovedWrite]
+        def __init__(self, txn_id: _Optional[int] = ..., table_id: _Optional[str] = ..., moved: _Optional[_Iterable[_Union[MovedWrite, _Mapping]]] = ...) -> None: ...
     CREATE_TABLE_FIELD_NUMBER: _ClassVar[int]
     OPEN_WRITE_FIELD_NUMBER: _ClassVar[int]
     ADD_FILES_FIELD_NUMBER: _ClassVar[int]
@@ -277,6 +351,11 @@ class ShardCommand(_message.Message):
     DROP_TABLE_FIELD_NUMBER: _ClassVar[int]
     FORGET_TABLE_FIELD_NUMBER: _ClassVar[int]
     ADOPT_FIELD_NUMBER: _ClassVar[int]
+    OPEN_COMPACTION_FIELD_NUMBER: _ClassVar[int]
+    CLAIM_COMPACTION_FIELD_NUMBER: _ClassVar[int]
+    COMMIT_COMPACTION_FIELD_NUMBER: _ClassVar[int]
+    DROP_COMPACTION_FIELD_NUMBER: _ClassVar[int]
+    TRANSLATE_WRITES_FIELD_NUMBER: _ClassVar[int]
     create_table: ShardCommand.CreateTable
     open_write: ShardCommand.OpenWrite
     add_files: ShardCommand.AddFiles
@@ -295,7 +374,12 @@ class ShardCommand(_message.Message):
     drop_table: ShardCommand.DropTable
     forget_table: ShardCommand.ForgetTable
     adopt: ShardCommand.Adopt
-    def __init__(self, create_table: _Optional[_Union[ShardCommand.CreateTable, _Mapping]] = ..., open_write: _Optional[_Union[ShardCommand.OpenWrite, _Mapping]] = ..., add_files: _Optional[_Union[ShardCommand.AddFiles, _Mapping]] = ..., begin_commit: _Optional[_Union[ShardCommand.BeginCommit, _Mapping]] = ..., finalize_commit: _Optional[_Union[ShardCommand.FinalizeCommit, _Mapping]] = ..., abort_txn: _Optional[_Union[ShardCommand.AbortTxn, _Mapping]] = ..., mark_cleaned: _Optional[_Union[ShardCommand.MarkCleaned, _Mapping]] = ..., forget_txns: _Optional[_Union[ShardCommand.ForgetTxns, _Mapping]] = ..., acquire_locks: _Optional[_Union[ShardCommand.AcquireLocks, _Mapping]] = ..., retire: _Optional[_Union[ShardCommand.Retire, _Mapping]] = ..., withdraw: _Optional[_Union[ShardCommand.Withdraw, _Mapping]] = ..., write_rows: _Optional[_Union[ShardCommand.WriteRows, _Mapping]] = ..., open_flush: _Optional[_Union[ShardCommand.OpenFlush, _Mapping]] = ..., flush_rows: _Optional[_Union[ShardCommand.FlushRows, _Mapping]] = ..., drop_flush: _Optional[_Union[ShardCommand.DropFlush, _Mapping]] = ..., drop_table: _Optional[_Union[ShardCommand.DropTable, _Mapping]] = ..., forget_table: _Optional[_Union[ShardCommand.ForgetTable, _Mapping]] = ..., adopt: _Optional[_Union[ShardCommand.Adopt, _Mapping]] = ...) -> None: ...
+    open_compaction: ShardCommand.OpenCompaction
+    claim_compaction: ShardCommand.ClaimCompaction
+    commit_compaction: ShardCommand.CommitCompaction
+    drop_compaction: ShardCommand.DropCompaction
+    translate_writes: ShardCommand.TranslateWrites
+    def __init__(self, create_table: _Optional[_Union[ShardCommand.CreateTable, _Mapping]] = ..., open_write: _Optional[_Union[ShardCommand.OpenWrite, _Mapping]] = ..., add_files: _Optional[_Union[ShardCommand.AddFiles, _Mapping]] = ..., begin_commit: _Optional[_Union[ShardCommand.BeginCommit, _Mapping]] = ..., finalize_commit: _Optional[_Union[ShardCommand.FinalizeCommit, _Mapping]] = ..., abort_txn: _Optional[_Union[ShardCommand.AbortTxn, _Mapping]] = ..., mark_cleaned: _Optional[_Union[ShardCommand.MarkCleaned, _Mapping]] = ..., forget_txns: _Optional[_Union[ShardCommand.ForgetTxns, _Mapping]] = ..., acquire_locks: _Optional[_Union[ShardCommand.AcquireLocks, _Mapping]] = ..., retire: _Optional[_Union[ShardCommand.Retire, _Mapping]] = ..., withdraw: _Optional[_Union[ShardCommand.Withdraw, _Mapping]] = ..., write_rows: _Optional[_Union[ShardCommand.WriteRows, _Mapping]] = ..., open_flush: _Optional[_Union[ShardCommand.OpenFlush, _Mapping]] = ..., flush_rows: _Optional[_Union[ShardCommand.FlushRows, _Mapping]] = ..., drop_flush: _Optional[_Union[ShardCommand.DropFlush, _Mapping]] = ..., drop_table: _Optional[_Union[ShardCommand.DropTable, _Mapping]] = ..., forget_table: _Optional[_Union[ShardCommand.ForgetTable, _Mapping]] = ..., adopt: _Optional[_Union[ShardCommand.Adopt, _Mapping]] = ..., open_compaction: _Optional[_Union[ShardCommand.OpenCompaction, _Mapping]] = ..., claim_compaction: _Optional[_Union[ShardCommand.ClaimCompaction, _Mapping]] = ..., commit_compaction: _Optional[_Union[ShardCommand.CommitCompaction, _Mapping]] = ..., drop_compaction: _Optional[_Union[ShardCommand.DropCompaction, _Mapping]] = ..., translate_writes: _Optional[_Union[ShardCommand.TranslateWrites, _Mapping]] = ...) -> None: ...
 
 class RowBatch(_message.Message):
     __slots__ = ("write_id", "deletes", "rows", "keys", "outcome")
@@ -311,6 +395,34 @@ class RowBatch(_message.Message):
     outcome: bytes
     def __init__(self, write_id: _Optional[str] = ..., deletes: _Optional[bool] = ..., rows: _Optional[bytes] = ..., keys: _Optional[_Iterable[bytes]] = ..., outcome: _Optional[bytes] = ...) -> None: ...
 
+class CarriedDeletes(_message.Message):
+    __slots__ = ("delete_sets", "ref")
+    DELETE_SETS_FIELD_NUMBER: _ClassVar[int]
+    REF_FIELD_NUMBER: _ClassVar[int]
+    delete_sets: _containers.RepeatedScalarFieldContainer[str]
+    ref: _table_pb2.DeadRowsRef
+    def __init__(self, delete_sets: _Optional[_Iterable[str]] = ..., ref: _Optional[_Union[_table_pb2.DeadRowsRef, _Mapping]] = ...) -> None: ...
+
+class MovedWrite(_message.Message):
+    __slots__ = ("txn_id", "write_id", "moved")
+    TXN_ID_FIELD_NUMBER: _ClassVar[int]
+    WRITE_ID_FIELD_NUMBER: _ClassVar[int]
+    MOVED_FIELD_NUMBER: _ClassVar[int]
+    txn_id: int
+    write_id: str
+    moved: Moved
+    def __init__(self, txn_id: _Optional[int] = ..., write_id: _Optional[str] = ..., moved: _Optional[_Union[Moved, _Mapping]] = ...) -> None: ...
+
+class Moved(_message.Message):
+    __slots__ = ("compaction_id", "deletes", "replaces")
+    COMPACTION_ID_FIELD_NUMBER: _ClassVar[int]
+    DELETES_FIELD_NUMBER: _ClassVar[int]
+    REPLACES_FIELD_NUMBER: _ClassVar[int]
+    compaction_id: str
+    deletes: _table_pb2.Deletes
+    replaces: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, compaction_id: _Optional[str] = ..., deletes: _Optional[_Union[_table_pb2.Deletes, _Mapping]] = ..., replaces: _Optional[_Iterable[str]] = ...) -> None: ...
+
 class ObjectLock(_message.Message):
     __slots__ = ("object", "mode")
     OBJECT_FIELD_NUMBER: _ClassVar[int]
@@ -322,7 +434,7 @@ class ObjectLock(_message.Message):
 class ShardSnapshot(_message.Message):
     __slots__ = ("version", "next_table_number", "tables", "forgotten_below")
     class TableState(_message.Message):
-        __slots__ = ("info", "request_id", "txns", "file_sets", "overwrites", "created", "readable_from", "retired", "rows", "dropped", "follows", "locks", "waits", "delete_sets", "additions", "additions_above")
+        __slots__ = ("info", "request_id", "txns", "file_sets", "overwrites", "created", "readable_from", "retired", "rows", "dropped", "follows", "locks", "waits", "delete_sets", "additions", "additions_above", "compactions", "switched", "ended", "failures")
         INFO_FIELD_NUMBER: _ClassVar[int]
         REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
         TXNS_FIELD_NUMBER: _ClassVar[int]
@@ -339,6 +451,10 @@ class ShardSnapshot(_message.Message):
         DELETE_SETS_FIELD_NUMBER: _ClassVar[int]
         ADDITIONS_FIELD_NUMBER: _ClassVar[int]
         ADDITIONS_ABOVE_FIELD_NUMBER: _ClassVar[int]
+        COMPACTIONS_FIELD_NUMBER: _ClassVar[int]
+        SWITCHED_FIELD_NUMBER: _ClassVar[int]
+        ENDED_FIELD_NUMBER: _ClassVar[int]
+        FAILURES_FIELD_NUMBER: _ClassVar[int]
         info: _common_pb2.TableInfo
         request_id: str
         txns: _containers.RepeatedCompositeFieldContainer[ShardSnapshot.TableTxn]
@@ -355,7 +471,11 @@ class ShardSnapshot(_message.Message):
         delete_sets: _containers.RepeatedCompositeFieldContainer[ShardSnapshot.DeleteSet]
         additions: _containers.RepeatedCompositeFieldContainer[ShardSnapshot.Addition]
         additions_above: int
-        def __init__(self, info: _Optional[_Union[_common_pb2.TableInfo, _Mapping]] = ..., request_id: _Optional[str] = ..., txns: _Optional[_Iterable[_Union[ShardSnapshot.TableTxn, _Mapping]]] = ..., file_sets: _Optional[_Iterable[_Union[ShardSnapshot.FileSets, _Mapping]]] = ..., overwrites: _Optional[_Iterable[_Union[ShardSnapshot.Overwrite, _Mapping]]] = ..., created: _Optional[int] = ..., readable_from: _Optional[int] = ..., retired: _Optional[_Iterable[_Union[ShardSnapshot.RetiredWrites, _Mapping]]] = ..., rows: _Optional[_Union[ShardSnapshot.TableRows, _Mapping]] = ..., dropped: _Optional[_Union[ShardSnapshot.Dropped, _Mapping]] = ..., follows: _Optional[int] = ..., locks: _Optional[_Iterable[_Union[ShardSnapshot.LockClaim, _Mapping]]] = ..., waits: _Optional[_Iterable[_Union[ShardSnapshot.LockRequest, _Mapping]]] = ..., delete_sets: _Optional[_Iterable[_Union[ShardSnapshot.DeleteSet, _Mapping]]] = ..., additions: _Optional[_Iterable[_Union[ShardSnapshot.Addition, _Mapping]]] = ..., additions_above: _Optional[int] = ...) -> None: ...
+        compactions: _containers.RepeatedCompositeFieldContainer[ShardSnapshot.Compaction]
+        switched: _containers.RepeatedCompositeFieldContainer[ShardSnapshot.Switched]
+        ended: _containers.RepeatedCompositeFieldContainer[ShardSnapshot.EndedCompaction]
+        failures: _containers.RepeatedCompositeFieldContainer[ShardSnapshot.Failures]
+        def __init__(self, info: _Optional[_Union[_common_pb2.TableInfo, _Mapping]] = ..., request_id: _Optional[str] = ..., txns: _Optional[_Iterable[_Union[ShardSnapshot.TableTxn, _Mapping]]] = ..., file_sets: _Optional[_Iterable[_Union[ShardSnapshot.FileSets, _Mapping]]] = ..., overwrites: _Optional[_Iterable[_Union[ShardSnapshot.Overwrite, _Mapping]]] = ..., created: _Optional[int] = ..., readable_from: _Optional[int] = ..., retired: _Optional[_Iterable[_Union[ShardSnapshot.RetiredWrites, _Mapping]]] = ..., rows: _Optional[_Union[ShardSnapshot.TableRows, _Mapping]] = ..., dropped: _Optional[_Union[ShardSnapshot.Dropped, _Mapping]] = ..., follows: _Optional[int] = ..., locks: _Optional[_Iterable[_Union[ShardSnapshot.LockClaim, _Mapping]]] = ..., waits: _Optional[_Iterable[_Union[ShardSnapshot.LockRequest, _Mapping]]] = ..., delete_sets: _Optional[_Iterable[_Union[ShardSnapshot.DeleteSet, _Mapping]]] = ..., additions: _Optional[_Iterable[_Union[ShardSnapshot.Addition, _Mapping]]] = ..., additions_above: _Optional[int] = ..., compactions: _Optional[_Iterable[_Union[ShardSnapshot.Compaction, _Mapping]]] = ..., switched: _Optional[_Iterable[_Union[ShardSnapshot.Switched, _Mapping]]] = ..., ended: _Optional[_Iterable[_Union[ShardSnapshot.EndedCompaction, _Mapping]]] = ..., failures: _Optional[_Iterable[_Union[ShardSnapshot.Failures, _Mapping]]] = ...) -> None: ...
     class Dropped(_message.Message):
         __slots__ = ("txn_id", "owner", "commit_ts")
         TXN_ID_FIELD_NUMBER: _ClassVar[int]
@@ -468,7 +588,7 @@ class ShardSnapshot(_message.Message):
         since: int
         def __init__(self, txn_id: _Optional[int] = ..., locks: _Optional[_Iterable[_Union[ObjectLock, _Mapping]]] = ..., since: _Optional[int] = ...) -> None: ...
     class PendingWrite(_message.Message):
-        __slots__ = ("write_id", "manifest", "replaces", "from_writes", "partitions", "overwrites", "base_ts", "claim", "deletes", "looked", "holds")
+        __slots__ = ("write_id", "manifest", "replaces", "from_writes", "partitions", "overwrites", "base_ts", "claim", "deletes", "looked", "holds", "moved")
         WRITE_ID_FIELD_NUMBER: _ClassVar[int]
         MANIFEST_FIELD_NUMBER: _ClassVar[int]
         REPLACES_FIELD_NUMBER: _ClassVar[int]
@@ -480,6 +600,7 @@ class ShardSnapshot(_message.Message):
         DELETES_FIELD_NUMBER: _ClassVar[int]
         LOOKED_FIELD_NUMBER: _ClassVar[int]
         HOLDS_FIELD_NUMBER: _ClassVar[int]
+        MOVED_FIELD_NUMBER: _ClassVar[int]
         write_id: str
         manifest: _table_pb2.ManifestRef
         replaces: _containers.RepeatedScalarFieldContainer[str]
@@ -491,7 +612,68 @@ class ShardSnapshot(_message.Message):
         deletes: _table_pb2.Deletes
         looked: _table_pb2.Looked
         holds: _containers.RepeatedCompositeFieldContainer[_table_pb2.ColumnRange]
-        def __init__(self, write_id: _Optional[str] = ..., manifest: _Optional[_Union[_table_pb2.ManifestRef, _Mapping]] = ..., replaces: _Optional[_Iterable[str]] = ..., from_writes: _Optional[_Iterable[str]] = ..., partitions: _Optional[_Iterable[str]] = ..., overwrites: _Optional[_Iterable[str]] = ..., base_ts: _Optional[int] = ..., claim: _Optional[_Union[_table_pb2.KeyClaim, _Mapping]] = ..., deletes: _Optional[_Union[_table_pb2.Deletes, _Mapping]] = ..., looked: _Optional[_Union[_table_pb2.Looked, _Mapping]] = ..., holds: _Optional[_Iterable[_Union[_table_pb2.ColumnRange, _Mapping]]] = ...) -> None: ...
+        moved: _containers.RepeatedCompositeFieldContainer[Moved]
+        def __init__(self, write_id: _Optional[str] = ..., manifest: _Optional[_Union[_table_pb2.ManifestRef, _Mapping]] = ..., replaces: _Optional[_Iterable[str]] = ..., from_writes: _Optional[_Iterable[str]] = ..., partitions: _Optional[_Iterable[str]] = ..., overwrites: _Optional[_Iterable[str]] = ..., base_ts: _Optional[int] = ..., claim: _Optional[_Union[_table_pb2.KeyClaim, _Mapping]] = ..., deletes: _Optional[_Union[_table_pb2.Deletes, _Mapping]] = ..., looked: _Optional[_Union[_table_pb2.Looked, _Mapping]] = ..., holds: _Optional[_Iterable[_Union[_table_pb2.ColumnRange, _Mapping]]] = ..., moved: _Optional[_Iterable[_Union[Moved, _Mapping]]] = ...) -> None: ...
+    class Compaction(_message.Message):
+        __slots__ = ("compaction_id", "kind", "partition", "requested", "worker", "lease_id", "as_of", "inputs", "opened")
+        COMPACTION_ID_FIELD_NUMBER: _ClassVar[int]
+        KIND_FIELD_NUMBER: _ClassVar[int]
+        PARTITION_FIELD_NUMBER: _ClassVar[int]
+        REQUESTED_FIELD_NUMBER: _ClassVar[int]
+        WORKER_FIELD_NUMBER: _ClassVar[int]
+        LEASE_ID_FIELD_NUMBER: _ClassVar[int]
+        AS_OF_FIELD_NUMBER: _ClassVar[int]
+        INPUTS_FIELD_NUMBER: _ClassVar[int]
+        OPENED_FIELD_NUMBER: _ClassVar[int]
+        compaction_id: str
+        kind: _compaction_pb2.CompactionKind
+        partition: str
+        requested: bool
+        worker: str
+        lease_id: str
+        as_of: int
+        inputs: _containers.RepeatedScalarFieldContainer[str]
+        opened: int
+        def __init__(self, compaction_id: _Optional[str] = ..., kind: _Optional[_Union[_compaction_pb2.CompactionKind, str]] = ..., partition: _Optional[str] = ..., requested: _Optional[bool] = ..., worker: _Optional[str] = ..., lease_id: _Optional[str] = ..., as_of: _Optional[int] = ..., inputs: _Optional[_Iterable[str]] = ..., opened: _Optional[int] = ...) -> None: ...
+    class Switched(_message.Message):
+        __slots__ = ("compaction_id", "switch_ts", "lineage", "inputs", "outputs")
+        COMPACTION_ID_FIELD_NUMBER: _ClassVar[int]
+        SWITCH_TS_FIELD_NUMBER: _ClassVar[int]
+        LINEAGE_FIELD_NUMBER: _ClassVar[int]
+        INPUTS_FIELD_NUMBER: _ClassVar[int]
+        OUTPUTS_FIELD_NUMBER: _ClassVar[int]
+        compaction_id: str
+        switch_ts: int
+        lineage: _table_pb2.LineageRef
+        inputs: _containers.RepeatedScalarFieldContainer[str]
+        outputs: _containers.RepeatedScalarFieldContainer[str]
+        def __init__(self, compaction_id: _Optional[str] = ..., switch_ts: _Optional[int] = ..., lineage: _Optional[_Union[_table_pb2.LineageRef, _Mapping]] = ..., inputs: _Optional[_Iterable[str]] = ..., outputs: _Optional[_Iterable[str]] = ...) -> None: ...
+    class EndedCompaction(_message.Message):
+        __slots__ = ("compaction", "state", "ended", "switched", "input_rows", "output_rows", "output_files", "reason")
+        COMPACTION_FIELD_NUMBER: _ClassVar[int]
+        STATE_FIELD_NUMBER: _ClassVar[int]
+        ENDED_FIELD_NUMBER: _ClassVar[int]
+        SWITCHED_FIELD_NUMBER: _ClassVar[int]
+        INPUT_ROWS_FIELD_NUMBER: _ClassVar[int]
+        OUTPUT_ROWS_FIELD_NUMBER: _ClassVar[int]
+        OUTPUT_FILES_FIELD_NUMBER: _ClassVar[int]
+        REASON_FIELD_NUMBER: _ClassVar[int]
+        compaction: ShardSnapshot.Compaction
+        state: _compaction_pb2.CompactionState
+        ended: int
+        switched: int
+        input_rows: int
+        output_rows: int
+        output_files: int
+        reason: str
+        def __init__(self, compaction: _Optional[_Union[ShardSnapshot.Compaction, _Mapping]] = ..., state: _Optional[_Union[_compaction_pb2.CompactionState, str]] = ..., ended: _Optional[int] = ..., switched: _Optional[int] = ..., input_rows: _Optional[int] = ..., output_rows: _Optional[int] = ..., output_files: _Optional[int] = ..., reason: _Optional[str] = ...) -> None: ...
+    class Failures(_message.Message):
+        __slots__ = ("partition", "count")
+        PARTITION_FIELD_NUMBER: _ClassVar[int]
+        COUNT_FIELD_NUMBER: _ClassVar[int]
+        partition: str
+        count: int
+        def __init__(self, partition: _Optional[str] = ..., count: _Optional[int] = ...) -> None: ...
     class Addition(_message.Message):
         __slots__ = ("commit_ts", "txn_id", "ranges")
         COMMIT_TS_FIELD_NUMBER: _ClassVar[int]
@@ -502,20 +684,22 @@ class ShardSnapshot(_message.Message):
         ranges: _containers.RepeatedCompositeFieldContainer[_table_pb2.ColumnRange]
         def __init__(self, commit_ts: _Optional[int] = ..., txn_id: _Optional[int] = ..., ranges: _Optional[_Iterable[_Union[_table_pb2.ColumnRange, _Mapping]]] = ...) -> None: ...
     class DeleteSet(_message.Message):
-        __slots__ = ("write_id", "txn_id", "ref", "commit_ts", "file_sets", "files")
+        __slots__ = ("write_id", "txn_id", "ref", "commit_ts", "file_sets", "files", "compaction_id")
         WRITE_ID_FIELD_NUMBER: _ClassVar[int]
         TXN_ID_FIELD_NUMBER: _ClassVar[int]
         REF_FIELD_NUMBER: _ClassVar[int]
         COMMIT_TS_FIELD_NUMBER: _ClassVar[int]
         FILE_SETS_FIELD_NUMBER: _ClassVar[int]
         FILES_FIELD_NUMBER: _ClassVar[int]
+        COMPACTION_ID_FIELD_NUMBER: _ClassVar[int]
         write_id: str
         txn_id: int
         ref: _table_pb2.DeadRowsRef
         commit_ts: int
         file_sets: _containers.RepeatedScalarFieldContainer[str]
         files: _containers.RepeatedCompositeFieldContainer[_table_pb2.FileDeletes]
-        def __init__(self, write_id: _Optional[str] = ..., txn_id: _Optional[int] = ..., ref: _Optional[_Union[_table_pb2.DeadRowsRef, _Mapping]] = ..., commit_ts: _Optional[int] = ..., file_sets: _Optional[_Iterable[str]] = ..., files: _Optional[_Iterable[_Union[_table_pb2.FileDeletes, _Mapping]]] = ...) -> None: ...
+        compaction_id: str
+        def __init__(self, write_id: _Optional[str] = ..., txn_id: _Optional[int] = ..., ref: _Optional[_Union[_table_pb2.DeadRowsRef, _Mapping]] = ..., commit_ts: _Optional[int] = ..., file_sets: _Optional[_Iterable[str]] = ..., files: _Optional[_Iterable[_Union[_table_pb2.FileDeletes, _Mapping]]] = ..., compaction_id: _Optional[str] = ...) -> None: ...
     class FileSets(_message.Message):
         __slots__ = ("write_id", "txn_id", "manifest", "commit_ts", "from_writes", "parts")
         WRITE_ID_FIELD_NUMBER: _ClassVar[int]

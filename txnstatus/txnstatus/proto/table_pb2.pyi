@@ -391,23 +391,25 @@ class RowChanges(_message.Message):
     def __init__(self, batches: _Optional[_Iterable[_Union[RowChanges.Batch, _Mapping]]] = ..., flushed: _Optional[_Iterable[_Union[ManifestRef, _Mapping]]] = ..., above: _Optional[int] = ...) -> None: ...
 
 class ScanRequest(_message.Message):
-    __slots__ = ("table", "timestamp", "lease_id", "txn_id", "owner", "leased")
+    __slots__ = ("table", "timestamp", "lease_id", "txn_id", "owner", "leased", "lineages_above")
     TABLE_FIELD_NUMBER: _ClassVar[int]
     TIMESTAMP_FIELD_NUMBER: _ClassVar[int]
     LEASE_ID_FIELD_NUMBER: _ClassVar[int]
     TXN_ID_FIELD_NUMBER: _ClassVar[int]
     OWNER_FIELD_NUMBER: _ClassVar[int]
     LEASED_FIELD_NUMBER: _ClassVar[int]
+    LINEAGES_ABOVE_FIELD_NUMBER: _ClassVar[int]
     table: str
     timestamp: int
     lease_id: str
     txn_id: int
     owner: str
     leased: bool
-    def __init__(self, table: _Optional[str] = ..., timestamp: _Optional[int] = ..., lease_id: _Optional[str] = ..., txn_id: _Optional[int] = ..., owner: _Optional[str] = ..., leased: _Optional[bool] = ...) -> None: ...
+    lineages_above: int
+    def __init__(self, table: _Optional[str] = ..., timestamp: _Optional[int] = ..., lease_id: _Optional[str] = ..., txn_id: _Optional[int] = ..., owner: _Optional[str] = ..., leased: _Optional[bool] = ..., lineages_above: _Optional[int] = ...) -> None: ...
 
 class ScanResponse(_message.Message):
-    __slots__ = ("table", "manifests", "lease_millis", "commit_timestamps", "changes", "own_writes", "dead", "replacing")
+    __slots__ = ("table", "manifests", "lease_millis", "commit_timestamps", "changes", "own_writes", "dead", "replacing", "lineages")
     TABLE_FIELD_NUMBER: _ClassVar[int]
     MANIFESTS_FIELD_NUMBER: _ClassVar[int]
     LEASE_MILLIS_FIELD_NUMBER: _ClassVar[int]
@@ -416,6 +418,7 @@ class ScanResponse(_message.Message):
     OWN_WRITES_FIELD_NUMBER: _ClassVar[int]
     DEAD_FIELD_NUMBER: _ClassVar[int]
     REPLACING_FIELD_NUMBER: _ClassVar[int]
+    LINEAGES_FIELD_NUMBER: _ClassVar[int]
     table: _common_pb2.TableInfo
     manifests: _containers.RepeatedCompositeFieldContainer[ManifestRef]
     lease_millis: int
@@ -424,7 +427,8 @@ class ScanResponse(_message.Message):
     own_writes: int
     dead: _containers.RepeatedCompositeFieldContainer[DeadRowsRef]
     replacing: int
-    def __init__(self, table: _Optional[_Union[_common_pb2.TableInfo, _Mapping]] = ..., manifests: _Optional[_Iterable[_Union[ManifestRef, _Mapping]]] = ..., lease_millis: _Optional[int] = ..., commit_timestamps: _Optional[_Iterable[int]] = ..., changes: _Optional[_Union[RowChanges, _Mapping]] = ..., own_writes: _Optional[int] = ..., dead: _Optional[_Iterable[_Union[DeadRowsRef, _Mapping]]] = ..., replacing: _Optional[int] = ...) -> None: ...
+    lineages: _containers.RepeatedCompositeFieldContainer[LineageRef]
+    def __init__(self, table: _Optional[_Union[_common_pb2.TableInfo, _Mapping]] = ..., manifests: _Optional[_Iterable[_Union[ManifestRef, _Mapping]]] = ..., lease_millis: _Optional[int] = ..., commit_timestamps: _Optional[_Iterable[int]] = ..., changes: _Optional[_Union[RowChanges, _Mapping]] = ..., own_writes: _Optional[int] = ..., dead: _Optional[_Iterable[_Union[DeadRowsRef, _Mapping]]] = ..., replacing: _Optional[int] = ..., lineages: _Optional[_Iterable[_Union[LineageRef, _Mapping]]] = ...) -> None: ...
 
 class SnapshotLease(_message.Message):
     __slots__ = ("lease_id", "table", "timestamp", "lease_millis")

@@ -1,0 +1,72 @@
+"""What a manager does for compactions of several tables, and for workers, who do not know where there is something to
+do; `router` has all other calls."""
+
+from __future__ import annotations
+
+import asyncio
+import zlib
+from typing import TypeVar
+
+from google.protobuf.message import Message
+
+from txnmanager.router import CALL_SECONDS
+from txnstatus.catalog.catalog import shard_group
+from txnstatus.catalog.system_client import TxnSystemClient
+from txnstatus.errors import TxnError
+from txnstatus.names import check_table_name
+from txnstatus.pages import first_page
+from txnstatus.proto import compaction_pb2 as pb
+
+ResponseT = TypeVar("ResponseT", bound=Message)
+
+
+class Compactions:
+    """Implements the Compactions service, with `router`."""
+
+    def __init__(self, client: TxnSystemClient) -> None:
+        self._client = client
+
+    async def list_compactions(self, request: pb.ListCompactionsRequest) -> pb.ListCompactionsResponse:
+        """As far as every shard has answered: what comes after that is on a later page."""
+        if request.table:
+            shard = self._client.cluster.shard_of_table(check_table_name(request.table))
+            return await self._ask(shard, "ListCompactions", request, pb.ListCompactionsResponse)
+        shards = range(self._client.cluster.state.participant_shards)
+        answers = await asyncio.gather(
+            *(self._ask(shard, "ListCompactions", request, pb.ListCompactionsResponse) for shard in shards)
+        )
+        ends = [_place(answer.compactions[-1]) for answer in answers if answer.more]
+        found = [each for answer in answers for each in answer.compactions if not ends or _place(each) <= min(ends)]
+        page, more = first_page(sorted(found, key=_place))
+        return pb.ListCompactionsResponse(compactions=page, more=more or bool(ends))
+
+    async def lease_compaction(self, request: pb.LeaseCompactionRequest) -> pb.LeaseCompactionResponse:
+        """Asks one shard after the other, from another one for each lease: a busy one keeps no other waiting.
+
+        A shard that cannot answer has nothing to do, as long as another one answers.
+        """
+        count = self._client.cluster.state.participant_shards
+        first = zlib.crc32(request.lease_id.encode()) % count
+        failed: TxnError | None = None
+        for number in range(count):
+            shard = (first + number) % count
+            try:
+                answer = await self._ask(shard, "LeaseCompaction", request, pb.LeaseCompactionResponse)
+            except TxnError as error:
+                if not error.retriable:
+                    raise
+                failed = error
+                continue
+            if answer.HasField("task"):
+                return answer
+        if failed is not None:
+            raise failed  # it may have given the task
+        return pb.LeaseCompactionResponse()
+
+    async def _ask(self, shard: int, method: str, request: Message, response: type[ResponseT]) -> ResponseT:
+        name = f"txnstatus.Compactions/{method}"
+        return await self._client.call_leader(shard_group(shard), name, request, response, CALL_SECONDS)
+
+
+def _place(info: pb.CompactionInfo) -> tuple[str, str]:
+    return info.table_id, info.compaction_id

@@ -1,0 +1,223 @@
+"""Compactions of a shard's tables, on its leader: who wants one, who works at one, and how each ends."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass, field
+
+from txnparticipant.leader.reads import Reads
+from txnparticipant.leader.tables import TableService
+from txnparticipant.shard import commands as cmd
+from txnparticipant.shard import compaction_choice
+from txnparticipant.shard.changes import ShardApplied
+from txnparticipant.shard.compacting import held, later_deletes
+from txnparticipant.shard.shard import ParticipantShard
+from txnparticipant.shard.table import TableState
+from txnparticipant.upkeep.initiator import Initiator
+from txnparticipant.versions.compactions import Compaction, Kind, State, compaction_id
+from txnparticipant.versions.directories import COMPACTIONS
+from txnstatus import limits, partitions
+from txnstatus.catalog.options import Options
+from txnstatus.errors import InvalidArgument, NotFound, Unavailable
+from txnstatus.pages import first_page
+from txnstatus.proto import compaction_pb2 as pb
+from txnstatus.types import HybridClock
+
+Propose = Callable[[cmd.Command], Awaitable[ShardApplied]]
+
+
+@dataclass(slots=True)
+class CompactionService:
+    """Implements the Compactions service for one shard."""
+
+    shard: ParticipantShard
+    reads: Reads
+    tables: TableService
+    initiator: Initiator
+    propose: Propose
+    clock: HybridClock
+    options: Callable[[], Options]
+    check_lease: Callable[[], None]
+    """Raises NotTheLeader where this replica does not lead, or cannot prove it."""
+    _claiming: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Two workers that ask at once get two tasks."""
+
+    # ---- who wants one
+
+    async def request_compaction(self, request: pb.RequestCompactionRequest) -> pb.RequestCompactionResponse:
+        self.check_lease()
+        kind = _kind(request.kind)
+        table = await self.tables.settled(request.table)
+        if request.partition:
+            partitions.check_all([request.partition], table.schema.partition_by, table.name, whole=True)
+        wanted = [request.partition] if request.partition else list(compaction_choice.living(table))
+        response = pb.RequestCompactionResponse()
+        for partition in wanted:
+            if found := await self._wanted(table, partition, kind):
+                response.compaction_ids.append(found)
+        return response
+
+    async def _wanted(self, table: TableState, partition: str, kind: Kind) -> str | None:
+        """The id of the one that is open, or will be. None: there is nothing to do."""
+        known = table.compactions.of(partition)
+        if known is not None:
+            return known.compaction_id
+        at = self.clock.now()
+        if not compaction_choice.inputs(table, kind, partition, at, self.options().compact_file_bytes):
+            return None
+        new = compaction_id(kind, at)
+        await self.propose(cmd.OpenCompaction(table.table_id, new, kind, partition, requested=True, at=at))
+        return new
+
+    async def list_compactions(self, request: pb.ListCompactionsRequest) -> pb.ListCompactionsResponse:
+        self.check_lease()
+        tables = [await self.tables.settled(request.table)] if request.table else list(self.shard.tables())
+        after = request.after.table_id, request.after.compaction_id
+        found = sorted((each for table in tables for each in _infos(table)), key=place)
+        page, more = first_page([each for each in found if place(each) > after])
+        return pb.ListCompactionsResponse(compactions=page, more=more)
+
+    # ---- who works at one
+
+    async def lease_compaction(self, request: pb.LeaseCompactionRequest) -> pb.LeaseCompactionResponse:
+        self.check_lease()
+        _check_lease(request)
+        async with self._claiming:
+            for table, wanted in self._open():
+                if wanted.lease_id == request.lease_id:
+                    return pb.LeaseCompactionResponse(task=self._task(table, wanted))
+            for table, wanted in sorted(self._open(), key=lambda each: each[1].opened):
+                if not wanted.worker and await self._claim(table, wanted, request):
+                    claimed = table.compactions.open[wanted.compaction_id]
+                    return pb.LeaseCompactionResponse(task=self._task(table, claimed))
+        return pb.LeaseCompactionResponse()
+
+    async def _claim(self, table: TableState, wanted: Compaction, request: pb.LeaseCompactionRequest) -> bool:
+        as_of = await self.reads.base(None)
+        for txn_id, commit_ts in await self.reads.decided(table, as_of):
+            await self.propose(cmd.FinalizeCommit(txn_id, table.table_id, commit_ts))
+        if wanted.compaction_id not in table.compactions.open:
+            return False
+        file_bytes = self.options().compact_file_bytes
+        inputs = compaction_choice.inputs(table, wanted.kind, wanted.partition, as_of, file_bytes)
+        if not inputs:
+            await self._end(table, wanted.compaction_id, State.ATTEMPTED, "there is nothing to compact")
+            return False
+        try:
+            await self.propose(
+                cmd.ClaimCompaction(
+                    table.table_id, wanted.compaction_id, request.worker, request.lease_id, as_of, inputs
+                )
+            )
+        except Unavailable as error:
+            if type(error) is not Unavailable:
+                raise
+            return False  # its files are being overwritten: the next look says what is left
+        self.initiator.heard_of(table.table_id, wanted.compaction_id)
+        return True
+
+    async def renew_compaction(self, request: pb.RenewCompactionRequest) -> pb.RenewCompactionResponse:
+        self.check_lease()
+        table = self._table(request.table_id)
+        held(table, request.compaction_id, request.lease_id)
+        self.initiator.heard_of(table.table_id, request.compaction_id)
+        return pb.RenewCompactionResponse(lease_millis=self.options().compact_lease_ms)
+
+    async def fail_compaction(self, request: pb.FailCompactionRequest) -> pb.FailCompactionResponse:
+        self.check_lease()
+        table = self._table(request.table_id)
+        limits.check_length("a reason", request.reason, limits.MAX_REASON_CHARACTERS)
+        held(table, request.compaction_id, request.lease_id)
+        await self._end(table, request.compaction_id, State.FAILED, request.reason)
+        return pb.FailCompactionResponse()
+
+    async def complete_compaction(self, request: pb.CompleteCompactionRequest) -> pb.CompleteCompactionResponse:
+        self.check_lease()
+        table = self._table(request.table_id)
+        held(table, request.compaction_id, request.lease_id)
+        raise Unavailable("outputs are not taken yet")
+
+    # ---- inside
+
+    def _open(self) -> Iterator[tuple[TableState, Compaction]]:
+        for table in self.shard.tables():
+            yield from ((table, wanted) for wanted in table.compactions.open.values())
+
+    def _table(self, table_id: str) -> TableState:
+        try:
+            return self.shard.table_by_id(table_id)
+        except KeyError:
+            raise NotFound(f"no table with id {table_id[:100]!r}") from None
+
+    def _task(self, table: TableState, wanted: Compaction) -> pb.CompactionTask:
+        self.initiator.heard_of(table.table_id, wanted.compaction_id)
+        options = self.options()
+        task = pb.CompactionTask(
+            table=table.info(),
+            compaction_id=wanted.compaction_id,
+            kind=wanted.kind.value,
+            partition=wanted.partition,
+            directory=table.directory(COMPACTIONS, wanted.compaction_id),
+            as_of=wanted.as_of,
+            target_file_bytes=options.compact_file_bytes,
+            lease_millis=options.compact_lease_ms,
+        )
+        for id_ in wanted.inputs:
+            if (file_set := table.file_sets.get(id_)) is not None:
+                manifest = task.inputs.add()
+                manifest.CopyFrom(cmd.manifest_to_wire(file_set.manifest))
+                manifest.partitions[:] = [wanted.partition] if wanted.partition else []
+        above = later_deletes(table, wanted)
+        known = table.deletes.later(wanted.inputs, compaction_choice.NONE)
+        task.dead.extend(cmd.dead_rows_to_wire(each.ref) for each in known if each not in above)
+        return task
+
+    async def _end(self, table: TableState, wanted: str, state: State, reason: str) -> None:
+        await self.propose(cmd.DropCompaction(table.table_id, wanted, state, reason, self.clock.now()))
+
+
+def place(info: pb.CompactionInfo) -> tuple[str, str]:
+    """Its place in listings, which never changes."""
+    return info.table_id, info.compaction_id
+
+
+def _infos(table: TableState) -> Iterator[pb.CompactionInfo]:
+    for wanted in table.compactions.open.values():
+        yield _info(table, wanted, wanted.state)
+    for ended in table.compactions.ended:
+        info = _info(table, ended.compaction, ended.state)
+        info.ended, info.switched = ended.ended, ended.switched
+        info.input_rows, info.output_rows = ended.input_rows, ended.output_rows
+        info.output_files, info.reason = ended.output_files, ended.reason
+        yield info
+
+
+def _info(table: TableState, wanted: Compaction, state: State) -> pb.CompactionInfo:
+    return pb.CompactionInfo(
+        compaction_id=wanted.compaction_id,
+        table_id=table.table_id,
+        table=table.name,
+        partition=wanted.partition,
+        kind=wanted.kind.value,
+        state=state.value,
+        requested=wanted.requested,
+        opened=wanted.opened,
+        worker=wanted.worker,
+        as_of=wanted.as_of,
+        input_file_sets=len(wanted.inputs),
+    )
+
+
+def _kind(of: int) -> Kind:
+    try:
+        return Kind(of)
+    except ValueError:
+        raise InvalidArgument(f"no kind of compaction {of}: there are COMPACTION_MINOR and COMPACTION_MAJOR") from None
+
+
+def _check_lease(request: pb.LeaseCompactionRequest) -> None:
+    limits.check_length("a worker's name", request.worker, limits.MAX_LABEL_CHARACTERS)
+    limits.check_length("a lease id", request.lease_id, limits.MAX_LEASE_ID_CHARACTERS)
+    if not request.worker or not request.lease_id:
+        raise InvalidArgument("whoever leases a compaction says its name, and a lease id")

@@ -1,0 +1,31 @@
+"""Which writes of a transaction speak of files that were compacted, and not yet of what these have become."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from txnparticipant.shard.records import TableTxn
+from txnparticipant.shard.table import TableState
+from txnparticipant.versions.compactions import Switched
+from txnparticipant.versions.mvcc import PendingWrite
+from txnstatus.types import Timestamp
+
+
+def untranslated(table: TableState, txn: TableTxn) -> Iterator[tuple[PendingWrite, Switched]]:
+    """Writes, and the first compaction of which each speaks and has not been given the words of its output yet."""
+    for write in txn.writes.values():
+        known = {moved.compaction_id for moved in write.moved}
+        for switched in table.compactions.replacing(write.touched):
+            if switched.compaction_id not in known:
+                yield write, switched
+                break
+
+
+def retirable_until(table: TableState, horizon: Timestamp) -> Timestamp:
+    """The last time up to which what was removed may be retired, as far as the horizon.
+
+    What was compacted is kept for transactions that speak of it, as they found it before.
+    """
+    touched = (id_ for txn in table.unfinished.values() for write in txn.writes.values() for id_ in write.touched)
+    first = next(table.compactions.replacing(touched), None) if table.compactions.switched else None
+    return horizon if first is None else min(horizon, Timestamp(first.switch_ts - 1))
