@@ -58,7 +58,9 @@ def test_a_page_without_its_markers_is_refused(generate: ModuleType) -> None:
 
 def test_every_failpoint_is_listed() -> None:
     names = set()
-    for file in [file for folder in ("txnstatus", "participant", "manager") for file in (ROOT / folder).rglob("*.py")]:
+    for file in [
+        file for folder in ("txnstatus", "participant", "manager", "client") for file in (ROOT / folder).rglob("*.py")
+    ]:
         for node in ast.walk(ast.parse(file.read_text())):
             match node:
                 case ast.Call(func=ast.Name(id="failpoint"), args=[ast.Constant(value=str() as name), *_]):

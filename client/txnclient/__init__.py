@@ -15,6 +15,7 @@ Importing this loads neither pyspark nor pyarrow; a method that needs one of the
 """
 
 from txnclient.client import Client, connect
+from txnclient.compact.asking import CompactionSummary
 from txnclient.foreign.work import Part
 from txnclient.info import TableInfo, TxnSummary
 from txnclient.outcome import CommitReceipt, RowsAffected, RowsWritten
@@ -53,6 +54,7 @@ __all__ = [
     "Column",
     "CommitReceipt",
     "CommitUnknown",
+    "CompactionSummary",
     "Conflict",
     "DataDamaged",
     "DataFile",

@@ -17,6 +17,7 @@ from txnclient.auto_commit import AutoCommit
 from txnclient.beginning import begin
 from txnclient.calls.channel import parse_addresses
 from txnclient.calls.requests import build
+from txnclient.compact.asking import Compacting
 from txnclient.formats import schemas
 from txnclient.formats.schemas import to_columns
 from txnclient.info import TableInfo, TxnSummary, table_info, txn_summary
@@ -72,7 +73,7 @@ def default_owner() -> str:
     return os.environ.get("SPARK_USER") or getpass.getuser()
 
 
-class Client(AutoCommit, Staying):
+class Client(AutoCommit, Compacting, Staying):
     """Safe to use from many threads."""
 
     instead = Session.instead

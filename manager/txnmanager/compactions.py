@@ -45,6 +45,9 @@ class Compactions:
 
         A shard that cannot answer has nothing to do, as long as another one answers.
         """
+        if request.table:
+            shard = self._client.cluster.shard_of_table(check_table_name(request.table))
+            return await self._ask(shard, "LeaseCompaction", request, pb.LeaseCompactionResponse)
         count = self._client.cluster.state.participant_shards
         first = zlib.crc32(request.lease_id.encode()) % count
         failed: TxnError | None = None

@@ -28,6 +28,8 @@ DEFAULT_MEMORY_BYTES = 512 << 20
 MIN_MEMORY_BYTES = 16 << 20
 FIRST_BATCH_ROWS, MOST_BATCH_ROWS = 4_096, 65_536
 """Rows that are read at a time: before it is known how large they are, and at most."""
+SMALL_BYTES = 4 << 20
+"""Size up to which a file is read by one thread: more would wait for each other for longer than they read."""
 MIN_BUFFER_BYTES = 64 << 10
 """The least that is read of a column at a time, where a row group does not fit into memory."""
 
@@ -128,7 +130,8 @@ class _Source:
                     yield start, start + count, self._target.empty_table()
                     start += count
                     continue
-                for batch in parquet.iter_batches(self._batch_rows(), row_groups=[group]):
+                in_threads = file.bytes > SMALL_BYTES
+                for batch in parquet.iter_batches(self._batch_rows(), row_groups=[group], use_threads=in_threads):
                     end = start + batch.num_rows
                     self._row_bytes = max(self._row_bytes, batch.nbytes / max(batch.num_rows, 1))
                     rows = pa.Table.from_batches([_alive(batch, gone, start)])

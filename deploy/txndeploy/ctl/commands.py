@@ -14,7 +14,7 @@ import typer
 import txnclient
 from txnclient import TxnState
 from txnclient.calls.channel import parse_addresses
-from txndeploy.ctl import selection
+from txndeploy.ctl import compacting, selection
 from txndeploy.ctl.watching import watch
 from txndeploy.doctor.command import doctor
 from txndeploy.local.claim import DirectoryInUse
@@ -35,7 +35,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 txn_app = typer.Typer(help="Look at transactions, and end them.", no_args_is_help=True)
-table_app = typer.Typer(help="Look at tables, and drop them.", no_args_is_help=True)
+table_app = typer.Typer(help="Look at tables, compact and drop them.", no_args_is_help=True)
 app.add_typer(txn_app, name="txn")
 node_app = typer.Typer(help="Run a node, or replace one.", no_args_is_help=True)
 config_app = typer.Typer(help="Options that may change while the cluster runs.", no_args_is_help=True)
@@ -46,6 +46,9 @@ participant_app = typer.Typer(help="Foreign participants: systems besides the ta
 app.add_typer(participant_app, name="participant")
 
 app.command("doctor")(doctor)
+app.command("compactor")(compacting.compactor)
+app.command("compactions")(compacting.compactions)
+table_app.command("compact")(compacting.compact)
 
 # ---- running
 
@@ -94,6 +97,7 @@ def up(
         Path | None, typer.Option("--dir", help="Where its data is kept; a cluster found there is started again.")
     ] = None,
     grpc: Annotated[bool, typer.Option("--grpc", help="The nodes of a new cluster serve gRPC, too.")] = False,
+    compactor: Annotated[bool, typer.Option(help="Compactions are done, by a process beside the nodes.")] = True,
 ) -> None:
     """Run a cluster on this machine, until Ctrl-C. The data stays.
 
@@ -106,7 +110,7 @@ def up(
         signal.signal(signum, lambda *_: ended.set())
     try:
         with status_line(f"starting the cluster in {where}"):
-            cluster = LocalCluster(where, nodes, grpc=grpc)
+            cluster = LocalCluster(where, nodes, grpc=grpc, compactor=compactor)
             cluster.__enter__()
     except DirectoryInUse as used:
         _attach(used)

@@ -14,6 +14,7 @@ from typing import Self, TypeVar
 
 from txnclient.calls.channel import ManagerChannel
 from txndeploy.local.claim import Claim
+from txndeploy.local.compactor import LocalCompactor
 from txndeploy.local.network import Network, free_ports
 from txndeploy.node import config as configuration
 from txndeploy.node import tethered
@@ -52,11 +53,13 @@ class LocalCluster:
         network: Network | None = None,
         launcher: Sequence[str] = (),
         grpc: bool = False,
+        compactor: bool = False,
     ) -> None:
         """`table_roots`: where tables may be besides the warehouse. `environment`: variables for the node processes,
         besides this process's own. `launcher`: words before each node's command; it must stay the process's child.
 
         `grpc`: whether new nodes serve gRPC as well, on loopback: `grpc_address` of their configurations says where.
+        `compactor`: whether a process beside the nodes does compactions.
         Raises DirectoryInUse where somebody else runs the nodes in the directory.
         `network`: by what the nodes reach each other, such as one that can be cut; without, plain loopback.
         """
@@ -99,6 +102,8 @@ class LocalCluster:
         for node in self.configs:
             self._connect(node)
         self._claim.tell(self.addresses)
+        self._has_compactor = compactor
+        self.compactor = LocalCompactor(self.addresses, self.directory / "compactor.log", self.environment)
 
     def _connect(self, node: str) -> None:
         """Gives the node its place in the network, and writes down how it reaches the others."""
@@ -135,9 +140,12 @@ class LocalCluster:
             if not self.running(node):
                 self.start_node(node)
         self.wait_ready()
+        if self._has_compactor:
+            self.compactor.start()
 
     def stop(self) -> None:
         """Ends every process, and waits for it."""
+        self.compactor.stop()
         for process in self._processes.values():
             if process.poll() is None:
                 process.send_signal(signal.SIGCONT)

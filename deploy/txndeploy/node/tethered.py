@@ -1,7 +1,7 @@
-"""A node that ends with the thread that started it, however that ends: LocalCluster leaves no processes behind.
+"""A process that ends with the thread that started it, however that ends: LocalCluster leaves no processes behind.
 
 The kernel sees to it, so it holds after a kill -9 as well, and for a node that is stopped. Linux only; elsewhere such a
-node stays.
+process stays.
 """
 
 from __future__ import annotations
@@ -23,12 +23,16 @@ def command(config: Path) -> list[str]:
 
 
 def main(parent: int, config: Path) -> int:
-    """Returns the exit code."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-        if os.getppid() != parent:
-            return 1  # it ended before it could be noticed
-    return process.run(config)
+    """Runs the node; returns the exit code."""
+    return process.run(config) if tie(parent) else 1
+
+
+def tie(parent: int) -> bool:
+    """Has this process end with the one that started it; False: that ended before it could be noticed."""
+    if sys.platform != "linux":
+        return True
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    return os.getppid() == parent
 
 
 if __name__ == "__main__":

@@ -6,7 +6,17 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from txnclient import Client, LockInfo, ParticipantState, ParticipantSummary, TxnError, TxnState, TxnSummary, connect
+from txnclient import (
+    Client,
+    CompactionSummary,
+    LockInfo,
+    ParticipantState,
+    ParticipantSummary,
+    TxnError,
+    TxnState,
+    TxnSummary,
+    connect,
+)
 from txnclient.calls.channel import ManagerChannel
 from txnclient.info import TableInfo
 from txndeploy.local.cluster import LocalCluster
@@ -149,6 +159,52 @@ def locks(found: Sequence[LockInfo], *, extended: bool) -> Listing:
         for lock in found
     ]
     return Listing("locks", fields, rows)
+
+
+_COMPACTION_COLOURS = {"working": "cyan", "succeeded": "green", "failed": "red"}
+
+
+def compactions(found: Sequence[CompactionSummary]) -> Listing:
+    fields = (
+        Field("compaction_id", "id", whole=True, wide=True),
+        Field("table", "table"),
+        Field("partition", "partition"),
+        Field("kind", "kind", whole=True),
+        Field("state", "state", lambda state: _COMPACTION_COLOURS.get(state, "yellow"), whole=True),
+        Field("requested", "requested", wide=True),
+        Field("opened", "opened (UTC)"),
+        Field("worker", "worker"),
+        Field("ended", "ended (UTC)", wide=True),
+        Field("as_of", "as of", hidden=True),
+        Field("switched", "switched", hidden=True),
+        Field("input_file_sets", "inputs", grouped=True),
+        Field("input_rows", "input rows", hidden=True),
+        Field("output_rows", "rows", grouped=True),
+        Field("output_files", "files", grouped=True),
+        Field("reason", "reason", brief_chars=60),
+    )
+    rows = [
+        {
+            "compaction_id": each.compaction_id,
+            "table": each.table,
+            "partition": each.partition or None,
+            "kind": each.kind,
+            "state": each.state,
+            "requested": each.requested,
+            "opened": time_at(each.opened),
+            "worker": each.worker or None,
+            "ended": time_at(each.ended),
+            "as_of": each.as_of or None,
+            "switched": each.switched or None,
+            "input_file_sets": each.input_file_sets,
+            "input_rows": each.input_rows if each.is_over else None,
+            "output_rows": each.output_rows if each.is_over else None,
+            "output_files": each.output_files if each.is_over else None,
+            "reason": each.reason or None,
+        }
+        for each in found
+    ]
+    return Listing("compactions", fields, rows)
 
 
 def data_tables(client: Client) -> Listing:

@@ -88,6 +88,8 @@ class CompactionService:
                 if wanted.lease_id == request.lease_id:
                     return pb.LeaseCompactionResponse(task=self._task(table, wanted))
             for table, wanted in sorted(self._open(), key=lambda each: each[1].opened):
+                if request.table not in ("", table.name):
+                    continue
                 if not wanted.worker and await self._claim(table, wanted, request):
                     claimed = table.compactions.open[wanted.compaction_id]
                     return pb.LeaseCompactionResponse(task=self._task(table, claimed))
@@ -129,7 +131,8 @@ class CompactionService:
         table = self._table(request.table_id)
         limits.check_length("a reason", request.reason, limits.MAX_REASON_CHARACTERS)
         held(table, request.compaction_id, request.lease_id)
-        await self._end(table, request.compaction_id, State.FAILED, request.reason)
+        state = State.ATTEMPTED if request.returned else State.FAILED
+        await self._end(table, request.compaction_id, state, request.reason)
         return pb.FailCompactionResponse()
 
     async def complete_compaction(self, request: pb.CompleteCompactionRequest) -> pb.CompleteCompactionResponse:

@@ -7,7 +7,6 @@ from dataclasses import replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -16,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyroaring import BitMap
 
+from tests.unit.harness.data_files import PLAIN, path_of, plain, read, write
 from txnclient.compact import rewriting
 from txnclient.compact.rewriting import Rewritten, rewrite
 from txnclient.formats import arrow
@@ -26,7 +26,6 @@ from txnstatus.lake.lineage import NOWHERE
 from txnstatus.lake.manifest import DataFile
 from txnstatus.schema import Column, Schema
 
-PLAIN = Schema((Column("id", "bigint"), Column("text", "string")))
 EVERYTHING = Schema(
     (
         Column("id", "bigint", nullable=False),
@@ -64,31 +63,6 @@ def everything(number: int) -> dict[str, object]:
         "map": [(f"k{key}", Decimal(key) / 4) for key in range(number % 3)],
         "struct": {"id": number, "at": at},
     }
-
-
-def write(directory: Path, tables: Sequence[pa.Table], schema: Schema = PLAIN, group: int = 1 << 20) -> list[DataFile]:
-    """A file for each table, as writes make them, with row groups of so many rows."""
-    files = []
-    for number, rows in enumerate(tables):
-        where = directory / f"delta_{number}_00000000"
-        where.mkdir(parents=True)
-        path = where / "part-00000.parquet"
-        system, _ = data_files.file_system(where.as_uri())
-        data_files.write(rows.cast(to_arrow(schema)), str(path), system, row_group_size=group)
-        files += arrow.described([(path.as_uri(), path.stat().st_size)], where.as_uri(), schema)
-    return files
-
-
-def plain(first: int, count: int) -> pa.Table:
-    rows = range(first, first + count)
-    return pa.table({"id": pa.array(rows, pa.int64()), "text": [f"row {row}" for row in rows]})
-
-
-def read(files: Sequence[DataFile], schema: Schema = PLAIN) -> list[dict[str, object]]:
-    """The rows, file after file."""
-    rows = [row for file in files for row in arrow.read_files([file], schema, None).to_pylist()]
-    assert all(isinstance(row, dict) for row in rows)
-    return rows
 
 
 def agrees(done: Rewritten, inputs: Sequence[DataFile], dead: dict[str, BitMap], schema: Schema = PLAIN) -> None:
@@ -151,7 +125,7 @@ def test_outputs_are_as_other_writes_have_them(tmp_path: Path) -> None:
     assert (file.rows, file.partition, file.columns) == (written.rows, written.partition, written.columns)
     data_files.check([file])
     assert not data_files.examine(file)
-    mine, other = (pq.read_metadata(_path(each)) for each in (file, written))
+    mine, other = (pq.read_metadata(path_of(each)) for each in (file, written))
     assert mine.schema.equals(other.schema)
     for column in range(2):
         assert mine.row_group(0).column(column).encodings == other.row_group(0).column(column).encodings
@@ -225,7 +199,7 @@ def test_it_is_told_what_was_read_and_ends_when_that_raises(tmp_path: Path) -> N
 
 
 def _damages(file: DataFile) -> Iterator[bytes]:
-    whole = _path(file).read_bytes()
+    whole = path_of(file).read_bytes()
     middle = len(whole) // 3
     yield whole[:-1]
     yield whole[:middle] + bytes([whole[middle] ^ 1]) + whole[middle + 1 :]
@@ -234,16 +208,12 @@ def _damages(file: DataFile) -> Iterator[bytes]:
 
 def test_what_is_damaged_is_not_written_anew(tmp_path: Path) -> None:
     inputs = write(tmp_path, [plain(0, 20_000), plain(20_000, 20_000)])
-    whole = _path(inputs[1]).read_bytes()
+    whole = path_of(inputs[1]).read_bytes()
     for number, damaged in enumerate(_damages(inputs[1])):
-        _path(inputs[1]).write_bytes(damaged)
+        path_of(inputs[1]).write_bytes(damaged)
         with pytest.raises(DataDamaged, match="part-00000"):
             rewrite(inputs, {}, PLAIN, (tmp_path / f"base_{number}").as_uri(), target_bytes=1 << 20)
-    _path(inputs[1]).write_bytes(whole)
+    path_of(inputs[1]).write_bytes(whole)
     fewer = replace(inputs[1], rows=19_999)
     with pytest.raises(DataDamaged, match="20000 rows, and was written with 19999"):
         rewrite([inputs[0], fewer], {}, PLAIN, (tmp_path / "base_x").as_uri(), target_bytes=1 << 20)
-
-
-def _path(file: DataFile) -> Path:
-    return Path(unquote(urlsplit(file.path).path))

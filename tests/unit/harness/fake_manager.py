@@ -16,7 +16,7 @@ from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
 from txnstatus.errors import TxnError
-from txnstatus.proto import admin_pb2, catalog_pb2, common_pb2, rpc_pb2, table_pb2, txn_manager_pb2
+from txnstatus.proto import admin_pb2, catalog_pb2, common_pb2, compaction_pb2, rpc_pb2, table_pb2, txn_manager_pb2
 from txnstatus.proto import txn_manager_pb2 as pb
 from txnstatus.rpc.connection import OPENING_BYTES
 from txnstatus.rpc.errors import to_detail
@@ -25,6 +25,7 @@ SERVICES = [
     *txn_manager_pb2.DESCRIPTOR.services_by_name.values(),
     *table_pb2.DESCRIPTOR.services_by_name.values(),
     *admin_pb2.DESCRIPTOR.services_by_name.values(),
+    *compaction_pb2.DESCRIPTOR.services_by_name.values(),
 ]
 REQUESTS = {method.name: GetMessageClass(method.input_type) for service in SERVICES for method in service.methods}
 KEEPALIVE_MS = 60_000

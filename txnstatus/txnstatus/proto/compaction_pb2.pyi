@@ -112,12 +112,14 @@ class CompactionInfo(_message.Message):
     def __init__(self, compaction_id: _Optional[str] = ..., table_id: _Optional[str] = ..., table: _Optional[str] = ..., partition: _Optional[str] = ..., kind: _Optional[_Union[CompactionKind, str]] = ..., state: _Optional[_Union[CompactionState, str]] = ..., requested: _Optional[bool] = ..., opened: _Optional[int] = ..., worker: _Optional[str] = ..., as_of: _Optional[int] = ..., ended: _Optional[int] = ..., switched: _Optional[int] = ..., input_file_sets: _Optional[int] = ..., input_rows: _Optional[int] = ..., output_rows: _Optional[int] = ..., output_files: _Optional[int] = ..., reason: _Optional[str] = ...) -> None: ...
 
 class LeaseCompactionRequest(_message.Message):
-    __slots__ = ("worker", "lease_id")
+    __slots__ = ("worker", "lease_id", "table")
     WORKER_FIELD_NUMBER: _ClassVar[int]
     LEASE_ID_FIELD_NUMBER: _ClassVar[int]
+    TABLE_FIELD_NUMBER: _ClassVar[int]
     worker: str
     lease_id: str
-    def __init__(self, worker: _Optional[str] = ..., lease_id: _Optional[str] = ...) -> None: ...
+    table: str
+    def __init__(self, worker: _Optional[str] = ..., lease_id: _Optional[str] = ..., table: _Optional[str] = ...) -> None: ...
 
 class LeaseCompactionResponse(_message.Message):
     __slots__ = ("task",)
@@ -186,16 +188,18 @@ class CompleteCompactionResponse(_message.Message):
     def __init__(self, switched: _Optional[int] = ...) -> None: ...
 
 class FailCompactionRequest(_message.Message):
-    __slots__ = ("table_id", "compaction_id", "lease_id", "reason")
+    __slots__ = ("table_id", "compaction_id", "lease_id", "reason", "returned")
     TABLE_ID_FIELD_NUMBER: _ClassVar[int]
     COMPACTION_ID_FIELD_NUMBER: _ClassVar[int]
     LEASE_ID_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
+    RETURNED_FIELD_NUMBER: _ClassVar[int]
     table_id: str
     compaction_id: str
     lease_id: str
     reason: str
-    def __init__(self, table_id: _Optional[str] = ..., compaction_id: _Optional[str] = ..., lease_id: _Optional[str] = ..., reason: _Optional[str] = ...) -> None: ...
+    returned: bool
+    def __init__(self, table_id: _Optional[str] = ..., compaction_id: _Optional[str] = ..., lease_id: _Optional[str] = ..., reason: _Optional[str] = ..., returned: _Optional[bool] = ...) -> None: ...
 
 class FailCompactionResponse(_message.Message):
     __slots__ = ()

@@ -1,0 +1,134 @@
+"""Worker: leases compactions, one after the other, and does them. Any number of workers, anywhere, work for a cluster.
+
+It holds nothing that anybody misses: when it ends in the middle, its lease does, and what it has written is removed.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import threading
+import time
+from dataclasses import dataclass
+
+from txnclient.alive.heartbeat import Heartbeats
+from txnclient.compact.leasing import Leased, lease, renewing
+from txnclient.compact.rewriting import DEFAULT_MEMORY_BYTES, Rewritten, rewrite
+from txnclient.session import Session
+from txnstatus.errors import TxnError
+from txnstatus.lake import data_files, dead_rows, lineage, manifest
+from txnstatus.lake.manifest import DataFile
+from txnstatus.process.failpoints import failpoint
+from txnstatus.proto import compaction_pb2 as pb
+from txnstatus.schema import Schema
+from txnstatus.types import TxnId
+
+log = logging.getLogger(__name__)
+
+IDLE_SECONDS = 2.0
+"""Time between two looks for something to do, where there was nothing."""
+
+
+class Stopped(Exception):
+    """The worker is to end; what it works at is somebody else's."""
+
+
+@dataclass(slots=True)
+class Worker:
+    """One thread's work."""
+
+    session: Session
+    name: str
+    """A name for people."""
+    stopping: threading.Event
+    """Set by whoever wants it to end: it does within a batch of rows."""
+    table: str = ""
+    """The only table that it works for; empty: all."""
+    memory_bytes: int = DEFAULT_MEMORY_BYTES
+
+    def run(self) -> None:
+        """Until it is to stop."""
+        while not self.stopping.is_set():
+            try:
+                found = self.run_once()
+            except TxnError as error:
+                log.warning("%s cannot ask for something to do, will try again: %s", self.name, error.message)
+                found = False
+            if not found:
+                self.stopping.wait(IDLE_SECONDS * random.uniform(0.5, 1.0))
+
+    def run_once(self) -> bool:
+        """Does one compaction; False: there is none to do. How it ended is told to the service.
+
+        Raises TxnError where nobody could be asked.
+        """
+        leased = lease(self.session, self.name, self.table)
+        if leased is None:
+            return False
+        heartbeats = Heartbeats(renewing(self.session.channel), "compactor-leases")
+        try:
+            failpoint("compactor.leased")
+            heartbeats.add(leased, time.monotonic())
+            self._work(leased)
+        except Stopped:
+            self._give_up(leased, f"{self.name} was ended", returned=True)
+        except Exception as error:
+            log.warning("%s comes to nothing", leased, exc_info=error)
+            self._give_up(leased, error.message if isinstance(error, TxnError) else f"{type(error).__name__}: {error}")
+        finally:
+            heartbeats.close()
+        return True
+
+    def _work(self, leased: Leased) -> None:
+        task, began = leased.task, time.monotonic()
+        inputs = [file for ref in task.inputs for file in manifest.read(ref)]
+        log.info("%s: %d files", leased, len(inputs))
+
+        def progress(_rows: int) -> None:
+            leased.require()
+            if self.stopping.is_set():
+                raise Stopped
+            failpoint("compactor.reading")
+
+        done = rewrite(
+            inputs,
+            dead_rows.union(map(dead_rows.read, task.dead)),
+            Schema.from_wire(task.table.schema),
+            task.directory,
+            target_bytes=task.target_file_bytes,
+            memory_bytes=self.memory_bytes,
+            progress=progress,
+        )
+        failpoint("compactor.written")
+        request = _made_durable(task, done)
+        failpoint("compactor.durable")
+        _read_again(done)
+        leased.require()
+        leased.complete(request)
+        failpoint("compactor.completed")
+        log.info("%s: %d files became %d in %.1f s", leased, len(inputs), len(done.files), time.monotonic() - began)
+
+    def _give_up(self, leased: Leased, reason: str, *, returned: bool = False) -> None:
+        """What it has written is removed by the service, in time."""
+        try:
+            if not leased.is_lost:
+                leased.fail(reason, returned=returned)
+        except TxnError as error:
+            log.warning("%s ends with its lease: %s", leased, error.message)
+
+
+def _read_again(done: Rewritten) -> None:
+    """Raises DataDamaged for an output that is not what was written: once they are switched to, inputs go in time."""
+    for file in done.files:
+        if fault := data_files.examine(file):
+            raise data_files.damaged(file, fault)
+
+
+def _made_durable(task: pb.CompactionTask, done: Rewritten) -> pb.CompleteCompactionRequest:
+    files: list[DataFile] = list(done.files)
+    ref = lineage.write(task.directory, done.lineage, not_durable=[file.path for file in files])
+    failpoint("compactor.lineage")
+    listed = manifest.write(
+        task.directory, files, table_id=task.table.table_id, txn_id=TxnId(0), write_id=task.compaction_id
+    )
+    return pb.CompleteCompactionRequest(manifest=listed, lineage=ref)

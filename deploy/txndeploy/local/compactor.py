@@ -1,0 +1,62 @@
+"""A worker of compactions beside the nodes of a cluster on this machine."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+
+from txndeploy.node import compactor
+
+STOP_SECONDS = 10.0
+
+
+class LocalCompactor:
+    """A process of its own, which ends with this one."""
+
+    def __init__(self, addresses: str, log_path: Path, environment: Mapping[str, str] | None = None) -> None:
+        """`addresses`: of nodes. `environment`: variables besides this process's own."""
+        self._addresses, self.log_path = addresses, log_path
+        self._environment = dict(environment or {})
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Starts it, unless it runs."""
+        if self.running:
+            return
+        with self.log_path.open("ab") as output:
+            self._process = subprocess.Popen(
+                compactor.command(self._addresses),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                env={**os.environ, **self._environment},
+                start_new_session=True,
+            )
+
+    @property
+    def running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    def stop(self) -> int | None:
+        """Lets it give back what it has; kills it where that takes too long. Returns the exit code."""
+        if self._process is None:
+            return None
+        self._process.terminate()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(STOP_SECONDS)
+        return self.kill()
+
+    def kill(self) -> int | None:
+        """kill -9; returns the exit code."""
+        if self._process is None:
+            return None
+        self._process.kill()
+        return self._process.wait()
+
+    def wait(self, timeout: float) -> int:
+        """Until it has ended by itself; returns the exit code. Raises subprocess.TimeoutExpired."""
+        assert self._process is not None, "it was never started"
+        return self._process.wait(timeout)
