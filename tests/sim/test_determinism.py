@@ -15,7 +15,8 @@ from dataclasses import replace
 from tests.sim.campaign import scenario; from tests.sim.world import world
 for seed in {SEEDS}:
     for writes_rows in (False, True):
-        result = world.run(replace(scenario.make(seed, "everything"), writes_rows=writes_rows))
+        made = replace(scenario.make(seed, "everything"), writes_rows=writes_rows, keeps_rolls=writes_rows)
+        result = world.run(made)
         print(result.digest, result.virtual_seconds, result.commands, result.violations)
 """
 

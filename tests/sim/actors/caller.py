@@ -13,6 +13,7 @@ from google.protobuf.message import Message
 
 from tests.sim.actors.bank import ACCOUNTS, KEYED_ACCOUNTS, Bank
 from tests.sim.actors.books import Books
+from tests.sim.actors.rolls import Rolls
 from tests.sim.judges.exclusion import Had
 from tests.sim.judges.ledger import Ledger
 from tests.sim.judges.ruins import Ruins
@@ -41,8 +42,10 @@ class Shared:
     """Tokens that go from program to program."""
     bank: Bank = field(init=False)
     books: Books = field(default_factory=Books)
+    rolls: Rolls = field(default_factory=Rolls)
     ruins: Ruins = field(default_factory=Ruins)
     writes_rows: bool = False
+    keeps_rolls: bool = False
     locks: bool = False
     """Whether programs lock tables and partitions by themselves."""
     foreign: bool = False

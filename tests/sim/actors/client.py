@@ -13,6 +13,8 @@ from tests.sim.actors.caller import Shared
 from tests.sim.actors.clerk import Clerk
 from tests.sim.actors.doctor import Doctor
 from tests.sim.actors.locker import Locker
+from tests.sim.actors.registrar import Registrar
+from tests.sim.actors.rolls import ROLL_SCHEMAS, ROLLS
 from tests.sim.actors.seller import Seller
 from tests.sim.actors.transactor import OWNER
 from tests.sim.judges.ledger import Write
@@ -48,7 +50,7 @@ EXPECTED = (TxnAborted, CommitUnknown, Unavailable, IllegalState, Forgotten, Lim
 SCHEMA = common_pb2.TableSchema(columns=[common_pb2.Column(name="k", type="bigint", nullable=True)])
 
 
-class Client(Clerk, Doctor, Builder, Locker, Seller):
+class Client(Clerk, Registrar, Doctor, Builder, Locker, Seller):
     """One process's sessions. Never raises for what the service may answer."""
 
     def __init__(self, name: str, rng: random.Random, shared: Shared, log: Callable[[str], None]) -> None:
@@ -85,6 +87,7 @@ class Client(Clerk, Doctor, Builder, Locker, Seller):
             (4, self._look_around),
             *([(1, self._change_option)] if self._shared.changes_options else []),
             *([(10, self._keep_books), (5, self._look_into_books)] if self._shared.writes_rows else []),
+            *([(20, self._keep_rolls), (8, self._look_into_rolls)] if self._shared.keeps_rolls else []),
         ]
         while not self._shared.stopping:
             _, action = self._rng.choices(actions, [weight for weight, _ in actions])[0]
@@ -98,6 +101,8 @@ class Client(Clerk, Doctor, Builder, Locker, Seller):
         schemas = {**dict.fromkeys(self._shared.tables, SCHEMA), **dict.fromkeys(ACCOUNTS, ACCOUNT_SCHEMA)}
         if self._shared.writes_rows:
             schemas.update(dict.fromkeys((*KEYED_ACCOUNTS, *BOOKS), BOOK_SCHEMA))
+        if self._shared.keeps_rolls:
+            schemas.update(ROLL_SCHEMAS)
         for table, schema in schemas.items():
             request = table_pb2.CreateTableRequest(name=table, schema=schema, request_id=f"create {table}")
             while not self._shared.stopping:
@@ -109,6 +114,8 @@ class Client(Clerk, Doctor, Builder, Locker, Seller):
                     self._shared.bank.tables.add(table)
                 elif table in BOOKS:
                     self._shared.books.tables.add(table)
+                elif table in ROLLS:
+                    self._shared.rolls.tables.add(table)
                 else:
                     self._ledger.tables[table] = answer.table.table_id
                 break

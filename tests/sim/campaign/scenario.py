@@ -55,7 +55,8 @@ class Scenario:
     writes_rows: bool = False
     """Whether clients also write rows by key."""
     row_flush_bytes: int = 4 << 20
-
+    keeps_rolls: bool = False
+    """Whether clients also change rows of tables that have no key."""
     examined: bool = False
     """Whether a doctor goes round meanwhile."""
     replication: int = 3
@@ -191,6 +192,7 @@ def make(seed: int, profile: str | None = None) -> Scenario:
         locks=newest.random() < 0.3,
         foreign=newest.random() < 0.3,
     )
+    scenario = replace(scenario, keeps_rolls=random.Random(f"scenario {seed}, changing").random() < 0.3)
     scenario = _fitted(special, scenario)
     kinds, rate = PROFILES[profile]
     count = sum(rng.random() < 0.5 for _ in range(int(rate * scenario.seconds / 10 * 2))) if kinds else 0

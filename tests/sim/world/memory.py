@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from txnclient.read.dead import Kept
 from txnparticipant.leader import rows as row_service
 from txnparticipant.rows import changed_keys
 from txnparticipant.shard.shard import ParticipantShard
@@ -19,13 +20,27 @@ LATE_BYTES = 4_000
 """Bytes of requests on their way through a former leader, of which the next one does not know."""
 
 
-def seams() -> list[tuple[str, Any]]:
+def seams(*, writes_rows: bool, keeps_rolls: bool) -> list[tuple[str, Any]]:
+    return [*(_of_row_writes() if writes_rows else ()), *(_of_positions() if keeps_rolls else ())]
+
+
+def _of_row_writes() -> list[tuple[str, Any]]:
     return [
         ("txnparticipant.leader.rows:SOFT_LIMIT_BYTES", SOFT_LIMIT_BYTES),
         ("txnparticipant.leader.rows:HARD_LIMIT_BYTES", HARD_LIMIT_BYTES),
         ("txnparticipant.leader.rows:TXN_LIMIT_BYTES", TXN_LIMIT_BYTES),
         ("txnparticipant.rows.changed_keys:KEPT_BYTES", KEPT_KEYS_BYTES),
         ("txnparticipant.rows.changed_keys:KEPT_SPAN", KEPT_KEYS_SPAN),
+    ]
+
+
+def _of_positions() -> list[tuple[str, Any]]:
+    return [
+        ("txnparticipant.versions.deletes:KEPT_BYTES", 8_000),
+        ("txnparticipant.versions.additions:KEPT_BYTES", 12_000),
+        ("txnparticipant.shard.delete_checks:MAX_PENDING_BYTES", 300),
+        ("txnclient.write.changing:MAX_DELETED_FILES", 2),
+        ("txnclient.read.dead:_kept", Kept()),
     ]
 
 

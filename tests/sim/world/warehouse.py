@@ -29,6 +29,8 @@ class Warehouse:
         self.failing = 0.0
         """Chance that a request fails."""
         self.on_delete: Callable[[str], None] = lambda _: None
+        self._sizes: dict[str, int] = {}
+        """The bytes of files that are real."""
         self._rng, self._now = rng, now
 
     def write(self, directory: str, name: str) -> str:
@@ -37,14 +39,17 @@ class Warehouse:
         return f"{directory}/{name}"
 
     def exists(self, uri: str) -> bool:
-        directory, _, name = uri.rpartition("/")
+        directory, name = _parted(uri)
         return name in self.directories.get(directory, ())
 
     def listing(self, location: str) -> dict[str, dict[str, int]]:
-        """As txnstatus.lake.storage.tree; every file has one byte."""
+        """As txnstatus.lake.storage.tree; what is only a name has one byte."""
         start = f"{location}/"
-        below = {uri[len(start) :]: files for uri, files in self.directories.items() if uri.startswith(start)}
-        return {name: dict.fromkeys(files, 1) for name, files in below.items()}
+        below = {uri: files for uri, files in self.directories.items() if uri.startswith(start)}
+        return {
+            uri[len(start) :]: {name: self._sizes.get(f"{uri}/{name}", 1) for name in files}
+            for uri, files in below.items()
+        }
 
     # ---- in place of what txnstatus.lake.storage has by these names
 
@@ -66,8 +71,8 @@ class Warehouse:
         """To be called for every file that is real."""
         for uri in uris:
             self._fail(uri)
-            directory, _, name = uri.rpartition("/")
-            self.write(directory, name)
+            self.write(*_parted(uri))
+            self._sizes[uri] = self.files.get_file_info(uri.removeprefix(SCHEME)).size
 
     def delete_directory(self, uri: str) -> None:
         self._fail(uri)
@@ -83,3 +88,10 @@ class Warehouse:
     def _fail(self, uri: str) -> None:
         if self._rng.random() < self.failing:
             raise OSError(f"{uri}: the store does not answer")
+
+
+def _parted(uri: str) -> tuple[str, str]:
+    """The directory of a write or a flush, and the path of the file in it."""
+    table, prefix, below = uri.partition(f"/{storage.WRITE_PREFIX}")
+    name, _, path = below.partition("/")
+    return f"{table}{prefix}{name}", path

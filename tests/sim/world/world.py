@@ -124,6 +124,7 @@ class World:
             repeats=scenario.duplicates > 0,
             holds_snapshots=scenario.retires,
             writes_rows=scenario.writes_rows,
+            keeps_rolls=scenario.keeps_rolls,
             rebuilds=scenario.rebuilds,
             locks=scenario.locks,
             foreign=scenario.foreign,
@@ -189,7 +190,7 @@ class World:
             ("txnparticipant.leader.service:FORGET_PASS_SECONDS", 1.0),
             ("txnstatus.process.failpoints:_armed", Failpoints(self.cluster)),
             *self.warehouse.seams(),
-            *(memory.seams() if self.scenario.writes_rows else ()),
+            *memory.seams(writes_rows=self.scenario.writes_rows, keeps_rolls=self.scenario.keeps_rolls),
             ("txndeploy.node.roles:RaftGroup", self.watch.group_class()),
             ("txndeploy.node.roles:StatusService", self._status_service()),
             ("txndeploy.node.roles:Registry", self._server),
@@ -272,7 +273,7 @@ class World:
         checks.options(self.cluster, self.watch.histories, self.violated)
         for anomaly in self.shared.bank.judge(self.ledger):
             self.violated("isolation", anomaly)
-        for rule, story in self.shared.books.judge(self.ledger):
+        for rule, story in (*self.shared.books.judge(self.ledger), *self.shared.rolls.judge(self.ledger)):
             self.violated(rule, story)
         for story in self.till.judge():
             self.violated("4 atomic", story)

@@ -1,0 +1,204 @@
+"""What programs changed in tables without a key, and read there, against a set of rows for each table.
+
+No value comes twice in a world, so a value is a row, be it in whatever file at whatever position. What a statement
+takes and gives follows from what its transaction saw, and that is judged as a read. So with every outcome known, all is
+judged by replaying the transactions in the order of their commits.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from tests.sim.judges.ledger import Ledger
+from txnstatus.proto import common_pb2
+from txnstatus.types import Timestamp
+
+PLAIN_ROLL, PARTED_ROLL = ROLLS = ("roll.plain", "roll.parted")
+ROLL_SCHEMAS: Mapping[str, common_pb2.TableSchema] = {
+    table: common_pb2.TableSchema(
+        columns=[common_pb2.Column(name=name, type="bigint", nullable=False) for name in ("k", "p", "v")],
+        partition_by=partition_by,
+    )
+    for table, partition_by in ((PLAIN_ROLL, ()), (PARTED_ROLL, ("p",)))
+}
+KEYS = range(6)
+"""What statements look for: rows may share one, but no two MERGEs insert the same."""
+PARTS = range(2)
+APPEND, DELETE, UPDATE, MERGE, OVERWRITE = "append", "delete", "update", "merge", "overwrite"
+
+
+class Row(NamedTuple):
+    k: int
+    p: int
+    v: int
+
+
+Rows = Mapping[int, Row]
+"""Rows by their values."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One statement, which was acknowledged."""
+
+    table: str
+    kind: str
+    gone: frozenset[int] = frozenset()
+    """Values of the rows that it took out."""
+    added: tuple[Row, ...] = ()
+    missed: frozenset[int] = frozenset()
+    """Keys that a MERGE found nowhere: it added one row for each."""
+
+
+@dataclass(slots=True)
+class Entry:
+    """What one transaction changed, in order."""
+
+    txn_id: int
+    snapshot: Timestamp
+    changes: list[Change] = field(default_factory=list)
+    commits_at: float = float("inf")
+    """When it was asked to commit for the first time."""
+
+    def seen(self, table: str, base: Rows, changes: int | None = None) -> Rows:
+        """Inside the transaction, after so many of its changes, or all."""
+        return _after(base, (change for change in self.changes[:changes] if change.table == table))
+
+    def added(self, table: str, *, missed: bool = False) -> frozenset[int]:
+        """Keys of the rows that it has added, and not taken out itself. `missed`: of those that a MERGE inserted."""
+        changes = [change for change in self.changes if change.table == table]
+        gone = {v for change in changes for v in change.gone}
+        return frozenset(
+            row.k
+            for change in changes
+            for row in change.added
+            if row.v not in gone and (not missed or row.k in change.missed)
+        )
+
+    def __str__(self) -> str:
+        return f"{self.txn_id} at {self.snapshot}"
+
+
+@dataclass(frozen=True, slots=True)
+class RollRead:
+    table: str
+    timestamp: Timestamp
+    rows: tuple[Row, ...]
+    """The rows, in no order."""
+    within: Entry | None = None
+    changes: int = 0
+    """Changes, until then, of the transaction in which it was read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """What a diff told of a table between two timestamps."""
+
+    table: str
+    since: Timestamp
+    until: Timestamp
+    went: tuple[Row, ...]
+    came: tuple[Row, ...]
+
+
+class _Commit(NamedTuple):
+    commit_ts: int
+    entry: Entry
+    decided_at: float
+
+
+class Rolls:
+    def __init__(self) -> None:
+        self.entries: dict[int, Entry] = {}
+        self.reads: list[RollRead] = []
+        self.differences: list[Difference] = []
+        self.contents: dict[str, tuple[Row, ...]] = {}
+        """Rows of data files, which never change, by their URIs."""
+        self.tables: set[str] = set()
+        """Tables whose creation was acknowledged."""
+        self._values = 0
+
+    def new_row(self, k: int, p: int) -> Row:
+        self._values += 1
+        return Row(k, p, self._values)
+
+    def judge(self, ledger: Ledger) -> Iterator[tuple[str, str]]:
+        """The rules that are broken, each with its story."""
+        versions: dict[str, list[tuple[int, Rows]]] = {table: [(0, {})] for table in ROLLS}
+        commits: dict[str, list[_Commit]] = {table: [] for table in ROLLS}
+        for commit_ts, decided_at, entry in self._committed(ledger):
+            for table in dict.fromkeys(change.table for change in entry.changes):
+                latest = versions[table][-1][1]
+                changes = [change for change in entry.changes if change.table == table]
+                own = {row.v for change in changes for row in change.added}
+                if lost := [v for change in changes for v in change.gone if v not in latest and v not in own]:
+                    yield "7 rolls", f"{entry} changed rows {lost} of {table}, which others had changed before"
+                commit = _Commit(commit_ts, entry, decided_at)
+                for earlier in commits[table]:
+                    if story := _inserted_twice(table, earlier, commit):
+                        yield "7 rolls", story
+                commits[table].append(commit)
+                versions[table].append((commit_ts, _after(latest, changes)))
+
+        def at(table: str, timestamp: int) -> Rows:
+            found = versions[table]
+            return found[bisect_right(found, timestamp, key=lambda version: version[0]) - 1][1]
+
+        yield from self._judge_reads(at)
+
+    def _judge_reads(self, at: Callable[[str, int], Rows]) -> Iterator[tuple[str, str]]:
+        for read in self.reads:
+            expected = at(read.table, read.timestamp)
+            if read.within is not None:
+                expected = read.within.seen(read.table, expected, read.changes)
+            if story := _unlike(read.rows, expected.values()):
+                where = f"in {read.within}, after {read.changes} changes" if read.within else "by a snapshot"
+                yield "4 rolls", f"{read.table} at {read.timestamp}, {where}: {story}"
+        for told in self.differences:
+            before, after = at(told.table, told.since), at(told.table, told.until)
+            for what, rows, one, other in (("went", told.went, before, after), ("came", told.came, after, before)):
+                if story := _unlike(rows, [row for v, row in one.items() if v not in other]):
+                    yield "4 diff", f"what {what} in {told.table} between {told.since} and {told.until}: {story}"
+
+    def _committed(self, ledger: Ledger) -> list[tuple[int, float, Entry]]:
+        txns = [(ledger.txns[txn_id], entry) for txn_id, entry in self.entries.items()]
+        found = [(txn.commit_ts, txn.decided_at, entry) for txn, entry in txns if txn.committed]
+        return sorted(found, key=lambda commit: commit[0])
+
+
+def _after(base: Rows, changes: Iterable[Change]) -> Rows:
+    rows = dict(base)
+    for change in changes:
+        for v in change.gone:
+            rows.pop(v, None)
+        rows.update((row.v, row) for row in change.added)
+    return rows
+
+
+def _inserted_twice(table: str, earlier: _Commit, later: _Commit) -> str:
+    """Why not both can be, given the order of their commits; empty: they can.
+
+    A plain append asks nobody, so one that prepares after a MERGE may yet commit before it.
+    """
+    for one, other in ((earlier, later), (later, earlier)):
+        if other.commit_ts <= one.entry.snapshot:
+            continue
+        missed = one.entry.added(table, missed=True)
+        both = missed & other.entry.added(table, missed=True)
+        if both and one.commit_ts > other.entry.snapshot:
+            return f"{one.entry} and {other.entry} both inserted {sorted(both)} into {table}"
+        if other.decided_at < one.entry.commits_at and (there := missed & other.entry.added(table)):
+            return f"{one.entry} inserted {sorted(there)} into {table}, which {other.entry} had added"
+    return ""
+
+
+def _unlike(found: Iterable[Row], expected: Iterable[Row]) -> str:
+    """In what they differ; empty: in nothing."""
+    there, wanted = sorted(found), sorted(expected)
+    if there == wanted:
+        return ""
+    twice = sorted({row for row in there if there.count(row) > 1})
+    return f"too many {sorted({*there} - {*wanted})}, missing {sorted({*wanted} - {*there})}, twice {twice}"
