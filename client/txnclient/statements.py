@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -50,16 +50,17 @@ class Statements:
         self, table: str, predicate: str, *, spark: SparkSession | None = None, lock_timeout: float | None = None
     ) -> RowsAffected:
         """Deletes the rows for which the predicate holds: `"price > 100 AND code IN ('a', 'b')"`; "true" is all."""
-        engine: Engine
-        if spark is None:
-            from txnclient.change import local
 
-            engine = partial(local.delete, predicate=predicate)
-        else:
+        def engine() -> Engine:
+            if spark is None:
+                from txnclient.change import local
+
+                return partial(local.delete, predicate=predicate)
             self._require_session(spark)
             from txnclient.spark import row_changes
 
-            engine = partial(row_changes.delete, spark, predicate=predicate)
+            return partial(row_changes.delete, spark, predicate=predicate)
+
         return self._run(Statement.DELETE, table, engine, lock_timeout)
 
     def update_where(
@@ -75,16 +76,17 @@ class Statements:
 
         The values are computed from the rows as they were, whatever their order.
         """
-        engine: Engine
-        if spark is None:
-            from txnclient.change import local
 
-            engine = partial(local.update, values=values, predicate=predicate)
-        else:
+        def engine() -> Engine:
+            if spark is None:
+                from txnclient.change import local
+
+                return partial(local.update, values=values, predicate=predicate)
             self._require_session(spark)
             from txnclient.spark import row_changes
 
-            engine = partial(row_changes.update, spark, values=values, predicate=predicate)
+            return partial(row_changes.update, spark, values=values, predicate=predicate)
+
         return self._run(Statement.UPDATE, table, engine, lock_timeout)
 
     def merge(self, table: str, source: Any, on: str, *, lock_timeout: float | None = None) -> Merge[RowsAffected]:
@@ -94,20 +96,23 @@ class Statements:
         `"target.id = source.id"`; the table is `target` in all SQL of it. A target row that several source rows would
         change is refused with InvalidArgument, as in SQL.
         """
-        schema = self._handle.session.table(table).schema
-        return Merge(table, schema, on, lambda plan: self.run_merge(table, source, plan, lock_timeout))
+        writing = partial(self._ending.writing, f"merge of rows of {table}")
+        with writing():
+            schema = self._handle.session.table(table).schema
+            return Merge(table, schema, on, lambda plan: self.run_merge(table, source, plan, lock_timeout), writing)
 
     def run_merge(self, table: str, source: Any, plan: MergePlan, lock_timeout: float | None = None) -> RowsAffected:
         """A MERGE that is complete."""
-        engine: Engine
-        if is_spark(source):
-            from txnclient.spark import merging as by_spark
 
-            engine = partial(by_spark.merge, source=source, plan=plan)
-        else:
+        def engine() -> Engine:
+            if is_spark(source):
+                from txnclient.spark import merging as by_spark
+
+                return partial(by_spark.merge, source=source, plan=plan)
             from txnclient.change import merging
 
-            engine = partial(merging.merge, source=source, plan=plan)
+            return partial(merging.merge, source=source, plan=plan)
+
         return self._run(Statement.MERGE, table, engine, lock_timeout)
 
     @staticmethod
@@ -115,6 +120,9 @@ class Statements:
         if type(spark).__module__.partition(".")[0] != "pyspark":
             raise InvalidArgument(f"spark is a SparkSession, not {type(spark).__name__}")
 
-    def _run(self, statement: Statement, table: str, engine: Engine, lock_timeout: float | None) -> RowsAffected:
+    def _run(
+        self, statement: Statement, table: str, engine: Callable[[], Engine], lock_timeout: float | None
+    ) -> RowsAffected:
+        """`engine`: called within, since what an engine needs may not be installed."""
         with self._ending.writing(f"{statement.value} of rows of {table}"), self._locks.waiting(lock_timeout):
-            return self._changes.run(statement, table, engine)
+            return self._changes.run(statement, table, engine())

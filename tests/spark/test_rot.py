@@ -6,13 +6,15 @@ import random
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow.parquet as pq
 import pytest
+from pyspark.sql.types import ArrayType, DecimalType, LongType, MapType, StringType, StructField, StructType
 
-from txnclient import Client, DataDamaged
+from txnclient import Client, DataDamaged, InvalidArgument
 from txnclient.formats import arrow
 from txnclient.spark import reader, writer
 from txnstatus.lake import data_files, page_headers
@@ -123,3 +125,43 @@ def test_a_job_that_fails_for_rot_is_explained(
             frame.collect()
         assert "txnctl doctor --deep" in told.value.hint
     client.truncate(table)
+
+
+def test_a_frame_that_says_wrongly_that_it_has_no_nulls_is_written_as_spark_shows_it(
+    spark: SparkSession, client: Client, new_table: NewTable
+) -> None:
+    """Nobody could read the table any more: Spark wrote a null decimal as one that is there."""
+    sure = StructType(
+        [
+            StructField("id", LongType(), nullable=False),
+            StructField("price", DecimalType(10, 2), nullable=False),
+            StructField("large", DecimalType(38, 5), nullable=False),
+            StructField("prices", ArrayType(DecimalType(30, 2), containsNull=False)),
+            StructField("named", MapType(StringType(), DecimalType(30, 2), valueContainsNull=False)),
+            StructField("inside", StructType([StructField("x", DecimalType(30, 2), nullable=False)])),
+        ]
+    )
+    one = Decimal("1.50")
+    rows = [(1, one, one, [one], {"a": one}, (one,)), (2, None, None, [one, None], {"a": None}, (None,))]
+    frame = spark.createDataFrame(rows, sure, verifySchema=False).coalesce(1)
+    table = new_table(
+        "id bigint, price decimal(10,2), large decimal(38,5), prices array<decimal(30,2)>, "
+        "named map<string,decimal(30,2)>, inside struct<x:decimal(30,2)>"
+    )
+    client.write(frame, table)
+    with client.snapshot() as snapshot:
+        assert snapshot.read(spark, table).orderBy("id").collect() == frame.orderBy("id").collect()
+        assert snapshot.to_arrow(table, ["id", "price"]).sort_by("id").to_pylist() == [
+            {"id": 1, "price": one},
+            {"id": 2, "price": None},
+        ]
+        assert snapshot.to_arrow(table)["prices"].null_count == 0
+
+
+def test_such_a_null_where_there_may_be_none_is_refused(
+    spark: SparkSession, client: Client, new_table: NewTable
+) -> None:
+    sure = StructType([StructField("price", DecimalType(10, 2), nullable=False)])
+    table = new_table("price decimal(10,2) NOT NULL")
+    with pytest.raises(InvalidArgument, match=r"column 'price' .*NOT NULL"):
+        client.write(spark.createDataFrame([(None,)], sure, verifySchema=False), table)

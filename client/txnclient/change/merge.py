@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from typing import Generic, TypeVar
 
 from txnclient.change.plan import Act, Clause, MergePlan, Rows
@@ -20,11 +21,20 @@ class Merge(Generic[Answer]):
     stays as it is. Each method raises InvalidArgument for what cannot be, and changes nothing then.
     """
 
-    def __init__(self, table: str, schema: Schema, on: str, execute: Callable[[MergePlan], Answer]) -> None:
+    def __init__(
+        self,
+        table: str,
+        schema: Schema,
+        on: str,
+        execute: Callable[[MergePlan], Answer],
+        writing: Callable[[], AbstractContextManager[None]] = nullcontext,
+    ) -> None:
+        """`writing`: what each step runs in, since one that fails is a write that failed."""
         self._table = table
         self._schema = schema
         self._plan = MergePlan(checked_text(on, f"ON of a MERGE into {table}"))
         self._execute = execute
+        self._writing = writing
 
     def when_matched_update(self, values: Mapping[str, str], *, condition: str | None = None) -> Merge[Answer]:
         """Sets columns of a target row that a source row matches: `{"v": "source.v", "n": "target.n + 1"}`."""
@@ -58,16 +68,23 @@ class Merge(Generic[Answer]):
 
     def execute(self) -> Answer:
         """Runs it. Raises InvalidArgument for a MERGE without a clause, or whose SQL does not fit table and source."""
-        if not self._plan.clauses:
-            raise InvalidArgument(
-                f"the MERGE into {self._table} has no clause: it would do nothing",
-                hint="add when_matched_update(...), when_not_matched_insert_all() or another one before execute()",
-            )
-        return self._execute(self._plan)
+        with self._writing():
+            if not self._plan.clauses:
+                raise InvalidArgument(
+                    f"the MERGE into {self._table} has no clause: it would do nothing",
+                    hint="add when_matched_update(...), when_not_matched_insert_all() or another one before execute()",
+                )
+            return self._execute(self._plan)
 
     def _when(
         self, rows: Rows, act: Act, condition: str | None, *, values: Mapping[str, str] | None = None
     ) -> Merge[Answer]:
+        with self._writing():
+            clause = self._clause(rows, act, condition, values)
+        self._plan = MergePlan(self._plan.on, (*self._plan.clauses, clause))
+        return self
+
+    def _clause(self, rows: Rows, act: Act, condition: str | None, values: Mapping[str, str] | None) -> Clause:
         what = f"WHEN {rows.value.upper()} of a MERGE into {self._table}"
         earlier = next((clause for clause in self._plan.of(rows) if clause.condition is None), None)
         if earlier is not None:
@@ -79,8 +96,7 @@ class Merge(Generic[Answer]):
             condition = checked_text(condition, f"the condition of {act.value} {what}")
         if values is not None:
             values = checked_values(values, self._schema, self._table)
-        self._plan = MergePlan(self._plan.on, (*self._plan.clauses, Clause(rows, act, values, condition)))
-        return self
+        return Clause(rows, act, values, condition)
 
 
 def checked_values(values: Mapping[str, str], schema: Schema, table: str) -> dict[str, str]:

@@ -10,6 +10,7 @@ import re
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions
+from pyspark.sql.types import ArrayType, DecimalType, MapType, StructField
 
 from txnclient.formats import arrow, fitting, schemas
 from txnclient.spark.reader import hadoop_path
@@ -74,6 +75,10 @@ def is_in(partition: str, schema: Schema) -> Column:
     return inside
 
 
+def _cast(name: str, column: TableColumn) -> Column:
+    return functions.col(quoted(name)).cast(column.type)
+
+
 def _filled(values: Column, column: TableColumn) -> Column:
     """The values of a column. A null where there may be none fails the very job that writes.
 
@@ -83,6 +88,34 @@ def _filled(values: Column, column: TableColumn) -> Column:
         return values
     told = functions.raise_error(functions.lit(f"{NULL_IN}{column.name.encode().hex()}"))
     return functions.when(values.isNull(), told).otherwise(values)
+
+
+def _doubted(values: Column, field: StructField) -> Column:
+    """The values of a column, of which Spark does not know any more that decimals in it are never null.
+
+    Where that is not so (`verifySchema=False`), Spark would write a file that nobody can read. Decimals deeper inside
+    are not meant: the cast to the table's type makes Spark doubt them.
+    """
+    match field.dataType:
+        case DecimalType() if not field.nullable:
+            return functions.when(_always(), values)
+        case ArrayType(elementType=DecimalType(), containsNull=False):
+            return _doubted_elements(values)
+        case MapType(valueType=DecimalType(), valueContainsNull=False):
+            return functions.map_from_arrays(
+                functions.map_keys(values), _doubted_elements(functions.map_values(values))
+            )
+        case _:
+            return values
+
+
+def _doubted_elements(values: Column) -> Column:
+    return functions.when(_always(), values).otherwise(functions.array(functions.lit(None)))
+
+
+def _always() -> Column:
+    """What is true, and Spark does not know it beforehand."""
+    return functions.spark_partition_id() >= 0
 
 
 def _near(values: Column, column: TableColumn, schema: Schema) -> Column:
@@ -117,7 +150,7 @@ def write_files(data: DataFrame, directory: str, schema: Schema, table: str) -> 
     meant = fitting.matched(schema, schemas.to_columns(data.schema), table)
     chosen = data.select(
         *(
-            _near(_filled(functions.col(quoted(name)).cast(column.type), column), column, schema).alias(column.name)
+            _near(_filled(_doubted(_cast(name, column), data.schema[name]), column), column, schema).alias(column.name)
             for name, column in zip((each.name for each in meant), schema.columns, strict=True)
         )
     )

@@ -40,7 +40,9 @@ WRITES: dict[str, Callable[[Transaction], object]] = {
     "delete": lambda txn: txn.delete("air.flihgts", ROWS),
     "delete_where": lambda txn: txn.delete_where("air.flihgts", "id = 1"),
     "update_where": lambda txn: txn.update_where("air.flihgts", {"id": "2"}, "id = 1"),
-    "merge": lambda txn: txn.run_merge("air.flihgts", ROWS, MergePlan("target.id = source.id")),
+    "spark": lambda txn: txn.delete_where("air.flihgts", "id = 1", spark="spark"),  # type: ignore[arg-type]
+    "merge": lambda txn: txn.merge("air.flihgts", ROWS, "target.id = source.id"),
+    "run_merge": lambda txn: txn.run_merge("air.flihgts", ROWS, MergePlan("target.id = source.id")),
     "enlist": lambda txn: txn.enlist("air.flihgts", None),  # type: ignore[arg-type]
     "postgres": lambda txn: txn.postgres("air.flihgts", "host=127.0.0.1 port=1 connect_timeout=1"),
 }
@@ -65,6 +67,25 @@ def test_it_can_only_be_aborted(manager: FakeManager, client: Client, write: Cal
         assert "abort it, and run it again" in caught.value.hint
     assert not manager.count("CommitTransaction")
     txn.abort()
+
+
+MERGES: dict[str, Callable[[Transaction], object]] = {
+    "on": lambda txn: txn.merge("air.flights", ROWS, ""),
+    "clause": lambda txn: txn.merge("air.flights", ROWS, "true").when_matched_update({"nope": "1"}),
+    "no clause": lambda txn: txn.merge("air.flights", ROWS, "true").execute(),
+}
+
+
+@pytest.mark.parametrize("write", MERGES.values(), ids=MERGES)
+def test_a_merge_that_cannot_be_built_is_a_write_that_failed(
+    manager: FakeManager, client: Client, write: Callable[[Transaction], object]
+) -> None:
+    manager.answers["GetTable"] = lambda _request: table_pb2.GetTableResponse()
+    txn = client.begin()
+    with pytest.raises(InvalidArgument):
+        write(txn)
+    with pytest.raises(IllegalState, match=r"can only be aborted: merge of rows of air\.flights failed: "):
+        txn.commit()
 
 
 def test_the_first_failure_is_the_one_that_is_named(manager: FakeManager, client: Client) -> None:
