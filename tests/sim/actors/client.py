@@ -11,6 +11,7 @@ from tests.sim.actors.books import BOOK_SCHEMA, BOOKS
 from tests.sim.actors.builder import OF_RUINS, Builder
 from tests.sim.actors.caller import Shared
 from tests.sim.actors.clerk import Clerk
+from tests.sim.actors.compactor import Compactor
 from tests.sim.actors.doctor import Doctor
 from tests.sim.actors.locker import Locker
 from tests.sim.actors.registrar import Registrar
@@ -50,7 +51,7 @@ EXPECTED = (TxnAborted, CommitUnknown, Unavailable, IllegalState, Forgotten, Lim
 SCHEMA = common_pb2.TableSchema(columns=[common_pb2.Column(name="k", type="bigint", nullable=True)])
 
 
-class Client(Clerk, Registrar, Doctor, Builder, Locker, Seller):
+class Client(Clerk, Registrar, Compactor, Doctor, Builder, Locker, Seller):
     """One process's sessions. Never raises for what the service may answer."""
 
     def __init__(self, name: str, rng: random.Random, shared: Shared, log: Callable[[str], None]) -> None:
@@ -63,6 +64,8 @@ class Client(Clerk, Registrar, Doctor, Builder, Locker, Seller):
         held = [self._hold_snapshots(EXPECTED)] if self._shared.holds_snapshots else []
         if self._shared.foreign:
             held.append(self._go_on(lambda: self._sell(self._write)))
+        if self._shared.keeps_rolls:
+            held.append(self._go_on(self._compact))
         if self._shared.locks:
             held.append(self._go_on(self._lock_things))
         if self._shared.rebuilds:

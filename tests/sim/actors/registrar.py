@@ -42,7 +42,7 @@ from txnclient.read import diff
 from txnclient.read.table_files import TableFiles
 from txnclient.write.changing import _looked, _parts, described
 from txnclient.write.files import _holds
-from txnstatus.errors import NotFound, SnapshotTooOld, Unavailable
+from txnstatus.errors import Conflict, NotFound, SnapshotTooOld, Unavailable
 from txnstatus.lake import manifest
 from txnstatus.lake.manifest import DataFile
 from txnstatus.lake.storage import WRITE_PREFIX
@@ -98,7 +98,11 @@ class Registrar(RowCaller):
             await self._abort(txn_id)
         elif end > 0.15:
             entry.commits_at = self._shared.now()
-            await self._commit(txn_id)
+            try:
+                await self._commit(txn_id)
+            except Conflict as error:
+                entry.refused = error.winner, error.message
+                raise
 
     async def _change_roll(self, entry: Entry, table: str) -> None:
         write = await self._open_write(entry.txn_id, table)

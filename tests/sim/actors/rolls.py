@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from tests.sim.judges.ledger import Ledger
+from tests.sim.judges.ledger import NEVER, Ledger, Txn
 from txnstatus.proto import common_pb2
 from txnstatus.types import Timestamp
 
@@ -62,6 +62,8 @@ class Entry:
     changes: list[Change] = field(default_factory=list)
     commits_at: float = float("inf")
     """When it was asked to commit for the first time."""
+    refused: tuple[int | None, str] | None = None
+    """Who is said to have been first, and why it was refused then."""
 
     def seen(self, table: str, base: Rows, changes: int | None = None) -> Rows:
         """Inside the transaction, after so many of its changes, or all."""
@@ -148,6 +150,7 @@ class Rolls:
             return found[bisect_right(found, timestamp, key=lambda version: version[0]) - 1][1]
 
         yield from self._judge_reads(at)
+        yield from self._judge_refusals(ledger)
 
     def _judge_reads(self, at: Callable[[str, int], Rows]) -> Iterator[tuple[str, str]]:
         for read in self.reads:
@@ -163,10 +166,24 @@ class Rolls:
                 if story := _unlike(rows, [row for v, row in one.items() if v not in other]):
                     yield "4 diff", f"what {what} in {told.table} between {told.since} and {told.until}: {story}"
 
+    def _judge_refusals(self, ledger: Ledger) -> Iterator[tuple[str, str]]:
+        """A compaction is in nobody's way: whoever was first is another transaction, of the same time."""
+        for entry in self.entries.values():
+            if entry.refused is None:
+                continue
+            winner, why = entry.refused
+            others = [winner] if winner is not None else [txn_id for txn_id in self.entries if txn_id != entry.txn_id]
+            if not any(_is_of_its_time(ledger.txns.get(other), entry) for other in others):
+                yield "14 compaction", f"{entry} was refused, and nobody was first: {why}"
+
     def _committed(self, ledger: Ledger) -> list[tuple[int, float, Entry]]:
         txns = [(ledger.txns[txn_id], entry) for txn_id, entry in self.entries.items()]
         found = [(txn.commit_ts, txn.decided_at, entry) for txn, entry in txns if txn.committed]
         return sorted(found, key=lambda commit: commit[0])
+
+
+def _is_of_its_time(other: Txn | None, entry: Entry) -> bool:
+    return other is not None and other.prepared_at < NEVER and (not other.committed or other.commit_ts > entry.snapshot)
 
 
 def _after(base: Rows, changes: Iterable[Change]) -> Rows:

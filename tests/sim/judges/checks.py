@@ -50,6 +50,8 @@ def _busy(machine: StateMachine) -> str:
         for table in machine.shard.tables():
             if table.unfinished or table.uncleaned:
                 return f"{table.name} has unfinished {list(table.unfinished)}, uncleaned {list(table.uncleaned)}"
+            if working := [each for each in table.compactions.open.values() if each.worker]:
+                return f"{table.name} has compactions that are worked at: {working}"
             if claims := [*table.rows.flushing, *table.rows.given_up]:
                 return f"{table.name} has flushes {claims} that came to nothing"
     return ""

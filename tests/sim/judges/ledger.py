@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from tests.sim.judges.facts import Held, Read
-from tests.sim.judges.places import flush_directory, is_flush, txn_of
+from tests.sim.judges.places import compaction_directory, flush_directory, is_compaction, is_flush, txn_of
 from txnparticipant.leader.service import ShardMachine
 from txnparticipant.shard import commands as shard_cmd
 from txnparticipant.shard.changes import ShardApplied
@@ -96,6 +96,7 @@ class Ledger:
         self.acked_commits = 0
         self.refused_begins = 0
         self.retirements = 0
+        self.switches = 0
         self.flushed: set[str] = set()
         """Directories of files of row changes that readers see."""
         self.given_up: dict[str, float] = {}
@@ -337,6 +338,10 @@ class Ledger:
                 txn.ended.add(table_id)
             case shard_cmd.FlushRows(table_id, flush_id):
                 self.flushed.add(flush_directory(shard, table_id, flush_id))
+            case shard_cmd.CommitCompaction():
+                self.switches += 1
+            case shard_cmd.DropCompaction(table_id, wanted):
+                self.given_up.setdefault(compaction_directory(shard, table_id, wanted), self._now())
             case shard_cmd.DropFlush(table_id, flush_id):
                 self.given_up.setdefault(flush_directory(shard, table_id, flush_id), self._now())
 
@@ -346,13 +351,13 @@ class Ledger:
             if directory in self.flushed:
                 self.violation("10 files", f"{directory} is deleted, and its row changes are visible")
             return
-        txn = self.txn(txn_of(directory))
-        if txn.state not in DECIDED:
+        txn = None if is_compaction(directory) else self.txn(txn_of(directory))
+        if txn is not None and txn.state not in DECIDED:
             self.violation("10 files", f"{directory} is deleted while its transaction is {txn.state}")
         for (lease_id, table), held in self._held.items():
             if held.until > self._now() and any(path.startswith(f"{directory}/") for path in held.manifests):
                 self.violation("10 files", f"{directory} is deleted, and {table} is read under lease {lease_id}")
-        if txn.committed:
+        if txn is not None and txn.committed:
             for write in self.visible_writes(txn):
                 used = {write.directory, *(self._directory(write, other) for other in write.from_writes)}
                 if directory in used and not self._may_be_replaced(write, txn):
@@ -360,7 +365,7 @@ class Ledger:
 
     def over_since(self, directory: str) -> float:
         """When nobody needed any more what was written there and is not visible."""
-        if is_flush(directory):
+        if is_flush(directory) or is_compaction(directory):
             return self.given_up.get(directory, NEVER)
         return self.txn(txn_of(directory)).decided_at
 

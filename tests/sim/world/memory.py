@@ -20,6 +20,12 @@ LATE_BYTES = 4_000
 """Bytes of requests on their way through a former leader, of which the next one does not know."""
 
 
+def options(row_flush_bytes: int) -> dict[str, int]:
+    """Options by which little is flushed, and compacted often."""
+    compacts = {"compact_delta_num": 3, "compact_lease_ms": 1_000, "compact_file_bytes": 1 << 14}
+    return {"row_flush_bytes": row_flush_bytes, **compacts}
+
+
 def seams(*, writes_rows: bool, keeps_rolls: bool) -> list[tuple[str, Any]]:
     return [*(_of_row_writes() if writes_rows else ()), *(_of_positions() if keeps_rolls else ())]
 

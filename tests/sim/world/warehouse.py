@@ -92,6 +92,6 @@ class Warehouse:
 
 def _parted(uri: str) -> tuple[str, str]:
     """The directory of a write or a flush, and the path of the file in it."""
-    table, prefix, below = uri.partition(f"/{storage.WRITE_PREFIX}")
-    name, _, path = below.partition("/")
-    return f"{table}{prefix}{name}", path
+    parts = uri.split("/")
+    end = next(number for number, part in enumerate(parts, 1) if part.startswith(storage.PREFIXES))
+    return "/".join(parts[:end]), "/".join(parts[end:])

@@ -174,7 +174,7 @@ class World:
                 retention_ms=self.scenario.retention_millis,
                 range_span=self.scenario.range_span,
                 zombie_grace_seconds=ZOMBIE_GRACE_SECONDS,
-                row_flush_bytes=self.scenario.row_flush_bytes,
+                **memory.options(self.scenario.row_flush_bytes),
             ),
         )
 
