@@ -142,8 +142,8 @@ def _taken(
 
 
 def _objects(writes: Iterable[PendingWrite]) -> dict[str, None]:
-    """The objects, each once: a transaction may overwrite a partition twice."""
-    return dict.fromkeys(name for write in writes for name in write.overwrites)
+    """The objects, each once and in order: a transaction may overwrite a partition twice, by one write or several."""
+    return dict.fromkeys(sorted(name for write in writes for name in write.overwrites))
 
 
 def _first_below(names: Iterable[str]) -> dict[str, str]:

@@ -147,6 +147,17 @@ def test_overwrites_conflict_where_they_meet_also_where_there_is_nothing(
     assert error.objects == ((NAME if other == "" else f"{NAME}/{other}"),)
 
 
+def test_of_several_parts_in_the_way_the_same_one_is_named_after_a_restart() -> None:
+    shard = new_shard()
+    for number, part in enumerate((JAN2, JAN1)):
+        ok(shard, *added(1, (part,), (part,), number=number))
+    ok(shard, *added(2, (JAN1,), ("m=1",)))
+    commit(shard, 1, 100)
+    restored = ParticipantShard(3)
+    restored.restore(shard.snapshot())
+    assert conflict(shard, 2).message == conflict(restored, 2).message
+
+
 def test_the_first_that_prepares_wins_by_snapshot_and_not_by_the_files() -> None:
     """Both have read the partition while it was empty."""
     shard = new_shard()
