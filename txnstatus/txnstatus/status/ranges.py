@@ -145,14 +145,16 @@ class StatusRanges:
         """For a range whose transactions are all forgotten. Raises Unavailable."""
         await self._catalog.change(DropRange(number, last_commit))
 
-    async def snapshot(self) -> Timestamp:
+    async def snapshot(self, at_least: Timestamp = NO_TIMESTAMP) -> Timestamp:
         """One timestamp for all ranges: not below any commit acknowledged before, and below all that are to come.
+
+        `at_least`: nothing commits at or below it any more, and every later snapshot is not below it.
 
         The highest of the ranges' last commits; the others raise their floor to it before it is given out. The last
         range must be found not full by then: the floor of any range to come is then above the timestamp, too.
         """
         last_commits: dict[int, status_pb.RaiseFloorResponse] = {}
-        timestamp = NO_TIMESTAMP
+        timestamp = at_least
         while True:
             numbers = self._state.ranges
             unasked = [number for number in numbers if number not in last_commits]
