@@ -24,7 +24,7 @@ class Compactor(Caller):
         if self._rng.random() < 0.5:
             await self._ask_for_compaction()
         lease_id = self._id()
-        request = pb.LeaseCompactionRequest(worker=self._name, lease_id=lease_id, table=self._rng.choice(["", *ROLLS]))
+        request = pb.LeaseCompactionRequest(worker=self._name, lease_id=lease_id, table=self._rng.choice(ROLLS))
         answer = await self._call(f"{COMPACTIONS}/LeaseCompaction", request, pb.LeaseCompactionResponse)
         if not answer.HasField("task"):
             return

@@ -63,7 +63,7 @@ class Entry:
     commits_at: float = float("inf")
     """When it was asked to commit for the first time."""
     refused: tuple[int | None, str] | None = None
-    """Who is said to have been first, and why it was refused then."""
+    """The winner it was told, and the reason, where it was refused."""
 
     def seen(self, table: str, base: Rows, changes: int | None = None) -> Rows:
         """Inside the transaction, after so many of its changes, or all."""
