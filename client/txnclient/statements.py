@@ -26,8 +26,8 @@ class Statements:
 
     Predicates and values are Spark SQL over the table's columns. Rows are found in the transaction's `snapshot` with
     what it wrote itself; none of their files is rewritten: the rows are marked as deleted, and new ones are added. In a
-    table with a primary key they are changed row by row, as by `upsert` and `delete`, and count as those do; Spark does
-    not do that yet. A row for which a predicate is NULL stays as it is.
+    table with a primary key few rows are changed by it, as by `upsert` and `delete`. A row for which a predicate is
+    NULL stays as it is.
 
     Given `spark`, or a Spark DataFrame to merge, Spark does the work; else DuckDB does in this process, which needs
     `txnstatus[sql]`, and what it would answer otherwise than Spark is refused. Spark evaluates each statement once:
@@ -39,8 +39,7 @@ class Statements:
     others have added meanwhile, and that may be those, are a conflict.
 
     All raise InvalidArgument, and nothing is changed, for SQL that does not parse or names no column of the table, and
-    for values that do not fit; AlreadyExists where a row would get a key that another one has; IllegalState for `spark`
-    on a table with a primary key.
+    for values that do not fit; AlreadyExists where a row would get a key that another one has.
     """
 
     def __init__(self, handle: Handle, changes: Changes, ending: Ending, locks: Locks) -> None:

@@ -22,6 +22,7 @@ from txnclient.token import Token
 from txnclient.write import locks
 from txnclient.write.changing import Changes
 from txnclient.write.files import FileWrites
+from txnclient.write.keyed import KeyedWrites
 from txnclient.write.locks import LockMode, Locks
 from txnclient.write.overwriting import Mode
 from txnclient.write.rows import RowWrites
@@ -86,7 +87,8 @@ class Transaction(Statements, Staying):
         self._rows = RowWrites(self.handle, self._locks)
         self._foreign = ForeignWork(self.handle)
         self._ending = Ending(self.handle, self._foreign)
-        super().__init__(self.handle, Changes(self.handle, self._files, self._rows), self._ending, self._locks)
+        self._keyed = KeyedWrites(self.handle, self._files, self._rows)
+        super().__init__(self.handle, Changes(self.handle, self._files, self._keyed), self._ending, self._locks)
 
     def __repr__(self) -> str:
         return f"<Transaction {self.id}>"
@@ -147,11 +149,19 @@ class Transaction(Statements, Staying):
         many rows are taken to be the same where one is in the others' range, by the key's first column. `keys_are_new`:
         the caller vouches for that, as for the bulk load of what is known to be clean, and nobody searches.
 
+        "upsert" is for such tables: rows come in the place of those with their keys, as by `upsert`, and however many
+        they are. Few go by key; of many the old versions are marked in their files, and the new ones are files. A key
+        that comes twice is refused with InvalidArgument. Of two transactions that change the same key the first to
+        commit wins, in whichever way they do.
+
         Raises InvalidArgument, naming the column, for data of another schema, and for a null in a key; Locked, naming
         who is in the way, when the time for the locks is over.
         """
         with self._ending.writing(f"a write to {table}"), self._locks.waiting(lock_timeout):
-            self._files.write(data, table, mode, partition, keys_are_new=keys_are_new)
+            if mode == "upsert":
+                self._keyed.upsert(data, table, partition, keys_are_new=keys_are_new)
+            else:
+                self._files.write(data, table, mode, partition, keys_are_new=keys_are_new)
 
     def truncate(self, table: str, *, partition: Partition | None = None, lock_timeout: float | None = None) -> None:
         """Removes all rows of the table or of the partition, as an overwrite with nothing."""
@@ -181,7 +191,10 @@ class Transaction(Statements, Staying):
         Raises InvalidArgument, naming the file, for one that is not there as it was staged; then nothing is added.
         """
         with self._ending.writing(f"an addition of staged files to {table}"), self._locks.waiting(lock_timeout):
-            self._files.add(staged, table, mode, partition, keys_are_new=keys_are_new)
+            if mode == "upsert":
+                self._keyed.add(staged, table, partition, keys_are_new=keys_are_new)
+            else:
+                self._files.add(staged, table, mode, partition, keys_are_new=keys_are_new)
 
     # ---- writing rows
 

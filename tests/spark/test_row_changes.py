@@ -21,7 +21,7 @@ from txnclient.change.merge import Merge
 from txnclient.change.plan import Looked, MergePlan, RowsChanged
 from txnclient.outcome import RowsAffected
 from txnclient.spark import alive_rows, merging, reader, row_changes, writer
-from txnstatus.errors import IllegalState, InvalidArgument
+from txnstatus.errors import InvalidArgument
 from txnstatus.lake import manifest
 from txnstatus.schema import Column, Schema
 
@@ -253,13 +253,6 @@ def test_what_does_not_fit_is_refused_by_name(table: Changing) -> None:
         with pytest.raises(InvalidArgument, match=why):
             run()
     assert table.rows() == [(1, "a", 0)]
-    keyed = replace(there, schema=Schema(SCHEMA.columns, primary_key=("k",)))
-    for engine in (
-        lambda: row_changes.delete(spark, keyed, "k = 1"),
-        lambda: merging.merge(keyed, source, MergePlan("target.k = source.k")),
-    ):
-        with pytest.raises(IllegalState, match=r"a\.t has a primary key"):
-            engine()
 
 
 CAMPAIGN = pytest.mark.campaign

@@ -39,7 +39,7 @@ def merge(there: TableFiles, source: object, plan: MergePlan) -> RowsChanged:
     """
     rows, relation = _source(arrow.as_table(source), there.name)
     target = names.target(there.schema.columns)
-    with running(there, target, relation, needs_all=plan.needs_all_of_target) as statement:
+    with running(there, target, relation) as statement:
         return _Merge(statement, plan, relation, rows).run()
 
 

@@ -29,14 +29,14 @@ class RowsChanged:
     """What a statement does to a table: rows of files that die, and rows that are added."""
 
     dead: Mapping[str, BitMap]
-    """URI of a data file → its rows that are deleted or replaced; all were alive. A table with a key has none here."""
+    """URI of a data file → its rows that are deleted or replaced; all were alive."""
     rows: Any = None
     """Rows to be added, with the table's columns: a pyarrow Table or a Spark DataFrame; None: there are none."""
     inserted: int = 0
     updated: int = 0
     deleted: int = 0
     gone: Any = None
-    """Rows that are deleted or replaced in a table with a primary key, as they were: a pyarrow Table of its columns."""
+    """Keys of rows in no file that are deleted or replaced, where there is a primary key: a pyarrow Table of it."""
     looked: tuple[Looked, ...] = ()
     """Ranges outside of which a MERGE that inserts can have missed nothing; none: any row could have matched."""
 

@@ -9,11 +9,11 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from txnclient.change import duck
+from txnclient.change.laid_out import KeyedScan
 from txnclient.change.names import Relation
 from txnclient.change.pruning import Pruning
 from txnclient.change.scan import PLACE, Scan
 from txnclient.change.sql import Expression, Sql
-from txnclient.change.visible import Visible
 from txnclient.formats import fitting
 from txnclient.read.table_files import TableFiles
 from txnstatus.errors import InternalError
@@ -30,7 +30,7 @@ class Statement:
     """What the parts of a statement share."""
 
     there: TableFiles
-    scan: Scan | Visible
+    scan: Scan
     sql: Sql
     pruning: Pruning
     connection: duckdb.DuckDBPyConnection
@@ -82,12 +82,9 @@ class Statement:
 
 
 @contextmanager
-def running(there: TableFiles, target: Relation, *others: Relation, needs_all: bool = False) -> Iterator[Statement]:
-    """A statement over the table, which goes by the name of `target` in it.
-
-    `needs_all`: rows count for which its predicate does not hold.
-    """
-    scan = Visible(there, target, needs_all) if there.schema.primary_key else Scan(there, target)
+def running(there: TableFiles, target: Relation, *others: Relation) -> Iterator[Statement]:
+    """A statement over the table, which goes by the name of `target` in it."""
+    scan = KeyedScan.of(there, target) if there.schema.primary_key else Scan(there, target)
     with duck.connected() as connection:
         sql = Sql(there.name, connection, (target, *others), datetime.now(UTC))
         yield Statement(there, scan, sql, Pruning(sql, target, others), connection)

@@ -7,10 +7,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote
 
-from txnclient.formats import alive, file_statistics, fitting, schemas
+from txnclient.formats import file_statistics, fitting, schemas
 from txnclient.formats.file_statistics import known_of
 from txnstatus.errors import InternalError, InvalidArgument
-from txnstatus.lake import data_files, dead_rows
+from txnstatus.lake import alive, data_files, dead_rows
 from txnstatus.lake.arrow_types import to_arrow
 from txnstatus.lake.dead_rows import DeadRows
 from txnstatus.lake.manifest import DataFile

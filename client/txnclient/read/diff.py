@@ -36,15 +36,15 @@ def between(
         raise InvalidArgument(
             f"{after.table.name} has a column {CHANGE_KIND!r}: that name is the one that says what changed"
         )
-    is_keyed = before.HasField("changes") or after.HasField("changes")
-    if not is_keyed and not before.dead and not after.dead:  # whole writes came and went: what both show is not read
+    by_row = before.HasField("changes") or after.HasField("changes")
+    if not by_row and not before.dead and not after.dead:  # whole writes came and went: what both show is not read
         went, came = pb.ScanResponse(table=after.table), pb.ScanResponse(table=after.table)
         went.manifests.extend(_only_in(before, after))
         came.manifests.extend(_only_in(after, before))
         return Changes(schema, {DELETE: TableFiles.of(went, since), INSERT: TableFiles.of(came, until)})
     old, new = TableFiles.of(before, since), TableFiles.of(after, until)
     rows = Changes(schema, {DELETE: _rows_only_in(old, new), INSERT: _rows_only_in(new, old)})
-    return KeyedChanges(schema, old, new, rows, since) if is_keyed else rows
+    return KeyedChanges(schema, old, new, rows, since) if schema.primary_key else rows
 
 
 @dataclass(frozen=True, slots=True)

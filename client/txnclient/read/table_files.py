@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 from itertools import compress
 from typing import TYPE_CHECKING
 
-from txnclient.read import dead, row_reads
+from txnclient.read import row_reads
 from txnclient.read.row_reads import RowChanges
-from txnstatus.lake import data_files, manifest
+from txnstatus.lake import data_files, kept_dead_rows, manifest
 from txnstatus.lake.dead_rows import DeadRows
 from txnstatus.lake.manifest import DataFile
 from txnstatus.lake.storage import WRITE_PREFIX
@@ -37,6 +37,8 @@ class TableFiles:
     """Rows of the files that are deleted: files that have none are not in it."""
     file_sets: Mapping[str, str] = field(default_factory=dict, repr=False)
     """URI of a file → the id of the file set that it is in, as the service has it."""
+    own_writes: int = field(default=0, compare=False)
+    """How many writes of the reader's own transaction are in it."""
     lease: object = field(default=None, compare=False, repr=False)
     """The lease by which the files stay until it is garbage; None: whoever has these keeps it."""
 
@@ -50,13 +52,13 @@ class TableFiles:
         if response.replacing:
             own = [file for each in listed[-response.replacing :] for file in each]
             changes = row_reads.replacing(changes, files, own, schema, at)
-        gone = dead.of_files(dead.read(response.dead), files)
+        gone = kept_dead_rows.of_files(kept_dead_rows.read(response.dead), files)
         sets = {
             file.path: f"{_write_of(ref)}/{file.partition}"
             for ref, some in zip(response.manifests, listed, strict=True)
             for file in some
         }
-        return cls(response.table.name, schema, files, changes, gone, sets)
+        return cls(response.table.name, schema, files, changes, gone, sets, response.own_writes)
 
     @property
     def rows(self) -> int:
@@ -77,7 +79,7 @@ class TableFiles:
         kept = list(kept)
         files = tuple(compress(self.files, kept))
         changes = self.changes and replace(self.changes, file_times=tuple(compress(self.changes.file_times, kept)))
-        return replace(self, files=files, changes=changes, dead=dead.of_files(self.dead, files))
+        return replace(self, files=files, changes=changes, dead=kept_dead_rows.of_files(self.dead, files))
 
     def at(self, positions: DeadRows) -> TableFiles:
         """The rows at these positions alone, of those in files."""

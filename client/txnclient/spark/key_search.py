@@ -11,12 +11,15 @@ from pyspark.sql import functions
 from txnclient.formats import schemas
 from txnclient.read.table_files import TableFiles
 from txnclient.spark import reader, row_reader
+from txnclient.spark.alive_rows import FILE, ROW
+from txnclient.spark.positions import bitmaps, collected
 from txnstatus.lake.manifest import DataFile
 from txnstatus.names import quoted
 from txnstatus.schema import Schema
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from pyroaring import BitMap
     from pyspark.sql import DataFrame, SparkSession
 
 _COUNT = "_txn_count"
@@ -46,6 +49,14 @@ def that_are_in(
         return more
     taken = reduce(lambda one, other: one.unionByName(other), found)
     return keys.join(taken, names, "left_semi").limit(at_most).toArrow().cast(more.schema)
+
+
+def places(spark: SparkSession, files: Sequence[DataFile], there: TableFiles) -> dict[str, BitMap]:
+    """The rows of a table's files, without row changes, that have a key of these files."""
+    rows, uris = reader.read_places(spark, there.files, there.schema, there.dead)
+    keys = keys_of(spark, files, there.schema)
+    found = rows.select(*_names(there.schema), FILE, ROW).join(keys, list(keys.columns), "left_semi")
+    return bitmaps(collected(found), uris)
 
 
 def _names(schema: Schema) -> list[str]:

@@ -8,7 +8,7 @@ and new rows are of one evaluation. The rest of the source, which no row of the 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from functools import reduce
 from typing import TYPE_CHECKING, Any
@@ -21,7 +21,7 @@ from txnclient.read.table_files import TableFiles
 from txnclient.spark import reader
 from txnclient.spark.alive_rows import FILE, ROW, has_jvm
 from txnclient.spark.expressions import Sql, matchings, running
-from txnclient.spark.positions import COUNT, bitmaps, collected, require_files_alone
+from txnclient.spark.positions import COUNT, Placed, bitmaps, collected
 from txnstatus.errors import InvalidArgument
 from txnstatus.names import CHANGE_PREFIX, fold, quoted
 from txnstatus.schema import Column as TableColumn
@@ -40,7 +40,6 @@ MAX_SHOWN = 500
 
 def merge(there: TableFiles, source: DataFrame, plan: MergePlan) -> RowsChanged:
     """What `MERGE INTO table USING source` does. Raises InvalidArgument, DataDamaged."""
-    require_files_alone(there)
     _check_source(source, there.name)
     numbered = source.withColumn(SOURCE, functions.monotonically_increasing_id())
     return _Merge(there, plan, numbered).run()
@@ -83,8 +82,8 @@ class _Merge:
             self._source = source.localCheckpoint().alias("source")
 
     def run(self) -> RowsChanged:
-        places, uris = reader.read_places(self._spark, self._there.files, self._there.schema, self._there.dead)
-        target = places.alias("target")
+        placed = Placed.of(self._spark, self._there)
+        target = placed.rows.alias("target")
         on = self._checked_on(target, self._source)
         near, looked, is_small = self._near(target, on)
         if not self._plan.needs_all_of_target:
@@ -99,13 +98,13 @@ class _Merge:
                 inserts = self._inserts(pairs, whens)
                 counts[Act.INSERT] = inserts.count()
                 new.append(inserts)
-        dead = bitmaps(found, uris)
-        self._check_once(dead, counts, pairs, uris)
+        dead = bitmaps(found, placed.uris)
+        self._check_once(dead, counts, pairs, placed)
         counts[Act.DELETE] = sum(map(len, dead.values())) - counts[Act.UPDATE]
         rows = self._rows(new, whens) if counts[Act.UPDATE] + counts[Act.INSERT] else None
-        return RowsChanged(
-            dead,
-            rows,
+        return replace(
+            placed.changed(dead),
+            rows=rows,
             inserted=counts[Act.INSERT],
             updated=counts[Act.UPDATE],
             deleted=counts[Act.DELETE],
@@ -230,17 +229,18 @@ class _Merge:
         chosen = [part.where(functions.col(ACT).isin(adding)).select(*names) for part in parts]
         return reduce(lambda one, other: one.unionAll(other), chosen)
 
-    def _check_once(
-        self, dead: dict[str, BitMap], counts: dict[Act, int], pairs: DataFrame, uris: dict[str, str]
-    ) -> None:
+    def _check_once(self, dead: dict[str, BitMap], counts: dict[Act, int], pairs: DataFrame, placed: Placed) -> None:
         """Raises InvalidArgument, naming rows, for one that several source rows change."""
+        import pyarrow as pa
+
         changed = sum(map(len, dead.values()))
         matched = [(clause.act, clause.condition) for clause in self._plan.of(Rows.MATCHED)]
         if changed == counts[Act.UPDATE] + counts[Act.DELETE] or matched == [(Act.DELETE, None)]:
             return
         acting = pairs.where(f"{ACT} IS NOT NULL").groupBy(FILE, ROW).count().where("count > 1")
         twice = acting.orderBy(FILE, ROW).limit(MAX_NAMED)
-        rows = rows_shown(self._there.at(bitmaps(collected(twice), uris)).to_arrow())
+        inside, loose = placed.at(bitmaps(collected(twice), placed.uris))
+        rows = rows_shown(pa.concat_tables([inside.to_arrow(), loose]))
         raise InvalidArgument(
             f"{acting.count()} rows of table {self._there.name} are each matched by several rows of the source that "
             f"change them: {', '.join(rows)[:MAX_SHOWN]}, ...",

@@ -9,9 +9,9 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
-from txnclient.formats import alive, schemas
+from txnclient.formats import schemas
 from txnclient.spark import alive_rows
-from txnstatus.lake import data_files, dead_rows
+from txnstatus.lake import alive, data_files, dead_rows
 from txnstatus.lake.dead_rows import DeadRows
 from txnstatus.lake.manifest import DataFile
 from txnstatus.names import quoted

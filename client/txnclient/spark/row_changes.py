@@ -9,16 +9,18 @@ these are lost it fails.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions
 
 from txnclient.change.merge import checked_values
 from txnclient.change.plan import RowsChanged
+from txnclient.formats import schemas
 from txnclient.read.table_files import TableFiles
 from txnclient.spark import reader
 from txnclient.spark.expressions import Sql, running
-from txnclient.spark.positions import bitmaps, collected, require_files_alone
+from txnclient.spark.positions import Placed, bitmaps, collected
 from txnstatus.names import quoted
 
 if TYPE_CHECKING:
@@ -28,8 +30,8 @@ if TYPE_CHECKING:
 
 def delete(spark: SparkSession, there: TableFiles, predicate: str) -> RowsChanged:
     """What `DELETE FROM table WHERE predicate` does. Raises InvalidArgument, DataDamaged."""
-    dead = _hit(spark, there, predicate)
-    return RowsChanged(dead, deleted=sum(map(len, dead.values())))
+    placed, hit = _hit(spark, there, predicate)
+    return replace(placed.changed(hit), deleted=sum(map(len, hit.values())))
 
 
 def update(spark: SparkSession, there: TableFiles, values: Mapping[str, str], predicate: str) -> RowsChanged:
@@ -40,26 +42,28 @@ def update(spark: SparkSession, there: TableFiles, values: Mapping[str, str], pr
     for column in there.schema.columns:
         if column.name in checked:
             sql.value(empty, checked[column.name], column)
-    dead = _hit(spark, there, predicate)
-    if not dead:
+    placed, hit = _hit(spark, there, predicate)
+    if not hit:
         return RowsChanged({})
-    at = there.at(dead)
-    rows = reader.read_files(spark, at.files, there.schema, at.dead).alias(name)
+    at, loose = placed.at(hit)
+    found = reader.read_files(spark, at.files, there.schema, at.dead)
+    if loose.num_rows:
+        found = found.unionByName(spark.createDataFrame(loose, schemas.ddl(there.schema)))
+    rows = found.alias(name)
     new = [
         sql.value(rows, checked[column.name], column) if column.name in checked else functions.col(quoted(column.name))
         for column in there.schema.columns
     ]
     named = [value.alias(column.name) for value, column in zip(new, there.schema.columns, strict=True)]
-    return RowsChanged(dead, rows.select(*named), updated=sum(map(len, dead.values())))
+    return replace(placed.changed(hit), rows=rows.select(*named), updated=sum(map(len, hit.values())))
 
 
-def _hit(spark: SparkSession, there: TableFiles, predicate: str) -> dict[str, BitMap]:
-    """URI of a file → its rows for which the predicate holds."""
-    require_files_alone(there)
+def _hit(spark: SparkSession, there: TableFiles, predicate: str) -> tuple[Placed, dict[str, BitMap]]:
+    """The table's rows, and the places of those for which the predicate holds."""
     sql, name = Sql(there.name), there.name.partition(".")[2]
     sql.predicate(reader.read_files(spark, (), there.schema).alias(name), predicate, "the predicate")
-    places, uris = reader.read_places(spark, there.files, there.schema, there.dead)
-    rows = places.alias(name)
+    placed = Placed.of(spark, there)
+    rows = placed.rows.alias(name)
     with running(there.name):
         found = collected(rows.where(sql.predicate(rows, predicate, "the predicate")))
-    return bitmaps(found, uris)
+    return placed, bitmaps(found, placed.uris)

@@ -69,6 +69,13 @@ class FileWrites:
         make_durable(file.path for file in files)
         return StagedFiles(table, opened.write_id, tuple(files))
 
+    def open_staged(self, staged: Iterable[StagedFiles], table: str) -> tuple[Opened, list[DataFile], list[str]]:
+        """A write of staged files that were looked at, the files, and the writes in whose directories they lie."""
+        parts = _staged_for(table, staged)
+        opened = self.open(table)
+        staged_files.check(parts, opened.directory.removesuffix(opened.write_id), opened.schema)
+        return opened, [file for part in parts for file in part.files], [part.write_id for part in parts]
+
     def add(
         self,
         staged: Iterable[StagedFiles],
@@ -79,20 +86,22 @@ class FileWrites:
         keys_are_new: bool,
     ) -> None:
         _check_mode(mode, partition)
-        parts = _staged_for(table, staged)
-        files = [file for part in parts for file in part.files]
-        opened = self.open(table)
-        staged_files.check(parts, opened.directory.removesuffix(opened.write_id), opened.schema)
+        opened, files, from_writes = self.open_staged(staged, table)
         locks = self.locks_of(opened, _statement(mode))
-        from_writes = [part.write_id for part in parts]
         self._add(opened, files, mode, partition, locks, from_writes, keys_are_new=keys_are_new)
 
     def add_changed(
-        self, opened: Opened, files: Sequence[DataFile], deletes: pb.Deletes | None, looked: pb.Looked | None
+        self,
+        opened: Opened,
+        files: Sequence[DataFile],
+        deletes: pb.Deletes | None,
+        looked: pb.Looked | None = None,
+        claim: pb.KeyClaim | None = None,
+        from_writes: Sequence[str] = (),
     ) -> None:
         """Adds files, if there are any, and deletes rows of others: both are one write, or neither is."""
         locks = self.locks_of(opened, Statement.MERGE)
-        self._add(opened, files, "append", None, locks, deletes=deletes, looked=looked)
+        self._add(opened, files, "append", None, locks, from_writes, deletes=deletes, looked=looked, claim=claim)
 
     def open(self, table: str) -> Opened:
         """Claims a directory. The first write on a table makes it a participant."""
@@ -118,14 +127,15 @@ class FileWrites:
         keys_are_new: bool = False,
         deletes: pb.Deletes | None = None,
         looked: pb.Looked | None = None,
+        claim: pb.KeyClaim | None = None,
     ) -> None:
         self._handle.require_writable()
         overwrites = overwritten(mode, partition, files, opened.schema, opened.table)
         if mode == "overwrite_partitions" and not overwrites:
             return  # without rows there is nothing to replace
         locks.take([file.partition for file in files] if mode == "append" else overwrites or [WHOLE_TABLE])
-        claim, read_at = None, self._handle.read_at
-        if opened.schema.primary_key and files:
+        read_at = self._handle.read_at
+        if opened.schema.primary_key and files and claim is None:
             replaced = () if mode == "append" else overwrites or [WHOLE_TABLE]
             added = KeyedFiles(opened.table, opened.schema, files, frozenset(replaced), spark)
             claim = added.claim(self._handle, keys_are_new=keys_are_new)

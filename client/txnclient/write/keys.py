@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING
 
 from txnclient.formats.file_statistics import End, bounds
 from txnclient.handle import Handle
-from txnclient.read import dead
 from txnclient.read.table_files import TableFiles
 from txnclient.snapshot import Snapshot
 from txnstatus.errors import AlreadyExists, Conflict, InvalidArgument, NotFound, SnapshotTooOld
+from txnstatus.lake import kept_dead_rows
 from txnstatus.lake import rows as row_format
 from txnstatus.lake.manifest import DataFile
+from txnstatus.lake.rows import key_column
 from txnstatus.limits import MAX_CLAIMED_BYTES, MAX_CLAIMED_KEYS, MAX_KEY_BOUND_BYTES
 from txnstatus.partitions import covers
 from txnstatus.proto import table_pb2 as pb
@@ -29,8 +30,7 @@ from txnstatus.types import AbortCause, AbortCode, Timestamp
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    import pyarrow.compute as pc
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 MAX_NAMED = 10
 MAX_ROWS_HERE = 1_000_000
@@ -87,9 +87,9 @@ class KeyedFiles:
 
         Raises Conflict where an overwrite comes upon keys that others have added since it was read what it replaces.
         """
-        there = [self._near(each) for each in self._beside(TableFiles.of(scanned, at), seen)]
+        there = [self.near(each) for each in self._beside(TableFiles.of(scanned, at), seen)]
         try:
-            claim = self._looked_at(there, at)
+            claim = self._looked_at(there, changed_by_itself(there[0], at), at)
         except AlreadyExists as error:
             if self.overwrites and seen is not None and not self._stays_twice(seen, at):
                 raise self._overtaken(error) from None
@@ -97,17 +97,36 @@ class KeyedFiles:
         claim.own_writes = scanned.own_writes
         return claim
 
-    def _looked_at(self, there: Sequence[TableFiles], at: Timestamp) -> pb.KeyClaim:
+    def beside(self, left: TableFiles, loose: pa.Table, at: Timestamp) -> pb.KeyClaim:
+        """As `claim`, given all the rows that may not have these keys: those of files, and keys of others."""
+        return self._looked_at([self.near(left)], loose, at)
+
+    def alone(self, at: Timestamp) -> pb.KeyClaim:
+        """As `claim`, where all that has these keys is replaced. Raises InvalidArgument for one that comes twice."""
+        if self.is_small:
+            return claim_of(self._each_once(), self.schema, at)
+        assert self.spark is not None
+        self._each_once_by_spark(self.spark)
+        return self.vouched(at)
+
+    @property
+    def is_small(self) -> bool:
+        """Whether this process looks at their keys."""
+        return self.spark is None or self.rows <= MAX_ROWS_HERE
+
+    def _looked_at(self, there: Sequence[TableFiles], more: pa.Table, at: Timestamp) -> pb.KeyClaim:
+        """`more`: keys that are taken, too."""
         is_small = self.rows + sum(each.rows for each in there) <= MAX_ROWS_HERE
         if self.spark is None or is_small:
-            return self._looked_at_here(there, at)
-        return self._looked_at_by_spark(self.spark, there, at)
+            return self._looked_at_here(there, more, at)
+        return self._looked_at_by_spark(self.spark, there, more, at)
 
     def _stays_twice(self, seen: TableFiles, at: Timestamp) -> bool:
         """Whether what the transaction sees, and leaves, has one of the keys: then nobody else is to blame."""
         left = tuple(file for file in seen.files if not covers(self.overwrites, file.partition))
         try:
-            self._looked_at([self._near(replace(seen, files=left, changes=None))], at)
+            there = self.near(replace(seen, files=left, changes=None))
+            self._looked_at([there], changed_by_itself(there, at), at)
         except AlreadyExists:
             return True
         return False
@@ -131,7 +150,7 @@ class KeyedFiles:
             seen = seen.only(file.path not in both for file in seen.files)
         return [now, seen]
 
-    def _near(self, there: TableFiles) -> TableFiles:
+    def near(self, there: TableFiles) -> TableFiles:
         """Without the files that have none of these keys, by their partitions and the ranges of their columns."""
         ends = {name: found for name in self.schema.primary_key if (found := bounds(self.files, self.schema, name))}
         partitions = {file.partition for file in self.files} if self.schema.keys_tell_partitions else None
@@ -144,46 +163,62 @@ class KeyedFiles:
 
     # ---- with pyarrow
 
-    def _looked_at_here(self, there: Sequence[TableFiles], at: Timestamp) -> pb.KeyClaim:
+    def _looked_at_here(self, there: Sequence[TableFiles], more: pa.Table, at: Timestamp) -> pb.KeyClaim:
         import pyarrow as pa
+        import pyarrow.compute as pc
+
+        keys = self._each_once()
+        values = key_column(keys, self.schema)
+        taken = pa.repeat(False, len(values))
+        for found in self._found(keys, there, more):
+            taken = pc.or_(taken, pc.is_in(values, value_set=found))
+        if (refused := keys.filter(taken)).num_rows:
+            raise self._refusal(refused, str(refused.num_rows))
+        return claim_of(keys, self.schema, at)
+
+    def _each_once(self) -> pa.Table:
+        """The keys."""
         import pyarrow.compute as pc
 
         from txnclient.formats import arrow
 
         keys = arrow.read_files(self.files, self.schema, list(self.schema.primary_key)).combine_chunks()
-        values = _as_one(keys, self.schema)
+        values = key_column(keys, self.schema)
         if pc.count_distinct(values).as_py() < len(values):
             counts = pc.value_counts(values)
             twice = counts.filter(pc.greater(counts.field("counts"), 1)).field("values")
             raise self._twice(keys.filter(pc.is_in(values, value_set=twice)))
-        taken = pa.repeat(False, len(values))
-        for found in self._found(keys, there, at):
-            taken = pc.or_(taken, pc.is_in(values, value_set=found))
-        if (refused := keys.filter(taken)).num_rows:
-            raise self._refusal(refused, str(refused.num_rows))
-        return _claim(keys, self.schema, at)
+        return keys
 
-    def _found(self, keys: pa.Table, there: Sequence[TableFiles], at: Timestamp) -> Iterator[pa.Array]:
-        """Keys that are there, part by part, without those far off; and those that the transaction has changed."""
+    def _found(self, keys: pa.Table, there: Sequence[TableFiles], more: pa.Table) -> Iterator[pa.Array]:
+        """Keys that are there, part by part, without those far off; and more."""
         names = list(self.schema.primary_key)
-        near = row_format.near(keys, self.schema) if keys.num_rows <= MAX_CLAIMED_KEYS else _between(keys)
+        near = (row_format.near if keys.num_rows <= MAX_CLAIMED_KEYS else row_format.between)(keys, self.schema)
         for part in (part for each in there for part in _parts(each)):
-            yield _as_one(part.to_arrow(names, near), self.schema)
-        yield _as_one(_changed_by_itself(there[0], at), self.schema)
+            yield key_column(part.to_arrow(names, near), self.schema)
+        yield key_column(more, self.schema)
 
     # ---- with Spark
 
-    def _looked_at_by_spark(self, spark: SparkSession, there: Sequence[TableFiles], at: Timestamp) -> pb.KeyClaim:
+    def _looked_at_by_spark(
+        self, spark: SparkSession, there: Sequence[TableFiles], more: pa.Table, at: Timestamp
+    ) -> pb.KeyClaim:
+        from txnclient.spark import key_search
+
+        keys = self._each_once_by_spark(spark)
+        shared = key_search.that_are_in(spark, keys, there, more, MAX_NAMED + 1)
+        if shared.num_rows:
+            raise self._refusal(shared, str(shared.num_rows) if shared.num_rows <= MAX_NAMED else "more than 10")
+        return self.vouched(at)
+
+    def _each_once_by_spark(self, spark: SparkSession) -> DataFrame:
+        """The keys."""
         from txnclient.spark import key_search
 
         keys = key_search.keys_of(spark, self.files, self.schema)
         if (twice := key_search.that_come_twice(keys, MAX_NAMED)).num_rows:
             raise self._twice(twice)
-        own = _changed_by_itself(there[0], at)
-        shared = key_search.that_are_in(spark, keys, there, own, MAX_NAMED + 1)
-        if shared.num_rows:
-            raise self._refusal(shared, str(shared.num_rows) if shared.num_rows <= MAX_NAMED else "more than 10")
-        return self.vouched(at)
+        return keys
 
     # ---- errors
 
@@ -208,7 +243,7 @@ class KeyedFiles:
         return Conflict(message, hint="run the transaction again", cause=cause)
 
 
-def _changed_by_itself(there: TableFiles, at: Timestamp) -> pa.Table:
+def changed_by_itself(there: TableFiles, at: Timestamp) -> pa.Table:
     """The keys of rows that the transaction has changed: they may be gone, and files would come before that."""
     batches = there.changes.batches if there.changes is not None else ()
     own = [batch for batch in batches if batch.commit_ts > at]
@@ -223,10 +258,10 @@ def _parts(there: TableFiles) -> Iterator[TableFiles]:
     sums = accumulate(file.rows for file in there.files)
     for _, part in groupby(zip(sums, there.files, strict=True), key=lambda each: (each[0] - 1) // ROWS_AT_A_TIME):
         files = tuple(file for _, file in part)
-        yield replace(there, files=files, dead=dead.of_files(there.dead, files))
+        yield replace(there, files=files, dead=kept_dead_rows.of_files(there.dead, files))
 
 
-def _claim(keys: pa.Table, schema: Schema, at: Timestamp) -> pb.KeyClaim:
+def claim_of(keys: pa.Table, schema: Schema, at: Timestamp) -> pb.KeyClaim:
     """The keys themselves, if they are few."""
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -259,24 +294,6 @@ def _bounded(lowest: bytes, highest: bytes) -> pb.KeyRange:
 def _meet(one: tuple[End, End], other: tuple[End, End] | None) -> bool:
     """Whether two ranges of one column have something in common."""
     return other is None or (one[0] <= other[1] and other[0] <= one[1])
-
-
-def _between(keys: pa.Table) -> pc.Expression:
-    """What is between the lowest and the highest value in each column."""
-    import pyarrow.compute as pc
-
-    near = pc.scalar(True)
-    for name in keys.column_names:
-        ends = pc.min_max(keys[name])
-        near &= (pc.field(name) >= ends["min"]) & (pc.field(name) <= ends["max"])
-    return near
-
-
-def _as_one(keys: pa.Table, schema: Schema) -> pa.Array:
-    """The keys as one column: their own, where there is one; a text takes longer."""
-    if len(schema.primary_key) == 1:
-        return keys[schema.primary_key[0]].combine_chunks()
-    return row_format.encode_keys(keys, schema)
 
 
 def _texts(keys: pa.Table, schema: Schema) -> list[str]:

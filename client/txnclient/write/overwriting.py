@@ -11,7 +11,15 @@ from txnstatus.errors import InvalidArgument
 from txnstatus.lake.manifest import DataFile
 from txnstatus.schema import Schema
 
-Mode = Literal["append", "overwrite", "overwrite_partitions"]
+Mode = Literal["append", "overwrite", "overwrite_partitions", "upsert"]
+
+
+def require_bare(partition: Partition | None, *, keys_are_new: bool) -> None:
+    """Raises InvalidArgument for what an upsert does not take."""
+    if partition is not None:
+        raise InvalidArgument(f"partition {partition!r}: mode 'upsert' takes none, each row is where its columns say")
+    if keys_are_new:
+        raise InvalidArgument("keys_are_new: mode 'upsert' is for keys that may be there", hint="append new keys")
 
 
 def overwritten(

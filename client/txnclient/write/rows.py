@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,11 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 MAX_NAMED = 10
+MAX_BYTES = 4 << 20
+"""Bytes of a transaction's rows of a table up to which statements go by key. Half of what is possible is left for rows
+that can go in no other way."""
+KEY_COST_BYTES = 100
+"""What the service takes a key for, besides its bytes."""
 STATEMENTS: Mapping[pb.RowChange, Statement] = {
     pb.ROW_INSERT: Statement.INSERT,
     pb.ROW_INSERT_IGNORE: Statement.INSERT,
@@ -37,6 +43,12 @@ class RowWrites:
 
     def __init__(self, handle: Handle, locks: Locks) -> None:
         self._handle, self._locks = handle, locks
+        self._sent: Counter[str] = Counter()
+        """Bytes of rows by table, more or less: the service holds them in memory until the end."""
+
+    def has_room(self, table: str, size: int) -> bool:
+        """Whether so many bytes more go by key, as far as this handle knows."""
+        return self._sent[table] + size <= MAX_BYTES
 
     def write(self, change: pb.RowChange, table: str, data: Any) -> RowsWritten:
         handle = self._handle
@@ -65,6 +77,7 @@ class RowWrites:
                 snapshot=handle.snapshot.timestamp,
                 rows=row_format.to_ipc(part),
             )
+            self._sent[table] += part.nbytes + KEY_COST_BYTES * part.num_rows
             answer = handle.ask("txnstatus.Table/WriteRows", request, pb.WriteRowsResponse)
             written += answer.written
             ignored += answer.ignored

@@ -11,10 +11,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from txnparticipant.rows.memrowset import RowBatch, SeenRows
-from txnstatus.lake import data_files, manifest
+from txnstatus.lake import alive, data_files, dead_rows, kept_dead_rows, manifest
 from txnstatus.lake import rows as row_format
+from txnstatus.lake.dead_rows import DeadRows
 from txnstatus.lake.manifest import DataFile
 from txnstatus.lake.rows import COMMIT_TS, DELETED, encode_keys
+from txnstatus.lake.storage import file_system
 from txnstatus.proto import table_pb2 as table_pb
 from txnstatus.schema import Schema
 from txnstatus.types import NO_TIMESTAMP, Timestamp
@@ -37,6 +39,8 @@ class Sight:
     at: Timestamp
     position: int
     """How many writes of its own on the table it sees."""
+    dead: Sequence[table_pb.DeadRowsRef] = ()
+    """What says which rows of the files are deleted."""
 
 
 def present(rows: pa.Table, keys: Sequence[bytes], schema: Schema, sight: Sight) -> set[bytes]:
@@ -55,10 +59,11 @@ def present(rows: pa.Table, keys: Sequence[bytes], schema: Schema, sight: Sight)
             gone[commit_ts].add(key)
         else:
             there.add(key)
+    dead = kept_dead_rows.read(sight.dead) if unknown or gone else dead_rows.NONE
     # A deleted row is there again if files with its key came later.
     for commit_ts, wanted in [(NO_TIMESTAMP, unknown), *gone.items()]:
         refs = [ref for added, ref in sight.files if wanted and added > commit_ts]
-        for batch in _read(refs, list(schema.primary_key), schema, near):
+        for batch in _read(refs, list(schema.primary_key), schema, near, dead):
             there |= wanted.intersection(encode_keys(batch, schema).to_pylist())
     return there
 
@@ -96,15 +101,26 @@ def _flushed(
 
 
 def _read(
-    refs: Iterable[table_pb.ManifestRef], columns: Sequence[str], schema: Schema, where: ds.Expression
+    refs: Iterable[table_pb.ManifestRef],
+    columns: Sequence[str],
+    schema: Schema,
+    where: ds.Expression,
+    dead: DeadRows = dead_rows.NONE,
 ) -> Iterator[pa.Table]:
     """Piece by piece: a table's keys may be more than memory holds. Raises DataDamaged."""
     import pyarrow as pa
 
     files: list[DataFile] = [file for ref in refs for file in manifest.read(ref)]
-    if not files:
-        return
-    with data_files.opened(files, row_format.changes_schema(schema), where=where, readers=1) as dataset:
-        for batch in dataset.to_batches(columns=columns, filter=where):
-            if batch.num_rows:
+    whole, others = alive.by_dead_rows(files, kept_dead_rows.of_files(dead, files))
+    target = row_format.changes_schema(schema)
+    if whole:
+        with data_files.opened(whole, target, where=where, readers=1) as dataset:
+            for batch in dataset.to_batches(columns=columns, filter=where):
+                if batch.num_rows:
+                    yield pa.Table.from_batches([batch])
+    if others:
+        by_path = {file_system(file.path)[1]: dead[file.path] for file in others}
+        chosen = pa.schema([target.field(name) for name in columns])
+        with data_files.opened(others, target, where=where, readers=1) as dataset:
+            for batch in alive.batches(dataset, chosen, where, by_path):
                 yield pa.Table.from_batches([batch])

@@ -20,6 +20,7 @@ from txnparticipant.shard.changes import ShardApplied
 from txnparticipant.shard.records import TableTxn
 from txnparticipant.shard.shard import ParticipantShard
 from txnparticipant.shard.table import TableState
+from txnparticipant.versions.deletes import own_deletes, visible_deletes
 from txnparticipant.versions.mvcc import commit_times, visible, with_own
 from txnstatus.errors import DataDamaged, InternalError, InvalidArgument, LimitReached, Overloaded, Unavailable
 from txnstatus.lake import rows as row_format
@@ -127,6 +128,7 @@ class RowService:
         times = commit_times(file_sets, (), {})
         listed = with_own(visible(file_sets, (), {}, at), files, times)
         times.update((write.manifest.path, own_time(at)) for write in files)
+        dead = (*visible_deletes(table.deletes.all.values(), (), {}, at), *own_deletes(files))
         return Sight(
             rows,
             seen,
@@ -134,6 +136,7 @@ class RowService:
             [(times[ref.path], cmd.manifest_to_wire(ref)) for ref in listed],
             at,
             position,
+            list(map(cmd.dead_rows_to_wire, dead)),
         )
 
     @contextlib.asynccontextmanager

@@ -24,8 +24,6 @@ def check_deletes(request: pb.AddFilesRequest, table: TableState, directory: str
     if not request.HasField("deletes"):
         return
     deletes, name = request.deletes, table.name
-    if table.schema.primary_key:
-        raise InvalidArgument(f"{name} has a primary key: its rows are deleted by it, and not by their positions")
     if request.mode != pb.APPEND:
         raise InvalidArgument(f"an overwrite of {name} deletes no rows by their positions: what it replaces is gone")
     if not deletes.ref.path.startswith(f"{directory}/") or not deletes.ref.bytes:

@@ -36,7 +36,7 @@ def check_table(table: TableState, forgotten_below: TxnId) -> None:
         for write in record.writes.values():
             used = {write.write_id, *write.from_writes}
             assert used <= set(record.claimed), f"unclaimed directories: {write}"
-            claims = bool(table.schema.primary_key and write.manifest.file_count)
+            claims = bool(table.schema.primary_key and (write.manifest.file_count or write.deletes))
             assert claims == (write.claim is not None), f"keys that nobody claims: {write}"
     _check_retirement(table)
     _check_rows(table)

@@ -30,6 +30,8 @@ def check_claim(request: pb.AddFilesRequest, table: TableState) -> None:
     claim, name = request.claim, table.name
     if not table.schema.primary_key:
         raise InvalidArgument(f"{name} has no primary key: its files claim no keys")
+    if not request.manifest.file_count and not request.HasField("deletes"):
+        raise InvalidArgument(f"{name}: keys are claimed of files, or of rows that are deleted, and there are none")
     if claim.HasField("range"):
         order = KeyOrder(table.schema)
         ends = [getattr(claim.range, end) if claim.range.HasField(end) else None for end in ("lowest", "highest")]
@@ -42,10 +44,9 @@ def check_claim(request: pb.AddFilesRequest, table: TableState) -> None:
     size = sum(map(len, claim.keys))
     limits.check_count(len(claim.keys), "keys of files", limits.MAX_CLAIMED_KEYS)
     limits.check_count(size, "bytes of keys of files", limits.MAX_CLAIMED_BYTES)
-    if len(set(claim.keys)) != request.manifest.row_count:
-        raise InvalidArgument(
-            f"{len(set(claim.keys))} keys for {request.manifest.row_count} rows of {name}: each row has its own"
-        )
+    distinct, rows = len(set(claim.keys)), request.manifest.row_count
+    if distinct < rows or (distinct > rows and not request.HasField("deletes")):
+        raise InvalidArgument(f"{distinct} keys for {rows} rows of {name}: each row has its own")
 
 
 def within_memory(claim: KeyClaim, table: TableState, tables: Iterable[TableState]) -> KeyClaim:
@@ -66,9 +67,11 @@ def refusal(table: TableState, txn: TableTxn, write: PendingWrite) -> TxnError |
     """Why the files cannot be added, by what is known of their keys and of rows that were changed."""
     if not table.schema.primary_key:
         return None
-    if write.claim is None and write.manifest.file_count:
+    if write.claim is None and (write.manifest.file_count or write.deletes):
         return InvalidArgument(
-            f"{table.name} has a primary key: files come with their keys, or the range of them", txn_id=txn.txn_id
+            f"{table.name} has a primary key: files, and deleted rows of files, come with their keys, or the range of "
+            "them",
+            txn_id=txn.txn_id,
         )
     if WHOLE_TABLE in write.overwrites:
         return None

@@ -8,7 +8,7 @@ from itertools import chain
 
 from txnparticipant.rows.key_places import Changed
 from txnparticipant.rows.memrowset import RowBatch, changed_keys
-from txnparticipant.versions.mvcc import PendingWrite
+from txnparticipant.versions.mvcc import PendingWrite, partition_of
 from txnstatus.key_ranges import KeyOrder
 from txnstatus.partitions import WHOLE_TABLE
 from txnstatus.schema import Schema
@@ -109,10 +109,14 @@ def _as_one(looks: Sequence[tuple[Changed, Timestamp]], schema: Schema) -> tuple
 
 
 def added_by(write: PendingWrite, schema: Schema) -> Changed:
-    """The keys of a write's files."""
+    """The keys of a write's files, and of the rows in files that it deletes."""
     claim = write.claim
-    if claim is None or not write.partitions:
+    if claim is None or not (write.partitions or write.deletes):
         return Changed()
     if claim.range is None:
         return Changed(claim.keys)
-    return Changed((), (replace(claim.range, partitions=write.partitions if schema.keys_tell_partitions else ()),))
+    partitions: tuple[str, ...] = ()
+    if schema.keys_tell_partitions:
+        deleted = map(partition_of, write.deletes.file_sets) if write.deletes else ()
+        partitions = tuple(sorted({*write.partitions, *deleted}))
+    return Changed((), (replace(claim.range, partitions=partitions),))

@@ -40,7 +40,8 @@ from txnclient.change.plan import Looked, RowsChanged
 from txnclient.formats import arrow
 from txnclient.read import diff
 from txnclient.read.table_files import TableFiles
-from txnclient.write.changing import _looked, _parts, described
+from txnclient.write.changing import _looked
+from txnclient.write.deletes import described, parts_of
 from txnclient.write.files import _holds
 from txnstatus.errors import Conflict, NotFound, SnapshotTooOld, Unavailable
 from txnstatus.lake import manifest
@@ -164,7 +165,7 @@ class Registrar(RowCaller):
             dead[placed.file].add(placed.position)
         changed = RowsChanged(dead, inserted=len(asked.missed), looked=asked.looked)
         looked = _looked(changed, entry.snapshot) if changed.inserted else None
-        first, *more = [*_parts(changed.dead)] or [{}]
+        first, *more = parts_of(changed.dead)
         if not first and not asked.added:
             return
         files = self._written(table, write, asked.added)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from txnclient.read.dead import Kept
 from txnparticipant.leader import rows as row_service
 from txnparticipant.rows import changed_keys
 from txnparticipant.shard.shard import ParticipantShard
+from txnstatus.lake.kept_dead_rows import Kept
 from txnstatus.types import timestamp
 
 SOFT_LIMIT_BYTES = 4_000
@@ -46,7 +46,7 @@ def _of_positions() -> list[tuple[str, Any]]:
         ("txnparticipant.versions.additions:KEPT_BYTES", 12_000),
         ("txnparticipant.shard.delete_checks:MAX_PENDING_BYTES", 300),
         ("txnclient.write.changing:MAX_DELETED_FILES", 2),
-        ("txnclient.read.dead:_kept", Kept()),
+        ("txnstatus.lake.kept_dead_rows:_kept", Kept()),
     ]
 
 

@@ -18,13 +18,13 @@ from pyroaring import BitMap
 
 from tests.unit.harness.deleted_rows import SCHEMA, Table, by_id, rows
 from txnclient.formats import arrow
-from txnclient.read import dead as dead_reader
 from txnclient.read import diff
 from txnclient.read.row_reads import RowChanges
 from txnclient.snapshot import Snapshot
 from txnclient.write.keys import KeyedFiles
 from txnstatus.errors import AlreadyExists, DataDamaged, IllegalState
 from txnstatus.lake import data_files, dead_rows, manifest
+from txnstatus.lake import kept_dead_rows as dead_reader
 from txnstatus.lake.rows import Change, to_ipc
 from txnstatus.proto import table_pb2 as pb
 from txnstatus.schema import Schema

@@ -12,7 +12,7 @@ from pyroaring import BitMap
 
 from tests.unit.harness.rows import OWNER, TABLE, TABLE_ID, Shard
 from txnclient.read.table_files import TableFiles
-from txnclient.write.changing import described
+from txnclient.write.deletes import described
 from txndeploy.doctor.places import Table as DoctorsTable
 from txndeploy.doctor.places import places
 from txndeploy.doctor.storage import StorageAudit
@@ -288,8 +288,17 @@ def test_deletes_elsewhere_or_of_a_table_with_a_key_are_refused(table: Table, tm
     with Table(tmp_path / "keyed", keyed) as other:
         other.write_files(ONE, numbered(1, 2))
         other.commit(ONE)
-        with pytest.raises(InvalidArgument, match="has a primary key"):
+        with pytest.raises(InvalidArgument, match="deleted rows of files, come with their keys"):
             other.delete(TWO, 1)
+        request = other.delete_request(TWO, {1, 2}, other.status.last)
+        request.claim.CopyFrom(pb.KeyClaim(snapshot=other.status.last, keys=[b"1", b"2"]))
+        bare = pb.AddFilesRequest()
+        bare.CopyFrom(request)
+        bare.ClearField("deletes")
+        with pytest.raises(InvalidArgument, match="there are none"):
+            other.add(bare)
+        other.add(request)
+        assert other.ids(other.commit(TWO)) == []
 
 
 def test_a_delete_of_files_that_never_were_is_refused_in_the_end(table: Table) -> None:

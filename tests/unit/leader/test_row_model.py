@@ -316,7 +316,7 @@ FAULTS: Mapping[str, tuple[object, str, object]] = {
     ),
     "when was looked does not count": (key_conflicts, "_looks", looked_late),
     "own files are not seen by row writes": (rows, "with_own", lambda seen, _own, _times: seen),
-    "own row changes are not seen by files": (keys, "_changed_by_itself", no_keys),
+    "own row changes are not seen by files": (keys, "changed_by_itself", no_keys),
     "rows come before files in one commit": (row_reads, "bisect_left", bisect_right),
     "files do not count as changes": (records, "added_by", lambda *_: Changed()),
     "an overwrite keeps the rows before it": (RowBatch, "overwritten", lambda batch: batch),

@@ -76,14 +76,30 @@ def encode_keys(rows: pa.Table, schema: Schema) -> pa.Array:
     return pc.binary_join_element_wise(*parts, pa.scalar(b","))
 
 
+def key_column(rows: pa.Table, schema: Schema) -> pa.Array:
+    """The keys as one column, to be compared with each other: the key's own, where it is one; a text takes longer."""
+    if len(schema.primary_key) == 1:
+        return rows[schema.primary_key[0]].combine_chunks()
+    return encode_keys(rows, schema)
+
+
+def between(keys: pa.Table, schema: Schema) -> ds.Expression:
+    """Holds for what is between the lowest and the highest value in each column of the key."""
+    import pyarrow.compute as pc
+
+    found = pc.scalar(True)
+    for name in schema.primary_key:
+        ends = pc.min_max(keys[name])
+        found &= (pc.field(name) >= ends["min"]) & (pc.field(name) <= ends["max"])
+    return found
+
+
 def near(keys: pa.Table, schema: Schema) -> ds.Expression:
     """Holds where a key can be: the bounds leave out row groups by their statistics, the values most other rows."""
     import pyarrow.compute as pc
 
-    near = pc.scalar(True)
+    near = between(keys, schema)
     for name in schema.primary_key:
-        ends = pc.min_max(keys[name])
-        near &= (pc.field(name) >= ends["min"]) & (pc.field(name) <= ends["max"])
         near &= pc.field(name).isin(keys[name].combine_chunks().unique())
     return near
 
