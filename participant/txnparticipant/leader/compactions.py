@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
-from dataclasses import dataclass, field
+from concurrent.futures import Executor
+from dataclasses import dataclass, field, replace
 
+from txnparticipant.leader import moving
 from txnparticipant.leader.reads import Reads
+from txnparticipant.leader.switching import Switching
 from txnparticipant.leader.tables import TableService
 from txnparticipant.shard import commands as cmd
 from txnparticipant.shard import compaction_choice
 from txnparticipant.shard.changes import ShardApplied
-from txnparticipant.shard.compacting import held, later_deletes
+from txnparticipant.shard.compacting import OVERWRITTEN, held, overwritten
 from txnparticipant.shard.shard import ParticipantShard
 from txnparticipant.shard.table import TableState
 from txnparticipant.upkeep.initiator import Initiator
 from txnparticipant.versions.compactions import Compaction, Kind, State, compaction_id
 from txnparticipant.versions.directories import COMPACTIONS
+from txnparticipant.versions.mvcc import DeadRowsRef, LineageRef, Manifest
 from txnstatus import limits, partitions
 from txnstatus.catalog.options import Options
-from txnstatus.errors import InvalidArgument, NotFound, Unavailable
+from txnstatus.errors import IllegalState, InternalError, InvalidArgument, NotFound, Unavailable
 from txnstatus.pages import first_page
 from txnstatus.proto import compaction_pb2 as pb
 from txnstatus.types import HybridClock
@@ -35,8 +39,10 @@ class CompactionService:
     reads: Reads
     tables: TableService
     initiator: Initiator
+    switching: Switching
     propose: Propose
     clock: HybridClock
+    blocking: Executor
     options: Callable[[], Options]
     check_lease: Callable[[], None]
     """Raises NotTheLeader where this replica does not lead, or cannot prove it."""
@@ -138,8 +144,40 @@ class CompactionService:
     async def complete_compaction(self, request: pb.CompleteCompactionRequest) -> pb.CompleteCompactionResponse:
         self.check_lease()
         table = self._table(request.table_id)
-        held(table, request.compaction_id, request.lease_id)
-        raise Unavailable("outputs are not taken yet")
+        wanted = request.compaction_id
+        if done := table.compactions.done(wanted):
+            return pb.CompleteCompactionResponse(switched=done)
+        compaction = held(table, wanted, request.lease_id)
+        output, lineage = cmd.manifest_from_wire(request.manifest), cmd.lineage_from_wire(request.lineage)
+        directory = table.directory(COMPACTIONS, wanted)
+        for path in (output.path, lineage.path):
+            if not path.startswith(f"{directory}/") or "/" in path[len(directory) + 1 :]:
+                raise InvalidArgument(f"{path[:300]!r} is not in the compaction's own {directory}")
+        if overwritten(table, compaction):
+            await self._end(table, wanted, State.ATTEMPTED, OVERWRITTEN)
+            raise IllegalState(f"compaction {wanted} of {table.name}: {OVERWRITTEN}")
+        if fault := await self._fault(table, compaction, output, lineage, directory):
+            await self._end(table, wanted, State.FAILED, fault)
+            raise InvalidArgument(f"compaction {wanted} of {table.name} is not taken: {fault}")
+        self.initiator.heard_of(table.table_id, wanted)
+        partitions = (compaction.partition,) if compaction.partition and output.file_count else ()
+        output = replace(output, partitions=partitions)
+        switched = await self.switching.switch(table, wanted, request.lease_id, output, lineage)
+        return pb.CompleteCompactionResponse(switched=switched)
+
+    async def _fault(
+        self, table: TableState, wanted: Compaction, output: Manifest, lineage: LineageRef, directory: str
+    ) -> str:
+        """Why the output cannot be what is left of the inputs; empty: it is."""
+        inputs = [(table.file_sets[id_].manifest, wanted.partition) for id_ in wanted.inputs]
+        dead, partition = self._known_dead(table, wanted), wanted.partition
+        loop = asyncio.get_running_loop()
+        try:
+            return await loop.run_in_executor(
+                self.blocking, moving.fault, inputs, dead, output, partition, directory, lineage
+            )
+        except InternalError as error:
+            return error.message
 
     # ---- inside
 
@@ -171,10 +209,13 @@ class CompactionService:
                 manifest = task.inputs.add()
                 manifest.CopyFrom(cmd.manifest_to_wire(file_set.manifest))
                 manifest.partitions[:] = [wanted.partition] if wanted.partition else []
-        above = later_deletes(table, wanted)
-        known = table.deletes.later(wanted.inputs, compaction_choice.NONE)
-        task.dead.extend(cmd.dead_rows_to_wire(each.ref) for each in known if each not in above)
+        task.dead.extend(map(cmd.dead_rows_to_wire, self._known_dead(table, wanted)))
         return task
+
+    def _known_dead(self, table: TableState, wanted: Compaction) -> list[DeadRowsRef]:
+        """What was deleted of the inputs at the time at which they are read."""
+        known = table.deletes.later(wanted.inputs, compaction_choice.NONE)
+        return [each.ref for each in known if each.commit_ts <= wanted.as_of]
 
     async def _end(self, table: TableState, wanted: str, state: State, reason: str) -> None:
         await self.propose(cmd.DropCompaction(table.table_id, wanted, state, reason, self.clock.now()))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import NamedTuple
 
+from txnparticipant.leader.waiters import Waiters
 from txnparticipant.rows.memrowset import PreparedRows, SeenRows, own_time
 from txnparticipant.shard import commands as cmd
 from txnparticipant.shard import dropping
@@ -14,27 +16,52 @@ from txnparticipant.shard.leases import Leases
 from txnparticipant.shard.records import Dropped
 from txnparticipant.shard.shard import ParticipantShard
 from txnparticipant.shard.table import TableState
+from txnparticipant.shard.translation import speaks_of_old
 from txnparticipant.versions.deletes import own_deletes, visible_deletes
-from txnparticipant.versions.mvcc import PendingWrite, Prepared, commit_times, undecided_at, visible, with_own
-from txnstatus.errors import InvalidArgument, NotAuthorized, TxnError, forgotten
-from txnstatus.limits import MAX_LEASE_ID_CHARACTERS, MAX_LEASES_PER_CALL, check_count
+from txnparticipant.versions.mvcc import (
+    PendingWrite,
+    Prepared,
+    commit_times,
+    undecided_at,
+    visible,
+    visible_ids,
+    with_own,
+)
+from txnstatus.errors import InvalidArgument, NotAuthorized, TxnError, Unavailable, forgotten
+from txnstatus.limits import MAX_LEASE_ID_CHARACTERS, MAX_LEASES_PER_CALL, MAX_WAIT_SECONDS, check_count
 from txnstatus.proto import table_pb2 as pb
+from txnstatus.rpc.deadlines import time_left
 from txnstatus.rpc.errors import to_detail
 from txnstatus.status.ranges import StatusRanges
 from txnstatus.types import NO_TIMESTAMP, ParticipantState, Timestamp, TxnId
 
+END = Timestamp(2**64)
+"""A timestamp above all others."""
+
 
 class Reads:
     def __init__(
-        self, shard: ParticipantShard, ranges: StatusRanges, leases: Leases, check_lease: Callable[[], None]
+        self,
+        shard: ParticipantShard,
+        ranges: StatusRanges,
+        leases: Leases,
+        check_lease: Callable[[], None],
+        translate: Callable[[str, TxnId, Timestamp], Awaitable[None]],
     ) -> None:
-        """`leases`: of snapshots. `check_lease`: of the leadership; raises NotTheLeader."""
+        """`leases`: of snapshots. `check_lease`: of the leadership; raises NotTheLeader.
+
+        `translate`: gives a transaction's writes on a table the words of what was compacted up to a timestamp.
+        """
         self._shard = shard
         self._leases = leases
         self._ranges = ranges
         self._check_lease = check_lease
         self._settled = NO_TIMESTAMP
         """All commits to come, of any transaction, are above it."""
+        self._translate = translate
+        self._gates: dict[str, Timestamp] = {}
+        """Table → the timestamp from which on what readers see is just being decided."""
+        self._waiting: Waiters[str] = Waiters()
 
     async def scan(self, request: pb.ScanRequest) -> pb.ScanResponse:
         """What a reader at the timestamp sees. It never waits for a writer: see TxnStatusTable.commit_ts_at.
@@ -46,8 +73,7 @@ class Reads:
         if request.leased and not request.lease_id:
             raise InvalidArgument("a lease that was given before has an id")
         await self._check_settled(at)
-        self._check_lease()
-        table = self._shard.table_at(request.table, at)
+        table = await self._passed(request, at)
         own = _own_writes(table, request, self._shard) if request.HasField("txn_id") else None
         # Held before anything is waited for: what is looked at now must be there when it is read.
         if not request.leased:
@@ -65,9 +91,10 @@ class Reads:
             if conflict := own_key_twice(table, record, at, decided):
                 raise conflict
         seen = visible(file_sets, prepared, outcomes, at)
+        seen_ids = visible_ids(file_sets, prepared, outcomes, at) if delete_sets or prepared else set()
         times, changes = commit_times(file_sets, prepared, outcomes), rows.at(at, outcomes)
         if own is not None:
-            seen = with_own(seen, own.files, times)
+            seen = with_own(seen, own.files, times, own.replaced)
             times.update((write.manifest.path, own_time(at)) for write in own.files)
             changes = changes.with_own(own.rows, at)
         response = pb.ScanResponse(table=table.info(), manifests=map(cmd.manifest_to_wire, seen))
@@ -76,10 +103,46 @@ class Reads:
             mine = {write.manifest.path for write in own.files}
             response.replacing = sum(manifest.path in mine for manifest in seen)
         response.lease_millis = int(self._leases.seconds * 1000) if request.lease_id else 0
-        dead = visible_deletes(delete_sets, prepared, outcomes, at)
+        dead = visible_deletes(delete_sets, prepared, outcomes, at, seen_ids)
+        if request.HasField("lineages_above"):
+            lineages = table.compactions.between(Timestamp(request.lineages_above), at)
+            response.lineages.extend(map(cmd.lineage_to_wire, lineages))
         response.dead.extend(map(cmd.dead_rows_to_wire, (*dead, *own_deletes(own.files if own else ()))))
         _add_row_changes(response, changes, times)
         return response
+
+    async def _passed(self, request: pb.ScanRequest, at: Timestamp) -> TableState:
+        """The table, once what a reader at the timestamp sees of it is decided. Nothing is awaited after that.
+
+        Raises NotFound, NotTheLeader, Unavailable.
+        """
+        deadline = asyncio.get_running_loop().time() + time_left(MAX_WAIT_SECONDS)
+        while True:
+            self._check_lease()
+            table = self._shard.table_at(request.table, at)
+            if at >= self._gates.get(table.table_id, END):
+                if asyncio.get_running_loop().time() >= deadline:
+                    raise Unavailable(f"{table.name} is being switched to what a compaction has written")
+                await self._waiting.wait(table.table_id, deadline)
+            elif request.HasField("txn_id") and speaks_of_old(table, TxnId(request.txn_id), at):
+                await self._translate(table.table_id, TxnId(request.txn_id), at)
+            else:
+                return table
+
+    async def close_gate(self, table_id: str) -> Timestamp:
+        """A timestamp above all that was read of the table so far; from it on readers wait for `open_gate`."""
+        await self.base(None)
+        at = self._gates[table_id] = Timestamp(self._settled + 1)
+        return at
+
+    def open_gate(self, table_id: str) -> None:
+        self._gates.pop(table_id, None)
+        self._waiting.wake(table_id)
+
+    def forget(self, error: Callable[[], TxnError]) -> None:
+        """For a replica that does not lead any more, or leads anew: what was under way is decided, or will never be."""
+        self._gates.clear()
+        self._waiting.fail(error)
 
     def renew(self, request: pb.RenewLeasesRequest) -> pb.RenewLeasesResponse:
         """Answers lease by lease; one that this leader never heard of is as good as any, if it comes in time."""
@@ -144,6 +207,8 @@ class _Own(NamedTuple):
     rows: PreparedRows
     position: int
     """How many writes these are, with those that the transaction has overwritten."""
+    replaced: frozenset[tuple[str, str]]
+    """The paths of manifests, and the partitions, that they replace."""
 
 
 def _own_writes(table: TableState, request: pb.ScanRequest, shard: ParticipantShard) -> _Own | None:
@@ -163,7 +228,10 @@ def _own_writes(table: TableState, request: pb.ScanRequest, shard: ParticipantSh
     if record.state is not ParticipantState.OPEN:
         raise illegal(table, txn_id, record, "a read")
     rows = PreparedRows(txn_id, tuple(record.rows.values()), record.clears_table)
-    return _Own(tuple(record.writes.values()), rows, record.position)
+    ids = (id_ for write in record.writes.values() for id_ in write.replaces)
+    gone = (file_set for id_ in ids if (file_set := table.file_sets.get(id_)))
+    replaced = frozenset((each.manifest.path, each.partition) for each in gone)
+    return _Own(tuple(record.writes.values()), rows, record.position, replaced)
 
 
 def _add_row_changes(response: pb.ScanResponse, seen: SeenRows, times: Mapping[str, Timestamp]) -> None:

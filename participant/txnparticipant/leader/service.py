@@ -13,7 +13,9 @@ from txnparticipant.leader.locks import LockService, command_of, show
 from txnparticipant.leader.reads import Reads
 from txnparticipant.leader.registering import Registering
 from txnparticipant.leader.rows import RowService
+from txnparticipant.leader.switching import Switching
 from txnparticipant.leader.tables import TableService
+from txnparticipant.leader.translating import Translating
 from txnparticipant.locks.strategies import BUILT_IN, Strategy
 from txnparticipant.shard import commands as cmd
 from txnparticipant.shard import delete_checks
@@ -115,7 +117,9 @@ class ShardService:
         propose = self._proposer.propose
         self._registering = Registering(self.shard, ranges, propose, settings.in_doubt_seconds)
         leases, grace = Leases(settings.lease_seconds), settings.zombie_grace_seconds
-        self._reads = Reads(self.shard, ranges, leases, driver.check_lease)
+        self._translating = Translating(self.shard, propose, clock, disk)
+        self._reads = Reads(self.shard, ranges, leases, driver.check_lease, self._translating.translate)
+        self._switching = Switching(self._reads, propose, clock, disk)
         self._locks = LockService(self.shard, ranges, propose, strategies)
         self._retirement = Retirement(self.shard, leases, propose, clock, lambda: options().snapshot_retention_seconds)
         self._tables = TableService(
@@ -127,7 +131,16 @@ class ShardService:
         )
         self._initiator = Initiator(self.shard, propose, clock, options)
         self.compactions = CompactionService(
-            self.shard, self._reads, self._tables, self._initiator, propose, clock, options, driver.check_lease
+            self.shard,
+            self._reads,
+            self._tables,
+            self._initiator,
+            self._switching,
+            propose,
+            clock,
+            disk,
+            options,
+            driver.check_lease,
         )
         self._cleaner = Cleaner(self.shard, propose, disk, grace)
         self.audit = ShardAudit(self.shard, propose, driver.check_lease)
@@ -149,6 +162,7 @@ class ShardService:
         self._in_doubt.forget()
         self._flusher.forget()
         self._initiator.forget()
+        self._reads.forget(self._driver.not_the_leader)
         if leading:
             self._locks.tell_of_missing_strategies()
         else:
@@ -287,6 +301,8 @@ class ShardService:
         while waiting := [op for op in begun if not self._registering.is_settled(op.table_id, TxnId(op.txn_id))]:
             settling = (self._registering.settle(op.table_id, TxnId(op.txn_id), listed=True) for op in waiting)
             await asyncio.gather(*settling)
+        if unready := [op for op in begun if not self._is_ready(op.table_id, TxnId(op.txn_id))]:
+            await asyncio.gather(*(self._be_ready(op.table_id, TxnId(op.txn_id)) for op in unready))
         response = pb.ParticipateResponse()
         commands = [self._command(op) for op in request.ops]
         for answer in await self._proposer.propose_all(commands, linger=self._nobody_waits(commands)):
@@ -297,6 +313,14 @@ class ShardService:
             else:
                 response.results.add(error=to_detail(answer))
         return response
+
+    def _is_ready(self, table_id: str, txn_id: TxnId) -> bool:
+        return not (self._switching.holds(table_id) or self._translating.is_wanted(table_id, txn_id))
+
+    async def _be_ready(self, table_id: str, txn_id: TxnId) -> None:
+        """What the transaction says of files that were compacted is to be said of what they have become."""
+        await self._switching.admit(table_id)
+        await self._translating.translate(table_id, txn_id)
 
     def _nobody_waits(self, commands: Sequence[cmd.Command]) -> bool:
         """The outcome is known, and readers who meet one that is not applied here yet ask the status table for it."""

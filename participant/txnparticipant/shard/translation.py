@@ -8,7 +8,7 @@ from txnparticipant.shard.records import TableTxn
 from txnparticipant.shard.table import TableState
 from txnparticipant.versions.compactions import Switched
 from txnparticipant.versions.mvcc import PendingWrite
-from txnstatus.types import Timestamp
+from txnstatus.types import ParticipantState, Timestamp, TxnId
 
 
 def untranslated(table: TableState, txn: TableTxn) -> Iterator[tuple[PendingWrite, Switched]]:
@@ -19,6 +19,14 @@ def untranslated(table: TableState, txn: TableTxn) -> Iterator[tuple[PendingWrit
             if switched.compaction_id not in known:
                 yield write, switched
                 break
+
+
+def speaks_of_old(table: TableState, txn_id: TxnId, at: Timestamp) -> bool:
+    """Whether an open transaction's writes lack the words of what readers at the timestamp see."""
+    txn = table.txns.get(txn_id)
+    if txn is None or txn.state is not ParticipantState.OPEN:
+        return False
+    return any(switched.switch_ts <= at for _, switched in untranslated(table, txn))
 
 
 def retirable_until(table: TableState, horizon: Timestamp) -> Timestamp:

@@ -114,6 +114,11 @@ class Compactions:
         found = self.failures.get(partition)
         return found.count if found else 0
 
+    def done(self, wanted: str) -> Timestamp:
+        """When it was switched; 0 = it is not known to be."""
+        known = (each.switched for each in self.ended if each.compaction.compaction_id == wanted)
+        return self.switched[wanted].switch_ts if wanted in self.switched else next(known, NO_TIMESTAMP)
+
     def is_told_off(self, partition: str) -> bool:
         """Whether the last that is known of the partition is that it was not compacted, since too many have failed."""
         last = next((each for each in reversed(self.ended) if each.compaction.partition == partition), None)

@@ -166,13 +166,24 @@ class DeleteSets:
 
 
 def visible_deletes(
-    delete_sets: Iterable[DeleteSet], prepared: Iterable[Prepared], outcomes: Mapping[TxnId, Timestamp], ts: Timestamp
+    delete_sets: Iterable[DeleteSet],
+    prepared: Iterable[Prepared],
+    outcomes: Mapping[TxnId, Timestamp],
+    ts: Timestamp,
+    seen: Collection[str],
 ) -> Iterator[DeadRowsRef]:
-    """What a reader at `ts` leaves out; some of it may be of files that it does not see. `outcomes`: as `visible`'s."""
-    yield from (found.ref for found in delete_sets if found.commit_ts <= ts)
+    """What a reader at `ts` leaves out of what it has `seen`: ids of file sets. `outcomes`: as `visible`'s.
+
+    Some of it may be of other files: what a write deletes is in one file.
+    """
+    for found in delete_sets:
+        if found.commit_ts <= ts and not found.file_sets.isdisjoint(seen):
+            yield found.ref
     for txn in prepared:
         if outcomes.get(txn.txn_id, NO_TIMESTAMP):
-            yield from own_deletes(txn.writes)
+            for deletes in _deletes(txn.writes):
+                if not deletes.file_sets.keys().isdisjoint(seen):
+                    yield deletes.ref
 
 
 def own_deletes(writes: Iterable[PendingWrite]) -> Iterator[DeadRowsRef]:

@@ -6,7 +6,7 @@ the write, where the table has no partitions.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from txnparticipant.versions.directories import COMPACTIONS, CompactionDirectory, directory_named
@@ -296,18 +296,30 @@ def visible(
 
     `outcomes` has, for every transaction of `undecided_at`, its commit timestamp at or below `ts`, or NO_TIMESTAMP.
     """
+    return _by_manifest((manifest, partition) for _, manifest, partition in _seen(file_sets, prepared, outcomes, ts))
+
+
+def visible_ids(
+    file_sets: Iterable[FileSet], prepared: Iterable[Prepared], outcomes: Mapping[TxnId, Timestamp], ts: Timestamp
+) -> set[str]:
+    """The ids of the file sets that a reader at `ts` sees, as of `visible`."""
+    return {id_ for id_, _, _ in _seen(file_sets, prepared, outcomes, ts)}
+
+
+def _seen(
+    file_sets: Iterable[FileSet], prepared: Iterable[Prepared], outcomes: Mapping[TxnId, Timestamp], ts: Timestamp
+) -> Iterator[tuple[str, Manifest, str]]:
     committed = [txn for txn in prepared if outcomes.get(txn.txn_id, NO_TIMESTAMP)]
     removed = {replaced for txn in committed for write in txn.writes for replaced in write.replaces}
-    seen = [(fs.manifest, fs.partition) for fs in file_sets if fs.visible_at(ts) and fs.id not in removed]
+    for each in file_sets:
+        if each.visible_at(ts) and each.id not in removed:
+            yield each.id, each.manifest, each.partition
     # A later overwrite may already have removed what an earlier one of these added.
-    seen += [
-        (write.manifest, partition)
-        for txn in committed
-        for write in txn.writes
-        for partition, id_ in write.file_set_ids(txn.txn_id).items()
-        if id_ not in removed
-    ]
-    return _by_manifest(seen)
+    for txn in committed:
+        for write in txn.writes:
+            for partition, id_ in write.file_set_ids(txn.txn_id).items():
+                if id_ not in removed:
+                    yield id_, write.manifest, partition
 
 
 def _by_manifest(seen: Iterable[tuple[Manifest, str]]) -> list[Manifest]:
@@ -323,10 +335,16 @@ def _named(partitions: Iterable[str]) -> tuple[str, ...]:
     return tuple(sorted(partition for partition in partitions if partition != WHOLE_TABLE))
 
 
-def with_own(seen: Iterable[Manifest], own: Iterable[PendingWrite], times: Mapping[str, Timestamp]) -> list[Manifest]:
+def with_own(
+    seen: Iterable[Manifest],
+    own: Iterable[PendingWrite],
+    times: Mapping[str, Timestamp],
+    replaced: Collection[tuple[str, str]] = (),
+) -> list[Manifest]:
     """What a reader inside a transaction sees: `seen` of the others, and over it the transaction's own writes.
 
-    An overwrite leaves what came after its base. `times`: as `commit_times` has them.
+    An overwrite leaves what came after its base. `times`: as `commit_times` has them. `replaced`: paths of manifests,
+    and partitions, that it replaces, too: what was compacted after its base has nothing that came after it.
     """
     writes = list(own)
     bases: dict[str, Timestamp] = {}
@@ -338,7 +356,8 @@ def with_own(seen: Iterable[Manifest], own: Iterable[PendingWrite], times: Mappi
         (manifest, partition)
         for manifest in seen
         for partition in manifest.partitions or (WHOLE_TABLE,)
-        if not any(each in bases and times[manifest.path] <= bases[each] for each in above(partition))
+        if (manifest.path, partition) not in replaced
+        and not any(each in bases and times[manifest.path] <= bases[each] for each in above(partition))
     ]
     return _by_manifest([*others, *((write.manifest, partition) for write in writes for partition in write.partitions)])
 

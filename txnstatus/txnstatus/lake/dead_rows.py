@@ -27,8 +27,11 @@ DeadRows = Mapping[str, "BitMap"]
 NONE: DeadRows = {}
 
 
-def write(directory: str, dead: Mapping[str, BitMap]) -> pb.DeadRowsRef:
-    """Writes them into a write's `directory`; durable when this returns. `dead`: URI of a data file → its dead rows."""
+def write(directory: str, dead: Mapping[str, BitMap], name: str = FILE_NAME) -> pb.DeadRowsRef:
+    """Writes them into a write's `directory`; durable when this returns. `dead`: URI of a data file → its dead rows.
+
+    `name`: the file's, where the directory may have several.
+    """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -41,7 +44,7 @@ def write(directory: str, dead: Mapping[str, BitMap]) -> pb.DeadRowsRef:
     )
     sink = io.BytesIO()
     pq.write_table(rows, sink, compression="zstd")
-    data, path = sink.getvalue(), f"{directory}/{FILE_NAME}"
+    data, path = sink.getvalue(), f"{directory}/{name}"
     write_file(path, data)
     return pb.DeadRowsRef(
         path=path,
