@@ -35,8 +35,14 @@ SCHEMA = "id bigint, note string"
 
 
 def fast_cluster(directory: Path, **options: object) -> LocalCluster:
-    """A cluster that notices deaths and silence sooner than the defaults do."""
-    settings: dict[str, object] = {"raft": FAST_RAFT, "txn": FAST_TXN, "participant_shards": 3, **options}
+    """A cluster that notices deaths and silence sooner than the defaults do; nothing is compacted unless told."""
+    settings: dict[str, object] = {
+        "raft": FAST_RAFT,
+        "txn": FAST_TXN,
+        "participant_shards": 3,
+        "compactor": False,
+        **options,
+    }
     return LocalCluster(directory, **settings)  # type: ignore[arg-type]
 
 

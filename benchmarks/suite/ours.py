@@ -35,7 +35,7 @@ COMMIT_WAIT_MS = 20_000
 
 
 class OurCluster(Contender):
-    """Three nodes with default settings. What is done with them is up to the subclass."""
+    """Three nodes with default settings, and no compactions. What is done with them is up to the subclass."""
 
     name = OURS
 
@@ -57,7 +57,7 @@ class OurCluster(Contender):
 
     def start(self, directory: Path) -> None:
         launcher = slow_disk(self.settings.fsync_ms)
-        self._cluster = LocalCluster(directory / "cluster", txn=self._txn, launcher=launcher)
+        self._cluster = LocalCluster(directory / "cluster", txn=self._txn, launcher=launcher, compactor=False)
         self._cluster.start()
         with txnclient.connect(self._cluster.addresses) as client:
             for table in TABLES:
@@ -106,7 +106,12 @@ def running(
     with (
         tempfile.TemporaryDirectory(prefix=PREFIX) as directory,
         LocalCluster(
-            Path(directory) / "cluster", txn=txn, raft=raft, launcher=launcher, environment=environment
+            Path(directory) / "cluster",
+            txn=txn,
+            raft=raft,
+            launcher=launcher,
+            environment=environment,
+            compactor=False,
         ) as cluster,
         txnclient.connect(cluster.addresses, timeout=60) as client,
     ):

@@ -217,10 +217,10 @@ def _without_floor(command: Callable[..., cmd.BeginTxns]) -> Callable[..., cmd.B
 
 
 def only_the_last_range_is_asked_for_a_snapshot() -> Seams:
-    async def snapshot(self: StatusRanges) -> Timestamp:
+    async def snapshot(self: StatusRanges, at_least: Timestamp = NO_TIMESTAMP) -> Timestamp:
         numbers = self._state.ranges
         answers = await self._raise_floors(numbers[-1:], NO_TIMESTAMP)
-        return max([self._state.floor, *(Timestamp(each.last_commit_timestamp) for each in answers.values())])
+        return max([at_least, self._state.floor, *(Timestamp(each.last_commit_timestamp) for each in answers.values())])
 
     return [(f"{RANGES}.snapshot", snapshot)]
 

@@ -73,7 +73,6 @@ class Ours(OurCluster, Compaction):
 
     def start(self, directory: Path) -> None:
         super().start(directory)
-        self.cluster.compactor.stop()
         self._tables = itertools.count()
         self._client: Client = txnclient.connect(self.cluster.addresses)
 

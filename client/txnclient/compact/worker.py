@@ -100,6 +100,8 @@ class Worker:
             progress=progress,
         )
         failpoint("compactor.written")
+        # Whoever stood still may have been given up, and what it writes from here on would be nobody's.
+        leased.renew(self.session.channel, self.session.timeout)
         request = _made_durable(task, done)
         failpoint("compactor.durable")
         _read_again(done)

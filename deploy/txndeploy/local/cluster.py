@@ -53,7 +53,7 @@ class LocalCluster:
         network: Network | None = None,
         launcher: Sequence[str] = (),
         grpc: bool = False,
-        compactor: bool = False,
+        compactor: bool = True,
     ) -> None:
         """`table_roots`: where tables may be besides the warehouse. `environment`: variables for the node processes,
         besides this process's own. `launcher`: words before each node's command; it must stay the process's child.

@@ -40,6 +40,11 @@ class LocalCompactor:
     def running(self) -> bool:
         return self._process is not None and self._process.poll() is None
 
+    @property
+    def pid(self) -> int:
+        assert self._process is not None, "it was never started"
+        return self._process.pid
+
     def stop(self) -> int | None:
         """Lets it give back what it has; kills it where that takes too long. Returns the exit code."""
         if self._process is None:

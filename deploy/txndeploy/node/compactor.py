@@ -53,6 +53,7 @@ def run(
         print(f"txnctl compactor: {error}", file=sys.stderr)
         return 2
     share = max(MIN_MEMORY_BYTES, (memory_mib << 20) // threads)
+    log.info("looks for something to do at %s", addresses)
     with txnclient.connect(addresses) as client, ThreadPoolExecutor(threads, "compactor") as pool:
         workers = [
             Worker(client.session, f"{place}-{number}", stopping, table, share) for number in range(1, threads + 1)

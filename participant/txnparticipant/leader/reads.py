@@ -168,6 +168,10 @@ class Reads:
         await self._check_settled(read_timestamp)
         return read_timestamp
 
+    async def reach(self, at: Timestamp) -> None:
+        """From now on a snapshot is at the timestamp at least, and later commits are above it."""
+        self._settled = max(self._settled, await self._ranges.snapshot(at))
+
     def check_readable(self, table: TableState, at: Timestamp) -> None:
         """Raises SnapshotTooOld where not all is there any more that is visible at the timestamp."""
         self._leases.check_readable(table, at)

@@ -19,7 +19,7 @@ from txnclient.compact.worker import Worker
 from txnstatus.errors import IllegalState, InternalError, InvalidArgument, Unavailable
 from txnstatus.lake import dead_rows, lineage, manifest
 from txnstatus.lake.manifest import DataFile
-from txnstatus.proto import common_pb2
+from txnstatus.proto import common_pb2, txn_manager_pb2
 from txnstatus.proto import compaction_pb2 as pb
 from txnstatus.types import TxnId
 
@@ -33,6 +33,7 @@ def manager() -> Iterator[FakeManager]:
             "RenewCompaction": lambda _: pb.RenewCompactionResponse(lease_millis=10_000),
             "CompleteCompaction": lambda _: pb.CompleteCompactionResponse(switched=77),
             "FailCompaction": lambda _: pb.FailCompactionResponse(),
+            "GetSnapshot": lambda _: txn_manager_pb2.GetSnapshotResponse(timestamp=77),
         }
         yield running
 

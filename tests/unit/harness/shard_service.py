@@ -40,6 +40,7 @@ class Status:
         self.state, self.commit_ts = TxnState.OPEN, 0
         self.participants: set[str] = set()
         self.registrations = 0
+        self.floor = NO_TIMESTAMP
         self.asked_to_commit: list[tuple[int, str]] = []
         """Transactions and owners of calls that ask for a commit."""
         self.open = asyncio.Event()
@@ -50,7 +51,7 @@ class Status:
 
     @property
     def last(self) -> Timestamp:
-        return max(self.commits.values(), default=NO_TIMESTAMP)
+        return max([self.floor, *self.commits.values()])
 
     def register(self, _txn_id: int, owner: str, table_id: str, _name: str) -> asyncio.Future[TxnError | None]:
         self.registrations += 1
@@ -84,8 +85,9 @@ class Status:
             info.participants.add(participant_id=table_id)
         return manager_pb.GetTransactionStateResponse(txn=info)
 
-    async def snapshot(self) -> Timestamp:
+    async def snapshot(self, at_least: Timestamp = NO_TIMESTAMP) -> Timestamp:
         self.snapshots += 1
+        self.floor = max(self.floor, at_least)
         return self.last
 
     async def outcomes(self, txn_ids: Iterable[TxnId], at: Timestamp) -> dict[TxnId, Timestamp]:

@@ -16,7 +16,7 @@ from txnparticipant.upkeep.in_doubt import IN_DOUBT_SECONDS
 from txnstatus.errors import Forgotten, InvalidArgument, NotTheLeader
 from txnstatus.proto import participant_pb2 as pb
 from txnstatus.proto import table_pb2 as table_pb
-from txnstatus.types import ParticipantState, Timestamp, TxnId, TxnState
+from txnstatus.types import NO_TIMESTAMP, ParticipantState, Timestamp, TxnId, TxnState
 
 
 def overwrite(made: ShardService, txn: int, write_id: str, read_at: int | None = None) -> None:
@@ -175,7 +175,7 @@ def test_a_replica_that_lost_its_lease_while_it_asked_shows_nothing() -> None:
     log = Log()
 
     class Asked(Status):
-        async def snapshot(self) -> Timestamp:
+        async def snapshot(self, at_least: Timestamp = NO_TIMESTAMP) -> Timestamp:
             log.group.has_lease = False
             return await super().snapshot()
 

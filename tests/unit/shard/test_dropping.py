@@ -36,7 +36,7 @@ from txnstatus.errors import (
 from txnstatus.proto import table_pb2 as table_pb
 from txnstatus.replicated import Rejected
 from txnstatus.schema import Column, Schema
-from txnstatus.types import ParticipantState, Timestamp, TxnId, micros_of, timestamp, utc_of
+from txnstatus.types import NO_TIMESTAMP, ParticipantState, Timestamp, TxnId, micros_of, timestamp, utc_of
 
 OWNER, NAME, OLD, NEW = "ada", "air.flights", "3.0", "3.1"
 LOCATION = "file:///lake/air/flights"
@@ -469,7 +469,7 @@ def test_a_create_that_was_held_up_does_not_lie_where_another_table_came_and_wen
     schema, at = Schema((Column("id", "bigint"),)), Timestamp(9)
 
     class Slow(Status):
-        async def snapshot(self) -> Timestamp:
+        async def snapshot(self, at_least: Timestamp = NO_TIMESTAMP) -> Timestamp:
             made.shard.apply(cmd.CreateTable("air.new", schema, "file:///w/air/new", "the other"))
             lock = replace(locked(DROPPER, "air.new"), table_id="0.1")
             ok(made.shard, begin_txn(DROPPER, "0.1", OWNER), lock, cmd.DropTable(DROPPER, "0.1", OWNER))
