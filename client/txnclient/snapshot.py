@@ -212,8 +212,8 @@ class Snapshot(Staying):
                 self._tables[table] = found
         return found
 
-    def scan(self, table: str) -> pb.ScanResponse:
-        """The manifests of what is seen, leased. Raises as `files` does."""
+    def scan(self, table: str, since: Timestamp | None = None) -> pb.ScanResponse:
+        """The manifests of what is seen, leased; with what was compacted since a timestamp. Raises as `files` does."""
         if self._closed:
             raise IllegalState(f"the snapshot at {self.timestamp} is closed", hint="read before it is closed")
         request = build(
@@ -224,6 +224,7 @@ class Snapshot(Staying):
             leased=table in self._leases,
             txn_id=self._txn_id,
             owner="" if self._txn_id is None else self._session.owner,
+            lineages_above=since,
         )
         sent_at = time.monotonic()
         response = self._session.call("txnstatus.Table/Scan", request, pb.ScanResponse)
@@ -236,7 +237,7 @@ class Snapshot(Staying):
         """Raises as `files` does, and InvalidArgument for an `old` that is newer."""
         if old.timestamp > self.timestamp:
             raise InvalidArgument(f"since {old.timestamp} is after until {self.timestamp}: nothing lies between")
-        after = self.scan(table)
+        after = self.scan(table, old.timestamp)
         try:
             before = old.scan(table)
         except NotFound:

@@ -10,6 +10,9 @@ from txnclient.read import row_reads
 from txnclient.read.row_reads import RowChanges
 from txnclient.read.table_files import TableFiles
 from txnstatus.errors import InvalidArgument
+from txnstatus.lake import lineage
+from txnstatus.lake.dead_rows import DeadRows
+from txnstatus.lake.lineage import Lineage
 from txnstatus.lake.rows import COMMIT_TS, encode_keys, near
 from txnstatus.partitions import WHOLE_TABLE
 from txnstatus.proto import table_pb2 as pb
@@ -27,7 +30,7 @@ DELETE, UPDATE_BEFORE, UPDATE_AFTER, INSERT = KINDS = ("delete", "update_before"
 def between(
     before: pb.ScanResponse, after: pb.ScanResponse, since: Timestamp, until: Timestamp
 ) -> Changes | KeyedChanges:
-    """Two scans of one table, at these timestamps, compared.
+    """Two scans of one table, at these timestamps, compared; the second tells what was compacted since the first.
 
     Raises InvalidArgument when the table has a column of the reserved name, and what reading a manifest raises.
     """
@@ -36,14 +39,17 @@ def between(
         raise InvalidArgument(
             f"{after.table.name} has a column {CHANGE_KIND!r}: that name is the one that says what changed"
         )
-    by_row = before.HasField("changes") or after.HasField("changes")
+    by_row = before.HasField("changes") or after.HasField("changes") or after.lineages
     if not by_row and not before.dead and not after.dead:  # whole writes came and went: what both show is not read
         went, came = pb.ScanResponse(table=after.table), pb.ScanResponse(table=after.table)
         went.manifests.extend(_only_in(before, after))
         came.manifests.extend(_only_in(after, before))
         return Changes(schema, {DELETE: TableFiles.of(went, since), INSERT: TableFiles.of(came, until)})
     old, new = TableFiles.of(before, since), TableFiles.of(after, until)
-    rows = Changes(schema, {DELETE: _rows_only_in(old, new), INSERT: _rows_only_in(new, old)})
+    if after.lineages:
+        rows = Changes(schema, _moved_between(old, new, [lineage.read(ref) for ref in after.lineages]))
+    else:
+        rows = Changes(schema, {DELETE: _rows_only_in(old, new), INSERT: _rows_only_in(new, old)})
     return KeyedChanges(schema, old, new, rows, since) if schema.primary_key else rows
 
 
@@ -156,6 +162,24 @@ def _rows_only_in(one: TableFiles, other: TableFiles) -> TableFiles:
         if gone:
             dead[file.path] = gone
     return TableFiles(one.name, one.schema, tuple(files), dead=dead)
+
+
+def _moved_between(old: TableFiles, new: TableFiles, lineages: Sequence[Lineage]) -> dict[str, TableFiles]:
+    """What only one of the two shows, where compactions have moved rows since: a row is the same in its new place."""
+    there, here = _alive(old), lineage.back(lineages, _alive(new))
+    return {DELETE: old.at(_less(there, here)), INSERT: new.at(lineage.forward(lineages, _less(here, there)))}
+
+
+def _alive(side: TableFiles) -> DeadRows:
+    from pyroaring import BitMap
+
+    return {file.path: BitMap(range(file.rows)) - side.dead.get(file.path, BitMap()) for file in side.files}
+
+
+def _less(rows: DeadRows, others: DeadRows) -> DeadRows:
+    from pyroaring import BitMap
+
+    return {file: left for file, positions in rows.items() if (left := positions - others.get(file, BitMap()))}
 
 
 def _partitions(ref: pb.ManifestRef) -> list[str]:

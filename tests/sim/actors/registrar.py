@@ -242,7 +242,8 @@ class Registrar(RowCaller):
                 await self._read_roll(table, at)
 
     async def _compare_roll(self, table: str, since: Timestamp, until: Timestamp) -> None:
-        before, after = [await self._scan_roll(table, at, self._id()) for at in (since, until)]
+        before = await self._scan_roll(table, since, self._id())
+        after = await self._scan_roll(table, until, self._id(), since=since)
         found = diff.between(before, after, since, until)
         assert isinstance(found, diff.Changes), "there is no key"
         went, came = (tuple(each.row for each in self._placed(part)) for part in found.parts.values())
@@ -276,11 +277,20 @@ class Registrar(RowCaller):
         return seen
 
     async def _scan_roll(
-        self, table: str, at: Timestamp, lease_id: str, within: Entry | None = None, *, leased: bool = False
+        self,
+        table: str,
+        at: Timestamp,
+        lease_id: str,
+        within: Entry | None = None,
+        *,
+        leased: bool = False,
+        since: Timestamp | None = None,
     ) -> table_pb2.ScanResponse:
-        """All files that it names are there."""
+        """All files that it names are there. `since`: with what was compacted since then."""
         sent_at = self._shared.now()
-        request = table_pb2.ScanRequest(table=table, timestamp=at, lease_id=lease_id, leased=leased)
+        request = table_pb2.ScanRequest(
+            table=table, timestamp=at, lease_id=lease_id, leased=leased, lineages_above=since
+        )
         if within is not None:
             request.txn_id, request.owner = within.txn_id, OWNER
         try:
@@ -290,6 +300,7 @@ class Registrar(RowCaller):
             self._ledger.refused_lease(lease_id, table, error.message)
             raise
         named = [*(ref.path for ref in answer.manifests), *(ref.path for ref in answer.dead)]
+        named += [ref.path for ref in answer.lineages]
         own = f"/{WRITE_PREFIX}{within.txn_id}_" if within is not None else None
         kept = [path for path in named if own is None or own not in path]  # its own go with it
         self._ledger.leased(lease_id, table, kept, sent_at + LEASE_SECONDS)
