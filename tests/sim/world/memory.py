@@ -45,7 +45,7 @@ def _of_positions() -> list[tuple[str, Any]]:
         ("txnparticipant.versions.deletes:KEPT_BYTES", 8_000),
         ("txnparticipant.versions.additions:KEPT_BYTES", 12_000),
         ("txnparticipant.shard.delete_checks:MAX_PENDING_BYTES", 300),
-        ("txnclient.write.changing:MAX_DELETED_FILES", 2),
+        ("txnclient.write.deletes:MAX_DELETED_FILES", 2),
         ("txnstatus.lake.kept_dead_rows:_kept", Kept()),
     ]
 
