@@ -21,7 +21,7 @@ from txnparticipant.shard.records import TableTxn
 from txnparticipant.shard.shard import ParticipantShard
 from txnparticipant.shard.table import TableState
 from txnparticipant.versions.deletes import own_deletes, visible_deletes
-from txnparticipant.versions.mvcc import commit_times, visible, with_own
+from txnparticipant.versions.mvcc import commit_times, visible, visible_ids, with_own
 from txnstatus.errors import DataDamaged, InternalError, InvalidArgument, LimitReached, Overloaded, Unavailable
 from txnstatus.lake import rows as row_format
 from txnstatus.process.failpoints import failpoint
@@ -128,7 +128,8 @@ class RowService:
         times = commit_times(file_sets, (), {})
         listed = with_own(visible(file_sets, (), {}, at), files, times)
         times.update((write.manifest.path, own_time(at)) for write in files)
-        dead = (*visible_deletes(table.deletes.all.values(), (), {}, at), *own_deletes(files))
+        shown = visible_ids(file_sets, (), {}, at)
+        dead = (*visible_deletes(table.deletes.all.values(), (), {}, at, shown), *own_deletes(files))
         return Sight(
             rows,
             seen,
