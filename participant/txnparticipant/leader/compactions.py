@@ -26,7 +26,7 @@ from txnstatus.catalog.options import Options
 from txnstatus.errors import IllegalState, InternalError, InvalidArgument, NotFound, Unavailable
 from txnstatus.pages import first_page
 from txnstatus.proto import compaction_pb2 as pb
-from txnstatus.types import HybridClock, Timestamp
+from txnstatus.types import HybridClock
 
 Propose = Callable[[cmd.Command], Awaitable[ShardApplied]]
 
@@ -146,7 +146,7 @@ class CompactionService:
         table = self._table(request.table_id)
         wanted = request.compaction_id
         if done := table.compactions.done(wanted):
-            return await self._shown(done)
+            return pb.CompleteCompactionResponse(switched=done)
         compaction = held(table, wanted, request.lease_id)
         output, lineage = cmd.manifest_from_wire(request.manifest), cmd.lineage_from_wire(request.lineage)
         directory = table.directory(COMPACTIONS, wanted)
@@ -163,11 +163,6 @@ class CompactionService:
         partitions = (compaction.partition,) if compaction.partition and output.file_count else ()
         output = replace(output, partitions=partitions)
         switched = await self.switching.switch(table, wanted, request.lease_id, output, lineage)
-        return await self._shown(switched)
-
-    async def _shown(self, switched: Timestamp) -> pb.CompleteCompactionResponse:
-        """Readers of now read at the last commit: where nobody commits, they would go on below the switch."""
-        await self.reads.reach(switched)
         return pb.CompleteCompactionResponse(switched=switched)
 
     async def _fault(

@@ -129,10 +129,16 @@ class Reads:
             else:
                 return table
 
-    async def close_gate(self, table_id: str) -> Timestamp:
-        """A timestamp above all that was read of the table so far; from it on readers wait for `open_gate`."""
+    async def close_gate(self, table_id: str, now: Timestamp) -> Timestamp:
+        """A timestamp above all that was read of the table so far; at and above it readers wait for `open_gate`.
+
+        Readers of now have it, also where nobody commits. It is not older than `now`: what is not seen any more from it
+        on was seen until now, and is kept for the retention from now on.
+        """
         await self.base(None)
-        at = self._gates[table_id] = Timestamp(self._settled + 1)
+        self._gates[table_id] = Timestamp(self._settled + 1)
+        at = max(now, Timestamp(self._settled + 1))
+        self._settled = max(self._settled, await self._ranges.snapshot(at))
         return at
 
     def open_gate(self, table_id: str) -> None:
@@ -167,10 +173,6 @@ class Reads:
             return self._settled
         await self._check_settled(read_timestamp)
         return read_timestamp
-
-    async def reach(self, at: Timestamp) -> None:
-        """From now on a snapshot is at the timestamp at least, and later commits are above it."""
-        self._settled = max(self._settled, await self._ranges.snapshot(at))
 
     def check_readable(self, table: TableState, at: Timestamp) -> None:
         """Raises SnapshotTooOld where not all is there any more that is visible at the timestamp."""

@@ -85,9 +85,9 @@ class Switching:
             through = Switched(wanted, NO_TIMESTAMP, lineage, compaction.inputs, outputs)
             await self._carry(table, compaction, through, carried)
             failpoint("compaction.before_switch", OSError)
-            at = await self.reads.close_gate(table.table_id)
             is_known = True
             try:
+                at = await self.reads.close_gate(table.table_id, self.clock.now())
                 return await self._commit(table, compaction, through, output, at, carried)
             except OutcomeUnknown:
                 # It may apply yet, if this replica does not lead any more. If it does, it is known by now.

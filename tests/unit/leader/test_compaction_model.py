@@ -223,7 +223,7 @@ def _unmoved(*_: Any) -> dict[str, Any]:
 _given = compacting._translate
 
 
-async def _too_early(reads: Reads, _table_id: str) -> Timestamp:
+async def _too_early(reads: Reads, _table_id: str, _now: Timestamp) -> Timestamp:
     return Timestamp(max(1, reads._settled - (2 << 12)))
 
 
