@@ -53,6 +53,7 @@ ROOTS = {
     "txnclient.statements": "client",
     "txnclient.beginning": "client",
     "txnclient.auto_commit": "client",
+    "txnclient.optimizing": "client",
     "txnclient.client": "client",
     "txnclient.participants": "client",
 }

@@ -21,6 +21,7 @@ from txnclient.compact.asking import Compacting
 from txnclient.formats import schemas
 from txnclient.formats.schemas import to_columns
 from txnclient.info import TableInfo, TxnSummary, table_info, txn_summary
+from txnclient.optimizing import Optimizing
 from txnclient.participants import ParticipantSummary
 from txnclient.read import instants
 from txnclient.session import Session
@@ -73,7 +74,7 @@ def default_owner() -> str:
     return os.environ.get("SPARK_USER") or getpass.getuser()
 
 
-class Client(AutoCommit, Compacting, Staying):
+class Client(AutoCommit, Compacting, Optimizing, Staying):
     """Safe to use from many threads."""
 
     instead = Session.instead
