@@ -12,15 +12,13 @@ from txnclient.formats.partitions import Partition, name_of
 from txnclient.session import Session
 from txnstatus.errors import InternalError, InvalidArgument, Unavailable
 from txnstatus.proto import compaction_pb2 as pb
-from txnstatus.types import NO_TIMESTAMP, Timestamp
+from txnstatus.types import Timestamp
 
 Kind = Literal["minor", "major"]
 State = Literal["initiated", "working", "succeeded", "failed", "attempted"]
 
 DEFAULT_TIMEOUT_SECONDS = 600.0
 POLL_SECONDS = 0.2
-SHOWN_SECONDS = 5.0
-"""Time after which nobody waits any more for what was switched to be shown: the next commit shows it, too."""
 _KINDS: dict[Kind, pb.CompactionKind] = {"minor": pb.COMPACTION_MINOR, "major": pb.COMPACTION_MAJOR}
 _STATES: dict[State, pb.CompactionState] = {
     "initiated": pb.COMPACTION_INITIATED,
@@ -110,18 +108,11 @@ class Compacting:
                 return found
             if not left:
                 _require_none_failed(found)
-                self._wait_for_readers(max((each.switched for each in found), default=NO_TIMESTAMP))
                 return found
             if time.monotonic() > deadline:
                 raise Unavailable(f"{_story(left[0])}, and not over within {timeout:g} s: it goes on", hint=_HINT)
             time.sleep(POLL_SECONDS)
         return []
-
-    def _wait_for_readers(self, switched: Timestamp) -> None:
-        """Returns when a snapshot of now sees it: that is a moment after the switch, unless a leader dies there."""
-        deadline = time.monotonic() + SHOWN_SECONDS
-        while self.session.last_commit() < switched and time.monotonic() < deadline:
-            time.sleep(POLL_SECONDS)
 
     def compactions(self, table: str | None = None, state: State | None = None) -> list[CompactionSummary]:
         """Compactions that are wanted or under way, and the last ones that ended, of each way to end; the newest first.
