@@ -11,6 +11,7 @@ from txnclient.change.plan import MergePlan
 from txnclient.ending import Ending
 from txnclient.handle import Handle
 from txnclient.outcome import RowsAffected
+from txnclient.read.table_files import TableFiles
 from txnclient.write.changing import Changes, Engine
 from txnclient.write.files import is_spark
 from txnclient.write.locks import Locks
@@ -30,8 +31,10 @@ class Statements:
     NULL stays as it is.
 
     Given `spark`, or a Spark DataFrame to merge, Spark does the work; else DuckDB does in this process, which needs
-    `txnstatus[sql]`, and what it would answer otherwise than Spark is refused. Spark evaluates each statement once:
-    neither rand(), a clock nor a source that changes meanwhile tears what is deleted from what comes in its place.
+    `txnstatus[sql]`, and what it would answer otherwise than Spark is refused. A predicate may look into a table as the
+    transaction sees it, `"id IN (SELECT id FROM shop.returns WHERE day > '2026-01-01')"`; Spark reads views for that.
+    Spark evaluates each statement once: neither rand(), a clock nor a source that changes meanwhile tears what is
+    deleted from what comes in its place.
 
     Two transactions that change different rows both commit, in one file, too. Of two that change the same row the first
     to commit wins, and the other is told Conflict, which names file and rows; so is an overwrite of what was changed
@@ -54,7 +57,7 @@ class Statements:
             if spark is None:
                 from txnclient.change import local
 
-                return partial(local.delete, predicate=predicate)
+                return partial(local.delete, predicate=predicate, tables=self._tables)
             self._require_session(spark)
             from txnclient.spark import row_changes
 
@@ -80,7 +83,7 @@ class Statements:
             if spark is None:
                 from txnclient.change import local
 
-                return partial(local.update, values=values, predicate=predicate)
+                return partial(local.update, values=values, predicate=predicate, tables=self._tables)
             self._require_session(spark)
             from txnclient.spark import row_changes
 
@@ -110,9 +113,12 @@ class Statements:
                 return partial(by_spark.merge, source=source, plan=plan)
             from txnclient.change import merging
 
-            return partial(merging.merge, source=source, plan=plan)
+            return partial(merging.merge, source=source, plan=plan, tables=self._tables)
 
         return self._run(Statement.MERGE, table, engine, lock_timeout)
+
+    def _tables(self, name: str) -> TableFiles:
+        return self._handle.snapshot.table_files(name)
 
     @staticmethod
     def _require_session(spark: SparkSession) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pyarrow as pa
 import pytest
 
-from txnclient import AlreadyExists, Client, Conflict, InvalidArgument, RowsAffected
+from txnclient import AlreadyExists, Client, Conflict, InvalidArgument, Locked, RowsAffected
 
 NewTable = Callable[..., str]
 DDL = "id bigint, p string, v bigint"
@@ -105,3 +105,45 @@ def test_what_an_upsert_cannot_be_is_refused_by_name(client: Client, new_table: 
     with pytest.raises(AlreadyExists, match="their keys are"):
         client.update_where(table, {"id": "id + 5"}, f"id < {MANY - 10}")
     assert len(values(client, table)) == MANY
+
+
+def test_a_table_with_locks_is_changed_in_bulk_and_its_partition_column_too(
+    client: Client, new_table: NewTable
+) -> None:
+    table = new_table(DDL, partition_by=["p"], primary_key=["id"], conflicts="wait")
+    client.write(rows(0, MANY, 0), table)
+    with client.transaction() as txn:
+        txn.write(rows(5, MANY + 5, 1, "b"), table, mode="upsert")
+        assert txn.update_where(table, {"p": "'c'", "v": "v + 1"}, "id >= 2").updated == MANY + 3
+        assert txn.delete_where(table, "id IN (0, 1)").deleted == 2
+        with pytest.raises(Locked), client.transaction() as other:
+            other.write(rows(0, MANY, 2), table, mode="upsert", lock_timeout=0)
+    expected = {number: ("c", 1 if number < 5 else 2) for number in range(2, MANY + 5)}
+    assert values(client, table) == expected
+
+
+def test_staged_files_are_upserted(client: Client, new_table: NewTable) -> None:
+    table = new_table(DDL, primary_key=["id"])
+    client.write(rows(0, 10, 0), table)
+    client.upsert(table, rows(9, 11, 1))
+    with client.transaction() as txn:
+        txn.delete(table, rows(3, 4, 0).select(["id"]))
+        txn.add([txn.stage(rows(3, 6, 2), table), txn.stage(rows(9, 12, 3), table)], table, mode="upsert")
+    assert {key: value for key, (_, value) in values(client, table).items()} == {
+        **dict.fromkeys(range(3), 0),
+        **dict.fromkeys(range(3, 6), 2),
+        **dict.fromkeys(range(6, 9), 0),
+        **dict.fromkeys(range(9, 12), 3),
+    }
+    with pytest.raises(InvalidArgument, match="more than once"), client.transaction() as txn:
+        txn.add([txn.stage(rows(3, 6, 2), table), txn.stage(rows(5, 7, 3), table)], table, mode="upsert")
+
+
+def test_a_predicate_looks_into_another_table_as_the_transaction_sees_it(client: Client, new_table: NewTable) -> None:
+    table, other = new_table(DDL, primary_key=["id"]), new_table(DDL)
+    client.write(rows(0, 10, 0), table)
+    with client.transaction() as txn:
+        txn.write(rows(3, 6, 7), other)
+        assert txn.delete_where(table, f"id IN (SELECT id FROM {other} WHERE v = 7)").deleted == 3
+    assert client.delete_where(table, f"id NOT IN (SELECT id + 3 FROM {other})").rows == RowsAffected(deleted=4)
+    assert sorted(values(client, table)) == [6, 7, 8]

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from txnclient.change import duck, names
 from txnclient.change.names import Relation
 from txnclient.change.plan import Act, Clause, Looked, MergePlan, Rows, RowsChanged
+from txnclient.change.queries import Tables
 from txnclient.change.scan import PLACE
 from txnclient.change.sql import Expression, arrow_schema
 from txnclient.change.statement import Statement, running
@@ -32,14 +33,14 @@ ROW = "row"
 MAX_NAMED = 3
 
 
-def merge(there: TableFiles, source: object, plan: MergePlan) -> RowsChanged:
+def merge(there: TableFiles, source: object, plan: MergePlan, *, tables: Tables | None = None) -> RowsChanged:
     """What `MERGE INTO table USING source` does. `source`: what can be written to a table.
 
     Raises InvalidArgument, DataDamaged.
     """
     rows, relation = _source(arrow.as_table(source), there.name)
     target = names.target(there.schema.columns)
-    with running(there, target, relation) as statement:
+    with running(there, target, relation, tables=tables) as statement:
         return _Merge(statement, plan, relation, rows).run()
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from txnclient.change import functions, terms
 from txnclient.change.casts import BOOLEAN, NULL, Term, stored
 from txnclient.change.names import Relation
+from txnclient.change.queries import Queries, Tables
 from txnclient.change.terms import Terms
 from txnstatus.ddl import Type, parse
 from txnstatus.errors import InvalidArgument
@@ -67,7 +68,12 @@ class Sql:
     """Makes expressions of text, over the relations of one statement."""
 
     def __init__(
-        self, table: str, connection: duckdb.DuckDBPyConnection, relations: Sequence[Relation], now: datetime
+        self,
+        table: str,
+        connection: duckdb.DuckDBPyConnection,
+        relations: Sequence[Relation],
+        now: datetime,
+        tables: Tables | None = None,
     ) -> None:
         import pyarrow as pa
 
@@ -75,6 +81,7 @@ class Sql:
         self._connection = connection
         self._relations = relations
         self._now = now
+        self._queries = Queries(connection, tables, self._inner_terms, self._type_of) if tables else None
         fields = [
             pa.field(own, field.type)
             for relation in relations
@@ -130,7 +137,11 @@ class Sql:
     def _terms(self, visible: Sequence[Relation] | None) -> Terms:
         seen = self._relations if visible is None else visible
         hidden = [relation for relation in self._relations if relation not in seen]
-        return Terms(seen, hidden, self._type_of, _MAKERS, self._now)
+        query = self._queries.column if self._queries else None
+        return Terms(seen, hidden, self._type_of, _MAKERS, self._now, query)
+
+    def _inner_terms(self, visible: Sequence[Relation], type_of: Callable[[str], Type]) -> Terms:
+        return Terms(visible, (), type_of, _MAKERS, self._now)
 
     def _term(self, tree: Any, said: str, visible: Sequence[Relation] | None) -> tuple[Term, frozenset[str]]:
         try:
@@ -154,11 +165,11 @@ class Sql:
     def _stored(self, term: Term, column: Column, text: str) -> str:
         return stored(term, parse(column.type), column.name, _shown(text)).sql
 
-    def _type_of(self, sql: str) -> Type:
+    def _type_of(self, sql: str, relation: str = "nothing") -> Type:
         import duckdb
 
         try:
-            found = self._connection.sql(f"SELECT {sql} FROM nothing").types[0]
+            found = self._connection.sql(f"SELECT {sql} FROM {relation}").types[0]
         except duckdb.Error as error:
             raise InvalidArgument(str(error).partition("\n")[0]) from None
         return _own_type(found)

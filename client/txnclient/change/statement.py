@@ -12,6 +12,7 @@ from txnclient.change import duck
 from txnclient.change.laid_out import KeyedScan
 from txnclient.change.names import Relation
 from txnclient.change.pruning import Pruning
+from txnclient.change.queries import Tables
 from txnclient.change.scan import PLACE, Scan
 from txnclient.change.sql import Expression, Sql
 from txnclient.formats import fitting
@@ -82,9 +83,14 @@ class Statement:
 
 
 @contextmanager
-def running(there: TableFiles, target: Relation, *others: Relation) -> Iterator[Statement]:
-    """A statement over the table, which goes by the name of `target` in it."""
+def running(
+    there: TableFiles, target: Relation, *others: Relation, tables: Tables | None = None
+) -> Iterator[Statement]:
+    """A statement over the table, which goes by the name of `target` in it.
+
+    `tables`: those that queries inside may read; None: there can be no such queries.
+    """
     scan = KeyedScan.of(there, target) if there.schema.primary_key else Scan(there, target)
     with duck.connected() as connection:
-        sql = Sql(there.name, connection, (target, *others), datetime.now(UTC))
+        sql = Sql(there.name, connection, (target, *others), datetime.now(UTC), tables)
         yield Statement(there, scan, sql, Pruning(sql, target, others), connection)

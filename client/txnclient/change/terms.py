@@ -39,6 +39,7 @@ _MORE_PARTS = {
     "Case": ("ifs", "default"),
     "If": ("true", "false"),
     "Between": ("low", "high"),
+    "In": ("query",),
     "Like": ("negate",),
     "ILike": ("negate",),
     "Concat": ("safe",),
@@ -68,6 +69,8 @@ class Terms:
     makers: Mapping[str, Maker]
     """What makes the term of an expression, by the name of sqlglot's class."""
     now: datetime
+    query: Callable[[Any], tuple[Term, str]] | None = None
+    """Makes of a query inside what it selects, and the rest of it; None: none is known."""
     used: set[str] = field(default_factory=set)
     """The engine's names of the columns that were named."""
 
@@ -75,7 +78,8 @@ class Terms:
         """Raises InvalidArgument."""
         kind = type(node).__name__
         make = self.makers.get(kind)
-        if kind in ("Subquery", "Select", "Exists") or node.args.get("query") is not None:
+        is_query = node.args.get("query") is not None and not (kind == "In" and self.query)
+        if kind in ("Subquery", "Select", "Exists") or is_query:
             raise InvalidArgument(f"{shown(node)}: a query inside cannot be used without Spark", hint=_SPARK_CAN)
         if make is None:
             raise InvalidArgument(f"{shown(node)}: {kind} cannot be used without Spark", hint=_SPARK_CAN)
@@ -211,13 +215,21 @@ def _comparison(sign: str) -> Callable[[Terms, Any], Term]:
 
 
 def _compared(terms: Terms, nodes: Sequence[Any], shown: str) -> list[Term]:
-    found = alike([terms.of(node) for node in nodes], shown)
+    return _alike_terms([terms.of(node) for node in nodes], shown)
+
+
+def _alike_terms(terms: Sequence[Term], shown: str) -> list[Term]:
+    found = alike(terms, shown)
     if any(term.type.name == "map" for term in found):
         raise InvalidArgument(f"{shown}: maps cannot be compared")
     return found
 
 
 def _in(terms: Terms, node: Any) -> Term:
+    if terms.query is not None and (query := node.args.get("query")) is not None:
+        selected, source = terms.query(query)
+        value, among = _alike_terms([terms.of(node.this), selected], shown(node))
+        return Term(f"({value.sql} IN (SELECT {among.sql} {source}))", BOOLEAN)
     if not node.expressions:
         raise InvalidArgument(f"{shown(node)}: IN takes a list of values here")
     first, *rest = _compared(terms, [node.this, *node.expressions], shown(node))

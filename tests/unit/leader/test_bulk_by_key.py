@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import random
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given, settings
@@ -15,8 +16,13 @@ from hypothesis import strategies as st
 
 from tests.unit.harness.keyed import Writer
 from tests.unit.harness.rows import Shard, table_of
+from txnclient.change import laid_out
 from txnclient.write import keyed
-from txnstatus.errors import AlreadyExists, Conflict, RowsRefused
+from txnparticipant.leader import row_presence
+from txnparticipant.rows.key_places import Changed
+from txnparticipant.shard import records
+from txnstatus.errors import AlreadyExists, Conflict, RowsRefused, TxnError
+from txnstatus.lake.rows import changes_table
 from txnstatus.proto import table_pb2 as pb
 from txnstatus.types import Timestamp, TxnId
 
@@ -255,7 +261,39 @@ def run(seed: int, steps: int) -> None:
             model.check_diff(model.rng.choice(model.versions[: number + 1])[0], ts)
 
 
-@settings(deadline=None, max_examples=12)
+@settings(deadline=None, max_examples=6)
 @given(st.integers(0, 2**32), st.integers(10, 40))
 def test_bulk_changes_by_key_are_snapshot_isolation_over_a_dictionary(seed: int, steps: int) -> None:
     run(seed, steps)
+
+
+def run_many(seeds: int) -> None:
+    for seed in range(seeds):
+        run(seed, 40)
+
+
+# ---- faults, put in on purpose: the model finds them
+
+
+FAULTS: Mapping[str, tuple[object, str, object]] = {
+    "new versions come before what was changed by key": (
+        keyed,
+        "changed_by_itself",
+        lambda there, _at: changes_table((), there.schema).select(["id"]),
+    ),
+    "row changes hide no rows of files": (laid_out, "_hidden", lambda _there, _latest: {}),
+    "deletes by position claim no keys": (records, "added_by", lambda *_: Changed()),
+    "the leader sees deleted rows": (row_presence.kept_dead_rows, "read", lambda _refs: {}),
+    "keys that stay are not looked at": (keyed.KeyedFiles, "beside", lambda *_: None),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_planted_fault_is_found(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    where, name, broken = FAULTS[fault]
+    if fault == "the leader sees deleted rows":
+        where = SimpleNamespace(**vars(row_presence.kept_dead_rows))
+        monkeypatch.setattr(row_presence, "kept_dead_rows", where)
+    monkeypatch.setattr(where, name, broken)
+    with pytest.raises((AssertionError, TxnError, pytest.fail.Exception)):
+        run_many(20)
