@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from urllib.parse import unquote, urlparse
@@ -15,8 +15,11 @@ import pytest
 
 from tests.support import SCHEMA, rows, visible
 from txnclient import Client, DataFile, IllegalState, InternalError, InvalidArgument, StagedFiles
+from txnclient.read import manifests
 from txndeploy.local.cluster import LocalCluster
-from txnstatus.lake import data_files
+from txnstatus.lake import data_files, manifest
+from txnstatus.lake.kept import Kept
+from txnstatus.proto import table_pb2 as pb
 
 NewTable = Callable[..., str]
 Change = Callable[[StagedFiles, DataFile], StagedFiles]
@@ -151,16 +154,24 @@ def test_a_page_that_is_rotten_is_told_of_by_duckdb(
         assert said in str(told.value)
 
 
+@pytest.fixture
+def nothing_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a process that has read no manifest yet."""
+    monkeypatch.setattr(manifests, "_kept", Kept[pb.ManifestRef, Sequence[DataFile]](manifest.whole, 0))
+
+
+@pytest.mark.usefixtures("nothing_kept")
 @pytest.mark.parametrize("left", [0, 1, -1])
 def test_a_manifest_that_was_cut_short(client: Client, new_table: NewTable, torn: tuple[str, Path], left: int) -> None:
     table, file = torn
-    manifest = file.parent / "_manifest.json"
-    manifest.write_bytes(manifest.read_bytes()[:left])
+    path = file.parent / manifest.FILE_NAME
+    path.write_bytes(path.read_bytes()[:left])
     with pytest.raises(InternalError, match=f"manifest .*{re.escape(file.parent.name)}.* is damaged"):
         client.snapshot().to_arrow(table)
     _elsewhere(client, new_table)
 
 
+@pytest.mark.usefixtures("nothing_kept")
 def test_a_manifest_that_is_gone(client: Client, new_table: NewTable, torn: tuple[str, Path]) -> None:
     table, file = torn
     (file.parent / "_manifest.json").unlink()

@@ -20,7 +20,7 @@ from txnclient.read.table_files import TableFiles
 from txnstatus.lake import data_files, dead_rows
 from txnstatus.lake.arrow_types import to_arrow
 from txnstatus.lake.manifest import DataFile
-from txnstatus.lake.storage import file_system
+from txnstatus.lake.storage import located
 
 if TYPE_CHECKING:
     import numpy as np
@@ -152,7 +152,7 @@ class Scan:
             return
         names = self._ordered(columns)
         known = partial(known_of, schema=self.there.schema)
-        numbers = {file_system(file.path)[1]: number for number, file in enumerate(self.there.files)}
+        numbers = {located(file.path)[1]: number for number, file in enumerate(self.there.files)}
         with data_files.opened(files, to_arrow(self.there.schema), where=where, known=known) as dataset:
             tasks = _tasks(dataset.get_fragments(filter=where), dataset.schema, where, numbers, places)
             yield from _read_ahead(tasks, partial(self._read, names))

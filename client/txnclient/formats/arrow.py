@@ -14,7 +14,7 @@ from txnstatus.lake import alive, data_files, dead_rows
 from txnstatus.lake.arrow_types import to_arrow
 from txnstatus.lake.dead_rows import DeadRows
 from txnstatus.lake.manifest import DataFile
-from txnstatus.lake.storage import file_system
+from txnstatus.lake.storage import file_system, located
 from txnstatus.names import PARTITION_PREFIX
 from txnstatus.partitions import name_of, value_name
 from txnstatus.schema import Schema
@@ -154,7 +154,7 @@ def read_batches(
 def _alive(
     files: Sequence[DataFile], schema: Schema, target: pa.Schema, where: pc.Expression | None, dead: DeadRows
 ) -> Iterator[pa.RecordBatch]:
-    by_path = {file_system(file.path)[1]: dead[file.path] for file in files}
+    by_path = {located(file.path)[1]: dead[file.path] for file in files}
     known = partial(known_of, schema=schema)
     with data_files.opened(files, to_arrow(schema), where=where, known=known) as dataset:
         yield from alive.batches(dataset, target, where, by_path)

@@ -148,7 +148,17 @@ def _shown(value: pa.Scalar) -> str:
     return repr(found)
 
 
+def ends(files: Sequence[DataFile], name: str, kind: pa.DataType) -> tuple[pa.Array, pa.Array]:
+    """The lowest and the highest values of a column in each of the files, which all tell them."""
+    known = [file.columns[name] for file in files]
+    return _values([each.lowest for each in known], kind), _values([each.highest for each in known], kind)
+
+
 def _scalar(text: str, kind: pa.DataType) -> pa.Scalar:
+    return _values([text], kind)[0]
+
+
+def _values(texts: Sequence[str], kind: pa.DataType) -> pa.Array:
     import pyarrow as pa
 
-    return pa.scalar(int(text)).cast(kind) if pa.types.is_timestamp(kind) else pa.scalar(text).cast(kind)
+    return pa.array(map(int, texts) if pa.types.is_timestamp(kind) else texts).cast(kind)

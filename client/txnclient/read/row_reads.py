@@ -6,9 +6,11 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import compress
 from typing import TYPE_CHECKING
 
-from txnstatus.lake import data_files, dead_rows, manifest
+from txnclient.read import manifests, superseded
+from txnstatus.lake import data_files, dead_rows
 from txnstatus.lake.dead_rows import DeadRows
 from txnstatus.lake.manifest import DataFile
 from txnstatus.lake.rows import (
@@ -58,7 +60,7 @@ class RowChanges:
         ]
         return cls(
             tuple(Change(Timestamp(each.commit_timestamp), each.deletes, each.rows) for each in changes.batches),
-            tuple(file for ref in changes.flushed for file in manifest.read(ref)),
+            tuple(file for files in manifests.read(changes.flushed) for file in files),
             Timestamp(changes.above),
             at,
             tuple(times),
@@ -129,23 +131,72 @@ def _parts(
     rows_of: Callable[[Sequence[DataFile], Sequence[str]], Iterator[pa.Table]],
 ) -> Iterator[pa.Table]:
     """Rows that were changed, and those of files that were not. `rows_of`: reads columns of files."""
-    import pyarrow as pa
     import pyarrow.compute as pc
 
     from txnclient.formats import arrow
 
     latest = latest_changes(changes, schema)
-    keys, commits = encode_keys(latest, schema), latest[COMMIT_TS]
     target = arrow.chosen(schema, columns)
-    needed = list(dict.fromkeys([*target.names, *schema.primary_key]))
     upserts = latest.filter(pc.invert(latest[DELETED]))
     upserts = upserts if where is None else upserts.filter(where)
     yield upserts.select(target.names).cast(target)
-    for since, group in by_later_changes(files, changes.file_times, pc.unique(commits).to_pylist()):
-        later = keys.filter(pc.greater_equal(commits, pa.scalar(since, pa.uint64())).combine_chunks())
+    plain, meeting = by_meeting(files, changes.file_times, latest, schema)
+    if plain:
+        yield from rows_of(plain, target.names)
+    needed = list(dict.fromkeys([*target.names, *schema.primary_key]))
+    for keys, group in meeting:
         for rows in rows_of(group, needed):
-            untouched = pc.invert(pc.is_in(encode_keys(rows, schema), value_set=later))
-            yield rows.filter(untouched).select(target.names)
+            yield superseded.without(rows, superseded.numbers_of(rows, keys, schema)).select(target.names)
+
+
+def by_meeting(
+    files: Sequence[DataFile], times: Sequence[Timestamp], latest: pa.Table, schema: Schema
+) -> tuple[list[DataFile], list[tuple[pa.Table, list[DataFile]]]]:
+    """Files of which no row was changed later, as far as their manifests tell; and others with the keys that were.
+
+    `latest`: as `latest_changes` has it.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if not latest.num_rows:
+        return list(files), []
+    keys, commits = latest.select(list(schema.primary_key)), latest[COMMIT_TS]
+    plain, found = list[DataFile](), list[tuple[pa.Table, list[DataFile]]]()
+    there = superseded.meeting(files, keys, schema)
+    plain.extend(compress(files, (not each for each in there)))
+    changed = pc.unique(commits).to_pylist()
+    for since, group in by_later_changes(list(compress(files, there)), list(compress(times, there)), changed):
+        later = keys.filter(pc.greater_equal(commits, pa.scalar(since, pa.uint64())))
+        them = superseded.meeting(group, later, schema) if later.num_rows else [False] * len(group)
+        plain.extend(compress(group, (not each for each in them)))
+        if any(them):
+            found.append((later, list(compress(group, them))))
+    return plain, found
+
+
+MAX_CHANGES = 1_000_000
+MAX_KEYS = 20_000_000
+"""Row changes, and rows of files whose keys are read, by which what was changed is found ahead of a scan."""
+
+
+def settled(
+    files: Sequence[DataFile], changes: RowChanges, schema: Schema, dead: DeadRows
+) -> tuple[pa.Table, DeadRows] | None:
+    """The changes as rows that are there beside those of the files, and rows of files that are not: the dead ones, and
+    those that were changed since. None: finding them would take long. Raises DataDamaged.
+    """
+    import pyarrow.compute as pc
+
+    if sum(file.rows for file in changes.flushed) > MAX_CHANGES:
+        return None
+    latest = latest_changes(changes, schema)
+    _, meeting = by_meeting(files, changes.file_times, latest, schema)
+    if sum(file.rows for _, group in meeting for file in group) > MAX_KEYS:
+        return None
+    gone = superseded.positions([(file, keys) for keys, group in meeting for file in group], schema)
+    rows = latest.filter(pc.invert(latest[DELETED])).select([column.name for column in schema.columns])
+    return rows, dead_rows.union([dead, gone])
 
 
 def latest_changes(changes: RowChanges, schema: Schema) -> pa.Table:

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 from itertools import compress
 from typing import TYPE_CHECKING
 
-from txnclient.read import row_reads
+from txnclient.read import manifests, row_reads
 from txnclient.read.row_reads import RowChanges
-from txnstatus.lake import data_files, kept_dead_rows, manifest
+from txnstatus.lake import data_files, kept_dead_rows
 from txnstatus.lake.dead_rows import DeadRows
 from txnstatus.lake.manifest import DataFile
 from txnstatus.lake.storage import WRITE_PREFIX
@@ -45,7 +45,7 @@ class TableFiles:
     @classmethod
     def of(cls, response: pb.ScanResponse, at: Timestamp) -> TableFiles:
         """Reads the manifests and the dead rows, and raises what that raises. `at`: the timestamp of the scan."""
-        listed = [manifest.read(ref) for ref in response.manifests]
+        listed = manifests.read(response.manifests)
         changes = RowChanges.of(response, at, [len(each) for each in listed])
         files = tuple(file for each in listed for file in each)
         schema = Schema.from_wire(response.table.schema)

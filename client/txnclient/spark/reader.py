@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from txnclient.formats import schemas
-from txnclient.spark import alive_rows
+from txnclient.spark import alive_rows, listed
 from txnstatus.lake import alive, data_files, dead_rows
 from txnstatus.lake.dead_rows import DeadRows
 from txnstatus.lake.manifest import DataFile
@@ -45,7 +45,7 @@ def read_files(
     if not parts:
         return spark.createDataFrame([], schemas.ddl(schema))
     # A projection: INSERT INTO a view of the bare scan would append files behind the transactions' back.
-    return _together(parts, [column.name for column in schema.columns])
+    return listed.in_few_tasks(spark, _together(parts, [column.name for column in schema.columns]), files)
 
 
 def read_places(
@@ -77,12 +77,11 @@ def _together(parts: Sequence[DataFrame], names: Sequence[str]) -> DataFrame:
 def _scan(spark: SparkSession, files: Sequence[DataFile], schema: Schema) -> DataFrame:
     """A bare scan, of which Spark knows file and number of each row."""
     data_files.check(files)
+    reader = spark.read.schema(schemas.ddl(schema)).options(**AS_IT_IS, **data_files.VERIFY)
+    if (found := listed.scan(spark, reader, files)) is not None:
+        return found
     with _listing_on_the_driver(spark):
-        return (
-            spark.read.schema(schemas.ddl(schema))
-            .options(**AS_IT_IS, **data_files.VERIFY)
-            .parquet(*(hadoop_path(file.path) for file in files))
-        )
+        return reader.parquet(*(hadoop_path(file.path) for file in files))
 
 
 def hadoop_path(uri: str) -> str:

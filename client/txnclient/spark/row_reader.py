@@ -1,4 +1,7 @@
-"""Tables and their differences: native scans, and for row changes an anti-join on the key and the changed rows."""
+"""Tables and their differences: native scans, without the rows that were changed since, and beside them what these are.
+
+Where there is too much to find these rows ahead of the scan, Spark finds them, by an anti-join on the key.
+"""
 
 from __future__ import annotations
 
@@ -33,6 +36,13 @@ def read_table(spark: SparkSession, found: TableFiles, partition: str = WHOLE_TA
     files, changes, schema = found.files, found.changes, found.schema
     if changes is None:
         return reader.read_files(spark, files, schema, found.dead)
+    if (settled := row_reads.settled(files, changes, schema, found.dead)) is not None:
+        rows, gone = settled
+        there = reader.read_files(spark, files, schema, gone)
+        if not rows.num_rows:
+            return there
+        written = spark.createDataFrame(rows, schemas.ddl(schema)).where(writer.is_in(partition, schema))
+        return written.unionAll(there)
     latest = _latest(spark, changes, schema)
     written = latest.where(f"NOT {DELETED}").where(writer.is_in(partition, schema))
     parts = [written.select(*(quoted(column.name) for column in schema.columns))]

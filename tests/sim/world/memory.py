@@ -8,7 +8,10 @@ from typing import Any
 from txnparticipant.leader import rows as row_service
 from txnparticipant.rows import changed_keys
 from txnparticipant.shard.shard import ParticipantShard
-from txnstatus.lake.kept_dead_rows import Kept
+from txnstatus.lake import dead_rows, kept_dead_rows
+from txnstatus.lake.dead_rows import DeadRows
+from txnstatus.lake.kept import Kept
+from txnstatus.proto import table_pb2 as pb
 from txnstatus.types import timestamp
 
 SOFT_LIMIT_BYTES = 4_000
@@ -41,12 +44,13 @@ def _of_row_writes() -> list[tuple[str, Any]]:
 
 
 def _of_positions() -> list[tuple[str, Any]]:
+    nothing = Kept[pb.DeadRowsRef, DeadRows](dead_rows.read, kept_dead_rows.KEPT_BYTES)
     return [
         ("txnparticipant.versions.deletes:KEPT_BYTES", 8_000),
         ("txnparticipant.versions.additions:KEPT_BYTES", 12_000),
         ("txnparticipant.shard.delete_checks:MAX_PENDING_BYTES", 300),
         ("txnclient.write.deletes:MAX_DELETED_FILES", 2),
-        ("txnstatus.lake.kept_dead_rows:_kept", Kept()),
+        ("txnstatus.lake.kept_dead_rows:_kept", nothing),
     ]
 
 

@@ -57,7 +57,7 @@ class Warehouse:
         return [
             *(
                 seam
-                for name in ("file_system", "make_durable", "delete_directory", "delete_if_empty")
+                for name in ("file_system", "located", "make_durable", "delete_directory", "delete_if_empty")
                 for seam in seams.everywhere(name, getattr(storage, name), getattr(self, name))
             ),
             ("txnstatus.lake.locations:Location.resolved", lambda location: location),
@@ -66,6 +66,8 @@ class Warehouse:
     def file_system(self, uri: str) -> tuple[fs.FileSystem, str]:
         """Every location is usable."""
         return self.files, uri.removeprefix(SCHEME)
+
+    located = file_system
 
     def make_durable(self, uris: Iterable[str]) -> None:
         """To be called for every file that is real."""

@@ -24,7 +24,6 @@ from txnclient.snapshot import Snapshot
 from txnclient.write.keys import KeyedFiles
 from txnstatus.errors import AlreadyExists, DataDamaged, IllegalState
 from txnstatus.lake import data_files, dead_rows, manifest
-from txnstatus.lake import kept_dead_rows as dead_reader
 from txnstatus.lake.rows import Change, to_ipc
 from txnstatus.proto import table_pb2 as pb
 from txnstatus.schema import Schema
@@ -109,15 +108,10 @@ def test_a_file_of_dead_rows_is_read_once(tmp_path: Path, monkeypatch: pytest.Mo
     for position in range(3):
         table.delete({file.path: BitMap([position])})
     read: list[str] = []
-    once = dead_rows.read
-    monkeypatch.setattr(dead_rows, "read", lambda ref: read.append(ref.path) or once(ref))
+    once = dead_rows.read_file
+    monkeypatch.setattr(dead_rows, "read_file", lambda uri: read.append(uri) or once(uri))
     assert table.read().dead == table.read().dead == {file.path: BitMap([0, 1, 2])}
     assert sorted(read) == sorted(ref.path for ref in table.response.dead)
-    kept = dead_reader.Kept(max_bytes=sum(ref.bytes for ref in table.response.dead) - 1)
-    read.clear()
-    for ref in [*table.response.dead, table.response.dead[2], table.response.dead[0]]:
-        kept.read(ref)
-    assert len(read) == 4  # the oldest had to go
 
 
 def test_a_row_that_its_file_does_not_have_is_damage(tmp_path: Path) -> None:
@@ -195,8 +189,8 @@ def test_a_difference_of_whole_writes_reads_nothing_that_both_show(
     before = table.now()
     table.write(rows(range(5, 7)))
     read: list[str] = []
-    once = manifest.read
-    monkeypatch.setattr(manifest, "read", lambda ref: read.append(ref.path) or once(ref))
+    once = manifest.read_file
+    monkeypatch.setattr(manifest, "read_file", lambda uri: read.append(uri) or once(uri))
     assert diff.between(before, table.now(), Timestamp(1), Timestamp(2)).to_arrow()["id"].to_pylist() == [5, 6]
     assert read == [table.response.manifests[1].path]
 

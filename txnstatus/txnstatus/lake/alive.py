@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from txnstatus.errors import InternalError
-from txnstatus.lake.data_files import READERS
+from txnstatus.lake import parallel
 from txnstatus.lake.dead_rows import DeadRows
 from txnstatus.lake.manifest import DataFile
 
@@ -36,8 +35,7 @@ def batches(
     import pyarrow.dataset as ds
 
     fragments = list(dataset.get_fragments(filter=where))
-    with ThreadPoolExecutor(max(1, min(READERS, len(fragments))), "footers") as pool:
-        parts = list(pool.map(lambda each: _part(each, dataset.schema, where, dead[each.path]), fragments))
+    parts = parallel.each(lambda each: _part(each, dataset.schema, where, dead[each.path]), fragments)
     left = {part.path: gone for part, gone in parts}
     wanted = ds.FileSystemDataset(
         [part for part, _ in parts if part.row_groups], dataset.schema, dataset.format, dataset.filesystem

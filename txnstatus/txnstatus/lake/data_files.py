@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from txnstatus.errors import DataDamaged
-from txnstatus.lake import page_headers
+from txnstatus.lake import page_headers, parallel
 from txnstatus.lake.manifest import DataFile
-from txnstatus.lake.storage import file_system
+from txnstatus.lake.parallel import READERS
+from txnstatus.lake.storage import file_system, located
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -30,8 +30,6 @@ WHOLE_BYTES = 256 << 10
 """Size up to which a file has a CRC over all of it."""
 SAMPLE_ROWS = 10_000
 """Rows of a column by which its encoding is chosen."""
-READERS = 8
-"""Threads that look at files' ends, which are small and may be far away."""
 VERIFY = {"parquet.page.verify-checksum.enabled": "true"}
 """Options of a Spark read, by which it verifies pages. Its writes have checksums unless they are told otherwise."""
 
@@ -125,19 +123,14 @@ def chunks(footer: pq.FileMetaData) -> Iterator[Any]:
 
 def check(files: Sequence[DataFile], readers: int = READERS) -> None:
     """Looks at the size and the end of each. Raises DataDamaged, FileNotFoundError."""
-    if min(readers, len(files)) < 2:
-        found = list(map(_ending_fault, files))
-    else:
-        with ThreadPoolExecutor(min(readers, len(files)), "data-files") as pool:
-            found = list(pool.map(_ending_fault, files))
-    for file, fault in zip(files, found, strict=True):
+    for file, fault in zip(files, parallel.each(_ending_fault, files, readers), strict=True):
         if fault:
             raise damaged(file, fault)
 
 
 def _ending_fault(file: DataFile) -> str:
     """Empty: there is none."""
-    system, path = file_system(file.path)
+    system, path = located(file.path)
     with system.open_input_file(path) as opened:
         size = opened.size()
         if size != file.bytes:
@@ -174,7 +167,7 @@ def opened(
     system, _ = file_system(files[0].path)
     options = ds.ParquetFragmentScanOptions(page_checksum_verification=True)
     parquet = ds.ParquetFileFormat(default_fragment_scan_options=options)
-    by_path = {file_system(file.path)[1]: file for file in files}
+    by_path = {located(file.path)[1]: file for file in files}
     facts = known if where is not None else None
     fragments = [
         parquet.make_fragment(path, system, partition_expression=facts and facts(file))

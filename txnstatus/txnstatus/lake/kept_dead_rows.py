@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
 from collections.abc import Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 
 from txnstatus.errors import DataDamaged
 from txnstatus.lake import dead_rows
-from txnstatus.lake.data_files import READERS
 from txnstatus.lake.dead_rows import DeadRows
+from txnstatus.lake.kept import Kept
 from txnstatus.lake.manifest import DataFile
 from txnstatus.proto import table_pb2 as pb
 
@@ -18,42 +15,13 @@ KEPT_BYTES = 64 << 20
 """Bytes of such files, as written, whose content is kept by a process."""
 
 
-class Kept:
-    """What was read of late, by the files that it was read from."""
-
-    def __init__(self, max_bytes: int = KEPT_BYTES) -> None:
-        self._max_bytes = max_bytes
-        self._lock = threading.Lock()
-        self._found: OrderedDict[tuple[str, int, int], DeadRows] = OrderedDict()
-        self._bytes = 0
-
-    def read(self, ref: pb.DeadRowsRef) -> DeadRows:
-        """Raises what `dead_rows.read` raises."""
-        key = ref.path, ref.bytes, ref.crc32
-        with self._lock:
-            if key in self._found:
-                self._found.move_to_end(key)
-                return self._found[key]
-        found = dead_rows.read(ref)
-        with self._lock:
-            if key not in self._found:
-                self._found[key] = found
-                self._bytes += ref.bytes
-            while self._bytes > self._max_bytes:
-                (_, size, _), _ = self._found.popitem(last=False)
-                self._bytes -= size
-        return found
-
-
-_kept = Kept()
+_kept = Kept[pb.DeadRowsRef, DeadRows](dead_rows.read, KEPT_BYTES)
 
 
 def read(refs: Sequence[pb.DeadRowsRef]) -> DeadRows:
     """All dead rows that the refs tell of. Raises what `dead_rows.read` raises."""
-    if len(refs) < 2:
-        return _kept.read(refs[0]) if refs else dead_rows.NONE
-    with ThreadPoolExecutor(min(READERS, len(refs)), "dead-rows") as pool:
-        return dead_rows.union(pool.map(_kept.read, refs))
+    found = _kept.read(refs)
+    return found[0] if len(found) == 1 else dead_rows.union(found)
 
 
 def of_files(dead: DeadRows, files: Iterable[DataFile]) -> DeadRows:

@@ -76,7 +76,20 @@ def write(
 
 
 def read(ref: pb.ManifestRef) -> list[DataFile]:
-    """The files in those partitions that `ref` names, or all.
+    """The files in those partitions that `ref` names, or all. Raises what `whole` raises."""
+    return list(named(ref, whole(ref)))
+
+
+def named(ref: pb.ManifestRef, files: Sequence[DataFile]) -> Sequence[DataFile]:
+    """The files in the partitions that `ref` names, of all that the manifest lists; or all."""
+    if not ref.partitions:
+        return files
+    partitions = set(ref.partitions)
+    return [file for file in files if file.partition in partitions]
+
+
+def whole(ref: pb.ManifestRef) -> Sequence[DataFile]:
+    """All its files, whatever partitions `ref` names.
 
     Raises DataDamaged for a manifest that is not the one that was added, InternalError for one that cannot be read.
     """
@@ -92,8 +105,7 @@ def read(ref: pb.ManifestRef) -> list[DataFile]:
     document = json.loads(data)
     if document["version"] != VERSION:
         raise InternalError(f"manifest {ref.path} is of version {document['version']}; this release reads {VERSION}")
-    files = [_file(**file) for file in document["files"]]
-    return [file for file in files if not ref.partitions or file.partition in ref.partitions]
+    return [_file(**file) for file in document["files"]]
 
 
 def _file(columns: Mapping[str, Sequence[Any]], **rest: Any) -> DataFile:

@@ -37,6 +37,15 @@ _file_system_of_table = lru_cache(maxsize=1_000)(file_system)
 """Making one anew takes longer than what it is then asked to do."""
 
 
+def located(uri: str) -> tuple[fs.FileSystem, str]:
+    """As `file_system`, and sooner for the second file of a table's writes."""
+    table, write, name = uri.rpartition(f"/{WRITE_PREFIX}")
+    if not write:
+        return file_system(uri)
+    system, location = _file_system_of_table(table)
+    return system, f"{location}{write}{unquote(name)}"
+
+
 def parquet_files(directory: str) -> list[tuple[str, int]]:
     """URI and size of every Parquet file below the directory, in order."""
     from pyarrow import fs
@@ -72,7 +81,7 @@ def tree(location: str) -> dict[str, dict[str, int]] | None:
 
 def read_file(uri: str) -> bytes:
     """Raises OSError."""
-    system, path = file_system(uri)
+    system, path = located(uri)
     with system.open_input_stream(path) as stream:
         return bytes(stream.read())
 

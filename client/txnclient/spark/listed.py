@@ -1,0 +1,74 @@
+"""A scan of many files by one list of them, so that Spark looks at none before its tasks read it.
+
+Given many paths Spark looks at each, on the driver or by a job of its own. What it takes a list of files from without a
+look is the log that a stream writes beside its files: one file, of which each line names a file and its size.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from txnclient.spark.alive_rows import has_jvm
+from txnstatus.lake.manifest import DataFile
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, DataFrameReader, SparkSession
+
+FEW = 32
+"""Up to so many paths Spark looks at without a job."""
+_LOG = "_spark_metadata"
+_VERSION = "v1"
+_BLOCK_BYTES = 128 << 20
+SMALL_BYTES = 1 << 20
+"""Size of a file, on average, from which on the tasks are Spark's own choice."""
+OPENING_BYTES = 256 << 10
+"""Bytes that a task could read while it opens a file."""
+TASK_BYTES = 128 << 20
+
+
+def scan(spark: SparkSession, reader: DataFrameReader, files: Sequence[DataFile]) -> DataFrame | None:
+    """A bare scan of the files; None where they are few, or where Spark takes no such list.
+
+    `reader`: with its schema and its options.
+    """
+    if len(files) <= FEW or not has_jvm(spark):
+        return None
+    with tempfile.TemporaryDirectory(prefix="txn-files-") as directory:
+        log = Path(directory, _LOG)
+        log.mkdir()
+        (log / "0").write_text("\n".join([_VERSION, *map(_line, files)]))
+        frame = reader.parquet(log.parent.as_uri())
+    scanned: Any = frame._jdf
+    return frame if len(scanned.inputFiles()) == len(files) else None  # a setting may keep it from reading logs
+
+
+def _line(file: DataFile) -> str:
+    return json.dumps(
+        {
+            "path": file.path,
+            "size": file.bytes,
+            "isDir": False,
+            "modificationTime": 0,
+            "blockReplication": 1,
+            "blockSize": _BLOCK_BYTES,
+            "action": "add",
+        }
+    )
+
+
+def in_few_tasks(spark: SparkSession, frame: DataFrame, files: Sequence[DataFile]) -> DataFrame:
+    """The rows of a scan of many small files, in no more tasks than keep all cores at work.
+
+    Spark counts 4 MB for each file, and so makes a task of each 32 of them.
+    """
+    if not has_jvm(spark) or sum(file.bytes for file in files) > SMALL_BYTES * len(files):
+        return frame
+    cores = spark.sparkContext.defaultParallelism
+    if len(files) <= FEW * cores:
+        return frame
+    tasks = -(-sum(file.bytes + OPENING_BYTES for file in files) // TASK_BYTES)
+    return frame.coalesce(max(tasks, cores))
