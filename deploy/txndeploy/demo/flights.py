@@ -72,6 +72,18 @@ def unpack(directory: Path) -> dict[str, Path]:
     return {source.file: (directory if source.file == "flights.csv" else data) / source.file for source in SOURCES}
 
 
+def corrections() -> pa.Table:
+    """Airlines that are to be called otherwise, and one that was left out."""
+    import pyarrow as pa
+
+    return pa.table(
+        {
+            "carrier": ["MQ", "US", "PA"],
+            "name": ["American Eagle Airlines Inc.", "US Airways Inc. (merged)", "Pan American World Airways"],
+        }
+    )
+
+
 def read_csv(path: Path, columns: str) -> pa.Table:
     """A file as an Arrow table with the given columns."""
     import pyarrow.csv as csv

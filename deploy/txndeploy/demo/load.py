@@ -1,8 +1,9 @@
 """`txnctl demo`: the main job, told and checked while it runs.
 
 One transaction loads five tables from PySpark while the leader of its status partition is killed; a reader polls
-snapshots all the time. A second transaction aborts, the process of a third one dies. What the reader saw, and what is
-visible in the end, decides the exit code.
+snapshots all the time. A second transaction aborts, the process of a third one dies, a fourth one corrects two tables
+by a MERGE and a DELETE; then these are compacted. What the reader saw, and what is visible in the end, decides the exit
+code.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import shutil
 import tempfile
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -26,6 +28,7 @@ from rich.text import Text
 
 import txnclient
 from txnclient import Client, StagedFiles, Transaction, TxnState, TxnSummary
+from txnclient.compact.asking import CompactionSummary
 from txndeploy.demo import flights
 from txndeploy.demo.flights import SOURCES, Source
 from txndeploy.demo.spark_session import local_cluster_session
@@ -43,6 +46,12 @@ EXPIRY_SECONDS = 30.0
 BY_EXECUTORS = "air.weather"
 KILL_BEFORE = "air.weather"
 """The leader dies when some tables are written and others are not."""
+CORRECTED = ("air.airlines", "air.planes")
+OF_NO_YEAR = "year IS NULL"
+COMPACTION_SECONDS = 60.0
+
+Counts = dict[str, int]
+"""Rows by table."""
 
 
 @dataclass(slots=True)
@@ -50,11 +59,12 @@ class Reader:
     """Polls snapshots over all five tables, and keeps what it saw."""
 
     addresses: str
-    expected: dict[str, int]
+    expected: dict[str, Counts]
+    """What may be seen, by what it is called."""
     polls: int = 0
-    empty: int = 0
-    full: int = 0
-    torn: list[dict[str, int]] = field(default_factory=list)
+    seen: Counter[str] = field(default_factory=Counter)
+    """How many polls saw what."""
+    torn: list[Counts] = field(default_factory=list)
     failure: str = ""
     _ended: threading.Event = field(default_factory=threading.Event)
     _thread: threading.Thread | None = None
@@ -70,7 +80,9 @@ class Reader:
 
     def _run(self) -> None:
         with txnclient.connect(self.addresses) as client:
-            while not self._ended.wait(0.05):
+            is_last = False
+            while not is_last:
+                is_last = self._ended.wait(0.05)  # what there is at the end is looked at, too
                 try:
                     self._poll(client)
                 except txnclient.TxnError as error:
@@ -80,16 +92,15 @@ class Reader:
     def _poll(self, client: Client) -> None:
         snapshot = client.snapshot()
         rows = {
-            name: snapshot.to_arrow(name, columns=[snapshot.table_files(name).schema.columns[0].name]).num_rows
-            for name in self.expected
+            source.table: snapshot.to_arrow(source.table, columns=[source.columns.split()[0]]).num_rows
+            for source in SOURCES
         }
         self.polls += 1
-        if not any(rows.values()):
-            self.empty += 1
-        elif rows == self.expected:
-            self.full += 1
-        else:
-            self.torn.append(rows)
+        for name, expected in self.expected.items():
+            if rows == expected:
+                self.seen[name] += 1
+                return
+        self.torn.append(rows)
 
 
 @dataclass(slots=True)
@@ -99,6 +110,7 @@ class Figures:
     killed: str = ""
     load_seconds: float = 0.0
     plain_seconds: float = 0.0
+    compactions: list[CompactionSummary] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
 
 
@@ -128,9 +140,7 @@ def _run(console: Console, work: Path, *, keep: bool) -> int:
         )
         with _step(progress, "unpack the data set"):
             files = flights.unpack(work / "source")
-            expected = {
-                source.table: flights.read_csv(files[source.file], source.columns).num_rows for source in SOURCES
-            }
+            expected = _expected(files)
         with _step(progress, "start PySpark with two executors"):
             spark = stack.enter_context(local_cluster_session("txnstatus demo", work / "spark"))
         with _step(progress, "start a cluster of three nodes"):
@@ -138,6 +148,7 @@ def _run(console: Console, work: Path, *, keep: bool) -> int:
                 LocalCluster(
                     work / "cluster",
                     cluster_name="demo",
+                    compactor=True,
                     txn=TxnSection(keepalive_default_ms=KEEPALIVE_MS, zombie_grace_seconds=2.0),
                 )
             )
@@ -155,17 +166,22 @@ def _run(console: Console, work: Path, *, keep: bool) -> int:
             cluster.wait_ready()
         _abort_one(progress, client, frames)
         _lose_one(progress, cluster, client, story)
+        _correct(progress, client)
+        with _step(progress, f"compact {' and '.join(CORRECTED)}", total=len(CORRECTED)) as advance:
+            for table in CORRECTED:
+                story.compactions += client.compact(table, timeout=COMPACTION_SECONDS)
+                advance()
         reader.stop()
         with _step(progress, "plain Parquet of the same data, to compare", total=len(SOURCES)) as advance:
             story.plain_seconds = _write_plain(frames, work / "plain", advance)
         counts = _count(spark, client)
-        _check(story, reader, expected, counts)
+        _check(story, reader, counts)
         found = client.transactions()
-    _report(console, story, reader, expected, counts, found, work, keep=keep)
+    _report(console, story, reader, counts, found, work, keep=keep)
     return 1 if story.problems else 0
 
 
-# ---- the three transactions
+# ---- the transactions
 
 
 def _load(
@@ -246,6 +262,21 @@ def _lose_one(progress: Progress, cluster: LocalCluster, client: Client, story: 
             story.problems.append(str(error))
 
 
+def _correct(progress: Progress, client: Client) -> None:
+    """Rows of two tables change; no file is rewritten."""
+    with (
+        _step(progress, "correct two tables: a MERGE, and a DELETE", total=3) as advance,
+        client.transaction(label="corrections") as txn,
+    ):
+        merge = txn.merge("air.airlines", flights.corrections(), "target.carrier = source.carrier")
+        merge.when_matched_update_all().when_not_matched_insert_all().execute()
+        advance()
+        txn.delete_where("air.planes", OF_NO_YEAR)
+        advance()
+        txn.commit()
+        advance()
+
+
 def _begin_and_hang(addresses: str, begun: multiprocessing.connection.Connection) -> None:
     """The third transaction's process; it is killed while it waits."""
     import pyarrow as pa
@@ -258,6 +289,21 @@ def _begin_and_hang(addresses: str, begun: multiprocessing.connection.Connection
 
 
 # ---- looking
+
+
+def _expected(files: dict[str, Path]) -> dict[str, Counts]:
+    """What a reader may see: the tables before the load, after it, and after the corrections."""
+    import pyarrow.compute as pc
+
+    rows = {source.table: flights.read_csv(files[source.file], source.columns) for source in SOURCES}
+    loaded = {name: each.num_rows for name, each in rows.items()}
+    carriers = {*rows["air.airlines"]["carrier"].to_pylist(), *flights.corrections()["carrier"].to_pylist()}
+    corrected = {
+        **loaded,
+        "air.airlines": len(carriers),
+        "air.planes": pc.count(rows["air.planes"]["year"]).as_py(),  # of those that are not null
+    }
+    return {"empty": dict.fromkeys(loaded, 0), "loaded": loaded, "corrected": corrected}
 
 
 def _frame(spark: SparkSession, path: Path, source: Source) -> DataFrame:
@@ -275,29 +321,33 @@ def _write_plain(frames: dict[str, DataFrame], directory: Path, advance: Callabl
     return time.monotonic() - started
 
 
-def _count(spark: SparkSession, client: Client) -> dict[str, int]:
+def _count(spark: SparkSession, client: Client) -> Counts:
     """What Spark reads in the end."""
     snapshot = client.snapshot()
     return {source.table: snapshot.read(spark, source.table).count() for source in SOURCES}
 
 
-def _check(story: Figures, reader: Reader, expected: dict[str, int], counts: dict[str, int]) -> None:
+def _check(story: Figures, reader: Reader, counts: Counts) -> None:
     if reader.failure:
         story.problems.append(f"the reader failed: {reader.failure}")
     if reader.torn:
         story.problems.append(f"{len(reader.torn)} of {reader.polls} polls saw part of a transaction: {reader.torn[0]}")
-    if not reader.empty or not reader.full:
-        story.problems.append(f"the reader saw only one side: {reader.empty} polls empty, {reader.full} full")
-    if counts != expected:
-        story.problems.append(f"Spark counts {counts}; the source has {expected}")
+    if missed := [name for name in reader.expected if not reader.seen[name]]:
+        story.problems.append(f"the reader has not seen the tables {' and '.join(missed)}")
+    if counts != reader.expected["corrected"]:
+        story.problems.append(f"Spark counts {counts}; the source has {reader.expected['corrected']}")
+    for each in story.compactions:
+        if each.state != "succeeded":
+            story.problems.append(f"compaction of {each.table} {each.state}: {each.reason}")
+    if left := {table for table in CORRECTED if table not in {each.table for each in story.compactions}}:
+        story.problems.append(f"nothing was compacted of {' and '.join(sorted(left))}")
 
 
 def _report(
     console: Console,
     story: Figures,
     reader: Reader,
-    expected: dict[str, int],
-    counts: dict[str, int],
+    counts: Counts,
     found: list[TxnSummary],
     work: Path,
     *,
@@ -306,17 +356,17 @@ def _report(
     console.print()
     console.print(listings.transactions(found).table())
     rows = Table(title="rows", title_justify="left")
-    for heading in ("table", "source", "visible", ""):
+    for heading in ("table", "source", "corrected", "visible", ""):
         rows.add_column(heading, justify="left" if heading == "table" else "right")
-    for name, count in expected.items():
+    loaded, corrected = reader.expected["loaded"], reader.expected["corrected"]
+    for name, count in corrected.items():
         mark = Text("✓", "green") if counts[name] == count else Text("✗", "red")
-        rows.add_row(name, f"{count:,}", f"{counts[name]:,}", mark)
+        rows.add_row(name, f"{loaded[name]:,}", f"{count:,}", f"{counts[name]:,}", mark)
     console.print(rows)
-    total = sum(expected.values())
-    console.print(
-        f"reader: {reader.polls} polls of all five tables: {reader.empty} saw none of the rows, "
-        f"{reader.full} all of them, {len(reader.torn)} anything else"
-    )
+    console.print(listings.compactions(story.compactions).table())
+    total = sum(loaded.values())
+    saw = ", ".join(f"{reader.seen[name]} saw them {name}" for name in reader.expected)
+    console.print(f"reader: {reader.polls} polls of all five tables: {saw}, {len(reader.torn)} anything else")
     console.print(
         f"load: {total:,} rows in {story.load_seconds:.1f} s ({total / story.load_seconds:,.0f} rows/s) with its "
         f"leader killed; plain Parquet: {story.plain_seconds:.1f} s ({total / story.plain_seconds:,.0f} rows/s)"
