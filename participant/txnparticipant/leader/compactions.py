@@ -8,7 +8,6 @@ from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
 
 from txnparticipant.leader import moving
-from txnparticipant.leader.reads import Reads
 from txnparticipant.leader.switching import Switching
 from txnparticipant.leader.tables import TableService
 from txnparticipant.shard import commands as cmd
@@ -36,7 +35,6 @@ class CompactionService:
     """Implements the Compactions service for one shard."""
 
     shard: ParticipantShard
-    reads: Reads
     tables: TableService
     initiator: Initiator
     switching: Switching
@@ -57,6 +55,7 @@ class CompactionService:
         table = await self.tables.settled(request.table)
         if request.partition:
             partitions.check_all([request.partition], table.schema.partition_by, table.name, whole=True)
+        await self.tables.publish_decided(table)
         wanted = [request.partition] if request.partition else list(compaction_choice.living(table))
         response = pb.RequestCompactionResponse()
         for partition in wanted:
@@ -102,9 +101,7 @@ class CompactionService:
         return pb.LeaseCompactionResponse()
 
     async def _claim(self, table: TableState, wanted: Compaction, request: pb.LeaseCompactionRequest) -> bool:
-        as_of = await self.reads.base(None)
-        for txn_id, commit_ts in await self.reads.decided(table, as_of):
-            await self.propose(cmd.FinalizeCommit(txn_id, table.table_id, commit_ts))
+        as_of = await self.tables.publish_decided(table)
         if wanted.compaction_id not in table.compactions.open:
             return False
         file_bytes = self.options().compact_file_bytes

@@ -132,7 +132,6 @@ class ShardService:
         self._initiator = Initiator(self.shard, propose, clock, options)
         self.compactions = CompactionService(
             self.shard,
-            self._reads,
             self._tables,
             self._initiator,
             self._switching,

@@ -28,7 +28,7 @@ from txnstatus.proto import table_pb2 as pb
 from txnstatus.rpc.deadlines import time_left
 from txnstatus.schema import Schema
 from txnstatus.status.ranges import StatusRanges
-from txnstatus.types import ConflictStrategy, ParticipantState, TxnId
+from txnstatus.types import ConflictStrategy, ParticipantState, Timestamp, TxnId
 
 Propose = Callable[[cmd.Command], Awaitable[ShardApplied]]
 
@@ -99,7 +99,7 @@ class TableService:
         if txn_id not in table.txns:
             raise dropping.unlocked(table, txn_id)  # and there is no need to make it take part
         await self._propose(cmd.DropTable(txn_id, table.table_id, request.owner))
-        await self._publish_decided(table)
+        await self.publish_decided(table)
         record = table.txns[txn_id]
         while left := [other.txn_id for other in dropping.prepared_beside(table, record)]:
             if asyncio.get_running_loop().time() >= deadline:
@@ -116,14 +116,14 @@ class TableService:
         """
         table = self._shard.table(name)
         if table.dropping is not None and table.dropping.state is ParticipantState.COMMIT_IN_PROGRESS:
-            await self._publish_decided(table)
+            await self.publish_decided(table)
         return self._shard.table(name) if txn_id is None else self._shard.table_for(name, txn_id)
 
     async def all(self) -> list[TableState]:
         """All that there are now."""
         for table in list(self._shard.tables()):
             if table.dropping is not None and table.dropping.state is ParticipantState.COMMIT_IN_PROGRESS:
-                await self._publish_decided(table)
+                await self.publish_decided(table)
         return [table for table in self._shard.tables() if not table.is_database and table.dropped is None]
 
     async def page(self, after: str) -> pb.ListTablesResponse:
@@ -131,6 +131,13 @@ class TableService:
         later = sorted((table for table in await self.all() if table.name > after), key=lambda table: table.name)
         page, more = first_page([table.info() for table in later[: MAX_LISTED + 1]])
         return pb.ListTablesResponse(tables=page, more=more)
+
+    async def publish_decided(self, table: TableState) -> Timestamp:
+        """Publishes all that is committed by now, also where FINALIZE_COMMIT is still to come: up to this timestamp."""
+        now = await self._reads.base(None)
+        for txn_id, commit_ts in await self._reads.decided(table, now):
+            await self._propose(cmd.FinalizeCommit(txn_id, table.table_id, commit_ts))
+        return now
 
     def ended(self, table_id: str) -> None:
         """A transaction that was prepared on the table has ended there."""
@@ -144,10 +151,6 @@ class TableService:
     def fail(self, error: Callable[[], TxnError]) -> None:
         """For a replica that does not lead any more."""
         self._waiters.fail(error)
-
-    async def _publish_decided(self, table: TableState) -> None:
-        for txn_id, commit_ts in await self._reads.decided(table, await self._reads.base(None)):
-            await self._propose(cmd.FinalizeCommit(txn_id, table.table_id, commit_ts))
 
 
 def _checked_schema(request: pb.CreateTableRequest) -> Schema:

@@ -718,6 +718,17 @@ def test_history_is_bounded(table: Compacted) -> None:
     assert [state for _, state in table.history()] == ["SUCCEEDED"] * KEPT_PER_STATE
 
 
+def test_a_request_counts_what_is_decided_and_not_yet_finalised(table: Compacted) -> None:
+    """Whoever asks right after a commit means what was committed."""
+    rows = table.append(1)
+    first = table.commit(1)
+    table.delete(2, rows[:1], first)
+    table.prepare(2)
+    table.decide(TxnId(2))
+    request = pb.RequestCompactionRequest(table=TABLE, kind=pb.COMPACTION_MAJOR)
+    assert len(table.run(table.service.compactions.request_compaction(request)).compaction_ids) == 1
+
+
 def test_a_request_is_answered_with_what_is_under_way(table: Compacted) -> None:
     assert table.request() == [], "there is nothing to compact"
     filled(table)
