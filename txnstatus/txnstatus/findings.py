@@ -48,7 +48,7 @@ class Finding:
     where: str
     """The table, group or node."""
     what: str
-    """The directory, transaction or replica: with the kind and the place, the same whenever it is looked for."""
+    """The directory, file, transaction or replica: with the kind and the place, the same whenever it is looked for."""
     story: str
 
 

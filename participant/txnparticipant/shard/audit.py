@@ -218,7 +218,9 @@ def findings(
     listed: set[tuple[str, str]] = set()
     all_read = True
     for name, directory in sorted(known.items()):
-        yield from _files(where, location, name, {file.path: file.bytes for file in directory.files}, listing)
+        for file in directory.files:  # each by itself: they come one after the other
+            what = f"{name}/{file.path.rpartition('/')[2]}"
+            yield from _files(where, location, what, {file.path: file.bytes}, listing)
         manifest = directory.manifest
         if manifest is None:
             continue
@@ -258,7 +260,7 @@ def _nobodys(where: str, name: str, files: Mapping[str, int]) -> Finding:
     return Finding(Kind.ORPHAN, where, name, f"nobody's: {there}")
 
 
-def _files(where: str, location: str, name: str, content: Mapping[str, int], listing: Listing) -> Iterator[Finding]:
+def _files(where: str, location: str, what: str, content: Mapping[str, int], listing: Listing) -> Iterator[Finding]:
     missing, wrong = [], []
     for uri, size in sorted(content.items()):
         found = _size(uri, location, listing)
@@ -268,7 +270,7 @@ def _files(where: str, location: str, name: str, content: Mapping[str, int], lis
             wrong.append(f"{uri} ({found:,} bytes, {size:,} were written)")
     for kind, uris in ((Kind.MISSING_FILE, missing), (Kind.WRONG_SIZE, wrong)):
         if uris:
-            yield Finding(kind, where, name, f"{len(uris)} of {len(content)} files: {_some(uris)}")
+            yield Finding(kind, where, what, f"{len(uris)} of {len(content)} files: {_some(uris)}")
 
 
 def _unlisted(

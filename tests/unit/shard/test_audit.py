@@ -13,7 +13,7 @@ from txndeploy.doctor.places import Place, Table, own, parts, places, shared
 from txndeploy.doctor.storage import NotSeen, StorageAudit
 from txnparticipant.shard import audit
 from txnparticipant.shard import commands as cmd
-from txnparticipant.shard.audit import Contents, Damage, Known, Listing, Use, findings, from_wire
+from txnparticipant.shard.audit import Contents, Damage, Known, KnownFile, Listing, Use, findings, from_wire
 from txnparticipant.upkeep import audit_service
 from txnparticipant.upkeep.audit_service import ShardAudit
 from txnparticipant.versions.mvcc import Manifest
@@ -110,6 +110,20 @@ def test_files_that_no_manifest_lists_are_counted_only_when_all_manifests_were_r
     assert judged(listing) == {(Kind.UNLISTED_FILES, "")}
     assert judged(listing, {manifest_in(IN_USE).path: {FILE: 80}}) == set()
     assert Kind.UNLISTED_FILES.severity is Severity.NOTE
+
+
+def test_a_file_of_deleted_rows_that_comes_while_somebody_looks_is_another_one_at_the_next_look() -> None:
+    names = [f"{IN_USE}/_deletes_{number}.parquet" for number in range(2)]
+    files = [KnownFile(f"{PLACE}/{name}", 9, 1) for name in names]
+    listings = [LISTING, beside(IN_USE, {"_deletes_0.parquet": 9})]
+    looks = [
+        list(
+            findings(NAME, PLACE, {**KNOWN, IN_USE: Known(Use.IN_USE, manifest_in(IN_USE), tuple(known))}, listing, {})
+        )
+        for known, listing in zip((files[:1], files), listings, strict=True)
+    ]
+    assert [[each.what for each in look] for look in looks] == [[name] for name in names]
+    assert not list(confirmed(*looks))
 
 
 def test_only_what_is_found_twice_counts() -> None:
