@@ -325,7 +325,7 @@ def retired_too_far() -> Seams:
     def too_far(table: TableState, up_to: Timestamp) -> None:
         retire(table, up_to)
         for file_set in [fs for fs in table.file_sets.values() if fs.commit_ts == up_to and not fs.replaced_ts]:
-            table._replace(file_set, up_to)
+            table.replace(file_set, up_to)
 
     return [("txnparticipant.shard.table:TableState.retire", too_far)]
 
