@@ -31,6 +31,8 @@ LONGEST = (
     "test_seeds",
 )
 """Tests that begin first, so that none is left alone in the end."""
+SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""Options of Java's: a test's session ends before the code that it would compile best has paid for that."""
 PORTS = range(10_240, 32_000)
 WORKERS = 8
 
@@ -38,6 +40,7 @@ WORKERS = 8
 def pytest_configure(config: pytest.Config) -> None:
     """Each of the processes that run tests side by side has ports of its own: a dead node's are not taken meanwhile."""
     os.environ.pop("COLUMNS", None)  # some set it for their workers; the command line goes by it
+    os.environ["JDK_JAVA_OPTIONS"] = f"{SHORT_LIVED} {os.environ.get('JDK_JAVA_OPTIONS', '')}".rstrip()
     number = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % WORKERS
     share = len(PORTS) // WORKERS
     os.environ["TXN_LOCAL_PORTS"] = f"{PORTS[number * share]}-{PORTS[(number + 1) * share - 1]}"

@@ -34,4 +34,5 @@ class Clocks:
             "FAKETIME_TIMESTAMP_FILE": str(self._files[node]),
             "FAKETIME_CACHE_DURATION": "1",
             "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+            "FAKETIME_FORCE_MONOTONIC_FIX": "0",  # else waits of threads for each other end at once, and all spin
         }
