@@ -137,3 +137,13 @@ POINTS = (
 
 FOREIGN_POINTS = tuple(f"foreign.{when}.{op}" for op in FOREIGN_OPS for when in ("before", "after"))
 """Points of a foreign participant's host, a process of its own; the tests of such a participant take each."""
+
+COMPACTION_POINTS = (
+    *(f"compactor.{step}" for step in ("leased", "reading", "written", "durable", "completed", "lineage")),
+    *(
+        f"shard.{when}.{command}"
+        for command in ("OpenCompaction", "ClaimCompaction", "CommitCompaction", "DropCompaction", "TranslateWrites")
+        for when in ("before", "after")
+    ),
+)
+"""Points of workers, which are processes of their own, and of what they ask for; the tests of compactions take each."""

@@ -7,7 +7,7 @@ files that add up to much beside the large ones, is written anew (major).
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from txnparticipant.shard.table import TableState
 from txnparticipant.versions.compactions import Kind
@@ -33,13 +33,10 @@ class Thresholds:
     """Bytes that files are to have."""
 
 
-def due(table: TableState, at: Thresholds) -> dict[str, Kind]:
-    """Partition → the compaction that it is time for."""
-    found = {}
+def due(table: TableState, at: Thresholds) -> Iterator[tuple[str, Kind | None]]:
+    """Each partition, and the compaction that it is time for; the caller may pause between any two."""
     for partition, file_sets in living(table).items():
-        if kind := _kind(table, file_sets, at):
-            found[partition] = kind
-    return found
+        yield partition, _kind(table, file_sets, at)
 
 
 def living(table: TableState) -> Mapping[str, list[FileSet]]:
@@ -66,7 +63,8 @@ NONE = Timestamp(0)
 
 def _kind(table: TableState, file_sets: list[FileSet], at: Thresholds) -> Kind | None:
     small = [each for each in file_sets if _is_small(each, at.file_bytes)]
-    small_bytes, large_bytes = _bytes(small), _bytes(file_sets) - _bytes(small)
+    small_bytes = _bytes(small)
+    large_bytes = _bytes(file_sets) - small_bytes
     dead, rows = _dead(table, file_sets), sum(map(_rows, file_sets))
     if dead and 100 * dead >= at.delta_pct * rows:
         return Kind.MAJOR

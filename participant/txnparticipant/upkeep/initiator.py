@@ -25,6 +25,8 @@ log = logging.getLogger(__name__)
 
 SLACK = 1.1
 """Two clocks do not tick alike: here a lease lasts longer than its holder counts on."""
+IN_ONE_TURN = 500
+"""Partitions that are looked at before others have their turn."""
 
 
 @dataclass(slots=True)
@@ -85,9 +87,11 @@ class Initiator:
         looked = *now, at.delta_num, at.delta_pct, at.file_bytes, options.compact_failures
         if self._looked.get(table.table_id) == looked:
             return
-        for partition, kind in due(table, at).items():
-            if table.compactions.of(partition) is None:
+        for number, (partition, kind) in enumerate(due(table, at), 1):
+            if kind is not None and table.compactions.of(partition) is None:
                 await self._initiate(table, partition, kind, options.compact_failures)
+            if number % IN_ONE_TURN == 0:
+                await asyncio.sleep(0)
         self._looked[table.table_id] = looked
 
     async def _initiate(self, table: TableState, partition: str, kind: Kind, failures: int) -> None:

@@ -101,9 +101,10 @@ class Overwrites:
 
     def _overlapping(self, name: str) -> Iterator[Overwrite]:
         for covering in above(name):
-            for kept in (self._prepared, self._committed):
-                if covering in kept:
-                    yield kept[covering]
+            if covering in self._prepared:
+                yield self._prepared[covering]
+            if covering in self._committed:
+                yield self._committed[covering]
         yield from self._prepared_below.get(name, {}).values()
         if name in self._latest_below:
             yield self._latest_below[name]
