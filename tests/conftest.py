@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from xdist.scheduler import LoadScopeScheduling
+from xdist.workermanage import WorkerController
 
 HERE = Path(__file__).parent
 CLUSTERS = ("badinput", "benchmarks", "faults", "integration", "postgres", "spark")
@@ -16,21 +17,30 @@ TOGETHER = ("postgres", "spark")
 """Folders whose tests share what was started for the first of them."""
 HOST = ("test_nemesis", "test_disks", "test_soak", "test_isolation", "test_power_cut", "test_network")
 """Files that mount, cut networks and turn clocks, and are the longest: one after the other."""
-OWN = ("test_demo",)
+OWN = ("test_demo", "test_readme")
 """Files in those folders that start all they need themselves."""
 APART = ("test_packaging", "test_seeds")
 """Files without a cluster that are one piece of work."""
 LONGEST = (
-    "host",
     "spark",
-    "test_demo",
+    "host",
     "postgres",
-    "test_catalog_changes",
     "test_failpoints",
+    "test_demo",
+    "test_readme",
+    "test_compaction",
+    "test_requests",
+    "test_catalog_changes",
+    "test_bad_input",
+    "test_doctor",
+    "test_largest",
+    "test_documents",
+    "test_drops",
+    "test_rows",
     "test_packaging",
     "test_seeds",
 )
-"""Tests that begin first, so that none is left alone in the end."""
+"""Tests that begin first, the longest in front, so that none is left alone in the end."""
 SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """Options of Java's: a test's session ends before the code that it would compile best has paid for that."""
 PORTS = range(10_240, 32_000)
@@ -78,6 +88,22 @@ class Together(LoadScopeScheduling):
 
     def _split_scope(self, nodeid: str) -> str:
         return together(nodeid)
+
+    def _reschedule(self, node: WorkerController) -> None:
+        """A process starts a test when it knows the next one, and keeps what it was given: a group is given late."""
+        if not self.workqueue or node.shutting_down or self._is_alone(next(iter(self.workqueue))):
+            super()._reschedule(node)
+        elif self._pending_of(self.assigned_work[node]) < 2:
+            if all(len(tests) == 1 for tests in self._running(node)):
+                self.workqueue.move_to_end(next(reversed(self.workqueue)), last=False)  # waits, so one of the shortest
+            self._assign_work_unit(node)
+
+    def _running(self, node: WorkerController) -> Iterator[dict[str, bool]]:
+        return (tests for tests in self.assigned_work[node].values() if not all(tests.values()))
+
+    @staticmethod
+    def _is_alone(group: str) -> bool:
+        return "::" in group
 
 
 @pytest.hookimpl(optionalhook=True)

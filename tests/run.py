@@ -1,8 +1,9 @@
 """All tests, side by side: first those without a cluster, with lint and types beside them; then those with one.
 
-python -m tests.run [--campaign] [pytest's arguments]
+python -m tests.run [--campaign | --quick] [pytest's arguments]
 
-The last line says what was left out, and the command that brings it. It fails when any part does, or has no test.
+With --quick: lint, types, the rules of the source, and the unit tests of the rooms that are not as on `main`. The last
+line says what was left out, and the command that brings it. It fails when any part does, or has no test.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Sequence
+from pathlib import Path
 from typing import IO
 
 PARTS = {"not cluster": 2, "cluster": 3}
@@ -21,14 +23,20 @@ PARTS = {"not cluster": 2, "cluster": 3}
 CHECKS = (["ruff", "check", "."], ["ruff", "format", "--check", "."], ["mypy"])
 COUNT_CAMPAIGNS = ["pytest", "-m", "campaign", "--collect-only", "-q", "-p", "no:cacheprovider"]
 ALWAYS = ["--durations", "20"]
+RULES = ("tests/test_layering.py", "tests/test_tidy.py", "tests/test_proto.py", "tests/test_docs.py")
+BROKEN_FROM_AFAR = ("tests/unit/process", "tests/badinput/test_decoders.py", "tests/sim/test_determinism.py")
+"""What changes of other rooms break."""
+UNIT = Path("tests/unit")
 NOTHING_COLLECTED = 5
 _SKIPPED = re.compile(r"SKIPPED \[(\d+)\] \S+ (.*)")
 _COLLECTED = re.compile(rb"(\d+)/\d+ tests collected")
 
 
 def main(arguments: Sequence[str]) -> int:
-    campaign = "--campaign" in arguments
-    chosen = [argument for argument in arguments if argument != "--campaign"]
+    campaign, quick = "--campaign" in arguments, "--quick" in arguments
+    chosen = [argument for argument in arguments if argument not in ("--campaign", "--quick")]
+    if quick:
+        chosen = [*RULES, *BROKEN_FROM_AFAR, *_changed_rooms(), *chosen]
     skipped: Counter[str] = Counter()
     if campaign:
         print(f"seed {os.environ.get('TXN_SEED', '1')}", flush=True)
@@ -53,6 +61,14 @@ def main(arguments: Sequence[str]) -> int:
         print("FAILED:", "; ".join(failed))
     print("Left out:", "; ".join(left_out) or "nothing")
     return int(bool(failed))
+
+
+def _changed_rooms() -> list[str]:
+    """The folders of unit tests for what is not as on `main`."""
+    base = subprocess.check_output(["git", "merge-base", "HEAD", "main"], text=True).strip()
+    changed = subprocess.check_output(["git", "diff", "--name-only", base], text=True).splitlines()
+    rooms = {UNIT / part for path in changed for part in Path(path).parent.parts if (UNIT / part).is_dir()}
+    return sorted(map(str, rooms))
 
 
 def _start(command: Sequence[str], told: IO[bytes]) -> subprocess.Popen[bytes]:

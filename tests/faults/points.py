@@ -139,6 +139,7 @@ FOREIGN_POINTS = tuple(f"foreign.{when}.{op}" for op in FOREIGN_OPS for when in 
 """Points of a foreign participant's host, a process of its own; the tests of such a participant take each."""
 
 COMPACTION_POINTS = (
+    "compaction.before_switch",
     *(f"compactor.{step}" for step in ("leased", "reading", "written", "durable", "completed", "lineage")),
     *(
         f"shard.{when}.{command}"
