@@ -11,6 +11,7 @@ from random import Random
 from pyroaring import BitMap
 
 from tests.unit.harness.rows import OWNER, TABLE, TABLE_ID, Shard
+from txnclient.read import diff
 from txnparticipant.shard import commands as cmd
 from txnparticipant.versions.directories import COMPACTIONS
 from txnstatus.lake import dead_rows, lineage, manifest
@@ -138,6 +139,22 @@ class Compacted(Shard):
         """The ids of the rows that a reader sees; those that come twice come twice."""
         found = self.seen(self.scan(at, txn_id))
         return sorted(self.ids[file.path][position] for _, file, alive in found for position in alive)
+
+    def difference(self, since: int, until: int) -> tuple[list[int], list[int]]:
+        """The ids of the rows that went, and of those that came."""
+        after = self.scan(until, lineages_above=since)
+        found = diff.between(self.scan(since), after, Timestamp(since), Timestamp(until))
+        assert isinstance(found, diff.Changes)
+        went, came = (
+            sorted(
+                id_
+                for file in part.files
+                for position, id_ in enumerate(self.ids[file.path])
+                if position not in part.dead.get(file.path, ())
+            )
+            for part in found.parts.values()
+        )
+        return went, came
 
     def directories_seen(self, at: int) -> set[str]:
         return {ref.path.split("/")[-2] for ref in self.scan(at).manifests}

@@ -187,9 +187,10 @@ class Shard:
     def restart(self) -> None:
         self.shard.restore(self.shard.snapshot())
 
-    def scan(self, at: int, txn_id: int | None = None) -> pb.ScanResponse:
+    def scan(self, at: int, txn_id: int | None = None, lineages_above: int | None = None) -> pb.ScanResponse:
         """`txn_id`: of the transaction that the reader is inside."""
-        request = pb.ScanRequest(table=TABLE, timestamp=at, txn_id=txn_id, owner="" if txn_id is None else OWNER)
+        owner = "" if txn_id is None else OWNER
+        request = pb.ScanRequest(table=TABLE, timestamp=at, txn_id=txn_id, owner=owner, lineages_above=lineages_above)
         answer = self.run(self.service.scan(request))
         assert isinstance(answer, pb.ScanResponse)
         return answer
@@ -201,7 +202,8 @@ class Shard:
 
     def diff(self, since: int, until: int) -> pa.Table:
         """As a client compares two snapshots."""
-        return diff.between(self.scan(since), self.scan(until), Timestamp(since), Timestamp(until)).to_arrow()
+        after = self.scan(until, lineages_above=since)
+        return diff.between(self.scan(since), after, Timestamp(since), Timestamp(until)).to_arrow()
 
 
 class Handle:

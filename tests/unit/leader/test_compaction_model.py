@@ -54,6 +54,7 @@ class Program:
             (self.fail, 0.3),
             (self.read, 6),
             (self.read_own, 4),
+            (self.compare, 4),
             (self.restart, 1),
             (self.retire, 1),
         ]
@@ -179,6 +180,15 @@ class Program:
         found = self.table.read_ids(at)
         assert found == self.model.counted(at), f"at {at}"
 
+    def compare(self) -> None:
+        """A diff tells what came and what went, whatever was compacted in between."""
+        times = sorted(at for at in {*self.model.born.values(), *self.model.died.values()} if at >= self.readable_from)
+        if len(times) > 1:
+            since, until = sorted(self.random.sample(times, 2))
+            before, after = self.model.at(since), self.model.at(until)
+            went, came = self.table.difference(since, until)
+            assert (went, came) == (sorted(before - after), sorted(after - before)), f"between {since} and {until}"
+
     def read_own(self) -> None:
         change = self.any(prepared=False)
         if change is None:
@@ -208,7 +218,7 @@ def test_a_compaction_changes_no_answer_and_refuses_nobody(tmp_path: Path, seed:
 
 
 def test_the_programs_come_to_what_they_are_for(tmp_path: Path) -> None:
-    programs = [Program(tmp_path / str(seed), seed) for seed in range(6)]
+    programs = [Program(tmp_path / str(seed), seed) for seed in range(10)]
     for program in programs:
         program.run()
     assert sum(each.switches for each in programs) > 10
