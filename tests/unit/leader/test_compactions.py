@@ -95,10 +95,10 @@ def test_scans_from_the_switch_on_wait_until_it_is_decided(table: Compacted) -> 
         table.log.stuck = True
         completing = asyncio.ensure_future(table.service.compactions.complete_compaction(request))
         await asyncio.wait_for(proposed.wait(), 5)
-        table.status.commits[TxnId(99)] = Timestamp(before + 5000)  # elsewhere: whoever has seen it reads above
+        table.status.commits[TxnId(99)] = Timestamp(before + 100_000)  # elsewhere: whoever has seen it reads above
         scans = [
             asyncio.ensure_future(table.service.scan(table_pb2.ScanRequest(table=TABLE, timestamp=at)))
-            for at in (before, before + 5000)
+            for at in (before, before + 100_000)
         ]
         below = await asyncio.wait_for(scans[0], 5)
         assert not scans[1].done(), "what it sees is not decided"
@@ -106,7 +106,7 @@ def test_scans_from_the_switch_on_wait_until_it_is_decided(table: Compacted) -> 
         return [below, await asyncio.wait_for(scans[1], 5)], await asyncio.wait_for(completing, 5)
 
     (below, above), done = table.run(race())
-    assert before < done.switched <= before + 5000
+    assert before < done.switched <= before + 100_000
     assert len(below.manifests) == 3
     assert [ref.row_count for ref in above.manifests] == [len(ids)]
 
