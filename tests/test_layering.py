@@ -39,7 +39,7 @@ FLOORS = {
     "txnparticipant": "words < versions < rows < shard < upkeep < leader; words < locks < shard; upkeep < foreign",
     "txnclient": "words < calls < alive < session < snapshot < handle < write < client;"
     "words < formats < read < change < spark < snapshot; handle < foreign < client;"
-    "formats < compact < client; session < compact",
+    "spark < compact < client; session < compact",
     "txndeploy": "words < node < local < terminal < demo < ctl; terminal < doctor < ctl",
 }
 """The rooms of each package: a room imports those below it. The modules at a package's root are a room, too."""

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import os
+import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
+from functools import partial
+from typing import TYPE_CHECKING, Literal, get_args
 
 from txnclient.calls.requests import build
+from txnclient.compact.worker import Worker
 from txnclient.formats.partitions import Partition, name_of
 from txnclient.session import Session
 from txnstatus.errors import InternalError, InvalidArgument, Unavailable
 from txnstatus.proto import compaction_pb2 as pb
 from txnstatus.types import Timestamp
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 Kind = Literal["minor", "major"]
 State = Literal["initiated", "working", "succeeded", "failed", "attempted"]
@@ -72,6 +79,7 @@ class Compacting:
         partition: Partition | None = None,
         kind: Kind = "major",
         *,
+        spark: SparkSession | None = None,
         wait: bool = True,
         timeout: float = DEFAULT_TIMEOUT_SECONDS,
         progress: Callable[[Sequence[CompactionSummary]], None] = lambda _: None,
@@ -80,7 +88,8 @@ class Compacting:
 
         `kind`: "major" takes all files, and leaves out rows that are deleted; "minor" merges small files, and leaves
         large ones as they are. Readers see the same rows at every timestamp, and no writer is refused because of it.
-        The work is done by `txnctl compactor`; one that is under way already is not asked for again.
+        The work is done by `txnctl compactor`; one that is under way already is not asked for again. With `spark`, the
+        executors of that session do it, unless a compactor is first: for partitions that are too large for one process.
 
         Answers one for each partition that has something to compact. With `wait` it returns when they are over, and
         `progress` is told meanwhile how they are; "attempted" are those that came to nothing because their files were
@@ -99,6 +108,8 @@ class Compacting:
         request.kind = _KINDS[kind]
         answer = self.session.call("txnstatus.Compactions/RequestCompaction", request, pb.RequestCompactionResponse)
         wanted = set(answer.compaction_ids)
+        if spark is not None and wanted:
+            self._work_by(spark, table)
         while wanted:
             found = [each for each in self.compactions(table) if each.compaction_id in wanted]
             progress(found)
@@ -113,6 +124,16 @@ class Compacting:
                 raise Unavailable(f"{_story(left[0])}, and not over within {timeout:g} s: it goes on", hint=_HINT)
             time.sleep(POLL_SECONDS)
         return []
+
+    def _work_by(self, spark: SparkSession, table: str) -> None:
+        """Does what there is to do for the table. Raises what Worker.run_once raises."""
+        from txnclient.compact.distributed import rewrite_by
+
+        worker = Worker(
+            self.session, f"spark-{os.getpid()}", threading.Event(), table, rewrite=partial(rewrite_by, spark)
+        )
+        while worker.run_once():
+            pass
 
     def compactions(self, table: str | None = None, state: State | None = None) -> list[CompactionSummary]:
         """Compactions that are wanted or under way, and the last ones that ended, of each way to end; the newest first.

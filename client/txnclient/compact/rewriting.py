@@ -51,11 +51,13 @@ def rewrite(
     target_bytes: int,
     memory_bytes: int = DEFAULT_MEMORY_BYTES,
     progress: Callable[[int], None] = lambda _: None,
+    name: str = "part",
 ) -> Rewritten:
     """Writes the rows of the inputs, which are in one partition, into files of about the same size below `directory`.
 
     `target_bytes`: the size that is meant. `memory_bytes`: about what it may take, whatever there is to write.
-    `progress` is told the rows that were read since it was called last; what it raises ends the work.
+    `progress` is told the rows that were read since it was called last; what it raises ends the work. `name`: how the
+    names of the files begin.
 
     Raises DataDamaged for an input that is not what was written, OSError.
     """
@@ -64,8 +66,11 @@ def rewrite(
         raise InternalError(f"files of several partitions cannot become one: {', '.join(sorted(partitions))}")
     from pyroaring import BitMap
 
-    source, outputs = _Source(schema, memory_bytes // 8), _Outputs(directory, "".join(partitions), memory_bytes // 4)
-    limit = _even_share(sum(_bytes_alive(file, dead) for file in inputs), target_bytes)
+    source, outputs = (
+        _Source(schema, memory_bytes // 8),
+        _Outputs(directory, "".join(partitions), name, memory_bytes // 4),
+    )
+    limit = _even_share(sum(alive_bytes(file, dead) for file in inputs), target_bytes)
     segments: list[Segment] = []
     taken = 0.0
     for file in inputs:
@@ -81,12 +86,17 @@ def rewrite(
         if first < file.rows:
             segments.append(_segment(file, first, file.rows, gone, outputs.uri, offset))
     outputs.cut()
-    files = arrow.described(outputs.written, directory, schema)
-    lineage = Lineage(segments)
-    fault = lineage.fault({file.path: file.rows for file in inputs}, {file.path: file.rows for file in files})
-    if fault or {file.partition for file in files} - partitions:
+    done = Rewritten(arrow.described(outputs.written, directory, schema), Lineage(segments))
+    return checked(done, inputs, directory)
+
+
+def checked(done: Rewritten, inputs: Sequence[DataFile], directory: str) -> Rewritten:
+    """Raises InternalError for what does not add up."""
+    outputs = {file.path: file.rows for file in done.files}
+    fault = done.lineage.fault({file.path: file.rows for file in inputs}, outputs)
+    if fault or {file.partition for file in done.files} - {file.partition for file in inputs}:
         raise InternalError(f"what was written to {directory} is not what was read: {fault or 'another partition'}")
-    return Rewritten(files, lineage)
+    return done
 
 
 def _segment(file: DataFile, first: int, end: int, gone: BitMap, output: str, offset: int) -> Segment:
@@ -97,7 +107,8 @@ def _segment(file: DataFile, first: int, end: int, gone: BitMap, output: str, of
     return Segment(file.path, first, end, NOWHERE if nothing else output, 0 if nothing else offset, dead)
 
 
-def _bytes_alive(file: DataFile, dead: DeadRows) -> float:
+def alive_bytes(file: DataFile, dead: DeadRows) -> float:
+    """About the bytes of its rows that are not dead."""
     return file.bytes * (1 - len(dead.get(file.path, ())) / file.rows)
 
 
@@ -168,10 +179,11 @@ def _alive(batch: pa.RecordBatch, gone: BitMap, start: int) -> pa.RecordBatch:
 class _Outputs:
     """Files that are written one after the other, a row group at a time."""
 
-    def __init__(self, directory: str, partition: str, group_bytes: int) -> None:
-        """`partition`: the one that all rows are in."""
+    def __init__(self, directory: str, partition: str, name: str, group_bytes: int) -> None:
+        """`partition`: the one that all rows are in. `name`: the beginning of the files' names."""
         within = "".join(f"/{PARTITION_PREFIX}{part}" for part in partition.split("/") if part)
-        self._directory, self._within, self._group_bytes = directory, within, group_bytes
+        self._directory, self._group_bytes = directory, group_bytes
+        self._beginning = f"{within}/{name}"
         self._system, self._root = file_system(directory)
         self._system.create_dir(f"{self._root}{within}", recursive=True)
         self._writer: pq.ParquetWriter | None = None
@@ -188,7 +200,7 @@ class _Outputs:
 
     @property
     def _name(self) -> str:
-        return f"{self._within}/part-{len(self.written):05}.parquet"
+        return f"{self._beginning}-{len(self.written):05}.parquet"
 
     def add(self, rows: pa.Table) -> None:
         while rows.num_rows:

@@ -9,7 +9,9 @@ import logging
 import random
 import threading
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from txnclient.alive.heartbeat import Heartbeats
 from txnclient.compact.leasing import Leased, lease, renewing
@@ -17,6 +19,7 @@ from txnclient.compact.rewriting import DEFAULT_MEMORY_BYTES, Rewritten, rewrite
 from txnclient.session import Session
 from txnstatus.errors import TxnError
 from txnstatus.lake import data_files, dead_rows, lineage, manifest
+from txnstatus.lake.dead_rows import DeadRows
 from txnstatus.lake.manifest import DataFile
 from txnstatus.process.failpoints import failpoint
 from txnstatus.proto import compaction_pb2 as pb
@@ -27,6 +30,22 @@ log = logging.getLogger(__name__)
 
 IDLE_SECONDS = 2.0
 """Time between two looks for something to do, where there was nothing."""
+
+
+class Rewrite(Protocol):
+    """As txnclient.compact.rewriting.rewrite."""
+
+    def __call__(
+        self,
+        inputs: Sequence[DataFile],
+        dead: DeadRows,
+        schema: Schema,
+        directory: str,
+        *,
+        target_bytes: int,
+        memory_bytes: int,
+        progress: Callable[[int], None],
+    ) -> Rewritten: ...
 
 
 class Stopped(Exception):
@@ -45,6 +64,8 @@ class Worker:
     table: str = ""
     """The only table that it works for; empty: all."""
     memory_bytes: int = DEFAULT_MEMORY_BYTES
+    rewrite: Rewrite = rewrite
+    """Whoever writes the files."""
 
     def run(self) -> None:
         """Until it is to stop."""
@@ -90,7 +111,7 @@ class Worker:
                 raise Stopped
             failpoint("compactor.reading")
 
-        done = rewrite(
+        done = self.rewrite(
             inputs,
             dead_rows.union(map(dead_rows.read, task.dead)),
             Schema.from_wire(task.table.schema),

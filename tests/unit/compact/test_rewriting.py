@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import pickle
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -16,7 +18,7 @@ from hypothesis import strategies as st
 from pyroaring import BitMap
 
 from tests.unit.harness.data_files import PLAIN, path_of, plain, read, write
-from txnclient.compact import rewriting
+from txnclient.compact import distributed, rewriting
 from txnclient.compact.rewriting import Rewritten, rewrite
 from txnclient.formats import arrow
 from txnstatus.errors import DataDamaged, InternalError
@@ -217,3 +219,24 @@ def test_what_is_damaged_is_not_written_anew(tmp_path: Path) -> None:
     fewer = replace(inputs[1], rows=19_999)
     with pytest.raises(DataDamaged, match="20000 rows, and was written with 19999"):
         rewrite([inputs[0], fewer], {}, PLAIN, (tmp_path / "base_x").as_uri(), target_bytes=1 << 20)
+
+
+def test_many_processes_write_what_one_would(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each task gets its part as bytes, and what it answers comes back as such."""
+
+    def sent(_spark: object, work: Callable[[Any], Any], parts: Sequence[Any]) -> list[Any]:
+        assert len(parts) > 1
+        return [pickle.loads(pickle.dumps(work(pickle.loads(pickle.dumps(part))))) for part in parts]
+
+    monkeypatch.setattr(distributed, "in_executors", sent)
+    inputs = write(tmp_path, [plain(first, 100) for first in range(0, 1_000, 100)])
+    dead = {inputs[3].path: BitMap(range(0, 100, 3)), inputs[7].path: BitMap(range(100))}
+    told: list[int] = []
+    target = sum(file.bytes for file in inputs) // 3
+    session: Any = None
+    done = distributed.rewrite_by(
+        session, inputs, dead, PLAIN, (tmp_path / "base_1").as_uri(), target_bytes=target, progress=told.append
+    )
+    agrees(done, inputs, dead)
+    assert 1 < len(done.files) < len(inputs)
+    assert sum(told) == 1_000
