@@ -9,6 +9,7 @@ from benchmarks.suite.measures import (
     floor,
     keyed_appends,
     lock_queue,
+    plan,
     postgres,
     row_writes,
     snapshot_pause,
@@ -16,4 +17,16 @@ from benchmarks.suite.measures import (
     work,
 )
 
-ALL = (work, floor, status_store, snapshot_pause, row_writes, keyed_appends, lock_queue, postgres, doctor, checksums)
+ALL = (
+    work,
+    floor,
+    status_store,
+    snapshot_pause,
+    row_writes,
+    keyed_appends,
+    lock_queue,
+    postgres,
+    doctor,
+    checksums,
+    plan,
+)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from txnclient.change.names import Relation
 from txnclient.change.plan import RowsChanged
-from txnclient.formats.file_statistics import known_of
+from txnclient.formats.file_statistics import known_by
 from txnclient.read.table_files import TableFiles
 from txnstatus.lake import data_files, dead_rows
 from txnstatus.lake.arrow_types import to_arrow
@@ -151,7 +151,7 @@ class Scan:
         if not files:
             return
         names = self._ordered(columns)
-        known = partial(known_of, schema=self.there.schema)
+        known = known_by(self.there.schema, where)
         numbers = {located(file.path)[1]: number for number, file in enumerate(self.there.files)}
         with data_files.opened(files, to_arrow(self.there.schema), where=where, known=known) as dataset:
             tasks = _tasks(dataset.get_fragments(filter=where), dataset.schema, where, numbers, places)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote
 
 from txnclient.formats import file_statistics, fitting, schemas
-from txnclient.formats.file_statistics import known_of
+from txnclient.formats.file_statistics import known_by
 from txnstatus.errors import InternalError, InvalidArgument
 from txnstatus.lake import alive, data_files, dead_rows
 from txnstatus.lake.arrow_types import to_arrow
@@ -123,7 +122,7 @@ def read_files(
     whole, others = alive.by_dead_rows(files, dead)
     found = target.empty_table()
     if whole:
-        known = partial(known_of, schema=schema)
+        known = known_by(schema, where)
         with data_files.opened(whole, to_arrow(schema), where=where, known=known) as dataset:
             found = dataset.to_table(columns=target.names, filter=where)
     if others:
@@ -141,7 +140,7 @@ def read_batches(
     """As `read_files`, a batch at a time."""
     target = chosen(schema, columns)
     whole, others = alive.by_dead_rows(files, dead)
-    known = partial(known_of, schema=schema)
+    known = known_by(schema, where)
     if whole:
         with data_files.opened(whole, to_arrow(schema), where=where, known=known) as dataset:
             for batch in dataset.to_batches(columns=target.names, filter=where):
@@ -155,7 +154,7 @@ def _alive(
     files: Sequence[DataFile], schema: Schema, target: pa.Schema, where: pc.Expression | None, dead: DeadRows
 ) -> Iterator[pa.RecordBatch]:
     by_path = {located(file.path)[1]: dead[file.path] for file in files}
-    known = partial(known_of, schema=schema)
+    known = known_by(schema, where)
     with data_files.opened(files, to_arrow(schema), where=where, known=known) as dataset:
         yield from alive.batches(dataset, target, where, by_path)
 

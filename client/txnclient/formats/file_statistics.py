@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -63,13 +63,23 @@ def null_in(footer: pq.FileMetaData, schema: Schema) -> str:
     return ""
 
 
-def known_of(file: DataFile, schema: Schema) -> pc.Expression:
-    """What holds for every row of the file."""
+def known_by(schema: Schema, where: pc.Expression | None) -> Callable[[DataFile], pc.Expression]:
+    """What tells what holds for every row of a file, of the columns that `where` is about.
+
+    Which columns these are follows from its text. Where that misleads, files are opened that need not be.
+    """
     import pyarrow.compute as pc
 
-    known = pc.scalar(True)
-    for fact in _facts(file, to_arrow(schema)):
-        known = known & fact
+    columns, text = to_arrow(schema), str(where)
+    by_number = "FieldPath" in text
+    names = {name for name in columns.names if by_number or name in text}
+
+    def known(file: DataFile) -> pc.Expression:
+        found = pc.scalar(True)
+        for fact in _facts(file, columns, names):
+            found = found & fact
+        return found
+
     return known
 
 
@@ -89,16 +99,17 @@ def bounds(files: Sequence[DataFile], schema: Schema, name: str) -> tuple[End, E
     return (min(found), max(found)) if found else None
 
 
-def _facts(file: DataFile, schema: pa.Schema) -> Iterator[pc.Expression]:
+def _facts(file: DataFile, schema: pa.Schema, names: Set[str]) -> Iterator[pc.Expression]:
     import pyarrow.compute as pc
 
     for part in file.partition.split("/") if file.partition != WHOLE_TABLE else ():
         name, _, value = part.partition("=")
-        if SHORTENED in value:
+        if SHORTENED in value or name not in names:
             continue
         text = text_of(value)
         yield pc.field(name).is_null() if text is None else pc.field(name) == _scalar(text, schema.field(name).type)
-    for name, (lowest, highest, nulls) in file.columns.items():
+    for name in names & file.columns.keys():
+        lowest, highest, nulls = file.columns[name]
         kind = schema.field(name).type
         within = (pc.field(name) >= _scalar(lowest, kind)) & (pc.field(name) <= _scalar(highest, kind))
         yield within | pc.field(name).is_null() if nulls else within
@@ -155,7 +166,9 @@ def ends(files: Sequence[DataFile], name: str, kind: pa.DataType) -> tuple[pa.Ar
 
 
 def _scalar(text: str, kind: pa.DataType) -> pa.Scalar:
-    return _values([text], kind)[0]
+    import pyarrow as pa
+
+    return pa.scalar(int(text)).cast(kind) if pa.types.is_timestamp(kind) else pa.scalar(text).cast(kind)
 
 
 def _values(texts: Sequence[str], kind: pa.DataType) -> pa.Array:

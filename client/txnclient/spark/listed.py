@@ -40,10 +40,15 @@ def scan(spark: SparkSession, reader: DataFrameReader, files: Sequence[DataFile]
     with tempfile.TemporaryDirectory(prefix="txn-files-") as directory:
         log = Path(directory, _LOG)
         log.mkdir()
-        (log / "0").write_text("\n".join([_VERSION, *map(_line, files)]))
+        (log / "0").write_text(log_of(files))
         frame = reader.parquet(log.parent.as_uri())
     scanned: Any = frame._jdf
     return frame if len(scanned.inputFiles()) == len(files) else None  # a setting may keep it from reading logs
+
+
+def log_of(files: Sequence[DataFile]) -> str:
+    """What such a log says where it begins with the files."""
+    return "\n".join([_VERSION, *map(_line, files)])
 
 
 def _line(file: DataFile) -> str:

@@ -10,11 +10,11 @@ import pyarrow.compute as pc
 import pytest
 from pyarrow import fs
 
-from txnclient.formats import arrow
+from txnclient.formats import arrow, file_statistics, schemas
 from txnstatus.errors import InternalError, InvalidArgument
 from txnstatus.lake import manifest
 from txnstatus.lake.arrow_types import to_arrow
-from txnstatus.lake.manifest import DataFile
+from txnstatus.lake.manifest import ColumnRange, DataFile
 from txnstatus.lake.storage import delete_directory, file_system, parquet_files
 from txnstatus.proto import table_pb2 as pb
 from txnstatus.schema import Column, Schema
@@ -364,3 +364,17 @@ def test_days_beyond_the_years_of_python_have_no_range(directory: str) -> None:
     (file,) = arrow.write_files(pa.table({"id": [1, 2], "day": days}), directory, schema, "air.t")
     assert set(file.columns) == {"id"}
     assert arrow.read_files([file], schema, ["day"])["day"].combine_chunks().equals(days)
+
+
+def test_a_plan_looks_at_the_columns_of_its_filter() -> None:
+    schema = Schema(schemas.to_columns("a bigint, b bigint, p string"), partition_by=("p",))
+    file = DataFile("file:///f", 9, 9, "p=x", {name: ColumnRange("1", "2", 0) for name in ("a", "b")})
+
+    def known(where: pc.Expression) -> str:
+        return str(file_statistics.known_by(schema, where)(file))
+
+    assert "(b <= 2)" in known(pc.field("b") > 7)
+    assert "(a " not in known(pc.field("b") > 7)
+    assert '(p == "x")' in known(pc.field("p") == "y")
+    by_number = known(pc.field(0) > 7)
+    assert all(part in by_number for part in ("(a <= 2)", "(b <= 2)", '(p == "x")'))
