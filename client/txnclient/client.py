@@ -6,7 +6,7 @@ import contextlib
 import getpass
 import os
 import uuid
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
@@ -35,6 +35,7 @@ from txnclient.write.locks import info as lock_info
 from txnstatus.errors import AlreadyExists, Forgotten, InvalidArgument, NotFound
 from txnstatus.lake import locations
 from txnstatus.limits import MAX_BEGIN_COUNT
+from txnstatus.proto import common_pb2 as common_pb
 from txnstatus.proto import table_pb2 as table_pb
 from txnstatus.proto import txn_manager_pb2 as pb
 from txnstatus.proto import txn_status_pb2 as status_pb
@@ -207,6 +208,7 @@ class Client(AutoCommit, Compacting, Optimizing, Staying):
         location: str | None = None,
         conflicts: ConflictStrategy | str = ConflictStrategy.FIRST_COMMITTER_WINS,
         if_not_exists: bool = False,
+        properties: Mapping[str, str] | None = None,
     ) -> TableInfo:
         """Creates a table. `schema`: a pyarrow Schema, a PySpark StructType, DDL text, or a name-to-type mapping.
 
@@ -218,6 +220,8 @@ class Client(AutoCommit, Compacting, Optimizing, Staying):
         `if_not_exists`: a table of this name that is there already is answered as it is, if all that is asked for here
         is so: its columns, their order, types, and which may be null, what it is partitioned by, its key, its way with
         conflicts, and the location, where one is given. Of any number of programs that create it at once one does.
+
+        `properties`: NO_AUTO_COMPACTION ("true": on request only), compact_delta_num, compact_delta_pct.
 
         Raises AlreadyExists: with `if_not_exists`, for a table that differs, and it says in what. Raises
         InvalidArgument, naming the column.
@@ -235,6 +239,7 @@ class Client(AutoCommit, Compacting, Optimizing, Staying):
             location=location or "",
             conflicts=conflicts,
             request_id=uuid.uuid4().hex,
+            properties=[common_pb.TableProperty(name=name, value=text) for name, text in (properties or {}).items()],
         )
         while True:
             try:

@@ -15,7 +15,8 @@ LEFT_OUT = {
 }
 """Methods that are left out, and why."""
 MOVE = "txnstatus.Admin/MoveReplica"
-NEEDS_MORE_NODES = {"txnstatus.Admin/ReplaceNode", MOVE}
+NEEDS_A_TASK = {f"txnstatus.Compactions/{name}Compaction" for name in ("Renew", "Complete", "Fail")}
+WRONG_HERE = {"txnstatus.Admin/ReplaceNode", MOVE, *NEEDS_A_TASK}
 """Methods whose requests are wrong here, whatever they say."""
 METHODS = {full_name(method): method for method in methods() if full_name(method) not in LEFT_OUT}
 BETWEEN_NODES = {"txnstatus.TxnStatus": "range", "txnstatus.Participant": "shard", "txnstatus.Catalog": "catalog"}

@@ -220,6 +220,12 @@ class _Values:
             "txnstatus.AddFilesRequest.claim": lambda: table_pb2.KeyClaim(
                 snapshot=world.client.snapshot().timestamp, keys=[b"1"]
             ),
+            "txnstatus.RequestCompactionRequest.kind": lambda: "COMPACTION_MAJOR",
+            "txnstatus.TableProperty.name": lambda: "compact_delta_num",
+            "txnstatus.TableProperty.value": lambda: "20",
+            "worker": lambda: "a worker",
+            "lease_id": lambda: "a lease",
+            "compaction_id": lambda: "major0000000000000001",
             "txnstatus.WriteRowsRequest.change": lambda: "ROW_UPSERT",
             "txnstatus.WriteRowsRequest.snapshot": lambda: world.client.snapshot().timestamp,
             "txnstatus.WriteRowsRequest.rows": lambda: to_ipc(

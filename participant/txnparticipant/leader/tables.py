@@ -28,6 +28,7 @@ from txnstatus.proto import table_pb2 as pb
 from txnstatus.rpc.deadlines import time_left
 from txnstatus.schema import Schema
 from txnstatus.status.ranges import StatusRanges
+from txnstatus.table_properties import Property, checked
 from txnstatus.types import ConflictStrategy, ParticipantState, Timestamp, TxnId
 
 Propose = Callable[[cmd.Command], Awaitable[ShardApplied]]
@@ -67,6 +68,7 @@ class TableService:
         self._ranges.check_shard(name, self._shard.shard)
         if not request.request_id:
             raise InvalidArgument("a create needs a request id")
+        properties = checked(Property(each.name, each.value) for each in request.properties)
         loop = asyncio.get_running_loop()
         schema = await loop.run_in_executor(self._blocking, _checked_schema, request)  # a large one takes a while
         with contextlib.suppress(NotFound):
@@ -75,7 +77,7 @@ class TableService:
         self._check_strategy(conflicts)
         created = await self._ranges.snapshot()
         location = await self._location(name, request.location.rstrip("/"))
-        command = cmd.CreateTable(name, schema, location, request.request_id, conflicts, created)
+        command = cmd.CreateTable(name, schema, location, request.request_id, conflicts, created, properties)
         applied = await self._propose(command)
         return self._shard.table_by_id(applied.table_id).info()
 

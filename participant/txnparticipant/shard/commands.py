@@ -21,6 +21,7 @@ from txnstatus.codec import Codec, CommandCodec
 from txnstatus.proto import participant_pb2 as pb
 from txnstatus.proto import table_pb2 as table_pb
 from txnstatus.schema import Schema
+from txnstatus.table_properties import Property
 from txnstatus.types import NO_TIMESTAMP, ConflictStrategy, Timestamp, TxnId
 from txnstatus.values import value
 
@@ -34,6 +35,7 @@ class CreateTable:
     conflicts: str = ConflictStrategy.FIRST_COMMITTER_WINS
     created: Timestamp = NO_TIMESTAMP
     """The last commit before it."""
+    properties: tuple[Property, ...] = ()
 
 
 @value

@@ -134,6 +134,7 @@ class ParticipantShard:
             command.schema,
             command.request_id,
             command.conflicts,
+            command.properties,
             max(command.created, drop.commit_ts) if drop else command.created,
             drop.txn_id if drop else NOBODY,
         )

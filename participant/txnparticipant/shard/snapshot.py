@@ -21,6 +21,7 @@ from txnstatus.key_ranges import KeyOrder
 from txnstatus.proto import participant_pb2 as pb
 from txnstatus.proto import table_pb2 as table_pb
 from txnstatus.schema import Schema
+from txnstatus.table_properties import Property
 from txnstatus.types import Timestamp, TxnId
 from txnstatus.values import value
 
@@ -79,6 +80,7 @@ def from_wire(wire: pb.ShardSnapshot.TableState) -> TableState:
         schema,
         wire.request_id,
         info.conflicts,
+        tuple(Property(each.name, each.value) for each in info.properties),
         Timestamp(wire.created),
         TxnId(wire.follows),
         Timestamp(wire.readable_from),

@@ -23,6 +23,7 @@ from txnstatus.names import is_database_name
 from txnstatus.partitions import WHOLE_TABLE, covers
 from txnstatus.proto import common_pb2 as common
 from txnstatus.schema import Schema
+from txnstatus.table_properties import Property
 from txnstatus.types import NO_TIMESTAMP, ConflictStrategy, ParticipantState, Timestamp, TxnId
 
 NOBODY = TxnId(0)
@@ -44,6 +45,7 @@ class TableState:
     """The creation's: the same request, sent again, is answered alike."""
     conflicts: str = ConflictStrategy.FIRST_COMMITTER_WINS
     """The name of the strategy."""
+    properties: tuple[Property, ...] = ()
     created: Timestamp = NO_TIMESTAMP
     """The last commit before it was: to a reader below there is no such table."""
     follows: TxnId = NOBODY
@@ -284,8 +286,7 @@ class TableState:
     def removed_until(self, horizon: Timestamp, at_most: int | None = None) -> Timestamp:
         """The last time at or below the timestamp that something was removed which is not retired: 0 = never.
 
-        `at_most`: of so many file sets. A drop removes the table, with whatever is in it.
-        """
+        `at_most`: of so many file sets. A drop removes the table, with whatever is in it."""
         count = min(self.replaced_until(horizon), len(self.replaced) if at_most is None else at_most)
         if count:
             return self.replaced[count - 1][0]
@@ -301,6 +302,7 @@ class TableState:
                 location=self.location,
                 schema=self.schema.to_wire(),
                 conflicts=self.conflicts,
+                properties=(common.TableProperty(name=each.name, value=each.value) for each in self.properties),
             )
         return self._info
 

@@ -19,6 +19,7 @@ from txnparticipant.shard.table import TableState
 from txnparticipant.versions.compactions import Compaction, Kind, State, compaction_id
 from txnstatus.catalog.options import Options
 from txnstatus.errors import TxnError
+from txnstatus.table_properties import no_auto_compaction, own
 from txnstatus.types import HybridClock
 
 log = logging.getLogger(__name__)
@@ -80,8 +81,14 @@ class Initiator:
     async def _open(self, table: TableState) -> None:
         if table.is_database or table.dropped is not None or table.schema.primary_key:
             return
+        if no_auto_compaction(table.properties):
+            return
         options = self.options()
-        at = Thresholds(options.compact_delta_num, options.compact_delta_pct, options.compact_file_bytes)
+        at = Thresholds(
+            own(table.properties, "compact_delta_num", options.compact_delta_num),
+            own(table.properties, "compact_delta_pct", options.compact_delta_pct),
+            options.compact_file_bytes,
+        )
         ended = table.compactions.ended
         now = len(table.file_sets), len(table.replaced), len(table.deletes.all), ended[-1].ended if ended else 0
         looked = *now, at.delta_num, at.delta_pct, at.file_bytes, options.compact_failures

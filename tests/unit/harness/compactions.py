@@ -22,6 +22,7 @@ from txnstatus.proto import compaction_pb2 as pb
 from txnstatus.proto import participant_pb2, table_pb2
 from txnstatus.rpc.errors import from_detail
 from txnstatus.schema import Column, Schema
+from txnstatus.table_properties import Property
 from txnstatus.types import NO_TIMESTAMP, ParticipantOpType, Timestamp, TxnId
 
 SCHEMA = Schema((Column("id", "bigint"), Column("p", "int")))
@@ -32,8 +33,8 @@ MAJOR, MINOR = pb.COMPACTION_MAJOR, pb.COMPACTION_MINOR
 class Compacted(Shard):
     """One table of numbered rows."""
 
-    def __init__(self, directory: Path, schema: Schema = SCHEMA) -> None:
-        super().__init__(directory, schema)
+    def __init__(self, directory: Path, schema: Schema = SCHEMA, properties: Sequence[Property] = ()) -> None:
+        super().__init__(directory, schema, properties)
         self.ids: dict[str, list[int]] = {}
         """A data file's URI → the ids of its rows."""
         self._writes = itertools.count(1)

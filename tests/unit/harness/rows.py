@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
@@ -27,6 +28,7 @@ from txnstatus.partitions import WHOLE_TABLE
 from txnstatus.proto import table_pb2 as pb
 from txnstatus.replicated import Rejected
 from txnstatus.schema import Column, Schema
+from txnstatus.table_properties import Property
 from txnstatus.types import Timestamp, TxnId
 
 TABLE, TABLE_ID, OWNER = "air.log", "0.0", "ada"
@@ -43,7 +45,7 @@ CHANGES = {
 class Shard:
     """One table in one shard; every call returns when it is done."""
 
-    def __init__(self, directory: Path, schema: Schema = SCHEMA) -> None:
+    def __init__(self, directory: Path, schema: Schema = SCHEMA, properties: Sequence[Property] = ()) -> None:
         self.status, self.log = Status(), Log()
         self._runner = asyncio.Runner()
         self._blocking = ThreadPoolExecutor(1)
@@ -51,7 +53,7 @@ class Shard:
         self.service = shard_service(
             self.status,
             self.log,
-            creates=cmd.CreateTable(TABLE, schema, (directory / "log").as_uri(), "r"),
+            creates=cmd.CreateTable(TABLE, schema, (directory / "log").as_uri(), "r", properties=tuple(properties)),
             warehouse=directory.as_uri(),
             disk=self._blocking,
             zombie_grace_seconds=0.0,

@@ -23,6 +23,7 @@ from txnstatus.errors import Conflict, IllegalState, InvalidArgument, NotFound, 
 from txnstatus.lake.lineage import Segment
 from txnstatus.proto import compaction_pb2 as pb
 from txnstatus.proto import participant_pb2, table_pb2
+from txnstatus.table_properties import Property
 from txnstatus.types import ParticipantOpType, Timestamp, TxnId
 
 ONE, TWO, THREE, FOUR, FIVE, SIX = range(1, 7)
@@ -672,6 +673,36 @@ def test_many_small_writes_are_merged_by_themselves(table: Compacted) -> None:
     assert task.kind == MINOR
     table.complete(table.work(task))
     assert initiate(table) == ["SUCCEEDED"]
+
+
+def test_a_table_may_have_its_own_way(tmp_path: Path) -> None:
+    only_asked = [Property("NO_AUTO_COMPACTION", "true")]
+    with Compacted(tmp_path / "asked", properties=only_asked) as table:
+        filled(table, 12)
+        table.restart()
+        assert initiate(table) == []
+        assert table.request(MINOR)
+    with Compacted(tmp_path / "soon", properties=[Property("compact_delta_num", "3")]) as table:
+        filled(table, 3)
+        assert initiate(table) == ["INITIATED"]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "story"),
+    [
+        ("no_such", "1", "no table property 'no_such'"),
+        ("NO_AUTO_COMPACTION", "yes", "true and false are possible"),
+        ("compact_delta_num", "1", "from 2 to"),
+        ("compact_delta_pct", "-1", "from 1 to"),
+        ("compact_delta_pct", "٣", "from 1 to"),
+        ("compact_delta_num", "9999999999", "from 2 to"),
+    ],
+)
+def test_what_is_no_property_is_refused(table: Compacted, name: str, value: str, story: str) -> None:
+    request = table_pb2.CreateTableRequest(name="air.other", request_id="r2", schema=IN_PARTITIONS.to_wire())
+    request.properties.add(name=name, value=value)
+    with pytest.raises(InvalidArgument, match=story):
+        table.run(table.service.create_table(request))
 
 
 def test_many_deleted_rows_are_left_out_by_themselves(table: Compacted) -> None:

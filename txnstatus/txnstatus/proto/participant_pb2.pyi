@@ -69,20 +69,22 @@ class ParticipantOpResult(_message.Message):
 class ShardCommand(_message.Message):
     __slots__ = ("create_table", "open_write", "add_files", "begin_commit", "finalize_commit", "abort_txn", "mark_cleaned", "forget_txns", "acquire_locks", "retire", "withdraw", "write_rows", "open_flush", "flush_rows", "drop_flush", "drop_table", "forget_table", "adopt", "open_compaction", "claim_compaction", "commit_compaction", "drop_compaction", "translate_writes")
     class CreateTable(_message.Message):
-        __slots__ = ("name", "schema", "location", "request_id", "conflicts", "created")
+        __slots__ = ("name", "schema", "location", "request_id", "conflicts", "created", "properties")
         NAME_FIELD_NUMBER: _ClassVar[int]
         SCHEMA_FIELD_NUMBER: _ClassVar[int]
         LOCATION_FIELD_NUMBER: _ClassVar[int]
         REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
         CONFLICTS_FIELD_NUMBER: _ClassVar[int]
         CREATED_FIELD_NUMBER: _ClassVar[int]
+        PROPERTIES_FIELD_NUMBER: _ClassVar[int]
         name: str
         schema: _common_pb2.TableSchema
         location: str
         request_id: str
         conflicts: str
         created: int
-        def __init__(self, name: _Optional[str] = ..., schema: _Optional[_Union[_common_pb2.TableSchema, _Mapping]] = ..., location: _Optional[str] = ..., request_id: _Optional[str] = ..., conflicts: _Optional[str] = ..., created: _Optional[int] = ...) -> None: ...
+        properties: _containers.RepeatedCompositeFieldContainer[_common_pb2.TableProperty]
+        def __init__(self, name: _Optional[str] = ..., schema: _Optional[_Union[_common_pb2.TableSchema, _Mapping]] = ..., location: _Optional[str] = ..., request_id: _Optional[str] = ..., conflicts: _Optional[str] = ..., created: _Optional[int] = ..., properties: _Optional[_Iterable[_Union[_common_pb2.TableProperty, _Mapping]]] = ...) -> None: ...
     class OpenWrite(_message.Message):
         __slots__ = ("txn_id", "table_id", "owner", "write_id", "begins")
         TXN_ID_FIELD_NUMBER: _ClassVar[int]

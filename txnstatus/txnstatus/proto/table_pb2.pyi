@@ -122,18 +122,20 @@ class LockInfo(_message.Message):
     def __init__(self, object: _Optional[str] = ..., mode: _Optional[_Union[LockMode, str]] = ..., granted: _Optional[bool] = ..., txn_id: _Optional[int] = ..., owner: _Optional[str] = ..., since: _Optional[int] = ..., blocked_by: _Optional[_Iterable[int]] = ..., txn: _Optional[_Union[_common_pb2.TxnInfo, _Mapping]] = ...) -> None: ...
 
 class CreateTableRequest(_message.Message):
-    __slots__ = ("name", "schema", "location", "request_id", "conflicts")
+    __slots__ = ("name", "schema", "location", "request_id", "conflicts", "properties")
     NAME_FIELD_NUMBER: _ClassVar[int]
     SCHEMA_FIELD_NUMBER: _ClassVar[int]
     LOCATION_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     CONFLICTS_FIELD_NUMBER: _ClassVar[int]
+    PROPERTIES_FIELD_NUMBER: _ClassVar[int]
     name: str
     schema: _common_pb2.TableSchema
     location: str
     request_id: str
     conflicts: str
-    def __init__(self, name: _Optional[str] = ..., schema: _Optional[_Union[_common_pb2.TableSchema, _Mapping]] = ..., location: _Optional[str] = ..., request_id: _Optional[str] = ..., conflicts: _Optional[str] = ...) -> None: ...
+    properties: _containers.RepeatedCompositeFieldContainer[_common_pb2.TableProperty]
+    def __init__(self, name: _Optional[str] = ..., schema: _Optional[_Union[_common_pb2.TableSchema, _Mapping]] = ..., location: _Optional[str] = ..., request_id: _Optional[str] = ..., conflicts: _Optional[str] = ..., properties: _Optional[_Iterable[_Union[_common_pb2.TableProperty, _Mapping]]] = ...) -> None: ...
 
 class CreateTableResponse(_message.Message):
     __slots__ = ("table",)

@@ -1,0 +1,53 @@
+"""Properties of tables: what one has for itself where others go by the cluster's options. The names are Hive's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from txnstatus.errors import InvalidArgument
+from txnstatus.values import value
+
+NO_AUTO_COMPACTION = "NO_AUTO_COMPACTION"
+LOWEST = {"compact_delta_num": 2, "compact_delta_pct": 1}
+"""Options that a table may have for itself, and the lowest value of each."""
+HIGHEST = 2**31 - 1
+KNOWN = (NO_AUTO_COMPACTION, *LOWEST)
+
+
+@value
+class Property:
+    name: str
+    value: str
+
+
+def checked(properties: Iterable[Property]) -> tuple[Property, ...]:
+    """By their names. Raises InvalidArgument for what is no property, or no value of one."""
+    found: dict[str, Property] = {}
+    for each in properties:
+        if each.name not in KNOWN:
+            raise InvalidArgument(f"no table property {each.name[:100]!r}; there are {', '.join(KNOWN)}")
+        if each.name in found:
+            raise InvalidArgument(f"table property {each.name} comes twice")
+        if each.name == NO_AUTO_COMPACTION:
+            if each.value not in ("true", "false"):
+                raise InvalidArgument(f"{each.name} = {each.value[:100]!r}: true and false are possible")
+        else:
+            _check_number(each)
+        found[each.name] = each
+    return tuple(found[name] for name in sorted(found))
+
+
+def no_auto_compaction(properties: Iterable[Property]) -> bool:
+    """Whether the table is compacted on request only."""
+    return any(each.name == NO_AUTO_COMPACTION and each.value == "true" for each in properties)
+
+
+def own(properties: Iterable[Property], option: str, otherwise: int) -> int:
+    """The option as the table has it. `otherwise`: as the cluster has it."""
+    return next((int(each.value) for each in properties if each.name == option), otherwise)
+
+
+def _check_number(given: Property) -> None:
+    text, lowest = given.value, LOWEST[given.name]
+    if not (text.isascii() and text.isdecimal() and len(text) <= 10 and lowest <= int(text) <= HIGHEST):
+        raise InvalidArgument(f"{given.name} = {text[:100]!r}: whole numbers from {lowest} to {HIGHEST} are possible")
