@@ -8,19 +8,29 @@ from dataclasses import replace
 from tests.sim.campaign import scenario
 from tests.sim.campaign.scenario import Scenario
 from tests.sim.planted import PLANTED, Planted, Seams
+from tests.sim.planted_compaction import PLANTED_COMPACTION
 from tests.sim.planted_raft import RAFT
 from tests.sim.planted_registering import PLANTED_REGISTERING
+from tests.sim.planted_rolls import PLANTED_ROLLS
 from tests.sim.planted_rows import PLANTED_ROWS
 from tests.sim.planted_shard import SHARD
 from tests.sim.planted_status import STATUS
 
 SUBTLE: Mapping[str, Callable[[], Seams]] = {**SHARD, **STATUS, **RAFT}
 """Slips such as somebody from outside would make."""
-PLAIN: Mapping[str, Planted] = {**PLANTED, **PLANTED_ROWS, **PLANTED_REGISTERING}
+CHANGING: Mapping[str, Planted] = {**PLANTED_ROLLS, **PLANTED_COMPACTION}
+PLAIN: Mapping[str, Planted] = {**PLANTED, **PLANTED_ROWS, **PLANTED_REGISTERING, **CHANGING}
 
 
 def worlds(name: str) -> Iterator[Scenario]:
     """For a fault of one profile: that, as many seeds as it has."""
     planted = PLAIN[name]
     for seed in range(planted.first, planted.first + planted.seeds):
-        yield replace(scenario.make(seed, planted.profile), writes_rows=name in PLANTED_ROWS)
+        drawn = replace(scenario.make(seed, planted.profile), writes_rows=name in PLANTED_ROWS)
+        yield _changing(drawn) if name in CHANGING else drawn
+
+
+def _changing(drawn: Scenario) -> Scenario:
+    """A world where programs change rows of tables without a key, and do little else."""
+    alone = replace(drawn, rebuilds=False, locks=False, foreign=False, examined=False, changes_options=False)
+    return replace(alone, keeps_rolls=True)
