@@ -91,7 +91,8 @@ class Reads:
             if conflict := own_key_twice(table, record, at, decided):
                 raise conflict
         seen = visible(file_sets, prepared, outcomes, at)
-        seen_ids = visible_ids(file_sets, prepared, outcomes, at) if delete_sets or prepared else set()
+        are_deletes = delete_sets or any(any(write.all_deletes) for txn in prepared for write in txn.writes)
+        seen_ids = visible_ids(file_sets, prepared, outcomes, at) if are_deletes else set()
         times, changes = commit_times(file_sets, prepared, outcomes), rows.at(at, outcomes)
         if own is not None:
             seen = with_own(seen, own.files, times, own.replaced)

@@ -312,8 +312,8 @@ def _seen(
     committed = [txn for txn in prepared if outcomes.get(txn.txn_id, NO_TIMESTAMP)]
     removed = {replaced for txn in committed for write in txn.writes for replaced in write.replaces}
     for each in file_sets:
-        if each.visible_at(ts) and each.id not in removed:
-            yield each.id, each.manifest, each.partition
+        if each.visible_at(ts) and (id_ := each.id) not in removed:
+            yield id_, each.manifest, each.partition
     # A later overwrite may already have removed what an earlier one of these added.
     for txn in committed:
         for write in txn.writes:
@@ -332,7 +332,7 @@ def _by_manifest(seen: Iterable[tuple[Manifest, str]]) -> list[Manifest]:
 
 
 def _named(partitions: Iterable[str]) -> tuple[str, ...]:
-    return tuple(sorted(partition for partition in partitions if partition != WHOLE_TABLE))
+    return tuple(sorted(filter(WHOLE_TABLE.__ne__, partitions)))
 
 
 def with_own(
