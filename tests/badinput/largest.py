@@ -31,6 +31,7 @@ from txnstatus.limits import (
 )
 from txnstatus.proto import common_pb2, participant_pb2, table_pb2, txn_status_pb2
 from txnstatus.schema import MAX_COLUMNS
+from txnstatus.table_properties import KNOWN
 
 Make = Callable[[World, Message, int], Sequence[Any]]
 """Makes so many elements, each another one, that are right beside what the message says already."""
@@ -52,6 +53,13 @@ def _ids(world: World, _request: Message, count: int) -> Sequence[int]:
 
 def _writes(world: World, request: Any, count: int) -> Sequence[str]:
     return [world.open_write(request.txn_id).rpartition("_")[2] for _ in range(count)]
+
+
+def _properties(_world: World, _request: Message, count: int) -> Sequence[Message]:
+    return [
+        common_pb2.TableProperty(name=name, value=value)
+        for name, value in zip(KNOWN[:count], ("true", "10", "10"), strict=False)
+    ]
 
 
 def _columns(_world: World, _request: Message, count: int) -> Sequence[Message]:
@@ -133,6 +141,7 @@ REPEATED: Mapping[str, tuple[int, Make]] = {
     "ParticipateRequest.ops": (MAX_OPS_PER_CALL, _ops),
     "RegisterParticipantsRequest.registrations": (MAX_OPS_PER_CALL, _registrations),
     "RenewLeasesRequest.leases": (MAX_LEASES_PER_CALL, _leases),
+    "CreateTableRequest.properties": (len(KNOWN), _properties),
     "TableSchema.columns": (MAX_COLUMNS, _columns),
     "TableSchema.partition_by": (1, lambda _world, _request, _count: ["month"]),
     "TableSchema.primary_key": (1, lambda _world, _request, _count: ["id"]),

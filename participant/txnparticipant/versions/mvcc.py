@@ -296,30 +296,28 @@ def visible(
 
     `outcomes` has, for every transaction of `undecided_at`, its commit timestamp at or below `ts`, or NO_TIMESTAMP.
     """
-    return _by_manifest((manifest, partition) for _, manifest, partition in _seen(file_sets, prepared, outcomes, ts))
+    return _by_manifest((each.manifest, each.partition) for each in _seen(file_sets, prepared, outcomes, ts))
 
 
 def visible_ids(
     file_sets: Iterable[FileSet], prepared: Iterable[Prepared], outcomes: Mapping[TxnId, Timestamp], ts: Timestamp
 ) -> set[str]:
     """The ids of the file sets that a reader at `ts` sees, as of `visible`."""
-    return {id_ for id_, _, _ in _seen(file_sets, prepared, outcomes, ts)}
+    return {each.id for each in _seen(file_sets, prepared, outcomes, ts)}
 
 
 def _seen(
     file_sets: Iterable[FileSet], prepared: Iterable[Prepared], outcomes: Mapping[TxnId, Timestamp], ts: Timestamp
-) -> Iterator[tuple[str, Manifest, str]]:
-    committed = [txn for txn in prepared if outcomes.get(txn.txn_id, NO_TIMESTAMP)]
-    removed = {replaced for txn in committed for write in txn.writes for replaced in write.replaces}
+) -> Iterator[FileSet]:
+    committed = [(txn, commit_ts) for txn in prepared if (commit_ts := outcomes.get(txn.txn_id, NO_TIMESTAMP))]
+    removed = {replaced for txn, _ in committed for write in txn.writes for replaced in write.replaces}
     for each in file_sets:
-        if each.visible_at(ts) and (id_ := each.id) not in removed:
-            yield id_, each.manifest, each.partition
+        if each.visible_at(ts) and not (removed and each.id in removed):
+            yield each
     # A later overwrite may already have removed what an earlier one of these added.
-    for txn in committed:
+    for txn, commit_ts in committed:
         for write in txn.writes:
-            for partition, id_ in write.file_set_ids(txn.txn_id).items():
-                if id_ not in removed:
-                    yield id_, write.manifest, partition
+            yield from (each for each in write.published(txn.txn_id, commit_ts) if each.id not in removed)
 
 
 def _by_manifest(seen: Iterable[tuple[Manifest, str]]) -> list[Manifest]:
