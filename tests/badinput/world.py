@@ -18,6 +18,7 @@ from google.protobuf.message_factory import GetMessageClass
 
 import txnclient
 import txnstatus.proto
+from tests.badinput.compacting import Compacting
 from tests.badinput.wire import SMALL
 from tests.support import wait_until
 from txndeploy.local.cluster import LocalCluster
@@ -237,6 +238,7 @@ class _Values:
             "txnstatus.EnlistRequest.participant": lambda: FOREIGN,
             "txnstatus.LockRequest.mode": lambda: "LOCK_S",
             "txnstatus.LockRequest.partitions": lambda: ["month=1"],
+            **Compacting(world).makers(),
         }
 
     def of(self, field: FieldDescriptor) -> Any:

@@ -133,6 +133,8 @@ class CompactionService:
         self.check_lease()
         table = self._table(request.table_id)
         limits.check_length("a reason", request.reason, limits.MAX_REASON_CHARACTERS)
+        if table.compactions.is_given_up(request.compaction_id, request.lease_id):
+            return pb.FailCompactionResponse()
         held(table, request.compaction_id, request.lease_id)
         state = State.ATTEMPTED if request.returned else State.FAILED
         await self._end(table, request.compaction_id, state, request.reason)

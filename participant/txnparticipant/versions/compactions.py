@@ -119,6 +119,11 @@ class Compactions:
         known = (each.switched for each in self.ended if each.compaction.compaction_id == wanted)
         return self.switched[wanted].switch_ts if wanted in self.switched else next(known, NO_TIMESTAMP)
 
+    def is_given_up(self, wanted: str, lease_id: str) -> bool:
+        """Whether it came to nothing while it was of this lease."""
+        ended = (each for each in self.ended if each.compaction.compaction_id == wanted)
+        return any(each.compaction.lease_id == lease_id and each.state is not State.SUCCEEDED for each in ended)
+
     def is_told_off(self, partition: str) -> bool:
         """Whether the last that is known of the partition is that it was not compacted, since too many have failed."""
         last = next((each for each in reversed(self.ended) if each.compaction.partition == partition), None)
