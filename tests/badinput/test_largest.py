@@ -18,7 +18,7 @@ from tests.badinput.world import OWNER, Answer, World
 from txnstatus import pages
 from txnstatus.lake.rows import to_ipc
 from txnstatus.limits import MAX_LOCK_PARTITIONS, MAX_PARTITION_VALUES
-from txnstatus.proto import table_pb2
+from txnstatus.proto import compaction_pb2, table_pb2
 from txnstatus.proto import txn_manager_pb2 as pb
 
 MOST_STEPS = 250_000
@@ -138,6 +138,8 @@ def test_a_transaction_with_as_many_partitions_as_there_may_be(one: OneLoop, wor
     txn_id, added = table.add(table.partitions, overwrite=False)
     assert added.error is None
     table.commit(txn_id)
+    wanted = compaction_pb2.RequestCompactionRequest(table=table.name, kind="COMPACTION_MAJOR")
+    assert table.ask("Compactions/RequestCompaction", wanted).error is None
     for _ in range(2):
         txn_id, added = table.add(half, overwrite=True)
         assert added.error is None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
 
@@ -19,7 +19,7 @@ from txnparticipant.shard.table import TableState
 from txnparticipant.upkeep.initiator import Initiator
 from txnparticipant.versions.compactions import Compaction, Kind, State, compaction_id
 from txnparticipant.versions.directories import COMPACTIONS
-from txnparticipant.versions.mvcc import DeadRowsRef, LineageRef, Manifest
+from txnparticipant.versions.mvcc import DeadRowsRef, FileSet, LineageRef, Manifest
 from txnstatus import limits, partitions
 from txnstatus.catalog.options import Options
 from txnstatus.errors import IllegalState, InternalError, InvalidArgument, NotFound, Unavailable
@@ -28,6 +28,8 @@ from txnstatus.proto import compaction_pb2 as pb
 from txnstatus.types import HybridClock
 
 Propose = Callable[[cmd.Command], Awaitable[ShardApplied]]
+PARTITIONS_AT_ONCE = 200
+"""Partitions of a request that are looked at before others may run."""
 
 
 @dataclass(slots=True)
@@ -56,20 +58,22 @@ class CompactionService:
         if request.partition:
             partitions.check_all([request.partition], table.schema.partition_by, table.name, whole=True)
         await self.tables.publish_decided(table)
-        wanted = [request.partition] if request.partition else list(compaction_choice.living(table))
+        living = compaction_choice.living(table)
         response = pb.RequestCompactionResponse()
-        for partition in wanted:
-            if found := await self._wanted(table, partition, kind):
+        for number, partition in enumerate([request.partition] if request.partition else living):
+            if found := await self._wanted(table, partition, kind, living.get(partition, ())):
                 response.compaction_ids.append(found)
+            if number % PARTITIONS_AT_ONCE == 0:
+                await asyncio.sleep(0)
         return response
 
-    async def _wanted(self, table: TableState, partition: str, kind: Kind) -> str | None:
+    async def _wanted(self, table: TableState, partition: str, kind: Kind, living: Sequence[FileSet]) -> str | None:
         """The id of the one that is open, or will be. None: there is nothing to do."""
         known = table.compactions.of(partition)
         if known is not None:
             return known.compaction_id
         at = self.clock.now()
-        if not compaction_choice.inputs(table, kind, partition, at, self.options().compact_file_bytes):
+        if not compaction_choice.inputs(table, kind, living, at, self.options().compact_file_bytes):
             return None
         new = compaction_id(kind, at)
         await self.propose(cmd.OpenCompaction(table.table_id, new, kind, partition, requested=True, at=at))
@@ -105,7 +109,8 @@ class CompactionService:
         if wanted.compaction_id not in table.compactions.open:
             return False
         file_bytes = self.options().compact_file_bytes
-        inputs = compaction_choice.inputs(table, wanted.kind, wanted.partition, as_of, file_bytes)
+        living = compaction_choice.living(table).get(wanted.partition, ())
+        inputs = compaction_choice.inputs(table, wanted.kind, living, as_of, file_bytes)
         if not inputs:
             await self._end(table, wanted.compaction_id, State.ATTEMPTED, "there is nothing to compact")
             return False

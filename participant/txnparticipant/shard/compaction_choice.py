@@ -7,7 +7,8 @@ files that add up to much beside the large ones, is written anew (major).
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from txnparticipant.shard.table import TableState
 from txnparticipant.versions.compactions import Kind
@@ -19,6 +20,10 @@ MAX_INPUTS = 4_000
 """File sets that one compaction reads: the others are the next one's."""
 SMALL = 4
 """A file is small that has less than one in so many of the bytes that files are to have."""
+
+
+SLICE = 1_000
+"""File sets that are looked at before others may run."""
 
 
 @value
@@ -33,10 +38,55 @@ class Thresholds:
     """Bytes that files are to have."""
 
 
-def due(table: TableState, at: Thresholds) -> Iterator[tuple[str, Kind | None]]:
-    """Each partition, and the compaction that it is time for; the caller may pause between any two."""
-    for partition, file_sets in living(table).items():
-        yield partition, _kind(table, file_sets, at)
+def due(table: TableState, at: Thresholds) -> Iterator[tuple[str, Kind] | None]:
+    """Partitions, and the compaction that it is time for; None: others may run now, and change the table."""
+    groups: defaultdict[str, list[FileSet]] = defaultdict(list)
+    for number, each in enumerate(list(table.file_sets.values())):
+        if each.replaced_by is None:
+            groups[each.partition].append(each)
+        if number % SLICE == SLICE - 1:
+            yield None
+    seen = 0
+    for partition, file_sets in groups.items():
+        sums = _Sums()
+        for start in range(0, len(file_sets), SLICE):
+            part = file_sets[start : start + SLICE]
+            sums.add(table, part, at.file_bytes)
+            seen += len(part)
+            if seen >= SLICE:
+                seen = 0
+                yield None
+        if kind := sums.kind(at):
+            yield partition, kind
+
+
+@dataclass(slots=True)
+class _Sums:
+    """What file sets of a partition come to."""
+
+    small: int = 0
+    small_bytes: int = 0
+    large_bytes: int = 0
+    rows: int = 0
+    dead: int = 0
+    """About."""
+
+    def add(self, table: TableState, file_sets: Sequence[FileSet], file_bytes: int) -> None:
+        for each in file_sets:
+            size = _share(each, each.manifest.data_bytes)
+            self.rows += _share(each, each.manifest.row_count)
+            if _is_small(each, file_bytes):
+                self.small, self.small_bytes = self.small + 1, self.small_bytes + size
+            else:
+                self.large_bytes += size
+        self.dead += _dead(table, file_sets)
+
+    def kind(self, at: Thresholds) -> Kind | None:
+        if self.dead and 100 * self.dead >= at.delta_pct * self.rows:
+            return Kind.MAJOR
+        if self.small > 1 and self.large_bytes and 100 * self.small_bytes >= at.delta_pct * self.large_bytes:
+            return Kind.MAJOR
+        return Kind.MINOR if self.small >= at.delta_num else None
 
 
 def living(table: TableState) -> Mapping[str, list[FileSet]]:
@@ -48,9 +98,11 @@ def living(table: TableState) -> Mapping[str, list[FileSet]]:
     return found
 
 
-def inputs(table: TableState, kind: Kind, partition: str, as_of: Timestamp, file_bytes: int) -> tuple[str, ...]:
-    """Ids of the file sets that a compaction reads; none: there is nothing to do."""
-    found = [each for each in living(table).get(partition, ()) if each.commit_ts <= as_of]
+def inputs(
+    table: TableState, kind: Kind, file_sets: Sequence[FileSet], as_of: Timestamp, file_bytes: int
+) -> tuple[str, ...]:
+    """Ids of the file sets that a compaction reads, of these of a partition; none: there is nothing to do."""
+    found = [each for each in file_sets if each.commit_ts <= as_of]
     if kind is Kind.MINOR:
         found = [each for each in found if _is_small(each, file_bytes)]
     found = found[:MAX_INPUTS]
@@ -59,18 +111,6 @@ def inputs(table: TableState, kind: Kind, partition: str, as_of: Timestamp, file
 
 
 NONE = Timestamp(0)
-
-
-def _kind(table: TableState, file_sets: list[FileSet], at: Thresholds) -> Kind | None:
-    small = [each for each in file_sets if _is_small(each, at.file_bytes)]
-    small_bytes = _bytes(small)
-    large_bytes = _bytes(file_sets) - small_bytes
-    dead, rows = _dead(table, file_sets), sum(map(_rows, file_sets))
-    if dead and 100 * dead >= at.delta_pct * rows:
-        return Kind.MAJOR
-    if len(small) > 1 and large_bytes and 100 * small_bytes >= at.delta_pct * large_bytes:
-        return Kind.MAJOR
-    return Kind.MINOR if len(small) >= at.delta_num else None
 
 
 def _is_small(file_set: FileSet, file_bytes: int) -> bool:
@@ -86,15 +126,7 @@ def _files(file_set: FileSet) -> int:
     return _share(file_set, file_set.manifest.file_count)
 
 
-def _rows(file_set: FileSet) -> int:
-    return _share(file_set, file_set.manifest.row_count)
-
-
-def _bytes(file_sets: Iterable[FileSet]) -> int:
-    return sum(_share(each, each.manifest.data_bytes) for each in file_sets)
-
-
-def _dead(table: TableState, file_sets: list[FileSet]) -> int:
+def _dead(table: TableState, file_sets: Sequence[FileSet]) -> int:
     """About how many rows of them are deleted: a delete set's are taken to be spread evenly."""
     ids = {each.id for each in file_sets}
     found = table.deletes.later(ids, NONE)

@@ -26,8 +26,6 @@ log = logging.getLogger(__name__)
 
 SLACK = 1.1
 """Two clocks do not tick alike: here a lease lasts longer than its holder counts on."""
-IN_ONE_TURN = 500
-"""Partitions that are looked at before others have their turn."""
 
 
 @dataclass(slots=True)
@@ -94,11 +92,11 @@ class Initiator:
         looked = *now, at.delta_num, at.delta_pct, at.file_bytes, options.compact_failures
         if self._looked.get(table.table_id) == looked:
             return
-        for number, (partition, kind) in enumerate(due(table, at), 1):
-            if kind is not None and table.compactions.of(partition) is None:
-                await self._initiate(table, partition, kind, options.compact_failures)
-            if number % IN_ONE_TURN == 0:
+        for found in due(table, at):
+            if found is None:
                 await asyncio.sleep(0)
+            elif table.compactions.of(found[0]) is None:
+                await self._initiate(table, *found, options.compact_failures)
         self._looked[table.table_id] = looked
 
     async def _initiate(self, table: TableState, partition: str, kind: Kind, failures: int) -> None:
