@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from tests.sim.judges import exclusion
 from tests.sim.judges.ledger import Ledger
+from tests.sim.judges.tables import Tables
 from txnparticipant.leader.service import ShardMachine
 from txnparticipant.shard import commands as shard_cmd
 from txnparticipant.shard.changes import ShardApplied
@@ -17,13 +18,15 @@ from txnparticipant.shard.shard import ParticipantShard
 from txnparticipant.shard.table import TableState
 from txnstatus.catalog import commands as catalog_cmd
 from txnstatus.catalog.catalog import CATALOG, status_group
+from txnstatus.catalog.service import CatalogMachine
 from txnstatus.foreign import foreign_name
 from txnstatus.raft.machine import StateMachine
 from txnstatus.replicated import Rejected
 from txnstatus.status import commands as cmd
 from txnstatus.status.machine import StatusMachine
+from txnstatus.status.records import TxnRecord
 from txnstatus.status.table import StatusApplied, TxnStatusTable
-from txnstatus.types import ParticipantState, TxnId, TxnState
+from txnstatus.types import NO_TIMESTAMP, ParticipantState, Timestamp, TxnId, TxnState
 
 
 class Promises:
@@ -37,6 +40,12 @@ class Promises:
         """Requests, and the first transaction that each began."""
         self._clears: defaultdict[str, list[int]] = defaultdict(list)
         """Commits of overwrites of whole tables, by table id."""
+        self._tables = Tables()
+        self._prepared: set[tuple[TxnId, str]] = set()
+        """Transactions, and the participants that have prepared for them."""
+        self._decided: dict[str, Timestamp] = {}
+        """The last commit of each range."""
+        self._floor = NO_TIMESTAMP
 
     def applied(self, group: str, machine: StateMachine, data: bytes, outcome: object) -> None:
         if isinstance(machine, StatusMachine):
@@ -50,6 +59,11 @@ class Promises:
             if isinstance(command, catalog_cmd.DropRange) and self._kept.get(status_group(command.number)):
                 kept = self._kept[status_group(command.number)]
                 self._ledger.violation("2 ids", f"range {command.number} is dropped with {kept} records")
+            if isinstance(machine, CatalogMachine):
+                floor = machine.catalog.state.floor
+                if floor < self._floor:
+                    self._ledger.violation("6 snapshots", f"the floor falls from {self._floor} to {floor}")
+                self._floor = floor
 
     # ---- ranges
 
@@ -63,6 +77,8 @@ class Promises:
             first = self._begun.setdefault(command.request_id, outcome.records[0].txn_id)
             if first != outcome.records[0].txn_id and table.find(first) is not None:
                 yield "12 once", f"{command.request_id} began {first}, which is kept, and {outcome.txn_ids}"
+        if isinstance(command, cmd.FinalizeCommit) and outcome.changed:
+            yield from self._decision(group, outcome.records[0])
         for record in outcome.records:
             foreign = any(foreign_name(each) is not None for each in record.participants)
             if record.state is TxnState.COMMITTED and foreign and not self._has_published(record.txn_id):
@@ -70,6 +86,16 @@ class Promises:
                     "ended means ended",
                     f"{record.txn_id} is COMMITTED, and the foreign one has not published",
                 )
+
+    def _decision(self, group: str, record: TxnRecord) -> Iterator[tuple[str, str]]:
+        """All have prepared, and commits rise in the order of their decisions."""
+        tables = [each for each in record.participants if foreign_name(each) is None]
+        if missing := [each for each in tables if (record.txn_id, each) not in self._prepared]:
+            yield "committed only if all prepared", f"{record.txn_id} is decided, and {missing} had not prepared"
+        last = self._decided.get(group, NO_TIMESTAMP)
+        if record.commit_ts <= last:
+            yield "6 snapshots", f"{record.txn_id} commits at {record.commit_ts}, decided after one at {last}"
+        self._decided[group] = record.commit_ts
 
     # ---- tables
 
@@ -87,6 +113,9 @@ class Promises:
         table = shard._tables.get(getattr(command, "table_id", ""))
         if table is None:
             return
+        yield from self._tables.after(table)
+        if isinstance(command, shard_cmd.BeginCommit):
+            self._prepared.add((command.txn_id, command.table_id))
         match command:
             case shard_cmd.AcquireLocks():
                 yield from (("locks", story) for story in exclusion.held_together(table.locks))
