@@ -69,7 +69,7 @@ class _Sums:
     large_bytes: int = 0
     rows: int = 0
     dead: int = 0
-    """About."""
+    """Rows that are deleted, about."""
 
     def add(self, table: TableState, file_sets: Sequence[FileSet], file_bytes: int) -> None:
         for each in file_sets:

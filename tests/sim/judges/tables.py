@@ -20,7 +20,7 @@ class Tables:
         self._gone: dict[tuple[str, TxnId], frozenset[str]] = {}
         """Writes that were replaced by later ones of their own transaction."""
         self._drops: dict[str, tuple[str, TxnId]] = {}
-        """By name: the last table that was dropped, and who did it."""
+        """The last table of each name that was dropped, and who did it."""
 
     def after(self, table: TableState) -> Iterator[Broken]:
         """What the command that has just applied to the table broke."""
