@@ -21,7 +21,6 @@ from tests.badinput.world import MAX_MESSAGE_CHARACTERS, OWNER, Answer, World
 from txnstatus.errors import InternalError, InvalidArgument, NotAuthorized, NotFound, Unavailable
 from txnstatus.proto import audit_pb2, common_pb2
 
-
 COMPLETE = "txnstatus.Compactions/CompleteCompaction"
 """A worker whose output is not taken has failed: to refuse it ends what it works at."""
 
