@@ -16,12 +16,18 @@ settings.load_profile("badinput")
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    """One node, on which nothing expires: what changes, a request has changed."""
+    """One node, on which nothing expires and nobody compacts: what changes, a request has changed."""
     txn = TxnSection(
         staleness_interval_ms=0, zombie_grace_seconds=3600.0, in_doubt_seconds=3600.0, compact_lease_ms=3_600_000
     )
     with LocalCluster(
-        tmp_path_factory.mktemp("node"), nodes=1, participant_shards=2, raft=FAST_RAFT, txn=txn, grpc=True
+        tmp_path_factory.mktemp("node"),
+        nodes=1,
+        participant_shards=2,
+        raft=FAST_RAFT,
+        txn=txn,
+        grpc=True,
+        compactor=False,
     ) as cluster:
         running = World(cluster)
         yield running

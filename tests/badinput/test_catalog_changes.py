@@ -27,7 +27,9 @@ KINDS = [field.name for field in pb.CatalogCommand.DESCRIPTOR.oneofs_by_name["co
 @pytest.fixture
 def world(tmp_path: Path) -> Iterator[World]:
     txn = TxnSection(staleness_interval_ms=0, zombie_grace_seconds=3600.0, in_doubt_seconds=3600.0)
-    with LocalCluster(tmp_path, nodes=1, participant_shards=2, raft=FAST_RAFT, txn=txn, grpc=True) as cluster:
+    with LocalCluster(
+        tmp_path, nodes=1, participant_shards=2, raft=FAST_RAFT, txn=txn, grpc=True, compactor=False
+    ) as cluster:
         running = World(cluster)
         yield running
         running.close()

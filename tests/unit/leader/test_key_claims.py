@@ -226,7 +226,7 @@ def test_an_acknowledged_commit_is_no_conflict_though_it_is_not_finalised_here(s
 
 def bad_claims(request: pb.AddFilesRequest) -> Iterator[tuple[pb.KeyClaim | None, str]]:
     at = request.claim.snapshot
-    yield None, "has a primary key: files come with their keys"
+    yield None, "come with their keys, or the range of them"
     yield pb.KeyClaim(snapshot=at, keys=[b"1"]), "1 keys for 2 rows"
     yield pb.KeyClaim(snapshot=at, keys=[b"1", b"1"]), "1 keys for 2 rows"
     yield pb.KeyClaim(snapshot=at, keys=[b"1", b"2"], range={}), "claim their keys, or a range"
