@@ -6,7 +6,8 @@ leader that was deposed may still be writing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import lru_cache
 
@@ -23,6 +24,7 @@ from txnparticipant.versions.mvcc import (
     Moved,
     PendingWrite,
 )
+from txnstatus.errors import InternalError, Unavailable
 from txnstatus.lake import dead_rows, lineage, manifest
 from txnstatus.lake.dead_rows import DeadRows
 from txnstatus.lake.lineage import Lineage
@@ -66,6 +68,21 @@ def sources(write: PendingWrite, compaction: Switched, files: Callable[[str], Ma
         () if all_of_it else tuple((files(id_), partition) for id_ in replaced),
         compaction.outputs if all_of_it else (),
     )
+
+
+@contextmanager
+def patient() -> Iterator[None]:
+    """Raises Unavailable where the storage fails: it may be back when whoever asked asks again.
+
+    A file that is gone, or damaged, stays so.
+    """
+    try:
+        yield
+    except (OSError, InternalError) as error:
+        cause = error if isinstance(error, OSError) else error.__cause__
+        if not isinstance(cause, OSError) or isinstance(cause, FileNotFoundError):
+            raise
+        raise Unavailable(f"deleted rows of compacted files cannot be moved for now: {cause}") from error
 
 
 def move(source: Sources, location: str, directory: str, name: str) -> Moved:

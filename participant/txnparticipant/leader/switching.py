@@ -158,7 +158,8 @@ class Switching:
             ]
             return _all_carried(through, refs, directory, first), moved
 
-        ref, moved = await loop.run_in_executor(self.blocking, work)
+        with moving.patient():
+            ref, moved = await loop.run_in_executor(self.blocking, work)
         carried.delete_sets.update((each.id, each.ref) for each in new)
         carried.ref = ref
         carried.moved.update(

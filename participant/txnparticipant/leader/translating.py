@@ -56,6 +56,7 @@ class Translating:
         directory = table.directory(txn_id, write.write_id)
         name = f"_deletes_{through.compaction_id}_{self.clock.now():016x}.parquet"
         loop = asyncio.get_running_loop()
-        moved = await loop.run_in_executor(self.blocking, moving.move, source, table.location, directory, name)
+        with moving.patient():
+            moved = await loop.run_in_executor(self.blocking, moving.move, source, table.location, directory, name)
         written = cmd.MovedWrite(txn_id, write.write_id, moved)
         await self.propose(cmd.TranslateWrites(txn_id, table_id, (written,)))

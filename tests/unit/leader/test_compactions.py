@@ -20,6 +20,7 @@ from txnparticipant.shard.audit import Use
 from txnparticipant.versions.compactions import KEPT_PER_STATE, Kind
 from txnparticipant.versions.directories import COMPACTIONS
 from txnstatus.errors import Conflict, IllegalState, InvalidArgument, NotFound, TxnError, Unavailable
+from txnstatus.lake import dead_rows
 from txnstatus.lake.lineage import Segment
 from txnstatus.proto import compaction_pb2 as pb
 from txnstatus.proto import participant_pb2, table_pb2
@@ -184,6 +185,32 @@ def test_a_delete_is_there_whenever_it_came(table: Compacted, moment: str, state
     assert table.read_ids(snapshot) == ids
     for at in (deleted, after):
         assert [id_ for id_ in table.read_ids(at) if id_ in ids] == [id_ for id_ in ids if id_ not in ids[2:4]]
+
+
+@pytest.mark.parametrize("moment", ["switch", "prepare"])
+def test_a_storage_that_fails_for_a_moment_refuses_nobody(
+    table: Compacted, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    ids = filled(table)
+    table.delete(ONE, ids[:1], table.status.last)
+    request = table.work(table.leased())
+    steps = [lambda: table.complete(request), lambda: table.prepare(ONE)]
+    if moment == "switch":
+        steps.reverse()
+
+    def fail(*_: object) -> None:
+        raise OSError("the storage is not there")
+
+    steps[0]()
+    with monkeypatch.context() as patched:
+        patched.setattr(dead_rows, "write_file", fail)
+        with pytest.raises(Unavailable, match="the storage is not there"):
+            steps[1]()
+    steps[1]()
+    table.decide(TxnId(ONE))
+    table.finalize(TxnId(ONE))
+    assert table.read_ids(table.status.last) == ids[1:]
+    assert [state for _, state in table.history()] == ["SUCCEEDED"]
 
 
 @pytest.mark.parametrize("second_at", ["old", "new"])
