@@ -177,8 +177,8 @@ def test_data_of_another_schema_names_the_column(
 
 
 def test_a_mode_that_does_not_exist(client: Client, new_table: NewTable) -> None:
-    with pytest.raises(InvalidArgument, match="upsert"):
-        client.begin().write(rows(1), new_table(), mode="upsert")  # type: ignore[arg-type]
+    with pytest.raises(InvalidArgument, match="replace"):
+        client.begin().write(rows(1), new_table(), mode="replace")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("addresses", ["", "nohost", "host:", "host:99999999", ":1"])

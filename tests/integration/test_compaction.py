@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,8 @@ NEVER = 1_000
 NewTable = Callable[..., str]
 NewWorker = Callable[..., LocalCompactor]
 STEPS = ("leased", "reading", "written", "lineage", "durable", "completed")
+USUAL = ("written", "durable")
+"""Steps that are tried in every run, the others by campaigns."""
 
 
 @pytest.fixture(scope="module")
@@ -64,6 +66,10 @@ def table(client: Client, new_table: NewTable) -> str:
         client.write(rows(*range(first, first + 10)), name)
     client.delete_where(name, "id % 10 = 3")
     return name
+
+
+def _marked(steps: Sequence[str]) -> list[Any]:
+    return [step if step in USUAL else pytest.param(step, marks=pytest.mark.campaign) for step in steps]
 
 
 LEFT = [row for row in range(50) if row % 10 != 3]
@@ -191,7 +197,7 @@ def test_it_comes_by_itself(cluster: LocalCluster, client: Client, new_table: Ne
         CliRunner().invoke(app, ["config", "set", "compact_delta_num", str(NEVER), "--cluster", cluster.addresses])
 
 
-@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("step", _marked(STEPS))
 def test_a_worker_that_is_killed_at_any_step_loses_nothing(
     cluster: LocalCluster, client: Client, table: str, new_worker: NewWorker, step: str
 ) -> None:
@@ -211,7 +217,7 @@ def test_a_worker_that_is_killed_at_any_step_loses_nothing(
     nothing_is_lost(cluster, client, table)
 
 
-@pytest.mark.parametrize("step", STEPS[:-1])
+@pytest.mark.parametrize("step", _marked(STEPS[:-1]))
 def test_a_fault_at_any_step_is_told_with_its_reason(
     cluster: LocalCluster, client: Client, table: str, new_worker: NewWorker, step: str
 ) -> None:
