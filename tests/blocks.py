@@ -14,7 +14,7 @@ NO_CODE = ("mermaid", "text")
 NOT_RUN = "# not run by the tests: "
 """How the first line of a block begins that no test can run; the reason follows."""
 _FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
-SESSION, PAGE = "tests/spark/test_readme.py", "tests/integration/test_documents.py"
+SESSION, PAGE = "tests/spark/test_readme.py", "tests/integration/operating/test_documents.py"
 
 RUN_BY: Mapping[str, Mapping[str, str]] = {
     "README.md": {

@@ -1,4 +1,4 @@
-"""A node with a fault put into it on purpose, one of tests/sim/planted*.py: what judges a cluster must find it.
+"""A node with a fault put into it on purpose, one of tests/sim/planted: what judges a cluster must find it.
 
 python -m tests.faults.planted_node FAULT PARENT CONFIG
 """
@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.sim.planted import PLANTED
-from tests.sim.planted_rows import PLANTED_ROWS
+from tests.sim.planted.faults import PLANTED
+from tests.sim.planted.rows import PLANTED_ROWS
 from tests.sim.world import seams
 from txndeploy.node import tethered
 

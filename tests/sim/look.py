@@ -9,8 +9,8 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from tests.sim.campaign import scenario
-from tests.sim.planted import Seams
-from tests.sim.planted_all import SUBTLE
+from tests.sim.planted.everything import SUBTLE
+from tests.sim.planted.faults import Seams
 from tests.sim.world import world
 
 

@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.sim import planted_all
 from tests.sim.campaign import scenario
 from tests.sim.look import look
-from tests.sim.planted_all import PLAIN, SUBTLE
-from tests.sim.planted_known import BY_UNIT_TESTS, KNOWN
-from tests.sim.planted_registering import leaders_leave_it_there
+from tests.sim.planted import everything
+from tests.sim.planted.everything import PLAIN, SUBTLE
+from tests.sim.planted.known import BY_UNIT_TESTS, KNOWN
+from tests.sim.planted.registering import leaders_leave_it_there
 from tests.sim.world import world
 
 ROOT = Path(__file__).parents[2]
@@ -47,7 +47,7 @@ ALWAYS = one_for_each_rule()
 )
 def test_a_planted_fault_is_found(name: str) -> None:
     planted = PLAIN[name]
-    for drawn in planted_all.worlds(name):
+    for drawn in everything.worlds(name):
         result = world.run(drawn, planted=planted.seams())
         if result.failed:
             assert result.violations[0].startswith(planted.rules), result.violations[0]

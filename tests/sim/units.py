@@ -1,6 +1,6 @@
 """Runs unit tests with faults planted: python -m tests.sim.units NAME PATH ..., below tests/unit; tells which fail.
 
-Without arguments: those that planted_known.py names. It fails when one of them passes.
+Without arguments: those that planted/known.py names. It fails when one of them passes.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import pytest
 from _pytest.runner import runtestprotocol
 from hypothesis import Phase, settings
 
-from tests.sim.planted_all import SUBTLE
-from tests.sim.planted_known import BY_UNIT_TESTS
+from tests.sim.planted.everything import SUBTLE
+from tests.sim.planted.known import BY_UNIT_TESTS
 from tests.sim.world import seams
 
 UNIT = Path(__file__).parents[1] / "unit"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from tests.sim.planted import Planted, Seams
+from tests.sim.planted.faults import Planted, Seams
 from txnparticipant.leader.registering import Key, Registering
 
 

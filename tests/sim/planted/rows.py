@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
 
-from tests.sim.planted import CORE, Planted, Seams
+from tests.sim.planted.faults import CORE, Planted, Seams
 from txnparticipant.leader.rows import RowService
 from txnparticipant.rows.key_places import Changed
 from txnparticipant.rows.memrowset import RowSet, RowsView, SeenRows, TableRows

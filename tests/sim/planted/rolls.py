@@ -7,7 +7,7 @@ from typing import Any
 
 from pyroaring import BitMap
 
-from tests.sim.planted import CORE, Planted, Seams
+from tests.sim.planted.faults import CORE, Planted, Seams
 from txnclient.write import deletes as writing
 from txnparticipant.versions.deletes import visible_deletes
 from txnparticipant.versions.mvcc import DeadRowsRef, DeleteSet

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from tests.sim.planted import Seams
+from tests.sim.planted.faults import Seams
 from txnstatus.catalog import changes as catalog_changes
 from txnstatus.catalog.catalog import CatalogState
 from txnstatus.catalog.cluster_map import ClusterMap

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tests.sim.planted import CORE, Planted, Seams
-from tests.sim.planted_rolls import ROLLS
+from tests.sim.planted.faults import CORE, Planted, Seams
+from tests.sim.planted.rolls import ROLLS
 from txnclient.compact import rewriting
 from txnparticipant.leader.reads import Reads
 from txnstatus.lake.dead_rows import NONE

@@ -7,14 +7,14 @@ from dataclasses import replace
 
 from tests.sim.campaign import scenario
 from tests.sim.campaign.scenario import Scenario
-from tests.sim.planted import PLANTED, Planted, Seams
-from tests.sim.planted_compaction import PLANTED_COMPACTION
-from tests.sim.planted_raft import RAFT
-from tests.sim.planted_registering import PLANTED_REGISTERING
-from tests.sim.planted_rolls import PLANTED_ROLLS
-from tests.sim.planted_rows import PLANTED_ROWS
-from tests.sim.planted_shard import SHARD
-from tests.sim.planted_status import STATUS
+from tests.sim.planted.compaction import PLANTED_COMPACTION
+from tests.sim.planted.faults import PLANTED, Planted, Seams
+from tests.sim.planted.raft import RAFT
+from tests.sim.planted.registering import PLANTED_REGISTERING
+from tests.sim.planted.rolls import PLANTED_ROLLS
+from tests.sim.planted.rows import PLANTED_ROWS
+from tests.sim.planted.shard import SHARD
+from tests.sim.planted.status import STATUS
 
 SUBTLE: Mapping[str, Callable[[], Seams]] = {**SHARD, **STATUS, **RAFT}
 """Slips such as somebody from outside would make."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from tests.sim.planted import Seams
+from tests.sim.planted.faults import Seams
 from txnparticipant.leader.registering import Key, Registering
 from txnparticipant.leader.tables import TableService
 from txnparticipant.locks.locks import COMPATIBLE, LockTable, Mode

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tests.sim.planted import Seams
+from tests.sim.planted.faults import Seams
 from txnparticipant.foreign.host import ForeignHost
 from txnstatus.catalog.catalog import CatalogState
 from txnstatus.foreign import Verdict

@@ -1,0 +1,1 @@
+"""Operating a cluster: the command line, the doctor, founding, replacing nodes, and what the documents say of it."""
