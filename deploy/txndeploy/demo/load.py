@@ -49,6 +49,7 @@ KILL_BEFORE = "air.weather"
 CORRECTED = ("air.airlines", "air.planes")
 OF_NO_YEAR = "year IS NULL"
 COMPACTION_SECONDS = 60.0
+POLL_SECONDS = 0.2
 
 Counts = dict[str, int]
 """Rows by table."""
@@ -82,7 +83,7 @@ class Reader:
         with txnclient.connect(self.addresses) as client:
             is_last = False
             while not is_last:
-                is_last = self._ended.wait(0.05)  # what there is at the end is looked at, too
+                is_last = self._ended.wait(POLL_SECONDS)  # what there is at the end is looked at, too
                 try:
                     self._poll(client)
                 except txnclient.TxnError as error:
