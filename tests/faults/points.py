@@ -147,4 +147,4 @@ COMPACTION_POINTS = (
         for when in ("before", "after")
     ),
 )
-"""Points of workers, which are processes of their own, and of what they ask for; the tests of compactions take each."""
+"""Points of workers, which are processes of their own and whose tests take each, and of what they ask for."""
