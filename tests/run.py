@@ -38,7 +38,7 @@ def main(arguments: Sequence[str]) -> int:
     if quick:
         chosen = [*RULES, *BROKEN_FROM_AFAR, *_changed_rooms(), *chosen]
     skipped: Counter[str] = Counter()
-    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # hundreds of processes start, and each would compile all it imports
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # hundreds of processes would each compile all they import
     if campaign:
         print(f"seed {os.environ.get('TXN_SEED', '1')}", flush=True)
     with tempfile.TemporaryFile() as told, tempfile.TemporaryFile() as counted:
