@@ -54,6 +54,7 @@ ROOTS = {
     "txnclient.beginning": "client",
     "txnclient.auto_commit": "client",
     "txnclient.optimizing": "client",
+    "txnclient.tables": "client",
     "txnclient.client": "client",
     "txnclient.participants": "client",
 }

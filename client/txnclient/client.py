@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import getpass
 import os
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Self, TypeVar, overload
 
 from google.protobuf.message import Message
 
@@ -18,29 +17,24 @@ from txnclient.beginning import begin
 from txnclient.calls.channel import parse_addresses
 from txnclient.calls.requests import build
 from txnclient.compact.asking import Compacting
-from txnclient.formats import schemas
-from txnclient.formats.schemas import to_columns
-from txnclient.info import TableInfo, TxnSummary, table_info, txn_summary
+from txnclient.info import TxnSummary, txn_summary
 from txnclient.optimizing import Optimizing
 from txnclient.participants import ParticipantSummary
 from txnclient.read import instants
 from txnclient.session import Session
 from txnclient.snapshot import Snapshot
 from txnclient.staying import Staying
+from txnclient.tables import Tables
 from txnclient.token import Token
 from txnclient.transaction import Transaction
-from txnclient.write import drop as dropping
 from txnclient.write.locks import DEFAULT_LOCK_SECONDS, LockInfo, checked_timeout
 from txnclient.write.locks import info as lock_info
-from txnstatus.errors import AlreadyExists, Forgotten, InvalidArgument, NotFound
-from txnstatus.lake import locations
+from txnstatus.errors import InvalidArgument
 from txnstatus.limits import MAX_BEGIN_COUNT
-from txnstatus.proto import common_pb2 as common_pb
 from txnstatus.proto import table_pb2 as table_pb
 from txnstatus.proto import txn_manager_pb2 as pb
 from txnstatus.proto import txn_status_pb2 as status_pb
-from txnstatus.schema import Schema
-from txnstatus.types import ConflictStrategy, Timestamp, TxnState
+from txnstatus.types import Timestamp, TxnState
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -75,7 +69,7 @@ def default_owner() -> str:
     return os.environ.get("SPARK_USER") or getpass.getuser()
 
 
-class Client(AutoCommit, Compacting, Optimizing, Staying):
+class Client(AutoCommit, Compacting, Optimizing, Tables, Staying):
     """Safe to use from many threads."""
 
     instead = Session.instead
@@ -196,98 +190,7 @@ class Client(AutoCommit, Compacting, Optimizing, Staying):
         request = build(pb.AbortTransactionRequest, txn_id=txn_id, owner=self.owner, reason=reason, as_operator=True)
         self.call("txnstatus.TxnManager/AbortTransaction", request, pb.AbortTransactionResponse)
 
-    # ---- tables
-
-    def create_table(
-        self,
-        name: str,
-        schema: Any,
-        *,
-        partition_by: Sequence[str] = (),
-        primary_key: Sequence[str] = (),
-        location: str | None = None,
-        conflicts: ConflictStrategy | str = ConflictStrategy.FIRST_COMMITTER_WINS,
-        if_not_exists: bool = False,
-        properties: Mapping[str, str] | None = None,
-    ) -> TableInfo:
-        """Creates a table. `schema`: a pyarrow Schema, a PySpark StructType, DDL text, or a name-to-type mapping.
-
-        `location`: a URI that nodes and writers reach, in one of the places that the nodes' configuration allows (its
-        `table_roots`); by default under the cluster's warehouse. `conflicts`: how writes to the same part are settled,
-        by their commits or by locks that they take: a ConflictStrategy, or the name of one that the cluster's nodes are
-        configured with.
-
-        `if_not_exists`: a table of this name that is there already is answered as it is, if all that is asked for here
-        is so: its columns, their order, types, and which may be null, what it is partitioned by, its key, its way with
-        conflicts, and the location, where one is given. Of any number of programs that create it at once one does.
-
-        `properties`: NO_AUTO_COMPACTION ("true": on request only), compact_delta_num, compact_delta_pct.
-
-        Raises AlreadyExists: with `if_not_exists`, for a table that differs, and it says in what. Raises
-        InvalidArgument, naming the column.
-        """
-        schemas.require_nothing_inside(schema)
-        columns = to_columns(schema)
-        checked = Schema(columns, schemas.named(partition_by, columns), schemas.named(primary_key, columns))
-        checked.check()
-        if location:
-            locations.parse(location)
-        request = build(
-            table_pb.CreateTableRequest,
-            name=name,
-            schema=checked.to_wire(),
-            location=location or "",
-            conflicts=conflicts,
-            request_id=uuid.uuid4().hex,
-            properties=[common_pb.TableProperty(name=name, value=text) for name, text in (properties or {}).items()],
-        )
-        while True:
-            try:
-                answer = self.call("txnstatus.Table/CreateTable", request, table_pb.CreateTableResponse)
-                return table_info(answer.table)
-            except AlreadyExists:
-                if not if_not_exists:
-                    raise
-            with contextlib.suppress(NotFound):  # dropped in between
-                found = self.table(name)
-                found.require_same(checked, str(conflicts), location)
-                return found
-            request.request_id = uuid.uuid4().hex
-
-    def drop_table(self, name: str, *, ignore_missing: bool = False, timeout: float | None = None) -> None:
-        """Drops a table, in a transaction of its own: readers at a timestamp below its commit still see the table, as
-        long as what was overwritten is kept. Its files are removed then, and the name is free at once.
-
-        It waits its turn for the table's lock, and for those that are prepared on the table, for `timeout` seconds (by
-        default as for calls). Who has written to the table and not committed by then is told Conflict at its commit.
-
-        Raises NotFound, unless `ignore_missing`; Locked, naming who is in the way: the table is as it was. Raises
-        CommitUnknown when the outcome did not arrive: drop it again.
-        """
-        timeout = self.timeout if timeout is None else timeout
-        try:
-            self.table(name)
-            with self.transaction(label=f"drop table {name}"[:100]) as txn:
-                dropping.drop(txn.handle, name, timeout)
-        except Forgotten:
-            raise
-        except NotFound:
-            if not ignore_missing:
-                raise
-
-    def table(self, name: str) -> TableInfo:
-        """Raises NotFound."""
-        return self.session.table(name)
-
-    def tables(self) -> list[TableInfo]:
-        found: list[TableInfo] = []
-        more = True
-        while more:
-            request = table_pb.ListTablesRequest(after=found[-1].name if found else "")
-            answer = self.call("txnstatus.Table/ListTables", request, table_pb.ListTablesResponse)
-            found += map(table_info, answer.tables)
-            more = answer.more
-        return found
+    # ---- locks and readers
 
     def locks(self, table: str = "", partition: str = "", *, extended: bool = False) -> list[LockInfo]:
         """Locks that are held or waited for, on a table or a partition or a database and all below, or on all.

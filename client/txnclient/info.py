@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from itertools import zip_longest
 
 from txnstatus.errors import AlreadyExists
@@ -22,6 +23,8 @@ class TableInfo:
     schema: Schema
     conflicts: str
     """The name of the strategy."""
+    properties: Mapping[str, str] = field(default_factory=dict, hash=False)
+    """What the table has for itself where others go by the cluster's options: see `Client.alter_table`."""
 
     def require_same(self, schema: Schema, conflicts: str, location: str | None) -> None:
         """Raises AlreadyExists, saying in what it differs from what somebody else would have made; comments aside."""
@@ -60,7 +63,8 @@ def _without_comment(column: Column) -> str:
 
 
 def table_info(wire: common.TableInfo) -> TableInfo:
-    return TableInfo(wire.table_id, wire.name, wire.location, Schema.from_wire(wire.schema), wire.conflicts)
+    properties = {each.name: each.value for each in wire.properties}
+    return TableInfo(wire.table_id, wire.name, wire.location, Schema.from_wire(wire.schema), wire.conflicts, properties)
 
 
 def txn_summary(wire: common.TxnInfo) -> TxnSummary:

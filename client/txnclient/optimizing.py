@@ -53,6 +53,7 @@ class Optimizing:
         partition: Partition | None = None,
         spark: SparkSession | None = None,
         timeout: float = DEFAULT_TIMEOUT_SECONDS,
+        progress: Callable[[str], None] = lambda _: None,
     ) -> CommitReceipt:
         """Writes a table's rows anew, or those of one partition, sorted: readers with a filter leave more files out.
 
@@ -60,7 +61,8 @@ class Optimizing:
         partition after the other is held in memory; with `spark`, which takes `sort_by` alone, Spark does the work.
 
         It is a transaction that overwrites, and gives way: while others have written to the table and not ended, it
-        waits, and when one of them commits first it begins anew, until `timeout` seconds are over.
+        waits, and when one of them commits first it begins anew, until `timeout` seconds are over. `progress` is told
+        what it does, in words.
 
         Raises NotFound; InvalidArgument, also for a table with a primary key; Unavailable when others wrote all the
         time: nothing has changed then.
@@ -74,7 +76,11 @@ class Optimizing:
         if zorder and spark is not None:
             raise InvalidArgument("zorder: rows are ordered in this process, without spark")
         name = None if partition is None else name_of(partition, schema, table)
-        work = partial(_sort, columns, bool(zorder)) if spark is None else partial(_sort_by_spark, spark, columns)
+        work = (
+            partial(_sort, columns, bool(zorder), progress)
+            if spark is None
+            else partial(_sort_by_spark, spark, columns)
+        )
         deadline = time.monotonic() + timeout
         while True:
             receipt, others = self._attempt(table, partial(work, table=table, schema=schema, partition=name))
@@ -82,6 +88,7 @@ class Optimizing:
                 return receipt
             if time.monotonic() > deadline:
                 raise Unavailable(f"{table} was written to for {timeout:g} s, and is as it was: {others}")
+            progress(others)
             time.sleep(PAUSE_SECONDS)
 
     def _attempt(self, table: str, work: Callable[[Transaction], None]) -> tuple[CommitReceipt | None, str]:
@@ -125,12 +132,21 @@ def _checked(columns: Sequence[str], schema: Schema, table: str) -> list[str]:
 
 
 def _sort(
-    columns: Sequence[str], is_zorder: bool, txn: Transaction, *, table: str, schema: Schema, partition: str | None
+    columns: Sequence[str],
+    is_zorder: bool,
+    progress: Callable[[str], None],
+    txn: Transaction,
+    *,
+    table: str,
+    schema: Schema,
+    partition: str | None,
 ) -> None:
     import pyarrow as pa
 
     found = txn.snapshot.table_files(table)
-    for each in sorted({file.partition for file in found.within(partition or WHOLE_TABLE).files}):
+    parts = sorted({file.partition for file in found.within(partition or WHOLE_TABLE).files})
+    for done, each in enumerate(parts):
+        progress(f"{done} of {len(parts)} partitions are sorted" if each != WHOLE_TABLE else "the table is sorted")
         rows = found.within(each).to_arrow()
         order = zordered(rows, columns) if is_zorder else _sorted(rows, columns)
         ordered = rows.take(order)

@@ -61,6 +61,7 @@ ROUTES: Mapping[str, Route] = {
     "txnstatus.TxnManager.GetTransactionState": _by_txn_id,
     "txnstatus.Table.CreateTable": _by_name,
     "txnstatus.Table.GetTable": _by_name,
+    "txnstatus.Table.AlterTable": _by_table,
     "txnstatus.Table.DropTable": _by_table,
     "txnstatus.Table.OpenWrite": _by_table,
     "txnstatus.Table.AddFiles": _by_table,

@@ -142,6 +142,7 @@ REPEATED: Mapping[str, tuple[int, Make]] = {
     "RegisterParticipantsRequest.registrations": (MAX_OPS_PER_CALL, _registrations),
     "RenewLeasesRequest.leases": (MAX_LEASES_PER_CALL, _leases),
     "CreateTableRequest.properties": (len(KNOWN), _properties),
+    "AlterTableRequest.properties": (len(KNOWN), _properties),
     "TableSchema.columns": (MAX_COLUMNS, _columns),
     "TableSchema.partition_by": (1, lambda _world, _request, _count: ["month"]),
     "TableSchema.primary_key": (1, lambda _world, _request, _count: ["id"]),

@@ -20,21 +20,32 @@ class Property:
     value: str
 
 
-def checked(properties: Iterable[Property]) -> tuple[Property, ...]:
-    """By their names. Raises InvalidArgument for what is no property, or no value of one."""
+def checked(properties: Iterable[Property], *, may_unset: bool = False) -> tuple[Property, ...]:
+    """By their names. `may_unset`: an empty value is one, too, and says that a table has the property no more.
+
+    Raises InvalidArgument for what is no property, or no value of one.
+    """
     found: dict[str, Property] = {}
     for each in properties:
         if each.name not in KNOWN:
             raise InvalidArgument(f"no table property {each.name[:100]!r}; there are {', '.join(KNOWN)}")
         if each.name in found:
             raise InvalidArgument(f"table property {each.name} comes twice")
-        if each.name == NO_AUTO_COMPACTION:
+        if may_unset and not each.value:
+            pass
+        elif each.name == NO_AUTO_COMPACTION:
             if each.value not in ("true", "false"):
                 raise InvalidArgument(f"{each.name} = {each.value[:100]!r}: true and false are possible")
         else:
             _check_number(each)
         found[each.name] = each
     return tuple(found[name] for name in sorted(found))
+
+
+def altered(properties: Iterable[Property], changes: Iterable[Property]) -> tuple[Property, ...]:
+    """By their names: all that are as they were, or as the changes say."""
+    found = {each.name: each for each in (*properties, *changes)}
+    return tuple(found[name] for name in sorted(found) if found[name].value)
 
 
 def no_auto_compaction(properties: Iterable[Property]) -> bool:

@@ -14,7 +14,7 @@ import typer
 import txnclient
 from txnclient import TxnState
 from txnclient.calls.channel import parse_addresses
-from txndeploy.ctl import compacting, selection
+from txndeploy.ctl import compacting, selection, tables
 from txndeploy.ctl.watching import watch
 from txndeploy.doctor.command import doctor
 from txndeploy.local.claim import DirectoryInUse
@@ -35,11 +35,10 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 txn_app = typer.Typer(help="Look at transactions, and end them.", no_args_is_help=True)
-table_app = typer.Typer(help="Look at tables, compact and drop them.", no_args_is_help=True)
 app.add_typer(txn_app, name="txn")
 node_app = typer.Typer(help="Run a node, or replace one.", no_args_is_help=True)
 config_app = typer.Typer(help="Options that may change while the cluster runs.", no_args_is_help=True)
-app.add_typer(table_app, name="table")
+app.add_typer(tables.app, name="table")
 app.add_typer(config_app, name="config")
 app.add_typer(node_app, name="node")
 participant_app = typer.Typer(help="Foreign participants: systems besides the tables.", no_args_is_help=True)
@@ -48,7 +47,6 @@ app.add_typer(participant_app, name="participant")
 app.command("doctor")(doctor)
 app.command("compactor")(compacting.compactor)
 app.command("compactions")(compacting.compactions)
-table_app.command("compact")(compacting.compact)
 
 # ---- running
 
@@ -342,39 +340,3 @@ def participant_remove(
         request = admin_pb2.RemoveForeignRequest(name=name)
         client.call("txnstatus.Admin/RemoveForeign", request, admin_pb2.RemoveForeignResponse)
     console().print(f"{plain(name)} is removed.")
-
-
-# ---- tables
-
-
-@table_app.command("list")
-@tells_errors
-def table_list(cluster: ClusterOption, as_json: JsonOption = False, timeout: TimeoutOption = 10.0) -> None:
-    """List tables, with what a reader sees of them now."""
-    with txnclient.connect(cluster, timeout=timeout) as client:
-        show(listings.data_tables(client), as_json=as_json)
-
-
-@table_app.command("show")
-@tells_errors
-def table_show(cluster: ClusterOption, name: str, as_json: JsonOption = False, timeout: TimeoutOption = 10.0) -> None:
-    """Show a table's columns."""
-    with txnclient.connect(cluster, timeout=timeout) as client:
-        show(listings.columns(client.table(name)), as_json=as_json)
-
-
-@table_app.command("drop")
-@tells_errors
-def table_drop(
-    cluster: ClusterOption,
-    name: str,
-    ignore_missing: Annotated[bool, typer.Option(help="A table that is not there is no error.")] = False,
-    timeout: TimeoutOption = 30.0,
-) -> None:
-    """Drop a table. Its name is free at once; its files go when nobody can read them any more.
-
-    Snapshots of before the drop go on reading it for snapshot_retention_seconds; there is no way back.
-    """
-    with txnclient.connect(cluster, timeout=timeout) as client:
-        client.drop_table(name, ignore_missing=ignore_missing)
-    console().print(f"{plain(name)} is dropped.")

@@ -8,10 +8,10 @@ from typing import Annotated, TypeVar, get_args
 import typer
 
 import txnclient
-from txnclient import CompactionSummary
+from txnclient import CompactionSummary, optimizing
 from txnclient.compact.asking import DEFAULT_TIMEOUT_SECONDS, Kind, State
 from txndeploy.node import compactor as process
-from txndeploy.terminal import listings
+from txndeploy.terminal import listings, output
 from txndeploy.terminal.commands import ClusterOption, JsonOption, TimeoutOption, show, tells_errors
 from txndeploy.terminal.output import console, plain, status_line
 
@@ -79,6 +79,46 @@ def compact(
         console().print(f"{plain(name)} has nothing to compact.")
         return
     show(listings.compactions(found), as_json=as_json)
+
+
+@tells_errors
+def optimize(
+    cluster: ClusterOption,
+    name: str,
+    sort_by: Annotated[
+        list[str] | None, typer.Option(help="Order rows by this column; may be repeated, the first counts most.")
+    ] = None,
+    zorder: Annotated[
+        list[str] | None, typer.Option(help="Or by several columns that count alike: once for each.")
+    ] = None,
+    partition: Annotated[str, typer.Option(help="Only this partition: column=value/...")] = "",
+    as_json: JsonOption = False,
+    timeout: Annotated[
+        float, typer.Option(min=0, help="Seconds to give way to others who write.")
+    ] = optimizing.DEFAULT_TIMEOUT_SECONDS,
+) -> None:
+    """Write a table's rows anew in another order, so that readers with a filter leave more files out.
+
+    An overwrite, done here, with one partition after the other in memory. It gives way to whoever else writes to the
+    table: it waits for them, and begins anew when one of them commits first. Exit code 1: others wrote all the time,
+    and nothing has changed.
+    """
+    if bool(sort_by) == bool(zorder):
+        raise typer.BadParameter("say one of them, and which columns", param_hint="--sort-by, --zorder")
+    with txnclient.connect(cluster) as client, status_line(f"{name} is read") as tell:
+        receipt = client.optimize(
+            name,
+            sort_by=sort_by or (),
+            zorder=zorder or (),
+            partition=partition or None,
+            timeout=timeout,
+            progress=lambda now: tell(f"{name}: {now}"),
+        )
+    if as_json:
+        found = {"txn_id": receipt.txn_id, "commit_timestamp": receipt.commit_timestamp}
+        typer.echo(output.as_json({"optimized": {"table": name, **found}}))
+        return
+    console().print(f"{plain(name)} is ordered by {plain(', '.join(sort_by or zorder or ()))} now.", soft_wrap=True)
 
 
 def _progress(now: Sequence[CompactionSummary]) -> str:

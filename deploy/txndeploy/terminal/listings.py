@@ -257,6 +257,12 @@ def columns(info: TableInfo) -> Listing:
     return Listing("columns", fields, rows, title=f"{info.name} ({info.location})")
 
 
+def properties(info: TableInfo) -> Listing:
+    fields = Field("name", "property", whole=True), Field("value", "value")
+    rows = [{"name": name, "value": value} for name, value in sorted(info.properties.items())]
+    return Listing("properties", fields, rows)
+
+
 def nodes(cluster: LocalCluster) -> Listing:
     fields = (
         Field("node", "node", whole=True),

@@ -183,6 +183,10 @@ class ShardService:
         self._driver.check_lease()
         return await self._tables.page(request.after)
 
+    async def alter_table(self, request: table_pb.AlterTableRequest) -> table_pb.AlterTableResponse:
+        self._driver.check_lease()
+        return table_pb.AlterTableResponse(table=await self._tables.alter(request))
+
     async def drop_table(self, request: table_pb.DropTableRequest) -> table_pb.DropTableResponse:
         self._driver.check_lease()
         checked_txn_id(request.txn_id)

@@ -81,6 +81,13 @@ class TableService:
         applied = await self._propose(command)
         return self._shard.table_by_id(applied.table_id).info()
 
+    async def alter(self, request: pb.AlterTableRequest) -> common.TableInfo:
+        """The table as it is then. Raises InvalidArgument, NotFound."""
+        changes = checked((Property(each.name, each.value) for each in request.properties), may_unset=True)
+        table = await self.settled(check_table_name(request.table))
+        await self._propose(cmd.AlterTable(table.table_id, changes))
+        return table.info()
+
     async def _location(self, name: str, given: str) -> str:
         """Where the table is to be; nothing may be awaited between this and the proposal."""
         while True:

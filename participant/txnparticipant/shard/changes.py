@@ -29,6 +29,7 @@ from txnstatus.errors import (
 from txnstatus.limits import MAX_PARTITION_VALUES
 from txnstatus.partitions import WHOLE_TABLE, above, covers, values
 from txnstatus.replicated import Rejected
+from txnstatus.table_properties import altered
 from txnstatus.types import NO_TIMESTAMP, ConflictStrategy, ParticipantState, Timestamp, TxnId
 from txnstatus.values import value
 
@@ -74,6 +75,14 @@ def change(table: TableState, txn: TableTxn, command: cmd.TxnCommand) -> ShardAp
         case cmd.DropTable():
             refusal = dropping.mark(table, txn)
     return Rejected(refusal) if refusal else ShardApplied()
+
+
+def alter(table: TableState, command: cmd.AlterTable) -> ShardApplied | Rejected:
+    """A dropped table has nobody any more who could want it otherwise."""
+    if table.dropped is not None:
+        return Rejected(dropping.not_found(table.name, table.dropped))
+    table.alter(altered(table.properties, command.properties))
+    return ShardApplied()
 
 
 def _add_files(table: TableState, txn: TableTxn, command: cmd.AddFiles) -> TxnError | None:

@@ -94,6 +94,15 @@ class AcquireLocks:
 
 
 @value
+class AlterTable:
+    """Properties that are not named stay as they are."""
+
+    table_id: str
+    properties: tuple[Property, ...]
+    """What they are now; with an empty value the table has it no more."""
+
+
+@value
 class DropTable:
     """The transaction drops the table when it commits. Until it ends, nobody else prepares there."""
 
@@ -282,7 +291,15 @@ TxnCommand = WriteCommand | BeginCommit | FinalizeCommit | AbortTxn
 FlushCommand = OpenFlush | FlushRows | DropFlush
 CompactionCommand = OpenCompaction | ClaimCompaction | CommitCompaction | DropCompaction
 TableCommand = (
-    Withdraw | MarkCleaned | Retire | Adopt | ForgetTable | TranslateWrites | FlushCommand | CompactionCommand
+    Withdraw
+    | MarkCleaned
+    | Retire
+    | Adopt
+    | AlterTable
+    | ForgetTable
+    | TranslateWrites
+    | FlushCommand
+    | CompactionCommand
 )
 Command = CreateTable | TxnCommand | ForgetTxns | TableCommand
 

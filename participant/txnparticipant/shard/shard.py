@@ -11,7 +11,7 @@ from txnparticipant.rows.memrowset import PreparedRows, RowsView
 from txnparticipant.shard import commands as cmd
 from txnparticipant.shard import dropping, snapshot
 from txnparticipant.shard.adoption import adopt
-from txnparticipant.shard.changes import ShardApplied, change, flush, illegal, mark_cleaned, withdraw
+from txnparticipant.shard.changes import ShardApplied, alter, change, flush, illegal, mark_cleaned, withdraw
 from txnparticipant.shard.compacting import compact, translate
 from txnparticipant.shard.invariants import check_table
 from txnparticipant.shard.records import Dropped, TableTxn
@@ -76,6 +76,8 @@ class ParticipantShard:
                 return adopt(table, command.directory, self.forgotten_below)
             case cmd.ForgetTable():
                 return self._forget_table(table)
+            case cmd.AlterTable():
+                return alter(table, command)
             case cmd.Withdraw():
                 return withdraw(table, command)
             case cmd.MarkCleaned():

@@ -90,6 +90,9 @@ class TableState:
         name = table_id.partition(".")[2]
         return cls(table_id, name, "", Schema(()), "") if is_database_name(name) else None
 
+    def alter(self, properties: tuple[Property, ...]) -> None:
+        self.properties, self._info = properties, None
+
     # ---- a transaction's work; each keeps its record from here on
 
     def claim(self, txn: TableTxn, write_id: str) -> None:
@@ -144,8 +147,7 @@ class TableState:
         """Returns those whose locks this lets in."""
         if txn.writes:
             self._publish_files(txn, commit_ts)
-        batches = tuple(batch for batch in txn.rows.values() if batch.keys)
-        if batches:
+        if batches := tuple(batch for batch in txn.rows.values() if batch.keys):
             self.rows.publish(RowSet(txn.txn_id, commit_ts, batches))
         if changed := txn.changed(self.schema):
             commit = Commit(commit_ts, txn.txn_id, changed.keys, changed.ranges)
@@ -237,8 +239,7 @@ class TableState:
 
     def cleaned(self, txn_id: TxnId, write_ids: Iterable[str]) -> bool:
         """These directories are gone for good. Returns whether it was time: a live transaction's are not cleaned."""
-        gone, txn = set(write_ids), self.txns.get(txn_id)
-        before = self.retired.get(txn_id, [])
+        gone, txn, before = set(write_ids), self.txns.get(txn_id), self.retired.get(txn_id, [])
         left = [write_id for write_id in before if write_id not in gone]
         self._set_retired(txn_id, left)
         if txn is None or txn.state in LIVE:
@@ -287,8 +288,7 @@ class TableState:
         """The last time at or below the timestamp that something was removed which is not retired: 0 = never.
 
         `at_most`: of so many file sets. A drop removes the table, with whatever is in it."""
-        count = min(self.replaced_until(horizon), len(self.replaced) if at_most is None else at_most)
-        if count:
+        if count := min(self.replaced_until(horizon), len(self.replaced) if at_most is None else at_most):
             return self.replaced[count - 1][0]
         drop = self.dropped
         return drop.commit_ts if drop and self.readable_from < drop.commit_ts <= horizon else NO_TIMESTAMP

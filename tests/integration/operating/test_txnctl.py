@@ -8,6 +8,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import pyarrow as pa
 import pytest
 import typer
 from typer.testing import CliRunner, Result
@@ -48,6 +49,50 @@ Ctl = Callable[..., Result]
 def found(result: Result, name: str) -> list[dict[str, Any]]:
     listed: list[dict[str, Any]] = json.loads(result.stdout)[name]
     return listed
+
+
+def test_a_table_is_altered_and_shown(ctl: Ctl, client: Client, new_table: NewTable) -> None:
+    table = new_table("id bigint, month int", partition_by=["month"])
+    assert "properties" not in ctl("table", "show", table).stdout
+    shown = ctl("table", "set", table, "NO_AUTO_COMPACTION=true", "compact_delta_num=5").stdout
+    assert re.search(r"compact_delta_num +5", shown)
+    ctl("table", "set", table, "NO_AUTO_COMPACTION=")
+    (document,) = json.loads(ctl("table", "show", table, "--json").stdout).values()
+    assert document["properties"] == {"compact_delta_num": "5"} == dict(client.table(table).properties)
+    assert [each["name"] for each in document["columns"]] == ["id", "month"]
+    for wrong, said in (
+        ("compact_delta_num=1", "compact_delta_num = '1': whole numbers from 2"),
+        ("compact_delta=9", "no table property 'compact_delta'; there are NO_AUTO_COMPACTION"),
+    ):
+        assert said in ctl("table", "set", table, wrong, code=1).stderr
+    for arguments in (["compact_delta_num"], ["=5"], ["compact_delta_num=5", "compact_delta_num=6"]):
+        assert "PROPERTIES" in ctl("table", "set", table, *arguments, code=2).stderr
+    assert "does not exist" in ctl("table", "set", f"{table}x", "compact_delta_num=5", code=1).stderr
+
+
+def test_a_table_is_ordered_by_an_operator(ctl: Ctl, client: Client, new_table: NewTable) -> None:
+    table = new_table("id bigint, month int", partition_by=["month"])
+    client.write(pa.table({"id": [3, 1, 2], "month": pa.array([1, 2, 1], pa.int32())}), table)
+    assert f"{table} is ordered by id now" in ctl("table", "optimize", table, "--sort-by", "id").stdout
+    document = json.loads(
+        ctl(
+            *("table", "optimize", table, "--zorder", "id", "--zorder", "month", "--partition", "month=1", "--json")
+        ).stdout
+    )["optimized"]
+    assert document["commit_timestamp"] == client.last_commit()
+    with client.snapshot() as snapshot:
+        assert sorted(snapshot.to_arrow(table)["id"].to_pylist()) == [1, 2, 3]
+    for wrong, said in (
+        (["--sort-by", "day"], "'day' is not a column"),
+        (["--sort-by", "id", "--partition", "day=1"], "day"),
+    ):
+        assert said in ctl("table", "optimize", table, *wrong, code=1).stderr
+    for either in ([], ["--sort-by", "id", "--zorder", "id"]):
+        assert "say one of them" in ctl("table", "optimize", table, *either, code=2).stderr
+    with client.begin() as other:
+        other.write(pa.table({"id": [4], "month": pa.array([1], pa.int32())}), table)
+        left = ctl("table", "optimize", table, "--sort-by", "id", "--timeout", "0", code=1).stderr
+        assert f"gives way to transaction {other.id}" in left
 
 
 @pytest.mark.parametrize("command", LISTINGS, ids=" ".join)

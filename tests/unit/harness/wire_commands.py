@@ -13,6 +13,7 @@ from txnparticipant.versions.compactions import Kind, State
 from txnparticipant.versions.mvcc import DeadRowsRef, Deletes, FileDeletes, LineageRef, Manifest, Moved
 from txnstatus.schema import Column, Schema
 from txnstatus.status import commands as status_cmd
+from txnstatus.table_properties import Property
 from txnstatus.types import AbortCause, AbortCode, ParticipantId, Timestamp, TxnId
 
 CAUSE = AbortCause(AbortCode.CONFLICT, "t was overwritten", "air.t", TxnId(0), ("air.t",))
@@ -132,6 +133,10 @@ SHARD_GOLDEN: list[tuple[shard_cmd.Command, str]] = [
     (shard_cmd.DropTable(TxnId(7), "3.0", "ada"), "82010c08071203332e301a03616461"),
     (shard_cmd.ForgetTable("3.0"), "8a01050a03332e30"),
     (
+        shard_cmd.AlterTable("3.0", (Property("compact_delta_num", "5"), Property("NO_AUTO_COMPACTION", ""))),
+        "c201330a03332e3012160a11636f6d706163745f64656c74615f6e756d12013512140a124e4f5f4155544f5f434f4d50414354494f4e",
+    ),
+    (
         shard_cmd.OpenWrite(TxnId(7), "3.0", "ada", "abcdefgh", begins=True),
         "121808071203332e301a03616461220861626364656667682801",
     ),
@@ -244,4 +249,5 @@ shard_commands = st.one_of(
     st.builds(shard_cmd.ForgetTxns, txn_ids),
     st.builds(shard_cmd.DropTable, txn_ids, text, text),
     st.builds(shard_cmd.ForgetTable, text),
+    st.builds(shard_cmd.AlterTable, text, st.lists(st.builds(Property, text, text), max_size=3).map(tuple)),
 )

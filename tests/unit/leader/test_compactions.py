@@ -715,6 +715,49 @@ def test_a_table_may_have_its_own_way(tmp_path: Path) -> None:
         assert initiate(table) == ["INITIATED"]
 
 
+def alter(table: Compacted, **properties: str) -> dict[str, str]:
+    request = table_pb2.AlterTableRequest(table=TABLE)
+    for name, text in properties.items():
+        request.properties.add(name=name, value=text)
+    answer = table.run(table.service.alter_table(request))
+    return {each.name: each.value for each in answer.table.properties}
+
+
+def test_a_table_gets_another_way_later(table: Compacted) -> None:
+    assert alter(table, NO_AUTO_COMPACTION="true", compact_delta_num="3") == {
+        "NO_AUTO_COMPACTION": "true",
+        "compact_delta_num": "3",
+    }
+    filled(table, 4)
+    assert initiate(table) == []
+    assert alter(table, compact_delta_pct="20", NO_AUTO_COMPACTION="") == {
+        "compact_delta_num": "3",
+        "compact_delta_pct": "20",
+    }, "what is not named stays, and what is empty goes"
+    assert initiate(table) == ["INITIATED"]
+    table.restart()
+    assert alter(table) == {"compact_delta_num": "3", "compact_delta_pct": "20"}, "replicated, and in snapshots"
+    request = table_pb2.GetTableRequest(name=TABLE)
+    assert len(table.run(table.service.get_table(request)).table.properties) == 2
+
+
+def test_an_altered_table_is_altered_as_a_whole(table: Compacted) -> None:
+    for properties, story in (
+        ({"compact_delta_num": "5", "no_such": "1"}, "no table property 'no_such'"),
+        ({"compact_delta_num": "5", "compact_delta_pct": "0"}, "compact_delta_pct = '0': whole numbers from 1"),
+    ):
+        with pytest.raises(InvalidArgument, match=story):
+            alter(table, **properties)
+        assert alter(table) == {}
+    with pytest.raises(NotFound):
+        table.run(table.service.alter_table(table_pb2.AlterTableRequest(table="air.none")))
+    twice = table_pb2.AlterTableRequest(table=TABLE)
+    for text in ("2", ""):
+        twice.properties.add(name="compact_delta_num", value=text)
+    with pytest.raises(InvalidArgument, match="comes twice"):
+        table.run(table.service.alter_table(twice))
+
+
 @pytest.mark.parametrize(
     ("name", "value", "story"),
     [

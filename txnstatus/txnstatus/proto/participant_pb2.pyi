@@ -67,7 +67,7 @@ class ParticipantOpResult(_message.Message):
     def __init__(self, timestamp: _Optional[int] = ..., error: _Optional[_Union[_common_pb2.ErrorDetail, _Mapping]] = ...) -> None: ...
 
 class ShardCommand(_message.Message):
-    __slots__ = ("create_table", "open_write", "add_files", "begin_commit", "finalize_commit", "abort_txn", "mark_cleaned", "forget_txns", "acquire_locks", "retire", "withdraw", "write_rows", "open_flush", "flush_rows", "drop_flush", "drop_table", "forget_table", "adopt", "open_compaction", "claim_compaction", "commit_compaction", "drop_compaction", "translate_writes")
+    __slots__ = ("create_table", "open_write", "add_files", "begin_commit", "finalize_commit", "abort_txn", "mark_cleaned", "forget_txns", "acquire_locks", "retire", "withdraw", "write_rows", "open_flush", "flush_rows", "drop_flush", "drop_table", "forget_table", "adopt", "open_compaction", "claim_compaction", "commit_compaction", "drop_compaction", "translate_writes", "alter_table")
     class CreateTable(_message.Message):
         __slots__ = ("name", "schema", "location", "request_id", "conflicts", "created", "properties")
         NAME_FIELD_NUMBER: _ClassVar[int]
@@ -234,6 +234,13 @@ class ShardCommand(_message.Message):
         table_id: str
         owner: str
         def __init__(self, txn_id: _Optional[int] = ..., table_id: _Optional[str] = ..., owner: _Optional[str] = ...) -> None: ...
+    class AlterTable(_message.Message):
+        __slots__ = ("table_id", "properties")
+        TABLE_ID_FIELD_NUMBER: _ClassVar[int]
+        PROPERTIES_FIELD_NUMBER: _ClassVar[int]
+        table_id: str
+        properties: _containers.RepeatedCompositeFieldContainer[_common_pb2.TableProperty]
+        def __init__(self, table_id: _Optional[str] = ..., properties: _Optional[_Iterable[_Union[_common_pb2.TableProperty, _Mapping]]] = ...) -> None: ...
     class ForgetTable(_message.Message):
         __slots__ = ("table_id",)
         TABLE_ID_FIELD_NUMBER: _ClassVar[int]
@@ -358,6 +365,7 @@ class ShardCommand(_message.Message):
     COMMIT_COMPACTION_FIELD_NUMBER: _ClassVar[int]
     DROP_COMPACTION_FIELD_NUMBER: _ClassVar[int]
     TRANSLATE_WRITES_FIELD_NUMBER: _ClassVar[int]
+    ALTER_TABLE_FIELD_NUMBER: _ClassVar[int]
     create_table: ShardCommand.CreateTable
     open_write: ShardCommand.OpenWrite
     add_files: ShardCommand.AddFiles
@@ -381,7 +389,8 @@ class ShardCommand(_message.Message):
     commit_compaction: ShardCommand.CommitCompaction
     drop_compaction: ShardCommand.DropCompaction
     translate_writes: ShardCommand.TranslateWrites
-    def __init__(self, create_table: _Optional[_Union[ShardCommand.CreateTable, _Mapping]] = ..., open_write: _Optional[_Union[ShardCommand.OpenWrite, _Mapping]] = ..., add_files: _Optional[_Union[ShardCommand.AddFiles, _Mapping]] = ..., begin_commit: _Optional[_Union[ShardCommand.BeginCommit, _Mapping]] = ..., finalize_commit: _Optional[_Union[ShardCommand.FinalizeCommit, _Mapping]] = ..., abort_txn: _Optional[_Union[ShardCommand.AbortTxn, _Mapping]] = ..., mark_cleaned: _Optional[_Union[ShardCommand.MarkCleaned, _Mapping]] = ..., forget_txns: _Optional[_Union[ShardCommand.ForgetTxns, _Mapping]] = ..., acquire_locks: _Optional[_Union[ShardCommand.AcquireLocks, _Mapping]] = ..., retire: _Optional[_Union[ShardCommand.Retire, _Mapping]] = ..., withdraw: _Optional[_Union[ShardCommand.Withdraw, _Mapping]] = ..., write_rows: _Optional[_Union[ShardCommand.WriteRows, _Mapping]] = ..., open_flush: _Optional[_Union[ShardCommand.OpenFlush, _Mapping]] = ..., flush_rows: _Optional[_Union[ShardCommand.FlushRows, _Mapping]] = ..., drop_flush: _Optional[_Union[ShardCommand.DropFlush, _Mapping]] = ..., drop_table: _Optional[_Union[ShardCommand.DropTable, _Mapping]] = ..., forget_table: _Optional[_Union[ShardCommand.ForgetTable, _Mapping]] = ..., adopt: _Optional[_Union[ShardCommand.Adopt, _Mapping]] = ..., open_compaction: _Optional[_Union[ShardCommand.OpenCompaction, _Mapping]] = ..., claim_compaction: _Optional[_Union[ShardCommand.ClaimCompaction, _Mapping]] = ..., commit_compaction: _Optional[_Union[ShardCommand.CommitCompaction, _Mapping]] = ..., drop_compaction: _Optional[_Union[ShardCommand.DropCompaction, _Mapping]] = ..., translate_writes: _Optional[_Union[ShardCommand.TranslateWrites, _Mapping]] = ...) -> None: ...
+    alter_table: ShardCommand.AlterTable
+    def __init__(self, create_table: _Optional[_Union[ShardCommand.CreateTable, _Mapping]] = ..., open_write: _Optional[_Union[ShardCommand.OpenWrite, _Mapping]] = ..., add_files: _Optional[_Union[ShardCommand.AddFiles, _Mapping]] = ..., begin_commit: _Optional[_Union[ShardCommand.BeginCommit, _Mapping]] = ..., finalize_commit: _Optional[_Union[ShardCommand.FinalizeCommit, _Mapping]] = ..., abort_txn: _Optional[_Union[ShardCommand.AbortTxn, _Mapping]] = ..., mark_cleaned: _Optional[_Union[ShardCommand.MarkCleaned, _Mapping]] = ..., forget_txns: _Optional[_Union[ShardCommand.ForgetTxns, _Mapping]] = ..., acquire_locks: _Optional[_Union[ShardCommand.AcquireLocks, _Mapping]] = ..., retire: _Optional[_Union[ShardCommand.Retire, _Mapping]] = ..., withdraw: _Optional[_Union[ShardCommand.Withdraw, _Mapping]] = ..., write_rows: _Optional[_Union[ShardCommand.WriteRows, _Mapping]] = ..., open_flush: _Optional[_Union[ShardCommand.OpenFlush, _Mapping]] = ..., flush_rows: _Optional[_Union[ShardCommand.FlushRows, _Mapping]] = ..., drop_flush: _Optional[_Union[ShardCommand.DropFlush, _Mapping]] = ..., drop_table: _Optional[_Union[ShardCommand.DropTable, _Mapping]] = ..., forget_table: _Optional[_Union[ShardCommand.ForgetTable, _Mapping]] = ..., adopt: _Optional[_Union[ShardCommand.Adopt, _Mapping]] = ..., open_compaction: _Optional[_Union[ShardCommand.OpenCompaction, _Mapping]] = ..., claim_compaction: _Optional[_Union[ShardCommand.ClaimCompaction, _Mapping]] = ..., commit_compaction: _Optional[_Union[ShardCommand.CommitCompaction, _Mapping]] = ..., drop_compaction: _Optional[_Union[ShardCommand.DropCompaction, _Mapping]] = ..., translate_writes: _Optional[_Union[ShardCommand.TranslateWrites, _Mapping]] = ..., alter_table: _Optional[_Union[ShardCommand.AlterTable, _Mapping]] = ...) -> None: ...
 
 class RowBatch(_message.Message):
     __slots__ = ("write_id", "deletes", "rows", "keys", "outcome")

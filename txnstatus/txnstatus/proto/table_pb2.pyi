@@ -143,6 +143,20 @@ class CreateTableResponse(_message.Message):
     table: _common_pb2.TableInfo
     def __init__(self, table: _Optional[_Union[_common_pb2.TableInfo, _Mapping]] = ...) -> None: ...
 
+class AlterTableRequest(_message.Message):
+    __slots__ = ("table", "properties")
+    TABLE_FIELD_NUMBER: _ClassVar[int]
+    PROPERTIES_FIELD_NUMBER: _ClassVar[int]
+    table: str
+    properties: _containers.RepeatedCompositeFieldContainer[_common_pb2.TableProperty]
+    def __init__(self, table: _Optional[str] = ..., properties: _Optional[_Iterable[_Union[_common_pb2.TableProperty, _Mapping]]] = ...) -> None: ...
+
+class AlterTableResponse(_message.Message):
+    __slots__ = ("table",)
+    TABLE_FIELD_NUMBER: _ClassVar[int]
+    table: _common_pb2.TableInfo
+    def __init__(self, table: _Optional[_Union[_common_pb2.TableInfo, _Mapping]] = ...) -> None: ...
+
 class GetTableRequest(_message.Message):
     __slots__ = ("name",)
     NAME_FIELD_NUMBER: _ClassVar[int]

@@ -1,0 +1,151 @@
+"""The tables of a cluster: they are created, found, altered and dropped."""
+
+from __future__ import annotations
+
+import contextlib
+import uuid
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from txnclient.beginning import begin
+from txnclient.calls.requests import build
+from txnclient.formats import schemas
+from txnclient.formats.schemas import to_columns
+from txnclient.info import TableInfo, table_info
+from txnclient.session import Session
+from txnclient.write import drop as dropping
+from txnstatus.errors import AlreadyExists, Forgotten, InvalidArgument, NotFound
+from txnstatus.lake import locations
+from txnstatus.proto import common_pb2 as common
+from txnstatus.proto import table_pb2 as table_pb
+from txnstatus.schema import Schema
+from txnstatus.types import ConflictStrategy
+
+PropertyValue = str | int | None
+"""The value of a table's property: text, or the number or truth that it says; None: the table has none of its own."""
+
+
+class Tables:
+    """What a `Client` does with tables as a whole."""
+
+    session: Session
+
+    def create_table(
+        self,
+        name: str,
+        schema: Any,
+        *,
+        partition_by: Sequence[str] = (),
+        primary_key: Sequence[str] = (),
+        location: str | None = None,
+        conflicts: ConflictStrategy | str = ConflictStrategy.FIRST_COMMITTER_WINS,
+        if_not_exists: bool = False,
+        properties: Mapping[str, PropertyValue] | None = None,
+    ) -> TableInfo:
+        """Creates a table. `schema`: a pyarrow Schema, a PySpark StructType, DDL text, or a name-to-type mapping.
+
+        `location`: a URI that nodes and writers reach, in one of the places that the nodes' configuration allows (its
+        `table_roots`); by default under the cluster's warehouse. `conflicts`: how writes to the same part are settled,
+        by their commits or by locks that they take: a ConflictStrategy, or the name of one that the cluster's nodes are
+        configured with.
+
+        `if_not_exists`: a table of this name that is there already is answered as it is, if all that is asked for here
+        is so: its columns, their order, types, and which may be null, what it is partitioned by, its key, its way with
+        conflicts, and the location, where one is given. Of any number of programs that create it at once one does.
+
+        `properties`: NO_AUTO_COMPACTION (true: on request only), compact_delta_num, compact_delta_pct: see alter_table.
+
+        Raises AlreadyExists: with `if_not_exists`, for a table that differs, and it says in what. Raises
+        InvalidArgument, naming the column.
+        """
+        schemas.require_nothing_inside(schema)
+        columns = to_columns(schema)
+        checked = Schema(columns, schemas.named(partition_by, columns), schemas.named(primary_key, columns))
+        checked.check()
+        if location:
+            locations.parse(location)
+        request = build(
+            table_pb.CreateTableRequest,
+            name=name,
+            schema=checked.to_wire(),
+            location=location or "",
+            conflicts=conflicts,
+            request_id=uuid.uuid4().hex,
+            properties=[each for each in _to_wire(properties or {}) if each.value],
+        )
+        while True:
+            try:
+                answer = self.session.call("txnstatus.Table/CreateTable", request, table_pb.CreateTableResponse)
+                return table_info(answer.table)
+            except AlreadyExists:
+                if not if_not_exists:
+                    raise
+            with contextlib.suppress(NotFound):  # dropped in between
+                found = self.table(name)
+                found.require_same(checked, str(conflicts), location)
+                return found
+            request.request_id = uuid.uuid4().hex
+
+    def alter_table(self, name: str, *, properties: Mapping[str, PropertyValue]) -> TableInfo:
+        """Changes what a table has for itself, all of it or nothing; returns the table as it is then.
+
+        NO_AUTO_COMPACTION, true or false: whether it is compacted on request only. compact_delta_num and
+        compact_delta_pct, whole numbers: as the cluster's options of these names. None: the table goes by the cluster's
+        options again. What is not named stays. It holds from now on; a compaction that is under way goes on.
+
+        Raises NotFound; InvalidArgument, naming the property, its value and what is possible.
+        """
+        request = build(table_pb.AlterTableRequest, table=name, properties=_to_wire(properties))
+        answer = self.session.call("txnstatus.Table/AlterTable", request, table_pb.AlterTableResponse)
+        return table_info(answer.table)
+
+    def drop_table(self, name: str, *, ignore_missing: bool = False, timeout: float | None = None) -> None:
+        """Drops a table, in a transaction of its own: readers at a timestamp below its commit still see the table, as
+        long as what was overwritten is kept. Its files are removed then, and the name is free at once.
+
+        It waits its turn for the table's lock, and for those that are prepared on the table, for `timeout` seconds (by
+        default as for calls). Who has written to the table and not committed by then is told Conflict at its commit.
+
+        Raises NotFound, unless `ignore_missing`; Locked, naming who is in the way: the table is as it was. Raises
+        CommitUnknown when the outcome did not arrive: drop it again.
+        """
+        timeout = self.session.timeout if timeout is None else timeout
+        try:
+            self.table(name)
+            (txn,), _ = begin(self.session, 1, f"drop table {name}"[:100], 0, uuid.uuid4().hex)
+            with txn:
+                dropping.drop(txn.handle, name, timeout)
+        except Forgotten:
+            raise
+        except NotFound:
+            if not ignore_missing:
+                raise
+
+    def table(self, name: str) -> TableInfo:
+        """Raises NotFound."""
+        return self.session.table(name)
+
+    def tables(self) -> list[TableInfo]:
+        found: list[TableInfo] = []
+        more = True
+        while more:
+            request = table_pb.ListTablesRequest(after=found[-1].name if found else "")
+            answer = self.session.call("txnstatus.Table/ListTables", request, table_pb.ListTablesResponse)
+            found += map(table_info, answer.tables)
+            more = answer.more
+        return found
+
+
+def _to_wire(properties: Mapping[str, PropertyValue]) -> list[common.TableProperty]:
+    """Raises InvalidArgument for what no text says."""
+    if not isinstance(properties, Mapping):
+        raise InvalidArgument(f"properties {properties!r:.100}: a mapping from names to values is possible")
+    found = []
+    for name, value in properties.items():
+        if not isinstance(name, str) or (value is not None and not isinstance(value, str | int)) or value == "":
+            raise InvalidArgument(
+                f"table property {name!r:.100} = {value!r:.100}: text, whole numbers, bools are possible"
+            )
+        text = str(value).lower() if isinstance(value, bool) else "" if value is None else str(value)
+        found.append(common.TableProperty(name=name, value=text))
+    return found

@@ -1,0 +1,89 @@
+"""The commands of `txnctl table`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+import txnclient
+from txnclient import TableInfo
+from txndeploy.ctl import compacting
+from txndeploy.terminal import listings, output
+from txndeploy.terminal.commands import ClusterOption, JsonOption, TimeoutOption, show, tells_errors
+from txndeploy.terminal.output import console, plain
+from txnstatus import table_properties
+
+app = typer.Typer(help="Look at tables, alter, compact and drop them.", no_args_is_help=True)
+app.command("compact")(compacting.compact)
+app.command("optimize")(compacting.optimize)
+
+KNOWN = f"There are {', '.join(table_properties.KNOWN)}"
+
+
+@app.command("list")
+@tells_errors
+def list_all(cluster: ClusterOption, as_json: JsonOption = False, timeout: TimeoutOption = 10.0) -> None:
+    """List tables, with what a reader sees of them now."""
+    with txnclient.connect(cluster, timeout=timeout) as client:
+        show(listings.data_tables(client), as_json=as_json)
+
+
+@app.command("show")
+@tells_errors
+def show_one(cluster: ClusterOption, name: str, as_json: JsonOption = False, timeout: TimeoutOption = 10.0) -> None:
+    """Show a table's columns, and what it has for itself: its properties."""
+    with txnclient.connect(cluster, timeout=timeout) as client:
+        _show(client.table(name), as_json=as_json)
+
+
+@app.command("set")
+@tells_errors
+def alter(
+    cluster: ClusterOption,
+    name: str,
+    properties: Annotated[
+        list[str], typer.Argument(help=f"NAME=VALUE, more than one if you like; NAME= goes by the cluster's. {KNOWN}.")
+    ],
+    as_json: JsonOption = False,
+    timeout: TimeoutOption = 10.0,
+) -> None:
+    """Change a table's properties, all of these or none; the others stay, and what is under way goes on."""
+    wanted: dict[str, str | None] = {}
+    for each in properties:
+        key, sign, value = each.partition("=")
+        if not sign or not key:
+            raise typer.BadParameter(f"{each!r}: say NAME=VALUE, or NAME= for none", param_hint="PROPERTIES")
+        if key in wanted:
+            raise typer.BadParameter(f"{key} comes twice", param_hint="PROPERTIES")
+        wanted[key] = value or None
+    with txnclient.connect(cluster, timeout=timeout) as client:
+        _show(client.alter_table(name, properties=wanted), as_json=as_json)
+
+
+def _show(info: TableInfo, *, as_json: bool) -> None:
+    found = listings.columns(info)
+    if as_json:
+        about = {"name": info.name, "location": info.location, "conflicts": info.conflicts}
+        typer.echo(output.as_json({"table": {**about, "properties": dict(info.properties), "columns": found.rows}}))
+        return
+    show(found, as_json=False)
+    if info.properties:
+        show(listings.properties(info), as_json=False)
+
+
+@app.command("drop")
+@tells_errors
+def drop(
+    cluster: ClusterOption,
+    name: str,
+    ignore_missing: Annotated[bool, typer.Option(help="A table that is not there is no error.")] = False,
+    timeout: TimeoutOption = 30.0,
+) -> None:
+    """Drop a table. Its name is free at once; its files go when nobody can read them any more.
+
+    Snapshots of before the drop go on reading it for snapshot_retention_seconds; there is no way back.
+    """
+    with txnclient.connect(cluster, timeout=timeout) as client:
+        client.drop_table(name, ignore_missing=ignore_missing)
+    console().print(f"{plain(name)} is dropped.")
