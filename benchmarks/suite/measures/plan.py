@@ -5,13 +5,10 @@ Time and memory of the leader's answer, of reading the manifests, of Spark's lis
 
 from __future__ import annotations
 
-import json
 import os
 import tempfile
 import time
-import zlib
 from collections.abc import Callable, Iterator
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -73,28 +70,14 @@ def measure(
 
 
 def _manifest(directory: Path, number: int, count: int, schema: Schema) -> Manifest:
-    """Written, but not durably."""
     write = directory / f"delta_{number}_w"
-    write.mkdir()
     ranges = {column.name: ColumnRange(str(number), str(number + 1_000), 0) for column in schema.columns}
     files = [
         DataFile(f"{write.as_uri()}/part-{each:05}.parquet", 1_000, 15_000, columns=ranges, ending=15_000, crc32=each)
         for each in range(count)
     ]
-    data = json.dumps(
-        {
-            "version": manifest.VERSION,
-            "table_id": "t",
-            "txn_id": number,
-            "write_id": "w",
-            "files": [asdict(file) for file in files],
-        },
-        separators=(",", ":"),
-    ).encode()
-    path = write / manifest.FILE_NAME
-    path.write_bytes(data)
-    rows, size = sum(file.rows for file in files), sum(file.bytes for file in files)
-    return Manifest(path.as_uri(), len(data), zlib.crc32(data), count, rows, size)
+    ref = manifest.write(write.as_uri(), files, table_id="t", txn_id=number, write_id="w")
+    return Manifest(ref.path, ref.bytes, ref.crc32, count, ref.row_count, ref.data_bytes)
 
 
 def _memory() -> int:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import compress
+from itertools import chain, compress
 from typing import TYPE_CHECKING
 
 from txnclient.read import manifests, row_reads
@@ -35,8 +35,8 @@ class TableFiles:
     """Row changes, where there are any."""
     dead: DeadRows = field(default_factory=dict)
     """Rows of the files that are deleted: files that have none are not in it."""
-    file_sets: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """URI of a file → the id of the file set that it is in, as the service has it."""
+    writes: tuple[tuple[str, Sequence[DataFile]], ...] = field(default=(), compare=False, repr=False)
+    """The transaction and the write, as the service has them in ids of file sets, and the files that came with it."""
     own_writes: int = field(default=0, compare=False)
     """How many writes of the reader's own transaction are in it."""
     lease: object = field(default=None, compare=False, repr=False)
@@ -47,18 +47,14 @@ class TableFiles:
         """Reads the manifests and the dead rows, and raises what that raises. `at`: the timestamp of the scan."""
         listed = manifests.read(response.manifests)
         changes = RowChanges.of(response, at, [len(each) for each in listed])
-        files = tuple(file for each in listed for file in each)
+        files = tuple(chain.from_iterable(listed))
         schema = Schema.from_wire(response.table.schema)
         if response.replacing:
             own = [file for each in listed[-response.replacing :] for file in each]
             changes = row_reads.replacing(changes, files, own, schema, at)
         gone = kept_dead_rows.of_files(kept_dead_rows.read(response.dead), files)
-        sets = {
-            file.path: f"{_write_of(ref)}/{file.partition}"
-            for ref, some in zip(response.manifests, listed, strict=True)
-            for file in some
-        }
-        return cls(response.table.name, schema, files, changes, gone, sets, response.own_writes)
+        writes = tuple(zip(map(_write_of, response.manifests), listed, strict=True))
+        return cls(response.table.name, schema, files, changes, gone, writes, response.own_writes)
 
     @property
     def rows(self) -> int:
@@ -69,6 +65,15 @@ class TableFiles:
     def are_the_table(self) -> bool:
         """Whether the table's rows are those of the files, no row more and no less."""
         return self.changes is None and not self.dead
+
+    def file_sets(self, wanted: Collection[str]) -> dict[str, str]:
+        """URI of a file → the id of the file set that it is in, as the service has it, of those that are wanted."""
+        return {
+            file.path: f"{write}/{file.partition}"
+            for write, files in self.writes
+            for file in files
+            if file.path in wanted
+        }
 
     def within(self, partition: str) -> TableFiles:
         """The files in the partition, which have no other rows. Row changes stay: they may be of any."""

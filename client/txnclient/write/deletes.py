@@ -24,11 +24,11 @@ def described(directory: str, seen: TableFiles, dead: Mapping[str, BitMap], snap
     if not dead:
         return None
     _check(dead, seen)
-    location = directory.rpartition("/")[0]
+    location, file_sets = directory.rpartition("/")[0], seen.file_sets(dead)
     files = [
         pb.FileDeletes(
             file=file.removeprefix(f"{location}/"),
-            file_set=seen.file_sets[file],
+            file_set=file_sets[file],
             row_count=len(positions),
             positions=packed if len(packed := positions.serialize()) <= MAX_DELETED_BYTES else b"",
         )

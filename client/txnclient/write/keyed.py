@@ -180,8 +180,8 @@ class KeyedWrites:
         by_key = _together(schema, bulk.gone, changed_by_itself(seen, bulk.at))
         taken_out = with_keys(bulk.added, by_key) if bulk.files else {}
         rows = bulk.added.at(taken_out).to_arrow()
-        ids = {file.path: f"{self._handle.id}_{opened.write_id}/{file.partition}" for file in bulk.files}
-        both = replace(seen, files=(*seen.files, *bulk.files), file_sets={**seen.file_sets, **ids})
+        own = (f"{self._handle.id}_{opened.write_id}", bulk.files)
+        both = replace(seen, files=(*seen.files, *bulk.files), writes=(*seen.writes, own))
         dead = dead_rows.union([bulk.dead, taken_out])
         for number, part in enumerate(parts_of(dead) if dead or bulk.files else ()):
             claim.own_writes = seen.own_writes + number

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime
+import json
+import pickle
 from pathlib import Path
 
 import pyarrow as pa
@@ -247,8 +249,8 @@ def test_a_manifest_that_is_gone_is_an_internal_error_that_names_it(directory: s
 
 def test_a_manifest_of_another_version_is_refused(directory: str, monkeypatch: pytest.MonkeyPatch) -> None:
     ref, _ = written(directory)
-    monkeypatch.setattr(manifest, "VERSION", 3)
-    with pytest.raises(InternalError, match="of version 2; this release reads 3"):
+    monkeypatch.setattr(manifest, "VERSION", manifest.VERSION + 1)
+    with pytest.raises(InternalError, match=f"of version {manifest.VERSION - 1}; this release reads"):
         manifest.read(ref)
 
 
@@ -355,6 +357,35 @@ def test_what_a_manifest_says_of_columns(directory: str) -> None:
     assert file.columns["id"] == ("1", "9", 0)
     assert file.columns["at"] == ("1704067200000000", "1704067200000000", 1)
     assert manifest.read(manifest.write(directory, [file], table_id="3.0", txn_id=1, write_id="abcdefgh")) == [file]
+
+
+def test_a_manifest_of_files_of_which_different_columns_are_known(directory: str) -> None:
+    known = [{"id": ColumnRange("1", "9", 0)}, {}, {"m": ColumnRange("1", "1", 2), "id": ColumnRange("5", "5", 0)}]
+    files = [
+        DataFile(f"{directory}/part-{number}.parquet", 1, 2, f"m={number}", columns, 3, 4)
+        for number, columns in enumerate(known)
+    ]
+    found = manifest.read(manifest.write(directory, files, table_id="3.0", txn_id=1, write_id="abcdefgh"))
+    assert found == files
+    assert [dict(file.columns) for file in found] == known
+    assert ["id" in file.columns for file in found] == [True, False, True]
+    assert pickle.loads(pickle.dumps(found)) == files
+
+
+def test_a_reader_without_a_filter_makes_nothing_of_ranges(directory: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    ref, files = written(directory)
+    documents, loads = list[bytes](), json.loads
+
+    def counted(text: bytes) -> object:
+        documents.append(text)
+        return loads(text)
+
+    monkeypatch.setattr(json, "loads", counted)
+    found = manifest.read(ref)
+    assert [file.path for file in found] == [file.path for file in files]
+    assert len(documents) == 1
+    assert [file.columns for file in found] == [file.columns for file in files]
+    assert len(documents) == 2, "once for all files"
 
 
 def test_days_beyond_the_years_of_python_have_no_range(directory: str) -> None:
