@@ -29,7 +29,7 @@ MIN_MEMORY_BYTES = 16 << 20
 FIRST_BATCH_ROWS, MOST_BATCH_ROWS = 4_096, 65_536
 """Rows that are read at a time: before it is known how large they are, and at most."""
 SMALL_BYTES = 4 << 20
-"""Size up to which a file is read by one thread: more would wait for each other for longer than they read."""
+"""Size up to which a file is read at once, by one thread: more would wait for each other for longer than they read."""
 MIN_BUFFER_BYTES = 64 << 10
 """The least that is read of a column at a time, where a row group does not fit into memory."""
 
@@ -130,9 +130,8 @@ class _Source:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
-        data_files.check([file])
-        system, path = file_system(file.path)
-        with data_files.told([file]), system.open_input_file(path) as opened:
+        with data_files.told([file]), self._opened(file) as opened:
+            in_threads = file.bytes > SMALL_BYTES
             parquet = pq.ParquetFile(opened, page_checksum_verification=True, **self._reading(file))
             start = 0
             for group in range(parquet.num_row_groups):
@@ -141,7 +140,6 @@ class _Source:
                     yield start, start + count, self._target.empty_table()
                     start += count
                     continue
-                in_threads = file.bytes > SMALL_BYTES
                 for batch in parquet.iter_batches(self._batch_rows(), row_groups=[group], use_threads=in_threads):
                     end = start + batch.num_rows
                     self._row_bytes = max(self._row_bytes, batch.nbytes / max(batch.num_rows, 1))
@@ -151,10 +149,20 @@ class _Source:
             if start != file.rows:
                 raise data_files.damaged(file, f"it has {start} rows, and was written with {file.rows}")
 
+    def _opened(self, file: DataFile) -> pa.NativeFile:
+        """As it was written, as far as its end tells; a small one is read once, for that and for its rows."""
+        import pyarrow as pa
+
+        if file.bytes <= min(SMALL_BYTES, self._memory):
+            return pa.BufferReader(data_files.content(file))
+        data_files.check([file])
+        system, path = file_system(file.path)
+        return system.open_input_file(path)
+
     def _reading(self, file: DataFile) -> dict[str, object]:
         """How a file is read: at once where it is small, else a little of each column at a time."""
         if file.bytes <= self._memory:
-            return {"pre_buffer": True}
+            return {"pre_buffer": file.bytes > SMALL_BYTES}
         return {"pre_buffer": False, "buffer_size": max(MIN_BUFFER_BYTES, self._memory // len(self._target))}
 
     def _batch_rows(self) -> int:

@@ -152,7 +152,7 @@ def test_headers_add_up_to_what_the_footer_says(tmp_path: Path, options: dict[st
     assert faults == [""] * 18
 
 
-def test_numbers_that_count_up_are_written_as_steps_and_others_by_dictionary(tmp_path: Path) -> None:
+def test_numbers_that_count_up_are_written_as_steps_and_what_repeats_by_dictionary(tmp_path: Path) -> None:
     """Whatever a part of a nested column is called."""
     count = 3_000
     few = [number % 3 for number in range(count)]
@@ -164,6 +164,8 @@ def test_numbers_that_count_up_are_written_as_steps_and_others_by_dictionary(tmp
             "st.a": range(count),
             "at": pa.array(range(count), pa.timestamp("us", "UTC")),
             "few": few,
+            "fractions": [number / 7 for number in range(count)],
+            "halves": [number / 2 for number in few],
             "none": pa.nulls(count, pa.int64()),
             "st": pa.array([{"a": each, "in": {"c": str(each)}} for each in few]),
             "list": pa.array([[{"z": each}] for each in few]),
@@ -177,6 +179,7 @@ def test_numbers_that_count_up_are_written_as_steps_and_others_by_dictionary(tmp
     chunks = list(data_files.chunks(pq.read_metadata(path)))
     steps = [chunk.path_in_schema for chunk in chunks if "DELTA_BINARY_PACKED" in chunk.encodings]
     assert steps == ["id", "a.b", "at"]
-    assert {chunk.path_in_schema for chunk in chunks if not chunk.has_dictionary_page} <= {*steps, "st.a"}
+    assert {chunk.path_in_schema for chunk in chunks if not chunk.has_dictionary_page} <= {*steps, "fractions", "st.a"}
+    assert not next(chunk for chunk in chunks if chunk.path_in_schema == "fractions").has_dictionary_page
     with pa.OSFile(str(path)) as source:
         assert {page_headers.fault(source, chunk) for chunk in chunks} == {""}

@@ -17,7 +17,7 @@ from txnstatus.errors import DataDamaged
 from txnstatus.lake import page_headers, parallel
 from txnstatus.lake.manifest import DataFile
 from txnstatus.lake.parallel import READERS
-from txnstatus.lake.storage import file_system, located
+from txnstatus.lake.storage import file_system, located, read_file
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -30,6 +30,8 @@ WHOLE_BYTES = 256 << 10
 """Size up to which a file has a CRC over all of it."""
 SAMPLE_ROWS = 10_000
 """Rows of a column by which its encoding is chosen."""
+MOSTLY_DISTINCT = 0.97
+"""Share of distinct values in the sample from which on there may be more of them than a dictionary of 1 MB takes."""
 VERIFY = {"parquet.page.verify-checksum.enabled": "true"}
 """Options of a Spark read, by which it verifies pages. Its writes have checksums unless they are told otherwise."""
 
@@ -58,7 +60,8 @@ def writer(beginning: pa.Table, path: str, system: fs.FileSystem) -> pq.ParquetW
 
 def _layout(rows: pa.Table) -> dict[str, Any]:
     steps = [field.name for field in rows.schema if _counts_up(rows[field.name])]
-    others = [leaf for field in rows.schema if field.name not in steps for leaf in _leaves(field)]
+    single = {*steps, *(field.name for field in rows.schema if _hardly_repeats(rows[field.name]))}
+    others = [leaf for field in rows.schema if field.name not in single for leaf in _leaves(field)]
     return {
         "write_page_checksum": True,
         "use_dictionary": others,
@@ -80,6 +83,20 @@ def _counts_up(column: pa.ChunkedArray) -> bool:
         return False
     sample = column.slice(0, SAMPLE_ROWS)
     return bool(2 * pc.count_distinct(sample).as_py() > len(sample) - sample.null_count)
+
+
+def _hardly_repeats(column: pa.ChunkedArray) -> bool:
+    """Whether its values are fractions of which, as far as its beginning shows, nearly each is another one.
+
+    A dictionary of such would be given up when it is full, after all of its work.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if not pa.types.is_floating(column.type):
+        return False
+    sample = column.slice(0, SAMPLE_ROWS)
+    return bool(pc.count_distinct(sample).as_py() > MOSTLY_DISTINCT * (len(sample) - sample.null_count))
 
 
 def _leaves(field: pa.Field, above: str = "") -> Iterator[str]:
@@ -133,11 +150,24 @@ def _ending_fault(file: DataFile) -> str:
     system, path = located(file.path)
     with system.open_input_file(path) as opened:
         size = opened.size()
-        if size != file.bytes:
-            return f"it has {size} bytes, and was written with {file.bytes}"
-        if zlib.crc32(opened.read_at(file.ending, size - file.ending)) != file.crc32:
-            return "its content is not what was written (CRC-32)"
+        ending = opened.read_at(file.ending, size - file.ending) if size == file.bytes else b""
+    return _fault(file, size, ending)
+
+
+def _fault(file: DataFile, size: int, ending: bytes) -> str:
+    if size != file.bytes:
+        return f"it has {size} bytes, and was written with {file.bytes}"
+    if zlib.crc32(ending) != file.crc32:
+        return "its content is not what was written (CRC-32)"
     return ""
+
+
+def content(file: DataFile) -> bytes:
+    """All of a file, whose end was looked at. Raises DataDamaged, FileNotFoundError."""
+    data = read_file(file.path)
+    if fault := _fault(file, len(data), data[-file.ending :] if file.ending else b""):
+        raise damaged(file, fault)
+    return data
 
 
 def damaged(file: DataFile, fault: str) -> DataDamaged:

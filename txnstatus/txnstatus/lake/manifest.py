@@ -167,5 +167,5 @@ class _Columns(Mapping[str, ColumnRange]):
         return repr(dict(self))
 
     def __reduce__(self) -> tuple[type[dict[str, ColumnRange]], tuple[dict[str, ColumnRange]]]:
-        """Those of this file alone: a task is sent no more."""
+        """The ranges of this file alone: a task is sent no more."""
         return dict, (dict(self),)
