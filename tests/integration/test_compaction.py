@@ -17,6 +17,7 @@ import pyarrow as pa
 import pytest
 from typer.testing import CliRunner
 
+from tests.faults.points import COMPACTION_POINTS
 from tests.support import FAST_TXN, fast_cluster, rows, visible, wait_until
 from txnclient import Client, CompactionSummary, InternalError, Snapshot
 from txnclient.compact import worker as workers
@@ -24,6 +25,7 @@ from txnclient.compact.worker import Worker
 from txndeploy.ctl.commands import app
 from txndeploy.local.cluster import LocalCluster
 from txndeploy.local.compactor import LocalCompactor
+from txnstatus.proto import audit_pb2
 
 LEASE_MS = 1_500
 NEVER = 1_000
@@ -31,8 +33,9 @@ NEVER = 1_000
 NewTable = Callable[..., str]
 NewWorker = Callable[..., LocalCompactor]
 STEPS = ("leased", "reading", "written", "lineage", "durable", "completed")
-USUAL = ("written", "durable")
-"""Steps that are tried in every run, the others by campaigns."""
+NODE_POINTS = tuple(point for point in COMPACTION_POINTS if not point.startswith("compactor."))
+USUAL = ("written", "durable", "compaction.before_switch", "shard.after.CommitCompaction")
+"""Steps of workers, and of nodes, that are tried in every run; the others by campaigns."""
 
 
 @pytest.fixture(scope="module")
@@ -108,9 +111,9 @@ def work(client: Client) -> None:
         pass
 
 
-def nothing_is_lost(cluster: LocalCluster, client: Client, table: str) -> None:
+def nothing_is_lost(cluster: LocalCluster, client: Client, table: str, left: Sequence[int] = LEFT) -> None:
     """All rows are there, and all that lies in the table's directory is somebody's, and whole."""
-    assert visible(client, table) == [LEFT]
+    assert visible(client, table) == [left]
 
     def well() -> bool:
         result = CliRunner().invoke(app, ["doctor", "--cluster", cluster.addresses, "--json", "--deep"])
@@ -217,6 +220,50 @@ def test_a_worker_that_is_killed_at_any_step_loses_nothing(
     nothing_is_lost(cluster, client, table)
 
 
+@pytest.mark.parametrize("point", _marked(NODE_POINTS))
+def test_a_node_that_is_killed_at_any_step_loses_nothing(
+    cluster: LocalCluster, client: Client, table: str, tmp_path: Path, point: str
+) -> None:
+    """One compaction comes to nothing, the next is switched to, and a transaction speaks of what was replaced."""
+    txn, mark = client.begin(), tmp_path / "mark"
+    txn.delete_where(table, "id = 7")
+    for node in cluster.configs:
+        cluster.arm(node, f"{point}=crash@{mark}")
+    try:
+        failing = asked(client, table)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(workers, "failpoint", _fails_at_written)
+            work(client)
+        once(client, failing, "failed")
+        wait_until(lambda: _comes_to_something(client, table), "one is switched to, though leases end beside elections")
+        assert visible(client, table) == [LEFT]
+        txn.commit()
+        wait_until(lambda: mark.exists() and mark.read_text(), f"a node comes to {point}")
+        dead = wait_until(lambda: [n for n in cluster.configs if not cluster.running(n)], "it ends")
+    finally:
+        for node in cluster.configs:
+            if cluster.running(node):
+                cluster.arm(node, "")
+            else:
+                cluster.start_node(node)
+    cluster.wait_ready()
+    assert len(dead) == 1
+    nothing_is_lost(cluster, client, table, [row for row in LEFT if row != 7])
+    with client.snapshot() as snapshot:
+        assert files(snapshot, table) == 1
+
+
+def _comes_to_something(client: Client, table: str) -> bool:
+    compaction = asked(client, table)
+    work(client)
+    return once(client, compaction, "succeeded", "failed", "attempted").state == "succeeded"
+
+
+def _fails_at_written(name: str) -> None:
+    if name == "compactor.written":
+        raise OSError("no room")
+
+
 @pytest.mark.parametrize("step", _marked(STEPS[:-1]))
 def test_a_fault_at_any_step_is_told_with_its_reason(
     cluster: LocalCluster, client: Client, table: str, new_worker: NewWorker, step: str
@@ -294,6 +341,34 @@ def test_a_lease_that_ends_while_it_works(
     with client.snapshot() as snapshot:
         assert files(snapshot, table) == 1
     nothing_is_lost(cluster, client, table)
+
+
+def test_what_a_late_worker_writes_is_removed(
+    cluster: LocalCluster, client: Client, table: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It stands still until what it wrote is removed, and then goes on to write: that was nobody's until the doctor."""
+    compaction = asked(client, table)
+    directory = Path(client.table(table).location.removeprefix("file://")) / f"base_{compaction}"
+
+    def late(name: str) -> None:
+        if name == "compactor.written":
+            client.write(rows(*LEFT), table, "overwrite")
+            once(client, compaction, "attempted")
+            wait_until(lambda: _is_cleaned(client, table), "its directory is cleaned")
+            directory.mkdir()
+            (directory / "part-00009.parquet").write_bytes(b"late")
+
+    monkeypatch.setattr(workers, "failpoint", late)
+    work(client)
+    wait_until(lambda: not directory.exists(), "what came late is removed")
+    nothing_is_lost(cluster, client, table)
+
+
+def _is_cleaned(client: Client, table: str) -> bool:
+    """Whether no record of the table's shard names a compaction's directory."""
+    request = audit_pb2.AuditTableRequest(table_id=client.table(table).table_id)
+    known = client.call("txnstatus.Audit/AuditTable", request, audit_pb2.AuditTableResponse).directories
+    return not [each.name for each in known if each.name.startswith("base_")]
 
 
 def test_of_two_workers_one_has_it(cluster: LocalCluster, client: Client, table: str, new_worker: NewWorker) -> None:

@@ -38,10 +38,6 @@ class Leased:
         if self._lost is not None:
             raise copy.copy(self._lost)
 
-    @property
-    def is_lost(self) -> bool:
-        return self._lost is not None
-
     def complete(self, done: pb.CompleteCompactionRequest) -> Timestamp:
         """Has readers see what was written, from the timestamp on that is answered. Raises TxnError."""
         for name, value in self._key.items():
@@ -52,7 +48,10 @@ class Leased:
         return Timestamp(answer.switched)
 
     def fail(self, reason: str, *, returned: bool = False) -> None:
-        """Gives it up. `returned`: nothing is wrong with it, somebody else may do it. Raises TxnError."""
+        """Gives it up, and what it has written. `returned`: nothing is wrong with it, somebody else may do it.
+
+        Raises TxnError.
+        """
         request = build(pb.FailCompactionRequest, **self._key, reason=reason[:MAX_REASON_CHARACTERS], returned=returned)
         self._session.call("txnstatus.Compactions/FailCompaction", request, pb.FailCompactionResponse)
 

@@ -132,10 +132,9 @@ class Worker:
         log.info("%s: %d files became %d in %.1f s", leased, len(inputs), len(done.files), time.monotonic() - began)
 
     def _give_up(self, leased: Leased, reason: str, *, returned: bool = False) -> None:
-        """What it has written is removed by the service, in time."""
+        """What it has written is removed by the service, in time; also what it wrote when it was given up before."""
         try:
-            if not leased.is_lost:
-                leased.fail(reason, returned=returned)
+            leased.fail(reason, returned=returned)
         except TxnError as error:
             log.warning("%s ends with its lease: %s", leased, error.message)
 

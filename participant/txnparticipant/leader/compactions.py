@@ -18,7 +18,7 @@ from txnparticipant.shard.shard import ParticipantShard
 from txnparticipant.shard.table import TableState
 from txnparticipant.upkeep.initiator import Initiator
 from txnparticipant.versions.compactions import Compaction, Kind, State, compaction_id
-from txnparticipant.versions.directories import COMPACTIONS
+from txnparticipant.versions.directories import COMPACTIONS, CompactionDirectory
 from txnparticipant.versions.mvcc import DeadRowsRef, FileSet, LineageRef, Manifest
 from txnstatus import limits, partitions
 from txnstatus.catalog.options import Options
@@ -139,6 +139,8 @@ class CompactionService:
         table = self._table(request.table_id)
         limits.check_length("a reason", request.reason, limits.MAX_REASON_CHARACTERS)
         if table.compactions.is_given_up(request.compaction_id, request.lease_id):
+            # A worker that is late may have written something after its directory was removed.
+            await self.propose(cmd.Adopt(table.table_id, CompactionDirectory(request.compaction_id).name))
             return pb.FailCompactionResponse()
         held(table, request.compaction_id, request.lease_id)
         state = State.ATTEMPTED if request.returned else State.FAILED

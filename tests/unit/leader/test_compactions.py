@@ -527,14 +527,18 @@ def test_what_came_to_nothing_is_removed(table: Compacted) -> None:
     task = table.leased()
     table.work(task)
     fail = pb.FailCompactionRequest(table_id=TABLE_ID, compaction_id=task.compaction_id, lease_id="lease", reason="x")
-    for _ in range(2):  # who has not heard the answer asks again
-        table.run(table.service.compactions.fail_compaction(fail))
     directory = Path(task.directory.removeprefix("file://"))
-    assert directory.exists()
-    for _ in range(3):
-        table.run(table.service._cleaner.run_once())
-    assert not directory.exists()
-    assert not table.table.retired
+    for late in (False, True):
+        if late:  # it stood still while it was given up and cleaned, and then went on
+            directory.mkdir()
+            (directory / "part-00000.parquet").write_bytes(b"a part of it")
+        for _ in range(2):  # who has not heard the answer asks again
+            table.run(table.service.compactions.fail_compaction(fail))
+        assert directory.exists()
+        for _ in range(3):
+            table.run(table.service._cleaner.run_once())
+        assert not directory.exists()
+        assert not table.table.retired
 
 
 # ---- inputs that nobody needs any more
