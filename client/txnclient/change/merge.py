@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Generic, TypeVar
 
 from txnclient.change.plan import Act, Clause, MergePlan, Rows
+from txnclient.staying import Staying
 from txnstatus.errors import InvalidArgument
 from txnstatus.names import fold
 from txnstatus.schema import Schema
@@ -14,12 +15,14 @@ from txnstatus.schema import Schema
 Answer = TypeVar("Answer")
 
 
-class Merge(Generic[Answer]):
+class Merge(Staying, Generic[Answer]):
     """A MERGE that grows clause by clause until `execute`. SQL in it names columns `target.x` and `source.x`.
 
     Clauses count in their order: of those about a row, the first whose condition holds acts; a row for which none holds
     stays as it is. Each method raises InvalidArgument for what cannot be, and changes nothing then.
     """
+
+    instead = "run it where it was begun: its source may be a DataFrame, which Spark's executors read"
 
     def __init__(
         self,
@@ -35,6 +38,9 @@ class Merge(Generic[Answer]):
         self._plan = MergePlan(checked_text(on, f"ON of a MERGE into {table}"))
         self._execute = execute
         self._writing = writing
+
+    def __repr__(self) -> str:
+        return f"<Merge into {self._table}>"
 
     def when_matched_update(self, values: Mapping[str, str], *, condition: str | None = None) -> Merge[Answer]:
         """Sets columns of a target row that a source row matches: `{"v": "source.v", "n": "target.n + 1"}`."""

@@ -62,7 +62,8 @@ def matched(schema: Schema, found: Sequence[Column], table: str) -> list[Column]
         if meant.type != column.type and not widens(parse(meant.type, data=True), parse(column.type)):
             raise InvalidArgument(
                 f"column {column.name!r} of table {table} is {column.type}; in the data it is {meant.type}",
-                hint="only types that have room for every value are widened by themselves: cast the column",
+                hint="only types that have room for every value are widened by themselves, and the fields of a struct "
+                "are matched as they are written, in case and order: cast the column",
             )
         chosen.append(meant)
     if by_name:

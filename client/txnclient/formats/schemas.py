@@ -115,7 +115,10 @@ def _from_arrow(column: str, kind: pa.DataType) -> str:
         return f"decimal({kind.precision},{kind.scale})"
     if types.is_timestamp(kind):
         return "timestamp" if kind.tz else "timestamp_ntz"
-    if hasattr(kind, "value_field"):  # lists of every kind
+    if types.is_list_view(kind) or types.is_large_list_view(kind):
+        # pyarrow's own cast of them to lists makes arrays that do not read back.
+        raise InvalidArgument(f"column {column!r}: the Arrow type {kind} cannot be stored: build it as pyarrow.list_")
+    if hasattr(kind, "value_field"):  # lists of every other kind
         return f"array<{_from_arrow(column, kind.value_type)}>"
     if types.is_map(kind):
         return f"map<{_from_arrow(column, kind.key_type)},{_from_arrow(column, kind.item_type)}>"

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -42,6 +45,14 @@ def test_clauses_keep_their_order_and_columns_get_the_names_of_the_table() -> No
     )
     assert plan.inserts
     assert plan.needs_all_of_target
+
+
+@pytest.mark.parametrize("copied", [pickle.dumps, copy.copy, copy.deepcopy])
+def test_it_stays_where_it_was_begun(copied: Callable[[object], object]) -> None:
+    """It was "cannot pickle '_thread.lock' object", from deep inside of Spark."""
+    with pytest.raises(InvalidArgument, match=r"<Merge into db\.t> cannot be pickled or copied") as refused:
+        copied(merge())
+    assert "run it where it was begun" in str(refused.value)
 
 
 def test_all_columns_may_be_taken_from_the_source() -> None:

@@ -107,6 +107,19 @@ def test_a_block_that_swallows_the_error_does_not_commit(manager: FakeManager, c
     assert not manager.count("CommitTransaction")
 
 
+def test_a_call_that_python_refuses_was_never_made(manager: FakeManager, client: Client) -> None:
+    """A misspelt keyword reaches nobody: only the end of a block that it leaves aborts."""
+    txn = client.begin()
+    with pytest.raises(TypeError, match="moode"):
+        txn.write(ROWS, "air.flights", moode="overwrite")  # type: ignore[call-arg]
+    assert not txn.handle.failure
+    assert not manager.count("AbortTransaction")
+    with pytest.raises(TypeError), client.transaction() as block:
+        block.write(ROWS, "air.flights", moode="overwrite")  # type: ignore[call-arg]
+    (request,) = manager.requests["AbortTransaction"]
+    assert request.txn_id == block.id
+
+
 def test_no_other_handle_commits_it_either(manager: FakeManager, client: Client) -> None:
     """Only the handle that failed knows, so the service is told, at once."""
     manager.answers["GetTransactionState"] = lambda request: txn_manager_pb2.GetTransactionStateResponse(

@@ -112,6 +112,24 @@ def test_a_day_that_names_no_partition_is_refused(days: int, shown: str) -> None
     assert fitting.fitted(rows, whole, to_arrow(whole), "t.t").num_rows == 2
 
 
+@pytest.mark.parametrize("inner", [pa.list_view, pa.large_list_view])
+@pytest.mark.parametrize("within", [lambda kind: kind, pa.list_, lambda kind: pa.struct([("l", kind)])])
+def test_views_of_lists_are_refused(inner: Any, within: Any) -> None:
+    """They were a bare ArrowInvalid, or rows that did not read back."""
+    kind = within(inner(pa.int32()))
+    rows = pa.table({"c": pa.array([None], kind)})
+    with pytest.raises(InvalidArgument, match=r"column 'c': the Arrow type (large_)?list_view<.*pyarrow.list_"):
+        fitted(rows, "c array<int>")
+
+
+def test_the_fields_of_a_struct_are_matched_as_they_are_written() -> None:
+    rows = pa.table({"c": pa.array([{"a": 1}], pa.struct([("a", pa.int32())]))})
+    assert fitted(rows, "c struct<a:int>") == [{"c": {"a": 1}}]
+    with pytest.raises(InvalidArgument, match=r"is struct<A:int>; in the data it is struct<a:int>") as refused:
+        fitted(rows, "c struct<A:int>")
+    assert "matched as they are written, in case and order" in str(refused.value)
+
+
 def test_columns_are_found_by_their_names_in_any_case_and_order() -> None:
     rows = pa.table({"GRÖSSE": [2], "Unit Price": [1.5], "id": [1]})
     assert fitted(rows, "ID bigint, `unit price` double, größe bigint") == [{"ID": 1, "unit price": 1.5, "größe": 2}]
