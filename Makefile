@@ -22,7 +22,7 @@ quick: $(STAMP)  ## before a change is handed in: lint, types, and what a change
 
 nightly: $(STAMP) ## the campaigns: what is long, or many of a kind, drawn from SEED (the date)
 	TXN_SEED=$(or $(SEED),$(shell date +%Y%m%d)) \
-	TXN_FAILPOINT_MATRIX=1 TXN_SOAK_SECONDS=300 TXN_ISOLATION_SECONDS=120 \
+	TXN_FAILPOINT_MATRIX=1 TXN_SOAK_SECONDS=300 TXN_ISOLATION_SECONDS=120 TXN_COMPACTION_SECONDS=120 \
 	$(BIN)/python -m tests.run --campaign $(PYTEST_ARGS)
 
 soak: $(STAMP)   ## all faults mixed, under load, for SECONDS (600), drawn from SEED (1)
