@@ -677,6 +677,12 @@ def test_a_drop_ends_what_is_under_way(table: Compacted) -> None:
     assert dropped.retired[COMPACTIONS] == [task.compaction_id]
     with pytest.raises(IllegalState, match="the table was dropped"):
         table.complete(request)
+    with pytest.raises(NotFound, match="was dropped"):
+        table.request()
+    with pytest.raises(NotFound, match="was dropped"):
+        alter(table, compact_delta_num="5")
+    with pytest.raises(NotFound, match="was dropped"):  # one that was proposed before the drop was published
+        table.apply(cmd.AlterTable(TABLE_ID, (Property("compact_delta_num", "5"),)))
     table.apply(cmd.Retire(TABLE_ID, table.status.last))
     for _ in range(3):
         table.run(table.service._cleaner.run_once())
