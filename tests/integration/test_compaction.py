@@ -225,7 +225,7 @@ def test_a_node_that_is_killed_at_any_step_loses_nothing(
     cluster: LocalCluster, client: Client, table: str, tmp_path: Path, point: str
 ) -> None:
     """One compaction comes to nothing, the next is switched to, and a transaction speaks of what was replaced."""
-    txn, mark = client.begin(), tmp_path / "mark"
+    txn, mark = client.begin(keepalive_millis=60_000), tmp_path / "mark"
     txn.delete_where(table, "id = 7")
     for node in cluster.configs:
         cluster.arm(node, f"{point}=crash@{mark}")
@@ -235,7 +235,7 @@ def test_a_node_that_is_killed_at_any_step_loses_nothing(
             patch.setattr(workers, "failpoint", _fails_at_written)
             work(client)
         once(client, failing, "failed")
-        wait_until(lambda: _comes_to_something(client, table), "one is switched to, though leases end beside elections")
+        wait_until(lambda: _comes_to_something(client, table), "one is switched to, though leases end beside it", 120)
         assert visible(client, table) == [LEFT]
         txn.commit()
         wait_until(lambda: mark.exists() and mark.read_text(), f"a node comes to {point}")
