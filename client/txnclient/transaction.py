@@ -50,9 +50,8 @@ class Transaction(Statements, Staying):
     A transaction in which a write failed can only be aborted, as in a database: whatever `write`, `truncate`, `add`, a
     row write, a statement, `enlist` or `postgres` raises aborts it, through whichever handle; `commit` and all further
     work then raise IllegalState, which names the first failure. RowsRefused alone leaves it open; so does a `lock` that
-    was not granted, and a `stage` that failed, since a task may be tried again. A call that Python itself refuses
-    (TypeError: a misspelt keyword) was never made: it fails nothing, and the end of a `with` block aborts, as after any
-    error of the program's own.
+    was not granted, and a `stage` that failed, since a task may be tried again; and a call that Python itself refuses
+    (TypeError: a misspelt keyword), which was never made: the `with` block that it ends aborts, as after any error.
 
     Row writes (`insert`, `insert_ignore`, `upsert`, `update`, `delete`) go by primary key. Their rows are a pyarrow
     Table, RecordBatch or RecordBatchReader of any size: they are sent in parts. Nothing of them is visible before the
