@@ -165,7 +165,7 @@ class Watch:
 
     @property
     def starved(self) -> list[str]:
-        """Those that came to nothing, though there was something to do."""
+        """Stories of compactions that came to nothing, though there was something to do."""
         failed = [each for each in self.seen.values() if each.state in ("failed", "attempted")]
         return [f"{each.state}: {each.reason}" for each in failed if each.reason != NOTHING_TO_DO]
 
