@@ -173,14 +173,14 @@ class Outbox(Generic[ItemT]):
     def open(self, connection: Connection) -> None:
         """What was added before leaves now."""
         self._connection = connection
-        connection.on_room = self._flush
-        self._flush()
+        connection.on_room = self.flush
+        self.flush()
 
     def add(self, item: ItemT) -> None:
         self._items.append(item)
         if not self._flushing and self._connection is not None:
             self._flushing = True
-            asyncio.get_running_loop().call_soon(self._flush)
+            asyncio.get_running_loop().call_soon(self.flush)
 
     def clear(self) -> None:
         self._items.clear()
@@ -188,7 +188,8 @@ class Outbox(Generic[ItemT]):
     def __len__(self) -> int:
         return len(self._items)
 
-    def _flush(self) -> None:
+    def flush(self) -> None:
+        """Sends what has gathered, if the peer takes it in."""
         self._flushing = False
         if self._items and self._connection is not None and not self._connection.full:
             items, self._items = self._items, []

@@ -43,7 +43,7 @@ class Listener:
         bounds: Bounds = Bounds(),  # noqa: B008 it is a value
     ) -> None:
         """`accept`: what other connections than for calls are for."""
-        self.accept = {Purpose.CALLS: registry.serve, Purpose.PEER_CALLS: registry.serve, **accept}
+        self.accept = {Purpose.CALLS: registry.serve_client, Purpose.PEER_CALLS: registry.serve, **accept}
         self.guests: Guests[Connection] = Guests(bounds)
         self.connections: set[Connection] = set()
         self._server: asyncio.Server | None = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import re
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
@@ -38,6 +39,10 @@ CALLS_PER_TURN = 256
 """Calls that begin in one turn of the loop: others have theirs in between."""
 MAX_WAITING_CALLS = 100_000
 """Calls of one connection that have not begun: with more it ends."""
+CLIENT_CALLS = 32
+"""Calls of one connection of a client that run at one time: the others wait, as all do while it takes no answer in."""
+CLIENT_WAITING_BYTES = 32 << 20
+"""Bytes of calls of one connection of a client that wait: with more it ends."""
 MAX_GROUP_BYTES = 100
 """Bytes of a group's name that an error repeats."""
 
@@ -115,6 +120,10 @@ class Registry:
         """Answers the calls that come over it, until it ends."""
         ServedCalls(self, connection)
 
+    def serve_client(self, connection: Connection) -> None:
+        """As `serve`, for whoever may be anybody: what it keeps of the process's memory is bounded."""
+        ServedCalls(self, connection, CLIENT_CALLS, CLIENT_WAITING_BYTES)
+
     def _not_served(self, method: str, group: str) -> TxnError:
         """What there is may be served here soon: a node takes up groups and services as the catalog tells it to."""
         if not is_method(method):
@@ -132,12 +141,21 @@ class Registry:
 class ServedCalls:
     """The calls that come over one connection: each runs on its own; the answers of one loop turn leave together."""
 
-    def __init__(self, registry: Registry, connection: Connection) -> None:
+    def __init__(
+        self, registry: Registry, connection: Connection, at_once: float = math.inf, waiting_bytes: float = math.inf
+    ) -> None:
+        """`at_once`: calls that run at one time, at most; `waiting_bytes`: bytes of those that have not begun."""
         self._registry = registry
         self._connection = connection
+        self._at_once = at_once
+        self._most_waiting_bytes = waiting_bytes
         self._replies: Outbox[pb.Reply] = Outbox(lambda replies: pb.Frame(replies=replies))
         self._replies.open(connection)
-        self._waiting: deque[pb.Call] = deque()
+        connection.on_room = self._on_room
+        self._waiting: deque[tuple[pb.Call, float]] = deque()
+        """Calls that have not begun, with when they came."""
+        self._waiting_bytes = 0
+        self._beginning = False
         self._running: set[asyncio.Task[None]] = set()
         self._deadlines: Deadlines[asyncio.Task[None]] = Deadlines(lambda task: task.cancel())
         """Whoever called has given up by then, and needs no answer."""
@@ -156,26 +174,51 @@ class ServedCalls:
             self._meant = frame.hello.cluster_id
         if calls:
             self._introduce()
-        begins = not self._waiting
-        self._waiting.extend(calls)
-        if begins:
+        now = asyncio.get_running_loop().time()
+        self._waiting.extend((call, now) for call in calls)
+        self._waiting_bytes += sum(len(call.payload) for call in calls)
+        if not self._beginning:
             self._begin()
+        if self._waiting_bytes > self._most_waiting_bytes:
+            self._connection.abort()
 
     def _begin(self) -> None:
+        """As many of those that wait as may begin in this turn."""
         loop = asyncio.get_running_loop()
-        for _ in range(min(CALLS_PER_TURN, len(self._waiting))):
-            call = self._waiting.popleft()
-            task = loop.create_task(self._answer(call))
+        self._beginning = False
+        for _ in range(CALLS_PER_TURN):
+            if not self._may_begin():
+                return
+            call, came = self._waiting.popleft()
+            self._waiting_bytes -= len(call.payload)
+            left = call.timeout_millis / 1000 - (loop.time() - came)
+            if left <= 0 < call.timeout_millis:
+                continue  # whoever called has given up
+            task = loop.create_task(self._answer(call, left))
             self._running.add(task)
             task.add_done_callback(self._ended)
-            self._deadlines.add(task, call.timeout_millis / 1000)
-        if self._waiting:
-            loop.call_soon(self._begin)
+            self._deadlines.add(task, left)
+        self._begin_soon()
 
-    async def _answer(self, call: pb.Call) -> None:
+    def _may_begin(self) -> bool:
+        """Whether one that waits may: a client that has much under way, or takes no answer in, has to wait."""
+        is_bounded = self._at_once < math.inf
+        held_up = is_bounded and (self._connection.full or len(self._running) >= self._at_once)
+        return bool(self._waiting) and not held_up
+
+    def _begin_soon(self) -> None:
+        if not self._beginning and self._may_begin():
+            self._beginning = True
+            asyncio.get_running_loop().call_soon(self._begin)
+
+    def _on_room(self) -> None:
+        self._replies.flush()
+        self._begin_soon()
+
+    async def _answer(self, call: pb.Call, seconds: float) -> None:
         try:
             check_cluster(self._meant, self._registry.cluster_id())
-            with answering_within(call.timeout_millis / 1000):
+            with answering_within(seconds):
                 response = (await self._registry.call(call.method, call.payload, call.group)).SerializeToString()
             if len(response) > MAX_MESSAGE_BYTES:
                 raise InvalidArgument(
@@ -196,10 +239,12 @@ class ServedCalls:
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._running.discard(task)
         self._deadlines.remove(task)
+        self._begin_soon()
 
     def _end(self, _why: str) -> None:
         self._deadlines.clear()
         self._waiting.clear()
+        self._waiting_bytes = 0
         for task in list(self._running):
             task.cancel()
 
