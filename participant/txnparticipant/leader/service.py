@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 from txnparticipant.leader.compactions import CompactionService
 from txnparticipant.leader.locks import LockService, command_of, show
+from txnparticipant.leader.readiness import Readiness
 from txnparticipant.leader.reads import Reads
 from txnparticipant.leader.registering import Registering
 from txnparticipant.leader.rows import RowService
@@ -120,6 +121,7 @@ class ShardService:
         self._translating = Translating(self.shard, propose, clock, disk)
         self._reads = Reads(self.shard, ranges, leases, driver.check_lease, self._translating.translate)
         self._switching = Switching(self._reads, propose, clock, disk)
+        self._readiness = Readiness(self._switching, self._translating)
         self._locks = LockService(self.shard, ranges, propose, strategies)
         self._retirement = Retirement(self.shard, leases, propose, clock, lambda: options().snapshot_retention_seconds)
         self._tables = TableService(
@@ -304,11 +306,12 @@ class ShardService:
         while waiting := [op for op in begun if not self._registering.is_settled(op.table_id, TxnId(op.txn_id))]:
             settling = (self._registering.settle(op.table_id, TxnId(op.txn_id), listed=True) for op in waiting)
             await asyncio.gather(*settling)
-        if unready := [op for op in begun if not self._is_ready(op.table_id, TxnId(op.txn_id))]:
-            await asyncio.gather(*(self._be_ready(op.table_id, TxnId(op.txn_id)) for op in unready))
+        refused = await self._readiness.refusals(request.ops)
+        commands = [self._command(op) for number, op in enumerate(request.ops) if number not in refused]
+        proposed = iter(await self._proposer.propose_all(commands, linger=self._nobody_waits(commands)))
         response = pb.ParticipateResponse()
-        commands = [self._command(op) for op in request.ops]
-        for answer in await self._proposer.propose_all(commands, linger=self._nobody_waits(commands)):
+        for number in range(len(request.ops)):
+            answer = refused[number] if number in refused else next(proposed)
             if not isinstance(answer, TxnError):
                 response.results.add(timestamp=answer.timestamp)
             elif answer.retriable:
@@ -316,14 +319,6 @@ class ShardService:
             else:
                 response.results.add(error=to_detail(answer))
         return response
-
-    def _is_ready(self, table_id: str, txn_id: TxnId) -> bool:
-        return not (self._switching.holds(table_id) or self._translating.is_wanted(table_id, txn_id))
-
-    async def _be_ready(self, table_id: str, txn_id: TxnId) -> None:
-        """What the transaction says of files that were compacted is to be said of what they have become."""
-        await self._switching.admit(table_id)
-        await self._translating.translate(table_id, txn_id)
 
     def _nobody_waits(self, commands: Sequence[cmd.Command]) -> bool:
         """The outcome is known, and readers who meet one that is not applied here yet ask the status table for it."""

@@ -14,6 +14,7 @@ from txnparticipant.shard.table import TableState
 from txnparticipant.shard.translation import untranslated
 from txnparticipant.versions.compactions import Switched
 from txnparticipant.versions.mvcc import PendingWrite, partition_of
+from txnstatus.errors import DataDamaged
 from txnstatus.types import NO_TIMESTAMP, HybridClock, ParticipantState, Timestamp, TxnId
 
 
@@ -33,7 +34,7 @@ class Translating:
     async def translate(self, table_id: str, txn_id: TxnId, at: Timestamp = NO_TIMESTAMP) -> None:
         """All of the transaction's on the table; `at`: what switched up to this timestamp, at least.
 
-        One compaction after the other: outputs of one may be inputs of the next.
+        One compaction after the other: outputs of one may be inputs of the next. Raises DataDamaged.
         """
         while found := self._first(table_id, txn_id, at):
             await self._translate(table_id, txn_id, *found)
@@ -56,7 +57,10 @@ class Translating:
         directory = table.directory(txn_id, write.write_id)
         name = f"_deletes_{through.compaction_id}_{self.clock.now():016x}.parquet"
         loop = asyncio.get_running_loop()
-        with moving.patient():
-            moved = await loop.run_in_executor(self.blocking, moving.move, source, table.location, directory, name)
+        try:
+            with moving.patient():
+                moved = await loop.run_in_executor(self.blocking, moving.move, source, table.location, directory, name)
+        except DataDamaged as error:
+            raise error.of_table(table.name) from error
         written = cmd.MovedWrite(txn_id, write.write_id, moved)
         await self.propose(cmd.TranslateWrites(txn_id, table_id, (written,)))

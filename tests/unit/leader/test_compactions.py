@@ -13,6 +13,7 @@ from pyroaring import BitMap
 from tests.unit.harness.compactions import IN_PARTITIONS, MAJOR, MINOR, Compacted
 from tests.unit.harness.rows import OWNER, TABLE, TABLE_ID
 from tests.unit.harness.rows import SCHEMA as KEYED
+from txnparticipant.leader import moving
 from txnparticipant.leader.switching import FREE_TRIES
 from txnparticipant.shard import audit
 from txnparticipant.shard import commands as cmd
@@ -211,6 +212,29 @@ def test_a_storage_that_fails_for_a_moment_refuses_nobody(
     table.finalize(TxnId(ONE))
     assert table.read_ids(table.status.last) == ids[1:]
     assert [state for _, state in table.history()] == ["SUCCEEDED"]
+
+
+def test_a_lineage_that_rotted_ends_who_needs_it_and_nobody_else(table: Compacted, tmp_path: Path) -> None:
+    """It was asked for ever, and whoever was asked in one call with it was held up, too."""
+    ids, snapshot = filled(table), table.status.last
+    table.delete(ONE, [ids[0]], snapshot)
+    table.compact()
+    (path,) = tmp_path.rglob("_lineage.parquet")
+    path.write_bytes(path.read_bytes()[:-1] + b"!")
+    moving.read_lineage.cache_clear()
+    table.append(TWO)
+    request = begin_commit(ONE)
+    request.ops.extend(begin_commit(TWO).ops)
+    refused, prepared = table.run(table.service.participate(request)).results
+    assert refused.error.code == "DATA_DAMAGED"
+    assert refused.error.message.startswith(f"table {TABLE}: file://{path}")
+    assert not prepared.HasField("error")
+    table.abort(ONE)
+    table.decide(TxnId(TWO))
+    table.finalize(TxnId(TWO))
+    table.delete(THREE, [ids[0]], at := table.status.last)
+    assert table.read_ids(at) == [*ids, *range(ids[-1] + 1, ids[-1] + 4)]
+    table.commit(THREE)  # as the error says: it was run again
 
 
 @pytest.mark.parametrize("second_at", ["old", "new"])

@@ -328,7 +328,7 @@ async def test_a_long_frame_of_many_calls_ends_its_connection_and_many_in_short_
         writer.close()
 
 
-async def test_whoever_takes_no_answer_in_has_no_more_of_its_calls_begun() -> None:
+async def test_who_takes_no_answer_in_has_no_more_of_its_calls_begun() -> None:
     """The answers to 1,600 calls, which nobody read, were 600 MB in a node's memory."""
     begun = 0
     call = rpc_pb2.Call(id=1, method=STATE, payload=ASKS, timeout_millis=60_000)
@@ -343,11 +343,12 @@ async def test_whoever_takes_no_answer_in_has_no_more_of_its_calls_begun() -> No
         reader, writer = await asyncio.open_connection(*split_address(served.address))
         writer.write(Purpose.CALLS.opening + framed(*[call] * 2_000))
         await reader.readexactly(4)
-        for _ in range(20):
+        for _ in range(5):
             await served.state(2)
-        assert server.CLIENT_CALLS <= begun < 200
-        while begun < 220:
-            await reader.read(1 << 20)  # it goes on where the answers are taken
+        before = begun
+        assert server.CLIENT_CALLS <= before < 200
+        while begun == before:
+            await reader.read(1 << 20)  # it goes on where the answers are taken in
         writer.close()
 
 

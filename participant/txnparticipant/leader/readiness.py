@@ -1,0 +1,47 @@
+"""Before a transaction prepares: what it says of files that were compacted is said of what they have become."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from txnparticipant.leader.switching import Switching
+from txnparticipant.leader.translating import Translating
+from txnstatus.errors import TxnError
+from txnstatus.proto import participant_pb2 as pb
+from txnstatus.types import ParticipantOpType, TxnId
+
+
+@dataclass(slots=True)
+class Readiness:
+    """One for a shard, on its leader."""
+
+    switching: Switching
+    translating: Translating
+
+    async def refusals(self, ops: Sequence[pb.ParticipantOp]) -> dict[int, TxnError]:
+        """Makes those ready that are to prepare; why one never can be, such as a damaged file, by its place in `ops`.
+
+        It is no other transaction's fault, and does not fail the others of the call. Raises what is retriable.
+        """
+        unready = [
+            number
+            for number, op in enumerate(ops)
+            if op.type == int(ParticipantOpType.BEGIN_COMMIT) and not self._is_ready(op)
+        ]
+        answers = await asyncio.gather(*(self._make_ready(ops[number]) for number in unready))
+        return {number: error for number, error in zip(unready, answers, strict=True) if error is not None}
+
+    def _is_ready(self, op: pb.ParticipantOp) -> bool:
+        return not (self.switching.holds(op.table_id) or self.translating.is_wanted(op.table_id, TxnId(op.txn_id)))
+
+    async def _make_ready(self, op: pb.ParticipantOp) -> TxnError | None:
+        try:
+            await self.switching.admit(op.table_id)
+            await self.translating.translate(op.table_id, TxnId(op.txn_id))
+        except TxnError as error:
+            if error.retriable:
+                raise
+            return error
+        return None
