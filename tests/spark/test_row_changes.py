@@ -259,13 +259,22 @@ CAMPAIGN = pytest.mark.campaign
 
 
 @pytest.mark.parametrize(
-    ("seeds", "has_jvm"), [(1, False), pytest.param(20, False, marks=CAMPAIGN), pytest.param(40, True, marks=CAMPAIGN)]
+    ("seeds", "has_jvm", "broadcast"),
+    [
+        (1, False, True),
+        (2, True, False),
+        pytest.param(20, False, True, marks=CAMPAIGN),
+        pytest.param(40, True, True, marks=CAMPAIGN),
+        pytest.param(40, True, False, marks=CAMPAIGN),
+    ],
 )
 def test_programs_of_merges_do_what_the_model_does(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seeds: int, has_jvm: bool
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seeds: int, has_jvm: bool, broadcast: bool
 ) -> None:
     """And what the engine without Spark does."""
     monkeypatch.setattr(alive_rows, "has_jvm", lambda _: has_jvm)
+    if not broadcast:
+        monkeypatch.setattr(merging, "MAX_BROADCAST_BYTES", -1)
     for module in ("expressions", "merging"):
         monkeypatch.setattr(f"txnclient.spark.{module}.has_jvm", lambda _: has_jvm)
     for seed in range(seeds):

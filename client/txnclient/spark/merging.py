@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 SOURCE, ACT = "_txn_source", "_txn_act"
 MAX_BROADCAST_BYTES = 64 << 20
 """Size, more or less, up to which each executor gets the whole source, and rows of the table stay where they are."""
+_JOINS = {(False, False): "inner", (True, False): "left", (False, True): "right", (True, True): "full"}
+"""Kinds of joins, by whether all rows of the target are wanted, and all of the source."""
 MAX_NAMED = 3
 MAX_SHOWN = 500
 """Characters of rows in a message."""
@@ -86,15 +88,17 @@ class _Merge:
         target = placed.rows.alias("target")
         on = self._checked_on(target, self._source)
         near, looked, is_small = self._near(target, on)
+        # Rows without a match come of the same join where neither side is sent around, and it is one by equality.
+        at_once = self._plan.inserts and bool(near) and not is_small
         if not self._plan.needs_all_of_target:
             target = reduce(lambda rows, each: rows.where(each), near, target)
         whens = self._whens(target, self._source)
         with running(self._there.name):
-            pairs = self._pairs(target, on, whens, is_small=is_small)
+            pairs = self._pairs(target, on, whens, is_small=is_small, at_once=at_once)
             found = collected(pairs.where(f"{ACT} IS NOT NULL"), ACT)
-            new = [pairs] if any(when.clause.act is Act.UPDATE for when in whens) else []
+            new = [pairs] if at_once or any(when.clause.act is Act.UPDATE for when in whens) else []
             counts = self._counts(found, whens)
-            if self._plan.inserts:
+            if self._plan.inserts and not at_once:
                 inserts = self._inserts(pairs, whens)
                 counts[Act.INSERT] = inserts.count()
                 new.append(inserts)
@@ -180,17 +184,31 @@ class _Merge:
                     near.append(each.column.between(functions.lit(lowest), functions.lit(highest)))
         return near, tuple(looked), size <= MAX_BROADCAST_BYTES
 
-    def _pairs(self, target: DataFrame, on: Column, whens: Sequence[_When], *, is_small: bool) -> DataFrame:
-        """Pairs for which ON holds, and rows without one that a clause is about, each with the clause that acts."""
+    def _pairs(
+        self, target: DataFrame, on: Column, whens: Sequence[_When], *, is_small: bool, at_once: bool
+    ) -> DataFrame:
+        """Pairs for which ON holds, and rows without one that a clause is about, each with the clause that acts.
+
+        `at_once`: source rows without one are among them.
+        """
         source = functions.broadcast(self._source) if is_small else self._source
-        joined = target.join(source, on, "left" if self._plan.needs_all_of_target else "inner")
-        is_pair = functions.col(f"source.{SOURCE}").isNotNull()
-        about = {Rows.MATCHED: is_pair, Rows.NOT_MATCHED_BY_SOURCE: ~is_pair}
+        all_of = (self._plan.needs_all_of_target, at_once)
+        joined = target.join(source, on, _JOINS[all_of])
+        is_target, is_source = (
+            functions.col(f"target.{FILE}").isNotNull(),
+            functions.col(f"source.{SOURCE}").isNotNull(),
+        )
+        about = {
+            Rows.MATCHED: is_target & is_source,
+            Rows.NOT_MATCHED: ~is_target,
+            Rows.NOT_MATCHED_BY_SOURCE: ~is_source,
+        }
         acting = joined.withColumn(ACT, _number_of(whens, about))
         counts = functions.col(ACT).isNotNull()
-        kept = acting.where(counts | is_pair if self._plan.inserts else counts)
+        kept = acting.where(counts | is_source if self._plan.inserts and not at_once else counts)
         places = [functions.col(f"target.{FILE}"), functions.col(f"target.{ROW}"), functions.col(f"source.{SOURCE}")]
-        return kept.select(ACT, *places, *self._new_values(whens)).localCheckpoint()
+        acts = (Act.UPDATE, Act.INSERT) if at_once else (Act.UPDATE,)
+        return kept.select(ACT, *places, *self._new_values(whens, *acts)).localCheckpoint()
 
     def _inserts(self, pairs: DataFrame, whens: Sequence[_When]) -> DataFrame:
         """Source rows that no row of the table matches, and that a clause acts on."""
@@ -202,13 +220,13 @@ class _Merge:
         kept = acting.where(functions.col(ACT).isNotNull())
         return kept.select(ACT, *self._new_values(whens, Act.INSERT)).localCheckpoint()
 
-    def _new_values(self, whens: Sequence[_When], act: Act = Act.UPDATE) -> list[Column]:
-        """The table's columns, as what acts has them; null where it deletes."""
+    def _new_values(self, whens: Sequence[_When], *acts: Act) -> list[Column]:
+        """The table's columns, as what acts has them, of these; null where it does something else."""
         found = []
         for column in self._there.schema.columns:
             value = functions.lit(None).cast(column.type)
             for number, when in enumerate(whens):
-                if when.clause.act is act:
+                if when.clause.act in acts:
                     new = when.values.get(column.name)
                     new = functions.col(f"target.{quoted(column.name)}") if new is None else new
                     value = functions.when(functions.col(ACT) == number, new).otherwise(value)
@@ -237,7 +255,7 @@ class _Merge:
         matched = [(clause.act, clause.condition) for clause in self._plan.of(Rows.MATCHED)]
         if changed == counts[Act.UPDATE] + counts[Act.DELETE] or matched == [(Act.DELETE, None)]:
             return
-        acting = pairs.where(f"{ACT} IS NOT NULL").groupBy(FILE, ROW).count().where("count > 1")
+        acting = pairs.where(f"{ACT} IS NOT NULL AND {FILE} IS NOT NULL").groupBy(FILE, ROW).count().where("count > 1")
         twice = acting.orderBy(FILE, ROW).limit(MAX_NAMED)
         inside, loose = placed.at(bitmaps(collected(twice), placed.uris))
         rows = rows_shown(pa.concat_tables([inside.to_arrow(), loose]))
