@@ -37,17 +37,19 @@ class Cost:
 
 
 Turn = dict[str, Cost]
-"""Costs by what was done: `plain write`, `sync` of its files, `write`, `plain read`, `read`."""
+"""Costs by what was done: such as `plain write`, `sync` of its files, `write`, `plain read`, `read`."""
+Turns = Callable[[txnclient.Client, "SparkSession", Path], object]
+"""What makes an object whose methods are told a point, and answer a turn or nothing."""
 
 
 class SparkProcess:
     """The driver's process; its executors are below it."""
 
-    def __init__(self, addresses: str, directory: Path) -> None:
-        """Raises RuntimeError when Spark does not start."""
+    def __init__(self, addresses: str, directory: Path, turns: Turns) -> None:
+        """`turns`: makes what answers. Raises RuntimeError when Spark does not start."""
         fresh = multiprocessing.get_context("spawn")
         self._pipe, theirs = fresh.Pipe()
-        self._process = fresh.Process(target=_serve, args=(theirs, addresses, directory))
+        self._process = fresh.Process(target=_serve, args=(theirs, addresses, directory, turns))
         self._process.start()
         theirs.close()
         self._answer()
@@ -57,22 +59,15 @@ class SparkProcess:
         assert self._process.pid is not None
         return self._process.pid
 
-    def prepare(self, rows: int) -> None:
-        """The data, in the executors' memory."""
-        self._ask("prepare", rows)
-
-    def turn(self, rows: int) -> Turn:
-        """The same data written and read plainly and with us. Raises RuntimeError with what failed."""
-        return self._ask("turn", rows)
-
     def stop(self) -> None:
         self._pipe.close()
         self._process.join(STOP_SECONDS)
         self._process.kill()
         self._process.join()
 
-    def _ask(self, what: str, rows: int) -> Turn:
-        self._pipe.send((what, rows))
+    def ask(self, what: str, point: int) -> Turn:
+        """Has a method of the turns called. Raises RuntimeError with what failed."""
+        self._pipe.send((what, point))
         return self._answer()
 
     def _answer(self) -> Turn:
@@ -90,25 +85,24 @@ class _Failure:
     story: str
 
 
-def _serve(pipe: Connection, addresses: str, directory: Path) -> None:
+def _serve(pipe: Connection, addresses: str, directory: Path, turns: Turns) -> None:
     """Answers until the suite closes its end, or has ended."""
     with contextlib.suppress(EOFError), contextlib.ExitStack() as stack:
         try:
             client = stack.enter_context(txnclient.connect(addresses))
             spark = stack.enter_context(local_cluster_session("benchmark", directory / "spark"))
-            turns = _Turns(client, spark, directory)
+            made = turns(client, spark, directory)
             pipe.send({})
             while True:
-                what, rows = pipe.recv()
-                turns.prepare(rows)
-                pipe.send(turns.turn(rows) if what == "turn" else {})
+                what, point = pipe.recv()
+                pipe.send(getattr(made, what)(point) or {})
         except EOFError:
             raise
         except Exception as error:  # noqa: BLE001 the suite reports it
             pipe.send(_Failure(f"{type(error).__name__}: {error}"))
 
 
-class _Turns:
+class WritesAndReads:
     """A new table and a new directory each time; who goes first alternates."""
 
     def __init__(self, client: txnclient.Client, spark: SparkSession, directory: Path) -> None:
@@ -118,11 +112,13 @@ class _Turns:
         self._count = 0
 
     def prepare(self, rows: int) -> None:
+        """The data, in the executors' memory."""
         if rows not in self._data:
             self._data[rows] = self._spark.range(0, rows, 1, PARTS).selectExpr(*COLUMNS).cache()
             self._data[rows].count()
 
     def turn(self, rows: int) -> Turn:
+        """The same data written and read plainly and with us."""
         self._count += 1
         table = f"{TABLE}_{self._count}"
         self._client.create_table(table, self._data[rows].schema)
@@ -136,8 +132,8 @@ class _Turns:
         return turn
 
     def _plain_write(self, _: str, rows: int) -> Turn:
-        written = _cost(lambda: self._data[rows].write.parquet(str(self._plain)))
-        synced = _cost(lambda: make_durable(uri for uri, _ in parquet_files(self._plain.as_uri())))
+        written = cost(lambda: self._data[rows].write.parquet(str(self._plain)))
+        synced = cost(lambda: make_durable(uri for uri, _ in parquet_files(self._plain.as_uri())))
         return {"plain write": written, "sync": synced}
 
     def _write(self, table: str, rows: int) -> Turn:
@@ -145,17 +141,17 @@ class _Turns:
             with self._client.transaction() as txn:
                 txn.write(self._data[rows], table)
 
-        return {"write": _cost(transact)}
+        return {"write": cost(transact)}
 
     def _plain_read(self, _: str, rows: int) -> Turn:
-        return {"plain read": _cost(lambda: _look_at_all(self._spark.read.parquet(str(self._plain)), rows))}
+        return {"plain read": cost(lambda: _look_at_all(self._spark.read.parquet(str(self._plain)), rows))}
 
     def _read(self, table: str, rows: int) -> Turn:
         def look() -> None:
             with self._client.snapshot() as snapshot:
                 _look_at_all(snapshot.read(self._spark, table), rows)
 
-        return {"read": _cost(look)}
+        return {"read": cost(look)}
 
 
 def _look_at_all(data: DataFrame, rows: int) -> None:
@@ -164,7 +160,8 @@ def _look_at_all(data: DataFrame, rows: int) -> None:
         raise RuntimeError(f"{found[0]} rows were read, of {rows}")
 
 
-def _cost(work: Callable[[], object]) -> Cost:
+def cost(work: Callable[[], object]) -> Cost:
+    """What the work takes of time, and of CPU in this process and those below it."""
     began, used = time.perf_counter(), used_by(os.getpid())
     work()
     return Cost(time.perf_counter() - began, used_by(os.getpid()) - used)

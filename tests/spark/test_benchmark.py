@@ -1,4 +1,4 @@
-"""The benchmark suite's Spark workload, on few rows; no time is judged."""
+"""The benchmark suite's Spark workloads, on few rows; no time is judged."""
 
 from __future__ import annotations
 
@@ -24,3 +24,17 @@ def test_plain_and_ours_are_measured_side_by_side(tmp_path: Path) -> None:
     assert (sample["count"], sample["failures"]) == (1, 0)
     assert {"write, s", "plain write, s", "sync, s", "read, s", "plain read, s"} <= set(sample["extra"])
     assert sample["cpu_us"]["spark"] > 0, "Spark would be taken for a stranger who uses the machine"
+
+
+@pytest.mark.campaign
+@pytest.mark.parametrize(("workload", "looks"), [("aged", {"plan", "count"}), ("aged-keyed", {"Q1", "Q3", "Q6"})])
+def test_old_tables_are_measured_beside_plain_ones(tmp_path: Path, workload: str, looks: set[str]) -> None:
+    command = [sys.executable, "-m", "benchmarks.suite", "--quick", "--only", workload]
+    command += ["--out", str(tmp_path / "report"), "--directory", str(tmp_path)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=280, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (part,) = json.loads((tmp_path / "report" / "results.json").read_text())["parts"]
+    assert part["problems"] == {}, done.stderr
+    (sample,) = part["samples"]
+    assert sample["failures"] == 0
+    assert {f"{look} / plain, before" for look in looks} <= set(sample["extra"])

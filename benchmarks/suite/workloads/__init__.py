@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from benchmarks.suite.model import Workload
 from benchmarks.suite.workloads import (
+    aged,
     appenders,
     begins,
     beside,
@@ -34,4 +35,6 @@ ALL: tuple[Workload, ...] = (
     beside.OPEN,
     beside.GROWTH,
     spark.WORKLOAD,
+    aged.APPENDED,
+    aged.REFRESHED,
 )

@@ -7,7 +7,6 @@ import itertools
 import time
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -15,15 +14,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+import txnclient
 from benchmarks.suite.model import OURS, Contender, Goal, Settings, Tally, Workload
+from benchmarks.suite.ours import OurCluster
 from benchmarks.suite.peers import ducklake
 from benchmarks.suite.processes import needs_modules
-from txnclient.change import local, merging
-from txnclient.change.plan import Act, Clause, MergePlan, Rows, RowsChanged
-from txnclient.formats import arrow, schemas
-from txnclient.read.table_files import TableFiles
-from txnstatus.lake import dead_rows, manifest
-from txnstatus.schema import Schema
+from txnclient import Client, CommitReceipt, RowsAffected
 
 ROWS = 10_000_000
 QUICK_ROWS = 100_000
@@ -34,8 +30,7 @@ GROUPS = 1_000
 SOURCE_SHARE = 0.003
 """Rows of a MERGE's source beside those of the table; two of three match one."""
 SCATTERED, RANGE, UPDATE, MERGE = "DELETE 1 % scattered", "DELETE 1 % range", "UPDATE 0.1 %", "MERGE 0.3 %"
-SCHEMA = Schema(schemas.to_columns("id bigint, grp int, val double, s string, ts timestamp"))
-TABLE = "bench.t"
+COLUMNS = "id bigint, grp int, val double, s string, ts timestamp"
 Statements = Mapping[str, Callable[[], int]]
 """What is run, one after the other over the same table; each answers how many rows it changed."""
 
@@ -63,7 +58,7 @@ def source(count: int) -> pa.Table:
 
 
 class Changes(Contender):
-    """Each statement's CPU time is that of the process, all threads; it includes what the statement writes."""
+    """Each statement's CPU time is that of the process, all threads: what it writes and its commit are in it."""
 
     def __init__(self, settings: Settings) -> None:
         self._quick = settings.quick
@@ -106,44 +101,42 @@ class Changes(Contender):
         """Over a new table, with a file for each of the parts."""
 
 
-class Ours(Changes):
-    name = OURS
-    about = "the engine, and its files, all synced; without the calls to a cluster that a commit takes"
+class Ours(OurCluster, Changes):
+    about = "each statement a transaction on three nodes: its snapshot, its files, all synced, and its commit"
+
+    def __init__(self, settings: Settings) -> None:
+        OurCluster.__init__(self, settings)
+        Changes.__init__(self, settings)
+
+    def start(self, directory: Path) -> None:
+        OurCluster.start(self, directory)
+        Changes.start(self, directory)
+        self._client: Client = txnclient.connect(self.cluster.addresses)
+
+    def stop(self) -> None:
+        if hasattr(self, "_client"):
+            self._client.close()
+        OurCluster.stop(self)
 
     def statements(self, directory: Path, parts: Sequence[pa.Table], merged: pa.Table) -> Statements:
-        files = [
-            file
-            for number, part in enumerate(parts)
-            for file in arrow.write_files(part, (directory / f"p{number}").as_uri(), SCHEMA, TABLE)
-        ]
-        self._there = TableFiles(TABLE, SCHEMA, tuple(files))
+        client, table = self._client, f"bench.t{next(self._tables)}"
+        client.create_table(table, COLUMNS)
+        for part in parts:
+            client.write(part, table)
         limit = sum(part.num_rows for part in parts) // 100
-        plan = MergePlan(
-            "target.id = source.id", (Clause(Rows.MATCHED, Act.UPDATE), Clause(Rows.NOT_MATCHED, Act.INSERT))
-        )
-
-        def changing(statement: Callable[[], RowsChanged]) -> Callable[[], int]:
-            return lambda: self._apply(statement(), directory)
-
+        merge = client.merge(table, merged, on="target.id = source.id")
+        merge = merge.when_matched_update_all().when_not_matched_insert_all()
         return {
-            SCATTERED: changing(lambda: local.delete(self._there, "id % 100 = 7")),
-            RANGE: changing(lambda: local.delete(self._there, f"id < {limit}")),
-            UPDATE: changing(lambda: local.update(self._there, {"val": "val * 2.0"}, "grp = 5")),
-            MERGE: changing(lambda: merging.merge(self._there, merged, plan)),
+            SCATTERED: lambda: _changed(client.delete_where(table, "id % 100 = 7")),
+            RANGE: lambda: _changed(client.delete_where(table, f"id < {limit}")),
+            UPDATE: lambda: _changed(client.update_where(table, {"val": "val * 2.0"}, "grp = 5")),
+            MERGE: lambda: _changed(merge.execute()),
         }
 
-    def _apply(self, changed: RowsChanged, directory: Path) -> int:
-        """What a transaction writes."""
-        write = (directory / f"w{next(self._tables)}").as_uri()
-        there = self._there
-        dead = dead_rows.union([there.dead, changed.dead])
-        if changed.rows is not None:
-            files = arrow.write_files(changed.rows, write, SCHEMA, TABLE)
-            manifest.write(write, files, table_id="t", txn_id=1, write_id="w", not_durable=files)
-            there = replace(there, files=(*there.files, *files))
-        dead_rows.write(write, changed.dead)
-        self._there = replace(there, dead=dead)
-        return changed.inserted + changed.updated + changed.deleted
+
+def _changed(receipt: CommitReceipt) -> int:
+    assert isinstance(receipt.rows, RowsAffected)
+    return receipt.rows.inserted + receipt.rows.updated + receipt.rows.deleted
 
 
 class DeltaRs(Changes):
@@ -230,8 +223,8 @@ def _goals() -> tuple[Goal, ...]:
 WORKLOAD = Workload(
     name="changes",
     title="Rows deleted, updated and merged",
-    about=f"One table in {FILES} files, four statements one after the other. Ours is the engine and its files: the "
-    "calls of a commit to a cluster are not in it.",
+    about=f"One table in {FILES} files, four statements one after the other, each with its commit. CPU is that "
+    "of the program; what our nodes take for it is in the table of CPU.",
     contenders=contenders,
     points=(ROWS,),
     axis="rows",

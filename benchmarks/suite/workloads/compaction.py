@@ -18,7 +18,7 @@ import txnclient
 from benchmarks.suite.model import OURS, Contender, Goal, Settings, Tally, Workload
 from benchmarks.suite.ours import OurCluster
 from benchmarks.suite.processes import needs_modules
-from benchmarks.suite.workloads.changes import rows
+from benchmarks.suite.workloads.changes import COLUMNS, rows
 from txnclient import Client
 from txnclient.compact.worker import Worker
 
@@ -26,7 +26,6 @@ FILES = 100
 WARM_FILES = 10
 ROWS = 4_000
 """Rows of each file."""
-COLUMNS = "id bigint, grp int, val double, s string, ts timestamp"
 CPU = "compaction, CPU s"
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from benchmarks.suite.model import Contender, Goal, Settings, Tally, Workload
 from benchmarks.suite.ours import OurCluster
 from benchmarks.suite.processes import needs_modules
-from benchmarks.suite.spark_turns import SparkProcess, Turn
+from benchmarks.suite.spark_turns import SparkProcess, Turn, WritesAndReads
 
 ROWS = 10_000_000
 QUICK_ROWS = 200_000
@@ -34,7 +34,7 @@ class Ours(OurCluster):
 
     def start(self, directory: Path) -> None:
         super().start(directory)
-        self._spark = SparkProcess(self.cluster.addresses, directory)
+        self._spark = SparkProcess(self.cluster.addresses, directory, WritesAndReads)
 
     def stop(self) -> None:
         if self._spark is not None:
@@ -51,16 +51,16 @@ class Ours(OurCluster):
         return {**super().pids(), "spark": [self.spark.pid]}
 
     async def prepare(self, point: int) -> None:
-        self.spark.prepare(point)
+        self.spark.ask("prepare", point)
 
     async def warm_up(self, point: int, seconds: float) -> None:
         await self.prepare(point)
-        self.spark.turn(point)
+        self.spark.ask("turn", point)
 
     async def run(self, point: int, seconds: float) -> Tally:
         """A fixed number of turns, however long they take; the latency is that of our writes."""
         began = time.perf_counter()
-        turns = [self.spark.turn(point) for _ in range(self._repeats)]
+        turns = [self.spark.ask("turn", point) for _ in range(self._repeats)]
         tally = Tally(time.perf_counter() - began, [turn["write"].seconds for turn in turns])
         tally.extra = measures(turns)
         return tally

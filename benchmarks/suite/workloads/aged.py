@@ -1,0 +1,130 @@
+"""What age costs a reader: tables of very many small writes, read by Spark, before and after they are compacted."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from benchmarks.suite import tpch
+from benchmarks.suite.aged_turns import Appended, Refreshed, Turns
+from benchmarks.suite.model import OURS, Contender, Goal, Settings, Tally, Workload
+from benchmarks.suite.ours import OurCluster
+from benchmarks.suite.processes import needs_modules
+from benchmarks.suite.spark_turns import SparkProcess, Turn
+
+APPENDS, QUICK_APPENDS = 2_000, 60
+QUICK_REFRESHES = 4
+REPEATS, QUICK_REPEATS = 8, 2
+"""Even numbers: each goes first as often as the other."""
+WARM_TURNS = 2
+PLAIN = "plain "
+BEFORE, AFTER = "before", "after compaction"
+
+
+class Aged(OurCluster):
+    about = "one session: old and plain in turn, medians of ratios; CPU of driver, executors and the client"
+
+    def __init__(self, settings: Settings, turns: type[Turns], quick_point: int) -> None:
+        super().__init__(settings)
+        self._turns = turns
+        self._most = quick_point if settings.quick else None
+        self._repeats = QUICK_REPEATS if settings.quick else REPEATS
+        self._spark: SparkProcess | None = None
+
+    def missing(self) -> str | None:
+        return super().missing() or needs_modules("pyspark")
+
+    def start(self, directory: Path) -> None:
+        super().start(directory)
+        self._spark = SparkProcess(self.cluster.addresses, directory, self._turns)
+
+    def stop(self) -> None:
+        if self._spark is not None:
+            self._spark.stop()
+            self._spark = None
+        super().stop()
+
+    @property
+    def spark(self) -> SparkProcess:
+        assert self._spark is not None, "it was not started"
+        return self._spark
+
+    def pids(self) -> Mapping[str, Sequence[int]]:
+        return {**super().pids(), "spark": [self.spark.pid]}
+
+    async def prepare(self, point: int) -> None:
+        self.spark.ask("prepare", point if self._most is None else min(point, self._most))
+        for _ in range(WARM_TURNS):
+            self.spark.ask("turn", point)
+
+    async def warm_up(self, point: int, seconds: float) -> None:
+        """Two turns before each point are enough."""
+
+    async def run(self, point: int, seconds: float) -> Tally:
+        """A fixed number of turns, however long they take; the latency is that of the old table's looks."""
+        began = time.perf_counter()
+        before = self._several(point)
+        compaction = self.spark.ask("compact", point)
+        after = self._several(point) if compaction else []
+        looks = [cost.seconds for turn in before for name, cost in turn.items() if not name.startswith(PLAIN)]
+        tally = Tally(time.perf_counter() - began, looks)
+        tally.extra = measures(before, BEFORE) | (measures(after, AFTER) if after else {})
+        tally.extra |= {f"{name}, CPU s": cost.cpu for name, cost in compaction.items()}
+        return tally
+
+    def _several(self, point: int) -> list[Turn]:
+        return [self.spark.ask("turn", point) for _ in range(self._repeats)]
+
+
+def measures(turns: Sequence[Turn], when: str) -> dict[str, float]:
+    """Ratios are of one turn, whatever else the machine does meanwhile; CPU is that of all turns."""
+    found: dict[str, float] = {}
+    for name in (name for name in turns[0] if not name.startswith(PLAIN)):
+        pairs = [(turn[name], turn[f"{PLAIN}{name}"]) for turn in turns]
+        found[f"{name} / plain, {when}"] = statistics.median(one.seconds / other.seconds for one, other in pairs)
+        mine, others = (sum(pair[side].cpu for pair in pairs) / len(pairs) for side in (0, 1))
+        if mine and others:
+            found[f"CPU of {name} / plain, {when}"] = mine / others
+        found[f"{name} {when}, CPU s"], found[f"{PLAIN}{name} {when}, CPU s"] = mine, others
+        found[f"{name} {when}, s"] = statistics.median(one.seconds for one, _ in pairs)
+    return found
+
+
+def _of(turns: type[Turns], quick_point: int) -> Callable[[Settings], Sequence[Contender]]:
+    return lambda settings: [Aged(settings, turns, quick_point)]
+
+
+def _goals(names: Sequence[str], point: int, before: float) -> tuple[Goal, ...]:
+    return tuple(
+        Goal(OURS, f"{name} / plain, {when}", point, bound, at_most=True)
+        for name in names
+        for when, bound in ((BEFORE, before), (AFTER, 1.05))
+    )
+
+
+APPENDED = Workload(
+    name="aged",
+    title="A table of many small appends, counted by Spark",
+    about="A snapshot, and Spark's count of all rows, beside a table of the same rows in one file; `plan` is what "
+    "the client does of it without Spark.",
+    contenders=_of(Appended, QUICK_APPENDS),
+    points=(APPENDS,),
+    axis="appends",
+    operation="look",
+    rounds=3,
+    goals=_goals(["count"], APPENDS, 3.0),
+)
+REFRESHED = Workload(
+    name="aged-keyed",
+    title="Q1, Q3 and Q6 of TPC-H after small refreshes",
+    about=f"{tpch.ORDERS:,} orders with their lines, with primary keys and partitions, of which each refresh replaces "
+    f"one in {tpch.REFRESHED:,}; beside plain Parquet of the same rows.",
+    contenders=_of(Refreshed, QUICK_REFRESHES),
+    points=(tpch.REFRESHES,),
+    axis="refreshes",
+    operation="query",
+    rounds=3,
+    goals=_goals(list(tpch.QUERIES), tpch.REFRESHES, 1.5),
+)
