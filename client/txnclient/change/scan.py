@@ -26,11 +26,14 @@ if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
     import pyarrow.compute as pc
+    import pyarrow.dataset as ds
     from pyroaring import BitMap
 
 PLACE = "place"
 """The column that says where a row is."""
 BATCH_ROWS = 1 << 17
+DICTIONARY_BYTES, BYTES_BY_DICTIONARY = 2 << 20, 3
+"""Most bytes of a dictionary, with room for a last text, and of each row that goes by one."""
 _AHEAD = 2
 """Row groups that are read while another one is looked at."""
 
@@ -69,7 +72,7 @@ class Scan:
         for number, group, offset in self._groups(names, None, places):
             first = (number << 32) + offset
             low, high = np.searchsorted(places, [first, first + group.num_rows])
-            found.append(group.take(pa.array(places[low:high] - first)))
+            found.append(group.take(pa.array(places[low:high] - first)).cast(empty.schema))
         return pa.concat_tables(found)
 
     def places_of_all(self) -> np.ndarray[Any, Any]:
@@ -155,17 +158,20 @@ class Scan:
         numbers = {located(file.path)[1]: number for number, file in enumerate(self.there.files)}
         with data_files.opened(files, to_arrow(self.there.schema), where=where, known=known) as dataset:
             tasks = _tasks(dataset.get_fragments(filter=where), dataset.schema, where, numbers, places)
-            yield from _read_ahead(tasks, partial(self._read, names))
+            yield from _read_ahead(tasks, partial(self._read, names, some=places is not None))
 
-    def _read(self, names: Sequence[str], task: _Task) -> tuple[int, pa.Table, int]:
+    def _read(self, names: Sequence[str], task: _Task, *, some: bool) -> tuple[int, pa.Table, int]:
+        """`some`: not all of the rows are wanted. Then texts may come as dictionaries."""
         import pyarrow as pa
 
         schema = to_arrow(self.there.schema)
         wanted = [schema.names[self.target.own_names.index(name)] for name in names]
-        rows = task.group.to_table(schema=schema, columns=wanted)
+        schema = pa.schema([schema.field(name) for name in wanted])
+        group, found = _by_dictionary(task.group, schema) if some else (task.group, schema)
+        rows = group.to_table(schema=found, columns=wanted)
         if rows.num_rows != task.rows:
             raise OSError(f"{task.group.path}: a row group has {rows.num_rows} rows, and its footer says {task.rows}")
-        return task.number, pa.Table.from_arrays(rows.columns, schema=self._schema(names)), task.offset
+        return task.number, pa.Table.from_arrays(rows.columns, names=list(names)), task.offset
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,6 +209,32 @@ def _tasks(
             if wanted and rows:
                 yield _Task(number, fragment.subset(row_group_ids=[group.id]), rows, offset)
             offset += rows
+
+
+def _by_dictionary(group: ds.ParquetFileFragment, schema: pa.Schema) -> tuple[ds.ParquetFileFragment, pa.Schema]:
+    """A row group, and the schema by which to read it: texts that the file has by dictionary stay so.
+
+    To write out each row's text takes longer than all else of reading it. Where a dictionary was given up, as many
+    bytes as texts have show that: to make one of these would take longer still.
+    """
+    import pyarrow as pa
+
+    texts = {field.name for field in schema if field.type in (pa.string(), pa.binary()) and "." not in field.name}
+    info = group.metadata.row_group(group.row_groups[0].id)
+    chunks = [info.column(number) for number in range(info.num_columns)] if texts else []
+    known = [
+        chunk.path_in_schema
+        for chunk in chunks
+        if chunk.path_in_schema in texts
+        and chunk.total_uncompressed_size < DICTIONARY_BYTES + BYTES_BY_DICTIONARY * info.num_rows
+    ]
+    if not known:
+        return group, schema
+    parquet = data_files.verifying(dictionary_columns=known)
+    found = parquet.make_fragment(group.path, group.filesystem, row_groups=[group.row_groups[0].id])
+    return found, pa.schema(
+        [field.with_type(pa.dictionary(pa.int32(), field.type)) if field.name in known else field for field in schema]
+    )
 
 
 def _read_ahead(tasks: Iterable[_Task], read: Any) -> Iterator[tuple[int, pa.Table, int]]:

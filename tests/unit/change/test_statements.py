@@ -15,8 +15,8 @@ import pyarrow as pa
 import pytest
 from pyroaring import BitMap
 
-from tests.unit.harness.changes import Row, World, schema_of
-from txnclient.change import local, merging
+from tests.unit.harness.changes import Row, World, counted, schema_of
+from txnclient.change import local, merging, scan
 from txnclient.change.merge import Merge
 from txnclient.change.plan import Looked, RowsChanged
 from txnclient.change.scan import Scan
@@ -64,9 +64,9 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> Iterator[Reads]:
         found.files.append(len(files))
         check(files, *rest)
 
-    def counted_read(self: Scan, names: Any, task: Any) -> Any:
+    def counted_read(self: Scan, names: Any, task: Any, **options: Any) -> Any:
         found.groups.append((task.number, task.offset, tuple(names)))
-        return read(self, names, task)
+        return read(self, names, task, **options)
 
     monkeypatch.setattr(data_files, "check", counted_check)
     monkeypatch.setattr(Scan, "_read", counted_read)
@@ -348,6 +348,35 @@ def test_damage_within_a_page_is_named(tmp_path: Path, monkeypatch: pytest.Monke
     path.write_bytes(data)
     with pytest.raises(DataDamaged, match=path.name):
         local.delete(world.there, "id = 15 and v = 0 and s = 'x'")
+
+
+def test_texts_of_rows_that_change_are_read_by_dictionary_where_the_file_has_them_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A dictionary of texts that hardly repeat is given up as they are written; to make one takes long."""
+    monkeypatch.setattr(scan, "DICTIONARY_BYTES", 0)
+    verifying, columns = data_files.verifying, list[list[str]]()
+
+    def noted(**options: Any) -> Any:
+        columns.extend(options.values())
+        return verifying(**options)
+
+    monkeypatch.setattr(data_files, "verifying", noted)
+    schema = schema_of("id bigint, few string, own string, raw binary")
+    rows = [
+        {
+            "id": number,
+            "few": None if number % 7 == 0 else f"text {number % 5}",
+            "own": f"a text that is this row's own: {number}",
+            "raw": bytes([number % 3]),
+        }
+        for number in range(2_000)
+    ]
+    world = World.of(tmp_path, schema, [rows[:1_000], rows[1_000:]])
+    world.apply(local.update(world.there, {"id": "id + 10000"}, "id % 100 < 2 or id = 1999"))
+    changed = [each | {"id": each["id"] + 10_000 * (each["id"] % 100 < 2 or each["id"] == 1_999)} for each in rows]
+    assert counted(world.rows()) == counted(changed)
+    assert columns == [["few", "raw"], ["few", "raw"]]
 
 
 # ---- what they refuse
