@@ -133,6 +133,7 @@ def test_the_same_rows_in_one_file(cluster: LocalCluster, client: Client, table:
     with client.snapshot() as after:
         assert files(after, table) == 1
         assert after.files(table).rows == 45, "no row is dead"
+        assert [len(each.scan(table).manifests) for each in (before, after)] == [5, 1], "manifests are merged, too"
         assert after.to_arrow(table)["id"].to_pylist() == LEFT, "the order is kept"
     assert before.to_arrow(table)["id"].to_pylist() == LEFT
     assert files(before, table) == 5
