@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -70,13 +70,14 @@ def known_by(schema: Schema, where: pc.Expression | None) -> Callable[[DataFile]
     """
     import pyarrow.compute as pc
 
-    columns, text = to_arrow(schema), str(where)
+    text = str(where)
     by_number = "FieldPath" in text
-    names = {name for name in columns.names if by_number or name in text}
+    columns = {field.name: (pc.field(field.name), field.type) for field in to_arrow(schema)}
+    columns = {name: column for name, column in columns.items() if by_number or name in text}
 
     def known(file: DataFile) -> pc.Expression:
         found = pc.scalar(True)
-        for fact in _facts(file, columns, names):
+        for fact in _facts(file, columns):
             found = found & fact
         return found
 
@@ -99,20 +100,17 @@ def bounds(files: Sequence[DataFile], schema: Schema, name: str) -> tuple[End, E
     return (min(found), max(found)) if found else None
 
 
-def _facts(file: DataFile, schema: pa.Schema, names: Set[str]) -> Iterator[pc.Expression]:
-    import pyarrow.compute as pc
-
+def _facts(file: DataFile, columns: Mapping[str, tuple[pc.Expression, pa.DataType]]) -> Iterator[pc.Expression]:
     for part in file.partition.split("/") if file.partition != WHOLE_TABLE else ():
         name, _, value = part.partition("=")
-        if SHORTENED in value or name not in names:
+        if SHORTENED in value or name not in columns:
             continue
-        text = text_of(value)
-        yield pc.field(name).is_null() if text is None else pc.field(name) == _scalar(text, schema.field(name).type)
-    for name in names & file.columns.keys():
-        lowest, highest, nulls = file.columns[name]
-        kind = schema.field(name).type
-        within = (pc.field(name) >= _scalar(lowest, kind)) & (pc.field(name) <= _scalar(highest, kind))
-        yield within | pc.field(name).is_null() if nulls else within
+        (column, kind), text = columns[name], text_of(value)
+        yield column.is_null() if text is None else column == _scalar(text, kind)
+    for name in columns.keys() & file.columns.keys():
+        (column, kind), (lowest, highest, nulls) = columns[name], file.columns[name]
+        within = (column >= _scalar(lowest, kind)) & (column <= _scalar(highest, kind))
+        yield within | column.is_null() if nulls else within
 
 
 def text_of_bound(value: Any) -> str | None:
@@ -168,7 +166,9 @@ def ends(files: Sequence[DataFile], name: str, kind: pa.DataType) -> tuple[pa.Ar
 def _scalar(text: str, kind: pa.DataType) -> pa.Scalar:
     import pyarrow as pa
 
-    return pa.scalar(int(text)).cast(kind) if pa.types.is_timestamp(kind) else pa.scalar(text).cast(kind)
+    if pa.types.is_integer(kind) or pa.types.is_timestamp(kind):
+        return pa.scalar(int(text), kind)  # a cast takes several times as long, and there may be very many files
+    return pa.scalar(text).cast(kind)
 
 
 def _values(texts: Sequence[str], kind: pa.DataType) -> pa.Array:
