@@ -44,8 +44,13 @@ class Leases:
     def advance(self, now: float, horizon: Timestamp) -> None:
         """`horizon`: what was overwritten up to it has been kept for long enough."""
         self.horizon = horizon
-        self._healthy += min(now - self._looked, MAX_GAP_SECONDS, self.seconds / MIN_LOOKS)
+        self._healthy += min(now - self._looked, self._most_gap)
         self._looked = now
+
+    @property
+    def _most_gap(self) -> float:
+        """Seconds that count between two looks, at most."""
+        return min(MAX_GAP_SECONDS, self.seconds / MIN_LOOKS)
 
     @property
     def complete(self) -> bool:
@@ -72,7 +77,8 @@ class Leases:
         held = self._held.setdefault(table.table_id, {})
         if lease_id not in held and len(self) >= MAX_LEASES:
             raise Overloaded(f"{MAX_LEASES} snapshots are being read from the shard of {table.name}")
-        held[lease_id] = at, self._healthy + min(seconds, MAX_LEASE_SECONDS) * SLACK
+        # What has passed since the last look counts only at the next one: it is not the lease's.
+        held[lease_id] = at, self._healthy + self._most_gap + min(seconds, MAX_LEASE_SECONDS) * SLACK
 
     def _check(self, table: TableState, at: Timestamp, bound: Timestamp = NO_TIMESTAMP) -> None:
         """Raises SnapshotTooOld below the bound, and where what a reader would need is gone, or just about to go."""
