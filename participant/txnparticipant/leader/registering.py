@@ -57,7 +57,7 @@ class Registering:
         self._leadership = 0
 
     def forget(self) -> None:
-        """For a replica that does not lead any more."""
+        """Where a leadership begins or ends."""
         self._leadership += 1
         self._sure.clear()
         self._overdue.forget()
@@ -192,7 +192,7 @@ class Registering:
         record = self._shard.record(*key)
         if record is None or record.state is not ParticipantState.OPEN:
             return
-        table = self._shard.table_by_id(key[0])
+        table, leadership = self._shard.table_by_id(key[0]), self._leadership
         try:
             await self._register(table.table_id, record.txn_id, record.owner, table.name)
         except TxnError as refusal:
@@ -202,7 +202,7 @@ class Registering:
             if txn is None or txn.owner != record.owner:
                 await self._withdraw(table, record)
             elif listed or any(each.participant_id == table.table_id for each in txn.participants):
-                self._sure[table.table_id].add(record.txn_id)
+                self._note(key, leadership)
             elif TxnState(txn.state) is TxnState.OPEN:
                 raise  # it may be registered yet, by whoever led before
             else:

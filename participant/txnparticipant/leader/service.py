@@ -33,7 +33,7 @@ from txnparticipant.upkeep.in_doubt import InDoubt
 from txnparticipant.upkeep.initiator import Initiator
 from txnparticipant.upkeep.retirement import Retirement
 from txnstatus.catalog.options import Options
-from txnstatus.errors import InvalidArgument, TxnError
+from txnstatus.errors import InvalidArgument, TxnError, forgotten
 from txnstatus.limits import MAX_OPS_PER_CALL
 from txnstatus.partitions import WHOLE_TABLE
 from txnstatus.process.background import Tasks
@@ -164,10 +164,10 @@ class ShardService:
         self._flusher.forget()
         self._initiator.forget()
         self._reads.forget(self._driver.not_the_leader)
+        self._registering.forget()
         if leading:
             self._locks.tell_of_missing_strategies()
         else:
-            self._registering.forget()
             self._locks.fail(self._driver.not_the_leader)
             self._tables.fail(self._driver.not_the_leader)
 
@@ -218,6 +218,8 @@ class ShardService:
         table = await self._tables.settled(request.table, checked_txn_id(request.txn_id))
         directory = table.directory(TxnId(request.txn_id), check_write_id(request.write_id))
         if self.shard.record(table.table_id, TxnId(request.txn_id)) is None:
+            if request.txn_id < self.shard.forgotten_below:
+                raise forgotten(TxnId(request.txn_id))
             # The write was opened on another table, which had the name before: it lies there.
             raise illegal(table, TxnId(request.txn_id), None, Op.WRITE)
         if not request.manifest.path.startswith(f"{directory}/") or not request.manifest.bytes:

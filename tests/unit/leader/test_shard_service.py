@@ -69,6 +69,26 @@ def test_a_read_inside_a_transaction_that_is_forgotten_is_refused() -> None:
         asyncio.run(made.scan(request))
 
 
+def test_files_that_come_after_their_transaction_is_forgotten_are_refused_as_such() -> None:
+    """A task that outlives its transaction for long was told that this had never begun."""
+    made = shard_service()
+    made.shard.apply(begin_txn(TxnId(1), "0.0", "me"))
+    made.shard.apply(cmd.AbortTxn(TxnId(1), "0.0"))
+    made.shard.apply(cmd.ForgetTxns(TxnId(2)))
+    with pytest.raises(Forgotten):
+        asyncio.run(made.add_files(table_pb.AddFilesRequest(txn_id=1, owner="me", table=TABLE, write_id="appended1")))
+
+
+async def test_a_leadership_begins_without_what_an_earlier_one_was_told() -> None:
+    """Also of what was registered for this replica when it did not lead."""
+    made = shard_service()
+    made.on_leadership(False)
+    await made._registering._register(TABLE_ID, TxnId(1), "me", TABLE)
+    assert made._registering._sure
+    made.on_leadership(True)
+    assert not made._registering._sure
+
+
 def test_an_overwrite_leaves_what_is_undecided() -> None:
     made = shard_service(Status({9: 500}))
     wrote_and_prepared(made, 1, "appended1", prepare_ts=100)
