@@ -6,7 +6,7 @@ import asyncio
 
 from tests.sim.actors.rows import RowCaller
 from tests.sim.actors.transactor import OWNER
-from tests.sim.judges.ruins import RUINS, Added, Visit
+from tests.sim.judges.ruins import RUINS, Added, Refusal, Visit
 from txnstatus.errors import AlreadyExists, Locked, NotFound, TxnError, Unavailable
 from txnstatus.proto import common_pb2, table_pb2
 from txnstatus.types import ConflictStrategy, Timestamp
@@ -32,7 +32,12 @@ class Builder(RowCaller):
         request_id = f"build {self._id()}"
         request = table_pb2.CreateTableRequest(name=name, schema=RUIN_SCHEMA, request_id=request_id)
         for _ in range(self._rng.choice([1, 1, 2])):
-            answer = await self._call("txnstatus.Table/CreateTable", request, table_pb2.CreateTableResponse)
+            sent_at = self._shared.now()
+            try:
+                answer = await self._call("txnstatus.Table/CreateTable", request, table_pb2.CreateTableResponse)
+            except AlreadyExists:
+                self._shared.ruins.refusals.append(Refusal(name, sent_at, self._shared.now()))
+                raise
             for story in self._shared.ruins.made(request_id, answer.table.table_id, name, self._shared.now()):
                 self._ledger.violation("drops", story)
         self._log(f"built {name}: {answer.table.table_id}")

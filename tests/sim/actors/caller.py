@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import copy
 import random
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
@@ -19,13 +21,27 @@ from tests.sim.judges.ledger import Ledger
 from tests.sim.judges.ruins import Ruins
 from tests.sim.world.warehouse import Warehouse
 from txnstatus.errors import AlreadyExists, NotFound, Unavailable
-from txnstatus.proto import admin_pb2, txn_manager_pb2
+from txnstatus.proto import admin_pb2, table_pb2, txn_manager_pb2
 from txnstatus.rpc.channel import PeerChannel
 
 ResponseT = TypeVar("ResponseT", bound=Message)
 
+COMES_LATE = (
+    txn_manager_pb2.BeginTransactionRequest,
+    txn_manager_pb2.CommitTransactionRequest,
+    txn_manager_pb2.AbortTransactionRequest,
+    table_pb2.OpenWriteRequest,
+    table_pb2.AddFilesRequest,
+)
+"""Requests that programs may send again (see latecomer.py)."""
 CALL_SECONDS = 4.0
 POLL_SECONDS = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    method: str
+    request: Message
 
 
 @dataclass
@@ -43,7 +59,7 @@ class Shared:
     bank: Bank = field(init=False)
     books: Books = field(default_factory=Books)
     rolls: Rolls = field(default_factory=Rolls)
-    ruins: Ruins = field(default_factory=Ruins)
+    ruins: Ruins = field(default_factory=lambda: Ruins(lambda: 0.0))
     writes_rows: bool = False
     keeps_rolls: bool = False
     locks: bool = False
@@ -52,6 +68,16 @@ class Shared:
     """Whether programs also work in a foreign participant."""
     lingers: bool = False
     """Whether they take long between that work and the end, and come back after it."""
+    haste: float = 0.15
+    """Chance that a transaction is ended while a first write of it is on its way."""
+    overwrites: float = 0.2
+    """Share of the writes with files that overwrite."""
+    crowd: int = 1
+    """How many of each kind are at work in each program, beside its sessions."""
+    comes_late: bool = False
+    """Whether programs send again what was answered long ago."""
+    sent: deque[Sent] = field(default_factory=lambda: deque(maxlen=12))
+    """What was sent, and may come again."""
     work: Callable[[int], None] = lambda _txn_id: None
     """Prepares a program's work there, for a transaction."""
     had: list[Had] = field(default_factory=list)
@@ -89,6 +115,8 @@ class Caller:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout
         self._shared.calls += 1
+        if self._shared.comes_late:
+            self._note(method, request)
         while True:
             channel = self._rng.choice(self._channels)
             try:
@@ -99,6 +127,11 @@ class Caller:
                 if loop.time() > deadline or self._shared.stopping:
                     raise
             await asyncio.sleep(self._rng.uniform(0.01, 0.2))
+
+    def _note(self, method: str, request: Message) -> None:
+        """What may come again is as it was when it was sent for the first time."""
+        if isinstance(request, COMES_LATE):
+            self._shared.sent.append(Sent(method, copy.deepcopy(request)))
 
     def _id(self) -> str:
         self._numbers += 1

@@ -26,8 +26,9 @@ class Clerk(Teller):
         entry = books.entries[txn_id] = Entry(txn_id, await self._take_snapshot())
         for _ in range(self._rng.randint(1, 4)):
             table = self._rng.choice(BOOKS)
+            with_files = self._rng.random() < max(0.25, self._shared.overwrites)
             try:
-                await (self._change_files if self._rng.random() < 0.25 else self._change_keys)(entry, table)
+                await (self._change_files if with_files else self._change_keys)(entry, table)
             except LimitReached as error:
                 self._log(f"{txn_id}: {error.message}")  # it is refused as a whole, and the transaction goes on
             if self._rng.random() < 0.2:
@@ -47,7 +48,7 @@ class Clerk(Teller):
         entry.changes.append(Change(table, kind, rows, answer))
 
     async def _change_files(self, entry: Entry, table: str) -> None:
-        kind = OVERWRITE if self._rng.random() < 0.2 else APPEND
+        kind = OVERWRITE if self._rng.random() < self._shared.overwrites else APPEND
         vouches = kind == APPEND and self._rng.random() < 0.3
         new = [self._shared.books.new_key() for _ in range(self._rng.randint(1, 2))]
         rows = self._new_rows(new if vouches or self._rng.random() < 0.3 else self._some_keys(entry.snapshot))

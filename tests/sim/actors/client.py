@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 
 from tests.sim.actors.bank import ACCOUNT_SCHEMA, ACCOUNTS, KEYED_ACCOUNTS
 from tests.sim.actors.books import BOOK_SCHEMA, BOOKS
@@ -13,6 +13,7 @@ from tests.sim.actors.caller import Shared
 from tests.sim.actors.clerk import Clerk
 from tests.sim.actors.compactor import Compactor
 from tests.sim.actors.doctor import Doctor
+from tests.sim.actors.latecomer import Latecomer
 from tests.sim.actors.locker import Locker
 from tests.sim.actors.registrar import Registrar
 from tests.sim.actors.rolls import ROLL_SCHEMAS, ROLLS
@@ -51,7 +52,7 @@ EXPECTED = (TxnAborted, CommitUnknown, Unavailable, IllegalState, Forgotten, Lim
 SCHEMA = common_pb2.TableSchema(columns=[common_pb2.Column(name="k", type="bigint", nullable=True)])
 
 
-class Client(Clerk, Registrar, Compactor, Doctor, Builder, Locker, Seller):
+class Client(Clerk, Registrar, Compactor, Doctor, Builder, Locker, Seller, Latecomer):
     """One process's sessions. Never raises for what the service may answer."""
 
     def __init__(self, name: str, rng: random.Random, shared: Shared, log: Callable[[str], None]) -> None:
@@ -61,16 +62,23 @@ class Client(Clerk, Registrar, Compactor, Doctor, Builder, Locker, Seller):
     async def work(self) -> None:
         """Until the world tells it to stop."""
         await self._create_tables()
-        held = [self._hold_snapshots(EXPECTED)] if self._shared.holds_snapshots else []
+        beside = [work for _ in range(self._shared.crowd) for work in self._beside_sessions()]
+        await asyncio.gather(*(self._session() for _ in range(SESSIONS)), *beside)
+
+    def _beside_sessions(self) -> Iterator[Awaitable[None]]:
+        """What goes on all the time."""
+        if self._shared.holds_snapshots:
+            yield self._hold_snapshots(EXPECTED)
         if self._shared.foreign:
-            held.append(self._go_on(lambda: self._sell(self._write)))
+            yield self._go_on(lambda: self._sell(self._write))
         if self._shared.keeps_rolls:
-            held.append(self._go_on(self._compact))
+            yield self._go_on(self._compact)
+        if self._shared.comes_late:
+            yield self._go_on(self._come_late)
         if self._shared.locks:
-            held.append(self._go_on(self._lock_things))
+            yield self._go_on(self._lock_things)
         if self._shared.rebuilds:
-            held.append(self._rebuild((*EXPECTED, *OF_RUINS)))
-        await asyncio.gather(*(self._session() for _ in range(SESSIONS)), *held)
+            yield self._rebuild((*EXPECTED, *OF_RUINS))
 
     async def _go_on(self, action: Callable[[], Awaitable[None]]) -> None:
         """Again and again, beside the sessions."""
@@ -143,7 +151,7 @@ class Client(Clerk, Registrar, Compactor, Doctor, Builder, Locker, Seller):
                 await self._write(txn_id, table)
         await asyncio.sleep(self._rng.choice([0.0, 0.0, 0.1, 1.0]))
         end = self._rng.random()
-        if self._rng.random() < 0.15:
+        if self._rng.random() < self._shared.haste:
             # In a hurry: ends it while a first write to a table is still under way.
             untouched = [table for table in self._shared.tables if table not in tables]
             late = asyncio.ensure_future(self._write(txn_id, self._rng.choice(untouched or self._shared.tables)))
@@ -176,7 +184,7 @@ class Client(Clerk, Registrar, Compactor, Doctor, Builder, Locker, Seller):
         # A task may take long, and outlive its transaction.
         await asyncio.sleep(self._rng.uniform(0.0, 1.5 if self._rng.random() < 0.05 else 0.05))
         manifest = self._shared.warehouse.write(opened.directory, "manifest")
-        overwrite, sent_at = self._rng.random() < 0.2, self._shared.now()
+        overwrite, sent_at = self._rng.random() < self._shared.overwrites, self._shared.now()
         write = Write(txn_id, table, write_id, opened.directory, manifest, overwrite, (), sent_at)
         self._ledger.txn(txn_id).writes.append(write)
         request = table_pb2.AddFilesRequest(

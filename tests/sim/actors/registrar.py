@@ -299,6 +299,8 @@ class Registrar(RowCaller):
             self._shared.refused(table, error.message)
             self._ledger.refused_lease(lease_id, table, error.message)
             raise
+        if within is None and (story := self._shared.rolls.shown(table, at, [ref.path for ref in answer.manifests])):
+            self._ledger.violation("5 repeatable", story)
         named = [*(ref.path for ref in answer.manifests), *(ref.path for ref in answer.dead)]
         named += [ref.path for ref in answer.lineages]
         own = f"/{WRITE_PREFIX}{within.txn_id}_" if within is not None else None

@@ -122,6 +122,14 @@ class Rolls:
         self.tables: set[str] = set()
         """Tables whose creation was acknowledged."""
         self._values = 0
+        self._shown: dict[tuple[str, int], frozenset[str]] = {}
+        """The files that readers of a table at a timestamp were shown first."""
+
+    def shown(self, table: str, at: int, manifests: Iterable[str]) -> str:
+        """A scan was answered; gives in what it differs from the first one. What a reader sees is in the same files."""
+        now = frozenset(manifests)
+        first = self._shown.setdefault((table, at), now)
+        return f"two scans of {table} at {at} differ in {sorted(first ^ now)}" if first != now else ""
 
     def new_row(self, k: int, p: int) -> Row:
         self._values += 1

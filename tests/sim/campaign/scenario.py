@@ -6,9 +6,9 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from tests.sim.campaign.themes import FAILING_ENDS, FAILING_GATES, KEPT_SECONDS, THEMES, fitted, theme_of
+
 NODES = ("n1", "n2", "n3")
-KEPT_SECONDS = 3_600
-"""Nothing is so old in a run, whatever the clocks say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +69,18 @@ class Scenario:
     """Whether a foreign participant takes part."""
     lingers: bool = False
     """Whether what was prepared there waits for long, or comes too late."""
+    upkeep_seconds: float = 1.0
+    """Time between two passes of a shard's upkeep: what is old enough goes then."""
+    derived_every: int = 12
+    """Commands after which what follows from a group's state is made anew, and compared."""
+    haste: float = 0.15
+    """Chance that a program ends a transaction while a first write of it is on its way."""
+    overwrites: float = 0.2
+    """Share of the writes with files that overwrite."""
+    crowd: int = 1
+    """How many of each kind are at work in each program, beside its sessions."""
+    comes_late: bool = False
+    """Whether programs send requests again long after they were answered."""
 
     @property
     def retires(self) -> bool:
@@ -115,7 +127,7 @@ SPECIAL: Mapping[str, tuple[tuple[str, ...], float]] = {
 }
 """Profiles of some of the worlds, each for what is rare in the others."""
 SPECIAL_SHARE = 0.4
-PROFILES = {**USUAL, **SPECIAL}
+PROFILES = {**USUAL, **SPECIAL, **THEMES}
 
 FAILPOINTS = (
     *(f"status.{when}.{name}" for when in ("before", "after") for name in
@@ -157,7 +169,7 @@ def make(seed: int, profile: str | None = None) -> Scenario:
     special = random.Random(f"scenario {seed}, special")
     if special.random() < SPECIAL_SHARE:
         drawn = special.choice(list(SPECIAL))
-    profile = profile or drawn
+    profile = profile or theme_of(seed) or drawn
     scenario = Scenario(
         seed,
         profile,
@@ -193,7 +205,7 @@ def make(seed: int, profile: str | None = None) -> Scenario:
         foreign=newest.random() < 0.3,
     )
     scenario = replace(scenario, keeps_rolls=random.Random(f"scenario {seed}, changing").random() < 0.3)
-    scenario = _fitted(special, scenario)
+    scenario = fitted(special, scenario) if profile in THEMES else _fitted(special, scenario)
     kinds, rate = PROFILES[profile]
     count = sum(rng.random() < 0.5 for _ in range(int(rate * scenario.seconds / 10 * 2))) if kinds else 0
     faults = [_fault(rng, rng.choice(kinds), scenario) for _ in range(count)]
@@ -283,6 +295,19 @@ def _fault(rng: random.Random, kind: str, scenario: Scenario) -> Fault:
             return Fault(at, kind, rng.choice(FAILING), "", 2 * seconds, amount=rng.choice([0.2, 0.5, 1.0]))
         case "till_fails":
             return Fault(at, kind, "till", "", 2 * seconds, amount=rng.choice([0.3, 1.0]))
+        case "fails_at_ends":
+            return Fault(at, "fails", rng.choice(FAILING_ENDS), "", 2 * seconds, amount=rng.choice([0.5, 0.9]))
+        case "fails_at_gates":
+            return Fault(at, "fails", rng.choice(FAILING_GATES), "", 2 * seconds, amount=rng.choice([0.3, 0.6]))
+        case "cut_off":
+            return Fault(at, kind, "all", rng.choice(["leader", "other"]), rng.uniform(3.0, 6.0))
+        case "client_naps":
+            name = f"c{rng.randint(1, scenario.clients)}"
+            return Fault(
+                at, "client_pauses", name, "", seconds=scenario.keepalive_millis / 1000 * rng.uniform(0.9, 2.0)
+            )
+        case "hasten":
+            return Fault(at, kind, rng.choice(["shard-0", "shard-1"]), "", 0.0, amount=rng.uniform(2.0, 300.0))
         case "host_dies":
             return Fault(at, kind, "f1", "", 2 * seconds)
         case "depose":

@@ -41,8 +41,12 @@ class Consensus:
         self._add(command, idx, term)
         entry = journal[-1]
         self._note(entry.idx, entry.term, entry.command)
-        if group.is_leader and decode(command) is not None and before > group.commit_index:
-            self._violated("members", f"{group.node_id} changes them by entry {idx}; entry {before} is not committed")
+        if group.is_leader and decode(command) is not None:
+            if before > group.commit_index:
+                self._violated(
+                    "members", f"{group.node_id} changes them by entry {idx}; entry {before} is not committed"
+                )
+            group._watch.on_change(group.node_id)
 
     def _note(self, idx: int, term: int, command: bytes) -> None:
         if term == 0:

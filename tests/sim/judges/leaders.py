@@ -203,3 +203,11 @@ class WatchedStatusService(StatusService):
             if self.now() > due + EXPIRY_SLACK_SECONDS:
                 silent = self.now() - at
                 self.violated("9 expiry", f"transaction {record.txn_id} is OPEN, and was silent for {silent:.2f} s")
+
+
+def watched_status(
+    now: Callable[[], float], violated: Callable[[str, str], None], quiet_since: Callable[[], float]
+) -> type[WatchedStatusService]:
+    """The StatusService of one world: takes the place of the name in txndeploy.node.roles."""
+    there: dict[str, Callable[..., Any]] = {"now": now, "violated": violated, "quiet_since": quiet_since}
+    return type("Service", (WatchedStatusService,), {name: staticmethod(each) for name, each in there.items()})

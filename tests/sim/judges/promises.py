@@ -30,10 +30,13 @@ from txnstatus.types import NO_TIMESTAMP, ParticipantState, Timestamp, TxnId, Tx
 
 
 class Promises:
-    def __init__(self, ledger: Ledger, has_published: Callable[[TxnId], bool]) -> None:
-        """`has_published`: whether the foreign participant has."""
+    def __init__(
+        self, ledger: Ledger, has_published: Callable[[TxnId], bool], made: Callable[[str, str], object]
+    ) -> None:
+        """`has_published`: whether the foreign participant has. `made` hears of the ids and names of new tables."""
         self._ledger = ledger
         self._has_published = has_published
+        self._made = made
         self._kept: dict[str, int] = {}
         """The records that each range keeps."""
         self._begun: dict[str, TxnId] = {}
@@ -104,6 +107,7 @@ class Promises:
             return
         if isinstance(command, shard_cmd.CreateTable):
             created = shard.table_by_id(outcome.table_id).created
+            self._made(outcome.table_id, command.name)
             for gone, drop in shard.dropped(command.name):
                 if gone.table_id == outcome.table_id:
                     break  # asked again; those that follow came later
@@ -121,6 +125,7 @@ class Promises:
                 yield from (("locks", story) for story in exclusion.held_together(table.locks))
             case shard_cmd.BeginCommit() if table.schema.primary_key:
                 yield from (("7 rows", story) for story in _overwritten_under_rows(table))
+                yield from (("7 rows", story) for story in _older_than_the_keys(table, command.txn_id))
             case shard_cmd.FinalizeCommit(_, table_id, commit_ts) if table.rows.cleared[-1:] == [commit_ts]:
                 self._clears[table_id].append(commit_ts)
                 yield from (("4 rows", story) for story in self._lost_clears(table))
@@ -142,3 +147,10 @@ def _overwritten_under_rows(table: TableState) -> Iterator[str]:
             for other in prepared:
                 if other is not txn and other.row_keys:
                     yield f"{txn.txn_id} overwrites {table.name}, of which {other.txn_id} changes rows, both prepared"
+
+
+def _older_than_the_keys(table: TableState, txn_id: TxnId) -> Iterator[str]:
+    """Whoever has not seen commits of which the keys are gone cannot be compared with them."""
+    txn = table.txns[txn_id]
+    if txn.state is ParticipantState.COMMIT_IN_PROGRESS and txn.row_keys and txn.snapshot < table.rows.keys.above:
+        yield f"{txn_id} read {table.name} at {txn.snapshot}; what was changed up to {table.rows.keys.above} is gone"

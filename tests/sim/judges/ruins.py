@@ -6,7 +6,7 @@ append, so what a reader at a timestamp must see of a table is what had committe
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from tests.sim.judges.ledger import NEVER, Ledger, Txn
@@ -45,8 +45,21 @@ class Visit:
     manifests: frozenset[str] = frozenset()
 
 
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A program was told that a name is taken."""
+
+    name: str
+    sent_at: float
+    told_at: float
+
+
 class Ruins:
-    def __init__(self) -> None:
+    def __init__(self, now: Callable[[], float]) -> None:
+        self._now = now
+        self._made: dict[str, tuple[str, float]] = {}
+        """The names of all tables that were made, by their ids, and when."""
+        self.refusals: list[Refusal] = []
         self.built: dict[str, Built] = {}
         self.drops: dict[int, str] = {}
         """The ids of the tables that transactions drop if they commit."""
@@ -56,6 +69,10 @@ class Ruins:
         """Snapshots, and when each was asked for the first time."""
         self.requests: dict[str, str] = {}
         """The ids of the tables that requests made."""
+
+    def make(self, table_id: str, name: str) -> None:
+        """To be called when a table is made, by whoever and for whomever."""
+        self._made.setdefault(table_id, (name, self._now()))
 
     def made(self, request_id: str, table_id: str, name: str, now: float) -> Iterator[str]:
         """A creation was acknowledged. Gives what cannot be."""
@@ -84,8 +101,18 @@ class Ruins:
                 yield "drops", f"{added} came after the drop by {drop.txn_id} was told"
             if txn.committed:
                 yield from self._too_old(added, dropped)
+        for refusal in self.refusals:
+            yield from self._taken(refusal, dropped)
         for visit in self.visits:
             yield from self._judge(visit, ends, ledger, retires)
+
+    def _taken(self, refusal: Refusal, dropped: dict[str, Txn]) -> Iterator[tuple[str, str]]:
+        """A name is taken by a table that was made by then, and whose drop nobody had been told of before."""
+        for table_id, (name, made_at) in self._made.items():
+            drop = dropped.get(table_id)
+            if name == refusal.name and made_at < refusal.told_at and (drop is None or drop.told_at > refusal.sent_at):
+                return
+        yield "drops", f"{refusal}: no table had the name"
 
     def _too_old(self, added: Added, dropped: dict[str, Txn]) -> Iterator[tuple[str, str]]:
         """Whoever began before the table of the name was dropped may have meant that one."""

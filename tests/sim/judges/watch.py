@@ -21,8 +21,6 @@ from txnstatus.raft.proposals import Proposal
 
 FULL_DIGEST_EVERY = 50
 """Commands; the digest of the whole state costs a snapshot."""
-DERIVED_EVERY = 12
-"""Commands; what follows from the state is made anew by the first replica that gets there."""
 
 
 _COUNT = struct.Struct("<Q")
@@ -78,6 +76,10 @@ class Watch:
     now: Callable[[], float]
     on_first_apply: Callable[[str, StateMachine, bytes, object], None] = lambda *_: None
     on_every_apply: Callable[[str, str, StateMachine], None] = lambda *_: None
+    on_change: Callable[[str], None] = lambda _leader: None
+    """Hears of each leader that changes the members of its group, before anybody else does."""
+    derived_every: int = 12
+    """Commands after which what follows from the state is made anew, by the first replica that gets there."""
     histories: dict[str, GroupHistory] = field(default_factory=dict)
 
     def history(self, group: str) -> GroupHistory:
@@ -117,7 +119,7 @@ class WatchedMachine:
             history.commands.append(command)
             history.outcomes.append(_comparable(outcome))
             self._watch.on_first_apply(history.name, self.inner, command, outcome)
-            if self.applied % DERIVED_EVERY == 0:
+            if self.applied % self._watch.derived_every == 0:
                 self._compare_with_anew()
         elif _comparable(outcome) != history.outcomes[at]:
             self._watch.on_violation(

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from pyroaring import BitMap
 
 from tests.sim.planted.faults import CORE, Planted, Seams
+from tests.sim.planted.shard import restored
+from txnclient.read import diff
+from txnclient.read.table_files import TableFiles
 from txnclient.write import deletes as writing
-from txnparticipant.versions.deletes import visible_deletes
+from txnparticipant.versions.deletes import DeleteSets, visible_deletes
 from txnparticipant.versions.mvcc import DeadRowsRef, DeleteSet
 from txnstatus.types import Timestamp, TxnId
 
@@ -69,6 +73,27 @@ def only_the_first_part_is_deleted() -> Seams:
     return [("tests.sim.actors.registrar:parts_of", first)]
 
 
+def a_diff_shows_what_was_dead_before() -> Seams:
+    only_in = diff._rows_only_in
+
+    def dead_or_not(one: TableFiles, other: TableFiles) -> TableFiles:
+        return only_in(replace(one, dead={}), other)
+
+    return [("txnclient.read.diff:_rows_only_in", dead_or_not)]
+
+
+def merges_look_for_nothing() -> Seams:
+    return [("txnparticipant.shard.delete_conflicts:_added", lambda *_: None)]
+
+
+def deletes_are_not_restored() -> Seams:
+    return restored(lambda table: setattr(table, "deletes", DeleteSets()))
+
+
+def a_write_that_only_deletes_goes_with_the_next() -> Seams:
+    return [("txnparticipant.versions.mvcc:PendingWrite.is_left", property(lambda self: bool(self.partitions)))]
+
+
 ROLLS = ("4 rolls", "7 rolls")
 PLANTED_ROLLS: Mapping[str, Planted] = {
     "rows never conflict": Planted((*ROLLS, CORE), "calm", 10, rows_never_conflict),
@@ -78,5 +103,13 @@ PLANTED_ROLLS: Mapping[str, Planted] = {
         (*ROLLS, "10", "nothing", "derived state", CORE), "calm", 10, a_file_of_deletes_keeps_no_directory
     ),
     "ranges that touch do not meet": Planted(("7 rolls",), "calm", 20, ranges_that_touch_do_not_meet),
+    "a diff shows what was dead before": Planted(("4 diff",), "calm", 10, a_diff_shows_what_was_dead_before),
+    "merges look for nothing": Planted(("7 rolls",), "calm", 20, merges_look_for_nothing),
+    "deletes are not restored": Planted(
+        (*ROLLS, "derived state", "nothing", CORE), "calm", 10, deletes_are_not_restored
+    ),
+    "a write that only deletes goes with the next": Planted(
+        (*ROLLS, "4 diff", CORE), "calm", 10, a_write_that_only_deletes_goes_with_the_next
+    ),
     "only the first part is deleted": Planted((*ROLLS, "4 diff"), "calm", 10, only_the_first_part_is_deleted),
 }

@@ -30,7 +30,7 @@ TABLE = "txnparticipant.shard.table:TableState"
 # ---- what a snapshot brings back
 
 
-def _restored(change: Callable[[TableState], object]) -> Seams:
+def restored(change: Callable[[TableState], object]) -> Seams:
     """`change` is done to every table that a snapshot brings back."""
     from_wire = snapshot.from_wire
 
@@ -43,7 +43,7 @@ def _restored(change: Callable[[TableState], object]) -> Seams:
 
 
 def prepared_keys_are_not_restored() -> Seams:
-    return _restored(lambda table: table.rows.keys._prepared.clear())
+    return restored(lambda table: table.rows.keys._prepared.clear())
 
 
 def prepared_overwrites_are_not_restored() -> Seams:
@@ -51,15 +51,15 @@ def prepared_overwrites_are_not_restored() -> Seams:
         table.overwrites._prepared.clear()
         table.overwrites._prepared_below.clear()
 
-    return _restored(clear)
+    return restored(clear)
 
 
 def who_follows_is_not_restored() -> Seams:
-    return _restored(lambda table: setattr(table, "follows", NOBODY))
+    return restored(lambda table: setattr(table, "follows", NOBODY))
 
 
 def what_is_to_be_cleaned_is_not_restored() -> Seams:
-    return _restored(lambda table: table.uncleaned.clear())
+    return restored(lambda table: table.uncleaned.clear())
 
 
 def the_last_row_change_is_not_restored() -> Seams:
@@ -72,7 +72,7 @@ def the_last_row_change_is_not_restored() -> Seams:
 
 
 def who_drops_is_not_restored() -> Seams:
-    return _restored(lambda table: setattr(table, "dropping", None))
+    return restored(lambda table: setattr(table, "dropping", None))
 
 
 def table_numbers_are_used_again() -> Seams:

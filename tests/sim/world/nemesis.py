@@ -196,10 +196,9 @@ class Nemesis:
 
     def _depose(self, fault: Fault) -> Callable[[], None] | None:
         """A group's leader is cut off until others have another one; when it is back, its power fails."""
-        history = self._world.watch.histories.get(fault.target)
-        if history is None or not history.leaders:
+        machine = self._leader(fault.target)
+        if machine is None:
             return None
-        machine = self._world.cluster.machines[history.leaders[max(history.leaders)]]
         heal = self._isolate(replace(fault, target=machine.name))
         is_cut_off = True
 
@@ -219,6 +218,23 @@ class Nemesis:
             self._restart(machine.name)
 
         self._world.loop.post_later(fault.seconds * 0.7, back_and_armed)
+        return undo
+
+    def _cut_off(self, fault: Fault) -> Callable[[], None]:
+        """The next leader that changes the members of its group is cut off before it can tell, or another node is."""
+        watch, heal = self._world.watch, lambda: None
+
+        def cut(leader: str) -> None:
+            nonlocal heal
+            watch.on_change = lambda _leader: None
+            others = [name for name in self._names() if name != leader]
+            heal = self._isolate(replace(fault, target=leader if fault.other == "leader" else self._rng.choice(others)))
+
+        def undo() -> None:
+            watch.on_change = lambda _leader: None
+            heal()
+
+        watch.on_change = cut
         return undo
 
     # ---- slowness
@@ -257,6 +273,14 @@ class Nemesis:
         self._machine(fault).clock.wall_offset += fault.amount
         self._world.note_clocks()
 
+    def _hasten(self, fault: Fault) -> None:
+        """The wall clock of a group's leader jumps ahead of all that any has shown."""
+        machine = self._leader(fault.target)
+        if machine is not None:
+            offsets = [each.clock.wall_offset for each in self._world.cluster.machines.values()]
+            machine.clock.wall_offset = max(offsets) + fault.amount
+            self._world.note_clocks()
+
     def _store_fails(self, fault: Fault) -> Callable[[], None]:
         warehouse = self._world.warehouse
         warehouse.failing = fault.amount
@@ -289,6 +313,13 @@ class Nemesis:
 
     def _machine(self, fault: Fault) -> Machine:
         return self._world.cluster.machines[fault.target]
+
+    def _leader(self, group: str) -> Machine | None:
+        """The last one that was seen to lead the group."""
+        history = self._world.watch.histories.get(group)
+        if history is None or not history.leaders:
+            return None
+        return self._world.cluster.machines[history.leaders[max(history.leaders)]]
 
     def _names(self) -> list[str]:
         return [machine.name for machine in self._world.cluster.living]

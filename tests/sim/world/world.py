@@ -18,16 +18,19 @@ from tests.sim.actors.operator import Operator
 from tests.sim.actors.reader import LEASE_SECONDS
 from tests.sim.campaign.scenario import NODES, Scenario
 from tests.sim.judges import checks, exclusion
-from tests.sim.judges.leaders import WatchedStatusService
+from tests.sim.judges.leaders import watched_status
 from tests.sim.judges.ledger import Ledger
 from tests.sim.judges.promises import Promises
 from tests.sim.judges.retention import Retention
+from tests.sim.judges.ruins import Ruins
+from tests.sim.judges.shards import watched_shards
 from tests.sim.judges.watch import Violation, Watch
 from tests.sim.world import memory, seams
 from tests.sim.world.clock import Clock
 from tests.sim.world.cluster import Cluster, Failpoints, Machine
 from tests.sim.world.disk import SimDisk
 from tests.sim.world.foreign import Host, Till
+from tests.sim.world.log_handler import LogHandler
 from tests.sim.world.loop import Process, VirtualLoop
 from tests.sim.world.nemesis import Nemesis
 from tests.sim.world.server import Server
@@ -97,20 +100,24 @@ class World:
         self.warehouse = Warehouse(self._rng("warehouse"), lambda: loop.now)
         self.ledger = Ledger(lambda: loop.now, self.violated)
         self.watch = Watch(self.violated, lambda: loop.current, lambda: loop.now, self._applied, self._check_core)
+        self.watch.derived_every = scenario.derived_every
         self._machines = self._rng("machines")
         machines = [self._machine(name) for name in NODES]
         self.cluster = Cluster(loop, self.wire, seed, self._config, machines)
         self.cluster.on_stop = self._stopped
         self.cluster.on_survival = lambda name: self.violated("a failed sync ends the process", f"{name} goes on")
-        kept = float(scenario.snapshot_retention_seconds)
-        self.retention = Retention(kept, SHARDS, self.ledger, self.watch, lambda: loop.now)
+        self.retention = Retention(
+            scenario.snapshot_retention_seconds, SHARDS, self.ledger, self.watch, lambda: loop.now
+        )
         self.note_clocks()
-        self.nemesis = Nemesis(self, self._rng("nemesis"))
+        self.nemesis = nemesis = Nemesis(self, self._rng("nemesis"))
+        self._status = watched_status(lambda: loop.now, self.violated, lambda: nemesis.quiet_since)
         self.operator = Operator(self, self._machine)
         self.warehouse.on_delete = self.ledger.deletes
         loop.on_error = self._callback_failed
         self.till = Till(self.ledger, self._rng("till"))
-        self.promises = Promises(self.ledger, self.till.published.__contains__)
+        self.ruins = Ruins(lambda: loop.now)
+        self.promises = Promises(self.ledger, self.till.published.__contains__, self.ruins.make)
         addresses = [f"{name}:7050" for name in NODES]  # those of new nodes are added
         self.host = Host(self.till, loop, self.wire, self._rng("host"), addresses)
         self.shared = Shared(
@@ -129,8 +136,13 @@ class World:
             locks=scenario.locks,
             foreign=scenario.foreign,
             lingers=scenario.lingers,
+            haste=scenario.haste,
+            overwrites=scenario.overwrites,
+            crowd=scenario.crowd,
+            comes_late=scenario.comes_late,
             work=self.till.work,
             refused=self.retention.refused,
+            ruins=self.ruins,
         )
 
     def note_clocks(self) -> None:
@@ -187,34 +199,26 @@ class World:
             ("asyncio.events:_get_running_loop", lambda: self.loop),  # asyncio's own asks the kernel each time
             *seams.everywhere("stop_process", stop.stop_process, self.cluster.stop_process),
             ("txndeploy.node.loop_watch:LOOK_SECONDS", 1.0),
-            ("txnparticipant.leader.service:FORGET_PASS_SECONDS", 1.0),
+            ("txnparticipant.leader.service:FORGET_PASS_SECONDS", self.scenario.upkeep_seconds),
+            ("txnparticipant.leader.service:PASS_SECONDS", self.scenario.upkeep_seconds),
             ("txnstatus.process.failpoints:_armed", Failpoints(self.cluster)),
             *self.warehouse.seams(),
             *memory.seams(writes_rows=self.scenario.writes_rows, keeps_rolls=self.scenario.keeps_rolls),
             ("txndeploy.node.roles:RaftGroup", self.watch.group_class()),
-            ("txndeploy.node.roles:StatusService", self._status_service()),
+            ("txndeploy.node.roles:StatusService", self._status),
+            ("txndeploy.node.roles:ShardService", watched_shards(self.violated)),
             ("txndeploy.node.roles:Registry", self._server),
         ]
 
     def _server(self, node: str, cluster_id: Callable[[], str]) -> Server:
         return Server(node, cluster_id, self.scenario, self._rng("server"))
 
-    def _status_service(self) -> type[WatchedStatusService]:
-        world = self
-
-        class Service(WatchedStatusService):
-            now = staticmethod(lambda: world.loop.now)
-            violated = staticmethod(world.violated)
-            quiet_since = staticmethod(lambda: world.nemesis.quiet_since)
-
-        return Service
-
     # ---- playing
 
     def play(self) -> None:
         """Raises Violation."""
         loop, scenario = self.loop, self.scenario
-        handler = _LogHandler(self)
+        handler = LogHandler(lambda text: self.log(self.loop.current.name, text))
         logging.root.addHandler(handler)
         try:
             if scenario.slow_links:
@@ -389,12 +393,3 @@ class World:
             self.ledger.refused_begins,
             self.nemesis.inflicted,
         )
-
-
-class _LogHandler(logging.Handler):
-    def __init__(self, world: World) -> None:
-        super().__init__()
-        self._world = world
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self._world.log(self._world.loop.current.name, f"{record.levelname} {record.name}: {record.getMessage()}")

@@ -1,0 +1,43 @@
+"""A simulated program that sends again what was answered long ago, as one does whose answer was lost on its way."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from google.protobuf.message import Message
+
+from tests.sim.actors.caller import Caller
+from txnstatus.errors import TxnError
+from txnstatus.proto import table_pb2
+from txnstatus.proto import txn_manager_pb2 as pb
+
+ANSWERS: Mapping[type[Message], type[Message]] = {
+    pb.BeginTransactionRequest: pb.BeginTransactionResponse,
+    pb.CommitTransactionRequest: pb.CommitTransactionResponse,
+    pb.AbortTransactionRequest: pb.AbortTransactionResponse,
+    table_pb2.OpenWriteRequest: table_pb2.OpenWriteResponse,
+    table_pb2.AddFilesRequest: table_pb2.AddFilesResponse,
+}
+"""The answers to what comes again."""
+
+
+class Latecomer(Caller):
+    async def _come_late(self) -> None:
+        if not self._shared.sent:
+            return
+        late = self._rng.choice(list(self._shared.sent))
+        sent_at = self._shared.now()
+        if isinstance(late.request, pb.BeginTransactionRequest):
+            late.request.is_retry = True
+        try:
+            answer = await self._call(late.method, late.request, ANSWERS[type(late.request)])
+        except TxnError as error:
+            self._log(f"{late.method} comes too late: {error.message}")
+            return
+        if isinstance(late.request, pb.BeginTransactionRequest):
+            assert isinstance(answer, pb.BeginTransactionResponse)
+            ids, label = list(answer.txn_ids), late.request.label
+            keepalive = answer.keepalive_millis / 1000
+            self._ledger.begun(late.request.request_id, ids, late.request.owner, label, keepalive, sent_at)
+        elif isinstance(answer, (pb.CommitTransactionResponse, pb.AbortTransactionResponse)):
+            self._ledger.told(answer.txn, sent_at)
