@@ -243,7 +243,17 @@ class Snapshot(Staying):
         except NotFound:
             before = pb.ScanResponse(table=after.table)  # it was created since: all that it holds has come
         with old.explained(table):
-            return diff.between(before, after, old.timestamp, self.timestamp)
+            return diff.between(before, after, old.timestamp, self.timestamp, lambda at: old._later(table, at))
+
+    def _later(self, table: str, at: Timestamp) -> pb.ScanResponse:
+        """What is seen at a later timestamp, leased with this one."""
+        lease_id = f"{self._id}_{at}"
+        request = build(pb.ScanRequest, table=table, timestamp=at, lease_id=lease_id, leased=True)
+        sent_at = time.monotonic()
+        response = self._session.call("txnstatus.Table/Scan", request, pb.ScanResponse)
+        lease = Lease(lease_id, table, at, response.lease_millis)
+        self._leases[lease_id] = self._session.leases.add(lease, sent_at), lease
+        return response
 
 
 def _name(file: DataFile) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from txnclient.compact.rewriting import DEFAULT_MEMORY_BYTES, Rewritten, alive_bytes, checked, rewrite
@@ -12,9 +13,11 @@ from txnclient.spark.executors import in_executors
 from txnstatus.lake.dead_rows import DeadRows
 from txnstatus.lake.lineage import Lineage
 from txnstatus.lake.manifest import DataFile
+from txnstatus.partitions import WHOLE_TABLE
 from txnstatus.schema import Schema
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import SparkSession
 
 
@@ -41,8 +44,11 @@ def rewrite_by(
     target_bytes: int,
     memory_bytes: int = DEFAULT_MEMORY_BYTES,
     progress: Callable[[int], None] = lambda _: None,
+    more: pa.Table | None = None,
+    partition: str = WHOLE_TABLE,
 ) -> Rewritten:
-    """As `rewrite`, with `memory_bytes` for each task; `progress` is told when all is written."""
+    """As `rewrite`, with `memory_bytes` for each task; `progress` is told when all is written. This process writes
+    those rows that are `more`, into files of their own."""
     parts = [
         _Part(number, files, {file.path: dead[file.path] for file in files if file.path in dead}, *rest)
         for rest in [(schema, directory, target_bytes, memory_bytes)]
@@ -51,6 +57,10 @@ def rewrite_by(
     progress(0)
     done = in_executors(spark, _rewrite, parts)
     progress(sum(file.rows for file in inputs))
+    if more is not None:
+        made = partial(rewrite, target_bytes=target_bytes, memory_bytes=memory_bytes, progress=progress)
+        name = inputs[0].partition if inputs else partition
+        done.append(made([], {}, schema, directory, name=f"more-{uuid.uuid4().hex[:12]}", more=more, partition=name))
     files = [file for part in done for file in part.files]
     lineage = Lineage(segment for part in done for segment in part.lineage.segments)
     return checked(Rewritten(files, lineage), inputs, directory)

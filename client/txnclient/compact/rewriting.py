@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
@@ -15,8 +15,8 @@ from txnstatus.lake.arrow_types import to_arrow
 from txnstatus.lake.dead_rows import DeadRows
 from txnstatus.lake.lineage import NOWHERE, Lineage, Segment
 from txnstatus.lake.manifest import DataFile
-from txnstatus.lake.storage import file_system
-from txnstatus.names import PARTITION_PREFIX
+from txnstatus.lake.storage import file_system, partition_directory
+from txnstatus.partitions import WHOLE_TABLE
 from txnstatus.schema import Schema
 
 if TYPE_CHECKING:
@@ -40,6 +40,8 @@ class Rewritten:
 
     files: Sequence[DataFile]
     lineage: Lineage
+    hidden: DeadRows = field(default_factory=dict)
+    """Rows of files that were left as they are, and that the row changes hide which were folded in."""
 
 
 def rewrite(
@@ -52,8 +54,12 @@ def rewrite(
     memory_bytes: int = DEFAULT_MEMORY_BYTES,
     progress: Callable[[int], None] = lambda _: None,
     name: str = "part",
+    more: pa.Table | None = None,
+    partition: str = WHOLE_TABLE,
 ) -> Rewritten:
     """Writes the rows of the inputs, which are in one partition, into files of about the same size below `directory`.
+
+    `more`: rows of the same partition, in no file, to come behind them. `partition`: of these, if there are no inputs.
 
     `target_bytes`: the size that is meant. `memory_bytes`: about what it may take, whatever there is to write.
     `progress` is told the rows that were read since it was called last; what it raises ends the work. `name`: how the
@@ -61,9 +67,10 @@ def rewrite(
 
     Raises DataDamaged for an input that is not what was written, OSError.
     """
-    partitions = {file.partition for file in inputs}
+    partitions = {file.partition for file in inputs} or {partition}
     if len(partitions) > 1:
         raise InternalError(f"files of several partitions cannot become one: {', '.join(sorted(partitions))}")
+    import pyarrow as pa
     from pyroaring import BitMap
 
     source, outputs = (
@@ -85,6 +92,9 @@ def rewrite(
                 first, offset, taken = end, 0, 0.0
         if first < file.rows:
             segments.append(_segment(file, first, file.rows, gone, outputs.uri, offset))
+    for rows in more.to_batches(MOST_BATCH_ROWS) if more is not None else ():
+        progress(rows.num_rows)
+        outputs.add(pa.Table.from_batches([rows]))
     outputs.cut()
     done = Rewritten(arrow.described(outputs.written, directory, schema), Lineage(segments))
     return checked(done, inputs, directory)
@@ -94,7 +104,8 @@ def checked(done: Rewritten, inputs: Sequence[DataFile], directory: str) -> Rewr
     """Raises InternalError for what does not add up."""
     outputs = {file.path: file.rows for file in done.files}
     fault = done.lineage.fault({file.path: file.rows for file in inputs}, outputs)
-    if fault or {file.partition for file in done.files} - {file.partition for file in inputs}:
+    partitions = {file.partition for file in inputs}
+    if fault or (partitions and {file.partition for file in done.files} - partitions):
         raise InternalError(f"what was written to {directory} is not what was read: {fault or 'another partition'}")
     return done
 
@@ -189,7 +200,7 @@ class _Outputs:
 
     def __init__(self, directory: str, partition: str, name: str, group_bytes: int) -> None:
         """`partition`: the one that all rows are in. `name`: the beginning of the files' names."""
-        within = "".join(f"/{PARTITION_PREFIX}{part}" for part in partition.split("/") if part)
+        within = partition_directory(partition)
         self._directory, self._group_bytes = directory, group_bytes
         self._beginning = f"{within}/{name}"
         self._system, self._root = file_system(directory)

@@ -11,9 +11,11 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from functools import partial
+from typing import TYPE_CHECKING, Protocol
 
 from txnclient.alive.heartbeat import Heartbeats
+from txnclient.compact.folding import fold
 from txnclient.compact.leasing import Leased, lease, renewing
 from txnclient.compact.rewriting import DEFAULT_MEMORY_BYTES, Rewritten, rewrite
 from txnclient.session import Session
@@ -21,13 +23,19 @@ from txnstatus.errors import TxnError
 from txnstatus.lake import data_files, dead_rows, lineage, manifest
 from txnstatus.lake.dead_rows import DeadRows
 from txnstatus.lake.manifest import DataFile
+from txnstatus.partitions import WHOLE_TABLE
 from txnstatus.process.failpoints import failpoint
 from txnstatus.proto import compaction_pb2 as pb
 from txnstatus.schema import Schema
 from txnstatus.types import TxnId
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 log = logging.getLogger(__name__)
 
+HIDDEN_NAME = "_hidden.parquet"
+"""The file with rows of other files that are hidden by what was folded in."""
 IDLE_SECONDS = 2.0
 """Time between two looks for something to do, where there was nothing."""
 
@@ -45,6 +53,8 @@ class Rewrite(Protocol):
         target_bytes: int,
         memory_bytes: int,
         progress: Callable[[int], None],
+        more: pa.Table | None = None,
+        partition: str = WHOLE_TABLE,
     ) -> Rewritten: ...
 
 
@@ -102,8 +112,8 @@ class Worker:
 
     def _work(self, leased: Leased) -> None:
         task, began = leased.task, time.monotonic()
-        inputs = [file for ref in task.inputs for file in manifest.read(ref)]
-        log.info("%s: %d files", leased, len(inputs))
+        count = sum(ref.file_count for ref in task.inputs)
+        log.info("%s: %d files", leased, count)
 
         def progress(_rows: int) -> None:
             leased.require()
@@ -111,15 +121,15 @@ class Worker:
                 raise Stopped
             failpoint("compactor.reading")
 
-        done = self.rewrite(
-            inputs,
-            dead_rows.union(map(dead_rows.read, task.dead)),
-            Schema.from_wire(task.table.schema),
-            task.directory,
+        write = partial(
+            self.rewrite,
+            schema=Schema.from_wire(task.table.schema),
+            directory=task.directory,
             target_bytes=task.target_file_bytes,
             memory_bytes=self.memory_bytes,
             progress=progress,
         )
+        done = rewritten(task, write)
         failpoint("compactor.written")
         # Whoever stood still may have been given up, and what it writes from here on would be nobody's.
         leased.renew(self.session.channel, self.session.timeout)
@@ -129,7 +139,7 @@ class Worker:
         leased.require()
         leased.complete(request)
         failpoint("compactor.completed")
-        log.info("%s: %d files became %d in %.1f s", leased, len(inputs), len(done.files), time.monotonic() - began)
+        log.info("%s: %d files became %d in %.1f s", leased, count, len(done.files), time.monotonic() - began)
 
     def _give_up(self, leased: Leased, reason: str, *, returned: bool = False) -> None:
         """What it has written is removed by the service, in time; also what it wrote when it was given up before."""
@@ -137,6 +147,14 @@ class Worker:
             leased.fail(reason, returned=returned)
         except TxnError as error:
             log.warning("%s ends with its lease: %s", leased, error.message)
+
+
+def rewritten(task: pb.CompactionTask, write: Callable[..., Rewritten]) -> Rewritten:
+    """All of the task but making it durable. `write`: as `rewrite`, with what all calls have in common."""
+    if task.table.schema.primary_key:
+        return fold(task, lambda files, dead, more, name: write(files, dead, more=more, partition=name))
+    inputs = [file for ref in task.inputs for file in manifest.read(ref)]
+    return write(inputs, dead_rows.union(map(dead_rows.read, task.dead)))
 
 
 def _read_again(done: Rewritten) -> None:
@@ -153,4 +171,5 @@ def _made_durable(task: pb.CompactionTask, done: Rewritten) -> pb.CompleteCompac
     listed = manifest.write(
         task.directory, files, table_id=task.table.table_id, txn_id=TxnId(0), write_id=task.compaction_id
     )
-    return pb.CompleteCompactionRequest(manifest=listed, lineage=ref)
+    hidden = dead_rows.write(task.directory, done.hidden, HIDDEN_NAME) if done.hidden else None
+    return pb.CompleteCompactionRequest(manifest=listed, lineage=ref, hidden=hidden)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote, unquote
+from urllib.parse import quote
 
 from txnclient.formats import file_statistics, fitting, schemas
 from txnclient.formats.file_statistics import known_by
@@ -13,9 +13,8 @@ from txnstatus.lake import alive, data_files, dead_rows
 from txnstatus.lake.arrow_types import to_arrow
 from txnstatus.lake.dead_rows import DeadRows
 from txnstatus.lake.manifest import DataFile
-from txnstatus.lake.storage import file_system, located
-from txnstatus.names import PARTITION_PREFIX
-from txnstatus.partitions import name_of, value_name
+from txnstatus.lake.storage import file_system, located, partition_directory, partition_in_path
+from txnstatus.partitions import WHOLE_TABLE, name_of
 from txnstatus.schema import Schema
 
 if TYPE_CHECKING:
@@ -55,7 +54,8 @@ def _parts(data: object, schema: Schema, table: str) -> Iterator[tuple[str, pa.T
     target = to_arrow(schema)
     whole = [as_table(data)] if not isinstance(data, pa.RecordBatchReader) else _gathered(data)
     for rows in whole:
-        yield from _split(fitting.fitted(rows, schema, target, table), schema.partition_by)
+        for partition, part in by_partition(fitting.fitted(rows, schema, target, table), schema.partition_by):
+            yield partition_directory(partition), part
 
 
 def _gathered(reader: pa.RecordBatchReader) -> Iterator[pa.Table]:
@@ -185,15 +185,9 @@ def described(files: Iterable[tuple[str, int]], directory: str, schema: Schema) 
         if column := file_statistics.null_in(footer, schema):
             raise InvalidArgument(f"column {column!r} is NOT NULL, and the data has a null in it")
         if footer.num_rows:
-            partition, columns = _partition_of(uri[len(directory) :]), file_statistics.ranges(footer, schema)
+            partition, columns = partition_in_path(uri[len(directory) :]), file_statistics.ranges(footer, schema)
             found.append(DataFile(uri, footer.num_rows, size, partition, columns, ending, crc32))
     return found
-
-
-def _partition_of(path: str) -> str:
-    """The partition of a file, by the directories that a write is split into."""
-    parts = [unquote(part) for part in path.split("/")]
-    return "/".join(part.removeprefix(PARTITION_PREFIX) for part in parts if part.startswith(PARTITION_PREFIX))
 
 
 def partitions_of(rows: pa.Table, partition_by: Sequence[str]) -> list[str]:
@@ -202,14 +196,14 @@ def partitions_of(rows: pa.Table, partition_by: Sequence[str]) -> list[str]:
     return [name_of(key) for key in keys.to_pylist()]
 
 
-def _split(rows: pa.Table, partition_by: Sequence[str]) -> Iterator[tuple[str, pa.Table]]:
-    """The rows by partition values, each with its subdirectory; no rows make no file."""
+def by_partition(rows: pa.Table, partition_by: Sequence[str]) -> Iterator[tuple[str, pa.Table]]:
+    """The rows by partition values, each with the partition; none, if there are no rows."""
     import pyarrow.compute as pc
 
     if not rows.num_rows:
         return
     if not partition_by:
-        yield "", rows
+        yield WHOLE_TABLE, rows
         return
     keys = rows.select(list(partition_by)).group_by(list(partition_by)).aggregate([])
     for key in keys.to_pylist():
@@ -218,5 +212,4 @@ def _split(rows: pa.Table, partition_by: Sequence[str]) -> Iterator[tuple[str, p
             column = rows[name]
             same = pc.is_null(column) if value is None else pc.equal(column, value)
             mask = same if mask is None else pc.and_kleene(mask, same)
-        directories = (f"/{PARTITION_PREFIX}{name}={value_name(value)}" for name, value in key.items())
-        yield "".join(directories), rows.filter(mask)
+        yield name_of(key), rows.filter(mask)

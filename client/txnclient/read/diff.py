@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -28,9 +28,15 @@ DELETE, UPDATE_BEFORE, UPDATE_AFTER, INSERT = KINDS = ("delete", "update_before"
 
 
 def between(
-    before: pb.ScanResponse, after: pb.ScanResponse, since: Timestamp, until: Timestamp
+    before: pb.ScanResponse,
+    after: pb.ScanResponse,
+    since: Timestamp,
+    until: Timestamp,
+    scan: Callable[[Timestamp], pb.ScanResponse] | None = None,
 ) -> Changes | KeyedChanges:
     """Two scans of one table, at these timestamps, compared; the second tells what was compacted since the first.
+
+    `scan`: of the same table, at a timestamp in between, if it has a primary key.
 
     Raises InvalidArgument when the table has a column of the reserved name, and what reading a manifest raises.
     """
@@ -39,7 +45,7 @@ def between(
         raise InvalidArgument(
             f"{after.table.name} has a column {CHANGE_KIND!r}: that name is the one that says what changed"
         )
-    by_row = before.HasField("changes") or after.HasField("changes") or after.lineages
+    by_row = before.HasField("changes") or after.HasField("changes") or after.lineages or after.folded
     if not by_row and not before.dead and not after.dead:  # whole writes came and went: what both show is not read
         went, came = pb.ScanResponse(table=after.table), pb.ScanResponse(table=after.table)
         went.manifests.extend(_only_in(before, after))
@@ -47,10 +53,16 @@ def between(
         return Changes(schema, {DELETE: TableFiles.of(went, since), INSERT: TableFiles.of(came, until)})
     old, new = TableFiles.of(before, since), TableFiles.of(after, until)
     if after.lineages:
-        rows = Changes(schema, _moved_between(old, new, [lineage.read(ref) for ref in after.lineages]))
-    else:
-        rows = Changes(schema, {DELETE: _rows_only_in(old, new), INSERT: _rows_only_in(new, old)})
-    return KeyedChanges(schema, old, new, rows, since) if schema.primary_key else rows
+        return Changes(schema, _moved_between(old, new, [lineage.read(ref) for ref in after.lineages]))
+    if not schema.primary_key:
+        return Changes(schema, {DELETE: _rows_only_in(old, new), INSERT: _rows_only_in(new, old)})
+    # What row changes were folded into is not what they were: up to a fold, and from it on, rows are followed apart.
+    ends = [(Timestamp(at - 1), Timestamp(at)) for at in after.folded]
+    assert scan is not None or not ends, "row changes were folded, and nobody says what there was before"
+    sides = [old, *(TableFiles.of(scan(at), at) for end in ends for at in end if scan), new]
+    times = [since, *(at for _, at in ends)]
+    spans = zip(sides[::2], sides[1::2], times, strict=True)
+    return KeyedChanges(schema, old, new, tuple(Span(*span) for span in spans))
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +88,33 @@ class Changes:
 
 
 @dataclass(frozen=True, slots=True)
+class Span:
+    """Two timestamps between which no row changes were folded into files."""
+
+    old: TableFiles
+    new: TableFiles
+    since: Timestamp
+    """The timestamp of the old side."""
+
+    @property
+    def in_one(self) -> Sequence[TableFiles]:
+        """Rows of files that only one side shows, be they changed again by key or not."""
+        return _rows_only_in(self.old, self.new), _rows_only_in(self.new, self.old)
+
+    @property
+    def later_changes(self) -> Sequence[tuple[RowChanges, Timestamp]]:
+        """Row changes, and above which commit they touch rows: all that are overwritten since touch theirs."""
+        found = []
+        if self.new.changes is not None:
+            found.append((self.new.changes, self.since))
+        if self.old.changes is not None and (
+            self.new.changes is None or self.new.changes.above > self.old.changes.above
+        ):
+            found.append((self.old.changes, NO_TIMESTAMP))
+        return found
+
+
+@dataclass(frozen=True, slots=True)
 class KeyedChanges:
     """Rows of a table that were changed by key. One that changed is two: as it was and as it is, be they the same.
 
@@ -86,10 +125,8 @@ class KeyedChanges:
     schema: Schema
     old: TableFiles
     new: TableFiles
-    in_one: Changes
-    """Rows of files that only one side shows, be they changed again by key or not."""
-    since: Timestamp
-    """The timestamp of the old side."""
+    spans: tuple[Span, ...]
+    """The time between the two, in which keys were touched."""
 
     def to_arrow(self) -> pa.Table:
         import pyarrow as pa
@@ -108,23 +145,12 @@ class KeyedChanges:
         import pyarrow.compute as pc
 
         names = list(self.schema.primary_key)
-        keys = [part.to_arrow(names) for part in self.in_one.parts.values()]
-        for changes, above in self.later_changes():
+        keys = [part.to_arrow(names) for span in self.spans for part in span.in_one]
+        for changes, above in (each for span in self.spans for each in span.later_changes):
             found = row_reads.latest_changes(changes, self.schema)
             later = pc.greater(found[COMMIT_TS], pa.scalar(above, pa.uint64()))
             keys.append(found.filter(later).select(names).cast(keys[0].schema))
         return pa.concat_tables(keys)
-
-    def later_changes(self) -> list[tuple[RowChanges, Timestamp]]:
-        """Row changes, and above which commit they touch rows: all that are overwritten since touch theirs."""
-        found = []
-        if self.new.changes is not None:
-            found.append((self.new.changes, self.since))
-        if self.old.changes is not None and (
-            self.new.changes is None or self.new.changes.above > self.old.changes.above
-        ):
-            found.append((self.old.changes, NO_TIMESTAMP))
-        return found
 
 
 def _only_in(one: pb.ScanResponse, other: pb.ScanResponse) -> list[pb.ManifestRef]:

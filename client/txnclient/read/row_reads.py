@@ -23,6 +23,7 @@ from txnstatus.lake.rows import (
     last_of_each,
     to_ipc,
 )
+from txnstatus.proto import compaction_pb2
 from txnstatus.proto import table_pb2 as pb
 from txnstatus.schema import Schema
 from txnstatus.types import Timestamp
@@ -48,7 +49,9 @@ class RowChanges:
     """Commit timestamps of the table's files, in their order."""
 
     @classmethod
-    def of(cls, response: pb.ScanResponse, at: Timestamp, file_counts: Sequence[int]) -> RowChanges | None:
+    def of(
+        cls, response: pb.ScanResponse | compaction_pb2.CompactionTask, at: Timestamp, file_counts: Sequence[int]
+    ) -> RowChanges | None:
         """None: files are all that there is to read. `file_counts`: how many are visible of each manifest."""
         if not response.HasField("changes"):
             return None

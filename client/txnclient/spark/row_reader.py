@@ -65,9 +65,9 @@ def read_changes(spark: SparkSession, found: Changes | KeyedChanges) -> DataFram
 
 def _keyed(spark: SparkSession, between: KeyedChanges) -> DataFrame:
     names = list(between.schema.primary_key)
-    parts = [read_table(spark, part).select(*_columns(names)) for part in between.in_one.parts.values()]
+    parts = [read_table(spark, part).select(*_columns(names)) for span in between.spans for part in span.in_one]
     touched = reduce(lambda one, other: one.unionByName(other), parts)
-    for changes, above in between.later_changes():
+    for changes, above in (each for span in between.spans for each in span.later_changes):
         later = _latest(spark, changes, between.schema).where(f"{COMMIT_TS} > {above}")
         touched = touched.unionByName(later.select(*_columns(names)))
     whole = functions.struct(*_columns(column.name for column in between.schema.columns))

@@ -8,6 +8,7 @@ from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
 
 from txnparticipant.leader import moving
+from txnparticipant.leader.reads import changes_to_wire
 from txnparticipant.leader.switching import Switching
 from txnparticipant.leader.tables import TableService
 from txnparticipant.shard import commands as cmd
@@ -19,12 +20,21 @@ from txnparticipant.shard.table import TableState
 from txnparticipant.upkeep.initiator import Initiator
 from txnparticipant.versions.compactions import Compaction, Kind, State, compaction_id
 from txnparticipant.versions.directories import COMPACTIONS, CompactionDirectory
-from txnparticipant.versions.mvcc import DeadRowsRef, FileSet, LineageRef, Manifest
+from txnparticipant.versions.mvcc import (
+    DeadRowsRef,
+    FileSet,
+    HiddenRows,
+    LineageRef,
+    Manifest,
+    commit_times,
+    together,
+)
 from txnstatus import limits, partitions
 from txnstatus.catalog.options import Options
 from txnstatus.errors import IllegalState, InternalError, InvalidArgument, NotFound, Unavailable
 from txnstatus.pages import first_page
 from txnstatus.proto import compaction_pb2 as pb
+from txnstatus.proto import table_pb2
 from txnstatus.types import HybridClock
 
 Propose = Callable[[cmd.Command], Awaitable[ShardApplied]]
@@ -56,6 +66,10 @@ class CompactionService:
         kind = _kind(request.kind)
         table = await self.tables.settled(request.table)
         if request.partition:
+            if table.schema.primary_key:
+                raise InvalidArgument(
+                    f"{table.name} has a primary key: all of it is compacted, and no partition by itself"
+                )
             partitions.check_all([request.partition], table.schema.partition_by, table.name, whole=True)
         await self.tables.publish_decided(table)
         living = compaction_choice.living(table)
@@ -73,7 +87,7 @@ class CompactionService:
         if known is not None:
             return known.compaction_id
         at = self.clock.now()
-        if not compaction_choice.inputs(table, kind, living, at, self.options().compact_file_bytes):
+        if compaction_choice.inputs(table, kind, living, at, self.options().compact_file_bytes) is None:
             return None
         new = compaction_id(kind, at)
         await self.propose(cmd.OpenCompaction(table.table_id, new, kind, partition, requested=True, at=at))
@@ -105,13 +119,13 @@ class CompactionService:
         return pb.LeaseCompactionResponse()
 
     async def _claim(self, table: TableState, wanted: Compaction, request: pb.LeaseCompactionRequest) -> bool:
-        as_of = await self.tables.publish_decided(table)
+        as_of = compaction_choice.read_at(table, await self.tables.publish_decided(table))
         if wanted.compaction_id not in table.compactions.open:
             return False
         file_bytes = self.options().compact_file_bytes
         living = compaction_choice.living(table).get(wanted.partition, ())
         inputs = compaction_choice.inputs(table, wanted.kind, living, as_of, file_bytes)
-        if not inputs:
+        if inputs is None:
             await self._end(table, wanted.compaction_id, State.ATTEMPTED, "there is nothing to compact")
             return False
         try:
@@ -156,34 +170,49 @@ class CompactionService:
         compaction = held(table, wanted, request.lease_id)
         output, lineage = cmd.manifest_from_wire(request.manifest), cmd.lineage_from_wire(request.lineage)
         directory = table.directory(COMPACTIONS, wanted)
-        for path in (output.path, lineage.path):
+        hides = request.hidden if request.HasField("hidden") else None
+        for path in (output.path, lineage.path, *([hides.path] if hides else [])):
             if not path.startswith(f"{directory}/") or "/" in path[len(directory) + 1 :]:
                 raise InvalidArgument(f"{path[:300]!r} is not in the compaction's own {directory}")
         if overwritten(table, compaction):
             await self._end(table, wanted, State.ATTEMPTED, OVERWRITTEN)
             raise IllegalState(f"compaction {wanted} of {table.name}: {OVERWRITTEN}")
-        if fault := await self._fault(table, compaction, output, lineage, directory):
+        fault, hidden = await self._examined(table, compaction, output, lineage, hides)
+        if fault:
             await self._end(table, wanted, State.FAILED, fault)
             raise InvalidArgument(f"compaction {wanted} of {table.name} is not taken: {fault}")
         self.initiator.heard_of(table.table_id, wanted)
-        partitions = (compaction.partition,) if compaction.partition and output.file_count else ()
-        output = replace(output, partitions=partitions)
-        switched = await self.switching.switch(table, wanted, request.lease_id, output, lineage)
+        if not table.schema.primary_key:
+            output = replace(output, partitions=_named(compaction.partition) if output.file_count else ())
+        switched = await self.switching.switch(table, wanted, request.lease_id, output, lineage, hidden)
         return pb.CompleteCompactionResponse(switched=switched)
 
-    async def _fault(
-        self, table: TableState, wanted: Compaction, output: Manifest, lineage: LineageRef, directory: str
-    ) -> str:
-        """Why the output cannot be what is left of the inputs; empty: it is."""
-        inputs = [(table.file_sets[id_].manifest, wanted.partition) for id_ in wanted.inputs]
-        dead, partition = self._known_dead(table, wanted), wanted.partition
-        loop = asyncio.get_running_loop()
+    async def _examined(
+        self,
+        table: TableState,
+        wanted: Compaction,
+        output: Manifest,
+        lineage: LineageRef,
+        hides: table_pb2.DeadRowsRef | None,
+    ) -> tuple[str, HiddenRows | None]:
+        """Why the output cannot be what is left of the inputs; empty: it is. And which other rows it hides."""
+        inputs = [replace(each.manifest, partitions=_named(each.partition)) for each in self._inputs(table, wanted)]
+        others = {each.id: each.manifest for each in self._beside(table, wanted)}
+        is_keyed, dead = bool(table.schema.primary_key), self._known_dead(table, wanted)
+        directory = table.directory(COMPACTIONS, wanted.compaction_id)
+        folds = is_keyed and table.rows.changed_at(wanted.as_of)
+        partition = None if is_keyed else wanted.partition
+
+        def work() -> tuple[str, HiddenRows | None]:
+            story = moving.fault(inputs, dead, output, partition, directory, lineage, folds)
+            if story or hides is None:
+                return story, None
+            return moving.hidden_rows(cmd.dead_rows_from_wire(hides), others)
+
         try:
-            return await loop.run_in_executor(
-                self.blocking, moving.fault, inputs, dead, output, partition, directory, lineage
-            )
+            return await asyncio.get_running_loop().run_in_executor(self.blocking, work)
         except InternalError as error:
-            return error.message
+            return error.message, None
 
     # ---- inside
 
@@ -210,21 +239,36 @@ class CompactionService:
             target_file_bytes=options.compact_file_bytes,
             lease_millis=options.compact_lease_ms,
         )
-        for id_ in wanted.inputs:
-            if (file_set := table.file_sets.get(id_)) is not None:
-                manifest = task.inputs.add()
-                manifest.CopyFrom(cmd.manifest_to_wire(file_set.manifest))
-                manifest.partitions[:] = [wanted.partition] if wanted.partition else []
+        inputs, others = self._inputs(table, wanted), self._beside(table, wanted)
+        task.inputs.extend(map(cmd.manifest_to_wire, together(inputs)))
         task.dead.extend(map(cmd.dead_rows_to_wire, self._known_dead(table, wanted)))
+        changes = self.shard.rows_view(table).at(wanted.as_of, {})
+        if changes.row_sets or changes.flushes:
+            task.others.extend(map(cmd.manifest_to_wire, together(others)))
+            task.changes.CopyFrom(changes_to_wire(changes))
+            times = commit_times([*inputs, *others], (), {})
+            task.commit_timestamps.extend(times[ref.path] for ref in (*task.inputs, *task.others))
         return task
 
+    def _inputs(self, table: TableState, wanted: Compaction) -> list[FileSet]:
+        return [found for id_ in wanted.inputs if (found := table.file_sets.get(id_))]
+
+    def _beside(self, table: TableState, wanted: Compaction) -> list[FileSet]:
+        """Other files of which row changes may hide rows."""
+        return compaction_choice.beside(table, wanted.inputs, wanted.as_of) if table.schema.primary_key else []
+
     def _known_dead(self, table: TableState, wanted: Compaction) -> list[DeadRowsRef]:
-        """What was deleted of the inputs at the time at which they are read."""
-        known = table.deletes.later(wanted.inputs, compaction_choice.NONE)
+        """What was deleted of the inputs, and of others that it may look at, at the time at which they are read."""
+        ids = [*wanted.inputs, *(each.id for each in self._beside(table, wanted))]
+        known = table.deletes.later(ids, compaction_choice.NONE)
         return [each.ref for each in known if each.commit_ts <= wanted.as_of]
 
     async def _end(self, table: TableState, wanted: str, state: State, reason: str) -> None:
         await self.propose(cmd.DropCompaction(table.table_id, wanted, state, reason, self.clock.now()))
+
+
+def _named(partition: str) -> tuple[str, ...]:
+    return (partition,) if partition else ()
 
 
 def place(info: pb.CompactionInfo) -> tuple[str, str]:

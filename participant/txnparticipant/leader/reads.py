@@ -106,8 +106,11 @@ class Reads:
         response.lease_millis = int(self._leases.seconds * 1000) if request.lease_id else 0
         dead = visible_deletes(delete_sets, prepared, outcomes, at, seen_ids)
         if request.HasField("lineages_above"):
-            lineages = table.compactions.between(Timestamp(request.lineages_above), at)
-            response.lineages.extend(map(cmd.lineage_to_wire, lineages))
+            since = Timestamp(request.lineages_above)
+            if table.schema.primary_key:
+                response.folded.extend(table.compactions.folds(since, at))
+            else:
+                response.lineages.extend(map(cmd.lineage_to_wire, table.compactions.between(since, at)))
         response.dead.extend(map(cmd.dead_rows_to_wire, (*dead, *own_deletes(own.files if own else ()))))
         _add_row_changes(response, changes, times)
         return response
@@ -246,9 +249,13 @@ def _add_row_changes(response: pb.ScanResponse, seen: SeenRows, times: Mapping[s
     if not seen.row_sets and not seen.flushes:
         return
     response.commit_timestamps.extend(times[manifest.path] for manifest in response.manifests)
-    response.changes.above = seen.above
-    response.changes.flushed.extend(cmd.manifest_to_wire(flush.manifest) for flush in seen.flushes)
+    response.changes.CopyFrom(changes_to_wire(seen))
+
+
+def changes_to_wire(seen: SeenRows) -> pb.RowChanges:
+    changes = pb.RowChanges(above=seen.above, flushed=(cmd.manifest_to_wire(flush.manifest) for flush in seen.flushes))
     for row_set in seen.row_sets:
         for batch in row_set.batches:
             if batch.keys:
-                response.changes.batches.add(commit_timestamp=row_set.commit_ts, deletes=batch.deletes, rows=batch.rows)
+                changes.batches.add(commit_timestamp=row_set.commit_ts, deletes=batch.deletes, rows=batch.rows)
+    return changes

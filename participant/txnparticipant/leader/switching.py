@@ -18,11 +18,11 @@ from txnparticipant.leader.reads import Reads
 from txnparticipant.leader.waiters import Waiters
 from txnparticipant.shard import commands as cmd
 from txnparticipant.shard.changes import ShardApplied
-from txnparticipant.shard.compacting import held, later_deletes, prepared_deletes
+from txnparticipant.shard.compacting import held, later_deletes, output_ids, prepared_deletes
 from txnparticipant.shard.table import TableState
 from txnparticipant.versions.compactions import Compaction, Switched
 from txnparticipant.versions.directories import COMPACTIONS
-from txnparticipant.versions.mvcc import DeadRowsRef, LineageRef, Manifest, Moved, file_set_id
+from txnparticipant.versions.mvcc import DeadRowsRef, HiddenRows, LineageRef, Manifest, Moved
 from txnstatus.errors import OutcomeUnknown, Unavailable
 from txnstatus.limits import MAX_WAIT_SECONDS
 from txnstatus.process.failpoints import failpoint
@@ -71,7 +71,13 @@ class Switching:
             await self._held.wait(table_id, deadline)
 
     async def switch(
-        self, table: TableState, wanted: str, lease_id: str, output: Manifest, lineage: LineageRef
+        self,
+        table: TableState,
+        wanted: str,
+        lease_id: str,
+        output: Manifest,
+        lineage: LineageRef,
+        hidden: HiddenRows | None = None,
     ) -> Timestamp:
         """The timestamp from which on readers see the output. It has been found to be right.
 
@@ -81,14 +87,13 @@ class Switching:
             if done := table.compactions.switched.get(wanted):
                 return done.switch_ts
             compaction, carried = held(table, wanted, lease_id), _Carried()
-            outputs = (file_set_id(COMPACTIONS, wanted, compaction.partition),) if output.file_count else ()
-            through = Switched(wanted, NO_TIMESTAMP, lineage, compaction.inputs, outputs)
+            through = Switched(wanted, NO_TIMESTAMP, lineage, compaction.inputs, output_ids(wanted, output))
             await self._carry(table, compaction, through, carried)
             failpoint("compaction.before_switch", OSError)
             is_known = True
             try:
                 at = await self.reads.close_gate(table.table_id, self.clock.now())
-                return await self._commit(table, compaction, through, output, at, carried)
+                return await self._commit(table, compaction, through, output, hidden, at, carried)
             except OutcomeUnknown:
                 # It may apply yet, if this replica does not lead any more. If it does, it is known by now.
                 is_known = wanted in table.compactions.switched
@@ -105,6 +110,7 @@ class Switching:
         wanted: Compaction,
         through: Switched,
         output: Manifest,
+        hidden: HiddenRows | None,
         at: Timestamp,
         carried: _Carried,
     ) -> Timestamp:
@@ -123,6 +129,7 @@ class Switching:
                 cmd.CarriedDeletes(tuple(carried.delete_sets), carried.ref),
                 tuple(cmd.MovedWrite(*whose, moved) for whose, moved in carried.moved.items()),
                 self.clock.now(),
+                hidden,
             )
             try:
                 return (await self.propose(command)).timestamp
@@ -139,7 +146,7 @@ class Switching:
             each for each in later if each.id not in carried.delete_sets and (each.txn_id, each.write_id) not in known
         ]
         prepared = [
-            (txn_id, moving.sources(write, through, lambda id_: table.file_sets[id_].manifest, wanted.partition))
+            (txn_id, moving.sources(write, through, lambda id_: table.file_sets[id_].manifest))
             for txn_id, write in prepared_deletes(table, wanted)
             if (txn_id, write.write_id) not in known
         ]

@@ -13,7 +13,7 @@ from txnparticipant.shard.shard import ParticipantShard
 from txnparticipant.shard.table import TableState
 from txnparticipant.shard.translation import untranslated
 from txnparticipant.versions.compactions import Switched
-from txnparticipant.versions.mvcc import PendingWrite, partition_of
+from txnparticipant.versions.mvcc import PendingWrite
 from txnstatus.errors import DataDamaged
 from txnstatus.types import NO_TIMESTAMP, HybridClock, ParticipantState, Timestamp, TxnId
 
@@ -52,8 +52,7 @@ class Translating:
     async def _translate(
         self, table_id: str, txn_id: TxnId, table: TableState, write: PendingWrite, through: Switched
     ) -> None:
-        partition = partition_of(through.inputs[0])
-        source = moving.sources(write, through, lambda id_: table.file_sets[id_].manifest, partition)
+        source = moving.sources(write, through, lambda id_: table.file_sets[id_].manifest)
         directory = table.directory(txn_id, write.write_id)
         name = f"_deletes_{through.compaction_id}_{self.clock.now():016x}.parquet"
         loop = asyncio.get_running_loop()

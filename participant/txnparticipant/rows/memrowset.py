@@ -81,6 +81,16 @@ class Flush:
 
 
 @value
+class Fold:
+    """A compaction that has put row changes into files."""
+
+    switch_ts: Timestamp
+    """Readers at and above it see the files in their place."""
+    as_of: Timestamp
+    """The last commit of which they have the changes."""
+
+
+@value
 class SeenRows:
     """The row changes that a reader sees."""
 
@@ -125,6 +135,7 @@ class RowsView:
     row_sets: tuple[RowSet, ...]
     flushes: tuple[Flush, ...]
     cleared: tuple[Timestamp, ...]
+    folded: tuple[Fold, ...]
     prepared: tuple[PreparedRows, ...]
 
     def at(self, ts: Timestamp, outcomes: Mapping[TxnId, Timestamp]) -> SeenRows:
@@ -132,6 +143,7 @@ class RowsView:
         decided = [(txn, outcomes[txn.txn_id]) for txn in self.prepared if outcomes.get(txn.txn_id, NO_TIMESTAMP)]
         above = max(
             [commit_ts for commit_ts in self.cleared if commit_ts <= ts]
+            + [Timestamp(fold.as_of + 1) for fold in self.folded if fold.switch_ts <= ts]
             + [commit_ts for txn, commit_ts in decided if txn.clears],
             default=NO_TIMESTAMP,
         )
@@ -155,14 +167,24 @@ class TableRows:
     """Flush ids of what will never be a flush: their directories are to be cleaned."""
     cleared: list[Timestamp] = field(default_factory=list)
     """Commits of overwrites of the whole table: a reader at or above one sees no row change below it."""
+    folded: list[Fold] = field(default_factory=list)
+    """Compactions in their order. Of those below all readers only the last one counts."""
+    spent: list[str] = field(default_factory=list)
+    """Flush ids of what was folded and nobody reads any more: their directories are to be cleaned."""
+    newest_gone: Timestamp = NO_TIMESTAMP
+    """The last commit among changes that were folded and are gone."""
     keys: ChangedKeys = field(default_factory=ChangedKeys)
     unflushed_bytes: int = 0
     newest: Timestamp = NO_TIMESTAMP
-    """The last commit among the changes that are here."""
+    """The last commit among the changes that are here, or were."""
 
     def view(self, prepared: Iterable[PreparedRows]) -> RowsView:
         return RowsView(
-            tuple(self.unflushed.values()), tuple(self.flushes.values()), tuple(self.cleared), tuple(prepared)
+            tuple(self.unflushed.values()),
+            tuple(self.flushes.values()),
+            tuple(self.cleared),
+            tuple(self.folded),
+            tuple(prepared),
         )
 
     def publish(self, row_set: RowSet) -> None:
@@ -196,8 +218,9 @@ class TableRows:
 
     def cleaned(self, flush_id: str) -> None:
         """Its directory is gone for good; of one that was not given up, nothing is said."""
-        if flush_id in self.given_up:
-            self.given_up.remove(flush_id)
+        for claims in (self.given_up, self.spent):
+            if flush_id in claims:
+                claims.remove(flush_id)
 
     def flush(self, flush_id: str, manifest: Manifest, txn_ids: Iterable[TxnId]) -> None:
         flushed = [self.unflushed.pop(txn_id) for txn_id in txn_ids]
@@ -210,9 +233,51 @@ class TableRows:
         self.flushes[flush.flush_id] = flush
         self.newest = max(self.newest, flush.last_ts)
 
+    # ---- what was folded into files
+
+    @property
+    def is_folded_until(self) -> Timestamp:
+        """The last commit of which all row changes are in files."""
+        return self.folded[-1].as_of if self.folded else NO_TIMESTAMP
+
+    @property
+    def not_folded(self) -> list[Flush]:
+        """Flushes with changes that are in no other files."""
+        return [each for each in self.flushes.values() if each.last_ts > self.is_folded_until]
+
+    def foldable(self, at: Timestamp, most_bytes: int) -> Timestamp:
+        """The last timestamp, up to this one, at which the changes that were not folded are so few bytes in files, but
+        for those of one file."""
+        size = 0
+        flushes = sorted((each for each in self.not_folded if each.last_ts <= at), key=lambda each: each.last_ts)
+        for number, flush in enumerate(flushes):
+            size += flush.manifest.data_bytes
+            if number and size > most_bytes:
+                return flushes[number - 1].last_ts
+        return at
+
+    def retire_folded(self, up_to: Timestamp) -> None:
+        """Nobody reads below the timestamp any more: what was folded by then goes."""
+        below = [each for each in self.folded if each.switch_ts <= up_to]
+        if not below:
+            return
+        last = below[-1].as_of
+        row_sets = [each for each in self.unflushed.values() if each.commit_ts <= last]
+        flushes = [each for each in self.flushes.values() if each.last_ts <= last]
+        for row_set in row_sets:
+            del self.unflushed[row_set.txn_id]
+            self.unflushed_bytes -= row_set.bytes
+        for flush in flushes:
+            del self.flushes[flush.flush_id]
+            self.spent.append(flush.flush_id)
+        gone = [each.commit_ts for each in row_sets] + [each.last_ts for each in flushes]
+        self.newest_gone = max([self.newest_gone, *gone])
+        self.folded = self.folded[len(below) - 1 :]
+
     def retire(self) -> None:
         """Nobody reads any of it any more: what is in files is to be cleaned."""
         self.given_up += self.flushes
-        for gone in (self.unflushed, self.flushes, self.cleared):
+        for gone in (self.unflushed, self.flushes, self.cleared, self.folded):
             gone.clear()
+        self.newest_gone = NO_TIMESTAMP
         self.keys, self.unflushed_bytes, self.newest = ChangedKeys(), 0, NO_TIMESTAMP

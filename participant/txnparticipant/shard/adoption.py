@@ -60,7 +60,8 @@ def adopt(table: TableState, name: str, forgotten_below: TxnId) -> ShardApplied 
         return Rejected(refused)
     match directory_named(name):
         case FlushDirectory(flush_id):
-            table.rows.give_up(flush_id)
+            if flush_id not in table.rows.spent:
+                table.rows.give_up(flush_id)
         case CompactionDirectory(compaction_id):
             table.leave_to_cleaner(COMPACTIONS, compaction_id)
         case WriteDirectory(txn_id, write_id):

@@ -97,7 +97,7 @@ def directories(table: TableState) -> Iterator[tuple[str, Known]]:
     for known in _files_beside(table):
         files.setdefault(known.path.split("/")[-2], []).append(known)
     rows = table.rows
-    flushes = [(flush_id, Known(Use.GOING)) for flush_id in rows.given_up]
+    flushes = [(flush_id, Known(Use.GOING)) for flush_id in (*rows.given_up, *rows.spent)]
     flushes += [(flush_id, Known(Use.CLAIMED)) for flush_id in rows.flushing]
     flushes += [(each.flush_id, Known(Use.IN_USE, each.manifest)) for each in rows.flushes.values()]
     return _named(going, claimed, list(table.used), list(table.file_sets.values()), files, flushes)

@@ -243,7 +243,7 @@ def flush(table: TableState, command: cmd.FlushCommand) -> ShardApplied | Reject
     rows = table.rows
     match command:
         case cmd.OpenFlush(_, flush_id):
-            if flush_id in rows.flushes or flush_id in rows.given_up:
+            if flush_id in (*rows.flushes, *rows.given_up, *rows.spent):
                 return Rejected(IllegalState(f"flush {flush_id} of {table.name} is over already"))
             rows.open_flush(flush_id)
         case cmd.FlushRows(_, flush_id, manifest, txn_ids) if flush_id not in rows.flushes:

@@ -11,6 +11,7 @@ from txnparticipant.versions.mvcc import (
     ColumnRange,
     DeadRowsRef,
     Deletes,
+    HiddenRows,
     KeyClaim,
     LineageRef,
     Looked,
@@ -262,6 +263,7 @@ class CommitCompaction:
     moved: tuple[MovedWrite, ...]
     """Writes of transactions that were prepared when the command was proposed."""
     at: Timestamp
+    hidden: HiddenRows | None = None
 
 
 @value

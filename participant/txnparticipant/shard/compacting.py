@@ -9,18 +9,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from txnparticipant.rows.memrowset import Fold
 from txnparticipant.shard import commands as cmd
 from txnparticipant.shard.changes import ShardApplied
 from txnparticipant.shard.table import TableState
 from txnparticipant.shard.translation import untranslated
 from txnparticipant.versions.compactions import Compaction, Ended, State, Switched
 from txnparticipant.versions.directories import COMPACTIONS
-from txnparticipant.versions.mvcc import DeleteSet, FileSet, Moved, PendingWrite
+from txnparticipant.versions.mvcc import DeleteSet, FileSet, Manifest, Moved, PendingWrite, file_set_id
 from txnstatus.errors import IllegalState, InvalidArgument, NotFound, TxnError, Unavailable
+from txnstatus.partitions import WHOLE_TABLE
 from txnstatus.replicated import Rejected
-from txnstatus.types import ParticipantState, TxnId
+from txnstatus.types import NO_TIMESTAMP, ParticipantState, Timestamp, TxnId
 
 OVERWRITTEN = "what it reads was overwritten meanwhile"
+HIDDEN = "hidden"
+"""The write, in the words of delete sets, that hides rows of files which a compaction has left as they are."""
 
 
 def compact(table: TableState, command: cmd.CompactionCommand) -> ShardApplied | Rejected:
@@ -46,8 +50,8 @@ def _open(table: TableState, command: cmd.OpenCompaction) -> TxnError | None:
         return None
     if table.is_database or table.dropped is not None:
         return NotFound(f"{table.name} is no table that there is now")
-    if table.schema.primary_key:
-        return InvalidArgument(f"{table.name} has a primary key: tables with one are not compacted yet")
+    if table.schema.primary_key and command.partition:
+        return InvalidArgument(f"{table.name} has a primary key: all of it is compacted, and no partition by itself")
     if other := compactions.of(command.partition):
         return IllegalState(f"{table.name} has another compaction of the same partition, {other.compaction_id}")
     compactions.add(Compaction(wanted, command.kind, command.partition, command.requested, command.at))
@@ -60,7 +64,7 @@ def _claim(table: TableState, command: cmd.ClaimCompaction) -> TxnError | None:
         return _over(table, command.compaction_id)
     if wanted.worker:
         return None if wanted.lease_id == command.lease_id else _not_the_workers(table, wanted)
-    if _overwritten(table, command.inputs):
+    if _overwritten(table, command.inputs, command.as_of):
         return Unavailable(f"files of {table.name} were overwritten meanwhile")
     table.compactions.claim(
         command.compaction_id, command.worker, command.lease_id, command.as_of, tuple(command.inputs)
@@ -91,14 +95,20 @@ def _not_the_workers(table: TableState, wanted: Compaction) -> IllegalState:
     return IllegalState(f"compaction {wanted.compaction_id} of {table.name} is {whose}, and not of this lease")
 
 
-def _overwritten(table: TableState, inputs: tuple[str, ...]) -> bool:
-    """Whether somebody has replaced one of these, or is about to."""
-    return any(id_ not in table.file_sets or table.file_sets[id_].replaced_by is not None for id_ in inputs)
+def _overwritten(table: TableState, inputs: tuple[str, ...], as_of: Timestamp) -> bool:
+    """Whether somebody has replaced one of these, or all row changes, or is about to."""
+    if any(id_ not in table.file_sets or table.file_sets[id_].replaced_by is not None for id_ in inputs):
+        return True
+    if not table.schema.primary_key:
+        return False
+    return any(cleared > as_of for cleared in table.rows.cleared) or any(
+        txn.clears_table for txn in table.unfinished.values() if txn.state is ParticipantState.COMMIT_IN_PROGRESS
+    )
 
 
 def overwritten(table: TableState, wanted: Compaction) -> bool:
     """Whether nothing can come of it any more."""
-    return _overwritten(table, wanted.inputs)
+    return _overwritten(table, wanted.inputs, wanted.as_of)
 
 
 def _commit(table: TableState, command: cmd.CommitCompaction) -> ShardApplied | Rejected:
@@ -119,7 +129,8 @@ def _commit(table: TableState, command: cmd.CommitCompaction) -> ShardApplied | 
     missing = [f"{whose[0]}_{whose[1]}" for id_, whose in needed if id_ not in carried and whose not in moved]
     if missing:
         return Rejected(Unavailable(f"rows of {table.name} were deleted meanwhile: {', '.join(missing[:10])}"))
-    added = _output(wanted, command)
+    as_of = wanted.as_of if table.schema.primary_key else NO_TIMESTAMP
+    added = _outputs(wanted, command, as_of)
     inputs = [table.file_sets[id_].manifest for id_ in wanted.inputs]
     how = Ended(
         wanted,
@@ -130,14 +141,16 @@ def _commit(table: TableState, command: cmd.CommitCompaction) -> ShardApplied | 
         command.manifest.row_count,
         command.manifest.file_count,
     )
-    outputs = (added.id,) if added else ()
-    done = Switched(wanted.compaction_id, command.switch_ts, command.lineage, wanted.inputs, outputs)
+    outputs = tuple(each.id for each in added)
+    done = Switched(wanted.compaction_id, command.switch_ts, command.lineage, wanted.inputs, outputs, as_of)
     published = list(_published(table, wanted, command, outputs))
     for id_ in done.inputs:
         table.file_sets[id_].replaced_by = COMPACTIONS
         table.replace(table.file_sets[id_], done.switch_ts)
-    if added is not None:
-        table.add([added])
+    if added:
+        table.add(added)
+    if as_of:
+        table.rows.folded.append(Fold(command.switch_ts, as_of))
     table.compactions.switch(done)
     table.used[COMPACTIONS, done.compaction_id] += 1  # its lineage
     for deleted in published:
@@ -167,11 +180,21 @@ def prepared_deletes(table: TableState, wanted: Compaction) -> Iterator[tuple[Tx
                     yield txn.txn_id, write
 
 
-def _output(wanted: Compaction, command: cmd.CommitCompaction) -> FileSet | None:
-    """None: no row is left."""
-    if not command.manifest.file_count:
-        return None
-    return FileSet(wanted.compaction_id, COMPACTIONS, wanted.partition, command.manifest, command.switch_ts)
+def output_ids(wanted: str, manifest: Manifest) -> tuple[str, ...]:
+    """The ids of the file sets that the compaction adds."""
+    return tuple(file_set_id(COMPACTIONS, wanted, partition) for partition in _partitions(manifest))
+
+
+def _partitions(manifest: Manifest) -> tuple[str, ...]:
+    """None, where no row is left."""
+    return (manifest.partitions or (WHOLE_TABLE,)) if manifest.file_count else ()
+
+
+def _outputs(wanted: Compaction, command: cmd.CommitCompaction, as_of: Timestamp) -> list[FileSet]:
+    return [
+        FileSet(wanted.compaction_id, COMPACTIONS, partition, command.manifest, command.switch_ts, as_of=as_of)
+        for partition in _partitions(command.manifest)
+    ]
 
 
 def _published(
@@ -181,12 +204,17 @@ def _published(
     if command.carried.ref is not None:
         id_ = wanted.compaction_id
         yield DeleteSet(id_, COMPACTIONS, command.carried.ref, command.switch_ts, set(outputs), (), id_)
+    if command.hidden is not None:
+        whose = HIDDEN, COMPACTIONS
+        file_sets = set(command.hidden.file_sets)
+        yield DeleteSet(*whose, command.hidden.ref, command.switch_ts, file_sets, (), wanted.compaction_id)
     commits = {(each.txn_id, each.write_id): each.commit_ts for each in later_deletes(table, wanted)}
     for each in command.moved:
         commit_ts, deletes = commits.get((each.txn_id, each.write_id)), each.moved.deletes
         if commit_ts is not None and deletes is not None:
             whose = each.write_id, each.txn_id
-            yield DeleteSet(*whose, deletes.ref, commit_ts, set(outputs), deletes.files, wanted.compaction_id)
+            touched = set(deletes.file_sets)
+            yield DeleteSet(*whose, deletes.ref, commit_ts, touched, deletes.files, wanted.compaction_id)
 
 
 # ---- writes that speak of what was compacted

@@ -1,7 +1,8 @@
 """What is worth compacting, and what of it a compaction reads.
 
 The names are Hive's. A partition with many small file sets is merged (minor); one with many deleted rows, or with small
-files that add up to much beside the large ones, is written anew (major).
+files that add up to much beside the large ones, is written anew (major). A table with a primary key is compacted as a
+whole: which partitions row changes are in, nobody here knows. Those in files count as small writes that delete rows.
 """
 
 from __future__ import annotations
@@ -13,11 +14,14 @@ from dataclasses import dataclass
 from txnparticipant.shard.table import TableState
 from txnparticipant.versions.compactions import Kind
 from txnparticipant.versions.mvcc import FileSet
-from txnstatus.types import Timestamp
+from txnstatus.partitions import WHOLE_TABLE
+from txnstatus.types import NO_TIMESTAMP, Timestamp
 from txnstatus.values import value
 
 MAX_INPUTS = 4_000
 """File sets that one compaction reads: the others are the next one's."""
+MAX_FOLDED_BYTES = 128 << 20
+"""Bytes of files with row changes, likewise: they are in a worker's memory while it works."""
 SMALL = 4
 """A file is small that has less than one in so many of the bytes that files are to have."""
 
@@ -43,12 +47,14 @@ def due(table: TableState, at: Thresholds) -> Iterator[tuple[str, Kind] | None]:
     groups: defaultdict[str, list[FileSet]] = defaultdict(list)
     for number, each in enumerate(list(table.file_sets.values())):
         if each.replaced_by is None:
-            groups[each.partition].append(each)
+            groups[task_of(table, each)].append(each)
         if number % SLICE == SLICE - 1:
             yield None
     seen = 0
+    if table.rows.not_folded:
+        groups[WHOLE_TABLE] = groups[WHOLE_TABLE]
     for partition, file_sets in groups.items():
-        sums = _Sums()
+        sums = _Sums.of_changes(table)
         for start in range(0, len(file_sets), SLICE):
             part = file_sets[start : start + SLICE]
             sums.add(table, part, at.file_bytes)
@@ -71,6 +77,13 @@ class _Sums:
     dead: int = 0
     """Rows that are deleted, about."""
 
+    @classmethod
+    def of_changes(cls, table: TableState) -> _Sums:
+        """Those of row changes: each is taken to hide a row."""
+        flushed = [each.manifest for each in table.rows.not_folded]
+        rows, size = (sum(getattr(each, of) for each in flushed) for of in ("row_count", "data_bytes"))
+        return cls(len(flushed), size, 0, rows, rows)
+
     def add(self, table: TableState, file_sets: Sequence[FileSet], file_bytes: int) -> None:
         for each in file_sets:
             size = _share(each, each.manifest.data_bytes)
@@ -90,24 +103,50 @@ class _Sums:
 
 
 def living(table: TableState) -> Mapping[str, list[FileSet]]:
-    """The file sets of each partition that nobody has replaced, or is about to."""
+    """The file sets of each partition that nobody has replaced, or is about to; as a compaction takes them together."""
     found: defaultdict[str, list[FileSet]] = defaultdict(list)
+    if table.schema.primary_key:
+        found[WHOLE_TABLE] = []
     for each in table.file_sets.values():
         if each.replaced_by is None:
-            found[each.partition].append(each)
+            found[task_of(table, each)].append(each)
     return found
+
+
+def task_of(table: TableState, file_set: FileSet) -> str:
+    """The partition whose compaction has the file set as an input."""
+    return WHOLE_TABLE if table.schema.primary_key else file_set.partition
 
 
 def inputs(
     table: TableState, kind: Kind, file_sets: Sequence[FileSet], as_of: Timestamp, file_bytes: int
-) -> tuple[str, ...]:
-    """Ids of the file sets that a compaction reads, of these of a partition; none: there is nothing to do."""
-    found = [each for each in file_sets if each.commit_ts <= as_of]
-    if kind is Kind.MINOR:
-        found = [each for each in found if _is_small(each, file_bytes)]
-    found = found[:MAX_INPUTS]
-    worth = sum(map(_files, found)) > 1 or (kind is Kind.MAJOR and table.deletes.later((f.id for f in found), NONE))
-    return tuple(each.id for each in found) if worth else ()
+) -> tuple[str, ...] | None:
+    """Ids of the file sets that a compaction reads, of these that it may take; None: there is nothing to do."""
+    folds = table.rows.changed_at(as_of)
+    whole = folds and (kind is Kind.MAJOR or not table.schema.partition_by)
+    partitions: defaultdict[str, list[FileSet]] = defaultdict(list)
+    for each in file_sets:
+        if each.commit_ts <= as_of and (kind is Kind.MAJOR or _is_small(each, file_bytes)):
+            partitions[each.partition].append(each)
+    found: list[FileSet] = []
+    for some in partitions.values():
+        part = some[: MAX_INPUTS - len(found)]
+        dead = kind is Kind.MAJOR and table.deletes.later((each.id for each in part), NONE)
+        if whole or sum(map(_files, part)) > 1 or dead:
+            found += part
+    return tuple(each.id for each in found) if found or folds else None
+
+
+def beside(table: TableState, inputs: Sequence[str], as_of: Timestamp) -> list[FileSet]:
+    """The other file sets of which rows may be hidden by the row changes that a compaction folds in."""
+    ids = frozenset(inputs)
+    return [each for id_, each in table.file_sets.items() if id_ not in ids and each.visible_at(as_of)]
+
+
+def read_at(table: TableState, now: Timestamp) -> Timestamp:
+    """The timestamp at which a compaction reads: with row changes as far as there is room for them."""
+    last = max(table.compactions.folds(NO_TIMESTAMP, now), default=NO_TIMESTAMP)
+    return max(last, table.rows.foldable(now, MAX_FOLDED_BYTES))
 
 
 NONE = Timestamp(0)

@@ -94,7 +94,7 @@ def is_spent(table: TableState) -> bool:
         drop is not None
         and table.readable_from >= drop.commit_ts
         and not (table.txns or table.file_sets or table.retired)
-        and not (rows.unflushed or rows.flushes or rows.flushing or rows.given_up)
+        and not (rows.unflushed or rows.flushes or rows.flushing or rows.given_up or rows.spent)
     )
 
 

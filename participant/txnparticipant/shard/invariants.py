@@ -82,7 +82,7 @@ def _check_rows(table: TableState) -> None:
     if not table.schema.primary_key:
         assert not any((rows.unflushed, rows.cleared, rows.keys.newest)), f"rows without a key: {table.name}"
         return
-    claims = [*rows.flushing, *rows.given_up, *rows.flushes]
+    claims = [*rows.flushing, *rows.given_up, *rows.spent, *rows.flushes]
     assert len(set(claims)) == len(claims), f"a flush that is two things: {claims}"
     commits_by_txn = {commit.txn_id: commit for commit in rows.keys}
     for row_set in rows.unflushed.values():
@@ -105,7 +105,18 @@ def _check_rows(table: TableState) -> None:
         }
     )
     commits = [each.commit_ts for each in rows.unflushed.values()] + [each.last_ts for each in rows.flushes.values()]
-    assert rows.newest == max(commits, default=NO_TIMESTAMP), "the last row change"
+    assert rows.newest == max([rows.newest_gone, *commits]), "the last row change"
+    _check_folds(table)
+
+
+def _check_folds(table: TableState) -> None:
+    folded = table.rows.folded
+    assert folded == sorted(folded, key=lambda each: (each.switch_ts, each.as_of)), f"the order of folds: {folded}"
+    assert all(each.as_of < each.switch_ts for each in folded), f"folded before it came: {folded}"
+    seen = [(each.switch_ts, each.as_of) for each in table.compactions.switched.values() if each.as_of]
+    last = [(each.switch_ts, each.as_of) for each in folded]
+    assert last[len(last) - len(seen) :] == seen, f"folds that readers see, and those that count: {seen}, {last}"
+    assert len(last) - len(seen) <= 1, f"folds of which no reader knows: {last}"
 
 
 def _check_compactions(table: TableState) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from txnparticipant.locks.locks import Claim, Request
 from txnparticipant.rows.changed_keys import ChangedKeys, Commit
-from txnparticipant.rows.memrowset import Flush, RowSet, TableRows, changed_keys
+from txnparticipant.rows.memrowset import Flush, Fold, RowSet, TableRows, changed_keys
 from txnparticipant.shard.commands import dead_rows_from_wire, dead_rows_to_wire
 from txnparticipant.shard.records import Dropped, TableTxn
 from txnparticipant.shard.table import TableState
@@ -30,6 +30,7 @@ _OVERWRITE = Codec(Overwrite, pb.ShardSnapshot.Overwrite)
 _DROPPED = Codec(Dropped, pb.ShardSnapshot.Dropped)
 _ROW_SET = Codec(RowSet, pb.ShardSnapshot.RowSet)
 _FLUSH = Codec(Flush, pb.ShardSnapshot.Flush)
+_FOLD = Codec(Fold, pb.ShardSnapshot.Fold)
 _COMMIT = Codec(Commit, pb.ShardSnapshot.Commit)
 _CLAIM = Codec(Claim, pb.ShardSnapshot.LockClaim)
 _REQUEST = Codec(Request, pb.ShardSnapshot.LockRequest)
@@ -137,6 +138,7 @@ class _Written:
     commit_ts: Timestamp
     from_writes: tuple[str, ...]
     parts: tuple[_Part, ...]
+    as_of: Timestamp
 
 
 _WRITTEN = Codec(_Written, pb.ShardSnapshot.FileSets)
@@ -149,7 +151,9 @@ def _file_sets_to_wire(file_sets: Iterable[FileSet]) -> Iterator[pb.ShardSnapsho
         first = group[0]
         parts = tuple(_Part(each.partition, each.replaced_by, each.replaced_ts) for each in group)
         yield _WRITTEN.to_wire(
-            _Written(first.write_id, first.txn_id, first.manifest, first.commit_ts, first.from_writes, parts)
+            _Written(
+                first.write_id, first.txn_id, first.manifest, first.commit_ts, first.from_writes, parts, first.as_of
+            )
         )
 
 
@@ -157,7 +161,8 @@ def _file_sets_from_wire(wire: pb.ShardSnapshot.FileSets) -> list[FileSet]:
     its = _WRITTEN.from_wire(wire)
     common = its.write_id, its.txn_id
     return [
-        FileSet(*common, part.partition, its.manifest, its.commit_ts, *part.end, its.from_writes) for part in its.parts
+        FileSet(*common, part.partition, its.manifest, its.commit_ts, *part.end, its.from_writes, its.as_of)
+        for part in its.parts
     ]
 
 
@@ -189,6 +194,9 @@ def _rows_to_wire(rows: TableRows) -> pb.ShardSnapshot.TableRows:
         flushing=rows.flushing,
         given_up=rows.given_up,
         cleared=rows.cleared,
+        folded=map(_FOLD.to_wire, rows.folded),
+        spent=rows.spent,
+        newest_gone=rows.newest_gone,
         keys_above=rows.keys.above,
     )
 
@@ -198,6 +206,10 @@ def _rows_from_wire(wire: pb.ShardSnapshot.TableRows, schema: Schema) -> TableRo
         flushing=list(wire.flushing),
         given_up=list(wire.given_up),
         cleared=list(map(Timestamp, wire.cleared)),
+        folded=list(map(_FOLD.from_wire, wire.folded)),
+        spent=list(wire.spent),
+        newest_gone=Timestamp(wire.newest_gone),
+        newest=Timestamp(wire.newest_gone),
         keys=ChangedKeys(Timestamp(wire.keys_above)),
     )
     for flush in wire.flushes:

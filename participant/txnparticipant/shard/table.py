@@ -150,8 +150,7 @@ class TableState:
         if batches := tuple(batch for batch in txn.rows.values() if batch.keys):
             self.rows.publish(RowSet(txn.txn_id, commit_ts, batches))
         if changed := txn.changed(self.schema):
-            commit = Commit(commit_ts, txn.txn_id, changed.keys, changed.ranges)
-            self.rows.keys.add(commit, KeyOrder(self.schema))
+            self.rows.keys.add(Commit(commit_ts, txn.txn_id, changed.keys, changed.ranges), KeyOrder(self.schema))
         if txn.clears_table and self.schema.primary_key:
             self.rows.clear(commit_ts)
         if txn.drops:
@@ -220,6 +219,8 @@ class TableState:
             self._leave(spent.directory)
         for switched in self.compactions.retire(up_to):
             self._leave((COMPACTIONS, switched.compaction_id))
+            self.readable_from = max(self.readable_from, switched.switch_ts)
+        self.rows.retire_folded(up_to)
         del self.replaced[:count]
         if self.dropped is not None and self.dropped.commit_ts <= up_to:
             self.readable_from = max(self.readable_from, self.dropped.commit_ts)
@@ -291,7 +292,8 @@ class TableState:
         if count := min(self.replaced_until(horizon), len(self.replaced) if at_most is None else at_most):
             return self.replaced[count - 1][0]
         drop = self.dropped
-        return drop.commit_ts if drop and self.readable_from < drop.commit_ts <= horizon else NO_TIMESTAMP
+        dropped = drop.commit_ts if drop and self.readable_from < drop.commit_ts <= horizon else NO_TIMESTAMP
+        return max(self.compactions.folds(NO_TIMESTAMP, horizon), default=dropped)
 
     def info(self) -> common.TableInfo:
         """Not to be changed: every first write is answered with it, so it is made once."""

@@ -15,7 +15,7 @@ def untranslated(table: TableState, txn: TableTxn) -> Iterator[tuple[PendingWrit
     """Writes, and the first compaction of which each speaks and has not been given the words of its output yet."""
     for write in txn.writes.values():
         known = {moved.compaction_id for moved in write.moved}
-        for switched in table.compactions.replacing(write.touched):
+        for switched in table.compactions.replacing(write.touched, write.clears_as_of):
             if switched.compaction_id not in known:
                 yield write, switched
                 break
@@ -34,6 +34,9 @@ def retirable_until(table: TableState, horizon: Timestamp) -> Timestamp:
 
     What was compacted is kept for transactions that speak of it, as they found it before.
     """
-    touched = (id_ for txn in table.unfinished.values() for write in txn.writes.values() for id_ in write.touched)
-    first = next(table.compactions.replacing(touched), None) if table.compactions.switched else None
+    if not table.compactions.switched:
+        return horizon
+    writes = [write for txn in table.unfinished.values() for write in txn.writes.values()]
+    cleared = min((at for write in writes if (at := write.clears_as_of) is not None), default=None)
+    first = next(table.compactions.replacing((id_ for write in writes for id_ in write.touched), cleared), None)
     return horizon if first is None else min(horizon, Timestamp(first.switch_ts - 1))

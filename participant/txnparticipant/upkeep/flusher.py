@@ -64,7 +64,7 @@ class Flusher:
             except (OSError, TxnError) as error:
                 log.warning("row changes of %s stay in memory, will try again: %s", table.name, error)
         for table in list(self.shard.tables()):
-            for flush_id in (*table.rows.flushing, *table.rows.given_up):
+            for flush_id in (*table.rows.flushing, *table.rows.given_up, *table.rows.spent):
                 try:
                     await self._drop(table, flush_id)
                 except (OSError, TxnError) as error:
@@ -105,11 +105,11 @@ class Flusher:
             return
         directory = table.flush_directory(flush_id)
         await asyncio.get_running_loop().run_in_executor(self.blocking, delete_directory, directory)
-        if first is None:
+        if first is None and flush_id not in table.rows.spent:
             self._dropped_at[key] = now
             return
         await self.propose(cmd.DropFlush(table.table_id, flush_id, gone=True))
-        del self._dropped_at[key]
+        self._dropped_at.pop(key, None)
 
 
 def _write_file(table: TableState, flush_id: str, row_sets: Sequence[RowSet]) -> Manifest:

@@ -77,7 +77,7 @@ class Initiator:
         self._heard.pop((table.table_id, wanted.compaction_id), None)
 
     async def _open(self, table: TableState) -> None:
-        if table.is_database or table.dropped is not None or table.schema.primary_key:
+        if table.is_database or table.dropped is not None:
             return
         if no_auto_compaction(table.properties):
             return
@@ -88,7 +88,8 @@ class Initiator:
             options.compact_file_bytes,
         )
         ended = table.compactions.ended
-        now = len(table.file_sets), len(table.replaced), len(table.deletes.all), ended[-1].ended if ended else 0
+        there = len(table.file_sets), len(table.replaced), len(table.deletes.all), len(table.rows.flushes)
+        now = *there, ended[-1].ended if ended else 0
         looked = *now, at.delta_num, at.delta_pct, at.file_bytes, options.compact_failures
         if self._looked.get(table.table_id) == looked:
             return

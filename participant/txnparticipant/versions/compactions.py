@@ -1,8 +1,9 @@
 """Compactions of one table: those that are wanted or under way, those that readers see, and how the last ones ended.
 
-A compaction replaces file sets of one partition, its inputs, by at most one, its output, with the same rows. Whoever
-reads below the timestamp of the switch goes on to see the inputs. So the inputs are kept as overwritten files are, and
-with them how their rows became the output's.
+A compaction replaces file sets of one partition, its inputs, by at most one, its output, with the same rows. Of a table
+with a primary key it is of all partitions, and has row changes as inputs, too. Whoever reads below the timestamp of the
+switch goes on to see the inputs. So these are kept as overwritten files are, and with them how their rows became the
+outputs'.
 """
 
 from __future__ import annotations
@@ -68,7 +69,9 @@ class Switched:
     lineage: LineageRef
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
-    """Ids of file sets: one, or none where no row was left."""
+    """Ids of file sets: one in each partition, or none where no row was left."""
+    as_of: Timestamp = NO_TIMESTAMP
+    """The timestamp up to which row changes are folded in, where the table has a primary key."""
 
 
 @value
@@ -170,10 +173,21 @@ class Compactions:
                 del self._replaced[file_set]
         return gone
 
-    def replacing(self, file_sets: Iterable[str]) -> Iterator[Switched]:
-        """Compactions that have replaced some of these, in the order of their timestamps."""
-        ids = {self._replaced[each] for each in file_sets if each in self._replaced} if self._replaced else ()
+    def replacing(self, file_sets: Iterable[str], clears_as_of: Timestamp | None = None) -> Iterator[Switched]:
+        """Compactions that have replaced some of these, in the order of their timestamps.
+
+        `clears_as_of`: with those that have folded row changes in of which none is left to who reads at this timestamp.
+        """
+        ids = {self._replaced[each] for each in file_sets if each in self._replaced} if self._replaced else set()
+        if clears_as_of is not None:
+            ids.update(
+                each.compaction_id for each in self.switched.values() if each.as_of and each.switch_ts > clears_as_of
+            )
         yield from sorted((self.switched[each] for each in ids), key=lambda each: each.switch_ts)
+
+    def folds(self, above: Timestamp, at: Timestamp) -> Iterator[Timestamp]:
+        """When row changes were folded in: above the first and at or below the second."""
+        yield from (each.switch_ts for each in self.switched.values() if each.as_of and above < each.switch_ts <= at)
 
     def between(self, above: Timestamp, at: Timestamp) -> Iterator[LineageRef]:
         """The lineages of what switched above the first and at or below the second."""

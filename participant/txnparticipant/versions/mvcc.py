@@ -66,6 +66,13 @@ class FileSet:
     replaced_ts: Timestamp = NO_TIMESTAMP
     from_writes: tuple[str, ...] = ()
     """Other writes of the transaction in whose directories its files lie."""
+    as_of: Timestamp = NO_TIMESTAMP
+    """The timestamp up to which row changes are in it, where a compaction has folded them in."""
+
+    @property
+    def changed_after(self) -> Timestamp:
+        """The timestamp from which on row changes hide rows of it: of one commit, rows come after files."""
+        return self.as_of or self.commit_ts
 
     @property
     def id(self) -> str:
@@ -156,6 +163,15 @@ class Deletes:
     def file_sets(self) -> dict[str, None]:
         """Ids of the file sets that they are in, each once."""
         return dict.fromkeys(each.file_set for each in self.files)
+
+
+@value
+class HiddenRows:
+    """Rows of files that a compaction has left as they are, and that the row changes hide which it has folded in."""
+
+    ref: DeadRowsRef
+    file_sets: tuple[str, ...]
+    """Ids of those that they are in."""
 
 
 @value
@@ -251,6 +267,11 @@ class PendingWrite:
             yield from deletes.file_sets
 
     @property
+    def clears_as_of(self) -> Timestamp | None:
+        """The timestamp of which it replaces all that a reader sees, row changes, too; None: it does not."""
+        return self.base_ts if WHOLE_TABLE in self.overwrites else None
+
+    @property
     def is_left(self) -> bool:
         """Whether there is anything to it that a later overwrite of the same transaction has not replaced."""
         return bool(self.partitions or self.overwrites or self.deletes)
@@ -320,6 +341,11 @@ def _seen(
             yield from (each for each in write.published(txn.txn_id, commit_ts) if each.id not in removed)
 
 
+def together(file_sets: Iterable[FileSet]) -> list[Manifest]:
+    """Their manifests, each once, with the partitions that they are in."""
+    return _by_manifest((each.manifest, each.partition) for each in file_sets)
+
+
 def _by_manifest(seen: Iterable[tuple[Manifest, str]]) -> list[Manifest]:
     """Each manifest once, with those of its partitions that are seen."""
     found: dict[str, tuple[Manifest, list[str]]] = {}
@@ -363,8 +389,8 @@ def with_own(
 def commit_times(
     file_sets: Iterable[FileSet], prepared: Iterable[Prepared], outcomes: Mapping[TxnId, Timestamp]
 ) -> dict[str, Timestamp]:
-    """When the files of each manifest, by its path, were committed."""
-    times = {file_set.manifest.path: file_set.commit_ts for file_set in file_sets}
+    """When the files of each manifest, by its path, were committed; or up to when row changes are in them."""
+    times = {file_set.manifest.path: file_set.changed_after for file_set in file_sets}
     for txn in prepared:
         commit_ts = outcomes.get(txn.txn_id, NO_TIMESTAMP)
         times.update((write.manifest.path, commit_ts) for write in txn.writes if commit_ts)

@@ -144,7 +144,7 @@ class Compacted(Shard):
     def difference(self, since: int, until: int) -> tuple[list[int], list[int]]:
         """The ids of the rows that went, and of those that came."""
         after = self.scan(until, lineages_above=since)
-        found = diff.between(self.scan(since), after, Timestamp(since), Timestamp(until))
+        found = diff.between(self.scan(since), after, Timestamp(since), Timestamp(until), self.scan)
         assert isinstance(found, diff.Changes)
         went, came = (
             sorted(

@@ -205,7 +205,8 @@ class Shard:
     def diff(self, since: int, until: int) -> pa.Table:
         """As a client compares two snapshots."""
         after = self.scan(until, lineages_above=since)
-        return diff.between(self.scan(since), after, Timestamp(since), Timestamp(until)).to_arrow()
+        between = Timestamp(since), Timestamp(until)
+        return diff.between(self.scan(since), after, *between, self.scan).to_arrow()
 
 
 class Handle:

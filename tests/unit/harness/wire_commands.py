@@ -10,7 +10,7 @@ from txnparticipant.locks.locks import Lock, Mode, Otherwise
 from txnparticipant.rows.memrowset import RowBatch
 from txnparticipant.shard import commands as shard_cmd
 from txnparticipant.versions.compactions import Kind, State
-from txnparticipant.versions.mvcc import DeadRowsRef, Deletes, FileDeletes, LineageRef, Manifest, Moved
+from txnparticipant.versions.mvcc import DeadRowsRef, Deletes, FileDeletes, HiddenRows, LineageRef, Manifest, Moved
 from txnstatus.schema import Column, Schema
 from txnstatus.status import commands as status_cmd
 from txnstatus.table_properties import Property
@@ -175,14 +175,16 @@ SHARD_GOLDEN += [
             shard_cmd.CarriedDeletes(("7_abcdefgh",), DELETES.ref),
             (shard_cmd.MovedWrite(TxnId(7), "abcdefgh", Moved("minor0001", DELETES, ("x/",))),),
             TS,
+            HiddenRows(DELETES.ref, ("7_abcdefgh/",)),
         ),
         (
-            "aa0180020a03332e3012096d696e6f72303030311a056c65617365222b0a1866696c653a2f2f2f772f5f6d616e6966"
-            "6573742e6a736f6e10c8011defbeadde200328e8073080f4032a230a1a66696c653a2f2f2f772f5f6c696e656167652e"
-            "7061727175657410091defbeadde310000bc93e9fe24613a270a0a375f616263646566676812190a0c66696c653a2f2f"
-            "2f772f5f6410091d0100000020022801425a0807120861626364656667681a4c0a096d696e6f7230303031123b0a190a"
-            "0c66696c653a2f2f2f772f5f6410091d010000002002280112150a0161120b375f61626364656667682f1802220178"
-            "190000bc93e9fe24611a02782f490000bc93e9fe2461"
+            "aa01aa020a03332e3012096d696e6f72303030311a056c65617365222b0a1866696c653a2f2f2f772f5f6d616e696665"
+            "73742e6a736f6e10c8011defbeadde200328e8073080f4032a230a1a66696c653a2f2f2f772f5f6c696e656167652e70"
+            "61727175657410091defbeadde310000bc93e9fe24613a270a0a375f616263646566676812190a0c66696c653a2f2f2f"
+            "772f5f6410091d0100000020022801425a0807120861626364656667681a4c0a096d696e6f7230303031123b0a190a0c"
+            "66696c653a2f2f2f772f5f6410091d010000002002280112150a0161120b375f61626364656667682f18022201781900"
+            "00bc93e9fe24611a02782f490000bc93e9fe246152280a190a0c66696c653a2f2f2f772f5f6410091d01000000200228"
+            "01120b375f61626364656667682f"
         ),
     ),
     (

@@ -916,6 +916,6 @@ def test_pages_of_a_listing_follow_each_other(table: Compacted, monkeypatch: pyt
     assert second.compactions[0].compaction_id > last.compaction_id
 
 
-def test_tables_with_a_primary_key_are_not_compacted_yet(tmp_path: Path) -> None:
-    with Compacted(tmp_path, KEYED) as table, pytest.raises(InvalidArgument, match="primary key"):
-        table.apply(cmd.OpenCompaction(TABLE_ID, "major1", Kind.MAJOR, "", requested=True, at=Timestamp(1)))
+def test_no_partition_of_a_table_with_a_primary_key_is_compacted_by_itself(tmp_path: Path) -> None:
+    with Compacted(tmp_path, KEYED) as table, pytest.raises(InvalidArgument, match="all of it"):
+        table.apply(cmd.OpenCompaction(TABLE_ID, "major1", Kind.MAJOR, "p=1", requested=True, at=Timestamp(1)))

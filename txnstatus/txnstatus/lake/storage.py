@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote
 
 from txnstatus.errors import InvalidArgument
+from txnstatus.names import PARTITION_PREFIX
 from txnstatus.process.durable import sync
 
 if TYPE_CHECKING:
@@ -57,6 +58,17 @@ def parquet_files(directory: str) -> list[tuple[str, int]]:
         for info in found
         if info.type is fs.FileType.File and info.base_name.endswith(".parquet")
     )
+
+
+def partition_in_path(path: str) -> str:
+    """The partition of a data file, by the directories that a write is split into."""
+    parts = (unquote(part) for part in path.split("/"))
+    return "/".join(part.removeprefix(PARTITION_PREFIX) for part in parts if part.startswith(PARTITION_PREFIX))
+
+
+def partition_directory(partition: str) -> str:
+    """The path below a write's directory in which the files of a partition are."""
+    return "".join(f"/{PARTITION_PREFIX}{part}" for part in partition.split("/") if part)
 
 
 def tree(location: str) -> dict[str, dict[str, int]] | None:

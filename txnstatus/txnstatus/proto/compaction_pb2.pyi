@@ -128,7 +128,7 @@ class LeaseCompactionResponse(_message.Message):
     def __init__(self, task: _Optional[_Union[CompactionTask, _Mapping]] = ...) -> None: ...
 
 class CompactionTask(_message.Message):
-    __slots__ = ("table", "compaction_id", "kind", "partition", "directory", "as_of", "inputs", "dead", "target_file_bytes", "lease_millis")
+    __slots__ = ("table", "compaction_id", "kind", "partition", "directory", "as_of", "inputs", "dead", "target_file_bytes", "lease_millis", "changes", "others", "commit_timestamps")
     TABLE_FIELD_NUMBER: _ClassVar[int]
     COMPACTION_ID_FIELD_NUMBER: _ClassVar[int]
     KIND_FIELD_NUMBER: _ClassVar[int]
@@ -139,6 +139,9 @@ class CompactionTask(_message.Message):
     DEAD_FIELD_NUMBER: _ClassVar[int]
     TARGET_FILE_BYTES_FIELD_NUMBER: _ClassVar[int]
     LEASE_MILLIS_FIELD_NUMBER: _ClassVar[int]
+    CHANGES_FIELD_NUMBER: _ClassVar[int]
+    OTHERS_FIELD_NUMBER: _ClassVar[int]
+    COMMIT_TIMESTAMPS_FIELD_NUMBER: _ClassVar[int]
     table: _common_pb2.TableInfo
     compaction_id: str
     kind: CompactionKind
@@ -149,7 +152,10 @@ class CompactionTask(_message.Message):
     dead: _containers.RepeatedCompositeFieldContainer[_table_pb2.DeadRowsRef]
     target_file_bytes: int
     lease_millis: int
-    def __init__(self, table: _Optional[_Union[_common_pb2.TableInfo, _Mapping]] = ..., compaction_id: _Optional[str] = ..., kind: _Optional[_Union[CompactionKind, str]] = ..., partition: _Optional[str] = ..., directory: _Optional[str] = ..., as_of: _Optional[int] = ..., inputs: _Optional[_Iterable[_Union[_table_pb2.ManifestRef, _Mapping]]] = ..., dead: _Optional[_Iterable[_Union[_table_pb2.DeadRowsRef, _Mapping]]] = ..., target_file_bytes: _Optional[int] = ..., lease_millis: _Optional[int] = ...) -> None: ...
+    changes: _table_pb2.RowChanges
+    others: _containers.RepeatedCompositeFieldContainer[_table_pb2.ManifestRef]
+    commit_timestamps: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, table: _Optional[_Union[_common_pb2.TableInfo, _Mapping]] = ..., compaction_id: _Optional[str] = ..., kind: _Optional[_Union[CompactionKind, str]] = ..., partition: _Optional[str] = ..., directory: _Optional[str] = ..., as_of: _Optional[int] = ..., inputs: _Optional[_Iterable[_Union[_table_pb2.ManifestRef, _Mapping]]] = ..., dead: _Optional[_Iterable[_Union[_table_pb2.DeadRowsRef, _Mapping]]] = ..., target_file_bytes: _Optional[int] = ..., lease_millis: _Optional[int] = ..., changes: _Optional[_Union[_table_pb2.RowChanges, _Mapping]] = ..., others: _Optional[_Iterable[_Union[_table_pb2.ManifestRef, _Mapping]]] = ..., commit_timestamps: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class RenewCompactionRequest(_message.Message):
     __slots__ = ("table_id", "compaction_id", "lease_id")
@@ -168,18 +174,20 @@ class RenewCompactionResponse(_message.Message):
     def __init__(self, lease_millis: _Optional[int] = ...) -> None: ...
 
 class CompleteCompactionRequest(_message.Message):
-    __slots__ = ("table_id", "compaction_id", "lease_id", "manifest", "lineage")
+    __slots__ = ("table_id", "compaction_id", "lease_id", "manifest", "lineage", "hidden")
     TABLE_ID_FIELD_NUMBER: _ClassVar[int]
     COMPACTION_ID_FIELD_NUMBER: _ClassVar[int]
     LEASE_ID_FIELD_NUMBER: _ClassVar[int]
     MANIFEST_FIELD_NUMBER: _ClassVar[int]
     LINEAGE_FIELD_NUMBER: _ClassVar[int]
+    HIDDEN_FIELD_NUMBER: _ClassVar[int]
     table_id: str
     compaction_id: str
     lease_id: str
     manifest: _table_pb2.ManifestRef
     lineage: _table_pb2.LineageRef
-    def __init__(self, table_id: _Optional[str] = ..., compaction_id: _Optional[str] = ..., lease_id: _Optional[str] = ..., manifest: _Optional[_Union[_table_pb2.ManifestRef, _Mapping]] = ..., lineage: _Optional[_Union[_table_pb2.LineageRef, _Mapping]] = ...) -> None: ...
+    hidden: _table_pb2.DeadRowsRef
+    def __init__(self, table_id: _Optional[str] = ..., compaction_id: _Optional[str] = ..., lease_id: _Optional[str] = ..., manifest: _Optional[_Union[_table_pb2.ManifestRef, _Mapping]] = ..., lineage: _Optional[_Union[_table_pb2.LineageRef, _Mapping]] = ..., hidden: _Optional[_Union[_table_pb2.DeadRowsRef, _Mapping]] = ...) -> None: ...
 
 class CompleteCompactionResponse(_message.Message):
     __slots__ = ("switched",)

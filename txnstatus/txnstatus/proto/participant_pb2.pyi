@@ -300,7 +300,7 @@ class ShardCommand(_message.Message):
         inputs: _containers.RepeatedScalarFieldContainer[str]
         def __init__(self, table_id: _Optional[str] = ..., compaction_id: _Optional[str] = ..., worker: _Optional[str] = ..., lease_id: _Optional[str] = ..., as_of: _Optional[int] = ..., inputs: _Optional[_Iterable[str]] = ...) -> None: ...
     class CommitCompaction(_message.Message):
-        __slots__ = ("table_id", "compaction_id", "lease_id", "manifest", "lineage", "switch_ts", "carried", "moved", "at")
+        __slots__ = ("table_id", "compaction_id", "lease_id", "manifest", "lineage", "switch_ts", "carried", "moved", "at", "hidden")
         TABLE_ID_FIELD_NUMBER: _ClassVar[int]
         COMPACTION_ID_FIELD_NUMBER: _ClassVar[int]
         LEASE_ID_FIELD_NUMBER: _ClassVar[int]
@@ -310,6 +310,7 @@ class ShardCommand(_message.Message):
         CARRIED_FIELD_NUMBER: _ClassVar[int]
         MOVED_FIELD_NUMBER: _ClassVar[int]
         AT_FIELD_NUMBER: _ClassVar[int]
+        HIDDEN_FIELD_NUMBER: _ClassVar[int]
         table_id: str
         compaction_id: str
         lease_id: str
@@ -319,7 +320,8 @@ class ShardCommand(_message.Message):
         carried: CarriedDeletes
         moved: _containers.RepeatedCompositeFieldContainer[MovedWrite]
         at: int
-        def __init__(self, table_id: _Optional[str] = ..., compaction_id: _Optional[str] = ..., lease_id: _Optional[str] = ..., manifest: _Optional[_Union[_table_pb2.ManifestRef, _Mapping]] = ..., lineage: _Optional[_Union[_table_pb2.LineageRef, _Mapping]] = ..., switch_ts: _Optional[int] = ..., carried: _Optional[_Union[CarriedDeletes, _Mapping]] = ..., moved: _Optional[_Iterable[_Union[MovedWrite, _Mapping]]] = ..., at: _Optional[int] = ...) -> None: ...
+        hidden: HiddenRows
+        def __init__(self, table_id: _Optional[str] = ..., compaction_id: _Optional[str] = ..., lease_id: _Optional[str] = ..., manifest: _Optional[_Union[_table_pb2.ManifestRef, _Mapping]] = ..., lineage: _Optional[_Union[_table_pb2.LineageRef, _Mapping]] = ..., switch_ts: _Optional[int] = ..., carried: _Optional[_Union[CarriedDeletes, _Mapping]] = ..., moved: _Optional[_Iterable[_Union[MovedWrite, _Mapping]]] = ..., at: _Optional[int] = ..., hidden: _Optional[_Union[HiddenRows, _Mapping]] = ...) -> None: ...
     class DropCompaction(_message.Message):
         __slots__ = ("table_id", "compaction_id", "state", "reason", "at")
         TABLE_ID_FIELD_NUMBER: _ClassVar[int]
@@ -414,6 +416,14 @@ class CarriedDeletes(_message.Message):
     ref: _table_pb2.DeadRowsRef
     def __init__(self, delete_sets: _Optional[_Iterable[str]] = ..., ref: _Optional[_Union[_table_pb2.DeadRowsRef, _Mapping]] = ...) -> None: ...
 
+class HiddenRows(_message.Message):
+    __slots__ = ("ref", "file_sets")
+    REF_FIELD_NUMBER: _ClassVar[int]
+    FILE_SETS_FIELD_NUMBER: _ClassVar[int]
+    ref: _table_pb2.DeadRowsRef
+    file_sets: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, ref: _Optional[_Union[_table_pb2.DeadRowsRef, _Mapping]] = ..., file_sets: _Optional[_Iterable[str]] = ...) -> None: ...
+
 class MovedWrite(_message.Message):
     __slots__ = ("txn_id", "write_id", "moved")
     TXN_ID_FIELD_NUMBER: _ClassVar[int]
@@ -504,7 +514,7 @@ class ShardSnapshot(_message.Message):
         write_ids: _containers.RepeatedScalarFieldContainer[str]
         def __init__(self, txn_id: _Optional[int] = ..., write_ids: _Optional[_Iterable[str]] = ...) -> None: ...
     class TableRows(_message.Message):
-        __slots__ = ("unflushed", "flushes", "flushing", "given_up", "cleared", "keys_above", "commits")
+        __slots__ = ("unflushed", "flushes", "flushing", "given_up", "cleared", "keys_above", "commits", "folded", "spent", "newest_gone")
         UNFLUSHED_FIELD_NUMBER: _ClassVar[int]
         FLUSHES_FIELD_NUMBER: _ClassVar[int]
         FLUSHING_FIELD_NUMBER: _ClassVar[int]
@@ -512,6 +522,9 @@ class ShardSnapshot(_message.Message):
         CLEARED_FIELD_NUMBER: _ClassVar[int]
         KEYS_ABOVE_FIELD_NUMBER: _ClassVar[int]
         COMMITS_FIELD_NUMBER: _ClassVar[int]
+        FOLDED_FIELD_NUMBER: _ClassVar[int]
+        SPENT_FIELD_NUMBER: _ClassVar[int]
+        NEWEST_GONE_FIELD_NUMBER: _ClassVar[int]
         unflushed: _containers.RepeatedCompositeFieldContainer[ShardSnapshot.RowSet]
         flushes: _containers.RepeatedCompositeFieldContainer[ShardSnapshot.Flush]
         flushing: _containers.RepeatedScalarFieldContainer[str]
@@ -519,7 +532,17 @@ class ShardSnapshot(_message.Message):
         cleared: _containers.RepeatedScalarFieldContainer[int]
         keys_above: int
         commits: _containers.RepeatedCompositeFieldContainer[ShardSnapshot.Commit]
-        def __init__(self, unflushed: _Optional[_Iterable[_Union[ShardSnapshot.RowSet, _Mapping]]] = ..., flushes: _Optional[_Iterable[_Union[ShardSnapshot.Flush, _Mapping]]] = ..., flushing: _Optional[_Iterable[str]] = ..., given_up: _Optional[_Iterable[str]] = ..., cleared: _Optional[_Iterable[int]] = ..., keys_above: _Optional[int] = ..., commits: _Optional[_Iterable[_Union[ShardSnapshot.Commit, _Mapping]]] = ...) -> None: ...
+        folded: _containers.RepeatedCompositeFieldContainer[ShardSnapshot.Fold]
+        spent: _containers.RepeatedScalarFieldContainer[str]
+        newest_gone: int
+        def __init__(self, unflushed: _Optional[_Iterable[_Union[ShardSnapshot.RowSet, _Mapping]]] = ..., flushes: _Optional[_Iterable[_Union[ShardSnapshot.Flush, _Mapping]]] = ..., flushing: _Optional[_Iterable[str]] = ..., given_up: _Optional[_Iterable[str]] = ..., cleared: _Optional[_Iterable[int]] = ..., keys_above: _Optional[int] = ..., commits: _Optional[_Iterable[_Union[ShardSnapshot.Commit, _Mapping]]] = ..., folded: _Optional[_Iterable[_Union[ShardSnapshot.Fold, _Mapping]]] = ..., spent: _Optional[_Iterable[str]] = ..., newest_gone: _Optional[int] = ...) -> None: ...
+    class Fold(_message.Message):
+        __slots__ = ("switch_ts", "as_of")
+        SWITCH_TS_FIELD_NUMBER: _ClassVar[int]
+        AS_OF_FIELD_NUMBER: _ClassVar[int]
+        switch_ts: int
+        as_of: int
+        def __init__(self, switch_ts: _Optional[int] = ..., as_of: _Optional[int] = ...) -> None: ...
     class RowSet(_message.Message):
         __slots__ = ("txn_id", "commit_ts", "batches")
         TXN_ID_FIELD_NUMBER: _ClassVar[int]
@@ -647,18 +670,20 @@ class ShardSnapshot(_message.Message):
         opened: int
         def __init__(self, compaction_id: _Optional[str] = ..., kind: _Optional[_Union[_compaction_pb2.CompactionKind, str]] = ..., partition: _Optional[str] = ..., requested: _Optional[bool] = ..., worker: _Optional[str] = ..., lease_id: _Optional[str] = ..., as_of: _Optional[int] = ..., inputs: _Optional[_Iterable[str]] = ..., opened: _Optional[int] = ...) -> None: ...
     class Switched(_message.Message):
-        __slots__ = ("compaction_id", "switch_ts", "lineage", "inputs", "outputs")
+        __slots__ = ("compaction_id", "switch_ts", "lineage", "inputs", "outputs", "as_of")
         COMPACTION_ID_FIELD_NUMBER: _ClassVar[int]
         SWITCH_TS_FIELD_NUMBER: _ClassVar[int]
         LINEAGE_FIELD_NUMBER: _ClassVar[int]
         INPUTS_FIELD_NUMBER: _ClassVar[int]
         OUTPUTS_FIELD_NUMBER: _ClassVar[int]
+        AS_OF_FIELD_NUMBER: _ClassVar[int]
         compaction_id: str
         switch_ts: int
         lineage: _table_pb2.LineageRef
         inputs: _containers.RepeatedScalarFieldContainer[str]
         outputs: _containers.RepeatedScalarFieldContainer[str]
-        def __init__(self, compaction_id: _Optional[str] = ..., switch_ts: _Optional[int] = ..., lineage: _Optional[_Union[_table_pb2.LineageRef, _Mapping]] = ..., inputs: _Optional[_Iterable[str]] = ..., outputs: _Optional[_Iterable[str]] = ...) -> None: ...
+        as_of: int
+        def __init__(self, compaction_id: _Optional[str] = ..., switch_ts: _Optional[int] = ..., lineage: _Optional[_Union[_table_pb2.LineageRef, _Mapping]] = ..., inputs: _Optional[_Iterable[str]] = ..., outputs: _Optional[_Iterable[str]] = ..., as_of: _Optional[int] = ...) -> None: ...
     class EndedCompaction(_message.Message):
         __slots__ = ("compaction", "state", "ended", "switched", "input_rows", "output_rows", "output_files", "reason")
         COMPACTION_FIELD_NUMBER: _ClassVar[int]
@@ -712,20 +737,22 @@ class ShardSnapshot(_message.Message):
         compaction_id: str
         def __init__(self, write_id: _Optional[str] = ..., txn_id: _Optional[int] = ..., ref: _Optional[_Union[_table_pb2.DeadRowsRef, _Mapping]] = ..., commit_ts: _Optional[int] = ..., file_sets: _Optional[_Iterable[str]] = ..., files: _Optional[_Iterable[_Union[_table_pb2.FileDeletes, _Mapping]]] = ..., compaction_id: _Optional[str] = ...) -> None: ...
     class FileSets(_message.Message):
-        __slots__ = ("write_id", "txn_id", "manifest", "commit_ts", "from_writes", "parts")
+        __slots__ = ("write_id", "txn_id", "manifest", "commit_ts", "from_writes", "parts", "as_of")
         WRITE_ID_FIELD_NUMBER: _ClassVar[int]
         TXN_ID_FIELD_NUMBER: _ClassVar[int]
         MANIFEST_FIELD_NUMBER: _ClassVar[int]
         COMMIT_TS_FIELD_NUMBER: _ClassVar[int]
         FROM_WRITES_FIELD_NUMBER: _ClassVar[int]
         PARTS_FIELD_NUMBER: _ClassVar[int]
+        AS_OF_FIELD_NUMBER: _ClassVar[int]
         write_id: str
         txn_id: int
         manifest: _table_pb2.ManifestRef
         commit_ts: int
         from_writes: _containers.RepeatedScalarFieldContainer[str]
         parts: _containers.RepeatedCompositeFieldContainer[ShardSnapshot.FileSet]
-        def __init__(self, write_id: _Optional[str] = ..., txn_id: _Optional[int] = ..., manifest: _Optional[_Union[_table_pb2.ManifestRef, _Mapping]] = ..., commit_ts: _Optional[int] = ..., from_writes: _Optional[_Iterable[str]] = ..., parts: _Optional[_Iterable[_Union[ShardSnapshot.FileSet, _Mapping]]] = ...) -> None: ...
+        as_of: int
+        def __init__(self, write_id: _Optional[str] = ..., txn_id: _Optional[int] = ..., manifest: _Optional[_Union[_table_pb2.ManifestRef, _Mapping]] = ..., commit_ts: _Optional[int] = ..., from_writes: _Optional[_Iterable[str]] = ..., parts: _Optional[_Iterable[_Union[ShardSnapshot.FileSet, _Mapping]]] = ..., as_of: _Optional[int] = ...) -> None: ...
     class FileSet(_message.Message):
         __slots__ = ("partition", "replaced_by", "replaced_ts")
         PARTITION_FIELD_NUMBER: _ClassVar[int]

@@ -425,7 +425,7 @@ class ScanRequest(_message.Message):
     def __init__(self, table: _Optional[str] = ..., timestamp: _Optional[int] = ..., lease_id: _Optional[str] = ..., txn_id: _Optional[int] = ..., owner: _Optional[str] = ..., leased: _Optional[bool] = ..., lineages_above: _Optional[int] = ...) -> None: ...
 
 class ScanResponse(_message.Message):
-    __slots__ = ("table", "manifests", "lease_millis", "commit_timestamps", "changes", "own_writes", "dead", "replacing", "lineages")
+    __slots__ = ("table", "manifests", "lease_millis", "commit_timestamps", "changes", "own_writes", "dead", "replacing", "lineages", "folded")
     TABLE_FIELD_NUMBER: _ClassVar[int]
     MANIFESTS_FIELD_NUMBER: _ClassVar[int]
     LEASE_MILLIS_FIELD_NUMBER: _ClassVar[int]
@@ -435,6 +435,7 @@ class ScanResponse(_message.Message):
     DEAD_FIELD_NUMBER: _ClassVar[int]
     REPLACING_FIELD_NUMBER: _ClassVar[int]
     LINEAGES_FIELD_NUMBER: _ClassVar[int]
+    FOLDED_FIELD_NUMBER: _ClassVar[int]
     table: _common_pb2.TableInfo
     manifests: _containers.RepeatedCompositeFieldContainer[ManifestRef]
     lease_millis: int
@@ -444,7 +445,8 @@ class ScanResponse(_message.Message):
     dead: _containers.RepeatedCompositeFieldContainer[DeadRowsRef]
     replacing: int
     lineages: _containers.RepeatedCompositeFieldContainer[LineageRef]
-    def __init__(self, table: _Optional[_Union[_common_pb2.TableInfo, _Mapping]] = ..., manifests: _Optional[_Iterable[_Union[ManifestRef, _Mapping]]] = ..., lease_millis: _Optional[int] = ..., commit_timestamps: _Optional[_Iterable[int]] = ..., changes: _Optional[_Union[RowChanges, _Mapping]] = ..., own_writes: _Optional[int] = ..., dead: _Optional[_Iterable[_Union[DeadRowsRef, _Mapping]]] = ..., replacing: _Optional[int] = ..., lineages: _Optional[_Iterable[_Union[LineageRef, _Mapping]]] = ...) -> None: ...
+    folded: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, table: _Optional[_Union[_common_pb2.TableInfo, _Mapping]] = ..., manifests: _Optional[_Iterable[_Union[ManifestRef, _Mapping]]] = ..., lease_millis: _Optional[int] = ..., commit_timestamps: _Optional[_Iterable[int]] = ..., changes: _Optional[_Union[RowChanges, _Mapping]] = ..., own_writes: _Optional[int] = ..., dead: _Optional[_Iterable[_Union[DeadRowsRef, _Mapping]]] = ..., replacing: _Optional[int] = ..., lineages: _Optional[_Iterable[_Union[LineageRef, _Mapping]]] = ..., folded: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class SnapshotLease(_message.Message):
     __slots__ = ("lease_id", "table", "timestamp", "lease_millis")
