@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 
 import pyarrow as pa
 import pytest
 
 from txnclient import AlreadyExists, Client, Conflict, InvalidArgument, Locked, RowsAffected
+from txnclient.compact.asking import Kind
+from txnclient.compact.worker import Worker
 
 NewTable = Callable[..., str]
 DDL = "id bigint, p string, v bigint"
@@ -147,3 +150,31 @@ def test_a_predicate_looks_into_another_table_as_the_transaction_sees_it(client:
         assert txn.delete_where(table, f"id IN (SELECT id FROM {other} WHERE v = 7)").deleted == 3
     assert client.delete_where(table, f"id NOT IN (SELECT id + 3 FROM {other})").rows == RowsAffected(deleted=4)
     assert sorted(values(client, table)) == [6, 7, 8]
+
+
+@pytest.mark.parametrize("kind", ["minor", "major"])
+def test_row_changes_become_rows_of_files(client: Client, new_table: NewTable, kind: Kind) -> None:
+    table = new_table(DDL, partition_by=["p"], primary_key=["id"], properties={"NO_AUTO_COMPACTION": "true"})
+    client.write(rows(0, 100, 0), table)
+    client.write(rows(100, 200, 0, "b"), table)
+    before = client.snapshot()
+    client.upsert(table, rows(50, 250, 1, "c"))
+    client.delete(table, rows(0, 10, 0).select(["id"]))
+    with client.transaction() as txn:
+        txn.upsert(table, rows(5, 15, 2))
+        (wanted,) = client.compact(table, kind=kind, wait=False)
+        assert Worker(client.session, "here", threading.Event()).run_once()
+        (done,) = [each for each in client.compactions(table) if each.compaction_id == wanted.compaction_id]
+        assert (done.state, done.reason) == ("succeeded", "")
+        txn.update_where(table, {"v": "v + 10"}, "id >= 240")
+    assert before.to_arrow(table).num_rows == 200
+    expected = dict.fromkeys(range(10, 50), ("a", 0)) | dict.fromkeys(range(50, 240), ("c", 1))
+    expected |= dict.fromkeys(range(240, 250), ("c", 11)) | dict.fromkeys(range(5, 15), ("a", 2))
+    assert values(client, table) == expected
+    kinds = client.diff(table, since=before.timestamp)["_change_kind"].value_counts().to_pylist()
+    assert {each["values"]: each["counts"] for each in kinds} == {
+        "delete": 5,
+        "update_before": 160,
+        "update_after": 160,
+        "insert": 50,
+    }

@@ -77,7 +77,10 @@ def rewrite(
         _Source(schema, memory_bytes // 8),
         _Outputs(directory, "".join(partitions), name, memory_bytes // 4),
     )
-    limit = _even_share(sum(alive_bytes(file, dead) for file in inputs), target_bytes)
+    row_bytes = _row_bytes(inputs, more)
+    behind = more.to_batches(MOST_BATCH_ROWS) if more is not None else []
+    total = sum(alive_bytes(file, dead) for file in inputs) + row_bytes * sum(rows.num_rows for rows in behind)
+    limit = _even_share(total, target_bytes)
     segments: list[Segment] = []
     taken = 0.0
     for file in inputs:
@@ -92,9 +95,13 @@ def rewrite(
                 first, offset, taken = end, 0, 0.0
         if first < file.rows:
             segments.append(_segment(file, first, file.rows, gone, outputs.uri, offset))
-    for rows in more.to_batches(MOST_BATCH_ROWS) if more is not None else ():
-        progress(rows.num_rows)
-        outputs.add(pa.Table.from_batches([rows]))
+    for batch in behind:
+        progress(batch.num_rows)
+        outputs.add(pa.Table.from_batches([batch]))
+        taken += batch.num_rows * row_bytes
+        if taken >= limit:
+            outputs.cut()
+            taken = 0.0
     outputs.cut()
     done = Rewritten(arrow.described(outputs.written, directory, schema), Lineage(segments))
     return checked(done, inputs, directory)
@@ -121,6 +128,13 @@ def _segment(file: DataFile, first: int, end: int, gone: BitMap, output: str, of
 def alive_bytes(file: DataFile, dead: DeadRows) -> float:
     """About the bytes of its rows that are not dead."""
     return file.bytes * (1 - len(dead.get(file.path, ())) / file.rows)
+
+
+def _row_bytes(inputs: Sequence[DataFile], more: pa.Table | None) -> float:
+    """About the bytes of a row in a file; where there is none, those in memory."""
+    if rows := sum(file.rows for file in inputs):
+        return sum(file.bytes for file in inputs) / rows
+    return more.nbytes / max(1, more.num_rows) if more is not None else 0.0
 
 
 def _even_share(total: float, target: int) -> float:

@@ -58,12 +58,17 @@ class KeyedFiles:
     def claim(self, handle: Handle, *, keys_are_new: bool) -> pb.KeyClaim:
         """Raises InvalidArgument for a key that comes twice, AlreadyExists for one that is there."""
         session = handle.session
-        with Snapshot(session, session.last_commit(), handle.id) as now:
-            if keys_are_new:
-                return self.vouched(now.timestamp)
-            scanned = now.scan(self.table)
-            with now.explained(self.table):
-                return self.claim_beside(scanned, now.timestamp, self._seen_by(handle))
+        at, since = session.last_commit(), handle.read_at if self.overwrites else None
+        while True:
+            with Snapshot(session, at, handle.id) as now:
+                if keys_are_new:
+                    return self.vouched(now.timestamp)
+                scanned = now.scan(self.table, since)
+                if not scanned.folded:
+                    with now.explained(self.table):
+                        return self.claim_beside(scanned, now.timestamp, self._seen_by(handle))
+            # An overwrite leaves what came after it was read, and that is told by files: as they were up to then.
+            at = Timestamp(scanned.folded[0] - 1)
 
     def vouched(self, at: Timestamp) -> pb.KeyClaim:
         """The claim of who vouches for the keys: only what others write at the same time is compared with it."""

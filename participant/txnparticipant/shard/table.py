@@ -205,10 +205,7 @@ class TableState:
         insort(self.replaced, (at, file_set.id))
 
     def retire(self, up_to: Timestamp) -> None:
-        """Drops what was removed at or below the timestamp; the directories that nothing else needs are to be cleaned.
-
-        Whoever reads above sees none of it, so it takes from no reader but those below what is `readable_from` now.
-        """
+        """Drops what was removed by then, for those who read from then on. Unneeded directories are to be cleaned."""
         count = self.replaced_until(up_to)
         gone = [self.file_sets.pop(file_set_id) for _, file_set_id in self.replaced[:count]]
         self.readable_from = max([self.readable_from, *(replaced_ts for replaced_ts, _ in self.replaced[:count])])

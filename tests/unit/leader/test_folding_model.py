@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.unit.harness.folding import MAJOR, MINOR, completed, leased, worked
-from tests.unit.harness.rows import TABLE_ID, Shard
+from tests.unit.harness.folding import MAJOR, MINOR, Folded, completed, leased, worked
+from tests.unit.harness.rows import TABLE_ID
 from tests.unit.leader import test_bulk_by_key as by_key
 from txnclient.compact import folding
 from txnclient.read import diff
@@ -60,7 +60,7 @@ class Folding(by_key.Model):
 
 
 def run(seed: int, steps: int) -> int:
-    with tempfile.TemporaryDirectory() as directory, Shard(Path(directory)) as shard:
+    with tempfile.TemporaryDirectory() as directory, Folded(Path(directory)) as shard:
         model = Folding(shard, random.Random(seed))
         rng = random.Random(seed)
         # Some files that are large beside those of the programs: a minor compaction leaves them.
