@@ -50,7 +50,7 @@ def theme_of(seed: int) -> str | None:
 
 def fitted(rng: random.Random, drawn: Scenario) -> Scenario:
     """A small world with little beside what the theme needs."""
-    scenario = replace(
+    small = replace(
         drawn,
         seconds=rng.uniform(8.0, 12.0),
         clients=rng.randint(2, 3),
@@ -69,6 +69,10 @@ def fitted(rng: random.Random, drawn: Scenario) -> Scenario:
         locks=False,
         foreign=False,
     )
+    return _themed(rng, small)
+
+
+def _themed(rng: random.Random, scenario: Scenario) -> Scenario:
     match scenario.profile:
         case "leases":
             kept = rng.choice([1, 1, 3])

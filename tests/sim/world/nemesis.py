@@ -222,7 +222,8 @@ class Nemesis:
 
     def _cut_off(self, fault: Fault) -> Callable[[], None]:
         """The next leader that changes the members of its group is cut off before it can tell, or another node is."""
-        watch, heal = self._world.watch, lambda: None
+        watch = self._world.watch
+        heal: Callable[[], None] = lambda: None  # noqa: E731 until it is cut off
 
         def cut(leader: str) -> None:
             nonlocal heal

@@ -328,8 +328,9 @@ async def test_a_long_frame_of_many_calls_ends_its_connection_and_many_in_short_
         writer.close()
 
 
-async def test_who_takes_no_answer_in_has_no_more_of_its_calls_begun() -> None:
+async def test_who_takes_no_answer_in_has_no_more_of_its_calls_begun(monkeypatch: pytest.MonkeyPatch) -> None:
     """The answers to 1,600 calls, which nobody read, were 600 MB in a node's memory."""
+    monkeypatch.setattr(server, "CLIENT_CALLS", 32)
     begun = 0
     call = rpc_pb2.Call(id=1, method=STATE, payload=ASKS, timeout_millis=60_000)
 

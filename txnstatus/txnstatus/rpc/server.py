@@ -39,8 +39,11 @@ CALLS_PER_TURN = 256
 """Calls that begin in one turn of the loop: others have theirs in between."""
 MAX_WAITING_CALLS = 100_000
 """Calls of one connection that have not begun: with more it ends."""
-CLIENT_CALLS = 32
-"""Calls of one connection of a client that run at one time: the others wait, as all do while it takes no answer in."""
+CLIENT_CALLS = 128
+"""Calls of one connection of a client that run at one time: the others wait, as all do while it takes no answer in.
+
+More than wait for a commit over one connection: behind those, a heartbeat would come too late.
+"""
 CLIENT_WAITING_BYTES = 32 << 20
 """Bytes of calls of one connection of a client that wait: with more it ends."""
 MAX_GROUP_BYTES = 100
