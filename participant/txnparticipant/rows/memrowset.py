@@ -242,8 +242,11 @@ class TableRows:
 
     @property
     def not_folded(self) -> list[Flush]:
-        """Flushes with changes that are in no other files."""
-        return [each for each in self.flushes.values() if each.last_ts > self.is_folded_until]
+        """Flushes with changes that are in no other files, and that a reader of now sees."""
+        cleared = self.cleared[-1] if self.cleared else NO_TIMESTAMP
+        return [
+            each for each in self.flushes.values() if each.last_ts > self.is_folded_until and each.last_ts >= cleared
+        ]
 
     def foldable(self, at: Timestamp, most_bytes: int) -> Timestamp:
         """The last timestamp, up to this one, at which the changes that were not folded are so few bytes in files, but

@@ -47,14 +47,13 @@ def due(table: TableState, at: Thresholds) -> Iterator[tuple[str, Kind] | None]:
     groups: defaultdict[str, list[FileSet]] = defaultdict(list)
     for number, each in enumerate(list(table.file_sets.values())):
         if each.replaced_by is None:
-            groups[task_of(table, each)].append(each)
+            groups[each.partition].append(each)
         if number % SLICE == SLICE - 1:
             yield None
     seen = 0
-    if table.rows.not_folded:
-        groups[WHOLE_TABLE] = groups[WHOLE_TABLE]
+    whole, found = _Sums.of_changes(table), list[Kind]()
     for partition, file_sets in groups.items():
-        sums = _Sums.of_changes(table)
+        sums = _Sums()
         for start in range(0, len(file_sets), SLICE):
             part = file_sets[start : start + SLICE]
             sums.add(table, part, at.file_bytes)
@@ -63,7 +62,15 @@ def due(table: TableState, at: Thresholds) -> Iterator[tuple[str, Kind] | None]:
                 seen = 0
                 yield None
         if kind := sums.kind(at):
-            yield partition, kind
+            if table.schema.primary_key:
+                found.append(kind)
+            else:
+                yield partition, kind
+        whole.rows, whole.large_bytes = whole.rows + sums.rows, whole.large_bytes + sums.small_bytes + sums.large_bytes
+    if whole.small and (kind := whole.kind(at)):
+        found.append(kind)
+    if found:
+        yield WHOLE_TABLE, max(found)
 
 
 @dataclass(slots=True)

@@ -15,6 +15,8 @@ from tests.unit.harness.rows import TABLE_ID, Shard
 from tests.unit.leader.test_bulk_by_key import by_position
 from txnclient.read.table_files import TableFiles
 from txnparticipant.shard import commands as cmd
+from txnparticipant.shard.compaction_choice import Thresholds, due
+from txnparticipant.versions.compactions import Kind
 from txnstatus.errors import AlreadyExists, IllegalState, SnapshotTooOld
 from txnstatus.schema import Column, Schema
 from txnstatus.types import Timestamp, TxnId
@@ -224,6 +226,26 @@ def test_a_transaction_deletes_rows_of_several_partitions_over_the_switch(tmp_pa
         assert sorted(parted(shard, at)) == [1, 2, 3, 4, 9]
         assert sorted(parted(shard, shard.commit(TxnId(3)))) == [2, 4, 9]
         assert sorted(parted(shard, at)) == [1, 2, 3, 4, 9]
+
+
+def test_one_small_file_in_each_partition_is_nothing_to_be_done(tmp_path: Path) -> None:
+    with Folded(tmp_path, PARTED) as shard:
+        add(shard, 1, {number: (f"part{number}", 0) for number in range(12)})
+        add(shard, 2, {20: ("another", 0)})
+        assert due_now(shard) == []
+        upsert(shard, 3, {number: (f"part{number}", 1) for number in range(4)})
+        assert due_now(shard) == [], "what is in memory begins none"
+        shard.flush()
+        assert due_now(shard) == [("", Kind.MAJOR)]
+        folded(shard)
+        assert due_now(shard) == []
+        upsert(shard, 4, {5: ("part5", 1)})
+        shard.flush()
+        assert due_now(shard) == [], "it is few of all rows"
+
+
+def due_now(shard: Shard) -> list[tuple[str, Kind]]:
+    return [found for found in due(shard.table, Thresholds(10, 20, 1 << 20)) if found is not None]
 
 
 def table_of_parts(rows: Parts) -> pa.Table:
