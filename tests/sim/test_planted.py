@@ -23,7 +23,7 @@ from tests.sim.world import world
 ROOT = Path(__file__).parents[2]
 SEED = int(os.environ.get("TXN_SEED", "1"))
 SLICES = 4
-"""Of the seeds that find a subtle fault, each run of the tests tries one part, and a campaign the others."""
+"""Parts of the seeds that find a subtle fault: each run of the tests tries one, and a campaign the others."""
 MAX_MISSED = 2
 """Seeds of a part that need not find their faults any more: each change of the service changes what some seeds do."""
 FRESH = 20

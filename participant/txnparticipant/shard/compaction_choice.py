@@ -86,7 +86,7 @@ class _Sums:
 
     @classmethod
     def of_changes(cls, table: TableState) -> _Sums:
-        """Those of row changes: each is taken to hide a row."""
+        """Sums over row changes, of which each is taken to hide a row."""
         flushed = [each.manifest for each in table.rows.not_folded]
         rows, size = (sum(getattr(each, of) for each in flushed) for of in ("row_count", "data_bytes"))
         return cls(len(flushed), size, 0, rows, rows)

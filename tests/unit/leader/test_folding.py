@@ -9,10 +9,10 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from tests.unit.harness.bulk_model import by_position
 from tests.unit.harness.folding import MAJOR, MINOR, Folded, completed, folded, leased, worked
 from tests.unit.harness.keyed import Writer
 from tests.unit.harness.rows import TABLE_ID, Shard
-from tests.unit.leader.test_bulk_by_key import by_position
 from txnclient.read.table_files import TableFiles
 from txnparticipant.shard import commands as cmd
 from txnparticipant.shard.compaction_choice import Thresholds, due

@@ -1,4 +1,4 @@
-"""Random programs over a keyed table that is compacted all the time, against the dictionary of test_bulk_by_key.py."""
+"""Random programs over a keyed table that is compacted all the time, against a dictionary."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.unit.harness.bulk_model import Model
 from tests.unit.harness.folding import MAJOR, MINOR, Folded, completed, leased, worked
 from tests.unit.harness.rows import TABLE_ID
-from tests.unit.leader import test_bulk_by_key as by_key
 from txnclient.compact import folding
 from txnclient.read import diff
 from txnparticipant.leader import moving
@@ -27,7 +27,7 @@ from txnstatus.proto import compaction_pb2 as pb
 from txnstatus.types import NO_TIMESTAMP
 
 
-class Folding(by_key.Model):
+class Folding(Model):
     """As the model of bulk changes, with a worker."""
 
     task: pb.CompactionTask | None = None
