@@ -104,7 +104,7 @@ def inputs_are_retired_too_early() -> Seams:
 
 SEEN = (*ROLLS, "4 diff", "14 compaction")
 PLANTED_COMPACTION: Mapping[str, Planted] = {
-    "a switch among what was read": Planted((*SEEN, CORE), "calm", 10, a_switch_among_what_was_read),
+    "a switch among what was read": Planted((*SEEN, CORE, "5 repeatable"), "calm", 10, a_switch_among_what_was_read),
     "writes are not translated": Planted((*SEEN, CORE, "nothing"), "calm", 10, writes_are_not_translated),
     "translated deletes are lost": Planted(SEEN, "calm", 10, translated_deletes_are_lost),
     "rows are moved as if none had died": Planted(
