@@ -50,7 +50,11 @@ def theme_of(seed: int) -> str | None:
 
 def fitted(rng: random.Random, drawn: Scenario) -> Scenario:
     """A small world with little beside what the theme needs."""
-    small = replace(
+    return _with_theme(rng, _small(rng, drawn))
+
+
+def _small(rng: random.Random, drawn: Scenario) -> Scenario:
+    return replace(
         drawn,
         seconds=rng.uniform(8.0, 12.0),
         clients=rng.randint(2, 3),
@@ -69,10 +73,9 @@ def fitted(rng: random.Random, drawn: Scenario) -> Scenario:
         locks=False,
         foreign=False,
     )
-    return _themed(rng, small)
 
 
-def _themed(rng: random.Random, scenario: Scenario) -> Scenario:
+def _with_theme(rng: random.Random, scenario: Scenario) -> Scenario:
     match scenario.profile:
         case "leases":
             kept = rng.choice([1, 1, 3])
@@ -95,7 +98,8 @@ def _themed(rng: random.Random, scenario: Scenario) -> Scenario:
                 scenario,
                 writes_rows=True,
                 locks=rng.random() < 0.5,
-                clients=4,
+                seconds=scenario.seconds / 2,
+                clients=3,
                 crowd=2,
                 keeps_rolls=rng.random() < 0.3,
                 row_flush_bytes=1_000,

@@ -7,6 +7,7 @@ compared here: the state in force with one that was restored from its snapshot t
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -114,8 +115,15 @@ def _of_mappings(one: Mapping[Any, Any], other: Mapping[Any, Any], path: str) ->
             yield from _differences(one[key], other[key], f"{path}[{key!r}]")
 
 
+@functools.cache
+def _fields(kind: type) -> list[str]:
+    own = _OWN.get(kind, frozenset())
+    return [field.name for field in dataclasses.fields(kind) if field.name not in own]
+
+
 def _attributes(thing: Any) -> list[str]:
-    own = _OWN.get(type(thing), frozenset())
-    if dataclasses.is_dataclass(thing):
-        return [field.name for field in dataclasses.fields(thing) if field.name not in own]
+    kind = type(thing)
+    if dataclasses.is_dataclass(kind):
+        return _fields(kind)
+    own = _OWN.get(kind, frozenset())
     return [name for name, value in getattr(thing, "__dict__", {}).items() if name not in own and not callable(value)]

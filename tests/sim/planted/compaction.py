@@ -71,17 +71,6 @@ def a_diff_shows_what_was_moved() -> Seams:
     return [("txnclient.read.diff:_moved_between", apart)]
 
 
-def readers_pass_the_gate() -> Seams:
-    close = Reads.close_gate
-
-    async def open_(self: Reads, table_id: str, now: Timestamp) -> Timestamp:
-        at = await close(self, table_id, now)
-        self.open_gate(table_id)
-        return at
-
-    return [("txnparticipant.leader.reads:Reads.close_gate", open_)]
-
-
 def carried_deletes_are_lost_at_the_switch() -> Seams:
     published = compacting._published
 
@@ -89,17 +78,6 @@ def carried_deletes_are_lost_at_the_switch() -> Seams:
         return (each for each in published(*what) if each.txn_id != COMPACTIONS)
 
     return [("txnparticipant.shard.compacting:_published", without)]
-
-
-def prepared_deletes_are_not_carried() -> Seams:
-    rooms = ("leader.switching", "shard.compacting")
-    return [(f"txnparticipant.{room}:prepared_deletes", lambda *_: iter(())) for room in rooms]
-
-
-def inputs_are_retired_too_early() -> Seams:
-    """While transactions speak of them."""
-    rooms = ("leases", "shard")
-    return [(f"txnparticipant.shard.{room}:retirable_until", lambda _table, horizon: horizon) for room in rooms]
 
 
 SEEN = (*ROLLS, "4 diff", "14 compaction")
@@ -112,13 +90,8 @@ PLANTED_COMPACTION: Mapping[str, Planted] = {
     ),
     "later deletes are not carried": Planted(SEEN, "calm", 10, later_deletes_are_not_carried, first=1),
     "the dead come back": Planted(SEEN, "calm", 10, the_dead_come_back),
-    "readers pass the gate": Planted((*SEEN, "5"), "calm", 20, readers_pass_the_gate),
     "carried deletes are lost at the switch": Planted(
         (*SEEN, CORE), "calm", 20, carried_deletes_are_lost_at_the_switch
-    ),
-    "prepared deletes are not carried": Planted((*SEEN, CORE), "calm", 20, prepared_deletes_are_not_carried),
-    "inputs are retired too early": Planted(
-        (*SEEN, CORE, "nothing", "everything"), "calm", 20, inputs_are_retired_too_early
     ),
     "a diff shows what was moved": Planted(("4 diff",), "calm", 10, a_diff_shows_what_was_moved),
 }
