@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from txnstatus.errors import InternalError, InvalidArgument
@@ -43,7 +46,8 @@ def run(connection: duckdb.DuckDBPyConnection, query: str, table: str, **relatio
     for name, each in watched.items():
         connection.register(name, each.rows)
     try:
-        return connection.execute(query).to_arrow_table()
+        with _turns():
+            return connection.execute(query).to_arrow_table()
     except duckdb.Error as error:
         for each in watched.values():
             if each.error is not None:
@@ -54,6 +58,21 @@ def run(connection: duckdb.DuckDBPyConnection, query: str, table: str, **relatio
     finally:
         for name in relations:
             connection.unregister(name)
+
+
+@cache
+def _turns() -> threading.BoundedSemaphore:
+    """Turns of statements whose rows DuckDB takes as they are read.
+
+    It takes each stream of them in one of Arrow's threads for files, which waits for files that are read in others.
+    With all of them taken by as many statements, nobody read, and all waited for ever.
+    """
+    import pyarrow as pa
+
+    return threading.BoundedSemaphore(max(1, pa.io_thread_count() // 4))
+
+
+os.register_at_fork(after_in_child=_turns.cache_clear)
 
 
 class _Watched:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from decimal import Decimal
@@ -377,6 +378,28 @@ def test_texts_of_rows_that_change_are_read_by_dictionary_where_the_file_has_the
     changed = [each | {"id": each["id"] + 10_000 * (each["id"] % 100 < 2 or each["id"] == 1_999)} for each in rows]
     assert counted(world.rows()) == counted(changed)
     assert columns == [["few", "raw"], ["few", "raw"]]
+
+
+def test_many_statements_at_once_do_not_wait_for_each_other_for_ever(tmp_path: Path) -> None:
+    """Each held one of Arrow's threads for files while it waited for files to be read: eight of them hung a program."""
+    before = pa.io_thread_count()
+    pa.set_io_thread_count(4)
+    world = World.of(tmp_path, SCHEMA, [[row(part * 10 + n) for n in range(10)] for part in range(12)])
+    done: list[int] = []
+
+    def work() -> None:
+        for _ in range(3):
+            done.append(local.delete(world.there, "s = 'x' or id < 0").deleted)
+
+    threads = [threading.Thread(target=work, daemon=True) for _ in range(8)]
+    try:
+        for each in threads:
+            each.start()
+        for each in threads:
+            each.join(100)
+        assert done == [done[0]] * 24
+    finally:
+        pa.set_io_thread_count(before)
 
 
 # ---- what they refuse
