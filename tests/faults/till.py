@@ -59,8 +59,10 @@ class Till:
         """`outcomes`: whether each transaction that took part is committed, as far as it was told, and its elements."""
         published = self.published()
         for txn_id, (committed, elements) in outcomes.items():
-            if committed is not None and (published.get(txn_id) == elements) != committed:
-                yield f"foreign: {txn_id} wrote {elements}, committed: {committed}; published: {published.get(txn_id)}"
+            found = published.get(txn_id)
+            half = found is not None and found != elements
+            if half or (committed is not None and (found is not None) != committed):
+                yield f"foreign: {txn_id} wrote {elements}, committed: {committed}; published: {found}"
         for txn_id in published.keys() - outcomes.keys():
             yield f"foreign: {txn_id} is published, and never asked for a commit"
 
