@@ -29,7 +29,7 @@ from txnstatus.proto import audit_pb2
 
 LEASE_MS = 1_500
 NEVER = 1_000
-"""Small writes that no table here comes to: what is compacted is asked for."""
+"""Small writes, and percent of deleted rows, that no table here comes to: what is compacted is asked for."""
 NewTable = Callable[..., str]
 NewWorker = Callable[..., LocalCompactor]
 STEPS = ("leased", "reading", "written", "lineage", "durable", "completed")
@@ -40,7 +40,8 @@ USUAL = ("written", "durable", "compaction.before_switch", "shard.after.CommitCo
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
-    txn = FAST_TXN.model_copy(update={"compact_lease_ms": LEASE_MS, "compact_delta_num": NEVER, "compact_failures": 3})
+    by_request = {"compact_delta_num": NEVER, "compact_delta_pct": NEVER, "compact_failures": 3}
+    txn = FAST_TXN.model_copy(update={"compact_lease_ms": LEASE_MS, **by_request})
     with fast_cluster(tmp_path_factory.mktemp("cluster"), txn=txn) as running:
         yield running
 

@@ -90,7 +90,12 @@ class CompactionService:
         if compaction_choice.inputs(table, kind, living, at, self.options().compact_file_bytes) is None:
             return None
         new = compaction_id(kind, at)
-        await self.propose(cmd.OpenCompaction(table.table_id, new, kind, partition, requested=True, at=at))
+        try:
+            await self.propose(cmd.OpenCompaction(table.table_id, new, kind, partition, requested=True, at=at))
+        except IllegalState:
+            if (meanwhile := table.compactions.of(partition)) is None:
+                raise
+            return meanwhile.compaction_id
         return new
 
     async def list_compactions(self, request: pb.ListCompactionsRequest) -> pb.ListCompactionsResponse:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -878,6 +879,22 @@ def test_a_request_is_answered_with_what_is_under_way(table: Compacted) -> None:
     missing = pb.RequestCompactionRequest(table="no.table", kind=MAJOR)
     with pytest.raises(NotFound):
         table.run(table.service.compactions.request_compaction(missing))
+
+
+def test_a_request_is_answered_with_what_is_begun_meanwhile(table: Compacted) -> None:
+    """The leader's own look, or another request, came first."""
+    filled(table)
+    compactions = table.service.compactions
+    propose = compactions.propose
+
+    async def after_another(command: Any) -> Any:
+        if isinstance(command, cmd.OpenCompaction):
+            await propose(replace(command, compaction_id=f"{command.compaction_id}0", requested=False))
+        return await propose(command)
+
+    compactions.propose = after_another
+    (found,) = table.request()
+    assert found in table.table.compactions.open
 
 
 def test_partitions_are_compacted_one_by_one(tmp_path: Path) -> None:
