@@ -18,8 +18,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import IO
 
-PARTS = {"not cluster": 2, "cluster": 3}
-"""Which tests, and how many at a time on two cores: nodes are waited for more than they work."""
+PARTS = {"not cluster": 3, "cluster": 3}
+"""Which tests, and how many at a time on two cores: nodes, and deadlines, are waited for more than they work."""
 CHECKS = (["ruff", "check", "."], ["ruff", "format", "--check", "."], ["mypy"])
 COUNT_CAMPAIGNS = ["pytest", "-m", "campaign", "--collect-only", "-q", "-p", "no:cacheprovider"]
 ALWAYS = ["--durations", "20"]

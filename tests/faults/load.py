@@ -216,6 +216,7 @@ class Load:
         """And drops it again: the name of one of a few, so that new tables come after old ones."""
         table = f"load.spare_{threading.current_thread().name.removeprefix('client ')}"
         client.create_table(table)
+        client.alter_table(table)
         client.drop_table(table)
 
     def _option(self, client: Recorder, _dice: random.Random) -> None:
@@ -407,6 +408,10 @@ class Recorder:
             self.client.create_table(table, SCHEMA, primary_key=["id"])
         except AlreadyExists:
             return  # by a create whose answer was lost
+
+    def alter_table(self, table: str) -> None:
+        """Raises Unavailable."""
+        self.client.alter_table(table, properties={"NO_AUTO_COMPACTION": True})
 
     def drop_table(self, table: str) -> None:
         """Raises Unavailable, TxnAborted."""

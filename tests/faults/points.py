@@ -18,6 +18,7 @@ STATUS_COMMANDS = (
 )
 SHARD_COMMANDS = (
     "CreateTable",
+    "AlterTable",
     "OpenWrite",
     "AddFiles",
     "AcquireLocks",
