@@ -163,7 +163,7 @@ def test_row_changes_become_rows_of_files(client: Client, new_table: NewTable, k
     with client.transaction() as txn:
         txn.upsert(table, rows(5, 15, 2))
         (wanted,) = client.compact(table, kind=kind, wait=False)
-        assert Worker(client.session, "here", threading.Event()).run_once()
+        assert Worker(client.session, "here", threading.Event(), table).run_once()
         (done,) = [each for each in client.compactions(table) if each.compaction_id == wanted.compaction_id]
         assert (done.state, done.reason) == ("succeeded", "")
         txn.update_where(table, {"v": "v + 10"}, "id >= 240")
