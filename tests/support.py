@@ -23,7 +23,7 @@ __all__ = [
 ]
 
 KEEPALIVE_MS = 4_000
-FAST_RAFT = RaftSection(heartbeat_seconds=0.08, election_min_seconds=0.4, election_max_seconds=0.8)
+FAST_RAFT = RaftSection(heartbeat_seconds=0.12, election_min_seconds=0.5, election_max_seconds=1.0)
 FAST_TXN = TxnSection(
     keepalive_default_ms=KEEPALIVE_MS,
     keepalive_min_ms=500,
