@@ -129,9 +129,9 @@ def read_accounts(snapshot: Snapshot, *tables: str) -> Accounts:
 
 
 def as_rows(accounts: dict[int, Account]) -> pa.Table:
-    return pa.Table.from_pylist(
-        [{"account": number, **account._asdict()} for number, account in accounts.items()], schema=COLUMNS
-    )
+    """One for each account that somebody has changed: the others are in no table, whoever overwrites all of it."""
+    changed = ((number, account) for number, account in accounts.items() if account != Account())
+    return pa.Table.from_pylist([{"account": number, **account._asdict()} for number, account in changed], COLUMNS)
 
 
 def _rows(accounts: Accounts, table: str) -> list[tuple[int, int, int]]:

@@ -8,7 +8,7 @@ from typing import cast
 import pyarrow as pa
 import pytest
 
-from tests.faults.teller import Account, Accounts, Teller, Told
+from tests.faults.teller import Account, Accounts, Teller, Told, as_rows
 from tests.faults.till import Till
 from txnclient import Client
 from txnclient.read.diff import UPDATE_AFTER, UPDATE_BEFORE
@@ -42,6 +42,11 @@ def test_a_difference_that_is_wrong_is_told(changes: list[tuple[str, int]], righ
     client = cast(Client, Differing(*changes))
     Teller(client, "1", "a teller", 1, told.append, threading.Event(), "")._compare((1, BEFORE), (2, AFTER))
     assert (not told) == right
+
+
+def test_who_overwrites_all_accounts_writes_none_that_nobody_has_changed() -> None:
+    """A difference would tell of rows that a reader of the accounts does not count."""
+    assert as_rows({0: Account(), 1: Account(-55, elements=(1,))})["account"].to_pylist() == [1]
 
 
 @pytest.mark.parametrize(
