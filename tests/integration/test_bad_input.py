@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 import txnclient
-from tests.support import connect, fast_cluster, rows, visible, wait_until
+from tests.support import FAST_RAFT, connect, fast_cluster, rows, visible, wait_until
 from txnclient import (
     AlreadyExists,
     Client,
@@ -226,7 +226,10 @@ def _start(path: Path) -> subprocess.CompletedProcess[str]:
     [
         (('node_id = "n1"', 'node_id = "n9"'), "'n9' is not among"),
         (("replication = 3", "replication = 2"), "replication 2 is even"),
-        (("heartbeat_seconds = 0.08", "heartbeat_seconds = 7.0"), "heartbeat_seconds 7.0 must be less than a third"),
+        (
+            (f"heartbeat_seconds = {FAST_RAFT.heartbeat_seconds}", "heartbeat_seconds = 7.0"),
+            "heartbeat_seconds 7.0 must be less than a third",
+        ),
         (("keepalive_min_ms = 500", "keepalive_min_ms = 5000"), "keepalive_default_ms 4000 must lie between"),
         (("participant_shards = 3", "participant_shards = 0"), "participant_shards"),
         (('cluster_name = "local"', ""), "cluster_name"),
