@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Callable, Sequence
 
 from benchmarks.suite import tpch
 from benchmarks.suite.aged_turns import Appended, Refreshed, Turns
 from benchmarks.suite.model import OURS, Contender, Goal, Settings, Tally, Workload
-from benchmarks.suite.ours import OurCluster
-from benchmarks.suite.processes import needs_modules
-from benchmarks.suite.spark_turns import SparkProcess, Turn
+from benchmarks.suite.ours_with_spark import OurSpark
+from benchmarks.suite.spark_turns import Turn
 
 APPENDS, QUICK_APPENDS = 2_000, 60
 QUICK_REFRESHES = 4
@@ -23,36 +21,13 @@ PLAIN = "plain "
 BEFORE, AFTER = "before", "after compaction"
 
 
-class Aged(OurCluster):
+class Aged(OurSpark):
     about = "one session: old and plain in turn, medians of ratios; CPU of driver, executors and the client"
 
     def __init__(self, settings: Settings, turns: type[Turns], quick_point: int) -> None:
-        super().__init__(settings)
-        self._turns = turns
+        super().__init__(settings, turns)
         self._most = quick_point if settings.quick else None
         self._repeats = QUICK_REPEATS if settings.quick else REPEATS
-        self._spark: SparkProcess | None = None
-
-    def missing(self) -> str | None:
-        return super().missing() or needs_modules("pyspark")
-
-    def start(self, directory: Path) -> None:
-        super().start(directory)
-        self._spark = SparkProcess(self.cluster.addresses, directory, self._turns)
-
-    def stop(self) -> None:
-        if self._spark is not None:
-            self._spark.stop()
-            self._spark = None
-        super().stop()
-
-    @property
-    def spark(self) -> SparkProcess:
-        assert self._spark is not None, "it was not started"
-        return self._spark
-
-    def pids(self) -> Mapping[str, Sequence[int]]:
-        return {**super().pids(), "spark": [self.spark.pid]}
 
     async def prepare(self, point: int) -> None:
         self.spark.ask("prepare", point if self._most is None else min(point, self._most))

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 
 from benchmarks.suite.model import Contender, Goal, Settings, Tally, Workload
-from benchmarks.suite.ours import OurCluster
-from benchmarks.suite.processes import needs_modules
-from benchmarks.suite.spark_turns import SparkProcess, Turn, WritesAndReads
+from benchmarks.suite.ours_with_spark import OurSpark
+from benchmarks.suite.spark_turns import Turn, WritesAndReads
 
 ROWS = 10_000_000
 QUICK_ROWS = 200_000
@@ -21,34 +19,12 @@ WRITE, SYNCED, READ = "write / plain write", "write / plain write and a sync of 
 WRITE_CPU, READ_CPU = f"CPU of {WRITE}", f"CPU of {READ}"
 
 
-class Ours(OurCluster):
+class Ours(OurSpark):
     about = "the same DataFrame, cached in memory, by the same executors; plain and with us in turn, medians of ratios"
 
     def __init__(self, settings: Settings) -> None:
-        super().__init__(settings)
+        super().__init__(settings, WritesAndReads)
         self._repeats = QUICK_REPEATS if settings.quick else REPEATS
-        self._spark: SparkProcess | None = None
-
-    def missing(self) -> str | None:
-        return super().missing() or needs_modules("pyspark")
-
-    def start(self, directory: Path) -> None:
-        super().start(directory)
-        self._spark = SparkProcess(self.cluster.addresses, directory, WritesAndReads)
-
-    def stop(self) -> None:
-        if self._spark is not None:
-            self._spark.stop()
-            self._spark = None
-        super().stop()
-
-    @property
-    def spark(self) -> SparkProcess:
-        assert self._spark is not None, "it was not started"
-        return self._spark
-
-    def pids(self) -> Mapping[str, Sequence[int]]:
-        return {**super().pids(), "spark": [self.spark.pid]}
 
     async def prepare(self, point: int) -> None:
         self.spark.ask("prepare", point)
