@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ LONGEST = (
     "spark",
     "host",
     "postgres",
+    "test_seeds",
     "test_failpoints",
     "test_demo",
     "test_readme",
@@ -38,11 +39,12 @@ LONGEST = (
     "test_drops",
     "test_rows",
     "test_packaging",
-    "test_seeds",
 )
-"""Tests that begin first, the longest in front, so that none is left alone in the end."""
+"""Tests that begin first, the longest in front, so that none is left alone in the end; the fourth has no cluster."""
 SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """Options of Java's: a test's session ends before the code that it would compile best has paid for that."""
+CLUSTERS_AT_ONCE = 3
+"""Groups of tests with clusters that run at once: more would be late for their deadlines."""
 PORTS = range(10_240, 32_000)
 WORKERS = 8
 
@@ -70,7 +72,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> Generator[None]:
 
 
 def _turn(group: str) -> int:
-    return LONGEST.index(group) if group in LONGEST else len(LONGEST)
+    if group in LONGEST:
+        return LONGEST.index(group)
+    return len(LONGEST) + _is_alone(group)
+
+
+def _is_alone(group: str) -> bool:
+    return "::" in group
 
 
 def together(nodeid: str) -> str:
@@ -90,20 +98,34 @@ class Together(LoadScopeScheduling):
         return together(nodeid)
 
     def _reschedule(self, node: WorkerController) -> None:
-        """A process starts a test when it knows the next one, and keeps what it was given: a group is given late."""
-        if not self.workqueue or node.shutting_down or self._is_alone(next(iter(self.workqueue))):
+        """A process starts a test when it knows the next one, and keeps what it was given: a group is given late.
+
+        Tests that are alone fill what those with clusters leave of the machine. They stand at the queue's end.
+        """
+        if not self.workqueue or node.shutting_down:
             super()._reschedule(node)
-        elif self._pending_of(self.assigned_work[node]) < 2:
-            if all(len(tests) == 1 for tests in self._running(node)):
-                self.workqueue.move_to_end(next(reversed(self.workqueue)), last=False)  # waits, so one of the shortest
+            return
+        work = self.assigned_work[node]
+        for group in [group for group, tests in work.items() if all(tests.values())]:
+            del work[group]  # thousands are over soon, and everybody's work is gone through after each test
+        pending, last = self._pending_of(work), next(reversed(self.workqueue))
+        waits = self._waits_for_group(node) or self._clusters_beside(node) >= CLUSTERS_AT_ONCE
+        if waits and (_is_alone(last) or pending < 2):
+            self.workqueue.move_to_end(last, last=False)
+        if pending < 2 or (pending == 2 and _is_alone(next(iter(self.workqueue)))):
             self._assign_work_unit(node)
 
-    def _running(self, node: WorkerController) -> Iterator[dict[str, bool]]:
-        return (tests for tests in self.assigned_work[node].values() if not all(tests.values()))
+    def _waits_for_group(self, node: WorkerController) -> bool:
+        """Whether what the process runs is one long test, behind which nothing else that is long should wait."""
+        return all(len(tests) == 1 and not _is_alone(group) for group, tests in self.assigned_work[node].items())
 
-    @staticmethod
-    def _is_alone(group: str) -> bool:
-        return "::" in group
+    def _clusters_beside(self, node: WorkerController) -> int:
+        """The number of other processes that run, or are to run, a group of tests with clusters."""
+        return sum(
+            any(not _is_alone(group) and group not in APART for group in self.assigned_work[other])
+            for other in self.nodes
+            if other is not node
+        )
 
 
 @pytest.hookimpl(optionalhook=True)

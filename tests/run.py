@@ -1,4 +1,4 @@
-"""All tests, side by side: first those without a cluster, with lint and types beside them; then those with one.
+"""All tests, side by side, with lint and types beside them.
 
 python -m tests.run [--campaign | --quick] [pytest's arguments]
 
@@ -18,8 +18,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import IO
 
-PARTS = {"not cluster": 3, "cluster": 3}
-"""Which tests, and how many at a time on two cores: nodes, and deadlines, are waited for more than they work."""
+WORKERS = 4
+"""Tests at a time on two cores: nodes, and deadlines, are waited for more than they work (see `tests/conftest.py`)."""
 CHECKS = (["ruff", "check", "."], ["ruff", "format", "--check", "."], ["mypy"])
 COUNT_CAMPAIGNS = ["pytest", "-m", "campaign", "--collect-only", "-q", "-p", "no:cacheprovider"]
 ALWAYS = ["--durations", "20"]
@@ -27,7 +27,6 @@ RULES = ("tests/test_layering.py", "tests/test_tidy.py", "tests/test_proto.py", 
 BROKEN_FROM_AFAR = ("tests/unit/process", "tests/badinput/test_decoders.py", "tests/sim/test_determinism.py")
 """What changes of other rooms break."""
 UNIT = Path("tests/unit")
-NOTHING_COLLECTED = 5
 _SKIPPED = re.compile(r"SKIPPED \[(\d+)\] \S+ (.*)")
 _COLLECTED = re.compile(rb"(\d+)/\d+ tests collected")
 
@@ -44,15 +43,13 @@ def main(arguments: Sequence[str]) -> int:
     with tempfile.TemporaryFile() as told, tempfile.TemporaryFile() as counted:
         checks = [] if campaign else [_start(command, told) for command in CHECKS]
         count = _start([*COUNT_CAMPAIGNS, *(each for each in chosen if not each.startswith("-q"))], counted)
-        kind = "campaign" if campaign else "not campaign"
-        codes = [_tests(f"{which} and {kind}", number, chosen, skipped) for which, number in PARTS.items()]
+        passed = _tests("campaign" if campaign else "not campaign", chosen, skipped)
         failed = [" ".join(check.args[2:]) for check in checks if check.wait()]
         print(_read(told))
         count.wait()
         campaigns = _COLLECTED.search(_read(counted).encode())
-    if NOTHING_COLLECTED in codes and (not chosen or set(codes) == {NOTHING_COLLECTED}):
-        failed.append("a part has no test")
-    failed += [f"{which} tests" for which, code in zip(PARTS, codes, strict=True) if code not in (0, NOTHING_COLLECTED)]
+    if not passed:
+        failed.append("tests")
     left_out = [f"{number} skipped: {reason}" for reason, number in skipped.most_common()]
     if left_out:
         left_out.append("what can be installed for these, `.ci/run` as root installs")
@@ -81,17 +78,16 @@ def _read(told: IO[bytes]) -> str:
     return told.read().decode(errors="replace")
 
 
-def _tests(which: str, workers: int, chosen: Sequence[str], skipped: Counter[str]) -> int:
-    """pytest's exit code; what it says is shown as it comes."""
-    print(f"---- {which}, {workers} at a time", flush=True)
-    command = [sys.executable, "-m", "pytest", "-m", which, "-n", str(workers), *ALWAYS, *chosen]
+def _tests(which: str, chosen: Sequence[str], skipped: Counter[str]) -> bool:
+    """Whether there were any, and all passed; what pytest says is shown as it comes."""
+    command = [sys.executable, "-m", "pytest", "-m", which, "-n", str(WORKERS), *ALWAYS, *chosen]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, errors="replace") as running:
         assert running.stdout is not None
         for line in running.stdout:
             print(line, end="", flush=True)
             if found := _SKIPPED.match(line):
                 skipped[found[2]] += int(found[1])
-    return running.returncode
+    return running.returncode == 0
 
 
 if __name__ == "__main__":
