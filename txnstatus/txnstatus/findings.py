@@ -30,6 +30,11 @@ class Kind(enum.Enum):
     NODE_SILENT = "node silent", Severity.WARNING, "start it, or txnctl node replace"
     REPLICA_BEHIND = "replica behind", Severity.WARNING, "look at the node's log, disk and network"
     STUCK_TRANSACTION = "stuck transaction", Severity.WARNING, "bring back what it waits for"
+    WAITING_COMPACTION = (
+        "waiting compaction",
+        Severity.WARNING,
+        "start txnctl compactor; for large ones, txnctl compactor --spark",
+    )
     ORPHAN = "orphan", Severity.WARNING, "txnctl doctor --fix removes it"
     WHOLE_WRITE = "whole write", Severity.WARNING, "look at it; txnctl doctor --fix --whole-writes removes it"
     STRAY = "stray", Severity.WARNING, "move it elsewhere by hand"

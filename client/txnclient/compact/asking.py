@@ -57,11 +57,13 @@ class CompactionSummary:
     switched: Timestamp
     """The timestamp from which on readers see what it has written."""
     input_file_sets: int
+    input_bytes: int
+    """Bytes that it reads, about."""
     input_rows: int
     output_rows: int
     output_files: int
     reason: str
-    """Why nothing came of it."""
+    """Why nothing came of it; or why nobody works at it yet, where that is known."""
 
     @property
     def is_over(self) -> bool:
@@ -121,7 +123,8 @@ class Compacting:
                 _require_none_failed(found)
                 return found
             if time.monotonic() > deadline:
-                raise Unavailable(f"{_story(left[0])}, and not over within {timeout:g} s: it goes on", hint=_HINT)
+                why = f" ({left[0].reason})" if left[0].reason else ""
+                raise Unavailable(f"{_story(left[0])}{why}, and not over within {timeout:g} s: it goes on", hint=_HINT)
             time.sleep(POLL_SECONDS)
         return []
 
@@ -187,6 +190,7 @@ def _summary(wire: pb.CompactionInfo) -> CompactionSummary:
         Timestamp(wire.ended),
         Timestamp(wire.switched),
         wire.input_file_sets,
+        wire.input_bytes,
         wire.input_rows,
         wire.output_rows,
         wire.output_files,

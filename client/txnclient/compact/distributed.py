@@ -54,8 +54,7 @@ def rewrite_by(
         for rest in [(schema, directory, target_bytes, memory_bytes)]
         for number, files in enumerate(_groups(inputs, dead, target_bytes))
     ]
-    progress(0)
-    done = in_executors(spark, _rewrite, parts)
+    done = in_executors(spark, _rewrite, parts, lambda: progress(0))
     progress(sum(file.rows for file in inputs))
     if more is not None:
         made = partial(rewrite, target_bytes=target_bytes, memory_bytes=memory_bytes, progress=progress)

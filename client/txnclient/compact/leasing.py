@@ -6,6 +6,7 @@ import copy
 import logging
 import uuid
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from txnclient.alive.heartbeat import Ask
 from txnclient.calls.channel import ManagerChannel
@@ -20,6 +21,17 @@ log = logging.getLogger(__name__)
 
 COMPLETE_SECONDS = 120.0
 """Time in which a switch is to be answered: deletes that came meanwhile are carried over before."""
+
+
+class Sizes(NamedTuple):
+    """Bytes that a compaction reads which a worker takes; another one only where nobody takes it who is there."""
+
+    least: int = 0
+    below: int = 0
+    """0 = any."""
+
+
+ANY_SIZE = Sizes()
 
 
 class Leased:
@@ -91,10 +103,17 @@ class Leased:
         self._lost = copy.copy(error)
 
 
-def lease(session: Session, worker: str, table: str = "") -> Leased | None:
+def lease(session: Session, worker: str, table: str = "", sizes: Sizes = ANY_SIZE) -> Leased | None:
     """Something to do, of one table or of any; None: there is nothing. Raises TxnError."""
     lease_id = uuid.uuid4().hex
-    request = build(pb.LeaseCompactionRequest, worker=worker, lease_id=lease_id, table=table)
+    request = build(
+        pb.LeaseCompactionRequest,
+        worker=worker,
+        lease_id=lease_id,
+        table=table,
+        min_bytes=sizes.least,
+        max_bytes=sizes.below,
+    )
     answer = session.call("txnstatus.Compactions/LeaseCompaction", request, pb.LeaseCompactionResponse)
     return Leased(session, answer.task, lease_id) if answer.HasField("task") else None
 

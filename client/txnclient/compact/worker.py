@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from txnclient.alive.heartbeat import Heartbeats
 from txnclient.compact.folding import fold
-from txnclient.compact.leasing import Leased, lease, renewing
+from txnclient.compact.leasing import ANY_SIZE, Leased, Sizes, lease, renewing
 from txnclient.compact.rewriting import DEFAULT_MEMORY_BYTES, Rewritten, rewrite
 from txnclient.session import Session
 from txnstatus.errors import TxnError
@@ -36,6 +36,8 @@ log = logging.getLogger(__name__)
 
 HIDDEN_NAME = "_hidden.parquet"
 """The file with rows of other files that are hidden by what was folded in."""
+LARGE_BYTES = 10 << 30
+"""Bytes that a compaction reads from which on it is rather for Spark."""
 IDLE_SECONDS = 2.0
 """Time between two looks for something to do, where there was nothing."""
 
@@ -74,6 +76,7 @@ class Worker:
     table: str = ""
     """The only table that it works for; empty: all."""
     memory_bytes: int = DEFAULT_MEMORY_BYTES
+    sizes: Sizes = ANY_SIZE
     rewrite: Rewrite = rewrite
     """Whoever writes the files."""
 
@@ -93,7 +96,7 @@ class Worker:
 
         Raises TxnError where nobody could be asked.
         """
-        leased = lease(self.session, self.name, self.table)
+        leased = lease(self.session, self.name, self.table, self.sizes)
         if leased is None:
             return False
         heartbeats = Heartbeats(renewing(self.session.channel), "compactor-leases")

@@ -27,12 +27,37 @@ def compactor(
         int, typer.Option(min=64, help="MiB that they may take for rows, all together.")
     ] = process.DEFAULT_MEMORY_MIB,
     once: Annotated[bool, typer.Option("--once", help="End when there is nothing to do.")] = False,
+    large: Annotated[
+        int, typer.Option(min=1, help="MiB: a compaction that reads as much is left to those with --spark.")
+    ] = process.DEFAULT_LARGE_MIB,
+    spark: Annotated[
+        str, typer.Option(metavar="MASTER", help="Have Spark do large ones: local[4], spark://host:7077, yarn, ...")
+    ] = "",
+    spark_conf: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=VALUE", help="A setting of Spark's; may be repeated.")
+    ] = None,
 ) -> None:
     """Do compactions, until SIGTERM or Ctrl-C: any number of these may run, anywhere that reaches nodes and storage.
 
-    What is under way when it ends is given back, and begun anew by another one; killing it loses nothing either.
+    What is under way when it ends is given back, and begun anew by another one; killing it loses nothing either. With
+    --spark, --memory is of each of its tasks. No compaction is left to somebody who is not there: see compact_wait_ms.
     """
-    raise typer.Exit(process.run(cluster, table=table, threads=threads, memory_mib=memory, once=once))
+    settings = dict(_setting(each) for each in spark_conf or ())
+    if settings and not spark:
+        raise typer.BadParameter("there is no --spark that they are for", param_hint="--spark-conf")
+    wanted = process.Spark(spark, settings) if spark else None
+    code = process.run(
+        cluster, table=table, threads=threads, memory_mib=memory, large_mib=large, once=once, spark=wanted
+    )
+    raise typer.Exit(code)
+
+
+def _setting(text: str) -> tuple[str, str]:
+    """Raises BadParameter."""
+    name, equals, value = text.partition("=")
+    if not name or not equals:
+        raise typer.BadParameter(f"{text!r} is not NAME=VALUE", param_hint="--spark-conf")
+    return name, value
 
 
 @tells_errors

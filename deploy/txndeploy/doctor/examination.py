@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from txnclient import Client
 from txnclient.calls.channel import ManagerChannel
-from txndeploy.doctor import transactions
+from txndeploy.doctor import compactions, transactions
 from txndeploy.doctor.cluster import Groups, Look
 from txndeploy.doctor.places import Place, Table, places, shared
 from txndeploy.doctor.report import Mending, Report
@@ -80,6 +80,8 @@ class Examination:
             self.look_at_groups()
             yield Step("transactions")
             self.look_at_transactions()
+            yield Step("compactions")
+            self.look_at_compactions()
             if self.wishes.storage:
                 yield Step("storage")
                 yield from self.look_at_storage(self.places())
@@ -214,6 +216,15 @@ class Examination:
 
     def _silent_hosts(self) -> set[str]:
         return {name for name, address in self._state.foreign.items() if address and not host_answers(address)}
+
+    # ---- compactions
+
+    def look_at_compactions(self) -> None:
+        now, patience = time.time_ns() // 1000, self.wishes.stuck_seconds
+        try:
+            self.report.findings += compactions.waiting(self._client.compactions(), now, patience)
+        except TxnError as error:
+            self.report.not_seen.append(f"compactions: {error.message}")
 
     # ---- storage
 

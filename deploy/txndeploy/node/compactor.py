@@ -4,22 +4,41 @@ from __future__ import annotations
 
 import logging
 import os
+import shutil
 import signal
 import socket
 import sys
 import threading
+from collections.abc import Iterator, Mapping
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING
 
 import txnclient
-from txnclient.compact.rewriting import MIN_MEMORY_BYTES
-from txnclient.compact.worker import Worker
+from txnclient.compact.leasing import Sizes
+from txnclient.compact.rewriting import MIN_MEMORY_BYTES, rewrite
+from txnclient.compact.worker import LARGE_BYTES, Rewrite, Worker
 from txndeploy.node import tethered
 from txndeploy.node.process import StartError, arm_failpoints
 from txnstatus.errors import TxnError
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
 DEFAULT_MEMORY_MIB = 512
+DEFAULT_LARGE_MIB = LARGE_BYTES >> 20
 
 log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Spark:
+    """Whoever does the work, where it is large."""
+
+    master: str
+    settings: Mapping[str, str] = field(default_factory=dict)
 
 
 def command(addresses: str) -> list[str]:
@@ -33,9 +52,12 @@ def run(
     table: str = "",
     threads: int = 1,
     memory_mib: int = DEFAULT_MEMORY_MIB,
+    large_mib: int = DEFAULT_LARGE_MIB,
     once: bool = False,
+    spark: Spark | None = None,
 ) -> int:
-    """Works until SIGTERM or SIGINT; with `once`, until there is nothing to do. `memory_mib`: of all threads together.
+    """Works until SIGTERM or SIGINT; with `once`, until there is nothing to do. `memory_mib`: of all threads together;
+    with `spark`, of each of its tasks. `large_mib`: compactions that read as much are for workers with `spark`.
 
     What is under way then is given back. Returns the process's exit code: 1 = with `once`, nobody could be asked; 2 =
     it cannot start.
@@ -44,19 +66,28 @@ def run(
     logging.basicConfig(
         level="INFO", format=f"%(asctime)s %(levelname)s {place} %(name)s: %(message)s", stream=sys.stderr
     )
-    stopping = threading.Event()
-    for signum in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(signum, lambda *_: stopping.set())
     try:
         arm_failpoints()
+        with _writing(spark) as write:
+            share = max(MIN_MEMORY_BYTES, (memory_mib << 20) // (1 if spark else threads))
+            sizes = Sizes(least=large_mib << 20) if spark else Sizes(below=large_mib << 20)
+            return _work(addresses, place, table, threads, share, sizes, write, once=once)
     except StartError as error:
         print(f"txnctl compactor: {error}", file=sys.stderr)
         return 2
-    share = max(MIN_MEMORY_BYTES, (memory_mib << 20) // threads)
+
+
+def _work(
+    addresses: str, place: str, table: str, threads: int, memory: int, sizes: Sizes, write: Rewrite, *, once: bool
+) -> int:
+    stopping = threading.Event()
+    for signum in (signal.SIGTERM, signal.SIGINT):  # after Spark, which would have the second
+        signal.signal(signum, lambda *_: stopping.set())
     log.info("looks for something to do at %s", addresses)
     with txnclient.connect(addresses) as client, ThreadPoolExecutor(threads, "compactor") as pool:
         workers = [
-            Worker(client.session, f"{place}-{number}", stopping, table, share) for number in range(1, threads + 1)
+            Worker(client.session, f"{place}-{number}", stopping, table, memory, sizes, write)
+            for number in range(1, threads + 1)
         ]
         works = [pool.submit(_until_done if once else Worker.run, worker) for worker in workers]
         wait(works, return_when=FIRST_EXCEPTION)
@@ -68,6 +99,39 @@ def run(
             print(f"txnctl compactor: {error}", file=sys.stderr)
             return 1
     return 0
+
+
+@contextmanager
+def _writing(spark: Spark | None) -> Iterator[Rewrite]:
+    """Whoever writes the files. Raises StartError."""
+    if spark is None:
+        yield rewrite
+        return
+    from txnclient.compact.distributed import rewrite_by
+
+    session = _session(spark)
+    try:
+        yield partial(rewrite_by, session)
+    finally:
+        session.stop()
+
+
+def _session(wanted: Spark) -> SparkSession:
+    try:
+        from pyspark.sql import SparkSession
+    except ModuleNotFoundError as error:
+        raise StartError("PySpark is not installed: pip install 'txnstatus[spark]'") from error
+    if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
+        raise StartError("Spark needs Java 17 or later: neither JAVA_HOME nor `java` on the PATH leads to one")
+    if wanted.master.startswith("local"):
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # whatever `python3` is
+    builder = SparkSession.builder.master(wanted.master).appName("txnctl compactor")
+    for name, value in wanted.settings.items():
+        builder = builder.config(name, value)
+    try:
+        return builder.getOrCreate()
+    except Exception as error:
+        raise StartError(f"Spark does not start at {wanted.master!r}: {error}") from error
 
 
 def _until_done(worker: Worker) -> None:

@@ -90,6 +90,7 @@ class TxnSection(_Section):
     compact_delta_pct: int = _DEFAULTS.compact_delta_pct
     compact_failures: int = _DEFAULTS.compact_failures
     compact_lease_ms: int = _DEFAULTS.compact_lease_ms
+    compact_wait_ms: int = _DEFAULTS.compact_wait_ms
     compact_file_bytes: int = _DEFAULTS.compact_file_bytes
     range_span: int = Field(1_000_000, ge=1, le=1_000_000_000)
     """Transaction ids in one status range; for the life of the cluster."""

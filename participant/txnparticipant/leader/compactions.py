@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from txnparticipant.leader import moving
 from txnparticipant.leader.reads import changes_to_wire
+from txnparticipant.leader.seekers import Seekers, Sizes
 from txnparticipant.leader.switching import Switching
 from txnparticipant.leader.tables import TableService
 from txnparticipant.shard import commands as cmd
@@ -56,8 +57,13 @@ class CompactionService:
     options: Callable[[], Options]
     check_lease: Callable[[], None]
     """Raises NotTheLeader where this replica does not lead, or cannot prove it."""
+    _seekers: Seekers = field(default_factory=lambda: Seekers(0.0))
     _claiming: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Two workers that ask at once get two tasks."""
+
+    def forget(self) -> None:
+        """For a new leadership."""
+        self._seekers = Seekers(_now())
 
     # ---- who wants one
 
@@ -87,11 +93,14 @@ class CompactionService:
         if known is not None:
             return known.compaction_id
         at = self.clock.now()
-        if compaction_choice.inputs(table, kind, living, at, self.options().compact_file_bytes) is None:
+        inputs = compaction_choice.inputs(table, kind, living, at, self.options().compact_file_bytes)
+        if inputs is None:
             return None
-        new = compaction_id(kind, at)
+        new, size = compaction_id(kind, at), compaction_choice.input_bytes(table, inputs, at)
         try:
-            await self.propose(cmd.OpenCompaction(table.table_id, new, kind, partition, requested=True, at=at))
+            await self.propose(
+                cmd.OpenCompaction(table.table_id, new, kind, partition, requested=True, at=at, input_bytes=size)
+            )
         except IllegalState:
             if (meanwhile := table.compactions.of(partition)) is None:
                 raise
@@ -102,7 +111,7 @@ class CompactionService:
         self.check_lease()
         tables = [await self.tables.settled(request.table)] if request.table else list(self.shard.tables())
         after = request.after.table_id, request.after.compaction_id
-        found = sorted((each for table in tables for each in _infos(table)), key=place)
+        found = sorted((each for table in tables for each in self._infos(table)), key=place)
         page, more = first_page([each for each in found if place(each) > after])
         return pb.ListCompactionsResponse(compactions=page, more=more)
 
@@ -110,18 +119,29 @@ class CompactionService:
 
     async def lease_compaction(self, request: pb.LeaseCompactionRequest) -> pb.LeaseCompactionResponse:
         self.check_lease()
-        _check_lease(request)
+        sizes = _sizes(request)
         async with self._claiming:
             for table, wanted in self._open():
                 if wanted.lease_id == request.lease_id:
                     return pb.LeaseCompactionResponse(task=self._task(table, wanted))
-            for table, wanted in sorted(self._open(), key=lambda each: each[1].opened):
-                if request.table not in ("", table.name):
-                    continue
-                if not wanted.worker and await self._claim(table, wanted, request):
+            self._seekers.asks(request.worker, sizes, request.table, _now())
+            for table, wanted in self._waiting(request.table, sizes):
+                if await self._claim(table, wanted, request):
                     claimed = table.compactions.open[wanted.compaction_id]
                     return pb.LeaseCompactionResponse(task=self._task(table, claimed))
         return pb.LeaseCompactionResponse()
+
+    def _waiting(self, table: str, sizes: Sizes) -> list[tuple[TableState, Compaction]]:
+        """What a worker may have, of one table or of all: first what it takes by itself, and what waits for longest."""
+        patience, now = self.options().compact_wait_ms / 1000, _now()
+        found = [
+            (of, wanted)
+            for of, wanted in self._open()
+            if not wanted.worker
+            and table in ("", of.name)
+            and self._seekers.may_take(sizes, of.name, wanted.input_bytes, now, patience)
+        ]
+        return sorted(found, key=lambda each: (not sizes.fit(each[1].input_bytes), each[1].opened))
 
     async def _claim(self, table: TableState, wanted: Compaction, request: pb.LeaseCompactionRequest) -> bool:
         as_of = compaction_choice.read_at(table, await self.tables.publish_decided(table))
@@ -149,7 +169,7 @@ class CompactionService:
     async def renew_compaction(self, request: pb.RenewCompactionRequest) -> pb.RenewCompactionResponse:
         self.check_lease()
         table = self._table(request.table_id)
-        held(table, request.compaction_id, request.lease_id)
+        self._seekers.works(held(table, request.compaction_id, request.lease_id).worker, _now())
         self.initiator.heard_of(table.table_id, request.compaction_id)
         return pb.RenewCompactionResponse(lease_millis=self.options().compact_lease_ms)
 
@@ -271,6 +291,16 @@ class CompactionService:
     async def _end(self, table: TableState, wanted: str, state: State, reason: str) -> None:
         await self.propose(cmd.DropCompaction(table.table_id, wanted, state, reason, self.clock.now()))
 
+    # ---- listed
+
+    def _infos(self, table: TableState) -> Iterator[pb.CompactionInfo]:
+        for wanted in table.compactions.open.values():
+            info = _info(table, wanted, wanted.state)
+            if not wanted.worker:
+                info.reason = self._seekers.lack(table.name, wanted.input_bytes, _now())
+            yield info
+        yield from _ended(table)
+
 
 def _named(partition: str) -> tuple[str, ...]:
     return (partition,) if partition else ()
@@ -281,9 +311,7 @@ def place(info: pb.CompactionInfo) -> tuple[str, str]:
     return info.table_id, info.compaction_id
 
 
-def _infos(table: TableState) -> Iterator[pb.CompactionInfo]:
-    for wanted in table.compactions.open.values():
-        yield _info(table, wanted, wanted.state)
+def _ended(table: TableState) -> Iterator[pb.CompactionInfo]:
     for ended in table.compactions.ended:
         info = _info(table, ended.compaction, ended.state)
         info.ended, info.switched = ended.ended, ended.switched
@@ -305,6 +333,7 @@ def _info(table: TableState, wanted: Compaction, state: State) -> pb.CompactionI
         worker=wanted.worker,
         as_of=wanted.as_of,
         input_file_sets=len(wanted.inputs),
+        input_bytes=wanted.input_bytes,
     )
 
 
@@ -315,8 +344,18 @@ def _kind(of: int) -> Kind:
         raise InvalidArgument(f"no kind of compaction {of}: there are COMPACTION_MINOR and COMPACTION_MAJOR") from None
 
 
-def _check_lease(request: pb.LeaseCompactionRequest) -> None:
+def _sizes(request: pb.LeaseCompactionRequest) -> Sizes:
+    """The sizes that the worker takes. Raises InvalidArgument."""
     limits.check_length("a worker's name", request.worker, limits.MAX_LABEL_CHARACTERS)
     limits.check_length("a lease id", request.lease_id, limits.MAX_LEASE_ID_CHARACTERS)
     if not request.worker or not request.lease_id:
         raise InvalidArgument("whoever leases a compaction says its name, and a lease id")
+    if request.max_bytes and request.min_bytes >= request.max_bytes:
+        raise InvalidArgument(
+            f"no compaction reads {request.min_bytes} bytes or more and less than {request.max_bytes}"
+        )
+    return Sizes(request.min_bytes, request.max_bytes)
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()

@@ -163,6 +163,7 @@ class ShardService:
         self._in_doubt.forget()
         self._flusher.forget()
         self._initiator.forget()
+        self.compactions.forget()
         self._reads.forget(self._driver.not_the_leader)
         self._registering.forget()
         if leading:

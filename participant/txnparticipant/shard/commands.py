@@ -218,6 +218,8 @@ class OpenCompaction:
     partition: str
     requested: bool
     at: Timestamp
+    input_bytes: int
+    """Bytes that it will read, about."""
 
 
 @value

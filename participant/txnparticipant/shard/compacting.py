@@ -8,10 +8,12 @@ the outputs. While a transaction is open, that waits until it prepares, or reads
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from txnparticipant.rows.memrowset import Fold
 from txnparticipant.shard import commands as cmd
 from txnparticipant.shard.changes import ShardApplied
+from txnparticipant.shard.compaction_choice import input_bytes
 from txnparticipant.shard.table import TableState
 from txnparticipant.shard.translation import untranslated
 from txnparticipant.versions.compactions import Compaction, Ended, State, Switched
@@ -54,7 +56,8 @@ def _open(table: TableState, command: cmd.OpenCompaction) -> TxnError | None:
         return InvalidArgument(f"{table.name} has a primary key: all of it is compacted, and no partition by itself")
     if other := compactions.of(command.partition):
         return IllegalState(f"{table.name} has another compaction of the same partition, {other.compaction_id}")
-    compactions.add(Compaction(wanted, command.kind, command.partition, command.requested, command.at))
+    new = Compaction(wanted, command.kind, command.partition, command.requested, command.at)
+    compactions.add(replace(new, input_bytes=command.input_bytes))
     return None
 
 
@@ -66,8 +69,14 @@ def _claim(table: TableState, command: cmd.ClaimCompaction) -> TxnError | None:
         return None if wanted.lease_id == command.lease_id else _not_the_workers(table, wanted)
     if _overwritten(table, command.inputs, command.as_of):
         return Unavailable(f"files of {table.name} were overwritten meanwhile")
+    inputs = tuple(command.inputs)
     table.compactions.claim(
-        command.compaction_id, command.worker, command.lease_id, command.as_of, tuple(command.inputs)
+        command.compaction_id,
+        command.worker,
+        command.lease_id,
+        command.as_of,
+        inputs,
+        input_bytes(table, inputs, command.as_of),
     )
     return None
 

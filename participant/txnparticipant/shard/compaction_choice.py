@@ -42,8 +42,18 @@ class Thresholds:
     """Bytes that files are to have."""
 
 
-def due(table: TableState, at: Thresholds) -> Iterator[tuple[str, Kind] | None]:
-    """Partitions, and the compaction that it is time for; None: others may run now, and change the table."""
+@value
+class Due:
+    """A compaction that it is time for."""
+
+    partition: str
+    kind: Kind
+    input_bytes: int
+    """Bytes that it will read, about."""
+
+
+def due(table: TableState, at: Thresholds) -> Iterator[Due | None]:
+    """What it is time for; None: others may run now, and change the table."""
     groups: defaultdict[str, list[FileSet]] = defaultdict(list)
     for number, each in enumerate(list(table.file_sets.values())):
         if each.replaced_by is None:
@@ -52,6 +62,7 @@ def due(table: TableState, at: Thresholds) -> Iterator[tuple[str, Kind] | None]:
             yield None
     seen = 0
     whole, found = _Sums.of_changes(table), list[Kind]()
+    size = dict.fromkeys(Kind, whole.small_bytes)
     for partition, file_sets in groups.items():
         sums = _Sums()
         for start in range(0, len(file_sets), SLICE):
@@ -65,12 +76,13 @@ def due(table: TableState, at: Thresholds) -> Iterator[tuple[str, Kind] | None]:
             if table.schema.primary_key:
                 found.append(kind)
             else:
-                yield partition, kind
+                yield Due(partition, kind, sums.bytes_of(kind))
+        size = {kind: size[kind] + sums.bytes_of(kind) for kind in Kind}
         whole.rows, whole.large_bytes = whole.rows + sums.rows, whole.large_bytes + sums.small_bytes + sums.large_bytes
     if whole.small and (kind := whole.kind(at)):
         found.append(kind)
     if found:
-        yield WHOLE_TABLE, max(found)
+        yield Due(WHOLE_TABLE, max(found), size[max(found)])
 
 
 @dataclass(slots=True)
@@ -108,6 +120,10 @@ class _Sums:
             return Kind.MAJOR
         return Kind.MINOR if self.small >= at.delta_num else None
 
+    def bytes_of(self, kind: Kind) -> int:
+        """Bytes that such a compaction reads."""
+        return self.small_bytes + (self.large_bytes if kind is Kind.MAJOR else 0)
+
 
 def living(table: TableState) -> Mapping[str, list[FileSet]]:
     """The file sets of each partition that nobody has replaced, or is about to; as a compaction takes them together."""
@@ -142,6 +158,13 @@ def inputs(
         if whole or sum(map(_files, part)) > 1 or dead:
             found += part
     return tuple(each.id for each in found) if found or folds else None
+
+
+def input_bytes(table: TableState, inputs: Sequence[str], as_of: Timestamp) -> int:
+    """About the bytes that a compaction reads: of these file sets, and of row changes that it folds in."""
+    there = [each for id_ in inputs if (each := table.file_sets.get(id_))]
+    folded = (each.manifest.data_bytes for each in table.rows.not_folded if each.last_ts <= as_of)
+    return sum(_share(each, each.manifest.data_bytes) for each in there) + sum(folded)
 
 
 def beside(table: TableState, inputs: Sequence[str], as_of: Timestamp) -> list[FileSet]:

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 
 from txnparticipant.shard import commands as cmd
 from txnparticipant.shard.compacting import OVERWRITTEN, overwritten
-from txnparticipant.shard.compaction_choice import Thresholds, due
+from txnparticipant.shard.compaction_choice import Due, Thresholds, due
 from txnparticipant.shard.shard import ParticipantShard
 from txnparticipant.shard.table import TableState
-from txnparticipant.versions.compactions import Compaction, Kind, State, compaction_id
+from txnparticipant.versions.compactions import Compaction, State, compaction_id
 from txnstatus.catalog.options import Options
 from txnstatus.errors import TxnError
 from txnstatus.table_properties import no_auto_compaction, own
@@ -96,17 +96,21 @@ class Initiator:
         for found in due(table, at):
             if found is None:
                 await asyncio.sleep(0)
-            elif table.compactions.of(found[0]) is None:
-                await self._initiate(table, *found, options.compact_failures)
+            elif table.compactions.of(found.partition) is None:
+                await self._initiate(table, found, options.compact_failures)
         self._looked[table.table_id] = looked
 
-    async def _initiate(self, table: TableState, partition: str, kind: Kind, failures: int) -> None:
+    async def _initiate(self, table: TableState, due: Due, failures: int) -> None:
         at = self.clock.now()
-        new = compaction_id(kind, at)
-        failed = table.compactions.failed(partition)
-        if failed >= failures and table.compactions.is_told_off(partition):
+        new = compaction_id(due.kind, at)
+        failed = table.compactions.failed(due.partition)
+        if failed >= failures and table.compactions.is_told_off(due.partition):
             return
-        await self.propose(cmd.OpenCompaction(table.table_id, new, kind, partition, requested=False, at=at))
+        await self.propose(
+            cmd.OpenCompaction(
+                table.table_id, new, due.kind, due.partition, requested=False, at=at, input_bytes=due.input_bytes
+            )
+        )
         if failed >= failures:
             reason = f"{failed} compactions of the partition have failed in a row: only a request begins another one"
             await self._drop(table, table.compactions.open[new], State.ATTEMPTED, reason)

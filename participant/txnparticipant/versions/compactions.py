@@ -54,6 +54,8 @@ class Compaction:
     """The timestamp at which it reads its inputs: rows that are deleted by then are not in its output."""
     inputs: tuple[str, ...] = ()
     """Ids of file sets."""
+    input_bytes: int = 0
+    """Bytes that it reads, about: those that were there when it was opened; of its inputs, once a worker has it."""
 
     @property
     def state(self) -> State:
@@ -137,8 +139,12 @@ class Compactions:
         if wanted.requested:
             self.failures.pop(wanted.partition, None)
 
-    def claim(self, wanted: str, worker: str, lease_id: str, as_of: Timestamp, inputs: tuple[str, ...]) -> None:
-        self.open[wanted] = replace(self.open[wanted], worker=worker, lease_id=lease_id, as_of=as_of, inputs=inputs)
+    def claim(
+        self, wanted: str, worker: str, lease_id: str, as_of: Timestamp, inputs: tuple[str, ...], input_bytes: int
+    ) -> None:
+        self.open[wanted] = replace(
+            self.open[wanted], worker=worker, lease_id=lease_id, as_of=as_of, inputs=inputs, input_bytes=input_bytes
+        )
 
     def end(self, how: Ended) -> None:
         """Takes it out of those that are open."""

@@ -224,8 +224,9 @@ def test_what_is_damaged_is_not_written_anew(tmp_path: Path) -> None:
 def test_many_processes_write_what_one_would(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each task gets its part as bytes, and what it answers comes back as such."""
 
-    def sent(_spark: object, work: Callable[[Any], Any], parts: Sequence[Any]) -> list[Any]:
+    def sent(_spark: object, work: Callable[[Any], Any], parts: Sequence[Any], wanted: Callable[[], None]) -> list[Any]:
         assert len(parts) > 1
+        wanted()
         return [pickle.loads(pickle.dumps(work(pickle.loads(pickle.dumps(part))))) for part in parts]
 
     monkeypatch.setattr(distributed, "in_executors", sent)

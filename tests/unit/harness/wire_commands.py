@@ -154,8 +154,8 @@ SHARD_GOLDEN: list[tuple[shard_cmd.Command, str]] = [
 
 SHARD_GOLDEN += [
     (
-        shard_cmd.OpenCompaction("3.0", "minor0001", Kind.MINOR, "day=1", requested=True, at=TS),
-        "9a01240a03332e3012096d696e6f7230303031180122056461793d312801310000bc93e9fe2461",
+        shard_cmd.OpenCompaction("3.0", "minor0001", Kind.MINOR, "day=1", requested=True, at=TS, input_bytes=9),
+        "9a01260a03332e3012096d696e6f7230303031180122056461793d312801310000bc93e9fe24613809",
     ),
     (
         shard_cmd.ClaimCompaction("3.0", "minor0001", "w", "lease", TS, ("7_abcdefgh/day=1",)),

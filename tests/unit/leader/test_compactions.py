@@ -934,5 +934,6 @@ def test_pages_of_a_listing_follow_each_other(table: Compacted, monkeypatch: pyt
 
 
 def test_no_partition_of_a_table_with_a_primary_key_is_compacted_by_itself(tmp_path: Path) -> None:
+    command = cmd.OpenCompaction(TABLE_ID, "major1", Kind.MAJOR, "p=1", requested=True, at=Timestamp(1), input_bytes=0)
     with Compacted(tmp_path, KEYED) as table, pytest.raises(InvalidArgument, match="all of it"):
-        table.apply(cmd.OpenCompaction(TABLE_ID, "major1", Kind.MAJOR, "p=1", requested=True, at=Timestamp(1)))
+        table.apply(command)

@@ -245,7 +245,8 @@ def test_one_small_file_in_each_partition_is_nothing_to_be_done(tmp_path: Path) 
 
 
 def due_now(shard: Shard) -> list[tuple[str, Kind]]:
-    return [found for found in due(shard.table, Thresholds(10, 20, 1 << 20)) if found is not None]
+    found = [each for each in due(shard.table, Thresholds(10, 20, 1 << 20)) if each is not None]
+    return [(each.partition, each.kind) for each in found]
 
 
 def table_of_parts(rows: Parts) -> pa.Table:

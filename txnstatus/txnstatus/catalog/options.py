@@ -36,6 +36,9 @@ class Options:
     )
     compact_failures: int = _option(2, 1, "compactions of a partition that fail in a row until only requests begin any")
     compact_lease_ms: int = _option(30_000, 100, "how long a compaction is kept for a worker that is silent")
+    compact_wait_ms: int = _option(
+        600_000, 0, "how long a compaction waits for a worker that takes one of its size, before any other one has it"
+    )
     compact_file_bytes: int = _option(128 << 20, 1 << 10, "bytes of the files that compactions write")
 
     def with_value(self, name: str, value: int) -> Options:

@@ -74,7 +74,7 @@ class ListCompactionsResponse(_message.Message):
     def __init__(self, compactions: _Optional[_Iterable[_Union[CompactionInfo, _Mapping]]] = ..., more: _Optional[bool] = ...) -> None: ...
 
 class CompactionInfo(_message.Message):
-    __slots__ = ("compaction_id", "table_id", "table", "partition", "kind", "state", "requested", "opened", "worker", "as_of", "ended", "switched", "input_file_sets", "input_rows", "output_rows", "output_files", "reason")
+    __slots__ = ("compaction_id", "table_id", "table", "partition", "kind", "state", "requested", "opened", "worker", "as_of", "ended", "switched", "input_file_sets", "input_rows", "output_rows", "output_files", "reason", "input_bytes")
     COMPACTION_ID_FIELD_NUMBER: _ClassVar[int]
     TABLE_ID_FIELD_NUMBER: _ClassVar[int]
     TABLE_FIELD_NUMBER: _ClassVar[int]
@@ -92,6 +92,7 @@ class CompactionInfo(_message.Message):
     OUTPUT_ROWS_FIELD_NUMBER: _ClassVar[int]
     OUTPUT_FILES_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
+    INPUT_BYTES_FIELD_NUMBER: _ClassVar[int]
     compaction_id: str
     table_id: str
     table: str
@@ -109,17 +110,22 @@ class CompactionInfo(_message.Message):
     output_rows: int
     output_files: int
     reason: str
-    def __init__(self, compaction_id: _Optional[str] = ..., table_id: _Optional[str] = ..., table: _Optional[str] = ..., partition: _Optional[str] = ..., kind: _Optional[_Union[CompactionKind, str]] = ..., state: _Optional[_Union[CompactionState, str]] = ..., requested: _Optional[bool] = ..., opened: _Optional[int] = ..., worker: _Optional[str] = ..., as_of: _Optional[int] = ..., ended: _Optional[int] = ..., switched: _Optional[int] = ..., input_file_sets: _Optional[int] = ..., input_rows: _Optional[int] = ..., output_rows: _Optional[int] = ..., output_files: _Optional[int] = ..., reason: _Optional[str] = ...) -> None: ...
+    input_bytes: int
+    def __init__(self, compaction_id: _Optional[str] = ..., table_id: _Optional[str] = ..., table: _Optional[str] = ..., partition: _Optional[str] = ..., kind: _Optional[_Union[CompactionKind, str]] = ..., state: _Optional[_Union[CompactionState, str]] = ..., requested: _Optional[bool] = ..., opened: _Optional[int] = ..., worker: _Optional[str] = ..., as_of: _Optional[int] = ..., ended: _Optional[int] = ..., switched: _Optional[int] = ..., input_file_sets: _Optional[int] = ..., input_rows: _Optional[int] = ..., output_rows: _Optional[int] = ..., output_files: _Optional[int] = ..., reason: _Optional[str] = ..., input_bytes: _Optional[int] = ...) -> None: ...
 
 class LeaseCompactionRequest(_message.Message):
-    __slots__ = ("worker", "lease_id", "table")
+    __slots__ = ("worker", "lease_id", "table", "min_bytes", "max_bytes")
     WORKER_FIELD_NUMBER: _ClassVar[int]
     LEASE_ID_FIELD_NUMBER: _ClassVar[int]
     TABLE_FIELD_NUMBER: _ClassVar[int]
+    MIN_BYTES_FIELD_NUMBER: _ClassVar[int]
+    MAX_BYTES_FIELD_NUMBER: _ClassVar[int]
     worker: str
     lease_id: str
     table: str
-    def __init__(self, worker: _Optional[str] = ..., lease_id: _Optional[str] = ..., table: _Optional[str] = ...) -> None: ...
+    min_bytes: int
+    max_bytes: int
+    def __init__(self, worker: _Optional[str] = ..., lease_id: _Optional[str] = ..., table: _Optional[str] = ..., min_bytes: _Optional[int] = ..., max_bytes: _Optional[int] = ...) -> None: ...
 
 class LeaseCompactionResponse(_message.Message):
     __slots__ = ("task",)

@@ -270,20 +270,22 @@ class ShardCommand(_message.Message):
         up_to: int
         def __init__(self, table_id: _Optional[str] = ..., up_to: _Optional[int] = ...) -> None: ...
     class OpenCompaction(_message.Message):
-        __slots__ = ("table_id", "compaction_id", "kind", "partition", "requested", "at")
+        __slots__ = ("table_id", "compaction_id", "kind", "partition", "requested", "at", "input_bytes")
         TABLE_ID_FIELD_NUMBER: _ClassVar[int]
         COMPACTION_ID_FIELD_NUMBER: _ClassVar[int]
         KIND_FIELD_NUMBER: _ClassVar[int]
         PARTITION_FIELD_NUMBER: _ClassVar[int]
         REQUESTED_FIELD_NUMBER: _ClassVar[int]
         AT_FIELD_NUMBER: _ClassVar[int]
+        INPUT_BYTES_FIELD_NUMBER: _ClassVar[int]
         table_id: str
         compaction_id: str
         kind: _compaction_pb2.CompactionKind
         partition: str
         requested: bool
         at: int
-        def __init__(self, table_id: _Optional[str] = ..., compaction_id: _Optional[str] = ..., kind: _Optional[_Union[_compaction_pb2.CompactionKind, str]] = ..., partition: _Optional[str] = ..., requested: _Optional[bool] = ..., at: _Optional[int] = ...) -> None: ...
+        input_bytes: int
+        def __init__(self, table_id: _Optional[str] = ..., compaction_id: _Optional[str] = ..., kind: _Optional[_Union[_compaction_pb2.CompactionKind, str]] = ..., partition: _Optional[str] = ..., requested: _Optional[bool] = ..., at: _Optional[int] = ..., input_bytes: _Optional[int] = ...) -> None: ...
     class ClaimCompaction(_message.Message):
         __slots__ = ("table_id", "compaction_id", "worker", "lease_id", "as_of", "inputs")
         TABLE_ID_FIELD_NUMBER: _ClassVar[int]
@@ -649,7 +651,7 @@ class ShardSnapshot(_message.Message):
         moved: _containers.RepeatedCompositeFieldContainer[Moved]
         def __init__(self, write_id: _Optional[str] = ..., manifest: _Optional[_Union[_table_pb2.ManifestRef, _Mapping]] = ..., replaces: _Optional[_Iterable[str]] = ..., from_writes: _Optional[_Iterable[str]] = ..., partitions: _Optional[_Iterable[str]] = ..., overwrites: _Optional[_Iterable[str]] = ..., base_ts: _Optional[int] = ..., claim: _Optional[_Union[_table_pb2.KeyClaim, _Mapping]] = ..., deletes: _Optional[_Union[_table_pb2.Deletes, _Mapping]] = ..., looked: _Optional[_Union[_table_pb2.Looked, _Mapping]] = ..., holds: _Optional[_Iterable[_Union[_table_pb2.ColumnRange, _Mapping]]] = ..., moved: _Optional[_Iterable[_Union[Moved, _Mapping]]] = ...) -> None: ...
     class Compaction(_message.Message):
-        __slots__ = ("compaction_id", "kind", "partition", "requested", "worker", "lease_id", "as_of", "inputs", "opened")
+        __slots__ = ("compaction_id", "kind", "partition", "requested", "worker", "lease_id", "as_of", "inputs", "opened", "input_bytes")
         COMPACTION_ID_FIELD_NUMBER: _ClassVar[int]
         KIND_FIELD_NUMBER: _ClassVar[int]
         PARTITION_FIELD_NUMBER: _ClassVar[int]
@@ -659,6 +661,7 @@ class ShardSnapshot(_message.Message):
         AS_OF_FIELD_NUMBER: _ClassVar[int]
         INPUTS_FIELD_NUMBER: _ClassVar[int]
         OPENED_FIELD_NUMBER: _ClassVar[int]
+        INPUT_BYTES_FIELD_NUMBER: _ClassVar[int]
         compaction_id: str
         kind: _compaction_pb2.CompactionKind
         partition: str
@@ -668,7 +671,8 @@ class ShardSnapshot(_message.Message):
         as_of: int
         inputs: _containers.RepeatedScalarFieldContainer[str]
         opened: int
-        def __init__(self, compaction_id: _Optional[str] = ..., kind: _Optional[_Union[_compaction_pb2.CompactionKind, str]] = ..., partition: _Optional[str] = ..., requested: _Optional[bool] = ..., worker: _Optional[str] = ..., lease_id: _Optional[str] = ..., as_of: _Optional[int] = ..., inputs: _Optional[_Iterable[str]] = ..., opened: _Optional[int] = ...) -> None: ...
+        input_bytes: int
+        def __init__(self, compaction_id: _Optional[str] = ..., kind: _Optional[_Union[_compaction_pb2.CompactionKind, str]] = ..., partition: _Optional[str] = ..., requested: _Optional[bool] = ..., worker: _Optional[str] = ..., lease_id: _Optional[str] = ..., as_of: _Optional[int] = ..., inputs: _Optional[_Iterable[str]] = ..., opened: _Optional[int] = ..., input_bytes: _Optional[int] = ...) -> None: ...
     class Switched(_message.Message):
         __slots__ = ("compaction_id", "switch_ts", "lineage", "inputs", "outputs", "as_of")
         COMPACTION_ID_FIELD_NUMBER: _ClassVar[int]
