@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from txnclient.compact.rewriting import rewrite
-from txnclient.compact.worker import _made_durable
+from txnclient.compact.worker import made_durable
 from txnstatus.lake import dead_rows, manifest
 from txnstatus.proto import compaction_pb2 as pb
 from txnstatus.schema import Schema
@@ -78,5 +78,5 @@ class Compacting:
             inputs = [file for ref in task.inputs for file in manifest.read(ref)]
             dead, schema = dead_rows.union(map(dead_rows.read, task.dead)), Schema.from_wire(task.table.schema)
             done = rewrite(inputs, dead, schema, task.directory, target_bytes=task.target_file_bytes)
-            self._done = _made_durable(task, done)
+            self._done = made_durable(task, done)
         return self._done

@@ -136,9 +136,9 @@ class Worker:
         failpoint("compactor.written")
         # Whoever stood still may have been given up, and what it writes from here on would be nobody's.
         leased.renew(self.session.channel, self.session.timeout)
-        request = _made_durable(task, done)
+        request = made_durable(task, done)
         failpoint("compactor.durable")
-        _read_again(done)
+        read_again(done)
         leased.require()
         leased.complete(request)
         failpoint("compactor.completed")
@@ -160,14 +160,14 @@ def rewritten(task: pb.CompactionTask, write: Callable[..., Rewritten]) -> Rewri
     return write(inputs, dead_rows.union(map(dead_rows.read, task.dead)))
 
 
-def _read_again(done: Rewritten) -> None:
+def read_again(done: Rewritten) -> None:
     """Raises DataDamaged for an output that is not what was written: once they are switched to, inputs go in time."""
     for file in done.files:
         if fault := data_files.examine(file):
             raise data_files.damaged(file, fault)
 
 
-def _made_durable(task: pb.CompactionTask, done: Rewritten) -> pb.CompleteCompactionRequest:
+def made_durable(task: pb.CompactionTask, done: Rewritten) -> pb.CompleteCompactionRequest:
     files: list[DataFile] = list(done.files)
     ref = lineage.write(task.directory, done.lineage, not_durable=[file.path for file in files])
     failpoint("compactor.lineage")

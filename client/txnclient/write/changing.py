@@ -41,7 +41,7 @@ class Changes:
     def _write(self, opened: Opened, seen: TableFiles, changed: RowsChanged) -> None:
         """Several writes where it is more than one may say; they commit together."""
         at = self._handle.snapshot.timestamp
-        looked = _looked(changed, at) if changed.inserted else None
+        looked = looked_for(changed, at) if changed.inserted else None
         first, *more = parts_of(changed.dead)
         if first or changed.rows is not None:
             files = [] if changed.rows is None else write_files(changed.rows, opened)
@@ -52,7 +52,7 @@ class Changes:
             self._files.add_changed(another, [], described(another.directory, seen, part, at), None)
 
 
-def _looked(changed: RowsChanged, snapshot: Timestamp) -> pb.Looked:
+def looked_for(changed: RowsChanged, snapshot: Timestamp) -> pb.Looked:
     return pb.Looked(
         snapshot=snapshot,
         ranges=[

@@ -164,7 +164,7 @@ class FileWrites:
                 claim=claim,
                 deletes=deletes,
                 looked=looked,
-                holds=() if opened.schema.primary_key else _holds(files, opened.schema),
+                holds=() if opened.schema.primary_key else holds_of(files, opened.schema),
             ),
             pb.AddFilesResponse,
         )
@@ -184,7 +184,7 @@ def write_files(data: Any, opened: Opened) -> list[DataFile]:
     return arrow.write_files(data, opened.directory, opened.schema, opened.table)
 
 
-def _holds(files: Sequence[DataFile], schema: Schema) -> list[pb.ColumnRange]:
+def holds_of(files: Sequence[DataFile], schema: Schema) -> list[pb.ColumnRange]:
     """Between which values of a column all rows are, for the columns of which that is known."""
     found = []
     for column in schema.columns[:MAX_COLUMN_RANGES]:

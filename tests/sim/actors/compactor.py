@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from tests.sim.actors.caller import Caller
 from tests.sim.actors.rolls import PARTED_ROLL, PARTS, ROLLS
 from txnclient.compact.rewriting import rewrite
-from txnclient.compact.worker import _made_durable, _read_again
+from txnclient.compact.worker import made_durable, read_again
 from txnstatus.errors import IllegalState, NotFound, Unavailable
 from txnstatus.lake import dead_rows, manifest
 from txnstatus.proto import compaction_pb2 as pb
@@ -83,10 +83,10 @@ class Compactor(Caller):
         target = self._rng.choice([1_500, 1 << 20])
         done = rewrite(inputs, dead, Schema.from_wire(task.table.schema), task.directory, target_bytes=target)
         try:
-            request = _made_durable(task, done)
+            request = made_durable(task, done)
         except OSError as error:
             raise Unavailable(str(error)) from error
-        _read_again(done)
+        read_again(done)
         return request
 
     async def _steal_task(self, key: dict[str, str], done: pb.CompleteCompactionRequest) -> None:

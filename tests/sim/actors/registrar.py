@@ -40,9 +40,9 @@ from txnclient.change.plan import Looked, RowsChanged
 from txnclient.formats import arrow
 from txnclient.read import diff
 from txnclient.read.table_files import TableFiles
-from txnclient.write.changing import _looked
+from txnclient.write.changing import looked_for
 from txnclient.write.deletes import described, parts_of
-from txnclient.write.files import _holds
+from txnclient.write.files import holds_of
 from txnstatus.errors import Conflict, NotFound, SnapshotTooOld, Unavailable
 from txnstatus.lake import manifest
 from txnstatus.lake.manifest import DataFile
@@ -164,13 +164,13 @@ class Registrar(RowCaller):
         for placed in asked.gone:
             dead[placed.file].add(placed.position)
         changed = RowsChanged(dead, inserted=len(asked.missed), looked=asked.looked)
-        looked = _looked(changed, entry.snapshot) if changed.inserted else None
+        looked = looked_for(changed, entry.snapshot) if changed.inserted else None
         first, *more = parts_of(changed.dead)
         if not first and not asked.added:
             return
         files = self._written(table, write, asked.added)
         request = self._request(entry, table, write, files)
-        request.holds.extend(_holds(files, Schema.from_wire(ROLL_SCHEMAS[table])))
+        request.holds.extend(holds_of(files, Schema.from_wire(ROLL_SCHEMAS[table])))
         if looked is not None:
             request.looked.CopyFrom(looked)
         for number, part in enumerate((first, *more)):

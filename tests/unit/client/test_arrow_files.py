@@ -106,7 +106,7 @@ def test_each_combination_of_partition_values_has_a_file_also_with_nulls(directo
         "#?",
     ],
 )
-def test_any_partition_value_is_written_below_the_directory_and_read_again(directory: str, value: str) -> None:
+def test_any_partition_value_is_written_below_the_directory_andread_again(directory: str, value: str) -> None:
     schema = Schema((Column("id", "bigint"), Column("p", "string")), ("p",))
     rows = [{"id": 1, "p": value}, {"id": 2, "p": "plain"}]
     files = arrow.write_files(table(rows, schema), directory, schema, "air.t")

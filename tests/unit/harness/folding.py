@@ -6,7 +6,7 @@ from functools import partial
 
 from tests.unit.harness.rows import TABLE, TABLE_ID, Shard
 from txnclient.compact.rewriting import rewrite
-from txnclient.compact.worker import _made_durable, rewritten
+from txnclient.compact.worker import made_durable, rewritten
 from txnstatus.proto import compaction_pb2 as pb
 from txnstatus.proto import participant_pb2
 from txnstatus.rpc.errors import from_detail
@@ -42,7 +42,7 @@ def worked(task: pb.CompactionTask, target_bytes: int = 1 << 20) -> pb.CompleteC
     write = partial(
         rewrite, schema=Schema.from_wire(task.table.schema), directory=task.directory, target_bytes=target_bytes
     )
-    done = _made_durable(task, rewritten(task, write))
+    done = made_durable(task, rewritten(task, write))
     done.table_id, done.compaction_id, done.lease_id = task.table.table_id, task.compaction_id, "lease"
     return done
 

@@ -25,7 +25,7 @@ def kept(max_bytes: int) -> tuple[Kept[pb.ManifestRef, str], list[str]]:
     return Kept[pb.ManifestRef, str](content, max_bytes), read
 
 
-def test_what_was_read_is_not_read_again() -> None:
+def test_what_was_read_is_notread_again() -> None:
     found, read = kept(100)
     assert found.read([ref("a"), ref("b"), ref("a")]) == ["a 0", "b 0", "a 0"]
     assert found.read([ref("b"), ref("c")]) == ["b 0", "c 0"]
