@@ -1,8 +1,8 @@
 """Seekers: workers that ask for compactions, and the sizes that each of them takes.
 
 A compaction is given to a worker that takes its size. It is given to any other one, too, when nobody who takes it was
-heard of for long: so none waits for a worker that is not there, or that is busy for ever. Who was heard of is in the
-memory of a shard's leader, and a new one listens for as long first.
+heard of for long: so none waits for a worker that is not there. One that works is heard of, and waited for. Who was
+heard of is in the memory of a shard's leader, and a new one listens for as long first.
 """
 
 from __future__ import annotations
