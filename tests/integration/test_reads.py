@@ -149,8 +149,8 @@ def test_a_snapshot_that_was_read_is_kept_until_it_is_closed(client: Client, new
         until = time.monotonic() + 2 * LEASE_SECONDS + RETENTION_SECONDS
         while time.monotonic() < until:
             assert ids(leased, table) == [1]
-        with pytest.raises(SnapshotTooOld):
-            client.snapshot(at=first).to_arrow(table)
+        overwritten_until_refused(client, table, leased)
+        assert ids(leased, table) == [1]
         assert directories(client, table) == 2
     with pytest.raises(IllegalState, match="closed"):
         leased.to_arrow(table)
