@@ -18,9 +18,9 @@ import pytest
 from tests.support import wait_until
 from txnclient import Client
 from txnclient.compact.distributed import rewrite_by
-from txnclient.compact.leasing import Sizes
 from txnclient.compact.worker import Worker
 from txndeploy.local.cluster import LocalCluster
+from txnstatus.sizes import Sizes
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

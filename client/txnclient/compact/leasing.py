@@ -6,7 +6,6 @@ import copy
 import logging
 import uuid
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from txnclient.alive.heartbeat import Ask
 from txnclient.calls.channel import ManagerChannel
@@ -15,23 +14,13 @@ from txnclient.session import Session
 from txnstatus.errors import TxnError
 from txnstatus.limits import MAX_REASON_CHARACTERS
 from txnstatus.proto import compaction_pb2 as pb
+from txnstatus.sizes import ANY_SIZE, Sizes
 from txnstatus.types import Timestamp
 
 log = logging.getLogger(__name__)
 
 COMPLETE_SECONDS = 120.0
 """Time in which a switch is to be answered: deletes that came meanwhile are carried over before."""
-
-
-class Sizes(NamedTuple):
-    """Bytes that a compaction reads which a worker takes; another one only where nobody takes it who is there."""
-
-    least: int = 0
-    below: int = 0
-    """0 = any."""
-
-
-ANY_SIZE = Sizes()
 
 
 class Leased:
@@ -104,7 +93,10 @@ class Leased:
 
 
 def lease(session: Session, worker: str, table: str = "", sizes: Sizes = ANY_SIZE) -> Leased | None:
-    """Something to do, of one table or of any; None: there is nothing. Raises TxnError."""
+    """Something to do, of one table or of any; None: there is nothing. Raises TxnError.
+
+    Of other sizes it is where nobody who takes them is there.
+    """
     lease_id = uuid.uuid4().hex
     request = build(
         pb.LeaseCompactionRequest,

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from txnclient.alive.heartbeat import Heartbeats
 from txnclient.compact.folding import fold
-from txnclient.compact.leasing import ANY_SIZE, Leased, Sizes, lease, renewing
+from txnclient.compact.leasing import Leased, lease, renewing
 from txnclient.compact.rewriting import DEFAULT_MEMORY_BYTES, Rewritten, rewrite
 from txnclient.session import Session
 from txnstatus.errors import TxnError
@@ -27,6 +27,7 @@ from txnstatus.partitions import WHOLE_TABLE
 from txnstatus.process.failpoints import failpoint
 from txnstatus.proto import compaction_pb2 as pb
 from txnstatus.schema import Schema
+from txnstatus.sizes import ANY_SIZE, Sizes
 from txnstatus.types import TxnId
 
 if TYPE_CHECKING:
@@ -36,8 +37,6 @@ log = logging.getLogger(__name__)
 
 HIDDEN_NAME = "_hidden.parquet"
 """The file with rows of other files that are hidden by what was folded in."""
-LARGE_BYTES = 10 << 30
-"""Bytes that a compaction reads from which on it is rather for Spark."""
 IDLE_SECONDS = 2.0
 """Time between two looks for something to do, where there was nothing."""
 

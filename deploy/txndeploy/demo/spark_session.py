@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from txndeploy.node.spark import session_builder
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -34,20 +36,16 @@ def local_cluster_session(name: str, scratch: Path) -> Iterator[SparkSession]:
 
     Raises RuntimeError when PySpark or Java is missing.
     """
-    try:
-        import pyspark
-        from pyspark.sql import SparkSession
-    except ModuleNotFoundError as error:
-        raise RuntimeError("PySpark is not installed: pip install 'txnstatus[spark]'") from error
-    if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
-        raise RuntimeError("PySpark needs Java 17 or later: neither JAVA_HOME nor `java` on the PATH leads to one")
+    builder = session_builder()
+    import pyspark
+
     scratch.mkdir(parents=True, exist_ok=True)
     home = Path(pyspark.__file__).parent
     os.environ.setdefault("SPARK_HOME", str(home))
     # Executors run this interpreter, whatever `python3` is.
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     builder = (
-        SparkSession.builder.master(f"local-cluster[{EXECUTORS},1,{EXECUTOR_MB}]")
+        builder.master(f"local-cluster[{EXECUTORS},1,{EXECUTOR_MB}]")
         .appName(name)
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")

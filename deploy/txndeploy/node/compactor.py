@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import shutil
 import signal
 import socket
 import sys
@@ -17,18 +16,20 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import txnclient
-from txnclient.compact.leasing import Sizes
 from txnclient.compact.rewriting import MIN_MEMORY_BYTES, rewrite
-from txnclient.compact.worker import LARGE_BYTES, Rewrite, Worker
+from txnclient.compact.worker import Rewrite, Worker
 from txndeploy.node import tethered
 from txndeploy.node.process import StartError, arm_failpoints
+from txndeploy.node.spark import session_builder
 from txnstatus.errors import TxnError
+from txnstatus.sizes import Sizes
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 DEFAULT_MEMORY_MIB = 512
-DEFAULT_LARGE_MIB = LARGE_BYTES >> 20
+DEFAULT_LARGE_MIB = 10 << 10
+"""MiB that a compaction reads from which on it is rather for Spark."""
 
 log = logging.getLogger(__name__)
 
@@ -118,14 +119,11 @@ def _writing(spark: Spark | None) -> Iterator[Rewrite]:
 
 def _session(wanted: Spark) -> SparkSession:
     try:
-        from pyspark.sql import SparkSession
-    except ModuleNotFoundError as error:
-        raise StartError("PySpark is not installed: pip install 'txnstatus[spark]'") from error
-    if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
-        raise StartError("Spark needs Java 17 or later: neither JAVA_HOME nor `java` on the PATH leads to one")
+        builder = session_builder().master(wanted.master).appName("txnctl compactor")
+    except RuntimeError as error:
+        raise StartError(str(error)) from error
     if wanted.master.startswith("local"):
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # whatever `python3` is
-    builder = SparkSession.builder.master(wanted.master).appName("txnctl compactor")
     for name, value in wanted.settings.items():
         builder = builder.config(name, value)
     try:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from txnparticipant.leader import moving
 from txnparticipant.leader.reads import changes_to_wire
-from txnparticipant.leader.seekers import Seekers, Sizes
+from txnparticipant.leader.seekers import Seekers
 from txnparticipant.leader.switching import Switching
 from txnparticipant.leader.tables import TableService
 from txnparticipant.shard import commands as cmd
@@ -36,6 +36,7 @@ from txnstatus.errors import IllegalState, InternalError, InvalidArgument, NotFo
 from txnstatus.pages import first_page
 from txnstatus.proto import compaction_pb2 as pb
 from txnstatus.proto import table_pb2
+from txnstatus.sizes import Sizes
 from txnstatus.types import HybridClock
 
 Propose = Callable[[cmd.Command], Awaitable[ShardApplied]]

@@ -9,24 +9,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
+from txnstatus.sizes import Sizes
 from txnstatus.values import value
 
 MAX_SEEKERS = 1_000
 """Workers that are remembered: the last ones."""
 SOON_SECONDS = 60.0
 """Time within which a worker that is there is heard of, whether it works or has nothing to do."""
-
-
-@value
-class Sizes:
-    """Bytes of the compactions that a worker takes."""
-
-    least: int = 0
-    below: int = 0
-    """0 = any."""
-
-    def fit(self, size: int) -> bool:
-        return size >= self.least and (not self.below or size < self.below)
 
 
 @value
@@ -65,17 +54,18 @@ class Seekers:
 
     def may_take(self, sizes: Sizes, table: str, size: int, now: float, patience: float) -> bool:
         """Whether a worker that takes these sizes is to have a compaction. `patience`: with others, who take it."""
-        return sizes.fit(size) or now - max(self.since, self._heard(table, size)) >= patience
+        return sizes.fit(size) or self._silence(table, size, now) >= patience
 
     def lack(self, table: str, size: int, now: float) -> str:
         """Why nobody works at a compaction; empty: somebody who takes it is there."""
-        silent = now - max(self.since, self._heard(table, size))
+        silent = self._silence(table, size, now)
         if silent < SOON_SECONDS:
             return ""
         others = any(now - each.heard < SOON_SECONDS for each in self._known.values())
         what = f"no worker that takes one of {size:,} bytes" if others else "no worker"
         return f"{what} was heard of for {silent:.0f} s"
 
-    def _heard(self, table: str, size: int) -> float:
-        """When somebody who takes it was heard of last."""
-        return max((each.heard for each in self._known.values() if each.takes(table, size)), default=self.since)
+    def _silence(self, table: str, size: int, now: float) -> float:
+        """Seconds since somebody who takes it was heard of, or this leader began to listen."""
+        heard = (each.heard for each in self._known.values() if each.takes(table, size))
+        return now - max(heard, default=self.since)

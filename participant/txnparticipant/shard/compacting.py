@@ -8,7 +8,6 @@ the outputs. While a transaction is open, that waits until it prepares, or reads
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from txnparticipant.rows.memrowset import Fold
 from txnparticipant.shard import commands as cmd
@@ -56,8 +55,16 @@ def _open(table: TableState, command: cmd.OpenCompaction) -> TxnError | None:
         return InvalidArgument(f"{table.name} has a primary key: all of it is compacted, and no partition by itself")
     if other := compactions.of(command.partition):
         return IllegalState(f"{table.name} has another compaction of the same partition, {other.compaction_id}")
-    new = Compaction(wanted, command.kind, command.partition, command.requested, command.at)
-    compactions.add(replace(new, input_bytes=command.input_bytes))
+    compactions.add(
+        Compaction(
+            wanted,
+            command.kind,
+            command.partition,
+            command.requested,
+            command.at,
+            input_bytes=command.input_bytes,
+        )
+    )
     return None
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from txnparticipant.leader import seekers
-from txnparticipant.leader.seekers import SOON_SECONDS, Seekers, Sizes
+from txnparticipant.leader.seekers import SOON_SECONDS, Seekers
+from txnstatus.sizes import Sizes
 
 SMALL, LARGE = Sizes(below=100), Sizes(least=100)
 PATIENCE = 600.0
