@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.unit.harness.bulk_model import Model
-from tests.unit.harness.rows import Shard
+from tests.unit.harness.leader.bulk_model import Model
+from tests.unit.harness.leader.rows import Shard
 from txnclient.change import laid_out
 from txnclient.write import keyed
 from txnparticipant.leader import row_presence

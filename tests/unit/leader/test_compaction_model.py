@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests.unit.harness.compactions import MAJOR, MINOR, Change, Compacted, Model
-from tests.unit.harness.rows import TABLE_ID
+from tests.unit.harness.leader.compactions import MAJOR, MINOR, Change, Compacted, Model
+from tests.unit.harness.leader.rows import TABLE_ID
 from txnparticipant.leader import moving
 from txnparticipant.leader.reads import Reads
 from txnparticipant.shard import commands as cmd

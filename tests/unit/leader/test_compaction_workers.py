@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.harness.compactions import IN_PARTITIONS, MAJOR, MINOR, Compacted
+from tests.unit.harness.leader.compactions import IN_PARTITIONS, MAJOR, MINOR, Compacted
 from txnparticipant.versions.compactions import Kind
 from txnstatus.errors import InvalidArgument
 from txnstatus.proto import compaction_pb2 as pb

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from pyroaring import BitMap
 
-from tests.unit.harness.compactions import IN_PARTITIONS, MAJOR, MINOR, Compacted
-from tests.unit.harness.rows import OWNER, TABLE, TABLE_ID
-from tests.unit.harness.rows import SCHEMA as KEYED
+from tests.unit.harness.leader.compactions import IN_PARTITIONS, MAJOR, MINOR, Compacted
+from tests.unit.harness.leader.rows import OWNER, TABLE, TABLE_ID
+from tests.unit.harness.leader.rows import SCHEMA as KEYED
 from txnparticipant.leader import moving
 from txnparticipant.leader.switching import FREE_TRIES
 from txnparticipant.shard import audit

@@ -10,7 +10,7 @@ from random import Random
 import pytest
 from pyroaring import BitMap
 
-from tests.unit.harness.rows import OWNER, TABLE, TABLE_ID, Shard
+from tests.unit.harness.leader.rows import OWNER, TABLE, TABLE_ID, Shard
 from txnclient.read.table_files import TableFiles
 from txnclient.write.deletes import described
 from txndeploy.doctor.places import Table as DoctorsTable

@@ -9,10 +9,12 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from tests.unit.harness.bulk_model import by_position
-from tests.unit.harness.folding import MAJOR, MINOR, Folded, completed, folded, leased, worked
-from tests.unit.harness.keyed import Writer
-from tests.unit.harness.rows import TABLE_ID, Shard
+from tests.unit.harness.leader.asked import Asked
+from tests.unit.harness.leader.bulk_model import by_position
+from tests.unit.harness.leader.compactions import MAJOR, MINOR
+from tests.unit.harness.leader.folding import completed, folded, leased, worked
+from tests.unit.harness.leader.keyed import Writer
+from tests.unit.harness.leader.rows import TABLE_ID, Shard
 from txnclient.read.table_files import TableFiles
 from txnparticipant.shard import commands as cmd
 from txnparticipant.shard.compaction_choice import Thresholds, due
@@ -27,7 +29,7 @@ PARTED = Schema((Column("id", "bigint"), Column("p", "string"), Column("n", "big
 
 @pytest.fixture
 def shard(tmp_path: Path) -> Iterator[Shard]:
-    with Folded(tmp_path) as shard:
+    with Asked(tmp_path) as shard:
         yield shard
 
 
@@ -196,7 +198,7 @@ def test_a_key_is_there_once_whatever_was_folded(shard: Shard) -> None:
 
 
 def test_partitions_are_folded_each_into_its_own_files(tmp_path: Path) -> None:
-    with Folded(tmp_path, PARTED) as shard:
+    with Asked(tmp_path, PARTED) as shard:
         add(shard, 1, {1: ("a", 0), 2: ("b", 0), 3: ("b", 0)})
         upsert(shard, 2, {2: ("b", 1), 4: ("c", 1)})
         add(shard, 3, {5: ("a", 0)})
@@ -215,7 +217,7 @@ def test_partitions_are_folded_each_into_its_own_files(tmp_path: Path) -> None:
 
 
 def test_a_transaction_deletes_rows_of_several_partitions_over_the_switch(tmp_path: Path) -> None:
-    with Folded(tmp_path, PARTED) as shard, by_position(0):
+    with Asked(tmp_path, PARTED) as shard, by_position(0):
         add(shard, 1, {1: ("a", 0), 2: ("b", 0), 3: ("b", 0), 4: ("a", 0)})
         upsert(shard, 2, {9: ("b", 0)})
         writer = Writer(shard, TxnId(3), shard.status.last)
@@ -229,7 +231,7 @@ def test_a_transaction_deletes_rows_of_several_partitions_over_the_switch(tmp_pa
 
 
 def test_one_small_file_in_each_partition_is_nothing_to_be_done(tmp_path: Path) -> None:
-    with Folded(tmp_path, PARTED) as shard:
+    with Asked(tmp_path, PARTED) as shard:
         add(shard, 1, {number: (f"part{number}", 0) for number in range(12)})
         add(shard, 2, {20: ("another", 0)})
         assert due_now(shard) == []

@@ -12,9 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.unit.harness.bulk_model import Model
-from tests.unit.harness.folding import MAJOR, MINOR, Folded, completed, leased, worked
-from tests.unit.harness.rows import TABLE_ID
+from tests.unit.harness.leader.asked import Asked
+from tests.unit.harness.leader.bulk_model import Model
+from tests.unit.harness.leader.compactions import MAJOR, MINOR
+from tests.unit.harness.leader.folding import completed, leased, worked
+from tests.unit.harness.leader.rows import TABLE_ID
 from txnclient.compact import folding
 from txnclient.read import diff
 from txnparticipant.leader import moving
@@ -60,7 +62,7 @@ class Folding(Model):
 
 
 def run(seed: int, steps: int) -> int:
-    with tempfile.TemporaryDirectory() as directory, Folded(Path(directory)) as shard:
+    with tempfile.TemporaryDirectory() as directory, Asked(Path(directory)) as shard:
         model = Folding(shard, random.Random(seed))
         rng = random.Random(seed)
         # Some files that are large beside those of the programs: a minor compaction leaves them.

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from tests.unit.harness.rows import OWNER, TABLE_ID, Shard, table_of
+from tests.unit.harness.leader.rows import OWNER, TABLE_ID, Shard, table_of
 from txnclient.write import keys as client_keys
 from txnparticipant.rows import changed_keys
 from txnparticipant.shard import commands as cmd

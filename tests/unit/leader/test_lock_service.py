@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from tests.unit.harness.beginning import begin_txn
-from tests.unit.harness.shard_service import TABLE, Log, shard_service
+from tests.unit.harness.leader.shard_service import TABLE, Log, shard_service
 from txnparticipant.leader import aborts
 from txnparticipant.leader import locks as lock_service
 from txnparticipant.leader.service import ShardService

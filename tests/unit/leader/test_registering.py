@@ -6,8 +6,8 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.harness.beginning import begin_txn
+from tests.unit.harness.leader.shard_service import TABLE, TABLE_ID, Status, shard_service
 from tests.unit.harness.ranges import World
-from tests.unit.harness.shard_service import TABLE, TABLE_ID, Status, shard_service
 from txnparticipant.shard import commands as cmd
 from txnparticipant.upkeep.in_doubt import IN_DOUBT_SECONDS
 from txnparticipant.versions.mvcc import Manifest

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.unit.harness.rows import Shard
+from tests.unit.harness.leader.rows import Shard
 from txnclient.read import row_reads
 from txnclient.read.diff import KINDS
 from txnclient.read.table_files import TableFiles

@@ -11,7 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from tests.unit.harness.rows import OWNER, TABLE, TABLE_ID, Shard, table_of
+from tests.unit.harness.leader.rows import OWNER, TABLE, TABLE_ID, Shard, table_of
 from txnparticipant.leader import rows as row_service
 from txnparticipant.rows import changed_keys, memrowset
 from txnparticipant.rows.memrowset import RowBatch

@@ -10,8 +10,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from pathlib import Path
 
+from tests.unit.harness.leader.shard_service import TABLE, TABLE_ID, Log, Status, shard_service
 from tests.unit.harness.scenarios import Story, check, scenarios
-from tests.unit.harness.shard_service import TABLE, TABLE_ID, Log, Status, shard_service
 from txnparticipant.shard import commands as cmd
 from txnparticipant.upkeep.in_doubt import IN_DOUBT_SECONDS
 from txnparticipant.versions.mvcc import Manifest

@@ -9,7 +9,15 @@ from types import SimpleNamespace
 import pytest
 
 from tests.unit.harness.beginning import begin_txn
-from tests.unit.harness.shard_service import MANIFEST, TABLE, TABLE_ID, Log, Status, shard_service, wrote_and_prepared
+from tests.unit.harness.leader.shard_service import (
+    MANIFEST,
+    TABLE,
+    TABLE_ID,
+    Log,
+    Status,
+    shard_service,
+    wrote_and_prepared,
+)
 from txnparticipant.leader.service import ShardService
 from txnparticipant.shard import commands as cmd
 from txnparticipant.upkeep.in_doubt import IN_DOUBT_SECONDS

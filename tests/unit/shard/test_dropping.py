@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.harness.beginning import begin_txn
-from tests.unit.harness.shard_service import TABLE as SERVED
-from tests.unit.harness.shard_service import Status, shard_service, wrote_and_prepared
+from tests.unit.harness.leader.shard_service import TABLE as SERVED
+from tests.unit.harness.leader.shard_service import Status, shard_service, wrote_and_prepared
 from tests.unit.harness.shards import ok, refused
 from txnparticipant.leader.service import ShardService
 from txnparticipant.locks.locks import Lock, Mode, Otherwise

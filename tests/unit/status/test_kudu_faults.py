@@ -20,8 +20,8 @@ from typing import Any
 
 import pytest
 
+from tests.unit.harness.leader.shard_service import TABLE, Status, shard_service
 from tests.unit.harness.ranges import World, run
-from tests.unit.harness.shard_service import TABLE, Status, shard_service
 from tests.unit.harness.status_leader import (
     ABORT,
     BEGIN_COMMIT,

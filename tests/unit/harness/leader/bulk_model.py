@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from tests.unit.harness.keyed import Writer
-from tests.unit.harness.rows import Shard, table_of
+from tests.unit.harness.leader.keyed import Writer
+from tests.unit.harness.leader.rows import Shard, table_of
 from txnclient.write import keyed
 from txnstatus.errors import AlreadyExists, Conflict, RowsRefused
 from txnstatus.proto import table_pb2 as pb

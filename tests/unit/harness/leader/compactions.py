@@ -10,7 +10,8 @@ from random import Random
 
 from pyroaring import BitMap
 
-from tests.unit.harness.rows import OWNER, TABLE, TABLE_ID, Shard
+from tests.unit.harness.leader.asked import Asked
+from tests.unit.harness.leader.rows import OWNER, TABLE, TABLE_ID
 from txnclient.read import diff
 from txnparticipant.shard import commands as cmd
 from txnparticipant.versions.directories import COMPACTIONS
@@ -19,18 +20,17 @@ from txnstatus.lake.lineage import Lineage, Segment
 from txnstatus.lake.manifest import DataFile
 from txnstatus.partitions import WHOLE_TABLE
 from txnstatus.proto import compaction_pb2 as pb
-from txnstatus.proto import participant_pb2, table_pb2
-from txnstatus.rpc.errors import from_detail
+from txnstatus.proto import table_pb2
 from txnstatus.schema import Column, Schema
 from txnstatus.table_properties import Property
-from txnstatus.types import NO_TIMESTAMP, ParticipantOpType, Timestamp, TxnId
+from txnstatus.types import NO_TIMESTAMP, Timestamp, TxnId
 
 SCHEMA = Schema((Column("id", "bigint"), Column("p", "int")))
 IN_PARTITIONS = Schema((Column("id", "bigint"), Column("p", "int")), ("p",))
 MAJOR, MINOR = pb.COMPACTION_MAJOR, pb.COMPACTION_MINOR
 
 
-class Compacted(Shard):
+class Compacted(Asked):
     """One table of numbered rows."""
 
     def __init__(self, directory: Path, schema: Schema = SCHEMA, properties: Sequence[Property] = ()) -> None:
@@ -105,19 +105,6 @@ class Compacted(Shard):
                 deletes=table_pb2.Deletes(ref=dead_rows.write(directory, dead), files=files, snapshot=at),
             )
         )
-
-    def ask(self, kind: ParticipantOpType, txn_id: int, commit_ts: int = 0) -> None:
-        """What the status leader asks. Raises the refusal."""
-        op = participant_pb2.ParticipantOp(
-            txn_id=txn_id, table_id=TABLE_ID, type=kind.value, commit_timestamp=commit_ts
-        )
-        answer = self.run(self.service.participate(participant_pb2.ParticipateRequest(ops=[op])))
-        self.shard.check_invariants()
-        if answer.results[0].HasField("error"):
-            raise from_detail(answer.results[0].error)
-
-    def prepare(self, txn_id: int) -> None:
-        self.ask(ParticipantOpType.BEGIN_COMMIT, txn_id)
 
     def commit(self, txn_id: int) -> Timestamp:
         self.prepare(txn_id)

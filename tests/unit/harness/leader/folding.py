@@ -4,28 +4,13 @@ from __future__ import annotations
 
 from functools import partial
 
-from tests.unit.harness.rows import TABLE, TABLE_ID, Shard
+from tests.unit.harness.leader.compactions import MAJOR
+from tests.unit.harness.leader.rows import TABLE, Shard
 from txnclient.compact.rewriting import rewrite
 from txnclient.compact.worker import made_durable, rewritten
 from txnstatus.proto import compaction_pb2 as pb
-from txnstatus.proto import participant_pb2
-from txnstatus.rpc.errors import from_detail
 from txnstatus.schema import Schema
-from txnstatus.types import ParticipantOpType, Timestamp, TxnId
-
-MAJOR, MINOR = pb.COMPACTION_MAJOR, pb.COMPACTION_MINOR
-
-
-class Folded(Shard):
-    """A shard whose leader is asked to prepare: what was compacted meanwhile is then said again."""
-
-    def prepare(self, txn_id: TxnId) -> None:
-        kind = ParticipantOpType.BEGIN_COMMIT.value
-        op = participant_pb2.ParticipantOp(txn_id=txn_id, table_id=TABLE_ID, type=kind)
-        answer = self.run(self.service.participate(participant_pb2.ParticipateRequest(ops=[op])))
-        self.shard.check_invariants()
-        if answer.results[0].HasField("error"):
-            raise from_detail(answer.results[0].error)
+from txnstatus.types import Timestamp
 
 
 def leased(shard: Shard, kind: pb.CompactionKind = MAJOR) -> pb.CompactionTask | None:

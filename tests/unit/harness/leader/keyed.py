@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from tests.unit.harness.rows import OWNER, TABLE, Shard
+from tests.unit.harness.leader.rows import OWNER, TABLE, Shard
 from txnclient.change import local, merging
 from txnclient.change.merge import Merge
 from txnclient.change.plan import MergePlan

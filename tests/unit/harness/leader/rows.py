@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from tests.unit.harness.beginning import begin_txn
-from tests.unit.harness.shard_service import Log, Status, shard_service
+from tests.unit.harness.leader.shard_service import Log, Status, shard_service
 from txnclient.formats import arrow
 from txnclient.read import diff
 from txnclient.read.table_files import TableFiles
