@@ -8,8 +8,8 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Iterator, Mapping
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 DEFAULT_MEMORY_MIB = 512
 DEFAULT_LARGE_MIB = 10 << 10
 """MiB that a compaction reads from which on it is rather for Spark."""
+
+LOOK_SECONDS = 0.5
+"""Time within which the main thread looks up from waiting."""
 
 log = logging.getLogger(__name__)
 
@@ -91,7 +94,8 @@ def _work(
             for number in range(1, threads + 1)
         ]
         works = [pool.submit(_until_done if once else Worker.run, worker) for worker in workers]
-        wait(works, return_when=FIRST_EXCEPTION)
+        while not _are_over(works):
+            pass
         stopping.set()
         try:
             for work in works:
@@ -100,6 +104,15 @@ def _work(
             print(f"txnctl compactor: {error}", file=sys.stderr)
             return 1
     return 0
+
+
+def _are_over(works: Sequence[Future[None]]) -> bool:
+    """Whether all have ended, or one has failed, after a while.
+
+    A signal's handler runs in the main thread, which a signal that another thread takes does not wake: it looks up.
+    """
+    done, working = wait(works, LOOK_SECONDS, return_when=FIRST_EXCEPTION)
+    return not working or any(work.exception() for work in done)
 
 
 @contextmanager

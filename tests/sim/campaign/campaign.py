@@ -18,6 +18,9 @@ from tests.sim.campaign import scenario
 from tests.sim.world import world
 from tests.sim.world.world import Result
 
+LOOK_SECONDS = 0.5
+"""Time within which a campaign looks up from waiting for its processes."""
+
 
 @dataclass
 class Report:
@@ -99,7 +102,14 @@ def _results(jobs: list[tuple[int, str | None]], processes: int) -> Iterable[Res
         yield from map(run_seed, jobs)
         return
     with multiprocessing.get_context("spawn").Pool(processes, _leave_interrupts_to_the_parent) as pool:
-        yield from pool.imap_unordered(run_seed, jobs, chunksize=4)
+        results = pool.imap_unordered(run_seed, jobs, chunksize=4)
+        while True:
+            try:
+                yield results.next(LOOK_SECONDS)
+            except multiprocessing.TimeoutError:
+                continue  # whoever only waits does not act on a signal that another thread took
+            except StopIteration:
+                return
 
 
 def _leave_interrupts_to_the_parent() -> None:
