@@ -102,7 +102,7 @@ def _results(jobs: list[tuple[int, str | None]], processes: int) -> Iterable[Res
         yield from map(run_seed, jobs)
         return
     with multiprocessing.get_context("spawn").Pool(processes, _leave_interrupts_to_the_parent) as pool:
-        results = pool.imap_unordered(run_seed, jobs, chunksize=4)
+        results = pool.imap_unordered(run_seed, jobs)  # of one a chunk: only these can be waited for with a deadline
         while True:
             try:
                 yield results.next(LOOK_SECONDS)
