@@ -10,6 +10,7 @@ import pyarrow as pa
 import txnclient
 from txnclient import Client, CommitReceipt, CommitUnknown, Transaction
 from txndeploy.local.cluster import LocalCluster, wait_until
+from txndeploy.local.spawning import ForkServer
 from txndeploy.node.config import RaftSection, TxnSection
 
 __all__ = [
@@ -31,6 +32,7 @@ FAST_TXN = TxnSection(
     zombie_grace_seconds=1.0,
     row_flush_bytes=20_000,
 )
+FORKS = ForkServer()
 SCHEMA = "id bigint, note string"
 
 
@@ -41,6 +43,7 @@ def fast_cluster(directory: Path, **options: object) -> LocalCluster:
         "txn": FAST_TXN,
         "participant_shards": 3,
         "compactor": False,
+        "spawn": FORKS.spawn,
         **options,
     }
     return LocalCluster(directory, **settings)  # type: ignore[arg-type]

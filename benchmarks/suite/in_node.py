@@ -107,7 +107,7 @@ def _module(file: str) -> str:
 COUNTED = {"calls": count_calls, "cpu": sample_cpu, "turns": time_turns}
 
 
-def main(what: str, directory: Path, parent: int, config: Path) -> int:
+def main(what: str, directory: Path, config: Path) -> int:
     """Runs the node; returns its exit code."""
     counted = COUNTED[what]()
 
@@ -117,8 +117,8 @@ def main(what: str, directory: Path, parent: int, config: Path) -> int:
         partial.rename(directory / str(os.getpid()))
 
     signal.signal(signal.SIGUSR2, write)
-    return tethered.main(parent, config)
+    return tethered.main(config)
 
 
-if __name__ == "__main__":  # what follows the launcher's words ends with the arguments of a tethered node
-    raise SystemExit(main(sys.argv[1], Path(sys.argv[2]), int(sys.argv[-2]), Path(sys.argv[-1])))
+if __name__ == "__main__":  # what follows the launcher's words ends with a tethered node's configuration
+    raise SystemExit(main(sys.argv[1], Path(sys.argv[2]), Path(sys.argv[-1])))

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import settings
 
 from tests.badinput.world import World
-from tests.support import FAST_RAFT
+from tests.support import FAST_RAFT, FORKS
 from txndeploy.local.cluster import LocalCluster
 from txndeploy.node.config import TxnSection
 
@@ -28,6 +28,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         txn=txn,
         grpc=True,
         compactor=False,
+        spawn=FORKS.spawn,
     ) as cluster:
         running = World(cluster)
         yield running

@@ -13,7 +13,7 @@ import pytest
 import txnclient
 from tests.badinput.wire import mutations
 from tests.badinput.world import CALL_SECONDS, FOREIGN, MAX_MESSAGE_CHARACTERS, Answer, World
-from tests.support import FAST_RAFT
+from tests.support import FAST_RAFT, FORKS
 from txndeploy.local.cluster import LocalCluster
 from txndeploy.node.config import TxnSection
 from txnstatus.catalog.catalog import CATALOG, from_wire
@@ -28,7 +28,7 @@ KINDS = [field.name for field in pb.CatalogCommand.DESCRIPTOR.oneofs_by_name["co
 def world(tmp_path: Path) -> Iterator[World]:
     txn = TxnSection(staleness_interval_ms=0, zombie_grace_seconds=3600.0, in_doubt_seconds=3600.0)
     with LocalCluster(
-        tmp_path, nodes=1, participant_shards=2, raft=FAST_RAFT, txn=txn, grpc=True, compactor=False
+        tmp_path, nodes=1, participant_shards=2, raft=FAST_RAFT, txn=txn, grpc=True, compactor=False, spawn=FORKS.spawn
     ) as cluster:
         running = World(cluster)
         yield running
@@ -124,7 +124,7 @@ def test_what_does_not_exist_or_cannot_be_is_named(
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     """For changes that are all refused."""
     with LocalCluster(
-        tmp_path_factory.mktemp("shared"), nodes=1, participant_shards=2, raft=FAST_RAFT, grpc=True
+        tmp_path_factory.mktemp("shared"), nodes=1, participant_shards=2, raft=FAST_RAFT, grpc=True, spawn=FORKS.spawn
     ) as cluster:
         running = World(cluster)
         yield running

@@ -1,6 +1,6 @@
 """A node with a fault put into it on purpose, one of tests/sim/planted: what judges a cluster must find it.
 
-python -m tests.faults.planted_node FAULT PARENT CONFIG
+python -m tests.faults.planted_node FAULT CONFIG
 """
 
 from __future__ import annotations
@@ -38,4 +38,4 @@ def planted(fault: str) -> Iterator[None]:
 
 if __name__ == "__main__":
     with seams.replaced({**PLANTED, **PLANTED_ROWS}[sys.argv[1]].seams()):
-        raise SystemExit(tethered.main(int(sys.argv[2]), Path(sys.argv[3])))
+        raise SystemExit(tethered.main(Path(sys.argv[2])))

@@ -13,9 +13,11 @@ from types import TracebackType
 from typing import Self, TypeVar
 
 from txnclient.calls.channel import ManagerChannel
+from txndeploy.local import spawning
 from txndeploy.local.claim import Claim
 from txndeploy.local.compactor import LocalCompactor
 from txndeploy.local.network import Network, free_ports
+from txndeploy.local.spawning import Spawn, Spawned
 from txndeploy.node import config as configuration
 from txndeploy.node import tethered
 from txndeploy.node.config import NodeConfig, NodeEntry, RaftSection, TxnSection
@@ -54,12 +56,14 @@ class LocalCluster:
         launcher: Sequence[str] = (),
         grpc: bool = False,
         compactor: bool = True,
+        spawn: Spawn = spawning.fresh,
     ) -> None:
         """`table_roots`: where tables may be besides the warehouse. `environment`: variables for the node processes,
         besides this process's own. `launcher`: words before each node's command; it must stay the process's child.
 
         `grpc`: whether new nodes serve gRPC as well, on loopback: `grpc_address` of their configurations says where.
         `compactor`: whether a process beside the nodes does compactions.
+        `spawn`: how processes are started; whoever starts many nodes has them forked (see `txndeploy.local.spawning`).
         Raises DirectoryInUse where somebody else runs the nodes in the directory.
         `network`: by what the nodes reach each other, such as one that can be cut; without, plain loopback.
         """
@@ -70,8 +74,9 @@ class LocalCluster:
         """Variables for single nodes, when they are started next."""
         self._network = network or Network()
         self._launcher = tuple(launcher)
+        self._spawn = spawning.fresh if self._network.places_processes else spawn
         self._doors: dict[str, str] = {}
-        self._processes: dict[str, subprocess.Popen[bytes]] = {}
+        self._processes: dict[str, Spawned] = {}
         self._admin: dict[str, ManagerChannel] = {}
         self.directory.mkdir(parents=True, exist_ok=True)
         self._claim = Claim(self.directory)
@@ -103,7 +108,7 @@ class LocalCluster:
             self._connect(node)
         self._claim.tell(self.addresses)
         self._has_compactor = compactor
-        self.compactor = LocalCompactor(self.addresses, self.directory / "compactor.log", self.environment)
+        self.compactor = LocalCompactor(self.addresses, self.directory / "compactor.log", self.environment, spawn)
 
     def _connect(self, node: str) -> None:
         """Gives the node its place in the network, and writes down how it reaches the others."""
@@ -214,21 +219,15 @@ class LocalCluster:
     def start_node(self, node: str) -> None:
         self._processes[node] = self._network.start(node, lambda: self._start(node))
 
-    def _start(self, node: str) -> subprocess.Popen[bytes]:
-        with self.log_path(node).open("ab") as output:
-            return subprocess.Popen(
-                [*self._launcher, *tethered.command(self.config_path(node))],
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                env={
-                    **os.environ,
-                    failpoints.FILE_VARIABLE: str(self._failpoints_path(node)),
-                    **self.environment,
-                    **self.node_environment.get(node, {}),
-                },
-                start_new_session=True,  # Ctrl-C is for whoever runs the cluster, who then stops it in order
-            )
+    def _start(self, node: str) -> Spawned:
+        environment = {
+            **os.environ,
+            failpoints.FILE_VARIABLE: str(self._failpoints_path(node)),
+            **self.environment,
+            **self.node_environment.get(node, {}),
+        }
+        command = [*self._launcher, *tethered.command(self.config_path(node))]
+        return self._spawn(command, self.log_path(node), environment)
 
     def stop_node(self, node: str) -> int:
         """A clean shutdown; returns the exit code."""

@@ -8,6 +8,7 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
+from txndeploy.local.spawning import Spawn, Spawned, fresh
 from txndeploy.node import compactor
 
 STOP_SECONDS = 10.0
@@ -16,25 +17,21 @@ STOP_SECONDS = 10.0
 class LocalCompactor:
     """A process of its own, which ends with this one."""
 
-    def __init__(self, addresses: str, log_path: Path, environment: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, addresses: str, log_path: Path, environment: Mapping[str, str] | None = None, spawn: Spawn = fresh
+    ) -> None:
         """`addresses`: of nodes. `environment`: variables besides this process's own."""
         self._addresses, self.log_path = addresses, log_path
         self._environment = dict(environment or {})
-        self._process: subprocess.Popen[bytes] | None = None
+        self._spawn = spawn
+        self._process: Spawned | None = None
 
     def start(self) -> None:
         """Starts it, unless it runs."""
         if self.running:
             return
-        with self.log_path.open("ab") as output:
-            self._process = subprocess.Popen(
-                compactor.command(self._addresses),
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                env={**os.environ, **self._environment},
-                start_new_session=True,
-            )
+        environment = {**os.environ, **self._environment}
+        self._process = self._spawn(compactor.command(self._addresses), self.log_path, environment)
 
     @property
     def running(self) -> bool:

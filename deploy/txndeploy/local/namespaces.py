@@ -71,6 +71,7 @@ class Namespaces(Network):
     """Raises NoNamespaces where they cannot be had."""
 
     faults = frozenset({"cut", "loss", "clogged", "reset"})
+    places_processes = True
 
     def __init__(self, seed: int) -> None:
         super().__init__()

@@ -38,6 +38,8 @@ class Network:
 
     faults: frozenset[str] = frozenset()
     """What can be done to it: fields of Way, and `reset`."""
+    places_processes = False
+    """Whether a process has its place in the network from the thread that starts it."""
 
     def __init__(self) -> None:
         # A node ends with the thread that started it (see tethered), so one thread that lasts starts all of them.

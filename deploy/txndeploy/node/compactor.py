@@ -46,8 +46,8 @@ class Spark:
 
 
 def command(addresses: str) -> list[str]:
-    """What to start, from the process whose child it is to be, and with which it ends."""
-    return [sys.executable, "-m", "txndeploy.node.compactor", str(os.getpid()), addresses]
+    """What to start as a worker that is tethered."""
+    return [sys.executable, "-m", "txndeploy.node.compactor", addresses]
 
 
 def run(
@@ -152,4 +152,4 @@ def _until_done(worker: Worker) -> None:
 
 
 if __name__ == "__main__":
-    raise SystemExit(run(sys.argv[2]) if tethered.tie(int(sys.argv[1])) else 1)
+    raise SystemExit(run(sys.argv[1]) if tethered.tie() else 1)

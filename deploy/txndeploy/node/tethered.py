@@ -1,5 +1,7 @@
 """A process that ends with the thread that started it, however that ends: LocalCluster leaves no processes behind.
 
+Whoever starts it says so in the environment, by VARIABLE.
+
 The kernel sees to it, so it holds after a kill -9 as well, and for a node that is stopped. Linux only; elsewhere such a
 process stays.
 """
@@ -15,25 +17,27 @@ from pathlib import Path
 from txndeploy.node import process
 
 PR_SET_PDEATHSIG = 1
+VARIABLE = "TXN_TETHERED_TO"
+"""The number of the process that starts this one."""
 
 
 def command(config: Path) -> list[str]:
-    """What to start, from the process whose child the node is to be."""
-    return [sys.executable, "-m", "txndeploy.node.tethered", str(os.getpid()), str(config)]
+    """What to start as a node."""
+    return [sys.executable, "-m", "txndeploy.node.tethered", str(config)]
 
 
-def main(parent: int, config: Path) -> int:
+def main(config: Path) -> int:
     """Runs the node; returns the exit code."""
-    return process.run(config) if tie(parent) else 1
+    return process.run(config) if tie() else 1
 
 
-def tie(parent: int) -> bool:
+def tie() -> bool:
     """Has this process end with the one that started it; False: that ended before it could be noticed."""
     if sys.platform != "linux":
         return True
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    return os.getppid() == parent
+    return os.getppid() == int(os.environ[VARIABLE])
 
 
 if __name__ == "__main__":
-    raise SystemExit(main(int(sys.argv[1]), Path(sys.argv[2])))
+    raise SystemExit(main(Path(sys.argv[1])))
