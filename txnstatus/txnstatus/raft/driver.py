@@ -151,7 +151,7 @@ class RaftDriver:
         for receiver, message in group.take_early():
             self._sender.send(receiver, message)
         if journal.dirty:
-            # All that has ended was synced before; not so where this replica is alone, and so a majority at once.
+            # All that has ended was synced before; not so where others were a majority without this replica.
             settled = journal.has_synced(group.applied_index)
             frame = journal.take_unsynced()
             failpoint("raft.before_sync")

@@ -138,6 +138,9 @@ class Replica(SyncObj):  # type: ignore[misc]
 
         It also sends all peers a message of its own after every commit. They learn of it with the next entries, or with
         the next heartbeat: half the messages do.
+
+        A replica that is alone is a majority as soon as it has an entry in memory: one that its disk does not have
+        waits, or whoever reads from memory sees what a power cut takes back.
         """
         commit_index = int(self._SyncObj__raftCommitIndex)  # type: ignore[has-type]
         applied, end = False, pysyncobj.syncobj.monotonicTime() + SLICE_SECONDS
@@ -145,6 +148,8 @@ class Replica(SyncObj):  # type: ignore[misc]
             while self._SyncObj__raftLastApplied < commit_index and not (
                 applied and pysyncobj.syncobj.monotonicTime() >= end
             ):
+                if not self._SyncObj__otherNodes and not self._journal.has_synced(self._SyncObj__raftLastApplied + 1):
+                    break
                 self._SyncObj__raftCommitIndex = self._SyncObj__raftLastApplied + 1
                 applied = super()._SyncObj__applyLogEntries()
         finally:
