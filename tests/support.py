@@ -12,11 +12,14 @@ from txnclient import Client, CommitReceipt, CommitUnknown, Transaction
 from txndeploy.local.cluster import LocalCluster, wait_until
 from txndeploy.local.spawning import ForkServer
 from txndeploy.node.config import RaftSection, TxnSection
+from txnstatus.catalog.catalog import from_wire
+from txnstatus.proto import admin_pb2
 
 __all__ = [
     "commit_until_known",
     "connect",
     "fast_cluster",
+    "foreign",
     "rows",
     "settled",
     "visible",
@@ -83,3 +86,9 @@ def settled(cluster: LocalCluster) -> bool:
 
 def connect(cluster: LocalCluster, **options: object) -> Client:
     return txnclient.connect(cluster.addresses, **options)  # type: ignore[arg-type]
+
+
+def foreign(client: Client) -> dict[str, str]:
+    """The address of each foreign participant that is registered."""
+    answer = client.call("txnstatus.Admin/GetCluster", admin_pb2.GetClusterRequest(), admin_pb2.GetClusterResponse)
+    return dict(from_wire(answer.catalog).foreign)

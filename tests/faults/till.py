@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from tests import blocks
-from txndeploy.local.cluster import LocalCluster
+from tests.support import connect, foreign, wait_until
+from txndeploy.local.cluster import READY_SECONDS, LocalCluster
 from txndeploy.local.network import free_ports
 
 NAME = "till"
@@ -22,6 +23,7 @@ class Till:
     """The directory of documents, and the process that serves it; it is killed and started again."""
 
     def __init__(self, directory: Path, cluster: LocalCluster) -> None:
+        self._cluster = cluster
         self.directory = directory / "till"
         self.program = directory / "documents.py"
         self.program.write_text(blocks.block("docs/participants.md", "class DocumentsPart"))
@@ -31,7 +33,10 @@ class Till:
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> None:
+        """Until nodes know it: whoever writes to it before is refused."""
         self.start()
+        with connect(self._cluster) as client:
+            wait_until(lambda: NAME in foreign(client), "the till is registered", READY_SECONDS)
 
     def __exit__(self, *_: object) -> None:
         self.kill()

@@ -9,15 +9,12 @@ from pathlib import Path
 from typing import Self
 
 from tests.postgres.server import PostgresServer
-from tests.support import connect, wait_until
-from txnclient import Client
+from tests.support import connect, foreign, wait_until
 from txnclient.calls.channel import ManagerChannel
 from txndeploy.local.cluster import LocalCluster
 from txndeploy.local.network import free_ports
-from txnstatus.catalog.catalog import from_wire
 from txnstatus.errors import TxnError
 from txnstatus.process import failpoints
-from txnstatus.proto import admin_pb2
 from txnstatus.proto import participant_pb2 as pb
 
 NAME = "billing"
@@ -86,8 +83,3 @@ class Host:
     def restart(self) -> None:
         self.kill()
         self.start()
-
-
-def foreign(client: Client) -> dict[str, str]:
-    answer = client.call("txnstatus.Admin/GetCluster", admin_pb2.GetClusterRequest(), admin_pb2.GetClusterResponse)
-    return dict(from_wire(answer.catalog).foreign)

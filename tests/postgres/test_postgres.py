@@ -14,9 +14,9 @@ import pytest
 
 from tests import blocks
 from tests.faults.points import FOREIGN_POINTS
-from tests.postgres.rig import NAME, Host, foreign
+from tests.postgres.rig import NAME, Host
 from tests.postgres.server import PostgresServer, find_binaries
-from tests.support import commit_until_known, connect, rows, visible, wait_until
+from tests.support import commit_until_known, connect, foreign, rows, visible, wait_until
 from txnclient import (
     Client,
     CommitUnknown,
