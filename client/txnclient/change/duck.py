@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import threading
 from collections.abc import Iterator
@@ -18,21 +19,25 @@ if TYPE_CHECKING:
 
 @contextmanager
 def connected() -> Iterator[duckdb.DuckDBPyConnection]:
-    """Raises InvalidArgument where the libraries are missing."""
+    """A connection of its own to the engine of this process: what is registered with it, no other one sees.
+
+    Raises InvalidArgument where the libraries are missing.
+    """
     try:
-        import duckdb
+        import duckdb  # noqa: F401
         import sqlglot  # noqa: F401
     except ImportError as error:
         raise InvalidArgument(
             f"rows are changed by SQL, without Spark, with DuckDB and sqlglot: {error}",
             hint="pip install 'txnstatus[sql]'",
         ) from None
-    with duckdb.connect() as connection:
-        # A filter that is pushed down is one of pyarrow's, which does not see NaN and NULL as SQL does, and passes by
-        # way of Python, which has no years beyond 9999.
-        connection.execute("SET disabled_optimizers = 'filter_pushdown,join_filter_pushdown'")
-        connection.execute("SET TimeZone = 'UTC'; SET enable_external_access = false")
-        yield connection
+    instance = _engine.instance()
+    try:
+        with instance.cursor() as connection:
+            yield connection
+    except BaseException:
+        _engine.leave_if_failed(instance)
+        raise
 
 
 def run(connection: duckdb.DuckDBPyConnection, query: str, table: str, **relations: Any) -> pa.Table:
@@ -43,9 +48,9 @@ def run(connection: duckdb.DuckDBPyConnection, query: str, table: str, **relatio
     import duckdb
 
     watched = {name: _Watched(rows) for name, rows in relations.items()}
-    for name, each in watched.items():
-        connection.register(name, each.rows)
     try:
+        for name, each in watched.items():
+            connection.register(name, each.rows)
         with _turns():
             return connection.execute(query).to_arrow_table()
     except duckdb.Error as error:
@@ -72,6 +77,48 @@ def _turns() -> threading.BoundedSemaphore:
     return threading.BoundedSemaphore(max(1, pa.io_thread_count() // 4))
 
 
+class _Engine:
+    """The instance of DuckDB in this process. To make one for each statement took some 9 ms of CPU."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._instance: duckdb.DuckDBPyConnection | None = None
+
+    def instance(self) -> duckdb.DuckDBPyConnection:
+        import duckdb
+
+        with self._lock:
+            if self._instance is None:
+                made = duckdb.connect()
+                # A filter that is pushed down is one of pyarrow's, which does not see NaN and NULL as SQL does, and
+                # passes by way of Python, which has no years beyond 9999.
+                made.execute("SET disabled_optimizers = 'filter_pushdown,join_filter_pushdown'")
+                made.execute("SET GLOBAL TimeZone = 'UTC'; SET enable_external_access = false")
+                self._instance = made
+            return self._instance
+
+    def leave_if_failed(self, instance: duckdb.DuckDBPyConnection) -> None:
+        """One in which DuckDB has found a fault of its own runs nothing any more: the next statement makes another."""
+        import duckdb
+
+        try:
+            with instance.cursor() as connection:
+                connection.execute("SELECT 1")
+        except duckdb.Error:
+            with self._lock:
+                if self._instance is instance:
+                    self._instance = None
+
+    def after_fork(self) -> None:
+        """A child has the memory of its parent's instance, and none of its threads, which would be waited for if it
+        were ever closed: so it never is."""
+        if self._instance is not None:
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._instance))
+        self._lock, self._instance = threading.Lock(), None
+
+
+_engine = _Engine()
+os.register_at_fork(after_in_child=_engine.after_fork)
 os.register_at_fork(after_in_child=_turns.cache_clear)
 
 

@@ -20,13 +20,14 @@ from txnclient.read.table_files import TableFiles
 from txnstatus.lake import data_files, dead_rows
 from txnstatus.lake.arrow_types import to_arrow
 from txnstatus.lake.manifest import DataFile
-from txnstatus.lake.storage import located
+from txnstatus.lake.storage import is_near, located
 
 if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
     import pyarrow.compute as pc
-    import pyarrow.dataset as ds
+    import pyarrow.parquet as pq
+    from pyarrow import fs
     from pyroaring import BitMap
 
 PLACE = "place"
@@ -34,8 +35,10 @@ PLACE = "place"
 BATCH_ROWS = 1 << 17
 DICTIONARY_BYTES, BYTES_BY_DICTIONARY = 2 << 20, 3
 """Most bytes of a dictionary, with room for a last text, and of each row that goes by one."""
+SMALL_BYTES = 4 << 20
+"""Size up to which a row group at hand is read by one thread: several would take more, and be done hardly sooner."""
 _AHEAD = 2
-"""Row groups that are read while another one is looked at."""
+"""Row groups in files that are far away which are read while another one is looked at."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +60,7 @@ class Scan:
             return
         yield self._schema(self._ordered(columns)).append(_place()).empty_table()
         for number, group, offset in self._groups(columns, where, None):
-            yield self._alive(group, self.there.files[number], number, offset)
+            yield self._alive(self._typed(group), self.there.files[number], number, offset)
 
     def at(self, places: np.ndarray[Any, Any], columns: Iterable[str]) -> pa.Table:
         """The rows at these places, which are in order, without their places. Raises DataDamaged."""
@@ -72,7 +75,7 @@ class Scan:
         for number, group, offset in self._groups(names, None, places):
             first = (number << 32) + offset
             low, high = np.searchsorted(places, [first, first + group.num_rows])
-            found.append(group.take(pa.array(places[low:high] - first)).cast(empty.schema))
+            found.append(self._typed(group.take(pa.array(places[low:high] - first))))
         return pa.concat_tables(found)
 
     def places_of_all(self) -> np.ndarray[Any, Any]:
@@ -114,6 +117,10 @@ class Scan:
 
         fields = dict(zip(self.target.own_names, to_arrow(self.there.schema), strict=True))
         return pa.schema([pa.field(name, fields[name].type) for name in names])
+
+    def _typed(self, rows: pa.Table) -> pa.Table:
+        """Rows as a file has them, by the types of the table's columns."""
+        return rows.cast(self._schema(rows.column_names))
 
     def _alive(self, group: pa.Table, file: DataFile, number: int, offset: int) -> pa.Table:
         import pyarrow as pa
@@ -158,30 +165,46 @@ class Scan:
         numbers = {located(file.path)[1]: number for number, file in enumerate(self.there.files)}
         with data_files.opened(files, to_arrow(self.there.schema), where=where, known=known) as dataset:
             tasks = _tasks(dataset.get_fragments(filter=where), dataset.schema, where, numbers, places)
-            yield from _read_ahead(tasks, partial(self._read, names, some=places is not None))
+            read = partial(self._read, names, some=places is not None)
+            yield from map(read, tasks) if is_near(files[0].path) else _read_ahead(tasks, read)
 
     def _read(self, names: Sequence[str], task: _Task, *, some: bool) -> tuple[int, pa.Table, int]:
-        """`some`: not all of the rows are wanted. Then texts may come as dictionaries."""
+        """The row group as it is in its file. `some`: not all of the rows are wanted. Then texts may come as
+        dictionaries."""
         import pyarrow as pa
+        import pyarrow.parquet as pq
 
         schema = to_arrow(self.there.schema)
         wanted = [schema.names[self.target.own_names.index(name)] for name in names]
-        schema = pa.schema([schema.field(name) for name in wanted])
-        group, found = _by_dictionary(task.group, schema) if some else (task.group, schema)
-        rows = group.to_table(schema=found, columns=wanted)
-        if rows.num_rows != task.rows:
-            raise OSError(f"{task.group.path}: a row group has {rows.num_rows} rows, and its footer says {task.rows}")
-        return task.number, pa.Table.from_arrays(rows.columns, names=list(names)), task.offset
+        info = task.footer.row_group(task.group)
+        texts = _by_dictionary(info, pa.schema(map(schema.field, wanted))) if some else []
+        with pq.ParquetFile(
+            task.path,
+            metadata=task.footer,
+            filesystem=task.system,
+            read_dictionary=texts,
+            page_checksum_verification=True,
+            pre_buffer=not is_near(self.there.files[task.number].path),
+        ) as parquet:
+            in_threads = info.total_byte_size > SMALL_BYTES
+            rows = parquet.read_row_group(task.group, wanted, use_threads=in_threads)
+        if rows.num_rows != info.num_rows:
+            raise OSError(f"{task.path}: a row group has {rows.num_rows} rows, and its footer says {info.num_rows}")
+        return task.number, pa.Table.from_arrays([rows[name] for name in wanted], names=list(names)), task.offset
 
 
 @dataclass(frozen=True, slots=True)
 class _Task:
+    """A row group to be read."""
+
     number: int
     """Number of the file."""
-    group: Any
-    """The row group, as a fragment."""
-    rows: int
+    path: str
+    system: fs.FileSystem
+    footer: pq.FileMetaData
+    group: int
     offset: int
+    """Position of its first row in the file."""
 
 
 def _tasks(
@@ -194,25 +217,25 @@ def _tasks(
     import numpy as np
 
     for fragment in fragments:
-        number, offset = numbers[fragment.path], 0
+        number, offset, footer = numbers[fragment.path], 0, fragment.metadata
         fitting = None
         if where is not None:
             fitting = {group.id for group in fragment.subset(filter=where, schema=schema).row_groups}
-        for group in fragment.row_groups:
-            rows = group.num_rows
+        for group in range(footer.num_row_groups):
+            rows = footer.row_group(group).num_rows
             first = (number << 32) + offset
             if places is not None:
                 low, high = np.searchsorted(places, [first, first + rows])
                 wanted = low < high
             else:
-                wanted = fitting is None or group.id in fitting
+                wanted = fitting is None or group in fitting
             if wanted and rows:
-                yield _Task(number, fragment.subset(row_group_ids=[group.id]), rows, offset)
+                yield _Task(number, fragment.path, fragment.filesystem, footer, group, offset)
             offset += rows
 
 
-def _by_dictionary(group: ds.ParquetFileFragment, schema: pa.Schema) -> tuple[ds.ParquetFileFragment, pa.Schema]:
-    """A row group, and the schema by which to read it: texts that the file has by dictionary stay so.
+def _by_dictionary(info: pq.RowGroupMetaData, schema: pa.Schema) -> list[str]:
+    """Columns of texts that the row group has by dictionary, and that are better read so.
 
     To write out each row's text takes longer than all else of reading it. Where a dictionary was given up, as many
     bytes as texts have show that: to make one of these would take longer still.
@@ -220,21 +243,13 @@ def _by_dictionary(group: ds.ParquetFileFragment, schema: pa.Schema) -> tuple[ds
     import pyarrow as pa
 
     texts = {field.name for field in schema if field.type in (pa.string(), pa.binary()) and "." not in field.name}
-    info = group.metadata.row_group(group.row_groups[0].id)
     chunks = [info.column(number) for number in range(info.num_columns)] if texts else []
-    known = [
+    return [
         chunk.path_in_schema
         for chunk in chunks
         if chunk.path_in_schema in texts
         and chunk.total_uncompressed_size < DICTIONARY_BYTES + BYTES_BY_DICTIONARY * info.num_rows
     ]
-    if not known:
-        return group, schema
-    parquet = data_files.verifying(dictionary_columns=known)
-    found = parquet.make_fragment(group.path, group.filesystem, row_groups=[group.row_groups[0].id])
-    return found, pa.schema(
-        [field.with_type(pa.dictionary(pa.int32(), field.type)) if field.name in known else field for field in schema]
-    )
 
 
 def _read_ahead(tasks: Iterable[_Task], read: Any) -> Iterator[tuple[int, pa.Table, int]]:

@@ -356,13 +356,13 @@ def test_texts_of_rows_that_change_are_read_by_dictionary_where_the_file_has_the
 ) -> None:
     """A dictionary of texts that hardly repeat is given up as they are written; to make one takes long."""
     monkeypatch.setattr(scan, "DICTIONARY_BYTES", 0)
-    verifying, columns = data_files.verifying, list[list[str]]()
+    by_dictionary, columns = scan._by_dictionary, list[list[str]]()
 
-    def noted(**options: Any) -> Any:
-        columns.extend(options.values())
-        return verifying(**options)
+    def noted(*asked: Any) -> list[str]:
+        columns.append(by_dictionary(*asked))
+        return columns[-1]
 
-    monkeypatch.setattr(data_files, "verifying", noted)
+    monkeypatch.setattr(scan, "_by_dictionary", noted)
     schema = schema_of("id bigint, few string, own string, raw binary")
     rows = [
         {
@@ -378,6 +378,27 @@ def test_texts_of_rows_that_change_are_read_by_dictionary_where_the_file_has_the
     changed = [each | {"id": each["id"] + 10_000 * (each["id"] % 100 < 2 or each["id"] == 1_999)} for each in rows]
     assert counted(world.rows()) == counted(changed)
     assert columns == [["few", "raw"], ["few", "raw"]]
+
+
+def test_files_that_are_far_away_are_read_ahead_and_answer_alike(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reads: Reads
+) -> None:
+    monkeypatch.setattr(arrow, "ROWS_PER_GROUP", 3)
+    world = World.of(tmp_path, SCHEMA, [[row(part * 10 + n, n) for n in range(10)] for part in range(3)])
+    near = local.update(world.there, {"s": "concat(s, s)"}, "v % 4 = 1")
+    groups = sorted(reads.groups)
+    reads.groups.clear()
+    ahead, read_ahead = list[int](), scan._read_ahead
+    monkeypatch.setattr(scan, "is_near", lambda uri: False)
+
+    def noted(*asked: Any) -> Any:
+        ahead.append(1)
+        return read_ahead(*asked)
+
+    monkeypatch.setattr(scan, "_read_ahead", noted)
+    far = local.update(world.there, {"s": "concat(s, s)"}, "v % 4 = 1")
+    assert (far.dead, far.rows, far.updated) == (near.dead, near.rows, 9)
+    assert (len(ahead), sorted(reads.groups)) == (2, groups)
 
 
 def test_many_statements_at_once_do_not_wait_for_each_other_for_ever(tmp_path: Path) -> None:

@@ -178,14 +178,6 @@ def damaged(file: DataFile, fault: str) -> DataDamaged:
     )
 
 
-def verifying(**options: Any) -> ds.ParquetFileFormat:
-    """A dataset's format by which pages are verified. `options`: those of pyarrow.dataset.ParquetFileFormat."""
-    import pyarrow.dataset as ds
-
-    scan = ds.ParquetFragmentScanOptions(page_checksum_verification=True)
-    return ds.ParquetFileFormat(default_fragment_scan_options=scan, **options)
-
-
 @contextmanager
 def opened(
     files: Sequence[DataFile],
@@ -203,7 +195,9 @@ def opened(
     import pyarrow.dataset as ds
 
     system, _ = file_system(files[0].path)
-    parquet = verifying()
+    parquet = ds.ParquetFileFormat(
+        default_fragment_scan_options=ds.ParquetFragmentScanOptions(page_checksum_verification=True)
+    )
     by_path = {located(file.path)[1]: file for file in files}
     facts = known if where is not None else None
     fragments = [

@@ -47,6 +47,13 @@ def located(uri: str) -> tuple[fs.FileSystem, str]:
     return system, f"{location}{write}{unquote(name)}"
 
 
+def is_near(uri: str) -> bool:
+    """Whether reading is hardly waiting: the file system is this machine's own."""
+    from pyarrow import fs
+
+    return isinstance(located(uri)[0], fs.LocalFileSystem)
+
+
 def parquet_files(directory: str) -> list[tuple[str, int]]:
     """URI and size of every Parquet file below the directory, in order."""
     from pyarrow import fs
