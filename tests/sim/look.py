@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from tests.sim.campaign import scenario
-from tests.sim.planted.everything import SUBTLE
+from tests.sim.planted.everything import ALL_SUBTLE, SUBTLE
 from tests.sim.planted.faults import Seams
 from tests.sim.world import world
 
@@ -31,7 +31,7 @@ def main(arguments: list[str]) -> int:
     if arguments and ".." in arguments[0]:
         first, _, last = arguments.pop(0).partition("..")
         seeds = range(int(first), int(last))
-    faults = {name: SUBTLE[name] for name in arguments or SUBTLE}
+    faults = {name: ALL_SUBTLE[name] for name in arguments or SUBTLE}
     found = 0
     for name, seed, violation in look(seeds, faults):
         found += 1

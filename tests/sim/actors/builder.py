@@ -6,7 +6,7 @@ import asyncio
 
 from tests.sim.actors.rows import RowCaller
 from tests.sim.actors.transactor import OWNER
-from tests.sim.judges.ruins import RUINS, Added, Refusal, Visit
+from tests.sim.judges.ruins import RUINS, Added, Named, Refusal, Visit
 from txnstatus.errors import AlreadyExists, Locked, NotFound, TxnError, Unavailable
 from txnstatus.proto import common_pb2, table_pb2
 from txnstatus.types import ConflictStrategy, Timestamp
@@ -50,6 +50,7 @@ class Builder(RowCaller):
                     await asyncio.sleep(self._rng.uniform(0.0, 1.0))  # the table may be another one by then
                 asked_at = self._shared.now()
                 write = await self._open_write(txn_id, name)
+                self._shared.ruins.named.append(Named(name, write.table_id, asked_at))
                 path = self._shared.warehouse.write(write.directory, "manifest")
                 manifest = table_pb2.ManifestRef(path=path, bytes=1, crc32=1, file_count=1, row_count=1, data_bytes=1)
                 request = table_pb2.AddFilesRequest(
@@ -74,9 +75,11 @@ class Builder(RowCaller):
             try:
                 await self._lock_for(txn_id, name)
                 # Before it is locked, others may drop it, and make another one of its name.
+                asked_at = self._shared.now()
                 table = await self._call(
                     "txnstatus.Table/GetTable", table_pb2.GetTableRequest(name=name), table_pb2.GetTableResponse
                 )
+                self._shared.ruins.named.append(Named(name, table.table.table_id, asked_at))
                 request = table_pb2.DropTableRequest(txn_id=txn_id, owner=OWNER, table=name, wait_millis=500)
                 while True:
                     answer = await self._call("txnstatus.Table/DropTable", request, table_pb2.DropTableResponse)

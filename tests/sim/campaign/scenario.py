@@ -310,6 +310,10 @@ def _fault(rng: random.Random, kind: str, scenario: Scenario) -> Fault:
             return Fault(at, kind, rng.choice(["shard-0", "shard-1"]), "", 0.0, amount=rng.uniform(2.0, 300.0))
         case "host_dies":
             return Fault(at, kind, "f1", "", 2 * seconds)
+        case "stall":
+            return Fault(at, kind, rng.choice(GROUPS), "", rng.choice([rng.uniform(0.2, 0.8), rng.uniform(0.8, 2.5)]))
+        case "drag":
+            return Fault(at, kind, rng.choice(GROUPS), "", 2 * seconds, amount=rng.choice([0.1, 0.4, 1.0]))
         case "depose":
             return Fault(at, kind, rng.choice(GROUPS), "", rng.uniform(1.5, 4.0), amount=rng.randint(1, 20))
         case "blackout" | "swizzle":

@@ -22,10 +22,15 @@ THEMES: Mapping[str, tuple[tuple[str, ...], float]] = {
     "elections": (("clog", "clog", "clog", "depose", "hand_over", "kill"), 8.0),
     "splits": (("isolate", "one_way", "cut", "clog", "hand_over", "hand_over"), 8.0),
     "members": (("replace", "replace", "cut_off", "cut_off", "hand_over", "kill"), 7.0),
+    "crowds": (("kill", "hand_over", "hand_over", "power_cut", "slow_disk"), 6.0),
+    "ledgers": (("stall", "stall", "drag", "drag", "fails_at_ends", "hand_over"), 8.0),
+    "stalls": (("stall", "stall", "drag", "drag"), 12.0),
 }
 """The kinds of fault of each theme, and how many of them in ten seconds."""
-THEMED = (3, 4, 6, 10, 13, 16, 17)
-"""Places in a row of twenty seeds that have a theme, one after the other."""
+THEMED = ((3, 4, 6, 10, 13, 16, 17), (8, 14, 18))
+"""Places in a row of twenty seeds that have a theme, one after the other: of the first eight, and of the others."""
+FIRST = 8
+"""Themes that have the first places."""
 
 FAILING_ENDS = (
     "status.before.FinalizeCommit", "status.before_participate", "status.after_participate",
@@ -43,9 +48,10 @@ FAILING_GATES = (
 def theme_of(seed: int) -> str | None:
     """The themes come in turn, so a few dozen seeds have them all."""
     row, place = divmod(seed, 20)
-    if place not in THEMED:
-        return None
-    return list(THEMES)[(row * len(THEMED) + THEMED.index(place)) % len(THEMES)]
+    for places, names in zip(THEMED, (list(THEMES)[:FIRST], list(THEMES)[FIRST:]), strict=True):
+        if place in places:
+            return names[(row * len(places) + places.index(place)) % len(names)]
+    return None
 
 
 def fitted(rng: random.Random, drawn: Scenario) -> Scenario:
@@ -128,4 +134,39 @@ def _with_theme(rng: random.Random, scenario: Scenario) -> Scenario:
             return replace(scenario, range_span=span, retention_millis=kept, clients=3)
         case "members":
             return replace(scenario, snapshot_entries=rng.choice([10, 16]), seconds=scenario.seconds + 3.0)
+    return _with_later_theme(rng, scenario)
+
+
+def _with_later_theme(rng: random.Random, scenario: Scenario) -> Scenario:
+    match scenario.profile:
+        case "crowds":
+            return replace(
+                scenario,
+                locks=True,
+                clients=4,
+                crowd=2,
+                seconds=scenario.seconds / 2,
+                snapshot_entries=rng.choice([10, 16]),
+                derived_every=3,
+            )
+        case "ledgers":
+            return replace(
+                scenario,
+                writes_rows=True,
+                clients=2,
+                overwrites=0.7,
+                row_flush_bytes=rng.choice([1_000, 5_000]),
+                snapshot_entries=rng.choice([10, 16]),
+                upkeep_seconds=0.3,
+                derived_every=3,
+            )
+        case "stalls":
+            return replace(
+                scenario,
+                replication=rng.choice([1, 3, 3]),
+                clients=3,
+                haste=0.6,
+                overwrites=0.5,
+                late=rng.choice([0.0, 0.2]),
+            )
     return scenario

@@ -28,6 +28,9 @@ class Consensus:
         self._early: dict[tuple[str, int], float] = {}
         """Candidates and terms: how soon after a leader was heard each asked for a vote that must not be given yet."""
         self._committed = group.commit_index
+        self._applied = group.applied_index
+        self._led_term = -1
+        """The last term in which it was seen to lead."""
         self._abstains = group.journal.abstaining
         for entry in group.journal[:]:
             self._note(entry.idx, entry.term, entry.command)
@@ -83,8 +86,8 @@ class Consensus:
             elif kind == "timeout_now" and group.has_lease:
                 self._violated("one lease", f"{group.node_id} hands over to {receiver}, and has a lease")
 
-    def leads(self) -> None:
-        """It is ready in a new term: most of the members have voted for it."""
+    def _elected(self) -> None:
+        """It leads in a new term, ready or not: most of the members have voted for it."""
         group = self._group
         voters = {group.node_id, *(node for node in group.members if self._voted(node))}
         if 2 * len(voters) <= len(group.members):
@@ -97,11 +100,16 @@ class Consensus:
 
     def ticked(self) -> None:
         group = self._group
+        if group.is_leader and group.term != self._led_term:
+            self._led_term = group.term
+            self._elected()
         if group.is_leader and group.commit_index > self._committed:
             holders = [member for member in group.members if self._holds(member, group.commit_index)]
             if 2 * len(holders) <= len(group.members):
                 self._violated("most have it", f"{group.node_id} commits {group.commit_index}, which {holders} have")
-        self._committed = group.commit_index
+        if group.is_leader and group.applied_index > self._applied:
+            self._check_disks(group.applied_index)
+        self._committed, self._applied = group.commit_index, group.applied_index
         if self._abstains and not group.journal.abstaining:
             needed = self._history.needed.get(group.node_id, 0)
             if group.journal[-1].idx < needed:
@@ -109,8 +117,22 @@ class Consensus:
                 self._violated("an acknowledged entry stays", story)
         self._abstains = group.journal.abstaining
 
+    def _check_disks(self, index: int) -> None:
+        """What a leader has applied is acknowledged at any moment: most of the members find it after a power cut."""
+        group = self._group
+        disks = [member for member in group.members if self._holds(member, index) and self._has_synced(member, index)]
+        if 2 * len(disks) <= len(group.members):
+            self._violated("most have it", f"{group.node_id} applies {index}, which is on the disks of {disks}")
+
+    def _has_synced(self, member: str, index: int) -> bool:
+        found = self._history.groups.get(member)
+        if found is None or found[1].synced >= index:
+            return True
+        theirs = found[1].journal
+        return bool(len(theirs)) and theirs[0].idx > index  # a snapshot has it
+
     def _holds(self, member: str, index: int) -> bool:
-        """Whether the entry, which is the leader's, is the member's too, and on its disk."""
+        """Whether the entry, which is the leader's, is the member's too."""
         journal = self._group.journal
         if member == self._group.node_id or index < journal[0].idx:
             return True

@@ -102,6 +102,7 @@ class Ledger:
         self.given_up: dict[str, float] = {}
         """Directories that nobody will make anything of, each with the time since when."""
         self._now, self.violation = now, on_violation
+        self.on_snapshot: Callable[[int], None] = lambda _timestamp: None
         self._floors: dict[str, int] = {}
         """The last commit of each range, or the floor that was raised there."""
         self._snapshot = 0
@@ -205,6 +206,7 @@ class Ledger:
                 "6 snapshots are fresh", f"a snapshot at {timestamp}; {known_before} was acknowledged before"
             )
         self._snapshot = max(self._snapshot, timestamp)
+        self.on_snapshot(timestamp)
 
     def scanned(self, table: str, timestamp: int, manifests: list[str], sent_at: float) -> None:
         if len(set(manifests)) != len(manifests):

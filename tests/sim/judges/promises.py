@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 
 from tests.sim.judges import exclusion
+from tests.sim.judges.floors import Floors
 from tests.sim.judges.ledger import Ledger
 from tests.sim.judges.tables import Tables
 from txnparticipant.leader.service import ShardMachine
@@ -31,9 +32,20 @@ from txnstatus.types import NO_TIMESTAMP, ParticipantState, Timestamp, TxnId, Tx
 
 class Promises:
     def __init__(
-        self, ledger: Ledger, has_published: Callable[[TxnId], bool], made: Callable[[str, str], object]
+        self,
+        ledger: Ledger,
+        has_published: Callable[[TxnId], bool],
+        made: Callable[[str, str], object],
+        *,
+        retires: bool,
     ) -> None:
-        """`has_published`: whether the foreign participant has. `made` hears of the ids and names of new tables."""
+        """`has_published`: whether the foreign participant has. `made` hears of the ids and names of new tables.
+
+        `retires`: what was dropped may be so old that it goes.
+        """
+        self._retires = retires
+        self._dropped: defaultdict[int, dict[str, str]] = defaultdict(dict)
+        """Shard → the tables that were dropped there: their ids, and names."""
         self._ledger = ledger
         self._has_published = has_published
         self._made = made
@@ -44,6 +56,8 @@ class Promises:
         self._clears: defaultdict[str, list[int]] = defaultdict(list)
         """Commits of overwrites of whole tables, by table id."""
         self._tables = Tables()
+        self._floors = Floors(ledger.violation)
+        ledger.on_snapshot = self._floors.given
         self._prepared: set[tuple[TxnId, str]] = set()
         """Transactions, and the participants that have prepared for them."""
         self._decided: dict[str, Timestamp] = {}
@@ -76,6 +90,7 @@ class Promises:
         self._kept[group] = len(table.unfinished) + len(table._finished)
         if not isinstance(outcome, StatusApplied):
             return
+        self._floors.applied(group, table, command, outcome)
         if isinstance(command, cmd.BeginTxns) and outcome.changed and outcome.records:
             first = self._begun.setdefault(command.request_id, outcome.records[0].txn_id)
             if first != outcome.records[0].txn_id and table.find(first) is not None:
@@ -114,9 +129,12 @@ class Promises:
                 if created < drop.commit_ts:
                     yield "drops", f"{outcome.table_id} is there from {created}, {gone.table_id} to {drop.commit_ts}"
             return
+        yield from self._gone(shard)
         table = shard._tables.get(getattr(command, "table_id", ""))
         if table is None:
             return
+        if table.dropped is not None:
+            self._dropped[shard.shard][table.table_id] = table.name
         yield from self._tables.after(table)
         if isinstance(command, shard_cmd.BeginCommit):
             self._prepared.add((command.txn_id, command.table_id))
@@ -129,6 +147,14 @@ class Promises:
             case shard_cmd.FinalizeCommit(_, table_id, commit_ts) if table.rows.cleared[-1:] == [commit_ts]:
                 self._clears[table_id].append(commit_ts)
                 yield from (("4 rows", story) for story in self._lost_clears(table))
+
+    def _gone(self, shard: ParticipantShard) -> Iterator[tuple[str, str]]:
+        """Whoever reads below a drop finds the table, as long as what was dropped is kept."""
+        dropped = self._dropped[shard.shard]
+        for table_id in [each for each in dropped if each not in shard._tables]:
+            name = dropped.pop(table_id)
+            if not self._retires:
+                yield "drops", f"{name} was dropped, and {table_id} is gone: nothing is so old yet"
 
     def _lost_clears(self, table: TableState) -> Iterable[str]:
         """Whoever reads between two overwrites must not see what the first of them replaced."""

@@ -23,7 +23,7 @@ class Replica:
         self._committed = committed
         self._violated = violated
         journal = group.journal
-        self._synced = journal[-1].idx if len(journal) else 0
+        self.synced = journal[-1].idx if len(journal) else 0
         """Index of the last entry that is on the disk."""
         self._seen = 0
         """Index up to which committed entries were looked at."""
@@ -36,7 +36,7 @@ class Replica:
 
     def _written(self, frame: Frame) -> None:
         self._write(frame)
-        self._synced = frame.last or self._synced
+        self.synced = frame.last or self.synced
 
     def says(self, messages: Iterable[tuple[str, pb.RaftMessage]]) -> None:
         """Votes and acknowledgements promise what the journal holds, so that is on the disk by then."""
@@ -51,8 +51,8 @@ class Replica:
     def answers(self, proposals: Iterable[Proposal]) -> None:
         """Whoever is told that a command has applied finds it after a power cut."""
         applied = self._group.applied_index
-        if any(proposal.error is None for proposal in proposals) and applied > self._synced:
-            self._violated("synced first", f"answered up to {applied}; on the disk is {self._synced}")
+        if any(proposal.error is None for proposal in proposals) and applied > self.synced:
+            self._violated("synced first", f"answered up to {applied}; on the disk is {self.synced}")
 
     # ---- the members
 

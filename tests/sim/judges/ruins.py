@@ -46,6 +46,15 @@ class Visit:
 
 
 @dataclass(frozen=True, slots=True)
+class Named:
+    """A program was told what table has a name now."""
+
+    name: str
+    table_id: str
+    sent_at: float
+
+
+@dataclass(frozen=True, slots=True)
 class Refusal:
     """A program was told that a name is taken."""
 
@@ -60,6 +69,7 @@ class Ruins:
         self._made: dict[str, tuple[str, float]] = {}
         """The names of all tables that were made, by their ids, and when."""
         self.refusals: list[Refusal] = []
+        self.named: list[Named] = []
         self.built: dict[str, Built] = {}
         self.drops: dict[int, str] = {}
         """The ids of the tables that transactions drop if they commit."""
@@ -103,6 +113,9 @@ class Ruins:
                 yield from self._too_old(added, dropped)
         for refusal in self.refusals:
             yield from self._taken(refusal, dropped)
+        for named in self.named:
+            if (drop := dropped.get(named.table_id)) is not None and drop.told_at < named.sent_at:
+                yield "drops", f"{named}: the drop by {drop.txn_id} was told before"
         for visit in self.visits:
             yield from self._judge(visit, ends, ledger, retires)
 

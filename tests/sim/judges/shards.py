@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, TypeVar
 
 from txnparticipant.leader.registering import Key
 from txnparticipant.leader.service import ShardService
 from txnparticipant.shard import commands as cmd
 from txnparticipant.shard.changes import ShardApplied
+from txnparticipant.shard.table import TableState
+from txnstatus.errors import OutcomeUnknown, TxnError
 from txnstatus.replicated import Rejected
-from txnstatus.types import micros_of
+from txnstatus.types import ParticipantState, TxnId, micros_of
 
+T = TypeVar("T")
 SLACK_MICROS = 10_000
 
 
@@ -23,6 +27,9 @@ class WatchedShardService(ShardService):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        self._asked: Counter[tuple[str, TxnId, str]] = Counter()
+        """How often each write was asked for."""
+        self._unwatched_write, self._registering.write = self._registering.write, self._write  # type: ignore[method-assign]
         self._unwatched_note, self._registering._note = self._registering._note, self._note  # type: ignore[method-assign]
 
     def on_leadership(self, leading: bool) -> None:
@@ -32,6 +39,31 @@ class WatchedShardService(ShardService):
         sure = {table_id: txn_ids for table_id, txn_ids in self._registering._sure.items() if txn_ids}
         if sure or len(self._retirement._leases):
             self._broken("a leader's memory", f"begins or ends to lead, and is sure of {sure}, or knows of leases")
+
+    async def _write(
+        self, table: TableState, txn_id: TxnId, owner: str, write_id: str, write: Callable[[bool], Awaitable[T]]
+    ) -> T:
+        """A write that was asked for once, and is refused, is no part of anything."""
+        key, leadership = (table.table_id, txn_id, write_id), self._registering._leadership
+        self._asked[key] += 1
+        was_there = self._is_there(*key)
+        try:
+            return await self._unwatched_write(table, txn_id, owner, write_id, write)
+        except OutcomeUnknown:
+            raise
+        except TxnError as error:
+            once = self._asked[key] == 1 and not was_there and leadership == self._registering._leadership
+            if once and self._is_there(*key):
+                self._broken(
+                    "8 no late writes", f"{write_id} of {txn_id} on {table.name} was refused, and is there: {error}"
+                )
+            raise
+
+    def _is_there(self, table_id: str, txn_id: TxnId, write_id: str) -> bool:
+        record = self.shard.record(table_id, txn_id)
+        if record is None or record.state is ParticipantState.ABORTED:
+            return False
+        return write_id in record.claimed or write_id in record.rows
 
     def _note(self, key: Key, leadership: int) -> None:
         registering = self._registering

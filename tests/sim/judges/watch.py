@@ -217,7 +217,6 @@ class WatchedGroup(RaftGroup):
         if self.is_ready:
             if self.term not in self.history.leaders:
                 self.history.led_since = self._watch.now()
-                self._consensus.leads()
             first = self.history.leaders.setdefault(self.term, self.node_id)
             if first != self.node_id:
                 self._violated("one leader a term", f"{first} and {self.node_id} lead in term {self.term}")
@@ -239,6 +238,11 @@ class WatchedGroup(RaftGroup):
         done = super().take_done()
         self._replica_watch.answers(done)
         return done
+
+    @property
+    def synced(self) -> int:
+        """The index of the last entry that is on the disk."""
+        return self._replica_watch.synced
 
     def close(self) -> None:
         self.history.groups.pop(self.node_id, None)

@@ -9,6 +9,7 @@ from tests.sim.campaign import scenario
 from tests.sim.campaign.scenario import Scenario
 from tests.sim.planted.compaction import PLANTED_COMPACTION
 from tests.sim.planted.faults import PLANTED, Planted, Seams
+from tests.sim.planted.fresh import FRESH
 from tests.sim.planted.raft import RAFT
 from tests.sim.planted.registering import PLANTED_REGISTERING
 from tests.sim.planted.rolls import PLANTED_ROLLS
@@ -18,6 +19,7 @@ from tests.sim.planted.status import STATUS
 
 SUBTLE: Mapping[str, Callable[[], Seams]] = {**SHARD, **STATUS, **RAFT}
 """Slips such as somebody from outside would make."""
+ALL_SUBTLE: Mapping[str, Callable[[], Seams]] = {**SUBTLE, **FRESH}
 CHANGING: Mapping[str, Planted] = {**PLANTED_ROLLS, **PLANTED_COMPACTION}
 PLAIN: Mapping[str, Planted] = {**PLANTED, **PLANTED_ROWS, **PLANTED_REGISTERING, **CHANGING}
 

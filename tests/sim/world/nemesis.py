@@ -243,6 +243,16 @@ class Nemesis:
     def _pause(self, fault: Fault) -> Callable[[], None] | None:
         return self._pause_process(self._machine(fault).process)
 
+    def _stall(self, fault: Fault) -> Callable[[], None] | None:
+        """A group's leader stands still, and the others go on."""
+        machine = self._leader(fault.target)
+        return self._pause_process(machine.process) if machine is not None else None
+
+    def _drag(self, fault: Fault) -> Callable[[], None] | None:
+        """The disk of a group's leader is slow, and the others' are not."""
+        machine = self._leader(fault.target)
+        return self._slow_disk(replace(fault, target=machine.name)) if machine is not None else None
+
     def _pause_process(self, process: Process | None) -> Callable[[], None] | None:
         if process is None or process.paused:
             return None
