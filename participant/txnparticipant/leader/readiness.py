@@ -1,4 +1,5 @@
-"""Before a transaction prepares: what it says of files that were compacted is said of what they have become."""
+"""Before a transaction prepares: what it has on a table is surely part of it, and what it says of files that were
+compacted is said of what they have become."""
 
 from __future__ import annotations
 
@@ -6,6 +7,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from txnparticipant.leader.registering import Registering
 from txnparticipant.leader.switching import Switching
 from txnparticipant.leader.translating import Translating
 from txnstatus.errors import TxnError
@@ -17,6 +19,7 @@ from txnstatus.types import ParticipantOpType, TxnId
 class Readiness:
     """One for a shard, on its leader."""
 
+    registering: Registering
     switching: Switching
     translating: Translating
 
@@ -25,13 +28,19 @@ class Readiness:
 
         It is no other transaction's fault, and does not fail the others of the call. Raises what is retriable.
         """
-        unready = [
-            number
-            for number, op in enumerate(ops)
-            if op.type == int(ParticipantOpType.BEGIN_COMMIT) and not self._is_ready(op)
-        ]
-        answers = await asyncio.gather(*(self._make_ready(ops[number]) for number in unready))
-        return {number: error for number, error in zip(unready, answers, strict=True) if error is not None}
+        begun = [number for number, op in enumerate(ops) if op.type == int(ParticipantOpType.BEGIN_COMMIT)]
+        while True:
+            while waiting := [ops[number] for number in begun if not self._is_settled(ops[number])]:
+                settle = self.registering.settle
+                await asyncio.gather(*(settle(op.table_id, TxnId(op.txn_id), listed=True) for op in waiting))
+            unready = [number for number in begun if not self._is_ready(ops[number])]
+            answers = await asyncio.gather(*(self._make_ready(ops[number]) for number in unready))
+            # That may have taken a while, in which a first write came that may yet be refused.
+            if all(self._is_settled(ops[number]) for number in begun):
+                return {number: error for number, error in zip(unready, answers, strict=True) if error is not None}
+
+    def _is_settled(self, op: pb.ParticipantOp) -> bool:
+        return self.registering.is_settled(op.table_id, TxnId(op.txn_id))
 
     def _is_ready(self, op: pb.ParticipantOp) -> bool:
         return not (self.switching.holds(op.table_id) or self.translating.is_wanted(op.table_id, TxnId(op.txn_id)))

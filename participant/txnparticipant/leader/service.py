@@ -121,7 +121,7 @@ class ShardService:
         self._translating = Translating(self.shard, propose, clock, disk)
         self._reads = Reads(self.shard, ranges, leases, driver.check_lease, self._translating.translate)
         self._switching = Switching(self._reads, propose, clock, disk)
-        self._readiness = Readiness(self._switching, self._translating)
+        self._readiness = Readiness(self._registering, self._switching, self._translating)
         self._locks = LockService(self.shard, ranges, propose, strategies)
         self._retirement = Retirement(self.shard, leases, propose, clock, lambda: options().snapshot_retention_seconds)
         self._tables = TableService(
@@ -305,10 +305,6 @@ class ShardService:
             raise InvalidArgument(f"{len(request.ops)} operations in one call: {MAX_OPS_PER_CALL} are possible")
         self._driver.check_lease()  # another replica would ask about registrations that are none of its business
         self._clock.update(Timestamp(request.now))
-        begun = [op for op in request.ops if op.type == int(ParticipantOpType.BEGIN_COMMIT)]
-        while waiting := [op for op in begun if not self._registering.is_settled(op.table_id, TxnId(op.txn_id))]:
-            settling = (self._registering.settle(op.table_id, TxnId(op.txn_id), listed=True) for op in waiting)
-            await asyncio.gather(*settling)
         refused = await self._readiness.refusals(request.ops)
         commands = [self._command(op) for number, op in enumerate(request.ops) if number not in refused]
         proposed = iter(await self._proposer.propose_all(commands, linger=self._nobody_waits(commands)))

@@ -84,6 +84,16 @@ class RegisteringStory(Story):
         self._shard.apply(cmd.OpenWrite(TXN, TABLE_ID, owner, write_id, begins=True))
         return self._after()
 
+    def switch(self, how: str) -> Iterable[str]:
+        """begins, ends: a compaction switches, and nobody prepares for a moment."""
+        switching = self._service._switching
+        if how == "begins":
+            switching._holding.add(TABLE_ID)
+        else:
+            switching._holding.discard(TABLE_ID)
+            switching._held.wake(TABLE_ID)
+        return self._after()
+
     # ---- calls
 
     def write(self, write_id: str, owner: str = ALICE) -> Iterable[str]:
