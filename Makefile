@@ -6,7 +6,7 @@ STAMP  := $(VENV)/.installed
 BENCH  := $(VENV)/.bench
 PROTO  := txnstatus/txnstatus/proto
 
-.PHONY: bench bench-peers demo test quick nightly sim soak isolation powercut failpoints exhaustive check format proto clean help
+.PHONY: bench bench-peers demo test quick nightly sim soak isolation powercut failpoints exhaustive check format proto jar clean help
 
 help:            ## what there is
 	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
@@ -64,6 +64,9 @@ format: $(STAMP) ## format and mend what can be mended
 
 proto: $(STAMP)  ## generate the protobuf code
 	$(BIN)/python -m grpc_tools.protoc -I txnstatus --python_out=txnstatus --pyi_out=txnstatus $(PROTO)/*.proto
+
+jar: $(STAMP)    ## build the jar of Spark's catalog from its Java (a JDK, 17 or later)
+	$(BIN)/python client/sparksql/build.py
 
 clean:           ## remove the virtual environment and caches
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache dist

@@ -39,7 +39,7 @@ FLOORS = {
     "txnparticipant": "words < versions < rows < shard < upkeep < leader; words < locks < shard; upkeep < foreign",
     "txnclient": "words < calls < alive < session < snapshot < handle < write < client;"
     "words < formats < read < change < spark < snapshot; handle < foreign < client;"
-    "spark < compact < client; session < compact",
+    "spark < compact < client; session < compact; client < sparksql",
     "txndeploy": "words < node < local < terminal < demo < ctl; terminal < doctor < ctl",
 }
 """The rooms of each package: a room imports those below it. The modules at a package's root are a room, too."""
@@ -65,7 +65,7 @@ COMPOSES = ("txndeploy", "benchmarks")
 """The packages that compose nodes, or measure a part of one by itself."""
 ONLY_IN = {
     "pysyncobj": ("txnstatus.raft",),
-    "pyspark": ("txnclient.spark", "txndeploy"),
+    "pyspark": ("txnclient.spark", "txnclient.sparksql", "txndeploy"),
     "psycopg": ("txnclient.foreign.postgres", "txnparticipant.foreign.postgres"),
 }
 """Libraries that one part keeps to itself."""

@@ -80,9 +80,10 @@ def test_wheel_has_every_source_file(wheel: Path) -> None:
         file.relative_to(ROOT / folder).as_posix()
         for folder, package in zip(folders, PACKAGES, strict=True)
         for file in (ROOT / folder / package).rglob("*")
-        if file.suffix in (".py", ".pyi", ".proto")
+        if file.suffix in (".py", ".pyi", ".proto", ".jar")
     }
     assert {"txnstatus/proto/common.proto", "txnstatus/proto/common_pb2.pyi"} <= source
+    assert "txnclient/sparksql/txn-spark.jar" in source
     assert source <= names, f"not in the wheel: {sorted(source - names)}"
 
 

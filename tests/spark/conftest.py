@@ -9,6 +9,7 @@ import pytest
 
 from tests.support import connect, fast_cluster
 from txnclient import Client
+from txnclient.sparksql import attach, detach
 from txndeploy.demo.spark_session import local_cluster_session
 from txndeploy.local.cluster import LocalCluster
 from txndeploy.node.config import TxnSection
@@ -37,6 +38,15 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """Two executors, each a process."""
     with local_cluster_session("tests", tmp_path_factory.mktemp("spark")) as session:
         yield session
+
+
+@pytest.fixture(scope="package")
+def catalog(spark: SparkSession, cluster: LocalCluster) -> Iterator[str]:
+    """The name of the catalog that is attached to the session."""
+    with connect(cluster) as connected:
+        attach(spark, connected, name="txn")
+        yield "txn"
+        detach(spark, name="txn")
 
 
 @pytest.fixture

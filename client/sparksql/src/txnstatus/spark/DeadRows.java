@@ -1,0 +1,28 @@
+package txnstatus.spark;
+
+import java.io.IOException;
+import java.nio.ByteBuffer;
+import java.util.HashMap;
+import org.apache.spark.broadcast.Broadcast;
+import org.roaringbitmap.RoaringBitmap;
+
+/** Deleted rows of files, by the files' URIs. */
+final class DeadRows {
+  private DeadRows() {}
+
+  /**
+   * Null: none of the file. What is broadcast is of Java's own classes: a task may load this jar once more than the driver did,
+   * and in local mode it gets the driver's very objects.
+   */
+  static RoaringBitmap of(String uri, Broadcast<HashMap<String, byte[]>> packed) {
+    byte[] bytes = packed.value().get(uri);
+    if (bytes == null) return null;
+    RoaringBitmap bitmap = new RoaringBitmap();
+    try {
+      bitmap.deserialize(ByteBuffer.wrap(bytes));
+    } catch (IOException e) {
+      throw new IllegalStateException("the positions of deleted rows are not what was sent", e);
+    }
+    return bitmap;
+  }
+}

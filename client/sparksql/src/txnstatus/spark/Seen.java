@@ -1,0 +1,46 @@
+package txnstatus.spark;
+
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.lang.ref.Cleaner;
+import java.lang.ref.WeakReference;
+import org.apache.spark.sql.catalyst.analysis.AnalysisContext;
+
+/** A snapshot that Python keeps for as long as any table of it is reachable here. */
+final class Seen {
+  private static final Cleaner CLEANER = Cleaner.create();
+
+  final String id;
+
+  private Seen(String id, Bridge bridge) {
+    this.id = id;
+    CLEANER.register(this, () -> {
+      try {
+        bridge.call("release", Bridge.request().put("seen", id));
+      } catch (RuntimeException e) {
+        // The process that kept it is gone, and so is the snapshot.
+      }
+    });
+  }
+
+  /** All tables of one statement are of one snapshot: those that one run of Spark's analyzer loads. */
+  static final class Sharing {
+    private final Bridge bridge;
+    private final ThreadLocal<Last> last = new ThreadLocal<>();
+
+    private record Last(WeakReference<Object> run, WeakReference<Seen> seen) {}
+
+    Sharing(Bridge bridge) { this.bridge = bridge; }
+
+    Seen seen(ObjectNode at) {
+      AnalysisContext context = AnalysisContext.get();
+      // A run makes itself a context; those within, of views, have the same cache. Outside of a run there is a default one.
+      Object run = context.isDefault() || !at.isEmpty() ? null : context.relationCache();
+      Last before = last.get();
+      Seen known = run != null && before != null && before.run.get() == run ? before.seen.get() : null;
+      if (known != null) return known;
+      Seen seen = new Seen(bridge.call("see", at).asText(), bridge);
+      if (run != null) last.set(new Last(new WeakReference<>(run), new WeakReference<>(seen)));
+      return seen;
+    }
+  }
+}

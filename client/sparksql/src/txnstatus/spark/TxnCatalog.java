@@ -1,0 +1,104 @@
+package txnstatus.spark;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.util.ArrayList;
+import java.util.LinkedHashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException;
+import org.apache.spark.sql.catalyst.analysis.NoSuchTableException;
+import org.apache.spark.sql.connector.catalog.Identifier;
+import org.apache.spark.sql.connector.catalog.NamespaceChange;
+import org.apache.spark.sql.connector.catalog.SupportsNamespaces;
+import org.apache.spark.sql.connector.catalog.Table;
+import org.apache.spark.sql.connector.catalog.TableCatalog;
+import org.apache.spark.sql.connector.catalog.TableChange;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+
+/** Tables of a cluster of txnstatus, as Spark plans with them. What a name means and what is seen, Python says. */
+public final class TxnCatalog implements TableCatalog, SupportsNamespaces {
+  private String name;
+  private Bridge bridge;
+  private Seen.Sharing sharing;
+
+  @Override public void initialize(String name, CaseInsensitiveStringMap options) {
+    this.name = name;
+    bridge = new Bridge(name, options);
+    sharing = new Seen.Sharing(bridge);
+    String build = TxnCatalog.class.getPackage().getImplementationVersion();
+    bridge.call("hello", Bridge.request().put("build", build));
+  }
+
+  @Override public String name() { return name; }
+
+  // ---- tables
+
+  @Override public Table loadTable(Identifier id) throws NoSuchTableException { return load(id, Bridge.request()); }
+
+  @Override public Table loadTable(Identifier id, String version) throws NoSuchTableException {
+    return load(id, Bridge.request().put("version", version));
+  }
+
+  @Override public Table loadTable(Identifier id, long micros) throws NoSuchTableException {
+    return load(id, Bridge.request().put("micros", micros));
+  }
+
+  private Table load(Identifier id, ObjectNode at) throws NoSuchTableException {
+    if (id.namespace().length != 1) throw new NoSuchTableException(id);
+    String table = id.namespace()[0] + "." + id.name();
+    try {
+      Seen seen = sharing.seen(at);
+      JsonNode answer = bridge.call("load", Bridge.request().put("table", table).put("seen", seen.id));
+      return new TxnTable(name, table, answer, seen, bridge);
+    } catch (PythonError e) {
+      if (e.is("NOT_FOUND")) throw new NoSuchTableException(id);
+      throw e;
+    }
+  }
+
+  @Override public Identifier[] listTables(String[] namespace) throws NoSuchNamespaceException {
+    List<Identifier> found = new ArrayList<>();
+    for (String[] each : names()) if (namespace.length == 1 && each[0].equals(namespace[0])) found.add(Identifier.of(namespace, each[1]));
+    if (found.isEmpty()) throw new NoSuchNamespaceException(namespace);
+    return found.toArray(new Identifier[0]);
+  }
+
+  private List<String[]> names() {
+    List<String[]> found = new ArrayList<>();
+    for (JsonNode each : bridge.call("tables", Bridge.request())) found.add(each.asText().split("\\.", 2));
+    return found;
+  }
+
+  @Override public Table alterTable(Identifier id, TableChange... changes) { throw refused("ALTER TABLE"); }
+  @Override public boolean dropTable(Identifier id) { throw refused("DROP TABLE"); }
+  @Override public void renameTable(Identifier from, Identifier to) { throw refused("ALTER TABLE ... RENAME"); }
+
+  // ---- databases: there are those in which there are tables
+
+  @Override public String[][] listNamespaces() {
+    Set<String> found = new LinkedHashSet<>();
+    for (String[] each : names()) found.add(each[0]);
+    return found.stream().map(each -> new String[] {each}).toArray(String[][]::new);
+  }
+
+  @Override public String[][] listNamespaces(String[] namespace) throws NoSuchNamespaceException {
+    if (namespace.length == 0) return listNamespaces();
+    loadNamespaceMetadata(namespace);
+    return new String[0][];
+  }
+
+  @Override public Map<String, String> loadNamespaceMetadata(String[] namespace) throws NoSuchNamespaceException {
+    if (namespace.length == 1) for (String[] each : listNamespaces()) if (each[0].equals(namespace[0])) return Map.of();
+    throw new NoSuchNamespaceException(namespace);
+  }
+
+  @Override public void createNamespace(String[] namespace, Map<String, String> metadata) { throw refused("CREATE DATABASE"); }
+  @Override public void alterNamespace(String[] namespace, NamespaceChange... changes) { throw refused("ALTER DATABASE"); }
+  @Override public boolean dropNamespace(String[] namespace, boolean cascade) { throw refused("DROP DATABASE"); }
+
+  private UnsupportedOperationException refused(String statement) {
+    return new UnsupportedOperationException(statement + " is not possible in catalog " + name + ": docs/sql.md says what is");
+  }
+}

@@ -1,0 +1,169 @@
+package txnstatus.spark;
+
+import java.io.IOException;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.List;
+import org.apache.spark.broadcast.Broadcast;
+import org.apache.spark.rdd.InputFileBlockHolder;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.BoundReference;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
+import org.apache.spark.sql.catalyst.expressions.JoinedRow;
+import org.apache.spark.sql.catalyst.expressions.UnsafeProjection;
+import org.apache.spark.sql.connector.read.InputPartition;
+import org.apache.spark.sql.connector.read.PartitionReader;
+import org.apache.spark.sql.connector.read.PartitionReaderFactory;
+import org.apache.spark.sql.execution.datasources.FilePartition;
+import org.apache.spark.sql.execution.datasources.PartitionedFile;
+import org.apache.spark.sql.execution.datasources.v2.parquet.ParquetPartitionReaderFactory;
+import org.apache.spark.sql.execution.vectorized.ConstantColumnVector;
+import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.sql.types.StructField;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.vectorized.ColumnVector;
+import org.apache.spark.sql.vectorized.ColumnarBatch;
+import org.apache.spark.unsafe.types.UTF8String;
+import org.roaringbitmap.RoaringBitmap;
+import scala.jdk.javaapi.CollectionConverters;
+
+/** Readers of tasks: Spark's own of each file, without the rows that are deleted, and with the places that are asked for. */
+final class TxnReaders implements PartitionReaderFactory {
+  private final ParquetPartitionReaderFactory parquet;
+  private final StructType read, wanted;
+  private final Broadcast<HashMap<String, byte[]>> dead;
+
+  /** What `parquet` reads is `read`: the columns that are wanted, in their order, and the row index, if at all, as the last one. */
+  TxnReaders(ParquetPartitionReaderFactory parquet, StructType read, StructType wanted, Broadcast<HashMap<String, byte[]>> dead) {
+    this.parquet = parquet;
+    this.read = read;
+    this.wanted = wanted;
+    this.dead = dead;
+  }
+
+  @Override public boolean supportColumnarReads(InputPartition partition) { return parquet.supportColumnarReads(partition); }
+
+  @Override public PartitionReader<ColumnarBatch> createColumnarReader(InputPartition partition) {
+    if (partition instanceof TxnScan.LooseRows loose) return new LooseReader(loose.stream(), wanted);
+    return new Batches(((FilePartition) partition).files());
+  }
+
+  @Override public PartitionReader<InternalRow> createReader(InputPartition partition) {
+    if (partition instanceof TxnScan.LooseRows loose) return LooseReader.byRow(loose.stream(), wanted);
+    return new Rows(((FilePartition) partition).files());
+  }
+
+  /** The place of a wanted column in what is read; the file's name comes behind all of it. */
+  private int source(StructField field) {
+    if (field.name().equals(TxnTable.FILE)) return read.size();
+    return field.name().equals(TxnTable.ROW) ? read.size() - 1 : read.fieldIndex(field.name());
+  }
+
+  /** What a task reads of its files, one after the other. */
+  private abstract class Files<T> implements PartitionReader<T> {
+    private final PartitionedFile[] files;
+    private int following;
+    private PartitionReader<T> reader;
+    UTF8String uri;
+    RoaringBitmap deleted;
+
+    Files(PartitionedFile[] files) { this.files = files; }
+
+    abstract PartitionReader<T> open(PartitionedFile file);
+    /** Whether anything is left of what was read; then `get` returns that. */
+    abstract boolean take(T found);
+
+    @Override public boolean next() throws IOException {
+      while (true) {
+        if (reader == null) {
+          if (following == files.length) return false;
+          begin(files[following++]);
+        }
+        try {
+          while (reader.next()) if (take(reader.get())) return true;
+        } catch (Exception e) {
+          throw new IOException("reading " + uri + " failed: " + e.getMessage(), e);
+        }
+        reader.close();
+        reader = null;
+      }
+    }
+
+    private void begin(PartitionedFile file) throws IOException {
+      uri = UTF8String.fromString(file.urlEncodedPath());
+      deleted = DeadRows.of(file.urlEncodedPath(), dead);
+      InputFileBlockHolder.set(file.urlEncodedPath(), file.start(), file.length());
+      try {
+        reader = open(file);
+      } catch (Exception e) {
+        throw new IOException("reading " + uri + " failed: " + e.getMessage(), e);
+      }
+    }
+
+    @Override public void close() throws IOException {
+      InputFileBlockHolder.unset();
+      if (reader != null) reader.close();
+    }
+  }
+
+  private final class Batches extends Files<ColumnarBatch> {
+    private ColumnarBatch batch;
+
+    Batches(PartitionedFile[] files) { super(files); }
+
+    @Override PartitionReader<ColumnarBatch> open(PartitionedFile file) { return parquet.buildColumnarReader(file); }
+    @Override public ColumnarBatch get() { return batch; }
+
+    @Override boolean take(ColumnarBatch found) {
+      int count = found.numRows();
+      int[] alive = deleted == null || count == 0 ? null : alive(found.column(read.size() - 1), count);
+      int left = alive == null ? count : alive.length;
+      ColumnVector[] columns = new ColumnVector[wanted.size()];
+      for (int i = 0; i < columns.length; i++) {
+        int from = source(wanted.fields()[i]);
+        ColumnVector column = from == read.size() ? named(count) : found.column(from);
+        columns[i] = alive == null ? column : new ChosenRows(column, alive);
+      }
+      batch = new ColumnarBatch(columns, left);
+      return left > 0;
+    }
+
+    private ColumnVector named(int count) {
+      ConstantColumnVector found = new ConstantColumnVector(count, DataTypes.StringType);
+      found.setUtf8String(uri);
+      return found;
+    }
+
+    /** Null: all. */
+    private int[] alive(ColumnVector at, int count) {
+      if (!deleted.intersects(at.getLong(0), at.getLong(count - 1) + 1)) return null;
+      int[] found = new int[count];
+      int left = 0;
+      for (int i = 0; i < count; i++) if (!deleted.contains((int) at.getLong(i))) found[left++] = i;
+      return java.util.Arrays.copyOf(found, left);
+    }
+  }
+
+  private final class Rows extends Files<InternalRow> {
+    private final UnsafeProjection projection = UnsafeProjection.create(CollectionConverters.asScala(sources()).toSeq());
+    private InternalRow row;
+
+    Rows(PartitionedFile[] files) { super(files); }
+
+    private List<Expression> sources() {
+      List<Expression> found = new ArrayList<>();
+      for (StructField field : wanted.fields()) found.add(new BoundReference(source(field), field.dataType(), field.nullable()));
+      return found;
+    }
+
+    @Override PartitionReader<InternalRow> open(PartitionedFile file) { return parquet.buildReader(file); }
+    @Override public InternalRow get() { return row; }
+
+    @Override boolean take(InternalRow found) {
+      if (deleted != null && deleted.contains((int) found.getLong(read.size() - 1))) return false;
+      row = projection.apply(new JoinedRow(found, new GenericInternalRow(new Object[] {uri})));
+      return true;
+    }
+  }
+}

@@ -1,0 +1,84 @@
+package txnstatus.spark;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import java.util.EnumSet;
+import java.util.LinkedHashMap;
+import java.util.Map;
+import java.util.Set;
+import java.util.stream.StreamSupport;
+import org.apache.spark.sql.connector.catalog.Column;
+import org.apache.spark.sql.connector.catalog.MetadataColumn;
+import org.apache.spark.sql.connector.catalog.SupportsMetadataColumns;
+import org.apache.spark.sql.connector.catalog.SupportsRead;
+import org.apache.spark.sql.connector.catalog.Table;
+import org.apache.spark.sql.connector.catalog.TableCapability;
+import org.apache.spark.sql.connector.expressions.Expressions;
+import org.apache.spark.sql.connector.expressions.Transform;
+import org.apache.spark.sql.connector.read.ScanBuilder;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+
+/** A table at one snapshot. */
+final class TxnTable implements Table, SupportsRead, SupportsMetadataColumns {
+  /** Where a row lies: its file's URI, or nothing for one that is in none; and its number there. */
+  static final String FILE = "_txn_file", ROW = "_txn_row";
+
+  final String table;
+  final Seen seen;
+  final Bridge bridge;
+  final StructType rows;
+  private final String name;
+  private final JsonNode told;
+  private final Column[] columns;
+
+  TxnTable(String catalog, String table, JsonNode told, Seen seen, Bridge bridge) {
+    this.name = catalog + "." + table;
+    this.table = table;
+    this.seen = seen;
+    this.bridge = bridge;
+    this.told = told;
+    this.columns = StreamSupport.stream(told.get("columns").spliterator(), false).map(TxnTable::column).toArray(Column[]::new);
+    StructType found = new StructType();
+    for (Column each : columns) found = found.add(each.name(), each.dataType(), each.nullable());
+    this.rows = found;
+  }
+
+  private static Column column(JsonNode told) {
+    String comment = told.get("comment").asText();
+    DataType type = DataType.fromDDL(told.get("type").asText());
+    return Column.create(told.get("name").asText(), type, told.get("nullable").asBoolean(), comment.isEmpty() ? null : comment, null);
+  }
+
+  @Override public String name() { return name; }
+  @Override public String id() { return told.get("id").asText(); }
+  @Override public Column[] columns() { return columns; }
+
+  @Override public Transform[] partitioning() {
+    return StreamSupport.stream(told.get("partition_by").spliterator(), false)
+        .map(each -> Expressions.identity("`" + each.asText().replace("`", "``") + "`")).toArray(Transform[]::new);
+  }
+
+  @Override public Map<String, String> properties() {
+    Map<String, String> found = new LinkedHashMap<>();
+    told.get("properties").properties().forEach(each -> found.put(each.getKey(), each.getValue().asText()));
+    return found;
+  }
+
+  @Override public Set<TableCapability> capabilities() { return EnumSet.of(TableCapability.BATCH_READ); }
+
+  @Override public MetadataColumn[] metadataColumns() {
+    return new MetadataColumn[] {metadata(FILE, DataTypes.StringType), metadata(ROW, DataTypes.LongType)};
+  }
+
+  private static MetadataColumn metadata(String name, DataType type) {
+    return new MetadataColumn() {
+      @Override public String name() { return name; }
+      @Override public DataType dataType() { return type; }
+      @Override public boolean isNullable() { return false; }
+    };
+  }
+
+  @Override public ScanBuilder newScanBuilder(CaseInsensitiveStringMap options) { return new TxnScan.Builder(this); }
+}

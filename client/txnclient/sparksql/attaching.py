@@ -1,0 +1,106 @@
+"""A catalog for a Spark session that runs: its jar, its place in the session's configuration, and its end."""
+
+from __future__ import annotations
+
+import re
+import uuid
+import zipfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from txnclient.client import Client
+from txnclient.spark.alive_rows import has_jvm
+from txnclient.sparksql import bridge, failures
+from txnclient.sparksql.tables import Tables
+from txnstatus.errors import AlreadyExists, IllegalState, InvalidArgument, NotFound
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+CLASS = "txnstatus.spark.TxnCatalog"
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_WITHOUT = "client.read, client.write and all other calls go on without it"
+
+
+def attach(spark: SparkSession, client: Client, *, name: str = "txn") -> None:
+    """Makes the cluster's tables those of a catalog of this session: `spark.sql("SELECT * FROM txn.air.flights")`.
+
+    Each statement is a transaction of its own, and sees all tables as of one time. What a statement may be, and what it
+    does, docs/sql.md says. A session made by `newSession()` needs a call of its own.
+
+    Errors of the service are raised as they are: NotFound, Conflict and the others, in place of Spark's.
+
+    Raises InvalidArgument for a name that is none, AlreadyExists for one that is taken, and IllegalState where the
+    catalog's jar cannot be loaded: all that needs no SQL goes on. Raises Unavailable where no node answers.
+    """
+    if not has_jvm(spark):
+        raise IllegalState("a session of Spark Connect has no JVM here: the catalog cannot be attached", hint=_WITHOUT)
+    _check_name(name)
+    key = f"spark.sql.catalog.{name}"
+    catalog_id = spark.conf.get(f"{key}.id", None)
+    if catalog_id is None and (there := spark.conf.get(key, None)) is not None:
+        raise AlreadyExists(f"catalog {name!r} is there already: {key} is {there}", hint="attach by another name")
+    if catalog_id is not None and bridge.is_served(catalog_id):
+        raise AlreadyExists(
+            f"catalog {name!r} is attached to this session already", hint="detach it, or take another name"
+        )
+    catalog_id = catalog_id or uuid.uuid4().hex  # Spark keeps a catalog that it has loaded, with its id
+    _load_jar(spark)
+    failures.raise_again()
+    address = bridge.serve(catalog_id, Tables(client, _build()).answer)
+    for option, value in (("id", catalog_id), ("port", address.port), ("token", address.token)):
+        spark.conf.set(f"{key}.{option}", str(value))
+    spark.conf.set(key, CLASS)
+    try:
+        spark.sql(f"SHOW NAMESPACES IN {name}")  # it loads the catalog, and finds that the cluster answers
+    except Exception:
+        detach(spark, name=name)
+        raise
+
+
+def detach(spark: SparkSession, *, name: str = "txn") -> None:
+    """Ends what `attach` began: statements with the catalog's tables fail from now on. The name can be attached again.
+
+    Raises NotFound for a catalog that was not attached.
+    """
+    catalog_id = spark.conf.get(f"spark.sql.catalog.{name}.id", None)
+    if catalog_id is None or not bridge.is_served(catalog_id):
+        raise NotFound(f"no catalog {name!r} is attached to this session")
+    bridge.stop(catalog_id)
+
+
+def jar() -> str:
+    """The path of the jar, for `spark.jars` of a session to be made; `attach` adds it where it is not loaded."""
+    return str(Path(__file__).with_name("txn-spark.jar"))
+
+
+def _check_name(name: str) -> None:
+    if not isinstance(name, str) or not _NAME.fullmatch(name) or name == "spark_catalog":
+        rule = "letters of ASCII, digits and _, beginning with no digit, and not spark_catalog"
+        raise InvalidArgument(f"catalog name {name!r:.100}: expected {rule}")
+
+
+def _build() -> str:
+    """What the jar says of the sources that it was built from."""
+    with zipfile.ZipFile(jar()) as archive:
+        told = archive.read("META-INF/MANIFEST.MF").decode()
+    return dict(line.split(": ", 1) for line in told.splitlines() if line)["Implementation-Version"]
+
+
+def _load_jar(spark: SparkSession) -> None:
+    if _is_loaded(spark):
+        return
+    if not Path(jar()).is_file():
+        raise IllegalState(f"the catalog's jar is not there: {jar()}", hint=f"install txnstatus again; {_WITHOUT}")
+    _session_state(spark).resourceLoader().addJar(jar())
+    if not _is_loaded(spark):
+        raise IllegalState(f"Spark {spark.version} does not load {CLASS} from {jar()}", hint=_WITHOUT)
+
+
+def _is_loaded(spark: SparkSession) -> bool:
+    utils: Any = spark._jvm.org.apache.spark.util.Utils  # type: ignore[union-attr]
+    return bool(utils.classIsLoadable(CLASS))
+
+
+def _session_state(spark: SparkSession) -> Any:
+    return spark._jsparkSession.sessionState()

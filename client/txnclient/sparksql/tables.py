@@ -1,0 +1,165 @@
+"""What Spark asks of the tables: which there are, what they look like, and which files and rows a snapshot shows."""
+
+from __future__ import annotations
+
+import base64
+import threading
+import uuid
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from txnclient.change.laid_out import laid_out
+from txnclient.client import Client
+from txnclient.info import TableInfo, table_info
+from txnclient.read import row_reads
+from txnclient.read.table_files import TableFiles
+from txnclient.snapshot import Snapshot
+from txnstatus.errors import IllegalState, InternalError, InvalidArgument
+from txnstatus.lake import data_files
+from txnstatus.lake.dead_rows import DeadRows
+from txnstatus.names import quoted
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+FILE, ROW = "_txn_file", "_txn_row"
+"""Columns in which Spark gets the place of a row."""
+LOOSE = ""
+"""The file of rows that are in none."""
+
+Request = dict[str, Any]
+
+
+class Tables:
+    """The answers to the calls of one catalog."""
+
+    def __init__(self, client: Client, build: str) -> None:
+        """`build`: what the jar that belongs to this code says of itself."""
+        self._client, self._build = client, build
+        self._lock = threading.Lock()
+        self._seen: dict[str, Snapshot] = {}
+        self._methods: dict[str, Callable[[Request], Any]] = {
+            "hello": self._hello,
+            "tables": self._tables,
+            "see": self._see,
+            "release": self._release,
+            "load": self._load,
+            "scan": self._scan,
+        }
+
+    def answer(self, method: str, request: Request) -> Any:
+        if method not in self._methods:
+            raise InternalError(f"the catalog's jar asks for {method!r}, which is not known")
+        return self._methods[method](request)
+
+    def _hello(self, request: Request) -> None:
+        if request["build"] != self._build:
+            raise IllegalState(
+                f"the jar of the catalog that Spark has loaded is {request['build']}, this program's is {self._build}",
+                hint="give Spark the jar of the installed release, txnclient.sparksql.jar(), and no other",
+            )
+
+    def _tables(self, _: Request) -> list[str]:
+        return [table.name for table in self._client.tables()]
+
+    # ---- snapshots: Spark says when it needs one no more
+
+    def _see(self, request: Request) -> str:
+        at: int | datetime | None = None
+        if "version" in request:
+            at = _version(request["version"])
+        elif "micros" in request:
+            at = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=request["micros"])
+        snapshot, seen = self._client.snapshot(at), uuid.uuid4().hex
+        with self._lock:
+            self._seen[seen] = snapshot
+        return seen
+
+    def _release(self, request: Request) -> None:
+        with self._lock:
+            found = self._seen.pop(request["seen"], None)
+        if found is not None:
+            found.close()
+
+    def _snapshot(self, request: Request) -> Snapshot:
+        with self._lock:
+            found = self._seen.get(request["seen"])
+        if found is None:
+            raise IllegalState("the snapshot that the plan reads is not kept any more", hint="make the DataFrame again")
+        return found
+
+    # ---- one table
+
+    def _load(self, request: Request) -> Request:
+        # What is loaded is leased: it can be read, however much later Spark does.
+        info = table_info(self._snapshot(request).scan(request["table"]).table)
+        columns = [
+            {"name": each.name, "type": each.type, "nullable": each.nullable, "comment": each.comment}
+            for each in info.schema.columns
+        ]
+        return {
+            "id": info.table_id,
+            "columns": columns,
+            "partition_by": info.schema.partition_by,
+            "properties": _properties(info),
+        }
+
+    def _scan(self, request: Request) -> Request:
+        snapshot, table = self._snapshot(request), request["table"]
+        found = snapshot.table_files(table)
+        with snapshot.explained(table):
+            loose, dead = _laid_out(found)
+            data_files.check(found.files)
+        answer: Request = {
+            "files": [_file(each.path, each.bytes, dead) for each in found.files],
+            "rows": sum(each.rows for each in found.files) - sum(map(len, dead.values())),
+            "bytes": sum(each.bytes for each in found.files),
+        }
+        if loose is not None and loose.num_rows:
+            answer["loose"] = base64.b64encode(_stream(loose)).decode()
+            answer["rows"] += loose.num_rows
+            answer["bytes"] += loose.nbytes
+        return answer
+
+
+def _version(text: str) -> int:
+    if not text.isdecimal():
+        raise InvalidArgument(f"VERSION AS OF {text!r}: a version is a timestamp of a snapshot or a commit, a number")
+    return int(text)
+
+
+def _properties(info: TableInfo) -> dict[str, str]:
+    found = {"provider": "parquet", "location": info.location, "conflicts": info.conflicts, **info.properties}
+    if info.schema.primary_key:
+        found["primary_key"] = ", ".join(map(quoted, info.schema.primary_key))
+    return found
+
+
+def _laid_out(found: TableFiles) -> tuple[pa.Table | None, DeadRows]:
+    """Rows in no file, and rows of files that are not there."""
+    if found.changes is None:
+        return None, found.dead
+    if (settled := row_reads.settled(found.files, found.changes, found.schema, found.dead)) is not None:
+        return settled
+    there = laid_out(found)
+    return there.loose, there.files.dead
+
+
+def _file(path: str, size: int, dead: DeadRows) -> Request:
+    told: Request = {"path": path, "bytes": size}
+    if positions := dead.get(path):
+        told["dead"] = base64.b64encode(positions.serialize()).decode()
+    return told
+
+
+def _stream(rows: pa.Table) -> bytes:
+    """As Arrow's stream, with the place of each row."""
+    import pyarrow as pa
+
+    numbers = pa.array(range(rows.num_rows), pa.int64())
+    placed = rows.append_column(FILE, pa.repeat(LOOSE, len(numbers))).append_column(ROW, numbers)
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, placed.schema) as stream:
+        stream.write_table(placed)
+    return bytes(sink.getvalue())

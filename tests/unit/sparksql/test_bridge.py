@@ -1,0 +1,124 @@
+"""The socket over which Spark's JVM asks, and the errors that go back through it."""
+
+from __future__ import annotations
+
+import json
+import socket
+import uuid
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from txnclient.sparksql import bridge, failures
+from txnstatus.errors import Conflict, IllegalState, NotAuthorized, TxnError
+
+Serve = Callable[[bridge.Answers], tuple[str, bridge.Address]]
+
+
+@pytest.fixture
+def serve() -> Iterator[Serve]:
+    catalogs = list[str]()
+
+    def serve(answers: bridge.Answers) -> tuple[str, bridge.Address]:
+        catalogs.append(uuid.uuid4().hex)
+        return catalogs[-1], bridge.serve(catalogs[-1], answers)
+
+    yield serve
+    for catalog in catalogs:
+        bridge.stop(catalog)
+
+
+def send(address: bridge.Address, line: bytes) -> dict[str, Any]:
+    with socket.create_connection(("127.0.0.1", address.port), timeout=20) as connection:
+        connection.sendall(line)
+        connection.shutdown(socket.SHUT_WR)
+        with connection.makefile() as answers:
+            found: dict[str, Any] = json.loads(answers.readline())
+            return found
+
+
+def call(address: bridge.Address, catalog: str, request: Any, token: str | None = None) -> dict[str, Any]:
+    told = {"token": address.token if token is None else token, "catalog": catalog, "method": "m", "request": request}
+    return send(address, json.dumps(told).encode() + b"\n")
+
+
+class Java:
+    """A Java exception, as py4j shows it."""
+
+    def __init__(self, kind: str, message: str | None, cause: Java | None = None) -> None:
+        self.kind, self.message, self.cause = kind, message, cause
+
+    def getClass(self) -> Java:  # noqa: N802
+        return self
+
+    def getName(self) -> str:  # noqa: N802
+        return self.kind
+
+    def getMessage(self) -> str | None:  # noqa: N802
+        return self.message
+
+    def getCause(self) -> Java | None:  # noqa: N802
+        return self.cause
+
+
+def found(error: dict[str, Any]) -> Exception | None:
+    """What is raised where Java wraps the error once more."""
+    ours = Java("txnstatus.spark.PythonError", f"[{error['ticket']}] {error['kind']}: {error['message']}")
+    return failures.find(Java("org.apache.spark.SparkException", None, ours))
+
+
+def test_calls_are_answered_by_their_catalog(serve: Serve) -> None:
+    one, address = serve(lambda method, request: [method, request, 1])
+    other, same = serve(lambda method, request: "grö ße\n")
+    assert address == same, "a process has one server"
+    assert call(address, one, {"a": [1]}) == {"answer": ["m", {"a": [1]}, 1]}
+    assert call(address, other, {}) == {"answer": "grö ße\n"}
+
+
+def test_an_error_is_the_same_one_on_the_other_side(serve: Serve) -> None:
+    raised = Conflict("rows 1, 2 were changed", hint="again")
+
+    def refuse(method: str, request: dict[str, Any]) -> Any:
+        raise raised
+
+    catalog, address = serve(refuse)
+    error = call(address, catalog, {})["error"]
+    assert (error["kind"], error["code"]) == ("Conflict", "CONFLICT")
+    assert found(error) is raised
+    assert failures.find(Java("org.apache.spark.SparkException", f"[{error['ticket']}]")) is None
+    assert failures.find(Java("txnstatus.spark.PythonError", f"[{'0' * 32}] of another process")) is None
+
+
+@pytest.mark.parametrize(
+    ("change", "kind"),
+    [({"token": "guessed"}, NotAuthorized), ({"catalog": "gone"}, IllegalState), ({"token": "ü"}, NotAuthorized)],
+)
+def test_who_may_not_ask_is_told(serve: Serve, change: dict[str, str], kind: type[TxnError]) -> None:
+    catalog, address = serve(lambda method, request: "secret")
+    answer = call(address, change.get("catalog", catalog), {}, change.get("token"))
+    assert "answer" not in answer
+    assert type(found(answer["error"])) is kind
+
+
+def test_what_is_no_call_is_answered_with_an_error(serve: Serve) -> None:
+    _, address = serve(lambda method, request: "secret")
+    for line in (b"", b"GET / HTTP/1.1\r\n", b"[]\n", b'{"token": 1}\n'):
+        assert "ticket" in send(address, line)["error"]
+
+
+def test_a_catalog_that_is_stopped_is_not_served(serve: Serve) -> None:
+    catalog, address = serve(lambda method, request: 1)
+    assert bridge.is_served(catalog)
+    bridge.stop(catalog)
+    assert not bridge.is_served(catalog)
+    assert call(address, catalog, {})["error"]["code"] == "ILLEGAL_STATE"
+
+
+def test_errors_are_kept_for_a_time_only() -> None:
+    tickets = [failures.keep(ValueError(str(number))) for number in range(failures.KEPT + 1)]
+    gone, kept = (
+        failures.find(Java("txnstatus.spark.PythonError", f"[{ticket}] ValueError")) for ticket in tickets[:2]
+    )
+    assert gone is None
+    assert str(kept) == "1"
