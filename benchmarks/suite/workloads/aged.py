@@ -42,10 +42,10 @@ class Aged(OurSpark):
         began = time.perf_counter()
         before = self._several(point)
         compaction = self.spark.ask("compact", point)
-        after = self._several(point) if compaction else []
+        after = self._several(point)
         looks = [cost.seconds for turn in before for name, cost in turn.items() if not name.startswith(PLAIN)]
         tally = Tally(time.perf_counter() - began, looks)
-        tally.extra = measures(before, BEFORE) | (measures(after, AFTER) if after else {})
+        tally.extra = measures(before, BEFORE) | measures(after, AFTER)
         tally.extra |= {f"{name}, CPU s": cost.cpu for name, cost in compaction.items()}
         return tally
 

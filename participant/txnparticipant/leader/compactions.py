@@ -59,12 +59,15 @@ class CompactionService:
     check_lease: Callable[[], None]
     """Raises NotTheLeader where this replica does not lead, or cannot prove it."""
     _seekers: Seekers = field(default_factory=lambda: Seekers(0.0))
+    _measured: dict[tuple[str, str], int] = field(default_factory=dict)
+    """Table and compaction → bytes that it would have read when somebody was to have it last, where it still waits."""
     _claiming: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Two workers that ask at once get two tasks."""
 
     def forget(self) -> None:
         """For a new leadership."""
         self._seekers = Seekers(_now())
+        self._measured.clear()
 
     # ---- who wants one
 
@@ -127,24 +130,32 @@ class CompactionService:
                     return pb.LeaseCompactionResponse(task=self._task(table, wanted))
             self._seekers.asks(request.worker, sizes, request.table, _now())
             for table, wanted in self._waiting(request.table, sizes):
-                if await self._claim(table, wanted, request):
+                if await self._claim(table, wanted, request, sizes):
                     claimed = table.compactions.open[wanted.compaction_id]
                     return pb.LeaseCompactionResponse(task=self._task(table, claimed))
         return pb.LeaseCompactionResponse()
 
     def _waiting(self, table: str, sizes: Sizes) -> list[tuple[TableState, Compaction]]:
         """What a worker may have, of one table or of all: first what it takes by itself, and what waits for longest."""
-        patience, now = self.options().compact_wait_ms / 1000, _now()
+        waiting = {_key(of, wanted): (of, wanted) for of, wanted in self._open() if not wanted.worker}
+        self._measured = {key: size for key, size in self._measured.items() if key in waiting}
         found = [
             (of, wanted)
-            for of, wanted in self._open()
-            if not wanted.worker
-            and table in ("", of.name)
-            and self._seekers.may_take(sizes, of.name, wanted.input_bytes, now, patience)
+            for of, wanted in waiting.values()
+            if table in ("", of.name) and self._may_take(sizes, of, self._size(of, wanted))
         ]
-        return sorted(found, key=lambda each: (not sizes.fit(each[1].input_bytes), each[1].opened))
+        return sorted(found, key=lambda each: (not sizes.fit(self._size(*each)), each[1].opened))
 
-    async def _claim(self, table: TableState, wanted: Compaction, request: pb.LeaseCompactionRequest) -> bool:
+    def _may_take(self, sizes: Sizes, table: TableState, size: int) -> bool:
+        return self._seekers.may_take(sizes, table.name, size, _now(), self.options().compact_wait_ms / 1000)
+
+    def _size(self, table: TableState, wanted: Compaction) -> int:
+        """Bytes that one that waits would read, as far as is known: it is measured when somebody is to have it."""
+        return self._measured.get(_key(table, wanted), wanted.input_bytes)
+
+    async def _claim(
+        self, table: TableState, wanted: Compaction, request: pb.LeaseCompactionRequest, sizes: Sizes
+    ) -> bool:
         as_of = compaction_choice.read_at(table, await self.tables.publish_decided(table))
         if wanted.compaction_id not in table.compactions.open:
             return False
@@ -154,6 +165,9 @@ class CompactionService:
         if inputs is None:
             await self._end(table, wanted.compaction_id, State.ATTEMPTED, "there is nothing to compact")
             return False
+        size = self._measured[_key(table, wanted)] = compaction_choice.input_bytes(table, inputs, as_of)
+        if not self._may_take(sizes, table, size):
+            return False  # it is not any more what it was when it was opened
         try:
             await self.propose(
                 cmd.ClaimCompaction(
@@ -298,9 +312,14 @@ class CompactionService:
         for wanted in table.compactions.open.values():
             info = _info(table, wanted, wanted.state)
             if not wanted.worker:
-                info.reason = self._seekers.lack(table.name, wanted.input_bytes, _now())
+                info.input_bytes = self._size(table, wanted)
+                info.reason = self._seekers.lack(table.name, info.input_bytes, _now())
             yield info
         yield from _ended(table)
+
+
+def _key(table: TableState, wanted: Compaction) -> tuple[str, str]:
+    return table.table_id, wanted.compaction_id
 
 
 def _named(partition: str) -> tuple[str, ...]:

@@ -1,8 +1,9 @@
 """Seekers: workers that ask for compactions, and the sizes that each of them takes.
 
 A compaction is given to a worker that takes its size. It is given to any other one, too, when nobody who takes it was
-heard of for long: so none waits for a worker that is not there. One that works is heard of, and waited for. Who was
-heard of is in the memory of a shard's leader, and a new one listens for as long first.
+heard of for long: so none waits for a worker that is not there. One that works is heard of, and waited for, but not for
+ever: one that hangs may go on renewing what it has. Who was heard of is in the memory of a shard's leader, and a new
+one listens for as long first.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from txnstatus.values import value
 
 MAX_SEEKERS = 1_000
 """Workers that are remembered: the last ones."""
+BUSY_SECONDS = 3_600.0
+"""Time since a worker asked, up to which it is heard of as it works."""
 SOON_SECONDS = 60.0
 """Time within which a worker that is there is heard of, whether it works or has nothing to do."""
 
@@ -25,6 +28,8 @@ class Seeker:
     sizes: Sizes
     table: str
     """The only table that it works for; empty: all."""
+    asked: float
+    """When it had nothing to do last."""
     heard: float
 
     def takes(self, table: str, size: int) -> bool:
@@ -43,14 +48,14 @@ class Seekers:
     def asks(self, worker: str, sizes: Sizes, table: str, now: float) -> None:
         """The worker has nothing to do."""
         self._known.pop(worker, None)
-        self._known[worker] = Seeker(sizes, table, now)
+        self._known[worker] = Seeker(sizes, table, now, now)
         while len(self._known) > MAX_SEEKERS:
             del self._known[next(iter(self._known))]
 
     def works(self, worker: str, now: float) -> None:
         """The worker renews what it has."""
         if (known := self._known.pop(worker, None)) is not None:
-            self._known[worker] = replace(known, heard=now)
+            self._known[worker] = replace(known, heard=min(now, known.asked + BUSY_SECONDS))
 
     def may_take(self, sizes: Sizes, table: str, size: int, now: float, patience: float) -> bool:
         """Whether a worker that takes these sizes is to have a compaction. `patience`: with others, who take it."""

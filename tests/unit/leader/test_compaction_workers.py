@@ -91,6 +91,21 @@ def test_a_small_one_is_anybodys_too_and_large_ones_come_first(
     assert given(table, "c", least=LARGE) == "p=1"
 
 
+def test_one_that_has_grown_while_it_waited_has_another_worker(table: Compacted) -> None:
+    """It went by the size that it had when it was opened, to a worker for which it was too large by then."""
+    table.change_leader()
+    table.request()
+    assert given(table, "c", least=LARGE) == "p=2"
+    table.append(10, 8, partition="p=1")
+    table.commit(10)
+    assert told(table)["p=1"] == (400, "")
+    assert given(table, "a", below=LARGE) == ""
+    assert told(table)["p=1"] == (1_200, "")
+    assert given(table, "a", below=LARGE) == ""
+    assert given(table, "d", least=LARGE) == "p=1"
+    assert told(table)["p=1"] == (1_200, "")
+
+
 def test_bounds_between_which_there_is_nothing_are_refused(table: Compacted) -> None:
     with pytest.raises(InvalidArgument, match="1000 bytes or more and less than 1000"):
         given(table, "a", least=LARGE, below=LARGE)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from txnparticipant.leader import seekers
-from txnparticipant.leader.seekers import SOON_SECONDS, Seekers
+from txnparticipant.leader.seekers import BUSY_SECONDS, SOON_SECONDS, Seekers
 from txnstatus.sizes import Sizes
 
 SMALL, LARGE = Sizes(below=100), Sizes(least=100)
@@ -31,6 +31,20 @@ def test_what_does_not_fit_waits_for_whom_it_does(sizes: Sizes, others: Sizes, s
     assert listening.may_take(sizes, "t", size, 50.0 + PATIENCE, PATIENCE)
     listening.works("b", 700.0)
     assert not listening.may_take(sizes, "t", size, 1_000.0, PATIENCE), "it works, and comes back"
+
+
+def test_a_worker_that_hangs_is_not_waited_for_for_ever() -> None:
+    """It went on renewing what it had, and what others could have done waited as long as it lived."""
+    listening = Seekers(since=0.0)
+    listening.asks("b", LARGE, "", 50.0)
+    until = 50.0 + BUSY_SECONDS
+    for now in (500.0, until - 1, until, until + PATIENCE - 1):
+        listening.works("b", now)
+        assert not listening.may_take(SMALL, "t", 100, now, PATIENCE)
+    listening.works("b", until + PATIENCE)
+    assert listening.may_take(SMALL, "t", 100, until + PATIENCE, PATIENCE)
+    listening.asks("b", LARGE, "", until + PATIENCE)
+    assert not listening.may_take(SMALL, "t", 100, until + PATIENCE, PATIENCE), "it is back"
 
 
 def test_a_new_leader_listens_first() -> None:
