@@ -72,8 +72,8 @@ def table(client: Client, new_table: NewTable) -> str:
     return name
 
 
-def _marked(steps: Sequence[str]) -> list[Any]:
-    return [step if step in USUAL else pytest.param(step, marks=pytest.mark.campaign) for step in steps]
+def _marked(steps: Sequence[str], usual: Sequence[str] = USUAL) -> list[Any]:
+    return [step if step in usual else pytest.param(step, marks=pytest.mark.campaign) for step in steps]
 
 
 LEFT = [row for row in range(50) if row % 10 != 3]
@@ -220,6 +220,54 @@ def test_a_worker_that_is_killed_at_any_step_loses_nothing(
     with client.snapshot() as snapshot:
         assert files(snapshot, table) == 1
     nothing_is_lost(cluster, client, table)
+
+
+def notes(snapshot: Snapshot, table: str) -> dict[int, str]:
+    """Note by id; each id is there once."""
+    found = snapshot.to_arrow(table).to_pydict()
+    assert len(set(found["id"])) == len(found["id"])
+    return dict(zip(found["id"], found["note"], strict=True))
+
+
+@pytest.fixture
+def keyed(client: Client, new_table: NewTable) -> str:
+    """As `table`, with a primary key: every fifth row was changed by it, in a flush; changes after that are in memory."""
+    name = new_table(primary_key=["id"])
+    for first in range(0, 50, 10):
+        client.write(rows(*range(first, first + 10)), name)
+    changed = [*range(0, 50, 5)]
+    client.upsert(name, pa.table({"id": pa.array(changed, pa.int64()), "note": ["new" * 1_000] * len(changed)}))
+    location = Path(client.table(name).location.removeprefix("file://"))
+    wait_until(lambda: list(location.glob("delta_rows*/_manifest.json")), "row changes are flushed")
+    client.delete(name, pa.table({"id": pa.array(range(3, 50, 10), pa.int64())}))
+    return name
+
+
+@pytest.mark.parametrize("step", _marked(STEPS, ["durable"]))
+def test_a_worker_that_is_killed_as_it_folds_loses_nothing(
+    cluster: LocalCluster, client: Client, keyed: str, new_worker: NewWorker, step: str
+) -> None:
+    """What is changed by key after the kill, and before the next worker, is seen over what that one writes."""
+    before = client.snapshot()
+    was = notes(before, keyed)
+    assert sorted(was) == LEFT
+    compaction = asked(client, keyed)
+    assert new_worker(f"compactor.{step}=crash").wait(60) == -signal.SIGKILL
+    with client.snapshot() as killed:
+        assert notes(killed, keyed) == was
+    client.upsert(keyed, pa.table({"id": pa.array([1, 3], pa.int64()), "note": ["late", "back"]}))
+    client.delete(keyed, pa.table({"id": pa.array([5], pa.int64())}))
+    once(client, compaction, "succeeded" if step == "completed" else "failed")
+    again = asked(client, keyed)
+    work(client)
+    once(client, again, "succeeded")
+    with client.snapshot() as after:
+        assert notes(after, keyed) == {id_: note for id_, note in (was | {1: "late", 3: "back"}).items() if id_ != 5}
+        assert after.table_files(keyed).are_the_table, "nothing is left to merge"
+        assert files(after, keyed) == 1
+    assert notes(before, keyed) == was
+    before.close()
+    nothing_is_lost(cluster, client, keyed, sorted({*LEFT, 3} - {5}))
 
 
 @pytest.mark.parametrize("point", _marked(NODE_POINTS))
