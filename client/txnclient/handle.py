@@ -107,6 +107,11 @@ class Handle:
             self._snapshot = Snapshot(self.session, self.session.last_commit(), self.id)
         return self._snapshot
 
+    def read_as_of(self, at: Timestamp) -> None:
+        """Reads from a snapshot of then, which the caller keeps, and not from one of now. Nothing was read yet."""
+        self.require_open("read a snapshot of the client instead")
+        self._snapshot = Snapshot(self.session, at, self.id)
+
     @property
     def read_at(self) -> Timestamp | None:
         """What its overwrites are based on; None: it has read nothing, and overwrites what there is."""

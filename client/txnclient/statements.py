@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from txnclient.change.merge import Merge
 from txnclient.change.plan import MergePlan
 from txnclient.ending import Ending
+from txnclient.formats.partitions import Partition
 from txnclient.handle import Handle
 from txnclient.outcome import RowsAffected
 from txnclient.read.table_files import TableFiles
 from txnclient.write.changing import Changes, Engine
-from txnclient.write.files import is_spark
+from txnclient.write.files import Opened, is_spark
 from txnclient.write.locks import Locks
+from txnclient.write.overwriting import Mode
 from txnstatus.errors import InvalidArgument
+from txnstatus.lake.manifest import DataFile
 from txnstatus.types import Statement
 
 if TYPE_CHECKING:
@@ -116,6 +119,25 @@ class Statements:
             return partial(merging.merge, source=source, plan=plan, tables=self._tables)
 
         return self._run(Statement.MERGE, table, engine, lock_timeout)
+
+    # ---- for Spark's own SQL, whose tasks write the files
+
+    def open_write(self, table: str) -> Opened:
+        """Claims a directory. Files in it count once `add_written` has named them."""
+        with self._ending.writing(f"a write to {table}"):
+            return self._changes.open(table)
+
+    def add_written(
+        self,
+        opened: Opened,
+        files: Sequence[DataFile],
+        mode: Mode,
+        partition: Partition | None,
+        spark: SparkSession | None,
+    ) -> None:
+        """As `Transaction.write`, of what is written already. `spark`: for keys of many rows."""
+        with self._ending.writing(f"a write to {opened.table}"), self._locks.waiting(None):
+            self._changes.add_written(opened, files, mode, partition, spark)
 
     def _tables(self, name: str) -> TableFiles:
         return self._handle.snapshot.table_files(name)

@@ -47,7 +47,7 @@ def attach(spark: SparkSession, client: Client, *, name: str = "txn") -> None:
     catalog_id = catalog_id or uuid.uuid4().hex  # Spark keeps a catalog that it has loaded, with its id
     _load_jar(spark)
     failures.raise_again()
-    address = bridge.serve(catalog_id, Tables(client, _build()).answer)
+    address = bridge.serve(catalog_id, Tables(client, _build(), spark).answer)
     for option, value in (("id", catalog_id), ("port", address.port), ("token", address.token)):
         spark.conf.set(f"{key}.{option}", str(value))
     spark.conf.set(key, CLASS)

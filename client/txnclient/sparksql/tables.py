@@ -15,6 +15,7 @@ from txnclient.info import TableInfo, table_info
 from txnclient.read import row_reads
 from txnclient.read.table_files import TableFiles
 from txnclient.snapshot import Snapshot
+from txnclient.sparksql.writes import Request, Writes
 from txnstatus.errors import IllegalState, InternalError, InvalidArgument
 from txnstatus.lake import data_files
 from txnstatus.lake.dead_rows import DeadRows
@@ -22,21 +23,21 @@ from txnstatus.names import quoted
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from pyspark.sql import SparkSession
 
 FILE, ROW = "_txn_file", "_txn_row"
 """Columns in which Spark gets the place of a row."""
 LOOSE = ""
 """The file of rows that are in none."""
 
-Request = dict[str, Any]
-
 
 class Tables:
     """The answers to the calls of one catalog."""
 
-    def __init__(self, client: Client, build: str) -> None:
-        """`build`: what the jar that belongs to this code says of itself."""
+    def __init__(self, client: Client, build: str, spark: SparkSession | None = None) -> None:
+        """`build`: what the jar that belongs to this code says of itself. `spark`: as of `Writes`."""
         self._client, self._build = client, build
+        self._writes = Writes(client, spark)
         self._lock = threading.Lock()
         self._seen: dict[str, Snapshot] = {}
         self._methods: dict[str, Callable[[Request], Any]] = {
@@ -46,6 +47,8 @@ class Tables:
             "release": self._release,
             "load": self._load,
             "scan": self._scan,
+            "open": lambda request: self._writes.open(request, self._snapshot(request).timestamp),
+            **self._writes.answers(),
         }
 
     def answer(self, method: str, request: Request) -> Any:

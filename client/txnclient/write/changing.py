@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from txnclient.change.plan import RowsChanged
+from txnclient.formats.partitions import Partition
 from txnclient.handle import Handle
 from txnclient.outcome import RowsAffected
 from txnclient.read.table_files import TableFiles
 from txnclient.write.deletes import described, parts_of
 from txnclient.write.files import FileWrites, Opened, write_files
 from txnclient.write.keyed import KeyedWrites
+from txnclient.write.overwriting import Mode
+from txnstatus.lake.manifest import DataFile
 from txnstatus.partitions import WHOLE_TABLE
 from txnstatus.proto import table_pb2 as pb
 from txnstatus.types import Statement, Timestamp
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 Engine = Callable[[TableFiles], RowsChanged]
 """Finds what a statement does to a table as the transaction sees it."""
@@ -37,6 +44,19 @@ class Changes:
         else:
             self._write(opened, seen, changed)
         return RowsAffected(changed.inserted, changed.updated, changed.deleted)
+
+    def open(self, table: str) -> Opened:
+        return self._files.open(table)
+
+    def add_written(
+        self,
+        opened: Opened,
+        files: Sequence[DataFile],
+        mode: Mode,
+        partition: Partition | None,
+        spark: SparkSession | None,
+    ) -> None:
+        self._files.add_written(opened, files, mode, partition, spark)
 
     def _write(self, opened: Opened, seen: TableFiles, changed: RowsChanged) -> None:
         """Several writes where it is more than one may say; they commit together."""

@@ -59,6 +59,18 @@ class FileWrites:
         files = write_files(data, opened)
         self._add(opened, files, mode, partition, locks, spark=spark, keys_are_new=keys_are_new)
 
+    def add_written(
+        self,
+        opened: Opened,
+        files: Sequence[DataFile],
+        mode: Mode,
+        partition: Partition | None,
+        spark: SparkSession | None,
+    ) -> None:
+        """Adds what somebody has written into an open write's directory, and which is not durable yet."""
+        _check_mode(mode, partition)
+        self._add(opened, files, mode, partition, self.locks_of(opened, _statement(mode)), spark=spark)
+
     def truncate(self, table: str, partition: Partition | None) -> None:
         opened = self.open(table)
         self._add(opened, (), "overwrite", partition, self.locks_of(opened, Statement.TRUNCATE))

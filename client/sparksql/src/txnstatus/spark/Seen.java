@@ -10,9 +10,11 @@ final class Seen {
   private static final Cleaner CLEANER = Cleaner.create();
 
   final String id;
+  final boolean isChosen;
 
-  private Seen(String id, Bridge bridge) {
+  private Seen(String id, boolean isChosen, Bridge bridge) {
     this.id = id;
+    this.isChosen = isChosen;
     CLEANER.register(this, () -> {
       try {
         bridge.call("release", Bridge.request().put("seen", id));
@@ -38,7 +40,7 @@ final class Seen {
       Last before = last.get();
       Seen known = run != null && before != null && before.run.get() == run ? before.seen.get() : null;
       if (known != null) return known;
-      Seen seen = new Seen(bridge.call("see", at).asText(), bridge);
+      Seen seen = new Seen(bridge.call("see", at).asText(), !at.isEmpty(), bridge);
       if (run != null) last.set(new Last(new WeakReference<>(run), new WeakReference<>(seen)));
       return seen;
     }

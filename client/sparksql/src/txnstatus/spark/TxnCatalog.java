@@ -9,12 +9,16 @@ import java.util.Map;
 import java.util.Set;
 import org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException;
 import org.apache.spark.sql.catalyst.analysis.NoSuchTableException;
+import org.apache.spark.sql.catalyst.analysis.TableAlreadyExistsException;
+import org.apache.spark.sql.connector.catalog.CatalogV2Util;
+import org.apache.spark.sql.connector.catalog.Column;
 import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.connector.catalog.NamespaceChange;
 import org.apache.spark.sql.connector.catalog.SupportsNamespaces;
 import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.connector.catalog.TableCatalog;
 import org.apache.spark.sql.connector.catalog.TableChange;
+import org.apache.spark.sql.connector.expressions.Transform;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /** Tables of a cluster of txnstatus, as Spark plans with them. What a name means and what is seen, Python says. */
@@ -72,7 +76,33 @@ public final class TxnCatalog implements TableCatalog, SupportsNamespaces {
   }
 
   @Override public Table alterTable(Identifier id, TableChange... changes) { throw refused("ALTER TABLE"); }
-  @Override public boolean dropTable(Identifier id) { throw refused("DROP TABLE"); }
+
+  @Override public Table createTable(Identifier id, Column[] columns, Transform[] partitions, Map<String, String> properties)
+      throws TableAlreadyExistsException, NoSuchNamespaceException {
+    if (id.namespace().length != 1) throw new NoSuchNamespaceException(id.namespace());
+    ObjectNode request = Bridge.request().put("table", id.namespace()[0] + "." + id.name());
+    request.set("schema", Bridge.parse(CatalogV2Util.v2ColumnsToStructType(columns).json()));
+    request.putArray("partition_by");
+    for (Transform each : partitions) {
+      if (!each.name().equals("identity")) throw refused("CREATE TABLE ... PARTITIONED BY (" + each + ")");
+      request.withArrayProperty("partition_by").add(String.join(".", each.references()[0].fieldNames()));
+    }
+    request.set("properties", Bridge.JSON.valueToTree(properties));
+    try {
+      bridge.call("create", request);
+      return load(id, Bridge.request());
+    } catch (PythonError e) {
+      if (e.is("ALREADY_EXISTS")) throw new TableAlreadyExistsException(id);
+      throw e;
+    } catch (NoSuchTableException e) {
+      throw new IllegalStateException("table " + id + " was created, and dropped at once by somebody else");
+    }
+  }
+
+  @Override public boolean dropTable(Identifier id) {
+    return id.namespace().length == 1 && bridge.call("drop", Bridge.request().put("table", id.namespace()[0] + "." + id.name())).asBoolean();
+  }
+
   @Override public void renameTable(Identifier from, Identifier to) { throw refused("ALTER TABLE ... RENAME"); }
 
   // ---- databases: there are those in which there are tables

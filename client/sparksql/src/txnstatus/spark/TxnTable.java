@@ -3,6 +3,7 @@ package txnstatus.spark;
 import com.fasterxml.jackson.databind.JsonNode;
 import java.util.EnumSet;
 import java.util.LinkedHashMap;
+import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.stream.StreamSupport;
@@ -10,18 +11,21 @@ import org.apache.spark.sql.connector.catalog.Column;
 import org.apache.spark.sql.connector.catalog.MetadataColumn;
 import org.apache.spark.sql.connector.catalog.SupportsMetadataColumns;
 import org.apache.spark.sql.connector.catalog.SupportsRead;
-import org.apache.spark.sql.connector.catalog.Table;
+import org.apache.spark.sql.connector.catalog.SupportsWrite;
 import org.apache.spark.sql.connector.catalog.TableCapability;
+import org.apache.spark.sql.connector.catalog.TruncatableTable;
 import org.apache.spark.sql.connector.expressions.Expressions;
 import org.apache.spark.sql.connector.expressions.Transform;
 import org.apache.spark.sql.connector.read.ScanBuilder;
+import org.apache.spark.sql.connector.write.LogicalWriteInfo;
+import org.apache.spark.sql.connector.write.WriteBuilder;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /** A table at one snapshot. */
-final class TxnTable implements Table, SupportsRead, SupportsMetadataColumns {
+final class TxnTable implements SupportsRead, SupportsWrite, SupportsMetadataColumns, TruncatableTable {
   /** Where a row lies: its file's URI, or nothing for one that is in none; and its number there. */
   static final String FILE = "_txn_file", ROW = "_txn_row";
 
@@ -55,9 +59,12 @@ final class TxnTable implements Table, SupportsRead, SupportsMetadataColumns {
   @Override public String id() { return told.get("id").asText(); }
   @Override public Column[] columns() { return columns; }
 
+  List<String> partitionBy() {
+    return StreamSupport.stream(told.get("partition_by").spliterator(), false).map(JsonNode::asText).toList();
+  }
+
   @Override public Transform[] partitioning() {
-    return StreamSupport.stream(told.get("partition_by").spliterator(), false)
-        .map(each -> Expressions.identity("`" + each.asText().replace("`", "``") + "`")).toArray(Transform[]::new);
+    return partitionBy().stream().map(each -> Expressions.identity("`" + each.replace("`", "``") + "`")).toArray(Transform[]::new);
   }
 
   @Override public Map<String, String> properties() {
@@ -66,7 +73,12 @@ final class TxnTable implements Table, SupportsRead, SupportsMetadataColumns {
     return found;
   }
 
-  @Override public Set<TableCapability> capabilities() { return EnumSet.of(TableCapability.BATCH_READ); }
+  @Override public Set<TableCapability> capabilities() {
+    // What is read as of a time that somebody chose is not written to.
+    if (seen.isChosen) return EnumSet.of(TableCapability.BATCH_READ);
+    return EnumSet.of(TableCapability.BATCH_READ, TableCapability.BATCH_WRITE, TableCapability.TRUNCATE,
+        TableCapability.OVERWRITE_BY_FILTER, TableCapability.OVERWRITE_DYNAMIC);
+  }
 
   @Override public MetadataColumn[] metadataColumns() {
     return new MetadataColumn[] {metadata(FILE, DataTypes.StringType), metadata(ROW, DataTypes.LongType)};
@@ -81,4 +93,10 @@ final class TxnTable implements Table, SupportsRead, SupportsMetadataColumns {
   }
 
   @Override public ScanBuilder newScanBuilder(CaseInsensitiveStringMap options) { return new TxnScan.Builder(this); }
+  @Override public WriteBuilder newWriteBuilder(LogicalWriteInfo info) { return new TxnWrite.Builder(this); }
+
+  @Override public boolean truncateTable() {
+    bridge.call("truncate", Bridge.request().put("table", table));
+    return true;
+  }
 }

@@ -1,0 +1,60 @@
+package txnstatus.spark;
+
+import java.math.BigDecimal;
+import java.net.URLEncoder;
+import java.nio.charset.StandardCharsets;
+import java.security.MessageDigest;
+import java.security.NoSuchAlgorithmException;
+import java.time.LocalDate;
+import java.util.HexFormat;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.sql.types.Decimal;
+import org.apache.spark.unsafe.types.UTF8String;
+
+/** Names of partitions' values, as txnstatus/partitions.py has them; a test compares the two. */
+final class PartitionNames {
+  static final String PREFIX = "_partition_";
+  private static final int MAX_CHARS = 200, KEPT_CHARS = 100, HASH_CHARS = 32;
+  private static final long FIRST_DAY = LocalDate.of(1, 1, 1).toEpochDay(), LAST_DAY = LocalDate.of(9999, 12, 31).toEpochDay();
+
+  private PartitionNames() {}
+
+  /** Of a value as Spark's rows have it. */
+  static UTF8String nameOf(Object value, DataType type, String column) {
+    if (!type.equals(DataTypes.DateType) || value == null) return UTF8String.fromString(nameOf(value));
+    long day = ((Integer) value).longValue();
+    if (day < FIRST_DAY || day > LAST_DAY) {
+      throw new IllegalArgumentException("column '" + column + "': day " + LocalDate.ofEpochDay(day)
+          + " names no partition: 0001-01-01 to 9999-12-31 are possible");
+    }
+    return UTF8String.fromString(LocalDate.ofEpochDay(day).toString());
+  }
+
+  /** Of a value as Spark's rows, or its filters, have it. */
+  static String nameOf(Object value) {
+    if (value == null) return "__null__";
+    if (value instanceof Decimal decimal) return decimal.toJavaBigDecimal().toPlainString();
+    if (value instanceof BigDecimal decimal) return decimal.toPlainString();
+    if (value instanceof java.sql.Date date) return date.toLocalDate().toString();
+    if (value instanceof UTF8String || value instanceof String) return ofText(value.toString());
+    return value.toString();
+  }
+
+  private static String ofText(String text) {
+    if (text.isEmpty()) return "__empty__";
+    // What the encoding leaves as it is, and Python's does not, is * alone.
+    String name = URLEncoder.encode(text, StandardCharsets.UTF_8).replace("%", "~").replace("*", "~2A");
+    if (name.startsWith("__")) name = "~5F" + name.substring(1);
+    return name.length() <= MAX_CHARS ? name : name.substring(0, KEPT_CHARS) + "~~" + hash(text);
+  }
+
+  private static String hash(String text) {
+    try {
+      byte[] found = MessageDigest.getInstance("SHA-256").digest(text.getBytes(StandardCharsets.UTF_8));
+      return HexFormat.of().formatHex(found).substring(0, HASH_CHARS);
+    } catch (NoSuchAlgorithmException e) {
+      throw new IllegalStateException(e);
+    }
+  }
+}

@@ -1,0 +1,172 @@
+"""What Spark asks as it writes: a transaction for each statement, the directory for its files, and the end of both."""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from txnclient.client import Client
+from txnclient.formats import arrow, schemas
+from txnclient.transaction import Transaction
+from txnclient.write.files import Opened
+from txnclient.write.overwriting import Mode
+from txnstatus.errors import IllegalState, InvalidArgument, NotFound
+from txnstatus.lake.storage import parquet_files
+from txnstatus.names import fold
+from txnstatus.types import Timestamp
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Request = dict[str, Any]
+
+LABEL = "Spark SQL"
+PROVIDERS = ("parquet", "txnstatus")
+"""What a table may be said to be USING: it is files of Parquet in any case."""
+_OWN = ("owner", "is_managed_location", "provider")
+"""Properties that Spark adds by itself."""
+_NOT_THERE = {"comment": "COMMENT of a table", "collation": "DEFAULT COLLATION", "external": "EXTERNAL"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Write:
+    """A statement that is writing."""
+
+    txn: Transaction
+    opened: Opened
+    mode: Mode
+    partition: str | None
+
+
+class Writes:
+    """The answers to the calls of one catalog that change something."""
+
+    def __init__(self, client: Client, spark: SparkSession | None) -> None:
+        """`spark`: what finds keys that come twice where there are many."""
+        self._client, self._spark = client, spark
+        self._lock = threading.Lock()
+        self._running: dict[str, _Write] = {}
+
+    # ---- rows
+
+    def open(self, request: Request, read_at: Timestamp) -> Request:
+        """Begins the statement's transaction, which sees what the statement has read. Raises as `Transaction.write`."""
+        table: str = request["table"]
+        txn = self._client.begin(f"{LABEL}: {request['mode']} {table}"[:100])
+        try:
+            txn.handle.read_as_of(read_at)
+            opened = txn.open_write(table)
+            partition = _partition(request.get("partition"), opened)
+        except Exception as error:
+            _give_up(txn, error)
+            raise
+        statement = uuid.uuid4().hex
+        with self._lock:
+            self._running[statement] = _Write(txn, opened, request["mode"], partition)
+        return {"statement": statement, "directory": opened.directory}
+
+    def commit(self, request: Request) -> None:
+        """Adds what Spark's job has left in the directory, and commits. Raises as `Transaction.commit`."""
+        found = self._ended(request)
+        if found is None:
+            raise IllegalState("the statement's transaction is over", hint="run the statement again")
+        with found.txn as txn:
+            opened = found.opened
+            files = arrow.described(parquet_files(opened.directory), opened.directory, opened.schema)
+            txn.add_written(opened, files, found.mode, found.partition, self._spark)
+
+    def abort(self, request: Request) -> None:
+        """Harmless after `commit`, which Spark's abort follows where it failed."""
+        if (found := self._ended(request)) is not None:
+            found.txn.abort("Spark has given the statement up")
+
+    def _ended(self, request: Request) -> _Write | None:
+        with self._lock:
+            return self._running.pop(request["statement"], None)
+
+    def truncate(self, request: Request) -> None:
+        self._client.truncate(request["table"], label=f"{LABEL}: truncate {request['table']}"[:100])
+
+    # ---- tables
+
+    def create(self, request: Request) -> None:
+        """Raises AlreadyExists; InvalidArgument, naming what a table cannot have."""
+        from pyspark.sql.types import StructType
+
+        properties = {name: value for name, value in request["properties"].items() if name not in _OWN}
+        provider = request["properties"].get("provider", PROVIDERS[0])
+        if provider.lower() not in PROVIDERS:
+            raise InvalidArgument(f"USING {provider}: {' and '.join(PROVIDERS)} are possible, and mean the same")
+        for name in properties:
+            if name in _NOT_THERE or name.startswith("option."):
+                raise InvalidArgument(f"{_NOT_THERE.get(name, 'OPTIONS')}: a table cannot have that")
+        schema = StructType.fromJson(request["schema"])
+        key = properties.pop("primary_key", "")
+        options: dict[str, Any] = {"location": properties.pop("location", None)}
+        if conflicts := properties.pop("conflicts", ""):
+            options["conflicts"] = conflicts
+        self._client.create_table(
+            request["table"],
+            schema,
+            partition_by=request["partition_by"],
+            primary_key=_columns(key, [column.name for column in schemas.to_columns(schema)]),
+            properties=properties,
+            **options,
+        )
+
+    def drop(self, request: Request) -> bool:
+        """Whether there was such a table."""
+        try:
+            self._client.drop_table(request["table"])
+        except NotFound:
+            return False
+        return True
+
+    def answers(self) -> Mapping[str, Callable[[Request], Any]]:
+        """Method → what answers it, of those that need no snapshot."""
+        return {
+            "commit": self.commit,
+            "abort": self.abort,
+            "truncate": self.truncate,
+            "create": self.create,
+            "drop": self.drop,
+        }
+
+
+def _give_up(txn: Transaction, error: Exception) -> None:
+    if not txn.handle.failure:
+        txn.abort(f"{type(error).__name__}: {error}"[:500])
+
+
+def _partition(named: Mapping[str, str] | None, opened: Opened) -> str | None:
+    """The partition of values by their names. Raises InvalidArgument where the first columns are not among them."""
+    if not named:
+        return None
+    columns = opened.schema.partition_by
+    if missing := [column for column in columns[: len(named)] if column not in named]:
+        raise InvalidArgument(
+            f"PARTITION ({', '.join(named)}) of {opened.table}: {missing[0]!r} comes before, and has to be named",
+            hint="partitions are replaced by their first columns, or all that have rows in the data: "
+            "spark.sql.sources.partitionOverwriteMode=dynamic",
+        )
+    return "/".join(f"{column}={named[column]}" for column in columns if column in named)
+
+
+def _columns(text: str, columns: list[str]) -> list[str]:
+    """The columns of a list such as "id, `a, b`". Raises InvalidArgument for what is none."""
+    known = {fold(name): name for name in columns}
+    found, rest = list[str](), text.strip()
+    while rest:
+        if rest.startswith("`"):
+            name, _, rest = rest[1:].partition("`")
+        else:
+            name, comma, rest = rest.partition(",")
+            rest = comma + rest
+        if fold(name.strip()) not in known:
+            raise InvalidArgument(f"primary_key {text!r}: {name.strip()!r} is no column of the table")
+        found.append(known[fold(name.strip())])
+        rest = rest.strip().removeprefix(",").strip()
+    return found

@@ -1,0 +1,199 @@
+"""Statements that write through the catalog that Spark plans with: each is a transaction of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import date
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+
+from txnclient import Client, Transaction
+from txnstatus import partitions
+from txnstatus.errors import AlreadyExists, Conflict, InvalidArgument, NotFound
+from txnstatus.types import TxnState
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+NewTable = Callable[..., str]
+Sql = Callable[[str], "DataFrame"]
+
+
+@pytest.fixture
+def sql(spark: SparkSession, catalog: str) -> Sql:
+    return spark.sql
+
+
+def there(client: Client, table: str, *columns: str) -> list[tuple[Any, ...]]:
+    """Read without Spark."""
+    found = client.snapshot().to_arrow(table, columns or None)
+    return sorted(tuple(row.values()) for row in found.to_pylist())
+
+
+def is_nothing_open(client: Client) -> bool:
+    return not client.transactions([TxnState.OPEN])
+
+
+def test_insert_and_overwrite(spark: SparkSession, sql: Sql, client: Client, new_table: NewTable) -> None:
+    table = new_table("id bigint, v string, day int", partition_by=["day"])
+    sql(f"INSERT INTO txn.{table} VALUES (1, 'a', 1), (2, NULL, 2), (3, 'c', NULL)")
+    rows = [(1, "a", 1), (2, None, 2), (3, "c", None)]
+    assert there(client, table) == rows
+    sql(f"INSERT INTO txn.{table} (day, id) SELECT day, id + 10 FROM txn.{table} WHERE day = 1")
+    assert there(client, table) == [*rows, (11, None, 1)]
+    sql(f"INSERT OVERWRITE txn.{table} PARTITION (day = 1) SELECT 4, 'd'")
+    assert there(client, table) == [*rows[1:], (4, "d", 1)]
+    spark.createDataFrame([(5, "e", 2)], "id bigint, v string, day int").writeTo(f"txn.{table}").overwritePartitions()
+    assert there(client, table) == [(3, "c", None), (4, "d", 1), (5, "e", 2)]
+    spark.range(6, 8).selectExpr("'f' AS v", "id", "int(id) AS day").writeTo(f"txn.{table}").append()
+    assert there(client, table, "id") == [(3,), (4,), (5,), (6,), (7,)]
+    sql(f"INSERT OVERWRITE txn.{table} SELECT id + 1, v, day FROM txn.{table} WHERE id > 5")
+    assert there(client, table) == [(7, "f", 6), (8, "f", 7)]
+    sql(f"TRUNCATE TABLE txn.{table}")
+    assert there(client, table) == []
+    with pytest.raises(Exception, match="overwrite"):
+        sql(f"INSERT INTO txn.{table} REPLACE WHERE id > 5 SELECT 6, 'f', 6")
+    assert is_nothing_open(client)
+
+
+def test_partitions_are_called_as_by_all_others(sql: Sql, client: Client, new_table: NewTable) -> None:
+    table = new_table("id int, s string, d decimal(12,10), day date, b boolean", partition_by=["s", "d", "day", "b"])
+    texts = [None, "", "a b*c", "grö/ße=%~", "__x__", "x" * 300, "-._~"]
+    days = [date(1, 1, 1), date(2024, 2, 29), None, date(9999, 12, 31)]
+    values = [
+        {
+            "s": text,
+            "d": [Decimal("0E-10"), Decimal("1E-10"), Decimal("-12.5000000000"), None][n % 4],
+            "day": days[n % 4],
+            "b": [True, False, None][n % 3],
+        }
+        for n, text in enumerate(texts)
+    ]
+    source = new_table("id int, s string, d decimal(12,10), day date, b boolean")
+    kinds = pa.schema([("id", pa.int32()), ("s", pa.string()), ("d", pa.decimal128(12, 10)), ("day", pa.date32())])
+    rows = [{"id": n, **each} for n, each in enumerate(values)]
+    client.write(pa.Table.from_pylist(rows, kinds.append(pa.field("b", pa.bool_()))), source)
+    sql(f"INSERT INTO txn.{table} SELECT * FROM txn.{source}")
+    files = client.snapshot().files(table).files
+    assert sorted(file.partition for file in files) == sorted(partitions.name_of(each) for each in values)
+    assert there(client, table, "id") == [(n,) for n in range(len(texts))]
+    assert all({"id"} <= file.columns.keys() for file in files), "files have statistics"
+
+
+@pytest.fixture
+def failing(spark: SparkSession, attempts: Path) -> Callable[[int], DataFrame]:
+    """Rows of two tasks, of which one fails its first `times` attempts after it has written some."""
+    marks = str(attempts)
+
+    def rows(times: int) -> DataFrame:
+        def each(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            for batch in batches:
+                yield batch
+                if batch.column(0)[0].as_py() >= 5:
+                    done = len(list(Path(marks).iterdir()))
+                    if done < times:
+                        (Path(marks) / str(done)).touch()
+                        raise ValueError("this attempt fails")
+
+        return spark.range(0, 10, 1, 2).mapInArrow(each, "id bigint")
+
+    return rows
+
+
+def test_attempts_that_fail_leave_nothing_that_counts(
+    sql: Sql, client: Client, new_table: NewTable, failing: Callable[[int], DataFrame]
+) -> None:
+    table = new_table("id bigint")
+    failing(1).writeTo(f"txn.{table}").append()
+    assert there(client, table) == [(n,) for n in range(10)]
+    (directory,) = {Path(file.path.removeprefix("file://")).parent for file in client.snapshot().files(table).files}
+    listed = {file.path.removeprefix("file://") for file in client.snapshot().files(table).files}
+    assert {str(each) for each in directory.rglob("*.parquet")} == listed
+    with pytest.raises(Exception, match="this attempt fails"):
+        failing(100).writeTo(f"txn.{table}").append()
+    assert there(client, table) == [(n,) for n in range(10)]
+    assert is_nothing_open(client)
+
+
+def test_whoever_comes_second_gets_the_conflict(
+    sql: Sql, client: Client, new_table: NewTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = new_table("id bigint")
+    client.write(pa.table({"id": [1]}), table)
+    add, met = Transaction.add_written, list[str]()
+
+    def late(self: Transaction, *rest: Any) -> None:
+        if not met:
+            met.append(table)
+            client.write(pa.table({"id": [2]}), table, "overwrite")
+        add(self, *rest)
+
+    monkeypatch.setattr(Transaction, "add_written", late)
+    with pytest.raises(Conflict, match=table) as caught:
+        sql(f"INSERT OVERWRITE txn.{table} SELECT id + 1 FROM txn.{table}")
+    assert caught.value.winner
+    assert there(client, table) == [(2,)]
+    sql(f"INSERT OVERWRITE txn.{table} SELECT id + 1 FROM txn.{table}")
+    assert there(client, table) == [(3,)]
+
+
+def test_what_does_not_fit_is_refused(sql: Sql, client: Client, new_table: NewTable) -> None:
+    table = new_table("id bigint, v string NOT NULL", primary_key=["id"])
+    sql(f"INSERT INTO txn.{table} VALUES (1, 'a')")
+    with pytest.raises(AlreadyExists, match="1"):
+        sql(f"INSERT INTO txn.{table} VALUES (2, 'b'), (1, 'b')")
+    with pytest.raises(InvalidArgument, match="more than once"):
+        sql(f"INSERT INTO txn.{table} VALUES (3, 'b'), (3, 'c')")
+    for values in ("(4, NULL)", "('x', 'y')", "(1)"):
+        with pytest.raises(Exception, match=r"(?i)null|cast|columns"):
+            sql(f"INSERT INTO txn.{table} VALUES {values}")
+    with pytest.raises(Exception, match=r"(?i)append|write"):
+        sql("SELECT 9L AS id, 'x' AS v").writeTo(f"txn.{table} VERSION AS OF 1").append()
+    assert there(client, table) == [(1, "a")]
+    assert is_nothing_open(client)
+
+
+OF_ALL_TYPES = """SELECT true AS bool, 1Y AS t, 2S AS s, 3 AS i, 4L AS l, 0.5F AS f, 0.25D AS d, 1234567890.5000 AS n,
+    'ü' AS c, X'00FF' AS b, DATE'1500-01-01' AS day, TIMESTAMP'1500-01-01 12:00:00' AS at,
+    TIMESTAMP_NTZ'2024-01-01 00:00:00.123456' AS ntz, array(1, null) AS a, map('k', array(2)) AS m,
+    named_struct('x y', 1, 'z', CAST(null AS string)) AS st"""
+
+
+def test_create_table_and_as_select(sql: Sql, client: Client) -> None:
+    sql(
+        "CREATE TABLE txn.s.made (id bigint NOT NULL COMMENT 'the id', v string, day date) USING parquet "
+        "PARTITIONED BY (day) TBLPROPERTIES (primary_key = 'id, `day`', NO_AUTO_COMPACTION = true)"
+    )
+    made = client.table("s.made")
+    assert (made.schema.partition_by, made.schema.primary_key) == (("day",), ("id", "day"))
+    assert made.schema.columns[0].comment == "the id"
+    assert made.properties == {"NO_AUTO_COMPACTION": "true"}
+    with pytest.raises(Exception, match="TABLE_OR_VIEW_ALREADY_EXISTS"):
+        sql("CREATE TABLE txn.s.made (id bigint)")
+    sql("CREATE TABLE IF NOT EXISTS txn.s.made (id bigint)")
+    sql(f"CREATE TABLE txn.s.copied AS {OF_ALL_TYPES}")
+    assert sql("SELECT * FROM txn.s.copied").collect() == sql(OF_ALL_TYPES).collect()
+    assert client.snapshot().to_arrow("s.copied")["st"].to_pylist() == [{"x y": 1, "z": None}]
+    with pytest.raises(Exception, match="DIVIDE_BY_ZERO"):
+        sql("CREATE TABLE txn.s.failed AS SELECT 1 / (id - id) AS v FROM range(2)")
+    with pytest.raises(NotFound):
+        client.table("s.failed")
+    for name in ("made", "copied"):
+        sql(f"DROP TABLE txn.s.{name}")
+        with pytest.raises(NotFound):
+            client.table(f"s.{name}")
+    sql("DROP TABLE IF EXISTS txn.s.made")
+    for refused, why in (
+        ("(id int) USING orc", "USING orc"),
+        ("(id int) COMMENT 'x'", "COMMENT"),
+        ("(id int, d date) PARTITIONED BY (years(d))", "PARTITIONED BY"),
+        ("(id int) TBLPROPERTIES (primary_key = 'x')", "primary_key"),
+        ("(id int) TBLPROPERTIES (anything = 1)", "anything"),
+    ):
+        with pytest.raises(Exception, match=why):
+            sql(f"CREATE TABLE txn.s.refused {refused}")
+    assert is_nothing_open(client)
