@@ -231,7 +231,7 @@ def notes(snapshot: Snapshot, table: str) -> dict[int, str]:
 
 @pytest.fixture
 def keyed(client: Client, new_table: NewTable) -> str:
-    """As `table`, with a primary key: every fifth row was changed by it, in a flush; changes after that are in memory."""
+    """As `table`, with a primary key: every fifth row was changed by it, in a flush; later changes are in memory."""
     name = new_table(primary_key=["id"])
     for first in range(0, 50, 10):
         client.write(rows(*range(first, first + 10)), name)
