@@ -125,7 +125,7 @@ class Statements:
     def open_write(self, table: str) -> Opened:
         """Claims a directory. Files in it count once `add_written` has named them."""
         with self._ending.writing(f"a write to {table}"):
-            return self._changes.open(table)
+            return self._changes.files.open(table)
 
     def add_written(
         self,
@@ -137,7 +137,7 @@ class Statements:
     ) -> None:
         """As `Transaction.write`, of what is written already. `spark`: for keys of many rows."""
         with self._ending.writing(f"a write to {opened.table}"), self._locks.waiting(None):
-            self._changes.add_written(opened, files, mode, partition, spark)
+            self._changes.files.add_written(opened, files, mode, partition, spark)
 
     def _tables(self, name: str) -> TableFiles:
         return self._handle.snapshot.table_files(name)

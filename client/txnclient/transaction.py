@@ -100,19 +100,18 @@ class Transaction(Statements, Staying):
 
     def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
         try:
-            self._leave(error)
+            self.leave(error)
         finally:
             terminations.leave()
 
-    def _leave(self, error: BaseException | None) -> None:
+    def leave(self, error: BaseException | None) -> None:
+        """Ends it as the end of a `with` block does: commits, or aborts for the error, which stays the one to raise."""
         if error is None:
             if self.receipt is None:
                 self.commit()
             return
-        if self.handle.is_committing:
-            return  # its outcome is what it is; an abort now could only blur it
-        if self.handle.failure:
-            return  # the write that failed has aborted it
+        if self.handle.is_committing or self.handle.failure:
+            return  # an abort now could only blur the outcome; or the write that failed has aborted it
         try:
             self.abort(reason=f"{type(error).__name__}: {error}"[:500])
         except TxnError as abort_error:

@@ -15,7 +15,7 @@ from txndeploy.local.cluster import LocalCluster
 from txndeploy.node.config import TxnSection
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 _numbers = itertools.count(1)
 
@@ -47,6 +47,12 @@ def catalog(spark: SparkSession, cluster: LocalCluster) -> Iterator[str]:
         attach(spark, connected, name="txn")
         yield "txn"
         detach(spark, name="txn")
+
+
+@pytest.fixture
+def sql(spark: SparkSession, catalog: str) -> Callable[[str], DataFrame]:
+    """Runs a statement in a session to which the catalog is attached."""
+    return spark.sql
 
 
 @pytest.fixture

@@ -29,11 +29,6 @@ Sql = Callable[[str], "DataFrame"]
 
 
 @pytest.fixture
-def sql(spark: SparkSession, catalog: str) -> Sql:
-    return spark.sql
-
-
-@pytest.fixture
 def by_row(spark: SparkSession) -> Iterator[None]:
     """Spark's reader of Parquet that gives rows, not batches."""
     spark.conf.set("spark.sql.parquet.enableVectorizedReader", "false")

@@ -23,11 +23,6 @@ NewTable = Callable[..., str]
 Sql = Callable[[str], "DataFrame"]
 
 
-@pytest.fixture
-def sql(spark: SparkSession, catalog: str) -> Sql:
-    return spark.sql
-
-
 def there(client: Client, table: str, *columns: str) -> list[tuple[Any, ...]]:
     """Read without Spark."""
     found = client.snapshot().to_arrow(table, columns or None)

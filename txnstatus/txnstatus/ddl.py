@@ -161,6 +161,23 @@ def parse_columns(text: str) -> Sequence[Declared]:
         raise InvalidArgument(f"{what}: {wrong}", hint=wrong.hint) from None
 
 
+def parse_names(text: str) -> Sequence[str]:
+    """Names of columns with commas in between, as `quoted` writes them or plain; of no text none.
+
+    Raises InvalidArgument.
+    """
+    tokens, found = _Tokens(text), list[str]()
+    try:
+        while not tokens.ended or found:
+            found.append(tokens.name("the name of a column"))
+            if tokens.ended:
+                break
+            tokens.expect(",")
+    except _Unreadable as wrong:
+        raise InvalidArgument(f"columns {_shown(text)}: {wrong}", hint=wrong.hint) from None
+    return found
+
+
 class _Unreadable(ValueError):
     """What stands where it cannot."""
 

@@ -165,12 +165,13 @@ class Scan:
         numbers = {located(file.path)[1]: number for number, file in enumerate(self.there.files)}
         with data_files.opened(files, to_arrow(self.there.schema), where=where, known=known) as dataset:
             tasks = _tasks(dataset.get_fragments(filter=where), dataset.schema, where, numbers, places)
-            read = partial(self._read, names, some=places is not None)
-            yield from map(read, tasks) if is_near(files[0].path) else _read_ahead(tasks, read)
+            near = is_near(files[0].path)  # a table's files are in one file system
+            read = partial(self._read, names, some=places is not None, near=near)
+            yield from map(read, tasks) if near else _read_ahead(tasks, read)
 
-    def _read(self, names: Sequence[str], task: _Task, *, some: bool) -> tuple[int, pa.Table, int]:
+    def _read(self, names: Sequence[str], task: _Task, *, some: bool, near: bool) -> tuple[int, pa.Table, int]:
         """The row group as it is in its file. `some`: not all of the rows are wanted. Then texts may come as
-        dictionaries."""
+        dictionaries. `near`: as of `is_near`."""
         import pyarrow as pa
         import pyarrow.parquet as pq
 
@@ -184,7 +185,7 @@ class Scan:
             filesystem=task.system,
             read_dictionary=texts,
             page_checksum_verification=True,
-            pre_buffer=not is_near(self.there.files[task.number].path),
+            pre_buffer=not near,
         ) as parquet:
             in_threads = info.total_byte_size > SMALL_BYTES
             rows = parquet.read_row_group(task.group, wanted, use_threads=in_threads)

@@ -158,9 +158,10 @@ def _file(path: str, size: int, dead: DeadRows) -> Request:
 
 def _stream(rows: pa.Table) -> bytes:
     """As Arrow's stream, with the place of each row."""
+    import numpy as np
     import pyarrow as pa
 
-    numbers = pa.array(range(rows.num_rows), pa.int64())
+    numbers = pa.array(np.arange(rows.num_rows, dtype=np.int64))
     placed = rows.append_column(FILE, pa.repeat(LOOSE, len(numbers))).append_column(ROW, numbers)
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, placed.schema) as stream:

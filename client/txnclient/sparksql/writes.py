@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -13,9 +13,10 @@ from txnclient.formats import arrow, schemas
 from txnclient.transaction import Transaction
 from txnclient.write.files import Opened
 from txnclient.write.overwriting import Mode
+from txnstatus.ddl import parse_names
 from txnstatus.errors import IllegalState, InvalidArgument, NotFound
 from txnstatus.lake.storage import parquet_files
-from txnstatus.names import fold
+from txnstatus.schema import Column
 from txnstatus.types import Timestamp
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ class Writes:
             opened = txn.open_write(table)
             partition = _partition(request.get("partition"), opened)
         except Exception as error:
-            _give_up(txn, error)
+            txn.leave(error)
             raise
         statement = uuid.uuid4().hex
         with self._lock:
@@ -112,7 +113,7 @@ class Writes:
             request["table"],
             schema,
             partition_by=request["partition_by"],
-            primary_key=_columns(key, [column.name for column in schemas.to_columns(schema)]),
+            primary_key=_key(key, schemas.to_columns(schema)),
             properties=properties,
             **options,
         )
@@ -136,11 +137,6 @@ class Writes:
         }
 
 
-def _give_up(txn: Transaction, error: Exception) -> None:
-    if not txn.handle.failure:
-        txn.abort(f"{type(error).__name__}: {error}"[:500])
-
-
 def _partition(named: Mapping[str, str] | None, opened: Opened) -> str | None:
     """The partition of values by their names. Raises InvalidArgument where the first columns are not among them."""
     if not named:
@@ -155,18 +151,9 @@ def _partition(named: Mapping[str, str] | None, opened: Opened) -> str | None:
     return "/".join(f"{column}={named[column]}" for column in columns if column in named)
 
 
-def _columns(text: str, columns: list[str]) -> list[str]:
+def _key(text: str, columns: Sequence[Column]) -> tuple[str, ...]:
     """The columns of a list such as "id, `a, b`". Raises InvalidArgument for what is none."""
-    known = {fold(name): name for name in columns}
-    found, rest = list[str](), text.strip()
-    while rest:
-        if rest.startswith("`"):
-            name, _, rest = rest[1:].partition("`")
-        else:
-            name, comma, rest = rest.partition(",")
-            rest = comma + rest
-        if fold(name.strip()) not in known:
-            raise InvalidArgument(f"primary_key {text!r}: {name.strip()!r} is no column of the table")
-        found.append(known[fold(name.strip())])
-        rest = rest.strip().removeprefix(",").strip()
+    found = schemas.named(parse_names(text), columns)
+    if unknown := [name for name in found if name not in {column.name for column in columns}]:
+        raise InvalidArgument(f"primary_key {text!r}: {unknown[0]!r} is no column of the table")
     return found

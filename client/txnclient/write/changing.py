@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from txnclient.change.plan import RowsChanged
-from txnclient.formats.partitions import Partition
 from txnclient.handle import Handle
 from txnclient.outcome import RowsAffected
 from txnclient.read.table_files import TableFiles
 from txnclient.write.deletes import described, parts_of
 from txnclient.write.files import FileWrites, Opened, write_files
 from txnclient.write.keyed import KeyedWrites
-from txnclient.write.overwriting import Mode
-from txnstatus.lake.manifest import DataFile
 from txnstatus.partitions import WHOLE_TABLE
 from txnstatus.proto import table_pb2 as pb
 from txnstatus.types import Statement, Timestamp
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 Engine = Callable[[TableFiles], RowsChanged]
 """Finds what a statement does to a table as the transaction sees it."""
@@ -30,12 +23,12 @@ class Changes:
     """The statements of one transaction. What they promise, `Transaction` says."""
 
     def __init__(self, handle: Handle, files: FileWrites, keyed: KeyedWrites) -> None:
-        self._handle, self._files, self._keyed = handle, files, keyed
+        self._handle, self.files, self._keyed = handle, files, keyed
 
     def run(self, statement: Statement, table: str, engine: Engine) -> RowsAffected:
-        opened = self._files.open(table)
+        opened = self.files.open(table)
         # Which partitions it will touch, nobody knows yet.
-        self._files.locks_of(opened, statement).take([WHOLE_TABLE])
+        self.files.locks_of(opened, statement).take([WHOLE_TABLE])
         seen = self._handle.snapshot.table_files(table)
         with self._handle.snapshot.explained(table):
             changed = engine(seen)
@@ -45,19 +38,6 @@ class Changes:
             self._write(opened, seen, changed)
         return RowsAffected(changed.inserted, changed.updated, changed.deleted)
 
-    def open(self, table: str) -> Opened:
-        return self._files.open(table)
-
-    def add_written(
-        self,
-        opened: Opened,
-        files: Sequence[DataFile],
-        mode: Mode,
-        partition: Partition | None,
-        spark: SparkSession | None,
-    ) -> None:
-        self._files.add_written(opened, files, mode, partition, spark)
-
     def _write(self, opened: Opened, seen: TableFiles, changed: RowsChanged) -> None:
         """Several writes where it is more than one may say; they commit together."""
         at = self._handle.snapshot.timestamp
@@ -66,10 +46,10 @@ class Changes:
         if first or changed.rows is not None:
             files = [] if changed.rows is None else write_files(changed.rows, opened)
             deletes = described(opened.directory, seen, first, at)  # after the files: Spark wants an empty directory
-            self._files.add_changed(opened, files, deletes, looked)
+            self.files.add_changed(opened, files, deletes, looked)
         for part in more:
-            another = self._files.open(opened.table)
-            self._files.add_changed(another, [], described(another.directory, seen, part, at), None)
+            another = self.files.open(opened.table)
+            self.files.add_changed(another, [], described(another.directory, seen, part, at), None)
 
 
 def looked_for(changed: RowsChanged, snapshot: Timestamp) -> pb.Looked:

@@ -108,7 +108,7 @@ class LocalCluster:
             self._connect(node)
         self._claim.tell(self.addresses)
         self._has_compactor = compactor
-        self.compactor = LocalCompactor(self.addresses, self.directory / "compactor.log", self.environment, spawn)
+        self.compactor = LocalCompactor(self.addresses, self.directory / "compactor.log", self.environment, self._spawn)
 
     def _connect(self, node: str) -> None:
         """Gives the node its place in the network, and writes down how it reaches the others."""

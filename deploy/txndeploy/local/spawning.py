@@ -1,7 +1,7 @@
 """How the processes of a LocalCluster are started: each anew, or forked from one that has imported what they need.
 
-Forked, a node starts with a tenth of the CPU: most of a start is imports. Whoever starts hundreds of nodes wants that;
-whoever starts three does not notice.
+Most of a node's start is imports, which a fork has behind it. Whoever starts hundreds of nodes wants that; whoever
+starts three does not notice.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from pyspark.sql.types import ArrayType, IntegerType, MapType, StringType, Struc
 
 from txnclient.formats import schemas
 from txnstatus import ddl
-from txnstatus.ddl import MAX_TYPE_CHARACTERS, parse_type, struct_text
+from txnstatus.ddl import MAX_TYPE_CHARACTERS, parse_names, parse_type, struct_text
 from txnstatus.errors import InvalidArgument
 from txnstatus.lake.arrow_types import to_arrow
 from txnstatus.names import check_table_name, fold, quoted
@@ -507,3 +507,15 @@ def test_a_field_inside_a_column_that_takes_no_nulls_is_refused(schema: object) 
 def test_what_spark_infers_of_elements_is_not_looked_at() -> None:
     schemas.require_nothing_inside(StructType([StructField("s", ArrayType(IntegerType(), False), False)]))
     schemas.require_nothing_inside("s struct<a: int>")
+
+
+@pytest.mark.parametrize("names", [[], ["id"], ["a`b", "ü", "x y", "a, b"]])
+def test_names_are_read_as_they_are_quoted(names: list[str]) -> None:
+    assert parse_names(", ".join(map(quoted, names))) == names
+
+
+def test_plain_names_are_read_and_others_are_refused() -> None:
+    assert parse_names("id, Day,`a, b`") == ["id", "Day", "a, b"]
+    for text in ("a,", ",", "a,,b", "a b", "`a", "1.5"):
+        with pytest.raises(InvalidArgument, match=f"columns {text!r}: expected"):
+            parse_names(text)
