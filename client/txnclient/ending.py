@@ -12,7 +12,7 @@ from txnclient.calls.requests import build
 from txnclient.foreign.work import ForeignWork
 from txnclient.handle import Handle
 from txnclient.outcome import CommitReceipt
-from txnstatus.errors import Forgotten, IllegalState, RowsRefused, TxnAborted, TxnError, aborted
+from txnstatus.errors import DataDamaged, Forgotten, IllegalState, RowsRefused, TxnAborted, TxnError, aborted
 from txnstatus.proto import common_pb2 as common
 from txnstatus.proto import txn_manager_pb2 as pb
 from txnstatus.types import DECIDED, DECIDED_ABORT, DECIDED_COMMIT, TxnId, TxnState
@@ -77,7 +77,7 @@ class Ending:
         except RowsRefused:
             raise
         except BaseException as error:
-            over = self._over() if isinstance(error, OSError) else None
+            over = self._over() if isinstance(error, OSError | DataDamaged) else None
             self._failed(what, error)
             if over is not None:
                 raise over from error

@@ -180,8 +180,8 @@ class Snapshot(Staying):
         """Makes plain what goes wrong within the block as files of the table are read, by whatever engine.
 
         Raises SnapshotTooOld for a file that is gone since leases were not renewed in time. Raises DataDamaged, naming
-        table and file, for one that is not what was written: in place of Spark's error, too, which a job raises that
-        read a frame of this snapshot, `with snapshot.explained("air.flights"): frame.collect()`.
+        table and file, for one that is not what was written, or is gone otherwise: in place of Spark's error, too,
+        which a job raises that read a frame of this snapshot, `with snapshot.explained(table): frame.collect()`.
         """
         try:
             yield
@@ -189,11 +189,18 @@ class Snapshot(Staying):
             self.scan(table)
             if isinstance(error, DataDamaged):
                 raise error.of_table(table) from error
+            if isinstance(error, FileNotFoundError) or isinstance(error.__cause__, FileNotFoundError):
+                said = error.message if isinstance(error, InternalError) else str(error)
+                raise data_files.missing(said).of_table(table) from error
             raise
         except _engine_errors() as error:
             files = TableFiles.of(self.scan(table), self.timestamp).files
             for file in (file for file in files if _name(file) in str(error)):
-                if fault := data_files.examine(file):
+                try:
+                    fault = data_files.examine(file)
+                except FileNotFoundError as missing:
+                    raise data_files.missing(str(missing)).of_table(table) from error
+                if fault:
                     raise data_files.damaged(file, fault).of_table(table) from error
             raise
 

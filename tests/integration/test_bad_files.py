@@ -14,10 +14,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.support import SCHEMA, rows, visible
-from txnclient import Client, DataFile, IllegalState, InternalError, InvalidArgument, StagedFiles
+from txnclient import Client, DataDamaged, DataFile, IllegalState, InternalError, InvalidArgument, StagedFiles
 from txnclient.read import manifests
 from txndeploy.local.cluster import LocalCluster
-from txnstatus.lake import data_files, manifest
+from txnstatus.lake import data_files, dead_rows, manifest
 from txnstatus.lake.kept import Kept
 from txnstatus.proto import table_pb2 as pb
 
@@ -172,19 +172,23 @@ def test_a_manifest_that_was_cut_short(client: Client, new_table: NewTable, torn
 
 
 @pytest.mark.usefixtures("nothing_kept")
-def test_a_manifest_that_is_gone(client: Client, new_table: NewTable, torn: tuple[str, Path]) -> None:
+@pytest.mark.parametrize("what", [manifest.FILE_NAME, dead_rows.FILE_NAME, "part-00000.parquet"])
+def test_a_file_that_is_gone(client: Client, new_table: NewTable, torn: tuple[str, Path], what: str) -> None:
+    """It was an error of the file system, or one of the service itself, and named no table."""
     table, file = torn
-    (file.parent / "_manifest.json").unlink()
-    with pytest.raises(InternalError, match=f"manifest .*{re.escape(file.parent.name)}.* cannot be read"):
+    client.write(rows(2), table)
+    if what == dead_rows.FILE_NAME:
+        with client.transaction() as txn:
+            txn.delete_where(table, "true")
+        (gone,) = file.parent.parent.glob(f"*/{what}")
+    else:
+        gone = file.parent / what
+    gone.unlink()
+    told = f"^table {re.escape(table)}: .* is gone .*{gone.parent.name}/{gone.name}(.|\n)*restore it from a backup"
+    with pytest.raises(DataDamaged, match=told):
         client.snapshot().to_arrow(table)
-    _elsewhere(client, new_table)
-
-
-def test_a_file_that_is_gone(client: Client, new_table: NewTable, torn: tuple[str, Path]) -> None:
-    table, file = torn
-    file.unlink()
-    with pytest.raises(FileNotFoundError, match=re.escape(file.name)):
-        client.snapshot().to_arrow(table)
+    with pytest.raises(DataDamaged, match=told), client.transaction() as txn:
+        txn.update_where(table, {"note": "'x'"}, "id >= 0")
     _elsewhere(client, new_table)
 
 

@@ -52,7 +52,8 @@ class DataDamaged(InternalError):
 
     def of_table(self, table: str) -> DataDamaged:
         """Tells, too, of which table the file is."""
-        return DataDamaged(f"table {table}: {self.message}", hint=self.hint)
+        told = f"table {table}: "
+        return self if self.message.startswith(told) else DataDamaged(f"{told}{self.message}", hint=self.hint)
 
 
 class InvalidArgument(TxnError):

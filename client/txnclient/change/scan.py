@@ -161,7 +161,7 @@ class Scan:
         if not files:
             return
         names = self._ordered(columns)
-        known = known_by(self.there.schema, where)
+        known = known_by(self.there.schema, where, takes_no_nan=True)  # see change/pruning.py
         numbers = {located(file.path)[1]: number for number, file in enumerate(self.there.files)}
         with data_files.opened(files, to_arrow(self.there.schema), where=where, known=known) as dataset:
             tasks = _tasks(dataset.get_fragments(filter=where), dataset.schema, where, numbers, places)

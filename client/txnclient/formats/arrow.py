@@ -119,6 +119,8 @@ def read_files(
     import pyarrow as pa
 
     target = chosen(schema, columns)
+    if file_statistics.may_hold_for_nan(schema, where):
+        return pa.Table.from_batches(_looked_at(files, schema, target, where, dead), target)
     whole, others = alive.by_dead_rows(files, dead)
     found = target.empty_table()
     if whole:
@@ -139,6 +141,9 @@ def read_batches(
 ) -> Iterator[pa.RecordBatch]:
     """As `read_files`, a batch at a time."""
     target = chosen(schema, columns)
+    if file_statistics.may_hold_for_nan(schema, where):
+        yield from _looked_at(files, schema, target, where, dead)
+        return
     whole, others = alive.by_dead_rows(files, dead)
     known = known_by(schema, where)
     if whole:
@@ -148,6 +153,18 @@ def read_batches(
                     yield batch.cast(target)
     if others:
         yield from _alive(others, schema, target, where, dead)
+
+
+def _looked_at(
+    files: Sequence[DataFile], schema: Schema, target: pa.Schema, where: pc.Expression, dead: DeadRows
+) -> Iterator[pa.RecordBatch]:
+    """The rows for which `where` holds, by a look at all rows of the files that may have some."""
+    import pyarrow as pa
+
+    names = list(dict.fromkeys([*target.names, *(field.name for field in file_statistics.about(schema, where))]))
+    near = data_files.fitting(files, to_arrow(schema), where, known_by(schema, where))
+    for batch in read_batches(near, schema, names, None, dead) if near else ():
+        yield from pa.Table.from_batches([batch]).filter(where).select(target.names).cast(target).to_batches()
 
 
 def _alive(

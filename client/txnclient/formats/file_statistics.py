@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any
@@ -63,17 +64,18 @@ def null_in(footer: pq.FileMetaData, schema: Schema) -> str:
     return ""
 
 
-def known_by(schema: Schema, where: pc.Expression | None) -> Callable[[DataFile], pc.Expression]:
+def known_by(
+    schema: Schema, where: pc.Expression | None, *, takes_no_nan: bool = False
+) -> Callable[[DataFile], pc.Expression]:
     """What tells what holds for every row of a file, of the columns that `where` is about.
 
-    Which columns these are follows from its text. Where that misleads, files are opened that need not be.
+    Which columns these are follows from its text. Where that misleads, files are opened that need not be. No range has
+    a NaN in it, and a file may have some beside it: so nothing is known of fractions, unless `where` holds for no NaN.
     """
     import pyarrow.compute as pc
 
-    text = str(where)
-    by_number = "FieldPath" in text
-    columns = {field.name: (pc.field(field.name), field.type) for field in to_arrow(schema)}
-    columns = {name: column for name, column in columns.items() if by_number or name in text}
+    fields = [field for field in about(schema, where) if takes_no_nan or not _has_fractions(field.type)]
+    columns = {field.name: (pc.field(field.name), field.type) for field in fields}
 
     def known(file: DataFile) -> pc.Expression:
         found = pc.scalar(True)
@@ -82,6 +84,25 @@ def known_by(schema: Schema, where: pc.Expression | None) -> Callable[[DataFile]
         return found
 
     return known
+
+
+def about(schema: Schema, where: pc.Expression | None) -> list[pa.Field]:
+    """The columns that a filter may be about."""
+    text = str(where)
+    return [field for field in to_arrow(schema) if "FieldPath" in text or field.name in text]
+
+
+def may_hold_for_nan(schema: Schema, where: pc.Expression | None) -> bool:
+    """Whether a filter is about fractions. Then no statistics say where it holds: they leave a NaN out."""
+    return where is not None and any(_has_fractions(field.type) for field in about(schema, where))
+
+
+def _has_fractions(kind: pa.DataType) -> bool:
+    import pyarrow as pa
+
+    return pa.types.is_floating(kind) or any(
+        _has_fractions(kind.field(number).type) for number in range(kind.num_fields)
+    )
 
 
 def bounds(files: Sequence[DataFile], schema: Schema, name: str) -> tuple[End, End] | None:
@@ -127,7 +148,7 @@ def text_of_bound(value: Any) -> str | None:
         case int() | str() | date():
             return str(value)
         case float():
-            return repr(value)
+            return None if math.isnan(value) else repr(value)
         case _:
             return None
 

@@ -126,10 +126,11 @@ def cast(column: pa.ChunkedArray, field: pa.Field, table: str) -> pa.ChunkedArra
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    if not field.nullable and column.null_count:
-        row = pc.index(pc.is_null(column), True).as_py()
-        raise InvalidArgument(f"column {field.name!r} of table {table} is NOT NULL: row {row} of the data has a null")
     try:
-        return column.cast(field.type)
+        found = column.cast(field.type)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise InvalidArgument(f"column {field.name!r} of table {table} is {field.type}: {error}") from error
+    if not field.nullable and found.null_count:  # not in the data as it was: a dictionary may have the null
+        row = pc.index(pc.is_null(found), True).as_py()
+        raise InvalidArgument(f"column {field.name!r} of table {table} is NOT NULL: row {row} of the data has a null")
+    return found

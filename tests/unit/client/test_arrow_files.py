@@ -11,10 +11,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from pyarrow import fs
+from pyroaring import BitMap
 
 from txnclient.formats import arrow, file_statistics, schemas
 from txnstatus.errors import InternalError, InvalidArgument
-from txnstatus.lake import manifest
+from txnstatus.lake import data_files, manifest
 from txnstatus.lake.arrow_types import to_arrow
 from txnstatus.lake.manifest import ColumnRange, DataFile
 from txnstatus.lake.storage import delete_directory, file_system, parquet_files
@@ -409,3 +410,48 @@ def test_a_plan_looks_at_the_columns_of_its_filter() -> None:
     assert '(p == "x")' in known(pc.field("p") == "y")
     by_number = known(pc.field(0) > 7)
     assert all(part in by_number for part in ("(a <= 2)", "(b <= 2)", '(p == "x")'))
+
+
+NAN = float("nan")
+FRACTION = pc.field("x")
+FILTERS = (
+    FRACTION != 3,
+    FRACTION > 2,
+    FRACTION >= 1,
+    FRACTION <= 3,
+    ~(FRACTION <= 3),
+    ~(FRACTION >= 1),
+    FRACTION.is_nan(),
+)
+
+
+@pytest.mark.parametrize("where", FILTERS, ids=str)
+@pytest.mark.parametrize("dead", [False, True], ids=["whole", "dead rows"])
+def test_a_nan_is_in_no_range_and_yet_found(directory: str, where: pc.Expression, dead: bool) -> None:
+    """Files and row groups were left out, and rows taken in, by ranges that said nothing of the NaN beside them."""
+    schema = Schema(schemas.to_columns("id bigint, x double, s struct<y: float>"))
+    rows = pa.table({"id": range(4), "x": [3.0, 3.0, NAN, None], "s": [{"y": y} for y in (3.0, 3.0, NAN, None)]})
+    files = arrow.write_files(rows.cast(to_arrow(schema)), directory, schema, "air.t")
+    gone = {files[0].path: BitMap([0])} if dead else {}
+    left = arrow.read_files(files, schema, None, dead=gone)
+    for filter_ in (where, where & (pc.field("id") >= 0)):
+        wanted = left.filter(filter_)["id"].to_pylist()
+        assert arrow.read_files(files, schema, ["id"], filter_, gone)["id"].to_pylist() == wanted
+        batches = arrow.read_batches(files, schema, ["id"], filter_, gone)
+        assert [number for batch in batches for number in batch["id"].to_pylist()] == wanted
+    inside = pc.field("s", "y") != 3
+    assert arrow.read_files(files, schema, ["id"], inside, gone).num_rows == left.filter(inside).num_rows
+
+
+def test_a_nan_is_no_bound() -> None:
+    """Spark's writer has one for the highest value: all numbers seemed to be beyond it."""
+    assert file_statistics.text_of_bound(NAN) is None
+    assert file_statistics.text_of_bound(1.5) == "1.5"
+
+
+def test_a_filter_of_fractions_leaves_files_out_by_other_columns() -> None:
+    schema = Schema(schemas.to_columns("a bigint, x double"))
+    file = DataFile("file:///f", 9, 9, "", {name: ColumnRange("1", "2", 0) for name in ("a", "x")})
+    for where, needed in (((pc.field("a") > 7) & (FRACTION > 1), []), (FRACTION > 7, [file])):
+        known = file_statistics.known_by(schema, where)
+        assert data_files.fitting([file], to_arrow(schema), where, known) == needed

@@ -14,7 +14,7 @@ from txnclient.formats import fitting, schemas
 from txnstatus.ddl import parse
 from txnstatus.errors import InvalidArgument
 from txnstatus.lake.arrow_types import to_arrow
-from txnstatus.schema import Schema
+from txnstatus.schema import Column, Schema
 
 WIDENED = {
     ("tinyint", "smallint"),
@@ -99,6 +99,14 @@ def test_a_time_that_needs_nanoseconds_is_refused_by_column_and_value() -> None:
 def test_a_null_where_none_may_be_is_refused_by_column_and_row() -> None:
     with pytest.raises(InvalidArgument, match=r"column 'c' of table t\.t is NOT NULL: row 1"):
         one([1, None], pa.int64(), "bigint NOT NULL")
+
+
+def test_so_is_a_null_that_a_dictionary_has() -> None:
+    """Such a column has no nulls by its own count: the error was pyarrow's, of a file that was not written."""
+    rows = pa.table({"v": pa.DictionaryArray.from_arrays([0, 1, 0], pa.array(["a", None]))})
+    schema = Schema((Column("v", "string", nullable=False),))
+    with pytest.raises(InvalidArgument, match=r"'v' of table air\.t is NOT NULL: row 1 of the data has a null"):
+        fitting.fitted(rows, schema, to_arrow(schema), "air.t")
 
 
 @pytest.mark.parametrize(("days", "shown"), [(2_932_897, "10000-01-01"), (-719_163, "0000-12-31")])

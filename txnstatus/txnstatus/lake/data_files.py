@@ -32,6 +32,9 @@ SAMPLE_ROWS = 10_000
 """Rows of a column by which its encoding is chosen."""
 MOSTLY_DISTINCT = 0.97
 """Share of distinct values in the sample from which on there may be more of them than a dictionary of 1 MB takes."""
+_HINT = (
+    "restore it from a backup, or overwrite its partition or its table; txnctl doctor --deep finds all that is damaged"
+)
 VERIFY = {"parquet.page.verify-checksum.enabled": "true"}
 """Options of a Spark read, by which it verifies pages. Its writes have checksums unless they are told otherwise."""
 
@@ -171,11 +174,12 @@ def content(file: DataFile) -> bytes:
 
 
 def damaged(file: DataFile, fault: str) -> DataDamaged:
-    return DataDamaged(
-        f"{file.path} is damaged: {fault}",
-        hint="restore it from a backup, or overwrite its partition or its table; "
-        "txnctl doctor --deep finds all that is damaged",
-    )
+    return DataDamaged(f"{file.path} is damaged: {fault}", hint=_HINT)
+
+
+def missing(said: str) -> DataDamaged:
+    """The error of a file that is gone, and should not be. `said`: what whoever did not find it said, naming it."""
+    return DataDamaged(f"a file is gone that readers need: {said}", hint=_HINT)
 
 
 @contextmanager
@@ -192,23 +196,39 @@ def opened(
 
     Raises DataDamaged where a file is not what was written, also from within the block; FileNotFoundError.
     """
+    dataset = _dataset(files, schema, known if where is not None else None)
+    needed = _needed(dataset, files, where)
+    check(needed, readers)
+    with told(needed):
+        yield dataset
+
+
+def fitting(
+    files: Sequence[DataFile], schema: pa.Schema, where: pc.Expression, known: Callable[[DataFile], pc.Expression]
+) -> list[DataFile]:
+    """The files that can have a row for which `where` holds, by what is `known` of each; none is opened."""
+    return _needed(_dataset(files, schema, known), files, where) if files else []
+
+
+def _dataset(
+    files: Sequence[DataFile], schema: pa.Schema, known: Callable[[DataFile], pc.Expression] | None
+) -> ds.Dataset:
     import pyarrow.dataset as ds
 
     system, _ = file_system(files[0].path)
     parquet = ds.ParquetFileFormat(
         default_fragment_scan_options=ds.ParquetFragmentScanOptions(page_checksum_verification=True)
     )
-    by_path = {located(file.path)[1]: file for file in files}
-    facts = known if where is not None else None
     fragments = [
-        parquet.make_fragment(path, system, partition_expression=facts and facts(file))
-        for path, file in by_path.items()
+        parquet.make_fragment(located(file.path)[1], system, partition_expression=known and known(file))
+        for file in files
     ]
-    dataset = ds.FileSystemDataset(fragments, schema, parquet, system)
-    needed = [by_path[fragment.path] for fragment in dataset.get_fragments(filter=where)]
-    check(needed, readers)
-    with told(needed):
-        yield dataset
+    return ds.FileSystemDataset(fragments, schema, parquet, system)
+
+
+def _needed(dataset: ds.Dataset, files: Sequence[DataFile], where: pc.Expression | None) -> list[DataFile]:
+    by_path = {located(file.path)[1]: file for file in files}
+    return [by_path[fragment.path] for fragment in dataset.get_fragments(filter=where)]
 
 
 @contextmanager
