@@ -19,6 +19,7 @@ import txnclient
 from benchmarks.suite import tpch
 from benchmarks.suite.spark_turns import Turn, cost
 from txnclient.compact.worker import Worker
+from txnclient.sparksql import attach
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -29,6 +30,9 @@ ROWS = 1_000
 TOGETHER = 50
 """Appends of one transaction: each is a write with a directory and a manifest of its own, as it is by itself."""
 WRITERS = 4
+CATALOG = "txn"
+QUERIES = {"SQL count": "SELECT count(*) FROM {}", "SQL sum": "SELECT count(val), sum(val), max(s), max(ts) FROM {}"}
+"""Looks through the catalog: by manifests, and at all rows."""
 
 
 class Turns:
@@ -75,6 +79,10 @@ class Turns:
 class Appended(Turns):
     """A table of many small appends, beside one of the same rows in one file."""
 
+    def __init__(self, client: txnclient.Client, spark: SparkSession, directory: Path) -> None:
+        super().__init__(client, spark, directory)
+        attach(spark, client, name=CATALOG)
+
     def prepare(self, appends: int) -> None:
         number = next(self._made)
         self._tables, self._whole, self._count = [f"bench.aged{number}"], f"bench.whole{number}", appends * ROWS
@@ -96,7 +104,16 @@ class Appended(Turns):
         return [
             {"plain plan": lambda: self._plan(self._whole), "plan": lambda: self._plan(table)},
             {"plain count": lambda: self._look(self._whole), "count": lambda: self._look(table)},
+            *(
+                {f"plain {name}": partial(self._sql, query, self._whole), name: partial(self._sql, query, table)}
+                for name, query in QUERIES.items()
+            ),
         ]
+
+    def _sql(self, query: str, table: str) -> None:
+        (found,) = self._spark.sql(query.format(f"{CATALOG}.{table}")).collect()
+        if found[0] != self._count:
+            raise RuntimeError(f"{found[0]} rows of {table} were read, of {self._count}")
 
     def _plan(self, table: str) -> None:
         with self._client.snapshot() as snapshot:

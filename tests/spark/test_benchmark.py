@@ -27,7 +27,9 @@ def test_plain_and_ours_are_measured_side_by_side(tmp_path: Path) -> None:
 
 
 @pytest.mark.campaign
-@pytest.mark.parametrize(("workload", "looks"), [("aged", {"plan", "count"}), ("aged-keyed", {"Q1", "Q3", "Q6"})])
+@pytest.mark.parametrize(
+    ("workload", "looks"), [("aged", {"plan", "count", "SQL count", "SQL sum"}), ("aged-keyed", {"Q1", "Q3", "Q6"})]
+)
 def test_old_tables_are_measured_beside_plain_ones(tmp_path: Path, workload: str, looks: set[str]) -> None:
     command = [sys.executable, "-m", "benchmarks.suite", "--quick", "--only", workload]
     command += ["--out", str(tmp_path / "report"), "--directory", str(tmp_path)]
@@ -38,3 +40,23 @@ def test_old_tables_are_measured_beside_plain_ones(tmp_path: Path, workload: str
     (sample,) = part["samples"]
     assert sample["failures"] == 0
     assert {f"{look} / plain, before" for look in looks} <= set(sample["extra"])
+
+
+@pytest.mark.campaign
+@pytest.mark.parametrize(
+    ("workload", "point", "told"),
+    [
+        ("sql", "1000", {"scan / plain", "scan, 0.1 % dead / plain", "scan, 10 % dead / plain", "insert / plain"}),
+        ("sql-point", "60", {"plan, s", "query, s"}),
+    ],
+)
+def test_sparks_own_sql_is_measured(tmp_path: Path, workload: str, point: str, told: set[str]) -> None:
+    command = [sys.executable, "-m", "benchmarks.suite", "--quick", "--only", workload, "--points", point]
+    command += ["--out", str(tmp_path / "report"), "--directory", str(tmp_path)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=280, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (part,) = json.loads((tmp_path / "report" / "results.json").read_text())["parts"]
+    assert part["problems"] == {}, done.stderr
+    (sample,) = part["samples"]
+    assert sample["failures"] == 0
+    assert told <= set(sample["extra"])

@@ -15,6 +15,7 @@ from benchmarks.suite.workloads import (
     heartbeats,
     reads,
     spark,
+    sql,
     table_pairs,
     tables,
     transactions,
@@ -37,4 +38,6 @@ ALL: tuple[Workload, ...] = (
     spark.WORKLOAD,
     aged.APPENDED,
     aged.REFRESHED,
+    sql.STATEMENTS,
+    sql.POINT_QUERY,
 )

@@ -5,21 +5,25 @@ from __future__ import annotations
 import base64
 import threading
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from itertools import accumulate, compress
 from typing import TYPE_CHECKING, Any
 
 from txnclient.change.laid_out import laid_out
 from txnclient.client import Client
 from txnclient.info import TableInfo, table_info
-from txnclient.read import row_reads
+from txnclient.read import filtered, row_reads
 from txnclient.read.table_files import TableFiles
 from txnclient.snapshot import Snapshot
 from txnclient.sparksql.writes import Request, Writes
 from txnstatus.errors import IllegalState, InternalError, InvalidArgument
 from txnstatus.lake import data_files
 from txnstatus.lake.dead_rows import DeadRows
+from txnstatus.lake.manifest import DataFile
 from txnstatus.names import quoted
+from txnstatus.schema import Schema
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -39,7 +43,7 @@ class Tables:
         self._client, self._build = client, build
         self._writes = Writes(client, spark)
         self._lock = threading.Lock()
-        self._seen: dict[str, Snapshot] = {}
+        self._seen: dict[str, _Seen] = {}
         self._methods: dict[str, Callable[[Request], Any]] = {
             "hello": self._hello,
             "tables": self._tables,
@@ -47,7 +51,8 @@ class Tables:
             "release": self._release,
             "load": self._load,
             "scan": self._scan,
-            "open": lambda request: self._writes.open(request, self._snapshot(request).timestamp),
+            "files": self._files,
+            "open": lambda request: self._writes.open(request, self._kept(request).snapshot.timestamp),
             **self._writes.answers(),
         }
 
@@ -76,16 +81,16 @@ class Tables:
             at = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=request["micros"])
         snapshot, seen = self._client.snapshot(at), uuid.uuid4().hex
         with self._lock:
-            self._seen[seen] = snapshot
+            self._seen[seen] = _Seen(snapshot)
         return seen
 
     def _release(self, request: Request) -> None:
         with self._lock:
             found = self._seen.pop(request["seen"], None)
         if found is not None:
-            found.close()
+            found.snapshot.close()
 
-    def _snapshot(self, request: Request) -> Snapshot:
+    def _kept(self, request: Request) -> _Seen:
         with self._lock:
             found = self._seen.get(request["seen"])
         if found is None:
@@ -96,7 +101,7 @@ class Tables:
 
     def _load(self, request: Request) -> Request:
         # What is loaded is leased: it can be read, however much later Spark does.
-        info = table_info(self._snapshot(request).scan(request["table"]).table)
+        info = table_info(self._kept(request).snapshot.scan(request["table"]).table)
         columns = [
             {"name": each.name, "type": each.type, "nullable": each.nullable, "comment": each.comment}
             for each in info.schema.columns
@@ -109,21 +114,69 @@ class Tables:
         }
 
     def _scan(self, request: Request) -> Request:
-        snapshot, table = self._snapshot(request), request["table"]
-        found = snapshot.table_files(table)
-        with snapshot.explained(table):
-            loose, dead = _laid_out(found)
-            data_files.check(found.files)
-        answer: Request = {
-            "files": [_file(each.path, each.bytes, dead) for each in found.files],
-            "rows": sum(each.rows for each in found.files) - sum(map(len, dead.values())),
-            "bytes": sum(each.bytes for each in found.files),
+        """How much a scan reads. The rows are exact where it has no filter and no limit."""
+        there, needed = self._needed(request)
+        return {
+            "rows": sum(each.rows for each in needed) - there.dead_in(needed) + there.loose_rows,
+            "bytes": sum(each.bytes for each in needed) + (there.loose.nbytes if there.loose is not None else 0),
+            "dead": there.dead_in(needed),
         }
-        if loose is not None and loose.num_rows:
-            answer["loose"] = base64.b64encode(_stream(loose)).decode()
-            answer["rows"] += loose.num_rows
-            answer["bytes"] += loose.nbytes
+
+    def _files(self, request: Request) -> Request:
+        """What a scan reads: files that are what was written, with their dead rows, and the rows that are in none."""
+        there, needed = self._needed(request)
+        with self._kept(request).snapshot.explained(request["table"]):
+            data_files.check(needed)
+        answer: Request = {
+            "files": [_file(each, there.dead) for each in needed],
+            "skipped": len(there.files) - len(needed),
+            "dead": there.dead_in(needed),
+        }
+        if there.loose is not None and there.loose_rows:
+            answer["loose"] = base64.b64encode(_stream(there.loose)).decode()
         return answer
+
+    def _needed(self, request: Request) -> tuple[_There, Sequence[DataFile]]:
+        """What there is of the table, and the files of it that can have rows for the scan's filters, or enough for its
+        limit.
+        """
+        kept, table = self._kept(request), request["table"]
+        there = kept.tables.get(table)
+        if there is None:
+            found = kept.snapshot.table_files(table)
+            with kept.snapshot.explained(table):
+                there = kept.tables[table] = _There(found.schema, found.files, *_laid_out(found))
+        needed = list(compress(there.files, filtered.may_hold(request["filters"], there.files, there.schema)))
+        if (limit := request.get("limit")) is not None:
+            lived = accumulate((file.rows - there.dead_in([file]) for file in needed), initial=there.loose_rows)
+            needed = [file for file, before in zip(needed, lived, strict=False) if before < limit]
+        return there, needed
+
+
+@dataclass(frozen=True, slots=True)
+class _There:
+    """What a snapshot shows of a table."""
+
+    schema: Schema
+    files: Sequence[DataFile]
+    loose: pa.Table | None
+    """Rows that are in no file; None: there are none."""
+    dead: DeadRows
+
+    @property
+    def loose_rows(self) -> int:
+        return 0 if self.loose is None else self.loose.num_rows
+
+    def dead_in(self, files: Sequence[DataFile]) -> int:
+        return sum(len(self.dead.get(file.path, ())) for file in files) if self.dead else 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """A snapshot that plans read, and what was found of its tables."""
+
+    snapshot: Snapshot
+    tables: dict[str, _There] = field(default_factory=dict)
 
 
 def _version(text: str) -> int:
@@ -149,9 +202,9 @@ def _laid_out(found: TableFiles) -> tuple[pa.Table | None, DeadRows]:
     return there.loose, there.files.dead
 
 
-def _file(path: str, size: int, dead: DeadRows) -> Request:
-    told: Request = {"path": path, "bytes": size}
-    if positions := dead.get(path):
+def _file(file: DataFile, dead: DeadRows) -> Request:
+    told: Request = {"path": file.path, "bytes": file.bytes}
+    if positions := dead.get(file.path):
         told["dead"] = base64.b64encode(positions.serialize()).decode()
     return told
 

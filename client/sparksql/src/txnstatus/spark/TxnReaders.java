@@ -15,7 +15,6 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeProjection;
 import org.apache.spark.sql.connector.read.InputPartition;
 import org.apache.spark.sql.connector.read.PartitionReader;
 import org.apache.spark.sql.connector.read.PartitionReaderFactory;
-import org.apache.spark.sql.execution.datasources.FilePartition;
 import org.apache.spark.sql.execution.datasources.PartitionedFile;
 import org.apache.spark.sql.execution.datasources.v2.parquet.ParquetPartitionReaderFactory;
 import org.apache.spark.sql.execution.vectorized.ConstantColumnVector;
@@ -32,26 +31,24 @@ import scala.jdk.javaapi.CollectionConverters;
 final class TxnReaders implements PartitionReaderFactory {
   private final ParquetPartitionReaderFactory parquet;
   private final StructType read, wanted;
-  private final Broadcast<HashMap<String, byte[]>> dead;
 
   /** What `parquet` reads is `read`: the columns that are wanted, in their order, and the row index, if at all, as the last one. */
-  TxnReaders(ParquetPartitionReaderFactory parquet, StructType read, StructType wanted, Broadcast<HashMap<String, byte[]>> dead) {
+  TxnReaders(ParquetPartitionReaderFactory parquet, StructType read, StructType wanted) {
     this.parquet = parquet;
     this.read = read;
     this.wanted = wanted;
-    this.dead = dead;
   }
 
   @Override public boolean supportColumnarReads(InputPartition partition) { return parquet.supportColumnarReads(partition); }
 
   @Override public PartitionReader<ColumnarBatch> createColumnarReader(InputPartition partition) {
-    if (partition instanceof TxnScan.LooseRows loose) return new LooseReader(loose.stream(), wanted);
-    return new Batches(((FilePartition) partition).files());
+    if (partition instanceof TxnBatch.LooseRows loose) return new LooseReader(loose.stream(), wanted);
+    return new Batches((TxnBatch.Files) partition);
   }
 
   @Override public PartitionReader<InternalRow> createReader(InputPartition partition) {
-    if (partition instanceof TxnScan.LooseRows loose) return LooseReader.byRow(loose.stream(), wanted);
-    return new Rows(((FilePartition) partition).files());
+    if (partition instanceof TxnBatch.LooseRows loose) return LooseReader.byRow(loose.stream(), wanted);
+    return new Rows((TxnBatch.Files) partition);
   }
 
   /** The place of a wanted column in what is read; the file's name comes behind all of it. */
@@ -63,12 +60,16 @@ final class TxnReaders implements PartitionReaderFactory {
   /** What a task reads of its files, one after the other. */
   private abstract class Files<T> implements PartitionReader<T> {
     private final PartitionedFile[] files;
+    private final Broadcast<HashMap<String, byte[]>> dead;
     private int following;
     private PartitionReader<T> reader;
     UTF8String uri;
     RoaringBitmap deleted;
 
-    Files(PartitionedFile[] files) { this.files = files; }
+    Files(TxnBatch.Files partition) {
+      files = partition.files();
+      dead = partition.dead();
+    }
 
     abstract PartitionReader<T> open(PartitionedFile file);
     /** Whether anything is left of what was read; then `get` returns that. */
@@ -94,6 +95,7 @@ final class TxnReaders implements PartitionReaderFactory {
       uri = UTF8String.fromString(file.urlEncodedPath());
       deleted = DeadRows.of(file.urlEncodedPath(), dead);
       InputFileBlockHolder.set(file.urlEncodedPath(), file.start(), file.length());
+      if (parquet.filters().length > 0) TaskSettings.forget(parquet.broadcastedConf());
       try {
         reader = open(file);
       } catch (Exception e) {
@@ -110,7 +112,7 @@ final class TxnReaders implements PartitionReaderFactory {
   private final class Batches extends Files<ColumnarBatch> {
     private ColumnarBatch batch;
 
-    Batches(PartitionedFile[] files) { super(files); }
+    Batches(TxnBatch.Files partition) { super(partition); }
 
     @Override PartitionReader<ColumnarBatch> open(PartitionedFile file) { return parquet.buildColumnarReader(file); }
     @Override public ColumnarBatch get() { return batch; }
@@ -149,7 +151,7 @@ final class TxnReaders implements PartitionReaderFactory {
     private final UnsafeProjection projection = UnsafeProjection.create(CollectionConverters.asScala(sources()).toSeq());
     private InternalRow row;
 
-    Rows(PartitionedFile[] files) { super(files); }
+    Rows(TxnBatch.Files partition) { super(partition); }
 
     private List<Expression> sources() {
       List<Expression> found = new ArrayList<>();

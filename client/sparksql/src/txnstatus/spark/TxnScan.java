@@ -1,34 +1,35 @@
 package txnstatus.spark;
 
 import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.util.ArrayList;
 import java.util.Arrays;
-import java.util.Base64;
-import java.util.Comparator;
-import java.util.HashMap;
 import java.util.List;
 import java.util.OptionalLong;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.spark.SparkContext;
 import org.apache.spark.broadcast.Broadcast;
-import org.apache.spark.paths.SparkPath;
-import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.classic.SparkSession;
+import org.apache.spark.sql.connector.expressions.Expressions;
+import org.apache.spark.sql.connector.expressions.NamedReference;
+import org.apache.spark.sql.connector.expressions.aggregate.Aggregation;
+import org.apache.spark.sql.connector.metric.CustomMetric;
+import org.apache.spark.sql.connector.metric.CustomTaskMetric;
 import org.apache.spark.sql.connector.read.Batch;
-import org.apache.spark.sql.connector.read.InputPartition;
-import org.apache.spark.sql.connector.read.PartitionReaderFactory;
 import org.apache.spark.sql.connector.read.Scan;
 import org.apache.spark.sql.connector.read.ScanBuilder;
 import org.apache.spark.sql.connector.read.Statistics;
+import org.apache.spark.sql.connector.read.SupportsPushDownAggregates;
 import org.apache.spark.sql.connector.read.SupportsPushDownFilters;
+import org.apache.spark.sql.connector.read.SupportsPushDownLimit;
 import org.apache.spark.sql.connector.read.SupportsPushDownRequiredColumns;
 import org.apache.spark.sql.connector.read.SupportsReportStatistics;
-import org.apache.spark.sql.execution.datasources.FilePartition;
-import org.apache.spark.sql.execution.datasources.PartitionedFile;
+import org.apache.spark.sql.connector.read.SupportsRuntimeFiltering;
 import org.apache.spark.sql.execution.datasources.parquet.ParquetOptions;
 import org.apache.spark.sql.execution.datasources.v2.parquet.ParquetPartitionReaderFactory;
 import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.sources.Filter;
+import org.apache.spark.sql.types.AtomicType;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
@@ -38,25 +39,37 @@ import scala.collection.immutable.Map$;
 import scala.reflect.ClassTag$;
 
 /** Spark's own Parquet reader over the files of a snapshot that Python names, and rows beside them that are in no file. */
-final class TxnScan implements Scan, Batch, SupportsReportStatistics {
+final class TxnScan implements Scan, SupportsReportStatistics, SupportsRuntimeFiltering {
   /** A column of this name Spark's reader fills with the numbers of rows in their files. */
   static final String ROW_INDEX = "_tmp_metadata_row_index";
 
-  private final TxnTable table;
+  final TxnTable table;
   private final StructType wanted;
   private final Filter[] filters;
+  private final int limit;
+  private final TxnBatch all = new TxnBatch(this);
+  /** The batch that was planned last, whose files the plan's metrics tell. */
+  volatile TxnBatch planned = all;
+  /** What a run of Spark has found since it was planned, for the batch that it asks for next: plans may share a scan. */
+  private final ThreadLocal<Filter[]> found = new ThreadLocal<>();
   private JsonNode told;
+  private TxnReaders readers;
 
-  private TxnScan(TxnTable table, StructType wanted, Filter[] filters) {
+  private TxnScan(TxnTable table, StructType wanted, Filter[] filters, int limit) {
     this.table = table;
     this.wanted = wanted;
     this.filters = filters;
+    this.limit = limit;
   }
 
-  static final class Builder implements ScanBuilder, SupportsPushDownRequiredColumns, SupportsPushDownFilters {
+  static final class Builder implements ScanBuilder, SupportsPushDownRequiredColumns, SupportsPushDownFilters, SupportsPushDownLimit,
+      SupportsPushDownAggregates {
+    private static final int ALL = -1;
+
     private final TxnTable table;
     private StructType wanted;
     private Filter[] filters = {};
+    private int limit = ALL, counts;
 
     Builder(TxnTable table) {
       this.table = table;
@@ -65,7 +78,7 @@ final class TxnScan implements Scan, Batch, SupportsReportStatistics {
 
     @Override public void pruneColumns(StructType required) { wanted = required; }
 
-    /** Row groups are skipped by them; whether a row is wanted, Spark itself looks at. */
+    /** Files and row groups are skipped by them; whether a row is wanted, Spark itself looks at. */
     @Override public Filter[] pushFilters(Filter[] all) {
       List<String> columns = Arrays.asList(table.rows.fieldNames());
       filters = Arrays.stream(all).filter(each -> columns.containsAll(Arrays.asList(each.references()))).toArray(Filter[]::new);
@@ -73,23 +86,52 @@ final class TxnScan implements Scan, Batch, SupportsReportStatistics {
     }
 
     @Override public Filter[] pushedFilters() { return filters; }
-    @Override public Scan build() { return new TxnScan(table, wanted, filters); }
+
+    /** Spark asks where there is no filter; it looks at how many rows it gets, which are those of enough files. */
+    @Override public boolean pushLimit(int rows) {
+      limit = rows;
+      return true;
+    }
+
+    @Override public boolean isPartiallyPushed() { return true; }
+    @Override public boolean supportCompletePushDown(Aggregation aggregation) { return Counted.isAll(aggregation); }
+
+    /** Spark asks where there is no filter. */
+    @Override public boolean pushAggregation(Aggregation aggregation) {
+      if (filters.length > 0 || !Counted.isAll(aggregation)) return false;
+      counts = aggregation.aggregateExpressions().length;
+      return true;
+    }
+
+    @Override public Scan build() {
+      TxnScan scan = new TxnScan(table, wanted, filters, limit);
+      return counts == 0 ? scan : new Counted(table.name(), scan.told().get("rows").asLong(), counts);
+    }
   }
 
   @Override public StructType readSchema() { return wanted; }
-  @Override public Batch toBatch() { return this; }
-  @Override public String description() { return table.name() + ", filters: " + Arrays.toString(filters); }
+
+  @Override public String description() {
+    return table.name() + ", filters: " + Arrays.toString(filters) + (limit == Builder.ALL ? "" : ", limit: " + limit);
+  }
 
   /** Spark reads once what it finds twice in a plan. */
   @Override public boolean equals(Object other) {
     return other instanceof TxnScan that && that.table.table.equals(table.table) && that.table.seen == table.seen
-        && that.wanted.equals(wanted) && Arrays.equals(that.filters, filters);
+        && that.wanted.equals(wanted) && Arrays.equals(that.filters, filters) && that.limit == limit;
   }
 
   @Override public int hashCode() { return 31 * table.table.hashCode() + wanted.hashCode(); }
 
+  /** What Python is asked of the scan, with these filters beside its own. */
+  ObjectNode request(Filter... more) {
+    ObjectNode found = Bridge.request().put("table", table.table).put("seen", table.seen.id);
+    found.set("filters", Filters.told(table.rows, filters).addAll(Filters.told(table.rows, more)));
+    return limit == Builder.ALL ? found : found.put("limit", limit);
+  }
+
   private synchronized JsonNode told() {
-    if (told == null) told = table.bridge.call("scan", Bridge.request().put("table", table.table).put("seen", table.seen.id));
+    if (told == null) told = table.bridge.call("scan", request());
     return told;
   }
 
@@ -105,63 +147,45 @@ final class TxnScan implements Scan, Batch, SupportsReportStatistics {
     };
   }
 
-  // ---- pieces for tasks
+  // ---- what is read
 
-  @Override public InputPartition[] planInputPartitions() {
-    SQLConf conf = session().sessionState().conf();
-    long open = conf.filesOpenCostInBytes(), total = 0;
-    for (JsonNode file : told().get("files")) total += file.get("bytes").asLong() + open;
-    int cores = session().sparkContext().defaultParallelism();
-    long most = Math.min(conf.filesMaxPartitionBytes(), Math.max(open, total / Math.max(1, cores)));
-    List<PartitionedFile> pieces = new ArrayList<>();
-    for (JsonNode file : told().get("files")) {
-      long length = file.get("bytes").asLong();
-      for (long at = 0; at < length; at += most) pieces.add(piece(file.get("path").asText(), at, Math.min(most, length - at), length));
+  /** Columns of which what a join finds on its other side leaves files out. */
+  @Override public NamedReference[] filterAttributes() {
+    List<NamedReference> found = new ArrayList<>();
+    for (StructField each : wanted.fields()) {
+      if (!isPlace(each) && each.dataType() instanceof AtomicType) found.add(Expressions.column("`" + each.name().replace("`", "``") + "`"));
     }
-    pieces.sort(Comparator.comparingLong(PartitionedFile::length).reversed());
-    List<InputPartition> found = packed(pieces, most, open);
-    if (told().hasNonNull("loose")) found.add(new LooseRows(Base64.getDecoder().decode(told().get("loose").asText())));
-    return found.toArray(new InputPartition[0]);
+    return found.toArray(new NamedReference[0]);
   }
 
-  private static PartitionedFile piece(String uri, long start, long length, long size) {
-    return new PartitionedFile(InternalRow.empty(), SparkPath.fromUrlString(uri), start, length, new String[0], 0L, size, Map$.MODULE$.empty());
+  @Override public void filter(Filter[] more) { found.set(more); }
+
+  @Override public Batch toBatch() {
+    Filter[] more = found.get();
+    found.remove();
+    return more == null || more.length == 0 ? all : new TxnBatch(this, more);
   }
 
-  private static List<InputPartition> packed(List<PartitionedFile> pieces, long most, long open) {
-    List<InputPartition> found = new ArrayList<>();
-    List<PartitionedFile> now = new ArrayList<>();
-    long size = 0;
-    for (PartitionedFile each : pieces) {
-      if (!now.isEmpty() && size + each.length() > most) {
-        found.add(new FilePartition(found.size(), now.toArray(new PartitionedFile[0])));
-        now.clear();
-        size = 0;
+  /** Spark need not plan files to know. */
+  @Override public ColumnarSupportMode columnarSupportMode() {
+    return readers().supportColumnarReads(null) ? ColumnarSupportMode.SUPPORTED : ColumnarSupportMode.UNSUPPORTED;
+  }
+
+  @Override public CustomMetric[] supportedCustomMetrics() { return FileMetrics.all(); }
+  @Override public CustomTaskMetric[] reportDriverMetrics() { return planned.metrics(); }
+
+  // ---- its readers
+
+  synchronized TxnReaders readers() {
+    if (readers == null) {
+      StructType read = new StructType();
+      for (StructField each : wanted.fields()) if (!isPlace(each)) read = read.add(each);
+      if (told().get("dead").asLong() > 0 || Arrays.stream(wanted.fields()).anyMatch(each -> each.name().equals(TxnTable.ROW))) {
+        read = read.add(ROW_INDEX, DataTypes.LongType, true);
       }
-      now.add(each);
-      size += each.length() + open;
+      readers = new TxnReaders(parquet(read), read, wanted);
     }
-    if (!now.isEmpty()) found.add(new FilePartition(found.size(), now.toArray(new PartitionedFile[0])));
-    return found;
-  }
-
-  /** Rows that are in no file of the table, as a stream of Arrow's: they were changed by their keys of late. */
-  record LooseRows(byte[] stream) implements InputPartition {}
-
-  // ---- their readers
-
-  @Override public PartitionReaderFactory createReaderFactory() {
-    HashMap<String, byte[]> dead = new HashMap<>();
-    for (JsonNode file : told().get("files")) {
-      if (file.hasNonNull("dead")) dead.put(file.get("path").asText(), Base64.getDecoder().decode(file.get("dead").asText()));
-    }
-    StructType read = new StructType();
-    for (StructField each : wanted.fields()) if (!isPlace(each)) read = read.add(each);
-    if (!dead.isEmpty() || Arrays.stream(wanted.fields()).anyMatch(each -> each.name().equals(TxnTable.ROW))) {
-      read = read.add(ROW_INDEX, DataTypes.LongType, true);
-    }
-    Broadcast<HashMap<String, byte[]>> spread = context().broadcast(dead, ClassTag$.MODULE$.apply(HashMap.class));
-    return new TxnReaders(parquet(read), read, wanted, spread);
+    return readers;
   }
 
   static boolean isPlace(StructField field) { return field.name().equals(TxnTable.FILE) || field.name().equals(TxnTable.ROW); }
@@ -173,7 +197,8 @@ final class TxnScan implements Scan, Batch, SupportsReportStatistics {
     Broadcast<SerializableConfiguration> hadoop = context().broadcast(
         new SerializableConfiguration(settings(read, conf)), ClassTag$.MODULE$.apply(SerializableConfiguration.class));
     StructType all = table.rows.add(ROW_INDEX, DataTypes.LongType, true);
-    return new ParquetPartitionReaderFactory(conf, hadoop, all, read, new StructType(), filters, Option.empty(), new ParquetOptions(options, conf));
+    return new ParquetPartitionReaderFactory(conf, new TaskSettings(hadoop), all, read, new StructType(), filters, Option.empty(),
+        new ParquetOptions(options, conf));
   }
 
   /** What Spark's own scan of Parquet sets before it makes such a factory. */
@@ -193,6 +218,6 @@ final class TxnScan implements Scan, Batch, SupportsReportStatistics {
     return found;
   }
 
-  private static SparkSession session() { return (SparkSession) org.apache.spark.sql.SparkSession.active(); }
-  private static SparkContext context() { return session().sparkContext(); }
+  static SparkSession session() { return (SparkSession) org.apache.spark.sql.SparkSession.active(); }
+  static SparkContext context() { return session().sparkContext(); }
 }

@@ -1,0 +1,90 @@
+package txnstatus.spark;
+
+import com.fasterxml.jackson.databind.node.ArrayNode;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.time.LocalDate;
+import org.apache.spark.sql.catalyst.CatalystTypeConverters;
+import org.apache.spark.sql.sources.AlwaysFalse;
+import org.apache.spark.sql.sources.And;
+import org.apache.spark.sql.sources.EqualNullSafe;
+import org.apache.spark.sql.sources.EqualTo;
+import org.apache.spark.sql.sources.Filter;
+import org.apache.spark.sql.sources.GreaterThan;
+import org.apache.spark.sql.sources.GreaterThanOrEqual;
+import org.apache.spark.sql.sources.In;
+import org.apache.spark.sql.sources.IsNotNull;
+import org.apache.spark.sql.sources.IsNull;
+import org.apache.spark.sql.sources.LessThan;
+import org.apache.spark.sql.sources.LessThanOrEqual;
+import org.apache.spark.sql.sources.Not;
+import org.apache.spark.sql.sources.Or;
+import org.apache.spark.sql.sources.StringStartsWith;
+import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.sql.types.StructType;
+
+/** Spark's filters as txnclient/read/filtered.py takes them: what has no words there is told as unknown. */
+final class Filters {
+  private final StructType rows;
+
+  private Filters(StructType rows) { this.rows = rows; }
+
+  static ArrayNode told(StructType rows, Filter... filters) {
+    ArrayNode found = Bridge.JSON.createArrayNode();
+    for (Filter each : filters) found.add(new Filters(rows).of(each));
+    return found;
+  }
+
+  private ObjectNode of(Filter filter) {
+    if (filter instanceof And both) return several("and", both.left(), both.right());
+    if (filter instanceof Or either) return several("or", either.left(), either.right());
+    if (filter instanceof AlwaysFalse) return told("never");
+    if (filter instanceof EqualTo is) return compared("=", is.attribute(), is.value());
+    if (filter instanceof Not not && not.child() instanceof EqualTo is) return compared("<>", is.attribute(), is.value());
+    if (filter instanceof Not not && not.child() instanceof IsNull is) return told("not null").put("column", is.attribute());
+    if (filter instanceof EqualNullSafe is) {
+      return is.value() == null ? told("null").put("column", is.attribute()) : compared("=", is.attribute(), is.value());
+    }
+    if (filter instanceof LessThan is) return compared("<", is.attribute(), is.value());
+    if (filter instanceof LessThanOrEqual is) return compared("<=", is.attribute(), is.value());
+    if (filter instanceof GreaterThan is) return compared(">", is.attribute(), is.value());
+    if (filter instanceof GreaterThanOrEqual is) return compared(">=", is.attribute(), is.value());
+    if (filter instanceof StringStartsWith is) return compared("starts with", is.attribute(), is.value());
+    if (filter instanceof IsNull is) return told("null").put("column", is.attribute());
+    if (filter instanceof IsNotNull is) return told("not null").put("column", is.attribute());
+    if (filter instanceof In in) return among(in);
+    return told("unknown");
+  }
+
+  private static ObjectNode told(String is) { return Bridge.request().put("is", is); }
+
+  private ObjectNode several(String is, Filter... filters) {
+    ObjectNode found = told(is);
+    found.set("of", told(rows, filters));
+    return found;
+  }
+
+  private ObjectNode compared(String is, String column, Object value) {
+    String text = text(column, value);
+    return text == null ? told("unknown") : told(is).put("column", column).put("value", text);
+  }
+
+  private ObjectNode among(In in) {
+    ObjectNode found = told("in").put("column", in.attribute());
+    ArrayNode values = found.putArray("values");
+    for (Object each : in.values()) {
+      if (each == null) continue; // nothing is equal to it
+      String text = text(in.attribute(), each);
+      if (text == null) return told("unknown");
+      values.add(text);
+    }
+    return found;
+  }
+
+  /** As manifests have it; null for a value of which they have no such text. */
+  private String text(String column, Object value) {
+    if (value == null || value instanceof byte[] || rows.getFieldIndex(column).isEmpty()) return null;
+    Object inner = CatalystTypeConverters.convertToCatalyst(value);
+    if (rows.apply(column).dataType().equals(DataTypes.DateType)) return LocalDate.ofEpochDay(((Number) inner).longValue()).toString();
+    return inner.toString();
+  }
+}

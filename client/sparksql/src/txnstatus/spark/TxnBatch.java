@@ -1,0 +1,104 @@
+package txnstatus.spark;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.Base64;
+import java.util.Comparator;
+import java.util.HashMap;
+import java.util.List;
+import org.apache.spark.broadcast.Broadcast;
+import org.apache.spark.paths.SparkPath;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.connector.metric.CustomTaskMetric;
+import org.apache.spark.sql.connector.read.Batch;
+import org.apache.spark.sql.connector.read.InputPartition;
+import org.apache.spark.sql.connector.read.PartitionReaderFactory;
+import org.apache.spark.sql.execution.datasources.PartitionedFile;
+import org.apache.spark.sql.internal.SQLConf;
+import org.apache.spark.sql.sources.Filter;
+import scala.collection.immutable.Map$;
+import scala.reflect.ClassTag$;
+
+/** A scan in pieces for tasks: of the files that can have rows for its filters, and for those that a run has found. */
+final class TxnBatch implements Batch {
+  private final TxnScan scan;
+  private final Filter[] more;
+  private JsonNode told;
+  private Broadcast<HashMap<String, byte[]>> dead;
+
+  TxnBatch(TxnScan scan, Filter... more) {
+    this.scan = scan;
+    this.more = more;
+  }
+
+  /** Files, or pieces of some, that a task reads one after the other. What is broadcast is of Java's own classes: see DeadRows. */
+  record Files(PartitionedFile[] files, Broadcast<HashMap<String, byte[]>> dead) implements InputPartition {}
+
+  /** Rows that are in no file of the table, as a stream of Arrow's: they were changed by their keys of late. */
+  record LooseRows(byte[] stream) implements InputPartition {}
+
+  /** Spark reads once what it finds twice in a plan. */
+  @Override public boolean equals(Object other) {
+    return other instanceof TxnBatch that && that.scan.equals(scan) && Arrays.equals(that.more, more);
+  }
+
+  @Override public int hashCode() { return scan.hashCode(); }
+
+  @Override public PartitionReaderFactory createReaderFactory() { return scan.readers(); }
+
+  CustomTaskMetric[] metrics() { return told == null ? new CustomTaskMetric[0] : FileMetrics.of(told); }
+
+  @Override public synchronized InputPartition[] planInputPartitions() {
+    if (told == null) {
+      told = scan.table.bridge.call("files", scan.request(more));
+      dead = TxnScan.context().broadcast(deadRows(), ClassTag$.MODULE$.apply(HashMap.class));
+    }
+    scan.planned = this;
+    SQLConf conf = TxnScan.session().sessionState().conf();
+    long open = conf.filesOpenCostInBytes(), total = 0;
+    for (JsonNode file : told.get("files")) total += file.get("bytes").asLong() + open;
+    int cores = TxnScan.context().defaultParallelism();
+    long most = Math.min(conf.filesMaxPartitionBytes(), Math.max(open, total / Math.max(1, cores)));
+    List<PartitionedFile> pieces = new ArrayList<>();
+    for (JsonNode file : told.get("files")) {
+      long length = file.get("bytes").asLong();
+      for (long at = 0; at < length; at += most) pieces.add(piece(file.get("path").asText(), at, Math.min(most, length - at), length));
+    }
+    pieces.sort(Comparator.comparingLong(PartitionedFile::length).reversed());
+    List<InputPartition> found = packed(pieces, most, open);
+    if (told.hasNonNull("loose")) found.add(new LooseRows(Base64.getDecoder().decode(told.get("loose").asText())));
+    return found.toArray(new InputPartition[0]);
+  }
+
+  private HashMap<String, byte[]> deadRows() {
+    HashMap<String, byte[]> found = new HashMap<>();
+    for (JsonNode file : told.get("files")) {
+      if (file.hasNonNull("dead")) found.put(file.get("path").asText(), Base64.getDecoder().decode(file.get("dead").asText()));
+    }
+    return found;
+  }
+
+  private static PartitionedFile piece(String uri, long start, long length, long size) {
+    return new PartitionedFile(InternalRow.empty(), SparkPath.fromUrlString(uri), start, length, new String[0], 0L, size, Map$.MODULE$.empty());
+  }
+
+  private List<InputPartition> packed(List<PartitionedFile> pieces, long most, long open) {
+    List<InputPartition> found = new ArrayList<>();
+    List<PartitionedFile> now = new ArrayList<>();
+    long size = 0;
+    for (PartitionedFile each : pieces) {
+      if (!now.isEmpty() && size + each.length() > most) {
+        found.add(files(now));
+        now.clear();
+        size = 0;
+      }
+      now.add(each);
+      size += each.length() + open;
+    }
+    if (!now.isEmpty()) found.add(files(now));
+    return found;
+  }
+
+  private Files files(List<PartitionedFile> some) { return new Files(some.toArray(new PartitionedFile[0]), dead); }
+}

@@ -1,0 +1,160 @@
+"""What a scan of the catalog's does not read, and what is told of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, date, datetime
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+
+from txnclient import Client
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+NewTable = Callable[..., str]
+Sql = Callable[[str], "DataFrame"]
+FILES, ROWS = 12, 10
+"""Files of a table, and rows of each of them."""
+
+
+@pytest.fixture
+def table(client: Client, new_table: NewTable) -> str:
+    """Files of ids that follow each other; in each month there are three."""
+    table = new_table("id bigint, v string, at timestamp, day date, x double, month int", partition_by=["month"])
+    ids = range(FILES * ROWS)
+    data = pa.table({
+        "id": pa.array(ids, pa.int64()),
+        "v": [f"v{n:03}" for n in ids],
+        "at": pa.array([datetime(2024, 1, 1 + n // ROWS, tzinfo=UTC) for n in ids], pa.timestamp("us", "UTC")),
+        "day": [date(2024, 1, 1 + n // ROWS) for n in ids],
+        "x": [float(n) for n in ids],
+        "month": pa.array([1 + n // ROWS // 3 for n in ids], pa.int32()),
+    })  # fmt: skip
+    with client.transaction() as txn:
+        for file in range(FILES):
+            txn.write(data.slice(file * ROWS, ROWS), table)
+    return table
+
+
+def rows(frame: DataFrame) -> list[tuple[Any, ...]]:
+    return [tuple(row) for row in frame.collect()]
+
+
+def metrics(frame: DataFrame) -> list[dict[str, int]]:
+    """What the scans of a plan that has run tell of their files."""
+    plan = frame._jdf.queryExecution().executedPlan()
+    plan = plan.executedPlan() if "AdaptiveSparkPlan" in plan.getClass().getName() else plan
+    waiting, found = [plan], []
+    while waiting:
+        node = waiting.pop()
+        if "QueryStage" in node.getClass().getName():
+            waiting.append(node.plan())
+        if node.metrics().contains("filesRead"):
+            found.append({
+                name: node.metrics().apply(name).value() for name in ("filesRead", "filesSkipped", "rowsDeleted")
+            })  # fmt: skip
+        waiting.extend(node.children().apply(n) for n in range(node.children().size()))
+    return found
+
+
+@contextmanager
+def setting(spark: SparkSession, name: str, value: str) -> Iterator[None]:
+    spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        spark.conf.unset(name)
+
+
+@pytest.mark.parametrize(
+    ("where", "files", "count"),
+    [
+        ("month = 2", 3, 30),
+        ("month IN (1, 4) AND id > 100", 2, 19),
+        ("id = 57", 1, 1),
+        ("v LIKE 'v03%' OR at = TIMESTAMP '2024-01-09 00:00:00'", 2, 20),
+        ("day BETWEEN DATE '2024-01-05' AND DATE '2024-01-06'", 2, 20),
+        ("x < 5 AND NOT (id = 3)", 1, 4),
+        ("month IS NULL", 0, 0),
+        ("id % 40 = 7", 12, 3),
+    ],
+)
+def test_files_without_rows_that_are_wanted_are_skipped(
+    sql: Sql, table: str, where: str, files: int, count: int
+) -> None:
+    frame = sql(f"SELECT id, v FROM txn.{table} WHERE {where}")
+    assert len(frame.collect()) == count
+    assert metrics(frame) == [{"filesRead": files, "filesSkipped": FILES - files, "rowsDeleted": 0}]
+
+
+def test_what_a_join_finds_skips_files(
+    spark: SparkSession, sql: Sql, client: Client, new_table: NewTable, table: str
+) -> None:
+    months = new_table("m int, quarter string")
+    names = pa.table({"m": pa.array(range(1, 5), pa.int32()), "quarter": ["first", "first", "first", "second"]})
+    client.write(names, months)
+    frame = sql(f"SELECT sum(id) FROM txn.{table} JOIN txn.{months} ON month = m WHERE quarter = 'second'")
+    assert rows(frame) == [(sum(range(90, 120)),)]
+    read = sorted(each["filesRead"] for each in metrics(frame))
+    assert read == [1, 3], frame._jdf.queryExecution().executedPlan().toString()
+    # One plan's finding is nothing to another one of the same table.
+    assert rows(sql(f"SELECT sum(id) FROM txn.{table} JOIN txn.{months} ON month = m")) == [(sum(range(120)),)]
+
+
+def test_rows_are_counted_without_a_look(sql: Sql, client: Client, new_table: NewTable, table: str) -> None:
+    frame = sql(f"SELECT count(*) AS a, count(1) + 1 AS b FROM txn.{table}")
+    assert rows(frame) == [(120, 121)]
+    assert "LocalTableScan" in frame._jdf.queryExecution().executedPlan().toString()
+    client.delete_where(table, "id % 7 = 0")
+    assert rows(sql(f"SELECT count(*) FROM txn.{table}")) == [(102,)]
+    assert rows(sql(f"SELECT count(*) FROM txn.{table} WHERE month = 4")) == [(sum(n % 7 > 0 for n in range(90, 120)),)]
+    assert rows(sql(f"SELECT month, count(*) FROM txn.{table} GROUP BY month HAVING month = 1")) == [(1, 25)]
+    keyed = new_table("id bigint, v string", primary_key=["id"])
+    assert rows(sql(f"SELECT count(*) FROM txn.{keyed}")) == [(0,)]
+    client.write(pa.table({"id": range(50), "v": ["old"] * 50}), keyed)
+    client.upsert(keyed, pa.table({"id": range(40, 60), "v": ["new"] * 20}))
+    client.delete(keyed, pa.table({"id": range(5)}))
+    assert rows(sql(f"SELECT count(*) FROM txn.{keyed}")) == [(55,)]
+    assert rows(sql(f"SELECT count(*) FROM (SELECT * FROM txn.{keyed} LIMIT 52)")) == [(52,)]
+
+
+def test_a_limit_reads_enough_files(sql: Sql, client: Client, table: str) -> None:
+    client.delete_where(table, "id < 15")
+    frame = sql(f"SELECT id FROM txn.{table} LIMIT 12")
+    assert len(frame.collect()) == 12
+    (told,) = metrics(frame)
+    assert told["filesRead"] < 5
+    assert len(sql(f"SELECT id FROM txn.{table} LIMIT 500").collect()) == 105
+    assert len(sql(f"SELECT id FROM txn.{table} WHERE id % 40 = 7 LIMIT 10").collect()) == 2
+
+
+def test_the_optimizer_knows_what_is_scanned(sql: Sql, table: str) -> None:
+    def size(text: str) -> int:
+        leaves = sql(text)._jdf.queryExecution().optimizedPlan().collectLeaves()
+        assert leaves.size() == 1
+        leaf = leaves.apply(0)
+        return int(leaf.stats().sizeInBytes())
+
+    whole = size(f"SELECT * FROM txn.{table}")
+    assert size(f"SELECT * FROM txn.{table} WHERE month = 2") == pytest.approx(whole * 3 / FILES, rel=0.1)
+    assert size(f"SELECT id FROM txn.{table}") < whole / 4
+
+
+def test_many_files_in_one_task_are_each_judged_by_their_own_filter(
+    spark: SparkSession, sql: Sql, client: Client, new_table: NewTable
+) -> None:
+    """One configuration serves all files of a task, in batches and by rows."""
+    table = new_table("id bigint, v string")
+    with client.transaction() as txn:
+        for first in range(0, 400, 20):
+            txn.write(pa.table({"id": range(first, first + 20), "v": ["x"] * 20}), table)
+    client.delete_where(table, "id % 5 = 0")
+    expected = [(n,) for n in range(400) if n % 5 and n % 3 == 1 and n > 130]
+    found = f"SELECT id FROM txn.{table} WHERE id % 3 = 1 AND id > 130 ORDER BY id"
+    assert rows(sql(found)) == expected
+    with setting(spark, "spark.sql.parquet.enableVectorizedReader", "false"):
+        assert rows(sql(found)) == expected
