@@ -133,6 +133,11 @@ class Snapshot(Staying):
 
         from txnclient.read.scanned_later import ScannedLater
 
+        if not isinstance(connection, duckdb.DuckDBPyConnection | None):
+            raise InvalidArgument(
+                f"the connection of DuckDB is a {type(connection).__name__}",
+                hint="choose columns and rows of the relation: .project('id'), .filter('id > 1')",
+            )
         found, rows = self.table_files(table), None
         with self.explained(table):
             if found.files and found.are_the_table:

@@ -363,6 +363,9 @@ def test_other_engines_read_the_table_with_its_changed_rows(client: Client, new_
     client.write(rows(1, 2, 3), table)
     with client.snapshot() as before:
         assert sum(file.rows for file in before.files(table).files) == 3
+        with pytest.raises(InvalidArgument, match="the connection of DuckDB is a list") as refused:
+            before.to_duckdb(table, ["id"])  # type: ignore[arg-type]
+        assert "project" in refused.value.hint
         relation = before.to_duckdb(table)
         for _ in range(2):  # it can be asked again
             assert sorted(relation.project("id").fetchall()) == [(1,), (2,), (3,)]

@@ -64,6 +64,7 @@ _TOKEN = re.compile(
 _END = ""
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _QUOTE = "put names with other signs than letters, digits and _ into backquotes: `unit price` double"
+_TYPES = f"there are {', '.join(sorted(ATOMIC))}, decimal(p,s), array<..>, map<..>, struct<..>"
 _ESCAPED = re.compile(
     r"""\\(?: u(?P<short>[0-9A-Fa-f]{4}) | U(?P<long>[0-9A-Fa-f]{8}) | (?P<octal>[01][0-7]{2}) | (?P<sign>.) )
     | (?P<quote>['"])(?P=quote)""",
@@ -132,7 +133,9 @@ def parse(text: str, *, data: bool = False) -> Type:
         if not tokens.ended:
             raise _Unreadable(f"{tokens.next} is left over")
     except _Unreadable as wrong:
-        raise InvalidArgument(f"type {_shown(text)} does not read as a Spark SQL type: {wrong}") from None
+        raise InvalidArgument(
+            f"type {_shown(text)} does not read as a Spark SQL type: {wrong}", hint=wrong.hint
+        ) from None
     return found
 
 
@@ -271,7 +274,7 @@ class _Tokens:
                 return Type(name, tuple(inner))
             case "struct":
                 return self._struct(depth)
-        raise _Unreadable(f"there is no type {word!r}")
+        raise _Unreadable(f"there is no type {word!r}", _TYPES)
 
     def _decimal(self) -> Type:
         if not self.take("("):

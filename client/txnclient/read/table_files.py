@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from txnclient.read import manifests, row_reads
 from txnclient.read.row_reads import RowChanges
+from txnstatus.errors import InvalidArgument
 from txnstatus.lake import data_files, kept_dead_rows
 from txnstatus.lake.dead_rows import DeadRows
 from txnstatus.lake.manifest import DataFile
@@ -98,6 +99,7 @@ class TableFiles:
         """As `Snapshot.to_arrow`."""
         from txnclient.formats import arrow
 
+        _require_filter(where)
         if not self.are_the_table and columns is not None and not columns:
             return self.to_arrow([self.schema.columns[0].name], where).select([])  # tables of no column do not add up
         if self.changes is not None:
@@ -108,6 +110,7 @@ class TableFiles:
         """As `Snapshot.to_batches`."""
         from txnclient.formats import arrow
 
+        _require_filter(where)
         if self.changes is not None:
             return row_reads.batches(self.files, self.changes, self.schema, columns, where, self.dead)
         return arrow.read_batches(self.files, self.schema, columns, where, self.dead)
@@ -125,6 +128,15 @@ class TableFiles:
         """
         with data_files.opened(self.files, self.target(None)) as dataset:
             return dataset
+
+
+def _require_filter(where: object) -> None:
+    import pyarrow.compute as pc
+
+    if where is not None and not isinstance(where, pc.Expression):
+        raise InvalidArgument(
+            f"where is a pyarrow expression, not a {type(where).__name__}", hint='such as pc.field("id") > 1'
+        )
 
 
 def _write_of(ref: pb.ManifestRef) -> str:

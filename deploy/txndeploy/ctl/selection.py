@@ -10,7 +10,7 @@ from typing import Any
 import typer
 
 from txnclient import Client, TxnError, TxnState, TxnSummary
-from txnstatus.types import DECIDED_ABORT
+from txnstatus.types import DECIDED_ABORT, DECIDED_COMMIT
 
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 _DURATION = re.compile(r"(\d{1,9})([smhd])")
@@ -75,6 +75,8 @@ def aborted(client: Client, txn_id: int, reason: str) -> Mapping[str, Any]:
     except TxnError as refusal:
         note = refusal.message
     known = found or before
+    if before and not found and before.state in DECIDED_COMMIT:
+        note = "it has committed: what it wrote is visible and stays"
     if before and found and before.state in DECIDED_ABORT:
         why = f", by {before.cause.by}: {before.cause.message}" if before.cause else ""
         note = f"it was aborted before{why}"

@@ -10,9 +10,10 @@ import pyarrow as pa
 import pytest
 
 from txnclient import InvalidArgument
-from txnclient.formats import arrow
+from txnclient.formats import arrow, schemas
 from txnclient.read import row_reads
 from txnclient.read.row_reads import RowChanges
+from txnclient.read.table_files import TableFiles
 from txnclient.write import staged_files
 from txnclient.write.staged_files import StagedFiles
 from txnstatus.lake import rows as row_format
@@ -121,3 +122,20 @@ def test_staged_files_with_nulls_are_refused(tmp_path: Path) -> None:
             continue
         with pytest.raises(InvalidArgument, match="column 'id' is NOT NULL, and the data has a null in it"):
             staged_files.check([staged], prefix, SCHEMA)
+
+
+def test_one_name_is_no_list_of_names() -> None:
+    """A text was taken for its letters: `primary_key="id"` was told that there is no column 'i'."""
+    with pytest.raises(InvalidArgument, match="'name' is one name where a list of columns is expected") as caught:
+        schemas.named("name", SCHEMA.columns)
+    assert caught.value.hint == "write ['name']"
+
+
+@pytest.mark.parametrize("where", [[("id", ">", 1)], {"id": 1}, "id > 1"], ids=["list", "dict", "SQL"])
+def test_a_filter_that_is_no_expression_is_refused(tmp_path: Path, where: object) -> None:
+    """pyarrow took a part of them for something else, and its own errors came."""
+    found = TableFiles("t.t", SCHEMA, tuple(written(ROWS, tmp_path)))
+    for read in (found.to_arrow, found.batches):
+        with pytest.raises(InvalidArgument, match=r"where is a pyarrow expression, not a (list|dict|str)") as caught:
+            read(None, where)  # type: ignore[operator]
+        assert "pc.field" in caught.value.hint

@@ -108,6 +108,12 @@ def test_what_is_no_type_is_refused_by_its_own_text(text: str) -> None:
     assert repr(text) in refusal.value.message
 
 
+def test_of_a_type_that_there_is_not_those_are_told_that_there_are() -> None:
+    with pytest.raises(InvalidArgument, match="'v': there is no type 'varchar'") as refusal:
+        ddl.parse_columns("v varchar(10)")
+    assert {"string,", "bigint,", "decimal(p,s),", "struct<..>"} <= set(refusal.value.hint.split(" "))
+
+
 def test_a_type_nested_as_deeply_as_people_do_is_read() -> None:
     text = "array<" * 20 + "int" + ">" * 20
     assert parse_type(text) == text
