@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from txnclient.beginning import begin
+from txnclient.calls.requests import checked_seconds
 from txnclient.change.merge import Merge
 from txnclient.change.plan import MergePlan
 from txnclient.formats.partitions import Partition
@@ -45,9 +46,10 @@ class AutoCommit:
 
     `request_id` names the write: of all calls with the same one, by whichever process, one at most takes effect, as
     long as the service keeps records (retention_ms). A repeated call answers with the receipt of the first that has
-    committed, without `rows`: how many of them were written and left out is told once, and kept nowhere. If the first
-    has not asked for its commit it is aborted, and the repeated call raises TxnAborted: run it again with another id.
-    By default each call has an id of its own, which CommitUnknown tells: the same call with that id finds out.
+    committed, without `rows`: how many of them were written and left out is told once, and kept nowhere; it raises
+    InvalidArgument if that was a write to another table. If the first has not asked for its commit it is aborted, and
+    the repeated call raises TxnAborted: run it again with another id. By default each call has an id of its own, which
+    CommitUnknown tells: the same call with that id finds out.
 
     `timeout`: seconds, by default 30, that all calls to the service may take together, up to the outcome of the commit;
     what it takes to write files comes on top, and waits for locks do. `label`: what listings show. `lock_timeout`: as
@@ -69,40 +71,40 @@ class AutoCommit:
     ) -> CommitReceipt:
         """As `Transaction.write`: a Spark DataFrame or pyarrow data, appended, or in place of what is there."""
         return self._run(
-            lambda txn: txn.write(data, table, mode, partition=partition, keys_are_new=keys_are_new), options
+            table, lambda txn: txn.write(data, table, mode, partition=partition, keys_are_new=keys_are_new), options
         )
 
     def truncate(
         self, table: str, *, partition: Partition | None = None, **options: Unpack[WriteOptions]
     ) -> CommitReceipt:
         """Removes all rows of the table or of the partition."""
-        return self._run(lambda txn: txn.truncate(table, partition=partition), options)
+        return self._run(table, lambda txn: txn.truncate(table, partition=partition), options)
 
     def insert(self, table: str, rows: Any, **options: Unpack[WriteOptions]) -> CommitReceipt:
         """Rows, pyarrow data, by primary key. Raises RowsRefused if a key is there already: then none is written."""
-        return self._run(lambda txn: txn.insert(table, rows), options)
+        return self._run(table, lambda txn: txn.insert(table, rows), options)
 
     def insert_ignore(self, table: str, rows: Any, **options: Unpack[WriteOptions]) -> CommitReceipt:
         """Rows whose keys are there already are left out; `receipt.rows` counts them."""
-        return self._run(lambda txn: txn.insert_ignore(table, rows), options)
+        return self._run(table, lambda txn: txn.insert_ignore(table, rows), options)
 
     def upsert(self, table: str, rows: Any, **options: Unpack[WriteOptions]) -> CommitReceipt:
         """Inserts rows, or replaces those that have their keys."""
-        return self._run(lambda txn: txn.upsert(table, rows), options)
+        return self._run(table, lambda txn: txn.upsert(table, rows), options)
 
     def update(self, table: str, rows: Any, **options: Unpack[WriteOptions]) -> CommitReceipt:
         """As `Transaction.update`. Raises RowsRefused if a key is not there: then none is written."""
-        return self._run(lambda txn: txn.update(table, rows), options)
+        return self._run(table, lambda txn: txn.update(table, rows), options)
 
     def delete(self, table: str, rows: Any, **options: Unpack[WriteOptions]) -> CommitReceipt:
         """Only the primary key counts in `rows`. Raises RowsRefused if a key is not there: then none is deleted."""
-        return self._run(lambda txn: txn.delete(table, rows), options)
+        return self._run(table, lambda txn: txn.delete(table, rows), options)
 
     def delete_where(
         self, table: str, predicate: str, *, spark: SparkSession | None = None, **options: Unpack[WriteOptions]
     ) -> CommitReceipt:
         """As `Transaction.delete_where`; `receipt.rows` counts."""
-        return self._run(lambda txn: txn.delete_where(table, predicate, spark=spark), options)
+        return self._run(table, lambda txn: txn.delete_where(table, predicate, spark=spark), options)
 
     def update_where(
         self,
@@ -114,21 +116,21 @@ class AutoCommit:
         **options: Unpack[WriteOptions],
     ) -> CommitReceipt:
         """As `Transaction.update_where`; `receipt.rows` counts."""
-        return self._run(lambda txn: txn.update_where(table, values, predicate, spark=spark), options)
+        return self._run(table, lambda txn: txn.update_where(table, values, predicate, spark=spark), options)
 
     def merge(self, table: str, source: Any, on: str, **options: Unpack[WriteOptions]) -> Merge[CommitReceipt]:
         """As `Transaction.merge`: `execute()` is the transaction, and `receipt.rows` counts."""
 
         def execute(plan: MergePlan) -> CommitReceipt:
-            return self._run(lambda txn: txn.run_merge(table, source, plan), options)
+            return self._run(table, lambda txn: txn.run_merge(table, source, plan), options)
 
         return Merge(table, self.session.table(table).schema, on, execute)
 
-    def _run(self, write: Callable[[Transaction], Rows], options: WriteOptions) -> CommitReceipt:
+    def _run(self, table: str, write: Callable[[Transaction], Rows], options: WriteOptions) -> CommitReceipt:
         if unknown := options.keys() - WriteOptions.__annotations__.keys():
             raise TypeError(f"a write has no option {min(unknown)!r}; it has {', '.join(WriteOptions.__annotations__)}")
         label = options.get("label", LABEL)
-        session = self.session.within(options.get("timeout", DEFAULT_TIMEOUT_SECONDS))
+        session = self.session.within(checked_seconds(options.get("timeout", DEFAULT_TIMEOUT_SECONDS)))
         request_id, waits = options.get("request_id"), options.get("lock_timeout")
         lock_timeout = self.session.lock_timeout if waits is None else checked_timeout(waits)
         if request_id == "":
@@ -138,7 +140,7 @@ class AutoCommit:
         txn.handle.lock_timeout = lock_timeout
         try:
             if begun_before and request_id is not None:
-                return _settled(txn, used)
+                return _of(table, _settled(txn, used), used)
             with txn:
                 rows = write(txn)
                 return replace(txn.commit(session.timeout), rows=rows)
@@ -149,6 +151,17 @@ class AutoCommit:
             error.written = 0
             error.hint = "none of the rows is written; within a transaction of your own the others would be"
             raise
+
+
+def _of(table: str, receipt: CommitReceipt, request_id: str) -> CommitReceipt:
+    """The receipt, if it is of a write to the table. Raises InvalidArgument."""
+    if receipt.tables and table not in receipt.tables:
+        raise InvalidArgument(
+            f"request_id {request_id!r} names a write to {', '.join(receipt.tables)} that has committed, transaction "
+            f"{receipt.txn_id}: this write to {table} is another one",
+            hint="nothing of this write is visible; give each write a request_id of its own",
+        )
+    return receipt
 
 
 def _settled(txn: Transaction, request_id: str) -> CommitReceipt:

@@ -15,7 +15,7 @@ from txnclient import participants
 from txnclient.auto_commit import AutoCommit
 from txnclient.beginning import begin
 from txnclient.calls.channel import parse_addresses
-from txnclient.calls.requests import build
+from txnclient.calls.requests import build, checked_seconds
 from txnclient.compact.asking import Compacting
 from txnclient.info import TxnSummary, txn_summary
 from txnclient.optimizing import Optimizing
@@ -61,7 +61,8 @@ def connect(
 
     Raises InvalidArgument.
     """
-    return Client(parse_addresses(addresses), owner or default_owner(), timeout, checked_timeout(lock_timeout))
+    whose = owner or default_owner()
+    return Client(parse_addresses(addresses), whose, checked_seconds(timeout), checked_timeout(lock_timeout))
 
 
 def default_owner() -> str:
@@ -277,7 +278,7 @@ class Client(AutoCommit, Compacting, Optimizing, Tables, Staying):
 
     @timeout.setter
     def timeout(self, seconds: float) -> None:
-        self.session.timeout = seconds
+        self.session.timeout = checked_seconds(seconds)
 
     @property
     def cluster_id(self) -> str:
@@ -300,4 +301,5 @@ class Client(AutoCommit, Compacting, Optimizing, Tables, Staying):
         on_repeat: Callable[[], None] | None = None,
     ) -> ResponseT:
         """One call to any living manager; for tools. Raises TxnError."""
+        timeout = None if timeout is None else checked_seconds(timeout)
         return self.session.call(method, request, response, timeout=timeout, on_repeat=on_repeat)

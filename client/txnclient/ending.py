@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 
 from txnclient import outcome
-from txnclient.calls.requests import build
+from txnclient.calls.requests import build, checked_seconds
 from txnclient.foreign.work import ForeignWork
 from txnclient.handle import Handle
 from txnclient.outcome import CommitReceipt
@@ -39,7 +39,7 @@ class Ending:
     def commit(self, timeout: float) -> CommitReceipt:
         if self.receipt is not None:
             return self.receipt
-        deadline = time.monotonic() + timeout
+        deadline = time.monotonic() + checked_seconds(timeout)
         self._begin()
         while True:
             left = max(0.001, deadline - time.monotonic())

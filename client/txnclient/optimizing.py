@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from txnclient.beginning import begin
-from txnclient.calls.requests import build
+from txnclient.calls.requests import build, checked_seconds
 from txnclient.formats import schemas
 from txnclient.formats.arrow import BYTES_PER_FILE
 from txnclient.formats.partitions import Partition, name_of
@@ -81,7 +81,7 @@ class Optimizing:
             if spark is None
             else partial(_sort_by_spark, spark, columns)
         )
-        deadline = time.monotonic() + timeout
+        deadline = time.monotonic() + checked_seconds(timeout)
         while True:
             receipt, others = self._attempt(table, partial(work, table=table, schema=schema, partition=name))
             if receipt is not None:

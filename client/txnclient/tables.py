@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from txnclient.beginning import begin
-from txnclient.calls.requests import build
+from txnclient.calls.requests import build, checked_seconds
 from txnclient.formats import schemas
 from txnclient.formats.schemas import to_columns
 from txnclient.info import TableInfo, table_info
@@ -109,7 +109,7 @@ class Tables:
         Raises NotFound, unless `ignore_missing`; Locked, naming who is in the way: the table is as it was. Raises
         CommitUnknown when the outcome did not arrive: drop it again.
         """
-        timeout = self.session.timeout if timeout is None else timeout
+        timeout = self.session.timeout if timeout is None else checked_seconds(timeout)
         try:
             self.table(name)
             (txn,), _ = begin(self.session, 1, f"drop table {name}"[:100], 0, uuid.uuid4().hex)

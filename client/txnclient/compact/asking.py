@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Literal, get_args
 
-from txnclient.calls.requests import build
+from txnclient.calls.requests import build, checked_seconds
 from txnclient.compact.worker import Worker
 from txnclient.formats.partitions import Partition, name_of
 from txnclient.session import Session
@@ -102,9 +102,7 @@ class Compacting:
         """
         if kind not in _KINDS:
             raise InvalidArgument(f"kind {kind!r}: {', '.join(map(repr, get_args(Kind)))} are possible")
-        if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not timeout >= 0:
-            raise InvalidArgument(f"timeout {timeout!r}: it is seconds, 0 or more")
-        deadline = time.monotonic() + timeout
+        deadline = time.monotonic() + checked_seconds(timeout)
         name = "" if partition is None else name_of(partition, self.session.table(table).schema, table)
         request = build(pb.RequestCompactionRequest, table=table, partition=name)
         request.kind = _KINDS[kind]

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
 
-from txnclient.calls.requests import build
+from txnclient.calls.requests import build, checked_seconds
 from txnclient.handle import Handle
 from txnstatus.errors import InvalidArgument
 from txnstatus.limits import MAX_LOCK_PARTITIONS
@@ -106,10 +105,7 @@ class WriteLocks:
 
 def checked_timeout(lock_timeout: object) -> float:
     """Raises InvalidArgument."""
-    is_number = isinstance(lock_timeout, int | float) and not isinstance(lock_timeout, bool)
-    if not is_number or not 0 <= lock_timeout < math.inf:  # type: ignore[operator]
-        raise InvalidArgument(f"lock_timeout {lock_timeout!r}: it is seconds, 0 or more; with 0 nobody is waited for")
-    return float(lock_timeout)  # type: ignore[arg-type]
+    return checked_seconds(lock_timeout, "lock_timeout", "; with 0 nobody is waited for")
 
 
 def waits(numretries: int, sleep_between_retries: float) -> Iterator[float]:

@@ -199,6 +199,38 @@ def test_an_abort_that_does_not_arrive_leaves_the_error_as_it_is(manager: FakeMa
         client.write(rows(1), TABLE)
 
 
+def test_a_request_id_names_a_write_to_one_table(client: Client, manager: FakeManager) -> None:
+    """A load of two tables with one id got two receipts, and wrote the first of them."""
+    begun_before(manager, "COMMITTED")
+    assert client.write(rows(1), TABLE, request_id="load 1").tables == (TABLE,)
+    told = (
+        f"'load 1' names a write to {TABLE} that has committed, transaction 7: this write to air.other is another one"
+    )
+    for write in (client.write, lambda data, table, **options: client.upsert(table, data, **options)):
+        with pytest.raises(InvalidArgument, match=told):
+            write(rows(1), "air.other", request_id="load 1")
+
+
+@pytest.mark.parametrize("seconds", [-1, float("nan"), float("inf"), "10", True, None], ids=str)
+def test_every_wait_ends(manager: FakeManager, client: Client, seconds: Any) -> None:
+    """With NaN the deadline never came; text was a TypeError."""
+    txn = client.begin()
+    waits = [
+        lambda: txnclient.connect(client.session.addresses, timeout=seconds),
+        lambda: setattr(client, "timeout", seconds),
+        lambda: txn.commit(seconds),
+        lambda: client.write(rows(1), TABLE, timeout=seconds),
+        lambda: client.compact(TABLE, timeout=seconds),
+    ]
+    if seconds is not None:  # there it means: as the client says
+        waits.append(lambda: txn.lock(TABLE, "X", lock_timeout=seconds))
+        waits.append(lambda: client.drop_table(TABLE, timeout=seconds))
+    for wait in waits:
+        with pytest.raises(InvalidArgument, match=r"(lock_)?timeout .*: it is seconds, 0 or more"):
+            wait()
+    assert txn.commit().tables, "what was refused changed nothing"
+
+
 def test_a_request_id_names_something(client: Client, manager: FakeManager) -> None:
     with pytest.raises(InvalidArgument, match="request_id ''"):
         client.write(rows(1), TABLE, request_id="")
