@@ -83,7 +83,7 @@ class Reads:
         prepared = self._shard.prepared(table)
         file_sets, delete_sets = list(table.file_sets.values()), list(table.deletes.all.values())
         rows, dropper = self._shard.rows_view(table), table.dropping
-        outcomes = await self._outcomes(prepared, at)
+        outcomes = self._with_ended(table, await self._outcomes(prepared, at), at)
         if dropper is not None and (dropped_ts := outcomes.get(dropper.txn_id)):
             raise dropping.not_found(table.name, Dropped(dropper.txn_id, dropper.owner, dropped_ts))
         if (record := table.txns.get(TxnId(request.txn_id))) and own is not None:
@@ -199,6 +199,25 @@ class Reads:
             raise InvalidArgument(
                 f"timestamp {at} is ahead of the last commit's, {self._settled}: take a snapshot first"
             )
+
+    def _with_ended(
+        self, table: TableState, outcomes: Mapping[TxnId, Timestamp], at: Timestamp
+    ) -> dict[TxnId, Timestamp]:
+        """The outcomes, with those of which the status table tells nothing any more.
+
+        It may have forgotten, by the time it was asked, what had ended here meanwhile: then the table knows.
+
+        Raises NotTheLeader where it may have ended under another leader; Unavailable where the table has forgotten it.
+        """
+        self._check_lease()
+        known = dict(outcomes)
+        for txn_id in [txn_id for txn_id, commit_ts in outcomes.items() if not commit_ts]:
+            record = table.txns.get(txn_id)
+            if record is None:
+                raise Unavailable(f"transaction {txn_id} has ended while {table.name} was looked at")
+            if record.commit_ts <= at:
+                known[txn_id] = record.commit_ts
+        return known
 
     async def _outcomes(self, prepared: Sequence[Prepared], at: Timestamp) -> dict[TxnId, Timestamp]:
         """The commit timestamps, at or below `at`, of those whose outcome this shard does not know."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -21,7 +22,7 @@ from tests.unit.harness.leader.shard_service import (
 from txnparticipant.leader.service import ShardService
 from txnparticipant.shard import commands as cmd
 from txnparticipant.upkeep.in_doubt import IN_DOUBT_SECONDS
-from txnstatus.errors import Forgotten, InvalidArgument, NotTheLeader
+from txnstatus.errors import Forgotten, InvalidArgument, NotTheLeader, Unavailable
 from txnstatus.proto import participant_pb2 as pb
 from txnstatus.proto import table_pb2 as table_pb
 from txnstatus.types import NO_TIMESTAMP, ParticipantState, Timestamp, TxnId, TxnState
@@ -111,6 +112,50 @@ def test_a_scan_shows_what_is_committed_and_not_finalised_here_yet() -> None:
         status.commits = {TxnId(1): Timestamp(110)} if at >= 110 else {TxnId(7): Timestamp(109)}
         answer = asyncio.run(made.scan(table_pb.ScanRequest(table=TABLE, timestamp=at)))
         assert len(answer.manifests) == seen
+
+
+class Forgetful(Status):
+    """Forgets while it is asked: what happens meanwhile is what `meanwhile` does."""
+
+    def __init__(self, meanwhile: Callable[[], object]) -> None:
+        super().__init__({7: 120})
+        self._meanwhile = meanwhile
+
+    async def outcomes(self, txn_ids: Iterable[TxnId], at: Timestamp) -> dict[TxnId, Timestamp]:
+        self._meanwhile()
+        return await super().outcomes(txn_ids, at)
+
+
+@pytest.mark.parametrize(("commit_ts", "seen"), [(110, 1), (120, 0)])
+def test_a_scan_shows_what_has_ended_and_is_forgotten_by_the_time_it_hears_of_it(commit_ts: int, seen: int) -> None:
+    """The status table tells nothing of what it has forgotten: the reader would miss what it had committed."""
+    ends = cmd.FinalizeCommit(TxnId(1), TABLE_ID, Timestamp(commit_ts))
+    made = shard_service(Forgetful(lambda: made.shard.apply(ends)))
+    wrote_and_prepared(made, 1, "appended1", prepare_ts=100)
+    answer = asyncio.run(made.scan(table_pb.ScanRequest(table=TABLE, timestamp=115)))
+    assert len(answer.manifests) == seen
+
+
+def test_a_scan_of_what_the_table_has_forgotten_too_is_to_be_asked_again() -> None:
+    def end_and_forget() -> None:
+        made.shard.apply(cmd.FinalizeCommit(TxnId(1), TABLE_ID, Timestamp(110)))
+        made.shard.apply(cmd.ForgetTxns(TxnId(2)))
+
+    made = shard_service(Forgetful(end_and_forget))
+    wrote_and_prepared(made, 1, "appended1", prepare_ts=100)
+    scan = table_pb.ScanRequest(table=TABLE, timestamp=115)
+    with pytest.raises(Unavailable, match="transaction 1 has ended"):
+        asyncio.run(made.scan(scan))
+    assert len(asyncio.run(made.scan(scan)).manifests) == 1
+
+
+def test_a_scan_is_not_answered_where_another_may_lead_by_the_time_it_hears_of_outcomes() -> None:
+    """Under the next leader a transaction may have ended, and the status table have forgotten it."""
+    log = Log()
+    made = shard_service(Forgetful(lambda: setattr(log.group, "has_lease", False)), log)
+    wrote_and_prepared(made, 1, "appended1", prepare_ts=100)
+    with pytest.raises(NotTheLeader):
+        asyncio.run(made.scan(table_pb.ScanRequest(table=TABLE, timestamp=115)))
 
 
 def test_a_leadership_that_changes_while_the_cleaner_reports_does_not_end_it() -> None:
