@@ -17,7 +17,7 @@ from txnparticipant.rows import changed_keys
 from txnparticipant.shard import commands as cmd
 from txnparticipant.shard import key_claims, records
 from txnstatus import limits
-from txnstatus.errors import AlreadyExists, Conflict, IllegalState, InvalidArgument
+from txnstatus.errors import AlreadyExists, Conflict, DataDamaged, IllegalState, InvalidArgument
 from txnstatus.key_ranges import KeyRange
 from txnstatus.lake import rows as row_format
 from txnstatus.partitions import WHOLE_TABLE
@@ -486,5 +486,5 @@ def test_files_far_off_are_not_read(shard: Shard) -> None:
     for path in Path(shard.table.location.removeprefix("file://")).rglob("*.parquet"):
         path.unlink()
     shard.write_files(TWO, numbered(100, 101))
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(DataDamaged):
         shard.write_files(TWO, numbered(50, 102))
