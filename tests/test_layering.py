@@ -51,6 +51,7 @@ ROOTS = {
     "txnclient.ending": "client",
     "txnclient.transaction": "client",
     "txnclient.statements": "client",
+    "txnclient.blocks": "client",
     "txnclient.beginning": "client",
     "txnclient.auto_commit": "client",
     "txnclient.optimizing": "client",

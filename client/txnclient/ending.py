@@ -77,13 +77,13 @@ class Ending:
         except RowsRefused:
             raise
         except BaseException as error:
-            over = self._over() if isinstance(error, OSError | DataDamaged) else None
+            over = self.over() if isinstance(error, OSError | DataDamaged) else None
             self._failed(what, error)
             if over is not None:
                 raise over from error
             raise
 
-    def _over(self) -> TxnAborted | None:
+    def over(self) -> TxnAborted | None:
         """Why the transaction is aborted, if it is: then files of the write may be gone before they are added."""
         try:
             info = self._handle.session.record(self._handle.id)

@@ -1,8 +1,9 @@
-"""Statements: what SQL calls DELETE, UPDATE and MERGE, as methods of a transaction."""
+"""Statements: what SQL calls SELECT, DELETE, UPDATE, MERGE and TRUNCATE, as methods of a transaction."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +23,8 @@ from txnstatus.lake.manifest import DataFile
 from txnstatus.types import Statement
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
 
 
 class Statements:
@@ -49,7 +51,18 @@ class Statements:
     """
 
     def __init__(self, handle: Handle, changes: Changes, ending: Ending, locks: Locks) -> None:
-        self._handle, self._changes, self._ending, self._locks = handle, changes, ending, locks
+        self.handle, self._changes, self._ending, self._locks = handle, changes, ending, locks
+
+    def read(self, spark: SparkSession, table: str, *, partition: Partition | None = None) -> DataFrame:
+        """The table, or one part of it, as this transaction sees it, as a Spark DataFrame.
+
+        To be used before the transaction ends. `partition`: as for `write`; only its files are looked at.
+        """
+        return self.handle.snapshot.read(spark, table, partition=partition)
+
+    def to_arrow(self, table: str, columns: Sequence[str] | None = None) -> pa.Table:
+        """The table as this transaction sees it, or some of its columns, as a pyarrow Table."""
+        return self.handle.snapshot.to_arrow(table, columns)
 
     def delete_where(
         self, table: str, predicate: str, *, spark: SparkSession | None = None, lock_timeout: float | None = None
@@ -103,7 +116,7 @@ class Statements:
         """
         writing = partial(self._ending.writing, f"merge of rows of {table}")
         with writing():
-            schema = self._handle.session.table(table).schema
+            schema = self.handle.session.table(table).schema
             return Merge(table, schema, on, lambda plan: self.run_merge(table, source, plan, lock_timeout), writing)
 
     def run_merge(self, table: str, source: Any, plan: MergePlan, lock_timeout: float | None = None) -> RowsAffected:
@@ -120,11 +133,25 @@ class Statements:
 
         return self._run(Statement.MERGE, table, engine, lock_timeout)
 
+    def truncate(self, table: str, *, partition: Partition | None = None, lock_timeout: float | None = None) -> None:
+        """Removes all rows of the table or of the partition, as an overwrite with nothing."""
+        with self._ending.writing(f"a truncation of {table}"), self._locks.waiting(lock_timeout):
+            self._changes.files.truncate(table, partition)
+
     # ---- for Spark's own SQL, whose tasks write the files
+
+    def writing_to(self, table: str) -> AbstractContextManager[None]:
+        """Work for the transaction. If it fails, the transaction can only be aborted, and is."""
+        return self._ending.writing(f"a write to {table}")
+
+    def require_not_aborted(self) -> None:
+        """Raises TxnAborted, which says by whom and why: then files of a write may be gone before they are added."""
+        if (over := self._ending.over()) is not None:
+            raise over
 
     def open_write(self, table: str) -> Opened:
         """Claims a directory. Files in it count once `add_written` has named them."""
-        with self._ending.writing(f"a write to {table}"):
+        with self.writing_to(table):
             return self._changes.files.open(table)
 
     def add_written(
@@ -136,11 +163,11 @@ class Statements:
         spark: SparkSession | None,
     ) -> None:
         """As `Transaction.write`, of what is written already. `spark`: for keys of many rows."""
-        with self._ending.writing(f"a write to {opened.table}"), self._locks.waiting(None):
+        with self.writing_to(opened.table), self._locks.waiting(None):
             self._changes.files.add_written(opened, files, mode, partition, spark)
 
     def _tables(self, name: str) -> TableFiles:
-        return self._handle.snapshot.table_files(name)
+        return self.handle.snapshot.table_files(name)
 
     @staticmethod
     def _require_session(spark: SparkSession) -> None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Self
 
+from txnclient import blocks
 from txnclient.alive.liveness import OnLost
 from txnclient.ending import DEFAULT_COMMIT_SECONDS, Ending
 from txnclient.foreign.work import ForeignWork, Part
@@ -33,8 +35,7 @@ from txnstatus.types import Statement, TxnId, TxnState
 
 if TYPE_CHECKING:
     import psycopg
-    import pyarrow as pa
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
     from txnclient.foreign.postgres import PostgresPart
 
@@ -82,14 +83,14 @@ class Transaction(Statements, Staying):
         """
         heard_at = time.monotonic() if heard_at is None else heard_at
         self.id = txn_id
-        self.handle = Handle(session, txn_id, keepalive_millis, heard_at, heartbeat=heartbeat)
-        self._locks = Locks(self.handle, alone=alone)
-        self._files = FileWrites(self.handle, self._locks)
-        self._rows = RowWrites(self.handle, self._locks)
-        self._foreign = ForeignWork(self.handle)
-        self._ending = Ending(self.handle, self._foreign)
-        self._keyed = KeyedWrites(self.handle, self._files, self._rows)
-        super().__init__(self.handle, Changes(self.handle, self._files, self._keyed), self._ending, self._locks)
+        handle = Handle(session, txn_id, keepalive_millis, heard_at, heartbeat=heartbeat)
+        self._locks = Locks(handle, alone=alone)
+        self._files = FileWrites(handle, self._locks)
+        self._rows = RowWrites(handle, self._locks)
+        self._foreign = ForeignWork(handle)
+        self._ending = Ending(handle, self._foreign)
+        self._keyed = KeyedWrites(handle, self._files, self._rows)
+        super().__init__(handle, Changes(handle, self._files, self._keyed), self._ending, self._locks)
 
     def __repr__(self) -> str:
         return f"<Transaction {self.id}>"
@@ -162,11 +163,6 @@ class Transaction(Statements, Staying):
                 self._keyed.upsert(data, table, partition, keys_are_new=keys_are_new)
             else:
                 self._files.write(data, table, mode, partition, keys_are_new=keys_are_new)
-
-    def truncate(self, table: str, *, partition: Partition | None = None, lock_timeout: float | None = None) -> None:
-        """Removes all rows of the table or of the partition, as an overwrite with nothing."""
-        with self._ending.writing(f"a truncation of {table}"), self._locks.waiting(lock_timeout):
-            self._files.truncate(table, partition)
 
     def stage(self, data: Any, table: str) -> StagedFiles:
         """Writes a pyarrow Table or RecordBatchReader to files of the transaction, and makes nothing of them yet.
@@ -285,16 +281,13 @@ class Transaction(Statements, Staying):
         """
         return self.handle.snapshot
 
-    def read(self, spark: SparkSession, table: str, *, partition: Partition | None = None) -> DataFrame:
-        """The table, or one part of it, as this transaction sees it, as a Spark DataFrame.
+    def spark(self, session: SparkSession) -> AbstractContextManager[None]:
+        """Within the block all statements of Spark's own SQL in the session are of this transaction: docs/sql.md.
 
-        To be used before the transaction ends. `partition`: as for `write`; only its files are looked at.
+        Raises IllegalState for a session to which no catalog of the cluster is attached, where the session or the
+        transaction has such a block already, and, as it ends, where a statement of another thread still writes.
         """
-        return self.snapshot.read(spark, table, partition=partition)
-
-    def to_arrow(self, table: str, columns: Sequence[str] | None = None) -> pa.Table:
-        """The table as this transaction sees it, or some of its columns, as a pyarrow Table."""
-        return self.snapshot.to_arrow(table, columns)
+        return blocks.within(self, session)
 
     # ---- work in foreign participants
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from datetime import date
 from decimal import Decimal
@@ -11,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
+from tests.support import wait_until
 from txnclient import Client, Transaction
 from txnstatus import partitions
-from txnstatus.errors import AlreadyExists, Conflict, InvalidArgument, NotFound
+from txnstatus.errors import AlreadyExists, Conflict, InvalidArgument, NotFound, TxnAborted
 from txnstatus.types import TxnState
 
 if TYPE_CHECKING:
@@ -134,6 +136,30 @@ def test_whoever_comes_second_gets_the_conflict(
     assert there(client, table) == [(2,)]
     sql(f"INSERT OVERWRITE txn.{table} SELECT id + 1 FROM txn.{table}")
     assert there(client, table) == [(3,)]
+
+
+def test_an_abort_while_spark_writes_is_told(
+    spark: SparkSession, sql: Sql, client: Client, new_table: NewTable, attempts: Path
+) -> None:
+    """Its directory was gone when Spark had written, and that was all that the error said."""
+    table, begun, ended = new_table("id bigint"), attempts / "begun", attempts / "ended"
+
+    def slowly(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        begun.touch()
+        wait_until(ended.exists, "the transaction is over", 120)
+        yield from batches
+
+    def abort() -> None:
+        wait_until(begun.exists, "the statement writes", 120)
+        (txn,) = client.transactions([TxnState.OPEN])
+        client.abort(txn.txn_id, "maintenance")
+        ended.touch()
+
+    thread = threading.Thread(target=abort)
+    thread.start()
+    with pytest.raises(TxnAborted, match="maintenance"):
+        spark.range(1).mapInArrow(slowly, "id bigint").writeTo(f"txn.{table}").append()
+    thread.join(120)
 
 
 def test_what_does_not_fit_is_refused(sql: Sql, client: Client, new_table: NewTable) -> None:

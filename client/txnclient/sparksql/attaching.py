@@ -8,6 +8,7 @@ import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from txnclient import blocks
 from txnclient.client import Client
 from txnclient.spark.alive_rows import has_jvm
 from txnclient.sparksql import bridge, failures
@@ -31,7 +32,8 @@ def attach(spark: SparkSession, client: Client, *, name: str = "txn") -> None:
     Errors of the service are raised as they are: NotFound, Conflict and the others, in place of Spark's.
 
     Raises InvalidArgument for a name that is none, AlreadyExists for one that is taken, and IllegalState where the
-    catalog's jar cannot be loaded: all that needs no SQL goes on. Raises Unavailable where no node answers.
+    catalog's jar cannot be loaded, all that needs no SQL goes on, and within a block of `Transaction.spark`. Raises
+    Unavailable where no node answers.
     """
     if not has_jvm(spark):
         raise IllegalState("a session of Spark Connect has no JVM here: the catalog cannot be attached", hint=_WITHOUT)
@@ -44,10 +46,13 @@ def attach(spark: SparkSession, client: Client, *, name: str = "txn") -> None:
         raise AlreadyExists(
             f"catalog {name!r} is attached to this session already", hint="detach it, or take another name"
         )
+    blocks.require_none(spark)
     catalog_id = catalog_id or uuid.uuid4().hex  # Spark keeps a catalog that it has loaded, with its id
     _load_jar(spark)
     failures.raise_again()
-    address = bridge.serve(catalog_id, Tables(client, _build(), spark).answer)
+    tables = Tables(client, _build(), spark)
+    address = bridge.serve(catalog_id, tables.answer)
+    blocks.CATALOGS[catalog_id] = tables
     for option, value in (("id", catalog_id), ("port", address.port), ("token", address.token)):
         spark.conf.set(f"{key}.{option}", str(value))
     spark.conf.set(key, CLASS)
@@ -61,12 +66,14 @@ def attach(spark: SparkSession, client: Client, *, name: str = "txn") -> None:
 def detach(spark: SparkSession, *, name: str = "txn") -> None:
     """Ends what `attach` began: statements with the catalog's tables fail from now on. The name can be attached again.
 
-    Raises NotFound for a catalog that was not attached.
+    Raises NotFound for a catalog that was not attached, and IllegalState within a block of `Transaction.spark`.
     """
     catalog_id = spark.conf.get(f"spark.sql.catalog.{name}.id", None)
     if catalog_id is None or not bridge.is_served(catalog_id):
         raise NotFound(f"no catalog {name!r} is attached to this session")
+    blocks.require_none(spark)
     bridge.stop(catalog_id)
+    blocks.CATALOGS.pop(catalog_id, None)
 
 
 def jar() -> str:

@@ -1,7 +1,7 @@
 """Errors that cross the JVM: what was raised here as Spark asked is what a program's statement raises.
 
 Java's exception carries a ticket. PySpark makes Python's errors of Java's in one function, and there the ticket is
-looked for, along the chain of causes: Spark wraps what a write raises.
+looked for, along the chain of causes, since Spark wraps what a write raises, and among what these suppressed.
 """
 
 from __future__ import annotations
@@ -33,15 +33,19 @@ def keep(error: Exception) -> str:
 
 
 def find(java: Any) -> Exception | None:
-    """The error of this process that a Java exception tells of."""
-    for _ in range(MAX_CAUSES):
-        if java is None:
-            return None
-        if java.getClass().getName() == _JAVA and (ticket := _TICKET.match(java.getMessage())):
-            with _lock:
-                return _kept.get(ticket[1])
+    """The error of this process that a Java exception tells of: itself, a cause, or one that it suppressed.
+
+    What is suppressed comes first: as Spark gives a write up, it is told why the transaction is over.
+    """
+    looked, found = 0, None
+    while java is not None and looked < MAX_CAUSES:
+        for each in (*java.getSuppressed(), java):
+            looked += 1
+            if each.getClass().getName() == _JAVA and (ticket := _TICKET.match(each.getMessage())):
+                with _lock:
+                    found = found or _kept.get(ticket[1])
         java = java.getCause()
-    return None
+    return found
 
 
 def raise_again() -> None:

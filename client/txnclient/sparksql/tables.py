@@ -5,18 +5,21 @@ from __future__ import annotations
 import base64
 import threading
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from itertools import accumulate, compress
 from typing import TYPE_CHECKING, Any
 
+from txnclient.blocks import Block
 from txnclient.change.laid_out import laid_out
 from txnclient.client import Client
-from txnclient.info import TableInfo, table_info
+from txnclient.info import TableInfo
 from txnclient.read import filtered, row_reads
 from txnclient.read.table_files import TableFiles
-from txnclient.snapshot import Snapshot
+from txnclient.sparksql.scopes import Alone
+from txnclient.sparksql.seen import Seen
 from txnclient.sparksql.writes import Request, Writes
 from txnstatus.errors import IllegalState, InternalError, InvalidArgument
 from txnstatus.lake import data_files
@@ -43,18 +46,26 @@ class Tables:
         self._client, self._build = client, build
         self._writes = Writes(client, spark)
         self._lock = threading.Lock()
-        self._seen: dict[str, _Seen] = {}
+        self._seen: dict[str, _Kept] = {}
+        self.block: Block | None = None
+        """The block in which the session's statements run, be it of a transaction of this cluster or of another one."""
         self._methods: dict[str, Callable[[Request], Any]] = {
             "hello": self._hello,
-            "tables": self._tables,
+            "tables": lambda _: self.names(),
             "see": self._see,
             "release": self._release,
             "load": self._load,
             "scan": self._scan,
             "files": self._files,
-            "open": lambda request: self._writes.open(request, self._kept(request).snapshot.timestamp),
+            "require": lambda request: self._kept(request).seen.require(),
             **self._writes.answers(),
+            **self._of_statements(self._writes.statements()),
+            **self._of_tables(self._writes.of_tables()),
         }
+
+    @property
+    def cluster_id(self) -> str:
+        return self._client.cluster_id
 
     def answer(self, method: str, request: Request) -> Any:
         if method not in self._methods:
@@ -68,7 +79,7 @@ class Tables:
                 hint="give Spark the jar of the installed release, txnclient.sparksql.jar(), and no other",
             )
 
-    def _tables(self, _: Request) -> list[str]:
+    def names(self) -> list[str]:
         return [table.name for table in self._client.tables()]
 
     # ---- snapshots: Spark says when it needs one no more
@@ -79,29 +90,62 @@ class Tables:
             at = _version(request["version"])
         elif "micros" in request:
             at = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=request["micros"])
-        snapshot, seen = self._client.snapshot(at), uuid.uuid4().hex
+        block = self.block
+        if at is None and block is not None and block.cluster_id == self.cluster_id:
+            found = Seen(block.snapshot(), block)
+        else:
+            snapshot = self._client.snapshot(at)
+            found = Seen(snapshot, Alone(self._client, snapshot.timestamp))
+        seen = uuid.uuid4().hex
         with self._lock:
-            self._seen[seen] = _Seen(snapshot)
+            self._seen[seen] = _Kept(found)
         return seen
 
     def _release(self, request: Request) -> None:
         with self._lock:
             found = self._seen.pop(request["seen"], None)
         if found is not None:
-            found.snapshot.close()
+            found.seen.release()
 
-    def _kept(self, request: Request) -> _Seen:
+    def _kept(self, request: Request) -> _Kept:
         with self._lock:
             found = self._seen.get(request["seen"])
         if found is None:
             raise IllegalState("the snapshot that the plan reads is not kept any more", hint="make the DataFrame again")
         return found
 
+    # ---- what changes something, in a block or not
+
+    def _of_statements(
+        self, methods: Mapping[str, Callable[[Request, Seen], Any]]
+    ) -> Mapping[str, Callable[[Request], Any]]:
+        def within(method: Callable[[Request, Seen], Any], request: Request) -> Any:
+            if (block := self.block) is not None and block.cluster_id != self.cluster_id:
+                raise IllegalState(
+                    f"a write to {request['table']} of cluster {self.cluster_id!r} cannot be part of {block!r}, "
+                    f"which is of cluster {block.cluster_id!r}",
+                    hint="write to it outside of the block",
+                )
+            return method(request, self._kept(request).seen)
+
+        return {name: partial(within, method) for name, method in methods.items()}
+
+    def _of_tables(self, methods: Mapping[str, Callable[[Request], Any]]) -> Mapping[str, Callable[[Request], Any]]:
+        def outside(name: str, method: Callable[[Request], Any], request: Request) -> Any:
+            if (block := self.block) is not None:
+                raise IllegalState(
+                    f"{name.upper()} TABLE {request['table']} cannot be part of {block!r}",
+                    hint="tables are made, altered and dropped outside of blocks",
+                )
+            return method(request)
+
+        return {name: partial(outside, name, method) for name, method in methods.items()}
+
     # ---- one table
 
     def _load(self, request: Request) -> Request:
-        # What is loaded is leased: it can be read, however much later Spark does.
-        info = table_info(self._kept(request).snapshot.scan(request["table"]).table)
+        seen = self._kept(request).seen
+        info = seen.load(request["table"])
         columns = [
             {"name": each.name, "type": each.type, "nullable": each.nullable, "comment": each.comment}
             for each in info.schema.columns
@@ -111,6 +155,7 @@ class Tables:
             "columns": columns,
             "partition_by": info.schema.partition_by,
             "properties": _properties(info),
+            "within": isinstance(seen.scope, Block),
         }
 
     def _scan(self, request: Request) -> Request:
@@ -125,7 +170,7 @@ class Tables:
     def _files(self, request: Request) -> Request:
         """What a scan reads: files that are what was written, with their dead rows, and the rows that are in none."""
         there, needed = self._needed(request)
-        with self._kept(request).snapshot.explained(request["table"]):
+        with self._kept(request).seen.explained(request["table"]):
             data_files.check(needed)
         answer: Request = {
             "files": [_file(each, there.dead) for each in needed],
@@ -141,10 +186,11 @@ class Tables:
         limit.
         """
         kept, table = self._kept(request), request["table"]
+        kept.seen.require()
         there = kept.tables.get(table)
         if there is None:
-            found = kept.snapshot.table_files(table)
-            with kept.snapshot.explained(table):
+            found = kept.seen.files(table)
+            with kept.seen.explained(table):
                 there = kept.tables[table] = _There(found.schema, found.files, *_laid_out(found))
         needed = list(compress(there.files, filtered.may_hold(request["filters"], there.files, there.schema)))
         if (limit := request.get("limit")) is not None:
@@ -172,10 +218,10 @@ class _There:
 
 
 @dataclass(frozen=True, slots=True)
-class _Seen:
-    """A snapshot that plans read, and what was found of its tables."""
+class _Kept:
+    """What plans read, and what was found of its tables."""
 
-    snapshot: Snapshot
+    seen: Seen
     tables: dict[str, _There] = field(default_factory=dict)
 
 

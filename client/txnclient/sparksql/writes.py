@@ -8,16 +8,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from txnclient.blocks import Block
 from txnclient.client import Client
 from txnclient.formats import arrow, schemas
-from txnclient.transaction import Transaction
+from txnclient.sparksql.scopes import Scope
+from txnclient.sparksql.seen import Seen
+from txnclient.statements import Statements
 from txnclient.write.files import Opened
 from txnclient.write.overwriting import Mode
 from txnstatus.ddl import parse_names
 from txnstatus.errors import IllegalState, InvalidArgument, NotFound
 from txnstatus.lake.storage import parquet_files
 from txnstatus.schema import Column
-from txnstatus.types import Timestamp
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -36,7 +38,8 @@ _NOT_THERE = {"comment": "COMMENT of a table", "collation": "DEFAULT COLLATION",
 class _Write:
     """A statement that is writing."""
 
-    txn: Transaction
+    scope: Scope
+    txn: Statements
     opened: Opened
     mode: Mode
     partition: str | None
@@ -53,43 +56,46 @@ class Writes:
 
     # ---- rows
 
-    def open(self, request: Request, read_at: Timestamp) -> Request:
-        """Begins the statement's transaction, which sees what the statement has read. Raises as `Transaction.write`."""
+    def open(self, request: Request, seen: Seen) -> Request:
+        """Begins the statement, which sees what it has read. Raises as `Transaction.write`."""
         table: str = request["table"]
-        txn = self._client.begin(f"{LABEL}: {request['mode']} {table}"[:100])
-        try:
-            txn.handle.read_as_of(read_at)
+        with seen.scope.opening(f"{LABEL}: {request['mode']} {table}") as txn, txn.writing_to(table):
             opened = txn.open_write(table)
             partition = _partition(request.get("partition"), opened)
-        except Exception as error:
-            txn.leave(error)
-            raise
         statement = uuid.uuid4().hex
         with self._lock:
-            self._running[statement] = _Write(txn, opened, request["mode"], partition)
+            self._running[statement] = _Write(seen.scope, txn, opened, request["mode"], partition)
         return {"statement": statement, "directory": opened.directory}
 
     def commit(self, request: Request) -> None:
-        """Adds what Spark's job has left in the directory, and commits. Raises as `Transaction.commit`."""
+        """Adds what Spark's job has left in the directory, and commits what is a transaction of its own.
+
+        Raises as `Transaction.commit`.
+        """
         found = self._ended(request)
         if found is None:
             raise IllegalState("the statement's transaction is over", hint="run the statement again")
-        with found.txn as txn:
-            opened = found.opened
+        opened = found.opened
+        with found.scope.ending(found.txn, opened):
             files = arrow.described(parquet_files(opened.directory), opened.directory, opened.schema)
-            txn.add_written(opened, files, found.mode, found.partition, self._spark)
+            found.txn.add_written(opened, files, found.mode, found.partition, self._spark)
 
     def abort(self, request: Request) -> None:
         """Harmless after `commit`, which Spark's abort follows where it failed."""
         if (found := self._ended(request)) is not None:
-            found.txn.abort("Spark has given the statement up")
+            found.scope.give_up(found.txn, found.opened)
 
     def _ended(self, request: Request) -> _Write | None:
         with self._lock:
             return self._running.pop(request["statement"], None)
 
-    def truncate(self, request: Request) -> None:
-        self._client.truncate(request["table"], label=f"{LABEL}: truncate {request['table']}"[:100])
+    def truncate(self, request: Request, seen: Seen) -> None:
+        table: str = request["table"]
+        if isinstance(seen.scope, Block):
+            with seen.scope.using() as txn:
+                txn.truncate(table)
+        else:
+            self._client.truncate(table, label=f"{LABEL}: truncate {table}"[:100])
 
     # ---- tables
 
@@ -126,15 +132,18 @@ class Writes:
             return False
         return True
 
+    # ---- method → what answers it
+
     def answers(self) -> Mapping[str, Callable[[Request], Any]]:
-        """Method → what answers it, of those that need no snapshot."""
-        return {
-            "commit": self.commit,
-            "abort": self.abort,
-            "truncate": self.truncate,
-            "create": self.create,
-            "drop": self.drop,
-        }
+        return {"commit": self.commit, "abort": self.abort}
+
+    def statements(self) -> Mapping[str, Callable[[Request, Seen], Any]]:
+        """Answers to calls that begin to write to a table that was seen."""
+        return {"open": self.open, "truncate": self.truncate}
+
+    def of_tables(self) -> Mapping[str, Callable[[Request], Any]]:
+        """Answers to calls that are no part of any transaction."""
+        return {"create": self.create, "drop": self.drop}
 
 
 def _partition(named: Mapping[str, str] | None, opened: Opened) -> str | None:

@@ -46,8 +46,10 @@ def call(address: bridge.Address, catalog: str, request: Any, token: str | None 
 class Java:
     """A Java exception, as py4j shows it."""
 
-    def __init__(self, kind: str, message: str | None, cause: Java | None = None) -> None:
-        self.kind, self.message, self.cause = kind, message, cause
+    def __init__(
+        self, kind: str, message: str | None, cause: Java | None = None, suppressed: tuple[Java, ...] = ()
+    ) -> None:
+        self.kind, self.message, self.cause, self.suppressed = kind, message, cause, suppressed
 
     def getClass(self) -> Java:  # noqa: N802
         return self
@@ -57,6 +59,9 @@ class Java:
 
     def getMessage(self) -> str | None:  # noqa: N802
         return self.message
+
+    def getSuppressed(self) -> tuple[Java, ...]:  # noqa: N802
+        return self.suppressed
 
     def getCause(self) -> Java | None:  # noqa: N802
         return self.cause
@@ -87,6 +92,11 @@ def test_an_error_is_the_same_one_on_the_other_side(serve: Serve) -> None:
     assert (error["kind"], error["code"]) == ("Conflict", "CONFLICT")
     assert found(error) is raised
     assert failures.find(Java("org.apache.spark.SparkException", f"[{error['ticket']}]")) is None
+    told = Java("txnstatus.spark.PythonError", f"[{error['ticket']}] Conflict: rows")
+    lost = Java("java.io.FileNotFoundException", "the directory is gone", suppressed=(told,))
+    assert failures.find(Java("org.apache.spark.SparkException", None, lost)) is raised, (
+        "as it was given up, it was told"
+    )
     assert failures.find(Java("txnstatus.spark.PythonError", f"[{'0' * 32}] of another process")) is None
 
 

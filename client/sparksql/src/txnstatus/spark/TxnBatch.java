@@ -45,7 +45,9 @@ final class TxnBatch implements Batch {
 
   @Override public int hashCode() { return scan.hashCode(); }
 
-  @Override public PartitionReaderFactory createReaderFactory() { return scan.readers(); }
+  @Override public PartitionReaderFactory createReaderFactory() {
+    return scan.table.isWithin() ? new ReadersWithin(scan.readers(), scan.table) : scan.readers();
+  }
 
   CustomTaskMetric[] metrics() { return told == null ? new CustomTaskMetric[0] : FileMetrics.of(told); }
 

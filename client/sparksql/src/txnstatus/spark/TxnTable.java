@@ -59,6 +59,9 @@ final class TxnTable implements SupportsRead, SupportsWrite, SupportsMetadataCol
   @Override public String id() { return told.get("id").asText(); }
   @Override public Column[] columns() { return columns; }
 
+  /** Whether it is seen within a transaction that has a block of statements. */
+  boolean isWithin() { return told.get("within").asBoolean(); }
+
   List<String> partitionBy() {
     return StreamSupport.stream(told.get("partition_by").spliterator(), false).map(JsonNode::asText).toList();
   }
@@ -96,7 +99,7 @@ final class TxnTable implements SupportsRead, SupportsWrite, SupportsMetadataCol
   @Override public WriteBuilder newWriteBuilder(LogicalWriteInfo info) { return new TxnWrite.Builder(this); }
 
   @Override public boolean truncateTable() {
-    bridge.call("truncate", Bridge.request().put("table", table));
+    bridge.call("truncate", Bridge.request().put("table", table).put("seen", seen.id));
     return true;
   }
 }

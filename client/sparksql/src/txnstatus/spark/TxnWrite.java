@@ -127,7 +127,8 @@ final class TxnWrite implements BatchWrite {
     statement = opened.get("statement").asText();
     try {
       return prepared(spark, opened.get("directory").asText());
-    } catch (IOException e) {
+    } catch (IOException | RuntimeException e) {
+      abort(new WriterCommitMessage[0]); // Spark does not ask for it as early as here
       throw new IllegalStateException(e);
     }
   }

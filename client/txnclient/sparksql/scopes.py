@@ -1,0 +1,50 @@
+"""Which transaction a statement of Spark's own SQL is: one of its own, or that of the block in which it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from txnclient.blocks import GIVEN_UP, Block
+from txnclient.client import Client
+from txnclient.transaction import Transaction
+from txnstatus.types import Timestamp
+
+if TYPE_CHECKING:
+    from txnclient.statements import Statements
+    from txnclient.write.files import Opened
+
+
+class Alone:
+    """A transaction for each statement, which sees what the statement has read."""
+
+    def __init__(self, client: Client, read_at: Timestamp) -> None:
+        self._client, self._read_at = client, read_at
+
+    @contextmanager
+    def opening(self, label: str) -> Iterator[Statements]:
+        """Begins it. If anything fails within, it is over."""
+        txn = self._client.begin(label[:100])
+        try:
+            txn.handle.read_as_of(self._read_at)
+            yield txn
+        except Exception as error:
+            txn.leave(error)
+            raise
+
+    @contextmanager
+    def ending(self, txn: Statements, _: Opened) -> Iterator[None]:
+        """Commits as it ends."""
+        assert isinstance(txn, Transaction)
+        with txn:
+            yield
+
+    def give_up(self, txn: Statements, _: Opened) -> None:
+        """Raises TxnAborted where somebody else has."""
+        assert isinstance(txn, Transaction)
+        txn.require_not_aborted()
+        txn.abort(GIVEN_UP)
+
+
+Scope = Alone | Block

@@ -1,0 +1,55 @@
+"""What the tables of a plan are seen at: a snapshot that is leased as long as Spark needs it."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+
+from txnclient.blocks import Block
+from txnclient.info import TableInfo, table_info
+from txnclient.read.table_files import TableFiles
+from txnclient.snapshot import Snapshot
+from txnclient.sparksql.scopes import Scope
+from txnstatus.proto import table_pb2 as pb
+from txnstatus.types import Timestamp
+
+
+class Seen:
+    """Tables as a statement sees them, however late it reads."""
+
+    def __init__(self, snapshot: Snapshot, scope: Scope) -> None:
+        """`scope`: the transaction of a statement that reads here, and writes."""
+        self.scope = scope
+        self._snapshot = snapshot
+        self._loaded: dict[str, pb.ScanResponse] = {}
+
+    @property
+    def timestamp(self) -> Timestamp:
+        return self._snapshot.timestamp
+
+    def load(self, table: str) -> TableInfo:
+        """The table, which can be read from now on. Raises as `Snapshot.files`."""
+        self.require()
+        found = self._snapshot.scan(table)
+        if isinstance(self.scope, Block):
+            self._loaded[table] = found  # later writes of the transaction are no part of what was planned before
+        return table_info(found.table)
+
+    def files(self, table: str) -> TableFiles:
+        """Raises IllegalState for what was planned in a block that has ended."""
+        self.require()
+        if table not in self._loaded:
+            return self._snapshot.table_files(table)
+        with self.explained(table):
+            return TableFiles.of(self._loaded[table], self.timestamp)
+
+    def require(self) -> None:
+        if isinstance(self.scope, Block):
+            self.scope.require()
+
+    def explained(self, table: str) -> AbstractContextManager[None]:
+        return self._snapshot.explained(table)
+
+    def release(self) -> None:
+        """The snapshot of a transaction is its own."""
+        if not isinstance(self.scope, Block):
+            self._snapshot.close()
