@@ -62,7 +62,7 @@ def measure(
         found = told("manifests, read and parsed", lambda: TableFiles.of(answer, AT))
         assert isinstance(found, TableFiles)
         told("the same again", lambda: TableFiles.of(answer, AT))
-        told("the list of files for Spark", lambda: listed.log_of(found.files))
+        told("the list of files for Spark", lambda: listed.write_log(Path(scratch, "log"), found.files))
         told("a filter that no file passes", lambda: found.to_arrow(where=pc.field("column_0") < 0))
     size = sum(each.bytes for each in written)
     title = f"{files:,} files in {len(written):,} manifests of {size / MIB:,.0f} MiB, ranges of {columns} columns"

@@ -119,6 +119,7 @@ def read_files(
     import pyarrow as pa
 
     target = chosen(schema, columns)
+    files = file_statistics.passing(files, schema, where)
     if file_statistics.may_hold_for_nan(schema, where):
         return pa.Table.from_batches(_looked_at(files, schema, target, where, dead), target)
     whole, others = alive.by_dead_rows(files, dead)
@@ -141,6 +142,7 @@ def read_batches(
 ) -> Iterator[pa.RecordBatch]:
     """As `read_files`, a batch at a time."""
     target = chosen(schema, columns)
+    files = file_statistics.passing(files, schema, where)
     if file_statistics.may_hold_for_nan(schema, where):
         yield from _looked_at(files, schema, target, where, dead)
         return

@@ -8,9 +8,10 @@ from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any
 
 from txnstatus.key_ranges import rank_by
-from txnstatus.lake import data_files
+from txnstatus.lake import data_files, parallel
 from txnstatus.lake.arrow_types import to_arrow
-from txnstatus.lake.manifest import ColumnRange, DataFile
+from txnstatus.lake.file_lists import Files
+from txnstatus.lake.manifest import ColumnRange, DataFile, Listed
 from txnstatus.partitions import SHORTENED, WHOLE_TABLE, text_of
 from txnstatus.schema import Schema
 
@@ -23,6 +24,8 @@ MAX_COLUMNS = 32
 """Columns of a table, the first ones, that have ranges in manifests."""
 MAX_CHARS = 64
 """Longest bound that is kept; a column with a longer one has no range."""
+FEW_FILES = 8
+"""Files of a manifest up to which they are looked at one by one."""
 End = tuple[Any, bytes]
 """A bound of a column: its place, which is a number or bytes, and its text."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -74,8 +77,7 @@ def known_by(
     """
     import pyarrow.compute as pc
 
-    fields = [field for field in about(schema, where) if takes_no_nan or not _has_fractions(field.type)]
-    columns = {field.name: (pc.field(field.name), field.type) for field in fields}
+    columns = _told_of(schema, where, takes_no_nan=takes_no_nan)
 
     def known(file: DataFile) -> pc.Expression:
         found = pc.scalar(True)
@@ -103,6 +105,57 @@ def _has_fractions(kind: pa.DataType) -> bool:
     return pa.types.is_floating(kind) or any(
         _has_fractions(kind.field(number).type) for number in range(kind.num_fields)
     )
+
+
+def _told_of(
+    schema: Schema, where: pc.Expression | None, *, takes_no_nan: bool = False
+) -> dict[str, tuple[pc.Expression, pa.DataType]]:
+    """The columns of which something is known that `where` may be about."""
+    import pyarrow.compute as pc
+
+    fields = [field for field in about(schema, where) if takes_no_nan or not _has_fractions(field.type)]
+    return {field.name: (pc.field(field.name), field.type) for field in fields}
+
+
+def passing(files: Sequence[DataFile], schema: Schema, where: pc.Expression | None) -> Sequence[DataFile]:
+    """The files without those of whole manifests in which none can have a row for which `where` holds.
+
+    So of very many files few are looked at one by one. Of the files of a manifest that is known which is of each.
+    """
+    if where is None or not isinstance(files, Files):
+        return files
+    import pyarrow.dataset as ds
+    from pyarrow import fs
+
+    parts = dict(enumerate(files.parts))
+    large = {number: part for number, part in parts.items() if isinstance(part, Listed) and len(part) > FEW_FILES}
+    if not large:
+        return files
+    columns = _told_of(schema, where)
+    facts = parallel.each(lambda part: _fact_of_all(part, columns), list(large.values()))
+    parquet, system = ds.ParquetFileFormat(), fs.LocalFileSystem()
+    fragments = [
+        parquet.make_fragment(str(number), system, partition_expression=fact)
+        for number, fact in zip(large, facts, strict=True)
+    ]
+    dataset = ds.FileSystemDataset(fragments, to_arrow(schema), parquet, system)
+    gone = large.keys() - {int(fragment.path) for fragment in dataset.get_fragments(filter=where)}
+    return Files(part for number, part in parts.items() if number not in gone) if gone else files
+
+
+def _fact_of_all(part: Listed, columns: Mapping[str, tuple[pc.Expression, pa.DataType]]) -> pc.Expression:
+    """What holds for every row of a manifest's files."""
+    import pyarrow.compute as pc
+
+    found = pc.scalar(True)
+    for name, (lows, highs, nulls) in part.bounds(columns).items():
+        if None in nulls:
+            continue  # of some file nothing is known
+        column, kind = columns[name]
+        lowest, highest = pc.min(_values(lows, kind)), pc.max(_values(highs, kind))
+        within = (column >= lowest) & (column <= highest)
+        found = found & (within | column.is_null() if any(nulls) else within)
+    return found
 
 
 def bounds(files: Sequence[DataFile], schema: Schema, name: str) -> tuple[End, End] | None:

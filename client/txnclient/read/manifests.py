@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 from txnstatus.lake import manifest
 from txnstatus.lake.kept import Kept
-from txnstatus.lake.manifest import DataFile
+from txnstatus.lake.manifest import DataFile, Listed
 from txnstatus.proto import table_pb2 as pb
 
-KEPT_BYTES = 16 << 20
-"""Bytes of manifests, as written, whose content is kept by a process; in memory it takes some four times as much."""
+KEPT_BYTES = 64 << 20
+"""Bytes of manifests, as written, whose content is kept by a process; in memory it takes about as much."""
 
-_kept = Kept[pb.ManifestRef, Sequence[DataFile]](manifest.whole, KEPT_BYTES)
+_kept = Kept[pb.ManifestRef, Listed](manifest.whole, KEPT_BYTES)
 
 
 def read(refs: Sequence[pb.ManifestRef]) -> list[Sequence[DataFile]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain, compress
+from itertools import compress
 from typing import TYPE_CHECKING
 
 from txnclient.read import manifests, row_reads
@@ -12,6 +12,7 @@ from txnclient.read.row_reads import RowChanges
 from txnstatus.errors import InvalidArgument
 from txnstatus.lake import data_files, kept_dead_rows
 from txnstatus.lake.dead_rows import DeadRows
+from txnstatus.lake.file_lists import Files, rows_of
 from txnstatus.lake.manifest import DataFile
 from txnstatus.lake.storage import WRITE_PREFIX
 from txnstatus.partitions import covers
@@ -31,7 +32,7 @@ class TableFiles:
 
     name: str
     schema: Schema
-    files: tuple[DataFile, ...]
+    files: Sequence[DataFile]
     changes: RowChanges | None = None
     """Row changes, where there are any."""
     dead: DeadRows = field(default_factory=dict)
@@ -48,7 +49,7 @@ class TableFiles:
         """Reads the manifests and the dead rows, and raises what that raises. `at`: the timestamp of the scan."""
         listed = manifests.read(response.manifests)
         changes = RowChanges.of(response, at, [len(each) for each in listed])
-        files = tuple(chain.from_iterable(listed))
+        files = Files(listed)
         schema = Schema.from_wire(response.table.schema)
         if response.replacing:
             own = [file for each in listed[-response.replacing :] for file in each]
@@ -60,7 +61,7 @@ class TableFiles:
     @property
     def rows(self) -> int:
         """The number of rows in the files, without dead ones: row changes add to them, and take from them."""
-        return sum(file.rows for file in self.files) - sum(map(len, self.dead.values()))
+        return rows_of(self.files) - sum(map(len, self.dead.values()))
 
     @property
     def are_the_table(self) -> bool:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from txnclient.spark.alive_rows import has_jvm
+from txnstatus.lake.file_lists import bytes_of, sizes_of
 from txnstatus.lake.manifest import DataFile
 
 if TYPE_CHECKING:
@@ -41,19 +42,17 @@ def scan(spark: SparkSession, reader: DataFrameReader, files: Sequence[DataFile]
     with tempfile.TemporaryDirectory(prefix="txn-files-") as directory:
         log = Path(directory, _LOG)
         log.mkdir()
-        (log / "0").write_text(log_of(files))
+        write_log(log / "0", files)
         frame = reader.parquet(log.parent.as_uri())
     scanned: Any = frame._jdf
     return frame if len(scanned.inputFiles()) == len(files) else None  # a setting may keep it from reading logs
 
 
-def log_of(files: Sequence[DataFile]) -> str:
-    """What such a log says where it begins with the files."""
-    return "\n".join([_VERSION, *map(_line, files)])
-
-
-def _line(file: DataFile) -> str:
-    return f'{{"path":{json.dumps(file.path)},"size":{file.bytes},{_ALIKE}}}'
+def write_log(path: Path, files: Sequence[DataFile]) -> None:
+    """Writes such a log as it is where it begins with the files."""
+    with path.open("w") as log:
+        log.write(_VERSION)
+        log.writelines(f'\n{{"path":{json.dumps(path)},"size":{size},{_ALIKE}}}' for path, size in sizes_of(files))
 
 
 def in_few_tasks(spark: SparkSession, frame: DataFrame, files: Sequence[DataFile]) -> DataFrame:
@@ -61,10 +60,10 @@ def in_few_tasks(spark: SparkSession, frame: DataFrame, files: Sequence[DataFile
 
     Spark counts 4 MB for each file, and so makes a task of each 32 of them.
     """
-    if not has_jvm(spark) or sum(file.bytes for file in files) > SMALL_BYTES * len(files):
+    if not has_jvm(spark) or (size := bytes_of(files)) > SMALL_BYTES * len(files):
         return frame
     cores = spark.sparkContext.defaultParallelism
     if len(files) <= FEW * cores:
         return frame
-    tasks = -(-sum(file.bytes + OPENING_BYTES for file in files) // TASK_BYTES)
+    tasks = -(-(size + OPENING_BYTES * len(files)) // TASK_BYTES)
     return frame.coalesce(max(tasks, cores))

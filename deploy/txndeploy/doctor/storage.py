@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -194,7 +193,7 @@ def refusals(place: Place, names: Sequence[str]) -> dict[str, str]:
 def _of_another(table: Table, name: str) -> str:
     """A manifest says for which table it was written. One that does not read was written for none."""
     try:
-        found = json.loads(read_file(f"{table.location}/{name}/{MANIFEST_NAME}")).get("table_id")
-    except (OSError, ValueError, AttributeError):
+        found = manifests.table_of(read_file(f"{table.location}/{name}/{MANIFEST_NAME}"))
+    except OSError:
         return ""
     return "" if found in (None, table.table_id) else f"it was written for table {found}, and this is {table.table_id}"

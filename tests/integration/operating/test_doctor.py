@@ -18,6 +18,7 @@ from tests.support import FAST_TXN, commit_until_known, connect, fast_cluster, r
 from txnclient import Client, DataDamaged, TxnAborted, TxnState
 from txndeploy.ctl.commands import app
 from txndeploy.local.cluster import LocalCluster
+from txnstatus.lake import manifest
 from txnstatus.proto import audit_pb2
 from txnstatus.rpc.errors import from_detail
 
@@ -165,7 +166,7 @@ def test_what_is_nobodys_is_mended(running: LocalCluster, client: Client, place:
 def test_a_whole_write_of_another_table_is_left_alone(running: LocalCluster, client: Client, place: Place) -> None:
     """Another cluster's table, or one that was here before, may have had this place."""
     whole = place.plant(f"delta_{ended(client, place.table)}_lateTask0001", "_manifest.json")
-    (whole / "_manifest.json").write_text(json.dumps({"table_id": "9.9"}))
+    manifest.write(whole.as_uri(), [], table_id="9.9", txn_id=1, write_id="lateTask0001")
     _, said = examine(running, "--table", place.table, "--fix", "--whole-writes")
     (finding,) = said["findings"]
     assert not finding["mended"]

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import datetime
+import decimal
 import json
 import pickle
+import random
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -14,9 +17,10 @@ from pyarrow import fs
 from pyroaring import BitMap
 
 from txnclient.formats import arrow, file_statistics, schemas
-from txnstatus.errors import InternalError, InvalidArgument
+from txnstatus.errors import DataDamaged, InternalError, InvalidArgument
 from txnstatus.lake import data_files, manifest
 from txnstatus.lake.arrow_types import to_arrow
+from txnstatus.lake.file_lists import Files
 from txnstatus.lake.manifest import ColumnRange, DataFile
 from txnstatus.lake.storage import delete_directory, file_system, parquet_files
 from txnstatus.proto import table_pb2 as pb
@@ -374,7 +378,11 @@ def test_a_manifest_of_files_of_which_different_columns_are_known(directory: str
 
 
 def test_a_reader_without_a_filter_makes_nothing_of_ranges(directory: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    ref, files = written(directory)
+    files = [
+        DataFile(f"{directory}/part-{each}.parquet", 1, 2, columns={name: ColumnRange("1", "2", 0) for name in "ab"})
+        for each in range(3)
+    ]
+    ref = manifest.write(directory, files, table_id="3.0", txn_id=1, write_id="abcdefgh")
     documents, loads = list[bytes](), json.loads
 
     def counted(text: bytes) -> object:
@@ -385,8 +393,60 @@ def test_a_reader_without_a_filter_makes_nothing_of_ranges(directory: str, monke
     found = manifest.read(ref)
     assert [file.path for file in found] == [file.path for file in files]
     assert len(documents) == 1
+    assert [file.columns["b"] for file in found] == [file.columns["b"] for file in files]
+    assert len(documents) == 2, "of one column, once for all files"
     assert [file.columns for file in found] == [file.columns for file in files]
-    assert len(documents) == 2, "once for all files"
+    assert len(documents) == 3
+
+
+def many(directory: str, count: int, size: int = 10) -> list[DataFile]:
+    """Files that are nowhere, each with rows of which `id` goes on from those of the file before."""
+    return [
+        DataFile(
+            f"{directory}/part-{each:05}.parquet",
+            size,
+            100 + each,
+            columns={"id": ColumnRange(str(each * size), str(each * size + size - 1), 0)},
+            ending=7,
+            crc32=(1 << 32) - 1 - each,
+        )
+        for each in range(count)
+    ]
+
+
+def test_many_ranges_are_read_again_when_they_are_needed(directory: str, tmp_path: Path) -> None:
+    """They would be most of the memory that a list of very many files takes."""
+    files = many(directory, 3_000)
+    ref = manifest.write(directory, files, table_id="3.0", txn_id=1, write_id="abcdefgh")
+    found = manifest.whole(ref)
+    assert found.bounds(["id", "day"]) == {"id": [[file.columns["id"][at] for file in files] for at in range(3)]}
+    assert list(found) == files
+    again, place = manifest.whole(ref), manifest_file(tmp_path)
+    data = place.read_bytes()
+    place.write_bytes(data.replace(b'"29999"', b'"39999"'))
+    assert again[-1].path == files[-1].path
+    with pytest.raises(DataDamaged, match="another CRC"):
+        _ = again[-1].columns["id"]
+    with pytest.raises(DataDamaged, match="another CRC"):
+        again.bounds(["id"])
+    place.unlink()
+    with pytest.raises(InternalError, match=f"{manifest.FILE_NAME} cannot be read"):
+        _ = again[-1].columns["id"]
+
+
+def test_a_file_that_lies_elsewhere_is_listed_as_it_is_called(directory: str) -> None:
+    names = [f"{directory}/a/b.parquet", f"{directory}2/part-0.parquet", "s3://other/part.parquet", ""]
+    files = [DataFile(name, 1, 2) for name in names]
+    ref = manifest.write(directory, files, table_id="3.0", txn_id=1, write_id="abcdefgh")
+    assert [file.path for file in manifest.read(ref)] == names
+    assert list(manifest.whole(ref).paths) == names
+
+
+def test_the_table_of_a_manifest_is_told_by_its_first_line(directory: str, tmp_path: Path) -> None:
+    manifest.write(directory, many(directory, 3), table_id="3.0", txn_id=1, write_id="abcdefgh")
+    assert manifest.table_of(manifest_file(tmp_path).read_bytes()) == "3.0"
+    for odd in (b"", b"{}", b"[]", b"null", b"{", b"\xff"):
+        assert manifest.table_of(odd) is None
 
 
 def test_days_beyond_the_years_of_python_have_no_range(directory: str) -> None:
@@ -396,6 +456,82 @@ def test_days_beyond_the_years_of_python_have_no_range(directory: str) -> None:
     (file,) = arrow.write_files(pa.table({"id": [1, 2], "day": days}), directory, schema, "air.t")
     assert set(file.columns) == {"id"}
     assert arrow.read_files([file], schema, ["day"])["day"].combine_chunks().equals(days)
+
+
+KINDS = Schema(
+    schemas.to_columns("id bigint, d double, at timestamp, day date, s string, b boolean, n decimal(9,2), i int")
+)
+CONDITIONS = [
+    pc.field("id") == 41,
+    pc.field("id") < 0,
+    (pc.field("d") > 7.5) & (pc.field("s") < "s3"),
+    pc.field("at") >= pa.scalar(60_000_000 * 5, pa.timestamp("us", "UTC")),
+    pc.field("day") == pa.scalar(datetime.date(1970, 1, 4)),
+    pc.field("day").is_null(),
+    pc.field("s").isin(["s5", "s7"]),
+    pc.field("b"),
+    pc.field("n") > pa.scalar(decimal.Decimal("6.00"), pa.decimal128(9, 2)),
+    (pc.field("i") == 3) | (pc.field("id") > 55),
+    pc.field(0) <= 9,
+    ~pc.field("i").is_valid(),
+]
+
+
+@pytest.mark.parametrize("where", CONDITIONS, ids=str)
+def test_manifests_that_can_have_no_such_row_are_left_out_and_no_row_is(tmp_path: Path, where: pc.Expression) -> None:
+    rng, lists = random.Random(7), []
+    for number in range(6):
+        directory = (tmp_path / "t" / f"delta_{number}_abcdefgh").as_uri()
+        files = list[DataFile]()
+        for part in range(file_statistics.FEW_FILES + 2 if number else 2):
+            rows = [_of_every_kind(rng, number) for _ in range(3)]
+            written = arrow.write_files(table(rows, KINDS), f"{directory}/{part}", KINDS, "air.t")
+            files += written
+        ref = manifest.write(directory, files, table_id="3.0", txn_id=1, write_id="abcdefgh")
+        lists.append(manifest.whole(ref))
+    files_of = Files(lists)
+    passed = file_statistics.passing(files_of, KINDS, where)
+    assert {file.path for file in passed} <= {file.path for file in files_of}
+    expected = arrow.read_files(list(files_of), KINDS, None).filter(where)
+    assert sorted(arrow.read_files(files_of, KINDS, None, where).to_pylist(), key=repr) == sorted(
+        expected.to_pylist(), key=repr
+    )
+    batches = pa.Table.from_batches(arrow.read_batches(files_of, KINDS, None, where), to_arrow(KINDS))
+    assert sorted(batches.to_pylist(), key=repr) == sorted(expected.to_pylist(), key=repr)
+
+
+def _of_every_kind(rng: random.Random, number: int) -> dict[str, object]:
+    """Values that lie near those of the same number, or are null."""
+    value = number * 10 + rng.randrange(10)
+    row: dict[str, object] = {
+        "d": value / 4,
+        "at": datetime.datetime(1970, 1, 1, 0, number, value % 60, tzinfo=datetime.UTC),
+        "day": datetime.date(1970, 1, 1 + number),
+        "s": f"s{number}",
+        "b": number == 3,
+        "n": decimal.Decimal(value) / 8 if value % 8 == 0 else decimal.Decimal(number),
+        "i": number,
+    }
+    gone = rng.choice([*row, "nothing"]) if number % 2 else "nothing"
+    return {"id": value, **{name: None if name == gone else each for name, each in row.items()}}
+
+
+def test_of_very_many_files_only_those_are_looked_at_that_are_left(tmp_path: Path) -> None:
+    lists = []
+    for number in range(5):
+        directory = (tmp_path / "t" / f"delta_{number}_abcdefgh").as_uri()
+        files = [
+            replace(file, columns={"id": ColumnRange(f"{number}00", f"{number}99", 0)}) for file in many(directory, 50)
+        ]
+        lists.append(manifest.whole(manifest.write(directory, files, table_id="3", txn_id=1, write_id="abcdefgh")))
+    all_of_them = Files(lists)
+    assert arrow.read_files(all_of_them, PLAIN, None, pc.field("id") < 0).num_rows == 0, "none of them is there"
+    passed = file_statistics.passing(all_of_them, PLAIN, pc.field("id") == 250)
+    assert list(passed) == list(lists[2])
+    assert file_statistics.passing(all_of_them, PLAIN, None) is all_of_them
+    assert len(file_statistics.passing(all_of_them, PLAIN, pc.field("day").is_null())) == 250
+    with pytest.raises(FileNotFoundError, match="delta_2_abcdefgh"):
+        arrow.read_files(all_of_them, PLAIN, None, pc.field("id") == 250)
 
 
 def test_a_plan_looks_at_the_columns_of_its_filter() -> None:

@@ -1,19 +1,21 @@
 """Data files, and the manifest that lists those of one write.
 
-A manifest is two lines of JSON beside the files: what there is to know of each file, and the ranges of columns. Both
-list values of all files, one kind after the other, so that a reader makes little of each file; one that has no filter
-makes nothing of the ranges. The table's record holds the manifest's path, length and CRC-32, so one that was cut short
-or changed is never taken for a good one.
+A manifest is lines of JSON beside the files: the first has what there is to know of each file, one kind of value after
+the other; each further one the ranges of one column. So a reader makes little of each file, and nothing of the columns
+that no filter is about. The table's record holds the manifest's path, length and CRC-32, so one that was cut short or
+changed is never taken for a good one.
 """
 
 from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from array import array
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
+from itertools import accumulate, pairwise
 from sys import intern
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, overload
 
 from txnstatus.errors import DataDamaged, InternalError
 from txnstatus.lake.storage import read_file, write_file
@@ -21,8 +23,12 @@ from txnstatus.partitions import WHOLE_TABLE
 from txnstatus.proto import table_pb2 as pb
 from txnstatus.values import value
 
-VERSION = 3
+VERSION = 4
 FILE_NAME = "_manifest.json"
+HERE = "./"
+"""What a path begins with, in a manifest, that goes on from the manifest's directory; others are URIs."""
+SMALL_BYTES = 16 << 10
+"""Ranges of a manifest, as written, that its readers keep; larger ones they read once more when they need them."""
 
 
 class ColumnRange(NamedTuple):
@@ -58,14 +64,19 @@ def write(
     not_durable: Iterable[DataFile] = (),
 ) -> pb.ManifestRef:
     """Writes the manifest into `directory`. When this returns, it is durable, and so are those that were not."""
+    columns = list(dict.fromkeys(name for file in files for name in file.columns))
+    listed: dict[str, list[Any]] = {name: [getattr(file, name) for file in files] for name in _OF_FILES}
+    listed["path"] = [_spelt(path, directory) for path in listed["path"]]
     document = {
         "version": VERSION,
         "table_id": table_id,
         "txn_id": txn_id,
         "write_id": write_id,
-        "files": {name: [getattr(file, name) for file in files] for name in _OF_FILES},
+        "files": listed,
+        "columns": columns,
     }
-    data = b"\n".join(json.dumps(each, separators=(",", ":")).encode() for each in (document, _ranges(files)))
+    lines = [document, *(_ranges(files, name) for name in columns)]
+    data = b"\n".join(json.dumps(each, separators=(",", ":")).encode() for each in lines)
     path = f"{directory}/{FILE_NAME}"
     write_file(path, data, beside=[file.path for file in not_durable])
     return pb.ManifestRef(
@@ -84,19 +95,37 @@ def read(ref: pb.ManifestRef) -> list[DataFile]:
     return list(named(ref, whole(ref)))
 
 
-def named(ref: pb.ManifestRef, files: Sequence[DataFile]) -> Sequence[DataFile]:
+def named(ref: pb.ManifestRef, files: Listed) -> Sequence[DataFile]:
     """The files in the partitions that `ref` names, of all that the manifest lists; or all."""
-    if not ref.partitions:
-        return files
     partitions = set(ref.partitions)
+    if not partitions or partitions.issuperset(files.partitions):
+        return files
     return [file for file in files if file.partition in partitions]
 
 
-def whole(ref: pb.ManifestRef) -> Sequence[DataFile]:
+def whole(ref: pb.ManifestRef) -> Listed:
     """All its files, whatever partitions `ref` names.
 
     Raises DataDamaged for a manifest that is not the one that was added, InternalError for one that cannot be read.
     """
+    first, _, ranges = _content(ref).partition(b"\n")
+    document = json.loads(first)
+    if document["version"] != VERSION:
+        raise InternalError(f"manifest {ref.path} is of version {document['version']}; this release reads {VERSION}")
+    columns = list(map(intern, document["columns"]))
+    return Listed(document["files"], _Ranges(ref, columns, ranges if len(ranges) <= SMALL_BYTES else None))
+
+
+def table_of(data: bytes) -> str | None:
+    """The id of the table that a manifest was written for; None, where what it has says none."""
+    try:
+        document = json.loads(data.partition(b"\n")[0])
+    except ValueError:
+        return None
+    return document.get("table_id") if isinstance(document, dict) else None
+
+
+def _content(ref: pb.ManifestRef) -> bytes:
     try:
         data = read_file(ref.path)
     except OSError as error:
@@ -106,41 +135,108 @@ def whole(ref: pb.ManifestRef) -> Sequence[DataFile]:
             f"manifest {ref.path} is damaged: {len(data)} bytes where {ref.bytes} were written, or another CRC",
             hint="restore it from a backup, or overwrite what it is of; txnctl doctor finds all such manifests",
         )
-    first, _, ranges = data.partition(b"\n")
-    document = json.loads(first)
-    if document["version"] != VERSION:
-        raise InternalError(f"manifest {ref.path} is of version {document['version']}; this release reads {VERSION}")
-    paths, rows, sizes, partitions, endings, crcs = (document["files"][name] for name in _OF_FILES)
-    known = _Later(ranges)
-    columns = (_Columns(known, number) for number in range(len(paths)))
-    return list(map(DataFile, paths, rows, sizes, map(intern, partitions), columns, endings, crcs))
+    return data
 
 
 _OF_FILES = ("path", "rows", "bytes", "partition", "ending", "crc32")
 """What the first line lists of all files."""
-_Ranges = Mapping[str, Sequence[Sequence[Any]]]
-"""What the second line is: column → lowest and highest values and numbers of nulls, of all files; None: not known."""
+Bounds = Sequence[Sequence[Any]]
+"""Lowest and highest values and numbers of nulls of a column in each file: text, text, and numbers; None: not known."""
 
 
-def _ranges(files: Sequence[DataFile]) -> _Ranges:
+def _spelt(path: str, directory: str) -> str:
+    """A path as a manifest in the directory has it: hardly any is elsewhere, and there may be very many."""
+    inside = path.removeprefix(f"{directory}/")
+    return path if inside == path else f"{HERE}{inside}"
+
+
+def _ranges(files: Sequence[DataFile], column: str) -> list[Sequence[Any]]:
     unknown = (None, None, None)
-    names = dict.fromkeys(name for file in files for name in file.columns)
-    return {name: list(zip(*(file.columns.get(name, unknown) for file in files), strict=True)) for name in names}
+    return list(zip(*(file.columns.get(column, unknown) for file in files), strict=True))
 
 
-class _Later:
+class Listed(Sequence[DataFile]):
+    """The files of a manifest, as columns of values: a file is made when somebody asks for it, and nobody keeps it."""
+
+    __slots__ = ("_crcs", "_directory", "_endings", "_ends", "_names", "_ranges", "partitions", "rows", "sizes")
+
+    def __init__(self, listed: Mapping[str, Sequence[Any]], ranges: _Ranges) -> None:
+        self._directory, self._ranges = ranges.directory, ranges
+        self._names = "".join(listed["path"])
+        self._ends = array("Q", accumulate(map(len, listed["path"]), initial=0))
+        self.rows, self.sizes = array("Q", listed["rows"]), array("Q", listed["bytes"])
+        self._endings, self._crcs = array("Q", listed["ending"]), array("Q", listed["crc32"])
+        self.partitions = list(map(intern, listed["partition"]))
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __iter__(self) -> Iterator[DataFile]:
+        columns = (_Columns(self._ranges, number) for number in range(len(self)))
+        return map(DataFile, self.paths, self.rows, self.sizes, self.partitions, columns, self._endings, self._crcs)
+
+    @overload
+    def __getitem__(self, number: int) -> DataFile: ...
+
+    @overload
+    def __getitem__(self, number: slice) -> Sequence[DataFile]: ...
+
+    def __getitem__(self, number: int | slice) -> DataFile | Sequence[DataFile]:
+        at = range(len(self))[number]
+        if isinstance(at, range):
+            return [self[each] for each in at]
+        return DataFile(
+            self._path(*self._ends[at : at + 2]),
+            self.rows[at],
+            self.sizes[at],
+            self.partitions[at],
+            _Columns(self._ranges, at),
+            self._endings[at],
+            self._crcs[at],
+        )
+
+    @property
+    def paths(self) -> Iterator[str]:
+        return (self._path(start, end) for start, end in pairwise(self._ends))
+
+    def _path(self, start: int, end: int) -> str:
+        name = self._names[start:end]
+        return f"{self._directory}/{name[len(HERE) :]}" if name.startswith(HERE) else name
+
+    def bounds(self, columns: Iterable[str]) -> dict[str, Bounds]:
+        """The ranges of those of these columns of which any are known; they are not kept. Raises as `whole` does."""
+        return self._ranges.of(columns)
+
+
+class _Ranges:
     """The ranges of a manifest, as text until somebody asks."""
 
-    __slots__ = ("_found",)
+    __slots__ = ("_found", "_ref", "_text", "columns")
 
-    def __init__(self, text: bytes) -> None:
-        self._found: bytes | _Ranges = text
+    def __init__(self, ref: pb.ManifestRef, columns: Sequence[str], text: bytes | None) -> None:
+        """`columns`: those that have ranges. `text`: a line for each; None: it is to be read again."""
+        self._ref, self.columns, self._text = ref, columns, text
+        self._found: dict[str, Bounds] = {}
 
-    def __call__(self) -> _Ranges:
-        if isinstance(self._found, bytes):
-            found: _Ranges = json.loads(self._found)
-            self._found = found
-        return self._found
+    @property
+    def directory(self) -> str:
+        return self._ref.path.rpartition("/")[0]
+
+    def of(self, columns: Iterable[str]) -> dict[str, Bounds]:
+        """As `Listed.bounds`."""
+        wanted = [self.columns.index(name) for name in columns if name in self.columns]
+        lines = self._read().split(b"\n") if wanted else ()
+        return {self.columns[number]: json.loads(lines[number]) for number in wanted}
+
+    def __getitem__(self, column: str) -> Bounds:
+        """What is asked for file by file is kept."""
+        if column not in self._found:
+            self._text = self._read()
+            self._found[column] = json.loads(self._text.split(b"\n")[self.columns.index(column)])
+        return self._found[column]
+
+    def _read(self) -> bytes:
+        return _content(self._ref).partition(b"\n")[2] if self._text is None else self._text
 
 
 class _Columns(Mapping[str, ColumnRange]):
@@ -148,17 +244,19 @@ class _Columns(Mapping[str, ColumnRange]):
 
     __slots__ = ("_number", "_ranges")
 
-    def __init__(self, ranges: Callable[[], _Ranges], number: int) -> None:
+    def __init__(self, ranges: _Ranges, number: int) -> None:
         self._ranges, self._number = ranges, number
 
     def __getitem__(self, name: str) -> ColumnRange:
-        lowest, highest, nulls = self._ranges()[name]
-        if (known := lowest[self._number]) is None:
+        if name not in self._ranges.columns:
             raise KeyError(name)
-        return ColumnRange(known, highest[self._number], nulls[self._number])
+        lowest, highest, nulls = (each[self._number] for each in self._ranges[name])
+        if lowest is None or highest is None or nulls is None:
+            raise KeyError(name)
+        return ColumnRange(lowest, highest, nulls)
 
     def __iter__(self) -> Iterator[str]:
-        return (name for name, (lowest, _, _) in self._ranges().items() if lowest[self._number] is not None)
+        return (name for name in self._ranges.columns if self._ranges[name][0][self._number] is not None)
 
     def __len__(self) -> int:
         return sum(1 for _ in self)

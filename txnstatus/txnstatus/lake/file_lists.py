@@ -1,0 +1,73 @@
+"""Files of many manifests as one list, of which a file is made when somebody asks for it: there may be a million."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate, chain
+from typing import overload
+
+from txnstatus.lake.manifest import DataFile, Listed
+
+
+class Files(Sequence[DataFile]):
+    """The files of some lists, one list after the other."""
+
+    __slots__ = ("_ends", "parts")
+
+    def __init__(self, parts: Iterable[Sequence[DataFile]]) -> None:
+        self.parts = tuple(filter(len, parts))
+        self._ends = list(accumulate(map(len, self.parts)))
+
+    def __len__(self) -> int:
+        return self._ends[-1] if self._ends else 0
+
+    def __iter__(self) -> Iterator[DataFile]:
+        return chain.from_iterable(self.parts)
+
+    @overload
+    def __getitem__(self, number: int) -> DataFile: ...
+
+    @overload
+    def __getitem__(self, number: slice) -> Sequence[DataFile]: ...
+
+    def __getitem__(self, number: int | slice) -> DataFile | Sequence[DataFile]:
+        at = range(len(self))[number]
+        if isinstance(at, range):
+            return [self[each] for each in at]
+        part = bisect_right(self._ends, at)
+        return self.parts[part][at - self._ends[part]]
+
+    def __eq__(self, other: object) -> bool:
+        """As sequences: what it is the list of, and not how."""
+        return isinstance(other, Sequence) and len(self) == len(other) and all(map(DataFile.__eq__, self, other))
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} files>"
+
+    def __reduce__(self) -> tuple[type[tuple[DataFile, ...]], tuple[list[DataFile]]]:
+        return tuple, (list(self),)
+
+
+def sizes_of(files: Sequence[DataFile]) -> Iterator[tuple[str, int]]:
+    """The path and the bytes of each."""
+    if isinstance(files, Files):
+        return chain.from_iterable(map(sizes_of, files.parts))
+    if isinstance(files, Listed):
+        return zip(files.paths, files.sizes, strict=True)
+    return ((file.path, file.bytes) for file in files)
+
+
+def rows_of(files: Sequence[DataFile]) -> int:
+    """The rows in all of them, dead ones and all."""
+    if isinstance(files, Files):
+        return sum(map(rows_of, files.parts))
+    return sum(files.rows) if isinstance(files, Listed) else sum(file.rows for file in files)
+
+
+def bytes_of(files: Sequence[DataFile]) -> int:
+    if isinstance(files, Files):
+        return sum(map(bytes_of, files.parts))
+    return sum(files.sizes) if isinstance(files, Listed) else sum(file.bytes for file in files)
