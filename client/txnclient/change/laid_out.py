@@ -111,11 +111,14 @@ class KeyedScan(Scan):
         found = laid_out(there)
         return cls(found.files, target, found.loose.rename_columns(list(target.own_names)))
 
-    def rows(self, columns: Iterable[str], where: pc.Expression | None = None) -> Iterator[pa.Table]:
+    def rows(
+        self, columns: Iterable[str], where: pc.Expression | None = None, *, narrowed: bool = False
+    ) -> Iterator[pa.Table]:
+        """As of the files; all loose rows come, whatever `where` says."""
         import pyarrow as pa
 
         wanted = list(columns)
-        yield from super().rows(wanted, where)
+        yield from super().rows(wanted, where, narrowed=narrowed)
         if names := self._ordered(wanted):  # without columns, it has told the places of all
             places = self._loose_places()
             rows = self.loose.select(names).take(pa.array(places - self._first))

@@ -1,7 +1,8 @@
 """Where rows can be for which a predicate holds: an expression of pyarrow that never leaves out one of them.
 
-It is for files and row groups only, by the ranges of their columns: what is not understood may hold anywhere. A NaN is
-above all numbers in SQL and in no range, so nothing is known of columns with one but what they are equal to or below.
+It is for files and row groups, by the ranges of their columns, and for rows, before the engine looks at them: what is
+not understood may hold anywhere. A NaN is above all numbers in SQL, in no range, and to pyarrow neither above a number
+nor below: so nothing is known of columns with one but what they are equal to or below.
 """
 
 from __future__ import annotations

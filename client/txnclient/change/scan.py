@@ -6,6 +6,7 @@ verified, as in every read of ours.
 
 from __future__ import annotations
 
+import array
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 
 PLACE = "place"
 """The column that says where a row is."""
+_NUMBER = "_txn_number"
+"""The column that says which row of a row group a row is."""
 BATCH_ROWS = 1 << 17
 DICTIONARY_BYTES, BYTES_BY_DICTIONARY = 2 << 20, 3
 """Most bytes of a dictionary, with room for a last text, and of each row that goes by one."""
@@ -48,10 +51,13 @@ class Scan:
     there: TableFiles
     target: Relation
 
-    def rows(self, columns: Iterable[str], where: pc.Expression | None = None) -> Iterator[pa.Table]:
+    def rows(
+        self, columns: Iterable[str], where: pc.Expression | None = None, *, narrowed: bool = False
+    ) -> Iterator[pa.Table]:
         """All rows, with their places; some row groups without a row for which `where` holds are left out.
 
-        `columns`: by the engine's names, which they have in what comes. Raises DataDamaged.
+        `columns`: by the engine's names, which they have in what comes. `narrowed`: no rows come but those for which
+        `where` holds, which is about no other columns. Raises DataDamaged.
         """
         import pyarrow as pa
 
@@ -60,7 +66,9 @@ class Scan:
             return
         yield self._schema(self._ordered(columns)).append(_place()).empty_table()
         for number, group, offset in self._groups(columns, where, None):
-            yield self._alive(self._typed(group), self.there.files[number], number, offset)
+            rows = self._typed(group)
+            found = self._where(rows, where) if narrowed and where is not None else None
+            yield self._alive(rows, self.there.files[number], number, offset, found)
 
     def at(self, places: np.ndarray[Any, Any], columns: Iterable[str]) -> pa.Table:
         """The rows at these places, which are in order, without their places. Raises DataDamaged."""
@@ -104,7 +112,8 @@ class Scan:
         numbers, starts = np.unique(places >> 32, return_index=True)
         parts = np.split((places & 0xFFFFFFFF).astype(np.uint32), starts[1:])
         return {
-            self.there.files[number].path: BitMap(part) for number, part in zip(numbers.tolist(), parts, strict=False)
+            self.there.files[number].path: BitMap(array.array("I", part.tobytes()))  # ten times as fast as of `part`
+            for number, part in zip(numbers.tolist(), parts, strict=False)
         }
 
     def _ordered(self, columns: Iterable[str]) -> list[str]:
@@ -122,10 +131,24 @@ class Scan:
         """Rows as a file has them, by the types of the table's columns."""
         return rows.cast(self._schema(rows.column_names))
 
-    def _alive(self, group: pa.Table, file: DataFile, number: int, offset: int) -> pa.Table:
+    def _where(self, rows: pa.Table, where: pc.Expression) -> np.ndarray[Any, Any] | None:
+        """The numbers of the rows for which it holds, in order; None: all."""
+        import numpy as np
         import pyarrow as pa
 
-        positions = self._alive_positions(file, offset, offset + group.num_rows)
+        names = dict(zip(self.target.own_names, to_arrow(self.there.schema).names, strict=True))
+        numbers = pa.array(np.arange(rows.num_rows, dtype=np.int32))
+        numbered = rows.rename_columns([names[own] for own in rows.column_names]).append_column(_NUMBER, numbers)
+        found = numbered.filter(where)[_NUMBER]
+        return None if len(found) == rows.num_rows else np.sort(found.to_numpy())
+
+    def _alive(
+        self, group: pa.Table, file: DataFile, number: int, offset: int, found: np.ndarray[Any, Any] | None
+    ) -> pa.Table:
+        """`found`: the numbers of the rows that are wanted; None: all."""
+        import pyarrow as pa
+
+        positions = self._alive_positions(file, offset, offset + group.num_rows, found)
         places = pa.array(positions + (number << 32))
         if not group.num_columns:
             return pa.Table.from_arrays([places], schema=pa.schema([_place()]))
@@ -133,16 +156,21 @@ class Scan:
             group = group.take(pa.array(positions - offset))
         return group.append_column(_place(), places)
 
-    def _alive_positions(self, file: DataFile, start: int, end: int) -> np.ndarray[Any, Any]:
+    def _alive_positions(
+        self, file: DataFile, start: int, end: int, found: np.ndarray[Any, Any] | None = None
+    ) -> np.ndarray[Any, Any]:
+        """`found`: the numbers of the rows, from `start` on, that are wanted; None: all."""
         import numpy as np
         from pyroaring import BitMap
 
-        found = np.arange(start, end, dtype=np.int64)
+        wanted = np.arange(start, end, dtype=np.int64) if found is None else found + np.int64(start)
         dead = self.there.dead.get(file.path)
-        if dead is None:
-            return found
+        if dead is None or not len(wanted):
+            return wanted
         here = np.asarray((dead & BitMap(range(start, end))).to_array(), dtype=np.int64)
-        return np.delete(found, here - start) if len(here) else found
+        if found is not None:
+            return np.setdiff1d(wanted, here, assume_unique=True)
+        return np.delete(wanted, here - start) if len(here) else wanted
 
     # ---- row groups
 

@@ -315,6 +315,45 @@ def test_only_files_and_row_groups_that_may_hit_are_read(
     assert reads.groups == [(0, 0, ("t0",))], "the source has all that the new rows have"
 
 
+def test_the_engine_is_given_only_rows_that_may_hit(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.apply(local.delete(world.there, "id = 12"))
+    given: list[int] = []
+    rows = Scan.rows
+
+    def told(self: Scan, *args: Any, **options: Any) -> Iterator[pa.Table]:
+        for part in rows(self, *args, **options):
+            given.extend(part["t0"].to_pylist())
+            yield part
+
+    monkeypatch.setattr(Scan, "rows", told)
+    assert local.delete(world.there, "id between 11 and 14 and id % 2 = 1").deleted == 2
+    assert given == [11, 13, 14]
+
+
+@pytest.mark.parametrize(
+    ("predicate", "hit"),
+    [
+        ("d < 1.0 or d = 2.0", ["-0.0", "0.0", "2.0"]),
+        ("d = 0.0", ["-0.0", "0.0"]),
+        ("d > 1.0", ["2.0", "inf", "nan"]),
+        ("d in (0.0, 2.0, null)", ["-0.0", "0.0", "2.0"]),
+        ("d is null or d <= 0", ["-0.0", "0.0", "None"]),
+        ("d is not null and d between 0 and 2", ["-0.0", "0.0", "2.0"]),
+        ("d <=> 2.0", ["2.0"]),
+        ("not (d <= 2.0)", ["inf", "nan"]),
+    ],
+)
+def test_what_is_looked_at_before_the_engine_holds_as_it_does_there(
+    tmp_path: Path, predicate: str, hit: list[str]
+) -> None:
+    """pyarrow has another place for NaN than SQL has."""
+    values = [float("nan"), -0.0, 0.0, 2.0, None, float("inf")]
+    world = World.of(tmp_path, schema_of("d double"), [[{"d": value} for value in values]])
+    world.apply(local.delete(world.there, predicate))
+    left = sorted(str(each["d"]) for each in world.rows())
+    assert left == sorted({str(value) for value in values} - set(hit))
+
+
 def test_files_whose_rows_are_all_dead_are_not_opened(world: World, reads: Reads) -> None:
     world.apply(local.delete(world.there, "id < 10"))
     reads.files.clear()
