@@ -15,7 +15,7 @@ from pyarrow import fs
 
 from txnclient.formats import arrow
 from txnstatus.errors import DataDamaged
-from txnstatus.lake import data_files, page_headers
+from txnstatus.lake import data_files, page_headers, parallel
 from txnstatus.lake.manifest import DataFile
 from txnstatus.schema import Column, Schema
 
@@ -131,6 +131,21 @@ def test_a_file_that_was_cut_or_has_grown(tmp_path: Path) -> None:
         path_of(file).write_bytes(data)
         with pytest.raises(DataDamaged, match=f"it has {len(data)} bytes, and was written with {len(whole)}"):
             arrow.read_files([file], SCHEMA, None)
+
+
+def test_few_files_at_hand_are_looked_at_by_one_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """To start one for each of seven files took longer than their looks, and a twentieth of reading 100,000 rows."""
+    files = [file for part in "ab" for file in arrow.write_files(table(3), (tmp_path / part).as_uri(), SCHEMA, "t")]
+    told: list[int] = []
+    each = parallel.each
+    monkeypatch.setattr(parallel, "each", lambda work, items, readers: told.append(readers) or each(work, items))
+    data_files.check(files)
+    monkeypatch.setattr(data_files, "NEAR_FILES", 2)
+    data_files.check(files)
+    monkeypatch.setattr(data_files, "NEAR_FILES", 64)
+    monkeypatch.setattr(data_files, "is_near", lambda _uri: False)
+    data_files.check(files)
+    assert told == [1, parallel.READERS, parallel.READERS]
 
 
 def test_files_that_are_not_needed_are_not_looked_at(tmp_path: Path) -> None:

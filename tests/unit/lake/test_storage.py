@@ -59,3 +59,12 @@ def test_a_new_database_gets_a_durable_name(tmp_path: Path, synced: list[Path]) 
     synced.clear()
     write(warehouse / "other" / "t", "abcdefgh")
     assert warehouse in synced
+
+
+@pytest.mark.parametrize("directory", ["delta_1_00000000", "base_major0000000000000001"])
+def test_files_of_a_table_are_found_in_one_file_system(tmp_path: Path, directory: str) -> None:
+    """To make one for each took as long as what it was asked."""
+    uris = [f"{tmp_path.as_uri()}/a%20b/{directory}/part-{number}%3D.parquet" for number in range(2)]
+    found = [storage.located(uri) for uri in uris]
+    assert found[0][0] is found[1][0]
+    assert found == [storage.file_system(uri) for uri in uris]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from txnstatus.ddl import Type, parse
@@ -17,8 +18,14 @@ def to_arrow(schema: Schema) -> pa.Schema:
     fields = []
     for column in schema.columns:
         metadata = {"comment": column.comment} if column.comment else None
-        fields.append(pa.field(column.name, _to_arrow(parse(column.type)), column.nullable, metadata))
+        fields.append(pa.field(column.name, _of_text(column.type), column.nullable, metadata))
     return pa.schema(fields)
+
+
+@lru_cache(maxsize=1_000)
+def _of_text(kind: str) -> pa.DataType:
+    """To read a type's text takes longer than all else here, and a table has few types."""
+    return _to_arrow(parse(kind))
 
 
 def _to_arrow(kind: Type) -> pa.DataType:

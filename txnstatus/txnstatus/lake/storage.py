@@ -39,12 +39,13 @@ _file_system_of_table = lru_cache(maxsize=1_000)(file_system)
 
 
 def located(uri: str) -> tuple[fs.FileSystem, str]:
-    """As `file_system`, and sooner for the second file of a table's writes."""
-    table, write, name = uri.rpartition(f"/{WRITE_PREFIX}")
-    if not write:
-        return file_system(uri)
-    system, location = _file_system_of_table(table)
-    return system, f"{location}{write}{unquote(name)}"
+    """As `file_system`, and sooner for the second file of a table's writes and compactions."""
+    for prefix in PREFIXES:
+        table, write, name = uri.rpartition(f"/{prefix}")
+        if write:
+            system, location = _file_system_of_table(table)
+            return system, f"{location}{write}{unquote(name)}"
+    return file_system(uri)
 
 
 def is_near(uri: str) -> bool:
