@@ -179,6 +179,8 @@ class CompactionService:
                 raise
             return False  # its files are being overwritten: the next look says what is left
         self.initiator.heard_of(table.table_id, wanted.compaction_id)
+        if not moving.is_loaded():
+            asyncio.get_running_loop().run_in_executor(self.blocking, moving.load)
         return True
 
     async def renew_compaction(self, request: pb.RenewCompactionRequest) -> pb.RenewCompactionResponse:

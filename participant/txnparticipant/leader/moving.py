@@ -6,6 +6,8 @@ leader that was deposed may still be writing.
 
 from __future__ import annotations
 
+import importlib
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -166,6 +168,16 @@ def forward(through: Lineage, refs: Iterable[DeadRowsRef]) -> dict[str, BitMap]:
     inputs = set(through.inputs)
     read = dead_rows.union(dead_rows.read(cmd.dead_rows_to_wire(ref)) for ref in refs)
     return through.forward({file: positions for file, positions in read.items() if file in inputs})
+
+
+def is_loaded() -> bool:
+    """Whether this process can read lineages and deleted rows at once."""
+    return "pyarrow.parquet" in sys.modules
+
+
+def load() -> None:
+    """Loads the code that reads them, which takes a third of a second once: better while a worker still works."""
+    importlib.import_module("pyarrow.parquet")
 
 
 @lru_cache(maxsize=CACHED)
