@@ -365,6 +365,33 @@ async def test_calls_that_wait_are_bounded_by_their_bytes(monkeypatch: pytest.Mo
         assert await said_and_heard(served.address, Purpose.CALLS.opening + many) == b""
 
 
+async def test_so_are_those_of_all_connections_together_and_who_has_the_most_makes_room(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each connection was bounded by itself, and by requests alone: names of methods and groups were not counted."""
+
+    async def never(_request: pb.GetTransactionStateRequest) -> pb.GetTransactionStateResponse:
+        return await asyncio.get_running_loop().create_future()
+
+    monkeypatch.setattr(server, "CLIENTS_BYTES", 100_000)
+    async with Served() as served, asyncio.timeout(SECONDS):
+        served.registry.add_method(METHOD, never, "busy")
+        held = []
+        for count in (5, 40, 10):
+            reader, writer = await asyncio.open_connection(*split_address(served.address))
+            call = rpc_pb2.Call(id=1, method=STATE, group="busy", payload=ASKS, timeout_millis=60_000)
+            long = rpc_pb2.Call(id=2, method="x" * 1_500, timeout_millis=60_000)
+            waiting = [call] * server.CLIENT_CALLS if count == 40 else []
+            writer.write(Purpose.CALLS.opening + framed(*waiting, *[long if waiting else call] * count))
+            held.append((reader, writer))
+        reader, _ = held[1]
+        assert await reader.read() == b"", "it has the most"
+        assert await served.state(2) == 2, "others are served"
+        for reader, writer in held:
+            assert reader.at_eof() == (reader is held[1][0])
+            writer.close()
+
+
 async def test_a_port_in_use_is_an_error() -> None:
     async with Served() as served:
         with pytest.raises(OSError, match="in use"):

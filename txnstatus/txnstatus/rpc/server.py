@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import math
 import re
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -46,6 +46,10 @@ More than wait for a commit over one connection: behind those, a heartbeat would
 """
 CLIENT_WAITING_BYTES = 32 << 20
 """Bytes of calls of one connection of a client that wait: with more it ends."""
+CLIENTS_BYTES = 256 << 20
+"""Bytes of calls of all clients that wait or run: with more the connection ends that has the most of them."""
+CALL_BYTES = 500
+"""What a call takes for itself."""
 MAX_GROUP_BYTES = 100
 """Bytes of a group's name that an error repeats."""
 
@@ -72,6 +76,7 @@ class Registry:
         self.cluster_id = cluster_id
         self._methods: dict[str, dict[str, _Method]] = {"": {}}
         """Group → method → what answers it."""
+        self._of_clients = Load(CLIENTS_BYTES)
 
     def add(self, service: ServiceDescriptor, implementation: object, group: str = "") -> None:
         """Each rpc of the service for which `implementation` has a method, its name in snake case."""
@@ -125,7 +130,7 @@ class Registry:
 
     def serve_client(self, connection: Connection) -> None:
         """As `serve`, for whoever may be anybody: what it keeps of the process's memory is bounded."""
-        ServedCalls(self, connection, CLIENT_CALLS, CLIENT_WAITING_BYTES)
+        ServedCalls(self, connection, self._of_clients)
 
     def _not_served(self, method: str, group: str) -> TxnError:
         """What there is may be served here soon: a node takes up groups and services as the catalog tells it to."""
@@ -141,22 +146,45 @@ class Registry:
         return Unavailable(f"this node does not serve {method} now", hint=NOT_SERVED)
 
 
+class Load:
+    """What the calls of all clients keep of this process's memory. Who has the most of it makes room for the others."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._held: dict[ServedCalls, int] = {}
+        self._total = 0
+
+    def more(self, calls: ServedCalls, size: int) -> None:
+        self._held[calls] = self._held.get(calls, 0) + size
+        self._total += size
+        while self._total > self._most:
+            largest = max(self._held, key=self._held.__getitem__)
+            log.warning("a connection ends: of %d bytes of clients' calls it has %d", self._total, self._held[largest])
+            self.no_more(largest)
+            largest.give_up()
+
+    def less(self, calls: ServedCalls, size: int) -> None:
+        if calls in self._held:
+            self._held[calls] -= size
+            self._total -= size
+
+    def no_more(self, calls: ServedCalls) -> None:
+        self._total -= self._held.pop(calls, 0)
+
+
 class ServedCalls:
     """The calls that come over one connection: each runs on its own; the answers of one loop turn leave together."""
 
-    def __init__(
-        self, registry: Registry, connection: Connection, at_once: float = math.inf, waiting_bytes: float = math.inf
-    ) -> None:
-        """`at_once`: calls that run at one time, at most; `waiting_bytes`: bytes of those that have not begun."""
+    def __init__(self, registry: Registry, connection: Connection, load: Load | None = None) -> None:
+        """`load`: that of all clients, where it is one of theirs. Then what it keeps of the process is bounded."""
         self._registry = registry
         self._connection = connection
-        self._at_once = at_once
-        self._most_waiting_bytes = waiting_bytes
+        self._load = load
         self._replies: Outbox[pb.Reply] = Outbox(lambda replies: pb.Frame(replies=replies))
         self._replies.open(connection)
         connection.on_room = self._on_room
-        self._waiting: deque[tuple[pb.Call, float]] = deque()
-        """Calls that have not begun, with when they came."""
+        self._waiting: deque[tuple[pb.Call, float, int]] = deque()
+        """Calls that have not begun, with when they came, and their sizes."""
         self._waiting_bytes = 0
         self._beginning = False
         self._running: set[asyncio.Task[None]] = set()
@@ -178,12 +206,22 @@ class ServedCalls:
         if calls:
             self._introduce()
         now = asyncio.get_running_loop().time()
-        self._waiting.extend((call, now) for call in calls)
-        self._waiting_bytes += sum(len(call.payload) for call in calls)
+        sizes = [call.ByteSize() + CALL_BYTES for call in calls]
+        if self._load is not None:
+            self._load.more(self, sum(sizes))
+            if self._connection.is_ending:
+                return
+        self._waiting.extend((call, now, size) for call, size in zip(calls, sizes, strict=True))
+        self._waiting_bytes += sum(sizes)
         if not self._beginning:
             self._begin()
-        if self._waiting_bytes > self._most_waiting_bytes:
+        if self._load is not None and self._waiting_bytes > CLIENT_WAITING_BYTES:
             self._connection.abort()
+
+    def give_up(self) -> None:
+        """Ends it at once, with all that it has under way."""
+        self._connection.abort()
+        self._end("")
 
     def _begin(self) -> None:
         """As many of those that wait as may begin in this turn."""
@@ -192,21 +230,22 @@ class ServedCalls:
         for _ in range(CALLS_PER_TURN):
             if not self._may_begin():
                 return
-            call, came = self._waiting.popleft()
-            self._waiting_bytes -= len(call.payload)
+            call, came, size = self._waiting.popleft()
+            self._waiting_bytes -= size
             left = call.timeout_millis / 1000 - (loop.time() - came)
             if left <= 0 < call.timeout_millis:
+                self._less(size)
                 continue  # whoever called has given up
             task = loop.create_task(self._answer(call, left))
             self._running.add(task)
-            task.add_done_callback(self._ended)
+            task.add_done_callback(partial(self._ended, size))
             self._deadlines.add(task, left)
         self._begin_soon()
 
     def _may_begin(self) -> bool:
         """Whether one that waits may: a client that has much under way, or takes no answer in, has to wait."""
-        is_bounded = self._at_once < math.inf
-        held_up = is_bounded and (self._connection.full or len(self._running) >= self._at_once)
+        is_bounded = self._load is not None
+        held_up = is_bounded and (self._connection.full or len(self._running) >= CLIENT_CALLS)
         return bool(self._waiting) and not held_up
 
     def _begin_soon(self) -> None:
@@ -239,12 +278,19 @@ class ServedCalls:
             self._introduced = own
             self._connection.send(pb.Frame(hello=pb.Frame.Hello(cluster_id=own)).SerializeToString())
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
+    def _less(self, size: int) -> None:
+        if self._load is not None:
+            self._load.less(self, size)
+
+    def _ended(self, size: int, task: asyncio.Task[None]) -> None:
+        self._less(size)
         self._running.discard(task)
         self._deadlines.remove(task)
         self._begin_soon()
 
     def _end(self, _why: str) -> None:
+        if self._load is not None:
+            self._load.no_more(self)
         self._deadlines.clear()
         self._waiting.clear()
         self._waiting_bytes = 0
