@@ -18,6 +18,7 @@ from txnclient.client import Client
 from txnclient.info import TableInfo
 from txnclient.read import filtered, row_reads
 from txnclient.read.table_files import TableFiles
+from txnclient.sparksql.definitions import Definitions
 from txnclient.sparksql.scopes import Alone
 from txnclient.sparksql.seen import Seen
 from txnclient.sparksql.writes import Request, Writes
@@ -60,7 +61,7 @@ class Tables:
             "require": lambda request: self._kept(request).seen.require(),
             **self._writes.answers(),
             **self._of_statements(self._writes.statements()),
-            **self._of_tables(self._writes.of_tables()),
+            **self._of_tables(Definitions(client).answers()),
         }
 
     @property
@@ -126,7 +127,8 @@ class Tables:
                     f"which is of cluster {block.cluster_id!r}",
                     hint="write to it outside of the block",
                 )
-            return method(request, self._kept(request).seen)
+            read = [self._kept({"seen": each}).seen for each in (request["seen"], *request.get("read", ()))]
+            return method(request, min(read, key=lambda each: each.timestamp))
 
         return {name: partial(within, method) for name, method in methods.items()}
 

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import threading
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from txnclient.blocks import Block
 from txnclient.client import Client
-from txnclient.formats import arrow, schemas
+from txnclient.formats import arrow
 from txnclient.sparksql.scopes import Scope
 from txnclient.sparksql.seen import Seen
 from txnclient.statements import Statements
 from txnclient.write.files import Opened
 from txnclient.write.overwriting import Mode
-from txnstatus.ddl import parse_names
-from txnstatus.errors import IllegalState, InvalidArgument, NotFound
+from txnstatus.errors import IllegalState, InvalidArgument
 from txnstatus.lake.storage import parquet_files
-from txnstatus.schema import Column
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -27,11 +25,6 @@ if TYPE_CHECKING:
 Request = dict[str, Any]
 
 LABEL = "Spark SQL"
-PROVIDERS = ("parquet", "txnstatus")
-"""What a table may be said to be USING: it is files of Parquet in any case."""
-_OWN = ("owner", "is_managed_location", "provider")
-"""Properties that Spark adds by itself."""
-_NOT_THERE = {"comment": "COMMENT of a table", "collation": "DEFAULT COLLATION", "external": "EXTERNAL"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,41 +90,6 @@ class Writes:
         else:
             self._client.truncate(table, label=f"{LABEL}: truncate {table}"[:100])
 
-    # ---- tables
-
-    def create(self, request: Request) -> None:
-        """Raises AlreadyExists; InvalidArgument, naming what a table cannot have."""
-        from pyspark.sql.types import StructType
-
-        properties = {name: value for name, value in request["properties"].items() if name not in _OWN}
-        provider = request["properties"].get("provider", PROVIDERS[0])
-        if provider.lower() not in PROVIDERS:
-            raise InvalidArgument(f"USING {provider}: {' and '.join(PROVIDERS)} are possible, and mean the same")
-        for name in properties:
-            if name in _NOT_THERE or name.startswith("option."):
-                raise InvalidArgument(f"{_NOT_THERE.get(name, 'OPTIONS')}: a table cannot have that")
-        schema = StructType.fromJson(request["schema"])
-        key = properties.pop("primary_key", "")
-        options: dict[str, Any] = {"location": properties.pop("location", None)}
-        if conflicts := properties.pop("conflicts", ""):
-            options["conflicts"] = conflicts
-        self._client.create_table(
-            request["table"],
-            schema,
-            partition_by=request["partition_by"],
-            primary_key=_key(key, schemas.to_columns(schema)),
-            properties=properties,
-            **options,
-        )
-
-    def drop(self, request: Request) -> bool:
-        """Whether there was such a table."""
-        try:
-            self._client.drop_table(request["table"])
-        except NotFound:
-            return False
-        return True
-
     # ---- method → what answers it
 
     def answers(self) -> Mapping[str, Callable[[Request], Any]]:
@@ -140,10 +98,6 @@ class Writes:
     def statements(self) -> Mapping[str, Callable[[Request, Seen], Any]]:
         """Answers to calls that begin to write to a table that was seen."""
         return {"open": self.open, "truncate": self.truncate}
-
-    def of_tables(self) -> Mapping[str, Callable[[Request], Any]]:
-        """Answers to calls that are no part of any transaction."""
-        return {"create": self.create, "drop": self.drop}
 
 
 def _partition(named: Mapping[str, str] | None, opened: Opened) -> str | None:
@@ -158,11 +112,3 @@ def _partition(named: Mapping[str, str] | None, opened: Opened) -> str | None:
             "spark.sql.sources.partitionOverwriteMode=dynamic",
         )
     return "/".join(f"{column}={named[column]}" for column in columns if column in named)
-
-
-def _key(text: str, columns: Sequence[Column]) -> tuple[str, ...]:
-    """The columns of a list such as "id, `a, b`". Raises InvalidArgument for what is none."""
-    found = schemas.named(parse_names(text), columns)
-    if unknown := [name for name in found if name not in {column.name for column in columns}]:
-        raise InvalidArgument(f"primary_key {text!r}: {unknown[0]!r} is no column of the table")
-    return found

@@ -5,6 +5,7 @@ import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.util.ArrayList;
 import java.util.LinkedHashSet;
 import java.util.List;
+import java.util.Locale;
 import java.util.Map;
 import java.util.Set;
 import org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException;
@@ -14,15 +15,16 @@ import org.apache.spark.sql.connector.catalog.CatalogV2Util;
 import org.apache.spark.sql.connector.catalog.Column;
 import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.connector.catalog.NamespaceChange;
+import org.apache.spark.sql.connector.catalog.StagedTable;
+import org.apache.spark.sql.connector.catalog.StagingTableCatalog;
 import org.apache.spark.sql.connector.catalog.SupportsNamespaces;
 import org.apache.spark.sql.connector.catalog.Table;
-import org.apache.spark.sql.connector.catalog.TableCatalog;
 import org.apache.spark.sql.connector.catalog.TableChange;
 import org.apache.spark.sql.connector.expressions.Transform;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /** Tables of a cluster of txnstatus, as Spark plans with them. What a name means and what is seen, Python says. */
-public final class TxnCatalog implements TableCatalog, SupportsNamespaces {
+public final class TxnCatalog implements StagingTableCatalog, SupportsNamespaces {
   private String name;
   private Bridge bridge;
   private Seen.Sharing sharing;
@@ -51,7 +53,7 @@ public final class TxnCatalog implements TableCatalog, SupportsNamespaces {
 
   private Table load(Identifier id, ObjectNode at) throws NoSuchTableException {
     if (id.namespace().length != 1) throw new NoSuchTableException(id);
-    String table = id.namespace()[0] + "." + id.name();
+    String table = named(id);
     try {
       Seen seen = sharing.seen(at);
       JsonNode answer = bridge.call("load", Bridge.request().put("table", table).put("seen", seen.id));
@@ -75,21 +77,26 @@ public final class TxnCatalog implements TableCatalog, SupportsNamespaces {
     return found;
   }
 
-  @Override public Table alterTable(Identifier id, TableChange... changes) { throw refused("ALTER TABLE"); }
+  @Override public Table alterTable(Identifier id, TableChange... changes) throws NoSuchTableException {
+    ObjectNode request = Bridge.request().put("table", named(id)), properties = request.putObject("properties");
+    for (TableChange each : changes) {
+      if (each instanceof TableChange.SetProperty set) properties.put(set.property(), set.value());
+      else if (each instanceof TableChange.RemoveProperty unset) properties.putNull(unset.property());
+      else throw refused("ALTER TABLE ... " + each.getClass().getSimpleName().replaceAll("(?<=[a-z])(?=[A-Z])", " ").toUpperCase(Locale.ROOT));
+    }
+    try {
+      bridge.call("alter", request);
+    } catch (PythonError e) {
+      if (e.is("NOT_FOUND")) throw new NoSuchTableException(id);
+      throw e;
+    }
+    return loadTable(id);
+  }
 
   @Override public Table createTable(Identifier id, Column[] columns, Transform[] partitions, Map<String, String> properties)
       throws TableAlreadyExistsException, NoSuchNamespaceException {
-    if (id.namespace().length != 1) throw new NoSuchNamespaceException(id.namespace());
-    ObjectNode request = Bridge.request().put("table", id.namespace()[0] + "." + id.name());
-    request.set("schema", Bridge.parse(CatalogV2Util.v2ColumnsToStructType(columns).json()));
-    request.putArray("partition_by");
-    for (Transform each : partitions) {
-      if (!each.name().equals("identity")) throw refused("CREATE TABLE ... PARTITIONED BY (" + each + ")");
-      request.withArrayProperty("partition_by").add(String.join(".", each.references()[0].fieldNames()));
-    }
-    request.set("properties", Bridge.JSON.valueToTree(properties));
     try {
-      bridge.call("create", request);
+      bridge.call("create", described(id, columns, partitions, properties));
       return load(id, Bridge.request());
     } catch (PythonError e) {
       if (e.is("ALREADY_EXISTS")) throw new TableAlreadyExistsException(id);
@@ -99,8 +106,51 @@ public final class TxnCatalog implements TableCatalog, SupportsNamespaces {
     }
   }
 
+  private ObjectNode described(Identifier id, Column[] columns, Transform[] partitions, Map<String, String> properties)
+      throws NoSuchNamespaceException {
+    if (id.namespace().length != 1) throw new NoSuchNamespaceException(id.namespace());
+    ObjectNode request = Bridge.request().put("table", named(id));
+    request.set("schema", Bridge.parse(CatalogV2Util.v2ColumnsToStructType(columns).json()));
+    request.putArray("partition_by");
+    for (Transform each : partitions) {
+      if (!each.name().equals("identity")) throw refused("CREATE TABLE ... PARTITIONED BY (" + each + ")");
+      request.withArrayProperty("partition_by").add(String.join(".", each.references()[0].fieldNames()));
+    }
+    request.set("properties", Bridge.JSON.valueToTree(properties));
+    return request;
+  }
+
+  private static String named(Identifier id) { return String.join(".", id.namespace()) + "." + id.name(); }
+
+  // ---- tables that a statement makes and fills
+
+  @Override public StagedTable stageCreate(Identifier id, Column[] columns, Transform[] partitions, Map<String, String> properties)
+      throws TableAlreadyExistsException, NoSuchNamespaceException {
+    return new Staged((TxnTable) createTable(id, columns, partitions, properties), true);
+  }
+
+  @Override public StagedTable stageReplace(Identifier id, Column[] columns, Transform[] partitions, Map<String, String> properties)
+      throws NoSuchTableException, NoSuchNamespaceException {
+    TxnTable there = (TxnTable) loadTable(id);
+    bridge.call("replace", described(id, columns, partitions, properties));
+    return new Staged(there, false);
+  }
+
+  @Override public StagedTable stageCreateOrReplace(Identifier id, Column[] columns, Transform[] partitions, Map<String, String> properties)
+      throws NoSuchNamespaceException {
+    try {
+      return stageReplace(id, columns, partitions, properties);
+    } catch (NoSuchTableException e) {
+      try {
+        return stageCreate(id, columns, partitions, properties);
+      } catch (TableAlreadyExistsException e2) {
+        throw new IllegalStateException("table " + id + " was created by somebody else just now: run the statement again", e2);
+      }
+    }
+  }
+
   @Override public boolean dropTable(Identifier id) {
-    return id.namespace().length == 1 && bridge.call("drop", Bridge.request().put("table", id.namespace()[0] + "." + id.name())).asBoolean();
+    return id.namespace().length == 1 && bridge.call("drop", Bridge.request().put("table", named(id))).asBoolean();
   }
 
   @Override public void renameTable(Identifier from, Identifier to) { throw refused("ALTER TABLE ... RENAME"); }

@@ -104,6 +104,7 @@ final class TxnScan implements Scan, SupportsReportStatistics, SupportsRuntimeFi
     }
 
     @Override public Scan build() {
+      Staged.scans(table);
       TxnScan scan = new TxnScan(table, wanted, filters, limit);
       return counts == 0 ? scan : new Counted(table.name(), scan.told().get("rows").asLong(), counts);
     }

@@ -66,9 +66,9 @@ final class TxnWrite implements BatchWrite {
     this.mode = mode;
   }
 
-  static final class Builder implements WriteBuilder, SupportsOverwrite, SupportsDynamicOverwrite {
+  static class Builder implements WriteBuilder, SupportsOverwrite, SupportsDynamicOverwrite {
+    final ObjectNode mode = Bridge.request().put("mode", "append");
     private final TxnTable table;
-    private final ObjectNode mode = Bridge.request().put("mode", "append");
 
     Builder(TxnTable table) { this.table = table; }
 

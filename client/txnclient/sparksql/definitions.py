@@ -1,0 +1,147 @@
+"""What Spark asks of tables as a whole: made, made anew, altered and dropped, outside of transactions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from txnclient.client import Client
+from txnclient.formats import schemas
+from txnstatus.ddl import parse_names
+from txnstatus.errors import AlreadyExists, InvalidArgument, NotFound
+from txnstatus.schema import Column, Schema
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+Request = dict[str, Any]
+
+PROVIDERS = ("parquet", "txnstatus")
+"""What a table may be said to be USING: it is files of Parquet in any case."""
+_OWN = ("owner", "is_managed_location", "provider")
+"""Properties that Spark adds by itself."""
+_NOT_THERE = {"comment": "COMMENT of a table", "collation": "DEFAULT COLLATION", "external": "EXTERNAL"}
+_FIXED = ("primary_key", "conflicts", "location")
+"""Properties that a table has from the beginning to the end."""
+
+
+class _Asked(NamedTuple):
+    """The table that a statement describes."""
+
+    schema: StructType
+    partition_by: Sequence[str]
+    primary_key: Sequence[str]
+    location: str | None
+    conflicts: str
+    properties: Mapping[str, str]
+
+
+class Definitions:
+    """The answers to the calls of one catalog that concern tables as a whole."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    def create(self, request: Request) -> None:
+        """Raises AlreadyExists; InvalidArgument, naming what a table cannot have."""
+        asked = _asked(request)
+        options: dict[str, Any] = {"conflicts": asked.conflicts} if asked.conflicts else {}
+        self._client.create_table(
+            request["table"],
+            asked.schema,
+            partition_by=asked.partition_by,
+            primary_key=asked.primary_key,
+            location=asked.location,
+            properties=asked.properties,
+            **options,
+        )
+
+    def replace(self, request: Request) -> None:
+        """Looks whether a table can become what the statement describes by other rows alone.
+
+        Raises NotFound; InvalidArgument, naming what differs. Columns that may not be null stay so, and properties that
+        the statement does not name stay as they are.
+        """
+        there, asked = self._client.table(request["table"]), _asked(request)
+        columns = schemas.to_columns(asked.schema)
+        strict = {column.name for column in there.schema.columns if not column.nullable}
+        columns = tuple(replace(each, nullable=each.nullable and each.name not in strict) for each in columns)
+        wanted = Schema(columns, schemas.named(asked.partition_by, columns), schemas.named(asked.primary_key, columns))
+        try:
+            there.require_same(wanted, asked.conflicts or there.conflicts, asked.location)
+            for name, value in asked.properties.items():
+                if there.properties.get(name) != value:
+                    said = f"property {name} is {there.properties.get(name)!r}, not {value!r}"
+                    raise AlreadyExists(f"table {there.name} is there already, and its {said}")
+        except AlreadyExists as error:
+            raise InvalidArgument(
+                f"REPLACE TABLE: {error.message}",
+                hint="a table's rows are replaced at once, not what it is: DROP TABLE and CREATE TABLE are two steps",
+            ) from None
+
+    def alter(self, request: Request) -> None:
+        """Sets properties, and unsets those whose value is null. Raises NotFound, InvalidArgument."""
+        properties: dict[str, str | None] = request["properties"]
+        if fixed := [name for name in properties if name in (*_FIXED, *_OWN, *_NOT_THERE)]:
+            raise InvalidArgument(f"ALTER TABLE {request['table']}: {fixed[0]} cannot be changed")
+        self._client.alter_table(request["table"], properties=properties)
+
+    def drop(self, request: Request) -> bool:
+        """Whether there was such a table."""
+        try:
+            self._client.drop_table(request["table"])
+        except NotFound:
+            return False
+        return True
+
+    def unmake(self, request: Request) -> None:
+        """Drops what a statement has made that failed then, unless it has rows, or is another table by now."""
+        table: str = request["table"]
+        try:
+            if self._client.table(table).table_id != request["id"]:
+                return
+            with self._client.snapshot() as now:
+                found = now.table_files(table)
+                is_empty = not found.files and found.changes is None
+            if is_empty:
+                self._client.drop_table(table)
+        except NotFound:
+            return
+
+    def answers(self) -> Mapping[str, Callable[[Request], Any]]:
+        """Method → what answers it."""
+        return {
+            "create": self.create,
+            "replace": self.replace,
+            "alter": self.alter,
+            "drop": self.drop,
+            "unmake": self.unmake,
+        }
+
+
+def _asked(request: Request) -> _Asked:
+    """Raises InvalidArgument, naming what a table cannot have."""
+    from pyspark.sql.types import StructType
+
+    properties = {name: value for name, value in request["properties"].items() if name not in _OWN}
+    provider = request["properties"].get("provider", PROVIDERS[0])
+    if provider.lower() not in PROVIDERS:
+        raise InvalidArgument(f"USING {provider}: {' and '.join(PROVIDERS)} are possible, and mean the same")
+    for name in properties:
+        if name in _NOT_THERE or name.startswith("option."):
+            raise InvalidArgument(f"{_NOT_THERE.get(name, 'OPTIONS')}: a table cannot have that")
+    schema = StructType.fromJson(request["schema"])
+    key = _key(properties.pop("primary_key", ""), schemas.to_columns(schema))
+    location, conflicts = properties.pop("location", None), properties.pop("conflicts", "")
+    if location and location.startswith("file:/") and not location.startswith("file://"):
+        location = location.replace("file:", "file://", 1)  # Spark writes it as Hadoop does
+    return _Asked(schema, request["partition_by"], key, location, conflicts, properties)
+
+
+def _key(text: str, columns: Sequence[Column]) -> tuple[str, ...]:
+    """The columns of a list such as "id, `a, b`". Raises InvalidArgument for what is none."""
+    found = schemas.named(parse_names(text), columns)
+    if unknown := [name for name in found if name not in {column.name for column in columns}]:
+        raise InvalidArgument(f"primary_key {text!r}: {unknown[0]!r} is no column of the table")
+    return found
