@@ -25,7 +25,14 @@ MAX_LEAD_MICROS = 24 * 3600 * 1_000_000
 NO_TIMESTAMP = Timestamp(0)
 
 
-class TxnState(enum.IntEnum):
+class _Named(enum.IntEnum):
+    """A number on the wire, a name for people."""
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class TxnState(_Named):
     OPEN = 1
     ABORTED = 2
     COMMIT_IN_PROGRESS = 3
@@ -40,7 +47,7 @@ DECIDED_ABORT = frozenset({TxnState.ABORT_IN_PROGRESS, TxnState.ABORTED})
 DECIDED = DECIDED_COMMIT | DECIDED_ABORT
 
 
-class ParticipantState(enum.IntEnum):
+class ParticipantState(_Named):
     OPEN = 1
     COMMIT_IN_PROGRESS = 2
     COMMITTED = 3

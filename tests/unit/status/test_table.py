@@ -912,3 +912,10 @@ def test_a_snapshot_written_late_restores_to_its_moment(
         for command in after:
             assert str(restored.apply(command)) == str(then.apply(command)), "and it goes on from there the same"
         assert state_of(restored) == state_of(table)
+
+
+@pytest.mark.parametrize("state", [FIP, COMMITTED])
+def test_an_abort_of_what_has_committed_is_told_so(state: TxnState) -> None:
+    refusal = refused(table_with_txn_in(state), cmd.BeginAbort(TXN, OWNER, CAUSE, 900))
+    assert f"transaction 0 is {state.name}" in refusal.message
+    assert refusal.hint == "it has committed: what it wrote is visible, and stays"

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from txnclient.calls.channel import parse_addresses
 from txnstatus.errors import InvalidArgument
-from txnstatus.types import MAX_LEAD_MICROS, HybridClock, Timestamp, micros_of, timestamp
+from txnstatus.types import MAX_LEAD_MICROS, HybridClock, ParticipantState, Timestamp, TxnState, micros_of, timestamp
 
 
 def test_a_timestamp_has_microseconds_above_a_counter() -> None:
@@ -67,3 +67,8 @@ def test_a_clock_follows_others_by_a_day_at_most() -> None:
         clock.update(nonsense)
         assert clock.now() < nonsense
     assert clock.now() > ahead
+
+
+def test_a_state_is_shown_by_its_name() -> None:
+    """`print(txn.state())` showed the number that it has on the wire."""
+    assert f"{TxnState.COMMITTED} {TxnState.OPEN!s} {ParticipantState.ABORTED}" == "COMMITTED OPEN ABORTED"

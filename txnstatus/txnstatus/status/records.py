@@ -10,7 +10,16 @@ from txnstatus.errors import IllegalState, TxnError, aborted
 from txnstatus.proto import common_pb2 as common
 from txnstatus.proto import txn_status_pb2 as pb
 from txnstatus.status.transitions import Op
-from txnstatus.types import DECIDED_ABORT, NO_TIMESTAMP, AbortCause, ParticipantId, Timestamp, TxnId, TxnState
+from txnstatus.types import (
+    DECIDED_ABORT,
+    DECIDED_COMMIT,
+    NO_TIMESTAMP,
+    AbortCause,
+    ParticipantId,
+    Timestamp,
+    TxnId,
+    TxnState,
+)
 from txnstatus.values import value
 from txnstatus.wire import cause_from_wire, cause_to_wire
 
@@ -91,8 +100,11 @@ def illegal(record: TxnRecord, op: Op) -> TxnError:
     """The refusal of `op` in the record's state, named by what the caller does next."""
     if record.state in DECIDED_ABORT and op not in (Op.FINALIZE_COMMIT, Op.COMPLETE_COMMIT):
         return aborted(record.txn_id, record.cause)
+    committed = op is Op.BEGIN_ABORT and record.state in DECIDED_COMMIT
     return IllegalState(
-        f"{op} is not possible: transaction {record.txn_id} is {record.state.name}", txn_id=record.txn_id
+        f"{op} is not possible: transaction {record.txn_id} is {record.state}",
+        txn_id=record.txn_id,
+        hint="it has committed: what it wrote is visible, and stays" if committed else "",
     )
 
 
