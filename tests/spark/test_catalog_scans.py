@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, date, datetime
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -158,3 +159,74 @@ def test_many_files_in_one_task_are_each_judged_by_their_own_filter(
     assert rows(sql(found)) == expected
     with setting(spark, "spark.sql.parquet.enableVectorizedReader", "false"):
         assert rows(sql(found)) == expected
+
+
+def test_metadata_tells_where_rows_lie(sql: Sql, client: Client, new_table: NewTable, spark: SparkSession) -> None:
+    """As Spark's own scans of files have it; a changed row is in no file."""
+    table = new_table("id bigint, v string, _x struct<a: bigint>", primary_key=["id"])
+    client.write(pa.table({"id": range(50), "v": ["old"] * 50, "_x": [{"a": n} for n in range(50)]}), table)
+    client.delete_where(table, "id < 10")
+    client.upsert(table, pa.table({"id": [20], "v": ["new"], "_x": [{"a": 1}]}))
+    (file,) = client.snapshot().table_files(table).files
+    wanted = [(n, None, None, None) if n == 20 else (n, file.path, file.bytes, n) for n in range(10, 50)]
+    query = f"SELECT id, _metadata.file_path, _metadata.file_size, _metadata.row_index FROM txn.{table} ORDER BY id"
+    whole = f"SELECT _metadata FROM txn.{table} WHERE _metadata.row_index = 33"
+    block = {"file_name": file.path.rsplit("/", 1)[1], "file_block_start": 0, "file_block_length": file.bytes}
+    place = {"file_path": file.path, "file_size": file.bytes, "row_index": 33}
+    for vectorized in ("true", "false"):
+        with setting(spark, "spark.sql.parquet.enableVectorizedReader", vectorized):
+            assert rows(sql(query)) == wanted
+            (found,) = sql(whole).collect()
+            assert found[0].asDict() == block | place
+            assert rows(sql(f"SELECT count(DISTINCT _metadata.file_name) FROM txn.{table}")) == [(1,)]
+    assert [field.name for field in sql(f"SELECT * FROM txn.{table}").schema] == ["id", "v", "_x"]
+
+
+def test_a_column_that_is_called_metadata_is_what_it_is(sql: Sql, client: Client, new_table: NewTable) -> None:
+    table = new_table("id bigint, _metadata struct<row_index: bigint>")
+    data = pa.table({"id": range(20), "_metadata": [{"row_index": 100 + n} for n in range(20)]})
+    client.write(data, table)
+    client.delete_where(table, "id = 0")
+    assert rows(sql(f"SELECT _metadata.row_index FROM txn.{table} WHERE id < 3 ORDER BY id")) == [(101,), (102,)]
+
+
+def test_what_is_too_wide_for_batches_is_read_by_rows(sql: Sql, client: Client, new_table: NewTable) -> None:
+    """More columns than Spark has code for at once, some of them nested, with deleted rows and a changed one."""
+    kinds = [
+        "bigint",
+        "string",
+        "struct<a: int, b: array<struct<c: string>>>",
+        "map<string, array<int>>",
+        "decimal(20,3)",
+    ]
+    table = new_table(
+        ", ".join(["id bigint", *(f"c{n} {kinds[n % len(kinds)]}" for n in range(299))]), primary_key=["id"]
+    )
+    values: list[Callable[[int], Any]] = [
+        lambda n: n,
+        lambda n: None if n % 4 == 0 else f"text {n}",
+        lambda n: {"a": n, "b": [{"c": str(n)}] * (n % 3)},
+        lambda n: [(str(n), [n, None])],
+        lambda n: Decimal(n) / 8,
+    ]
+    schema = client.snapshot().to_arrow(table).schema
+
+    def some(ids: range) -> pa.Table:
+        columns = [pa.array([values[n % len(values)](i) for i in ids], schema.field(f"c{n}").type) for n in range(299)]
+        return pa.Table.from_arrays([pa.array(ids, pa.int64()), *columns], schema=schema)
+
+    client.write(some(range(30)), table)
+    client.delete_where(table, "id % 7 = 3")
+    client.upsert(table, some(range(29, 31)))
+    frame = sql(f"SELECT * FROM txn.{table}")
+    assert "ColumnarToRow" not in frame._jdf.queryExecution().executedPlan().toString()
+    expected = client.snapshot().to_arrow(table).sort_by("id").to_pylist()
+    assert len(expected) == 27
+    found = [row.asDict(recursive=True) for row in frame.orderBy("id").collect()]
+    assert [row | {f"c{n}": list(row[f"c{n}"].items()) for n in range(3, 299, 5)} for row in found] == expected
+    narrow = sql(f"SELECT c2.b, c298, _txn_file = '' FROM txn.{table} WHERE id IN (8, 30)")
+    assert "ColumnarToRow" in narrow._jdf.queryExecution().executedPlan().toString()
+    assert sorted(rows(narrow), key=lambda row: row[2]) == [
+        ([("8",)] * 2, {"8": [8, None]}, False),
+        ([], {"30": [30, None]}, True),
+    ]

@@ -167,6 +167,7 @@ class Tables:
             "rows": sum(each.rows for each in needed) - there.dead_in(needed) + there.loose_rows,
             "bytes": sum(each.bytes for each in needed) + (there.loose.nbytes if there.loose is not None else 0),
             "dead": there.dead_in(needed),
+            "loose": there.loose_rows,
         }
 
     def _files(self, request: Request) -> Request:

@@ -4,9 +4,12 @@ import java.io.ByteArrayInputStream;
 import java.io.IOException;
 import java.util.Iterator;
 import org.apache.arrow.memory.BufferAllocator;
+import org.apache.arrow.vector.FieldVector;
+import org.apache.arrow.vector.VectorSchemaRoot;
 import org.apache.arrow.vector.ipc.ArrowStreamReader;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.connector.read.PartitionReader;
+import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.ArrowUtils;
 import org.apache.spark.sql.vectorized.ArrowColumnVector;
@@ -30,9 +33,14 @@ final class LooseReader implements PartitionReader<ColumnarBatch> {
     if (!stream.loadNextBatch()) return false;
     var root = stream.getVectorSchemaRoot();
     ColumnVector[] columns = new ColumnVector[wanted.size()];
-    for (int i = 0; i < columns.length; i++) columns[i] = new ArrowColumnVector(root.getVector(wanted.fields()[i].name()));
+    for (int i = 0; i < columns.length; i++) columns[i] = column(root, wanted.fields()[i]);
     batch = new ColumnarBatch(columns, root.getRowCount());
     return true;
+  }
+
+  private static ColumnVector column(VectorSchemaRoot root, StructField wanted) {
+    FieldVector found = root.getVector(wanted.name());
+    return found == null ? Metadata.none(wanted, root.getRowCount()) : new ArrowColumnVector(found);
   }
 
   @Override public ColumnarBatch get() { return batch; }

@@ -51,10 +51,11 @@ final class TxnReaders implements PartitionReaderFactory {
     return new Rows((TxnBatch.Files) partition);
   }
 
-  /** The place of a wanted column in what is read; the file's name comes behind all of it. */
+  /** The place of a wanted column in what is read; behind all of it are the file's name, and its metadata. */
   private int source(StructField field) {
     if (field.name().equals(TxnTable.FILE)) return read.size();
-    return field.name().equals(TxnTable.ROW) ? read.size() - 1 : read.fieldIndex(field.name());
+    if (field.name().equals(TxnTable.ROW)) return read.size() - 1;
+    return read.getFieldIndex(field.name()).isDefined() ? read.fieldIndex(field.name()) : read.size() + 1;
   }
 
   /** What a task reads of its files, one after the other. */
@@ -63,6 +64,7 @@ final class TxnReaders implements PartitionReaderFactory {
     private final Broadcast<HashMap<String, byte[]>> dead;
     private int following;
     private PartitionReader<T> reader;
+    PartitionedFile file;
     UTF8String uri;
     RoaringBitmap deleted;
 
@@ -91,7 +93,8 @@ final class TxnReaders implements PartitionReaderFactory {
       }
     }
 
-    private void begin(PartitionedFile file) throws IOException {
+    private void begin(PartitionedFile following) throws IOException {
+      file = following;
       uri = UTF8String.fromString(file.urlEncodedPath());
       deleted = DeadRows.of(file.urlEncodedPath(), dead);
       InputFileBlockHolder.set(file.urlEncodedPath(), file.start(), file.length());
@@ -123,12 +126,19 @@ final class TxnReaders implements PartitionReaderFactory {
       int left = alive == null ? count : alive.length;
       ColumnVector[] columns = new ColumnVector[wanted.size()];
       for (int i = 0; i < columns.length; i++) {
-        int from = source(wanted.fields()[i]);
-        ColumnVector column = from == read.size() ? named(count) : found.column(from);
+        ColumnVector column = column(wanted.fields()[i], found, count);
         columns[i] = alive == null ? column : new ChosenRows(column, alive);
       }
       batch = new ColumnarBatch(columns, left);
       return left > 0;
+    }
+
+    private ColumnVector column(StructField field, ColumnarBatch found, int count) {
+      int from = source(field);
+      if (from < read.size()) return found.column(from);
+      if (from == read.size()) return named(count);
+      ColumnVector numbers = Metadata.numbers(field) ? found.column(read.size() - 1) : null;
+      return Metadata.vector((StructType) field.dataType(), file, numbers, count);
     }
 
     private ColumnVector named(int count) {
@@ -149,6 +159,8 @@ final class TxnReaders implements PartitionReaderFactory {
 
   private final class Rows extends Files<InternalRow> {
     private final UnsafeProjection projection = UnsafeProjection.create(CollectionConverters.asScala(sources()).toSeq());
+    private final StructField metadata = metadata();
+    private GenericInternalRow behind, parts;
     private InternalRow row;
 
     Rows(TxnBatch.Files partition) { super(partition); }
@@ -159,12 +171,26 @@ final class TxnReaders implements PartitionReaderFactory {
       return found;
     }
 
-    @Override PartitionReader<InternalRow> open(PartitionedFile file) { return parquet.buildReader(file); }
+    /** Null: it is not wanted. */
+    private StructField metadata() {
+      for (StructField field : wanted.fields()) if (source(field) > read.size()) return field;
+      return null;
+    }
+
+    @Override PartitionReader<InternalRow> open(PartitionedFile file) {
+      parts = metadata == null ? null : Metadata.row((StructType) metadata.dataType(), file);
+      behind = new GenericInternalRow(new Object[] {uri, parts});
+      return parquet.buildReader(file);
+    }
+
     @Override public InternalRow get() { return row; }
 
     @Override boolean take(InternalRow found) {
       if (deleted != null && deleted.contains((int) found.getLong(read.size() - 1))) return false;
-      row = projection.apply(new JoinedRow(found, new GenericInternalRow(new Object[] {uri})));
+      if (parts != null && Metadata.numbers(metadata)) {
+        Metadata.numbered(parts, (StructType) metadata.dataType(), found.getLong(read.size() - 1));
+      }
+      row = projection.apply(new JoinedRow(found, behind));
       return true;
     }
   }

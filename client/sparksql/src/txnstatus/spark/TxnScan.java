@@ -106,7 +106,17 @@ final class TxnScan implements Scan, SupportsReportStatistics, SupportsRuntimeFi
     @Override public Scan build() {
       Staged.scans(table);
       TxnScan scan = new TxnScan(table, wanted, filters, limit);
+      // Rows that come with the plan have all parts of their columns, in order.
+      StructType whole = whole();
+      if (!whole.equals(wanted) && scan.told().get("loose").asLong() > 0) scan = new TxnScan(table, whole, filters, limit);
       return counts == 0 ? scan : new Counted(table.name(), scan.told().get("rows").asLong(), counts);
+    }
+
+    /** The columns that are wanted, with all parts of those of which only some are. */
+    private StructType whole() {
+      StructType found = new StructType();
+      for (StructField each : wanted.fields()) found = found.add(table.rows.getFieldIndex(each.name()).isEmpty() ? each : table.rows.apply(each.name()));
+      return found;
     }
   }
 
@@ -181,7 +191,7 @@ final class TxnScan implements Scan, SupportsReportStatistics, SupportsRuntimeFi
     if (readers == null) {
       StructType read = new StructType();
       for (StructField each : wanted.fields()) if (!isPlace(each)) read = read.add(each);
-      if (told().get("dead").asLong() > 0 || Arrays.stream(wanted.fields()).anyMatch(each -> each.name().equals(TxnTable.ROW))) {
+      if (told().get("dead").asLong() > 0 || Arrays.stream(wanted.fields()).anyMatch(this::isNumber)) {
         read = read.add(ROW_INDEX, DataTypes.LongType, true);
       }
       readers = new TxnReaders(parquet(read), read, wanted);
@@ -189,7 +199,17 @@ final class TxnScan implements Scan, SupportsReportStatistics, SupportsRuntimeFi
     return readers;
   }
 
-  static boolean isPlace(StructField field) { return field.name().equals(TxnTable.FILE) || field.name().equals(TxnTable.ROW); }
+  /** Whether it is in no file, and tells where a row lies. */
+  private boolean isPlace(StructField field) {
+    return field.name().equals(TxnTable.FILE) || field.name().equals(TxnTable.ROW) || isMetadata(field);
+  }
+
+  /** A table may have a column of this name, which Spark then takes it for. */
+  private boolean isMetadata(StructField field) { return field.name().equals(Metadata.NAME) && table.rows.getFieldIndex(Metadata.NAME).isEmpty(); }
+
+  private boolean isNumber(StructField field) {
+    return field.name().equals(TxnTable.ROW) || (isMetadata(field) && Metadata.numbers(field));
+  }
 
   private ParquetPartitionReaderFactory parquet(StructType read) {
     SQLConf conf = session().sessionState().conf();

@@ -84,14 +84,15 @@ final class TxnTable implements SupportsRead, SupportsWrite, SupportsMetadataCol
   }
 
   @Override public MetadataColumn[] metadataColumns() {
-    return new MetadataColumn[] {metadata(FILE, DataTypes.StringType), metadata(ROW, DataTypes.LongType)};
+    return new MetadataColumn[] {
+        metadata(FILE, DataTypes.StringType, false), metadata(ROW, DataTypes.LongType, false), metadata(Metadata.NAME, Metadata.TYPE, true)};
   }
 
-  private static MetadataColumn metadata(String name, DataType type) {
+  private static MetadataColumn metadata(String name, DataType type, boolean nullable) {
     return new MetadataColumn() {
       @Override public String name() { return name; }
       @Override public DataType dataType() { return type; }
-      @Override public boolean isNullable() { return false; }
+      @Override public boolean isNullable() { return nullable; }
     };
   }
 
