@@ -16,7 +16,7 @@ from txnclient.compact.rewriting import Rewritten
 from txnclient.formats import arrow
 from txnclient.read import manifests, row_reads, superseded
 from txnclient.read.row_reads import RowChanges
-from txnstatus.lake import dead_rows
+from txnstatus.lake import dead_rows, kept_dead_rows
 from txnstatus.lake.arrow_types import to_arrow
 from txnstatus.lake.dead_rows import DeadRows
 from txnstatus.lake.lineage import Lineage
@@ -38,7 +38,7 @@ def fold(task: pb.CompactionTask, write: Write) -> Rewritten:
     schema = Schema.from_wire(task.table.schema)
     listed = manifests.read([*task.inputs, *task.others])
     inputs = list(chain.from_iterable(listed[: len(task.inputs)]))
-    dead = dead_rows.union(map(dead_rows.read, task.dead))
+    dead = kept_dead_rows.read(task.dead)
     hidden: DeadRows = dead_rows.NONE
     rows: dict[str, pa.Table] = {}
     if (changes := RowChanges.of(task, Timestamp(task.as_of), [len(each) for each in listed])) is not None:

@@ -12,15 +12,17 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Protocol
 
 from txnclient.alive.heartbeat import Heartbeats
 from txnclient.compact.folding import fold
 from txnclient.compact.leasing import Leased, lease, renewing
 from txnclient.compact.rewriting import DEFAULT_MEMORY_BYTES, Rewritten, rewrite
+from txnclient.read import manifests
 from txnclient.session import Session
 from txnstatus.errors import TxnError
-from txnstatus.lake import data_files, dead_rows, lineage, manifest
+from txnstatus.lake import data_files, dead_rows, kept_dead_rows, lineage, manifest
 from txnstatus.lake.dead_rows import DeadRows
 from txnstatus.lake.manifest import DataFile
 from txnstatus.partitions import WHOLE_TABLE
@@ -155,8 +157,8 @@ def rewritten(task: pb.CompactionTask, write: Callable[..., Rewritten]) -> Rewri
     """All of the task but making it durable. `write`: as `rewrite`, with what all calls have in common."""
     if task.table.schema.primary_key:
         return fold(task, lambda files, dead, more, name: write(files, dead, more=more, partition=name))
-    inputs = [file for ref in task.inputs for file in manifest.read(ref)]
-    return write(inputs, dead_rows.union(map(dead_rows.read, task.dead)))
+    inputs = list(chain.from_iterable(manifests.read(task.inputs)))
+    return write(inputs, kept_dead_rows.read(task.dead))
 
 
 def read_again(done: Rewritten) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import lru_cache
+from itertools import chain
 
 from pyroaring import BitMap
 
@@ -29,7 +30,7 @@ from txnparticipant.versions.mvcc import (
     partition_of,
 )
 from txnstatus.errors import InternalError, Unavailable
-from txnstatus.lake import dead_rows, lineage, manifest
+from txnstatus.lake import dead_rows, lineage, manifest, parallel
 from txnstatus.lake.dead_rows import DeadRows
 from txnstatus.lake.lineage import Lineage
 from txnstatus.lake.manifest import DataFile
@@ -166,7 +167,7 @@ def written(rows: DeadRows, directory: str, name: str) -> DeadRowsRef:
 def forward(through: Lineage, refs: Iterable[DeadRowsRef]) -> dict[str, BitMap]:
     """Where the rows are that are deleted in inputs; rows of other files are nobody's here."""
     inputs = set(through.inputs)
-    read = dead_rows.union(dead_rows.read(cmd.dead_rows_to_wire(ref)) for ref in refs)
+    read = dead_rows.union(parallel.each(dead_rows.read, list(map(cmd.dead_rows_to_wire, refs))))
     return through.forward({file: positions for file, positions in read.items() if file in inputs})
 
 
@@ -201,7 +202,8 @@ def fault(
     primary key may have several. `folds`: row changes hide more of their rows, and add others. Raises DataDamaged,
     InternalError.
     """
-    read = [file for of in inputs for file in manifest.read(cmd.manifest_to_wire(of))]
+    # There may be thousands, far away, and whoever has written the outputs waits for the answer.
+    read = list(chain.from_iterable(parallel.each(manifest.read, list(map(cmd.manifest_to_wire, inputs)))))
     had = {file.path: file.rows for file in read}
     files = manifest.read(cmd.manifest_to_wire(replace(output, partitions=())))
     for each in files:
@@ -216,7 +218,7 @@ def fault(
     rows = read_lineage(through)
     if story := rows.fault(had, has):
         return story
-    gone = dead_rows.union(dead_rows.read(cmd.dead_rows_to_wire(ref)) for ref in dead)
+    gone = dead_rows.union(parallel.each(dead_rows.read, list(map(cmd.dead_rows_to_wire, dead))))
     left_out = dead_rows.union({each.input: each.dead} for each in rows.segments if each.dead)
     for path in had:
         known, left = gone.get(path, BitMap()), left_out.get(path, BitMap())

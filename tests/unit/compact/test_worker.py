@@ -105,6 +105,21 @@ def test_what_it_hands_in_is_the_rows_and_where_they_come_from(
     assert not working.run_once(), "there is nothing else to do"
 
 
+def test_manifests_of_inputs_are_read_side_by_side(
+    task: pb.CompactionTask, manager: FakeManager, working: Worker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each may be far away, and there may be thousands. One after the other they would never meet here."""
+    together, real = threading.Barrier(len(task.inputs)), manifest.read_file
+
+    def read_file(uri: str) -> bytes:
+        together.wait(timeout=10.0)
+        return real(uri)
+
+    monkeypatch.setattr(manifest, "read_file", read_file)
+    assert working.run_once()
+    assert manager.count("CompleteCompaction") == 1
+
+
 def test_data_files_are_synced_once(task: pb.CompactionTask, working: Worker, monkeypatch: pytest.MonkeyPatch) -> None:
     from txnstatus.lake import storage
 

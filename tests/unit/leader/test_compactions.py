@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -22,7 +23,7 @@ from txnparticipant.shard.audit import Use
 from txnparticipant.versions.compactions import KEPT_PER_STATE, Kind
 from txnparticipant.versions.directories import COMPACTIONS
 from txnstatus.errors import Conflict, IllegalState, InvalidArgument, NotFound, TxnError, Unavailable
-from txnstatus.lake import dead_rows
+from txnstatus.lake import dead_rows, manifest
 from txnstatus.lake.lineage import Segment
 from txnstatus.proto import compaction_pb2 as pb
 from txnstatus.proto import participant_pb2, table_pb2
@@ -62,6 +63,22 @@ def test_readers_below_the_switch_see_the_inputs_and_those_above_the_output(tabl
     assert len(table.directories_seen(after)) == 2
     assert not table.directories_seen(after) & old
     assert table.read_ids(after)[: len(ids)] == ids
+
+
+def test_inputs_are_compared_side_by_side(table: Compacted, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The manifest of each may be far away, and a worker waits for thousands. One by one they would never meet."""
+    filled(table, 4)
+    task = table.leased()
+    request = table.work(task)
+    together, real = threading.Barrier(4), manifest.read_file
+
+    def read_file(uri: str) -> bytes:
+        if uri in {ref.path for ref in task.inputs}:
+            together.wait(timeout=10.0)
+        return real(uri)
+
+    monkeypatch.setattr(manifest, "read_file", read_file)
+    assert table.complete(request)
 
 
 def test_what_was_deleted_is_not_there_and_order_is_kept(table: Compacted) -> None:
