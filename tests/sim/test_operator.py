@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from tests.sim.campaign import scenario
 from tests.sim.campaign.scenario import Fault, Scenario
 from tests.sim.world import world
+from tests.sim.world.cluster import Cluster
 from tests.sim.world.loop import Process
 
 
@@ -56,6 +59,24 @@ def test_all_founders_are_replaced_one_after_the_other() -> None:
     result = world.run(calm(*faults, seconds=20.0))
     assert not result.violations
     assert result.faults == {"replace": 3}
+
+
+def test_a_node_that_runs_gives_its_place_to_another_and_goes_on_until_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines: list[str] = []
+    kill = Cluster.kill
+
+    def noted(self: Cluster, name: str, *, told: bool = True) -> None:
+        lines.append(f"end of {name}")
+        kill(self, name, told=told)
+
+    monkeypatch.setattr(Cluster, "kill", noted)
+    result = world.run(calm(Fault(2.0, "displace", "n1")), lambda _at, who, text: lines.append(f"{who}: {text}"))
+    assert not result.violations
+    assert result.faults == {"displace": 1}
+    assert [line for line in lines if line.startswith(("end of", "operator: "))] == [
+        "operator: n4 has the place of n1",
+        "end of n1",
+    ]
 
 
 def test_a_process_whose_sync_failed_ends_itself_and_comes_back() -> None:

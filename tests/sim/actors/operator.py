@@ -26,7 +26,7 @@ JOIN_SECONDS = 0.5
 class Operator:
     def __init__(self, world: World, new_machine: Callable[[str], Machine]) -> None:
         self.successors: dict[str, str] = {}
-        """The node that follows each one that is dead for ever."""
+        """The node that follows each one that is dead for ever, or about to go."""
         self._world = world
         self._new_machine = new_machine
         world.cluster.on_refusal = self._refused
@@ -102,27 +102,41 @@ class Operator:
             found is not None and found[0] is machine.process and not found[1].journal.abstaining for found in replicas
         )
 
-    # ---- a node that is dead for good
+    # ---- a node that goes for good
 
     def replace(self, old: str) -> bool:
         """Ends a node for ever, and has a new one take its place; False: not now."""
-        world = self._world
-        if not self._all_have_their_data() or old in self.successors or self.replacing:
+        if not self._may_go(old):
             return False
+        self._world.cluster.kill(old)
+        self._world.cluster.machines[old].gone = True
+        self._send_for_another(old)
+        return True
+
+    def displace(self, old: str) -> bool:
+        """The same of a node that runs, and goes on until its place is taken; False: not now."""
+        machine = self._world.cluster.machines[old]
+        if not self._may_go(old) or not machine.is_up:
+            return False
+        machine.leaves = True
+        self._send_for_another(old)
+        return True
+
+    def _may_go(self, node: str) -> bool:
+        return self._all_have_their_data() and node not in self.successors and not self.replacing
+
+    def _send_for_another(self, old: str) -> None:
+        world = self._world
         new = f"n{len(world.cluster.machines) + 1}"
-        machine = world.cluster.machines[old]
-        world.cluster.kill(old)
-        machine.gone = True
         self.successors[old] = new
         world.cluster.machines[new] = self._new_machine(new)
         world.note_clocks()
         world.cluster.start(new)
         world.loop.post_later(JOIN_SECONDS, self._order, old, new)
-        return True
 
     @property
     def replacing(self) -> bool:
-        """Whether somebody still counts on a node that is dead for ever, as far as anybody knows, running or down."""
+        """Whether somebody still counts on a node that goes for good, as far as anybody knows, running or down."""
         if not self.successors:
             return False
         states = [machine.catalog for machine in self._world.cluster.living if machine.catalog is not None]
@@ -133,8 +147,13 @@ class Operator:
     def _order(self, old: str, new: str) -> None:
         async def order(client: Client) -> None:
             await client.replace_node(old, new, f"{new}:7050")
+            self._switch_off(self._world.cluster.machines[old])
 
         self._world.launch_client("operator", order)
+
+    def _switch_off(self, machine: Machine) -> None:
+        self._world.cluster.kill(machine.name)
+        machine.gone, machine.leaves = True, False
 
     def successor(self, name: str) -> str:
         """The machine that has the node's place now."""

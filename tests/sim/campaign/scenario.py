@@ -42,6 +42,8 @@ class Scenario:
     """Chance that a request is carried out twice, the second time late, as after a retry elsewhere."""
     late: float = 0.0
     """Chance that a request waits before it is carried out, and others overtake it."""
+    late_errands: float = 0.0
+    """The same, of what leaders ask of each other, where it is more."""
     slow_links: bool = False
     range_span: int = 1000
     retention_millis: int = 3_600_000
@@ -104,7 +106,7 @@ USUAL: Mapping[str, tuple[tuple[str, ...], float]] = {
     "storage": (("store_fails", "kill"), 4.0),
     "swizzle": (("swizzle",), 2.0),
     "repairs": (("rot", "rot", "lost_sync", "lost_sync", "kill", "power_cut", "isolate", "replace"), 6.0),
-    "replacement": (("replace", "replace", "kill", "cut", "pause", "kill_at_disk"), 4.0),
+    "replacement": (("replace", "displace", "kill", "cut", "pause", "kill_at_disk"), 4.0),
     "options": (("kill", "isolate", "pause"), 3.0),
     "everything": (
         (
@@ -123,7 +125,7 @@ SPECIAL: Mapping[str, tuple[tuple[str, ...], float]] = {
     "alone": (("kill", "power_cut", "kill_at_disk", "pause", "pause", "slow_disk"), 4.0),
     "narrow": (("isolate", "one_way", "cut", "clog", "hand_over", "pause"), 6.0),
     "ruins": (("kill", "hand_over", "pause"), 2.0),
-    "moved": (("replace", "replace", "depose", "depose", "isolate", "hand_over"), 6.0),
+    "moved": (("replace", "displace", "depose", "depose", "isolate", "hand_over"), 6.0),
 }
 """Profiles of some of the worlds, each for what is rare in the others."""
 SPECIAL_SHARE = 0.4
@@ -212,8 +214,8 @@ def make(seed: int, profile: str | None = None) -> Scenario:
     if scenario.writes_rows and "kill_at_failpoint" in kinds:
         faults += [_fault_of_rows(later, scenario) for _ in range(later.randint(0, 3))]
     faults += _later_faults(newest, scenario, faults)
-    if scenario.replication == 1:
-        faults = [fault for fault in faults if fault.kind not in ("rot", "replace")]  # there is one copy of all
+    if scenario.replication == 1:  # there is one copy of all
+        faults = [fault for fault in faults if fault.kind not in ("rot", "replace", "displace")]
     return replace(scenario, faults=tuple(sorted(faults, key=lambda fault: fault.at)))
 
 
@@ -250,7 +252,7 @@ def _later_faults(rng: random.Random, scenario: Scenario, faults: Sequence[Fault
         times = [rng.uniform(1.0, scenario.seconds) for _ in range(rng.randint(0, 3))]
         more += [Fault(at, "host_dies", "f1", seconds=rng.uniform(0.1, 4.0)) for at in times]
     for fault in faults:
-        if fault.kind == "replace":
+        if fault.kind in ("replace", "displace"):
             more += [
                 Fault(
                     fault.at + rng.uniform(0.3, 4.0),
@@ -300,7 +302,8 @@ def _fault(rng: random.Random, kind: str, scenario: Scenario) -> Fault:
         case "fails_at_gates":
             return Fault(at, "fails", rng.choice(FAILING_GATES), "", 2 * seconds, amount=rng.choice([0.3, 0.6]))
         case "cut_off":
-            return Fault(at, kind, "all", rng.choice(["leader", "other"]), rng.uniform(3.0, 6.0))
+            after = rng.randint(0, 7)
+            return Fault(at, kind, "all", rng.choice(["leader", "other"]), rng.uniform(3.0, 6.0), amount=after)
         case "client_naps":
             name = f"c{rng.randint(1, scenario.clients)}"
             return Fault(

@@ -21,13 +21,16 @@ THEMES: Mapping[str, tuple[tuple[str, ...], float]] = {
     "pulse": (("pause", "client_naps", "client_naps", "slow_disk", "slow_disk"), 16.0),
     "elections": (("clog", "clog", "clog", "depose", "hand_over", "kill"), 8.0),
     "splits": (("isolate", "one_way", "cut", "clog", "hand_over", "hand_over"), 8.0),
-    "members": (("replace", "replace", "cut_off", "cut_off", "hand_over", "kill"), 7.0),
+    "members": (("replace", "displace", "cut_off", "cut_off", "hand_over", "kill"), 7.0),
     "crowds": (("kill", "hand_over", "hand_over", "power_cut", "slow_disk"), 6.0),
     "ledgers": (("stall", "stall", "drag", "drag", "fails_at_ends", "hand_over"), 8.0),
     "stalls": (("stall", "stall", "drag", "drag"), 12.0),
+    "errands": (("hand_over", "slow_disk", "drag", "kill"), 4.0),
+    "tills": (("till_fails", "till_fails", "till_fails", "host_dies", "client_pauses", "hand_over"), 8.0),
+    "towers": (("hand_over", "hand_over", "isolate", "clog", "drag", "kill"), 8.0),
 }
 """The kinds of fault of each theme, and how many of them in ten seconds."""
-THEMED = ((3, 4, 6, 10, 13, 16, 17), (8, 14, 18))
+THEMED = ((3, 4, 6, 10, 13, 16, 17), (8, 14, 18, 1, 7, 15))
 """Places in a row of twenty seeds that have a theme, one after the other: of the first eight, and of the others."""
 FIRST = 8
 """Themes that have the first places."""
@@ -167,6 +170,36 @@ def _with_later_theme(rng: random.Random, scenario: Scenario) -> Scenario:
                 clients=3,
                 haste=0.6,
                 overwrites=0.5,
+                late=rng.choice([0.0, 0.2]),
+            )
+        case "errands":
+            return replace(
+                scenario,
+                clients=3,
+                late=0.0,
+                overwrites=0.7,
+                rebuilds=rng.random() < 0.6,
+                snapshot_retention_seconds=rng.choice([1, KEPT_SECONDS]),
+                upkeep_seconds=0.3,
+                late_errands=rng.choice([0.4, 0.8]),
+            )
+        case "tills":
+            return replace(
+                scenario,
+                foreign=True,
+                lingers=rng.random() < 0.5,
+                clients=2,
+                crowd=2,
+                late=rng.choice([0.0, 0.2]),
+            )
+        case "towers":
+            return replace(
+                scenario,
+                rebuilds=True,
+                range_span=rng.choice([6, 10]),
+                retention_millis=rng.choice([300, 1000]),
+                clients=3,
+                crowd=2,
                 late=rng.choice([0.0, 0.2]),
             )
     return scenario

@@ -29,6 +29,8 @@ def unrest(groups: dict[str, GroupHistory], cluster: Cluster) -> str:
         return f"the nodes have catalogs of versions {[catalog.version for catalog in catalogs]}"
     if left := [name for name, machine in cluster.machines.items() if machine.gone and name in catalogs[0].nodes]:
         return f"{left} are dead for ever, and have their places"
+    if left := [machine.name for machine in cluster.living if machine.leaves]:
+        return f"{left} have their places, and others are to take them"
     for name, members in catalogs[0].groups.items():
         history = groups.get(name)
         live = [group for process, group in history.groups.values() if process.alive] if history else []

@@ -6,12 +6,13 @@ from collections.abc import Callable, Iterable, MutableMapping
 from typing import TYPE_CHECKING
 
 from txnstatus.proto import raft_pb2 as pb
-from txnstatus.raft.members import decode
+from txnstatus.raft.members import Members, decode
 
 if TYPE_CHECKING:
     from tests.sim.judges.watch import WatchedGroup
 
 Violation = Callable[[str, str], None]
+ANSWERS = ("append_reply", "snapshot_reply", "response_vote")
 Entries = MutableMapping[tuple[int, int], bytes]
 """Commands by index and term."""
 
@@ -27,8 +28,12 @@ class Consensus:
         """When it heard from a leader, by its own clock."""
         self._early: dict[tuple[str, int], float] = {}
         """Candidates and terms: how soon after a leader was heard each asked for a vote that must not be given yet."""
+        self._before: tuple[str, tuple[object, ...]] | None = None
+        """An answer of another term, and what was counted before it."""
         self._committed = group.commit_index
         self._applied = group.applied_index
+        self._counted = group.members
+        """The members at the end of its last cycle."""
         self._led_term = -1
         """The last term in which it was seen to lead."""
         self._abstains = group.journal.abstaining
@@ -64,6 +69,8 @@ class Consensus:
     def hears(self, sender: str, wire: pb.RaftMessage) -> None:
         """Before the replica takes a message."""
         group, kind = self._group, wire.WhichOneof("body")
+        stale = kind in ANSWERS and wire.term != group.term
+        self._before = (f"{kind} of {sender} in term {wire.term}", self._counts(sender)) if stale else None
         if kind in ("append_entries", "snapshot_part"):
             if wire.term >= group.term and not group.journal.abstaining and not group.no_room:
                 self._heard_at = group._monotonic()
@@ -72,6 +79,18 @@ class Consensus:
             self._early.pop((sender, wire.term), None)
             if age < group.settings.election_min_seconds and not wire.request_vote.leadership_transfer:
                 self._early[sender, wire.term] = age
+
+    def heard(self, sender: str) -> None:
+        """Once it has taken it: an answer to the leader, or candidate, of another term counts for nothing."""
+        if self._before is not None and self._before[1] != self._counts(sender):
+            self._violated("one log", f"{self._group.node_id} counts {self._before[0]} in term {self._group.term}")
+
+    def _counts(self, sender: str) -> tuple[object, ...]:
+        """What it counts of others: votes, and how far the sender is."""
+        replica = self._group._replica
+        matches, times = replica._SyncObj__raftMatchIndex, replica._SyncObj__lastResponseTime
+        of_sender = [each.get(node) for each in (matches, times) for node in each if node.id == sender]
+        return (self._group.is_leader, replica._SyncObj__votesCount, *of_sender)
 
     def says(self, messages: Iterable[tuple[str, pb.RaftMessage]]) -> None:
         """A lease rests on it that nobody votes who heard from the leader a moment ago, and that whoever hands over
@@ -104,12 +123,12 @@ class Consensus:
             self._led_term = group.term
             self._elected()
         if group.is_leader and group.commit_index > self._committed:
-            holders = [member for member in group.members if self._holds(member, group.commit_index)]
-            if 2 * len(holders) <= len(group.members):
-                self._violated("most have it", f"{group.node_id} commits {group.commit_index}, which {holders} have")
+            have = self._lacks_most(lambda member: self._holds(member, group.commit_index), self._counted)
+            if have is not None:
+                self._violated("most have it", f"{group.node_id} commits {group.commit_index}, which {have} have")
         if group.is_leader and group.applied_index > self._applied:
             self._check_disks(group.applied_index)
-        self._committed, self._applied = group.commit_index, group.applied_index
+        self._committed, self._applied, self._counted = group.commit_index, group.applied_index, group.members
         if self._abstains and not group.journal.abstaining:
             needed = self._history.needed.get(group.node_id, 0)
             if group.journal[-1].idx < needed:
@@ -120,9 +139,21 @@ class Consensus:
     def _check_disks(self, index: int) -> None:
         """What a leader has applied is acknowledged at any moment: most of the members find it after a power cut."""
         group = self._group
-        disks = [member for member in group.members if self._holds(member, index) and self._has_synced(member, index)]
-        if 2 * len(disks) <= len(group.members):
+        disks = self._lacks_most(
+            lambda member: self._holds(member, index) and self._has_synced(member, index),
+            group.journal.members.at(index),
+        )
+        if disks is not None:
             self._violated("most have it", f"{group.node_id} applies {index}, which is on the disks of {disks}")
+
+    def _lacks_most(self, has: Callable[[str], bool], before: Members) -> list[str] | None:
+        """The members that have it, where they are no majority, and none of those that were counted `before`: an entry
+        that most of these had was committed when the members changed."""
+        for members in (self._group.members, before):
+            having = [member for member in members if has(member)]
+            if 2 * len(having) > len(members):
+                return None
+        return having
 
     def _has_synced(self, member: str, index: int) -> bool:
         found = self._history.groups.get(member)

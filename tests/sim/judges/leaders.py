@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
+from tests.sim.judges.ledger import Txn
 from tests.sim.judges.watch import WatchedGroup
 from txnstatus.catalog.catalog import CatalogState
 from txnstatus.errors import TxnError
@@ -61,6 +62,8 @@ class WatchedStatusService(StatusService):
     violated: Callable[[str, str], None]
     quiet_since: Callable[[], float]
     """Time since which no fault has been at work on the cluster; infinite while one is."""
+    txns: Mapping[int, Txn]
+    """What any replica knows of each transaction."""
 
     def __init__(self, *args: Any) -> None:
         self._unheard = 0
@@ -104,21 +107,29 @@ class WatchedStatusService(StatusService):
         return await self._fresh(super().raise_floor(request))
 
     async def get_outcomes(self, request: status_pb.GetOutcomesRequest) -> status_pb.GetOutcomesResponse:
-        return await self._fresh(super().get_outcomes(request))
+        """Whoever reads at a timestamp hears of all that was decided at or below it by the time it asks."""
+        known = [self.txns.get(txn_id) for txn_id in request.txn_ids]
+        decided = [txn.commit_ts if txn is not None and txn.committed else 0 for txn in known]
+        answer = await self._fresh(super().get_outcomes(request))
+        for txn_id, commit_ts, told in zip(request.txn_ids, decided, answer.commit_timestamps, strict=True):
+            if not told and 0 < commit_ts <= request.timestamp and self.table.find(TxnId(txn_id)):
+                story = f"range {self.number}: {txn_id} had committed at {commit_ts}"
+                self.violated("6 reads are fresh", f"{story}; who reads at {request.timestamp} is told that it has not")
+        return answer
 
     async def _fresh(self, answer: Awaitable[AnswerT]) -> AnswerT:
-        """A leader that has a successor by the time it is asked answers nothing from memory."""
+        """Where another leads by the time it is asked, nobody answers from memory."""
         successor = self._successor()
         result = await answer
         if successor:
-            self.violated("6 reads are fresh", f"range {self.number} was read on a leader after {successor} led it")
+            self.violated("6 reads are fresh", f"range {self.number} was read where {successor} led it by then")
         return result
 
     def _successor(self) -> str:
         ours = self._driver.group
         assert isinstance(ours, WatchedGroup)
         for node, (process, group) in ours.history.groups.items():
-            if process.alive and group.is_ready and group.term > ours.term:
+            if process.alive and group is not ours and group.is_ready and group.term >= ours.term:
                 return node
         return ""
 
@@ -206,8 +217,12 @@ class WatchedStatusService(StatusService):
 
 
 def watched_status(
-    now: Callable[[], float], violated: Callable[[str, str], None], quiet_since: Callable[[], float]
+    now: Callable[[], float],
+    violated: Callable[[str, str], None],
+    quiet_since: Callable[[], float],
+    txns: Mapping[int, Txn],
 ) -> type[WatchedStatusService]:
     """The StatusService of one world: takes the place of the name in txndeploy.node.roles."""
     there: dict[str, Callable[..., Any]] = {"now": now, "violated": violated, "quiet_since": quiet_since}
-    return type("Service", (WatchedStatusService,), {name: staticmethod(each) for name, each in there.items()})
+    calls = {name: staticmethod(each) for name, each in there.items()}
+    return type("Service", (WatchedStatusService,), {**calls, "txns": txns})

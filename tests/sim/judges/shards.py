@@ -13,8 +13,9 @@ from txnparticipant.shard import commands as cmd
 from txnparticipant.shard.changes import ShardApplied
 from txnparticipant.shard.table import TableState
 from txnstatus.errors import OutcomeUnknown, TxnError
+from txnstatus.proto import participant_pb2 as pb
 from txnstatus.replicated import Rejected
-from txnstatus.types import ParticipantState, TxnId, micros_of
+from txnstatus.types import ParticipantOpType, ParticipantState, TxnId, micros_of
 
 T = TypeVar("T")
 SLACK_MICROS = 10_000
@@ -71,6 +72,17 @@ class WatchedShardService(ShardService):
         self._unwatched_note(key, leadership)
         if leadership != registering._leadership and not before and key[1] in registering._sure[key[0]]:
             self._broken("a leader's memory", f"was told of {key} before it led, and believes it")
+
+    def _command(self, op: pb.ParticipantOp) -> cmd.Command:
+        """A prepare comes after first writes, and once it is sure that the transaction lists the table."""
+        key = op.table_id, TxnId(op.txn_id)
+        if op.type == int(ParticipantOpType.BEGIN_COMMIT):
+            registering, record = self._registering, self.shard.record(*key)
+            is_open = record is not None and record.state is ParticipantState.OPEN
+            unsure = is_open and key[1] not in registering._sure[key[0]]
+            if unsure or registering._dispatcher.is_busy(key):
+                self._broken("8 no late writes", f"{key} prepares, and a first write of it is on its way, or may be")
+        return super()._command(op)
 
     def _heard(self, commands: Sequence[cmd.Command], outcomes: Sequence[ShardApplied | Rejected]) -> None:
         for command in commands:

@@ -211,6 +211,7 @@ class WatchedGroup(RaftGroup):
     def receive(self, sender: str, wire: pb.RaftMessage) -> None:
         self._consensus.hears(sender, wire)
         super().receive(sender, wire)
+        self._consensus.heard(sender)
 
     def tick(self) -> None:
         super().tick()
@@ -245,6 +246,7 @@ class WatchedGroup(RaftGroup):
         return self._replica_watch.synced
 
     def close(self) -> None:
+        self._replica_watch.closes()
         self.history.groups.pop(self.node_id, None)
         super().close()
 

@@ -51,6 +51,8 @@ class Machine:
     """Where it dies next."""
     gone: bool = False
     """Whether the machine is dead for ever."""
+    leaves: bool = False
+    """Whether a new one takes its place while it runs."""
     rotten: str = ""
     """The group of which a file has rotted since the last start; it must be found at the next."""
     wiped: bool = False

@@ -119,6 +119,12 @@ class Nemesis:
         self._instead(fault, "kill")
         return self._kill(fault)
 
+    def _displace(self, fault: Fault) -> Callable[[], None] | None:
+        if self._world.operator.displace(fault.target):
+            return None
+        self._instead(fault, "kill")
+        return self._kill(fault)
+
     def _instead(self, fault: Fault, kind: str) -> None:
         self.inflicted[fault.kind] -= 1
         self.inflicted[kind] += 1
@@ -221,12 +227,16 @@ class Nemesis:
         return undo
 
     def _cut_off(self, fault: Fault) -> Callable[[], None]:
-        """The next leader that changes the members of its group is cut off before it can tell, or another node is."""
-        watch = self._world.watch
+        """A leader that changes the members of its group is cut off before it can tell, or another node is: the next
+        one that does so, or after so many others."""
+        watch, left = self._world.watch, int(fault.amount)
         heal: Callable[[], None] = lambda: None  # noqa: E731 until it is cut off
 
         def cut(leader: str) -> None:
-            nonlocal heal
+            nonlocal heal, left
+            left -= 1
+            if left >= 0:
+                return
             watch.on_change = lambda _leader: None
             others = [name for name in self._names() if name != leader]
             heal = self._isolate(replace(fault, target=leader if fault.other == "leader" else self._rng.choice(others)))

@@ -13,6 +13,12 @@ from txnstatus.rpc.server import Handler, Registry
 
 BEGIN = "txnstatus.TxnManager/BeginTransaction"
 """A client that asks again says so (`is_retry`); the first attempt arrives once, as over TCP."""
+ERRANDS = (
+    "txnstatus.Participant/Participate",
+    "txnstatus.TxnStatus/GetOutcomes",
+    "txnstatus.TxnStatus/RaiseFloor",
+)
+"""What leaders ask of each other."""
 
 
 class Server(Registry):
@@ -25,10 +31,11 @@ class Server(Registry):
     async def run(self, method: str, handler: Handler, request: Message) -> Message:
         if self._rng.random() < self._scenario.duplicates and method != BEGIN:
             asyncio.ensure_future(self._again(method, handler, request))  # noqa: RUF006  (the loop holds it)
-        if self._rng.random() < self._scenario.late:
+        late = max(self._scenario.late, self._scenario.late_errands if method in ERRANDS else 0.0)
+        if self._rng.random() < late:
             await asyncio.sleep(self._rng.uniform(0.0, 0.3))
         answer = await super().run(method, handler, request)
-        if self._rng.random() < self._scenario.late:
+        if self._rng.random() < late:
             await asyncio.sleep(self._rng.uniform(0.0, 0.3))
         return answer
 

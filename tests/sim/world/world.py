@@ -111,7 +111,7 @@ class World:
         )
         self.note_clocks()
         self.nemesis = nemesis = Nemesis(self, self._rng("nemesis"))
-        self._status = watched_status(lambda: loop.now, self.violated, lambda: nemesis.quiet_since)
+        self._status = watched_status(lambda: loop.now, self.violated, lambda: nemesis.quiet_since, self.ledger.txns)
         self.operator = Operator(self, self._machine)
         self.warehouse.on_delete = self.ledger.deletes
         loop.on_error = self._callback_failed
