@@ -107,7 +107,12 @@ def _pass(
         def told(what: str) -> None:
             progress.update(task, advance=1, description=f"{workload.name}: {what}")
 
-        results = run(contenders, plan, below, told)
+        def on_the_way(what: str) -> None:
+            progress.update(task, description=f"{workload.name}: {what}")
+            if not console.is_terminal:
+                console.print(f"{workload.name}: {what}")
+
+        results = run(contenders, plan, below, told, on_the_way)
     return Part(workload, settings, plan, contenders, results)
 
 

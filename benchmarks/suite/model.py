@@ -91,12 +91,17 @@ class Sample:
         return self.extra.get(name)
 
 
+def _unheard(_what: str) -> None: ...
+
+
 class Contender(ABC):
     """Somebody who can do the workload. It is started anew in every round, in a directory of its own."""
 
     name: str
     about: str = ""
     """One line for the report: what is done, and with what batching."""
+    tell: Callable[[str], None] = staticmethod(_unheard)
+    """The ear of whoever waits, for a contender whose run takes minutes: how far it is."""
 
     def missing(self) -> str | None:
         """What has to be installed first, as a command; None: nothing."""

@@ -44,13 +44,23 @@ def order(contenders: Sequence[Contender], number: int) -> list[Contender]:
     return [*contenders[turn:], *contenders[:turn]]
 
 
-def run(contenders: Sequence[Contender], plan: Plan, below: Path, told: Told = lambda what: None) -> Results:
-    """`told` hears of every point that is over. A contender that fails is noted, and the others go on."""
+def run(
+    contenders: Sequence[Contender],
+    plan: Plan,
+    below: Path,
+    told: Told = lambda what: None,
+    on_the_way: Told = lambda what: None,
+) -> Results:
+    """`told` hears of every point that is over, `on_the_way` how far contenders are whose points take minutes.
+
+    A contender that fails is noted, and the others go on.
+    """
     results = Results()
     able = []
     for contender in contenders:
         missing = contender.missing()
         if missing is None:
+            contender.tell = on_the_way
             able.append(contender)
         else:
             results.problem(contender.name, f"not installed: {missing}")

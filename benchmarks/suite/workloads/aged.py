@@ -16,6 +16,8 @@ APPENDS, QUICK_APPENDS = 2_000, 60
 QUICK_REFRESHES = 4
 REPEATS, QUICK_REPEATS = 8, 2
 """Even numbers: each goes first as often as the other."""
+LEAST_REPEATS, TURNS_SECONDS = 2, 150.0
+"""Turns that there are in any case, and the time after which no two more begin: on a busy machine it takes long."""
 WARM_TURNS = 2
 PLAIN = "plain "
 BEFORE, AFTER = "before", "after compaction"
@@ -30,7 +32,9 @@ class Aged(OurSpark):
         self._repeats = QUICK_REPEATS if settings.quick else REPEATS
 
     async def prepare(self, point: int) -> None:
+        self.tell("the tables are made, and age")
         self.spark.ask("prepare", point if self._most is None else min(point, self._most))
+        self.tell("warm-up")
         for _ in range(WARM_TURNS):
             self.spark.ask("turn", point)
 
@@ -38,19 +42,25 @@ class Aged(OurSpark):
         """Two turns before each point are enough."""
 
     async def run(self, point: int, seconds: float) -> Tally:
-        """A fixed number of turns, however long they take; the latency is that of the old table's looks."""
+        """As many turns as fit into some minutes; the latency is that of the old table's looks."""
         began = time.perf_counter()
-        before = self._several(point)
+        before = self._several(point, BEFORE)
+        self.tell("compaction")
         compaction = self.spark.ask("compact", point)
-        after = self._several(point)
+        after = self._several(point, AFTER)
         looks = [cost.seconds for turn in before for name, cost in turn.items() if not name.startswith(PLAIN)]
         tally = Tally(time.perf_counter() - began, looks)
         tally.extra = measures(before, BEFORE) | measures(after, AFTER)
         tally.extra |= {f"{name}, CPU s": cost.cpu for name, cost in compaction.items()}
         return tally
 
-    def _several(self, point: int) -> list[Turn]:
-        return [self.spark.ask("turn", point) for _ in range(self._repeats)]
+    def _several(self, point: int, when: str) -> list[Turn]:
+        """An even number of turns."""
+        turns, until = list[Turn](), time.monotonic() + TURNS_SECONDS
+        while len(turns) < self._repeats and (len(turns) < LEAST_REPEATS or len(turns) % 2 or time.monotonic() < until):
+            turns.append(self.spark.ask("turn", point))
+            self.tell(f"turn {len(turns)} of {self._repeats} {when}")
+        return turns
 
 
 def measures(turns: Sequence[Turn], when: str = "") -> dict[str, float]:

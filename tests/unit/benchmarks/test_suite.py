@@ -17,8 +17,8 @@ from benchmarks.suite.model import Contender, Goal, Sample, Settings, Tally, Wor
 from benchmarks.suite.ours import OurCluster
 from benchmarks.suite.report import Part
 from benchmarks.suite.runner import Plan, order, run, steps
-from benchmarks.suite.spark_turns import Cost
-from benchmarks.suite.workloads import ALL, spark, table_pairs
+from benchmarks.suite.spark_turns import Cost, Turn
+from benchmarks.suite.workloads import ALL, aged, spark, table_pairs
 
 PLAN = Plan(points=(1, 16), rounds=3, seconds=1.0, warm_up_seconds=0.0)
 MACHINE = Machine(2, "a CPU", 4.0, "6.1", "3.11", "ext4", 50.0, 60.0)
@@ -71,6 +71,41 @@ def test_every_contender_runs_once_in_each_round(tmp_path: Path) -> None:
     turns = [f"{name} {what}" for name in "abbaab" for what in ("start", "run 1", "run 16", "stop")]
     assert story == turns
     assert not list(tmp_path.iterdir()), "the data directories stay"
+
+
+def test_it_is_told_how_far_one_is_whose_run_takes_long(tmp_path: Path) -> None:
+    class Long(Scripted):
+        async def run(self, point: int, seconds: float) -> Tally:
+            self.tell(f"half of {point}")
+            return await super().run(point, seconds)
+
+    heard: list[str] = []
+    run([Long("a", [])], PLAN, tmp_path, on_the_way=heard.append)
+    assert heard == ["half of 1", "half of 16"] * 3
+
+
+@pytest.mark.parametrize(("seconds", "turns"), [(0.0, aged.REPEATS), (aged.TURNS_SECONDS / 3, 4), (1_000.0, 2)])
+def test_old_tables_are_looked_at_as_often_as_there_is_time(
+    monkeypatch: pytest.MonkeyPatch, seconds: float, turns: int
+) -> None:
+    """On a busy machine it went on for hours, and was never over."""
+    now = 0.0
+    asked: list[str] = []
+
+    class Process:
+        def ask(self, what: str, point: int) -> Turn:
+            nonlocal now
+            now += seconds
+            asked.append(what)
+            return {
+                name: Cost(1.0, 1.0) for name in (("compaction",) if what == "compact" else ("count", "plain count"))
+            }
+
+    monkeypatch.setattr(aged.time, "monotonic", lambda: now)
+    contender = aged.APPENDED.contenders(Settings())[0]
+    monkeypatch.setattr(contender, "_spark", Process())
+    asyncio.run(contender.run(2_000, 1.0))
+    assert asked == ["turn"] * turns + ["compact"] + ["turn"] * turns
 
 
 def test_another_contender_begins_each_round() -> None:
