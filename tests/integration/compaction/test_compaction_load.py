@@ -24,6 +24,7 @@ from tests.support import FAST_TXN, connect, fast_cluster, wait_until
 from txnclient import Client, CommitReceipt, CommitUnknown, CompactionSummary, Conflict, RowsAffected, TxnError
 from txnclient.compact.worker import Worker
 from txndeploy.local.cluster import LocalCluster
+from txnstatus.types import TxnState
 
 SECONDS = float(os.environ.get("TXN_COMPACTION_SECONDS", "30"))
 SEED = int(os.environ.get("TXN_SEED", "1"))
@@ -32,6 +33,9 @@ WORKERS = 2
 IDS = 1_000_000
 """Ids of one writer: ranges that do not meet, by which a MERGE of one is not in the way of another's appends."""
 TABLE = "t.load"
+UNDECIDED = (TxnState.OPEN, TxnState.COMMIT_IN_PROGRESS)
+UNKNOWN_SECONDS = 120.0
+"""Time in which a transaction ends whose client does not: it expires, or is decided by a new leader."""
 NOTHING_TO_DO = "there is nothing to compact"
 
 
@@ -88,7 +92,10 @@ class Writer:
 
     def _look(self) -> None:
         """Takes what is there for what was done: an outcome was not told."""
-        wait_until(lambda: not self.client.transactions(["OPEN"], owner=self.client.owner), "what it began is over")
+        mine = self.client.owner
+        wait_until(
+            lambda: not self.client.transactions(UNDECIDED, owner=mine), "what it began is over", UNKNOWN_SECONDS
+        )
         self.rows = self._read()
         self.done["unknown"] += 1
 
