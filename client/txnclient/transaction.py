@@ -184,7 +184,8 @@ class Transaction(Statements, Staying):
     ) -> None:
         """Adds staged files to the transaction, all of them at once; the other parameters are as of `write`.
 
-        Raises InvalidArgument, naming the file, for one that is not there as it was staged; then nothing is added.
+        Raises InvalidArgument, naming the file, for one that is not there as it was staged, and for what was added
+        before, by whichever handle; then nothing is added.
         """
         with self._ending.writing(f"an addition of staged files to {table}"), self._locks.waiting(lock_timeout):
             if mode == "upsert":

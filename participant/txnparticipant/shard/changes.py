@@ -103,6 +103,9 @@ def _add_files(table: TableState, txn: TableTxn, command: cmd.AddFiles) -> TxnEr
         if used not in claimed:
             message = f"write {used} was not opened by transaction {txn.txn_id} on {table.name}"
             return IllegalState(message, txn_id=txn.txn_id)
+    if command.from_writes and (again := _added_before(txn, command.from_writes)):
+        message = f"the staged files of write {again} were added to {table.name} by transaction {txn.txn_id} before"
+        return InvalidArgument(message, txn_id=txn.txn_id, hint="staged files are added once: each row would be twice")
     partitions = command.manifest.partitions if table.schema.partition_by else (WHOLE_TABLE,)
     if command.deletes and not command.manifest.file_count:
         partitions = ()
@@ -129,6 +132,12 @@ def _add_files(table: TableState, txn: TableTxn, command: cmd.AddFiles) -> TxnEr
     if refusal is None:
         table.add_write(txn, write)
     return refusal
+
+
+def _added_before(txn: TableTxn, from_writes: Iterable[str]) -> str:
+    """The first of the staged writes of which the transaction has files; empty: none is."""
+    taken = {used for write in txn.writes.values() for used in (write.write_id, *write.from_writes)}
+    return next((used for used in from_writes if used in taken), "")
 
 
 def _too_many(table: TableState, txn: TableTxn, command: cmd.AddFiles) -> LimitReached | None:

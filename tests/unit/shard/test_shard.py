@@ -256,6 +256,29 @@ def test_files_in_directories_that_were_not_claimed_are_refused() -> None:
     assert "staged01" in error.message
 
 
+def test_staged_files_are_added_once() -> None:
+    """A second addition, as by a driver that tries again, was taken: every row of the files was there twice."""
+    shard = shard_with_txn_in(OPEN)
+    for write_id in ("staged01", "staged02", "driver01", "driver02"):
+        ok(shard, opened(write_id=write_id))
+    first = added(write_id="driver01", from_writes=("staged01",))
+    ok(shard, first, first)
+    for again in (("staged02", "staged01"), ("driver01",)):
+        error = refused(shard, added(write_id="driver02", from_writes=again))
+        assert type(error) is InvalidArgument
+        assert f"write {again[-1]} were added to air.flights by transaction {TXN} before" in error.message
+    ok(shard, added(write_id="driver02", from_writes=("staged02",)))
+
+
+def test_those_that_the_transaction_has_overwritten_since_may_come_again() -> None:
+    shard = shard_with_txn_in(OPEN)
+    for write_id in ("staged01", "driver01", "driver02"):
+        ok(shard, opened(write_id=write_id))
+    ok(shard, added(write_id="driver01", from_writes=("staged01",)))
+    wrote(shard, TXN, "overwr01", overwrite=True)
+    ok(shard, added(write_id="driver02", from_writes=("staged01",)))
+
+
 def test_a_directory_claimed_by_another_transaction_cannot_be_used() -> None:
     shard = shard_with_txn_in(OPEN)
     other = begun(shard, 8)

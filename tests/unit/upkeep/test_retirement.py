@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit.harness.shards import (
+    NAME,
     TABLE,
     abort,
     added,
@@ -31,6 +32,7 @@ from txnparticipant.shard.leases import MAX_GAP_SECONDS, MAX_LEASES, SLACK, Leas
 from txnparticipant.shard.shard import ParticipantShard
 from txnparticipant.upkeep.retirement import Retirement
 from txnstatus.errors import Conflict, IllegalState, Overloaded, SnapshotTooOld
+from txnstatus.schema import Column, Schema
 from txnstatus.types import NO_TIMESTAMP, HybridClock, Timestamp, TxnId, micros_of, timestamp
 
 LEASE = 10.0
@@ -110,22 +112,29 @@ def test_what_is_retired_outlives_the_record_of_its_transaction() -> None:
 
 
 def test_a_directory_goes_with_the_last_file_set_that_has_files_in_it() -> None:
-    """Files staged by tasks lie in directories of their own; two writes of a transaction may use the same."""
-    shard = new_shard()
+    """Files staged by tasks lie in directories of their own; those of several partitions in one."""
+    schema, location = Schema((Column("month", "int"),), partition_by=("month",)), "file:///lake/air/flights"
+    shard = ParticipantShard(3)
+    ok(shard, cmd.CreateTable(NAME, schema, location, "request-1"))
+    both = "month=1", "month=2"
     txn = begun(shard, 1)
-    for write_id in ("staged01", "write001", "write002"):
+    for write_id in ("staged01", "write001"):
         ok(shard, opened(txn, write_id))
-    ok(shard, added(txn, "write001", from_writes=("staged01",)))
-    ok(shard, added(txn, "write002", from_writes=("staged01",)))
+    write = added(txn, "write001", from_writes=("staged01",))
+    ok(shard, replace(write, manifest=replace(write.manifest, partitions=both), claim=None))
     prepare(shard, txn, 100)
     finalize(shard, txn, 100)
-    committed(shard, 2, "second01", 200, overwrite=True)
-    table = table_of(shard)
-    assert table.used[txn, "staged01"] == 2
-    retire(shard, 200)
-    assert {txn_id: sorted(writes) for txn_id, writes in to_clean(shard).items()} == {
-        1: ["staged01", "write001", "write002"]
-    }
+    assert table_of(shard).used[txn, "staged01"] == 2
+    for number, part in enumerate(both, 2):
+        ok(shard, opened(begun(shard, number), f"second0{number}"))
+        write = added(TxnId(number), f"second0{number}", overwrite=True, base=100 * number - 50)
+        listed = replace(write.manifest, partitions=(part,))
+        ok(shard, replace(write, manifest=listed, overwrites=(part,), claim=None))
+        prepare(shard, TxnId(number), 100 * number)
+        finalize(shard, TxnId(number), 100 * number)
+        retire(shard, 100 * number)
+        gone = {txn_id: sorted(writes) for txn_id, writes in to_clean(shard).items()}
+        assert gone == ({} if part == both[0] else {1: ["staged01", "write001"]})
 
 
 def test_an_overwrite_that_finds_what_it_replaces_retired_is_in_conflict() -> None:
