@@ -6,6 +6,7 @@ row it was about, keys of one and of many columns are compared in one way, and n
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -161,27 +162,36 @@ def from_ipc(data: bytes) -> pa.Table:
 
 def changes_table(changes: Iterable[Change], schema: Schema) -> pa.Table:
     """All of them, in their order."""
+    import numpy as np
     import pyarrow as pa
 
+    # There may be many, of few rows each. What all of one kind have in common is done once.
+    alike: defaultdict[tuple[bool, pa.Schema], list[tuple[int, Timestamp, pa.Table]]] = defaultdict(list)
+    for number, change in enumerate(changes):
+        if change.rows:
+            rows = from_ipc(change.rows)
+            alike[change.deletes, rows.schema].append((number, change.commit_ts, rows))
     target = changes_schema(schema)
-    tables = [target.empty_table()]
-    for change in changes:
-        if not change.rows:
-            continue
-        rows = from_ipc(change.rows)
-        extra = {
-            COMMIT_TS: pa.repeat(pa.scalar(change.commit_ts, pa.uint64()), rows.num_rows),
-            DELETED: pa.repeat(change.deletes, rows.num_rows),
-        }
-        columns = [
-            extra.get(field.name, rows[field.name] if field.name in rows.column_names else None) for field in target
-        ]
-        filled = [
-            pa.nulls(rows.num_rows, field.type) if column is None else column
-            for field, column in zip(target, columns, strict=True)
-        ]
-        tables.append(pa.Table.from_arrays(filled, schema=target))
-    return pa.concat_tables(tables)
+    tables, places = [target.empty_table()], [np.empty(0, np.int64)]
+    for (deletes, _), members in alike.items():
+        numbers, times, parts = zip(*members, strict=True)
+        counts = [rows.num_rows for rows in parts]
+        commits = pa.array(np.repeat(np.array(times, np.uint64), counts))
+        tables.append(_filled(pa.concat_tables(parts), {COMMIT_TS: commits}, target, deletes=deletes))
+        places.append(np.repeat(np.array(numbers), counts))
+    found = pa.concat_tables(tables)
+    if len(alike) < 2:
+        return found
+    return found.combine_chunks().take(pa.array(np.argsort(np.concatenate(places), kind="stable")))
+
+
+def _filled(rows: pa.Table, known: dict[str, pa.Array], target: pa.Schema, *, deletes: bool) -> pa.Table:
+    import pyarrow as pa
+
+    there = {**dict(zip(rows.column_names, rows.columns, strict=True)), **known}
+    there[DELETED] = pa.repeat(deletes, rows.num_rows)
+    columns = [there[field.name] if field.name in there else pa.nulls(rows.num_rows, field.type) for field in target]
+    return pa.Table.from_arrays(columns, schema=target)
 
 
 def last_of_each(changes: pa.Table, groups: Iterable[pa.Array]) -> pa.Table:
