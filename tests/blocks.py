@@ -19,6 +19,7 @@ SESSION, PAGE = "tests/spark/test_readme.py", "tests/integration/operating/test_
 RUN_BY: Mapping[str, Mapping[str, str]] = {
     "README.md": {
         "SparkSession": SESSION,
+        "import attach": SESSION,
         "token = txn.token()": SESSION,
         "txn.upsert(": SESSION,
         "txn.merge(": SESSION,

@@ -154,6 +154,11 @@ class Statements:
         with self.writing_to(table):
             return self._changes.files.open(table)
 
+    def open_change(self, statement: Statement, table: str) -> Opened:
+        """As `open_write`, for `change_written`. What the statement locks it locks now."""
+        with self._ending.writing(f"{statement.value} of rows of {table}"), self._locks.waiting(None):
+            return self._changes.open(statement, table)
+
     def add_written(
         self,
         opened: Opened,
@@ -165,6 +170,11 @@ class Statements:
         """As `Transaction.write`, of what is written already. `spark`: for keys of many rows."""
         with self.writing_to(opened.table), self._locks.waiting(None):
             self._changes.files.add_written(opened, files, mode, partition, spark)
+
+    def change_written(self, opened: Opened, engine: Engine) -> RowsAffected:
+        """Does what `engine` says, whose new rows are written already."""
+        with self._ending.writing(f"a change of rows of {opened.table}"), self._locks.waiting(None):
+            return self._changes.apply(opened, engine)
 
     def _tables(self, name: str) -> TableFiles:
         return self.handle.snapshot.table_files(name)

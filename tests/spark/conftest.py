@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 import pytest
 
 from tests.support import connect, fast_cluster
@@ -73,3 +74,23 @@ def attempts(tmp_path: Path) -> Path:
     path = tmp_path / "attempts"
     path.mkdir()
     return path
+
+
+@pytest.fixture
+def failing(spark: SparkSession, attempts: Path) -> Callable[[int], DataFrame]:
+    """Rows of two tasks, of which one fails its first `times` attempts after it has written some."""
+    marks = str(attempts)
+
+    def rows(times: int) -> DataFrame:
+        def each(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            for batch in batches:
+                yield batch
+                if batch.column(0)[0].as_py() >= 5:
+                    done = len(list(Path(marks).iterdir()))
+                    if done < times:
+                        (Path(marks) / str(done)).touch()
+                        raise ValueError("this attempt fails")
+
+        return spark.range(0, 10, 1, 2).mapInArrow(each, "id bigint")
+
+    return rows

@@ -81,26 +81,6 @@ def test_partitions_are_called_as_by_all_others(sql: Sql, client: Client, new_ta
     assert all({"id"} <= file.columns.keys() for file in files), "files have statistics"
 
 
-@pytest.fixture
-def failing(spark: SparkSession, attempts: Path) -> Callable[[int], DataFrame]:
-    """Rows of two tasks, of which one fails its first `times` attempts after it has written some."""
-    marks = str(attempts)
-
-    def rows(times: int) -> DataFrame:
-        def each(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            for batch in batches:
-                yield batch
-                if batch.column(0)[0].as_py() >= 5:
-                    done = len(list(Path(marks).iterdir()))
-                    if done < times:
-                        (Path(marks) / str(done)).touch()
-                        raise ValueError("this attempt fails")
-
-        return spark.range(0, 10, 1, 2).mapInArrow(each, "id bigint")
-
-    return rows
-
-
 def test_attempts_that_fail_leave_nothing_that_counts(
     sql: Sql, client: Client, new_table: NewTable, failing: Callable[[int], DataFrame]
 ) -> None:

@@ -26,7 +26,7 @@ def test_txnctl_demo(tmp_path: Path) -> None:
     assert "0 anything else" in output
     assert "succeeded" in output
     assert "kill -9" in output
-    for state in ("COMMITTED", "the demo changed its mind", "no heartbeat for", "corrections"):
+    for state in ("COMMITTED", "the demo changed its mind", "no heartbeat for", "corrections", "merge air.airports"):
         assert state in output
     for rows in ("16", "17", "1,458", "3,322", "3,252", "26,115", "336,776"):
         assert rows in output

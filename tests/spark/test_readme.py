@@ -13,7 +13,15 @@ from tests import blocks
 from txnclient import Client
 from txndeploy.local.cluster import LocalCluster
 
-SESSION = ("SparkSession", "token = txn.token()", "txn.upsert(", "txn.merge(", "snapshot(at=", "to_pandas(")
+SESSION = (
+    "SparkSession",
+    "import attach",
+    "token = txn.token()",
+    "txn.upsert(",
+    "txn.merge(",
+    "snapshot(at=",
+    "to_pandas(",
+)
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +40,8 @@ def run(command: list[str], cluster: LocalCluster) -> str:
 
 
 def test_the_python_runs_as_pasted(session: str, client: Client) -> None:
-    first, merged, last = session.splitlines()
+    first, in_sql, merged, last = session.splitlines()
+    assert in_sql == "515"
     assert merged == "RowsAffected(inserted=1, updated=1, deleted=0)"
     assert first == "1000 [{'day': '2026-01-31', 'orders': 1000}]"
     assert last == "10"

@@ -1,5 +1,5 @@
 """Spark's own SQL over the tables: a catalog in Spark's JVM, which asks this process what tables are."""
 
-from txnclient.sparksql.attaching import attach, detach, jar
+from txnclient.sparksql.attaching import attach, detach, jar, last_commit
 
-__all__ = ["attach", "detach", "jar"]
+__all__ = ["attach", "detach", "jar", "last_commit"]

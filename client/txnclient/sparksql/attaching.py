@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from txnclient import blocks
 from txnclient.client import Client
+from txnclient.outcome import CommitReceipt
 from txnclient.spark.alive_rows import has_jvm
 from txnclient.sparksql import bridge, failures
 from txnclient.sparksql.tables import Tables
@@ -68,17 +69,32 @@ def detach(spark: SparkSession, *, name: str = "txn") -> None:
 
     Raises NotFound for a catalog that was not attached, and IllegalState within a block of `Transaction.spark`.
     """
-    catalog_id = spark.conf.get(f"spark.sql.catalog.{name}.id", None)
-    if catalog_id is None or not bridge.is_served(catalog_id):
-        raise NotFound(f"no catalog {name!r} is attached to this session")
+    catalog_id = _attached(spark, name)
     blocks.require_none(spark)
     bridge.stop(catalog_id)
     blocks.CATALOGS.pop(catalog_id, None)
 
 
+def last_commit(spark: SparkSession, *, name: str = "txn") -> CommitReceipt | None:
+    """The receipt of this catalog's last statement that was a transaction of its own and has committed, with its rows.
+
+    None: there was none that wrote rows. Raises NotFound for a catalog that is not attached.
+    """
+    found: CommitReceipt | None = bridge.ask(_attached(spark, name), "receipt")
+    return found
+
+
 def jar() -> str:
     """The path of the jar, for `spark.jars` of a session to be made; `attach` adds it where it is not loaded."""
     return str(Path(__file__).with_name("txn-spark.jar"))
+
+
+def _attached(spark: SparkSession, name: str) -> str:
+    """The catalog's id."""
+    catalog_id = spark.conf.get(f"spark.sql.catalog.{name}.id", None)
+    if catalog_id is None or not bridge.is_served(catalog_id):
+        raise NotFound(f"no catalog {name!r} is attached to this session")
+    return catalog_id
 
 
 def _check_name(name: str) -> None:

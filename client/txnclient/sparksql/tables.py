@@ -18,6 +18,7 @@ from txnclient.client import Client
 from txnclient.info import TableInfo
 from txnclient.read import filtered, row_reads
 from txnclient.read.table_files import TableFiles
+from txnclient.sparksql import changes
 from txnclient.sparksql.definitions import Definitions
 from txnclient.sparksql.scopes import Alone
 from txnclient.sparksql.seen import Seen
@@ -32,11 +33,6 @@ from txnstatus.schema import Schema
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
-
-FILE, ROW = "_txn_file", "_txn_row"
-"""Columns in which Spark gets the place of a row."""
-LOOSE = ""
-"""The file of rows that are in none."""
 
 
 class Tables:
@@ -181,7 +177,8 @@ class Tables:
             "dead": there.dead_in(needed),
         }
         if there.loose is not None and there.loose_rows:
-            answer["loose"] = base64.b64encode(_stream(there.loose)).decode()
+            rows = changes.placed(there.loose, there.schema) if request["places"] else there.loose
+            answer["loose"] = base64.b64encode(_stream(rows)).decode()
         return answer
 
     def _needed(self, request: Request) -> tuple[_There, Sequence[DataFile]]:
@@ -259,13 +256,10 @@ def _file(file: DataFile, dead: DeadRows) -> Request:
 
 
 def _stream(rows: pa.Table) -> bytes:
-    """As Arrow's stream, with the place of each row."""
-    import numpy as np
+    """As Arrow's stream."""
     import pyarrow as pa
 
-    numbers = pa.array(np.arange(rows.num_rows, dtype=np.int64))
-    placed = rows.append_column(FILE, pa.repeat(LOOSE, len(numbers))).append_column(ROW, numbers)
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, placed.schema) as stream:
-        stream.write_table(placed)
+    with pa.ipc.new_stream(sink, rows.schema) as stream:
+        stream.write_table(rows)
     return bytes(sink.getvalue())

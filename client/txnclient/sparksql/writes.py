@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import threading
 import uuid
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, cast
 
 from txnclient.blocks import Block
 from txnclient.client import Client
 from txnclient.formats import arrow
-from txnclient.sparksql.scopes import Scope
+from txnclient.outcome import CommitReceipt, RowsAffected
+from txnclient.sparksql import changes
 from txnclient.sparksql.seen import Seen
 from txnclient.statements import Statements
+from txnclient.transaction import Transaction
 from txnclient.write.files import Opened
 from txnclient.write.overwriting import Mode
 from txnstatus.errors import IllegalState, InvalidArgument
+from txnstatus.lake.manifest import DataFile
 from txnstatus.lake.storage import parquet_files
+from txnstatus.types import Statement
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -31,11 +35,13 @@ LABEL = "Spark SQL"
 class _Write:
     """A statement that is writing."""
 
-    scope: Scope
+    seen: Seen
     txn: Statements
     opened: Opened
-    mode: Mode
+    mode: str
     partition: str | None
+    statement: Statement | None
+    """The statement, where it is a DELETE, an UPDATE or a MERGE."""
 
 
 class Writes:
@@ -46,19 +52,21 @@ class Writes:
         self._client, self._spark = client, spark
         self._lock = threading.Lock()
         self._running: dict[str, _Write] = {}
+        self._receipt: CommitReceipt | None = None
 
     # ---- rows
 
     def open(self, request: Request, seen: Seen) -> Request:
         """Begins the statement, which sees what it has read. Raises as `Transaction.write`."""
         table: str = request["table"]
+        statement = changes.statement_of(request)
         with seen.scope.opening(f"{LABEL}: {request['mode']} {table}") as txn, txn.writing_to(table):
-            opened = txn.open_write(table)
+            opened = txn.open_change(statement, table) if statement else txn.open_write(table)
             partition = _partition(request.get("partition"), opened)
-        statement = uuid.uuid4().hex
+        running = uuid.uuid4().hex
         with self._lock:
-            self._running[statement] = _Write(seen.scope, txn, opened, request["mode"], partition)
-        return {"statement": statement, "directory": opened.directory}
+            self._running[running] = _Write(seen, txn, opened, request["mode"], partition, statement)
+        return {"statement": running, "directory": opened.directory}
 
     def commit(self, request: Request) -> None:
         """Adds what Spark's job has left in the directory, and commits what is a transaction of its own.
@@ -69,14 +77,25 @@ class Writes:
         if found is None:
             raise IllegalState("the statement's transaction is over", hint="run the statement again")
         opened = found.opened
-        with found.scope.ending(found.txn, opened):
+        with found.seen.scope.ending(found.txn, opened):
             files = arrow.described(parquet_files(opened.directory), opened.directory, opened.schema)
-            found.txn.add_written(opened, files, found.mode, found.partition, self._spark)
+            rows = self._done(found, files, request.get("changes"))
+        if isinstance(found.txn, Transaction) and found.txn.receipt is not None:
+            self._receipt = replace(found.txn.receipt, rows=rows)
+
+    def _done(self, found: _Write, files: Sequence[DataFile], told: Request | None) -> RowsAffected:
+        opened = found.opened
+        if found.statement is None:
+            found.txn.add_written(opened, files, cast(Mode, found.mode), found.partition, self._spark)
+            return RowsAffected(inserted=sum(file.rows for file in files))
+        # Places are those of the plan, whatever the transaction has written since.
+        there = found.seen.files(opened.table)
+        return found.txn.change_written(opened, lambda _: changes.changed(told, files, there, self._spark))
 
     def abort(self, request: Request) -> None:
         """Harmless after `commit`, which Spark's abort follows where it failed."""
         if (found := self._ended(request)) is not None:
-            found.scope.give_up(found.txn, found.opened)
+            found.seen.scope.give_up(found.txn, found.opened)
 
     def _ended(self, request: Request) -> _Write | None:
         with self._lock:
@@ -93,7 +112,7 @@ class Writes:
     # ---- method → what answers it
 
     def answers(self) -> Mapping[str, Callable[[Request], Any]]:
-        return {"commit": self.commit, "abort": self.abort}
+        return {"commit": self.commit, "abort": self.abort, "receipt": lambda _: self._receipt}
 
     def statements(self) -> Mapping[str, Callable[[Request, Seen], Any]]:
         """Answers to calls that begin to write to a table that was seen."""

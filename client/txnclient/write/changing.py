@@ -26,11 +26,18 @@ class Changes:
         self._handle, self.files, self._keyed = handle, files, keyed
 
     def run(self, statement: Statement, table: str, engine: Engine) -> RowsAffected:
+        return self.apply(self.open(statement, table), engine)
+
+    def open(self, statement: Statement, table: str) -> Opened:
         opened = self.files.open(table)
         # Which partitions it will touch, nobody knows yet.
         self.files.locks_of(opened, statement).take([WHOLE_TABLE])
-        seen = self._handle.snapshot.table_files(table)
-        with self._handle.snapshot.explained(table):
+        return opened
+
+    def apply(self, opened: Opened, engine: Engine) -> RowsAffected:
+        """Does what the engine says in a write that is open."""
+        seen = self._handle.snapshot.table_files(opened.table)
+        with self._handle.snapshot.explained(opened.table):
             changed = engine(seen)
         if opened.schema.primary_key:
             self._keyed.change(opened, seen, changed)

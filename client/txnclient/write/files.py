@@ -42,6 +42,15 @@ class Opened:
     directory: str
 
 
+@dataclass(frozen=True, slots=True)
+class Written:
+    """Rows that somebody has written into a write's directory already, in files that are not durable yet."""
+
+    files: Sequence[DataFile]
+    spark: SparkSession | None
+    """The session that has."""
+
+
 class FileWrites:
     """The file writes of one transaction. What they promise, `Transaction` says."""
 
@@ -55,9 +64,8 @@ class FileWrites:
         if mode != "overwrite_partitions":
             # What is known of it now: whoever cannot have it should learn that before the work, not after.
             locks.take([WHOLE_TABLE if partition is None else name_of(partition, opened.schema, table)])
-        spark = data.sparkSession if is_spark(data) else None
         files = write_files(data, opened)
-        self._add(opened, files, mode, partition, locks, spark=spark, keys_are_new=keys_are_new)
+        self._add(opened, files, mode, partition, locks, spark=session_of(data), keys_are_new=keys_are_new)
 
     def add_written(
         self,
@@ -187,6 +195,8 @@ class FileWrites:
 
 def write_files(data: Any, opened: Opened) -> list[DataFile]:
     """Files that are not durable yet."""
+    if isinstance(data, Written):
+        return list(data.files)
     if is_spark(data):
         from txnclient.spark import writer
 
@@ -203,6 +213,14 @@ def holds_of(files: Sequence[DataFile], schema: Schema) -> list[pb.ColumnRange]:
         if known := bounds(files, schema, column.name):
             (_, lowest), (_, highest) = known
             found.append(pb.ColumnRange(column=column.name, lowest=lowest, highest=highest))
+    return found
+
+
+def session_of(data: Any) -> SparkSession | None:
+    """The Spark session by which the rows are written; None: they are not."""
+    if isinstance(data, Written):
+        return data.spark
+    found: SparkSession | None = data.sparkSession if is_spark(data) else None
     return found
 
 

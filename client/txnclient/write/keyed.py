@@ -17,7 +17,7 @@ from txnclient.formats.partitions import Partition
 from txnclient.handle import Handle
 from txnclient.read.table_files import TableFiles
 from txnclient.write.deletes import described, parts_of
-from txnclient.write.files import FileWrites, Opened, is_spark, write_files
+from txnclient.write.files import FileWrites, Opened, Written, is_spark, session_of, write_files
 from txnclient.write.keys import MAX_ROWS_HERE, KeyedFiles, changed_by_itself, claim_of
 from txnclient.write.overwriting import require_bare
 from txnclient.write.rows import RowWrites
@@ -90,7 +90,7 @@ class KeyedWrites:
         opened = self._files.open(table)
         self._lock(opened)
         files = write_files(data, opened)
-        self._upsert(opened, files, spark=data.sparkSession if is_spark(data) else None)
+        self._upsert(opened, files, spark=session_of(data))
 
     def add(
         self, staged: Iterable[StagedFiles], table: str, partition: Partition | None, *, keys_are_new: bool
@@ -131,16 +131,14 @@ class KeyedWrites:
             return
         with self._handle.snapshot.explained(opened.table):
             if count <= MAX_ROWS_BY_KEY:
-                rows = changed.rows.toArrow() if is_spark(changed.rows) else changed.rows
-                changed = replace(changed, rows=rows)
+                rows = _here(changed.rows, opened.schema)
                 if self._is_small(opened.table, count, 0 if rows is None else rows.nbytes):
-                    self._change_by_key(opened, seen, changed)
+                    self._change_by_key(opened, seen, replace(changed, rows=rows))
                     return
-            spark = changed.rows.sparkSession if is_spark(changed.rows) else None
             files = [] if changed.rows is None else write_files(changed.rows, opened)
             at = self._handle.snapshot.timestamp
             gone = _together(opened.schema, changed.gone)
-            bulk = _Bulk(opened, files, at, seen, laid_out(seen), changed.dead, gone, spark=spark)
+            bulk = _Bulk(opened, files, at, seen, laid_out(seen), changed.dead, gone, spark=session_of(changed.rows))
             self._finish(bulk, _claim(bulk))
 
     def _change_by_key(self, opened: Opened, seen: TableFiles, changed: RowsChanged) -> None:
@@ -194,6 +192,14 @@ class KeyedWrites:
         gone = bulk.gone.filter(pc.invert(pc.is_in(key_column(bulk.gone, schema), value_set=key_column(rows, schema))))
         if gone.num_rows:
             self._rows.write(pb.ROW_DELETE, opened.table, gone)
+
+
+def _here(rows: Any, schema: Schema) -> pa.Table | None:
+    """The rows of a change, which are few."""
+    if isinstance(rows, Written):
+        return arrow.read_files(rows.files, schema, None)
+    found: pa.Table | None = rows.toArrow() if is_spark(rows) else rows
+    return found
 
 
 def _same_keys(bulk: _Bulk) -> tuple[Mapping[str, BitMap], pa.Table]:

@@ -2,8 +2,8 @@
 
 One transaction loads five tables from PySpark while the leader of its status partition is killed; a reader polls
 snapshots all the time. A second transaction aborts, the process of a third one dies, a fourth one corrects two tables
-by a MERGE and a DELETE; then these are compacted. What the reader saw, and what is visible in the end, decides the exit
-code.
+by a MERGE and a DELETE, a fifth one is a MERGE in Spark's own SQL; then the two are compacted. What the reader saw, and
+what is visible in the end, decides the exit code.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from rich.text import Text
 import txnclient
 from txnclient import Client, StagedFiles, Transaction, TxnState, TxnSummary
 from txnclient.compact.asking import CompactionSummary
-from txndeploy.demo import flights
+from txndeploy.demo import flights, in_sql
 from txndeploy.demo.flights import SOURCES, Source
 from txndeploy.demo.spark_session import local_cluster_session
 from txndeploy.local.cluster import LocalCluster, wait_until
@@ -168,6 +168,8 @@ def _run(console: Console, work: Path, *, keep: bool) -> int:
         _abort_one(progress, client, frames)
         _lose_one(progress, cluster, client, story)
         _correct(progress, client)
+        with _step(progress, "correct a third one: a MERGE in Spark's own SQL"):
+            story.problems += in_sql.correct(spark, client)
         with _step(progress, f"compact {' and '.join(CORRECTED)}", total=len(CORRECTED)) as advance:
             for table in CORRECTED:
                 story.compactions += client.compact(table, timeout=COMPACTION_SECONDS)

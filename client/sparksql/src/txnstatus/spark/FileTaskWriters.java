@@ -33,16 +33,18 @@ final class FileTaskWriters implements DataWriterFactory {
 
   @Override public DataWriter<InternalRow> createWriter(int partition, long task) { return new Writer(partition, task); }
 
-  /**
-   * What Spark's writer of a task has left; null: nothing. Messages are of Spark's and Java's own classes: those of a jar that
-   * was added to a session are others in others of Spark's threads.
-   */
-  static WriteTaskResult written(WriterCommitMessage message) {
-    return (WriteTaskResult) ((WriteTaskResult) message).commitMsg().obj();
-  }
+  /** What Spark's writer of a task has left; null: nothing. */
+  static WriteTaskResult written(WriterCommitMessage message) { return (WriteTaskResult) told(message); }
 
-  private static WriterCommitMessage message(WriterCommitMessage written) {
-    return new WriteTaskResult(new TaskCommitMessage(written), new ExecutedWriteSummary(Set$.MODULE$.empty(), none()));
+  /** What a task says. */
+  static Object told(WriterCommitMessage message) { return ((WriteTaskResult) message).commitMsg().obj(); }
+
+  /**
+   * What a task says, which is of Spark's and Java's own classes: those of a jar that was added to a session are others in
+   * others of Spark's threads.
+   */
+  static WriterCommitMessage message(Object told) {
+    return new WriteTaskResult(new TaskCommitMessage(told), new ExecutedWriteSummary(Set$.MODULE$.empty(), none()));
   }
 
   @SuppressWarnings("unchecked")

@@ -137,6 +137,7 @@ final class TxnScan implements Scan, SupportsReportStatistics, SupportsRuntimeFi
   /** What Python is asked of the scan, with these filters beside its own. */
   ObjectNode request(Filter... more) {
     ObjectNode found = Bridge.request().put("table", table.table).put("seen", table.seen.id);
+    found.put("places", Arrays.stream(wanted.fields()).anyMatch(this::isPlace));
     found.set("filters", Filters.told(table.rows, filters).addAll(Filters.told(table.rows, more)));
     return limit == Builder.ALL ? found : found.put("limit", limit);
   }

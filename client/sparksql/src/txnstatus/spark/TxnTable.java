@@ -11,6 +11,7 @@ import org.apache.spark.sql.connector.catalog.Column;
 import org.apache.spark.sql.connector.catalog.MetadataColumn;
 import org.apache.spark.sql.connector.catalog.SupportsMetadataColumns;
 import org.apache.spark.sql.connector.catalog.SupportsRead;
+import org.apache.spark.sql.connector.catalog.SupportsRowLevelOperations;
 import org.apache.spark.sql.connector.catalog.SupportsWrite;
 import org.apache.spark.sql.connector.catalog.TableCapability;
 import org.apache.spark.sql.connector.catalog.TruncatableTable;
@@ -18,6 +19,8 @@ import org.apache.spark.sql.connector.expressions.Expressions;
 import org.apache.spark.sql.connector.expressions.Transform;
 import org.apache.spark.sql.connector.read.ScanBuilder;
 import org.apache.spark.sql.connector.write.LogicalWriteInfo;
+import org.apache.spark.sql.connector.write.RowLevelOperationBuilder;
+import org.apache.spark.sql.connector.write.RowLevelOperationInfo;
 import org.apache.spark.sql.connector.write.WriteBuilder;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
@@ -25,7 +28,7 @@ import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /** A table at one snapshot. */
-final class TxnTable implements SupportsRead, SupportsWrite, SupportsMetadataColumns, TruncatableTable {
+final class TxnTable implements SupportsRead, SupportsWrite, SupportsRowLevelOperations, SupportsMetadataColumns, TruncatableTable {
   /** Where a row lies: its file's URI, or nothing for one that is in none; and its number there. */
   static final String FILE = "_txn_file", ROW = "_txn_row";
 
@@ -80,7 +83,7 @@ final class TxnTable implements SupportsRead, SupportsWrite, SupportsMetadataCol
     // What is read as of a time that somebody chose is not written to.
     if (seen.isChosen) return EnumSet.of(TableCapability.BATCH_READ);
     return EnumSet.of(TableCapability.BATCH_READ, TableCapability.BATCH_WRITE, TableCapability.TRUNCATE,
-        TableCapability.OVERWRITE_BY_FILTER, TableCapability.OVERWRITE_DYNAMIC);
+        TableCapability.OVERWRITE_BY_FILTER, TableCapability.OVERWRITE_DYNAMIC, TableCapability.AUTOMATIC_SCHEMA_EVOLUTION);
   }
 
   @Override public MetadataColumn[] metadataColumns() {
@@ -98,6 +101,10 @@ final class TxnTable implements SupportsRead, SupportsWrite, SupportsMetadataCol
 
   @Override public ScanBuilder newScanBuilder(CaseInsensitiveStringMap options) { return new TxnScan.Builder(this); }
   @Override public WriteBuilder newWriteBuilder(LogicalWriteInfo info) { return new TxnWrite.Builder(this); }
+
+  @Override public RowLevelOperationBuilder newRowLevelOperationBuilder(RowLevelOperationInfo info) {
+    return () -> new RowChanges(this, info.command());
+  }
 
   @Override public boolean truncateTable() {
     bridge.call("truncate", Bridge.request().put("table", table).put("seen", seen.id));

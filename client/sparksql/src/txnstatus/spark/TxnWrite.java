@@ -60,7 +60,7 @@ final class TxnWrite implements BatchWrite {
   private FileBatchWrite job;
   private String statement;
 
-  private TxnWrite(TxnTable table, ObjectNode mode) {
+  TxnWrite(TxnTable table, ObjectNode mode) {
     this.table = table;
     this.rows = table.rows.asNullable(); // files tell of no column, or part of one, that it has no nulls
     this.mode = mode;
@@ -106,16 +106,17 @@ final class TxnWrite implements BatchWrite {
     @Override public Write build() { return new Planned(new TxnWrite(table, mode), table); }
   }
 
-  /** Rows come ordered by partition, so that a task writes one file after the other. */
   record Planned(BatchWrite write, TxnTable table) implements RequiresDistributionAndOrdering {
     @Override public BatchWrite toBatch() { return write; }
     @Override public Distribution requiredDistribution() { return Distributions.unspecified(); }
+    @Override public SortOrder[] requiredOrdering() { return byPartition(table); }
+  }
 
-    @Override public SortOrder[] requiredOrdering() {
-      List<SortOrder> found = new ArrayList<>();
-      for (Transform each : table.partitioning()) found.add(Expressions.sort(each.references()[0], SortDirection.ASCENDING));
-      return found.toArray(new SortOrder[0]);
-    }
+  /** Rows come ordered by partition, so that a task writes one file after the other. */
+  static SortOrder[] byPartition(TxnTable table) {
+    List<SortOrder> found = new ArrayList<>();
+    for (Transform each : table.partitioning()) found.add(Expressions.sort(each.references()[0], SortDirection.ASCENDING));
+    return found.toArray(new SortOrder[0]);
   }
 
   @Override public FileTaskWriters createBatchWriterFactory(PhysicalWriteInfo info) {
@@ -123,6 +124,7 @@ final class TxnWrite implements BatchWrite {
     if (spark.sessionState().conf().getConfString(REBASE, "CORRECTED").equalsIgnoreCase("LEGACY")) {
       throw new IllegalArgumentException(REBASE + " is LEGACY: other readers would see other days; set it to CORRECTED");
     }
+    mode.put("looks", InsertingMerge.isOf(table, spark));
     JsonNode opened = table.bridge.call("open", mode.put("table", table.table).put("seen", table.seen.id));
     statement = opened.get("statement").asText();
     try {
@@ -170,14 +172,17 @@ final class TxnWrite implements BatchWrite {
 
   // ---- the end
 
-  @Override public void commit(WriterCommitMessage[] messages) {
+  @Override public void commit(WriterCommitMessage[] messages) { commit(messages, Bridge.request()); }
+
+  /** `request`: what there is to say besides the rows that are written. */
+  void commit(WriterCommitMessage[] messages, ObjectNode request) {
     List<WriterCommitMessage> written = new ArrayList<>();
     for (WriterCommitMessage each : messages) {
       WriteTaskResult inner = FileTaskWriters.written(each);
       if (inner != null) written.add(inner);
     }
     job.commit(written.toArray(new WriterCommitMessage[0]));
-    table.bridge.call("commit", Bridge.request().put("statement", statement));
+    table.bridge.call("commit", request.put("statement", statement));
   }
 
   @Override public void abort(WriterCommitMessage[] messages) {

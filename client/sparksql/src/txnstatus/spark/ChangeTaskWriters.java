@@ -1,0 +1,95 @@
+package txnstatus.spark;
+
+import java.io.ByteArrayOutputStream;
+import java.io.DataOutputStream;
+import java.io.IOException;
+import java.nio.ByteBuffer;
+import java.util.HashMap;
+import java.util.Map;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.connector.write.DataWriter;
+import org.apache.spark.sql.connector.write.DeltaWriter;
+import org.apache.spark.sql.connector.write.DeltaWriterFactory;
+import org.apache.spark.sql.connector.write.WriterCommitMessage;
+import org.apache.spark.unsafe.types.UTF8String;
+import org.roaringbitmap.RoaringBitmap;
+
+/** Writers of tasks that change rows: places of rows that die are kept, and rows that are added go to the writers of an INSERT. */
+final class ChangeTaskWriters implements DeltaWriterFactory {
+  private final FileTaskWriters rows;
+
+  ChangeTaskWriters(FileTaskWriters rows) { this.rows = rows; }
+
+  @Override public DeltaWriter<InternalRow> createWriter(int partition, long task) {
+    return new Writer(rows.createWriter(partition, task));
+  }
+
+  /** Adds what a task says to the rows that die, by their files' URIs, and to the rows inserted and updated; returns what it wrote. */
+  static WriterCommitMessage read(WriterCommitMessage message, Map<String, RoaringBitmap> dead, long[] counts) {
+    Object[] told = (Object[]) FileTaskWriters.told(message);
+    counts[0] += (Long) told[2];
+    counts[1] += (Long) told[3];
+    for (Map.Entry<?, ?> each : ((HashMap<?, ?>) told[1]).entrySet()) {
+      dead.computeIfAbsent((String) each.getKey(), file -> new RoaringBitmap()).or(unpacked((byte[]) each.getValue()));
+    }
+    return (WriterCommitMessage) told[0];
+  }
+
+  /** In the format that all of Roaring's libraries read. */
+  static byte[] packed(RoaringBitmap bitmap) throws IOException {
+    bitmap.runOptimize();
+    ByteArrayOutputStream found = new ByteArrayOutputStream(bitmap.serializedSizeInBytes());
+    bitmap.serialize(new DataOutputStream(found));
+    return found.toByteArray();
+  }
+
+  private static RoaringBitmap unpacked(byte[] bytes) {
+    RoaringBitmap found = new RoaringBitmap();
+    try {
+      found.deserialize(ByteBuffer.wrap(bytes));
+    } catch (IOException e) {
+      throw new IllegalStateException("the positions of deleted rows are not what a task sent", e);
+    }
+    return found;
+  }
+
+  private static final class Writer implements DeltaWriter<InternalRow> {
+    private final DataWriter<InternalRow> rows;
+    private final HashMap<UTF8String, RoaringBitmap> dead = new HashMap<>();
+    private UTF8String lastFile;
+    private RoaringBitmap inLastFile;
+    private long inserted, updated;
+
+    Writer(DataWriter<InternalRow> rows) { this.rows = rows; }
+
+    /** A MERGE that does nothing but delete what matches may say so several times of one row. */
+    @Override public void delete(InternalRow metadata, InternalRow place) {
+      UTF8String file = place.getUTF8String(0);
+      if (!file.equals(lastFile)) {
+        lastFile = file.copy(); // what Spark gives may be overwritten by the next row
+        inLastFile = dead.computeIfAbsent(lastFile, each -> new RoaringBitmap());
+      }
+      inLastFile.add((int) place.getLong(1));
+    }
+
+    @Override public void update(InternalRow metadata, InternalRow place, InternalRow row) throws IOException {
+      delete(metadata, place);
+      rows.write(row);
+      updated++;
+    }
+
+    @Override public void insert(InternalRow row) throws IOException {
+      rows.write(row);
+      inserted++;
+    }
+
+    @Override public WriterCommitMessage commit() throws IOException {
+      HashMap<String, byte[]> found = new HashMap<>();
+      for (var each : dead.entrySet()) found.put(each.getKey().toString(), packed(each.getValue()));
+      return FileTaskWriters.message(new Object[] {rows.commit(), found, inserted, updated});
+    }
+
+    @Override public void abort() throws IOException { rows.abort(); }
+    @Override public void close() throws IOException { rows.close(); }
+  }
+}

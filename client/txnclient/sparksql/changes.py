@@ -1,0 +1,91 @@
+"""DELETE, UPDATE and MERGE that Spark has run: what its tasks say, as what any other engine answers."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from txnclient.change.plan import RowsChanged
+from txnclient.read import row_reads
+from txnclient.read.table_files import TableFiles
+from txnclient.write.files import Written
+from txnstatus.errors import IllegalState
+from txnstatus.lake.manifest import DataFile
+from txnstatus.lake.rows import DELETED, encode_keys
+from txnstatus.schema import Schema
+from txnstatus.types import Statement
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+
+_STATEMENTS = {"delete": Statement.DELETE, "update": Statement.UPDATE, "merge": Statement.MERGE}
+FILE, ROW = "_txn_file", "_txn_row"
+"""Columns in which Spark gets the place of a row."""
+LOOSE = ""
+"""The file of rows that are in none."""
+
+
+def statement_of(request: Mapping[str, Any]) -> Statement | None:
+    """The statement by which Spark begins to write; None: it adds or overwrites rows, and changes none.
+
+    A MERGE that does nothing but insert comes as an append, of rows that it has looked for in the table, and not found.
+    """
+    mode: str = request["mode"]
+    return Statement.MERGE if mode == "append" and request["looks"] else _STATEMENTS.get(mode)
+
+
+def changed(
+    told: Mapping[str, Any] | None, files: Sequence[DataFile], seen: TableFiles, spark: SparkSession | None
+) -> RowsChanged:
+    """What a statement does to the table that it has seen, given what the tasks say, and the files that there are.
+
+    `told` None: all rows are inserted.
+
+    Raises IllegalState where the two do not fit.
+    """
+    import pyarrow as pa
+    from pyroaring import BitMap
+
+    rows = sum(file.rows for file in files)
+    if told is None:
+        told = {"dead": {}, "inserted": rows, "updated": 0}
+    dead = {file: BitMap.deserialize(base64.b64decode(packed)) for file, packed in told["dead"].items()}
+    inserted, updated = told["inserted"], told["updated"]
+    deleted = sum(map(len, dead.values())) - updated
+    if deleted < 0 or rows != inserted + updated:
+        raise IllegalState(
+            f"the tasks of the statement say {inserted} rows inserted, {updated} updated and {deleted} deleted, and "
+            f"there are {rows} rows in their files",
+            hint="run it again; a source that gives other rows each time must not be read by tasks that are retried",
+        )
+    loose = dead.pop(LOOSE, None)
+    gone = None if loose is None else _loose_keys(seen).take(pa.array(loose.to_array()))
+    return RowsChanged(dead, Written(files, spark) if files else None, inserted, updated, deleted, gone)
+
+
+def placed(loose: pa.Table, schema: Schema) -> pa.Table:
+    """Rows in no file with their places, which are the same each time: their numbers by the order of their keys."""
+    import numpy as np
+    import pyarrow as pa
+
+    rows = _in_order(loose, schema)
+    numbers = pa.array(np.arange(rows.num_rows, dtype=np.int64))
+    return rows.append_column(FILE, pa.repeat(LOOSE, len(numbers))).append_column(ROW, numbers)
+
+
+def _loose_keys(seen: TableFiles) -> pa.Table:
+    """The keys of the rows in no file, by their places."""
+    import pyarrow.compute as pc
+
+    assert seen.changes is not None
+    latest = row_reads.latest_changes(seen.changes, seen.schema)
+    keys = latest.filter(pc.invert(latest[DELETED])).select(list(seen.schema.primary_key))
+    return _in_order(keys, seen.schema)
+
+
+def _in_order(rows: pa.Table, schema: Schema) -> pa.Table:
+    import pyarrow.compute as pc
+
+    return rows.take(pc.sort_indices(encode_keys(rows, schema)))

@@ -1,0 +1,268 @@
+"""DELETE, UPDATE and MERGE through the catalog that Spark plans with."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import functions
+
+from tests.spark.changes_model import DDL, Drawn, Model, Row, view
+from tests.support import wait_until
+from txnclient import Client, RowsAffected, Transaction
+from txnclient.sparksql import attach, detach, last_commit
+from txnclient.write import keyed
+from txndeploy.local.cluster import LocalCluster
+from txnstatus.errors import AlreadyExists, Conflict, InvalidArgument
+from txnstatus.types import TxnState
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+NewTable = Callable[..., str]
+Sql = Callable[[str], "DataFrame"]
+NUMBERS = pa.table({"id": range(10), "v": range(10)})
+
+
+def there(client: Client, table: str) -> list[tuple[Any, ...]]:
+    """Read without Spark."""
+    return [tuple(row.values()) for row in client.snapshot().to_arrow(table).to_pylist()]
+
+
+def in_order(rows: list[Any]) -> list[Any]:
+    return sorted(rows, key=str)
+
+
+def is_nothing_open(client: Client) -> bool:
+    return not client.transactions([TxnState.OPEN])
+
+
+# ---- what they do
+
+
+def run(spark: SparkSession, client: Client, table: str, seed: int, statements: int, *, is_keyed: bool) -> None:
+    """Statements at random, each compared with what plain Spark makes of a copy; beside other writes of the table."""
+    draw, model, chance = Drawn(seed, is_keyed=is_keyed), Model(spark, is_keyed=is_keyed), random.Random(seed)
+    for number in range(statements):
+        added = draw.rows(8, first=20 * number)
+        model.rows += added
+        write(client, table, added, by_key=is_keyed and chance.random() < 0.5)
+        view(spark, "source", draw.source())
+        kind = chance.choice(["DELETE", "UPDATE", "MERGE", "MERGE"])
+        if kind == "DELETE":
+            where = draw.predicate(
+                "t.k IN (SELECT k FROM source)", "NOT EXISTS (SELECT 1 FROM source s WHERE s.k = t.k)"
+            )
+            expected, statement = model.delete(where), f"DELETE FROM txn.{table} t WHERE {where}"
+        elif kind == "UPDATE":
+            where, sets = draw.predicate(), draw.sets()
+            expected = model.update(sets, where)
+            changes = ", ".join(f"{name} = {value}" for name, value in sets.items())
+            statement = f"UPDATE txn.{table} t SET {changes} WHERE {where}"
+        else:
+            on, whens = draw.on(), draw.whens()
+            expected = model.merge(on, whens)
+            clauses = " ".join(when.sql() for when in whens)
+            statement = f"MERGE INTO txn.{table} t USING source s ON {on} {clauses}"
+        if expected is None or not model.is_possible(expected):
+            error: Any = (AlreadyExists, InvalidArgument) if expected is not None else Exception
+            with pytest.raises(error, match="MERGE_CARDINALITY_VIOLATION" if expected is None else "key"):
+                spark.sql(statement)
+        else:
+            spark.sql(statement)
+            model.rows = expected
+        assert in_order(there(client, table)) == in_order(model.rows), f"seed {seed}, {statement}"
+    assert in_order([tuple(row) for row in spark.table(f"txn.{table}").collect()]) == in_order(model.rows)
+    assert is_nothing_open(client)
+
+
+def write(client: Client, table: str, rows: list[Row], *, by_key: bool) -> None:
+    data = pa.Table.from_pylist(
+        [dict(zip("kpv", row, strict=True)) for row in rows], client.snapshot().to_arrow(table).schema
+    )
+    if by_key:
+        client.upsert(table, data)
+    else:
+        client.write(data, table)
+
+
+KINDS = {
+    "without a key": ((), ()),
+    "partitioned": ((), ("p",)),
+    "by key": (("k",), ()),
+    "in bulk": (("k",), ("p",)),
+}
+
+
+@pytest.mark.parametrize("kind", ["partitioned", "in bulk"])
+@pytest.mark.usefixtures("catalog")
+def test_statements_do_what_plain_spark_does_to_a_copy(
+    spark: SparkSession, client: Client, new_table: NewTable, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    compare(spark, client, new_table, monkeypatch, kind, seed=1, statements=3)
+
+
+@pytest.mark.campaign
+@pytest.mark.parametrize("seed", range(10, 16))
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.usefixtures("catalog")
+def test_many_statements_do_what_plain_spark_does_to_a_copy(
+    spark: SparkSession, client: Client, new_table: NewTable, monkeypatch: pytest.MonkeyPatch, kind: str, seed: int
+) -> None:
+    compare(spark, client, new_table, monkeypatch, kind, seed, statements=12)
+
+
+def compare(
+    spark: SparkSession,
+    client: Client,
+    new_table: NewTable,
+    monkeypatch: pytest.MonkeyPatch,
+    kind: str,
+    seed: int,
+    statements: int,
+) -> None:
+    key, parts = KINDS[kind]
+    if kind == "in bulk":
+        monkeypatch.setattr(keyed, "MAX_ROWS_BY_KEY", 0)
+    table = new_table(DDL, primary_key=list(key), partition_by=list(parts))
+    run(spark, client, table, seed, statements, is_keyed=bool(key))
+
+
+def test_all_clauses_of_a_merge_and_what_the_receipt_says(
+    spark: SparkSession, sql: Sql, client: Client, new_table: NewTable
+) -> None:
+    table = new_table("id bigint, v bigint, `a b` string", partition_by=["a b"])
+    client.write(NUMBERS.append_column("a b", pa.array(["x", "y"] * 5)), table)
+    staged = "(1, 100, 'x'), (2, 200, 'z'), (3, 0, 'y'), (50, 5, 'z')"
+    sql(f"CREATE OR REPLACE TEMP VIEW staged AS SELECT * FROM VALUES {staged} AS (id, v, `a b`)")
+    sql(
+        f"MERGE INTO txn.{table} t USING staged s ON t.id = s.id WHEN MATCHED AND s.v = 0 THEN DELETE "
+        "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT * "
+        "WHEN NOT MATCHED BY SOURCE AND t.id > 7 THEN DELETE "
+        "WHEN NOT MATCHED BY SOURCE AND t.id = 7 THEN UPDATE SET v = -t.v, `a b` = NULL"
+    )
+    kept = [(0, 0, "x"), (4, 4, "x"), (5, 5, "y"), (6, 6, "x")]
+    assert in_order(there(client, table)) == in_order(
+        [*kept, (1, 100, "x"), (2, 200, "z"), (7, -7, None), (50, 5, "z")]
+    )
+    done = last_commit(spark)
+    assert done is not None
+    assert (done.tables, done.rows) == ((table,), RowsAffected(inserted=1, updated=3, deleted=3))
+    assert client.snapshot(done.commit_timestamp - 1).to_arrow(table).num_rows == 10
+    source = spark.sql("SELECT 50L AS id UNION ALL SELECT 50L").alias("s")
+    source.mergeInto(f"txn.{table}", functions.expr(f"s.id = txn.{table}.id")).whenMatched().delete().merge()
+    done = last_commit(spark)
+    assert done is not None
+    assert done.rows == RowsAffected(deleted=1), "a MERGE that deletes all that matches may match twice"
+
+
+# ---- what they do not do
+
+
+def test_what_cannot_be_is_refused_and_leaves_nothing(sql: Sql, client: Client, new_table: NewTable) -> None:
+    table = new_table("id bigint, v bigint", primary_key=["id"])
+    client.write(NUMBERS, table)
+    source = "SELECT 1L AS id, 2L AS v, 3 AS more UNION ALL SELECT {}, 2L, 3"
+    merge = f"MERGE{{}} INTO txn.{table} t USING ({source}) s ON t.id = s.id"
+    for statement, why in (
+        (merge.format("", "1L") + " WHEN MATCHED THEN UPDATE SET v = s.v", "MERGE_CARDINALITY_VIOLATION"),
+        (
+            merge.format(" WITH SCHEMA EVOLUTION", "2L") + " WHEN MATCHED THEN UPDATE SET *",
+            "WITH SCHEMA EVOLUTION is not possible",
+        ),
+        (f"UPDATE txn.{table} SET id = NULL WHERE id = 2", "NOT_NULL_ASSERT_VIOLATION"),
+        (f"UPDATE txn.{table} SET id = id + 1 WHERE id = 2", "their keys are"),
+        (f"UPDATE txn.{table} SET v = v div (id - 5)", "DIVIDE_BY_ZERO"),
+        (f"UPDATE txn.{table} SET nope = 1", "UNRESOLVED_COLUMN"),
+    ):
+        with pytest.raises(Exception, match=why):
+            sql(statement)
+    assert there(client, table) == [(n, n) for n in range(10)]
+    assert is_nothing_open(client)
+
+
+def test_attempts_that_fail_change_nothing(
+    spark: SparkSession, catalog: str, client: Client, new_table: NewTable, failing: Callable[[int], DataFrame]
+) -> None:
+    table = new_table("id bigint, v bigint")
+    client.write(NUMBERS.slice(0, 8), table)
+
+    def merge(times: int, more: int) -> None:
+        on = functions.expr(f"s.id = {catalog}.{table}.id")
+        into = failing(times).selectExpr("id", f"id + {more} AS v").alias("s").mergeInto(f"{catalog}.{table}", on)
+        into.whenMatched().updateAll().whenNotMatched().insertAll().merge()
+
+    merge(1, 10)
+    assert in_order(there(client, table)) == in_order([(n, n + 10) for n in range(10)])
+    with pytest.raises(Exception, match="this attempt fails"):
+        merge(100, 20)
+    assert in_order(there(client, table)) == in_order([(n, n + 10) for n in range(10)])
+    assert is_nothing_open(client)
+
+
+def test_of_two_sessions_that_change_one_row_the_second_gets_the_conflict(
+    spark: SparkSession, sql: Sql, client: Client, new_table: NewTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = new_table("id bigint, v bigint")
+    client.write(NUMBERS, table)
+    other = spark.newSession()
+    attach(other, client, name="other")
+    change, before = Transaction.change_written, list[str]()
+
+    def late(self: Transaction, *rest: Any) -> RowsAffected:
+        if before:
+            other.sql(before.pop())
+        return change(self, *rest)
+
+    monkeypatch.setattr(Transaction, "change_written", late)
+    try:
+        before.append(f"UPDATE other.{table} SET v = v + 100 WHERE id < 3")
+        with pytest.raises(Conflict, match=table) as caught:
+            sql(f"DELETE FROM txn.{table} WHERE id = 2")
+        assert caught.value.winner
+        before.append(f"DELETE FROM other.{table} WHERE id = 0")
+        sql(f"UPDATE txn.{table} SET v = -1 WHERE id = 9")
+        for clauses in ("", "WHEN MATCHED THEN DELETE "):  # Spark plans the first one as an append
+            before.append(f"INSERT INTO other.{table} VALUES (77, 1)")
+            merge = f"MERGE INTO txn.{table} t USING (SELECT 77L AS id) s ON t.id = s.id AND t.v = 2 {clauses}"
+            with pytest.raises(Conflict, match="rows that were not there"):
+                sql(f"{merge} WHEN NOT MATCHED THEN INSERT (id) VALUES (id)")
+    finally:
+        detach(other, name="other")
+    changed = [(1, 101), (2, 102), *((n, n) for n in range(3, 9)), (9, -1), (77, 1), (77, 1)]
+    assert in_order(there(client, table)) == in_order(changed)
+    assert is_nothing_open(client)
+
+
+@pytest.mark.campaign
+def test_a_driver_that_is_killed_in_a_merge_leaves_nothing(
+    cluster: LocalCluster, client: Client, new_table: NewTable, tmp_path: Path
+) -> None:
+    table, mark = new_table("id bigint, v bigint"), tmp_path / "mark"
+    client.write(NUMBERS, table)
+    job = Path(__file__).with_name("merge_job.py")
+    driver = subprocess.Popen(
+        [sys.executable, job, cluster.addresses, table, mark],
+        start_new_session=True,
+        env={**os.environ, "PYSPARK_PYTHON": sys.executable},
+    )
+    try:
+        wait_until(mark.exists, "the MERGE writes", 120)
+        (open_now,) = client.transactions([TxnState.OPEN])
+        assert open_now.label == f"Spark SQL: merge {table}"
+    finally:
+        os.killpg(driver.pid, signal.SIGKILL)
+        driver.wait()
+    wait_until(lambda: is_nothing_open(client), "the transaction expires", 60)
+    assert client.get(open_now.txn_id).state is TxnState.ABORTED
+    assert in_order(there(client, table)) == [(n, n) for n in range(10)]
+    location = Path(client.table(table).location.removeprefix("file://"))
+    wait_until(lambda: len(list(location.glob("delta_*"))) == 1, "what it wrote is removed", 60)
