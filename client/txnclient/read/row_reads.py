@@ -147,9 +147,10 @@ def _parts(
     if plain:
         yield from rows_of(plain, target.names)
     needed = list(dict.fromkeys([*target.names, *schema.primary_key]))
-    for keys, group in meeting:
+    for changed, group in meeting:
+        keys = superseded.Keys(changed, schema)
         for rows in rows_of(group, needed):
-            yield superseded.without(rows, superseded.numbers_of(rows, keys, schema)).select(target.names)
+            yield superseded.without(rows, keys.numbers_in(rows)).select(target.names)
 
 
 def by_meeting(

@@ -7,6 +7,7 @@ and compared as values of their columns; what is left of the reading is files wi
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from txnclient.formats import file_statistics
@@ -60,21 +61,33 @@ def _numbers(values: pa.Array) -> pa.Array:
     return whole.cast(pa.int64())
 
 
-def numbers_of(rows: pa.Table, keys: pa.Table, schema: Schema) -> pa.Array:
-    """The numbers of the rows that have one of the keys."""
-    import pyarrow.compute as pc
+class Keys:
+    """Keys that rows are compared with, made ready once for however many files."""
 
-    found = None
-    for name in schema.primary_key:
-        alike = pc.is_in(rows[name], value_set=keys[name].combine_chunks())
-        found = alike if found is None else pc.and_(found, alike)
-    assert found is not None, "keys have columns"
-    numbers = pc.indices_nonzero(found)
-    if len(schema.primary_key) == 1 or not len(numbers):
-        return numbers
-    # Each column has a value that some key has there: whether it is one and the same key, whole keys tell.
-    alike = encode_keys(rows.select(list(schema.primary_key)).take(numbers), schema)
-    return numbers.filter(pc.is_in(alike, value_set=encode_keys(keys, schema)))
+    def __init__(self, rows: pa.Table, schema: Schema) -> None:
+        """`rows`: some with the columns of the key."""
+        self.rows, self._schema = rows, schema
+        self._columns = {name: rows[name].combine_chunks() for name in schema.primary_key}
+
+    @cached_property
+    def _whole(self) -> pa.Array:
+        return encode_keys(self.rows, self._schema)
+
+    def numbers_in(self, rows: pa.Table) -> pa.Array:
+        """The numbers of the rows that have one of the keys."""
+        import pyarrow.compute as pc
+
+        found = None
+        for name, values in self._columns.items():
+            alike = pc.is_in(rows[name], value_set=values)
+            found = alike if found is None else pc.and_(found, alike)
+        assert found is not None, "keys have columns"
+        numbers = pc.indices_nonzero(found)
+        if len(self._columns) == 1 or not len(numbers):
+            return numbers
+        # Each column has a value that some key has there: whether it is one and the same key, whole keys tell.
+        alike = encode_keys(rows.select(list(self._columns)).take(numbers), self._schema)
+        return numbers.filter(pc.is_in(alike, value_set=self._whole))
 
 
 def without(rows: pa.Table, numbers: pa.Array) -> pa.Table:
@@ -91,7 +104,8 @@ def positions(found: Sequence[tuple[DataFile, pa.Table]], schema: Schema) -> Dea
     """The rows of files that have one of the keys that are given with the file. Raises DataDamaged."""
     if not found:
         return dead_rows.NONE
-    keys = {located(file.path)[1]: (file.path, wanted) for file, wanted in found}
+    ready = {id(rows): Keys(rows, schema) for rows in {id(rows): rows for _, rows in found}.values()}
+    keys = {located(file.path)[1]: (file.path, ready[id(rows)]) for file, rows in found}
     columns = to_arrow(schema)
     with data_files.opened([file for file, _ in found], columns) as dataset:
 
@@ -103,16 +117,16 @@ def positions(found: Sequence[tuple[DataFile, pa.Table]], schema: Schema) -> Dea
     return {uri: bitmap for uri, bitmap in gone if bitmap}
 
 
-def _positions(fragment: ds.ParquetFileFragment, columns: pa.Schema, keys: pa.Table, schema: Schema) -> BitMap:
+def _positions(fragment: ds.ParquetFileFragment, columns: pa.Schema, keys: Keys, schema: Schema) -> BitMap:
     from pyroaring import BitMap
 
-    near: pc.Expression = between(keys, schema)
+    near: pc.Expression = between(keys.rows, schema)
     possible = {group.id for group in fragment.subset(near, schema=columns).row_groups}
     found, start = BitMap(), 0
     for group in fragment.row_groups:
         if group.id in possible:
             part = fragment.subset(row_group_ids=[group.id], schema=columns)
             rows = part.to_table(schema=columns, columns=list(schema.primary_key))
-            found |= BitMap(numbers_of(rows, keys, schema).to_numpy()).shift(start)
+            found |= BitMap(keys.numbers_in(rows).to_numpy()).shift(start)
         start += group.num_rows
     return found
