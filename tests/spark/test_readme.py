@@ -1,4 +1,7 @@
-"""What the README shows works as pasted: its Python is one session, from top to bottom, and its commands follow."""
+"""What the README shows works as pasted: its Python is one session, from top to bottom, and its commands follow.
+
+The same session goes on with what docs/sql.md shows, from top to bottom.
+"""
 
 from __future__ import annotations
 
@@ -22,13 +25,17 @@ SESSION = (
     "snapshot(at=",
     "to_pandas(",
 )
+SQL = ("SparkSession", "txn.spark(spark)")
 
 
 @pytest.fixture(scope="module")
 def session(cluster: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> str:
     """What the session printed."""
     script = tmp_path_factory.mktemp("session") / "session.py"
-    script.write_text("\n".join(blocks.block("README.md", having) for having in SESSION))
+    pasted = [blocks.block("README.md", having) for having in SESSION]
+    pasted += ["from txnclient.sparksql import detach", 'detach(spark, name="txn")']
+    pasted += [blocks.block("docs/sql.md", having) for having in SQL]
+    script.write_text("\n".join(pasted))
     return run([sys.executable, str(script)], cluster)
 
 
@@ -40,16 +47,20 @@ def run(command: list[str], cluster: LocalCluster) -> str:
 
 
 def test_the_python_runs_as_pasted(session: str, client: Client) -> None:
-    first, in_sql, merged, last = session.splitlines()
+    first, in_sql, merged, last, *shown = session.splitlines()
     assert in_sql == "515"
     assert merged == "RowsAffected(inserted=1, updated=1, deleted=0)"
     assert first == "1000 [{'day': '2026-01-31', 'orders': 1000}]"
     assert last == "10"
+    assert {"|   JFK|       4|", "|   LGA|       1|"} <= set(shown)
     snapshot = client.snapshot()
     assert snapshot.to_arrow("shop.orders").num_rows == 10
     assert snapshot.to_arrow("shop.stock").to_pylist() == [{"item": "pen", "pieces": 9}]
     events = snapshot.to_arrow("shop.events").sort_by("id").to_pylist()
     assert [tuple(each.values()) for each in events] == [(1, "old"), (3, "late"), (4, "late")]
+    assert snapshot.to_arrow("air.flights").num_rows == 7
+    totals = snapshot.to_arrow("air.totals").to_pylist()
+    assert {each["origin"]: each["flights"] for each in totals} == {"LGA": 2, "EWR": 1}
 
 
 @pytest.mark.usefixtures("session")
