@@ -21,7 +21,7 @@ from txnclient.compact.leasing import Leased, lease, renewing
 from txnclient.compact.rewriting import DEFAULT_MEMORY_BYTES, Rewritten, rewrite
 from txnclient.read import manifests
 from txnclient.session import Session
-from txnstatus.errors import TxnError
+from txnstatus.errors import TxnError, Unavailable
 from txnstatus.lake import data_files, dead_rows, kept_dead_rows, lineage, manifest
 from txnstatus.lake.dead_rows import DeadRows
 from txnstatus.lake.manifest import DataFile
@@ -107,6 +107,9 @@ class Worker:
             self._work(leased)
         except Stopped:
             self._give_up(leased, f"{self.name} was ended", returned=True)
+        except Unavailable as error:
+            log.warning("%s comes to nothing for now: %s", leased, error.message)
+            self._give_up(leased, error.message, returned=True)
         except Exception as error:
             log.warning("%s comes to nothing", leased, exc_info=error)
             self._give_up(leased, error.message if isinstance(error, TxnError) else f"{type(error).__name__}: {error}")

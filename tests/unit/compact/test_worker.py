@@ -14,7 +14,7 @@ import txnclient
 from tests.unit.harness.data_files import PLAIN, path_of, plain, read, write
 from tests.unit.harness.fake_manager import FakeManager, in_turn, raises
 from txnclient import Client
-from txnclient.compact import rewriting, worker
+from txnclient.compact import leasing, rewriting, worker
 from txnclient.compact.worker import Worker
 from txnstatus.errors import IllegalState, InternalError, InvalidArgument, Unavailable
 from txnstatus.lake import dead_rows, lineage, manifest
@@ -226,6 +226,19 @@ def test_a_switch_that_is_refused_is_told_like_any_failure(
     assert working.run_once()
     (request,) = manager.requests["FailCompaction"]
     assert request.reason == "its inputs are overwritten"
+
+
+def test_a_service_that_does_not_answer_is_no_fault_of_the_compaction(
+    task: pb.CompactionTask, manager: FakeManager, working: Worker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where a shard had no leader for some minutes, two had failed in a row, and no other one was begun."""
+    monkeypatch.setattr(leasing, "COMPLETE_SECONDS", 0.2)
+    manager.answers["CompleteCompaction"] = raises(Unavailable("no leader of shard-0 answered"))
+    assert working.run_once()
+    (request,) = manager.requests["FailCompaction"]
+    assert isinstance(request, pb.FailCompactionRequest)
+    assert request.returned
+    assert "no leader of shard-0 answered" in request.reason
 
 
 def test_nobody_to_ask_is_no_end(manager: FakeManager, working: Worker, monkeypatch: pytest.MonkeyPatch) -> None:
