@@ -128,6 +128,7 @@ def cast(column: pa.ChunkedArray, field: pa.Field, table: str) -> pa.ChunkedArra
 
     try:
         found = column.cast(field.type)
+        found.validate(full=True)  # of text that it is text: whoever lends Arrow its memory may have let it be anything
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise InvalidArgument(f"column {field.name!r} of table {table} is {field.type}: {error}") from error
     if not field.nullable and found.null_count:  # not in the data as it was: a dictionary may have the null

@@ -101,6 +101,16 @@ def test_a_null_where_none_may_be_is_refused_by_column_and_row() -> None:
         one([1, None], pa.int64(), "bigint NOT NULL")
 
 
+@pytest.mark.parametrize("wanted", ["string", "array<string>"])
+def test_text_that_is_none_is_refused(wanted: str) -> None:
+    """It was committed, and nobody could look at it; as a partition it was Python's error."""
+    text = pa.array([b"a", b"\xff"], pa.binary()).view(pa.string())
+    column = text if wanted == "string" else pa.ListArray.from_arrays([0, 1, 2], text)
+    schema = Schema((Column("v", wanted),))
+    with pytest.raises(InvalidArgument, match=r"'v' of table air\.t is .*: .*Invalid UTF8"):
+        fitting.fitted(pa.table({"v": column}), schema, to_arrow(schema), "air.t")
+
+
 def test_so_is_a_null_that_a_dictionary_has() -> None:
     """Such a column has no nulls by its own count: the error was pyarrow's, of a file that was not written."""
     rows = pa.table({"v": pa.DictionaryArray.from_arrays([0, 1, 0], pa.array(["a", None]))})
