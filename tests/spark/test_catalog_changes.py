@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import random
-import signal
-import subprocess
-import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -16,11 +11,9 @@ import pytest
 from pyspark.sql import functions
 
 from tests.spark.changes_model import DDL, Drawn, Model, Row, view
-from tests.support import wait_until
 from txnclient import Client, RowsAffected, Transaction
 from txnclient.sparksql import attach, detach, last_commit
 from txnclient.write import keyed
-from txndeploy.local.cluster import LocalCluster
 from txnstatus.errors import AlreadyExists, Conflict, InvalidArgument
 from txnstatus.types import TxnState
 
@@ -240,29 +233,3 @@ def test_of_two_sessions_that_change_one_row_the_second_gets_the_conflict(
     changed = [(1, 101), (2, 102), *((n, n) for n in range(3, 9)), (9, -1), (77, 1), (77, 1)]
     assert in_order(there(client, table)) == in_order(changed)
     assert is_nothing_open(client)
-
-
-@pytest.mark.campaign
-def test_a_driver_that_is_killed_in_a_merge_leaves_nothing(
-    cluster: LocalCluster, client: Client, new_table: NewTable, tmp_path: Path
-) -> None:
-    table, mark = new_table("id bigint, v bigint"), tmp_path / "mark"
-    client.write(NUMBERS, table)
-    job = Path(__file__).with_name("merge_job.py")
-    driver = subprocess.Popen(
-        [sys.executable, job, cluster.addresses, table, mark],
-        start_new_session=True,
-        env={**os.environ, "PYSPARK_PYTHON": sys.executable},
-    )
-    try:
-        wait_until(mark.exists, "the MERGE writes", 120)
-        (open_now,) = client.transactions([TxnState.OPEN])
-        assert open_now.label == f"Spark SQL: merge {table}"
-    finally:
-        os.killpg(driver.pid, signal.SIGKILL)
-        driver.wait()
-    wait_until(lambda: is_nothing_open(client), "the transaction expires", 60)
-    assert client.get(open_now.txn_id).state is TxnState.ABORTED
-    assert in_order(there(client, table)) == [(n, n) for n in range(10)]
-    location = Path(client.table(table).location.removeprefix("file://"))
-    wait_until(lambda: len(list(location.glob("delta_*"))) == 1, "what it wrote is removed", 60)

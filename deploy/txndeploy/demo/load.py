@@ -2,7 +2,7 @@
 
 One transaction loads five tables from PySpark while the leader of its status partition is killed; a reader polls
 snapshots all the time. A second transaction aborts, the process of a third one dies, a fourth one corrects two tables
-by a MERGE and a DELETE, a fifth one is a MERGE in Spark's own SQL; then the two are compacted. What the reader saw, and
+by a MERGE and a DELETE; then these are compacted. A fifth one is a MERGE in Spark's own SQL. What the reader saw, and
 what is visible in the end, decides the exit code.
 """
 
@@ -168,12 +168,12 @@ def _run(console: Console, work: Path, *, keep: bool) -> int:
         _abort_one(progress, client, frames)
         _lose_one(progress, cluster, client, story)
         _correct(progress, client)
-        with _step(progress, "correct a third one: a MERGE in Spark's own SQL"):
-            story.problems += in_sql.correct(spark, client)
         with _step(progress, f"compact {' and '.join(CORRECTED)}", total=len(CORRECTED)) as advance:
             for table in CORRECTED:
                 story.compactions += client.compact(table, timeout=COMPACTION_SECONDS)
                 advance()
+        with _step(progress, "correct a third one: a MERGE in Spark's own SQL"):
+            story.problems += in_sql.correct(spark, client)
         reader.stop()
         with _step(progress, "plain Parquet of the same data, to compare", total=len(SOURCES)) as advance:
             story.plain_seconds = _write_plain(frames, work / "plain", advance)
