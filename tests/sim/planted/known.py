@@ -38,7 +38,6 @@ KNOWN: Mapping[str, int] = {
     "a failed expiry is never proposed again": 72,
     "a silent participant is asked once": 72,
     "a proposal that failed stays proposed": 100,
-    "a leader's pause counts against clients": 279,
     "locks go with the prepare": 0,
     "who follows is not restored": 0,
     "commit timestamps do not rise": 2,
