@@ -9,9 +9,12 @@ from typing import Any
 from txnclient import (
     Client,
     CompactionSummary,
+    DataDamaged,
     LockInfo,
+    NotFound,
     ParticipantState,
     ParticipantSummary,
+    Snapshot,
     TxnError,
     TxnState,
     TxnSummary,
@@ -19,6 +22,7 @@ from txnclient import (
 )
 from txnclient.calls.channel import ManagerChannel
 from txnclient.info import TableInfo
+from txnclient.read.table_files import TableFiles
 from txndeploy.local.cluster import LocalCluster
 from txndeploy.terminal.output import Field, Listing
 from txnstatus.catalog.catalog import CatalogState, from_wire
@@ -210,6 +214,7 @@ def compactions(found: Sequence[CompactionSummary]) -> Listing:
 
 
 def data_tables(client: Client) -> Listing:
+    """All tables. One that cannot be read now is there with its name and place alone: it must not hide the others."""
     fields = (
         Field("name", "name"),
         Field("rows", "rows", grouped=True),
@@ -222,19 +227,27 @@ def data_tables(client: Client) -> Listing:
     rows = []
     with client.snapshot() as snapshot:
         for info in client.tables():
-            found = snapshot.table_files(info.name)
+            found = _readable(snapshot, info.name)
             rows.append(
                 {
                     "name": info.name,
-                    "rows": found.rows,
-                    "files": len(found.files),
-                    "row_changes": found.changes is not None,
+                    "rows": found and found.rows,
+                    "files": found and len(found.files),
+                    "row_changes": found and found.changes is not None,
                     "partition_by": list(info.schema.partition_by),
                     "primary_key": list(info.schema.primary_key),
                     "location": info.location,
                 }
             )
     return Listing("tables", fields, rows)
+
+
+def _readable(snapshot: Snapshot, table: str) -> TableFiles | None:
+    """None: it is damaged, which `txnctl doctor` explains, or it was made or dropped meanwhile."""
+    try:
+        return snapshot.table_files(table)
+    except (DataDamaged, NotFound):
+        return None
 
 
 def columns(info: TableInfo) -> Listing:

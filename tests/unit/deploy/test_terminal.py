@@ -10,7 +10,12 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from txnclient import DataDamaged, NotFound
+from txnclient.info import TableInfo
+from txnclient.read.table_files import TableFiles
+from txndeploy.terminal import listings
 from txndeploy.terminal.output import PIPED_COLUMNS, Field, Listing, lines, plain
+from txnstatus.schema import Column, Schema
 
 FIELDS = (
     Field("id", "id", whole=True),
@@ -74,3 +79,39 @@ def test_json_has_everything_and_iso_times() -> None:
 def test_what_cannot_be_printed_is_spelt_out() -> None:
     assert plain("a\x1b[31m\x07\u202eé\n") == r"a\x1b[31m\x07\u202eé\n"
     assert lines("a\nb\x00") == "a\nb\\x00"
+
+
+SCHEMA = Schema((Column("id", "bigint"),))
+
+
+class Rotten:
+    """A client, and its snapshot, of tables of which one alone can be read."""
+
+    def tables(self) -> list[TableInfo]:
+        return [TableInfo(name, name, "file:///t", SCHEMA, "wait") for name in ("a.a", "b.b", "c.c")]
+
+    def snapshot(self) -> Rotten:
+        return self
+
+    def __enter__(self) -> Rotten:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        pass
+
+    def table_files(self, name: str) -> TableFiles:
+        if name == "a.a":
+            raise DataDamaged("manifest x is damaged")
+        if name == "b.b":
+            raise NotFound("table b.b does not exist")
+        return TableFiles(name, SCHEMA, ())
+
+
+def test_a_table_that_cannot_be_read_hides_no_other() -> None:
+    """The listing ended with the first table whose manifest was damaged, or that was dropped meanwhile."""
+    rows = listings.data_tables(Rotten()).rows  # type: ignore[arg-type]
+    assert [(row["name"], row["rows"], row["files"], row["row_changes"]) for row in rows] == [
+        ("a.a", None, None, None),
+        ("b.b", None, None, None),
+        ("c.c", 0, 0, False),
+    ]
