@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import random
+import signal
+import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -11,9 +16,11 @@ import pytest
 from pyspark.sql import functions
 
 from tests.spark.changes_model import DDL, Drawn, Model, Row, view
+from tests.support import wait_until
 from txnclient import Client, RowsAffected, Transaction
 from txnclient.sparksql import attach, detach, last_commit
 from txnclient.write import keyed
+from txndeploy.local.cluster import LocalCluster
 from txnstatus.errors import AlreadyExists, Conflict, InvalidArgument
 from txnstatus.types import TxnState
 
@@ -136,6 +143,10 @@ def test_all_clauses_of_a_merge_and_what_the_receipt_says(
     client.write(NUMBERS.append_column("a b", pa.array(["x", "y"] * 5)), table)
     staged = "(1, 100, 'x'), (2, 200, 'z'), (3, 0, 'y'), (50, 5, 'z')"
     sql(f"CREATE OR REPLACE TEMP VIEW staged AS SELECT * FROM VALUES {staged} AS (id, v, `a b`)")
+    matched = f"MERGE INTO txn.{table} t USING staged s ON t.id = s.id WHEN MATCHED THEN UPDATE SET v = s.v"
+    (plan,) = sql(f"EXPLAIN {matched} WHEN NOT MATCHED THEN INSERT (id) VALUES (id)").first() or ("",)
+    assert "MergeRows" in plan
+    assert "dynamicpruning" not in plan, "the source of a MERGE is evaluated once, and not also for a filter"
     sql(
         f"MERGE INTO txn.{table} t USING staged s ON t.id = s.id WHEN MATCHED AND s.v = 0 THEN DELETE "
         "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT * "
@@ -233,3 +244,28 @@ def test_of_two_sessions_that_change_one_row_the_second_gets_the_conflict(
     changed = [(1, 101), (2, 102), *((n, n) for n in range(3, 9)), (9, -1), (77, 1), (77, 1)]
     assert in_order(there(client, table)) == in_order(changed)
     assert is_nothing_open(client)
+
+
+@pytest.mark.campaign
+def test_a_driver_that_is_killed_in_a_merge_leaves_nothing(
+    cluster: LocalCluster, client: Client, new_table: NewTable, tmp_path: Path
+) -> None:
+    table, mark = new_table("id bigint, v bigint"), tmp_path / "mark"
+    client.write(NUMBERS, table)
+    job = Path(__file__).with_name("merge_job.py")
+    driver = subprocess.Popen(
+        [sys.executable, job, cluster.addresses, table, mark],
+        start_new_session=True,
+        env={**os.environ, "PYSPARK_PYTHON": sys.executable},
+    )
+    try:
+        wait_until(mark.exists, "the MERGE writes", 120)
+        (open_now,) = client.transactions([TxnState.OPEN])
+        assert open_now.label == f"Spark SQL: merge {table}"
+    finally:
+        os.killpg(driver.pid, signal.SIGKILL)
+        driver.wait()
+    wait_until(lambda: client.get(open_now.txn_id).state is TxnState.ABORTED, "the transaction expires", 90)
+    assert in_order(there(client, table)) == [(n, n) for n in range(10)]
+    location = Path(client.table(table).location.removeprefix("file://"))
+    wait_until(lambda: len(list(location.glob("delta_*"))) == 1, "what it wrote is removed", 60)

@@ -137,7 +137,7 @@ final class TxnScan implements Scan, SupportsReportStatistics, SupportsRuntimeFi
   /** What Python is asked of the scan, with these filters beside its own. */
   ObjectNode request(Filter... more) {
     ObjectNode found = Bridge.request().put("table", table.table).put("seen", table.seen.id);
-    found.put("places", Arrays.stream(wanted.fields()).anyMatch(this::isPlace));
+    found.put("places", readsPlaces());
     found.set("filters", Filters.told(table.rows, filters).addAll(Filters.told(table.rows, more)));
     return limit == Builder.ALL ? found : found.put("limit", limit);
   }
@@ -164,6 +164,8 @@ final class TxnScan implements Scan, SupportsReportStatistics, SupportsRuntimeFi
   /** Columns of which what a join finds on its other side leaves files out. */
   @Override public NamedReference[] filterAttributes() {
     List<NamedReference> found = new ArrayList<>();
+    // To find rows to be changed, Spark would evaluate the source of a MERGE twice, which may be another one each time.
+    if (readsPlaces()) return new NamedReference[0];
     for (StructField each : wanted.fields()) {
       if (!isPlace(each) && each.dataType() instanceof AtomicType) found.add(Expressions.column("`" + each.name().replace("`", "``") + "`"));
     }
@@ -201,6 +203,8 @@ final class TxnScan implements Scan, SupportsReportStatistics, SupportsRuntimeFi
   }
 
   /** Whether it is in no file, and tells where a row lies. */
+  private boolean readsPlaces() { return Arrays.stream(wanted.fields()).anyMatch(this::isPlace); }
+
   private boolean isPlace(StructField field) {
     return field.name().equals(TxnTable.FILE) || field.name().equals(TxnTable.ROW) || isMetadata(field);
   }
