@@ -38,7 +38,7 @@ def attach(spark: SparkSession, client: Client, *, name: str = "txn") -> None:
     """
     if not has_jvm(spark):
         raise IllegalState("a session of Spark Connect has no JVM here: the catalog cannot be attached", hint=_WITHOUT)
-    _check_name(name)
+    check_name(name)
     key = f"spark.sql.catalog.{name}"
     catalog_id = spark.conf.get(f"{key}.id", None)
     if catalog_id is None and (there := spark.conf.get(key, None)) is not None:
@@ -51,7 +51,7 @@ def attach(spark: SparkSession, client: Client, *, name: str = "txn") -> None:
     catalog_id = catalog_id or uuid.uuid4().hex  # Spark keeps a catalog that it has loaded, with its id
     _load_jar(spark)
     failures.raise_again()
-    tables = Tables(client, _build(), spark)
+    tables = Tables(client, build(), spark)
     address = bridge.serve(catalog_id, tables.answer)
     blocks.CATALOGS[catalog_id] = tables
     for option, value in (("id", catalog_id), ("port", address.port), ("token", address.token)):
@@ -97,13 +97,13 @@ def _attached(spark: SparkSession, name: str) -> str:
     return catalog_id
 
 
-def _check_name(name: str) -> None:
+def check_name(name: str) -> None:
     if not isinstance(name, str) or not _NAME.fullmatch(name) or name == "spark_catalog":
         rule = "letters of ASCII, digits and _, beginning with no digit, and not spark_catalog"
         raise InvalidArgument(f"catalog name {name!r:.100}: expected {rule}")
 
 
-def _build() -> str:
+def build() -> str:
     """What the jar says of the sources that it was built from."""
     with zipfile.ZipFile(jar()) as archive:
         told = archive.read("META-INF/MANIFEST.MF").decode()

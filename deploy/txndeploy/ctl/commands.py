@@ -14,7 +14,7 @@ import typer
 import txnclient
 from txnclient import TxnState
 from txnclient.calls.channel import parse_addresses
-from txndeploy.ctl import compacting, selection, tables
+from txndeploy.ctl import compacting, driving, selection, tables
 from txndeploy.ctl.watching import watch
 from txndeploy.doctor.command import doctor
 from txndeploy.local.claim import DirectoryInUse
@@ -47,6 +47,7 @@ app.add_typer(participant_app, name="participant")
 app.command("doctor")(doctor)
 app.command("compactor")(compacting.compactor)
 app.command("compactions")(compacting.compactions)
+app.command("spark")(driving.spark)
 
 # ---- running
 
