@@ -28,6 +28,11 @@ def there(client: Client, table: str) -> list[int]:
     return sorted(client.snapshot().to_arrow(table)["id"].to_pylist())
 
 
+def pairs(client: Client, table: str) -> list[tuple[int, int]]:
+    """As `there`, of rows of two columns."""
+    return sorted(tuple(row.values()) for row in client.snapshot().to_arrow(table).to_pylist())
+
+
 def ids(*numbers: int) -> pa.Table:
     return pa.table({"id": pa.array(numbers, pa.int64())})
 
@@ -64,6 +69,47 @@ def test_a_block_is_one_transaction(spark: SparkSession, sql: Sql, client: Clien
     assert (there(client, one), there(client, other), there(client, emptied)) == ([2, 2, 4, 6], [1, 2, 3, 9, 10], [])
     sql(f"INSERT INTO txn.{emptied} VALUES (1)")
     assert there(client, emptied) == [1], "after it each statement is a transaction"
+
+
+@pytest.mark.parametrize("key", [(), ("id",)])
+def test_changes_of_a_block_see_those_before_and_commit_together(
+    spark: SparkSession, sql: Sql, client: Client, new_table: NewTable, key: tuple[str, ...]
+) -> None:
+    table, other = new_table("id bigint, v bigint", primary_key=list(key)), new_table("id bigint")
+    before = [(n, n) for n in range(8)]
+    client.write(pa.table({"id": range(8), "v": range(8)}), table)
+    source = f"SELECT id, 100L AS v FROM txn.{table} WHERE v = 14 UNION ALL SELECT 20L, 200L"
+    clauses = "WHEN MATCHED THEN UPDATE SET v = s.v + t.v WHEN NOT MATCHED THEN INSERT *"
+    missing = "WHEN NOT MATCHED BY SOURCE AND id < 2 THEN DELETE"
+    statements = (
+        (f"INSERT INTO txn.{table} VALUES (8, 8)", [*before, (8, 8)]),
+        (f"UPDATE txn.{table} SET v = v + 10 WHERE id > 3", [*before[:4], *((n, n + 10) for n in range(4, 9))]),
+        (f"DELETE FROM txn.{table} WHERE v BETWEEN 15 AND 17", [*before[:4], (4, 14), (8, 18)]),
+        (f"INSERT INTO txn.{other} SELECT id FROM txn.{table} WHERE v < 2", [*before[:4], (4, 14), (8, 18)]),
+        (
+            f"MERGE INTO txn.{table} t USING ({source}) s ON t.id = s.id {clauses} {missing}",
+            [(2, 2), (3, 3), (4, 114), (8, 18), (20, 200)],
+        ),
+        (f"DELETE FROM txn.{table} WHERE id = 20", [(2, 2), (3, 3), (4, 114), (8, 18)]),
+        (f"UPDATE txn.{table} SET id = id + 1, v = -v WHERE id IN (4, 8)", [(2, 2), (3, 3), (5, -114), (9, -18)]),
+    )
+
+    def run(then: Callable[[], None]) -> None:
+        with client.transaction() as txn, txn.spark(spark):
+            for statement, expected in statements:
+                sql(statement)
+                assert sorted(map(tuple, sql(f"SELECT * FROM txn.{table}").collect())) == expected, statement
+            assert pairs(client, table) == before, "others see nothing of it"
+            then()
+
+    def fail() -> None:
+        raise ZeroDivisionError("it is not to be")
+
+    with pytest.raises(ZeroDivisionError):
+        run(fail)
+    assert (pairs(client, table), there(client, other)) == (before, [])
+    run(lambda: None)
+    assert (pairs(client, table), there(client, other)) == (statements[-1][1], [0, 1])
 
 
 def test_a_write_that_fails_leaves_nothing_but_to_abort(
