@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 Row = tuple[int | None, str | None, int | None]
 COLUMNS = ("k", "p", "v")
 DDL = "k bigint, p string, v bigint"
+PARTITION = "t.p = 'a'"
+"""A predicate that is of one partition, where the table is split by p."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,10 @@ class Model:
             for name in COLUMNS
         ]
         return self._asked(f"SELECT {', '.join(new)} FROM model t")
+
+    def replace(self, where: str, select: str) -> list[Row]:
+        """By the rows that the query makes of the source."""
+        return self.delete(where) + self._asked(select)
 
     def merge(self, on: str, whens: list[When]) -> list[Row] | None:
         """None: a row matches twice, and a clause is about rows that match."""
@@ -107,19 +113,23 @@ class Drawn:
         return rows + rows[: self._random.choice([0, 0, 0, 1])]
 
     def predicate(self, *more: str) -> str:
+        return self._random.choice([*self._of_columns(), "t.v > (SELECT avg(v) FROM source)", *more])
+
+    def condition(self) -> str:
+        """A predicate that looks into no other table."""
         n = self._random.randrange(6)
-        return self._random.choice(
-            [
-                f"t.k % 3 = {n % 3}",
-                f"t.v > {n}",
-                "t.p = 'a'",
-                "t.p IS NULL",
-                f"t.v IS NULL OR t.k < {n}",
-                f"NOT (t.p = 'b' AND t.v > {n})",
-                "t.v > (SELECT avg(v) FROM source)",
-                *more,
-            ]
-        )
+        return self._random.choice([*self._of_columns(), f"t.p IN ('a', 'x') AND t.v <> {n}", f"t.v <=> {n}"])
+
+    def _of_columns(self) -> list[str]:
+        n = self._random.randrange(6)
+        return [
+            f"t.k % 3 = {n % 3}",
+            f"t.v > {n}",
+            PARTITION,
+            "t.p IS NULL",
+            f"t.v IS NULL OR t.k < {n}",
+            f"NOT (t.p = 'b' AND t.v > {n})",
+        ]
 
     def sets(self) -> dict[str, str]:
         new = {

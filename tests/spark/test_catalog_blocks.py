@@ -90,6 +90,14 @@ def test_changes_of_a_block_see_those_before_and_commit_together(
             f"MERGE INTO txn.{table} t USING ({source}) s ON t.id = s.id {clauses} {missing}",
             [(2, 2), (3, 3), (4, 114), (8, 18), (20, 200)],
         ),
+        (
+            f"INSERT INTO txn.{table} REPLACE WHERE v > 100 SELECT id, v - 100 FROM txn.{table} WHERE v > 100",
+            [(2, 2), (3, 3), (4, 14), (8, 18), (20, 100)],
+        ),
+        (
+            f"INSERT INTO txn.{table} REPLACE WHERE v = 14 VALUES (4, 114)",
+            [(2, 2), (3, 3), (4, 114), (8, 18), (20, 100)],
+        ),
         (f"DELETE FROM txn.{table} WHERE id = 20", [(2, 2), (3, 3), (4, 114), (8, 18)]),
         (f"UPDATE txn.{table} SET id = id + 1, v = -v WHERE id IN (4, 8)", [(2, 2), (3, 3), (5, -114), (9, -18)]),
     )

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import functions
 
-from tests.spark.changes_model import DDL, Drawn, Model, Row, view
+from tests.spark.changes_model import DDL, PARTITION, Drawn, Model, Row, view
 from tests.support import wait_until
 from txnclient import Client, RowsAffected, Transaction
 from txnclient.sparksql import attach, detach, last_commit
@@ -56,7 +56,7 @@ def run(spark: SparkSession, client: Client, table: str, seed: int, statements: 
         model.rows += added
         write(client, table, added, by_key=is_keyed and chance.random() < 0.5)
         view(spark, "source", draw.source())
-        kind = chance.choice(["DELETE", "UPDATE", "MERGE", "MERGE"])
+        kind = chance.choice(["DELETE", "UPDATE", "MERGE", "MERGE", "REPLACE", "REPLACE"])
         if kind == "DELETE":
             where = draw.predicate(
                 "t.k IN (SELECT k FROM source)", "NOT EXISTS (SELECT 1 FROM source s WHERE s.k = t.k)"
@@ -67,6 +67,12 @@ def run(spark: SparkSession, client: Client, table: str, seed: int, statements: 
             expected = model.update(sets, where)
             changes = ", ".join(f"{name} = {value}" for name, value in sets.items())
             statement = f"UPDATE txn.{table} t SET {changes} WHERE {where}"
+        elif kind == "REPLACE":
+            where = draw.condition()
+            # What replaces a partition lies in it.
+            rows = f"SELECT k, p, v FROM source t WHERE {where if where == PARTITION else 'true'}"
+            expected = model.replace(where, rows)
+            statement = f"INSERT INTO txn.{table} REPLACE WHERE {where.replace('t.', '')} {rows}"
         else:
             on, whens = draw.on(), draw.whens()
             expected = model.merge(on, whens)
@@ -107,7 +113,7 @@ KINDS = {
 def test_statements_do_what_plain_spark_does_to_a_copy(
     spark: SparkSession, client: Client, new_table: NewTable, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
-    compare(spark, client, new_table, monkeypatch, kind, seed=1, statements=3)
+    compare(spark, client, new_table, monkeypatch, kind, seed=21, statements=3)
 
 
 @pytest.mark.campaign

@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
+from pyspark.sql import functions
 
 from tests.support import wait_until
-from txnclient import Client, Transaction
+from txnclient import Client, RowsAffected, Transaction
+from txnclient.sparksql import last_commit
 from txnstatus import partitions
 from txnstatus.errors import AlreadyExists, Conflict, InvalidArgument, NotFound, TxnAborted
 from txnstatus.types import TxnState
@@ -52,8 +54,61 @@ def test_insert_and_overwrite(spark: SparkSession, sql: Sql, client: Client, new
     assert there(client, table) == [(7, "f", 6), (8, "f", 7)]
     sql(f"TRUNCATE TABLE txn.{table}")
     assert there(client, table) == []
-    with pytest.raises(Exception, match="overwrite"):
-        sql(f"INSERT INTO txn.{table} REPLACE WHERE id > 5 SELECT 6, 'f', 6")
+    assert is_nothing_open(client)
+
+
+REPLACED = """SELECT 1L AS id, 'it\\'s \\\\ ${x}' AS t, 1.25BD AS n, 0.5D AS d, DATE'2024-02-29' AS day,
+    TIMESTAMP'2024-10-27 01:30:00+00:00' AS at, true AS b, named_struct('x y', 7) AS `s.t`
+    UNION ALL SELECT 2L, '%', NULL, double('NaN'), NULL, TIMESTAMP'2024-10-27 00:30:00+00:00', false, NULL"""
+
+
+def test_rows_are_replaced_where_a_condition_holds(
+    spark: SparkSession, sql: Sql, client: Client, new_table: NewTable
+) -> None:
+    sql(f"CREATE TABLE txn.s.replaced AS {REPLACED}")
+    everything = there(client, "s.replaced", "id")
+    for where in (
+        "t = 'it\\'s \\\\ ${x}'",
+        "t LIKE 'it%' AND NOT n > 1.5",
+        "'it' < t",
+        "n = 1.25",
+        "d < 1",
+        "day <= '2024-02-29'",
+        "at > TIMESTAMP'2024-10-27 00:30:00+00:00'",
+        "b",
+        "`s.t`.`x y` = 7",
+        "id * 2 = 2 OR id IN (1, NULL)",
+        "id < 2 AND day < current_date()",
+        "NOT (n IS NULL)",
+    ):
+        sql(f"INSERT INTO txn.s.replaced REPLACE WHERE {where} SELECT * FROM txn.s.replaced WHERE id = 1")
+        done = last_commit(spark)
+        assert done is not None
+        assert done.rows == RowsAffected(inserted=1, deleted=1), where
+        assert there(client, "s.replaced", "id") == everything, where
+    nobody = "id < 0", "d <> d", "day IS NULL AND at IS NULL", "false"
+    for where in nobody:
+        sql(f"INSERT INTO txn.s.replaced REPLACE WHERE {where} SELECT * FROM txn.s.replaced WHERE id = 9")
+        assert there(client, "s.replaced", "id") == everything, where
+    sql("DROP TABLE txn.s.replaced")
+
+    table = new_table("id bigint, day int, hour int", partition_by=["day", "hour"])
+    sql(f"INSERT INTO txn.{table} VALUES (1, 1, 1), (2, 1, 2), (3, 2, 1), (4, 2, 2)")
+    new = spark.sql("SELECT 9L AS id, 7 AS day, 7 AS hour")
+    new.writeTo(f"txn.{table}").overwrite(functions.expr("hour = 2 AND id < 4"))
+    assert there(client, table, "id") == [(1,), (3,), (4,), (9,)], "what comes may lie anywhere"
+    sql(f"INSERT OVERWRITE txn.{table} PARTITION (hour = 1) SELECT 5, 2")
+    assert there(client, table) == [(4, 2, 2), (5, 2, 1), (9, 7, 7)]
+    with pytest.raises(InvalidArgument, match="is written to day=2"):
+        new.writeTo(f"txn.{table}").overwrite(functions.expr("day = 2"))
+    new.limit(0).writeTo(f"txn.{table}").overwrite(functions.expr("day = 2 AND day = 7"))
+    assert there(client, table, "id") == [(4,), (5,), (9,)], "no row has both"
+    for where, why in (("id IN (SELECT 1)", "(?i)subquer"), ("rand() < 0.5 AND id > 1", "rand"), ("nope > 1", "nope")):
+        with pytest.raises(Exception, match=why):
+            sql(f"INSERT INTO txn.{table} REPLACE WHERE {where} SELECT 6, 6, 6")
+    with pytest.raises(Exception, match="DIVIDE_BY_ZERO"):
+        sql(f"INSERT INTO txn.{table} REPLACE WHERE 1 / (id - 4) > 0 SELECT 6, 6, 6")
+    assert there(client, table, "id") == [(4,), (5,), (9,)]
     assert is_nothing_open(client)
 
 

@@ -20,7 +20,12 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
-_STATEMENTS = {"delete": Statement.DELETE, "update": Statement.UPDATE, "merge": Statement.MERGE}
+_STATEMENTS = {
+    "delete": Statement.DELETE,
+    "update": Statement.UPDATE,
+    "merge": Statement.MERGE,
+    "replace": Statement.MERGE,  # rows for which a condition holds, by others
+}
 FILE, ROW = "_txn_file", "_txn_row"
 """Columns in which Spark gets the place of a row."""
 LOOSE = ""
@@ -28,7 +33,7 @@ LOOSE = ""
 
 
 def statement_of(request: Mapping[str, Any]) -> Statement | None:
-    """The statement by which Spark begins to write; None: it adds or overwrites rows, and changes none.
+    """The statement by which Spark begins to write; None: it adds rows, or overwrites partitions, and changes none.
 
     A MERGE that does nothing but insert comes as an append, of rows that it has looked for in the table, and not found.
     """
@@ -41,7 +46,7 @@ def changed(
 ) -> RowsChanged:
     """What a statement does to the table that it has seen, given what the tasks say, and the files that there are.
 
-    `told` None: all rows are inserted.
+    `told`: of what it does not count, all rows are inserted; None: nothing dies.
 
     Raises IllegalState where the two do not fit.
     """
@@ -49,8 +54,7 @@ def changed(
     from pyroaring import BitMap
 
     rows = sum(file.rows for file in files)
-    if told is None:
-        told = {"dead": {}, "inserted": rows, "updated": 0}
+    told = {"dead": {}, "inserted": rows, "updated": 0, **(told or {})}
     dead = {file: BitMap.deserialize(base64.b64decode(packed)) for file, packed in told["dead"].items()}
     inserted, updated = told["inserted"], told["updated"]
     deleted = sum(map(len, dead.values())) - updated

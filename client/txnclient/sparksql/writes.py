@@ -18,9 +18,10 @@ from txnclient.statements import Statements
 from txnclient.transaction import Transaction
 from txnclient.write.files import Opened
 from txnclient.write.overwriting import Mode
-from txnstatus.errors import IllegalState, InvalidArgument
+from txnstatus.errors import IllegalState
 from txnstatus.lake.manifest import DataFile
 from txnstatus.lake.storage import parquet_files
+from txnstatus.schema import Schema
 from txnstatus.types import Statement
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ class Writes:
         statement = changes.statement_of(request)
         with seen.scope.opening(f"{LABEL}: {request['mode']} {table}") as txn, txn.writing_to(table):
             opened = txn.open_change(statement, table) if statement else txn.open_write(table)
-            partition = _partition(request.get("partition"), opened)
+            partition = _partition(request.get("partition"), opened.schema)
         running = uuid.uuid4().hex
         with self._lock:
             self._running[running] = _Write(seen, txn, opened, request["mode"], partition, statement)
@@ -119,15 +120,6 @@ class Writes:
         return {"open": self.open, "truncate": self.truncate}
 
 
-def _partition(named: Mapping[str, str] | None, opened: Opened) -> str | None:
-    """The partition of values by their names. Raises InvalidArgument where the first columns are not among them."""
-    if not named:
-        return None
-    columns = opened.schema.partition_by
-    if missing := [column for column in columns[: len(named)] if column not in named]:
-        raise InvalidArgument(
-            f"PARTITION ({', '.join(named)}) of {opened.table}: {missing[0]!r} comes before, and has to be named",
-            hint="partitions are replaced by their first columns, or all that have rows in the data: "
-            "spark.sql.sources.partitionOverwriteMode=dynamic",
-        )
-    return "/".join(f"{column}={named[column]}" for column in columns if column in named)
+def _partition(named: Mapping[str, str] | None, schema: Schema) -> str | None:
+    """The partition of values of the first columns, by their names."""
+    return "/".join(f"{column}={named[column]}" for column in schema.partition_by if column in named) if named else None

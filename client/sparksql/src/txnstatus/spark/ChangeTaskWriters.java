@@ -18,10 +18,11 @@ import org.roaringbitmap.RoaringBitmap;
 final class ChangeTaskWriters implements DeltaWriterFactory {
   private final FileTaskWriters rows;
 
+  /** `rows`: null where none are added. */
   ChangeTaskWriters(FileTaskWriters rows) { this.rows = rows; }
 
   @Override public DeltaWriter<InternalRow> createWriter(int partition, long task) {
-    return new Writer(rows.createWriter(partition, task));
+    return new Writer(rows == null ? null : rows.createWriter(partition, task));
   }
 
   /** Adds what a task says to the rows that die, by their files' URIs, and to the rows inserted and updated; returns what it wrote. */
@@ -86,10 +87,10 @@ final class ChangeTaskWriters implements DeltaWriterFactory {
     @Override public WriterCommitMessage commit() throws IOException {
       HashMap<String, byte[]> found = new HashMap<>();
       for (var each : dead.entrySet()) found.put(each.getKey().toString(), packed(each.getValue()));
-      return FileTaskWriters.message(new Object[] {rows.commit(), found, inserted, updated});
+      return FileTaskWriters.message(new Object[] {rows == null ? null : rows.commit(), found, inserted, updated});
     }
 
-    @Override public void abort() throws IOException { rows.abort(); }
-    @Override public void close() throws IOException { rows.close(); }
+    @Override public void abort() throws IOException { if (rows != null) rows.abort(); }
+    @Override public void close() throws IOException { if (rows != null) rows.close(); }
   }
 }

@@ -15,9 +15,14 @@ final class InsertingMerge {
 
   /** Whether the statement that this thread runs appends to the table what it has looked for there, and not found. */
   static boolean isOf(TxnTable table, SparkSession spark) {
-    String id = spark.sparkContext().getLocalProperty(SQLExecution.EXECUTION_ID_KEY());
-    QueryExecution running = id == null ? null : SQLExecution.getQueryExecution(Long.parseLong(id));
+    QueryExecution running = running(spark);
     return running != null && misses(running.analyzed(), table);
+  }
+
+  /** The statement that this thread runs, or null. */
+  static QueryExecution running(SparkSession spark) {
+    String id = spark.sparkContext().getLocalProperty(SQLExecution.EXECUTION_ID_KEY());
+    return id == null ? null : SQLExecution.getQueryExecution(Long.parseLong(id));
   }
 
   private static boolean misses(LogicalPlan plan, TxnTable table) {

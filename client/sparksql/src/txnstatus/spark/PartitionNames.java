@@ -1,6 +1,5 @@
 package txnstatus.spark;
 
-import java.math.BigDecimal;
 import java.net.URLEncoder;
 import java.nio.charset.StandardCharsets;
 import java.security.MessageDigest;
@@ -31,13 +30,10 @@ final class PartitionNames {
     return UTF8String.fromString(LocalDate.ofEpochDay(day).toString());
   }
 
-  /** Of a value as Spark's rows, or its filters, have it. */
-  static String nameOf(Object value) {
+  private static String nameOf(Object value) {
     if (value == null) return "__null__";
     if (value instanceof Decimal decimal) return decimal.toJavaBigDecimal().toPlainString();
-    if (value instanceof BigDecimal decimal) return decimal.toPlainString();
-    if (value instanceof java.sql.Date date) return date.toLocalDate().toString();
-    if (value instanceof UTF8String || value instanceof String) return ofText(value.toString());
+    if (value instanceof UTF8String) return ofText(value.toString());
     return value.toString();
   }
 

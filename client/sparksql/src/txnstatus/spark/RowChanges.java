@@ -31,7 +31,9 @@ import org.roaringbitmap.RoaringBitmap;
 record RowChanges(TxnTable table, RowLevelOperation.Command command) implements RowLevelOperation, SupportsDelta {
   @Override public ScanBuilder newScanBuilder(CaseInsensitiveStringMap options) { return table.newScanBuilder(options); }
 
-  @Override public NamedReference[] rowId() {
+  @Override public NamedReference[] rowId() { return places(); }
+
+  static NamedReference[] places() {
     return new NamedReference[] {Expressions.column(TxnTable.FILE), Expressions.column(TxnTable.ROW)};
   }
 
@@ -55,6 +57,23 @@ record RowChanges(TxnTable table, RowLevelOperation.Command command) implements 
     @Override public SortOrder[] requiredOrdering() { return adds ? TxnWrite.byPartition(table) : new SortOrder[0]; }
   }
 
+  /** What tasks say, as Python takes it; what they have written is put into `written`. */
+  static ObjectNode told(WriterCommitMessage[] messages, WriterCommitMessage[] written) {
+    Map<String, RoaringBitmap> dead = new HashMap<>();
+    long[] counts = new long[2];
+    for (int i = 0; i < messages.length; i++) written[i] = ChangeTaskWriters.read(messages[i], dead, counts);
+    ObjectNode found = Bridge.request().put("inserted", counts[0]).put("updated", counts[1]);
+    ObjectNode packed = found.putObject("dead");
+    try {
+      for (var each : dead.entrySet()) {
+        packed.put(each.getKey(), Base64.getEncoder().encodeToString(ChangeTaskWriters.packed(each.getValue())));
+      }
+    } catch (IOException e) {
+      throw new IllegalStateException(e);
+    }
+    return found;
+  }
+
   /** A statement that runs; `rows` writes what it adds, and has its transaction. */
   private record Changing(TxnWrite rows) implements DeltaBatchWrite {
     @Override public DeltaWriterFactory createBatchWriterFactory(PhysicalWriteInfo info) {
@@ -64,20 +83,9 @@ record RowChanges(TxnTable table, RowLevelOperation.Command command) implements 
     @Override public boolean useCommitCoordinator() { return rows.useCommitCoordinator(); }
 
     @Override public void commit(WriterCommitMessage[] messages) {
-      Map<String, RoaringBitmap> dead = new HashMap<>();
-      long[] counts = new long[2];
       WriterCommitMessage[] written = new WriterCommitMessage[messages.length];
-      for (int i = 0; i < messages.length; i++) written[i] = ChangeTaskWriters.read(messages[i], dead, counts);
       ObjectNode request = Bridge.request();
-      ObjectNode changes = request.putObject("changes").put("inserted", counts[0]).put("updated", counts[1]);
-      ObjectNode packed = changes.putObject("dead");
-      try {
-        for (var each : dead.entrySet()) {
-          packed.put(each.getKey(), Base64.getEncoder().encodeToString(ChangeTaskWriters.packed(each.getValue())));
-        }
-      } catch (IOException e) {
-        throw new IllegalStateException(e);
-      }
+      request.set("changes", told(messages, written));
       rows.commit(written, request);
     }
 

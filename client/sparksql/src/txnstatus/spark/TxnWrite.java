@@ -19,14 +19,17 @@ import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.connector.distributions.Distribution;
 import org.apache.spark.sql.connector.distributions.Distributions;
 import org.apache.spark.sql.connector.expressions.Expressions;
+import org.apache.spark.sql.connector.expressions.LiteralValue;
+import org.apache.spark.sql.connector.expressions.NamedReference;
 import org.apache.spark.sql.connector.expressions.SortDirection;
 import org.apache.spark.sql.connector.expressions.SortOrder;
 import org.apache.spark.sql.connector.expressions.Transform;
+import org.apache.spark.sql.connector.expressions.filter.Predicate;
 import org.apache.spark.sql.connector.write.BatchWrite;
 import org.apache.spark.sql.connector.write.PhysicalWriteInfo;
 import org.apache.spark.sql.connector.write.RequiresDistributionAndOrdering;
 import org.apache.spark.sql.connector.write.SupportsDynamicOverwrite;
-import org.apache.spark.sql.connector.write.SupportsOverwrite;
+import org.apache.spark.sql.connector.write.SupportsOverwriteV2;
 import org.apache.spark.sql.connector.write.Write;
 import org.apache.spark.sql.connector.write.WriteBuilder;
 import org.apache.spark.sql.connector.write.WriterCommitMessage;
@@ -36,10 +39,6 @@ import org.apache.spark.sql.execution.datasources.WriteTaskResult;
 import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat;
 import org.apache.spark.sql.execution.datasources.v2.FileBatchWrite;
 import org.apache.spark.sql.execution.datasources.v2.FileWriterFactory;
-import org.apache.spark.sql.sources.AlwaysTrue;
-import org.apache.spark.sql.sources.EqualNullSafe;
-import org.apache.spark.sql.sources.EqualTo;
-import org.apache.spark.sql.sources.Filter;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.util.SerializableConfiguration;
 import scala.Option;
@@ -59,6 +58,8 @@ final class TxnWrite implements BatchWrite {
   private final ObjectNode mode;
   private FileBatchWrite job;
   private String statement;
+  /** Rows that go as the others come. */
+  private ObjectNode replaced;
 
   TxnWrite(TxnTable table, ObjectNode mode) {
     this.table = table;
@@ -66,7 +67,7 @@ final class TxnWrite implements BatchWrite {
     this.mode = mode;
   }
 
-  static class Builder implements WriteBuilder, SupportsOverwrite, SupportsDynamicOverwrite {
+  static class Builder implements WriteBuilder, SupportsOverwriteV2, SupportsDynamicOverwrite {
     final ObjectNode mode = Bridge.request().put("mode", "append");
     private final TxnTable table;
 
@@ -82,25 +83,30 @@ final class TxnWrite implements BatchWrite {
       return this;
     }
 
-    @Override public boolean canOverwrite(Filter[] filters) {
-      for (Filter each : filters) if (!(each instanceof AlwaysTrue) && !isPartition(each)) return false;
-      return true;
-    }
-
-    /** Whether it says which value a partition column has. */
-    private boolean isPartition(Filter filter) {
-      String column = filter instanceof EqualTo is ? is.attribute() : filter instanceof EqualNullSafe is ? is.attribute() : null;
-      return column != null && table.partitionBy().contains(column);
-    }
-
-    @Override public WriteBuilder overwrite(Filter[] filters) {
-      truncate();
-      for (Filter each : filters) {
-        if (each instanceof AlwaysTrue) continue;
-        Object value = each instanceof EqualTo is ? is.value() : ((EqualNullSafe) each).value();
-        mode.withObjectProperty("partition").put(each.references()[0], PartitionNames.nameOf(value));
+    /** The rows of partitions go with their files, others by their places. */
+    @Override public WriteBuilder overwrite(Predicate[] condition) {
+      ObjectNode partition = partition(condition);
+      if (partition == null) {
+        mode.put("mode", "replace");
+        return this;
       }
-      return this;
+      mode.set("partition", partition);
+      return truncate();
+    }
+
+    /** The names of the values that the first partition columns have where the condition holds; null: it is of something else. */
+    private ObjectNode partition(Predicate[] condition) {
+      ObjectNode found = Bridge.request();
+      for (Predicate each : condition) {
+        if (each.children().length != 2 || !(each.children()[0] instanceof NamedReference named)) return null;
+        if (!(each.children()[1] instanceof LiteralValue<?> is) || named.fieldNames().length != 1) return null;
+        String column = named.fieldNames()[0];
+        boolean isOne = each.name().equals("<=>") || (each.name().equals("=") && is.value() != null);
+        if (!isOne || found.has(column) || !table.rows.apply(column).dataType().equals(is.dataType())) return null;
+        found.put(column, PartitionNames.nameOf(is.value(), is.dataType(), column).toString());
+      }
+      List<String> first = table.partitionBy().subList(0, Math.min(found.size(), table.partitionBy().size()));
+      return found.size() == first.size() && first.stream().allMatch(found::has) ? found : null;
     }
 
     @Override public Write build() { return new Planned(new TxnWrite(table, mode), table); }
@@ -124,6 +130,7 @@ final class TxnWrite implements BatchWrite {
     if (spark.sessionState().conf().getConfString(REBASE, "CORRECTED").equalsIgnoreCase("LEGACY")) {
       throw new IllegalArgumentException(REBASE + " is LEGACY: other readers would see other days; set it to CORRECTED");
     }
+    if (mode.get("mode").asText().equals("replace")) replaced = RowsReplaced.of(table, spark);
     mode.put("looks", InsertingMerge.isOf(table, spark));
     JsonNode opened = table.bridge.call("open", mode.put("table", table.table).put("seen", table.seen.id));
     statement = opened.get("statement").asText();
@@ -172,7 +179,10 @@ final class TxnWrite implements BatchWrite {
 
   // ---- the end
 
-  @Override public void commit(WriterCommitMessage[] messages) { commit(messages, Bridge.request()); }
+  @Override public void commit(WriterCommitMessage[] messages) {
+    ObjectNode request = Bridge.request();
+    commit(messages, replaced == null ? request : request.set("changes", replaced));
+  }
 
   /** `request`: what there is to say besides the rows that are written. */
   void commit(WriterCommitMessage[] messages, ObjectNode request) {
