@@ -245,9 +245,18 @@ def test_of_two_sessions_that_change_one_row_the_second_gets_the_conflict(
             merge = f"MERGE INTO txn.{table} t USING (SELECT 77L AS id) s ON t.id = s.id AND t.v = 2 {clauses}"
             with pytest.raises(Conflict, match="rows that were not there"):
                 sql(f"{merge} WHEN NOT MATCHED THEN INSERT (id) VALUES (id)")
+        replace = f"INSERT INTO txn.{table} REPLACE WHERE"
+        before.append(f"INSERT INTO other.{table} VALUES (78, 1)")
+        with pytest.raises(Conflict, match="rows that were not there"):
+            sql(f"{replace} id > 70 VALUES (79, 1)")
+        before.append(f"UPDATE other.{table} SET v = 0 WHERE id = 78")
+        with pytest.raises(Conflict, match=table):
+            sql(f"{replace} id = 78 SELECT * FROM txn.{table} WHERE id = 0")
+        before.append(f"INSERT INTO other.{table} VALUES (80, 1)")
+        sql(f"{replace} id >= 78 SELECT * FROM txn.{table} WHERE id = 0")
     finally:
         detach(other, name="other")
-    changed = [(1, 101), (2, 102), *((n, n) for n in range(3, 9)), (9, -1), (77, 1), (77, 1)]
+    changed = [(1, 101), (2, 102), *((n, n) for n in range(3, 9)), (9, -1), (77, 1), (77, 1), (80, 1)]
     assert in_order(there(client, table)) == in_order(changed)
     assert is_nothing_open(client)
 
