@@ -55,6 +55,10 @@ class Session(Staying):
         self.leases.close()
         self.channel.close()
 
+    def require_open(self) -> None:
+        """Raises IllegalState once it is closed."""
+        self.channel.require_open()
+
     def call(
         self,
         method: str,

@@ -213,8 +213,7 @@ class Snapshot(Staying):
 
     def table_files(self, table: str) -> TableFiles:
         """Files and row changes of the table, from what is seen. Raises as `files` does, but for row changes."""
-        if table in self._leases:
-            self._leases[table][1].require()
+        self._require_leased(table)
         found = self._tables.get(table)
         if found is None or self._closed:
             response = self.scan(table)
@@ -223,6 +222,15 @@ class Snapshot(Staying):
             if self._txn_id is None:  # what a transaction sees changes with its own writes
                 self._tables[table] = found
         return found
+
+    def require(self, table: str) -> None:
+        """Raises IllegalState once the client is closed, and why the table is not kept any more."""
+        self._session.require_open()
+        self._require_leased(table)
+
+    def _require_leased(self, table: str) -> None:
+        if table in self._leases:
+            self._leases[table][1].require()
 
     def scan(self, table: str, since: Timestamp | None = None) -> pb.ScanResponse:
         """The manifests of what is seen, leased; with what was compacted since a timestamp. Raises as `files` does."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
+from tests.spark.plan_metrics import metrics
 from txnclient import Client
 
 if TYPE_CHECKING:
@@ -43,23 +44,6 @@ def table(client: Client, new_table: NewTable) -> str:
 
 def rows(frame: DataFrame) -> list[tuple[Any, ...]]:
     return [tuple(row) for row in frame.collect()]
-
-
-def metrics(frame: DataFrame) -> list[dict[str, int]]:
-    """What the scans of a plan that has run tell of their files."""
-    plan = frame._jdf.queryExecution().executedPlan()
-    plan = plan.executedPlan() if "AdaptiveSparkPlan" in plan.getClass().getName() else plan
-    waiting, found = [plan], []
-    while waiting:
-        node = waiting.pop()
-        if "QueryStage" in node.getClass().getName():
-            waiting.append(node.plan())
-        if node.metrics().contains("filesRead"):
-            found.append({
-                name: node.metrics().apply(name).value() for name in ("filesRead", "filesSkipped", "rowsDeleted")
-            })  # fmt: skip
-        waiting.extend(node.children().apply(n) for n in range(node.children().size()))
-    return found
 
 
 @contextmanager

@@ -122,6 +122,10 @@ class ManagerChannel:
         """That cluster is meant from now on, unless another one is already."""
         self._connections.adopt(cluster_id)
 
+    def require_open(self) -> None:
+        """Raises IllegalState once it is closed."""
+        self._connections.require_open()
+
     def close(self) -> None:
         """What is under way fails; every later call is refused."""
         self._connections.close()

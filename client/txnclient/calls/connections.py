@@ -92,7 +92,7 @@ class Connections:
 
     def _take(self, address: str, deadline: float) -> _Connection:
         with self._lock:
-            self._check()
+            self.require_open()
             resting = self._resting[address]
             while resting:
                 connection = resting.pop()
@@ -103,16 +103,17 @@ class Connections:
         connection = _Connection(address, deadline)
         try:
             with self._lock:
-                self._check()
+                self.require_open()
                 self._busy.add(connection)
         except IllegalState:
             connection.shut()
             raise
         return connection
 
-    def _check(self) -> None:
+    def require_open(self) -> None:
+        """Raises IllegalState once it is closed."""
         if self._closed:
-            raise IllegalState("the client is closed")
+            raise IllegalState("the client is closed", hint="connect again")
 
     def _rest(self, connection: _Connection) -> bool:
         """Whether it is kept."""

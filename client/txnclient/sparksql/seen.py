@@ -28,23 +28,28 @@ class Seen:
 
     def load(self, table: str) -> TableInfo:
         """The table, which can be read from now on. Raises as `Snapshot.files`."""
-        self.require()
+        self.require(table)
         found = self._snapshot.scan(table)
         if isinstance(self.scope, Block):
             self._loaded[table] = found  # later writes of the transaction are no part of what was planned before
         return table_info(found.table)
 
     def files(self, table: str) -> TableFiles:
-        """Raises IllegalState for what was planned in a block that has ended."""
-        self.require()
+        """Raises as `require`."""
+        self.require(table)
         if table not in self._loaded:
             return self._snapshot.table_files(table)
         with self.explained(table):
             return TableFiles.of(self._loaded[table], self.timestamp)
 
-    def require(self) -> None:
+    def require(self, table: str) -> None:
+        """Raises IllegalState for what was planned in a block that has ended, or by a client that is closed, and why
+        the snapshot is not kept any more.
+        """
         if isinstance(self.scope, Block):
             self.scope.require()
+        else:
+            self._snapshot.require(table)
 
     def explained(self, table: str) -> AbstractContextManager[None]:
         return self._snapshot.explained(table)

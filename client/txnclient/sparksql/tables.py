@@ -54,7 +54,7 @@ class Tables:
             "load": self._load,
             "scan": self._scan,
             "files": self._files,
-            "require": lambda request: self._kept(request).seen.require(),
+            "require": lambda request: self._kept(request).seen.require(request["table"]),
             **self._writes.answers(),
             **self._of_statements(self._writes.statements()),
             **self._of_tables(Definitions(client).answers()),
@@ -186,7 +186,7 @@ class Tables:
         limit.
         """
         kept, table = self._kept(request), request["table"]
-        kept.seen.require()
+        kept.seen.require(table)
         there = kept.tables.get(table)
         if there is None:
             found = kept.seen.files(table)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from txnclient.sparksql import bridge, failures
-from txnstatus.errors import Conflict, IllegalState, NotAuthorized, TxnError
+from txnstatus.errors import CommitUnknown, Conflict, IllegalState, InvalidArgument, NotAuthorized, TxnError
 
 Serve = Callable[[bridge.Answers], tuple[str, bridge.Address]]
 
@@ -98,6 +98,22 @@ def test_an_error_is_the_same_one_on_the_other_side(serve: Serve) -> None:
         "as it was given up, it was told"
     )
     assert failures.find(Java("txnstatus.spark.PythonError", f"[{'0' * 32}] of another process")) is None
+
+
+def test_what_begins_in_the_jvm_has_its_code_in_its_text() -> None:
+    day = Java("java.lang.IllegalStateException", "[txnstatus INVALID_ARGUMENT] column 'day':\nno day")
+    failed = failures.find(Java("org.apache.spark.SparkException", "Job aborted due to ...", day))
+    assert type(failed) is InvalidArgument
+    assert failed.message == "column 'day':\nno day"
+    again = Java("java.lang.IllegalStateException", "[txnstatus UNAVAILABLE] no answer to abort")
+    silent = Java("java.lang.IllegalStateException", "[txnstatus COMMIT_UNKNOWN] no answer", suppressed=(again,))
+    assert type(failures.find(Java("org.apache.spark.SparkException", None, silent))) is CommitUnknown
+    over = Conflict("it is over")
+    told = Java("txnstatus.spark.PythonError", f"[{failures.keep(over)}] Conflict: it is over")
+    ended = Java("java.lang.IllegalStateException", "[txnstatus COMMIT_UNKNOWN] no answer", suppressed=(told,))
+    assert failures.find(ended) is over, "as the statement was given up, the outcome was told"
+    for other in ("[txnstatus WHATEVER] x", "of [txnstatus UNAVAILABLE] x", None):
+        assert failures.find(Java("java.lang.IllegalStateException", other)) is None
 
 
 @pytest.mark.parametrize(

@@ -46,7 +46,7 @@ final class Bridge {
 
   static ObjectNode request() { return JSON.createObjectNode(); }
 
-  /** Raises PythonError for an exception there, and IllegalStateException where nobody answers. */
+  /** Raises PythonError for an exception there, and what Told makes where nobody answers. */
   JsonNode call(String method, ObjectNode request) {
     ObjectNode call = request().put("token", token).put("catalog", id).put("method", method);
     call.set("request", request);
@@ -57,9 +57,9 @@ final class Bridge {
       socket.getOutputStream().write((call + "\n").getBytes(StandardCharsets.UTF_8));
       line = new BufferedReader(new InputStreamReader(socket.getInputStream(), StandardCharsets.UTF_8)).readLine();
     } catch (IOException e) {
-      throw new IllegalStateException(silent(method, e.toString()), e);
+      throw silent(method, e.toString(), e);
     }
-    if (line == null) throw new IllegalStateException(silent(method, "the connection ended"));
+    if (line == null) throw silent(method, "the connection ended", null);
     JsonNode answer = parse(line);
     if (answer.has("error")) throw new PythonError(answer.get("error"));
     return answer.get("answer");
@@ -73,8 +73,9 @@ final class Bridge {
     }
   }
 
-  private String silent(String method, String why) {
-    return "the Python process that serves catalog " + catalog + " did not answer to " + method + ": " + why
-        + (method.equals("commit") ? "; whether the statement was committed is not known" : "");
+  private IllegalStateException silent(String method, String why, IOException cause) {
+    String said = "the Python process that serves catalog " + catalog + " did not answer to " + method + ": " + why;
+    if (!method.equals("commit")) return Told.error("UNAVAILABLE", said, cause);
+    return Told.error("COMMIT_UNKNOWN", said + "; whether the statement was committed is not known", cause);
   }
 }

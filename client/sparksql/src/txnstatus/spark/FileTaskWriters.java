@@ -20,12 +20,16 @@ import scala.collection.immutable.Set$;
 /** Writers of tasks: Spark's own, given to each row the names of its partition, and made when there is a row. */
 final class FileTaskWriters implements DataWriterFactory {
   private final FileWriterFactory files;
+  private final String table;
   private final int[] places;
   private final DataType[] types;
   private final String[] names;
 
-  FileTaskWriters(FileWriterFactory files, StructType rows, List<String> partitionBy) {
+  FileTaskWriters(FileWriterFactory files, TxnTable of) {
     this.files = files;
+    table = of.table;
+    StructType rows = of.rows;
+    List<String> partitionBy = of.partitionBy();
     names = partitionBy.toArray(new String[0]);
     places = partitionBy.stream().mapToInt(rows::fieldIndex).toArray();
     types = partitionBy.stream().map(each -> rows.apply(each).dataType()).toArray(DataType[]::new);
@@ -71,7 +75,7 @@ final class FileTaskWriters implements DataWriterFactory {
         // Rows come by partition, so that names are made once for each. What Spark gives may be overwritten by the next row.
         if (first || !java.util.Objects.equals(value, values[i])) {
           values[i] = InternalRow.copyValue(value);
-          copies.update(i, PartitionNames.nameOf(value, types[i], names[i]));
+          copies.update(i, PartitionNames.nameOf(value, types[i], names[i], table));
         }
       }
       writer.write(places.length == 0 ? row : both.apply(row, copies));

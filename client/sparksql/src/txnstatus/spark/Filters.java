@@ -4,6 +4,7 @@ import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.time.LocalDate;
 import org.apache.spark.sql.catalyst.CatalystTypeConverters;
+import org.apache.spark.sql.catalyst.util.AttributeNameParser$;
 import org.apache.spark.sql.sources.AlwaysFalse;
 import org.apache.spark.sql.sources.And;
 import org.apache.spark.sql.sources.EqualNullSafe;
@@ -21,6 +22,7 @@ import org.apache.spark.sql.sources.Or;
 import org.apache.spark.sql.sources.StringStartsWith;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.StructType;
+import scala.collection.immutable.Seq;
 
 /** Spark's filters as txnclient/read/filtered.py takes them: what has no words there is told as unknown. */
 final class Filters {
@@ -40,22 +42,30 @@ final class Filters {
     if (filter instanceof AlwaysFalse) return told("never");
     if (filter instanceof EqualTo is) return compared("=", is.attribute(), is.value());
     if (filter instanceof Not not && not.child() instanceof EqualTo is) return compared("<>", is.attribute(), is.value());
-    if (filter instanceof Not not && not.child() instanceof IsNull is) return told("not null").put("column", is.attribute());
+    if (filter instanceof Not not && not.child() instanceof IsNull is) return named("not null", is.attribute());
     if (filter instanceof EqualNullSafe is) {
-      return is.value() == null ? told("null").put("column", is.attribute()) : compared("=", is.attribute(), is.value());
+      return is.value() == null ? named("null", is.attribute()) : compared("=", is.attribute(), is.value());
     }
     if (filter instanceof LessThan is) return compared("<", is.attribute(), is.value());
     if (filter instanceof LessThanOrEqual is) return compared("<=", is.attribute(), is.value());
     if (filter instanceof GreaterThan is) return compared(">", is.attribute(), is.value());
     if (filter instanceof GreaterThanOrEqual is) return compared(">=", is.attribute(), is.value());
     if (filter instanceof StringStartsWith is) return compared("starts with", is.attribute(), is.value());
-    if (filter instanceof IsNull is) return told("null").put("column", is.attribute());
-    if (filter instanceof IsNotNull is) return told("not null").put("column", is.attribute());
+    if (filter instanceof IsNull is) return named("null", is.attribute());
+    if (filter instanceof IsNotNull is) return named("not null", is.attribute());
     if (filter instanceof In in) return among(in);
     return told("unknown");
   }
 
+  /** The column that a filter names, as Spark writes it: in backquotes where it is of other letters than ASCII's; null: a part of one. */
+  static String column(String attribute) {
+    Seq<String> parts = AttributeNameParser$.MODULE$.parseAttributeName(attribute);
+    return parts.size() == 1 ? parts.head() : null;
+  }
+
   private static ObjectNode told(String is) { return Bridge.request().put("is", is); }
+
+  private static ObjectNode named(String is, String attribute) { return told(is).put("column", column(attribute)); }
 
   private ObjectNode several(String is, Filter... filters) {
     ObjectNode found = told(is);
@@ -65,11 +75,11 @@ final class Filters {
 
   private ObjectNode compared(String is, String column, Object value) {
     String text = text(column, value);
-    return text == null ? told("unknown") : told(is).put("column", column).put("value", text);
+    return text == null ? told("unknown") : named(is, column).put("value", text);
   }
 
   private ObjectNode among(In in) {
-    ObjectNode found = told("in").put("column", in.attribute());
+    ObjectNode found = named("in", in.attribute());
     ArrayNode values = found.putArray("values");
     for (Object each : in.values()) {
       if (each == null) continue; // nothing is equal to it
@@ -81,8 +91,9 @@ final class Filters {
   }
 
   /** As manifests have it; null for a value of which they have no such text. */
-  private String text(String column, Object value) {
-    if (value == null || value instanceof byte[] || rows.getFieldIndex(column).isEmpty()) return null;
+  private String text(String attribute, Object value) {
+    String column = column(attribute);
+    if (value == null || value instanceof byte[] || column == null || rows.getFieldIndex(column).isEmpty()) return null;
     Object inner = CatalystTypeConverters.convertToCatalyst(value);
     if (rows.apply(column).dataType().equals(DataTypes.DateType)) return LocalDate.ofEpochDay(((Number) inner).longValue()).toString();
     return inner.toString();

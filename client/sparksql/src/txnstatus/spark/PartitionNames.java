@@ -20,12 +20,12 @@ final class PartitionNames {
   private PartitionNames() {}
 
   /** Of a value as Spark's rows have it. */
-  static UTF8String nameOf(Object value, DataType type, String column) {
+  static UTF8String nameOf(Object value, DataType type, String column, String table) {
     if (!type.equals(DataTypes.DateType) || value == null) return UTF8String.fromString(nameOf(value));
     long day = ((Integer) value).longValue();
     if (day < FIRST_DAY || day > LAST_DAY) {
-      throw new IllegalArgumentException("column '" + column + "': day " + LocalDate.ofEpochDay(day)
-          + " names no partition: 0001-01-01 to 9999-12-31 are possible");
+      throw Told.error("INVALID_ARGUMENT", "column '" + column + "' of table " + table + " is a partition column: its days are from "
+          + "0001-01-01 to 9999-12-31, and the data has " + LocalDate.ofEpochDay(day), null);
     }
     return UTF8String.fromString(LocalDate.ofEpochDay(day).toString());
   }

@@ -46,7 +46,7 @@ final class TxnBatch implements Batch {
   @Override public int hashCode() { return scan.hashCode(); }
 
   @Override public PartitionReaderFactory createReaderFactory() {
-    return scan.table.isWithin() ? new ReadersWithin(scan.readers(), scan.table) : scan.readers();
+    return new AskingReaders(scan.readers(), scan.table);
   }
 
   CustomTaskMetric[] metrics() { return told == null ? new CustomTaskMetric[0] : FileMetrics.of(told); }

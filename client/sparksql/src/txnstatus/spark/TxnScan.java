@@ -81,7 +81,7 @@ final class TxnScan implements Scan, SupportsReportStatistics, SupportsRuntimeFi
     /** Files and row groups are skipped by them; whether a row is wanted, Spark itself looks at. */
     @Override public Filter[] pushFilters(Filter[] all) {
       List<String> columns = Arrays.asList(table.rows.fieldNames());
-      filters = Arrays.stream(all).filter(each -> columns.containsAll(Arrays.asList(each.references()))).toArray(Filter[]::new);
+      filters = Arrays.stream(all).filter(each -> Arrays.stream(each.references()).map(Filters::column).allMatch(columns::contains)).toArray(Filter[]::new);
       return all;
     }
 

@@ -103,7 +103,7 @@ final class TxnWrite implements BatchWrite {
         String column = named.fieldNames()[0];
         boolean isOne = each.name().equals("<=>") || (each.name().equals("=") && is.value() != null);
         if (!isOne || found.has(column) || !table.rows.apply(column).dataType().equals(is.dataType())) return null;
-        found.put(column, PartitionNames.nameOf(is.value(), is.dataType(), column).toString());
+        found.put(column, PartitionNames.nameOf(is.value(), is.dataType(), column, table.table).toString());
       }
       List<String> first = table.partitionBy().subList(0, Math.min(found.size(), table.partitionBy().size()));
       return found.size() == first.size() && first.stream().allMatch(found::has) ? found : null;
@@ -165,7 +165,7 @@ final class TxnWrite implements BatchWrite {
         spark.sessionState().conf().maxRecordsPerFile(), spark.sessionState().conf().sessionLocalTimeZone(), nothing());
     committer.setupJob(hadoop);
     job = new FileBatchWrite(hadoop, description, committer);
-    return new FileTaskWriters(new FileWriterFactory(description, committer), rows, table.partitionBy());
+    return new FileTaskWriters(new FileWriterFactory(description, committer), table);
   }
 
   @SuppressWarnings("unchecked")

@@ -9,20 +9,24 @@ import org.apache.spark.sql.connector.read.PartitionReaderFactory;
 import org.apache.spark.sql.vectorized.ColumnarBatch;
 
 /**
- * Readers of what a transaction sees, which nobody reads once its block has ended. Spark sends them to its tasks anew whenever a
- * plan runs, be it for the second time: that is when Python is asked.
+ * Readers of what is still there: Spark sends them to its tasks anew whenever a plan runs, be it for the second time. That is when
+ * Python is asked whether the plan's snapshot is kept, and its block not over. Outside of blocks the first run need not ask: its
+ * files were told just now.
  */
-final class ReadersWithin implements PartitionReaderFactory {
+final class AskingReaders implements PartitionReaderFactory {
   private final TxnReaders readers;
   private final transient TxnTable table;
+  private transient boolean isAsking;
 
-  ReadersWithin(TxnReaders readers, TxnTable table) {
+  AskingReaders(TxnReaders readers, TxnTable table) {
     this.readers = readers;
     this.table = table;
+    this.isAsking = table.isWithin();
   }
 
-  private void writeObject(ObjectOutputStream out) throws IOException {
-    if (table != null) table.bridge.call("require", Bridge.request().put("seen", table.seen.id));
+  private synchronized void writeObject(ObjectOutputStream out) throws IOException {
+    if (table != null && isAsking) table.bridge.call("require", Bridge.request().put("table", table.table).put("seen", table.seen.id));
+    isAsking = true;
     out.defaultWriteObject();
   }
 

@@ -1,0 +1,25 @@
+"""What the plans of Spark's that have run tell of their scans."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+def metrics(frame: DataFrame) -> list[dict[str, int]]:
+    """What the scans of a plan that has run tell of their files."""
+    plan = frame._jdf.queryExecution().executedPlan()
+    plan = plan.executedPlan() if "AdaptiveSparkPlan" in plan.getClass().getName() else plan
+    waiting, found = [plan], []
+    while waiting:
+        node = waiting.pop()
+        if "QueryStage" in node.getClass().getName():
+            waiting.append(node.plan())
+        if node.metrics().contains("filesRead"):
+            found.append({
+                name: node.metrics().apply(name).value() for name in ("filesRead", "filesSkipped", "rowsDeleted")
+            })  # fmt: skip
+        waiting.extend(node.children().apply(n) for n in range(node.children().size()))
+    return found
