@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Collection, Iterable
 from pathlib import Path
 
 import pyarrow as pa
+import pytest
+from _pytest.mark.structures import ParameterSet
 
 import txnclient
 from txnclient import Client, CommitReceipt, CommitUnknown, Transaction
@@ -92,3 +95,8 @@ def foreign(client: Client) -> dict[str, str]:
     """The address of each foreign participant that is registered."""
     answer = client.call("txnstatus.Admin/GetCluster", admin_pb2.GetClusterRequest(), admin_pb2.GetClusterResponse)
     return dict(from_wire(answer.catalog).foreign)
+
+
+def rest_in_campaigns(names: Iterable[str], always: Collection[str]) -> list[ParameterSet]:
+    """Parameters of which each run of the tests tries some, and a campaign the others, too."""
+    return [pytest.param(name, marks=() if name in always else pytest.mark.campaign) for name in names]
