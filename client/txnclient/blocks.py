@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Protocol
 
+from txnclient.outcome import CommitReceipt
 from txnclient.snapshot import Snapshot
 from txnclient.statements import Statements
 from txnstatus.errors import IllegalState, TxnAborted
@@ -30,6 +31,11 @@ class Catalog(Protocol):
 
     @property
     def cluster_id(self) -> str: ...
+
+    @property
+    def last_commit(self) -> CommitReceipt | None:
+        """The receipt of the last statement that was a transaction of its own and has committed."""
+        ...
 
     def names(self) -> list[str]:
         """The names of its tables."""

@@ -13,6 +13,7 @@ from txnclient.client import Client
 from txnclient.outcome import CommitReceipt
 from txnclient.spark.alive_rows import has_jvm
 from txnclient.sparksql import bridge, failures
+from txnclient.sparksql.bridge import Address
 from txnclient.sparksql.tables import Tables
 from txnstatus.errors import AlreadyExists, IllegalState, InvalidArgument, NotFound
 
@@ -54,9 +55,8 @@ def attach(spark: SparkSession, client: Client, *, name: str = "txn") -> None:
     tables = Tables(client, build(), spark)
     address = bridge.serve(catalog_id, tables.answer)
     blocks.CATALOGS[catalog_id] = tables
-    for option, value in (("id", catalog_id), ("port", address.port), ("token", address.token)):
-        spark.conf.set(f"{key}.{option}", str(value))
-    spark.conf.set(key, CLASS)
+    for option, value in settings(name, catalog_id, address).items():
+        spark.conf.set(option, value)
     try:
         spark.sql(f"SHOW NAMESPACES IN {name}")  # it loads the catalog, and finds that the cluster answers
     except Exception:
@@ -80,13 +80,23 @@ def last_commit(spark: SparkSession, *, name: str = "txn") -> CommitReceipt | No
 
     None: there was none that wrote rows. Raises NotFound for a catalog that is not attached.
     """
-    found: CommitReceipt | None = bridge.ask(_attached(spark, name), "receipt")
-    return found
+    return blocks.CATALOGS[_attached(spark, name)].last_commit
 
 
 def jar() -> str:
     """The path of the jar, for `spark.jars` of a session to be made; `attach` adds it where it is not loaded."""
     return str(Path(__file__).with_name("txn-spark.jar"))
+
+
+def settings(name: str, catalog_id: str, address: Address) -> dict[str, str]:
+    """Spark's settings of a catalog that is served. The class comes last: with it there is a catalog."""
+    key = f"spark.sql.catalog.{name}"
+    return {
+        f"{key}.id": catalog_id,
+        f"{key}.port": str(address.port),
+        f"{key}.token": address.token,
+        key: CLASS,
+    }
 
 
 def _attached(spark: SparkSession, name: str) -> str:

@@ -20,7 +20,9 @@ from txnstatus.errors import IllegalState, NotAuthorized, TxnError
 
 log = logging.getLogger(__name__)
 
-Answers = Callable[[str, dict[str, Any]], Any]
+Request = dict[str, Any]
+"""What a call says, and what its answer does where it is more than one thing."""
+Answers = Callable[[str, Request], Any]
 """What answers the calls of one catalog: method, request → what JSON can say. It may raise."""
 MAX_REQUEST_BYTES = 1 << 30
 SILENCE_SECONDS = 30.0
@@ -52,13 +54,6 @@ def stop(catalog: str) -> None:
     with _lock:
         if found := _serving.get(os.getpid()):
             found[1].pop(catalog, None)
-
-
-def ask(catalog: str, method: str) -> Any:
-    """Answers a call of this process's own."""
-    with _lock:
-        found = _serving[os.getpid()][1][catalog]
-    return found(method, {})
 
 
 def is_served(catalog: str) -> bool:

@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from txnclient.client import Client
 from txnclient.formats import schemas
+from txnclient.sparksql.bridge import Request
 from txnstatus.ddl import parse_names
 from txnstatus.errors import AlreadyExists, InvalidArgument, NotFound
 from txnstatus.schema import Column, Schema
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
-
-Request = dict[str, Any]
 
 PROVIDERS = ("parquet", "txnstatus")
 """What a table may be said to be USING: it is files of Parquet in any case."""

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from txnclient.client import Client
 from txnclient.sparksql import bridge
-from txnclient.sparksql.attaching import CLASS, build, check_name, jar
+from txnclient.sparksql.attaching import build, check_name, jar, settings
 from txnclient.sparksql.tables import Tables
 from txnstatus.errors import IllegalState, InvalidArgument
 
@@ -31,16 +31,10 @@ def served(client: Client, *, name: str = "txn") -> Iterator[Mapping[str, str]]:
     if not Path(jar()).is_file():
         raise IllegalState(f"the catalog's jar is not there: {jar()}", hint="install txnstatus again")
     client.last_commit()
-    catalog_id, key = uuid.uuid4().hex, f"spark.sql.catalog.{name}"
+    catalog_id = uuid.uuid4().hex
     address = bridge.serve(catalog_id, Tables(client, build()).answer)
     try:
-        yield {
-            "spark.jars": jar(),
-            key: CLASS,
-            f"{key}.id": catalog_id,
-            f"{key}.port": str(address.port),
-            f"{key}.token": address.token,
-        }
+        yield {"spark.jars": jar(), **settings(name, catalog_id, address)}
     finally:
         bridge.stop(catalog_id)
 

@@ -16,16 +16,19 @@ from txnclient.blocks import Block
 from txnclient.change.laid_out import laid_out
 from txnclient.client import Client
 from txnclient.info import TableInfo
+from txnclient.outcome import CommitReceipt
 from txnclient.read import filtered, row_reads
 from txnclient.read.table_files import TableFiles
 from txnclient.sparksql import changes
+from txnclient.sparksql.bridge import Request
 from txnclient.sparksql.definitions import Definitions
 from txnclient.sparksql.scopes import Alone
 from txnclient.sparksql.seen import Seen
-from txnclient.sparksql.writes import Request, Writes
+from txnclient.sparksql.writes import Writes
 from txnstatus.errors import IllegalState, InternalError, InvalidArgument
 from txnstatus.lake import data_files
 from txnstatus.lake.dead_rows import DeadRows
+from txnstatus.lake.file_lists import bytes_of, rows_of
 from txnstatus.lake.manifest import DataFile
 from txnstatus.names import quoted
 from txnstatus.schema import Schema
@@ -63,6 +66,10 @@ class Tables:
     @property
     def cluster_id(self) -> str:
         return self._client.cluster_id
+
+    @property
+    def last_commit(self) -> CommitReceipt | None:
+        return self._writes.receipt
 
     def answer(self, method: str, request: Request) -> Any:
         if method not in self._methods:
@@ -159,10 +166,11 @@ class Tables:
     def _scan(self, request: Request) -> Request:
         """How much a scan reads. The rows are exact where it has no filter and no limit."""
         there, needed = self._needed(request)
+        dead = there.dead_in(needed)
         return {
-            "rows": sum(each.rows for each in needed) - there.dead_in(needed) + there.loose_rows,
-            "bytes": sum(each.bytes for each in needed) + (there.loose.nbytes if there.loose is not None else 0),
-            "dead": there.dead_in(needed),
+            "rows": rows_of(needed) - dead + there.loose_rows,
+            "bytes": bytes_of(needed) + (there.loose.nbytes if there.loose is not None else 0),
+            "dead": dead,
             "loose": there.loose_rows,
         }
 
@@ -192,7 +200,9 @@ class Tables:
             found = kept.seen.files(table)
             with kept.seen.explained(table):
                 there = kept.tables[table] = _There(found.schema, found.files, *_laid_out(found))
-        needed = list(compress(there.files, filtered.may_hold(request["filters"], there.files, there.schema)))
+        needed = there.files
+        if request["filters"]:
+            needed = list(compress(needed, filtered.may_hold(request["filters"], needed, there.schema)))
         if (limit := request.get("limit")) is not None:
             lived = accumulate((file.rows - there.dead_in([file]) for file in needed), initial=there.loose_rows)
             needed = [file for file, before in zip(needed, lived, strict=False) if before < limit]

@@ -13,6 +13,7 @@ from txnclient.client import Client
 from txnclient.formats import arrow
 from txnclient.outcome import CommitReceipt, RowsAffected
 from txnclient.sparksql import changes
+from txnclient.sparksql.bridge import Request
 from txnclient.sparksql.seen import Seen
 from txnclient.statements import Statements
 from txnclient.transaction import Transaction
@@ -26,8 +27,6 @@ from txnstatus.types import Statement
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-Request = dict[str, Any]
 
 LABEL = "Spark SQL"
 
@@ -53,7 +52,8 @@ class Writes:
         self._client, self._spark = client, spark
         self._lock = threading.Lock()
         self._running: dict[str, _Write] = {}
-        self._receipt: CommitReceipt | None = None
+        self.receipt: CommitReceipt | None = None
+        """The receipt of the last statement that was a transaction of its own and has committed."""
 
     # ---- rows
 
@@ -82,7 +82,7 @@ class Writes:
             files = arrow.described(parquet_files(opened.directory), opened.directory, opened.schema)
             rows = self._done(found, files, request.get("changes"))
         if isinstance(found.txn, Transaction) and found.txn.receipt is not None:
-            self._receipt = replace(found.txn.receipt, rows=rows)
+            self.receipt = replace(found.txn.receipt, rows=rows)
 
     def _done(self, found: _Write, files: Sequence[DataFile], told: Request | None) -> RowsAffected:
         opened = found.opened
@@ -113,7 +113,7 @@ class Writes:
     # ---- method → what answers it
 
     def answers(self) -> Mapping[str, Callable[[Request], Any]]:
-        return {"commit": self.commit, "abort": self.abort, "receipt": lambda _: self._receipt}
+        return {"commit": self.commit, "abort": self.abort}
 
     def statements(self) -> Mapping[str, Callable[[Request, Seen], Any]]:
         """Answers to calls that begin to write to a table that was seen."""

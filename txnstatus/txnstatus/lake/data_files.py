@@ -9,7 +9,7 @@ which these are much. What is left are page headers of large files, where damage
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -200,8 +200,8 @@ def opened(
 
     Raises DataDamaged where a file is not what was written, also from within the block; FileNotFoundError.
     """
-    dataset = _dataset(files, schema, known if where is not None else None)
-    needed = _needed(dataset, files, where)
+    dataset, by_path = _dataset(files, schema, known if where is not None else None)
+    needed = _needed(dataset, by_path, where)
     check(needed, readers)
     with told(needed):
         yield dataset
@@ -211,27 +211,28 @@ def fitting(
     files: Sequence[DataFile], schema: pa.Schema, where: pc.Expression, known: Callable[[DataFile], pc.Expression]
 ) -> list[DataFile]:
     """The files that can have a row for which `where` holds, by what is `known` of each; none is opened."""
-    return _needed(_dataset(files, schema, known), files, where) if files else []
+    return _needed(*_dataset(files, schema, known), where) if files else []
 
 
 def _dataset(
     files: Sequence[DataFile], schema: pa.Schema, known: Callable[[DataFile], pc.Expression] | None
-) -> ds.Dataset:
+) -> tuple[ds.Dataset, Mapping[str, DataFile]]:
+    """The dataset, and the files by their fragments' paths."""
     import pyarrow.dataset as ds
 
     system, _ = file_system(files[0].path)
     parquet = ds.ParquetFileFormat(
         default_fragment_scan_options=ds.ParquetFragmentScanOptions(page_checksum_verification=True)
     )
-    fragments = [
-        parquet.make_fragment(located(file.path)[1], system, partition_expression=known and known(file))
-        for file in files
-    ]
-    return ds.FileSystemDataset(fragments, schema, parquet, system)
-
-
-def _needed(dataset: ds.Dataset, files: Sequence[DataFile], where: pc.Expression | None) -> list[DataFile]:
     by_path = {located(file.path)[1]: file for file in files}
+    fragments = [
+        parquet.make_fragment(path, system, partition_expression=known and known(file))
+        for path, file in by_path.items()
+    ]
+    return ds.FileSystemDataset(fragments, schema, parquet, system), by_path
+
+
+def _needed(dataset: ds.Dataset, by_path: Mapping[str, DataFile], where: pc.Expression | None) -> list[DataFile]:
     return [by_path[fragment.path] for fragment in dataset.get_fragments(filter=where)]
 
 

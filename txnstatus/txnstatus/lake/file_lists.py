@@ -5,12 +5,11 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate, chain
-from typing import overload
 
-from txnstatus.lake.manifest import DataFile, Listed
+from txnstatus.lake.manifest import DataFile, Listed, MadeFiles
 
 
-class Files(Sequence[DataFile]):
+class Files(MadeFiles):
     """The files of some lists, one list after the other."""
 
     __slots__ = ("_ends", "parts")
@@ -25,18 +24,9 @@ class Files(Sequence[DataFile]):
     def __iter__(self) -> Iterator[DataFile]:
         return chain.from_iterable(self.parts)
 
-    @overload
-    def __getitem__(self, number: int) -> DataFile: ...
-
-    @overload
-    def __getitem__(self, number: slice) -> Sequence[DataFile]: ...
-
-    def __getitem__(self, number: int | slice) -> DataFile | Sequence[DataFile]:
-        at = range(len(self))[number]
-        if isinstance(at, range):
-            return [self[each] for each in at]
-        part = bisect_right(self._ends, at)
-        return self.parts[part][at - self._ends[part]]
+    def file(self, number: int) -> DataFile:
+        part = bisect_right(self._ends, number)
+        return self.parts[part][number - self._ends[part]]
 
     def __eq__(self, other: object) -> bool:
         """As sequences: what it is the list of, and not how."""

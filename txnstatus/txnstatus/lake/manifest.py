@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import zlib
+from abc import abstractmethod
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
@@ -155,8 +156,28 @@ def _ranges(files: Sequence[DataFile], column: str) -> list[Sequence[Any]]:
     return list(zip(*(file.columns.get(column, unknown) for file in files), strict=True))
 
 
-class Listed(Sequence[DataFile]):
-    """The files of a manifest, as columns of values: a file is made when somebody asks for it, and nobody keeps it."""
+class MadeFiles(Sequence[DataFile]):
+    """Files each of which is made when somebody asks for it, and nobody keeps it."""
+
+    __slots__ = ()
+
+    @overload
+    def __getitem__(self, number: int) -> DataFile: ...
+
+    @overload
+    def __getitem__(self, number: slice) -> Sequence[DataFile]: ...
+
+    def __getitem__(self, number: int | slice) -> DataFile | Sequence[DataFile]:
+        at = range(len(self))[number]
+        return [self.file(each) for each in at] if isinstance(at, range) else self.file(at)
+
+    @abstractmethod
+    def file(self, number: int) -> DataFile:
+        """One of them; `number`: from 0 on."""
+
+
+class Listed(MadeFiles):
+    """The files of a manifest, as columns of values."""
 
     __slots__ = ("_crcs", "_directory", "_endings", "_ends", "_names", "_ranges", "partitions", "rows", "sizes")
 
@@ -175,24 +196,15 @@ class Listed(Sequence[DataFile]):
         columns = (_Columns(self._ranges, number) for number in range(len(self)))
         return map(DataFile, self.paths, self.rows, self.sizes, self.partitions, columns, self._endings, self._crcs)
 
-    @overload
-    def __getitem__(self, number: int) -> DataFile: ...
-
-    @overload
-    def __getitem__(self, number: slice) -> Sequence[DataFile]: ...
-
-    def __getitem__(self, number: int | slice) -> DataFile | Sequence[DataFile]:
-        at = range(len(self))[number]
-        if isinstance(at, range):
-            return [self[each] for each in at]
+    def file(self, number: int) -> DataFile:
         return DataFile(
-            self._path(*self._ends[at : at + 2]),
-            self.rows[at],
-            self.sizes[at],
-            self.partitions[at],
-            _Columns(self._ranges, at),
-            self._endings[at],
-            self._crcs[at],
+            self._path(*self._ends[number : number + 2]),
+            self.rows[number],
+            self.sizes[number],
+            self.partitions[number],
+            _Columns(self._ranges, number),
+            self._endings[number],
+            self._crcs[number],
         )
 
     @property

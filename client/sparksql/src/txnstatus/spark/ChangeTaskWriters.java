@@ -1,9 +1,6 @@
 package txnstatus.spark;
 
-import java.io.ByteArrayOutputStream;
-import java.io.DataOutputStream;
 import java.io.IOException;
-import java.nio.ByteBuffer;
 import java.util.HashMap;
 import java.util.Map;
 import org.apache.spark.sql.catalyst.InternalRow;
@@ -31,27 +28,9 @@ final class ChangeTaskWriters implements DeltaWriterFactory {
     counts[0] += (Long) told[2];
     counts[1] += (Long) told[3];
     for (Map.Entry<?, ?> each : ((HashMap<?, ?>) told[1]).entrySet()) {
-      dead.computeIfAbsent((String) each.getKey(), file -> new RoaringBitmap()).or(unpacked((byte[]) each.getValue()));
+      dead.computeIfAbsent((String) each.getKey(), file -> new RoaringBitmap()).or(DeadRows.unpacked((byte[]) each.getValue()));
     }
     return (WriterCommitMessage) told[0];
-  }
-
-  /** In the format that all of Roaring's libraries read. */
-  static byte[] packed(RoaringBitmap bitmap) throws IOException {
-    bitmap.runOptimize();
-    ByteArrayOutputStream found = new ByteArrayOutputStream(bitmap.serializedSizeInBytes());
-    bitmap.serialize(new DataOutputStream(found));
-    return found.toByteArray();
-  }
-
-  private static RoaringBitmap unpacked(byte[] bytes) {
-    RoaringBitmap found = new RoaringBitmap();
-    try {
-      found.deserialize(ByteBuffer.wrap(bytes));
-    } catch (IOException e) {
-      throw new IllegalStateException("the positions of deleted rows are not what a task sent", e);
-    }
-    return found;
   }
 
   private static final class Writer implements DeltaWriter<InternalRow> {
@@ -86,7 +65,7 @@ final class ChangeTaskWriters implements DeltaWriterFactory {
 
     @Override public WriterCommitMessage commit() throws IOException {
       HashMap<String, byte[]> found = new HashMap<>();
-      for (var each : dead.entrySet()) found.put(each.getKey().toString(), packed(each.getValue()));
+      for (var each : dead.entrySet()) found.put(each.getKey().toString(), DeadRows.packed(each.getValue()));
       return FileTaskWriters.message(new Object[] {rows == null ? null : rows.commit(), found, inserted, updated});
     }
 

@@ -1,5 +1,7 @@
 package txnstatus.spark;
 
+import java.io.ByteArrayOutputStream;
+import java.io.DataOutputStream;
 import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.util.HashMap;
@@ -16,13 +18,24 @@ final class DeadRows {
    */
   static RoaringBitmap of(String uri, Broadcast<HashMap<String, byte[]>> packed) {
     byte[] bytes = packed.value().get(uri);
-    if (bytes == null) return null;
-    RoaringBitmap bitmap = new RoaringBitmap();
+    return bytes == null ? null : unpacked(bytes);
+  }
+
+  /** In the format that all of Roaring's libraries read. */
+  static byte[] packed(RoaringBitmap bitmap) throws IOException {
+    bitmap.runOptimize();
+    ByteArrayOutputStream found = new ByteArrayOutputStream(bitmap.serializedSizeInBytes());
+    bitmap.serialize(new DataOutputStream(found));
+    return found.toByteArray();
+  }
+
+  static RoaringBitmap unpacked(byte[] bytes) {
+    RoaringBitmap found = new RoaringBitmap();
     try {
-      bitmap.deserialize(ByteBuffer.wrap(bytes));
+      found.deserialize(ByteBuffer.wrap(bytes));
     } catch (IOException e) {
       throw new IllegalStateException("the positions of deleted rows are not what was sent", e);
     }
-    return bitmap;
+    return found;
   }
 }

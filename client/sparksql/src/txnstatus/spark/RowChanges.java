@@ -66,7 +66,7 @@ record RowChanges(TxnTable table, RowLevelOperation.Command command) implements 
     ObjectNode packed = found.putObject("dead");
     try {
       for (var each : dead.entrySet()) {
-        packed.put(each.getKey(), Base64.getEncoder().encodeToString(ChangeTaskWriters.packed(each.getValue())));
+        packed.put(each.getKey(), Base64.getEncoder().encodeToString(DeadRows.packed(each.getValue())));
       }
     } catch (IOException e) {
       throw new IllegalStateException(e);
