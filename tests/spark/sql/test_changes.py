@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import functions
 
-from tests.spark.changes_model import DDL, PARTITION, Drawn, Model, Row, view
+from tests.spark.sql.changes_model import DDL, PARTITION, Drawn, Model, Row, view
 from tests.support import wait_until
 from txnclient import Client, RowsAffected, Transaction
 from txnclient.sparksql import attach, detach, last_commit

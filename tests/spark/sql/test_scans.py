@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
-from tests.spark.plan_metrics import metrics
+from tests.spark.sql.plan_metrics import metrics
 from txnclient import Client
 
 if TYPE_CHECKING:
