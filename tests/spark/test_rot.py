@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -22,9 +22,10 @@ from txnstatus.lake.manifest import DataFile
 from txnstatus.schema import Column, Schema
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 NewTable = Callable[..., str]
+Sql = Callable[[str], "DataFrame"]
 SCHEMA = Schema((Column("id", "bigint"), Column("name", "string"), Column("tags", "array<int>")))
 ROWS = 2_000
 VECTORIZED = "spark.sql.parquet.enableVectorizedReader"
@@ -48,13 +49,32 @@ def written(spark: SparkSession, directory: Path, by: str) -> DataFile:
     return file
 
 
-def outcome(spark: SparkSession, file: DataFile, whole: list[object]) -> str:
+def outcome(read: Callable[[], list[Any]], name: str, whole: list[Any]) -> str:
     try:
-        return "whole" if reader.read_files(spark, [file], SCHEMA).collect() == whole else "WRONG"
+        return "whole" if read() == whole else "WRONG"
     except DataDamaged:
         return "refused"
     except Exception as error:  # noqa: BLE001 the scan's own, which names the file
-        return "refused" if Path(file.path).name in str(error) else f"without a name: {error}"
+        return "refused" if name in str(error) else f"without a name: {error}"
+
+
+def flipped(path: Path, read: Callable[[], list[Any]], flips: int) -> Counter[str]:
+    """What comes of reads of a file in which one bit is another one, a bit at a time."""
+    for checksum in path.parent.glob(".*.crc"):
+        checksum.unlink()  # Hadoop's own, of its local file system alone
+    data, whole, found = path.read_bytes(), read(), Counter[str]()
+    for bit in random.Random(flips).sample(range(len(data) * 8), flips):
+        rotten = bytearray(data)
+        rotten[bit // 8] ^= 1 << bit % 8
+        path.write_bytes(rotten)
+        found[outcome(read, path.name, whole)] += 1
+    path.write_bytes(data)
+    return found
+
+
+def no_wrong_rows(found: Counter[str]) -> None:
+    assert found.keys() <= {"refused", "whole"}
+    assert found["refused"] >= found.total() * 0.95  # else nobody looks at that bit: statistics in the header of a page
 
 
 def test_sparks_own_writes_have_checksums_in_every_page(spark: SparkSession, tmp_path: Path) -> None:
@@ -77,20 +97,47 @@ def test_no_flipped_bit_is_read(
     large = written(spark, tmp_path / "delta_1", by)
     monkeypatch.setattr(data_files, "WHOLE_BYTES", whole_bytes)
     small = written(spark, tmp_path / "delta_2", by)
-    found: Counter[str] = Counter()
+    found = Counter[str]()
     with by_reader(spark, vectorized):
         for file in (large, small):
-            path = Path(file.path.removeprefix("file://"))
-            for checksum in path.parent.glob(".*.crc"):
-                checksum.unlink()  # Hadoop's own, of its local file system alone
-            data, whole = path.read_bytes(), reader.read_files(spark, [file], SCHEMA).collect()
-            for bit in random.Random(flips).sample(range(len(data) * 8), flips // 2):
-                rotten = bytearray(data)
-                rotten[bit // 8] ^= 1 << bit % 8
-                path.write_bytes(rotten)
-                found[outcome(spark, file, whole)] += 1
-    assert found.keys() <= {"refused", "whole"}
-    assert found["refused"] >= flips * 0.95  # else nobody looks at that bit: statistics in the header of a page
+
+            def read(file: DataFile = file) -> list[Any]:
+                return reader.read_files(spark, [file], SCHEMA).collect()
+
+            found += flipped(Path(file.path.removeprefix("file://")), read, flips // 2)
+    no_wrong_rows(found)
+
+
+@pytest.mark.parametrize("vectorized", ["true", "false"])
+@pytest.mark.parametrize("flips", [4, pytest.param(600, marks=pytest.mark.campaign)])
+def test_no_flipped_bit_is_read_by_sql(
+    sql: Sql,
+    spark: SparkSession,
+    client: Client,
+    new_table: NewTable,
+    monkeypatch: pytest.MonkeyPatch,
+    vectorized: str,
+    flips: int,
+) -> None:
+    """With rows that are dead, by the scan of the catalog."""
+    found, whole_bytes = Counter[str](), data_files.WHOLE_BYTES
+    for held_whole_below in (0, whole_bytes):
+        table = new_table("id bigint, name string, tags array<int>")
+        monkeypatch.setattr(data_files, "WHOLE_BYTES", held_whole_below)
+        sql(f"INSERT INTO txn.{table} SELECT /*+ COALESCE(1) */ id, uuid(), array(1, 2) FROM range({ROWS})")
+        monkeypatch.setattr(data_files, "WHOLE_BYTES", whole_bytes)
+        sql(f"DELETE FROM txn.{table} WHERE id % 100 = 7")
+        with client.snapshot() as snapshot:
+            (file,) = snapshot.table_files(table).files
+
+        def read(table: str = table) -> list[Any]:
+            return sql(f"SELECT * FROM txn.{table}").collect()
+
+        with by_reader(spark, vectorized):
+            assert len(read()) == ROWS * 0.99
+            found += flipped(Path(file.path.removeprefix("file://")), read, flips // 2)
+        client.drop_table(table)
+    no_wrong_rows(found)
 
 
 def test_a_snapshot_says_which_table_it_is(spark: SparkSession, client: Client, new_table: NewTable) -> None:
