@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 import txnclient
-from benchmarks.suite import tpch
+from benchmarks.suite import tpch_refreshed as tpch
 from benchmarks.suite.spark_turns import Turn, cost
 from txnclient.compact.worker import Worker
 from txnclient.sparksql import attach

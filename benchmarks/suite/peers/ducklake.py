@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import importlib
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from benchmarks.suite.duckdb_extensions import loaded
 from benchmarks.suite.processes import needs_modules
 
 
@@ -20,10 +20,6 @@ def versions() -> str:
 
 def attached(directory: Path) -> Any:
     """A connection of DuckDB that has a new lake, `lake`, in the directory."""
-    package = Path(str(importlib.import_module("duckdb_extension_ducklake").__file__)).parent
-    (extension,) = package.rglob("ducklake.duckdb_extension")
-    settings = {"allow_unsigned_extensions": "true", "autoinstall_known_extensions": "false"}
-    connection: Any = importlib.import_module("duckdb").connect(config=settings)
-    connection.execute(f"LOAD '{extension}'")
+    connection = loaded("ducklake")
     connection.execute(f"ATTACH 'ducklake:{directory}/catalog.ducklake' AS lake (DATA_PATH '{directory}/data/')")
     return connection

@@ -18,6 +18,7 @@ from benchmarks.suite.workloads import (
     sql,
     table_pairs,
     tables,
+    tpch,
     transactions,
 )
 
@@ -40,4 +41,5 @@ ALL: tuple[Workload, ...] = (
     aged.REFRESHED,
     sql.STATEMENTS,
     sql.POINT_QUERY,
+    tpch.WORKLOAD,
 )

@@ -6,7 +6,7 @@ import statistics
 import time
 from collections.abc import Callable, Sequence
 
-from benchmarks.suite import tpch
+from benchmarks.suite import tpch_refreshed as tpch
 from benchmarks.suite.aged_turns import Appended, Refreshed, Turns
 from benchmarks.suite.model import OURS, Contender, Goal, Settings, Tally, Workload
 from benchmarks.suite.ours_with_spark import OurSpark
