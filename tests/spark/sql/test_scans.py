@@ -13,6 +13,7 @@ import pytest
 
 from tests.spark.sql.plan_metrics import metrics
 from txnclient import Client
+from txnclient.read import filtered
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -74,6 +75,20 @@ def test_files_without_rows_that_are_wanted_are_skipped(
     frame = sql(f"SELECT id, v FROM txn.{table} WHERE {where}")
     assert len(frame.collect()) == count
     assert metrics(frame) == [{"filesRead": files, "filesSkipped": FILES - files, "rowsDeleted": 0}]
+
+
+def test_a_plan_looks_once_for_the_files_of_each_scan(sql: Sql, table: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    looks, may_hold = list[object](), filtered.may_hold
+
+    def counted(*asked: Any) -> list[bool]:
+        looks.append(asked)
+        return may_hold(*asked)
+
+    monkeypatch.setattr(filtered, "may_hold", counted)
+    assert rows(sql(f"SELECT a.v, b.v FROM txn.{table} a CROSS JOIN txn.{table} b WHERE a.id = 57 AND b.id = 3")) == [
+        ("v057", "v003")
+    ]
+    assert len(looks) == 2
 
 
 def test_what_a_join_finds_skips_files(
