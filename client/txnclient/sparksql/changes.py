@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from txnclient.change.plan import RowsChanged
+from txnclient.change.plan import Looked, RowsChanged
 from txnclient.read import row_reads
 from txnclient.read.table_files import TableFiles
 from txnclient.write.files import Written
 from txnstatus.errors import IllegalState
+from txnstatus.key_ranges import Rank, rank_by
 from txnstatus.lake.manifest import DataFile
 from txnstatus.lake.rows import DELETED, encode_keys
 from txnstatus.schema import Schema
@@ -67,6 +68,28 @@ def changed(
     loose = dead.pop(LOOSE, None)
     gone = None if loose is None else _loose_keys(seen).take(pa.array(loose.to_array()))
     return RowsChanged(dead, Written(files, spark) if files else None, inserted, updated, deleted, gone)
+
+
+def looked(files: Sequence[DataFile], sought: Sequence[str], schema: Schema) -> tuple[Looked, ...]:
+    """Where rows were looked for that a MERGE has not found, and so has written to the files, by what these hold.
+
+    `sought`: columns in which they have the values by which they were looked for. One of fractions says nothing: a NaN,
+    which is equal to others, is in no range.
+    """
+    types = {column.name: column.type for column in schema.columns}
+    found = [_range(files, name, rank_by(types[name])) for name in sought if types[name] not in ("float", "double")]
+    return tuple(each for each in found if each is not None)
+
+
+def _range(files: Sequence[DataFile], column: str, rank: Callable[[bytes], Rank | None]) -> Looked | None:
+    """None: nothing is known of one of the files."""
+    ends = [file.columns.get(column) for file in files]
+    known = [each for each in ends if each is not None]
+    lowest = [(rank(each.lowest.encode()), each.lowest) for each in known]
+    highest = [(rank(each.highest.encode()), each.highest) for each in known]
+    if not files or len(known) < len(files) or any(place is None for place, _ in (*lowest, *highest)):
+        return None
+    return Looked(column, min(lowest)[1], max(highest)[1])
 
 
 def placed(loose: pa.Table, schema: Schema) -> pa.Table:

@@ -9,9 +9,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
 from txnclient.blocks import Block
+from txnclient.change.plan import RowsChanged
 from txnclient.client import Client
 from txnclient.formats import arrow
 from txnclient.outcome import CommitReceipt, RowsAffected
+from txnclient.read.table_files import TableFiles
 from txnclient.sparksql import changes
 from txnclient.sparksql.bridge import Request
 from txnclient.sparksql.seen import Seen
@@ -42,6 +44,8 @@ class _Write:
     partition: str | None
     statement: Statement | None
     """The statement, where it is a DELETE, an UPDATE or a MERGE."""
+    sought: Sequence[str]
+    """Columns in which rows that it inserts have the values by which they were looked for."""
 
 
 class Writes:
@@ -66,7 +70,7 @@ class Writes:
             partition = _partition(request.get("partition"), opened.schema)
         running = uuid.uuid4().hex
         with self._lock:
-            self._running[running] = _Write(seen, txn, opened, request["mode"], partition, statement)
+            self._running[running] = _Write(seen, txn, opened, request["mode"], partition, statement, request["sought"])
         return {"statement": running, "directory": opened.directory}
 
     def commit(self, request: Request) -> None:
@@ -91,7 +95,12 @@ class Writes:
             return RowsAffected(inserted=sum(file.rows for file in files))
         # Places are those of the plan, whatever the transaction has written since.
         there = found.seen.files(opened.table)
-        return found.txn.change_written(opened, lambda _: changes.changed(told, files, there, self._spark))
+
+        def engine(_: TableFiles) -> RowsChanged:
+            changed = changes.changed(told, files, there, self._spark)
+            return replace(changed, looked=changes.looked(files, found.sought, opened.schema))
+
+        return found.txn.change_written(opened, engine)
 
     def abort(self, request: Request) -> None:
         """Harmless after `commit`, which Spark's abort follows where it failed."""

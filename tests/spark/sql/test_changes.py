@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import signal
@@ -259,6 +260,50 @@ def test_of_two_sessions_that_change_one_row_the_second_gets_the_conflict(
     changed = [(1, 101), (2, 102), *((n, n) for n in range(3, 9)), (9, -1), (77, 1), (77, 1), (80, 1)]
     assert in_order(there(client, table)) == in_order(changed)
     assert is_nothing_open(client)
+
+
+INSERT = "WHEN NOT MATCHED THEN INSERT (id, v) VALUES (s.id, s.v)"
+
+
+@pytest.mark.parametrize(
+    ("on", "clauses", "is_compared"),
+    [
+        ("t.id = s.id", INSERT, True),
+        ("s.id = t.id AND t.v > 2", INSERT.replace(" THEN", " AND s.v > -2 THEN") + " " + INSERT, True),
+        ("t.id = s.id", f"WHEN MATCHED THEN DELETE {INSERT}", True),
+        ("s.v < 0 AND t.id = s.id", f"WHEN MATCHED THEN UPDATE SET * {INSERT.replace('s.id,', 'id,')}", True),
+        ("t.id = s.id", f"{INSERT} WHEN NOT MATCHED BY SOURCE AND t.id = 3 THEN DELETE", True),
+        ("t.id <=> s.id", INSERT, False),
+        ("t.id = s.id OR t.v = s.v", INSERT, False),
+        ("t.id = s.v", f"WHEN MATCHED THEN DELETE {INSERT}", False),
+        ("t.id = s.id", f"WHEN NOT MATCHED AND s.v > 0 THEN INSERT (id) VALUES (s.v) {INSERT}", False),
+    ],
+)
+@pytest.mark.usefixtures("catalog")
+def test_a_merge_that_inserts_conflicts_with_who_has_added_what_it_has_looked_for(
+    sql: Sql,
+    client: Client,
+    new_table: NewTable,
+    monkeypatch: pytest.MonkeyPatch,
+    on: str,
+    clauses: str,
+    is_compared: bool,
+) -> None:
+    change, others = Transaction.change_written, list[int]()
+
+    def late(self: Transaction, *rest: Any) -> RowsAffected:
+        client.write(pa.table({"id": [others[-1]], "v": [0]}), table)
+        return change(self, *rest)
+
+    monkeypatch.setattr(Transaction, "change_written", late)
+    merge = "MERGE INTO txn.{} t USING (VALUES (100L, -1L), (110L, -2L) AS new (id, v)) s ON {} {}"
+    for meanwhile, is_free in ((105, False), (500, is_compared)):
+        table = new_table("id bigint, v bigint")
+        client.write(NUMBERS, table)
+        others.append(meanwhile)
+        with contextlib.nullcontext() if is_free else pytest.raises(Conflict, match="rows that were not there"):
+            sql(merge.format(table, on, clauses))
+        assert len([row for row in there(client, table) if row[0] in (100, 110)]) == (2 if is_free else 0)
 
 
 @pytest.mark.campaign

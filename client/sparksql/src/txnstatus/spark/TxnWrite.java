@@ -132,6 +132,7 @@ final class TxnWrite implements BatchWrite {
     }
     if (mode.get("mode").asText().equals("replace")) replaced = RowsReplaced.of(table, spark);
     mode.put("looks", InsertingMerge.isOf(table, spark));
+    mode.set("sought", Sought.columns(table, spark));
     JsonNode opened = table.bridge.call("open", mode.put("table", table.table).put("seen", table.seen.id));
     statement = opened.get("statement").asText();
     try {
