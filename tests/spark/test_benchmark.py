@@ -47,7 +47,13 @@ def test_old_tables_are_measured_beside_plain_ones(tmp_path: Path, workload: str
 @pytest.mark.parametrize(
     ("workload", "point", "told"),
     [
-        ("sql", "1000", {"scan / plain", "scan, 0.1 % dead / plain", "scan, 10 % dead / plain", "insert / plain"}),
+        (
+            "sql",
+            "1000",
+            {"scan / plain", "scan, 0.1 % dead / plain", "scan, 10 % dead / plain", "insert / plain"}
+            | {"delete 1 % / plain", "update 0.1 % / plain", "merge 30 k / plain"},
+        ),
+        ("tpch", "10", {"Q1 / plain", "Q22 / plain", "sum / plain", "plain sum, s"}),
         ("sql-point", "60", {"plan, s", "query, s"}),
     ],
 )
