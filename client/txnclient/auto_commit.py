@@ -71,14 +71,17 @@ class AutoCommit:
     ) -> CommitReceipt:
         """As `Transaction.write`: a Spark DataFrame or pyarrow data, appended, or in place of what is there."""
         return self._run(
-            table, lambda txn: txn.write(data, table, mode, partition=partition, keys_are_new=keys_are_new), options
+            table,
+            lambda txn: txn.write(data, table, mode, partition=partition, keys_are_new=keys_are_new),
+            options,
+            opens=mode != "upsert",
         )
 
     def truncate(
         self, table: str, *, partition: Partition | None = None, **options: Unpack[WriteOptions]
     ) -> CommitReceipt:
         """Removes all rows of the table or of the partition."""
-        return self._run(table, lambda txn: txn.truncate(table, partition=partition), options)
+        return self._run(table, lambda txn: txn.truncate(table, partition=partition), options, opens=True)
 
     def insert(self, table: str, rows: Any, **options: Unpack[WriteOptions]) -> CommitReceipt:
         """Rows, pyarrow data, by primary key. Raises RowsRefused if a key is there already: then none is written."""
@@ -126,7 +129,10 @@ class AutoCommit:
 
         return Merge(table, self.session.table(table).schema, on, execute)
 
-    def _run(self, table: str, write: Callable[[Transaction], Rows], options: WriteOptions) -> CommitReceipt:
+    def _run(
+        self, table: str, write: Callable[[Transaction], Rows], options: WriteOptions, *, opens: bool = False
+    ) -> CommitReceipt:
+        """`opens`: what it writes are files, whatever is in the table."""
         if unknown := options.keys() - WriteOptions.__annotations__.keys():
             raise TypeError(f"a write has no option {min(unknown)!r}; it has {', '.join(WriteOptions.__annotations__)}")
         label = options.get("label", LABEL)
@@ -136,7 +142,9 @@ class AutoCommit:
         if request_id == "":
             raise InvalidArgument("request_id '': it names the write, so it cannot be empty; None makes one up")
         used = request_id or uuid.uuid4().hex
-        (txn,), begun_before = begin(session, 1, label, 0, used, is_retry=request_id is not None, alone=True)
+        (txn,), begun_before = begin(
+            session, 1, label, 0, used, is_retry=request_id is not None, alone=True, tables=[table] if opens else ()
+        )
         txn.handle.lock_timeout = lock_timeout
         try:
             if begun_before and request_id is not None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+import uuid
+from collections.abc import Iterable
 
 from txnclient.calls.requests import build
 from txnclient.session import Session
@@ -20,8 +22,13 @@ def begin(
     *,
     is_retry: bool = False,
     alone: bool = False,
+    tables: Iterable[str] = (),
 ) -> tuple[list[Transaction], bool]:
-    """The transactions, and whether an earlier request, or attempt at this one, has begun them."""
+    """The transactions, and whether an earlier request, or attempt at this one, has begun them.
+
+    `tables`: those to which the one transaction is going to write, each once.
+    """
+    write_ids = {table: uuid.uuid4().hex for table in tables}
     request = build(
         pb.BeginTransactionRequest,
         request_id=request_id,
@@ -30,6 +37,7 @@ def begin(
         keepalive_millis=keepalive_millis,
         count=count,
         is_retry=is_retry,
+        first_writes=[{"table": table, "write_id": write_id} for table, write_id in write_ids.items()],
     )
     sent_at = time.monotonic()
 
@@ -43,4 +51,7 @@ def begin(
         Transaction(session, TxnId(each), response.keepalive_millis, heartbeat=True, heard_at=sent_at, alone=alone)
         for each in response.txn_ids
     ]
+    for opened in response.first_writes:
+        name = opened.table.name
+        txns[0].handle.first_writes[name] = write_ids[name], opened
     return txns, response.begun_before

@@ -12,6 +12,7 @@ from typing import TypeVar
 
 from google.protobuf.message import Message
 
+from txnmanager import first_writes
 from txnmanager.router import CALL_SECONDS
 from txnstatus import lock_requests, partitions
 from txnstatus.catalog import commands as catalog
@@ -44,11 +45,17 @@ ResponseT = TypeVar("ResponseT", bound=Message)
 class TxnManager:
     """Implements the TxnManager service, with `router`."""
 
-    def __init__(self, ranges: StatusRanges) -> None:
+    def __init__(self, client: TxnSystemClient, ranges: StatusRanges) -> None:
+        self._client = client
         self._ranges = ranges
 
     async def begin_transaction(self, request: pb.BeginTransactionRequest) -> pb.BeginTransactionResponse:
-        return await self._ranges.begin(request)
+        first_writes.check(request)
+        found = await first_writes.tables(self._client, request)
+        participants = first_writes.participants(request, found)
+        response = await self._ranges.begin(request, participants)
+        response.first_writes.extend(first_writes.opened(participants, found, response))
+        return response
 
     async def commit_transaction(self, request: pb.CommitTransactionRequest) -> pb.CommitTransactionResponse:
         """With `wait_millis`, answers when the outcome is durable; the status leaders wait in short turns.

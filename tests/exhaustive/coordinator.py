@@ -17,7 +17,7 @@ from txnstatus.status import commands as cmd
 from txnstatus.status.commit_tasks import SendOp
 from txnstatus.status.events import Decided, Effect, Propose
 from txnstatus.status.table import TxnStatusTable
-from txnstatus.types import DECIDED, AbortCause, AbortCode, ParticipantId, Timestamp, TxnId
+from txnstatus.types import DECIDED, AbortCause, AbortCode, Participant, ParticipantId, Timestamp, TxnId
 
 PARTICIPANTS = (ParticipantId("0.0"), ParticipantId("1.0"))
 REQUESTED = AbortCause(AbortCode.REQUESTED, "abort was called", OWNER)
@@ -167,7 +167,7 @@ class Coordinator:
 
     def register(self, number: int, txn_id: TxnId, participant: int) -> Step:
         who = PARTICIPANTS[participant]
-        return self._propose(number, cmd.RegisterParticipants(txn_id, OWNER, ((who, f"table {who}"),)))
+        return self._propose(number, cmd.RegisterParticipants(txn_id, OWNER, (Participant(who, f"table {who}"),)))
 
     def commit(self, number: int, txn_id: TxnId) -> Step:
         def step(state: State) -> Step:

@@ -25,7 +25,7 @@ from txnstatus.status.events import Decided, Effect, Propose
 from txnstatus.status.manager import TxnStatusManager
 from txnstatus.status.records import TxnRecord
 from txnstatus.status.transitions import TRANSITIONS, Op, Stay
-from txnstatus.types import ParticipantId, ParticipantOpType, ParticipantState, Timestamp, TxnId, TxnState
+from txnstatus.types import Participant, ParticipantId, ParticipantOpType, ParticipantState, Timestamp, TxnId, TxnState
 
 BOTH: Mapping[int, str] = {0: APPEND, 1: APPEND}
 OVER: Mapping[int, str] = {0: OVERWRITE}
@@ -70,7 +70,7 @@ def _one_answer_is_enough(patch: Patch) -> None:
 def _late_participants_are_not_asked(patch: Patch) -> None:
     include = CommitTask.include
 
-    def first_only(task: CommitTask, participants: Iterable[ParticipantId]) -> None:
+    def first_only(task: CommitTask, participants: Iterable[Participant]) -> None:
         if not task._progress:
             include(task, participants)
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -125,15 +126,18 @@ def entries(cluster: LocalCluster) -> dict[str, int]:
 def test_it_costs_what_a_transaction_costs(own_cluster: LocalCluster) -> None:
     """Entries of the logs, as durable rounds are made of them: none more than a transaction's own.
 
-    The status log's are begin, registration, decision and completion. A commit whose participants prepare for longer
-    than an entry lingers begins with one of its own.
+    The status log's are begin, registration where the begin has not made the table a participant, decision and
+    completion. A commit whose participants prepare for longer than an entry lingers begins with one of its own.
     """
     with connect(own_cluster) as client:
         client.create_table("a.t", "id bigint, note string", primary_key=KEY)
+        client.create_table("a.free", "id bigint, note string")
 
-        def explicit() -> int:
-            with client.transaction() as txn:
-                txn.write(rows(1), "a.t")
+        numbers = itertools.count(100)
+
+        def explicit(table: str, tables: Sequence[str]) -> int:
+            with client.transaction(tables=tables) as txn:
+                txn.write(rows(next(numbers)), table)
             return txn.id
 
         def cost(work: Callable[[], int]) -> dict[str, int]:
@@ -143,13 +147,17 @@ def test_it_costs_what_a_transaction_costs(own_cluster: LocalCluster) -> None:
             after = entries(own_cluster)
             return {group: after[group] - count for group, count in before.items() if after[group] != count}
 
-        for work, of_the_table in (
-            (lambda: client.write(rows(2), "a.t").txn_id, 4),
-            (explicit, 4),
-            (lambda: client.upsert("a.t", rows(3)).txn_id, 3),
+        for work, of_status, of_the_table in (
+            (lambda: client.write(rows(2), "a.t").txn_id, 3, 4),
+            (lambda: explicit("a.t", ["a.t"]), 3, 4),
+            (lambda: explicit("a.t", ()), 4, 4),
+            (lambda: client.write(rows(2), "a.free").txn_id, 3, 3),
+            (lambda: explicit("a.free", ["a.free"]), 3, 3),
+            (lambda: explicit("a.free", ()), 4, 4),
+            (lambda: client.upsert("a.t", rows(3)).txn_id, 4, 3),
         ):
             spent = cost(work)
-            assert spent in [{"status-0": count, "shard-0": of_the_table} for count in (4, 5)]
+            assert spent in [{"status-0": count, "shard-0": of_the_table} for count in (of_status, of_status + 1)]
 
 
 def test_of_calls_at_once_with_one_request_id_one_at_most_takes_effect(own_cluster: LocalCluster) -> None:

@@ -77,16 +77,18 @@ class Spent:
     commands: Counter[str]
 
 
-async def _transaction(client: Client, cost: Cost, tables: tuple[str, ...], number: int) -> Spent:
+async def _transaction(client: Client, cost: Cost, tables: tuple[str, ...], number: int, *, carried: bool) -> Spent:
+    """`carried`: its begin carries the first writes."""
     cost.clear()
-    begun = await client._call(
-        "txnstatus.TxnManager/BeginTransaction",
-        pb.BeginTransactionRequest(request_id=f"request {number} {tables}", owner=OWNER, count=1),
-        pb.BeginTransactionResponse,
-    )
+    write_id = f"write{number:04}"
+    request = pb.BeginTransactionRequest(request_id=f"request {number} {tables}", owner=OWNER, count=1)
+    if carried:
+        request.first_writes.extend(pb.FirstWrite(table=table, write_id=write_id) for table in tables)
+    begun = await client._call("txnstatus.TxnManager/BeginTransaction", request, pb.BeginTransactionResponse)
     (txn_id,) = begun.txn_ids
-    for table in tables:
-        write = table_pb2.OpenWriteRequest(txn_id=txn_id, owner=OWNER, table=table, write_id=f"write{number:04}")
+    assert [opened.table.name for opened in begun.first_writes] == list(tables if carried else ())
+    for table in () if carried else tables:
+        write = table_pb2.OpenWriteRequest(txn_id=txn_id, owner=OWNER, table=table, write_id=write_id)
         await client._call("txnstatus.Table/OpenWrite", write, table_pb2.OpenWriteResponse)
     until_written, cost.rounds = cost.rounds, 0
     asked = pb.CommitTransactionRequest(txn_id=txn_id, owner=OWNER, wait_millis=2000)
@@ -97,7 +99,7 @@ async def _transaction(client: Client, cost: Cost, tables: tuple[str, ...], numb
     return Spent(until_written, to_commit, cost.commands.copy())
 
 
-def _spent(tables: tuple[str, ...]) -> list[Spent]:
+def _spent(tables: tuple[str, ...], *, carried: bool) -> list[Spent]:
     cost, spent = Cost(), list[Spent]()
     made = world.World(replace(scenario.make(1, "calm"), clients=0, duplicates=0.0, late=0.0), None)
 
@@ -107,7 +109,7 @@ def _spent(tables: tuple[str, ...]) -> list[Spent]:
             request = table_pb2.CreateTableRequest(name=table, schema=schema, request_id=table)
             await client._call("txnstatus.Table/CreateTable", request, table_pb2.CreateTableResponse)
         for number in range(REPEATED):
-            spent.append(await _transaction(client, cost, tables, number))
+            spent.append(await _transaction(client, cost, tables, number, carried=carried))
 
     with seams.no_collection(), seams.replaced([*made.seams(), cost.seam()]), seams.quiet():
         for name in scenario.NODES:
@@ -122,7 +124,7 @@ def _spent(tables: tuple[str, ...]) -> list[Spent]:
 
 @pytest.mark.parametrize("tables", [TABLES[:1], TABLES])
 def test_commands_and_durable_rounds_of_a_transaction(tables: tuple[str, ...]) -> None:
-    spent, count = _spent(tables), len(tables)
+    spent, count = _spent(tables, carried=False), len(tables)
     for each in spent:
         assert each.until_written == 1 + count, "begin; then register beside each write"
         assert each.to_commit == 2, "prepared; decided"
@@ -133,6 +135,21 @@ def test_commands_and_durable_rounds_of_a_transaction(tables: tuple[str, ...]) -
             "status FinalizeCommit": 1,
             "status CompleteCommit": 1,
             "shard OpenWrite": count,
+            "shard BeginCommit": count,
+            "shard FinalizeCommit": count,
+        }
+
+
+@pytest.mark.parametrize("tables", [TABLES[:1], TABLES])
+def test_a_begin_that_carries_first_writes_registers_their_tables_in_its_own_round(tables: tuple[str, ...]) -> None:
+    count = len(tables)
+    for each in _spent(tables, carried=True):
+        assert (each.until_written, each.to_commit) == (1, 2), "begun; prepared; decided"
+        assert each.commands == {
+            "status BeginTxns": 1,
+            "status BeginCommit": 1,
+            "status FinalizeCommit": 1,
+            "status CompleteCommit": 1,
             "shard BeginCommit": count,
             "shard FinalizeCommit": count,
         }

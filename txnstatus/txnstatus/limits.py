@@ -18,6 +18,8 @@ MAX_PLAIN_REQUEST_BYTES = 1 << 20
 """Bytes of any other request."""
 
 MAX_BEGIN_COUNT = 1_000
+MAX_FIRST_WRITES = 100
+"""First writes that a begin carries."""
 MAX_KEEP_ALIVE_IDS = 1_000
 MAX_OPS_PER_CALL = 1_000
 """Operations or registrations of participants: each is a proposal to the group's log."""

@@ -9,13 +9,22 @@ import enum
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import NewType
+from typing import NamedTuple, NewType
 
 TxnId = NewType("TxnId", int)
 """Id that the status table gives out and never reuses; valid iff >= 0."""
 
 ParticipantId = NewType("ParticipantId", str)
 """The id of a table that takes part in a transaction."""
+
+
+class Participant(NamedTuple):
+    participant_id: ParticipantId
+    name: str
+    """The one that it had when it registered."""
+    first_write: str = ""
+    """The write there whose directory was claimed when the transaction began; empty: none was."""
+
 
 Timestamp = NewType("Timestamp", int)
 """Hybrid time, 64 bits: microseconds since 1970 << 12 | logical counter. 0 = none."""

@@ -124,15 +124,19 @@ class FileWrites:
         self._add(opened, files, "append", None, locks, from_writes, deletes=deletes, looked=looked, claim=claim)
 
     def open(self, table: str) -> Opened:
-        """Claims a directory. The first write on a table makes it a participant."""
-        self._handle.require_writable()
-        write_id = uuid.uuid4().hex
+        """Claims a directory, unless the begin has. The first write on a table makes it a participant."""
         handle = self._handle
-        request = build(pb.OpenWriteRequest, txn_id=handle.id, owner=handle.owner, table=table, write_id=write_id)
-        response = handle.ask("txnstatus.Table/OpenWrite", request, pb.OpenWriteResponse)
+        handle.require_writable()
+        carried = handle.first_writes.pop(table, None)
+        write_id, response = self._open(table) if carried is None else carried
         info = response.table
         schema = Schema.from_wire(info.schema)
         return Opened(write_id, info.table_id, table, schema, info.conflicts, response.directory)
+
+    def _open(self, table: str) -> tuple[str, pb.OpenWriteResponse]:
+        write_id, handle = uuid.uuid4().hex, self._handle
+        request = build(pb.OpenWriteRequest, txn_id=handle.id, owner=handle.owner, table=table, write_id=write_id)
+        return write_id, handle.ask("txnstatus.Table/OpenWrite", request, pb.OpenWriteResponse)
 
     def _add(
         self,

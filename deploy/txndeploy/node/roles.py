@@ -181,7 +181,7 @@ class Roles:
         self._add("Admin", self)
         self._add("Admin", ClusterView(client, ranges))
         if Role.MANAGER in self.config.nodes[self.config.node_id].roles:
-            self._add("TxnManager", TxnManager(ranges))
+            self._add("TxnManager", TxnManager(client, ranges))
             self._add("Table", Tables(client, ranges))
             self._add("Compactions", Compactions(client))
             route(self.registry, client, ranges)

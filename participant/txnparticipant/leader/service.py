@@ -9,6 +9,7 @@ from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 
 from txnparticipant.leader.compactions import CompactionService
+from txnparticipant.leader.files import FileService
 from txnparticipant.leader.locks import LockService, command_of, show
 from txnparticipant.leader.readiness import Readiness
 from txnparticipant.leader.reads import Reads
@@ -19,13 +20,9 @@ from txnparticipant.leader.tables import TableService
 from txnparticipant.leader.translating import Translating
 from txnparticipant.locks.strategies import BUILT_IN, Strategy
 from txnparticipant.shard import commands as cmd
-from txnparticipant.shard import delete_checks
-from txnparticipant.shard.changes import ShardApplied, illegal
-from txnparticipant.shard.key_claims import check_claim, within_memory
+from txnparticipant.shard.changes import ShardApplied
 from txnparticipant.shard.leases import Leases
-from txnparticipant.shard.partition_checks import check_partitions
 from txnparticipant.shard.shard import ParticipantShard
-from txnparticipant.shard.transitions import Op
 from txnparticipant.upkeep.audit_service import ShardAudit
 from txnparticipant.upkeep.cleaner import PASS_SECONDS, Cleaner
 from txnparticipant.upkeep.flusher import Flusher
@@ -33,9 +30,8 @@ from txnparticipant.upkeep.in_doubt import InDoubt
 from txnparticipant.upkeep.initiator import Initiator
 from txnparticipant.upkeep.retirement import Retirement
 from txnstatus.catalog.options import Options
-from txnstatus.errors import InvalidArgument, TxnError, forgotten
+from txnstatus.errors import InvalidArgument, TxnError
 from txnstatus.limits import MAX_OPS_PER_CALL
-from txnstatus.partitions import WHOLE_TABLE
 from txnstatus.process.background import Tasks
 from txnstatus.proto import participant_pb2 as pb
 from txnstatus.proto import table_pb2 as table_pb
@@ -44,10 +40,8 @@ from txnstatus.raft.machine import Restoring, RestoringWhole
 from txnstatus.raft.proposer import Proposer
 from txnstatus.replicated import Rejected
 from txnstatus.rpc.errors import to_detail
-from txnstatus.schema import check_write_id
 from txnstatus.status.ranges import StatusRanges
 from txnstatus.types import (
-    NO_TIMESTAMP,
     ConflictStrategy,
     HybridClock,
     ParticipantId,
@@ -127,6 +121,7 @@ class ShardService:
         self._tables = TableService(
             self.shard, ranges, self._reads, propose, warehouse, table_roots, disk, self._locks.check_strategy
         )
+        self._files = FileService(self.shard, self._tables, self._reads, self._registering, propose)
         self._rows = RowService(self.shard, self._reads, propose, self._registering, self._tables.settled, disk)
         self._flusher = Flusher(
             self.shard, propose, clock, disk, grace, settings.row_flush_bytes, self._rows.wants_room
@@ -205,69 +200,11 @@ class ShardService:
 
     async def open_write(self, request: table_pb.OpenWriteRequest) -> table_pb.OpenWriteResponse:
         self._driver.check_lease()
-        txn_id, write_id = checked_txn_id(request.txn_id), check_write_id(request.write_id)
-        table = await self._tables.settled(request.table, txn_id)
-
-        async def write(begins: bool) -> ShardApplied:
-            return await self._proposer.propose(cmd.OpenWrite(txn_id, table.table_id, request.owner, write_id, begins))
-
-        await self._registering.write(table, txn_id, request.owner, write_id, write)
-        return table_pb.OpenWriteResponse(table=table.info(), directory=table.directory(txn_id, write_id))
+        return await self._files.open(request)
 
     async def add_files(self, request: table_pb.AddFilesRequest) -> table_pb.AddFilesResponse:
         self._driver.check_lease()  # another replica, or this one before it has caught up, may not know the table
-        table = await self._tables.settled(request.table, checked_txn_id(request.txn_id))
-        directory = table.directory(TxnId(request.txn_id), check_write_id(request.write_id))
-        if self.shard.record(table.table_id, TxnId(request.txn_id)) is None:
-            if request.txn_id < self.shard.forgotten_below:
-                raise forgotten(TxnId(request.txn_id))
-            # The write was opened on another table, which had the name before: it lies there.
-            raise illegal(table, TxnId(request.txn_id), None, Op.WRITE)
-        if not request.manifest.path.startswith(f"{directory}/") or not request.manifest.bytes:
-            # Once committed it would be in the way of every reader of the table.
-            raise InvalidArgument(f"the manifest at {request.manifest.path!r} is not in the write's own {directory}")
-        check_partitions(request, table)
-        check_claim(request, table)
-        delete_checks.check_deletes(request, table, directory)
-        delete_checks.check_ranges(request, table)
-        overwrites: tuple[str, ...] = ()
-        base_ts = looked_at = NO_TIMESTAMP
-        if request.mode == table_pb.OVERWRITE:
-            overwrites = tuple(request.overwrites) or (WHOLE_TABLE,)
-            read_at = Timestamp(request.read_timestamp) if request.HasField("read_timestamp") else None
-            base_ts = await self._reads.base(read_at)
-        claim = cmd.claim_from_wire(request.claim) if request.HasField("claim") else None
-        if claim is not None:
-            looked_at = await self._reads.base(claim.snapshot)
-            claim = within_memory(claim, table, self.shard.tables())
-        deletes = cmd.deletes_from_wire(request.deletes) if request.HasField("deletes") else None
-        if deletes is not None:
-            looked_at = max(looked_at, await self._reads.base(Timestamp(deletes.snapshot)))
-            deletes = delete_checks.within_memory(deletes, self.shard.tables())
-        looked = cmd.looked_from_wire(request.looked) if request.HasField("looked") else None
-        if looked is not None:
-            looked_at = max(looked_at, await self._reads.base(looked.snapshot))
-        # A commit is acknowledged before its FINALIZE_COMMIT arrives: what was seen then must be known here.
-        for txn_id, commit_ts in await self._reads.decided(table, max(base_ts, looked_at)):
-            await self._proposer.propose(cmd.FinalizeCommit(txn_id, table.table_id, commit_ts))
-        await self._registering.settle(table.table_id, TxnId(request.txn_id), listed=False)
-        await self._proposer.propose(
-            cmd.AddFiles(
-                TxnId(request.txn_id),
-                table.table_id,
-                request.owner,
-                request.write_id,
-                cmd.manifest_from_wire(request.manifest),
-                overwrites,
-                base_ts,
-                tuple(request.from_writes),
-                claim,
-                deletes,
-                looked,
-                tuple(map(cmd.column_range_from_wire, request.holds)),
-            )
-        )
-        return table_pb.AddFilesResponse()
+        return await self._files.add(request)
 
     async def write_rows(self, request: table_pb.WriteRowsRequest) -> table_pb.WriteRowsResponse:
         self._driver.check_lease()
@@ -330,13 +267,13 @@ class ShardService:
         match op.type:
             case ParticipantOpType.BEGIN_COMMIT:
                 self._clock.update(self.shard.last_row_change(table_id))
-                return cmd.BeginCommit(txn_id, table_id, self._clock.now())
+                return cmd.BeginCommit(txn_id, table_id, self._clock.now(), op.first_write)
             case ParticipantOpType.FINALIZE_COMMIT:
                 commit_ts = Timestamp(op.commit_timestamp)
                 self._clock.update(commit_ts)
                 return cmd.FinalizeCommit(txn_id, table_id, commit_ts)
             case ParticipantOpType.ABORT_TXN:
-                return cmd.AbortTxn(txn_id, table_id)
+                return cmd.AbortTxn(txn_id, table_id, op.first_write)
             case _:
                 raise InvalidArgument(f"no participant operation {op.type}")
 

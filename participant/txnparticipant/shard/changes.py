@@ -58,6 +58,7 @@ def change(table: TableState, txn: TableTxn, command: cmd.TxnCommand) -> ShardAp
         case cmd.FinalizeCommit():
             return ShardApplied(command.commit_ts, let_in=table.publish(txn, command.commit_ts))
         case cmd.AbortTxn():
+            _claim_first(table, txn, command)
             return ShardApplied(let_in=table.discard(txn))
     if command.owner != txn.owner:
         message = f"transaction {txn.txn_id} belongs to {txn.owner!r}, not to {command.owner!r}"
@@ -99,7 +100,7 @@ def _add_files(table: TableState, txn: TableTxn, command: cmd.AddFiles) -> TxnEr
     if too_many := _too_many(table, txn, command):
         return too_many
     claimed = frozenset(txn.claimed)
-    for used in (command.write_id, *command.from_writes):
+    for used in command.from_writes:
         if used not in claimed:
             message = f"write {used} was not opened by transaction {txn.txn_id} on {table.name}"
             return IllegalState(message, txn_id=txn.txn_id)
@@ -130,6 +131,7 @@ def _add_files(table: TableState, txn: TableTxn, command: cmd.AddFiles) -> TxnEr
         or key_claims.refusal(table, txn, write)
     )
     if refusal is None:
+        table.claim(txn, command.write_id)
         table.add_write(txn, write)
     return refusal
 
@@ -222,8 +224,15 @@ def _prepare(table: TableState, txn: TableTxn, command: cmd.BeginCommit) -> Shar
     conflict = conflict or delete_conflict(table, txn) or key_conflict(table, txn)
     if conflict:
         return Rejected(conflict)
+    _claim_first(table, txn, command)
     prepare_ts = dropping.prepare_ts(table, command.prepare_ts) if txn.drops else command.prepare_ts
     return ShardApplied(prepare_ts, let_in=table.prepare(txn, prepare_ts))
+
+
+def _claim_first(table: TableState, txn: TableTxn, command: cmd.BeginCommit | cmd.AbortTxn) -> None:
+    """From here on it is this table's to clean, if nothing is made of it."""
+    if command.first_write:
+        table.claim(txn, command.first_write)
 
 
 def withdraw(table: TableState, command: cmd.Withdraw) -> ShardApplied | Rejected:
@@ -233,8 +242,8 @@ def withdraw(table: TableState, command: cmd.Withdraw) -> ShardApplied | Rejecte
         return ShardApplied()
     if txn.state is not ParticipantState.OPEN:
         return Rejected(illegal(table, command.txn_id, txn, "a withdrawal"))
-    others = {*txn.claimed, *txn.rows} - {command.write_id}
-    more = others or txn.writes or txn.superseded or txn.drops
+    others = {*txn.claimed, *txn.rows, *txn.writes} - {command.write_id}
+    more = others or txn.superseded or txn.drops
     if more or txn.txn_id in table.locks.txn_ids():
         message = f"transaction {txn.txn_id} has more on {table.name} than write {command.write_id}"
         return Rejected(IllegalState(message, txn_id=txn.txn_id))

@@ -66,6 +66,7 @@ class AddFiles:
     deletes: Deletes | None = None
     looked: Looked | None = None
     holds: tuple[ColumnRange, ...] = ()
+    begins: bool = False
 
 
 @value
@@ -117,6 +118,8 @@ class BeginCommit:
     txn_id: TxnId
     table_id: str
     prepare_ts: Timestamp
+    first_write: str = ""
+    """The write whose directory was claimed for it when the transaction began."""
 
 
 @value
@@ -130,6 +133,8 @@ class FinalizeCommit:
 class AbortTxn:
     txn_id: TxnId
     table_id: str
+    first_write: str = ""
+    """The write that BeginCommit tells."""
 
 
 @value
@@ -288,9 +293,9 @@ class TranslateWrites:
     moved: tuple[MovedWrite, ...]
 
 
-FirstWrite = OpenWrite | WriteRows | AcquireLocks
+FirstWrite = OpenWrite | AddFiles | WriteRows | AcquireLocks
 """Commands that can be a transaction's first on a participant: the others need what one of these has left there."""
-WriteCommand = FirstWrite | AddFiles | DropTable
+WriteCommand = FirstWrite | DropTable
 TxnCommand = WriteCommand | BeginCommit | FinalizeCommit | AbortTxn
 FlushCommand = OpenFlush | FlushRows | DropFlush
 CompactionCommand = OpenCompaction | ClaimCompaction | CommitCompaction | DropCompaction

@@ -53,7 +53,7 @@ class ParticipantShard:
                     return self._forget(command.below_txn_id)
             table = self._tables.get(command.table_id) or self._unlocked_database(command.table_id)
             if table is None:
-                return Rejected(NotFound(f"no table with id {command.table_id!r} in shard {self.shard}"))
+                return self._of_nothing(command)
             op = _OP_OF_COMMAND.get(type(command))
             outcome = self._move(table, command, op) if op else self._tend(table, command)  # type: ignore[arg-type]
         except Exception as error:
@@ -113,6 +113,13 @@ class ParticipantShard:
             if record.drops and table.dropped is not None:
                 self._index_dropped(table)
         return result
+
+    def _of_nothing(self, command: cmd.TxnCommand | cmd.TableCommand) -> ShardApplied | Rejected:
+        """A command for a table that is not there. Who never came to one that is gone ends there all the same."""
+        number = command.table_id.removeprefix(f"{self.shard}.")
+        if isinstance(command, cmd.AbortTxn) and number.isdecimal() and int(number) < self._next_table_number:
+            return ShardApplied()
+        return Rejected(NotFound(f"no table with id {command.table_id!r} in shard {self.shard}"))
 
     def _unlocked_database(self, table_id: str) -> TableState | None:
         """Nobody creates a database: it is here while it is in a transaction's record."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from txnstatus import write_directory
 from txnstatus.types import TxnId
 from txnstatus.values import value
 
@@ -26,7 +27,7 @@ class WriteDirectory:
 
     @property
     def name(self) -> str:
-        return f"delta_{self.txn_id}_{self.write_id}"
+        return write_directory.name_of(self.txn_id, self.write_id)
 
 
 @value

@@ -76,6 +76,8 @@ class Shared:
     """How many of each kind are at work in each program, beside its sessions."""
     comes_late: bool = False
     """Whether programs send again what was answered long ago."""
+    carries: bool = False
+    """Whether begins carry first writes."""
     sent: deque[Sent] = field(default_factory=lambda: deque(maxlen=12))
     """What was sent, and may come again."""
     work: Callable[[int], None] = lambda _txn_id: None

@@ -137,7 +137,7 @@ class Client(Clerk, Registrar, Compactor, Doctor, Builder, Locker, Seller, Latec
     # ---- transactions
 
     async def _transact(self) -> None:
-        for txn_id in await self._begin():
+        for txn_id in await self._begin(self._some_tables() if self._shared.carries else ()):
             beating = asyncio.ensure_future(self._keep_alive(txn_id))
             try:
                 await self._fill_and_end(txn_id)
@@ -148,7 +148,7 @@ class Client(Clerk, Registrar, Compactor, Doctor, Builder, Locker, Seller, Latec
         if self._rng.random() < 0.2:
             token = Token(txn_id, self._shared.keepalive_millis, False, "sim")  # type: ignore[arg-type]
             self._shared.tokens.append(token.to_bytes())
-        tables = self._rng.sample(self._shared.tables, self._rng.randint(0, len(self._shared.tables)))
+        tables = self._some_tables()
         for table in tables:
             for _ in range(self._rng.choice([1, 1, 2])):
                 await self._write(txn_id, table)
@@ -171,24 +171,22 @@ class Client(Clerk, Registrar, Compactor, Doctor, Builder, Locker, Seller, Latec
             if tables and self._rng.random() < 0.3:
                 await self._write(txn_id, tables[0])  # a zombie
 
+    def _some_tables(self) -> list[str]:
+        return self._rng.sample(self._shared.tables, self._rng.randint(0, len(self._shared.tables)))
+
     def _straggled(self, task: asyncio.Future[None]) -> None:
         self._stragglers.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None and not isinstance(error, EXPECTED):
             raise error
 
     async def _write(self, txn_id: int, table: str) -> None:
-        write_id, sent_at = f"write{self._id()}".replace("-", "x"), self._shared.now()
-        opened = await self._call(
-            "txnstatus.Table/OpenWrite",
-            table_pb2.OpenWriteRequest(txn_id=txn_id, owner=OWNER, table=table, write_id=write_id),
-            table_pb2.OpenWriteResponse,
-        )
-        self._ledger.opened(txn_id, write_id, sent_at)
+        carried = self._opened.pop((txn_id, table), None)
+        write_id, directory = await self._open(txn_id, table) if carried is None else carried
         # A task may take long, and outlive its transaction.
         await asyncio.sleep(self._rng.uniform(0.0, 1.5 if self._rng.random() < 0.05 else 0.05))
-        manifest = self._shared.warehouse.write(opened.directory, "manifest")
+        manifest = self._shared.warehouse.write(directory, "manifest")
         overwrite, sent_at = self._rng.random() < self._shared.overwrites, self._shared.now()
-        write = Write(txn_id, table, write_id, opened.directory, manifest, overwrite, (), sent_at)
+        write = Write(txn_id, table, write_id, directory, manifest, overwrite, (), sent_at)
         self._ledger.txn(txn_id).writes.append(write)
         request = table_pb2.AddFilesRequest(
             txn_id=txn_id,
@@ -201,6 +199,17 @@ class Client(Clerk, Registrar, Compactor, Doctor, Builder, Locker, Seller, Latec
         for _ in range(self._rng.choice([1, 1, 2])):
             await self._call("txnstatus.Table/AddFiles", request, table_pb2.AddFilesResponse)
             self._ledger.wrote(write, sent_at)
+
+    async def _open(self, txn_id: int, table: str) -> tuple[str, str]:
+        """The id of a write, and its directory."""
+        write_id, sent_at = f"write{self._id()}".replace("-", "x"), self._shared.now()
+        opened = await self._call(
+            "txnstatus.Table/OpenWrite",
+            table_pb2.OpenWriteRequest(txn_id=txn_id, owner=OWNER, table=table, write_id=write_id),
+            table_pb2.OpenWriteResponse,
+        )
+        self._ledger.opened(txn_id, write_id, sent_at)
+        return write_id, opened.directory
 
     async def _join(self) -> None:
         """Works in somebody else's transaction, by its token."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import random
+from collections.abc import Callable, Sequence
 
-from tests.sim.actors.caller import Caller
+from tests.sim.actors.caller import Caller, Shared
 from txnstatus.errors import InvalidArgument, LimitReached, TxnAborted, TxnError
 from txnstatus.proto import txn_manager_pb2
 from txnstatus.rpc.errors import from_detail
@@ -15,6 +16,11 @@ OWNER = "alice"
 
 
 class Transactor(Caller):
+    def __init__(self, name: str, rng: random.Random, shared: Shared, log: Callable[[str], None]) -> None:
+        super().__init__(name, rng, shared, log)
+        self._opened: dict[tuple[int, str], tuple[str, str]] = {}
+        """Ids and directories of writes that begins have opened, by transaction and table, until they are used."""
+
     async def _take_snapshot(self) -> Timestamp:
         known_before = self._ledger.acked_commit_ts
         taken = await self._call(
@@ -25,7 +31,8 @@ class Transactor(Caller):
         self._ledger.took_snapshot(taken.timestamp, known_before)
         return Timestamp(taken.timestamp)
 
-    async def _begin(self) -> Sequence[int]:
+    async def _begin(self, tables: Sequence[str] = ()) -> Sequence[int]:
+        """`tables`: those to which one transaction is going to write, if it is one."""
         label = request_id = self._id()
         count = self._rng.choice([1, 1, 1, 2, 3])
         request = txn_manager_pb2.BeginTransactionRequest(
@@ -33,6 +40,9 @@ class Transactor(Caller):
         )
         if self._shared.changes_options and self._rng.random() < 0.3:
             request.keepalive_millis = 0  # the default, whatever it is now
+        if count == 1:
+            writes = [(table, f"write{self._id()}".replace("-", "x")) for table in tables]
+            request.first_writes.extend(txn_manager_pb2.FirstWrite(table=t, write_id=w) for t, w in writes)
         ids: Sequence[int] = ()
         for _ in range(self._rng.choice([1, 1, 2])):  # now and then as a client that missed the answer
             sent_at, request.is_retry = self._shared.now(), bool(ids)
@@ -50,6 +60,9 @@ class Transactor(Caller):
                 return ()
             ids = list(answer.txn_ids)
             self._ledger.begun(request_id, ids, OWNER, label, answer.keepalive_millis / 1000, sent_at)
+            write_ids = {each.table: each.write_id for each in request.first_writes}
+            for opened in answer.first_writes:
+                self._opened[ids[0], opened.table.name] = write_ids[opened.table.name], opened.directory
         self._log(f"began {ids}")
         return ids
 

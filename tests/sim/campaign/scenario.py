@@ -83,6 +83,8 @@ class Scenario:
     """How many of each kind are at work in each program, beside its sessions."""
     comes_late: bool = False
     """Whether programs send requests again long after they were answered."""
+    carries: bool = False
+    """Whether begins carry first writes."""
 
     @property
     def retires(self) -> bool:
@@ -207,6 +209,7 @@ def make(seed: int, profile: str | None = None) -> Scenario:
         foreign=newest.random() < 0.3,
     )
     scenario = replace(scenario, keeps_rolls=random.Random(f"scenario {seed}, changing").random() < 0.3)
+    scenario = replace(scenario, carries=random.Random(f"scenario {seed}, carrying").random() < 0.3)
     scenario = fitted(special, scenario) if profile in THEMES else _fitted(special, scenario)
     kinds, rate = PROFILES[profile]
     count = sum(rng.random() < 0.5 for _ in range(int(rate * scenario.seconds / 10 * 2))) if kinds else 0

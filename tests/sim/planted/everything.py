@@ -11,7 +11,7 @@ from tests.sim.planted.compaction import PLANTED_COMPACTION
 from tests.sim.planted.faults import PLANTED, Planted, Seams
 from tests.sim.planted.fresh import FRESH
 from tests.sim.planted.raft import RAFT
-from tests.sim.planted.registering import PLANTED_REGISTERING
+from tests.sim.planted.registering import CARRYING, PLANTED_REGISTERING
 from tests.sim.planted.rolls import PLANTED_ROLLS
 from tests.sim.planted.rows import PLANTED_ROWS
 from tests.sim.planted.shard import SHARD
@@ -28,7 +28,8 @@ def worlds(name: str) -> Iterator[Scenario]:
     """For a fault of one profile: that, as many seeds as it has."""
     planted = PLAIN[name]
     for seed in range(planted.first, planted.first + planted.seeds):
-        drawn = replace(scenario.make(seed, planted.profile), writes_rows=name in PLANTED_ROWS)
+        drawn = scenario.make(seed, planted.profile)
+        drawn = replace(drawn, writes_rows=name in PLANTED_ROWS, carries=drawn.carries or name in CARRYING)
         yield _changing(drawn) if name in CHANGING else drawn
 
 

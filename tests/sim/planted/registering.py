@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any
 
 from tests.sim.planted.faults import Planted, Seams
 from txnparticipant.leader.registering import Key, Registering
+from txnparticipant.shard.table import TableState
+from txnstatus.status.commit_tasks import CommitTask, SendOp
+from txnstatus.types import TxnId
 
 
 def what_is_open_is_registered() -> Seams:
@@ -50,8 +55,40 @@ def nobody_asks_about_what_is_open() -> Seams:
     return [("txnparticipant.leader.registering:Registering._unsettled", none), *leaders_leave_it_there()]
 
 
+def ends_tell_of_no_first_write() -> Seams:
+    """Nobody removes the directories that begins have claimed."""
+
+    def due(self: CommitTask, now: float) -> Iterator[SendOp]:
+        return (replace(send, first_write="") for send in sends(self, now))
+
+    sends = CommitTask.due
+    return [("txnstatus.status.commit_tasks:CommitTask.due", due)]
+
+
+def files_begin_where_nobody_is_asked() -> Seams:
+    """As if whatever comes first to a table had been carried by its transaction's begin."""
+    write = Registering.write
+
+    async def unasked(
+        self: Registering, table: TableState, txn_id: TxnId, owner: str, write_id: str, work: Callable[[bool], Any]
+    ) -> Any:
+        if self._shard.record(table.table_id, txn_id) is None and not self._dispatcher.is_busy(
+            (table.table_id, txn_id)
+        ):
+            return await work(True)
+        return await write(self, table, txn_id, owner, write_id, work)
+
+    return [("txnparticipant.leader.registering:Registering.write", unasked)]
+
+
+CARRYING = ("ends tell of no first write", "files begin where nobody is asked")
+"""Faults that show where begins carry first writes."""
 PLANTED_REGISTERING: Mapping[str, Planted] = {
     "what is open is registered": Planted(("everything", "4"), "deaths", 10, what_is_open_is_registered),
     "withdrawn although listed": Planted(("everything", "4", "10"), "deaths", 10, withdrawn_although_listed, first=5),
+    "ends tell of no first write": Planted(("10",), "calm", 4, ends_tell_of_no_first_write),
+    "files begin where nobody is asked": Planted(
+        ("everything", "4", "5", "8"), "deaths", 10, files_begin_where_nobody_is_asked
+    ),
     "nobody asks about what is open": Planted(("everything",), "calm", 10, nobody_asks_about_what_is_open),
 }

@@ -142,6 +142,7 @@ class World:
             overwrites=scenario.overwrites,
             crowd=scenario.crowd,
             comes_late=scenario.comes_late,
+            carries=scenario.carries,
             work=self.till.work,
             refused=self.retention.refused,
             ruins=self.ruins,

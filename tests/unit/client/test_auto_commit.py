@@ -23,6 +23,7 @@ from txnstatus.schema import Column, Schema
 
 TABLE = "air.flights"
 SCHEMA = Schema((Column("id", "bigint"), Column("note", "string")), primary_key=("id",))
+KEYLESS = Schema((Column("id", "bigint"), Column("note", "string")))
 
 
 @pytest.fixture
@@ -71,6 +72,33 @@ def test_a_write_of_files_takes_four_calls_and_up_to_two_for_their_keys(
     (begin,) = manager.requests["BeginTransaction"]
     assert (begin.label, begin.owner, begin.is_retry, len(begin.request_id)) == ("auto-commit", "me", False, 32)
     assert (receipt.commit_timestamp, receipt.tables, receipt.rows) == (4096, (TABLE,), None)
+
+
+def test_a_write_of_files_where_there_is_no_key_takes_three(
+    manager: FakeManager, client: Client, tmp_path: Path
+) -> None:
+    """Its begin claims the directory, too."""
+    info = common.TableInfo(table_id="0.0", name=TABLE, location=tmp_path.as_uri(), schema=KEYLESS.to_wire())
+    info.conflicts = "first-committer-wins"
+
+    def begin(request: pb.BeginTransactionRequest) -> pb.BeginTransactionResponse:
+        (write,) = request.first_writes
+        assert write.table == TABLE
+        opened = table_pb.OpenWriteResponse(table=info, directory=f"{tmp_path.as_uri()}/delta_7_{write.write_id}")
+        return pb.BeginTransactionResponse(
+            txn_ids=[7], keepalive_millis=60_000, cluster_id="fake", first_writes=[opened]
+        )
+
+    manager.answers["BeginTransaction"] = begin
+    client.write(rows(1), TABLE)
+    assert calls(manager) == dict.fromkeys(["BeginTransaction", "AddFiles", "CommitTransaction"], 1)
+    (added,) = manager.requests["AddFiles"]
+    assert added.write_id == manager.requests["BeginTransaction"][0].first_writes[0].write_id
+    manager.answers["CommitTransaction"] = lambda _: committed(8)
+    with client.transaction(tables=iter([TABLE, TABLE])) as txn:
+        txn.write(rows(1), TABLE)
+        txn.write(rows(2), TABLE)
+    assert manager.count("OpenWrite") == 1, "the second write of a table opens as ever"
 
 
 def test_a_write_of_rows_takes_five(manager: FakeManager, client: Client) -> None:

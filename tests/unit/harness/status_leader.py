@@ -22,6 +22,7 @@ from txnstatus.status.table import StatusApplied, TxnStatusTable
 from txnstatus.types import (
     AbortCause,
     AbortCode,
+    Participant,
     ParticipantId,
     ParticipantOpType,
     Timestamp,
@@ -90,7 +91,9 @@ class Leader:
         return outcome.txn_ids[0]
 
     def register(self, txn_id: TxnId, participant: ParticipantId) -> None:
-        assert self.apply(cmd.RegisterParticipants(txn_id, OWNER, ((participant, NAMES[participant]),))) == []
+        assert (
+            self.apply(cmd.RegisterParticipants(txn_id, OWNER, (Participant(participant, NAMES[participant]),))) == []
+        )
 
     def commit(self, txn_id: TxnId = TXN) -> list[Effect]:
         return self.apply(cmd.BeginCommit(txn_id, OWNER, 2))

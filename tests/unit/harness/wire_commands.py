@@ -14,7 +14,7 @@ from txnparticipant.versions.mvcc import DeadRowsRef, Deletes, FileDeletes, Hidd
 from txnstatus.schema import Column, Schema
 from txnstatus.status import commands as status_cmd
 from txnstatus.table_properties import Property
-from txnstatus.types import AbortCause, AbortCode, ParticipantId, Timestamp, TxnId
+from txnstatus.types import AbortCause, AbortCode, Participant, ParticipantId, Timestamp, TxnId
 
 CAUSE = AbortCause(AbortCode.CONFLICT, "t was overwritten", "air.t", TxnId(0), ("air.t",))
 MANIFEST = Manifest("file:///w/_manifest.json", 200, 0xDEADBEEF, 3, 1000, 64000)
@@ -34,11 +34,17 @@ STATUS_GOLDEN: list[tuple[status_cmd.Command, str]] = [
         status_cmd.BeginTxns("req-1", 2, "ada", "nightly", 3000, 5, TS, 100_000),
         "0a290a057265712d3110021a0361646122076e696768746c7928b8173005390000bc93e9fe246140a08d06",
     ),
+    (
+        status_cmd.BeginTxns(
+            "r", 1, "ada", "", 9, 5, participants=(Participant(ParticipantId("3.0"), "air.t", "abcdefgh"),)
+        ),
+        "0a260a017210011a03616461280930054a160a03332e3012056169722e741a086162636465666768",
+    ),
     (status_cmd.Forget(5), "42020805"),
     (status_cmd.RaiseFloor(TS), "4a09090000bc93e9fe2461"),
     (
         status_cmd.RegisterParticipants(
-            TxnId(7), "ada", ((ParticipantId("3.0"), "air.t"), (ParticipantId("3.1"), "air.u"))
+            TxnId(7), "ada", (Participant(ParticipantId("3.0"), "air.t"), Participant(ParticipantId("3.1"), "air.u"))
         ),
         "5223080712036164611a0c0a03332e3012056169722e741a0c0a03332e3112056169722e75",
     ),
@@ -150,6 +156,18 @@ SHARD_GOLDEN: list[tuple[shard_cmd.Command, str]] = [
         shard_cmd.WriteRows(TxnId(7), "3.0", "ada", TS, 0, RowBatch("abcdefgh", True, b"", (), b""), begins=True),
         "622508071203332e301a03616461210000bc93e9fe2461320c0a08616263646566676810013801",
     ),
+    (
+        shard_cmd.AddFiles(TxnId(7), "3.0", "ada", "abcdefgh", MANIFEST, begins=True),
+        (
+            "1a4508071203332e301a03616461220861626364656667682a2b0a1866696c653a2f2f2f772f5f6d616e69666573742e"
+            "6a736f6e10c8011defbeadde200328e8073080f4036801"
+        ),
+    ),
+    (
+        shard_cmd.BeginCommit(TxnId(7), "3.0", TS, "abcdefgh"),
+        "221a08071203332e30190000bc93e9fe246122086162636465666768",
+    ),
+    (shard_cmd.AbortTxn(TxnId(7), "3.0", "abcdefgh"), "321108071203332e301a086162636465666768"),
 ]
 
 SHARD_GOLDEN += [
@@ -208,9 +226,9 @@ timestamps = uint64.map(Timestamp)
 causes = st.builds(
     AbortCause, st.sampled_from(AbortCode), text, text, st.none() | txn_ids, st.lists(text, max_size=3).map(tuple)
 )
-participants = st.lists(st.tuples(text.map(ParticipantId), text)).map(tuple)
+participants = st.lists(st.builds(Participant, text.map(ParticipantId), text, text)).map(tuple)
 status_commands = st.one_of(
-    st.builds(status_cmd.BeginTxns, text, uint32, text, text, uint32, micros, timestamps, uint32),
+    st.builds(status_cmd.BeginTxns, text, uint32, text, text, uint32, micros, timestamps, uint32, participants),
     st.builds(status_cmd.RegisterParticipants, txn_ids, text, participants),
     st.builds(status_cmd.BeginCommit, txn_ids, text, micros),
     st.builds(status_cmd.FinalizeCommit, txn_ids, timestamps, micros, st.integers(0, 2**31 - 1)),
@@ -243,9 +261,9 @@ shard_commands = st.one_of(
     st.builds(
         shard_cmd.AcquireLocks, txn_ids, text, text, locks, st.sampled_from(Otherwise), timestamps, st.booleans()
     ),
-    st.builds(shard_cmd.BeginCommit, txn_ids, text, timestamps),
+    st.builds(shard_cmd.BeginCommit, txn_ids, text, timestamps, text),
     st.builds(shard_cmd.FinalizeCommit, txn_ids, text, timestamps),
-    st.builds(shard_cmd.AbortTxn, txn_ids, text),
+    st.builds(shard_cmd.AbortTxn, txn_ids, text, text),
     st.builds(shard_cmd.Withdraw, txn_ids, text, text),
     st.builds(shard_cmd.MarkCleaned, txn_ids, text, texts),
     st.builds(shard_cmd.ForgetTxns, txn_ids),

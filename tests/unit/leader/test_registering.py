@@ -25,14 +25,16 @@ def test_a_withdrawal_takes_one_write_and_nothing_else() -> None:
         cmd.OpenWrite(TXN, TABLE_ID, ALICE, "write0001", begins=True),
         cmd.Withdraw(TXN, TABLE_ID, "write0001"),
     )
-    for command in (first, withdraw):
-        shard.apply(command)
-    assert shard.snapshot() == empty
+    files = cmd.AddFiles(TXN, TABLE_ID, ALICE, "write0001", Manifest("file:///m", 1, 1, 1, 1, 1), begins=True)
+    for begins in (first, files):
+        for command in (begins, withdraw):
+            shard.apply(command)
+        assert shard.snapshot() == empty
     shard.apply(withdraw)
     assert shard.snapshot() == empty
     more: list[cmd.Command] = [
         cmd.OpenWrite(TXN, TABLE_ID, ALICE, "write0002"),
-        cmd.AddFiles(TXN, TABLE_ID, ALICE, "write0001", Manifest("file:///m", 1, 1, 1, 1, 1)),
+        cmd.AddFiles(TXN, TABLE_ID, ALICE, "write0002", Manifest("file:///m", 1, 1, 1, 1, 1)),
         cmd.BeginCommit(TXN, TABLE_ID, Timestamp(9)),
     ]
     for command in more:

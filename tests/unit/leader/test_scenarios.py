@@ -110,11 +110,12 @@ class RegisteringStory(Story):
         request = table_pb.LockRequest(txn_id=TXN, owner=ALICE, table=TABLE, mode="LOCK_X")
         return self._after("lock", self._service.lock(request))
 
-    def prepare(self) -> Iterable[str]:
-        return self._after("prepare", self._participate("BEGIN_COMMIT"))
+    def prepare(self, first_write: str = "") -> Iterable[str]:
+        """`first_write`: one that the begin has claimed."""
+        return self._after("prepare", self._participate("BEGIN_COMMIT", first_write))
 
-    def abort(self) -> Iterable[str]:
-        return self._after("abort", self._participate("ABORT_TXN"))
+    def abort(self, first_write: str = "") -> Iterable[str]:
+        return self._after("abort", self._participate("ABORT_TXN", first_write))
 
     def look_for_leftovers(self) -> Iterable[str]:
         return self._after("leftovers", self._look())
@@ -124,8 +125,8 @@ class RegisteringStory(Story):
 
     # ---- what came of it
 
-    async def _participate(self, op: str) -> None:
-        ops = [pb.ParticipantOp(txn_id=TXN, table_id=TABLE_ID, type=op)]
+    async def _participate(self, op: str, first_write: str) -> None:
+        ops = [pb.ParticipantOp(txn_id=TXN, table_id=TABLE_ID, type=op, first_write=first_write)]
         (result,) = (await self._service.participate(pb.ParticipateRequest(ops=ops))).results
         if result.HasField("error"):
             raise from_detail(result.error)

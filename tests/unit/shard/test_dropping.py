@@ -318,6 +318,23 @@ def test_a_dropped_table_that_was_always_empty_is_there_for_readers_below() -> N
     assert shard.spent()
 
 
+def test_who_never_came_to_a_table_that_is_gone_ends_there() -> None:
+    """Its begin may have made the table a participant, and nothing of that is kept here."""
+    shard = new_shard()
+    drop(shard)
+    ok(shard, cmd.Retire(OLD, Timestamp(100)))
+    for txn_id in list(shard.table_by_id(OLD).txns):
+        ok(shard, cmd.ForgetTxns(TxnId(txn_id + 1)))
+    ok(shard, cmd.ForgetTable(OLD))
+    ok(shard, cmd.AbortTxn(WRITER, OLD, "write0001"))
+    for unknown in (
+        cmd.BeginCommit(WRITER, OLD, Timestamp(200)),
+        cmd.AbortTxn(WRITER, "0.17"),
+        cmd.AbortTxn(WRITER, "x"),
+    ):
+        assert isinstance(refused(shard, unknown), NotFound)
+
+
 def test_a_table_that_is_there_is_never_forgotten() -> None:
     assert isinstance(refused(new_shard(), cmd.ForgetTable(OLD)), IllegalState)
 

@@ -247,13 +247,13 @@ def test_a_write_id_does_not_take_other_files_than_its_first() -> None:
     assert WRITE in error.message
 
 
-def test_files_in_directories_that_were_not_claimed_are_refused() -> None:
+def test_files_claim_their_own_directory_and_those_in_others_that_were_not_claimed_are_refused() -> None:
     shard = shard_with_txn_in(OPEN)
-    assert "write0002" in refused(shard, added(write_id="write0002")).message
-    ok(shard, opened(write_id="write0002"))
     error = refused(shard, added(write_id="write0002", from_writes=("staged01",)))
     assert type(error) is IllegalState
     assert "staged01" in error.message
+    ok(shard, added(write_id="write0002"))
+    assert "write0002" in table_of(shard).txns[TXN].claimed
 
 
 def test_staged_files_are_added_once() -> None:
@@ -283,7 +283,7 @@ def test_a_directory_claimed_by_another_transaction_cannot_be_used() -> None:
     shard = shard_with_txn_in(OPEN)
     other = begun(shard, 8)
     ok(shard, opened(other, "theirs01"))
-    assert type(refused(shard, added(TXN, "theirs01"))) is IllegalState
+    assert type(refused(shard, added(TXN, "write0002", from_writes=("theirs01",)))) is IllegalState
 
 
 def test_a_transaction_sees_nothing_of_another_before_it_commits() -> None:

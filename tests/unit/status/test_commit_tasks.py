@@ -5,16 +5,20 @@ from __future__ import annotations
 from txnstatus.backoff import Backoff
 from txnstatus.errors import Conflict, IllegalState, Unavailable
 from txnstatus.status.commit_tasks import CommitTask, SendOp
-from txnstatus.types import NO_TIMESTAMP, ParticipantId, ParticipantOpType, Timestamp, TxnId
+from txnstatus.types import NO_TIMESTAMP, Participant, ParticipantId, ParticipantOpType, Timestamp, TxnId
 
 A, B = ParticipantId("0.0"), ParticipantId("1.0")
 TS = Timestamp(100)
 RETRIES = Backoff(first_seconds=0.1, most_seconds=1.0, growth=2.0)
 
 
+def named(*ids: ParticipantId) -> list[Participant]:
+    return [Participant(each, f"t.{each}") for each in ids]
+
+
 def task(op: ParticipantOpType = ParticipantOpType.BEGIN_COMMIT, *participants: ParticipantId) -> CommitTask:
     made = CommitTask(TxnId(7), op, Timestamp(0), RETRIES)
-    made.include(participants or (A, B))
+    made.include(named(*(participants or (A, B))))
     return made
 
 
@@ -26,7 +30,7 @@ def test_all_are_asked_at_once_and_nobody_twice() -> None:
 
 def test_what_is_sent_carries_the_commit_timestamp() -> None:
     one = CommitTask(TxnId(7), ParticipantOpType.FINALIZE_COMMIT, TS, RETRIES)
-    one.include([A])
+    one.include(named(A))
     assert list(one.due(0.0)) == [SendOp(TxnId(7), A, ParticipantOpType.FINALIZE_COMMIT, TS)]
 
 
@@ -50,7 +54,7 @@ def test_including_somebody_again_forgets_no_answer() -> None:
     one = task()
     list(one.due(0.0))
     one.answered(A, TS, None, 0.0)
-    one.include([A, B])
+    one.include(named(A, B))
     assert one.waiting_for == [B]
 
 
@@ -79,7 +83,7 @@ def test_the_pauses_are_spread_and_the_same_in_every_run() -> None:
 
     def pauses(txn_id: int) -> list[float]:
         one = CommitTask(TxnId(txn_id), ParticipantOpType.ABORT_TXN, TS, RETRIES)
-        one.include([A])
+        one.include(named(A))
         found = []
         for _ in range(3):
             list(one.due(1e9))

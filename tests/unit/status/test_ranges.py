@@ -7,6 +7,7 @@ import contextlib
 import random
 from collections import defaultdict
 from collections.abc import Coroutine
+from itertools import starmap
 from typing import Any
 
 import pytest
@@ -24,7 +25,7 @@ from txnstatus.status import commands as cmd
 from txnstatus.status.manager import Tick
 from txnstatus.status.ranges import StatusRanges
 from txnstatus.status.table import TxnStatusTable
-from txnstatus.types import NO_TIMESTAMP, AbortCause, AbortCode, ParticipantId, Timestamp, TxnId, TxnState
+from txnstatus.types import NO_TIMESTAMP, AbortCause, AbortCode, Participant, ParticipantId, Timestamp, TxnId, TxnState
 
 OWNER = "ada"
 TABLE = ParticipantId("0.0")
@@ -37,7 +38,7 @@ def begin(request_id: str, count: int = 1, *, is_retry: bool = False) -> pb.Begi
 
 def prepare(world: World, txn_id: int) -> None:
     number = txn_id // world.state.range_span
-    world.apply(number, cmd.RegisterParticipants(TxnId(txn_id), OWNER, ((TABLE, "air.flights"),)))
+    world.apply(number, cmd.RegisterParticipants(TxnId(txn_id), OWNER, (Participant(TABLE, "air.flights"),)))
     world.apply(number, cmd.BeginCommit(TxnId(txn_id), OWNER, 1))
 
 
@@ -913,8 +914,10 @@ def test_tables_that_join_a_transaction_at_one_moment_are_one_command() -> None:
         assert answers == [None, None, None]
         assert isinstance(refused, NotAuthorized)
         _, joined, _ = commands
-        assert joined == cmd.RegisterParticipants(txn_id, OWNER, tuple(list(names.items())[1:]))
-        assert world.tables[0].get(txn_id).participants == names
+        assert joined == cmd.RegisterParticipants(txn_id, OWNER, tuple(starmap(Participant, list(names.items())[1:])))
+        assert world.tables[0].get(txn_id).participants == {
+            each: Participant(each, name) for each, name in names.items()
+        }
 
     run(main())
 

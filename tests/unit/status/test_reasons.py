@@ -36,7 +36,7 @@ async def test_a_range_without_a_majority_does_not_silence_the_others() -> None:
     world.unavailable = {"status-0"}
     before = world.loop.time()
     with answering_within(2.0):
-        answer = await TxnManager(world.ranges()).keep_transaction_alive(
+        answer = await TxnManager(world.client(), world.ranges()).keep_transaction_alive(
             pb.KeepTransactionAliveRequest(txn_ids=[0, 1, 2], owner=OWNER)
         )
     assert world.loop.time() - before < 2.0, "the caller is still there"
@@ -89,7 +89,7 @@ async def test_a_commit_whose_first_answer_was_lost_and_whose_record_is_gone_is_
 
     world.on_apply = forget
     request = pb.CommitTransactionRequest(txn_id=0, owner=OWNER)
-    call = asyncio.ensure_future(TxnManager(ranges).commit_transaction(request))
+    call = asyncio.ensure_future(TxnManager(world.client(), ranges).commit_transaction(request))
     for _ in range(2):  # the request, the entry; and the reply comes too late
         await asyncio.sleep(0.01)
         world.pending.pop(0).go_on()
@@ -102,7 +102,7 @@ async def test_a_commit_whose_first_answer_was_lost_and_whose_record_is_gone_is_
 async def test_a_commit_of_what_is_forgotten_for_long_is_said_to_be() -> None:
     world = World()
     await world.ranges().begin(pb.BeginTransactionRequest(request_id="r", owner=OWNER))
-    manager, request = TxnManager(world.ranges()), pb.CommitTransactionRequest(txn_id=0, owner=OWNER)
+    manager, request = TxnManager(world.client(), world.ranges()), pb.CommitTransactionRequest(txn_id=0, owner=OWNER)
     assert TxnState((await manager.commit_transaction(request)).txn.state) is TxnState.COMMITTED
     world.apply(0, cmd.Forget(10**18))
     with pytest.raises(Exception, match="finished and forgotten") as caught:

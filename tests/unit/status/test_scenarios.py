@@ -35,7 +35,16 @@ from txnstatus.status.events import (
 from txnstatus.status.manager import ManagerSettings
 from txnstatus.status.records import TxnRecord
 from txnstatus.status.table import StatusApplied
-from txnstatus.types import AbortCause, AbortCode, ParticipantId, ParticipantOpType, Timestamp, TxnId, TxnState
+from txnstatus.types import (
+    AbortCause,
+    AbortCode,
+    Participant,
+    ParticipantId,
+    ParticipantOpType,
+    Timestamp,
+    TxnId,
+    TxnState,
+)
 
 IDS = {name.removeprefix("air."): participant_id for participant_id, name in NAMES.items()}
 SHORT = {participant_id: short for short, participant_id in IDS.items()}
@@ -115,7 +124,9 @@ class StatusStory(Story):
 
     def register(self, txn: str, participant: str) -> Iterable[str]:
         participant_id = IDS[participant]
-        return self._append(cmd.RegisterParticipants(_txn(txn), OWNER, ((participant_id, NAMES[participant_id]),)))
+        return self._append(
+            cmd.RegisterParticipants(_txn(txn), OWNER, (Participant(participant_id, NAMES[participant_id]),))
+        )
 
     def commit_asked(self, txn: str, owner: str = OWNER) -> Iterable[str]:
         """A commit is about to be proposed."""

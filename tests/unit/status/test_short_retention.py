@@ -12,7 +12,7 @@ from txnstatus.proto import txn_manager_pb2 as pb
 from txnstatus.status import commands as cmd
 from txnstatus.status.events import ParticipantAnswered
 from txnstatus.status.table import TxnStatusTable
-from txnstatus.types import ParticipantId, ParticipantOpType, Timestamp, TxnId, TxnState
+from txnstatus.types import Participant, ParticipantId, ParticipantOpType, Timestamp, TxnId, TxnState
 
 pytestmark = pytest.mark.virtual_time
 
@@ -52,7 +52,7 @@ async def test_whoever_waits_for_a_commit_is_answered_with_what_it_came_to(asks:
     world = World()
     txn_id = await begun(world)
     service, ranges = world.services[0], world.ranges()
-    world.apply(0, cmd.RegisterParticipants(txn_id, OWNER, ((TABLE, "air.flights"),)))
+    world.apply(0, cmd.RegisterParticipants(txn_id, OWNER, (Participant(TABLE, "air.flights"),)))
     asked = pb.GetTransactionStateRequest(txn_id=txn_id, wait_millis=1_000)
     waiting = asyncio.ensure_future(
         commit(world, txn_id, 1_000)

@@ -15,7 +15,7 @@ from txnstatus.schema import Column, Schema
 from txnstatus.status import commands as cmd
 from txnstatus.status.records import TxnRecord
 from txnstatus.status.table import TxnStatusTable
-from txnstatus.types import ParticipantId, ParticipantState, Timestamp, TxnId, TxnState
+from txnstatus.types import Participant, ParticipantId, ParticipantState, Timestamp, TxnId, TxnState
 
 TXN, OTHER, TABLE = TxnId(1), TxnId(2), "0.0"
 
@@ -24,7 +24,7 @@ def status_table() -> TxnStatusTable:
     """Two transactions that began together. The second is committing."""
     table = TxnStatusTable(1, 100)
     table.apply(cmd.BeginTxns("request", 2, "ada", "", 1000, 5))
-    table.apply(cmd.RegisterParticipants(OTHER, "ada", ((ParticipantId(TABLE), "air.t"),)))
+    table.apply(cmd.RegisterParticipants(OTHER, "ada", (Participant(ParticipantId(TABLE), "air.t"),)))
     table.apply(cmd.BeginCommit(OTHER, "ada", 6))
     assert isinstance(table.apply(cmd.CompleteCommit(OTHER, 7)), Rejected)
     return table

@@ -34,6 +34,7 @@ from txnstatus.types import (
     TERMINAL,
     AbortCause,
     AbortCode,
+    Participant,
     ParticipantId,
     Timestamp,
     TxnId,
@@ -99,7 +100,7 @@ def begin(request_id: str = "request-0", count: int = 1, owner: str = OWNER) -> 
 def register(
     txn_id: TxnId = TXN, participant: str = PARTICIPANT, name: str = "air.flights"
 ) -> cmd.RegisterParticipants:
-    return cmd.RegisterParticipants(txn_id, OWNER, ((ParticipantId(participant), name),))
+    return cmd.RegisterParticipants(txn_id, OWNER, (Participant(ParticipantId(participant), name),))
 
 
 def command_for(op: Op, txn_id: TxnId = TXN) -> cmd.TxnCommand:
@@ -177,7 +178,8 @@ def test_every_pair_of_state_and_operation(state: TxnState, op: Op, expected: Tx
         assert error.cause == CAUSE
         assert CAUSE.message in error.message
     elif op is Op.REGISTER_PARTICIPANT:
-        registered = {"0.0": "air.flights", "0.1": "air.weather"}
+        names = {"0.0": "air.flights", "0.1": "air.weather"}
+        registered = {each: Participant(ParticipantId(each), name) for each, name in names.items()}
         assert ok(table, command) == StatusApplied((replace(record, participants=registered),), changed=True)
     elif expected == OK:
         assert ok(table, command) == StatusApplied((record,), changed=False)
@@ -232,7 +234,7 @@ def test_the_refusal_of_an_unknown_id_names_the_highest_one() -> None:
 @pytest.mark.parametrize(
     "command",
     [
-        cmd.RegisterParticipants(TXN, OTHER, ((ParticipantId("0.1"), "air.weather"),)),
+        cmd.RegisterParticipants(TXN, OTHER, (Participant(ParticipantId("0.1"), "air.weather"),)),
         cmd.BeginCommit(TXN, OTHER, 900),
         cmd.BeginAbort(TXN, OTHER, CAUSE, 900),
     ],
@@ -794,7 +796,7 @@ def test_a_snapshot_is_of_its_moment_however_late_it_is_written() -> None:
     slices = table.snapshot()
     written = [next(slices)]
     for txn_id in range(6 + 2 * CHUNK_RECORDS):
-        table.apply(cmd.RegisterParticipants(TxnId(txn_id), OWNER, ((ParticipantId("9.9"), "late.one"),)))
+        table.apply(cmd.RegisterParticipants(TxnId(txn_id), OWNER, (Participant(ParticipantId("9.9"), "late.one"),)))
         table.apply(cmd.BeginAbort(TxnId(txn_id), None, STALE, 900))
         table.apply(cmd.FinalizeAbort(TxnId(txn_id), 901))
         if txn_id % 100 == 0:
@@ -829,7 +831,11 @@ owners = st.sampled_from([OWNER, OWNER, OWNER, OTHER])
 causes = st.sampled_from([CAUSE, STALE])
 micros = st.integers(0, 1000)
 floors = st.integers(0, 50).map(Timestamp)
-participants = st.lists(st.tuples(st.sampled_from(["0.0", "1.0"]).map(ParticipantId), st.just("t.u"))).map(tuple)
+participants = st.lists(
+    st.builds(
+        Participant, st.sampled_from(["0.0", "1.0"]).map(ParticipantId), st.just("t.u"), st.sampled_from(["", "w"])
+    )
+).map(tuple)
 any_command = st.one_of(
     st.builds(
         cmd.BeginTxns,
@@ -841,6 +847,7 @@ any_command = st.one_of(
         micros,
         floors,
         st.integers(0, 4),
+        participants,
     ),
     st.builds(cmd.RegisterParticipants, ids, owners, participants),
     st.builds(cmd.BeginCommit, ids, owners, micros),

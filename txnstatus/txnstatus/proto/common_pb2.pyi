@@ -90,12 +90,14 @@ class TxnInfo(_message.Message):
     def __init__(self, txn_id: _Optional[int] = ..., state: _Optional[_Union[TxnState, str]] = ..., owner: _Optional[str] = ..., label: _Optional[str] = ..., keepalive_millis: _Optional[int] = ..., begin_micros: _Optional[int] = ..., last_transition_micros: _Optional[int] = ..., commit_timestamp: _Optional[int] = ..., cause: _Optional[_Union[AbortCause, _Mapping]] = ..., participants: _Optional[_Iterable[_Union[ParticipantInfo, _Mapping]]] = ...) -> None: ...
 
 class ParticipantInfo(_message.Message):
-    __slots__ = ("participant_id", "name")
+    __slots__ = ("participant_id", "name", "first_write")
     PARTICIPANT_ID_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
+    FIRST_WRITE_FIELD_NUMBER: _ClassVar[int]
     participant_id: str
     name: str
-    def __init__(self, participant_id: _Optional[str] = ..., name: _Optional[str] = ...) -> None: ...
+    first_write: str
+    def __init__(self, participant_id: _Optional[str] = ..., name: _Optional[str] = ..., first_write: _Optional[str] = ...) -> None: ...
 
 class Column(_message.Message):
     __slots__ = ("name", "type", "nullable", "comment")

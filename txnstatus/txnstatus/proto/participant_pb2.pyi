@@ -33,16 +33,18 @@ OTHERWISE_WAITS: Otherwise
 OTHERWISE_WAITS_IN_CIRCLES: Otherwise
 
 class ParticipantOp(_message.Message):
-    __slots__ = ("txn_id", "table_id", "type", "commit_timestamp")
+    __slots__ = ("txn_id", "table_id", "type", "commit_timestamp", "first_write")
     TXN_ID_FIELD_NUMBER: _ClassVar[int]
     TABLE_ID_FIELD_NUMBER: _ClassVar[int]
     TYPE_FIELD_NUMBER: _ClassVar[int]
     COMMIT_TIMESTAMP_FIELD_NUMBER: _ClassVar[int]
+    FIRST_WRITE_FIELD_NUMBER: _ClassVar[int]
     txn_id: int
     table_id: str
     type: ParticipantOpType
     commit_timestamp: int
-    def __init__(self, txn_id: _Optional[int] = ..., table_id: _Optional[str] = ..., type: _Optional[_Union[ParticipantOpType, str]] = ..., commit_timestamp: _Optional[int] = ...) -> None: ...
+    first_write: str
+    def __init__(self, txn_id: _Optional[int] = ..., table_id: _Optional[str] = ..., type: _Optional[_Union[ParticipantOpType, str]] = ..., commit_timestamp: _Optional[int] = ..., first_write: _Optional[str] = ...) -> None: ...
 
 class ParticipateRequest(_message.Message):
     __slots__ = ("now", "ops")
@@ -99,7 +101,7 @@ class ShardCommand(_message.Message):
         begins: bool
         def __init__(self, txn_id: _Optional[int] = ..., table_id: _Optional[str] = ..., owner: _Optional[str] = ..., write_id: _Optional[str] = ..., begins: _Optional[bool] = ...) -> None: ...
     class AddFiles(_message.Message):
-        __slots__ = ("txn_id", "table_id", "owner", "write_id", "manifest", "from_writes", "overwrites", "base_ts", "claim", "deletes", "looked", "holds")
+        __slots__ = ("txn_id", "table_id", "owner", "write_id", "manifest", "from_writes", "overwrites", "base_ts", "claim", "deletes", "looked", "holds", "begins")
         TXN_ID_FIELD_NUMBER: _ClassVar[int]
         TABLE_ID_FIELD_NUMBER: _ClassVar[int]
         OWNER_FIELD_NUMBER: _ClassVar[int]
@@ -112,6 +114,7 @@ class ShardCommand(_message.Message):
         DELETES_FIELD_NUMBER: _ClassVar[int]
         LOOKED_FIELD_NUMBER: _ClassVar[int]
         HOLDS_FIELD_NUMBER: _ClassVar[int]
+        BEGINS_FIELD_NUMBER: _ClassVar[int]
         txn_id: int
         table_id: str
         owner: str
@@ -124,16 +127,19 @@ class ShardCommand(_message.Message):
         deletes: _table_pb2.Deletes
         looked: _table_pb2.Looked
         holds: _containers.RepeatedCompositeFieldContainer[_table_pb2.ColumnRange]
-        def __init__(self, txn_id: _Optional[int] = ..., table_id: _Optional[str] = ..., owner: _Optional[str] = ..., write_id: _Optional[str] = ..., manifest: _Optional[_Union[_table_pb2.ManifestRef, _Mapping]] = ..., from_writes: _Optional[_Iterable[str]] = ..., overwrites: _Optional[_Iterable[str]] = ..., base_ts: _Optional[int] = ..., claim: _Optional[_Union[_table_pb2.KeyClaim, _Mapping]] = ..., deletes: _Optional[_Union[_table_pb2.Deletes, _Mapping]] = ..., looked: _Optional[_Union[_table_pb2.Looked, _Mapping]] = ..., holds: _Optional[_Iterable[_Union[_table_pb2.ColumnRange, _Mapping]]] = ...) -> None: ...
+        begins: bool
+        def __init__(self, txn_id: _Optional[int] = ..., table_id: _Optional[str] = ..., owner: _Optional[str] = ..., write_id: _Optional[str] = ..., manifest: _Optional[_Union[_table_pb2.ManifestRef, _Mapping]] = ..., from_writes: _Optional[_Iterable[str]] = ..., overwrites: _Optional[_Iterable[str]] = ..., base_ts: _Optional[int] = ..., claim: _Optional[_Union[_table_pb2.KeyClaim, _Mapping]] = ..., deletes: _Optional[_Union[_table_pb2.Deletes, _Mapping]] = ..., looked: _Optional[_Union[_table_pb2.Looked, _Mapping]] = ..., holds: _Optional[_Iterable[_Union[_table_pb2.ColumnRange, _Mapping]]] = ..., begins: _Optional[bool] = ...) -> None: ...
     class BeginCommit(_message.Message):
-        __slots__ = ("txn_id", "table_id", "prepare_ts")
+        __slots__ = ("txn_id", "table_id", "prepare_ts", "first_write")
         TXN_ID_FIELD_NUMBER: _ClassVar[int]
         TABLE_ID_FIELD_NUMBER: _ClassVar[int]
         PREPARE_TS_FIELD_NUMBER: _ClassVar[int]
+        FIRST_WRITE_FIELD_NUMBER: _ClassVar[int]
         txn_id: int
         table_id: str
         prepare_ts: int
-        def __init__(self, txn_id: _Optional[int] = ..., table_id: _Optional[str] = ..., prepare_ts: _Optional[int] = ...) -> None: ...
+        first_write: str
+        def __init__(self, txn_id: _Optional[int] = ..., table_id: _Optional[str] = ..., prepare_ts: _Optional[int] = ..., first_write: _Optional[str] = ...) -> None: ...
     class FinalizeCommit(_message.Message):
         __slots__ = ("txn_id", "table_id", "commit_ts")
         TXN_ID_FIELD_NUMBER: _ClassVar[int]
@@ -144,12 +150,14 @@ class ShardCommand(_message.Message):
         commit_ts: int
         def __init__(self, txn_id: _Optional[int] = ..., table_id: _Optional[str] = ..., commit_ts: _Optional[int] = ...) -> None: ...
     class AbortTxn(_message.Message):
-        __slots__ = ("txn_id", "table_id")
+        __slots__ = ("txn_id", "table_id", "first_write")
         TXN_ID_FIELD_NUMBER: _ClassVar[int]
         TABLE_ID_FIELD_NUMBER: _ClassVar[int]
+        FIRST_WRITE_FIELD_NUMBER: _ClassVar[int]
         txn_id: int
         table_id: str
-        def __init__(self, txn_id: _Optional[int] = ..., table_id: _Optional[str] = ...) -> None: ...
+        first_write: str
+        def __init__(self, txn_id: _Optional[int] = ..., table_id: _Optional[str] = ..., first_write: _Optional[str] = ...) -> None: ...
     class Withdraw(_message.Message):
         __slots__ = ("txn_id", "table_id", "write_id")
         TXN_ID_FIELD_NUMBER: _ClassVar[int]

@@ -1,4 +1,5 @@
 from txnstatus.proto import common_pb2 as _common_pb2
+from txnstatus.proto import table_pb2 as _table_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
@@ -8,32 +9,46 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class BeginTransactionRequest(_message.Message):
-    __slots__ = ("request_id", "owner", "label", "keepalive_millis", "count", "is_retry")
+    __slots__ = ("request_id", "owner", "label", "keepalive_millis", "count", "is_retry", "first_writes")
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     OWNER_FIELD_NUMBER: _ClassVar[int]
     LABEL_FIELD_NUMBER: _ClassVar[int]
     KEEPALIVE_MILLIS_FIELD_NUMBER: _ClassVar[int]
     COUNT_FIELD_NUMBER: _ClassVar[int]
     IS_RETRY_FIELD_NUMBER: _ClassVar[int]
+    FIRST_WRITES_FIELD_NUMBER: _ClassVar[int]
     request_id: str
     owner: str
     label: str
     keepalive_millis: int
     count: int
     is_retry: bool
-    def __init__(self, request_id: _Optional[str] = ..., owner: _Optional[str] = ..., label: _Optional[str] = ..., keepalive_millis: _Optional[int] = ..., count: _Optional[int] = ..., is_retry: _Optional[bool] = ...) -> None: ...
+    first_writes: _containers.RepeatedCompositeFieldContainer[FirstWrite]
+    def __init__(self, request_id: _Optional[str] = ..., owner: _Optional[str] = ..., label: _Optional[str] = ..., keepalive_millis: _Optional[int] = ..., count: _Optional[int] = ..., is_retry: _Optional[bool] = ..., first_writes: _Optional[_Iterable[_Union[FirstWrite, _Mapping]]] = ...) -> None: ...
+
+class FirstWrite(_message.Message):
+    __slots__ = ("table", "write_id")
+    TABLE_FIELD_NUMBER: _ClassVar[int]
+    WRITE_ID_FIELD_NUMBER: _ClassVar[int]
+    table: str
+    write_id: str
+    def __init__(self, table: _Optional[str] = ..., write_id: _Optional[str] = ...) -> None: ...
 
 class BeginTransactionResponse(_message.Message):
-    __slots__ = ("txn_ids", "keepalive_millis", "cluster_id", "begun_before")
+    __slots__ = ("txn_ids", "keepalive_millis", "cluster_id", "begun_before", "first_writes", "participants")
     TXN_IDS_FIELD_NUMBER: _ClassVar[int]
     KEEPALIVE_MILLIS_FIELD_NUMBER: _ClassVar[int]
     CLUSTER_ID_FIELD_NUMBER: _ClassVar[int]
     BEGUN_BEFORE_FIELD_NUMBER: _ClassVar[int]
+    FIRST_WRITES_FIELD_NUMBER: _ClassVar[int]
+    PARTICIPANTS_FIELD_NUMBER: _ClassVar[int]
     txn_ids: _containers.RepeatedScalarFieldContainer[int]
     keepalive_millis: int
     cluster_id: str
     begun_before: bool
-    def __init__(self, txn_ids: _Optional[_Iterable[int]] = ..., keepalive_millis: _Optional[int] = ..., cluster_id: _Optional[str] = ..., begun_before: _Optional[bool] = ...) -> None: ...
+    first_writes: _containers.RepeatedCompositeFieldContainer[_table_pb2.OpenWriteResponse]
+    participants: _containers.RepeatedCompositeFieldContainer[_common_pb2.ParticipantInfo]
+    def __init__(self, txn_ids: _Optional[_Iterable[int]] = ..., keepalive_millis: _Optional[int] = ..., cluster_id: _Optional[str] = ..., begun_before: _Optional[bool] = ..., first_writes: _Optional[_Iterable[_Union[_table_pb2.OpenWriteResponse, _Mapping]]] = ..., participants: _Optional[_Iterable[_Union[_common_pb2.ParticipantInfo, _Mapping]]] = ...) -> None: ...
 
 class CommitTransactionRequest(_message.Message):
     __slots__ = ("txn_id", "owner", "wait_millis")

@@ -9,12 +9,14 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class RangeBeginRequest(_message.Message):
-    __slots__ = ("request", "floor")
+    __slots__ = ("request", "floor", "participants")
     REQUEST_FIELD_NUMBER: _ClassVar[int]
     FLOOR_FIELD_NUMBER: _ClassVar[int]
+    PARTICIPANTS_FIELD_NUMBER: _ClassVar[int]
     request: _txn_manager_pb2.BeginTransactionRequest
     floor: int
-    def __init__(self, request: _Optional[_Union[_txn_manager_pb2.BeginTransactionRequest, _Mapping]] = ..., floor: _Optional[int] = ...) -> None: ...
+    participants: _containers.RepeatedCompositeFieldContainer[_common_pb2.ParticipantInfo]
+    def __init__(self, request: _Optional[_Union[_txn_manager_pb2.BeginTransactionRequest, _Mapping]] = ..., floor: _Optional[int] = ..., participants: _Optional[_Iterable[_Union[_common_pb2.ParticipantInfo, _Mapping]]] = ...) -> None: ...
 
 class RangeBeginResponse(_message.Message):
     __slots__ = ("begun", "last_commit_timestamp")
@@ -117,7 +119,7 @@ class ListTransactionsResponse(_message.Message):
 class StatusCommand(_message.Message):
     __slots__ = ("begin_txns", "begin_commit", "finalize_commit", "complete_commit", "begin_abort", "finalize_abort", "expire", "forget", "raise_floor", "register_participants")
     class BeginTxns(_message.Message):
-        __slots__ = ("request_id", "count", "owner", "label", "keepalive_millis", "now_micros", "floor", "max_unfinished")
+        __slots__ = ("request_id", "count", "owner", "label", "keepalive_millis", "now_micros", "floor", "max_unfinished", "participants")
         REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
         COUNT_FIELD_NUMBER: _ClassVar[int]
         OWNER_FIELD_NUMBER: _ClassVar[int]
@@ -126,6 +128,7 @@ class StatusCommand(_message.Message):
         NOW_MICROS_FIELD_NUMBER: _ClassVar[int]
         FLOOR_FIELD_NUMBER: _ClassVar[int]
         MAX_UNFINISHED_FIELD_NUMBER: _ClassVar[int]
+        PARTICIPANTS_FIELD_NUMBER: _ClassVar[int]
         request_id: str
         count: int
         owner: str
@@ -134,7 +137,8 @@ class StatusCommand(_message.Message):
         now_micros: int
         floor: int
         max_unfinished: int
-        def __init__(self, request_id: _Optional[str] = ..., count: _Optional[int] = ..., owner: _Optional[str] = ..., label: _Optional[str] = ..., keepalive_millis: _Optional[int] = ..., now_micros: _Optional[int] = ..., floor: _Optional[int] = ..., max_unfinished: _Optional[int] = ...) -> None: ...
+        participants: _containers.RepeatedCompositeFieldContainer[_common_pb2.ParticipantInfo]
+        def __init__(self, request_id: _Optional[str] = ..., count: _Optional[int] = ..., owner: _Optional[str] = ..., label: _Optional[str] = ..., keepalive_millis: _Optional[int] = ..., now_micros: _Optional[int] = ..., floor: _Optional[int] = ..., max_unfinished: _Optional[int] = ..., participants: _Optional[_Iterable[_Union[_common_pb2.ParticipantInfo, _Mapping]]] = ...) -> None: ...
     class RegisterParticipants(_message.Message):
         __slots__ = ("txn_id", "owner", "participants")
         TXN_ID_FIELD_NUMBER: _ClassVar[int]

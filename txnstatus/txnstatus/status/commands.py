@@ -9,7 +9,7 @@ from typing import get_args
 
 from txnstatus.codec import CommandCodec
 from txnstatus.proto import txn_status_pb2 as pb
-from txnstatus.types import NO_TIMESTAMP, AbortCause, ParticipantId, Timestamp, TxnId
+from txnstatus.types import NO_TIMESTAMP, AbortCause, Participant, Timestamp, TxnId
 from txnstatus.values import value
 
 
@@ -30,14 +30,15 @@ class BeginTxns:
     """The last commit of the ranges before this one: all commits here are above it."""
     max_unfinished: int = 0
     """Unfinished transactions that the range may have; a begin beyond is refused. 0 = no limit."""
+    participants: tuple[Participant, ...] = ()
+    """Participants of each of them, from its begin on."""
 
 
 @value
 class RegisterParticipants:
     txn_id: TxnId
     owner: str
-    participants: tuple[tuple[ParticipantId, str], ...]
-    """Ids, each with the name that the participant has now."""
+    participants: tuple[Participant, ...]
 
 
 @value

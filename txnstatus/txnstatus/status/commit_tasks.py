@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from txnstatus.backoff import Backoff
 from txnstatus.errors import TxnError
-from txnstatus.types import NO_TIMESTAMP, ParticipantId, ParticipantOpType, Timestamp, TxnId
+from txnstatus.types import NO_TIMESTAMP, Participant, ParticipantId, ParticipantOpType, Timestamp, TxnId
 from txnstatus.values import value
 
 MAX_TOLD = 3
@@ -23,10 +23,13 @@ class SendOp:
     participant_id: ParticipantId
     op: ParticipantOpType
     commit_ts: Timestamp
+    first_write: str = ""
+    """See Participant."""
 
 
 @dataclass(slots=True)
 class _Progress:
+    first_write: str
     answered: bool = False
     in_flight: bool = False
     attempts: int = 0
@@ -55,10 +58,10 @@ class CommitTask:
     _unanswered: int = 0
     """The number of those without an answer; asked for after each answer, of up to a thousand participants."""
 
-    def include(self, participants: Iterable[ParticipantId]) -> None:
-        for participant_id in participants:
+    def include(self, participants: Iterable[Participant]) -> None:
+        for participant_id, _, first_write in participants:
             if participant_id not in self._progress:
-                self._progress[participant_id] = _Progress()
+                self._progress[participant_id] = _Progress(first_write)
                 self._unanswered += 1
 
     def __len__(self) -> int:
@@ -73,11 +76,12 @@ class CommitTask:
     def waiting_for(self) -> list[ParticipantId]:
         return [participant_id for participant_id, p in self._progress.items() if not p.answered]
 
-    def held_up(self, names: Mapping[ParticipantId, str]) -> str:
+    def held_up(self, participants: Mapping[ParticipantId, Participant]) -> str:
         """The participants that have not answered, how often each was asked and what it said, for people."""
         waiting = self.waiting_for
         told = [
-            f"{names.get(each, each)} (asked {self._progress[each].attempts} times: "
+            f"{participants[each].name if each in participants else each} "
+            f"(asked {self._progress[each].attempts} times: "
             f"{self._progress[each].said or 'no answer yet'})"
             for each in waiting[:MAX_TOLD]
         ]
@@ -90,7 +94,7 @@ class CommitTask:
                 continue
             progress.in_flight = True
             progress.attempts += 1
-            yield SendOp(self.txn_id, participant_id, self.op, self.commit_ts)
+            yield SendOp(self.txn_id, participant_id, self.op, self.commit_ts, progress.first_write)
 
     def answered(
         self, participant_id: ParticipantId, timestamp: Timestamp, error: TxnError | None, now: float

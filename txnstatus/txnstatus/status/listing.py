@@ -23,5 +23,5 @@ def is_wanted(record: TxnRecord, request: pb.ListTransactionsRequest, states: Co
         and (not request.begun_by or record.owner == request.begun_by)
         and (not request.begun_since_micros or record.begin_micros >= request.begun_since_micros)
         and (not request.begun_before_micros or record.begin_micros < request.begun_before_micros)
-        and (not request.participant or request.participant in record.participants.values())
+        and (not request.participant or any(request.participant == each.name for each in record.participants.values()))
     )

@@ -241,7 +241,7 @@ class TxnStatusManager:
         task = self._tasks.get(record.txn_id)
         if task is None or task.op is not op:
             task = self._tasks[record.txn_id] = CommitTask(record.txn_id, op, record.commit_ts, self.settings.retries)
-        task.include(record.participants)
+        task.include(record.participants.values())
         return task
 
     def _answered(self, answer: ParticipantAnswered, now: float, wall_micros: int) -> list[Effect]:
@@ -267,7 +267,7 @@ class TxnStatusManager:
             task.proposed = True
             return [Propose(cmd.BeginAbort(record.txn_id, None, _refused(record, *task.refusal), wall_micros))]
         # The task may be older than the record: one may have registered between the early prepare and the commit.
-        task.include(record.participants)
+        task.include(record.participants.values())
         if not task.complete:
             return []
         task.proposed = True
@@ -357,5 +357,6 @@ def _refused(record: TxnRecord, participant_id: ParticipantId, error: TxnError) 
     cause = getattr(error, "cause", None)
     if isinstance(cause, AbortCause) and cause.code is AbortCode.CONFLICT:
         return cause
-    name = record.participants.get(participant_id, participant_id)
+    known = record.participants.get(participant_id)
+    name = known.name if known else participant_id
     return AbortCause(AbortCode.REFUSED, f"{name} refused to prepare: {error.message}", name)

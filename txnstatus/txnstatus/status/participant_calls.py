@@ -63,6 +63,7 @@ class ParticipantCalls:
                 table_id=send.participant_id,
                 type=send.op,  # type: ignore[arg-type]  # its name takes several calls
                 commit_timestamp=send.commit_ts,
+                first_write=send.first_write,
             )
             for send in sends
         ]

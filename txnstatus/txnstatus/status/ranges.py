@@ -100,8 +100,10 @@ class StatusRanges:
             return [status_pb.RegistrationResult(error=error) for error in gone]
         return answer.results
 
-    async def begin(self, request: pb.BeginTransactionRequest) -> pb.BeginTransactionResponse:
-        """Begins in the first range that is not full; adds one where all are.
+    async def begin(
+        self, request: pb.BeginTransactionRequest, participants: Sequence[common.ParticipantInfo] = ()
+    ) -> pb.BeginTransactionResponse:
+        """Begins in the first range that is not full, with these participants; adds one where all are.
 
         A retried request may have begun in a range that has filled up since: a full range answers what it began.
         """
@@ -109,15 +111,17 @@ class StatusRanges:
         passed = -1 if request.is_retry else max(self._full, default=-1)
         number = await self._next_range(passed)
         while True:
-            answer = await self._try_begin(number, request)
+            answer = await self._try_begin(number, request, participants)
             if answer is not None:
                 return answer
             number = await self._next_range(number)
 
-    async def _try_begin(self, number: int, request: pb.BeginTransactionRequest) -> pb.BeginTransactionResponse | None:
+    async def _try_begin(
+        self, number: int, request: pb.BeginTransactionRequest, participants: Sequence[common.ParticipantInfo]
+    ) -> pb.BeginTransactionResponse | None:
         """None: the range is full, or gone."""
         floor = max([self._state.floor, *(self._full[full] for full in self._full if full < number)])
-        wrapped = status_pb.RangeBeginRequest(request=request, floor=floor)
+        wrapped = status_pb.RangeBeginRequest(request=request, floor=floor, participants=participants)
         try:
             answer = await self._ask(number, "txnstatus.TxnStatus/BeginInRange", wrapped, status_pb.RangeBeginResponse)
         except NotFound:

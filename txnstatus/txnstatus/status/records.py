@@ -15,6 +15,7 @@ from txnstatus.types import (
     DECIDED_COMMIT,
     NO_TIMESTAMP,
     AbortCause,
+    Participant,
     ParticipantId,
     Timestamp,
     TxnId,
@@ -54,16 +55,15 @@ class TxnRecord:
     state: TxnState = TxnState.OPEN
     commit_ts: Timestamp = NO_TIMESTAMP
     cause: AbortCause | None = None
-    participants: Mapping[ParticipantId, str] = field(default_factory=lambda: _NOBODY)
-    """Participant id to the table's name when it registered."""
+    participants: Mapping[ParticipantId, Participant] = field(default_factory=lambda: NOBODY)
 
     def moved(self, state: TxnState, micros: int, commit_ts: Timestamp, cause: AbortCause | None) -> TxnRecord:
         """The same transaction in another state."""
         return self._with(state, micros, commit_ts, cause, self.participants)
 
-    def joined_by(self, others: Iterable[tuple[ParticipantId, str]]) -> TxnRecord:
-        """The same transaction with these participants as well; those that it has keep their names."""
-        new = {participant_id: name for participant_id, name in others if participant_id not in self.participants}
+    def joined_by(self, others: Iterable[Participant]) -> TxnRecord:
+        """The same transaction with these participants as well; those that it has stay as they are."""
+        new = by_id(other for other in others if other.participant_id not in self.participants)
         if not new:
             return self
         participants = {**self.participants, **new}
@@ -75,7 +75,7 @@ class TxnRecord:
         micros: int,
         commit_ts: Timestamp,
         cause: AbortCause | None,
-        participants: Mapping[ParticipantId, str],
+        participants: Mapping[ParticipantId, Participant],
     ) -> TxnRecord:
         """Several times as fast as `dataclasses.replace`."""
         return TxnRecord(
@@ -93,7 +93,11 @@ class TxnRecord:
         )
 
 
-_NOBODY: Mapping[ParticipantId, str] = MappingProxyType({})
+NOBODY: Mapping[ParticipantId, Participant] = MappingProxyType({})
+
+
+def by_id(participants: Iterable[Participant]) -> Mapping[ParticipantId, Participant]:
+    return {participant.participant_id: participant for participant in participants} or NOBODY
 
 
 def illegal(record: TxnRecord, op: Op) -> TxnError:
@@ -126,8 +130,7 @@ def _fill(info: common.TxnInfo, record: TxnRecord) -> None:
     info.commit_timestamp = record.commit_ts
     if record.cause is not None:
         info.cause.CopyFrom(cause_to_wire(record.cause))
-    for participant_id, name in record.participants.items():
-        info.participants.add(participant_id=participant_id, name=name)
+    info.participants.extend(map(participant_to_wire, record.participants.values()))
 
 
 def from_wire(wire: common.TxnInfo, request: BeginRequest) -> TxnRecord:
@@ -142,8 +145,17 @@ def from_wire(wire: common.TxnInfo, request: BeginRequest) -> TxnRecord:
         TxnState(wire.state),
         Timestamp(wire.commit_timestamp),
         cause_from_wire(wire.cause) if wire.HasField("cause") else None,
-        {ParticipantId(p.participant_id): p.name for p in wire.participants} or _NOBODY,
+        by_id(map(participant_from_wire, wire.participants)),
     )
+
+
+def participant_from_wire(wire: common.ParticipantInfo) -> Participant:
+    return Participant(ParticipantId(wire.participant_id), wire.name, wire.first_write)
+
+
+def participant_to_wire(participant: Participant) -> common.ParticipantInfo:
+    participant_id, name, first_write = participant
+    return common.ParticipantInfo(participant_id=participant_id, name=name, first_write=first_write)
 
 
 def to_saved(record: TxnRecord) -> pb.StatusSnapshot.Record:

@@ -53,14 +53,13 @@ from txnstatus.status.manager import ManagerSettings, TxnStatusManager
 from txnstatus.status.outcomes import Outcomes
 from txnstatus.status.participant_calls import ParticipantCalls
 from txnstatus.status.ranges import StatusRanges
-from txnstatus.status.records import TxnRecord, to_wire
+from txnstatus.status.records import TxnRecord, participant_from_wire, participant_to_wire, to_wire
 from txnstatus.status.table import StatusApplied
 from txnstatus.types import (
     DECIDED,
     AbortCause,
     AbortCode,
     HybridClock,
-    ParticipantId,
     TxnId,
     TxnState,
 )
@@ -135,6 +134,8 @@ class StatusService:
         check_length("label", request.label, MAX_LABEL_CHARACTERS)
         check_length("owner", request.owner, MAX_LABEL_CHARACTERS)
         check_length("request id", request.request_id, MAX_LABEL_CHARACTERS)
+        for participant in wrapped.participants:
+            await self._ranges.check_participant(participant.participant_id)
         self._driver.check_lease()
         if not self._client.cluster.cluster_id:
             raise Unavailable("the cluster is not founded yet")
@@ -152,6 +153,7 @@ class StatusService:
             keepalive_millis=begun[0].keepalive_millis,
             cluster_id=self._client.cluster.cluster_id,
             begun_before=begun_before,
+            participants=map(participant_to_wire, begun[0].participants.values()),
         )
         return status_pb.RangeBeginResponse(begun=response)
 
@@ -166,6 +168,7 @@ class StatusService:
             self._wall.micros(),
             checked_timestamp(wrapped.floor),
             self._options.max_open_transactions,
+            tuple(map(participant_from_wire, wrapped.participants)),
         )
 
     async def register_participants(
@@ -372,5 +375,5 @@ class StatusService:
 def _joining(registrations: Iterable[status_pb.Registration]) -> cmd.RegisterParticipants:
     """The command for registrations of one transaction, for one owner."""
     asked = list(registrations)
-    participants = [(ParticipantId(each.participant.participant_id), each.participant.name) for each in asked]
-    return cmd.RegisterParticipants(TxnId(asked[0].txn_id), asked[0].owner, tuple(participants))
+    participants = tuple(participant_from_wire(each.participant) for each in asked)
+    return cmd.RegisterParticipants(TxnId(asked[0].txn_id), asked[0].owner, participants)

@@ -15,7 +15,7 @@ from txnstatus.proto import txn_status_pb2 as pb
 from txnstatus.replicated import Rejected, Story
 from txnstatus.status import commands as cmd
 from txnstatus.status.finished import Finished
-from txnstatus.status.records import BeginRequest, TxnRecord, chunks, from_wire, illegal
+from txnstatus.status.records import BeginRequest, TxnRecord, by_id, chunks, from_wire, illegal
 from txnstatus.status.transitions import TRANSITIONS, Op, Stay
 from txnstatus.types import (
     DECIDED_ABORT,
@@ -122,6 +122,7 @@ class TxnStatusTable:
         request = BeginRequest(command.request_id, self._next_txn_id, command.count, command.count)
         self._requests[command.request_id] = request
         self._next_txn_id = TxnId(self._next_txn_id + command.count)
+        participants = by_id(command.participants)
         for txn_id in map(TxnId, request.txn_ids()):
             self._unfinished[txn_id] = TxnRecord(
                 txn_id,
@@ -131,6 +132,7 @@ class TxnStatusTable:
                 begin_micros=command.now_micros,
                 last_transition_micros=command.now_micros,
                 request=request,
+                participants=participants,
             )
         self._full = self._next_txn_id == self.end_txn_id
         self._story.note((request.txn_ids(), "", type(command), TxnState.OPEN))

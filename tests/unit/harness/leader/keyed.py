@@ -36,6 +36,7 @@ class Writer:
 
     def __init__(self, shard: Shard, txn_id: TxnId, at: Timestamp) -> None:
         self._shard, self.id, self.owner, self.read_at = shard, txn_id, OWNER, at
+        self.first_writes: dict[str, Any] = {}
         self.leases: Any = SimpleNamespace(add=lambda *_: 0, remove=lambda *_: None)
         self.session: Any = self
         shard.begin(txn_id)
