@@ -18,9 +18,10 @@ from txnclient import Client
 from txnclient.change import local
 from txnclient.change import merging as local_merging
 from txnclient.change.merge import Merge
+from txnclient.change.merging import Bounds
 from txnclient.change.plan import Looked, MergePlan, RowsChanged
 from txnclient.outcome import RowsAffected
-from txnclient.spark import alive_rows, merging, reader, row_changes, writer
+from txnclient.spark import alive_rows, merging, merging_here, row_changes, writer
 from txnstatus.errors import InvalidArgument
 from txnstatus.lake import manifest
 from txnstatus.schema import Column, Schema
@@ -162,10 +163,73 @@ def test_where_a_merge_looks(table: Changing) -> None:
         "target.k = source.k OR target.p = source.p": (),
         "target.k < source.k AND target.v = target.k AND source.v = 3": (),
     }.items():
-        merge = merging._Merge(table.read(), MergePlan(on), source)
-        target = reader.read_files(table.spark, (), SCHEMA).alias("target")
-        near, looked, is_small = merge._near(target, merge._checked_on(target, merge._source))
-        assert (len(near), looked, is_small) == (len(expected), expected, True)
+        near = merging._Merge(table.read(), MergePlan(on), source)._near()
+        assert (len(near.where), near.looked, near.rows) == (len(expected), expected, 2)
+        assert near.bytes < 1_000
+
+
+def test_a_small_merge_that_computes_nothing_is_done_here(table: Changing, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And comes to what Spark makes of it."""
+    table.fill([(1, "a", 1), (2, "a", 2), (2, "b", 3), (None, "a", 4)], [(5, "c", None), (6, "c", 6)])
+    source = table.spark.createDataFrame(
+        [(2, "new", 20, 1.5), (5, "new", None, 2.5), (9, "new", 90, None), (None, "null", 0, None)],
+        "k int, P string, v bigint, more double",
+    )
+    there, on = table.read(), "TARGET.k = source.`k`"
+
+    def run(plain: Callable[[Merge[RowsChanged]], Merge[RowsChanged]]) -> RowsChanged:
+        return plain(Merge("a.t", SCHEMA, on, lambda plan: merging.merge(there, source, plan))).execute()
+
+    plans: list[Callable[[Merge[RowsChanged]], Merge[RowsChanged]]] = [
+        lambda merge: merge.when_matched_update_all().when_not_matched_insert_all(),
+        lambda merge: merge.when_matched_update({"V": "source.v"}),
+        lambda merge: merge.when_matched_delete().when_not_matched_insert({"k": "source.k", "p": "Source.p "}),
+    ]
+    found = [run(plan) for plan in plans]
+    assert [(each.inserted, each.updated, each.deleted) for each in found] == [(2, 3, 0), (0, 3, 0), (2, 0, 3)]
+    assert all(isinstance(each.rows, pa.Table) for each in found)
+    monkeypatch.setattr(merging_here, "asked", lambda *_: None)
+    for plan, one in zip(plans, found, strict=True):
+        same(run(plan), one)
+
+
+@pytest.mark.parametrize(
+    ("on", "kind", "clause"),
+    [
+        ("target.k = source.k AND target.v > 0", "k int, p string, v bigint", {"v": "source.v"}),
+        ("target.k = source.k + 1", "k int, p string, v bigint", {"v": "source.v"}),
+        ("target.k = source.k", "k bigint, p string, v bigint", {"v": "source.v"}),
+        ("target.k <=> source.k", "k int, p string, v bigint", {"v": "source.v"}),
+        ("target.k = source.k", "k int, p string, v bigint", {"v": "source.v + 1"}),
+        ("target.k = source.k", "k int, p string, v bigint", {"v": "7"}),
+        ("target.k = source.k", "k int, p string, v int", {"v": "source.v"}),
+        ("target.k = source.k", "k int, p string, v bigint, source struct<v:bigint>", {"v": "source.v"}),
+    ],
+)
+def test_whatever_is_computed_is_sparks(table: Changing, on: str, kind: str, clause: dict[str, str]) -> None:
+    """As it says what numbers become, and which values are equal."""
+    table.fill([(1, "a", 1), (2, "a", 2)])
+    source = table.spark.createDataFrame([(1, "b", 10, None)[: kind.count(",") + 1]], kind)
+    found = Merge("a.t", SCHEMA, on, lambda plan: merging.merge(table.read(), source, plan))
+    assert not isinstance(found.when_matched_update(clause).execute().rows, pa.Table)
+
+
+def test_a_merge_that_becomes_large_is_sparks(table: Changing, monkeypatch: pytest.MonkeyPatch) -> None:
+    table.fill([(1, "a", n) for n in range(5)], [(9, "a", 9)])
+    source = table.spark.createDataFrame([(1, "b", 10), (7, "b", 10)], "k int, p string, v bigint")
+
+    def run() -> RowsChanged:
+        merge = Merge("a.t", SCHEMA, "target.k = source.k", lambda plan: merging.merge(table.read(), source, plan))
+        return merge.when_matched_update_all().execute()
+
+    here = run()
+    bounds = [(Bounds(4, 9), 9), (Bounds(9, 4), 9), (Bounds(9, 9), 1)]
+    for most, rows in bounds:
+        monkeypatch.setattr(merging_here, "BOUNDS", most)
+        monkeypatch.setattr(merging_here, "MAX_ROWS", rows)
+        by_spark = run()
+        assert not isinstance(by_spark.rows, pa.Table), most
+        same(by_spark, here)
 
 
 def test_a_row_is_changed_once(table: Changing) -> None:

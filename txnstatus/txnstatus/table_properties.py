@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from txnstatus.errors import InvalidArgument
+from txnstatus.names import fold
 from txnstatus.values import value
 
 NO_AUTO_COMPACTION = "NO_AUTO_COMPACTION"
@@ -12,6 +13,7 @@ LOWEST = {"compact_delta_num": 2, "compact_delta_pct": 1}
 """Options that a table may have for itself, and the lowest value of each."""
 HIGHEST = 2**31 - 1
 KNOWN = (NO_AUTO_COMPACTION, *LOWEST)
+_BY_FOLDED = {fold(name): name for name in KNOWN}
 
 
 @value
@@ -21,14 +23,17 @@ class Property:
 
 
 def checked(properties: Iterable[Property], *, may_unset: bool = False) -> tuple[Property, ...]:
-    """By their names. `may_unset`: an empty value is one, too, and says that a table has the property no more.
+    """By their names, which are given in whatever case. `may_unset`: an empty value is one, too, and says that a table
+    has the property no more.
 
     Raises InvalidArgument for what is no property, or no value of one.
     """
     found: dict[str, Property] = {}
-    for each in properties:
-        if each.name not in KNOWN:
-            raise InvalidArgument(f"no table property {each.name[:100]!r}; there are {', '.join(KNOWN)}")
+    for given in properties:
+        name = _BY_FOLDED.get(fold(given.name))
+        if name is None:
+            raise InvalidArgument(f"no table property {given.name[:100]!r}; there are {', '.join(KNOWN)}")
+        each = Property(name, given.value.lower() if name == NO_AUTO_COMPACTION else given.value)
         if each.name in found:
             raise InvalidArgument(f"table property {each.name} comes twice")
         if may_unset and not each.value:

@@ -18,9 +18,12 @@ from txnclient.change.scan import PLACE
 from txnclient.change.sql import Expression, arrow_schema
 from txnclient.change.statement import Statement, running
 from txnclient.formats import arrow, schemas
-from txnclient.formats.file_statistics import python_of, rows_shown
+from txnclient.formats.file_statistics import known_by, passing, python_of, rows_shown
 from txnclient.read.table_files import TableFiles
 from txnstatus.errors import InvalidArgument
+from txnstatus.lake import data_files
+from txnstatus.lake.arrow_types import to_arrow
+from txnstatus.lake.file_lists import rows_of
 from txnstatus.names import fold
 
 if TYPE_CHECKING:
@@ -33,15 +36,36 @@ ROW = "row"
 MAX_NAMED = 3
 
 
-def merge(there: TableFiles, source: object, plan: MergePlan, *, tables: Tables | None = None) -> RowsChanged:
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What a MERGE may come to that another engine can do as well."""
+
+    rows: int
+    """Rows of files in which matches are looked for."""
+    pairs: int
+    """Matches."""
+
+
+class BeyondBoundsError(Exception):
+    """It would come to more than it may. Nothing was done."""
+
+
+def merge(
+    there: TableFiles,
+    source: object,
+    plan: MergePlan,
+    *,
+    tables: Tables | None = None,
+    bounds: Bounds | None = None,
+) -> RowsChanged:
     """What `MERGE INTO table USING source` does. `source`: what can be written to a table.
 
-    Raises InvalidArgument, DataDamaged.
+    Raises InvalidArgument, DataDamaged, and BeyondBoundsError where there are `bounds`.
     """
     rows, relation = _source(arrow.as_table(source), there.name)
     target = names.target(there.schema.columns)
     with running(there, target, relation, tables=tables) as statement:
-        return _Merge(statement, plan, relation, rows).run()
+        return _Merge(statement, plan, relation, rows, bounds).run()
 
 
 def _source(rows: pa.Table, table: str) -> tuple[pa.Table, Relation]:
@@ -76,9 +100,12 @@ class _When:
 class _Merge:
     """One MERGE while it runs."""
 
-    def __init__(self, statement: Statement, plan: MergePlan, source: Relation, rows: pa.Table) -> None:
+    def __init__(
+        self, statement: Statement, plan: MergePlan, source: Relation, rows: pa.Table, bounds: Bounds | None
+    ) -> None:
         self._statement = statement
         self._plan = plan
+        self._bounds = bounds
         self._source = source
         self._source_rows = rows
         self._there = statement.there
@@ -96,6 +123,8 @@ class _Merge:
         import numpy as np
 
         where, looked = self._near()
+        if self._bounds is not None and self._rows_near(where, self._bounds.rows) > self._bounds.rows:
+            raise BeyondBoundsError
         places, numbers = self._pairs(where)
         parts = [self._matched(places, numbers)]
         if self._whens[Rows.NOT_MATCHED]:
@@ -148,6 +177,14 @@ class _Merge:
             looked += [found] if found is not None else []
         return where, tuple(looked)
 
+    def _rows_near(self, where: pc.Expression | None, most: int) -> int:
+        """The rows of files that may have one for which `where` holds; of all, where these are no more than `most`."""
+        files, schema = self._there.files, self._there.schema
+        if where is not None and rows_of(files) > most:
+            known = known_by(schema, where, takes_no_nan=True)  # see change/pruning.py
+            files = data_files.fitting(passing(files, schema, where), to_arrow(schema), where, known)
+        return rows_of(files)
+
     def _pairs(self, where: pc.Expression | None) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
         """The places of rows and the numbers of source rows for which ON holds, by place."""
         import numpy as np
@@ -155,13 +192,16 @@ class _Merge:
         if self._on.sql == "FALSE" or not self._source_rows.num_rows:
             return np.empty(0, np.int64), np.empty(0, np.int64)
         wanted = [own for own in self._source.own_names if own in self._on.used]
+        most = f"LIMIT {self._bounds.pairs + 1}" if self._bounds is not None else ""
         found = duck.run(
             self._statement.connection,
-            f"SELECT {PLACE}, {ROW} FROM rows JOIN source ON {self._on.sql}",
+            f"SELECT {PLACE}, {ROW} FROM rows JOIN source ON {self._on.sql} {most}",
             self._there.name,
             rows=self._statement.scan.rows(self._on.used, where),
             source=self._source_rows.select([*wanted, ROW]),
         )
+        if self._bounds is not None and found.num_rows > self._bounds.pairs:
+            raise BeyondBoundsError
         places, numbers = found[PLACE].to_numpy(), found[ROW].to_numpy()
         order = np.lexsort((numbers, places))
         return places[order], numbers[order]

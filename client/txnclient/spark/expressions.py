@@ -140,6 +140,35 @@ def matchings(target: DataFrame, source: DataFrame, on: Column) -> Iterator[Matc
                     break
 
 
+_COMPARED = ("tinyint", "smallint", "int", "bigint", "boolean", "string", "binary", "date", "timestamp")
+"""Types of which all engines find the same values equal."""
+
+
+def equated(target: DataFrame, source: DataFrame, on: Column) -> list[tuple[str, str]] | None:
+    """The columns that an ON compares, the table's first, where the driver's JVM is at hand.
+
+    None: it is not just that some columns of one and the same type are equal.
+    """
+    jvm: Any = target.sparkSession._jvm
+    mine, others = _analysed(target).outputSet(), _analysed(source).outputSet()
+    parts, found = [jvm.org.apache.spark.sql.classic.ExpressionUtils.expression(on._jc)], list[tuple[str, str]]()
+    while parts:
+        part = parts.pop()
+        kind = _kind(part)
+        if kind == "And":
+            parts += [part.right(), part.left()]
+            continue
+        sides = [part.left(), part.right()] if kind == "EqualTo" else []
+        if [_kind(side) for side in sides] != ["AttributeReference"] * 2:
+            return None
+        column, value = sides if mine.contains(sides[0]) else sides[::-1]
+        kinds = {side.dataType().simpleString() for side in sides}
+        if not (mine.contains(column) and others.contains(value) and len(kinds) == 1 and kinds.issubset(_COMPARED)):
+            return None
+        found.append((column.name(), value.name()))
+    return found
+
+
 def _uncast(expression: Any) -> Any:
     """A whole number's column itself, which Spark widens to compare it."""
     if _kind(expression) == "Cast":

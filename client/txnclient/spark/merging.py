@@ -3,6 +3,8 @@
 The source is kept on the executors' disks, so that all that follows sees the same of it; its rows have numbers. It is
 joined with rows of the table that its values come near to, and what becomes of each pair is kept likewise: positions
 and new rows are of one evaluation. The rest of the source, which no row of the table matches, may be inserted.
+
+Where the source is small and nothing is computed, this process does it: see merging_here.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from pyspark.sql import functions
 from txnclient.change.plan import Act, Clause, Looked, MergePlan, Rows, RowsChanged
 from txnclient.formats.file_statistics import python_of, rows_shown, text_of_bound
 from txnclient.read.table_files import TableFiles
-from txnclient.spark import reader
+from txnclient.spark import merging_here, reader
 from txnclient.spark.alive_rows import FILE, ROW, has_jvm
 from txnclient.spark.expressions import Sql, matchings, running
 from txnclient.spark.positions import COUNT, Placed, bitmaps, collected
@@ -69,6 +71,19 @@ class _When:
     """Column of the table → its new value."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Near:
+    """A source, and where rows can be that match."""
+
+    rows: int
+    bytes: int
+    """More or less."""
+    where: tuple[Column, ...]
+    """For this scan."""
+    looked: tuple[Looked, ...]
+    """For those who look at what others add."""
+
+
 class _Merge:
     """One MERGE while it runs."""
 
@@ -77,21 +92,30 @@ class _Merge:
         self._plan = plan
         self._sql = Sql(there.name)
         self._spark = source.sparkSession
-        none = reader.read_files(self._spark, (), there.schema).alias("target")
-        self._checked_on(none, source.alias("source"))
-        self._whens(none, source.alias("source"))  # before anything runs
+        self._none = reader.read_files(self._spark, (), there.schema).alias("target")
+        on = self._checked_on(self._none, source.alias("source"))
+        self._whens(self._none, source.alias("source"))  # before anything runs
+        self._asked_here = merging_here.asked(there, self._none, source.alias("source"), plan, on)
         with running(there.name):
             self._source = source.localCheckpoint().alias("source")
 
     def run(self) -> RowsChanged:
+        near = self._near()
+        if self._asked_here is not None and near.rows <= merging_here.MAX_ROWS and near.bytes <= merging_here.MAX_BYTES:
+            found = merging_here.merge(self._there, self._source, self._asked_here)
+            if found is not None:
+                return found
+        return self._by_spark(near)
+
+    def _by_spark(self, near: _Near) -> RowsChanged:
         placed = Placed.of(self._spark, self._there)
         target = placed.rows.alias("target")
         on = self._checked_on(target, self._source)
-        near, looked, is_small = self._near(target, on)
         # Rows without a match come of the same join where neither side is sent around, and it is one by equality.
-        at_once = self._plan.inserts and bool(near) and not is_small
+        is_small = near.bytes <= MAX_BROADCAST_BYTES
+        at_once = self._plan.inserts and bool(near.where) and not is_small
         if not self._plan.needs_all_of_target:
-            target = reduce(lambda rows, each: rows.where(each), near, target)
+            target = reduce(lambda rows, each: rows.where(each), near.where, target)
         whens = self._whens(target, self._source)
         with running(self._there.name):
             pairs = self._pairs(target, on, whens, is_small=is_small, at_once=at_once)
@@ -112,7 +136,7 @@ class _Merge:
             inserted=counts[Act.INSERT],
             updated=counts[Act.UPDATE],
             deleted=counts[Act.DELETE],
-            looked=looked if self._plan.inserts else (),
+            looked=near.looked if self._plan.inserts else (),
         )
 
     # ---- SQL
@@ -156,12 +180,9 @@ class _Merge:
 
     # ---- which rows
 
-    def _near(self, target: DataFrame, on: Column) -> tuple[list[Column], tuple[Looked, ...], bool]:
-        """Where rows can be that match, for this scan and for those who look at what others add.
-
-        And whether the source is small.
-        """
-        found = list(matchings(target, self._source, on)) if has_jvm(self._spark) else []
+    def _near(self) -> _Near:
+        on = self._checked_on(self._none, self._source)
+        found = list(matchings(self._none, self._source, on)) if has_jvm(self._spark) else []
         ends = [end(each.value) for each in found for end in (functions.min, functions.max)]
         texts = [
             functions.sum(functions.octet_length(functions.col(f"source.{quoted(field.name)}")))
@@ -178,11 +199,12 @@ class _Merge:
             low, high = text_of_bound(lowest), text_of_bound(highest)
             if low is not None and high is not None and highest == highest:  # a NaN is in no range
                 looked.append(Looked(each.name, low, high))
+                column = functions.col(f"target.{quoted(each.name)}")
                 if type(lowest) is date:  # by its text: on its way to the JVM one before the year 1000 loses digits
-                    near.append(each.column.between(*(functions.lit(end).cast("date") for end in (low, high))))
+                    near.append(column.between(*(functions.lit(end).cast("date") for end in (low, high))))
                 elif type(lowest) in (int, str):
-                    near.append(each.column.between(functions.lit(lowest), functions.lit(highest)))
-        return near, tuple(looked), size <= MAX_BROADCAST_BYTES
+                    near.append(column.between(functions.lit(lowest), functions.lit(highest)))
+        return _Near(count, size, tuple(near), tuple(looked))
 
     def _pairs(
         self, target: DataFrame, on: Column, whens: Sequence[_When], *, is_small: bool, at_once: bool

@@ -129,6 +129,28 @@ def test_a_table_without_files() -> None:
     assert (changed.inserted, changed.rows.to_pylist()) == (1, [row(1, 2, "n")])
 
 
+def test_a_merge_within_bounds_reads_and_matches_no_more(world: World, reads: Reads) -> None:
+    """Rows of files count in which matches can be, by the ranges of the source's values."""
+    source = pa.table({"id": [3, 3, 12], "v": pa.array([1, 2, 3], pa.int32()), "s": ["n"] * 3})
+
+    def run(bounds: merging.Bounds) -> RowsChanged:
+        merge = Merge(
+            "db.t",
+            SCHEMA,
+            "target.id = source.id",
+            lambda plan: merging.merge(world.there, source, plan, bounds=bounds),
+        )
+        return merge.when_matched_delete().execute()
+
+    assert run(merging.Bounds(rows=20, pairs=3)).deleted == 2
+    reads.groups.clear()
+    with pytest.raises(merging.BeyondBoundsError):
+        run(merging.Bounds(rows=19, pairs=3))
+    assert reads.groups == []
+    with pytest.raises(merging.BeyondBoundsError):
+        run(merging.Bounds(rows=20, pairs=2))
+
+
 def test_rows_move_to_another_partition(tmp_path: Path) -> None:
     schema = schema_of("id bigint, month int", ["month"])
     world = World.of(tmp_path, schema, [[{"id": n, "month": n % 2} for n in range(6)]])

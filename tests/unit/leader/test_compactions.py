@@ -782,7 +782,8 @@ def test_a_table_gets_another_way_later(table: Compacted) -> None:
     }
     filled(table, 4)
     assert initiate(table) == []
-    assert alter(table, compact_delta_pct="20", NO_AUTO_COMPACTION="") == {
+    assert alter(table, no_auto_compaction="FALSE")["NO_AUTO_COMPACTION"] == "false", "whatever the case, as in Hive"
+    assert alter(table, Compact_Delta_Pct="20", NO_AUTO_COMPACTION="") == {
         "compact_delta_num": "3",
         "compact_delta_pct": "20",
     }, "what is not named stays, and what is empty goes"
@@ -804,8 +805,8 @@ def test_an_altered_table_is_altered_as_a_whole(table: Compacted) -> None:
     with pytest.raises(NotFound):
         table.run(table.service.alter_table(table_pb2.AlterTableRequest(table="air.none")))
     twice = table_pb2.AlterTableRequest(table=TABLE)
-    for text in ("2", ""):
-        twice.properties.add(name="compact_delta_num", value=text)
+    for name, text in (("compact_delta_num", "2"), ("COMPACT_DELTA_NUM", "")):
+        twice.properties.add(name=name, value=text)
     with pytest.raises(InvalidArgument, match="comes twice"):
         table.run(table.service.alter_table(twice))
 
