@@ -170,7 +170,7 @@ def test_where_a_merge_looks(table: Changing) -> None:
 
 def test_a_small_merge_that_computes_nothing_is_done_here(table: Changing, monkeypatch: pytest.MonkeyPatch) -> None:
     """And comes to what Spark makes of it."""
-    table.fill([(1, "a", 1), (2, "a", 2), (2, "b", 3), (None, "a", 4)], [(5, "c", None), (6, "c", 6)])
+    table.fill([(1, "a", 1), (2, "a", 2), (None, "a", 4)], [(2, "b", 3)], [(5, "c", None), (6, "c", 6)])
     source = table.spark.createDataFrame(
         [(2, "new", 20, 1.5), (5, "new", None, 2.5), (9, "new", 90, None), (None, "null", 0, None)],
         "k int, P string, v bigint, more double",

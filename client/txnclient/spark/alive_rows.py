@@ -7,6 +7,7 @@ for: an expression that calls a Java object. Where it is not (Spark Connect), by
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
@@ -60,38 +61,52 @@ def has_jvm(spark: SparkSession) -> bool:
     return not type(spark).__module__.startswith("pyspark.sql.connect.")
 
 
+class _Java:
+    """The classes of the driver's JVM that are needed: each part of a name that is looked up is a call to the JVM."""
+
+    def __init__(self, jvm: Any) -> None:
+        spark = jvm.org.apache.spark
+        expressions, types = spark.sql.catalyst.expressions, spark.sql.types
+        self.columns = spark.sql.classic.ExpressionUtils
+        self.invoke, self.literal = expressions.objects.Invoke, expressions.Literal
+        self.transformer = jvm.org.apache.commons.collections4.functors.MapTransformer.mapTransformer
+        self.new_map, self.new_bitmap = jvm.java.util.HashMap, jvm.org.roaringbitmap.RoaringBitmap
+        self.text, self.wrap = spark.unsafe.types.UTF8String.fromString, jvm.java.nio.ByteBuffer.wrap
+        self.to_seq = jvm.PythonUtils.toSeq
+        self.none = self.to_seq([])
+        self.boolean = types.DataType.fromDDL("boolean")
+        self.finder_type, self.bitmap_type = (
+            types.ObjectType(jvm.java.lang.Class.forName(name))
+            for name in ("org.apache.commons.collections4.Transformer", "org.roaringbitmap.RoaringBitmap")
+        )
+
+    def call(self, target: Any, method: str, kind: Any, argument: Column) -> Any:
+        """An expression that is what the method answers."""
+        arguments = self.to_seq([self.columns.expression(argument._jc)])
+        return self.invoke(target, method, kind, arguments, self.none, True, True, True)
+
+    def map_of(self, by_name: Mapping[str, BitMap]) -> Any:
+        """The same map, of Spark's own strings and Java's own bitmaps."""
+        found = self.new_map(2 * len(by_name))
+        for name, positions in by_name.items():
+            bitmap = self.new_bitmap()
+            bitmap.deserialize(self.wrap(positions.serialize()))
+            found.put(self.text(name), bitmap)
+        return found
+
+
+_of_jvm = lru_cache(maxsize=1)(_Java)
+
+
 def _in_bitmap(frame: DataFrame, by_name: Mapping[str, BitMap]) -> Column:
     from pyspark.sql.classic.column import Column as ClassicColumn
 
-    jvm: Any = frame.sparkSession._jvm
-    catalyst = jvm.org.apache.spark.sql.catalyst.expressions
-    columns, sql_types = jvm.org.apache.spark.sql.classic.ExpressionUtils, jvm.org.apache.spark.sql.types
-    java_class, to_seq = jvm.java.lang.Class.forName, jvm.PythonUtils.toSeq
-    functors = jvm.org.apache.commons.collections4.functors
-
-    def call(target: Any, method: str, kind: Any, argument: Column) -> Any:
-        arguments = to_seq([columns.expression(argument._jc)])
-        return catalyst.objects.Invoke(target, method, kind, arguments, to_seq([]), True, True, True)
-
+    java = _of_jvm(frame.sparkSession._jvm)
     # A map would be written out, bitmaps and all, wherever Spark shows a plan; what looks into one is not.
-    look = functors.MapTransformer.mapTransformer(_java_map(jvm, by_name))
-    finder = catalyst.Literal(look, sql_types.ObjectType(java_class("org.apache.commons.collections4.Transformer")))
-    bitmap_type = sql_types.ObjectType(java_class("org.roaringbitmap.RoaringBitmap"))
-    bitmap = call(finder, "transform", bitmap_type, functions.col(FILE))
-    found = call(bitmap, "contains", sql_types.DataType.fromDDL("boolean"), functions.col(ROW).cast("int"))
-    return functions.coalesce(ClassicColumn(columns.column(found)), functions.raise_error(functions.lit(_UNKNOWN)))
-
-
-def _java_map(jvm: Any, by_name: Mapping[str, BitMap]) -> Any:
-    """The same map, of Spark's own strings and Java's own bitmaps."""
-    found = jvm.java.util.HashMap(2 * len(by_name))
-    text, wrap = jvm.org.apache.spark.unsafe.types.UTF8String.fromString, jvm.java.nio.ByteBuffer.wrap
-    new_bitmap = jvm.org.roaringbitmap.RoaringBitmap
-    for name, positions in by_name.items():
-        bitmap = new_bitmap()
-        bitmap.deserialize(wrap(positions.serialize()))
-        found.put(text(name), bitmap)
-    return found
+    finder = java.literal(java.transformer(java.map_of(by_name)), java.finder_type)
+    bitmap = java.call(finder, "transform", java.bitmap_type, functions.col(FILE))
+    found = java.call(bitmap, "contains", java.boolean, functions.col(ROW).cast("int"))
+    return functions.coalesce(ClassicColumn(java.columns.column(found)), functions.raise_error(functions.lit(_UNKNOWN)))
 
 
 def _without_bits(frame: DataFrame, by_name: Mapping[str, BitMap]) -> DataFrame:

@@ -77,11 +77,11 @@ class _Near:
 
     rows: int
     bytes: int
-    """More or less."""
+    """The size of the source, more or less."""
     where: tuple[Column, ...]
-    """For this scan."""
+    """Filters of the table's rows."""
     looked: tuple[Looked, ...]
-    """For those who look at what others add."""
+    """The same, for those who look at what others add."""
 
 
 class _Merge:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 MAX_ROWS, MAX_BYTES = 100_000, 64 << 20
-"""Of a source, about."""
+"""The size of a source, about."""
 BOUNDS = merging.Bounds(rows=MAX_KEYS, pairs=2 * MAX_ROWS)
 _OF_SOURCE = re.compile(r"\s*source\.(\w+)\s*", re.ASCII | re.IGNORECASE)
 """A value that is a column of the source."""
@@ -39,7 +39,7 @@ class Asked:
 
     plan: MergePlan
     columns: tuple[str, ...]
-    """Those of the source that it takes."""
+    """The source's columns that it takes."""
 
 
 def asked(there: TableFiles, target: DataFrame, source: DataFrame, plan: MergePlan, on: Column) -> Asked | None:
