@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 import txnclient
 from benchmarks.suite.spark_turns import COLUMNS, PARTS, Cost, Turn, cost
-from txnclient.sparksql import attach
 from txnstatus.lake.storage import make_durable, parquet_files
 
 if TYPE_CHECKING:
@@ -21,11 +20,6 @@ if TYPE_CHECKING:
 SOURCE_SHARE = 0.003
 """Rows of a MERGE's source beside those of the table; two of three match one, spread over all of them."""
 GONE = "id % 100 = 7"
-CATALOG = "txn"
-MERGE_INTO = (
-    "MERGE INTO {} target USING source ON target.id = source.id "
-    "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
-)
 
 
 class Changed:
@@ -35,15 +29,9 @@ class Changed:
         self._client, self._spark = client, spark
         self._plain, self._rewritten = directory / "plain", directory / "rewritten"
         self._turns, self._tables = itertools.count(), itertools.count()
-        self._statements: Mapping[str, Callable[[str], object]] = {
-            "merge": self._merge,
-            "SQL merge": partial(self._sql, MERGE_INTO),
-            "delete": self._delete,
-            "SQL delete": partial(self._sql, f"DELETE FROM {{}} WHERE {GONE}"),
-        }
+        self._statements: Mapping[str, Callable[[str], object]] = {"merge": self._merge, "delete": self._delete}
         self._left: Mapping[str, int] = {}
         """Rows that each leaves."""
-        attach(spark, client, name=CATALOG)
 
     def prepare(self, rows: int) -> None:
         """The rows and the source of a MERGE, in the executors' memory; and plain files."""
@@ -56,30 +44,29 @@ class Changed:
         )
         self._source = ids.selectExpr(*COLUMNS).cache()
         self._left = {"merge": rows + count - matching, "delete": rows - len(range(7, rows, 100))}
-        self._source.createOrReplaceTempView("source")
 
     def turn(self, _rows: int) -> Turn:
         """What each statement takes, with its commit; and a rewrite, with a sync of its files."""
         backwards = next(self._turns) % 2 == 1
         turn: Turn = {}
-        for statement in self._left:
-            for name in (f"plain {statement}", statement, f"SQL {statement}")[:: -1 if backwards else 1]:
-                turn[name] = self._rewriting(statement) if name.startswith("plain ") else self._changing(name)
-            turn[f"plain SQL {statement}"] = turn[f"plain {statement}"]
+        for statement in self._statements:
+            both = {f"plain {statement}": self._rewriting, statement: self._changing}
+            for name, work in list(both.items())[:: -1 if backwards else 1]:
+                turn[name] = work(statement)
         return turn
 
-    def _changing(self, name: str) -> Cost:
+    def _changing(self, statement: str) -> Cost:
         """What a statement takes. Raises RuntimeError where other rows are left than there should be."""
         table = f"bench.changed{next(self._tables)}"
         self._client.create_table(table, self._data.schema)
         self._client.write(self._data, table)
         os.sync()  # what is left of the one before is not written at the expense of this one
-        found = cost(partial(self._statements[name], table))
+        found = cost(partial(self._statements[statement], table))
         with self._client.snapshot() as snapshot:
             left = snapshot.table_files(table).rows
         self._client.drop_table(table)
-        if left != self._left[name.removeprefix("SQL ")]:
-            raise RuntimeError(f"{left} rows are left by {name}")
+        if left != self._left[statement]:
+            raise RuntimeError(f"{left} rows are left by a {statement}")
         return found
 
     def _rewriting(self, statement: str) -> Cost:
@@ -94,9 +81,6 @@ class Changed:
 
     def _delete(self, table: str) -> None:
         self._client.delete_where(table, GONE, spark=self._spark)
-
-    def _sql(self, statement: str, table: str) -> None:
-        self._spark.sql(statement.format(f"{CATALOG}.{table}")).collect()
 
     def _rewrite(self, statement: str) -> None:
         """By what costs least: of a MERGE rows that no row of the source matches, and all of the source, which each

@@ -12,7 +12,7 @@ ROWS, QUICK_ROWS = 10_000_000, 100_000
 
 
 class ByStatements(OverTables):
-    about = "one session; statements of the client, of Spark's own SQL, and a rewrite in turn; medians of ratios"
+    about = "one session; statements of the client and a rewrite in turn; medians of ratios"
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
@@ -35,7 +35,6 @@ WORKLOAD = Workload(
     operation="statement",
     rounds=3,
     goals=tuple(
-        Goal(OURS, f"{name} / plain", ROWS, bound, at_most=True)
-        for name, bound in (("merge", 0.6), ("delete", 0.3), ("SQL merge", 0.6), ("SQL delete", 0.3))
+        Goal(OURS, f"{name} / plain", ROWS, bound, at_most=True) for name, bound in (("merge", 0.6), ("delete", 0.3))
     ),
 )
