@@ -68,6 +68,10 @@ def test_upserts_and_statements_of_a_keyed_table(spark: SparkSession, client: Cl
     for gone in (6, 7, 8, 9, 30):
         del model[gone]
     assert rows(client, spark, table) == model
+    alike = client.merge(table, frame(spark, 18, 22, 6), on="target.id = source.id").when_matched_update_all()
+    assert alike.when_not_matched_insert_all().execute().rows == RowsAffected(inserted=2, updated=2)
+    model |= dict.fromkeys(range(18, 22), ("a", 6))
+    assert rows(client, spark, table) == model
     with pytest.raises(AlreadyExists, match="their keys are"):
         client.update_where(table, {"id": "id + 1"}, "id = 10", spark=spark)
     with pytest.raises(InvalidArgument, match="more than once"):

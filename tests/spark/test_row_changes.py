@@ -19,8 +19,9 @@ from txnclient.change import local
 from txnclient.change import merging as local_merging
 from txnclient.change.merge import Merge
 from txnclient.change.merging import Bounds
-from txnclient.change.plan import Looked, MergePlan, RowsChanged
+from txnclient.change.plan import Act, Clause, Looked, MergePlan, Rows, RowsChanged
 from txnclient.outcome import RowsAffected
+from txnclient.read.table_files import TableFiles
 from txnclient.spark import alive_rows, merging, merging_here, row_changes, writer
 from txnstatus.errors import InvalidArgument
 from txnstatus.lake import manifest
@@ -212,6 +213,15 @@ def test_whatever_is_computed_is_sparks(table: Changing, on: str, kind: str, cla
     source = table.spark.createDataFrame([(1, "b", 10, None)[: kind.count(",") + 1]], kind)
     found = Merge("a.t", SCHEMA, on, lambda plan: merging.merge(table.read(), source, plan))
     assert not isinstance(found.when_matched_update(clause).execute().rows, pa.Table)
+
+
+def test_lists_are_sparks(spark: SparkSession) -> None:
+    """As many rows of them as are few may be very large."""
+    there = TableFiles("a.t", Schema((Column("k", "int"), Column("a", "array<int>"))), ())
+    source = spark.createDataFrame([], "k int, a array<int>")
+    for act, is_here in ((Act.DELETE, True), (Act.UPDATE, False)):
+        plan = MergePlan("target.k = source.k", (Clause(Rows.MATCHED, act),))
+        assert (merging._Merge(there, plan, source)._asked_here is not None) == is_here
 
 
 def test_a_merge_that_becomes_large_is_sparks(table: Changing, monkeypatch: pytest.MonkeyPatch) -> None:

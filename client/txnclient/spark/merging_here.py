@@ -78,7 +78,10 @@ def _values(clause: Clause, there: TableFiles) -> Iterator[tuple[str, str | None
 
 
 def _are_alike(there: TableFiles, source: DataFrame, taken: dict[str, str]) -> bool:
-    """Whether each column has the type of the one whose values it gets, and names mean columns."""
+    """Whether each column has the type of the one whose values it gets, and names mean columns.
+
+    How large lists and structs are, nobody knows before they are here.
+    """
     given = {fold(field.name): field for field in source.schema}
     if not given.keys().isdisjoint(("source", "target")):
         return False
@@ -86,7 +89,7 @@ def _are_alike(there: TableFiles, source: DataFrame, taken: dict[str, str]) -> b
     kinds = {name: given[fold(value)] for name, value in taken.items() if fold(value) in given}
     columns = schemas.to_columns(type(source.schema)(list(kinds.values())))
     found = {name: parse(column.type, data=True) for name, column in zip(kinds, columns, strict=True)}
-    return found == {name: wanted[name] for name in taken}
+    return found == {name: wanted[name] for name in taken} and not any(kind.inner for kind in found.values())
 
 
 def merge(there: TableFiles, source: DataFrame, what: Asked) -> RowsChanged | None:
