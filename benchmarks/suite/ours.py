@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import tempfile
 import uuid
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
@@ -119,9 +118,8 @@ def running(
 
 
 async def transact(channel: PeerChannel) -> None:
-    """Begin; two tables register as participants with a write each; commit, acknowledged and visible."""
-    txn = await begin(channel)
-    await asyncio.gather(*(open_write(channel, txn, table) for table in TABLES))
+    """Begin, with two tables as participants and a first write on each; commit, acknowledged and visible."""
+    txn, _ = await begin_writing(channel, TABLES)
     await commit(channel, txn)
 
 
@@ -135,6 +133,16 @@ async def begin(channel: PeerChannel, keepalive_millis: int = 0) -> int:
     """0 = the server's default."""
     (txn,) = await begin_many(channel, 1, keepalive_millis)
     return txn
+
+
+async def begin_writing(
+    channel: PeerChannel, tables: Sequence[str], write_id: str = ""
+) -> tuple[int, Sequence[table_pb2.OpenWriteResponse]]:
+    """A transaction that begins with a first write on each of the tables, and what opening these answers."""
+    writes = [pb.FirstWrite(table=table, write_id=write_id or uuid.uuid4().hex) for table in tables]
+    request = pb.BeginTransactionRequest(request_id=uuid.uuid4().hex, owner=OWNER, first_writes=writes)
+    answer = await channel.call(f"{MANAGER}/BeginTransaction", request, pb.BeginTransactionResponse, CALL_SECONDS)
+    return answer.txn_ids[0], answer.first_writes
 
 
 async def begin_many(channel: PeerChannel, count: int, keepalive_millis: int = 0) -> Sequence[int]:

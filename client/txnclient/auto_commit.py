@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
@@ -18,6 +18,7 @@ from txnclient.transaction import Transaction
 from txnclient.write.locks import checked_timeout
 from txnclient.write.overwriting import Mode
 from txnstatus.errors import CommitUnknown, IllegalState, InvalidArgument, RowsRefused, TxnAborted
+from txnstatus.limits import MAX_FIRST_WRITES
 from txnstatus.types import TxnState
 
 if TYPE_CHECKING:
@@ -71,43 +72,49 @@ class AutoCommit:
     ) -> CommitReceipt:
         """As `Transaction.write`: a Spark DataFrame or pyarrow data, appended, or in place of what is there."""
         return self._run(
-            table,
+            [table],
             lambda txn: txn.write(data, table, mode, partition=partition, keys_are_new=keys_are_new),
             options,
             opens=mode != "upsert",
         )
 
+    def write_all(
+        self, data: Mapping[str, Any], mode: Mode = "append", **options: Unpack[WriteOptions]
+    ) -> CommitReceipt:
+        """As `Transaction.write_all`: data by table, in all of these tables or in none."""
+        return self._run(list(data), lambda txn: txn.write_all(data, mode), options, opens=True)
+
     def truncate(
         self, table: str, *, partition: Partition | None = None, **options: Unpack[WriteOptions]
     ) -> CommitReceipt:
         """Removes all rows of the table or of the partition."""
-        return self._run(table, lambda txn: txn.truncate(table, partition=partition), options, opens=True)
+        return self._run([table], lambda txn: txn.truncate(table, partition=partition), options, opens=True)
 
     def insert(self, table: str, rows: Any, **options: Unpack[WriteOptions]) -> CommitReceipt:
         """Rows, pyarrow data, by primary key. Raises RowsRefused if a key is there already: then none is written."""
-        return self._run(table, lambda txn: txn.insert(table, rows), options)
+        return self._run([table], lambda txn: txn.insert(table, rows), options)
 
     def insert_ignore(self, table: str, rows: Any, **options: Unpack[WriteOptions]) -> CommitReceipt:
         """Rows whose keys are there already are left out; `receipt.rows` counts them."""
-        return self._run(table, lambda txn: txn.insert_ignore(table, rows), options)
+        return self._run([table], lambda txn: txn.insert_ignore(table, rows), options)
 
     def upsert(self, table: str, rows: Any, **options: Unpack[WriteOptions]) -> CommitReceipt:
         """Inserts rows, or replaces those that have their keys."""
-        return self._run(table, lambda txn: txn.upsert(table, rows), options)
+        return self._run([table], lambda txn: txn.upsert(table, rows), options)
 
     def update(self, table: str, rows: Any, **options: Unpack[WriteOptions]) -> CommitReceipt:
         """As `Transaction.update`. Raises RowsRefused if a key is not there: then none is written."""
-        return self._run(table, lambda txn: txn.update(table, rows), options)
+        return self._run([table], lambda txn: txn.update(table, rows), options)
 
     def delete(self, table: str, rows: Any, **options: Unpack[WriteOptions]) -> CommitReceipt:
         """Only the primary key counts in `rows`. Raises RowsRefused if a key is not there: then none is deleted."""
-        return self._run(table, lambda txn: txn.delete(table, rows), options)
+        return self._run([table], lambda txn: txn.delete(table, rows), options)
 
     def delete_where(
         self, table: str, predicate: str, *, spark: SparkSession | None = None, **options: Unpack[WriteOptions]
     ) -> CommitReceipt:
         """As `Transaction.delete_where`; `receipt.rows` counts."""
-        return self._run(table, lambda txn: txn.delete_where(table, predicate, spark=spark), options)
+        return self._run([table], lambda txn: txn.delete_where(table, predicate, spark=spark), options)
 
     def update_where(
         self,
@@ -119,20 +126,20 @@ class AutoCommit:
         **options: Unpack[WriteOptions],
     ) -> CommitReceipt:
         """As `Transaction.update_where`; `receipt.rows` counts."""
-        return self._run(table, lambda txn: txn.update_where(table, values, predicate, spark=spark), options)
+        return self._run([table], lambda txn: txn.update_where(table, values, predicate, spark=spark), options)
 
     def merge(self, table: str, source: Any, on: str, **options: Unpack[WriteOptions]) -> Merge[CommitReceipt]:
         """As `Transaction.merge`: `execute()` is the transaction, and `receipt.rows` counts."""
 
         def execute(plan: MergePlan) -> CommitReceipt:
-            return self._run(table, lambda txn: txn.run_merge(table, source, plan), options)
+            return self._run([table], lambda txn: txn.run_merge(table, source, plan), options)
 
         return Merge(table, self.session.table(table).schema, on, execute)
 
     def _run(
-        self, table: str, write: Callable[[Transaction], Rows], options: WriteOptions, *, opens: bool = False
+        self, tables: Sequence[str], write: Callable[[Transaction], Rows], options: WriteOptions, *, opens: bool = False
     ) -> CommitReceipt:
-        """`opens`: what it writes are files, whatever is in the table."""
+        """`opens`: what it writes are files, whatever is in the tables."""
         if unknown := options.keys() - WriteOptions.__annotations__.keys():
             raise TypeError(f"a write has no option {min(unknown)!r}; it has {', '.join(WriteOptions.__annotations__)}")
         label = options.get("label", LABEL)
@@ -143,12 +150,19 @@ class AutoCommit:
             raise InvalidArgument("request_id '': it names the write, so it cannot be empty; None makes one up")
         used = request_id or uuid.uuid4().hex
         (txn,), begun_before = begin(
-            session, 1, label, 0, used, is_retry=request_id is not None, alone=True, tables=[table] if opens else ()
+            session,
+            1,
+            label,
+            0,
+            used,
+            is_retry=request_id is not None,
+            alone=True,
+            tables=tables[:MAX_FIRST_WRITES] if opens else (),
         )
         txn.handle.lock_timeout = lock_timeout
         try:
             if begun_before and request_id is not None:
-                return _of(table, _settled(txn, used), used)
+                return _of(tables, _settled(txn, used), used)
             with txn:
                 rows = write(txn)
                 return replace(txn.commit(session.timeout), rows=rows)
@@ -161,12 +175,12 @@ class AutoCommit:
             raise
 
 
-def _of(table: str, receipt: CommitReceipt, request_id: str) -> CommitReceipt:
-    """The receipt, if it is of a write to the table. Raises InvalidArgument."""
-    if receipt.tables and table not in receipt.tables:
+def _of(tables: Sequence[str], receipt: CommitReceipt, request_id: str) -> CommitReceipt:
+    """The receipt, if it is of a write to the tables. Raises InvalidArgument."""
+    if receipt.tables and not set(receipt.tables).issuperset(tables):
         raise InvalidArgument(
             f"request_id {request_id!r} names a write to {', '.join(receipt.tables)} that has committed, transaction "
-            f"{receipt.txn_id}: this write to {table} is another one",
+            f"{receipt.txn_id}: this write to {', '.join(tables)} is another one",
             hint="nothing of this write is visible; give each write a request_id of its own",
         )
     return receipt

@@ -1,4 +1,4 @@
-"""Statements: what SQL calls SELECT, DELETE, UPDATE, MERGE and TRUNCATE, as methods of a transaction."""
+"""Statements: what SQL calls SELECT, INSERT ALL, DELETE, UPDATE, MERGE and TRUNCATE, as methods of a transaction."""
 
 from __future__ import annotations
 
@@ -132,6 +132,15 @@ class Statements:
             return partial(merging.merge, source=source, plan=plan, tables=self._tables)
 
         return self._run(Statement.MERGE, table, engine, lock_timeout)
+
+    def write_all(self, data: Mapping[str, Any], mode: Mode = "append", *, lock_timeout: float | None = None) -> None:
+        """As `write` of each table's data, side by side where neither locks nor keys order them: what a write waits
+        for, which is mostly its files to be durable and the service to know of them, it waits for beside the others.
+
+        `data`: by table. Raises what `write` raises, and InvalidArgument for mode "upsert".
+        """
+        with self._ending.writing(f"a write to {', '.join(map(str, data))}"), self._locks.waiting(lock_timeout):
+            self._changes.files.write_all(data, mode)
 
     def truncate(self, table: str, *, partition: Partition | None = None, lock_timeout: float | None = None) -> None:
         """Removes all rows of the table or of the partition, as an overwrite with nothing."""

@@ -15,7 +15,7 @@ import pyarrow as pa
 import txnclient
 from benchmarks.suite.drive import drive
 from benchmarks.suite.model import Contender, Goal, Settings, Tally, Workload
-from benchmarks.suite.ours import OWNER, TABLES, OurCluster, add_files, begin, commit, open_write
+from benchmarks.suite.ours import OWNER, TABLES, OurCluster, add_files, begin_writing, commit
 from benchmarks.suite.threads import Blocking, in_threads
 from txnstatus.lake import manifest
 from txnstatus.lake.manifest import DataFile
@@ -26,7 +26,7 @@ ROWS = pa.table({"id": pa.array(range(COUNT), pa.int64()), "note": [f"row {numbe
 
 
 class Ours(OurCluster):
-    about = "begin, a write and its durable manifest, commit; all appenders share a stream; no rows are encoded"
+    about = "begin with a write, its durable manifest, commit; all appenders share a stream; no rows are encoded"
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
@@ -40,8 +40,8 @@ class Ours(OurCluster):
         async with self.connected() as channel:
 
             async def append(_: int) -> None:
-                txn, write_id = await begin(channel), uuid.uuid4().hex
-                opened = await open_write(channel, txn, TABLE, write_id)
+                write_id = uuid.uuid4().hex
+                txn, (opened,) = await begin_writing(channel, [TABLE], write_id)
                 files = [DataFile(f"{opened.directory}/part-0.parquet", COUNT, 1_000)]
                 write = partial(manifest.write, table_id=opened.table.table_id, txn_id=txn, write_id=write_id)
                 ref = await asyncio.to_thread(write, opened.directory, files)
@@ -68,8 +68,7 @@ class OursWithFiles(Ours):
         with txnclient.connect(self.cluster.addresses, owner=OWNER) as client:
 
             def append() -> None:
-                with client.transaction() as txn:
-                    txn.write(ROWS, TABLE)
+                client.write(ROWS, TABLE)
 
             def writer() -> Blocking:
                 return append

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, get_args
 
 from txnclient.calls.requests import build
@@ -24,10 +26,14 @@ from txnstatus.limits import MAX_COLUMN_RANGES
 from txnstatus.partitions import WHOLE_TABLE
 from txnstatus.proto import table_pb2 as pb
 from txnstatus.schema import Schema
-from txnstatus.types import Statement, Timestamp
+from txnstatus.types import ConflictStrategy, Statement, Timestamp
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+
+AT_ONCE = 8
+"""Writes of one call that go side by side."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +46,11 @@ class Opened:
     schema: Schema
     conflicts: str
     directory: str
+
+    @property
+    def is_free(self) -> bool:
+        """Whether a write asks nobody for locks, and looks for no keys."""
+        return self.conflicts == ConflictStrategy.FIRST_COMMITTER_WINS and not self.schema.primary_key
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +70,30 @@ class FileWrites:
 
     def write(self, data: Any, table: str, mode: Mode, partition: Partition | None, *, keys_are_new: bool) -> None:
         _check_mode(mode, partition)
-        opened = self.open(table)
+        self._write(data, self.open(table), mode, partition, keys_are_new=keys_are_new)
+
+    def write_all(self, data: Mapping[str, Any], mode: Mode) -> None:
+        """Side by side are those that ask nobody for locks, read nothing, and keep no Spark session busy."""
+        _check_mode(mode, None)
+        if mode == "upsert":
+            raise InvalidArgument("mode 'upsert' is for one table at a time", hint="write to each, in one transaction")
+        opened = {table: self.open(table) for table in data}
+        write = partial(self._write, mode=mode, partition=None, keys_are_new=False)
+        works = {table: partial(write, rows, opened[table]) for table, rows in data.items()}
+        beside = [table for table in works if opened[table].is_free and not is_spark(data[table])]
+        # Locks are asked for in the order of names, by whoever asks for several.
+        for table in sorted(works.keys() - beside):
+            works[table]()
+        with ThreadPoolExecutor(min(AT_ONCE, max(1, len(beside))), "writes") as threads:
+            started = [threads.submit(works[table]) for table in beside]
+        for each in started:
+            each.result()
+
+    def _write(self, data: Any, opened: Opened, mode: Mode, partition: Partition | None, *, keys_are_new: bool) -> None:
         locks = self.locks_of(opened, _statement(mode))
         if mode != "overwrite_partitions":
             # What is known of it now: whoever cannot have it should learn that before the work, not after.
-            locks.take([WHOLE_TABLE if partition is None else name_of(partition, opened.schema, table)])
+            locks.take([WHOLE_TABLE if partition is None else name_of(partition, opened.schema, opened.table)])
         files = write_files(data, opened)
         self._add(opened, files, mode, partition, locks, spark=session_of(data), keys_are_new=keys_are_new)
 
