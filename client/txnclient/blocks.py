@@ -176,7 +176,15 @@ def within(txn: Statements, spark: SparkSession) -> Iterator[None]:
 
 
 def _forget_cached(spark: SparkSession, catalogs: Mapping[str, Catalog]) -> None:
-    """Uncaches what depends on the catalogs' tables: Spark shows a cached table by its name, whatever time it is of."""
+    """Uncaches what depends on the catalogs' tables: Spark shows a cached table by its name, whatever time it is of.
+
+    Of a server of Spark Connect, which says nothing of what is cached, the whole cache.
+    """
+    from txnclient.spark.alive_rows import has_jvm  # which needs PySpark, as this function does
+
+    if not has_jvm(spark):
+        spark.catalog.clearCache()
+        return
     java: Any = spark._jsparkSession
     manager = java.sharedState().cacheManager()
     if manager.isEmpty():

@@ -33,25 +33,25 @@ def attach(spark: SparkSession, client: Client, *, name: str = "txn") -> None:
 
     Errors of the service are raised as they are: NotFound, Conflict and the others, in place of Spark's.
 
+    A session of Spark Connect can have it where its server runs on this machine: Spark asks this process on loopback.
+
     Raises InvalidArgument for a name that is none, AlreadyExists for one that is taken, and IllegalState where the
     catalog's jar cannot be loaded, all that needs no SQL goes on, and within a block of `Transaction.spark`. Raises
-    Unavailable where no node answers.
+    Unavailable where no node answers, and where the session's server is on another machine.
     """
-    if not has_jvm(spark):
-        raise IllegalState("a session of Spark Connect has no JVM here: the catalog cannot be attached", hint=_WITHOUT)
     check_name(name)
     key = f"spark.sql.catalog.{name}"
     catalog_id = spark.conf.get(f"{key}.id", None)
-    if catalog_id is None and (there := spark.conf.get(key, None)) is not None:
-        raise AlreadyExists(f"catalog {name!r} is there already: {key} is {there}", hint="attach by another name")
     if catalog_id is not None and bridge.is_served(catalog_id):
         raise AlreadyExists(
             f"catalog {name!r} is attached to this session already", hint="detach it, or take another name"
         )
+    if (there := spark.conf.get(key, None)) is not None and (catalog_id is None or not bridge.was_served(catalog_id)):
+        raise AlreadyExists(f"catalog {name!r} is there already: {key} is {there}", hint="attach by another name")
     blocks.require_none(spark)
     catalog_id = catalog_id or uuid.uuid4().hex  # Spark keeps a catalog that it has loaded, with its id
     _load_jar(spark)
-    failures.raise_again()
+    failures.raise_again(has_jvm(spark))
     tables = Tables(client, build(), spark)
     address = bridge.serve(catalog_id, tables.answer)
     blocks.CATALOGS[catalog_id] = tables
@@ -121,10 +121,13 @@ def build() -> str:
 
 
 def _load_jar(spark: SparkSession) -> None:
-    if _is_loaded(spark):
+    if has_jvm(spark) and _is_loaded(spark):
         return
     if not Path(jar()).is_file():
         raise IllegalState(f"the catalog's jar is not there: {jar()}", hint=f"install txnstatus again; {_WITHOUT}")
+    if not has_jvm(spark):
+        spark.addArtifacts(jar())  # the same bytes, once more, are nothing; a class that the server has goes before
+        return
     _session_state(spark).resourceLoader().addJar(jar())
     if not _is_loaded(spark):
         raise IllegalState(f"Spark {spark.version} does not load {CLASS} from {jar()}", hint=_WITHOUT)

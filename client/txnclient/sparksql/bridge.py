@@ -35,6 +35,8 @@ class Address(NamedTuple):
 
 
 _lock = threading.Lock()
+_known: set[str] = set()
+"""The catalogs that this process has served."""
 _serving: dict[int, tuple[Address, dict[str, Answers]]] = {}
 """The server of this process, by its id: a fork's has none."""
 
@@ -46,6 +48,7 @@ def serve(catalog: str, answers: Answers) -> Address:
             _serving[os.getpid()] = _start()
         address, catalogs = _serving[os.getpid()]
         catalogs[catalog] = answers
+        _known.add(catalog)
         return address
 
 
@@ -60,6 +63,12 @@ def is_served(catalog: str) -> bool:
     with _lock:
         found = _serving.get(os.getpid())
         return found is not None and catalog in found[1]
+
+
+def was_served(catalog: str) -> bool:
+    """Whether it has ever been served by this process."""
+    with _lock:
+        return catalog in _known
 
 
 def _start() -> tuple[Address, dict[str, Answers]]:

@@ -2,7 +2,7 @@
 
 Java's exception carries a ticket. PySpark makes Python's errors of Java's in one function, and there the ticket is
 looked for, along the chain of causes, since Spark wraps what a write raises, and among what these suppressed. What
-begins in the JVM has its code in its text instead.
+begins in the JVM has its code in its text instead. Spark Connect has such a function of its own: it is told of causes.
 """
 
 from __future__ import annotations
@@ -11,7 +11,9 @@ import re
 import threading
 import uuid
 from collections import OrderedDict
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from typing import Any, NamedTuple
 
 from txnstatus.errors import CLASS_BY_CODE, TxnError
 
@@ -36,39 +38,69 @@ def keep(error: Exception) -> str:
     return ticket
 
 
-def find(java: Any) -> Exception | None:
-    """The error of this process that a Java exception tells of: itself, a cause, or one that it suppressed.
+class Cause(NamedTuple):
+    """What is known of an exception of the JVM's."""
 
-    What is suppressed comes first: as Spark gives a write up, it is told why the transaction is over. If there is none,
-    it is the one that the jar itself tells of; of these, what is suppressed says nothing new.
-    """
-    looked, found, told = 0, None, None
-    while java is not None and looked < MAX_CAUSES:
-        for each in (*java.getSuppressed(), java):
-            looked += 1
-            if each.getClass().getName() == _JAVA and (ticket := _TICKET.match(each.getMessage())):
-                with _lock:
-                    found = found or _kept.get(ticket[1])
-        told = told or _told(java.getMessage())
-        java = java.getCause()
+    is_ours: bool
+    """Whether it tells of one of this process."""
+    message: str
+
+
+def find(causes: Iterable[Cause]) -> Exception | None:
+    """The first error of this process that they tell of; if there is none, the first that the jar itself tells of."""
+    found, told = None, None
+    for each in islice(causes, MAX_CAUSES):
+        if each.is_ours and (ticket := _TICKET.search(each.message)):
+            with _lock:
+                found = found or _kept.get(ticket[1])
+        told = told or _told(each.message)
     return found or told
 
 
-def _told(text: str | None) -> TxnError | None:
-    coded = _CODE.match(text or "")
+def java_causes(java: Any) -> Iterator[Cause]:
+    """An exception and its causes. What each suppressed of ours comes before it: as Spark gives a write up, it is told
+    why the transaction is over.
+    """
+    while java is not None:
+        for each in (*java.getSuppressed(), java):
+            is_ours = each.getClass().getName() == _JAVA
+            if is_ours or each is java:
+                yield Cause(is_ours, each.getMessage() or "")
+        java = java.getCause()
+
+
+def connect_causes(text: str, details: Any) -> Iterator[Cause]:
+    """What a server of Spark Connect says of an exception and its causes, or no more than its text."""
+    for each in details.errors if details is not None else ():
+        yield Cause(_JAVA in each.error_type_hierarchy, each.message)
+    yield Cause(_JAVA in text, text)
+
+
+def _told(text: str) -> TxnError | None:
+    coded = _CODE.match(text)
     return CLASS_BY_CODE[coded[1]](coded[2]) if coded and coded[1] in CLASS_BY_CODE else None
 
 
-def raise_again() -> None:
-    """From now on PySpark raises them. Idempotent."""
-    from pyspark.errors.exceptions import captured
+def raise_again(has_jvm: bool) -> None:
+    """From now on PySpark raises them: of sessions with a JVM here, or of those of Spark Connect. Idempotent."""
+    if has_jvm:
+        from pyspark.errors.exceptions import captured
 
-    convert: Any = captured.convert_exception
+        _look_in(captured, lambda java, *_: java_causes(java))
+    else:
+        from pyspark.sql.connect.client import core
+
+        _look_in(core, lambda _, text, details, *__: connect_causes(text, details))
+
+
+def _look_in(module: Any, causes: Callable[..., Iterable[Cause]]) -> None:
+    """`causes`: what its function `convert_exception` gets, with which it is called."""
+    convert = module.convert_exception
     if hasattr(convert, "_txn_finds"):
         return
 
-    def found_or_converted(java: Any) -> Any:
-        return find(java) or convert(java)
+    def found_or_converted(*told: Any) -> Any:
+        return find(causes(*told)) or convert(*told)
 
     found_or_converted._txn_finds = True  # type: ignore[attr-defined]
-    captured.convert_exception = found_or_converted  # type: ignore[assignment]
+    module.convert_exception = found_or_converted

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
-import pyspark
 import pytest
 
+from tests.spark.sql.drivers import HOME, driver
 from txnclient import Client
 from txnclient.sparksql import serving
 from txndeploy.local.cluster import LocalCluster
@@ -19,26 +15,6 @@ from txnstatus.errors import InvalidArgument
 from txnstatus.types import TxnState
 
 NewTable = Callable[..., str]
-HOME = Path(pyspark.__file__).parent
-
-
-@contextmanager
-def driver(cluster: LocalCluster, scratch: Path, command: Sequence[str]) -> Iterator[subprocess.Popen[str]]:
-    """`txnctl spark -- command`."""
-    words = [sys.executable, "-m", "txndeploy.ctl.cli", "spark", "--cluster", cluster.addresses, "--"]
-    environment = {**os.environ, "SPARK_HOME": str(HOME), "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_NO_DAEMONIZE": "1"}
-    with subprocess.Popen(
-        [*words, *command],
-        cwd=scratch,
-        env=environment,
-        text=True,
-        stdout=subprocess.PIPE,
-        stderr=(scratch / "stderr").open("w"),
-    ) as running:
-        try:
-            yield running
-        finally:
-            running.terminate()
 
 
 @pytest.mark.campaign

@@ -6,12 +6,21 @@ import json
 import socket
 import uuid
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from txnclient.sparksql import bridge, failures
-from txnstatus.errors import CommitUnknown, Conflict, IllegalState, InvalidArgument, NotAuthorized, TxnError
+from txnstatus.errors import (
+    CommitUnknown,
+    Conflict,
+    IllegalState,
+    InvalidArgument,
+    NotAuthorized,
+    TxnError,
+    Unavailable,
+)
 
 Serve = Callable[[bridge.Answers], tuple[str, bridge.Address]]
 
@@ -67,10 +76,14 @@ class Java:
         return self.cause
 
 
+def found_in(java: Java) -> Exception | None:
+    return failures.find(failures.java_causes(java))
+
+
 def found(error: dict[str, Any]) -> Exception | None:
     """What is raised where Java wraps the error once more."""
     ours = Java("txnstatus.spark.PythonError", f"[{error['ticket']}] {error['kind']}: {error['message']}")
-    return failures.find(Java("org.apache.spark.SparkException", None, ours))
+    return found_in(Java("org.apache.spark.SparkException", None, ours))
 
 
 def test_calls_are_answered_by_their_catalog(serve: Serve) -> None:
@@ -91,29 +104,41 @@ def test_an_error_is_the_same_one_on_the_other_side(serve: Serve) -> None:
     error = call(address, catalog, {})["error"]
     assert (error["kind"], error["code"]) == ("Conflict", "CONFLICT")
     assert found(error) is raised
-    assert failures.find(Java("org.apache.spark.SparkException", f"[{error['ticket']}]")) is None
+    assert found_in(Java("org.apache.spark.SparkException", f"[{error['ticket']}]")) is None
     told = Java("txnstatus.spark.PythonError", f"[{error['ticket']}] Conflict: rows")
     lost = Java("java.io.FileNotFoundException", "the directory is gone", suppressed=(told,))
-    assert failures.find(Java("org.apache.spark.SparkException", None, lost)) is raised, (
-        "as it was given up, it was told"
-    )
-    assert failures.find(Java("txnstatus.spark.PythonError", f"[{'0' * 32}] of another process")) is None
+    assert found_in(Java("org.apache.spark.SparkException", None, lost)) is raised, "as it was given up, it was told"
+    assert found_in(Java("txnstatus.spark.PythonError", f"[{'0' * 32}] of another process")) is None
 
 
 def test_what_begins_in_the_jvm_has_its_code_in_its_text() -> None:
     day = Java("java.lang.IllegalStateException", "[txnstatus INVALID_ARGUMENT] column 'day':\nno day")
-    failed = failures.find(Java("org.apache.spark.SparkException", "Job aborted due to ...", day))
+    failed = found_in(Java("org.apache.spark.SparkException", "Job aborted due to ...", day))
     assert type(failed) is InvalidArgument
     assert failed.message == "column 'day':\nno day"
     again = Java("java.lang.IllegalStateException", "[txnstatus UNAVAILABLE] no answer to abort")
     silent = Java("java.lang.IllegalStateException", "[txnstatus COMMIT_UNKNOWN] no answer", suppressed=(again,))
-    assert type(failures.find(Java("org.apache.spark.SparkException", None, silent))) is CommitUnknown
+    assert type(found_in(Java("org.apache.spark.SparkException", None, silent))) is CommitUnknown
     over = Conflict("it is over")
     told = Java("txnstatus.spark.PythonError", f"[{failures.keep(over)}] Conflict: it is over")
     ended = Java("java.lang.IllegalStateException", "[txnstatus COMMIT_UNKNOWN] no answer", suppressed=(told,))
-    assert failures.find(ended) is over, "as the statement was given up, the outcome was told"
+    assert found_in(ended) is over, "as the statement was given up, the outcome was told"
     for other in ("[txnstatus WHATEVER] x", "of [txnstatus UNAVAILABLE] x", None):
-        assert failures.find(Java("java.lang.IllegalStateException", other)) is None
+        assert found_in(Java("java.lang.IllegalStateException", other)) is None
+
+
+def test_a_server_of_spark_connect_tells_of_causes_or_no_more_than_a_text() -> None:
+    raised = Conflict("rows 1, 2 were changed")
+    text = f"[{failures.keep(raised)}] Conflict: rows 1, 2 were changed"
+    wrapped = SimpleNamespace(error_type_hierarchy=["org.apache.spark.SparkException"], message="Writing job failed.")
+    ours = SimpleNamespace(error_type_hierarchy=["txnstatus.spark.PythonError"], message=text)
+    for said, errors in (("Writing job failed.", [wrapped, ours]), (f"(txnstatus.spark.PythonError) {text}", None)):
+        details = errors and SimpleNamespace(errors=errors)
+        assert failures.find(failures.connect_causes(said, details)) is raised
+    silent = SimpleNamespace(error_type_hierarchy=[], message="[txnstatus UNAVAILABLE] no answer to hello")
+    told = failures.find(failures.connect_causes("no answer", SimpleNamespace(errors=[wrapped, silent])))
+    assert type(told) is Unavailable
+    assert failures.find(failures.connect_causes(f"somebody prints {text}", None)) is None
 
 
 @pytest.mark.parametrize(
@@ -143,8 +168,6 @@ def test_a_catalog_that_is_stopped_is_not_served(serve: Serve) -> None:
 
 def test_errors_are_kept_for_a_time_only() -> None:
     tickets = [failures.keep(ValueError(str(number))) for number in range(failures.KEPT + 1)]
-    gone, kept = (
-        failures.find(Java("txnstatus.spark.PythonError", f"[{ticket}] ValueError")) for ticket in tickets[:2]
-    )
+    gone, kept = (found_in(Java("txnstatus.spark.PythonError", f"[{ticket}] ValueError")) for ticket in tickets[:2])
     assert gone is None
     assert str(kept) == "1"
