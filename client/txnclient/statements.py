@@ -110,9 +110,9 @@ class Statements:
     def merge(self, table: str, source: Any, on: str, *, lock_timeout: float | None = None) -> Merge[RowsAffected]:
         """A MERGE of rows into the table, to be completed with clauses and run by `execute()`.
 
-        `source`: a Spark DataFrame, or pyarrow, pandas or polars data. `on`: which rows match, for example
-        `"target.id = source.id"`; the table is `target` in all SQL of it. A target row that several source rows would
-        change is refused with InvalidArgument, as in SQL.
+        `source`: a Spark DataFrame, which Spark merges, unless it is small and nothing of it is computed; or pyarrow,
+        pandas or polars data. `on`: which rows match, for example `"target.id = source.id"`; the table is `target` in
+        all SQL of it. A target row that several source rows would change is refused with InvalidArgument, as in SQL.
         """
         writing = partial(self._ending.writing, f"merge of rows of {table}")
         with writing():
