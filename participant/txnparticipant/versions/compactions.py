@@ -96,6 +96,8 @@ class Failures:
 
     partition: str
     count: int
+    told_off: bool = False
+    """Whether it was said since the last one that too many have."""
 
 
 @dataclass(slots=True)
@@ -125,14 +127,16 @@ class Compactions:
         return self.switched[wanted].switch_ts if wanted in self.switched else next(known, NO_TIMESTAMP)
 
     def is_given_up(self, wanted: str, lease_id: str) -> bool:
-        """Whether it came to nothing while it was of this lease."""
-        ended = (each for each in self.ended if each.compaction.compaction_id == wanted)
-        return any(each.compaction.lease_id == lease_id and each.state is not State.SUCCEEDED for each in ended)
+        """Whether it came to nothing while it was of this lease; also where nobody knows of it any more."""
+        if wanted in self.open or self.done(wanted):
+            return False
+        ended = (each.compaction for each in self.ended if each.compaction.compaction_id == wanted)
+        return all(each.lease_id == lease_id for each in ended)
 
     def is_told_off(self, partition: str) -> bool:
-        """Whether the last that is known of the partition is that it was not compacted, since too many have failed."""
-        last = next((each for each in reversed(self.ended) if each.compaction.partition == partition), None)
-        return last is not None and last.state is State.ATTEMPTED and not last.compaction.worker
+        """Whether it was said that the partition is not compacted any more, since too many have failed."""
+        found = self.failures.get(partition)
+        return found is not None and found.told_off
 
     def add(self, wanted: Compaction) -> None:
         self.open[wanted.compaction_id] = wanted
@@ -154,6 +158,8 @@ class Compactions:
             self.failures.pop(partition, None)
         elif how.state is State.FAILED:
             self.failures[partition] = Failures(partition, self.failed(partition) + 1)
+        elif not how.compaction.worker and partition in self.failures:
+            self.failures[partition] = replace(self.failures[partition], told_off=True)
         self.ended.append(how)
         alike = [each for each in self.ended if each.state is how.state]
         if len(alike) > KEPT_PER_STATE:

@@ -583,6 +583,33 @@ def test_what_came_to_nothing_is_removed(table: Compacted) -> None:
         assert not table.table.retired
 
 
+def test_what_came_to_nothing_long_ago_is_removed_too(tmp_path: Path) -> None:
+    """Few of those that are over are kept, and a worker may stand still for longer than that."""
+    with Compacted(tmp_path, IN_PARTITIONS) as table:
+        names = [f"p={number}" for number in range(KEPT_PER_STATE + 1)]
+        for number, name in enumerate(names * 2, 1):
+            table.append(number, 1, partition=name)
+            table.commit(number)
+        table.request()
+        failed = []
+        for _ in names:
+            task = table.lease()
+            assert task is not None
+            fail = pb.FailCompactionRequest(table_id=TABLE_ID, compaction_id=task.compaction_id, lease_id="lease")
+            table.run(table.service.compactions.fail_compaction(fail))
+            failed.append((task, fail))
+        for _ in range(3):
+            table.run(table.service._cleaner.run_once())
+        task, fail = failed[0]
+        directory = Path(task.directory.removeprefix("file://"))
+        directory.mkdir()
+        (directory / "part-00000.parquet").write_bytes(b"a part of it")
+        table.run(table.service.compactions.fail_compaction(fail))
+        for _ in range(3):
+            table.run(table.service._cleaner.run_once())
+        assert not directory.exists()
+
+
 # ---- inputs that nobody needs any more
 
 
@@ -862,6 +889,27 @@ def test_after_failures_in_a_row_only_a_request_begins_another(table: Compacted)
     table.compact(MINOR)
     filled(table, 10, first=400)
     assert "INITIATED" in initiate(table)
+
+
+def test_it_is_said_once_of_each_of_many_partitions(tmp_path: Path) -> None:
+    """Few of those that are over are kept: which partitions were told off must not be forgotten with them."""
+    names = [f"p={number}" for number in range(KEPT_PER_STATE + 2)]
+    with Compacted(tmp_path, IN_PARTITIONS, [Property("compact_delta_num", "2")]) as table:
+        for number, name in enumerate(names * 2, 1):
+            table.append(number, 1, partition=name)
+            table.commit(number)
+        initiate(table)
+        for _ in range(2 * len(names)):  # each fails twice
+            task = table.lease()
+            assert task is not None
+            failed = pb.FailCompactionRequest(table_id=TABLE_ID, compaction_id=task.compaction_id, lease_id="lease")
+            table.run(table.service.compactions.fail_compaction(failed))
+            initiate(table)
+        initiate(table)
+        told = table.history()
+        table.restart()
+        initiate(table)
+        assert table.history() == told
 
 
 def test_history_is_bounded(table: Compacted) -> None:

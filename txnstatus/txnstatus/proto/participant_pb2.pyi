@@ -716,12 +716,14 @@ class ShardSnapshot(_message.Message):
         reason: str
         def __init__(self, compaction: _Optional[_Union[ShardSnapshot.Compaction, _Mapping]] = ..., state: _Optional[_Union[_compaction_pb2.CompactionState, str]] = ..., ended: _Optional[int] = ..., switched: _Optional[int] = ..., input_rows: _Optional[int] = ..., output_rows: _Optional[int] = ..., output_files: _Optional[int] = ..., reason: _Optional[str] = ...) -> None: ...
     class Failures(_message.Message):
-        __slots__ = ("partition", "count")
+        __slots__ = ("partition", "count", "told_off")
         PARTITION_FIELD_NUMBER: _ClassVar[int]
         COUNT_FIELD_NUMBER: _ClassVar[int]
+        TOLD_OFF_FIELD_NUMBER: _ClassVar[int]
         partition: str
         count: int
-        def __init__(self, partition: _Optional[str] = ..., count: _Optional[int] = ...) -> None: ...
+        told_off: bool
+        def __init__(self, partition: _Optional[str] = ..., count: _Optional[int] = ..., told_off: _Optional[bool] = ...) -> None: ...
     class Addition(_message.Message):
         __slots__ = ("commit_ts", "txn_id", "ranges")
         COMMIT_TS_FIELD_NUMBER: _ClassVar[int]
