@@ -160,12 +160,14 @@ class _Source:
             parquet = pq.ParquetFile(opened, page_checksum_verification=True, **self._reading(file))
             start = 0
             for group in range(parquet.num_row_groups):
-                count = parquet.metadata.row_group(group).num_rows
+                stored = parquet.metadata.row_group(group)
+                count = stored.num_rows
                 if gone.range_cardinality(start, start + count) == count:
                     yield start, start + count, self._target.empty_table()
                     start += count
                     continue
-                for batch in parquet.iter_batches(self._batch_rows(), row_groups=[group], use_threads=in_threads):
+                at_once = self._batch_rows(stored.total_byte_size / count)
+                for batch in parquet.iter_batches(at_once, row_groups=[group], use_threads=in_threads):
                     end = start + batch.num_rows
                     self._row_bytes = max(self._row_bytes, batch.nbytes / max(batch.num_rows, 1))
                     rows = pa.Table.from_batches([_alive(batch, gone, start)])
@@ -190,10 +192,10 @@ class _Source:
             return {"pre_buffer": file.bytes > SMALL_BYTES}
         return {"pre_buffer": False, "buffer_size": max(MIN_BUFFER_BYTES, self._memory // len(self._target))}
 
-    def _batch_rows(self) -> int:
-        if not self._row_bytes:
-            return FIRST_BATCH_ROWS
-        return max(1, min(MOST_BATCH_ROWS, int(self._memory / self._row_bytes)))
+    def _batch_rows(self, stored: float) -> int:
+        """`stored`: the bytes of a row in the row group that is next, before they were compressed."""
+        most = MOST_BATCH_ROWS if self._row_bytes else FIRST_BATCH_ROWS
+        return max(1, min(most, int(self._memory / max(self._row_bytes, stored, 1.0))))
 
 
 def _alive(batch: pa.RecordBatch, gone: BitMap, start: int) -> pa.RecordBatch:

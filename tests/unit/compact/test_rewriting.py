@@ -186,6 +186,17 @@ def test_memory_does_not_grow_with_what_is_written(tmp_path: Path) -> None:
     assert most < memory
 
 
+def test_large_rows_are_read_a_few_at_a_time(tmp_path: Path) -> None:
+    """The first rows of a row group, too, are no more than there is memory for."""
+    schema, size, memory = Schema((Column("blob", "binary"),)), 100_000, 16 << 20
+    blobs = pa.table({"blob": pa.array([bytes([number]) * size for number in range(200)], pa.binary())})
+    inputs, parts = write(tmp_path, [blobs], schema), list[int]()
+    directory = (tmp_path / "base_1").as_uri()
+    rewrite(inputs, {}, schema, directory, target_bytes=1 << 30, memory_bytes=memory, progress=parts.append)
+    assert sum(parts) == 200
+    assert max(parts) * size < memory
+
+
 def test_it_is_told_what_was_read_and_ends_when_that_raises(tmp_path: Path) -> None:
     inputs = write(tmp_path, [plain(0, 30), plain(30, 30)], group=10)
     read_rows: list[int] = []
