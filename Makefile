@@ -6,7 +6,7 @@ STAMP  := $(VENV)/.installed
 BENCH  := $(VENV)/.bench
 PROTO  := txnstatus/txnstatus/proto
 
-.PHONY: bench bench-peers demo test quick nightly sim soak isolation powercut failpoints exhaustive check format proto jar clean help
+.PHONY: bench bench-peers demo test quick nightly minors sim soak isolation powercut failpoints exhaustive check format proto jar clean help
 
 help:            ## what there is
 	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
@@ -20,10 +20,14 @@ test: $(STAMP)   ## all tests but the campaigns, with lint and types beside them
 quick: $(STAMP)  ## before a change is handed in: lint, types, and what a change breaks most often; PYTEST_ARGS="tests/unit/shard"
 	$(BIN)/python -m tests.run --quick $(PYTEST_ARGS)
 
-nightly: $(STAMP) ## the campaigns: what is long, or many of a kind, drawn from SEED (the date)
+nightly: $(STAMP) ## the campaigns: what is long, or many of a kind, drawn from SEED (the date); and the other minors of Spark
 	TXN_SEED=$(or $(SEED),$(shell date +%Y%m%d)) \
 	TXN_FAILPOINT_MATRIX=1 TXN_SOAK_SECONDS=300 TXN_ISOLATION_SECONDS=120 TXN_COMPACTION_SECONDS=120 \
 	$(BIN)/python -m tests.run --campaign $(PYTEST_ARGS)
+	$(if $(PYTEST_ARGS),,$(BIN)/python -m tests.minors)
+
+minors: $(STAMP) ## the tests of Spark's SQL with Spark 4.0, 4.1 and 4.2, each in an environment of its own; MINORS="4.0"
+	$(BIN)/python -m tests.minors $(if $(MINORS),$(MINORS) --) $(PYTEST_ARGS)
 
 soak: $(STAMP)   ## all faults mixed, under load, for SECONDS (600), drawn from SEED (1)
 	TXN_SOAK_SECONDS=$(or $(SECONDS),600) TXN_SEED=$(or $(SEED),1) \

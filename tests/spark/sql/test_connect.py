@@ -109,7 +109,7 @@ def test_a_client_attaches_a_catalog_of_its_own(remote: SparkSession, client: Cl
     def overtaken() -> None:
         with client.transaction() as txn, txn.spark(remote):
             remote.sql(f"INSERT OVERWRITE far.{table} SELECT id + 10 AS id, name FROM far.{table}")
-            client.upsert(pa.table({"id": [2], "name": ["other"]}), table)
+            client.upsert(table, pa.table({"id": [2], "name": ["other"]}))
 
     with pytest.raises(Conflict, match=table):
         overtaken()

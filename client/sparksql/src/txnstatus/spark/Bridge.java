@@ -74,7 +74,7 @@ final class Bridge {
   }
 
   private IllegalStateException silent(String method, String why, IOException cause) {
-    String said = "the Python process that serves catalog " + catalog + " did not answer to " + method + ": " + why;
+    String said = "the Python process that serves catalog " + catalog + " on this machine did not answer to " + method + ": " + why;
     if (!method.equals("commit")) return Told.error("UNAVAILABLE", said, cause);
     return Told.error("COMMIT_UNKNOWN", said + "; whether the statement was committed is not known", cause);
   }

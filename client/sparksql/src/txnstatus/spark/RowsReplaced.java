@@ -35,6 +35,7 @@ import org.apache.spark.sql.connector.write.WriteBuilder;
 import org.apache.spark.sql.connector.write.WriterCommitMessage;
 import org.apache.spark.sql.execution.QueryExecution;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
+import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 import scala.jdk.javaapi.CollectionConverters;
 
@@ -54,9 +55,10 @@ final class RowsReplaced implements SupportsRead, SupportsWrite, SupportsRowLeve
     OverwriteByExpression statement = running == null ? null : overwriting(running.optimizedPlan(), table);
     if (statement == null) throw new IllegalStateException("the condition by which " + table.name() + " is overwritten is not known");
     RowsReplaced asked = new RowsReplaced(table);
-    DataSourceV2Relation there = (DataSourceV2Relation) statement.table();
-    Dataset.ofRows(spark, new DeleteFromTable(new DataSourceV2Relation(
-        asked, there.output(), there.catalog(), there.identifier(), there.options(), there.timeTravelSpec()), statement.deleteExpr()));
+    // What else a relation is made of depends on the release of Spark.
+    Object[] parts = CollectionConverters.asJavaCollection(((DataSourceV2Relation) statement.table()).productIterator().toSeq()).toArray();
+    parts[0] = asked;
+    Dataset.ofRows(spark, new DeleteFromTable(((LogicalPlan) statement.table()).makeCopy(parts), statement.deleteExpr()));
     if (asked.found == null) throw new IllegalStateException("Spark has not run the DELETE: " + statement.deleteExpr().sql());
     return asked.found;
   }
@@ -74,6 +76,7 @@ final class RowsReplaced implements SupportsRead, SupportsWrite, SupportsRowLeve
 
   @Override public String name() { return table.name(); }
   @Override public Column[] columns() { return table.columns(); }
+  @Override public StructType schema() { return table.schema(); }
   @Override public Map<String, String> properties() { return table.properties(); }
   @Override public Set<TableCapability> capabilities() { return table.capabilities(); }
   @Override public MetadataColumn[] metadataColumns() { return table.metadataColumns(); }

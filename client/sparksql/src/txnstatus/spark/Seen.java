@@ -33,15 +33,19 @@ final class Seen {
 
     Sharing(Bridge bridge) { this.bridge = bridge; }
 
+    /**
+     * Whether a run of the analyzer that has found a relation asks. A run makes itself a context, whose cache has what it has
+     * found; those within, of views, have the same cache. Outside of a run there is a default one, and nothing in its cache.
+     */
+    static boolean isWithinRun() { return !AnalysisContext.get().relationCache().isEmpty(); }
+
     Seen seen(ObjectNode at) {
-      AnalysisContext context = AnalysisContext.get();
-      // A run makes itself a context; those within, of views, have the same cache. Outside of a run there is a default one.
-      Object run = context.isDefault() || !at.isEmpty() ? null : context.relationCache();
+      Object run = AnalysisContext.get().relationCache();
       Last before = last.get();
-      Seen known = run != null && before != null && before.run.get() == run ? before.seen.get() : null;
+      Seen known = at.isEmpty() && isWithinRun() && before != null && before.run.get() == run ? before.seen.get() : null;
       if (known != null) return known;
       Seen seen = new Seen(bridge.call("see", at).asText(), !at.isEmpty(), bridge);
-      if (run != null) last.set(new Last(new WeakReference<>(run), new WeakReference<>(seen)));
+      if (at.isEmpty()) last.set(new Last(new WeakReference<>(run), new WeakReference<>(seen)));
       return seen;
     }
   }

@@ -11,6 +11,7 @@ import org.apache.spark.sql.connector.expressions.Transform;
 import org.apache.spark.sql.connector.write.LogicalWriteInfo;
 import org.apache.spark.sql.connector.write.Write;
 import org.apache.spark.sql.connector.write.WriteBuilder;
+import org.apache.spark.sql.types.StructType;
 
 /**
  * A table that one statement makes and fills, or fills anew. One that was there stays as it is until a transaction has all rows
@@ -41,6 +42,7 @@ final class Staged implements StagedTable, SupportsWrite {
 
   @Override public String name() { return table.name(); }
   @Override public Column[] columns() { return table.columns(); }
+  @Override public StructType schema() { return table.schema(); }
   @Override public Transform[] partitioning() { return table.partitioning(); }
   @Override public Map<String, String> properties() { return table.properties(); }
   @Override public Set<TableCapability> capabilities() { return table.capabilities(); }

@@ -8,7 +8,6 @@ import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 import java.util.Set;
-import org.apache.spark.sql.catalyst.analysis.AnalysisContext;
 import org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException;
 import org.apache.spark.sql.catalyst.analysis.NoSuchTableException;
 import org.apache.spark.sql.catalyst.analysis.TableAlreadyExistsException;
@@ -80,7 +79,7 @@ public final class TxnCatalog implements StagingTableCatalog, SupportsNamespaces
 
   @Override public Table alterTable(Identifier id, TableChange... changes) throws NoSuchTableException {
     // Spark's analyzer itself asks where a statement brings columns that the table has not.
-    if (!AnalysisContext.get().isDefault()) throw refused("WITH SCHEMA EVOLUTION");
+    if (Seen.Sharing.isWithinRun()) throw refused("WITH SCHEMA EVOLUTION");
     ObjectNode request = Bridge.request().put("table", named(id)), properties = request.putObject("properties");
     for (TableChange each : changes) {
       if (each instanceof TableChange.SetProperty set) properties.put(set.property(), set.value());

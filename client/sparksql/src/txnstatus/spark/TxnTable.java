@@ -61,6 +61,7 @@ final class TxnTable implements SupportsRead, SupportsWrite, SupportsRowLevelOpe
   @Override public String name() { return name; }
   @Override public String id() { return told.get("id").asText(); }
   @Override public Column[] columns() { return columns; }
+  @Override public StructType schema() { return rows; } // Spark 4.0 asks for no columns
 
   /** Whether it is seen within a transaction that has a block of statements. */
   boolean isWithin() { return told.get("within").asBoolean(); }
@@ -82,8 +83,11 @@ final class TxnTable implements SupportsRead, SupportsWrite, SupportsRowLevelOpe
   @Override public Set<TableCapability> capabilities() {
     // What is read as of a time that somebody chose is not written to.
     if (seen.isChosen) return EnumSet.of(TableCapability.BATCH_READ);
-    return EnumSet.of(TableCapability.BATCH_READ, TableCapability.BATCH_WRITE, TableCapability.TRUNCATE,
-        TableCapability.OVERWRITE_BY_FILTER, TableCapability.OVERWRITE_DYNAMIC, TableCapability.AUTOMATIC_SCHEMA_EVOLUTION);
+    Set<TableCapability> found = EnumSet.of(TableCapability.BATCH_READ, TableCapability.BATCH_WRITE, TableCapability.TRUNCATE,
+        TableCapability.OVERWRITE_BY_FILTER, TableCapability.OVERWRITE_DYNAMIC);
+    // Spark 4.0 has no such capability, and passes over WITH SCHEMA EVOLUTION.
+    for (TableCapability each : TableCapability.values()) if (each.name().equals("AUTOMATIC_SCHEMA_EVOLUTION")) found.add(each);
+    return found;
   }
 
   @Override public MetadataColumn[] metadataColumns() {
