@@ -34,8 +34,8 @@ MERGED = 30_000
 CHANGES = {
     "delete 1 %": ("DELETE FROM {table} WHERE id % 100 = {turn}", "SELECT * FROM {plain} WHERE id % 100 <> {turn}"),
     "update 0.1 %": (
-        "UPDATE {table} SET kind = kind + 1 WHERE id % 1000 = {turn}",
-        "SELECT id, CASE WHEN id % 1000 = {turn} THEN kind + 1 ELSE kind END AS kind, amount, note FROM {plain}",
+        "UPDATE {table} SET kind = kind + 1 WHERE id % 1000 = {turn} + 50",
+        "SELECT id, CASE WHEN id % 1000 = {turn} + 50 THEN kind + 1 ELSE kind END AS kind, amount, note FROM {plain}",
     ),
     "merge 30 k": (
         "MERGE INTO {table} t USING source s ON t.id = s.id "
@@ -44,7 +44,7 @@ CHANGES = {
         "coalesce(s.note, t.note) AS note FROM {plain} t FULL JOIN source s ON t.id = s.id",
     ),
 }
-"""Statements, and what rewrites all rows to the same end."""
+"""Statements, and what rewrites all rows to the same end; an UPDATE finds rows that no DELETE before it has found."""
 POINT_QUERY = "SELECT v FROM {} WHERE p = 777 AND id = 777"
 
 

@@ -2,57 +2,69 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from benchmarks.suite import tpch_data
+from benchmarks.suite import tpch_data, tpch_turns
 from benchmarks.suite.tpch_queries import QUERIES
+from benchmarks.suite.tpch_turns import CATALOG, PLAIN, WHOLE, Queries
+from tests.support import connect
+from txnclient.sparksql import detach
+from txndeploy.local.cluster import LocalCluster
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-SCALE = 0.01
+PARTS = 10
 CLOSE = Decimal("0.01")
 """The difference that TPC-H allows fractions, which engines tell with more digits or fewer."""
-
-
-@pytest.fixture(scope="module")
-def databases(spark: SparkSession, catalog: str, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
-    """One of tables, and one of plain Parquet with the same rows."""
-    pytest.importorskip("duckdb_extension_tpch", reason="pip install duckdb-extension-tpch")
-    made = tmp_path_factory.mktemp("tpch") / "made"
-    tpch_data.write(made, SCALE)
-    spark.sql("CREATE DATABASE spark_catalog.tpch")
-    for table in tpch_data.TABLES:
-        data = spark.read.parquet(str(made / f"{table}.parquet"))
-        data.write.format("parquet").saveAsTable(f"spark_catalog.tpch.{table}")
-        data.writeTo(f"{catalog}.tpch.{table}").create()
-    return f"{catalog}.tpch", "spark_catalog.tpch"
-
-
 TELLING = ("Q2", "Q13", "Q15", "Q21", "Q22")
 """Queries that between them have correlated subqueries, outer and anti-joins, and a relation that is read twice."""
 
 
+@pytest.fixture(scope="module")
+def session(spark: SparkSession) -> SparkSession:
+    """A session whose databases are this module's to use."""
+    pytest.importorskip("duckdb_extension_tpch", reason="pip install duckdb-extension-tpch")
+    return spark.newSession()
+
+
+@pytest.fixture(scope="module")
+def turns(session: SparkSession, cluster: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Queries]:
+    """The benchmark's, with its tables."""
+    with connect(cluster) as client:
+        made = Queries(client, session, tmp_path_factory.mktemp("tpch"))
+        made.prepare(PARTS)
+        yield made
+        detach(session, name=CATALOG)
+
+
+@pytest.mark.usefixtures("turns")
 @pytest.mark.parametrize("name", [
     pytest.param(name, marks=() if name in TELLING else pytest.mark.campaign) for name in QUERIES
 ])  # fmt: skip
 def test_a_query_answers_what_it_answers_over_plain_parquet_and_what_is_published(
-    spark: SparkSession, databases: tuple[str, str], name: str
+    session: SparkSession, name: str
 ) -> None:
-    try:
-        ours, plain = (answered(spark, database, QUERIES[name]) for database in databases)
-    finally:
-        spark.sql("USE spark_catalog.default")
+    ours, plain = (answered(session, f"{catalog}.tpch{PARTS}", QUERIES[name]) for catalog in (CATALOG, PLAIN))
     assert ours == plain
-    assert is_published(ours, tpch_data.answers(SCALE)[name])
+    assert is_published(ours, tpch_data.answers(PARTS / WHOLE)[name])
 
 
-def answered(spark: SparkSession, database: str, query: str) -> list[tuple[Any, ...]]:
-    spark.sql(f"USE {database}")
-    return [tuple(row) for row in spark.sql(query).collect()]
+def test_a_turn_has_what_each_query_takes_and_compares(turns: Queries, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tpch_turns, "QUERIES", {name: QUERIES[name] for name in ("Q6", "Q11")})
+    assert set(turns.turn(PARTS)) == {"Q6", "plain Q6", "Q11", "plain Q11"}
+    monkeypatch.setattr(tpch_turns, "QUERIES", {"Q1": "SELECT rand() FROM region"})
+    with pytest.raises(RuntimeError, match="Q1 has two answers"):
+        turns.turn(PARTS)
+
+
+def answered(session: SparkSession, database: str, query: str) -> list[tuple[Any, ...]]:
+    session.sql(f"USE {database}")
+    return [tuple(row) for row in session.sql(query).collect()]
 
 
 def is_published(rows: list[tuple[Any, ...]], published: str) -> bool:
