@@ -11,7 +11,6 @@ import asyncio
 import tempfile
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Annotated
 
@@ -22,6 +21,7 @@ from benchmarks.suite.options import at_least
 from benchmarks.suite.report import table_of
 from txndeploy.node import garbage
 from txnstatus.process.disk import OsDisk
+from txnstatus.process.environment import Environment
 from txnstatus.proto import raft_pb2 as pb
 from txnstatus.raft.driver import RaftDriver
 from txnstatus.raft.group import RaftGroup
@@ -68,7 +68,7 @@ async def take(directory: Path, transactions: int) -> list[Row]:
     path = directory / "group"
     group = RaftGroup("status-0", "n1", ["n1"], machine, path, settings, time.monotonic, OsDisk())
     leads = asyncio.Event()
-    driver = RaftDriver(group, Nobody(), ThreadPoolExecutor(4))
+    driver = RaftDriver(group, Nobody(), Environment())
     driver.subscribe(lambda _leading: leads.set())
     proposer: Proposer[commands.Command, StatusApplied] = Proposer("status", driver, commands.encode)
     driver.start()

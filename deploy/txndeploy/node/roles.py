@@ -315,7 +315,7 @@ class Roles:
             self._environment.disk,
             never_here=self._first_look.never_here(name),
         )
-        return RaftDriver(group, self._transport, self._environment.blocking)
+        return RaftDriver(group, self._transport, self._environment)
 
     def _founders(self, name: str) -> Sequence[str]:
         """The members of a group that begins; empty where this node is to join one that runs."""

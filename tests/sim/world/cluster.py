@@ -20,6 +20,7 @@ from txnstatus.catalog.cluster_map import ClusterMap
 from txnstatus.catalog.system_client import TxnSystemClient
 from txnstatus.process.environment import Environment
 from txnstatus.process.failpoints import Fault
+from txnstatus.process.sync_place import SyncPlace
 from txnstatus.raft.segments import JournalCorrupt
 from txnstatus.raft.snapshot import SnapshotCorrupt
 from txnstatus.raft.transport import RaftTransport
@@ -72,6 +73,17 @@ class Machine:
             self.process.blocking_seconds = self.slowness[-1] if self.slowness else BLOCKING_SECONDS
 
 
+class AnyPlace(SyncPlace):
+    """Drawn for each sync: here none takes any time."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__()
+        self._rng = random.Random(seed)
+
+    def is_loop(self, _size: int, _now: float) -> bool:
+        return self._rng.random() < 0.5
+
+
 class Cluster:
     def __init__(
         self,
@@ -117,6 +129,7 @@ class Cluster:
             random=random.Random(self._rng.getrandbits(64)),
             blocking=NoThreads(),
             disk=machine.disk,
+            sync_place=AnyPlace(self._rng.getrandbits(64)),
         )
         config = self._config(machine.name, machine.directory)
         incarnation = self._rng.getrandbits(63)

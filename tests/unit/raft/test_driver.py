@@ -7,11 +7,14 @@ import threading
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
+from functools import partial
 from types import SimpleNamespace
 from typing import cast
 
 import pytest
 
+from txnstatus.process.environment import Environment
+from txnstatus.process.sync_place import SyncPlace
 from txnstatus.proto import raft_pb2 as pb
 from txnstatus.raft.driver import RaftDriver, Sender
 from txnstatus.raft.group import RaftGroup
@@ -72,13 +75,32 @@ class Group:
 
 def journal(write: Callable[[object], None], *, settled: bool) -> SimpleNamespace:
     """One that has something to write."""
-    return SimpleNamespace(dirty=True, has_synced=lambda _: settled, take_unsynced=lambda: None, write=write)
+    frame = SimpleNamespace(data=b"")
+    return SimpleNamespace(dirty=True, has_synced=lambda _: settled, take_unsynced=lambda: frame, write=write)
+
+
+class Place(SyncPlace):
+    """Always the same."""
+
+    def __init__(self, *, loop: bool) -> None:
+        super().__init__()
+        self._loop = loop
+        self.took_where: list[bool] = []
+
+    def is_loop(self, _size: int, _now: float) -> bool:
+        return self._loop
+
+    def took(self, _seconds: float, _now: float, *, on_loop: bool) -> None:
+        self.took_where.append(on_loop)
 
 
 @asynccontextmanager
-async def driving(group: Group) -> AsyncIterator[RaftDriver]:
-    with ThreadPoolExecutor(1) as disk:
-        driver = RaftDriver(cast(RaftGroup, group), cast(Sender, None), disk)
+async def driving(
+    group: Group, place: SyncPlace | None = None, sender: Sender | None = None
+) -> AsyncIterator[RaftDriver]:
+    with ThreadPoolExecutor(1) as threads:
+        environment = Environment(blocking=threads, sync_place=place or SyncPlace())
+        driver = RaftDriver(cast(RaftGroup, group), sender or cast(Sender, None), environment)
         driver.start()
         yield driver
         await driver.stop()
@@ -173,13 +195,45 @@ async def test_what_an_earlier_sync_made_sure_of_is_answered_while_the_next_one_
 
     group.take_done = take_done  # type: ignore[method-assign, assignment]
     group.journal = journal(write, settled=settled)
-    async with driving(group):
+    async with driving(group, Place(loop=False)):
         async with asyncio.timeout(SECONDS):
             await writing.wait()
             await some_turns()
             assert ended.is_set() == settled
             may_end.set()
             await ended.wait()
+
+
+async def test_a_sync_on_the_loop_begins_when_what_was_sent_has_left_and_what_was_settled_is_answered() -> None:
+    group, place = Group(), Place(loop=True)
+    order, written = list[str](), asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    class Peer:
+        def send(self, _receiver: str, _message: pb.RaftMessage) -> None:
+            order.append("sent")
+            # As an outbox does, whose connection hands its bytes to the kernel at the end of a turn.
+            loop.call_soon(lambda: loop.call_soon(order.append, "left"))
+
+    def write(_frame: object) -> None:
+        assert threading.current_thread() is threading.main_thread()
+        order.append("synced")
+        group.journal = SimpleNamespace(dirty=False)
+        written.set()
+
+    early, done = [("a", message(1, urgent=True))], [Proposal([b""], ended=lambda _: order.append("answered"))]
+
+    def take_once(left: list[object]) -> list[object]:
+        taken, left[:] = left[:], []
+        return taken
+
+    group.take_early = partial(take_once, early)  # type: ignore[method-assign, assignment]
+    group.take_done = partial(take_once, done)  # type: ignore[method-assign, assignment]
+    group.journal = journal(write, settled=True)
+    async with driving(group, place, cast(Sender, Peer())), asyncio.timeout(SECONDS):
+        await written.wait()
+    assert order == ["sent", "answered", "left", "synced"]
+    assert place.took_where == [True]
 
 
 async def test_what_lingers_when_the_driver_stops_ends_with_it() -> None:

@@ -12,6 +12,7 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from txnstatus.process.disk import Disk, OsDisk
+from txnstatus.process.sync_place import SyncPlace
 
 
 def _wall_micros() -> int:
@@ -29,6 +30,8 @@ class Environment:
     """Threads for file I/O: `loop.run_in_executor(environment.blocking, ...)`."""
     disk: Disk = field(default_factory=OsDisk)
     """The disk of the Raft groups."""
+    sync_place: SyncPlace = field(default_factory=SyncPlace)
+    """Where their journals are synced."""
 
 
 class SteadyWall:

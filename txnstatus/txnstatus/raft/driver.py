@@ -1,30 +1,33 @@
 """RaftDriver: runs one group's cycle on the node's event loop.
 
 One cycle: drain messages, coalesce what is proposed into one entry, tick, send a leader's entries, make the journal
-durable in a worker thread, then release votes and acknowledgements. Answers are released meanwhile, where an earlier
-cycle has synced what they rest on. Beside the cycles, one at a time, run the pieces of disk work that take longer:
-writing snapshots, and checking those that arrive.
+durable, then release votes and acknowledgements. Answers are released before or meanwhile, where an earlier cycle has
+synced what they rest on. Beside the cycles, one at a time, run the pieces of disk work that take longer: writing
+snapshots, and checking those that arrive.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
-from concurrent.futures import Executor
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol
 
 from txnstatus.errors import InvalidArgument, NotTheLeader
 from txnstatus.process.background import Tasks
 from txnstatus.process.disk import DiskFull
+from txnstatus.process.environment import Environment
 from txnstatus.process.failpoints import failpoint
 from txnstatus.proto import raft_pb2 as pb
 from txnstatus.raft.group import RaftGroup
+from txnstatus.raft.journal import Frame
 from txnstatus.raft.members import Members
 from txnstatus.raft.proposals import Proposal
 from txnstatus.raft.replica import MAX_BATCH_BYTES
 
 LINGER_SECONDS = 0.02
 """Time that a command may wait, if nobody waits for it, for others to share its entry, messages and sync."""
+TURNS_TO_LEAVE = 2
+"""Turns of the loop in which what was sent is handed to the kernel: it is framed in one, and written after that."""
 
 
 class Sender(Protocol):
@@ -34,15 +37,10 @@ class Sender(Protocol):
 
 
 class RaftDriver:
-    def __init__(
-        self,
-        group: RaftGroup,
-        sender: Sender,
-        disk: Executor,
-    ) -> None:
+    def __init__(self, group: RaftGroup, sender: Sender, environment: Environment) -> None:
         self.group = group
         self._sender = sender
-        self._disk = disk
+        self._environment = environment
         self._listeners: list[Callable[[bool], None]] = []
         self._inbox: list[tuple[str, pb.RaftMessage]] = []
         self._wake = asyncio.Event()
@@ -155,7 +153,7 @@ class RaftDriver:
             settled = journal.has_synced(group.applied_index)
             frame = journal.take_unsynced()
             failpoint("raft.before_sync")
-            writing = asyncio.get_running_loop().run_in_executor(self._disk, journal.write, frame)
+            writing = self._write(frame)
             if settled:
                 self._release()
             try:
@@ -168,6 +166,25 @@ class RaftDriver:
         for receiver, message in group.take_late():
             self._sender.send(receiver, message)
         self._release()
+
+    def _write(self, frame: Frame) -> Awaitable[None]:
+        """On the loop or in a thread, of which the latter has begun when this returns. Raises DiskFull, OSError."""
+        environment = self._environment
+        if environment.sync_place.is_loop(len(frame.data), environment.monotonic()):
+            return self._write_on_loop(frame)
+        return asyncio.get_running_loop().run_in_executor(environment.blocking, self._write_timed, frame, False)
+
+    async def _write_on_loop(self, frame: Frame) -> None:
+        for _ in range(TURNS_TO_LEAVE):
+            await asyncio.sleep(0)
+        self._write_timed(frame, True)
+
+    def _write_timed(self, frame: Frame, on_loop: bool) -> None:
+        monotonic = self._environment.monotonic
+        began = monotonic()
+        self.group.journal.write(frame)
+        ended = monotonic()
+        self._environment.sync_place.took(ended - began, ended, on_loop=on_loop)
 
     def _end_lingering(self) -> None:
         """All that was submitted, in its order, becomes part of the next entry."""
@@ -189,7 +206,7 @@ class RaftDriver:
             self._job = None
             self.group.jobs.finish()
         if self._job is None and (work := self.group.jobs.take()) is not None:
-            self._job = asyncio.get_running_loop().run_in_executor(self._disk, work)
+            self._job = asyncio.get_running_loop().run_in_executor(self._environment.blocking, work)
             self._job.add_done_callback(lambda _job: self._wake.set())
 
     async def _sleep(self) -> None:
