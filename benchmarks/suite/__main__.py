@@ -25,6 +25,7 @@ from benchmarks.suite.ours import PREFIX
 from benchmarks.suite.report import Part
 from benchmarks.suite.runner import Plan, run, steps
 from benchmarks.suite.workloads import ALL
+from txnstatus.process import interpreter
 
 P = ParamSpec("P")
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
@@ -78,6 +79,11 @@ def compare(
     logging.basicConfig(filename=out / "suite.log", format="%(asctime)s %(name)s %(message)s")
     parts: list[Part] = []
     about = _machine(directory)
+    console.print(f"Ours and all clients run {about.python}", markup=False)
+    if not interpreter.runs_profiled():
+        console.print(
+            "That takes a fifth more CPU. In a fresh clone, `make bench PYTHON=/usr/bin/python3` takes another"
+        )
     gc.freeze()  # what is imported is looked through for garbage for a fifth of a second, again and again under load
     with tempfile.TemporaryDirectory(prefix=PREFIX, dir=directory) as work:
         Path(work).chmod(0o755)  # servers that refuse root enter it as somebody else

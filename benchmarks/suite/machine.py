@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from benchmarks.suite.model import CLIENT
+from txnstatus.process import interpreter
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 _PROBES = 200
@@ -47,7 +48,7 @@ def inspect(directory: Path) -> Machine:
         cpu=_field(Path("/proc/cpuinfo"), "model name"),
         ram_gib=round(int(_field(Path("/proc/meminfo"), "MemTotal").split()[0]) / 2**20, 1),
         kernel=platform.release(),
-        python=platform.python_version(),
+        python=interpreter.describe(),
         file_system=kind,
         fdatasync_us=round(1e6 * statistics.median(times), 1),
         fdatasync_p99_us=round(1e6 * statistics.quantiles(times, n=100)[98], 1),

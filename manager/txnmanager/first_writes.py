@@ -23,8 +23,8 @@ from txnstatus.schema import check_write_id
 from txnstatus.types import TxnId
 
 
-def check(request: pb.BeginTransactionRequest) -> None:
-    """Raises InvalidArgument."""
+def checked(request: pb.BeginTransactionRequest) -> tuple[str, ...]:
+    """The names of the tables, in the order of the writes. Raises InvalidArgument."""
     writes = request.first_writes
     check_count(len(writes), "first writes", MAX_FIRST_WRITES)
     if writes and request.count > 1:
@@ -32,19 +32,21 @@ def check(request: pb.BeginTransactionRequest) -> None:
     for write in writes:
         check_table_name(write.table)
         check_write_id(write.write_id)
-    if len({write.table for write in writes}) < len(writes):
+    names = tuple(write.table for write in writes)
+    if len(set(names)) < len(names):
         raise InvalidArgument("a transaction has one first write on a table")
+    return names
 
 
-async def tables(client: TxnSystemClient, request: pb.BeginTransactionRequest) -> Sequence[common.TableInfo]:
-    """The tables of the first writes, in their order. Raises NotFound."""
+async def tables(client: TxnSystemClient, names: Sequence[str]) -> Sequence[common.TableInfo]:
+    """The tables of these names, in their order. Raises NotFound."""
 
     async def ask(name: str) -> common.TableInfo:
         group, asked = shard_group(client.cluster.shard_of_table(name)), table_pb.GetTableRequest(name=name)
         method = "txnstatus.Table/GetTable"
         return (await client.call_leader(group, method, asked, table_pb.GetTableResponse, CALL_SECONDS)).table
 
-    return await asyncio.gather(*(ask(write.table) for write in request.first_writes))
+    return await asyncio.gather(*map(ask, names))
 
 
 def participants(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from google.protobuf import descriptor_pool
@@ -12,10 +13,11 @@ from google.protobuf.message_factory import GetMessageClass
 from txnstatus.catalog.catalog import shard_group
 from txnstatus.catalog.cluster_map import ClusterMap, shard_of_table_id
 from txnstatus.catalog.system_client import TxnSystemClient
-from txnstatus.errors import NotFound
+from txnstatus.errors import NotFound, TxnError
 from txnstatus.names import check_table_name
-from txnstatus.rpc.server import Handler, Registry, full_name
-from txnstatus.status.ranges import StatusRanges
+from txnstatus.rpc.calls import Call, Handler, takes_calls
+from txnstatus.rpc.server import Registry, full_name
+from txnstatus.status.ranges import OfTransaction, StatusRanges
 
 CALL_SECONDS = 15.0
 
@@ -31,16 +33,32 @@ def route(registry: Registry, client: TxnSystemClient, ranges: StatusRanges) -> 
 
 
 def _by_txn_id(_client: TxnSystemClient, ranges: StatusRanges, method: MethodDescriptor) -> Handler:
-    name, response = method.name, GetMessageClass(method.output_type)
-    return lambda request: ranges.call(request.txn_id, name, request, response)
+    response = GetMessageClass(method.output_type)
+
+    @takes_calls
+    def pass_on(calls: Sequence[Call]) -> None:
+        asked = [OfTransaction(call, call.request, ranges, call.request.txn_id) for call in calls]
+        ranges.pass_on(method.name, asked, response)
+
+    return pass_on
 
 
 def _by_shard(shard_of: Callable[[ClusterMap, Any], int]) -> Route:
     def to_leader(client: TxnSystemClient, _ranges: StatusRanges, method: MethodDescriptor) -> Handler:
-        name, response, cluster = full_name(method), GetMessageClass(method.output_type), client.cluster
-        return lambda request: client.call_leader(
-            shard_group(shard_of(cluster, request)), name, request, response, CALL_SECONDS
-        )
+        name, response = full_name(method), GetMessageClass(method.output_type)
+
+        @takes_calls
+        def pass_on(calls: Sequence[Call]) -> None:
+            by_shard: defaultdict[int, list[Call]] = defaultdict(list)
+            for call in calls:
+                try:
+                    by_shard[shard_of(client.cluster, call.request)].append(call)
+                except TxnError as error:
+                    call.tell(error)
+            for shard, asked in by_shard.items():
+                client.ask_leader(shard_group(shard), name, asked, response, CALL_SECONDS)
+
+        return pass_on
 
     return to_leader
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from collections.abc import Awaitable, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from google.protobuf.message import Message
 
@@ -29,14 +29,17 @@ from txnstatus.limits import (
 )
 from txnstatus.names import check_table_name, is_database_name
 from txnstatus.pages import first_page
+from txnstatus.process.background import Tasks
 from txnstatus.proto import admin_pb2 as admin_pb
+from txnstatus.proto import common_pb2 as common_pb
 from txnstatus.proto import table_pb2 as table_pb
 from txnstatus.proto import txn_manager_pb2 as pb
 from txnstatus.proto import txn_status_pb2 as status_pb
-from txnstatus.rpc.deadlines import time_left
+from txnstatus.rpc.calls import Call, PassedOn, takes_calls
+from txnstatus.rpc.deadlines import answering_by, time_left
 from txnstatus.rpc.errors import to_detail
 from txnstatus.schema import Schema
-from txnstatus.status.ranges import StatusRanges
+from txnstatus.status.ranges import OfTransaction, StatusRanges
 from txnstatus.types import DECIDED, TxnId, TxnState
 
 ResponseT = TypeVar("ResponseT", bound=Message)
@@ -48,38 +51,43 @@ class TxnManager:
     def __init__(self, client: TxnSystemClient, ranges: StatusRanges) -> None:
         self._client = client
         self._ranges = ranges
+        self._tasks = Tasks("a begin with first writes failed")
 
-    async def begin_transaction(self, request: pb.BeginTransactionRequest) -> pb.BeginTransactionResponse:
-        first_writes.check(request)
-        found = await first_writes.tables(self._client, request)
-        participants = first_writes.participants(request, found)
-        response = await self._ranges.begin(request, participants)
-        response.first_writes.extend(first_writes.opened(participants, found, response))
-        return response
+    @takes_calls
+    def begin_transaction(self, calls: Sequence[Call]) -> None:
+        """Begins with first writes on the same tables wait for these together, and for nobody else's."""
+        by_tables: defaultdict[tuple[str, ...], list[Call]] = defaultdict(list)
+        for call in calls:
+            try:
+                by_tables[first_writes.checked(call.request)].append(call)
+            except TxnError as error:
+                call.tell(error)
+        for names, begins in by_tables.items():
+            if names:
+                self._tasks.spawn(self._begin_writing(names, begins))
+            else:
+                self._ranges.begin(begins)
 
-    async def commit_transaction(self, request: pb.CommitTransactionRequest) -> pb.CommitTransactionResponse:
+    async def _begin_writing(self, names: Sequence[str], calls: Sequence[Call]) -> None:
+        try:
+            with answering_by(max(call.answer_by for call in calls)):
+                found = await first_writes.tables(self._client, names)
+        except TxnError as error:
+            for call in calls:
+                call.tell(error)
+            return
+        begins = [_FirstWrites(call, found) for call in calls if not call.is_over]
+        self._ranges.begin(begins, {begin: begin.participants for begin in begins})
+
+    @takes_calls
+    def commit_transaction(self, calls: Sequence[Call]) -> None:
         """With `wait_millis`, answers when the outcome is durable; the status leaders wait in short turns.
 
-        Raises CommitUnknown where the record may be gone of a commit that this call has asked for.
+        Answers CommitUnknown where the record may be gone of a commit that this call has asked for.
         """
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + time_left(request.wait_millis / 1000)
-        txn_id, repeated = request.txn_id, list[bool]()
-        try:
-            response = await self._ranges.call(
-                txn_id, "CommitTransaction", request, pb.CommitTransactionResponse, lambda: repeated.append(True)
-            )
-            while request.wait_millis and TxnState(response.txn.state) not in DECIDED and loop.time() < deadline:
-                repeated.append(True)
-                left = max(1, int((deadline - loop.time()) * 1000))
-                asked = pb.GetTransactionStateRequest(txn_id=txn_id, wait_millis=left)
-                state = await self._ranges.call(txn_id, "GetTransactionState", asked, pb.GetTransactionStateResponse)
-                response = pb.CommitTransactionResponse(txn=state.txn, waits_for=state.waits_for)
-        except Forgotten as error:
-            if not repeated:
-                raise
-            raise CommitUnknown(error.message, txn_id=error.txn_id, hint=error.hint) from error
-        return response
+        now = asyncio.get_running_loop().time()
+        commits = [_Commit(call, call.request, self._ranges, now + call.request.wait_millis / 1000) for call in calls]
+        self._ranges.pass_on("CommitTransaction", commits, pb.CommitTransactionResponse)
 
     async def keep_transaction_alive(self, request: pb.KeepTransactionAliveRequest) -> pb.KeepTransactionAliveResponse:
         check_count(len(request.txn_ids), "transactions to keep alive", MAX_KEEP_ALIVE_IDS)
@@ -94,6 +102,55 @@ class TxnManager:
 
     async def get_snapshot(self, _request: pb.GetSnapshotRequest) -> pb.GetSnapshotResponse:
         return pb.GetSnapshotResponse(timestamp=await self._ranges.snapshot())
+
+
+class _FirstWrites(PassedOn):
+    """A begin that carries first writes."""
+
+    __slots__ = ("_tables", "participants")
+
+    def __init__(self, origin: Call, tables: Sequence[common_pb.TableInfo]) -> None:
+        """`tables`: those of the writes, in their order."""
+        super().__init__(origin, origin.request)
+        self._tables = tables
+        self.participants = first_writes.participants(origin.request, tables)
+
+    def _hear(self, answer: Any) -> None:
+        if isinstance(answer, pb.BeginTransactionResponse):
+            answer.first_writes.extend(first_writes.opened(self.participants, self._tables, answer))
+        super()._hear(answer)
+
+
+class _Commit(OfTransaction):
+    """A commit, or a look at what became of one, until it is decided or who asks waits no longer."""
+
+    __slots__ = ("_by",)
+
+    def __init__(self, origin: Call, request: Any, ranges: StatusRanges, by: float) -> None:
+        """`by`: the loop's time."""
+        super().__init__(origin, request, ranges, request.txn_id)
+        self._by = by
+
+    def _hear(self, answer: Any) -> None:
+        if isinstance(answer, Forgotten) and self.repeated:
+            answer = CommitUnknown(answer.message, txn_id=answer.txn_id, hint=answer.hint)
+        left = min(self._by, self.answer_by) - asyncio.get_running_loop().time()
+        if isinstance(answer, TxnError) or TxnState(answer.txn.state) in DECIDED or left <= 0:
+            super()._hear(answer)
+            return
+        request = pb.GetTransactionStateRequest(txn_id=self.txn_id, wait_millis=max(1, int(left * 1000)))
+        look = _Look(self.origin, request, self._ranges, self._by)
+        look.repeated = True  # the commit was sent
+        self._ranges.pass_on("GetTransactionState", [look], pb.GetTransactionStateResponse)
+
+
+class _Look(_Commit):
+    __slots__ = ()
+
+    def _hear(self, answer: Any) -> None:
+        if isinstance(answer, pb.GetTransactionStateResponse):
+            answer = pb.CommitTransactionResponse(txn=answer.txn, waits_for=answer.waits_for)
+        super()._hear(answer)
 
 
 class Tables:

@@ -25,7 +25,7 @@ from txndeploy.node.roles import Roles
 from txnstatus.catalog.catalog import CATALOG, CatalogState, from_wire, to_wire
 from txnstatus.catalog.cluster_map import ClusterMap
 from txnstatus.catalog.system_client import TxnSystemClient
-from txnstatus.process import failpoints
+from txnstatus.process import failpoints, interpreter
 from txnstatus.process.background import Tasks
 from txnstatus.process.descriptors import NO_MORE, raise_limit
 from txnstatus.process.disk import OsDisk, is_full
@@ -249,6 +249,7 @@ def run(path: Path) -> int:
             format="%(asctime)s %(levelname)s " + config.node_id + " %(name)s: %(message)s",
             stream=sys.stderr,
         )
+        log.info("runs %s", interpreter.describe())
         arm_failpoints()
         garbage.tune()
         uvloop.run(_serve(config))

@@ -13,6 +13,7 @@ from txnstatus.errors import TxnError
 from txnstatus.proto import txn_manager_pb2 as pb
 from txnstatus.proto import txn_status_pb2 as status_pb
 from txnstatus.raft.proposer import Told
+from txnstatus.rpc.calls import Call, PassedOn, takes_calls
 from txnstatus.status import commands as cmd
 from txnstatus.status.events import CommandApplied, Event, LeadershipGained, Tick
 from txnstatus.status.service import StatusService
@@ -55,6 +56,18 @@ class Awake:
         return self._seconds - self._at[txn_id]
 
 
+class Overheard(PassedOn):
+    """A call whose answer is heard by somebody else first."""
+
+    def __init__(self, origin: Call, heard: Callable[[Any], None]) -> None:
+        super().__init__(origin, origin.request)
+        self._heard = heard
+
+    def _hear(self, answer: Any) -> None:
+        self._heard(answer)
+        super()._hear(answer)
+
+
 class WatchedStatusService(StatusService):
     """StatusService, checked."""
 
@@ -81,12 +94,15 @@ class WatchedStatusService(StatusService):
         self._well_since = self.now()
         super().configure(catalog)
 
-    async def begin_in_range(self, wrapped: status_pb.RangeBeginRequest) -> status_pb.RangeBeginResponse:
-        response = await super().begin_in_range(wrapped)
-        self._awake.look()
-        for txn_id in response.begun.txn_ids:  # perhaps of an earlier attempt
-            self._hear(TxnId(txn_id), response.begun.keepalive_millis / 1000)
-        return response
+    @takes_calls
+    def begin_in_range(self, calls: Sequence[Call]) -> None:
+        super().begin_in_range([Overheard(call, self._hear_begun) for call in calls])
+
+    def _hear_begun(self, answer: Any) -> None:
+        if isinstance(answer, status_pb.RangeBeginResponse):
+            self._awake.look()
+            for txn_id in answer.begun.txn_ids:  # perhaps of an earlier attempt
+                self._hear(TxnId(txn_id), answer.begun.keepalive_millis / 1000)
 
     async def keep_transaction_alive(self, request: pb.KeepTransactionAliveRequest) -> pb.KeepTransactionAliveResponse:
         answer = await self._fresh(super().keep_transaction_alive(request))
@@ -100,8 +116,15 @@ class WatchedStatusService(StatusService):
                 self._hear(record.txn_id, record.keepalive_millis / 1000)
         return answer
 
-    async def get_transaction_state(self, request: pb.GetTransactionStateRequest) -> pb.GetTransactionStateResponse:
-        return await self._fresh(super().get_transaction_state(request))
+    @takes_calls
+    def get_transaction_state(self, calls: Sequence[Call]) -> None:
+        successor = self._successor()
+
+        def heard(answer: Any) -> None:
+            if not isinstance(answer, TxnError):
+                self._check_fresh(successor)
+
+        super().get_transaction_state([Overheard(call, heard) for call in calls])
 
     async def raise_floor(self, request: status_pb.RaiseFloorRequest) -> status_pb.RaiseFloorResponse:
         return await self._fresh(super().raise_floor(request))
@@ -121,9 +144,12 @@ class WatchedStatusService(StatusService):
         """Where another leads by the time it is asked, nobody answers from memory."""
         successor = self._successor()
         result = await answer
+        self._check_fresh(successor)
+        return result
+
+    def _check_fresh(self, successor: str) -> None:
         if successor:
             self.violated("6 reads are fresh", f"range {self.number} was read where {successor} led it by then")
-        return result
 
     def _successor(self) -> str:
         ours = self._driver.group

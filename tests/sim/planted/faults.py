@@ -5,12 +5,13 @@ Each is a list of seams (see tests.sim.world.seams): the name that is replaced, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from pysyncobj import SyncObj
 
+from tests.sim.judges.leaders import Overheard
 from txnparticipant.leader.reads import Reads
 from txnparticipant.shard.shard import ParticipantShard
 from txnparticipant.shard.table import TableState
@@ -20,11 +21,12 @@ from txnparticipant.shard.transitions import Stay as ShardStay
 from txnparticipant.upkeep.cleaner import Cleaner
 from txnstatus.catalog.catalog import CatalogState
 from txnstatus.catalog.cluster_map import ClusterMap
-from txnstatus.proto import txn_manager_pb2 as pb
+from txnstatus.errors import TxnError
 from txnstatus.raft import frames
 from txnstatus.raft.driver import RaftDriver
 from txnstatus.raft.group import RaftGroup
 from txnstatus.raft.segments import Segments
+from txnstatus.rpc.calls import Call, takes_calls
 from txnstatus.status import commands as cmd
 from txnstatus.status.commit_tasks import CommitTask
 from txnstatus.status.keep_alives import KeepAlives
@@ -84,12 +86,14 @@ def a_lease_for_ever() -> Seams:
 def answer_before_the_decision() -> Seams:
     commit = StatusService.commit_transaction
 
-    async def hasty(self: StatusService, request: pb.CommitTransactionRequest) -> pb.CommitTransactionResponse:
-        answer = await commit(self, request)
-        if answer.txn.state == TxnState.COMMIT_IN_PROGRESS:
-            answer.txn.state = TxnState.FINALIZE_IN_PROGRESS.name
-            answer.txn.commit_timestamp = self._clock.now()
-        return answer
+    @takes_calls
+    def hasty(self: StatusService, calls: Sequence[Call]) -> None:
+        def heard(answer: Any) -> None:
+            if not isinstance(answer, TxnError) and answer.txn.state == TxnState.COMMIT_IN_PROGRESS:
+                answer.txn.state = TxnState.FINALIZE_IN_PROGRESS.name
+                answer.txn.commit_timestamp = self._clock.now()
+
+        commit(self, [Overheard(call, heard) for call in calls])
 
     return [("txnstatus.status.service:StatusService.commit_transaction", hasty)]
 

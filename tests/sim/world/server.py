@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable
-
-from google.protobuf.message import Message
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from tests.sim.campaign.scenario import Scenario
-from txnstatus.rpc.server import Handler, Registry
+from txnstatus.rpc.calls import Call, PassedOn
+from txnstatus.rpc.server import Registry
 
 BEGIN = "txnstatus.TxnManager/BeginTransaction"
 """A client that asks again says so (`is_retry`); the first attempt arrives once, as over TCP."""
@@ -19,6 +19,7 @@ ERRANDS = (
     "txnstatus.TxnStatus/RaiseFloor",
 )
 """What leaders ask of each other."""
+AGAIN_SECONDS = 10.0
 
 
 class Server(Registry):
@@ -28,18 +29,40 @@ class Server(Registry):
         super().__init__(node, cluster_id)
         self._scenario, self._rng = scenario, rng
 
-    async def run(self, method: str, handler: Handler, request: Message) -> Message:
-        if self._rng.random() < self._scenario.duplicates and method != BEGIN:
-            asyncio.ensure_future(self._again(method, handler, request))  # noqa: RUF006  (the loop holds it)
+    def answer(self, method: str, calls: Sequence[Call], group: str = "") -> None:
+        """Answers those that are not late together, and each of the others by itself."""
+        loop, rng = asyncio.get_running_loop(), self._rng
         late = max(self._scenario.late, self._scenario.late_errands if method in ERRANDS else 0.0)
-        if self._rng.random() < late:
-            await asyncio.sleep(self._rng.uniform(0.0, 0.3))
-        answer = await super().run(method, handler, request)
-        if self._rng.random() < late:
-            await asyncio.sleep(self._rng.uniform(0.0, 0.3))
-        return answer
+        in_time: list[Call] = []
+        for call in calls:
+            if rng.random() < self._scenario.duplicates and method != BEGIN:
+                # As a request does whose client gave up and asked elsewhere.
+                again = Answered(call.request, loop.time() + AGAIN_SECONDS)
+                pause = rng.choice([0.0, 0.05, 0.5, 2.0]) * rng.random()
+                loop.call_later(pause, super().answer, method, [again], group)
+            if rng.random() < late:
+                call = _Late(call, rng.uniform(0.0, 0.3))
+            if rng.random() < late:
+                loop.call_later(rng.uniform(0.0, 0.3), super().answer, method, [call], group)
+            else:
+                in_time.append(call)
+        if in_time:
+            super().answer(method, in_time, group)
 
-    async def _again(self, method: str, handler: Handler, request: Message) -> None:
-        """As a request does whose client gave up and asked elsewhere."""
-        await asyncio.sleep(self._rng.choice([0.0, 0.05, 0.5, 2.0]) * self._rng.random())
-        await asyncio.gather(super().run(method, handler, request), return_exceptions=True)
+
+class Answered(Call):
+    """A call whose answer nobody hears."""
+
+    def _hear(self, answer: Any) -> None:
+        pass
+
+
+class _Late(PassedOn):
+    """A call whose answer is on its way for a while."""
+
+    def __init__(self, origin: Call, seconds: float) -> None:
+        super().__init__(origin, origin.request)
+        self._seconds = seconds
+
+    def _hear(self, answer: Any) -> None:
+        asyncio.get_running_loop().call_later(self._seconds, super()._hear, answer)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.unit.harness.calls import AsyncChannel
 from txnstatus.catalog import client as catalog_client
 from txnstatus.catalog.catalog import CatalogState, NodeInfo, Replacement, initial, status_group, to_wire
 from txnstatus.catalog.cluster_map import ClusterMap
@@ -23,7 +24,7 @@ def founded() -> CatalogState:
     return initial(nodes, participant_shards=1, replication=3, range_span=100, options=Options())
 
 
-class Channel:
+class Channel(AsyncChannel):
     """To a node that leads or does not."""
 
     def __init__(self, address: str, leader: str) -> None:
@@ -34,8 +35,6 @@ class Channel:
         if self._node != self._leader:
             raise NotTheLeader(f"{self._node} does not lead", hint=self._leader)
         return pb.MoveReplicaResponse(members=[self._node])
-
-    async def close(self) -> None: ...
 
 
 def test_a_new_member_that_leads_before_the_catalog_knows_that_it_is_one_is_found() -> None:
@@ -52,7 +51,7 @@ def test_a_new_member_that_leads_before_the_catalog_knows_that_it_is_one_is_foun
     assert asyncio.run(main()) == ["n4"]
 
 
-class Paused:
+class Paused(AsyncChannel):
     """To a node that leads, or is one that takes calls and never answers."""
 
     def __init__(self, address: str, asked: list[str]) -> None:
@@ -63,8 +62,6 @@ class Paused:
         if self._node != "n2":
             raise Unavailable(f"{self._node} did not answer within {timeout:g} s")
         return pb.MoveReplicaResponse(members=[self._node])
-
-    async def close(self) -> None: ...
 
 
 def test_a_node_that_takes_the_whole_time_of_a_call_is_not_the_first_of_the_next() -> None:
@@ -82,7 +79,7 @@ def test_a_node_that_takes_the_whole_time_of_a_call_is_not_the_first_of_the_next
     assert asked == ["n1", "n2"]
 
 
-class Node:
+class Node(AsyncChannel):
     """To a node of a cluster in which n4 has taken a place, and leads the catalog."""
 
     def __init__(self, address: str, known: CatalogState) -> None:
@@ -96,8 +93,6 @@ class Node:
         if self._node != "n4":
             raise NotTheLeader(f"{self._node} does not lead", hint="n4")
         return to_wire(self._known)
-
-    async def close(self) -> None: ...
 
 
 def test_a_catalog_that_is_led_by_a_node_unheard_of_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

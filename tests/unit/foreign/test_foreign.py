@@ -10,6 +10,7 @@ from typing import Any, cast
 
 import pytest
 
+from tests.unit.harness.calls import AsyncChannel
 from tests.unit.harness.cluster import new_catalog
 from txnparticipant.foreign.host import ForeignHost
 from txnparticipant.upkeep.in_doubt import IN_DOUBT_SECONDS
@@ -296,11 +297,11 @@ async def test_what_nobody_will_ask_about_is_forgotten(world: World) -> None:
 # ---- the status leader's side
 
 
-class OneHost:
+class OneHost(AsyncChannel):
     def __init__(self) -> None:
         self.asked: list[pb.ParticipateRequest] = []
 
-    async def call(self, method: str, request: pb.ParticipateRequest, *_: object) -> pb.ParticipateResponse:
+    async def call(self, method: str, request: pb.ParticipateRequest, *_: object) -> pb.ParticipateResponse:  # type: ignore[override]
         assert method == "txnstatus.Participant/Participate"
         self.asked.append(request)
         return pb.ParticipateResponse(results=[pb.ParticipantOpResult(timestamp=5)] * len(request.ops))
@@ -311,7 +312,7 @@ def answers_of(foreign: dict[str, str], *ops: SendOp) -> tuple[OneHost, list[Par
 
     async def run() -> None:
         cluster = ClusterMap(replace(new_catalog().state, foreign=foreign))
-        client = TxnSystemClient(cluster, Environment(), lambda _address: cast(Any, host))
+        client = TxnSystemClient(cluster, Environment(), lambda _address: host)
         tasks: list[asyncio.Task[None]] = []
         clock = HybridClock(lambda: 1)
         calls = ParticipantCalls(client, clock, answers.extend, lambda work: tasks.append(asyncio.create_task(work)))

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import Awaitable, Callable
 
 from txnstatus.errors import NotFound
 from txnstatus.proto import txn_manager_pb2 as pb
+from txnstatus.rpc.channel import PeerChannel
+from txnstatus.rpc.guests import Bounds
+from txnstatus.rpc.listener import Listener
+from txnstatus.rpc.server import Registry
 
 STATE = "txnstatus.TxnManager/GetTransactionState"
 SECONDS = 10.0
+
+METHOD = pb.DESCRIPTOR.services_by_name["TxnManager"].methods_by_name["GetTransactionState"]
 
 
 class Manager:
@@ -36,3 +43,33 @@ class Manager:
             return pb.GetTransactionStateResponse(txn={"txn_id": request.txn_id})
 
         return handler
+
+
+class Served:
+    """A manager on a port of its own."""
+
+    def __init__(self, bounds: Bounds = Bounds()) -> None:  # noqa: B008 it is a value
+        self.bounds = bounds
+
+    async def __aenter__(self) -> Served:
+        self.manager = Manager()
+        self.cluster_id = ""
+        self.registry = Registry("this node", lambda: self.cluster_id)
+        self.registry.add(pb.DESCRIPTOR.services_by_name["TxnManager"], self.manager)
+        self.listener = Listener(self.registry, bounds=self.bounds)
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.address = f"127.0.0.1:{free.getsockname()[1]}"
+        await self.listener.bind(self.address)
+        await self.listener.start()
+        self.channel = PeerChannel(self.address)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.channel.close()
+        self.listener.stop()
+
+    async def state(self, txn_id: int, timeout: float = SECONDS) -> int:
+        request = pb.GetTransactionStateRequest(txn_id=txn_id)
+        answer = await self.channel.call(STATE, request, pb.GetTransactionStateResponse, timeout)
+        return answer.txn.txn_id

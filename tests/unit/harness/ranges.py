@@ -17,6 +17,7 @@ from typing import Any, TypeVar, cast
 
 from google.protobuf.message import Message
 
+from tests.unit.harness.calls import AsyncChannel
 from txnstatus.catalog.catalog import CATALOG, CatalogState, NodeInfo, initial, status_group
 from txnstatus.catalog.cluster_map import ClusterMap
 from txnstatus.catalog.options import Options
@@ -206,7 +207,7 @@ class Driver:
         self._world.add_step(f"entry of {self.group.group}", lambda: ended(Proposal(commands, self._apply(commands))))
 
 
-class Channel:
+class Channel(AsyncChannel):
     """The way to the node. An attempt that takes too long is given up; its request may be under way all the same."""
 
     def __init__(self, world: World) -> None:
@@ -225,9 +226,6 @@ class Channel:
         except TimeoutError:
             raise Unavailable(f"{method} took longer than {timeout} s") from None
         return response.FromString(answer)
-
-    async def close(self) -> None:
-        pass
 
 
 async def finished(work: Awaitable[T], world: World) -> T:

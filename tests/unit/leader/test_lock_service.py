@@ -31,7 +31,7 @@ from txnstatus.errors import (
 from txnstatus.proto import common_pb2, table_pb2
 from txnstatus.proto import participant_pb2 as pb
 from txnstatus.proto import txn_manager_pb2 as manager_pb
-from txnstatus.rpc.deadlines import answering_within
+from txnstatus.rpc.deadlines import answer_by, answering_by
 from txnstatus.schema import Column, Schema
 from txnstatus.types import Timestamp, TxnId
 
@@ -203,7 +203,7 @@ def test_whoever_dies_is_aborted_before_it_is_told() -> None:
             await shard.lock(asks(YOUNG, strategy="wait-die"))
         assert calls.asked == [("AbortTransaction", YOUNG)]
         calls.fails = True
-        with pytest.raises(Unavailable), answering_within(0.1):
+        with pytest.raises(Unavailable), answering_by(answer_by(0.1)):
             await shard.lock(asks(YOUNG, strategy="wait-die"))
 
     run(test)
@@ -526,7 +526,7 @@ def test_an_abort_that_nobody_answers_is_asked_for_again_and_the_caller_hears_wh
         calls.fails = True
         with (
             pytest.raises(Unavailable, match=r"transaction 2 is being aborted .*is older: wait-die.*: not now"),
-            answering_within(0.1),
+            answering_by(answer_by(0.1)),
         ):
             await shard.lock(asks(YOUNG, strategy="wait-die"))
         calls.fails = False

@@ -6,6 +6,7 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.harness.beginning import begin_txn
+from tests.unit.harness.calls import answered
 from tests.unit.harness.leader.shard_service import TABLE, TABLE_ID, Status, shard_service
 from tests.unit.harness.ranges import World
 from txnparticipant.shard import commands as cmd
@@ -72,7 +73,7 @@ async def test_registering_again_costs_the_status_table_no_entry() -> None:
     world = World()
     service = world.services[0]
     service.on_leadership(True)
-    await world.ranges().begin(manager_pb.BeginTransactionRequest(request_id="first", owner=ALICE))
+    await answered(world.ranges().begin, manager_pb.BeginTransactionRequest(request_id="first", owner=ALICE))
     entries: list[object] = []
     world.on_apply = lambda _number, command, _table: entries.append(command)
     for _ in range(2):

@@ -35,12 +35,12 @@ def asked(writes: dict[str, str], count: int = 1) -> pb.BeginTransactionRequest:
 )
 def test_what_no_begin_can_carry_is_refused(request_: pb.BeginTransactionRequest) -> None:
     with pytest.raises(InvalidArgument):
-        first_writes.check(request_)
+        first_writes.checked(request_)
 
 
 def test_a_table_with_a_key_takes_part_and_has_no_directory_yet() -> None:
     request = asked(WRITES)
-    first_writes.check(request)
+    first_writes.checked(request)
     wanted = first_writes.participants(request, [FLIGHTS, KEYED])
     assert [(each.participant_id, each.name, each.first_write) for each in wanted] == [
         ("0.0", "air.flights", "write0001"),

@@ -12,7 +12,7 @@ from collections.abc import Callable
 import pytest
 import uvloop
 
-from tests.unit.harness.answering import SECONDS, STATE, Manager
+from tests.unit.harness.answering import METHOD, SECONDS, STATE, Served
 from txnstatus.catalog.catalog import CatalogState, NodeInfo
 from txnstatus.catalog.cluster_map import ClusterMap
 from txnstatus.errors import InvalidArgument, NotFound, Unavailable
@@ -29,36 +29,6 @@ from txnstatus.rpc.deadlines import Deadlines
 from txnstatus.rpc.guests import Bounds
 from txnstatus.rpc.listener import Listener
 from txnstatus.rpc.server import Registry
-
-
-class Served:
-    """A manager on a port of its own."""
-
-    def __init__(self, bounds: Bounds = Bounds()) -> None:  # noqa: B008 it is a value
-        self.bounds = bounds
-
-    async def __aenter__(self) -> Served:
-        self.manager = Manager()
-        self.cluster_id = ""
-        self.registry = Registry("this node", lambda: self.cluster_id)
-        self.registry.add(pb.DESCRIPTOR.services_by_name["TxnManager"], self.manager)
-        self.listener = Listener(self.registry, bounds=self.bounds)
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.address = f"127.0.0.1:{free.getsockname()[1]}"
-        await self.listener.bind(self.address)
-        await self.listener.start()
-        self.channel = PeerChannel(self.address)
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.channel.close()
-        self.listener.stop()
-
-    async def state(self, txn_id: int, timeout: float = SECONDS) -> int:
-        request = pb.GetTransactionStateRequest(txn_id=txn_id)
-        answer = await self.channel.call(STATE, request, pb.GetTransactionStateResponse, timeout)
-        return answer.txn.txn_id
 
 
 def received(chunks: list[bytes]) -> list[bytes]:
@@ -252,7 +222,6 @@ def framed(*calls: rpc_pb2.Call) -> bytes:
 
 
 ASKS = pb.GetTransactionStateRequest(txn_id=2).SerializeToString()
-METHOD = pb.DESCRIPTOR.services_by_name["TxnManager"].methods_by_name["GetTransactionState"]
 
 
 async def test_a_client_too_many_is_told_so_and_a_process_of_the_cluster_is_let_in() -> None:

@@ -20,6 +20,7 @@ from typing import Any
 
 import pytest
 
+from tests.unit.harness.calls import answered
 from tests.unit.harness.leader.shard_service import TABLE, Status, shard_service
 from tests.unit.harness.ranges import World, run
 from tests.unit.harness.status_leader import (
@@ -102,13 +103,13 @@ def test_kudu_fault_04_what_applies_after_its_caller_has_given_up_is_driven(kind
         service.on_leadership(True)
         ranges = world.ranges()
         begin = pb.BeginTransactionRequest(request_id="first", owner=OWNER)
-        await ranges.begin(begin)
+        await answered(ranges.begin, begin)
         participant = common.ParticipantInfo(participant_id="0.0", name="air.flights")
         registration = status_pb.Registration(txn_id=0, owner=OWNER, participant=participant)
         await service.register_participants(status_pb.RegisterParticipantsRequest(registrations=[registration]))
         again: Callable[[], Any] = {
-            "begin": lambda: ranges.begin(pb.BeginTransactionRequest(request_id="second", owner=OWNER)),
-            "commit": lambda: service.commit_transaction(pb.CommitTransactionRequest(txn_id=0, owner=OWNER)),
+            "begin": lambda: answered(ranges.begin, pb.BeginTransactionRequest(request_id="second", owner=OWNER)),
+            "commit": lambda: answered(service.commit_transaction, pb.CommitTransactionRequest(txn_id=0, owner=OWNER)),
             "abort": lambda: service.abort_transaction(pb.AbortTransactionRequest(txn_id=0, owner=OWNER)),
         }[kind]
         world.stepped = True
@@ -153,7 +154,7 @@ def test_kudu_fault_06_a_registration_that_failed_leaves_no_participant_behind()
         world = World()
         service = world.services[0]
         service.on_leadership(True)
-        await world.ranges().begin(pb.BeginTransactionRequest(request_id="first", owner=OWNER))
+        await answered(world.ranges().begin, pb.BeginTransactionRequest(request_id="first", owner=OWNER))
         participant = common.ParticipantInfo(participant_id="0.0", name="air.flights")
         registration = status_pb.Registration(txn_id=0, owner=OWNER, participant=participant)
         request = status_pb.RegisterParticipantsRequest(registrations=[registration])
@@ -161,7 +162,7 @@ def test_kudu_fault_06_a_registration_that_failed_leaves_no_participant_behind()
         with pytest.raises(NotTheLeader):
             await service.register_participants(request)
         world.unavailable = set()
-        answer = await service.commit_transaction(pb.CommitTransactionRequest(txn_id=0, owner=OWNER))
+        answer = await answered(service.commit_transaction, pb.CommitTransactionRequest(txn_id=0, owner=OWNER))
         assert TxnState(answer.txn.state) is TxnState.COMMITTED
         await service.stop()
 
@@ -186,9 +187,9 @@ def test_kudu_fault_10_a_begin_whose_answer_is_lost_is_found_again() -> None:
     async def main() -> None:
         world = World(span=2)
         request = pb.BeginTransactionRequest(request_id="asked", owner=OWNER)
-        first = await world.ranges().begin(request)
+        first = await answered(world.ranges().begin, request)
         request.is_retry = first.begun_before = True
-        assert await world.ranges().begin(request) == first
+        assert await answered(world.ranges().begin, request) == first
         assert len(world.tables[0].unfinished) == 1
 
     run(main())
@@ -197,13 +198,14 @@ def test_kudu_fault_10_a_begin_whose_answer_is_lost_is_found_again() -> None:
 @pytest.mark.parametrize(
     "question",
     [
-        lambda s: s.get_transaction_state(pb.GetTransactionStateRequest(txn_id=0)),
+        lambda s: answered(s.get_transaction_state, pb.GetTransactionStateRequest(txn_id=0)),
         lambda s: s.keep_transaction_alive(pb.KeepTransactionAliveRequest(txn_ids=[0], owner=OWNER)),
         lambda s: s.raise_floor(status_pb.RaiseFloorRequest()),
         lambda s: s.get_outcomes(status_pb.GetOutcomesRequest(txn_ids=[0])),
         lambda s: s.list_transactions(status_pb.ListTransactionsRequest()),
-        lambda s: s.begin_in_range(
-            status_pb.RangeBeginRequest(request=pb.BeginTransactionRequest(request_id="first", owner=OWNER))
+        lambda s: answered(
+            s.begin_in_range,
+            status_pb.RangeBeginRequest(request=pb.BeginTransactionRequest(request_id="first", owner=OWNER)),
         ),
     ],
     ids=["state", "keep alive", "snapshot", "outcomes", "list", "begin again"],
@@ -215,7 +217,7 @@ def test_kudu_fault_11_a_deposed_leader_answers_nothing_from_memory(question: Ca
         world = World()
         service = world.services[0]
         service.on_leadership(True)
-        await world.ranges().begin(pb.BeginTransactionRequest(request_id="first", owner=OWNER))
+        await answered(world.ranges().begin, pb.BeginTransactionRequest(request_id="first", owner=OWNER))
         await question(service)
         world.unavailable = {"status-0"}
         with pytest.raises(NotTheLeader):
@@ -236,7 +238,9 @@ def test_kudu_fault_12_a_shorter_interval_kills_nobody_who_was_promised_a_longer
         for interval in (30_000, 2_000):
             options = Options().with_value("keepalive_default_ms", interval)
             service.configure(SimpleNamespace(options=options))  # type: ignore[arg-type]
-            answers.append(await ranges.begin(pb.BeginTransactionRequest(request_id=f"{interval}", owner=OWNER)))
+            answers.append(
+                await answered(ranges.begin, pb.BeginTransactionRequest(request_id=f"{interval}", owner=OWNER))
+            )
         assert [answer.keepalive_millis for answer in answers] == [30_000, 2_000]
         assert [record.keepalive_millis for record in service.table.unfinished] == [30_000, 2_000]
 
@@ -253,9 +257,9 @@ def test_kudu_fault_14_another_managers_new_range_is_found_at_once() -> None:
     async def main() -> None:
         world = World(span=2)
         late, other = world.ranges(), world.ranges()
-        await late.begin(pb.BeginTransactionRequest(request_id="a", owner=OWNER))
+        await answered(late.begin, pb.BeginTransactionRequest(request_id="a", owner=OWNER))
         for number in range(4):
-            await other.begin(pb.BeginTransactionRequest(request_id=f"b{number}", owner=OWNER))
+            await answered(other.begin, pb.BeginTransactionRequest(request_id=f"b{number}", owner=OWNER))
         for txn_id in (4, 3):
             request = pb.GetTransactionStateRequest(txn_id=txn_id)
             answer = await late.call(txn_id, "GetTransactionState", request, pb.GetTransactionStateResponse)
@@ -306,7 +310,7 @@ def test_kudu_fault_17_what_is_finished_is_forgotten_and_so_is_its_range() -> No
     async def main() -> None:
         world = World(span=2)
         for number in range(3):
-            await world.ranges().begin(pb.BeginTransactionRequest(request_id=f"r{number}", owner=OWNER))
+            await answered(world.ranges().begin, pb.BeginTransactionRequest(request_id=f"r{number}", owner=OWNER))
         for txn_id in (0, 1):
             world.apply(0, cmd.BeginCommit(TxnId(txn_id), OWNER, 1))
         world.apply(0, cmd.Forget(2))

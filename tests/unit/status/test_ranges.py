@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.unit.harness.calls import answered
 from tests.unit.harness.ranges import World, run
 from txnstatus.catalog.options import Options
 from txnstatus.errors import Forgotten, InvalidArgument, LimitReached, NotAuthorized, NotFound, TxnError, Unavailable
@@ -60,7 +61,7 @@ def forget(world: World, number: int) -> None:
 
 
 async def begun(ranges: StatusRanges, count: int, prefix: str = "r") -> list[int]:
-    return [(await ranges.begin(begin(f"{prefix}{number}"))).txn_ids[0] for number in range(count)]
+    return [(await answered(ranges.begin, begin(f"{prefix}{number}"))).txn_ids[0] for number in range(count)]
 
 
 async def dropped_range(world: World, ranges: StatusRanges) -> list[int]:
@@ -93,7 +94,7 @@ def test_a_begin_that_does_not_fit_goes_to_the_next_range_as_a_whole() -> None:
         world = World(span=5)
         ranges = world.ranges()
         await begun(ranges, 3)
-        assert list((await ranges.begin(begin("many", 3))).txn_ids) == [5, 6, 7]
+        assert list((await answered(ranges.begin, begin("many", 3))).txn_ids) == [5, 6, 7]
         assert await begun(world.ranges(), 1, "another") == [8], "another client finds the first range full, too"
 
     run(main())
@@ -103,7 +104,7 @@ def test_a_begin_that_no_range_could_hold_adds_no_ranges() -> None:
     async def main() -> None:
         world = World(span=3)
         with pytest.raises(InvalidArgument, match="1 to 3"):
-            await world.ranges().begin(begin("many", 4))
+            await answered(world.ranges().begin, begin("many", 4))
         assert world.state.ranges == (0,)
 
     run(main())
@@ -125,12 +126,12 @@ def test_a_retry_finds_what_was_begun_in_a_range_that_has_filled_up_since() -> N
     async def main() -> None:
         world = World(span=2)
         one, other = world.ranges(), world.ranges()
-        first = await one.begin(begin("asked"))
+        first = await answered(one.begin, begin("asked"))
         await begun(other, 3)
         assert not first.begun_before
         first.begun_before = True
         for client in (one, other, world.ranges()):
-            assert await client.begin(begin("asked", is_retry=True)) == first
+            assert await answered(client.begin, begin("asked", is_retry=True)) == first
         assert await begun(one, 1, "later") == [4], "and nothing was begun"
 
     run(main())
@@ -142,12 +143,12 @@ def test_a_retry_that_overtakes_its_original_is_found_by_it() -> None:
     async def main() -> None:
         world = World(span=2, stepped=True)
         one, other = world.ranges(), world.ranges()
-        original = asyncio.create_task(one.begin(begin("asked")))
+        original = asyncio.create_task(answered(one.begin, begin("asked")))
         await asyncio.sleep(0.01)
         held = world.pending.pop()
         world.stepped = False
         await begun(other, 2)
-        first = await other.begin(begin("asked", is_retry=True))
+        first = await answered(other.begin, begin("asked", is_retry=True))
         assert (list(first.txn_ids), first.begun_before) == ([2], False)
         await begun(one, 2, "more")
         assert world.tables[1].full
@@ -193,7 +194,7 @@ def test_the_options_of_the_cluster_hold_in_every_range() -> None:
         ranges = world.ranges()
         await begun(ranges, 1)
         with pytest.raises(LimitReached):
-            await ranges.begin(begin("one too many"))
+            await answered(ranges.begin, begin("one too many"))
         assert world.state.ranges == (0,)
 
     run(main())
@@ -489,7 +490,7 @@ def test_a_begin_that_is_repeated_is_a_sign_of_life() -> None:
             return world.tables[0].get(TxnId(txn_id)).state
 
         await silence(8)
-        assert list((await world.ranges().begin(begin("r0", is_retry=True))).txn_ids) == [txn_id]
+        assert list((await answered(world.ranges().begin, begin("r0", is_retry=True))).txn_ids) == [txn_id]
         assert await silence(8) is TxnState.OPEN
         assert await silence(4) is TxnState.ABORTED
 
@@ -647,8 +648,8 @@ def test_no_answer_holds_more_than_it_may() -> None:
     async def main() -> None:
         world = World(span=MAX_LISTED)
         ranges = world.ranges()
-        await ranges.begin(begin("many", MAX_LISTED))
-        await ranges.begin(begin("more", 5))
+        await answered(ranges.begin, begin("many", MAX_LISTED))
+        await answered(ranges.begin, begin("more", 5))
         page, more = await listed(ranges, limit=10 * MAX_LISTED)
         assert (len(page), more) == (MAX_LISTED, True)
 
@@ -778,7 +779,7 @@ class Story:
             self.start(self.begins(self.client(), again))
 
     async def begins(self, client: StatusRanges, request: pb.BeginTransactionRequest) -> None:
-        answer = list((await client.begin(request)).txn_ids)
+        answer = list((await answered(client.begin, request)).txn_ids)
         first = self.answers.setdefault(request.request_id, answer)
         if first is answer:
             self.open += answer

@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
+from tests.unit.harness.calls import answered
 from tests.unit.harness.ranges import Channel, World, finished
 from tests.unit.harness.status_leader import GONE, OWNER, TXN, A, Leader
 from txnmanager.txn_manager import TxnManager
 from txnstatus.errors import CommitUnknown, Overloaded, Unavailable
 from txnstatus.proto import txn_manager_pb2 as pb
-from txnstatus.rpc.deadlines import answering_within
+from txnstatus.rpc.deadlines import answer_by, answering_by
 from txnstatus.rpc.errors import from_detail
 from txnstatus.status import commands as cmd
 from txnstatus.status.table import TxnStatusTable
@@ -24,7 +25,7 @@ pytestmark = pytest.mark.virtual_time
 async def begun_in_two_ranges(world: World) -> None:
     """0 and 1 in the first range, 2 in the second."""
     for number in range(3):
-        await world.ranges().begin(pb.BeginTransactionRequest(request_id=str(number), owner=OWNER))
+        await answered(world.ranges().begin, pb.BeginTransactionRequest(request_id=str(number), owner=OWNER))
     for service in world.services.values():
         service.on_leadership(True)
 
@@ -35,7 +36,7 @@ async def test_a_range_without_a_majority_does_not_silence_the_others() -> None:
     await begun_in_two_ranges(world)
     world.unavailable = {"status-0"}
     before = world.loop.time()
-    with answering_within(2.0):
+    with answering_by(answer_by(2.0)):
         answer = await TxnManager(world.client(), world.ranges()).keep_transaction_alive(
             pb.KeepTransactionAliveRequest(txn_ids=[0, 1, 2], owner=OWNER)
         )
@@ -51,8 +52,8 @@ async def test_whoever_asks_hears_in_its_time_what_was_tried_and_why_it_failed()
     world = World()
     world.unavailable = {"status-0"}
     before = world.loop.time()
-    with pytest.raises(Unavailable) as caught, answering_within(3.0):
-        await world.ranges().begin(pb.BeginTransactionRequest(request_id="r", owner=OWNER))
+    with pytest.raises(Unavailable) as caught, answering_by(answer_by(3.0)):
+        await answered(world.ranges().begin, pb.BeginTransactionRequest(request_id="r", owner=OWNER))
     assert world.loop.time() - before < 3.0
     for part in ("no leader of status-0", "within 2.7 s", "attempts", "n1: nobody leads status-0"):
         assert part in caught.value.message
@@ -65,8 +66,8 @@ async def test_a_full_queue_is_told_as_what_it_is(monkeypatch: pytest.MonkeyPatc
         raise Overloaded("1000 requests already wait")
 
     monkeypatch.setattr(Channel, "call", overloaded)
-    with pytest.raises(Overloaded, match="n1: 1000 requests already wait"), answering_within(1.0):
-        await world.ranges().begin(pb.BeginTransactionRequest(request_id="r", owner=OWNER))
+    with pytest.raises(Overloaded, match="n1: 1000 requests already wait"), answering_by(answer_by(1.0)):
+        await answered(world.ranges().begin, pb.BeginTransactionRequest(request_id="r", owner=OWNER))
 
 
 def test_a_commit_that_is_held_up_says_by_whom_and_what_they_answer() -> None:
@@ -82,14 +83,14 @@ async def test_a_commit_whose_first_answer_was_lost_and_whose_record_is_gone_is_
     """The manager asks again by itself; its caller asked once, and took Forgotten for `it was over before`."""
     world = World(stepped=True)
     ranges = world.ranges()
-    await finished(ranges.begin(pb.BeginTransactionRequest(request_id="r", owner=OWNER)), world)
+    await finished(answered(ranges.begin, pb.BeginTransactionRequest(request_id="r", owner=OWNER)), world)
 
     def forget(_number: int, _command: cmd.Command, table: TxnStatusTable) -> None:
         table.apply(cmd.Forget(10**18))
 
     world.on_apply = forget
     request = pb.CommitTransactionRequest(txn_id=0, owner=OWNER)
-    call = asyncio.ensure_future(TxnManager(world.client(), ranges).commit_transaction(request))
+    call = asyncio.ensure_future(answered(TxnManager(world.client(), ranges).commit_transaction, request))
     for _ in range(2):  # the request, the entry; and the reply comes too late
         await asyncio.sleep(0.01)
         world.pending.pop(0).go_on()
@@ -101,10 +102,10 @@ async def test_a_commit_whose_first_answer_was_lost_and_whose_record_is_gone_is_
 
 async def test_a_commit_of_what_is_forgotten_for_long_is_said_to_be() -> None:
     world = World()
-    await world.ranges().begin(pb.BeginTransactionRequest(request_id="r", owner=OWNER))
+    await answered(world.ranges().begin, pb.BeginTransactionRequest(request_id="r", owner=OWNER))
     manager, request = TxnManager(world.client(), world.ranges()), pb.CommitTransactionRequest(txn_id=0, owner=OWNER)
-    assert TxnState((await manager.commit_transaction(request)).txn.state) is TxnState.COMMITTED
+    assert TxnState((await answered(manager.commit_transaction, request)).txn.state) is TxnState.COMMITTED
     world.apply(0, cmd.Forget(10**18))
     with pytest.raises(Exception, match="finished and forgotten") as caught:
-        await manager.commit_transaction(request)
+        await answered(manager.commit_transaction, request)
     assert not isinstance(caught.value, CommitUnknown)

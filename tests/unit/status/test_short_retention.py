@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from tests.unit.harness.calls import answered
 from tests.unit.harness.ranges import World
 from txnstatus.errors import Forgotten
 from txnstatus.proto import txn_manager_pb2 as pb
@@ -30,7 +31,7 @@ async def begun(world: World) -> TxnId:
     world.on_apply = forget
     world.services[0].on_leadership(True)
     request = pb.BeginTransactionRequest(request_id="request", owner=OWNER, keepalive_millis=60_000)
-    return TxnId((await world.ranges().begin(request)).txn_ids[0])
+    return TxnId((await answered(world.ranges().begin, request)).txn_ids[0])
 
 
 async def commit(world: World, txn_id: TxnId, wait_millis: int) -> pb.CommitTransactionResponse:

@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from tests.unit.harness.calls import answered
 from tests.unit.harness.ranges import World
 from txnstatus.catalog.options import Options
 from txnstatus.proto import txn_manager_pb2 as pb
@@ -22,7 +23,7 @@ RETENTION_SECONDS = 3_600.0
 
 async def begun(world: World, request_id: str) -> TxnId:
     request = pb.BeginTransactionRequest(request_id=request_id, owner=OWNER, keepalive_millis=60_000)
-    return TxnId((await world.ranges().begin(request)).txn_ids[0])
+    return TxnId((await answered(world.ranges().begin, request)).txn_ids[0])
 
 
 async def committed(world: World, request_id: str) -> TxnId:

@@ -9,11 +9,12 @@ from collections.abc import Callable, Sequence
 
 from txnstatus.catalog import commands as cmd
 from txnstatus.catalog.catalog import CATALOG, CatalogState, from_wire
-from txnstatus.catalog.system_client import Channel, TxnSystemClient
+from txnstatus.catalog.system_client import TxnSystemClient
 from txnstatus.errors import TxnError, Unavailable
 from txnstatus.limits import MAX_WAIT_SECONDS
 from txnstatus.proto import admin_pb2 as admin_pb
 from txnstatus.proto import catalog_pb2 as pb
+from txnstatus.rpc.channel import Channel, call_over
 
 log = logging.getLogger(__name__)
 
@@ -81,9 +82,8 @@ async def learn_catalog(connect: Callable[[str], Channel], addresses: Sequence[s
     for address in addresses:
         channel = connect(address)
         try:
-            answer = await channel.call(
-                "txnstatus.Admin/GetCluster", admin_pb.GetClusterRequest(), admin_pb.GetClusterResponse, NEWS_SECONDS
-            )
+            method, request = "txnstatus.Admin/GetCluster", admin_pb.GetClusterRequest()
+            answer = await call_over(channel, method, request, admin_pb.GetClusterResponse, NEWS_SECONDS)
         except TxnError as error:
             last = error
         else:

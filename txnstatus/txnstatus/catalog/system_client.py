@@ -6,8 +6,8 @@ Used by managers, status leaders and participants. It keeps a guess of each grou
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from typing import Protocol, TypeVar
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 from google.protobuf.message import Message
 
@@ -16,8 +16,9 @@ from txnstatus.catalog.cluster_map import ClusterMap
 from txnstatus.errors import NotTheLeader, TxnError, Unavailable
 from txnstatus.process.environment import Environment
 from txnstatus.rpc.attempts import Attempts, NoAnswer
-from txnstatus.rpc.channel import PeerChannel
-from txnstatus.rpc.deadlines import Timeouts, answering_within, time_left
+from txnstatus.rpc.calls import Answer, Call, PassedOn, asked
+from txnstatus.rpc.channel import Channel, PeerChannel, call_over
+from txnstatus.rpc.deadlines import Deadlines, answer_by, time_left
 from txnstatus.rpc.server import Registry
 
 ResponseT = TypeVar("ResponseT", bound=Message)
@@ -28,85 +29,52 @@ RETRIES = Backoff(first_seconds=0.02, most_seconds=0.1, growth=1.5)
 """A longer pause would be added to every failover: nobody knows that a leader is there until he asks again."""
 
 
-class Channel(Protocol):
-    """Calls to one node; `PeerChannel` is the real one."""
-
-    async def call(
-        self, method: str, request: Message, response: type[ResponseT], timeout: float, group: str = ""
-    ) -> ResponseT: ...
-    async def close(self) -> None: ...
-
-
 class TxnSystemClient:
     def __init__(
         self, cluster: ClusterMap, environment: Environment, connect: Callable[[str], Channel] | None = None
     ) -> None:
         """`connect` makes a channel to an address; by default one that ends at other clusters' processes."""
         self.cluster = cluster
-        self._random = environment.random
+        self.random = environment.random
         self._connect = connect or (lambda address: PeerChannel(address, lambda: cluster.state.cluster_id))
         self._here: tuple[str, Registry] | None = None
         self._channels: dict[str, Channel] = {}
         self._leaders: dict[str, str] = {}
-        self._timeouts = Timeouts()
+        self.late: Deadlines[Attempt] = Deadlines(Attempt.too_late)
 
     def serve_here(self, node: str, registry: Registry) -> None:
         """This process is that node: its own handlers are called as they are, and no bytes are made."""
         self._here = (node, registry)
 
     async def call_leader(
-        self,
-        group: str,
-        method: str,
-        request: Message,
-        response: type[ResponseT],
-        timeout: float,
-        on_repeat: Callable[[], None] | None = None,
+        self, group: str, method: str, request: Message, response: type[ResponseT], timeout: float
     ) -> ResponseT:
-        """Every request is idempotent by its content, so it is simply sent again, for `timeout` seconds or as long as
-        the caller of the running handler waits. `on_repeat` runs before every attempt after the first.
+        """As `ask_leader`, for one call that a task waits for; as long as the caller of the running handler, at most.
 
-        Raises the leader's final answer, NotFound where the catalog has no such group, or Unavailable with what was
-        tried and what each member said last.
+        Raises what the call would hear.
         """
-        loop = asyncio.get_running_loop()
-        timeout = time_left(timeout)
-        deadline = loop.time() + timeout
-        members = self.cluster.replicas(group)
-        guess = self._leaders.get(group)
-        node = guess if guess in members else members[0]
-        failures, attempts = 0, Attempts()
-        while True:
-            attempt = min(ATTEMPT_SECONDS, max(0.001, deadline - loop.time()))
-            try:
-                answer = await self.call_node(node, method, request, response, attempt, group)
-            except TxnError as error:
-                if not error.retriable:
-                    self._leaders[group] = node
-                    raise
-                attempts.failed(node, error)
-                hinted = error.leader if isinstance(error, NotTheLeader) else ""
-            else:
-                self._leaders[group] = node
-                return answer
-            if self._leaders.get(group, node) == node:
-                # A call whose whole time one node took is followed by one that begins with another.
-                self._leaders[group] = self._after(node, group, hinted)
-            failures += 1
-            pause = RETRIES.pause(failures, self._random.random())
-            if loop.time() + pause >= deadline:
-                raise attempts.error(f"no leader of {group} answered {method} within {timeout:.1f} s")
-            await asyncio.sleep(pause)
-            if on_repeat is not None:
-                on_repeat()
-            node = self._after(node, group, hinted)
+        answer: ResponseT = await asked(
+            request, timeout, lambda calls: self.ask_leader(group, method, calls, response, timeout)
+        )
+        return answer
 
-    def _after(self, node: str, group: str, hinted: str) -> str:
-        """The node to ask next: the one that was named, or else the next member."""
-        members = self.cluster.replicas(group)
-        if hinted in members and hinted != node:
-            return hinted
-        return members[(members.index(node) + 1) % len(members)] if node in members else members[0]
+    def ask_leader(
+        self, group: str, method: str, calls: Sequence[Call], response: type[Message], seconds: float
+    ) -> None:
+        """Each call hears the leader's final answer, NotFound where the catalog has no such group, or Unavailable with
+        what was tried and what each member said last.
+
+        Every request is idempotent by its content, so it is simply sent again, for so many seconds or as long as who
+        asks waits. At first all go together.
+        """
+        try:
+            node = self.leader_of(group)
+        except TxnError as error:
+            for call in calls:
+                call.tell(error)
+            return
+        attempts = [_Asking(self, group, method, call, response, seconds).attempt_at(node) for call in calls]
+        self.ask_node(node, method, attempts, response, group)
 
     async def call_node(
         self,
@@ -118,23 +86,30 @@ class TxnSystemClient:
         group: str = "",
     ) -> ResponseT:
         """One attempt at one node, or at its replica of a group. Raises what it answers, or Unavailable."""
-        if self._here is not None and self._here[0] == node:
-            return await self._call_here(self._here[1], method, request, response, timeout, group)
-        address = self.cluster.address(node)
-        if address is None:
-            raise Unavailable(f"the catalog has no node {node!r}")
-        return await self._channel(address).call(method, request, response, timeout, group)
 
-    async def _call_here(
-        self, registry: Registry, method: str, request: Message, response: type[ResponseT], timeout: float, group: str
-    ) -> ResponseT:
-        try:
-            with self._timeouts.after(timeout), answering_within(timeout):
-                answer = await registry.ask(method, request, group)
-        except TimeoutError:
-            raise NoAnswer(f"this node did not answer {method} within {timeout:.1f} s") from None
-        assert isinstance(answer, response)
+        def ask(calls: Sequence[Call]) -> None:
+            self.ask_node(
+                node, method, [Attempt(call, timeout, self.late, call.tell) for call in calls], response, group
+            )
+
+        answer: ResponseT = await asked(request, timeout, ask)
         return answer
+
+    def ask_node(
+        self, node: str, method: str, attempts: Sequence[Attempt], response: type[Message], group: str
+    ) -> None:
+        """Each hears what the node answers, or Unavailable."""
+        if self._here is not None and self._here[0] == node:
+            for attempt in attempts:
+                attempt.begin_here()
+            self._here[1].answer(method, attempts, group)
+            return
+        address = self.cluster.address(node)
+        for attempt in attempts:
+            if address is None:
+                attempt.tell(Unavailable(f"the catalog has no node {node!r}"))
+            else:
+                self._channel(address).ask(method, attempt, response, attempt.seconds, group)
 
     async def call_foreign(
         self, name: str, method: str, request: Message, response: type[ResponseT], timeout: float
@@ -144,7 +119,31 @@ class TxnSystemClient:
         address = self.cluster.state.foreign.get(name)
         if not address:
             raise Unavailable(f"the catalog says nowhere where the foreign participant {name} is")
-        return await self._channel(address).call(method, request, response, timeout)
+        return await call_over(self._channel(address), method, request, response, timeout)
+
+    # ---- who leads
+
+    def leader_of(self, group: str) -> str:
+        """Whoever is to be asked first. Raises NotFound where the catalog has no such group."""
+        members = self.cluster.replicas(group)
+        guess = self._leaders.get(group)
+        return guess if guess in members else members[0]
+
+    def leads(self, node: str, group: str) -> None:
+        self._leaders[group] = node
+
+    def leads_not(self, node: str, group: str, hinted: str) -> None:
+        """`hinted`: who leads, by the node's word. Raises NotFound where the catalog has no such group any more."""
+        if self._leaders.get(group, node) == node:
+            # A call whose whole time one node took is followed by one that begins with another.
+            self._leaders[group] = self.after(node, group, hinted)
+
+    def after(self, node: str, group: str, hinted: str) -> str:
+        """The node to ask next: the one that was named, or else the next member. Raises NotFound."""
+        members = self.cluster.replicas(group)
+        if hinted in members and hinted != node:
+            return hinted
+        return members[(members.index(node) + 1) % len(members)] if node in members else members[0]
 
     def _channel(self, address: str) -> Channel:
         if address not in self._channels:
@@ -153,3 +152,85 @@ class TxnSystemClient:
 
     async def close(self) -> None:
         await asyncio.gather(*(channel.close() for channel in self._channels.values()))
+
+
+class Attempt(PassedOn):
+    """A call at one node."""
+
+    __slots__ = ("_heard", "_late", "seconds")
+
+    def __init__(self, origin: Call, seconds: float, late: Deadlines[Attempt], heard: Callable[[Any], None]) -> None:
+        """`seconds`: it may take so long. `heard` hears the Answer."""
+        super().__init__(origin, origin.request)
+        self.seconds = seconds
+        self._late, self._heard = late, heard
+
+    def begin_here(self) -> None:
+        """It is at this node itself: nothing else bounds its time."""
+        self.answer_by = min(self.answer_by, answer_by(self.seconds))
+        self._late.add(self, self.seconds)
+
+    def too_late(self) -> None:
+        self.give_up()
+        self._hear(NoAnswer(f"this node did not answer within {self.seconds:.1f} s"))
+
+    def give_up(self) -> None:
+        self._late.remove(self)
+        super().give_up()
+
+    def _hear(self, answer: Any) -> None:
+        self._late.remove(self)
+        self.origin.on_end = None
+        self._heard(answer)
+
+
+class _Asking:
+    """A call on its way to a group's leader: one member is asked after the other, until one knows."""
+
+    def __init__(
+        self, client: TxnSystemClient, group: str, method: str, call: Call, response: type[Message], seconds: float
+    ) -> None:
+        self._client, self._group, self._method, self._call, self._response = client, group, method, call, response
+        self._seconds = call.seconds_left(seconds)
+        self._by = asyncio.get_running_loop().time() + self._seconds
+        self._attempts: Attempts | None = None
+        self._failures = 0
+        self._node = ""
+
+    def attempt_at(self, node: str) -> Attempt:
+        self._node = node
+        left = self._by - asyncio.get_running_loop().time()
+        return Attempt(self._call, min(ATTEMPT_SECONDS, max(0.001, left)), self._client.late, self._heard)
+
+    def _heard(self, answer: Answer) -> None:
+        client, call = self._client, self._call
+        if not (isinstance(answer, TxnError) and answer.retriable):
+            client.leads(self._node, self._group)
+            call.tell(answer)
+            return
+        if self._attempts is None:
+            self._attempts = Attempts()
+        self._attempts.failed(self._node, answer)
+        hinted = answer.leader if isinstance(answer, NotTheLeader) else ""
+        self._failures += 1
+        pause = RETRIES.pause(self._failures, client.random.random())
+        loop = asyncio.get_running_loop()
+        try:
+            client.leads_not(self._node, self._group, hinted)
+        except TxnError as gone:
+            call.tell(gone)
+        else:
+            if loop.time() + pause >= self._by:
+                within = f"within {self._seconds:.1f} s"
+                call.tell(self._attempts.error(f"no leader of {self._group} answered {self._method} {within}"))
+            else:
+                call.on_end = loop.call_later(pause, self._again, hinted).cancel
+
+    def _again(self, hinted: str) -> None:
+        self._call.repeated = True
+        try:
+            node = self._client.after(self._node, self._group, hinted)
+        except TxnError as gone:
+            self._call.tell(gone)
+        else:
+            self._client.ask_node(node, self._method, [self.attempt_at(node)], self._response, self._group)

@@ -12,7 +12,7 @@ SHORT_SECONDS = 0.0005
 LAST = 16
 """Syncs that the mean goes back, about."""
 MOST_SECONDS = 0.004
-"""What one sync counts for, at most: one by itself may have waited for a core, and leaves the loop only with another."""
+"""What one sync counts for, at most: one alone may have waited for a core, and leaves the loop only with another."""
 RETRY_SECONDS = 1.0
 """Time for which syncs stay in the thread, at least, once they were long on the loop."""
 MAX_BYTES = 1 << 17
@@ -26,7 +26,7 @@ class SyncPlace:
         self._mean = 0.0
         self._in_thread_until: float | None = None
         self._shortest = SHORT_SECONDS
-        """Of those in the thread since then: a thread may wait for the interpreter after its sync, a disk is not so."""
+        """Seconds of the shortest in the thread since then: a thread may wait for the interpreter after its sync."""
 
     def is_loop(self, size: int, now: float) -> bool:
         """Whether the sync of so many bytes that begins now is to be on the loop."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from functools import partial
+from typing import Protocol, TypeVar
 
 from google.protobuf.message import DecodeError, Message
 
@@ -15,6 +16,7 @@ from txnstatus.errors import InvalidArgument, TxnError
 from txnstatus.limits import MAX_REQUEST_BYTES
 from txnstatus.proto import rpc_pb2 as pb
 from txnstatus.rpc.attempts import NoAnswer
+from txnstatus.rpc.calls import Call, asked
 from txnstatus.rpc.connection import Connection, Outbox, Purpose, connect
 from txnstatus.rpc.deadlines import Deadlines
 from txnstatus.rpc.errors import from_detail
@@ -24,6 +26,26 @@ log = logging.getLogger(__name__)
 ResponseT = TypeVar("ResponseT", bound=Message)
 
 CONNECT_SECONDS = 3.0
+
+
+class Channel(Protocol):
+    """Calls to one process; `PeerChannel` is the real one."""
+
+    def ask(self, method: str, call: Call, response: type[Message], timeout: float, group: str = "") -> None: ...
+    async def close(self) -> None: ...
+
+
+async def call_over(
+    channel: Channel, method: str, request: Message, response: type[ResponseT], timeout: float, group: str = ""
+) -> ResponseT:
+    """One call, for a task that waits for its answer. Raises what it hears."""
+
+    def ask(calls: Sequence[Call]) -> None:
+        for call in calls:
+            channel.ask(method, call, response, timeout, group)
+
+    answer: ResponseT = await asked(request, timeout, ask)
+    return answer
 
 
 class PeerChannel:
@@ -41,9 +63,13 @@ class PeerChannel:
         self, method: str, request: Message, response: type[ResponseT], timeout: float, group: str = ""
     ) -> ResponseT:
         """Raises the TxnError the peer answered with, or Unavailable. `group`: whose replica there is to answer."""
+        return await call_over(self, method, request, response, timeout, group)
+
+    def ask(self, method: str, call: Call, response: type[Message], timeout: float, group: str = "") -> None:
+        """Sends the call, which hears what the peer answers, or Unavailable. Calls of one loop turn go together."""
         if self._session is None or self._session.closed:
             self._session = _Session(self.address, self._cluster_id, self._note)
-        return response.FromString(await self._session.call(method, request.SerializeToString(), timeout, group))
+        self._session.ask(method, call, response, timeout, group)
 
     def _note(self, error: TxnError) -> None:
         """For the operator, once: calls may be repeated for ever."""
@@ -61,7 +87,8 @@ class PeerChannel:
 class _Pending:
     method: str
     timeout: float
-    answer: asyncio.Future[bytes]
+    call: Call
+    response: type[Message]
 
 
 class _Session:
@@ -80,22 +107,24 @@ class _Session:
         self._connection: Connection | None = None
         self._connecting = asyncio.get_running_loop().create_task(self._connect())
 
-    async def call(self, method: str, payload: bytes, timeout: float, group: str) -> bytes:
+    def ask(self, method: str, call: Call, response: type[Message], timeout: float, group: str) -> None:
+        payload = call.request.SerializeToString()
         if len(payload) > MAX_REQUEST_BYTES:
-            raise InvalidArgument(f"a request of {len(payload)} bytes: {MAX_REQUEST_BYTES} are possible")
-        call_id = next(self._ids)
-        future: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
-        self._pending[call_id] = _Pending(method, timeout, future)
-        self._deadlines.add(call_id, timeout)
+            call.tell(InvalidArgument(f"a request of {len(payload)} bytes: {MAX_REQUEST_BYTES} are possible"))
+            return
+        number = next(self._ids)
+        self._pending[number] = _Pending(method, timeout, call, response)
+        self._deadlines.add(number, timeout)
+        call.on_end = partial(self._take, number)
         timeout_millis = max(1, int(timeout * 1000))
         self._outgoing.add(
-            pb.Call(id=call_id, method=method, payload=payload, timeout_millis=timeout_millis, group=group)
+            pb.Call(id=number, method=method, payload=payload, timeout_millis=timeout_millis, group=group)
         )
-        try:
-            return await future
-        finally:
-            self._pending.pop(call_id, None)
-            self._deadlines.remove(call_id)
+
+    def _take(self, number: int) -> _Pending | None:
+        """The call that is under way by this number; it is no more. None: nobody waits for it."""
+        self._deadlines.remove(number)
+        return self._pending.pop(number, None)
 
     async def _connect(self) -> None:
         try:
@@ -127,19 +156,24 @@ class _Session:
             self.close(error)
             return
         for reply in frame.replies:
-            pending = self._pending.get(reply.id)
-            if pending is None or pending.answer.done():
+            pending = self._take(reply.id)
+            if pending is None:
                 continue
             if reply.HasField("error"):
-                pending.answer.set_exception(from_detail(reply.error))
+                pending.call.tell(from_detail(reply.error))
+                continue
+            try:
+                answer = pending.response.FromString(reply.payload)
+            except DecodeError as unread:
+                pending.call.tell(NoAnswer(f"{self._address}: an answer that does not read: {unread}"))
             else:
-                pending.answer.set_result(reply.payload)
+                pending.call.tell(answer)
 
-    def _too_late(self, call_id: int) -> None:
-        pending = self._pending[call_id]
-        if not pending.answer.done():
+    def _too_late(self, number: int) -> None:
+        pending = self._take(number)
+        if pending is not None:
             error = f"{self._address} did not answer {pending.method} within {pending.timeout:.1f} s"
-            pending.answer.set_exception(NoAnswer(error))
+            pending.call.tell(NoAnswer(error))
 
     def close(self, error: TxnError) -> None:
         if self.closed:
@@ -147,8 +181,8 @@ class _Session:
         self.closed = True
         self._connecting.cancel()
         self._deadlines.clear()
-        for pending in self._pending.values():
-            if not pending.answer.done():
-                pending.answer.set_exception(error)
         if self._connection is not None:
             self._connection.close()
+        pending, self._pending = self._pending, {}
+        for each in pending.values():
+            each.call.tell(error)

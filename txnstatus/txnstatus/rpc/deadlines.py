@@ -11,7 +11,6 @@ import contextlib
 import math
 from collections.abc import Callable, Hashable, Iterator
 from contextvars import ContextVar
-from types import TracebackType
 from typing import Generic, TypeVar
 
 LOOK_SECONDS = 0.05
@@ -27,15 +26,24 @@ _ANSWER_BY: ContextVar[float] = ContextVar("answer_by", default=math.inf)
 
 
 @contextlib.contextmanager
-def answering_within(seconds: float) -> Iterator[None]:
-    """The caller waits so long: what is done in the block, and waited for, is to be given up in time."""
-    by = asyncio.get_running_loop().time() + seconds * ANSWER_SHARE
-    token = _ANSWER_BY.set(min(_ANSWER_BY.get(), by))
+def answering_by(time: float) -> Iterator[None]:
+    """The caller is to be answered at this time of the loop: what is waited for in the block is to be given up then."""
+    token = _ANSWER_BY.set(min(_ANSWER_BY.get(), time))
     try:
         yield
     finally:
         with contextlib.suppress(ValueError):  # what was never finished is closed from elsewhere, when it is garbage
             _ANSWER_BY.reset(token)
+
+
+def answer_by(seconds: float) -> float:
+    """The loop's time at which who waits so long is to be answered."""
+    return asyncio.get_running_loop().time() + seconds * ANSWER_SHARE
+
+
+def caller_waits_until() -> float:
+    """The loop's time at which the caller of the running handler is to be answered; infinite without one."""
+    return _ANSWER_BY.get()
 
 
 def time_left(at_most: float) -> float:
@@ -75,40 +83,3 @@ class Deadlines(Generic[KeyT]):
             self._expired(key)
         if self._due and self._timer is None:
             self._timer = loop.call_later(LOOK_SECONDS, self._look)
-
-
-class Timeouts:
-    """As `asyncio.timeout`, with one timer for all that run at once."""
-
-    def __init__(self) -> None:
-        self._deadlines: Deadlines[Timeout] = Deadlines(Timeout.expire)
-
-    def after(self, seconds: float) -> Timeout:
-        return Timeout(self._deadlines, seconds)
-
-
-class Timeout:
-    """A block that raises TimeoutError where it takes longer."""
-
-    __slots__ = ("_cancelling", "_deadlines", "_expired", "_seconds", "_task")
-
-    def __init__(self, deadlines: Deadlines[Timeout], seconds: float) -> None:
-        self._deadlines, self._seconds, self._expired = deadlines, seconds, False
-
-    def __enter__(self) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._task, self._cancelling = task, task.cancelling()
-        self._deadlines.add(self, self._seconds)
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, _trace: TracebackType | None
-    ) -> None:
-        self._deadlines.remove(self)
-        # Who was cancelled by somebody else as well stays cancelled.
-        if self._expired and self._task.uncancel() <= self._cancelling and kind is asyncio.CancelledError:
-            raise TimeoutError from error
-
-    def expire(self) -> None:
-        self._expired = True
-        self._task.cancel()

@@ -9,7 +9,7 @@ import grpc
 from txnstatus.errors import TxnError
 from txnstatus.limits import MAX_REQUEST_BYTES
 from txnstatus.rpc.connection import MAX_MESSAGE_BYTES
-from txnstatus.rpc.deadlines import answering_within
+from txnstatus.rpc.deadlines import ANSWER_SHARE
 from txnstatus.rpc.errors import MAX_HINT_BYTES, clip, to_detail
 from txnstatus.rpc.identity import check_cluster
 from txnstatus.rpc.server import Registry, is_method
@@ -76,8 +76,8 @@ class _Handlers(grpc.GenericRpcHandler):
             left = context.time_remaining()
             try:
                 check_cluster(meant, registry.cluster_id())
-                with answering_within(math.inf if left is None else left):
-                    return (await registry.call(method, payload, group)).SerializeToString()
+                seconds = math.inf if left is None else left * ANSWER_SHARE
+                return (await registry.call(method, payload, group, seconds)).SerializeToString()
             except TxnError as error:
                 detail = to_detail(error).SerializeToString()
                 status, summary = grpc.StatusCode[error.grpc_status], clip(error.message, MAX_HINT_BYTES)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import re
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -17,18 +17,18 @@ from google.protobuf.descriptor import MethodDescriptor, ServiceDescriptor
 from google.protobuf.message import DecodeError, Message
 from google.protobuf.message_factory import GetMessageClass
 
-from txnstatus.errors import InternalError, InvalidArgument, TxnError, Unavailable
+from txnstatus.errors import InvalidArgument, TxnError, Unavailable
 from txnstatus.limits import MAX_PLAIN_REQUEST_BYTES, MAX_REQUEST_BYTES
 from txnstatus.proto import rpc_pb2 as pb
 from txnstatus.rpc import bulk
+from txnstatus.rpc.calls import Answer, Call, Handler, asked, failed, handler_of
 from txnstatus.rpc.connection import MAX_MESSAGE_BYTES, MAX_SHARED_FRAME_BYTES, Connection, Outbox
-from txnstatus.rpc.deadlines import Deadlines, answering_within
+from txnstatus.rpc.deadlines import Deadlines, answer_by
 from txnstatus.rpc.errors import clip, to_detail
 from txnstatus.rpc.identity import check_cluster
 
 log = logging.getLogger(__name__)
 
-Handler = Callable[[Any], Awaitable[Message]]
 NOT_SERVED = "give the addresses of nodes that have the role"
 """The hint of an answer that another node may give."""
 
@@ -85,15 +85,18 @@ class Registry:
             if handler is not None:
                 self.add_method(method, handler, group)
 
-    def add_method(self, method: MethodDescriptor, handler: Handler, group: str = "") -> None:
-        self._methods.setdefault(group, {})[full_name(method)] = _Method(GetMessageClass(method.input_type), handler)
+    def add_method(self, method: MethodDescriptor, implementation: Callable[[Any], Any], group: str = "") -> None:
+        """`implementation`: of one request, or one that `takes_calls`."""
+        name = full_name(method)
+        entry = _Method(GetMessageClass(method.input_type), handler_of(name, implementation))
+        self._methods.setdefault(group, {})[name] = entry
 
     def remove(self, group: str) -> None:
         """The node has no replica of the group any more."""
         self._methods.pop(group, None)
 
-    def call(self, method: str, payload: bytes, group: str = "") -> Awaitable[Message]:
-        """Raises TxnErrors only: anything else a handler raises is logged and becomes an InternalError."""
+    def read(self, method: str, payload: bytes, group: str = "") -> Message:
+        """The request of a call. Raises the TxnError that is its answer."""
         entry = self._methods.get(group, _NONE).get(method)
         if entry is None:
             raise self._not_served(method, group)
@@ -103,26 +106,32 @@ class Registry:
         if len(payload) > MAX_PLAIN_REQUEST_BYTES and not bulk.is_plain(payload):
             raise InvalidArgument(f"{method}: {len(payload)} bytes that are no {entry.request.__name__}")
         try:
-            request = entry.request.FromString(payload)
+            return entry.request.FromString(payload)
         except DecodeError as error:
             raise InvalidArgument(f"{method}: {len(payload)} bytes that are no {entry.request.__name__}") from error
-        return self.run(method, entry.handler, request)
 
-    def ask(self, method: str, request: Message, group: str = "") -> Awaitable[Message]:
-        """As `call`, within the process: the message is handed over as it is, and not to be changed by either."""
+    def answer(self, method: str, calls: Sequence[Call], group: str = "") -> None:
+        """Begins to answer them. They hear TxnErrors only: what else a handler raises is logged."""
         entry = self._methods.get(group, _NONE).get(method)
-        if entry is None:
-            raise self._not_served(method, group)
-        return self.run(method, entry.handler, request)
+        error: TxnError
+        if entry is not None:
+            try:
+                entry.handler(calls)
+                return
+            except TxnError as raised:
+                error = raised
+            except Exception as raised:  # noqa: BLE001 whatever it is, no caller is left without an answer
+                error = failed(method, raised)
+        else:
+            error = self._not_served(method, group)
+        for call in calls:
+            call.tell(error)
 
-    async def run(self, method: str, handler: Handler, request: Message) -> Message:
-        try:
-            return await handler(request)
-        except TxnError:
-            raise
-        except Exception as error:
-            log.exception("%s failed", method)
-            raise InternalError(f"{method} failed: {type(error).__name__}: {error}") from error
+    async def call(self, method: str, payload: bytes, group: str = "", seconds: float = math.inf) -> Message:
+        """One call, by itself; who asks waits so long. Raises TxnErrors only."""
+        request = self.read(method, payload, group)
+        answer: Message = await asked(request, seconds, lambda calls: self.answer(method, calls, group))
+        return answer
 
     def serve(self, connection: Connection) -> None:
         """Answers the calls that come over it, until it ends."""
@@ -172,8 +181,25 @@ class Load:
         self._total -= self._held.pop(calls, 0)
 
 
+class _Served(Call):
+    """A call that came over a connection."""
+
+    __slots__ = ("_calls", "id", "size")
+
+    def __init__(self, number: int, request: Message, by: float, size: int, calls: ServedCalls) -> None:
+        """`size`: bytes that it keeps of the process's memory."""
+        super().__init__(request, by)
+        self.id = number
+        self.size = size
+        self._calls = calls
+
+    def _hear(self, answer: Answer) -> None:
+        self._calls.answered(self, answer)
+
+
 class ServedCalls:
-    """The calls that come over one connection: each runs on its own; the answers of one loop turn leave together."""
+    """The calls that come over one connection. Those of one method that begin in one turn of the loop are answered by
+    one handler, each by itself; the answers of one turn leave together."""
 
     def __init__(self, registry: Registry, connection: Connection, load: Load | None = None) -> None:
         """`load`: that of all clients, where it is one of theirs. Then what it keeps of the process is bounded."""
@@ -187,8 +213,8 @@ class ServedCalls:
         """Calls that have not begun, with when they came, and their sizes."""
         self._waiting_bytes = 0
         self._beginning = False
-        self._running: set[asyncio.Task[None]] = set()
-        self._deadlines: Deadlines[asyncio.Task[None]] = Deadlines(lambda task: task.cancel())
+        self._running: dict[_Served, None] = {}
+        self._deadlines: Deadlines[_Served] = Deadlines(self._too_late)
         """Whoever called has given up by then, and needs no answer."""
         self._meant = ""
         """The id of the cluster that the other side means; empty: it has not said."""
@@ -224,22 +250,32 @@ class ServedCalls:
         self._end("")
 
     def _begin(self) -> None:
-        """As many of those that wait as may begin in this turn."""
-        loop = asyncio.get_running_loop()
+        """As many of those that wait as may begin in this turn; those of one method together, in their order."""
+        now = asyncio.get_running_loop().time()
         self._beginning = False
+        together: dict[tuple[str, str], list[Call]] = {}
         for _ in range(CALLS_PER_TURN):
             if not self._may_begin():
-                return
+                break
             call, came, size = self._waiting.popleft()
             self._waiting_bytes -= size
-            left = call.timeout_millis / 1000 - (loop.time() - came)
+            left = call.timeout_millis / 1000 - (now - came)
             if left <= 0 < call.timeout_millis:
                 self._less(size)
                 continue  # whoever called has given up
-            task = loop.create_task(self._answer(call, left))
-            self._running.add(task)
-            task.add_done_callback(partial(self._ended, size))
-            self._deadlines.add(task, left)
+            try:
+                check_cluster(self._meant, self._registry.cluster_id())
+                request = self._registry.read(call.method, call.payload, call.group)
+            except TxnError as error:
+                self._less(size)
+                self._reply(pb.Reply(id=call.id, error=to_detail(error)))
+                continue
+            served = _Served(call.id, request, answer_by(left), size, self)
+            self._running[served] = None
+            self._deadlines.add(served, left)
+            together.setdefault((call.method, call.group), []).append(served)
+        for (method, group), calls in together.items():
+            self._registry.answer(method, calls, group)
         self._begin_soon()
 
     def _may_begin(self) -> bool:
@@ -257,20 +293,31 @@ class ServedCalls:
         self._replies.flush()
         self._begin_soon()
 
-    async def _answer(self, call: pb.Call, seconds: float) -> None:
-        try:
-            check_cluster(self._meant, self._registry.cluster_id())
-            with answering_within(seconds):
-                response = (await self._registry.call(call.method, call.payload, call.group)).SerializeToString()
-            if len(response) > MAX_MESSAGE_BYTES:
-                raise InvalidArgument(
-                    f"{call.method}: an answer of {len(response)} bytes: {MAX_MESSAGE_BYTES} are possible"
-                )
-            reply = pb.Reply(id=call.id, payload=response)
-        except TxnError as error:
-            reply = pb.Reply(id=call.id, error=to_detail(error))
+    def answered(self, call: _Served, answer: Answer) -> None:
+        self._over(call)
+        if isinstance(answer, TxnError):
+            self._reply(pb.Reply(id=call.id, error=to_detail(answer)))
+            return
+        response = answer.SerializeToString()
+        if len(response) > MAX_MESSAGE_BYTES:
+            error = InvalidArgument(f"an answer of {len(response)} bytes: {MAX_MESSAGE_BYTES} are possible")
+            self._reply(pb.Reply(id=call.id, error=to_detail(error)))
+        else:
+            self._reply(pb.Reply(id=call.id, payload=response))
+
+    def _reply(self, reply: pb.Reply) -> None:
         self._introduce()
         self._replies.add(reply)
+
+    def _too_late(self, call: _Served) -> None:
+        call.give_up()
+        self._over(call)
+
+    def _over(self, call: _Served) -> None:
+        self._less(call.size)
+        self._running.pop(call, None)
+        self._deadlines.remove(call)
+        self._begin_soon()
 
     def _introduce(self) -> None:
         """The other side knows before an answer which cluster it is of, even if that came to be while it waited."""
@@ -282,20 +329,15 @@ class ServedCalls:
         if self._load is not None:
             self._load.less(self, size)
 
-    def _ended(self, size: int, task: asyncio.Task[None]) -> None:
-        self._less(size)
-        self._running.discard(task)
-        self._deadlines.remove(task)
-        self._begin_soon()
-
     def _end(self, _why: str) -> None:
         if self._load is not None:
             self._load.no_more(self)
         self._deadlines.clear()
         self._waiting.clear()
         self._waiting_bytes = 0
-        for task in list(self._running):
-            task.cancel()
+        for call in list(self._running):
+            call.give_up()
+        self._running.clear()
 
 
 def refuse(connection: Connection, frame: bytes, error: TxnError) -> None:

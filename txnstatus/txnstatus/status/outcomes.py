@@ -5,71 +5,77 @@ What they are given is the record as it was then: with a short retention the tab
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from txnstatus.errors import TxnError
 from txnstatus.limits import MAX_WAIT_SECONDS
-from txnstatus.rpc.deadlines import Deadlines, time_left
+from txnstatus.rpc.deadlines import Deadlines
 from txnstatus.status.records import TxnRecord
 from txnstatus.types import TxnId
 
-_Answer = asyncio.Future[TxnRecord | None]
-"""None: the time is over."""
+Told = TxnRecord | TxnError | None
+"""How a transaction was decided, why that is not known here, or None: the time is over."""
 
 
 class Outcome:
     """The outcome of one transaction, for one who waits: heard also by one that begins to wait later."""
 
-    def __init__(self, waits: Deadlines[_Answer]) -> None:
-        self._waits = waits
-        self.answer: _Answer = asyncio.get_running_loop().create_future()
+    __slots__ = ("_heard", "_outcomes", "_told", "txn_id")
 
-    async def wait(self, seconds: float) -> TxnRecord | None:
-        """None: it is not decided by then, or after MAX_WAIT_SECONDS. Raises what `fail` is given."""
-        self._waits.add(self.answer, time_left(min(seconds, MAX_WAIT_SECONDS)))
-        try:
-            return await self.answer
-        finally:
-            self._waits.remove(self.answer)
+    def __init__(self, txn_id: TxnId, outcomes: Outcomes) -> None:
+        self.txn_id = txn_id
+        self._outcomes = outcomes
+        self._told: Told = None
+        self._heard: Callable[[Told], None] | None = None
+
+    def wait(self, seconds: float, heard: Callable[[Told], None]) -> None:
+        """`heard` hears of it once, after that time or MAX_WAIT_SECONDS at the latest, unless it is closed before."""
+        if self._told is not None:
+            heard(self._told)
+        else:
+            self._heard = heard
+            self._outcomes.waits.add(self, min(seconds, MAX_WAIT_SECONDS))
+
+    def tell(self, told: Told = None) -> None:
+        self._told = told
+        if self._heard is not None:
+            heard = self._heard
+            self.close()
+            heard(told)
+
+    def close(self) -> None:
+        """Nobody waits for it."""
+        self._heard = None
+        self._outcomes.forget(self)
 
 
 class Outcomes:
     def __init__(self) -> None:
-        self._waiting: defaultdict[TxnId, list[_Answer]] = defaultdict(list)
-        self._waits: Deadlines[_Answer] = Deadlines(_tell)
+        self._waiting: defaultdict[TxnId, dict[Outcome, None]] = defaultdict(dict)
+        self.waits: Deadlines[Outcome] = Deadlines(Outcome.tell)
 
-    @contextlib.contextmanager
-    def of(self, txn_id: TxnId) -> Iterator[Outcome]:
-        """Hears of what is decided from now on, until the block ends."""
-        outcome = Outcome(self._waits)
-        self._waiting[txn_id].append(outcome.answer)
-        try:
-            yield outcome
-        finally:
-            outcome.answer.cancel()
-            waiting = self._waiting.get(txn_id, [])
-            if outcome.answer in waiting:
-                waiting.remove(outcome.answer)
-                if not waiting:
-                    del self._waiting[txn_id]
+    def of(self, txn_id: TxnId) -> Outcome:
+        """Hears of what is decided from now on, until it is closed."""
+        outcome = Outcome(txn_id, self)
+        self._waiting[txn_id][outcome] = None
+        return outcome
 
     def tell(self, record: TxnRecord) -> None:
-        for answer in self._waiting.pop(record.txn_id, ()):
-            _tell(answer, record)
+        for outcome in self._waiting.pop(record.txn_id, ()):
+            outcome.tell(record)
 
     def fail(self, error: Callable[[], TxnError]) -> None:
         """For a replica that does not lead any more."""
-        failed, self._waiting = self._waiting, defaultdict(list)
-        for answers in failed.values():
-            for answer in answers:
-                if not answer.done():
-                    answer.set_exception(error())
-                    answer.exception()  # seen, should nobody wait for it yet
+        failed, self._waiting = self._waiting, defaultdict(dict)
+        for outcomes in failed.values():
+            for outcome in outcomes:
+                outcome.tell(error())
 
-
-def _tell(answer: _Answer, record: TxnRecord | None = None) -> None:
-    if not answer.done():
-        answer.set_result(record)
+    def forget(self, outcome: Outcome) -> None:
+        self.waits.remove(outcome)
+        waiting = self._waiting.get(outcome.txn_id)
+        if waiting is not None:
+            waiting.pop(outcome, None)
+            if not waiting:
+                del self._waiting[outcome.txn_id]

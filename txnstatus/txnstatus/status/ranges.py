@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import TypeVar
+from collections.abc import Awaitable, Iterable, Sequence
+from typing import Any, TypeVar
 
 from google.protobuf.message import Message
 
@@ -20,10 +20,13 @@ from txnstatus.catalog.system_client import TxnSystemClient
 from txnstatus.errors import NotFound, TxnError, forgotten
 from txnstatus.foreign import foreign_name
 from txnstatus.limits import MAX_LISTED, MAX_OUTCOMES
+from txnstatus.process.background import Tasks
 from txnstatus.proto import common_pb2 as common
 from txnstatus.proto import txn_manager_pb2 as pb
 from txnstatus.proto import txn_status_pb2 as status_pb
+from txnstatus.rpc.calls import Call, PassedOn, asked
 from txnstatus.rpc.errors import to_detail
+from txnstatus.status.begins import NOBODY, Begins, Participants
 from txnstatus.status.registrations import Registrations
 from txnstatus.types import NO_TIMESTAMP, Timestamp, TxnId
 from txnstatus.wire import checked_txn_id
@@ -39,30 +42,54 @@ class StatusRanges:
     def __init__(self, client: TxnSystemClient) -> None:
         self._client = client
         self._catalog = CatalogClient(client)
-        self._full: dict[int, Timestamp] = {}
-        """Ranges that are known to be full, with their last commit when that was found out."""
+        self._tasks = Tasks("finding the range of a transaction failed")
+        self._begins = Begins(client, self.next_range, self._tasks.spawn)
         self._registrations = Registrations(self._register)
 
-    async def call(
-        self,
-        txn_id: int,
-        method: str,
-        request: Message,
-        response: type[ResponseT],
-        on_repeat: Callable[[], None] | None = None,
-    ) -> ResponseT:
-        """Asks the leader of the transaction's range a method of TxnManager's; `on_repeat` as of `call_leader`.
+    async def call(self, txn_id: int, method: str, request: Message, response: type[ResponseT]) -> ResponseT:
+        """As `pass_on`, for one call that a task waits for: the request names the transaction.
 
-        Raises NotFound, Forgotten, Unavailable, or what it answers.
+        Raises what the call would hear.
         """
-        number = await self._range_of(TxnId(txn_id))
+        answer: ResponseT = await asked(
+            request,
+            CALL_SECONDS,
+            lambda calls: self.pass_on(
+                method, [OfTransaction(call, request, self, txn_id) for call in calls], response
+            ),
+        )
+        return answer
+
+    def pass_on(self, method: str, calls: Sequence[OfTransaction], response: type[Message]) -> None:
+        """Asks the leaders of the transactions' ranges a method of TxnManager's; those of one range together.
+
+        Each call hears NotFound, Forgotten, Unavailable, or what it is answered.
+        """
+        by_range: defaultdict[int, list[OfTransaction]] = defaultdict(list)
+        for call in calls:
+            if self._is_unheard_of(call.txn_id):
+                self._tasks.spawn(self._pass_on_unheard_of(method, call, response))
+                continue
+            try:
+                by_range[self._known_range_of(call.txn_id)].append(call)
+            except TxnError as error:
+                call.tell(error)
+        for number, asking in by_range.items():
+            method_there = f"txnstatus.TxnManager/{method}"
+            self._client.ask_leader(status_group(number), method_there, asking, response, CALL_SECONDS)
+
+    async def _pass_on_unheard_of(self, method: str, call: OfTransaction, response: type[Message]) -> None:
+        """Another manager may have added the range a moment ago."""
         try:
-            group, method = status_group(number), f"txnstatus.TxnManager/{method}"
-            return await self._client.call_leader(group, method, request, response, CALL_SECONDS, on_repeat)
-        except NotFound:
-            if self._state.range_was_dropped(number):
-                raise forgotten(TxnId(txn_id)) from None
-            raise
+            await self._catalog.refresh()
+            self._known_range_of(call.txn_id)
+        except TxnError as error:
+            call.tell(error)
+        else:
+            self.pass_on(method, [call], response)
+
+    def range_was_dropped(self, txn_id: TxnId) -> bool:
+        return txn_id >= 0 and self._state.range_was_dropped(self._state.range_of(txn_id))
 
     def register(self, txn_id: TxnId, owner: str, participant_id: str, name: str) -> asyncio.Future[TxnError | None]:
         """Makes somebody a participant, now or before: on its way when this returns.
@@ -100,40 +127,14 @@ class StatusRanges:
             return [status_pb.RegistrationResult(error=error) for error in gone]
         return answer.results
 
-    async def begin(
-        self, request: pb.BeginTransactionRequest, participants: Sequence[common.ParticipantInfo] = ()
-    ) -> pb.BeginTransactionResponse:
-        """Begins in the first range that is not full, with these participants; adds one where all are.
+    def begin(self, calls: Sequence[Call], participants: Participants = NOBODY) -> None:
+        """Begins in the first range that is not full, with the participants of each call; adds one where all are.
 
         A retried request may have begun in a range that has filled up since: a full range answers what it began.
         """
-        # Passed by is only what was full when the request came: a retry that overtakes this one cannot be there.
-        passed = -1 if request.is_retry else max(self._full, default=-1)
-        number = await self._next_range(passed)
-        while True:
-            answer = await self._try_begin(number, request, participants)
-            if answer is not None:
-                return answer
-            number = await self._next_range(number)
+        self._begins.begin(calls, participants)
 
-    async def _try_begin(
-        self, number: int, request: pb.BeginTransactionRequest, participants: Sequence[common.ParticipantInfo]
-    ) -> pb.BeginTransactionResponse | None:
-        """None: the range is full, or gone."""
-        floor = max([self._state.floor, *(self._full[full] for full in self._full if full < number)])
-        wrapped = status_pb.RangeBeginRequest(request=request, floor=floor, participants=participants)
-        try:
-            answer = await self._ask(number, "txnstatus.TxnStatus/BeginInRange", wrapped, status_pb.RangeBeginResponse)
-        except NotFound:
-            if self._state.range_was_dropped(number):
-                return None
-            raise
-        if answer.HasField("begun"):
-            return answer.begun
-        self._full[number] = Timestamp(answer.last_commit_timestamp)
-        return None
-
-    async def _next_range(self, number: int) -> int:
+    async def next_range(self, number: int) -> int:
         """The first live range after a full one; it is added where there is none."""
         while True:
             later = [candidate for candidate in self._state.ranges if candidate > number]
@@ -175,7 +176,7 @@ class StatusRanges:
             last_commits.update(await self._raise_floors(behind, timestamp))
             if last in last_commits and not last_commits[last].full:
                 return timestamp
-            await self._next_range(last)
+            await self.next_range(last)
 
     async def forgotten_below(self) -> TxnId:
         """All transactions with lower ids are finished and forgotten: nothing will ever be asked about them."""
@@ -362,3 +363,19 @@ class StatusRanges:
 
 def _refused(txn_id: TxnId, error: TxnError) -> pb.KeepAliveRefusal:
     return pb.KeepAliveRefusal(txn_id=txn_id, error=to_detail(error))
+
+
+class OfTransaction(PassedOn):
+    """A call that the leader of a transaction's range is to answer."""
+
+    __slots__ = ("_ranges", "txn_id")
+
+    def __init__(self, origin: Call, request: Message, ranges: StatusRanges, txn_id: int) -> None:
+        super().__init__(origin, request)
+        self.txn_id = TxnId(txn_id)
+        self._ranges = ranges
+
+    def _hear(self, answer: Any) -> None:
+        if isinstance(answer, NotFound) and self._ranges.range_was_dropped(self.txn_id):
+            answer = forgotten(self.txn_id)
+        super()._hear(answer)

@@ -33,13 +33,14 @@ from txnstatus.proto import txn_status_pb2 as status_pb
 from txnstatus.raft.driver import RaftDriver
 from txnstatus.raft.proposer import Proposer
 from txnstatus.replicated import Rejected
+from txnstatus.rpc.calls import Call, takes_calls
 from txnstatus.rpc.errors import to_detail
 from txnstatus.status import commands as cmd
 from txnstatus.status import listing
+from txnstatus.status.commit_calls import CommitCalls
 from txnstatus.status.commit_tasks import SendOp
 from txnstatus.status.events import (
     CommandApplied,
-    CommitRequested,
     Decided,
     Effect,
     Event,
@@ -56,7 +57,6 @@ from txnstatus.status.ranges import StatusRanges
 from txnstatus.status.records import TxnRecord, participant_from_wire, participant_to_wire, to_wire
 from txnstatus.status.table import StatusApplied
 from txnstatus.types import (
-    DECIDED,
     AbortCause,
     AbortCode,
     HybridClock,
@@ -98,6 +98,7 @@ class StatusService:
         self._tasks = Tasks(f"the background of {driver.group.group} failed")
         self._calls = ParticipantCalls(client, clock, self._handle, self._tasks.spawn)
         self._proposer: Proposer[cmd.Command, StatusApplied] = Proposer("status", driver, cmd.encode, self._act_on)
+        self._commits = CommitCalls(self.manager, driver, self._proposer, self._outcomes, self._handle)
         self._tending: asyncio.Task[None] | None = None
         self.configure(client.cluster.state)
 
@@ -127,7 +128,30 @@ class StatusService:
 
     # ---- RPCs
 
-    async def begin_in_range(self, wrapped: status_pb.RangeBeginRequest) -> status_pb.RangeBeginResponse:
+    @takes_calls
+    def begin_in_range(self, calls: Sequence[Call]) -> None:
+        self._driver.check_lease()
+        if not self._client.cluster.cluster_id:
+            raise Unavailable("the cluster is not founded yet")
+        begins: list[Call] = []
+        commands: list[cmd.BeginTxns] = []
+        for call in calls:
+            try:
+                command = self._begin_command(call.request)
+            except TxnError as error:
+                call.tell(error)
+                continue
+            begun = self.table.begun_by(command.request_id)
+            if begun is not None or self.table.full:
+                call.tell(self._begun(begun or (), command.owner, begun_before=True))
+            else:
+                begins.append(call)
+                commands.append(command)
+        if commands:
+            self._proposer.submit(commands, partial(self._tell_begun, begins, commands))
+
+    def _begin_command(self, wrapped: status_pb.RangeBeginRequest) -> cmd.BeginTxns:
+        """Raises InvalidArgument, or NotFound for a participant that cannot be one."""
         request = wrapped.request
         if not request.owner or not request.request_id:
             raise InvalidArgument("a begin needs an owner and a request id")
@@ -135,30 +159,7 @@ class StatusService:
         check_length("owner", request.owner, MAX_LABEL_CHARACTERS)
         check_length("request id", request.request_id, MAX_LABEL_CHARACTERS)
         for participant in wrapped.participants:
-            await self._ranges.check_participant(participant.participant_id)
-        self._driver.check_lease()
-        if not self._client.cluster.cluster_id:
-            raise Unavailable("the cluster is not founded yet")
-        begun, begun_before = self.table.begun_by(request.request_id), True
-        if begun is None and not self.table.full:
-            applied = await self._proposer.propose(self._begin_command(wrapped))
-            begun, begun_before = applied.records, not applied.changed
-        if not begun:
-            return status_pb.RangeBeginResponse(last_commit_timestamp=self.table.last_commit_ts)
-        # The answer promises a whole interval, also to whoever asked before and was not answered.
-        self.manager.advance_time(self._environment.monotonic())
-        self.manager.keep_alive([record.txn_id for record in begun], request.owner)
-        response = pb.BeginTransactionResponse(
-            txn_ids=[record.txn_id for record in begun],
-            keepalive_millis=begun[0].keepalive_millis,
-            cluster_id=self._client.cluster.cluster_id,
-            begun_before=begun_before,
-            participants=map(participant_to_wire, begun[0].participants.values()),
-        )
-        return status_pb.RangeBeginResponse(begun=response)
-
-    def _begin_command(self, wrapped: status_pb.RangeBeginRequest) -> cmd.BeginTxns:
-        request = wrapped.request
+            self._client.cluster.check_participant_id(participant.participant_id)
         return cmd.BeginTxns(
             request.request_id,
             request.count or 1,
@@ -170,6 +171,35 @@ class StatusService:
             self._options.max_open_transactions,
             tuple(map(participant_from_wire, wrapped.participants)),
         )
+
+    def _tell_begun(
+        self,
+        calls: Sequence[Call],
+        commands: Sequence[cmd.BeginTxns],
+        start: int,
+        answers: Sequence[StatusApplied | TxnError],
+    ) -> None:
+        for call, command, answer in zip(calls[start:], commands[start:], answers, strict=False):
+            if isinstance(answer, TxnError):
+                call.tell(answer)
+            else:
+                call.tell(self._begun(answer.records, command.owner, begun_before=not answer.changed))
+
+    def _begun(self, begun: Sequence[TxnRecord], owner: str, *, begun_before: bool) -> status_pb.RangeBeginResponse:
+        """`begun`: nothing, where the range is full."""
+        if not begun:
+            return status_pb.RangeBeginResponse(last_commit_timestamp=self.table.last_commit_ts)
+        # The answer promises a whole interval, also to whoever asked before and was not answered.
+        self.manager.advance_time(self._environment.monotonic())
+        self.manager.keep_alive([record.txn_id for record in begun], owner)
+        response = pb.BeginTransactionResponse(
+            txn_ids=[record.txn_id for record in begun],
+            keepalive_millis=begun[0].keepalive_millis,
+            cluster_id=self._client.cluster.cluster_id,
+            begun_before=begun_before,
+            participants=map(participant_to_wire, begun[0].participants.values()),
+        )
+        return status_pb.RangeBeginResponse(begun=response)
 
     async def register_participants(
         self, request: status_pb.RegisterParticipantsRequest
@@ -218,21 +248,9 @@ class StatusService:
             return error
         return None
 
-    async def commit_transaction(self, request: pb.CommitTransactionRequest) -> pb.CommitTransactionResponse:
-        txn_id = TxnId(request.txn_id)
-        self._driver.check_lease()
-        record = self.table.get(txn_id)
-        self._handle([CommitRequested(txn_id, request.owner)])
-        command = cmd.BeginCommit(txn_id, request.owner, self._wall.micros())
-        # Who waits for the outcome does not wait for this: it goes with the decision, which it would only precede.
-        linger = bool(request.wait_millis and record.participants)
-        with self._outcomes.of(txn_id) as outcome:
-            # The answer is what was told from here on: the table may forget the transaction meanwhile.
-            (record,) = (await self._proposer.propose(command, linger=linger)).records
-            if request.wait_millis and record.state not in DECIDED:
-                decided = await outcome.wait(request.wait_millis / 1000)
-                record = decided or self.table.find(txn_id) or record
-        return pb.CommitTransactionResponse(txn=to_wire(record), waits_for=self.manager.waits_for(txn_id))
+    @takes_calls
+    def commit_transaction(self, calls: Sequence[Call]) -> None:
+        self._commits.commit(calls, self._wall.micros())
 
     async def abort_transaction(self, request: pb.AbortTransactionRequest) -> pb.AbortTransactionResponse:
         check_length("reason", request.reason, MAX_REASON_CHARACTERS)
@@ -246,14 +264,9 @@ class StatusService:
         (record,) = (await self._proposer.propose(command)).records
         return pb.AbortTransactionResponse(txn=to_wire(record))
 
-    async def get_transaction_state(self, request: pb.GetTransactionStateRequest) -> pb.GetTransactionStateResponse:
-        self._driver.check_lease()
-        record = self.table.get(TxnId(request.txn_id))
-        if request.wait_millis and record.state not in DECIDED:
-            with self._outcomes.of(record.txn_id) as outcome:
-                decided = await outcome.wait(request.wait_millis / 1000)
-            record = decided or self.table.find(record.txn_id) or record
-        return pb.GetTransactionStateResponse(txn=to_wire(record), waits_for=self.manager.waits_for(record.txn_id))
+    @takes_calls
+    def get_transaction_state(self, calls: Sequence[Call]) -> None:
+        self._commits.look(calls)
 
     async def keep_transaction_alive(self, request: pb.KeepTransactionAliveRequest) -> pb.KeepTransactionAliveResponse:
         check_count(len(request.txn_ids), "transactions to keep alive", MAX_KEEP_ALIVE_IDS)

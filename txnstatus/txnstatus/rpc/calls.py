@@ -1,0 +1,148 @@
+"""Calls, as who answers them sees them; and handlers, which take all calls of one method that came together.
+
+A handler is a plain function of some calls. It begins their work, returns, and tells each call its answer when there is
+one: what is proposed for all of them is one proposal, and what does not wait needs no task. A method that is written
+for one request, `async def method(request) -> response`, becomes such a handler by `one_by_one`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from contextvars import Context
+from typing import Any, TypeVar
+
+from google.protobuf.message import Message
+
+from txnstatus.errors import InternalError, TxnError
+from txnstatus.rpc.deadlines import answering_by, caller_waits_until
+
+log = logging.getLogger(__name__)
+
+Answer = Message | TxnError
+HandlerT = TypeVar("HandlerT", bound=Callable[..., None])
+
+
+class Call:
+    """One call. Who asks hears one answer, or none once it has given up."""
+
+    __slots__ = ("answer_by", "is_over", "on_end", "repeated", "request")
+
+    def __init__(self, request: Any, answer_by: float) -> None:
+        """`answer_by`: the loop's time at which the answer is to be there. The request is changed by nobody."""
+        self.request = request
+        self.answer_by = answer_by
+        self.is_over = False
+        """Nobody waits for an answer any more."""
+        self.on_end: Callable[[], object] | None = None
+        """Ends the work for it, if that would go on where nobody waits."""
+        self.repeated = False
+        """Whether it was sent more than once: what was sent before may have been done."""
+
+    def tell(self, answer: Answer) -> None:
+        if not self.is_over:
+            self.is_over = True
+            self._hear(answer)
+
+    def give_up(self) -> None:
+        """Ends the work for it: who asks does not wait any more."""
+        if not self.is_over:
+            self.is_over = True
+            if self.on_end is not None:
+                end, self.on_end = self.on_end, None
+                end()
+
+    def seconds_left(self, at_most: float) -> float:
+        return max(0.0, min(at_most, self.answer_by - asyncio.get_running_loop().time()))
+
+    def _hear(self, answer: Any) -> None:
+        """Where the Answer goes."""
+        raise NotImplementedError
+
+
+class PassedOn(Call):
+    """A call that somebody else is asked on behalf of another. By default its answer is that one's."""
+
+    __slots__ = ("origin",)
+
+    def __init__(self, origin: Call, request: Any) -> None:
+        super().__init__(request, origin.answer_by)
+        self.origin = origin
+        origin.on_end = self.give_up
+
+    def _hear(self, answer: Any) -> None:
+        self.origin.on_end = None
+        self.origin.tell(answer)
+
+
+class _Asked(Call):
+    """A call that a task waits for."""
+
+    __slots__ = ("answer",)
+
+    def __init__(self, request: Any, answer_by: float, answer: asyncio.Future[Any]) -> None:
+        super().__init__(request, answer_by)
+        self.answer = answer
+
+    def _hear(self, answer: Any) -> None:
+        if self.answer.done():
+            return
+        if isinstance(answer, TxnError):
+            self.answer.set_exception(answer)
+        else:
+            self.answer.set_result(answer)
+
+
+Handler = Callable[[Sequence[Call]], None]
+"""What it raises is the answer to all calls that it has not answered."""
+
+
+def takes_calls(method: HandlerT) -> HandlerT:
+    """Marks a method of a service as a handler; without the mark it is one of a single request."""
+    method.takes_calls = True  # type: ignore[attr-defined]
+    return method
+
+
+def handler_of(name: str, method: Callable[[Any], Any]) -> Handler:
+    """`name`: of the rpc."""
+    return method if getattr(method, "takes_calls", False) else one_by_one(name, method)
+
+
+def one_by_one(name: str, method: Callable[[Any], Awaitable[Message]]) -> Handler:
+    """Each call is a task, which is cancelled when nobody waits for it."""
+
+    async def answer(call: Call) -> None:
+        with answering_by(call.answer_by):
+            try:
+                result: Answer = await method(call.request)
+            except TxnError as error:
+                result = error
+            except Exception as error:  # noqa: BLE001 whatever it is, the caller is not left without an answer
+                result = failed(name, error)
+        call.tell(result)
+
+    def begin(calls: Sequence[Call]) -> None:
+        loop = asyncio.get_running_loop()
+        for call in calls:
+            # In a context of its own: whoever's work gives rise to it, it is bound to its own caller's deadline alone.
+            call.on_end = loop.create_task(answer(call), context=Context()).cancel
+
+    return begin
+
+
+def failed(name: str, error: Exception) -> InternalError:
+    """The answer where a handler has failed."""
+    log.error("%s failed", name, exc_info=error)
+    return InternalError(f"{name} failed: {type(error).__name__}: {error}")
+
+
+async def asked(request: Message, seconds: float, ask: Callable[[Sequence[Call]], None]) -> Any:
+    """What `ask` has the call told; for those who wait for one. Raises the TxnError that it is told."""
+    loop = asyncio.get_running_loop()
+    call = _Asked(request, min(caller_waits_until(), loop.time() + seconds), loop.create_future())
+    ask([call])
+    try:
+        return await call.answer
+    finally:
+        call.give_up()

@@ -1,0 +1,105 @@
+"""CommitCalls: commits, and looks at transactions, which may wait for the outcome."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import NamedTuple
+
+from txnstatus.errors import TxnError
+from txnstatus.proto import txn_manager_pb2 as pb
+from txnstatus.raft.driver import RaftDriver
+from txnstatus.raft.proposer import Proposer
+from txnstatus.rpc.calls import Call
+from txnstatus.status import commands as cmd
+from txnstatus.status.events import CommitRequested
+from txnstatus.status.manager import TxnStatusManager
+from txnstatus.status.outcomes import Outcome, Outcomes, Told
+from txnstatus.status.records import TxnRecord, to_wire
+from txnstatus.status.table import StatusApplied
+from txnstatus.types import DECIDED, TxnId
+
+Response = type[pb.CommitTransactionResponse | pb.GetTransactionStateResponse]
+
+
+class _Wait(NamedTuple):
+    """A call, and the outcome of the transaction that it is about."""
+
+    call: Call
+    outcome: Outcome
+
+
+class CommitCalls:
+    def __init__(
+        self,
+        manager: TxnStatusManager,
+        driver: RaftDriver,
+        proposer: Proposer[cmd.Command, StatusApplied],
+        outcomes: Outcomes,
+        handle: Callable[[Sequence[CommitRequested]], None],
+    ) -> None:
+        """`handle` tells the manager what was asked for."""
+        self._manager, self._table = manager, manager.table
+        self._driver = driver
+        self._proposer = proposer
+        self._outcomes = outcomes
+        self._handle = handle
+
+    def commit(self, calls: Sequence[Call], wall_micros: int) -> None:
+        self._driver.check_lease()
+        begun: dict[bool, list[_Wait]] = {True: [], False: []}
+        """Calls whose commands linger, and the others."""
+        for call in calls:
+            try:
+                record = self._table.get(TxnId(call.request.txn_id))
+            except TxnError as error:
+                call.tell(error)
+                continue
+            # Who waits for the outcome does not wait for this: it goes with the decision, which it would only precede.
+            linger = bool(call.request.wait_millis and record.participants)
+            # The answer is what was told from here on: the table may forget the transaction meanwhile.
+            begun[linger].append(_Wait(call, self._outcomes.of(record.txn_id)))
+        requested = [
+            CommitRequested(outcome.txn_id, call.request.owner) for call, outcome in begun[True] + begun[False]
+        ]
+        self._handle(requested)
+        for linger, waits in begun.items():
+            if waits:
+                commands = [cmd.BeginCommit(outcome.txn_id, call.request.owner, wall_micros) for call, outcome in waits]
+                self._proposer.submit(commands, partial(self._begun, waits), linger=linger)
+
+    def look(self, calls: Sequence[Call]) -> None:
+        self._driver.check_lease()
+        for call in calls:
+            try:
+                record = self._table.get(TxnId(call.request.txn_id))
+            except TxnError as error:
+                call.tell(error)
+            else:
+                self._answer(_Wait(call, self._outcomes.of(record.txn_id)), record, pb.GetTransactionStateResponse)
+
+    def _begun(self, waits: Sequence[_Wait], start: int, answers: Sequence[StatusApplied | TxnError]) -> None:
+        for wait, answer in zip(waits[start:], answers, strict=False):
+            if isinstance(answer, TxnError):
+                wait.outcome.close()
+                wait.call.tell(answer)
+            else:
+                self._answer(wait, answer.records[0], pb.CommitTransactionResponse)
+
+    def _answer(self, wait: _Wait, record: TxnRecord, response: Response) -> None:
+        """With the record as it is, or, where who asks waits for the outcome, as it is decided."""
+        call, outcome = wait
+
+        def told(decided: Told) -> None:
+            if isinstance(decided, TxnError):
+                call.tell(decided)
+                return
+            latest = decided or self._table.find(record.txn_id) or record
+            call.tell(response(txn=to_wire(latest), waits_for=self._manager.waits_for(record.txn_id)))
+
+        if call.request.wait_millis and record.state not in DECIDED:
+            call.on_end = outcome.close
+            outcome.wait(call.seconds_left(call.request.wait_millis / 1000), told)
+        else:
+            outcome.close()
+            told(record)
