@@ -199,17 +199,8 @@ def a_repeated_begin_makes_more() -> Seams:
 
 
 def a_new_range_begins_without_a_floor() -> Seams:
-    begin = StatusRanges._try_begin
-
-    async def low(self: StatusRanges, number: int, request: Any) -> Any:
-        full, self._full = self._full, {}
-        try:
-            return await begin(self, number, request)
-        finally:
-            self._full = {**full, **self._full}
-
-    bare = ("txnstatus.status.service:StatusService._begin_command", _without_floor(StatusService._begin_command))
-    return [(f"{RANGES}._try_begin", low), bare]
+    command = StatusService._begin_command
+    return [("txnstatus.status.service:StatusService._begin_command", _without_floor(command))]
 
 
 def _without_floor(command: Callable[..., cmd.BeginTxns]) -> Callable[..., cmd.BeginTxns]:
