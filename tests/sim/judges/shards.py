@@ -30,6 +30,8 @@ class WatchedShardService(ShardService):
         super().__init__(*args, **kwargs)
         self._asked: Counter[tuple[str, TxnId, str]] = Counter()
         """How often each write was asked for."""
+        self._carried: set[tuple[str, TxnId, str]] = set()
+        """Writes that ends have told of: the begin has claimed their directories, whatever became of the writes."""
         self._unwatched_write, self._registering.write = self._registering.write, self._write  # type: ignore[method-assign]
         self._unwatched_note, self._registering._note = self._registering._note, self._note  # type: ignore[method-assign]
 
@@ -64,7 +66,8 @@ class WatchedShardService(ShardService):
         record = self.shard.record(table_id, txn_id)
         if record is None or record.state is ParticipantState.ABORTED:
             return False
-        return write_id in record.claimed or write_id in record.rows
+        claimed = write_id in record.claimed and (table_id, txn_id, write_id) not in self._carried
+        return claimed or write_id in record.writes or write_id in record.rows
 
     def _note(self, key: Key, leadership: int) -> None:
         registering = self._registering
@@ -76,6 +79,7 @@ class WatchedShardService(ShardService):
     def _command(self, op: pb.ParticipantOp) -> cmd.Command:
         """A prepare comes after first writes, and once it is sure that the transaction lists the table."""
         key = op.table_id, TxnId(op.txn_id)
+        self._carried.add((*key, op.first_write))
         if op.type == int(ParticipantOpType.BEGIN_COMMIT):
             registering, record = self._registering, self.shard.record(*key)
             is_open = record is not None and record.state is ParticipantState.OPEN
