@@ -51,7 +51,7 @@ def test_the_load_follows_the_ranges(tmp_path: Path) -> None:
         ours.start(tmp_path)
         with event_loop() as loop:
             loop.run(ours.prepare(2_500))
-            wait_until(lambda: STATUS not in _groups(ours.cluster), "the first range goes")
+            wait_until(lambda: STATUS not in _parts(ours.cluster), "the first range goes")
             tally = loop.run(ours.run(2_500, 0.2))
         assert tally.count, tally.errors
         assert tally.failures == 0, tally.errors
@@ -60,6 +60,6 @@ def test_the_load_follows_the_ranges(tmp_path: Path) -> None:
         ours.stop()
 
 
-def _groups(cluster: LocalCluster) -> set[str]:
+def _parts(cluster: LocalCluster) -> set[str]:
     statuses = [cluster.status(node) for node in cluster.configs]
-    return {group.group for status in statuses if status for group in status.groups}
+    return {part for status in statuses if status for group in status.groups for part in group.parts}

@@ -71,10 +71,11 @@ class Rig:
     started: float = field(default_factory=now)
 
     def leader(self, kind: str = "status") -> str:
-        """The node that leads the newest group of the kind: `status`, `shard` or `catalog`."""
+        """The node that leads the newest of the kind: `status`, `shard` or `catalog`."""
         statuses = filter(None, (self.cluster.status(node) for node in self.cluster.configs))
-        groups = {entry.group for status in statuses for entry in status.groups if entry.group.startswith(kind)}
-        newest = max(groups, key=lambda group: int(group.rpartition("-")[2] or 0) if "-" in group else 0)
+        names = {name for status in statuses for entry in status.groups for name in (entry.group, *entry.parts)}
+        found = {name for name in names if name.startswith(kind)}
+        newest = max(found, key=lambda name: int(name.rpartition("-")[2] or 0) if "-" in name else 0)
         return self.cluster.leader(newest)
 
     def hold(self, shortest: float, longest: float) -> None:
@@ -158,7 +159,7 @@ def working(
         if network is not None:
             stack.enter_context(network)
         raft = FAST_RAFT.model_copy(update={"snapshot_entries": SNAPSHOT_ENTRIES, "segment_bytes": 8_192})
-        settings: dict[str, object] = {"raft": raft, "network": network, **options}
+        settings: dict[str, object] = {"raft": raft, "network": network, "groups": 2, **options}
         cluster = fast_cluster(directory, **settings)
         nodes = list(cluster.configs)
         own_clocks = Clocks(directory / "clocks", dict(zip(nodes, clocks, strict=True))) if clocks else None

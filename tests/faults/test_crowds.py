@@ -127,7 +127,7 @@ def test_a_node_whose_files_are_removed_ends_and_comes_back_from_the_others(lost
     with fast_cluster(tmp_path) as cluster:
         data = cluster.configs["n2"].data_dir
         if lost == "a journal":
-            (journal,) = (data / "raft" / "status-0" / "journal").glob("*.log")
+            (journal,) = (data / "raft" / "group-0" / "journal").glob("*.log")
             kept = journal.read_bytes()
             journal.unlink()
             journal.write_bytes(kept)  # all is there, and what is written next is not

@@ -308,7 +308,7 @@ def test_a_corrupt_journal_refuses_to_start(misled: LocalCluster) -> None:
         for _ in range(5):
             client.begin().commit()
     misled.stop_node("n1")
-    journal = misled.configs["n1"].data_dir / "raft" / "status-0" / "journal" / f"{1:020}.log"
+    journal = misled.configs["n1"].data_dir / "raft" / "group-0" / "journal" / f"{1:020}.log"
     sound = journal.read_bytes()
     damaged = bytearray(sound)
     damaged[30] ^= 0xFF

@@ -60,14 +60,15 @@ def test_ranges_follow_each_other_and_are_used_at_the_same_time(cluster: LocalCl
     assert [txn.txn_id for txn in client.transactions(label="over ranges", limit=7)] == ids[:-8:-1]
 
 
-def test_every_range_is_placed_and_led_apart(cluster: LocalCluster, client: Client) -> None:
+def test_every_range_is_in_the_log_of_those_before_it(cluster: LocalCluster, client: Client) -> None:
     state = catalog(client)
-    firsts = [state.groups[f"status-{number}"][0] for number in state.ranges]
-    assert len(set(firsts[:3])) == 3
+    assert len(state.ranges) > 1
+    assert {state.parts[f"status-{number}"] for number in state.ranges} == {"group-0"}
+    assert len({cluster.leader(f"status-{number}") for number in state.ranges}) == 1
     assert client.get(0).state in TxnState
 
 
-def test_a_range_that_is_forgotten_goes_from_memory_and_disk(cluster: LocalCluster, client: Client) -> None:
+def test_a_range_that_is_forgotten_goes_from_its_group(cluster: LocalCluster, client: Client) -> None:
     kept = client.begin(label="kept")
     for _ in range(2 * SPAN):
         client.begin().commit()
@@ -76,12 +77,8 @@ def test_a_range_that_is_forgotten_goes_from_memory_and_disk(cluster: LocalClust
     try:
         wait_until(lambda: catalog(client).ranges[0] > first, f"range {first} goes")
         wait_until(
-            lambda: (
-                not any(
-                    (cluster.directory / node / "data/raft" / f"status-{first}").exists() for node in cluster.configs
-                )
-            ),
-            "its files go",
+            lambda: f"status-{first}" not in _parts(cluster),
+            "it goes from its group's log",
         )
         with pytest.raises(Forgotten, match="forgotten"):
             client.get(first * SPAN)
@@ -130,3 +127,9 @@ def test_a_transaction_older_than_the_maximum_lifetime_expires(client: Client) -
         assert "maximum lifetime" in cause.message
     finally:
         set_option(client, "max_lifetime_ms", 0)
+
+
+def _parts(cluster: LocalCluster) -> set[str]:
+    """The parts of all groups, on any node."""
+    statuses = [cluster.status(node) for node in cluster.configs]
+    return {part for status in statuses if status for group in status.groups for part in group.parts}

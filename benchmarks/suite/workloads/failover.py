@@ -127,7 +127,7 @@ def _verify(cluster: LocalCluster, acknowledged: set[int], tally: Tally) -> None
 
 def _caught_up(cluster: LocalCluster) -> bool:
     statuses = [cluster.status(node) for node in cluster.configs]
-    applied = {group.applied_index for status in statuses if status for group in status.groups if group.group == STATUS}
+    applied = {group.applied_index for status in statuses if status for group in status.groups if STATUS in group.parts}
     return None not in statuses and len(applied) == 1
 
 

@@ -47,6 +47,7 @@ class LocalCluster:
         *,
         cluster_name: str = "local",
         participant_shards: int = 4,
+        groups: int = 1,
         raft: RaftSection | None = None,
         txn: TxnSection | None = None,
         warehouse: str | None = None,
@@ -60,7 +61,6 @@ class LocalCluster:
     ) -> None:
         """`table_roots`: where tables may be besides the warehouse. `environment`: variables for the node processes,
         besides this process's own. `launcher`: words before each node's command; it must stay the process's child.
-
         `grpc`: whether new nodes serve gRPC as well, on loopback: `grpc_address` of their configurations says where.
         `compactor`: whether a process beside the nodes does compactions.
         `spawn`: how processes are started; whoever starts many nodes has them forked (see `txndeploy.local.spawning`).
@@ -97,6 +97,7 @@ class LocalCluster:
                     warehouse=self.warehouse,
                     table_roots=tuple(table_roots),
                     participant_shards=participant_shards,
+                    groups=groups,
                     nodes=entries,
                     raft=raft or RaftSection(),
                     txn=txn or TxnSection(),
@@ -310,7 +311,7 @@ class LocalCluster:
                 continue
             status = self.status(node)
             for entry in status.groups if status else ():
-                if entry.group == group and entry.leader and entry.term > best_term:
+                if group in (entry.group, *entry.parts) and entry.leader and entry.term > best_term:
                     best, best_term = node, entry.term
         return best
 

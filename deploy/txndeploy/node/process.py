@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-DATA_FORMAT = 1
+DATA_FORMAT = 2
 STOP_SECONDS = 5.0
 LOOK_SECONDS = 1.0
 OWN_DESCRIPTORS = 256
@@ -137,7 +137,7 @@ class Node:
 
 def _bounds(config: NodeConfig) -> Bounds:
     """Bounds of connections, by the descriptors that this process may have. Raises StartError."""
-    own = OWN_DESCRIPTORS + config.participant_shards * DESCRIPTORS_PER_GROUP
+    own = OWN_DESCRIPTORS + (1 + config.groups) * DESCRIPTORS_PER_GROUP
     try:
         return Bounds.within(raise_limit() - own, config.max_connections, config.max_unfinished_bytes)
     except ValueError as error:
@@ -167,6 +167,7 @@ def _own_directory(config: NodeConfig) -> int:
     identity = {"cluster_name": config.cluster_name, "node_id": config.node_id, "format": DATA_FORMAT}
     founding = {
         "participant_shards": config.participant_shards,
+        "groups": config.groups,
         "replication": config.replication,
         "range_span": config.txn.range_span,
         "roles": {node: sorted(entry.roles) for node, entry in sorted(config.nodes.items())},

@@ -13,12 +13,14 @@ from typing import Protocol
 from txndeploy.node import strategies
 from txndeploy.node.config import NodeConfig, Role
 from txndeploy.node.first_look import FirstLook
+from txndeploy.node.hosting import Hosting, Service
 from txndeploy.node.loop_watch import LoopWatch
 from txnmanager.compactions import Compactions
 from txnmanager.router import route
 from txnmanager.txn_manager import ClusterView, Tables, TxnManager
-from txnparticipant.leader.service import ShardMachine, ShardService
-from txnstatus.catalog.catalog import CATALOG, CatalogState, founding_id
+from txnparticipant.leader.machine import ShardMachine, ShardsHere
+from txnparticipant.leader.service import ShardService
+from txnstatus.catalog.catalog import CATALOG, CatalogState, founding_id, range_number, shard_number, status_group
 from txnstatus.catalog.client import CatalogClient
 from txnstatus.catalog.service import CatalogMachine, CatalogService
 from txnstatus.catalog.system_client import TxnSystemClient
@@ -40,12 +42,13 @@ from txnstatus.proto import (
 from txnstatus.raft.driver import RaftDriver, Sender
 from txnstatus.raft.group import RaftGroup
 from txnstatus.raft.machine import StateMachine
+from txnstatus.raft.parts import PartDriver, Parts
 from txnstatus.rpc.server import Registry
 from txnstatus.status.machine import StatusMachine
 from txnstatus.status.ranges import StatusRanges
 from txnstatus.status.service import StatusService
 from txnstatus.status.table import TxnStatusTable
-from txnstatus.types import HybridClock
+from txnstatus.types import HybridClock, TxnId
 
 log = logging.getLogger(__name__)
 
@@ -65,14 +68,6 @@ class Transport(Sender, Protocol):
 
     def add(self, driver: RaftDriver) -> None: ...
     def remove(self, group: str) -> None: ...
-
-
-class Service(Protocol):
-    """What serves one group on this node."""
-
-    def start(self) -> None: ...
-    async def stop(self) -> None: ...
-    def on_leadership(self, leading: bool) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +104,6 @@ class Roles:
         self._groups: dict[str, _Group] = {}
         self._story = f"the groups of {config.node_id} do not follow the catalog"
         self._tasks = Tasks(self._story)
-        self._removing: set[str] = set()
         self._watch = LoopWatch()
         environment.disk.make_directory(config.data_dir / "raft")
         self._first_look = FirstLook(environment.disk, config.data_dir, self._directory(CATALOG) / "journal")
@@ -154,6 +148,7 @@ class Roles:
                 commit_index=group.commit_index,
                 applied_index=group.applied_index,
                 members=group.members,
+                parts=entry.machine.machines if isinstance(entry.machine, Parts) else (),
             )
             if request.digests:
                 status.digest = await _digest(entry.machine.snapshot())
@@ -196,8 +191,11 @@ class Roles:
 
     def _catalog_changed(self, state: CatalogState) -> None:
         for group in self._groups.values():
-            if isinstance(group.service, StatusService):
-                group.service.configure(state)
+            if isinstance(group.service, Hosting):
+                for service in group.service.services.values():
+                    if isinstance(service, StatusService):
+                        service.configure(state)
+                group.service.follow(state)
         # Not now: the change may have come from within a cycle of the catalog's own group.
         asyncio.get_running_loop().call_soon(self._follow)
 
@@ -217,11 +215,7 @@ class Roles:
                 break
             self._start(self._open(name))
         for name in sorted(self._groups.keys() - wanted):
-            self._removing.add(name)
             self._tasks.spawn(self._close(name, self._groups.pop(name)))
-        for name in self._left_over():
-            self._removing.add(name)
-            self._tasks.spawn(self._remove(name))
 
     def _look(self) -> None:
         """Not before the catalog's replica is up to date: what an older state does not name may be older still."""
@@ -238,43 +232,45 @@ class Roles:
             self._look()
             await asyncio.sleep(LOOK_SECONDS)
 
-    def _left_over(self) -> list[str]:
-        """Ranges that were dropped while this node was down, or whose files it was removing when it died."""
-        return [
-            name
-            for name in self._environment.disk.names(self._directory(CATALOG).parent)
-            if name.startswith("status-")
-            and name not in self._groups.keys() | self._removing
-            and self._cluster.state.range_was_dropped(int(name.partition("-")[2]))
-        ]
-
     def _open(self, name: str) -> _Group:
-        kind, _, number = name.partition("-")
-        match kind:
-            case "status":
-                opened = self._open_range(name, int(number))
-            case "shard":
-                opened = self._open_shard(name, int(number))
-            case _:
-                opened = self._open_catalog()
+        opened = self._open_catalog() if name == CATALOG else self._open_group(name)
         opened.driver.subscribe(opened.service.on_leadership)
         self._add("Admin", ReplicaAdmin(opened.driver, self.config.node_id, self._client), name)
         self._groups[name] = opened
         return opened
 
-    def _open_range(self, name: str, number: int) -> _Group:
-        span = self._cluster.state.range_span
-        machine = StatusMachine(TxnStatusTable(number * span, (number + 1) * span), self._clock)
+    def _open_group(self, name: str) -> _Group:
+        machine = Parts(lambda part: self._machine(part, machine))
         driver = self._replicated(name, machine)
-        service = StatusService(number, machine, driver, self._environment, self._clock, self._client)
-        for each in ("TxnManager", "TxnStatus", "Admin"):
-            self._add(each, service, name)
-        return _Group(machine, service, driver)
 
-    def _open_shard(self, name: str, number: int) -> _Group:
-        machine = ShardMachine(number)
-        driver = self._replicated(name, machine)
-        service = ShardService(
+        def open_part(part: str, hosting: Hosting) -> Service:
+            return self._serve(part, machine.machines[part], PartDriver(driver, part), hosting)
+
+        return _Group(machine, Hosting(machine, driver, self._cluster, open_part, self.registry.remove), driver)
+
+    def _machine(self, part: str, beside: Parts) -> StateMachine:
+        """What a part begins with, beside the others of its group."""
+        number, span = range_number(part), self._cluster.state.range_span
+
+        def range_of(txn_id: TxnId) -> TxnStatusTable | None:
+            found = beside.machines.get(status_group(txn_id // span))
+            return found.table if isinstance(found, StatusMachine) else None
+
+        if number is None:
+            return ShardMachine(shard_number(part), range_of)
+        table = TxnStatusTable(number * span, (number + 1) * span)
+        return StatusMachine(table, self._clock, ShardsHere(lambda: beside.machines))
+
+    def _serve(self, part: str, machine: StateMachine, driver: PartDriver, hosting: Hosting) -> Service:
+        """The service of a part, which answers calls for it."""
+        if isinstance(machine, StatusMachine):
+            number = machine.table.first_txn_id // self._cluster.state.range_span
+            status = StatusService(number, machine, driver, self._environment, self._clock, self._client, hosting)
+            for each in ("TxnManager", "TxnStatus", "Admin"):
+                self._add(each, status, part)
+            return status
+        assert isinstance(machine, ShardMachine)
+        shard = ShardService(
             machine,
             driver,
             self._clock,
@@ -286,11 +282,11 @@ class Roles:
             self.config.table_roots,
             self._strategies,
         )
-        self._add("Table", service, name)
-        self._add("Participant", service, name)
-        self._add("Audit", service.audit, name)
-        self._add("Compactions", service.compactions, name)
-        return _Group(machine, service, driver)
+        self._add("Table", shard, part)
+        self._add("Participant", shard, part)
+        self._add("Audit", shard.audit, part)
+        self._add("Compactions", shard.compactions, part)
+        return shard
 
     def _draw_id(self) -> str:
         return founding_id(self.config.cluster_name, self._environment.random.getrandbits(128))
@@ -330,7 +326,8 @@ class Roles:
     async def _close(self, name: str, group: _Group) -> None:
         """The catalog does not give it to this node any more: its replica goes, and its files."""
         log.info("%s closes its replica of %s", self.config.node_id, name)
-        self.registry.remove(name)
+        for served in (name, *(group.machine.machines if isinstance(group.machine, Parts) else ())):
+            self.registry.remove(served)
         await group.driver.stop()
         self._transport.remove(name)
         await group.service.stop()
@@ -339,7 +336,6 @@ class Roles:
     async def _remove(self, name: str) -> None:
         wipe = self._environment.disk.wipe
         await asyncio.get_running_loop().run_in_executor(self._environment.blocking, wipe, self._directory(name))
-        self._removing.discard(name)
 
     def _directory(self, name: str) -> Path:
         return self.config.data_dir / "raft" / name

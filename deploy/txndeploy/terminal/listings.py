@@ -306,6 +306,7 @@ def groups(addresses: str, timeout: float) -> Listing:
     fields = (
         Field("node", "node", whole=True),
         Field("group", "group", whole=True),
+        Field("parts", "parts"),
         Field("role", "role", lambda role: {"leader": "green", "no answer": "red"}.get(role, ""), whole=True),
         Field("term", "term"),
         Field("committed", "committed"),
@@ -321,7 +322,7 @@ def groups(addresses: str, timeout: float) -> Listing:
                 "txnstatus.Admin/GetNode", admin_pb2.GetNodeRequest(), admin_pb2.GetNodeResponse, timeout=1.0
             )
         except TxnError:
-            silent = dict.fromkeys(("group", "term", "committed", "applied"))
+            silent = dict.fromkeys(("group", "parts", "term", "committed", "applied"))
             rows.append({"node": node, "role": "no answer", **silent})
             continue
         finally:
@@ -330,6 +331,7 @@ def groups(addresses: str, timeout: float) -> Listing:
             {
                 "node": node,
                 "group": group.group,
+                "parts": list(group.parts),
                 "role": "leader" if group.leader else "follower",
                 "term": group.term,
                 "committed": group.commit_index,

@@ -33,8 +33,8 @@ class Readiness:
             while waiting := [ops[number] for number in begun if not self._is_settled(ops[number])]:
                 settle = self.registering.settle
                 await asyncio.gather(*(settle(op.table_id, TxnId(op.txn_id), listed=True) for op in waiting))
-            unready = [number for number in begun if not self._is_ready(ops[number])]
-            answers = await asyncio.gather(*(self._make_ready(ops[number]) for number in unready))
+            unready = [number for number in begun if not self.is_ready(ops[number].table_id, TxnId(ops[number].txn_id))]
+            answers = await asyncio.gather(*(self._made_ready(ops[number]) for number in unready))
             # That may have taken a while, in which a first write came that may yet be refused.
             if all(self._is_settled(ops[number]) for number in begun):
                 return {number: error for number, error in zip(unready, answers, strict=True) if error is not None}
@@ -42,13 +42,17 @@ class Readiness:
     def _is_settled(self, op: pb.ParticipantOp) -> bool:
         return self.registering.is_settled(op.table_id, TxnId(op.txn_id))
 
-    def _is_ready(self, op: pb.ParticipantOp) -> bool:
-        return not (self.switching.holds(op.table_id) or self.translating.is_wanted(op.table_id, TxnId(op.txn_id)))
+    def is_ready(self, table_id: str, txn_id: TxnId) -> bool:
+        return not (self.switching.holds(table_id) or self.translating.is_wanted(table_id, txn_id))
 
-    async def _make_ready(self, op: pb.ParticipantOp) -> TxnError | None:
+    async def make_ready(self, table_id: str, txn_id: TxnId) -> None:
+        """Raises why it never can be, or what is retriable."""
+        await self.switching.admit(table_id)
+        await self.translating.translate(table_id, txn_id)
+
+    async def _made_ready(self, op: pb.ParticipantOp) -> TxnError | None:
         try:
-            await self.switching.admit(op.table_id)
-            await self.translating.translate(op.table_id, TxnId(op.txn_id))
+            await self.make_ready(op.table_id, TxnId(op.txn_id))
         except TxnError as error:
             if error.retriable:
                 raise

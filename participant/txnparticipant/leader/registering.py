@@ -43,8 +43,20 @@ NOBODY = ""
 class Registering:
     """One for a shard's replica; what is in memory here, the next leader finds out anew."""
 
-    def __init__(self, shard: ParticipantShard, ranges: StatusRanges, propose: Propose, seconds: float) -> None:
-        """`seconds`: a record that is OPEN for longer, and may not be registered, is asked about."""
+    def __init__(
+        self,
+        shard: ParticipantShard,
+        ranges: StatusRanges,
+        propose: Propose,
+        seconds: float,
+        is_here: Callable[[TxnId], bool] = lambda _txn_id: False,
+    ) -> None:
+        """`seconds`: a record that is OPEN for longer, and may not be registered, is asked about.
+
+        `is_here`: whether the transaction's record is in the same log. Then the first write's entry registers the
+        table itself, and there is no gate.
+        """
+        self._is_here = is_here
         self._shard = shard
         self._ranges = ranges
         self._propose = propose
@@ -74,6 +86,8 @@ class Registering:
         Raises what `write` raises, or the status table's refusal; then nothing is written. OutcomeUnknown.
         """
         key = table.table_id, txn_id
+        if self._is_here(txn_id):
+            return await write(not self._is_open(key))
         while not self._passes(key):
             if self._shard.record(*key) is None and not (self._dispatcher.is_busy(key) or self._writing[key]):
                 told: list[T | BaseException] = []
@@ -99,7 +113,7 @@ class Registering:
         Raises the status table's refusal.
         """
         key = table.table_id, txn_id
-        while not self._passes(key):
+        while not (self._is_here(txn_id) or self._passes(key)):
             if await self._asked(table, txn_id, owner):
                 break
         return not self._is_open(key)
@@ -107,6 +121,8 @@ class Registering:
     def is_settled(self, table_id: str, txn_id: TxnId) -> bool:
         """Whether what the transaction has on the table, if anything, is surely part of it."""
         key = table_id, txn_id
+        if self._is_here(txn_id):
+            return True
         return not self._dispatcher.is_busy(key) and (self._passes(key) or not self._is_open(key))
 
     async def settle(self, table_id: str, txn_id: TxnId, *, listed: bool) -> None:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
+from typing import Any
 
 from txnparticipant.leader.compactions import CompactionService
 from txnparticipant.leader.files import FileService
 from txnparticipant.leader.locks import LockService, command_of, show
+from txnparticipant.leader.machine import ShardMachine
 from txnparticipant.leader.readiness import Readiness
 from txnparticipant.leader.reads import Reads
 from txnparticipant.leader.registering import Registering
@@ -22,25 +24,25 @@ from txnparticipant.locks.strategies import BUILT_IN, Strategy
 from txnparticipant.shard import commands as cmd
 from txnparticipant.shard.changes import ShardApplied
 from txnparticipant.shard.leases import Leases
-from txnparticipant.shard.shard import ParticipantShard
 from txnparticipant.upkeep.audit_service import ShardAudit
 from txnparticipant.upkeep.cleaner import PASS_SECONDS, Cleaner
 from txnparticipant.upkeep.flusher import Flusher
 from txnparticipant.upkeep.in_doubt import InDoubt
 from txnparticipant.upkeep.initiator import Initiator
 from txnparticipant.upkeep.retirement import Retirement
+from txnstatus.catalog.catalog import shard_group
 from txnstatus.catalog.options import Options
 from txnstatus.errors import InvalidArgument, TxnError
 from txnstatus.limits import MAX_OPS_PER_CALL
 from txnstatus.process.background import Tasks
 from txnstatus.proto import participant_pb2 as pb
 from txnstatus.proto import table_pb2 as table_pb
-from txnstatus.raft.driver import RaftDriver
-from txnstatus.raft.machine import Restoring, RestoringWhole
+from txnstatus.raft.parts import PartDriver
 from txnstatus.raft.proposer import Proposer
 from txnstatus.replicated import Rejected
 from txnstatus.rpc.errors import to_detail
 from txnstatus.status.ranges import StatusRanges
+from txnstatus.status.records import Step
 from txnstatus.types import (
     ConflictStrategy,
     HybridClock,
@@ -55,22 +57,6 @@ log = logging.getLogger(__name__)
 
 
 FORGET_PASS_SECONDS = 5.0
-
-
-class ShardMachine:
-    """A shard as Raft sees it: bytes in, outcomes out."""
-
-    def __init__(self, shard: int) -> None:
-        self.shard = ParticipantShard(shard)
-
-    def apply(self, commands: Sequence[bytes]) -> list[ShardApplied | Rejected]:
-        return [self.shard.apply(cmd.decode(command)) for command in commands]
-
-    def snapshot(self) -> Iterator[bytes]:
-        return iter([self.shard.snapshot()])
-
-    def restoring(self) -> Restoring:
-        return RestoringWhole(self.shard.restore)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +76,7 @@ class ShardService:
     def __init__(
         self,
         machine: ShardMachine,
-        driver: RaftDriver,
+        driver: PartDriver,
         clock: HybridClock,
         ranges: StatusRanges,
         warehouse: str,
@@ -109,8 +95,9 @@ class ShardService:
         self._ranges = ranges
         self._options = options
         self._proposer: Proposer[cmd.Command, ShardApplied] = Proposer("shard", driver, cmd.encode, self._heard)
-        propose = self._proposer.propose
-        self._registering = Registering(self.shard, ranges, propose, settings.in_doubt_seconds)
+        propose = self._propose
+        self._range_of = machine.range_of
+        self._registering = Registering(self.shard, ranges, propose, settings.in_doubt_seconds, self._is_here)
         leases, grace = Leases(settings.lease_seconds), settings.zombie_grace_seconds
         self._translating = Translating(self.shard, propose, clock, disk)
         self._reads = Reads(self.shard, ranges, leases, driver.check_lease, self._translating.translate)
@@ -152,7 +139,7 @@ class ShardService:
         await self._tasks.stop()
 
     def on_leadership(self, leading: bool) -> None:
-        log.info("%s %s", self._driver.group.group, "leading" if leading else "no longer leading")
+        log.info("%s %s", shard_group(self.shard.shard), "leading" if leading else "no longer leading")
         self._retirement.on_leadership(leading)
         self._cleaner.forget()
         self._in_doubt.forget()
@@ -235,6 +222,33 @@ class ShardService:
         return show(self.shard.tables(), request)
 
     # ---- two-phase commit
+
+    def _is_here(self, txn_id: TxnId) -> bool:
+        """Whether the transaction's record is in the same log."""
+        return self._range_of(txn_id) is not None
+
+    async def _propose(self, command: cmd.Command) -> ShardApplied:
+        """Raises the refusal, NotTheLeader or OutcomeUnknown."""
+        if isinstance(command, cmd.FirstWrite) and command.begins and self._is_here(command.txn_id):
+            command = replace(command, registers=True)
+        return await self._proposer.propose(command)
+
+    async def make_ready(self, txn_id: TxnId, table_id: ParticipantId) -> None:
+        """Before a transaction of a range in the same log prepares on a table here.
+
+        Raises why it never can, such as DataDamaged, or what is retriable.
+        """
+        await self._readiness.make_ready(table_id, txn_id)
+
+    def is_ready(self, txn_id: TxnId, table_id: ParticipantId) -> bool:
+        """Whether the transaction can prepare as it is."""
+        return self._readiness.is_ready(table_id, txn_id)
+
+    def has_applied(self, step: Step) -> None:
+        """What a range in the same log has asked."""
+        assert isinstance(step.outcome, ShardApplied | Rejected)
+        command: Any = step.command
+        self._heard([command], [step.outcome])
 
     async def participate(self, request: pb.ParticipateRequest) -> pb.ParticipateResponse:
         """Refusals are answered op by op; what is retriable fails the call, so that its sender finds the leader."""
@@ -328,4 +342,4 @@ class ShardService:
             if below > self.shard.forgotten_below:
                 await self._proposer.propose(cmd.ForgetTxns(below))
         except TxnError as error:
-            log.info("%s forgets nothing for now: %s", self._driver.group.group, error.message)
+            log.info("%s forgets nothing for now: %s", shard_group(self.shard.shard), error.message)

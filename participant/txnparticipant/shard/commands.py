@@ -49,6 +49,8 @@ class OpenWrite:
     write_id: str
     begins: bool = False
     """Whether the command carries BEGIN_TXN: the transaction may have no record here yet."""
+    registers: bool = False
+    """Whether it makes the table a participant first: the transaction's record is in the same log."""
 
 
 @value
@@ -67,6 +69,7 @@ class AddFiles:
     looked: Looked | None = None
     holds: tuple[ColumnRange, ...] = ()
     begins: bool = False
+    registers: bool = False
 
 
 @value
@@ -80,6 +83,7 @@ class WriteRows:
     position: int
     batch: RowBatch
     begins: bool = False
+    registers: bool = False
 
 
 @value
@@ -93,6 +97,7 @@ class AcquireLocks:
     otherwise: Otherwise
     since: Timestamp
     begins: bool = False
+    registers: bool = False
 
 
 @value

@@ -217,6 +217,11 @@ class ParticipantShard:
             raise refusal
         return table
 
+    def name_of(self, table_id: str) -> str:
+        """What the participant is called; of a table that there is not, its id."""
+        table = self._tables.get(table_id) or self._unlocked_database(table_id)
+        return table.name if table else table_id
+
     def table_by_id(self, table_id: str) -> TableState:
         return self._tables[table_id]
 

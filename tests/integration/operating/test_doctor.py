@@ -311,14 +311,14 @@ def test_a_dead_node_and_a_lost_majority_are_named(tmp_path: Path) -> None:
         code, said = examine(cluster, "--timeout", "1")
         assert code == 2
         assert {where for kind, where, _ in found(said) if kind == "no leader"} == {
-            "catalog", "status-0", "shard-0", "shard-1", "shard-2",
+            "catalog", "group-0",
         }  # fmt: skip
         assert any(line.startswith("shard-0, with its tables") for line in said["not_seen"])
 
 
 def test_a_transaction_that_does_not_end_says_for_whom_it_waits(tmp_path: Path) -> None:
     environment = {"TXN_FAILPOINTS": "shard.before.FinalizeCommit=error"}
-    with fast_cluster(tmp_path, environment=environment) as cluster, connect(cluster) as client:
+    with fast_cluster(tmp_path, environment=environment, groups=4) as cluster, connect(cluster) as client:
         client.create_table("d.one", SCHEMA)
         txn = client.begin()
         txn.write(rows(1), "d.one")

@@ -63,6 +63,8 @@ class Scenario:
     """Whether a doctor goes round meanwhile."""
     replication: int = 3
     """Replicas of each group."""
+    groups: int = 1
+    """Logs: in the only one is all; of two the first has the ranges and a shard; of three each has its own."""
     rebuilds: bool = False
     """Whether tables are dropped, and made anew under their names."""
     locks: bool = False
@@ -208,6 +210,7 @@ def make(seed: int, profile: str | None = None) -> Scenario:
         locks=newest.random() < 0.3,
         foreign=newest.random() < 0.3,
     )
+    scenario = replace(scenario, groups=random.Random(f"scenario {seed}, placement").choice([1, 1, 2, 3]))
     scenario = replace(scenario, keeps_rolls=random.Random(f"scenario {seed}, changing").random() < 0.3)
     scenario = replace(scenario, carries=random.Random(f"scenario {seed}, carrying").random() < 0.3)
     scenario = fitted(special, scenario) if profile in THEMES else _fitted(special, scenario)

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator
 
 from tests.sim.judges.facts import Read
 from tests.sim.judges.ledger import NEVER, Ledger, Txn, Write
-from tests.sim.judges.watch import GroupHistory, WatchedGroup
+from tests.sim.judges.watch import GroupHistory, WatchedGroup, parts
 from tests.sim.world.cluster import Cluster
 from tests.sim.world.warehouse import Warehouse
-from txnparticipant.leader.service import ShardMachine
+from txnparticipant.leader.machine import ShardMachine
 from txnparticipant.shard.audit import directories, findings
 from txnstatus.catalog.catalog import CATALOG
 from txnstatus.catalog.service import CatalogMachine
@@ -40,8 +40,9 @@ def unrest(groups: dict[str, GroupHistory], cluster: Cluster) -> str:
             return f"{name} has no leader"
         if {group.watched.applied for group in live} != {len(history.commands)}:
             return f"the replicas of {name} are apart: {[group.watched.applied for group in live]}"
-        if busy := _busy(live[0].watched.inner):
-            return f"{name}: {busy}"
+        for part, machine in parts(name, live[0].watched.inner):
+            if busy := _busy(machine):
+                return f"{part}: {busy}"
     return ""
 
 
@@ -87,8 +88,11 @@ def final(
 
 def _replica(group: WatchedGroup, ledger: Ledger, violation: Violation) -> None:
     group.watched.digest()
-    machine = group.watched.inner
-    where = f"{group.group} on {group.node_id}"
+    for part, machine in parts(group.group, group.watched.inner):
+        _part(f"{part} on {group.node_id}", machine, ledger, violation)
+
+
+def _part(where: str, machine: StateMachine, ledger: Ledger, violation: Violation) -> None:
     if isinstance(machine, StatusMachine):
         machine.table.check_invariants()
         table = machine.table
@@ -185,9 +189,10 @@ def _files(
     for history in groups.values():
         # What is old enough goes also now; a replica may not have heard of that yet.
         live = [group.watched for process, group in history.groups.values() if process.alive]
-        machine = max(live, key=lambda watched: watched.applied).inner if live else None
-        if isinstance(machine, ShardMachine):
-            for table in machine.shard.tables():
+        newest = max(live, key=lambda watched: watched.applied).inner if live else None
+        machines = [machine for _, machine in parts(history.name, newest)] if newest else []
+        for machine in machines:
+            for table in machine.shard.tables() if isinstance(machine, ShardMachine) else ():
                 locations.add(table.location)
                 listing = warehouse.listing(table.location)
                 for found in findings(table.name, table.location, dict(directories(table)), listing, {}):

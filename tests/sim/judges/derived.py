@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from txnparticipant.leader.service import ShardMachine
+from txnparticipant.leader.machine import ShardMachine
 from txnparticipant.rows.changed_keys import ChangedKeys
 from txnparticipant.shard.shard import ParticipantShard
 from txnparticipant.shard.table import TableState

@@ -197,7 +197,7 @@ class WatchedStatusService(StatusService):
 
     def _check_bookkeeping(self) -> None:
         group = self._driver.group
-        if self._unheard or not group.is_ready or self._driver._ready_term != group.term:
+        if self._unheard or not group.is_ready or self._driver._driver._ready_term != group.term:
             # What has applied and is not heard of yet is not in the books; nor is a successor's work, in the cycle in
             # which this leader gives way.
             return

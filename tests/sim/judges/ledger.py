@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from tests.sim.judges.facts import Held, Read
 from tests.sim.judges.places import compaction_directory, flush_directory, is_compaction, is_flush, txn_of
-from txnparticipant.leader.service import ShardMachine
+from txnparticipant.leader.machine import ShardMachine
 from txnparticipant.shard import commands as shard_cmd
 from txnparticipant.shard.changes import ShardApplied
 from txnparticipant.shard.invariants import check_table
@@ -273,8 +273,8 @@ class Ledger:
                     self._check_rises(group, txn)
                 if record.state in DECIDED_COMMIT:
                     self._check_prepared(txn, record.participants)
-            if record.state in TERMINAL:
-                self._check_ended(txn, record.participants)
+            if record.state in TERMINAL:  # what the same entry has published or discarded comes next
+                self._check_ended(txn, record.participants.keys() - {step.participant_id for step in outcome.steps})
             if isinstance(command, cmd.Expire) and record.state in DECIDED_ABORT and before is not None:
                 self._check_expiry(txn, before)
 

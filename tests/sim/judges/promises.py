@@ -12,7 +12,7 @@ from tests.sim.judges import exclusion
 from tests.sim.judges.floors import Floors
 from tests.sim.judges.ledger import Ledger
 from tests.sim.judges.tables import Tables
-from txnparticipant.leader.service import ShardMachine
+from txnparticipant.leader.machine import ShardMachine
 from txnparticipant.shard import commands as shard_cmd
 from txnparticipant.shard.changes import ShardApplied
 from txnparticipant.shard.shard import ParticipantShard
@@ -95,7 +95,11 @@ class Promises:
             first = self._begun.setdefault(command.request_id, outcome.records[0].txn_id)
             if first != outcome.records[0].txn_id and table.find(first) is not None:
                 yield "12 once", f"{command.request_id} began {first}, which is kept, and {outcome.txn_ids}"
-        if isinstance(command, cmd.FinalizeCommit) and outcome.changed:
+        if (
+            isinstance(command, cmd.BeginCommit | cmd.FinalizeCommit)
+            and outcome.changed
+            and outcome.records[0].commit_ts
+        ):
             yield from self._decision(group, outcome.records[0])
         for record in outcome.records:
             foreign = any(foreign_name(each) is not None for each in record.participants)

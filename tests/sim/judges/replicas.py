@@ -11,8 +11,6 @@ from txnstatus.raft.journal import Frame
 from txnstatus.raft.members import Members, decode
 from txnstatus.raft.proposals import Proposal
 
-RANGES = "status-"
-"""Groups that may be dropped whole."""
 Violation = Callable[[str, str], None]
 
 
@@ -77,7 +75,7 @@ class Replica:
         """Nobody who is counted goes: a majority of those who are there may be none of those who are counted."""
         group = self._group
         members = self._committed[max(self._committed)] if self._committed else ()
-        if group.node_id in members and not group.group.startswith(RANGES):
+        if group.node_id in members:
             self._violated("members", f"{group.node_id} closes its replica, and is one of {members}")
 
     def _note_committed(self) -> None:

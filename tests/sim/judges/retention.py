@@ -43,7 +43,7 @@ class Retention:
     def refused(self, table: str, why: str) -> None:
         """A reader of the table was told SnapshotTooOld."""
         bound = re.search(r"up to (\d+)", why)
-        history = self._watch.histories.get(shard_group(zlib.crc32(table.encode()) % self._shards))
+        history = self._watch.history_of(shard_group(zlib.crc32(table.encode()) % self._shards))
         if bound is None or history is None or not history.leaders:
             return
         leader = history.leaders[max(history.leaders)]

@@ -13,10 +13,14 @@ from tests.sim.judges import derived
 from tests.sim.judges.consensus import Consensus
 from tests.sim.judges.replicas import Replica
 from tests.sim.world.loop import Process
+from txnparticipant.shard import commands as shard_cmd
+from txnstatus.catalog.catalog import shard_group
+from txnstatus.catalog.cluster_map import shard_of_table_id
 from txnstatus.proto import raft_pb2 as pb
 from txnstatus.raft.group import RaftGroup
 from txnstatus.raft.machine import Restoring, StateMachine
 from txnstatus.raft.members import Members
+from txnstatus.raft.parts import Parts, split
 from txnstatus.raft.proposals import Proposal
 
 FULL_DIGEST_EVERY = 50
@@ -85,6 +89,15 @@ class Watch:
     def history(self, group: str) -> GroupHistory:
         return self.histories.setdefault(group, GroupHistory(group))
 
+    def history_of(self, part: str) -> GroupHistory | None:
+        """The one of the group that has it in its log, as far as anybody knows; a group's name stands for itself."""
+        for history in self.histories.values():
+            for _, group in history.groups.values():
+                inner = group.watched.inner
+                if history.name == part or (isinstance(inner, Parts) and part in inner.machines):
+                    return history
+        return None
+
     def group_class(self) -> type[WatchedGroup]:
         """The RaftGroup of this world: takes the place of the name in txndeploy.node.roles."""
         watch = self
@@ -118,7 +131,8 @@ class WatchedMachine:
         if at == len(history.commands):
             history.commands.append(command)
             history.outcomes.append(_comparable(outcome))
-            self._watch.on_first_apply(history.name, self.inner, command, outcome)
+            for step in _steps(history.name, self.inner, command, outcome):
+                self._watch.on_first_apply(*step)
             if self.applied % self._watch.derived_every == 0:
                 self._compare_with_anew()
         elif _comparable(outcome) != history.outcomes[at]:
@@ -132,12 +146,14 @@ class WatchedMachine:
         return outcome
 
     def _compare_with_anew(self) -> None:
-        for story in derived.faults(self.inner):
-            self._watch.on_violation("derived state", f"{self._history.name} on {self._node}: {story}")
+        for part, machine in parts(self._history.name, self.inner):
+            for story in derived.faults(machine):
+                self._watch.on_violation("derived state", f"{part} on {self._node}: {story}")
 
     def check(self) -> None:
         """By the state machine's own rules."""
-        self._watch.on_every_apply(self._history.name, self._node, self.inner)
+        for part, machine in parts(self._history.name, self.inner):
+            self._watch.on_every_apply(part, self._node, machine)
 
     def digest(self) -> bytes:
         """The digest of the whole state; it must be the others' after as many commands."""
@@ -185,9 +201,39 @@ class _RestoringWatched:
         self._machine.check()
 
 
+def parts(group: str, machine: StateMachine) -> Iterator[tuple[str, StateMachine]]:
+    """What a group's machine is made of, by name; itself, where it has no parts."""
+    yield from machine.machines.items() if isinstance(machine, Parts) else [(group, machine)]
+
+
+def _steps(
+    group: str, machine: StateMachine, command: bytes, outcome: object
+) -> Iterator[tuple[str, StateMachine, bytes, object]]:
+    """What a command did, part by part and in the order of the protocol; nothing: it is about the parts themselves."""
+    if not isinstance(machine, Parts):
+        yield group, machine, command, outcome
+        return
+    part, own = split(command)
+    if part not in machine.machines:
+        return
+    asked = [
+        (shard_group(shard_of_table_id(step.participant_id)), step.command, step.outcome)
+        for step in getattr(outcome, "steps", ())
+    ]
+    for shard, each, answer in asked:
+        if isinstance(each, shard_cmd.BeginCommit):
+            yield shard, machine.machines[shard], shard_cmd.encode(each), answer
+    yield part, machine.machines[part], own, outcome
+    for shard, each, answer in asked:
+        if not isinstance(each, shard_cmd.BeginCommit):
+            yield shard, machine.machines[shard], shard_cmd.encode(each), answer
+
+
 def _comparable(outcome: object) -> object:
     """Errors are the same when they say the same."""
     error = getattr(outcome, "error", None)
+    if getattr(outcome, "steps", ()):
+        return repr(outcome)
     return outcome if error is None else f"{type(error).__name__}: {error}"
 
 

@@ -16,12 +16,15 @@ from tests.sim.planted.rolls import PLANTED_ROLLS
 from tests.sim.planted.rows import PLANTED_ROWS
 from tests.sim.planted.shard import SHARD
 from tests.sim.planted.status import STATUS
+from tests.sim.planted.together import PLANTED_TOGETHER
 
+APART = 3
+"""Groups where no shard is in the log of the status table: what is asked of participants goes by messages there."""
 SUBTLE: Mapping[str, Callable[[], Seams]] = {**SHARD, **STATUS, **RAFT}
 """Slips such as somebody from outside would make."""
 ALL_SUBTLE: Mapping[str, Callable[[], Seams]] = {**SUBTLE, **FRESH}
 CHANGING: Mapping[str, Planted] = {**PLANTED_ROLLS, **PLANTED_COMPACTION}
-PLAIN: Mapping[str, Planted] = {**PLANTED, **PLANTED_ROWS, **PLANTED_REGISTERING, **CHANGING}
+PLAIN: Mapping[str, Planted] = {**PLANTED, **PLANTED_ROWS, **PLANTED_REGISTERING, **PLANTED_TOGETHER, **CHANGING}
 
 
 def worlds(name: str) -> Iterator[Scenario]:
@@ -29,7 +32,12 @@ def worlds(name: str) -> Iterator[Scenario]:
     planted = PLAIN[name]
     for seed in range(planted.first, planted.first + planted.seeds):
         drawn = scenario.make(seed, planted.profile)
-        drawn = replace(drawn, writes_rows=name in PLANTED_ROWS, carries=drawn.carries or name in CARRYING)
+        drawn = replace(
+            drawn,
+            writes_rows=name in PLANTED_ROWS,
+            carries=drawn.carries or name in CARRYING,
+            groups=1 if name in PLANTED_TOGETHER else APART,
+        )
         yield _changing(drawn) if name in CHANGING else drawn
 
 

@@ -337,7 +337,7 @@ class Nemesis:
 
     def _leader(self, group: str) -> Machine | None:
         """The last one that was seen to lead the group."""
-        history = self._world.watch.histories.get(group)
+        history = self._world.watch.history_of(group)
         if history is None or not history.leaders:
             return None
         return self._world.cluster.machines[history.leaders[max(history.leaders)]]

@@ -169,6 +169,7 @@ class World:
             data_dir=directory,
             warehouse=ROOT,
             participant_shards=SHARDS,
+            groups=self.scenario.groups,
             joins=joins,
             replication=self.scenario.replication,
             nodes={name: NodeEntry(address=f"{name}:7050") for name in names},

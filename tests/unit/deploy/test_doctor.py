@@ -43,13 +43,13 @@ def catalog() -> CatalogState:
 
 
 def status(leader: bool = False, **groups: int | bytes) -> admin_pb2.GetNodeResponse:
-    """A node's answer about one group, shard-0; the others are well."""
-    names = set(catalog().groups) - {"shard-0"}
+    """A node's answer about one group, group-0; the others are well."""
+    names = set(catalog().groups) - {"group-0"}
     response = admin_pb2.GetNodeResponse()
     for name in sorted(names):
         response.groups.add(group=name, leader=leader, commit_index=5, applied_index=5)
     if groups:
-        response.groups.add(group="shard-0", leader=leader, **groups)
+        response.groups.add(group="group-0", leader=leader, **groups)
     return response
 
 
@@ -69,10 +69,10 @@ WELL = {
 
 
 def test_a_replica_has_to_reach_what_was_committed_when_it_was_first_looked_at() -> None:
-    assert looked(WELL) == {(Kind.REPLICA_BEHIND, "shard-0", "n3")}
+    assert looked(WELL) == {(Kind.REPLICA_BEHIND, "group-0", "n3")}
     caught_up = {**WELL, "n1": status(leader=True, commit_index=99, applied_index=99), "n3": status(applied_index=9)}
     assert looked(WELL, {**caught_up, "n2": status(applied_index=9)}) == set()
-    assert looked({**WELL, "n3": status()}) == {(Kind.REPLICA_BEHIND, "shard-0", "n3")}, "it has none"
+    assert looked({**WELL, "n3": status()}) == {(Kind.REPLICA_BEHIND, "group-0", "n3")}, "it has none"
 
 
 def test_a_silent_node_and_a_group_without_a_leader_are_named() -> None:
@@ -82,10 +82,10 @@ def test_a_silent_node_and_a_group_without_a_leader_are_named() -> None:
 
 
 def test_a_group_that_is_dropped_between_two_looks_is_no_finding() -> None:
-    groups, more = Groups(), replace(catalog(), groups={**catalog().groups, "status-9": NODES})
+    groups, more = Groups(), replace(catalog(), groups={**catalog().groups, "group-9": NODES})
     well = {**WELL, "n3": WELL["n2"]}
     assert [(each.kind, each.where) for each in groups.findings(more, well)] == [
-        (Kind.NO_LEADER, "status-9"), *((Kind.REPLICA_BEHIND, "status-9") for _ in NODES)
+        (Kind.NO_LEADER, "group-9"), *((Kind.REPLICA_BEHIND, "group-9") for _ in NODES)
     ]  # fmt: skip
     assert groups.findings(catalog(), well) == []
 
@@ -94,14 +94,14 @@ def test_replicas_that_differ_at_one_index_are_named_whenever_they_were_seen_the
     later = status(applied_index=9, digest=b"2")
     groups = Groups()
     groups.compare({"n1": WELL["n1"], "n3": WELL["n3"]})
-    assert "shard-0" not in groups.compared, "they were not at one entry"
+    assert "group-0" not in groups.compared, "they were not at one entry"
     groups.compare(WELL)
-    assert "shard-0" in groups.compared
+    assert "group-0" in groups.compared
     assert not list(groups.differing())
     groups.compare({**WELL, "n3": later})
     groups.compare({**WELL, "n3": WELL["n2"]})
     assert [(each.kind, each.where, each.what) for each in groups.differing()] == [
-        (Kind.REPLICAS_DIFFER, "shard-0", "9")
+        (Kind.REPLICAS_DIFFER, "group-0", "9")
     ]
 
 

@@ -43,11 +43,11 @@ def test_the_catalogs_log_is_replayed_on_what_the_cluster_began_with_not_on_what
 def test_a_node_opens_what_its_replica_of_the_catalog_says_where_that_is_newer_than_what_it_heard(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """It ended between installing a snapshot of the catalog and noting what was new: the range it knew is gone."""
+    """It ended between installing a snapshot of the catalog and noting what was new: the group it knew is gone."""
     founded = CONFIG.initial_catalog()
-    groups = {**founded.groups, "status-1": founded.groups["status-0"]}
-    del groups["status-0"]
-    newer = replace(founded, groups=groups, next_range=2, version=9)
+    groups = {**founded.groups, "group-1": founded.groups["group-0"]}
+    del groups["group-0"]
+    newer = replace(founded, groups=groups, parts=dict.fromkeys(founded.parts, "group-1"), version=9)
     opened = []
 
     def open_group(
@@ -75,8 +75,8 @@ def test_a_disk_that_fails_when_the_catalog_brings_a_group_ends_the_process(monk
         founded = CONFIG.initial_catalog()
         roles = roles_that_heard(founded)
         roles._environment.disk.before = fail  # type: ignore[attr-defined]
-        groups = {**founded.groups, "status-1": founded.groups["status-0"]}
-        roles._cluster.update(replace(founded, groups=groups, next_range=2, version=9))
+        groups = {**founded.groups, "group-1": founded.groups["group-0"]}
+        roles._cluster.update(replace(founded, groups=groups, version=9))
         roles._catalog_changed(roles.catalog)
         await asyncio.sleep(0)
 
@@ -103,8 +103,8 @@ def test_a_group_that_the_catalog_brings_to_a_full_disk_is_opened_when_there_is_
         disk = roles._environment.disk
         assert isinstance(disk, SimDisk)
         disk.capacity = disk.used
-        groups = {**founded.groups, "status-1": founded.groups["status-0"]}
-        roles._cluster.update(replace(founded, groups=groups, next_range=2, version=9))
+        groups = {**founded.groups, "group-1": founded.groups["group-0"]}
+        roles._cluster.update(replace(founded, groups=groups, version=9))
         roles._follow()
         assert started == []
         disk.capacity = None
@@ -112,7 +112,7 @@ def test_a_group_that_the_catalog_brings_to_a_full_disk_is_opened_when_there_is_
             await opened.wait()
 
     asyncio.run(change())
-    assert started == ["status-1"]
+    assert started == ["group-1"]
 
 
 def test_a_node_starts_on_a_full_disk_without_the_groups_that_it_has_no_room_for() -> None:

@@ -21,7 +21,9 @@ CONFIG = NodeConfig(
 )
 
 
-def new_catalog(nodes: int = 4, *, shards: int = 5, replication: int = 3) -> Catalog:
+def new_catalog(nodes: int = 4, *, shards: int = 5, replication: int = 3, groups: int = 1) -> Catalog:
     some = dict(list(NODES.items())[:nodes])
-    state = initial(some, participant_shards=shards, replication=replication, range_span=100, options=Options())
+    state = initial(
+        some, participant_shards=shards, replication=replication, range_span=100, options=Options(), groups=groups
+    )
     return Catalog(replace(state, version=1))  # founded

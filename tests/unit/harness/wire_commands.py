@@ -49,6 +49,7 @@ STATUS_GOLDEN: list[tuple[status_cmd.Command, str]] = [
         "5223080712036164611a0c0a03332e3012056169722e741a0c0a03332e3112056169722e75",
     ),
     (status_cmd.BeginCommit(TxnId(7), "ada", 5), "1209080712036164611805"),
+    (status_cmd.BeginCommit(TxnId(7), "ada", 5, Timestamp(9)), "1212080712036164611805210900000000000000"),
     (status_cmd.FinalizeCommit(TxnId(7), TS, 5, 1), "1a0f0807110000bc93e9fe246118052001"),
     (status_cmd.CompleteCommit(TxnId(7), 5), "220408071005"),
     (
@@ -147,6 +148,10 @@ SHARD_GOLDEN: list[tuple[shard_cmd.Command, str]] = [
         "121808071203332e301a03616461220861626364656667682801",
     ),
     (
+        shard_cmd.OpenWrite(TxnId(7), "3.0", "ada", "abcdefgh", begins=True, registers=True),
+        "121a08071203332e301a036164612208616263646566676828013001",
+    ),
+    (
         shard_cmd.AcquireLocks(
             TxnId(7), "3.0", "ada", (Lock("air.t", Mode.S),), Otherwise.REFUSED, Timestamp(9), begins=True
         ),
@@ -230,7 +235,7 @@ participants = st.lists(st.builds(Participant, text.map(ParticipantId), text, te
 status_commands = st.one_of(
     st.builds(status_cmd.BeginTxns, text, uint32, text, text, uint32, micros, timestamps, uint32, participants),
     st.builds(status_cmd.RegisterParticipants, txn_ids, text, participants),
-    st.builds(status_cmd.BeginCommit, txn_ids, text, micros),
+    st.builds(status_cmd.BeginCommit, txn_ids, text, micros, timestamps),
     st.builds(status_cmd.FinalizeCommit, txn_ids, timestamps, micros, st.integers(0, 2**31 - 1)),
     st.builds(status_cmd.CompleteCommit, txn_ids, micros),
     st.builds(status_cmd.BeginAbort, txn_ids, st.none() | text, causes, micros),
@@ -256,7 +261,7 @@ objects = st.sampled_from(["a.b", "a.b/m=1", "a.b/m=1/n=2", "a.b/m=2", "a.b//"])
 locks = st.lists(st.builds(Lock, objects, st.sampled_from(Mode)), max_size=3).map(tuple)
 shard_commands = st.one_of(
     st.builds(shard_cmd.CreateTable, text, schemas, text, text),
-    st.builds(shard_cmd.OpenWrite, txn_ids, text, text, text, st.booleans()),
+    st.builds(shard_cmd.OpenWrite, txn_ids, text, text, text, st.booleans(), st.booleans()),
     st.builds(shard_cmd.AddFiles, txn_ids, text, text, text, manifests, texts, timestamps, texts),
     st.builds(
         shard_cmd.AcquireLocks, txn_ids, text, text, locks, st.sampled_from(Otherwise), timestamps, st.booleans()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.sim.judges import derived
 from tests.unit.harness.beginning import begin_txn
 from tests.unit.harness.shards import COMMIT, NAME, OWNER, TABLE, create, new_shard, ok, refused
-from txnparticipant.leader.service import ShardMachine
+from txnparticipant.leader.machine import ShardMachine
 from txnparticipant.locks.locks import Lock, Mode, Otherwise
 from txnparticipant.rows.memrowset import RowBatch
 from txnparticipant.shard import commands as cmd

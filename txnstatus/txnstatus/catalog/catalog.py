@@ -15,7 +15,7 @@ from txnstatus.types import NO_TIMESTAMP, Timestamp, TxnId
 
 CATALOG = "catalog"
 """The name of the group that holds the catalog itself."""
-FORMAT = 1
+FORMAT = 2
 NODE_ID_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$"
 ADDRESS_PATTERN = r"^[^\s:/]{1,255}:[0-9]{1,5}$"
 
@@ -40,6 +40,8 @@ class CatalogState:
     nodes: Mapping[str, NodeInfo]
     groups: Mapping[str, tuple[str, ...]]
     """Every group's members; the first is to lead it, if it can."""
+    parts: Mapping[str, str]
+    """Every status range and every shard, and the group whose log it is in. A shard stays where it is."""
     replication: int
     participant_shards: int
     next_range: int = 1
@@ -58,17 +60,28 @@ class CatalogState:
     @cached_property
     def ranges(self) -> tuple[int, ...]:
         """The numbers of the live status ranges, the oldest first."""
-        return tuple(sorted(int(name.removeprefix(_STATUS)) for name in self.groups if name.startswith(_STATUS)))
+        return tuple(sorted(int(name.removeprefix(_STATUS)) for name in self.parts if name.startswith(_STATUS)))
 
     def range_of(self, txn_id: TxnId) -> int:
         return txn_id // self.range_span
 
     def range_was_dropped(self, number: int) -> bool:
-        return number < self.next_range and status_group(number) not in self.groups
+        return number < self.next_range and status_group(number) not in self.parts
+
+    def group_of(self, name: str) -> str:
+        """The group that a range or a shard is part of; a group's own name stands for itself."""
+        return self.parts.get(name, name)
+
+    def parts_of(self, group: str) -> list[str]:
+        """What is in the group's log: its shards first, then its ranges, the oldest first."""
+        return sorted((part for part, of in self.parts.items() if of == group), key=_order)
 
     def replicas(self, group: str) -> tuple[str, ...]:
-        """The members, and who is about to become one: it may lead the group before the catalog hears of it."""
-        members, under_way = self.groups.get(group, ()), self.replacement
+        """The members, and who is about to become one: it may lead the group before the catalog hears of it.
+
+        `group`: its name, or that of a part of it.
+        """
+        members, under_way = self.groups.get(self.group_of(group), ()), self.replacement
         if under_way is None or under_way.old_node not in members:
             return members
         return tuple(dict.fromkeys([*members, under_way.new_node]))
@@ -88,7 +101,10 @@ class CatalogState:
                 pb.CatalogState.Node(node_id=node, address=info.address, roles=info.roles)
                 for node, info in self.nodes.items()
             ],
-            groups=[pb.CatalogState.Group(name=name, members=members) for name, members in self.groups.items()],
+            groups=[
+                pb.CatalogState.Group(name=name, members=members, parts=self.parts_of(name))
+                for name, members in self.groups.items()
+            ],
             next_range=self.next_range,
             floor=self.floor,
             options=[pb.CatalogState.Option(name=name, value=value) for name, value, _ in self.options.items()],
@@ -116,6 +132,7 @@ class CatalogState:
             wire.range_span,
             {node.node_id: NodeInfo(node.address, tuple(node.roles)) for node in wire.nodes},
             {group.name: tuple(group.members) for group in wire.groups},
+            {part: group.name for group in wire.groups for part in group.parts},
             wire.replication,
             wire.participant_shards,
             wire.next_range,
@@ -133,17 +150,29 @@ to_wire, from_wire = CatalogState.to_wire, CatalogState.from_wire
 
 
 def initial(
-    nodes: Mapping[str, NodeInfo], *, participant_shards: int, replication: int, range_span: int, options: Options
+    nodes: Mapping[str, NodeInfo],
+    *,
+    participant_shards: int,
+    replication: int,
+    range_span: int,
+    options: Options,
+    groups: int = 1,
 ) -> CatalogState:
-    """What a cluster begins with: a function of its configuration, the same on every node."""
-    state = CatalogState(range_span, nodes, {}, replication, participant_shards, options=options)
+    """What a cluster begins with: a function of its configuration, the same on every node.
+
+    `groups`: logs that the shards are spread over. The first has the status ranges, too, unless other nodes keep those.
+    Shards come from the last group on, so that where there are more groups than shards, the first has only the ranges.
+    """
+    state = CatalogState(range_span, nodes, {}, {}, replication, participant_shards, options=options)
     status, participants = state.with_role("status"), state.with_role("participant")
-    groups = {
-        CATALOG: placed(status, 0, replication),
-        status_group(0): placed(status, 0, replication),
-        **{shard_group(shard): placed(participants, shard, replication) for shard in range(participant_shards)},
-    }
-    return replace(state, groups=groups)
+    together = status == participants
+    of_ranges, members = _GROUP.format(0), {CATALOG: placed(status, 0, replication)}
+    if not together:
+        members[of_ranges] = placed(status, 0, replication)
+    of_shards = [_GROUP.format(number) for number in range(not together, groups + (not together))]
+    members |= {name: placed(participants, number, replication) for number, name in enumerate(of_shards)}
+    shards = {shard_group(shard): of_shards[-1 - shard % groups] for shard in range(participant_shards)}
+    return replace(state, groups=members, parts={**shards, status_group(0): of_ranges})
 
 
 def founding_id(name: str, drawn: int) -> str:
@@ -162,7 +191,8 @@ def placed(candidates: Sequence[str], number: int, replication: int) -> tuple[st
     return tuple([*candidates[start:], *candidates[:start]][:replication])
 
 
-_STATUS = "status-"
+_STATUS, _SHARD = "status-", "shard-"
+_GROUP = "group-{}"
 
 
 def status_group(number: int) -> str:
@@ -170,4 +200,19 @@ def status_group(number: int) -> str:
 
 
 def shard_group(shard: int) -> str:
-    return f"shard-{shard}"
+    return f"{_SHARD}{shard}"
+
+
+def range_number(part: str) -> int | None:
+    """None: the part is no range."""
+    return int(part.removeprefix(_STATUS)) if part.startswith(_STATUS) else None
+
+
+def shard_number(part: str) -> int:
+    """Raises ValueError where the part is no shard."""
+    return int(part.removeprefix(_SHARD))
+
+
+def _order(part: str) -> tuple[str, int]:
+    kind, _, number = part.partition("-")
+    return kind, int(number)

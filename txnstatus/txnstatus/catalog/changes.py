@@ -13,7 +13,6 @@ from txnstatus.catalog.catalog import (
     NodeInfo,
     Replacement,
     from_wire,
-    placed,
     status_group,
 )
 from txnstatus.errors import AlreadyExists, IllegalState, InvalidArgument, NotFound, TxnError, Unavailable
@@ -76,10 +75,8 @@ def _add_range(state: CatalogState, number: int) -> CatalogState:
         return state
     if number > state.next_range:
         raise IllegalState(f"range {number} cannot be added: the next one is {state.next_range}")
-    # Not on a node that is about to go: the new one may be a member of its own right, and no move could mend that.
-    goes = state.replacement.old_node if state.replacement else None
-    members = placed([node for node in state.with_role("status") if node != goes], number, state.replication)
-    return replace(state, groups={**state.groups, status_group(number): members}, next_range=number + 1)
+    group = state.parts[status_group(state.ranges[-1])]
+    return replace(state, parts={**state.parts, status_group(number): group}, next_range=number + 1)
 
 
 def _drop_range(state: CatalogState, number: int, last_commit: Timestamp) -> CatalogState:
@@ -87,8 +84,8 @@ def _drop_range(state: CatalogState, number: int, last_commit: Timestamp) -> Cat
         return state
     if number >= state.next_range - 1:
         raise IllegalState(f"range {number} cannot be dropped: none follows it")
-    groups = {name: members for name, members in state.groups.items() if name != status_group(number)}
-    return replace(state, groups=groups, floor=max(state.floor, last_commit))
+    parts = {part: group for part, group in state.parts.items() if part != status_group(number)}
+    return replace(state, parts=parts, floor=max(state.floor, last_commit))
 
 
 def _replace_node(state: CatalogState, wanted: Replacement, address: str) -> CatalogState:

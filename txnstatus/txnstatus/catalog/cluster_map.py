@@ -50,8 +50,11 @@ class ClusterMap:
         return self.state
 
     def members(self, group: str) -> tuple[str, ...]:
-        """The nodes that hold a replica, in order of preference. Raises NotFound for a group that there is not."""
-        members = self.state.groups.get(group)
+        """The nodes that hold a replica of a group, or of a part of it, in order of preference.
+
+        Raises NotFound where there is none.
+        """
+        members = self.state.groups.get(self.state.group_of(group))
         if members is None:
             raise NotFound(f"there is no group {group!r}")
         return members

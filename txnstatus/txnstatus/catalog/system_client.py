@@ -51,7 +51,7 @@ class TxnSystemClient:
     ) -> ResponseT:
         """As `ask_leader`, for one call that a task waits for; as long as the caller of the running handler, at most.
 
-        Raises what the call would hear.
+        `group`: a group, or a part of one, whose leader is that of the group. Raises what the call would hear.
         """
         answer: ResponseT = await asked(
             request, timeout, lambda calls: self.ask_leader(group, method, calls, response, timeout)
@@ -126,17 +126,18 @@ class TxnSystemClient:
     def leader_of(self, group: str) -> str:
         """Whoever is to be asked first. Raises NotFound where the catalog has no such group."""
         members = self.cluster.replicas(group)
-        guess = self._leaders.get(group)
+        guess = self._leaders.get(self.cluster.state.group_of(group))
         return guess if guess in members else members[0]
 
     def leads(self, node: str, group: str) -> None:
-        self._leaders[group] = node
+        self._leaders[self.cluster.state.group_of(group)] = node
 
     def leads_not(self, node: str, group: str, hinted: str) -> None:
         """`hinted`: who leads, by the node's word. Raises NotFound where the catalog has no such group any more."""
-        if self._leaders.get(group, node) == node:
+        whole = self.cluster.state.group_of(group)
+        if self._leaders.get(whole, node) == node:
             # A call whose whole time one node took is followed by one that begins with another.
-            self._leaders[group] = self.after(node, group, hinted)
+            self._leaders[whole] = self.after(node, group, hinted)
 
     def after(self, node: str, group: str, hinted: str) -> str:
         """The node to ask next: the one that was named, or else the next member. Raises NotFound."""

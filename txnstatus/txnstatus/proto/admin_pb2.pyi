@@ -93,7 +93,7 @@ class GetNodeResponse(_message.Message):
     def __init__(self, node_id: _Optional[str] = ..., incarnation: _Optional[int] = ..., groups: _Optional[_Iterable[_Union[GroupStatus, _Mapping]]] = ..., longest_pause_seconds: _Optional[float] = ...) -> None: ...
 
 class GroupStatus(_message.Message):
-    __slots__ = ("group", "leader", "leader_id", "term", "commit_index", "applied_index", "digest", "members")
+    __slots__ = ("group", "leader", "leader_id", "term", "commit_index", "applied_index", "digest", "members", "parts")
     GROUP_FIELD_NUMBER: _ClassVar[int]
     LEADER_FIELD_NUMBER: _ClassVar[int]
     LEADER_ID_FIELD_NUMBER: _ClassVar[int]
@@ -102,6 +102,7 @@ class GroupStatus(_message.Message):
     APPLIED_INDEX_FIELD_NUMBER: _ClassVar[int]
     DIGEST_FIELD_NUMBER: _ClassVar[int]
     MEMBERS_FIELD_NUMBER: _ClassVar[int]
+    PARTS_FIELD_NUMBER: _ClassVar[int]
     group: str
     leader: bool
     leader_id: str
@@ -110,4 +111,5 @@ class GroupStatus(_message.Message):
     applied_index: int
     digest: bytes
     members: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, group: _Optional[str] = ..., leader: _Optional[bool] = ..., leader_id: _Optional[str] = ..., term: _Optional[int] = ..., commit_index: _Optional[int] = ..., applied_index: _Optional[int] = ..., digest: _Optional[bytes] = ..., members: _Optional[_Iterable[str]] = ...) -> None: ...
+    parts: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, group: _Optional[str] = ..., leader: _Optional[bool] = ..., leader_id: _Optional[str] = ..., term: _Optional[int] = ..., commit_index: _Optional[int] = ..., applied_index: _Optional[int] = ..., digest: _Optional[bytes] = ..., members: _Optional[_Iterable[str]] = ..., parts: _Optional[_Iterable[str]] = ...) -> None: ...

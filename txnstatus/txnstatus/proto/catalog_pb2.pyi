@@ -26,12 +26,14 @@ class CatalogState(_message.Message):
         roles: _containers.RepeatedScalarFieldContainer[str]
         def __init__(self, node_id: _Optional[str] = ..., address: _Optional[str] = ..., roles: _Optional[_Iterable[str]] = ...) -> None: ...
     class Group(_message.Message):
-        __slots__ = ("name", "members")
+        __slots__ = ("name", "members", "parts")
         NAME_FIELD_NUMBER: _ClassVar[int]
         MEMBERS_FIELD_NUMBER: _ClassVar[int]
+        PARTS_FIELD_NUMBER: _ClassVar[int]
         name: str
         members: _containers.RepeatedScalarFieldContainer[str]
-        def __init__(self, name: _Optional[str] = ..., members: _Optional[_Iterable[str]] = ...) -> None: ...
+        parts: _containers.RepeatedScalarFieldContainer[str]
+        def __init__(self, name: _Optional[str] = ..., members: _Optional[_Iterable[str]] = ..., parts: _Optional[_Iterable[str]] = ...) -> None: ...
     class Option(_message.Message):
         __slots__ = ("name", "value")
         NAME_FIELD_NUMBER: _ClassVar[int]

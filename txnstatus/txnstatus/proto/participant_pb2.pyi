@@ -88,20 +88,22 @@ class ShardCommand(_message.Message):
         properties: _containers.RepeatedCompositeFieldContainer[_common_pb2.TableProperty]
         def __init__(self, name: _Optional[str] = ..., schema: _Optional[_Union[_common_pb2.TableSchema, _Mapping]] = ..., location: _Optional[str] = ..., request_id: _Optional[str] = ..., conflicts: _Optional[str] = ..., created: _Optional[int] = ..., properties: _Optional[_Iterable[_Union[_common_pb2.TableProperty, _Mapping]]] = ...) -> None: ...
     class OpenWrite(_message.Message):
-        __slots__ = ("txn_id", "table_id", "owner", "write_id", "begins")
+        __slots__ = ("txn_id", "table_id", "owner", "write_id", "begins", "registers")
         TXN_ID_FIELD_NUMBER: _ClassVar[int]
         TABLE_ID_FIELD_NUMBER: _ClassVar[int]
         OWNER_FIELD_NUMBER: _ClassVar[int]
         WRITE_ID_FIELD_NUMBER: _ClassVar[int]
         BEGINS_FIELD_NUMBER: _ClassVar[int]
+        REGISTERS_FIELD_NUMBER: _ClassVar[int]
         txn_id: int
         table_id: str
         owner: str
         write_id: str
         begins: bool
-        def __init__(self, txn_id: _Optional[int] = ..., table_id: _Optional[str] = ..., owner: _Optional[str] = ..., write_id: _Optional[str] = ..., begins: _Optional[bool] = ...) -> None: ...
+        registers: bool
+        def __init__(self, txn_id: _Optional[int] = ..., table_id: _Optional[str] = ..., owner: _Optional[str] = ..., write_id: _Optional[str] = ..., begins: _Optional[bool] = ..., registers: _Optional[bool] = ...) -> None: ...
     class AddFiles(_message.Message):
-        __slots__ = ("txn_id", "table_id", "owner", "write_id", "manifest", "from_writes", "overwrites", "base_ts", "claim", "deletes", "looked", "holds", "begins")
+        __slots__ = ("txn_id", "table_id", "owner", "write_id", "manifest", "from_writes", "overwrites", "base_ts", "claim", "deletes", "looked", "holds", "begins", "registers")
         TXN_ID_FIELD_NUMBER: _ClassVar[int]
         TABLE_ID_FIELD_NUMBER: _ClassVar[int]
         OWNER_FIELD_NUMBER: _ClassVar[int]
@@ -115,6 +117,7 @@ class ShardCommand(_message.Message):
         LOOKED_FIELD_NUMBER: _ClassVar[int]
         HOLDS_FIELD_NUMBER: _ClassVar[int]
         BEGINS_FIELD_NUMBER: _ClassVar[int]
+        REGISTERS_FIELD_NUMBER: _ClassVar[int]
         txn_id: int
         table_id: str
         owner: str
@@ -128,7 +131,8 @@ class ShardCommand(_message.Message):
         looked: _table_pb2.Looked
         holds: _containers.RepeatedCompositeFieldContainer[_table_pb2.ColumnRange]
         begins: bool
-        def __init__(self, txn_id: _Optional[int] = ..., table_id: _Optional[str] = ..., owner: _Optional[str] = ..., write_id: _Optional[str] = ..., manifest: _Optional[_Union[_table_pb2.ManifestRef, _Mapping]] = ..., from_writes: _Optional[_Iterable[str]] = ..., overwrites: _Optional[_Iterable[str]] = ..., base_ts: _Optional[int] = ..., claim: _Optional[_Union[_table_pb2.KeyClaim, _Mapping]] = ..., deletes: _Optional[_Union[_table_pb2.Deletes, _Mapping]] = ..., looked: _Optional[_Union[_table_pb2.Looked, _Mapping]] = ..., holds: _Optional[_Iterable[_Union[_table_pb2.ColumnRange, _Mapping]]] = ..., begins: _Optional[bool] = ...) -> None: ...
+        registers: bool
+        def __init__(self, txn_id: _Optional[int] = ..., table_id: _Optional[str] = ..., owner: _Optional[str] = ..., write_id: _Optional[str] = ..., manifest: _Optional[_Union[_table_pb2.ManifestRef, _Mapping]] = ..., from_writes: _Optional[_Iterable[str]] = ..., overwrites: _Optional[_Iterable[str]] = ..., base_ts: _Optional[int] = ..., claim: _Optional[_Union[_table_pb2.KeyClaim, _Mapping]] = ..., deletes: _Optional[_Union[_table_pb2.Deletes, _Mapping]] = ..., looked: _Optional[_Union[_table_pb2.Looked, _Mapping]] = ..., holds: _Optional[_Iterable[_Union[_table_pb2.ColumnRange, _Mapping]]] = ..., begins: _Optional[bool] = ..., registers: _Optional[bool] = ...) -> None: ...
     class BeginCommit(_message.Message):
         __slots__ = ("txn_id", "table_id", "prepare_ts", "first_write")
         TXN_ID_FIELD_NUMBER: _ClassVar[int]
@@ -173,7 +177,7 @@ class ShardCommand(_message.Message):
         below_txn_id: int
         def __init__(self, below_txn_id: _Optional[int] = ...) -> None: ...
     class AcquireLocks(_message.Message):
-        __slots__ = ("txn_id", "table_id", "owner", "locks", "otherwise", "since", "begins")
+        __slots__ = ("txn_id", "table_id", "owner", "locks", "otherwise", "since", "begins", "registers")
         TXN_ID_FIELD_NUMBER: _ClassVar[int]
         TABLE_ID_FIELD_NUMBER: _ClassVar[int]
         OWNER_FIELD_NUMBER: _ClassVar[int]
@@ -181,6 +185,7 @@ class ShardCommand(_message.Message):
         OTHERWISE_FIELD_NUMBER: _ClassVar[int]
         SINCE_FIELD_NUMBER: _ClassVar[int]
         BEGINS_FIELD_NUMBER: _ClassVar[int]
+        REGISTERS_FIELD_NUMBER: _ClassVar[int]
         txn_id: int
         table_id: str
         owner: str
@@ -188,9 +193,10 @@ class ShardCommand(_message.Message):
         otherwise: Otherwise
         since: int
         begins: bool
-        def __init__(self, txn_id: _Optional[int] = ..., table_id: _Optional[str] = ..., owner: _Optional[str] = ..., locks: _Optional[_Iterable[_Union[ObjectLock, _Mapping]]] = ..., otherwise: _Optional[_Union[Otherwise, str]] = ..., since: _Optional[int] = ..., begins: _Optional[bool] = ...) -> None: ...
+        registers: bool
+        def __init__(self, txn_id: _Optional[int] = ..., table_id: _Optional[str] = ..., owner: _Optional[str] = ..., locks: _Optional[_Iterable[_Union[ObjectLock, _Mapping]]] = ..., otherwise: _Optional[_Union[Otherwise, str]] = ..., since: _Optional[int] = ..., begins: _Optional[bool] = ..., registers: _Optional[bool] = ...) -> None: ...
     class WriteRows(_message.Message):
-        __slots__ = ("txn_id", "table_id", "owner", "snapshot", "position", "batch", "begins")
+        __slots__ = ("txn_id", "table_id", "owner", "snapshot", "position", "batch", "begins", "registers")
         TXN_ID_FIELD_NUMBER: _ClassVar[int]
         TABLE_ID_FIELD_NUMBER: _ClassVar[int]
         OWNER_FIELD_NUMBER: _ClassVar[int]
@@ -198,6 +204,7 @@ class ShardCommand(_message.Message):
         POSITION_FIELD_NUMBER: _ClassVar[int]
         BATCH_FIELD_NUMBER: _ClassVar[int]
         BEGINS_FIELD_NUMBER: _ClassVar[int]
+        REGISTERS_FIELD_NUMBER: _ClassVar[int]
         txn_id: int
         table_id: str
         owner: str
@@ -205,7 +212,8 @@ class ShardCommand(_message.Message):
         position: int
         batch: RowBatch
         begins: bool
-        def __init__(self, txn_id: _Optional[int] = ..., table_id: _Optional[str] = ..., owner: _Optional[str] = ..., snapshot: _Optional[int] = ..., position: _Optional[int] = ..., batch: _Optional[_Union[RowBatch, _Mapping]] = ..., begins: _Optional[bool] = ...) -> None: ...
+        registers: bool
+        def __init__(self, txn_id: _Optional[int] = ..., table_id: _Optional[str] = ..., owner: _Optional[str] = ..., snapshot: _Optional[int] = ..., position: _Optional[int] = ..., batch: _Optional[_Union[RowBatch, _Mapping]] = ..., begins: _Optional[bool] = ..., registers: _Optional[bool] = ...) -> None: ...
     class OpenFlush(_message.Message):
         __slots__ = ("table_id", "flush_id")
         TABLE_ID_FIELD_NUMBER: _ClassVar[int]

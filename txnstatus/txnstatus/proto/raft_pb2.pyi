@@ -217,6 +217,23 @@ class SnapshotHeader(_message.Message):
     members: Members
     def __init__(self, version: _Optional[int] = ..., group: _Optional[str] = ..., last: _Optional[_Union[LogEntry, _Mapping]] = ..., previous: _Optional[_Union[LogEntry, _Mapping]] = ..., members: _Optional[_Union[Members, _Mapping]] = ...) -> None: ...
 
+class PartsSnapshot(_message.Message):
+    __slots__ = ("version", "parts", "opened")
+    class OpenedEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: int
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    PARTS_FIELD_NUMBER: _ClassVar[int]
+    OPENED_FIELD_NUMBER: _ClassVar[int]
+    version: int
+    parts: _containers.RepeatedScalarFieldContainer[str]
+    opened: _containers.ScalarMap[str, int]
+    def __init__(self, version: _Optional[int] = ..., parts: _Optional[_Iterable[str]] = ..., opened: _Optional[_Mapping[str, int]] = ...) -> None: ...
+
 class SnapshotEnd(_message.Message):
     __slots__ = ("chunks", "sha256")
     CHUNKS_FIELD_NUMBER: _ClassVar[int]

@@ -9,11 +9,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from txnstatus.errors import NotTheLeader, OutcomeUnknown, TxnError
 from txnstatus.process.failpoints import any_armed, failpoint
-from txnstatus.raft.driver import RaftDriver
 from txnstatus.raft.proposals import Proposal
 from txnstatus.raft.replica import MAX_BATCH_BYTES, MAX_BATCH_COMMANDS
 from txnstatus.replicated import Rejected
@@ -25,11 +24,17 @@ Told = Callable[[int, Sequence[AppliedT | TxnError]], None]
 NotTheLeader or OutcomeUnknown."""
 
 
+class Log(Protocol):
+    """Where commands go: a group's driver, or a part's."""
+
+    def submit(self, commands: Sequence[bytes], ended: Callable[[Proposal], None], *, linger: bool = False) -> None: ...
+
+
 class Proposer(Generic[CommandT, AppliedT]):
     def __init__(
         self,
         kind: str,
-        driver: RaftDriver,
+        driver: Log,
         encode: Callable[[CommandT], bytes],
         heard: Callable[[Sequence[CommandT], Sequence[AppliedT | Rejected]], None] = lambda _commands, _outcomes: None,
     ) -> None:

@@ -1,1 +1,1 @@
-"""The status table: one range of transactions a Raft group; its state, its leader, its callers."""
+"""The status table, cut into ranges of transactions: its state, its leaders, its callers."""

@@ -46,6 +46,8 @@ class BeginCommit:
     txn_id: TxnId
     owner: str
     now_micros: int
+    prepare_ts: Timestamp = NO_TIMESTAMP
+    """The prepare timestamp of participants that are in the same log, unless something there is above it."""
 
 
 @value
@@ -56,7 +58,7 @@ class FinalizeCommit:
     commit_ts: Timestamp
     now_micros: int
     prepared: int
-    """Participants that have. Refused if the record lists another number of them."""
+    """Participants elsewhere that have. Refused if the record lists another number of them."""
 
 
 @value

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from txnstatus.errors import TxnError
+from txnstatus.errors import TxnError, Unavailable
 from txnstatus.proto import txn_manager_pb2 as pb
-from txnstatus.raft.driver import RaftDriver
+from txnstatus.raft.parts import PartDriver
 from txnstatus.raft.proposer import Proposer
 from txnstatus.rpc.calls import Call
 from txnstatus.status import commands as cmd
+from txnstatus.status.begin_commits import BeginCommits
 from txnstatus.status.events import CommitRequested
 from txnstatus.status.manager import TxnStatusManager
 from txnstatus.status.outcomes import Outcome, Outcomes, Told
@@ -33,19 +34,23 @@ class CommitCalls:
     def __init__(
         self,
         manager: TxnStatusManager,
-        driver: RaftDriver,
+        driver: PartDriver,
         proposer: Proposer[cmd.Command, StatusApplied],
         outcomes: Outcomes,
         handle: Callable[[Sequence[CommitRequested]], None],
+        beginning: BeginCommits,
+        spawn: Callable[[Coroutine[Any, Any, None]], object],
     ) -> None:
         """`handle` tells the manager what was asked for."""
+        self._beginning = beginning
+        self._spawn = spawn
         self._manager, self._table = manager, manager.table
         self._driver = driver
         self._proposer = proposer
         self._outcomes = outcomes
         self._handle = handle
 
-    def commit(self, calls: Sequence[Call], wall_micros: int) -> None:
+    def commit(self, calls: Sequence[Call]) -> None:
         self._driver.check_lease()
         begun: dict[bool, list[_Wait]] = {True: [], False: []}
         """Calls whose commands linger, and the others."""
@@ -56,16 +61,20 @@ class CommitCalls:
                 call.tell(error)
                 continue
             # Who waits for the outcome does not wait for this: it goes with the decision, which it would only precede.
-            linger = bool(call.request.wait_millis and record.participants)
+            linger = bool(call.request.wait_millis and self._manager.elsewhere(record))
             # The answer is what was told from here on: the table may forget the transaction meanwhile.
-            begun[linger].append(_Wait(call, self._outcomes.of(record.txn_id)))
+            wait = _Wait(call, self._outcomes.of(record.txn_id))
+            if self._beginning.is_ready(record):
+                begun[linger].append(wait)
+            else:
+                self._spawn(self._begin(wait))
         requested = [
             CommitRequested(outcome.txn_id, call.request.owner) for call, outcome in begun[True] + begun[False]
         ]
         self._handle(requested)
         for linger, waits in begun.items():
             if waits:
-                commands = [cmd.BeginCommit(outcome.txn_id, call.request.owner, wall_micros) for call, outcome in waits]
+                commands = [self._beginning.command(outcome.txn_id, call.request.owner) for call, outcome in waits]
                 self._proposer.submit(commands, partial(self._begun, waits), linger=linger)
 
     def look(self, calls: Sequence[Call]) -> None:
@@ -80,11 +89,25 @@ class CommitCalls:
 
     def _begun(self, waits: Sequence[_Wait], start: int, answers: Sequence[StatusApplied | TxnError]) -> None:
         for wait, answer in zip(waits[start:], answers, strict=False):
-            if isinstance(answer, TxnError):
+            if type(answer) is Unavailable:
+                self._spawn(self._begin(wait))  # a compaction was switched to in between
+            elif isinstance(answer, TxnError):
                 wait.outcome.close()
                 wait.call.tell(answer)
             else:
                 self._answer(wait, answer.records[0], pb.CommitTransactionResponse)
+
+    async def _begin(self, wait: _Wait) -> None:
+        """One by itself, which has to be made ready first."""
+        try:
+            record = self._table.get(wait.outcome.txn_id)
+            self._handle([CommitRequested(record.txn_id, wait.call.request.owner)])
+            record = await self._beginning.begin(record, wait.call.request.owner)
+        except TxnError as error:
+            wait.outcome.close()
+            wait.call.tell(error)
+        else:
+            self._answer(wait, record, pb.CommitTransactionResponse)
 
     def _answer(self, wait: _Wait, record: TxnRecord, response: Response) -> None:
         """With the record as it is, or, where who asks waits for the outcome, as it is decided."""

@@ -8,18 +8,21 @@ from txnstatus.raft.machine import Restoring
 from txnstatus.replicated import Rejected
 from txnstatus.status import commands as cmd
 from txnstatus.status.table import StatusApplied, TxnStatusTable
+from txnstatus.status.together import Here, Together
 from txnstatus.types import HybridClock
 
 
 class StatusMachine:
     """Implements raft.machine.StateMachine."""
 
-    def __init__(self, table: TxnStatusTable, clock: HybridClock) -> None:
+    def __init__(self, table: TxnStatusTable, clock: HybridClock, here: Here | None = None) -> None:
+        """`here`: the participants in the same log."""
         self.table = table
+        self._together = Together(table, here)
         self._clock = clock
 
     def apply(self, commands: Sequence[bytes]) -> list[StatusApplied | Rejected]:
-        outcomes = [self.table.apply(cmd.decode(command)) for command in commands]
+        outcomes = [self._together.apply(cmd.decode(command)) for command in commands]
         self._clock.update(self.table.last_commit_ts)
         return outcomes
 

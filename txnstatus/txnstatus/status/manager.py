@@ -9,7 +9,7 @@ rebuilds every task from the table: start, failover and retry are one path.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from txnstatus.backoff import Backoff
@@ -30,7 +30,7 @@ from txnstatus.status.events import (
     Tick,
 )
 from txnstatus.status.keep_alives import KeepAlives
-from txnstatus.status.records import TxnRecord, illegal
+from txnstatus.status.records import TxnRecord, illegal, refused
 from txnstatus.status.table import StatusApplied, TxnStatusTable
 from txnstatus.status.transitions import Op
 from txnstatus.types import (
@@ -38,6 +38,7 @@ from txnstatus.types import (
     TERMINAL,
     AbortCause,
     AbortCode,
+    Participant,
     ParticipantId,
     ParticipantOpType,
     TxnId,
@@ -73,6 +74,8 @@ class ManagerSettings:
 class TxnStatusManager:
     table: TxnStatusTable
     settings: ManagerSettings = field(default_factory=ManagerSettings)
+    is_here: Callable[[ParticipantId], bool] = lambda _participant_id: False
+    """Whether a participant is in the log of the table: it is asked there (see `together`), and not by a task."""
     leading: bool = False
     _tasks: dict[TxnId, CommitTask] = field(default_factory=dict)
     _retries: list[tuple[float, TxnId]] = field(default_factory=list)
@@ -147,6 +150,10 @@ class TxnStatusManager:
         if task is None or record is None or record.state in DECIDED:
             return ""
         return task.held_up(record.participants)
+
+    def elsewhere(self, record: TxnRecord) -> list[Participant]:
+        """Its participants that are to be asked by messages."""
+        return [each for each in record.participants.values() if not self.is_here(each.participant_id)]
 
     # ---- leadership
 
@@ -229,6 +236,8 @@ class TxnStatusManager:
         record = self.table.find(txn_id)
         if record is None or record.state is not TxnState.OPEN or self.table.check_owner(record, owner):
             return []
+        if not self.elsewhere(record):
+            return []
         return list(self._task(record, ParticipantOpType.BEGIN_COMMIT).due(now))
 
     def _drive(self, record: TxnRecord, now: float) -> Iterable[Effect]:
@@ -241,7 +250,7 @@ class TxnStatusManager:
         task = self._tasks.get(record.txn_id)
         if task is None or task.op is not op:
             task = self._tasks[record.txn_id] = CommitTask(record.txn_id, op, record.commit_ts, self.settings.retries)
-        task.include(record.participants.values())
+        task.include(self.elsewhere(record))
         return task
 
     def _answered(self, answer: ParticipantAnswered, now: float, wall_micros: int) -> list[Effect]:
@@ -265,9 +274,9 @@ class TxnStatusManager:
             return []
         if task.refusal is not None and state is TxnState.COMMIT_IN_PROGRESS:
             task.proposed = True
-            return [Propose(cmd.BeginAbort(record.txn_id, None, _refused(record, *task.refusal), wall_micros))]
+            return [Propose(cmd.BeginAbort(record.txn_id, None, refused(record, *task.refusal), wall_micros))]
         # The task may be older than the record: one may have registered between the early prepare and the commit.
-        task.include(record.participants.values())
+        task.include(self.elsewhere(record))
         if not task.complete:
             return []
         task.proposed = True
@@ -350,13 +359,3 @@ _OP_BY_STATE = {
     TxnState.FINALIZE_IN_PROGRESS: ParticipantOpType.FINALIZE_COMMIT,
     TxnState.ABORT_IN_PROGRESS: ParticipantOpType.ABORT_TXN,
 }
-
-
-def _refused(record: TxnRecord, participant_id: ParticipantId, error: TxnError) -> AbortCause:
-    """The cause of an abort that a participant asked for: its own cause where it gave one."""
-    cause = getattr(error, "cause", None)
-    if isinstance(cause, AbortCause) and cause.code is AbortCode.CONFLICT:
-        return cause
-    known = record.participants.get(participant_id)
-    name = known.name if known else participant_id
-    return AbortCause(AbortCode.REFUSED, f"{name} refused to prepare: {error.message}", name)

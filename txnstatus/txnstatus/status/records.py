@@ -15,6 +15,7 @@ from txnstatus.types import (
     DECIDED_COMMIT,
     NO_TIMESTAMP,
     AbortCause,
+    AbortCode,
     Participant,
     ParticipantId,
     Timestamp,
@@ -100,6 +101,19 @@ def by_id(participants: Iterable[Participant]) -> Mapping[ParticipantId, Partici
     return {participant.participant_id: participant for participant in participants} or NOBODY
 
 
+@value
+class Step:
+    """What a participant in the same log was asked in the same entry, and what it answered."""
+
+    participant_id: ParticipantId
+    command: object
+    """One of the participant's own commands."""
+    outcome: object
+    timestamp: Timestamp = NO_TIMESTAMP
+    """BEGIN_COMMIT: the prepare timestamp."""
+    refused: TxnError | None = None
+
+
 def illegal(record: TxnRecord, op: Op) -> TxnError:
     """The refusal of `op` in the record's state, named by what the caller does next."""
     if record.state in DECIDED_ABORT and op not in (Op.FINALIZE_COMMIT, Op.COMPLETE_COMMIT):
@@ -110,6 +124,16 @@ def illegal(record: TxnRecord, op: Op) -> TxnError:
         txn_id=record.txn_id,
         hint="it has committed: what it wrote is visible, and stays" if committed else "",
     )
+
+
+def refused(record: TxnRecord, participant_id: ParticipantId, error: TxnError) -> AbortCause:
+    """The cause of an abort that a participant asked for: its own cause where it gave one."""
+    cause = getattr(error, "cause", None)
+    if isinstance(cause, AbortCause) and cause.code is AbortCode.CONFLICT:
+        return cause
+    known = record.participants.get(participant_id)
+    name = known.name if known else participant_id
+    return AbortCause(AbortCode.REFUSED, f"{name} refused to prepare: {error.message}", name)
 
 
 def to_wire(record: TxnRecord) -> common.TxnInfo:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 
 from txnstatus.errors import TxnError, Unavailable
 from txnstatus.limits import MAX_OPS_PER_CALL
@@ -16,6 +16,9 @@ from txnstatus.process.background import Tasks
 from txnstatus.process.failpoints import failpoint
 from txnstatus.proto import txn_status_pb2 as pb
 from txnstatus.rpc.errors import from_detail
+from txnstatus.status import commands as cmd
+from txnstatus.status.records import participant_from_wire
+from txnstatus.types import TxnId
 
 Results = Sequence[pb.RegistrationResult]
 _Waiting = tuple[pb.Registration, asyncio.Future[TxnError | None]]
@@ -55,3 +58,10 @@ class Registrations:
         for (_, answer), refusal in zip(waiting, refusals, strict=True):
             if not answer.done():
                 answer.set_result(refusal)
+
+
+def joining_by(registrations: Iterable[pb.Registration]) -> cmd.RegisterParticipants:
+    """The command for registrations of one transaction, for one owner."""
+    asked = list(registrations)
+    participants = tuple(participant_from_wire(each.participant) for each in asked)
+    return cmd.RegisterParticipants(TxnId(asked[0].txn_id), asked[0].owner, participants)

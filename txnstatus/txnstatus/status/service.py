@@ -8,11 +8,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import defaultdict
-from collections.abc import Coroutine, Iterable, Sequence
+from collections.abc import Coroutine, Sequence
 from functools import partial
 from typing import Any
 
-from txnstatus.catalog.catalog import CatalogState
+from txnstatus.catalog.catalog import CatalogState, status_group
 from txnstatus.catalog.system_client import TxnSystemClient
 from txnstatus.errors import InvalidArgument, TxnError, Unavailable
 from txnstatus.limits import (
@@ -30,13 +30,14 @@ from txnstatus.process.background import Tasks
 from txnstatus.process.environment import Environment, SteadyWall
 from txnstatus.proto import txn_manager_pb2 as pb
 from txnstatus.proto import txn_status_pb2 as status_pb
-from txnstatus.raft.driver import RaftDriver
+from txnstatus.raft.parts import PartDriver
 from txnstatus.raft.proposer import Proposer
 from txnstatus.replicated import Rejected
 from txnstatus.rpc.calls import Call, takes_calls
 from txnstatus.rpc.errors import to_detail
 from txnstatus.status import commands as cmd
 from txnstatus.status import listing
+from txnstatus.status.begin_commits import BeginCommits, ServicesHere
 from txnstatus.status.commit_calls import CommitCalls
 from txnstatus.status.commit_tasks import SendOp
 from txnstatus.status.events import (
@@ -55,14 +56,9 @@ from txnstatus.status.outcomes import Outcomes
 from txnstatus.status.participant_calls import ParticipantCalls
 from txnstatus.status.ranges import StatusRanges
 from txnstatus.status.records import TxnRecord, participant_from_wire, participant_to_wire, to_wire
+from txnstatus.status.registrations import joining_by
 from txnstatus.status.table import StatusApplied
-from txnstatus.types import (
-    AbortCause,
-    AbortCode,
-    HybridClock,
-    TxnId,
-    TxnState,
-)
+from txnstatus.types import AbortCause, AbortCode, HybridClock, TxnId, TxnState
 from txnstatus.wire import checked_timestamp
 
 log = logging.getLogger(__name__)
@@ -79,14 +75,19 @@ class StatusService:
         self,
         number: int,
         machine: StatusMachine,
-        driver: RaftDriver,
+        driver: PartDriver,
         environment: Environment,
         clock: HybridClock,
         client: TxnSystemClient,
+        here: ServicesHere | None = None,
     ) -> None:
+        """`here`: the services of participants that are in the same log."""
         self.number = number
         self.table = machine.table
         self.manager = TxnStatusManager(machine.table)
+        self._here = here
+        if here is not None:
+            self.manager.is_here = here.has
         self._driver = driver
         self._environment = environment
         self._wall = SteadyWall(environment)
@@ -95,10 +96,13 @@ class StatusService:
         self._client = client
         self._ranges = StatusRanges(client)
         self._outcomes = Outcomes()
-        self._tasks = Tasks(f"the background of {driver.group.group} failed")
+        self._tasks = Tasks(f"the background of {status_group(number)} failed")
         self._calls = ParticipantCalls(client, clock, self._handle, self._tasks.spawn)
         self._proposer: Proposer[cmd.Command, StatusApplied] = Proposer("status", driver, cmd.encode, self._act_on)
-        self._commits = CommitCalls(self.manager, driver, self._proposer, self._outcomes, self._handle)
+        beginning = BeginCommits(machine.table, here, self._proposer.propose, lambda: self._wall.micros(), clock)
+        self._commits = CommitCalls(
+            self.manager, driver, self._proposer, self._outcomes, self._handle, beginning, self._tasks.spawn
+        )
         self._tending: asyncio.Task[None] | None = None
         self.configure(client.cluster.state)
 
@@ -120,7 +124,7 @@ class StatusService:
         await self._tasks.stop()
 
     def on_leadership(self, leading: bool) -> None:
-        log.info("%s %s", self._driver.group.group, "leading" if leading else "no longer leading")
+        log.info("%s %s", status_group(self.number), "leading" if leading else "no longer leading")
         self._wall = SteadyWall(self._environment)
         self._handle([LeadershipGained() if leading else LeadershipLost()])
         if not leading:
@@ -214,7 +218,7 @@ class StatusService:
             answers.append(await self._refused(registration))
             if answers[number] is None and not self._is_listed(registration):
                 joining[TxnId(registration.txn_id), registration.owner].append(number)
-        commands = [_joining(request.registrations[number] for number in numbers) for numbers in joining.values()]
+        commands = [joining_by(request.registrations[number] for number in numbers) for numbers in joining.values()]
         for numbers, answer in zip(joining.values(), await self._proposer.propose_all(commands), strict=True):
             for number in numbers:
                 answers[number] = answer if isinstance(answer, TxnError) else None
@@ -250,7 +254,7 @@ class StatusService:
 
     @takes_calls
     def commit_transaction(self, calls: Sequence[Call]) -> None:
-        self._commits.commit(calls, self._wall.micros())
+        self._commits.commit(calls)
 
     async def abort_transaction(self, request: pb.AbortTransactionRequest) -> pb.AbortTransactionResponse:
         check_length("reason", request.reason, MAX_REASON_CHARACTERS)
@@ -325,6 +329,10 @@ class StatusService:
 
     def _act_on(self, commands: Sequence[cmd.Command], outcomes: Sequence[StatusApplied | Rejected]) -> None:
         """What has applied must be acted upon, or nobody watches what was begun."""
+        for outcome in outcomes:
+            if self._here is not None and isinstance(outcome, StatusApplied):
+                for step in outcome.steps:
+                    self._here.has_applied(step)
         self._handle(list(map(CommandApplied, commands, outcomes)))
 
     def _own_ended(
@@ -383,10 +391,3 @@ class StatusService:
             await change
         except TxnError as error:
             log.info("range %d: the catalog was not changed, will try again: %s", self.number, error.message)
-
-
-def _joining(registrations: Iterable[status_pb.Registration]) -> cmd.RegisterParticipants:
-    """The command for registrations of one transaction, for one owner."""
-    asked = list(registrations)
-    participants = tuple(participant_from_wire(each.participant) for each in asked)
-    return cmd.RegisterParticipants(TxnId(asked[0].txn_id), asked[0].owner, participants)

@@ -15,7 +15,7 @@ from txnstatus.proto import txn_status_pb2 as pb
 from txnstatus.replicated import Rejected, Story
 from txnstatus.status import commands as cmd
 from txnstatus.status.finished import Finished
-from txnstatus.status.records import BeginRequest, TxnRecord, by_id, chunks, from_wire, illegal
+from txnstatus.status.records import BeginRequest, Step, TxnRecord, by_id, chunks, from_wire, illegal
 from txnstatus.status.transitions import TRANSITIONS, Op, Stay
 from txnstatus.types import (
     DECIDED_ABORT,
@@ -57,6 +57,7 @@ class StatusApplied:
     records: tuple[TxnRecord, ...]
     """The transactions it was about, as they are now. A begin without any has made the range full."""
     changed: bool
+    steps: tuple[Step, ...] = ()
 
     @property
     def txn_ids(self) -> tuple[TxnId, ...]:

@@ -10,7 +10,8 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from tests.unit.harness.beginning import begin_txn
-from txnparticipant.leader.service import ShardMachine, ShardService, ShardSettings
+from txnparticipant.leader.machine import ShardMachine
+from txnparticipant.leader.service import ShardService, ShardSettings
 from txnparticipant.shard import commands as cmd
 from txnparticipant.upkeep.in_doubt import IN_DOUBT_SECONDS
 from txnparticipant.versions.mvcc import Manifest

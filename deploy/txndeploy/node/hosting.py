@@ -1,0 +1,139 @@
+"""Hosting: the services of a group's parts on this node, which come and go with the parts."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterator
+from typing import Protocol
+
+from txnparticipant.leader.service import ShardService
+from txnstatus.catalog.catalog import CatalogState, range_number, shard_group
+from txnstatus.catalog.cluster_map import ClusterMap, shard_of_table_id
+from txnstatus.errors import TxnError
+from txnstatus.foreign import foreign_name
+from txnstatus.process.background import Tasks
+from txnstatus.raft.driver import RaftDriver
+from txnstatus.raft.parts import Parts, closing, opening
+from txnstatus.raft.proposals import Proposal
+from txnstatus.status.records import Step
+from txnstatus.types import ParticipantId, TxnId
+
+log = logging.getLogger(__name__)
+
+LOOK_SECONDS = 0.5
+
+
+class Service(Protocol):
+    """What serves a group, or a part of one, on this node."""
+
+    def start(self) -> None: ...
+    async def stop(self) -> None: ...
+    def on_leadership(self, leading: bool) -> None: ...
+
+
+class Hosting:
+    """Serves a group by its parts. On the leader it opens those that the catalog gives the group, and closes others."""
+
+    def __init__(
+        self,
+        machine: Parts,
+        driver: RaftDriver,
+        cluster: ClusterMap,
+        open_part: Callable[[str, Hosting], Service],
+        close_part: Callable[[str], None],
+    ) -> None:
+        """`open_part`: makes the service of a part that has come, and has calls reach it. `close_part` ends those."""
+        self.services: dict[str, Service] = {}
+        self._machine, self._driver, self._cluster = machine, driver, cluster
+        self._open_part, self._close_part = open_part, close_part
+        self._tasks = Tasks(f"the parts of {driver.group.group} do not follow the catalog")
+        self._running = self._leading = self._changing = False
+        machine.on_change = self._align
+        self._align()
+
+    def start(self) -> None:
+        self._running = True
+        for service in self.services.values():
+            service.start()
+        self._tasks.spawn(self._look())
+
+    async def stop(self) -> None:
+        await self._tasks.stop()
+        await asyncio.gather(*(service.stop() for service in self.services.values()))
+
+    def on_leadership(self, leading: bool) -> None:
+        self._leading = leading
+        for service in self.services.values():
+            service.on_leadership(leading)
+        self.follow(self._cluster.state)
+
+    def follow(self, state: CatalogState) -> None:
+        """On the leader: has the log say what the catalog says. What fails is tried again in a moment."""
+        if not self._leading or self._changing:
+            return
+        if changes := list(self._changes(state)):
+            try:
+                self._driver.submit(changes, self._changed)
+            except TxnError as error:
+                log.info("%s: its parts stay as they are for now: %s", self._driver.group.group, error.message)
+            else:
+                self._changing = True
+
+    def _changed(self, _proposal: Proposal) -> None:
+        self._changing = False
+
+    # ---- for ranges in the same log: implements status.service.ServicesHere
+
+    def has(self, participant_id: ParticipantId) -> bool:
+        return self._shard(participant_id) is not None
+
+    def is_ready(self, txn_id: TxnId, participant_id: ParticipantId) -> bool:
+        shard = self._shard(participant_id)
+        return shard is None or shard.is_ready(txn_id, participant_id)
+
+    async def make_ready(self, txn_id: TxnId, participant_id: ParticipantId) -> None:
+        if (shard := self._shard(participant_id)) is not None:
+            await shard.make_ready(txn_id, participant_id)
+
+    def has_applied(self, step: Step) -> None:
+        if (shard := self._shard(step.participant_id)) is not None:
+            shard.has_applied(step)
+
+    def _shard(self, participant_id: ParticipantId) -> ShardService | None:
+        if foreign_name(participant_id) is not None:
+            return None
+        service = self.services.get(shard_group(shard_of_table_id(participant_id)))
+        return service if isinstance(service, ShardService) else None
+
+    # ---- inside
+
+    def _align(self) -> None:
+        """Services are those of the parts that there are."""
+        machines = self._machine.machines
+        for part in [part for part in machines if part not in self.services]:
+            service = self.services[part] = self._open_part(part, self)
+            if self._running:
+                service.start()
+            if self._leading:
+                service.on_leadership(True)
+        for part in [part for part in self.services if part not in machines]:
+            self._close_part(part)
+            self._tasks.spawn(self.services.pop(part).stop())
+
+    def _changes(self, state: CatalogState) -> Iterator[bytes]:
+        """What is missing, and what is no longer wanted; a range that is younger than the map stays.
+
+        Shards come first: whether a participant is here stays as it is for as long as a transaction lasts.
+        """
+        there = self._machine.machines
+        yield from (opening(part) for part in state.parts_of(self._driver.group.group) if part not in there)
+        for part in there:
+            number = range_number(part)
+            if number is not None and state.range_was_dropped(number):
+                yield closing(part)
+
+    async def _look(self) -> None:
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            self.follow(self._cluster.state)

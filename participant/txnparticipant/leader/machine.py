@@ -1,0 +1,107 @@
+"""A shard as Raft sees it: bytes in, outcomes out; and how it and status ranges in the same log work together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from txnparticipant.shard import commands as cmd
+from txnparticipant.shard.changes import ShardApplied
+from txnparticipant.shard.shard import ParticipantShard
+from txnparticipant.shard.translation import untranslated
+from txnstatus.catalog.catalog import shard_group
+from txnstatus.catalog.cluster_map import shard_of_table_id
+from txnstatus.errors import TxnError, Unavailable, forgotten
+from txnstatus.foreign import foreign_name
+from txnstatus.raft.machine import Restoring, RestoringWhole, StateMachine
+from txnstatus.replicated import Rejected
+from txnstatus.status.commands import RegisterParticipants
+from txnstatus.status.records import Step
+from txnstatus.status.table import TxnStatusTable
+from txnstatus.types import Participant, ParticipantId, ParticipantState, Timestamp, TxnId
+
+RangeOf = Callable[[TxnId], TxnStatusTable | None]
+"""Finds the range that a transaction is of, if it is in the same log."""
+
+
+def no_range(_txn_id: TxnId) -> TxnStatusTable | None:
+    return None
+
+
+class ShardMachine:
+    """Implements raft.machine.StateMachine."""
+
+    def __init__(self, shard: int, range_of: RangeOf = no_range) -> None:
+        self.shard = ParticipantShard(shard)
+        self.range_of = range_of
+
+    def apply(self, commands: Sequence[bytes]) -> list[ShardApplied | Rejected]:
+        return [self._apply(cmd.decode(command)) for command in commands]
+
+    def _apply(self, command: cmd.Command) -> ShardApplied | Rejected:
+        if isinstance(command, cmd.FirstWrite) and command.registers and (refusal := self._register(command)):
+            return refusal
+        return self.shard.apply(command)
+
+    def _register(self, command: cmd.FirstWrite) -> Rejected | None:
+        """The table becomes a participant, as by a message before the write."""
+        table = self.range_of(command.txn_id)
+        if table is None:  # the range has gone since the command was proposed
+            return Rejected(forgotten(command.txn_id))
+        participants = (Participant(ParticipantId(command.table_id), self.shard.name_of(command.table_id)),)
+        outcome = table.apply(RegisterParticipants(command.txn_id, command.owner, participants))
+        return outcome if isinstance(outcome, Rejected) else None
+
+    def snapshot(self) -> Iterator[bytes]:
+        return iter([self.shard.snapshot()])
+
+    def restoring(self) -> Restoring:
+        return RestoringWhole(self.shard.restore)
+
+
+class ShardsHere:
+    """The shards of a group, for its status ranges: implements status.together.Here."""
+
+    def __init__(self, machines: Callable[[], Mapping[str, StateMachine]]) -> None:
+        """`machines`: the parts of the group."""
+        self._machines = machines
+
+    def has(self, participant_id: ParticipantId) -> bool:
+        return self._find(participant_id) is not None
+
+    def unready(self, txn_id: TxnId, participant_id: ParticipantId) -> TxnError | None:
+        shard = self._shard(participant_id)
+        record = shard.record(participant_id, txn_id)
+        if record is None or record.state is not ParticipantState.OPEN:
+            return None
+        table = shard.table_by_id(participant_id)
+        return Unavailable(f"{table.name} was compacted meanwhile") if any(untranslated(table, record)) else None
+
+    def prepare(self, txn_id: TxnId, participant: Participant, at: Timestamp) -> Step:
+        participant_id, _, first_write = participant
+        newest = self._shard(participant_id).last_row_change(participant_id)
+        at = max(at, Timestamp(newest + 1))
+        return self._ask(participant_id, cmd.BeginCommit(txn_id, participant_id, at, first_write))
+
+    def publish(self, txn_id: TxnId, participant_id: ParticipantId, commit_ts: Timestamp) -> Step:
+        return self._ask(participant_id, cmd.FinalizeCommit(txn_id, participant_id, commit_ts))
+
+    def discard(self, txn_id: TxnId, participant: Participant) -> Step:
+        participant_id, _, first_write = participant
+        return self._ask(participant_id, cmd.AbortTxn(txn_id, participant_id, first_write))
+
+    def _ask(self, participant_id: ParticipantId, command: cmd.TxnCommand) -> Step:
+        outcome = self._shard(participant_id).apply(command)
+        if isinstance(outcome, Rejected):
+            return Step(participant_id, command, outcome, refused=outcome.error)
+        return Step(participant_id, command, outcome, outcome.timestamp)
+
+    def _shard(self, participant_id: ParticipantId) -> ParticipantShard:
+        found = self._find(participant_id)
+        assert found is not None, f"{participant_id} is not in this log"
+        return found
+
+    def _find(self, participant_id: ParticipantId) -> ParticipantShard | None:
+        if foreign_name(participant_id) is not None:
+            return None
+        machine = self._machines().get(shard_group(shard_of_table_id(participant_id)))
+        return machine.shard if isinstance(machine, ShardMachine) else None

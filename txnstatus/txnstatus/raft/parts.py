@@ -1,0 +1,192 @@
+"""Parts: several state machines in one group's log, such as ranges of the status table and shards.
+
+A command of the log says which part it is for, and so does a chunk of a snapshot. Which parts there are is itself in
+the log: the group's leader opens what the catalog puts there, and closes what the catalog has dropped, so that every
+replica has the same parts at the same entry, however late it hears of the catalog.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from txnstatus.errors import IllegalState
+from txnstatus.proto import raft_pb2 as pb
+from txnstatus.raft.driver import RaftDriver
+from txnstatus.raft.group import RaftGroup
+from txnstatus.raft.machine import Restoring, StateMachine
+from txnstatus.raft.proposals import Proposal
+from txnstatus.replicated import Rejected
+
+VERSION = 1
+MAX_NAME_BYTES = 63
+_OPENS, _CLOSES = b"+", b"-"
+
+
+def address(part: str) -> bytes:
+    """What a command, or a chunk of a snapshot, for the part begins with; empty: for the group itself."""
+    name = part.encode()
+    assert len(name) <= MAX_NAME_BYTES, part
+    return bytes([len(name)]) + name
+
+
+def split(data: bytes) -> tuple[str, bytes]:
+    """The part's name, and what is for it. Raises ValueError."""
+    if not data:
+        raise ValueError("nothing, and no part's name")
+    end = 1 + data[0]
+    return data[1:end].decode(), data[end:]
+
+
+def opening(part: str) -> bytes:
+    """The command that opens the part."""
+    return address("") + _OPENS + part.encode()
+
+
+def closing(part: str) -> bytes:
+    """The command that ends the part, with all that it has."""
+    return address("") + _CLOSES + part.encode()
+
+
+class Parts:
+    """Implements raft.machine.StateMachine.
+
+    A part's name is `KIND-NUMBER`. Those of a kind open in the order of their numbers, and each once: what was closed
+    never begins anew, whatever an old leader believes.
+    """
+
+    def __init__(self, make: Callable[[str], StateMachine]) -> None:
+        """`make`: the empty state machine of a part, a function of its name."""
+        self._make = make
+        self._machines: dict[str, StateMachine] = {}
+        self._by_address: dict[bytes, StateMachine] = {}
+        self._opened: dict[str, int] = {}
+        """Kind → the highest number that was ever opened."""
+        self.on_change: Callable[[], None] = lambda: None
+        """Hears that parts have come or gone."""
+
+    @property
+    def machines(self) -> Mapping[str, StateMachine]:
+        """By name, in the order in which they were opened."""
+        return self._machines
+
+    def apply(self, commands: Sequence[bytes]) -> list[object]:
+        return [self._apply(command) for command in commands]
+
+    def _apply(self, command: bytes) -> object:
+        end = 1 + command[0]
+        if end == 1:
+            return self._change(command[1:2], command[2:].decode())
+        machine = self._by_address.get(command[:end])
+        if machine is None:
+            return Rejected(IllegalState(f"{command[1:end].decode()} is no part of this group"))
+        (outcome,) = machine.apply([command[end:]])
+        return outcome
+
+    def _change(self, what: bytes, part: str) -> Rejected | None:
+        kind, number = _kind_and_number(part)
+        if what == _CLOSES:
+            if self._machines.pop(part, None) is not None:
+                del self._by_address[address(part)]
+                self.on_change()
+        elif part not in self._machines:
+            if number <= self._opened.get(kind, -1):
+                return Rejected(IllegalState(f"{part} was closed before"))
+            self._open(part, self._make(part))
+            self._opened[kind] = number
+            self.on_change()
+        return None
+
+    def _open(self, part: str, machine: StateMachine) -> None:
+        self._machines[part] = machine
+        self._by_address[address(part)] = machine
+
+    # ---- snapshots
+
+    def snapshot(self) -> Iterator[bytes]:
+        header = pb.PartsSnapshot(version=VERSION, parts=self._machines, opened=self._opened)
+        states = [(address(part), machine.snapshot()) for part, machine in self._machines.items()]
+        return _chunks(header, states)
+
+    def restoring(self) -> Restoring:
+        return _RestoringParts(self)
+
+    def become(self, opened: Mapping[str, int], restored: Mapping[str, Restoring], made: Parts) -> None:
+        """Takes over what a snapshot has: parts that are there get its state, and keep whoever works with them."""
+        parts = {part: self._machines.get(part) or made._machines[part] for part in restored}
+        for each in restored.values():
+            each.finish()
+        self._machines.clear()
+        self._by_address.clear()
+        for part, machine in parts.items():
+            self._open(part, machine)
+        self._opened = dict(opened)
+        self.on_change()
+
+
+class _RestoringParts:
+    """The first chunk says which parts there are; those of each follow in their order."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._made = Parts(parts._make)
+        self._restored: dict[str, Restoring] | None = None
+        self._opened: dict[str, int] = {}
+
+    def add(self, chunk: bytes) -> None:
+        part, rest = split(chunk)
+        if self._restored is None:
+            self._begin(part, rest)
+        elif part in self._restored:
+            self._restored[part].add(rest)
+        else:
+            raise ValueError(f"a chunk for {part!r}, which is no part of the snapshot")
+
+    def _begin(self, part: str, header: bytes) -> None:
+        if part:
+            raise ValueError(f"a group's snapshot that begins with a chunk for {part!r}")
+        wire = pb.PartsSnapshot.FromString(header)
+        if wire.version != VERSION:
+            raise ValueError(f"a group's snapshot of version {wire.version}; this release reads {VERSION}")
+        self._opened, self._restored = dict(wire.opened), {}
+        for name in wire.parts:
+            machine = self._parts.machines.get(name)
+            if machine is None:
+                machine = self._parts._make(name)
+                self._made._open(name, machine)
+            self._restored[name] = machine.restoring()
+
+    def finish(self) -> None:
+        if self._restored is None:
+            raise ValueError("a group's snapshot without a beginning")
+        self._parts.become(self._opened, self._restored, self._made)
+
+
+class PartDriver:
+    """The group's driver, as one part's services see it: what they submit is for that part."""
+
+    def __init__(self, driver: RaftDriver, part: str) -> None:
+        self._driver = driver
+        self._address = address(part)
+        self.check_lease = driver.check_lease
+        self.not_the_leader = driver.not_the_leader
+
+    @property
+    def group(self) -> RaftGroup:
+        return self._driver.group
+
+    def submit(self, commands: Sequence[bytes], ended: Callable[[Proposal], None], *, linger: bool = False) -> None:
+        """As `RaftDriver.submit`."""
+        to = self._address
+        self._driver.submit([to + command for command in commands], ended, linger=linger)
+
+
+def _chunks(header: pb.PartsSnapshot, states: Sequence[tuple[bytes, Iterator[bytes]]]) -> Iterator[bytes]:
+    yield address("") + header.SerializeToString(deterministic=True)
+    for to, chunks in states:
+        for chunk in chunks:
+            yield to + chunk
+
+
+def _kind_and_number(part: str) -> tuple[str, int]:
+    kind, _, number = part.partition("-")
+    return kind, int(number)

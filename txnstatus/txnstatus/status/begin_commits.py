@@ -1,0 +1,86 @@
+"""BeginCommits: how a range's leader begins commits, where participants are in the same log."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from txnstatus.errors import TxnError, Unavailable
+from txnstatus.status import commands as cmd
+from txnstatus.status.records import Step, TxnRecord, refused
+from txnstatus.status.table import StatusApplied, TxnStatusTable
+from txnstatus.types import HybridClock, ParticipantId, TxnId, TxnState
+
+MAX_TRIES = 20
+"""Times that a commit is begun, where compactions come in between."""
+
+
+class ServicesHere(Protocol):
+    """The services of participants whose shards are in the same log, on its leader."""
+
+    def has(self, participant_id: ParticipantId) -> bool: ...
+
+    def is_ready(self, txn_id: TxnId, participant_id: ParticipantId) -> bool:
+        """Whether it can prepare as it is: it nearly always can."""
+        ...
+
+    async def make_ready(self, txn_id: TxnId, participant_id: ParticipantId) -> None:
+        """Raises why it never can prepare, or what is retriable."""
+        ...
+
+    def has_applied(self, step: Step) -> None:
+        """Hears what was asked of one."""
+        ...
+
+
+@dataclass(slots=True)
+class BeginCommits:
+    table: TxnStatusTable
+    here: ServicesHere | None
+    propose: Callable[[cmd.Command], Awaitable[StatusApplied]]
+    wall_micros: Callable[[], int]
+    clock: HybridClock
+
+    def is_ready(self, record: TxnRecord) -> bool:
+        """Whether all participants in this log can prepare."""
+        here = self.here
+        return here is None or all(here.is_ready(record.txn_id, each) for each in record.participants if here.has(each))
+
+    def command(self, txn_id: TxnId, owner: str) -> cmd.BeginCommit:
+        return cmd.BeginCommit(txn_id, owner, self.wall_micros(), self.clock.now())
+
+    async def begin(self, record: TxnRecord, owner: str) -> TxnRecord:
+        """Takes a commit as far as it goes by itself: to its end, where nobody elsewhere takes part.
+
+        Raises the refusal, or what is retriable.
+        """
+        tries = 0
+        while True:
+            command: cmd.Command = self.command(record.txn_id, owner)
+            if record.state is TxnState.OPEN and not self.table.check_owner(record, owner):
+                command = await self._make_ready(record) or command
+            tries += 1
+            try:
+                return (await self.propose(command)).records[0]
+            except Unavailable as error:
+                # A compaction was switched to in between.
+                if type(error) is not Unavailable or tries == MAX_TRIES:
+                    raise
+
+    async def _make_ready(self, record: TxnRecord) -> cmd.BeginAbort | None:
+        """Makes participants in this log ready to prepare. The abort, where one of them never can be.
+
+        Raises what is retriable.
+        """
+        here = self.here
+        for participant_id in record.participants if here is not None else ():
+            if here is not None and here.has(participant_id):
+                try:
+                    await here.make_ready(record.txn_id, participant_id)
+                except TxnError as error:
+                    if error.retriable:
+                        raise
+                    cause = refused(record, participant_id, error)
+                    return cmd.BeginAbort(record.txn_id, None, cause, self.wall_micros())
+        return None

@@ -1,0 +1,116 @@
+"""Together: transactions with participants in the same log as their record.
+
+What the protocol asks of such a participant needs no message: it is done in the entry that asks for it. So BEGIN_COMMIT
+of all of them comes with BeginCommit; and where the others are none, the votes, the decision, FINALIZE_COMMIT and
+CompleteCommit are part of that entry, too, or a refusal's abort to its end. Operations, states and answers are those of
+docs/protocol.md, one after the other, as if each had been an entry. Participants elsewhere are the coordinator's (see
+`manager`): it decides when those have prepared, and their number is what FinalizeCommit names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Protocol
+
+from txnstatus.errors import TxnError
+from txnstatus.replicated import Rejected
+from txnstatus.status import commands as cmd
+from txnstatus.status.records import Step, TxnRecord, refused
+from txnstatus.status.table import StatusApplied, TxnStatusTable
+from txnstatus.types import NO_TIMESTAMP, Participant, ParticipantId, Timestamp, TxnId, TxnState
+
+Decisive = cmd.BeginCommit | cmd.FinalizeCommit | cmd.BeginAbort | cmd.Expire
+"""Commands after which participants are to be asked something."""
+
+
+class Here(Protocol):
+    """The participants in the same log; what is asked of them is total, as all of `apply` is."""
+
+    def has(self, participant_id: ParticipantId) -> bool: ...
+
+    def unready(self, txn_id: TxnId, participant_id: ParticipantId) -> TxnError | None:
+        """Why it cannot be asked to prepare at the moment; that is retriable."""
+        ...
+
+    def prepare(self, txn_id: TxnId, participant: Participant, at: Timestamp) -> Step:
+        """BEGIN_COMMIT, at the timestamp or above all that changed there."""
+        ...
+
+    def publish(self, txn_id: TxnId, participant_id: ParticipantId, commit_ts: Timestamp) -> Step:
+        """FINALIZE_COMMIT."""
+        ...
+
+    def discard(self, txn_id: TxnId, participant: Participant) -> Step:
+        """ABORT_TXN."""
+        ...
+
+
+class Together:
+    """The status table of a range, with the participants that are in its log."""
+
+    def __init__(self, table: TxnStatusTable, here: Here | None) -> None:
+        self.table = table
+        self._here = here
+
+    def apply(self, command: cmd.Command) -> StatusApplied | Rejected:
+        if self._here is None or not isinstance(command, Decisive):
+            return self.table.apply(command)
+        record = self.table.find(command.txn_id)
+        everybody = record.participants.values() if record is not None else ()
+        own = [each for each in everybody if self._here.has(each.participant_id)]
+        if isinstance(command, cmd.BeginCommit) and record is not None and record.state is TxnState.OPEN:
+            refusals = (self._here.unready(command.txn_id, each.participant_id) for each in own)
+            if refusal := next(filter(None, refusals), None):
+                return Rejected(refusal)
+        if isinstance(command, cmd.FinalizeCommit) and record is not None:
+            command = self._with_own(command, record, own)
+        outcome = self.table.apply(command)
+        if not own or isinstance(outcome, Rejected) or not outcome.changed:
+            return outcome
+        steps: list[Step] = []
+        record = self._go_on(outcome.records[0], own, command, steps)
+        return StatusApplied((record,), changed=True, steps=tuple(steps))
+
+    def _go_on(self, record: TxnRecord, own: Sequence[Participant], command: Decisive, steps: list[Step]) -> TxnRecord:
+        """Asks those that are here, and goes on as far as that leads without the others."""
+        assert self._here is not None
+        txn_id, alone, now = record.txn_id, len(own) == len(record.participants), command.now_micros
+        if isinstance(command, cmd.BeginCommit) and record.state is TxnState.COMMIT_IN_PROGRESS:
+            for each in own:
+                steps.append(self._here.prepare(txn_id, each, command.prepare_ts))
+                if refusal := steps[-1].refused:
+                    record = self._move(
+                        cmd.BeginAbort(txn_id, None, refused(record, each.participant_id, refusal), now)
+                    )
+                    break
+            else:
+                if alone:
+                    record = self._move(cmd.FinalizeCommit(txn_id, _highest(steps, NO_TIMESTAMP), now, len(own)))
+        if record.state is TxnState.FINALIZE_IN_PROGRESS:
+            steps += [self._here.publish(txn_id, each.participant_id, record.commit_ts) for each in own]
+            return self._move(cmd.CompleteCommit(txn_id, now)) if alone else record
+        if record.state is TxnState.ABORT_IN_PROGRESS:
+            steps += [self._here.discard(txn_id, each) for each in own]
+            return self._move(cmd.FinalizeAbort(txn_id, now)) if alone else record
+        return record
+
+    def _move(self, command: cmd.TxnCommand) -> TxnRecord:
+        """A step that the table cannot refuse: all that it depends on was just done."""
+        outcome = self.table.apply(command)
+        assert isinstance(outcome, StatusApplied), f"{command}: {outcome}"
+        return outcome.records[0]
+
+    def _with_own(
+        self, command: cmd.FinalizeCommit, record: TxnRecord, own: Sequence[Participant]
+    ) -> cmd.FinalizeCommit:
+        """The decision counts those that are here, too. They have prepared, and are asked again what they answered."""
+        assert self._here is not None
+        if record.state is not TxnState.COMMIT_IN_PROGRESS:
+            return command
+        votes = [self._here.prepare(record.txn_id, each, command.commit_ts) for each in own]
+        return replace(command, commit_ts=_highest(votes, command.commit_ts), prepared=command.prepared + len(votes))
+
+
+def _highest(votes: Sequence[Step], at_least: Timestamp) -> Timestamp:
+    return max([at_least, *(vote.timestamp for vote in votes)])
