@@ -167,3 +167,26 @@ def test_what_a_table_cannot_have_is_named(sql: Sql, client: Client) -> None:
         with pytest.raises(Exception, match=why):
             sql(f"CREATE TABLE txn.s.cannot ({columns})")
     assert "s.cannot" not in {table.name for table in client.tables()}
+
+
+def test_statements_that_are_other_lakes_own_are_named(sql: Sql, client: Client, new_table: NewTable) -> None:
+    table = new_table("id bigint, day int", partition_by=["day"])
+    before = client.table(table)
+    for statement, why in (
+        ("OPTIMIZE txn.{}", "PARSE_SYNTAX_ERROR.*OPTIMIZE"),
+        ("CALL txn.system.expire_snapshots('{}')", "txn does not support procedures"),
+        ("SELECT txn.system.bucket(4, id) FROM txn.{}", "txn does not support functions"),
+        ("CREATE VIEW txn.s.seen AS SELECT * FROM txn.{}", "txn does not support views"),
+        ("SELECT * FROM txn.{}.snapshots", "TABLE_OR_VIEW_NOT_FOUND"),
+        ("SELECT * FROM txn.{} VERSION AS OF 'branch'", "VERSION AS OF 'branch': a version is a timestamp"),
+        ("CREATE TABLE txn.s.cannot PARTITIONED BY (days(day)) AS TABLE txn.{}", r"PARTITIONED BY \(days\(day\)\)"),
+        ("ALTER TABLE txn.{} CLUSTER BY (id)", "CLUSTER BY is not possible"),
+        ("ALTER TABLE txn.{} ADD CONSTRAINT c CHECK (id > 0)", "table constraint|PARSE_SYNTAX"),
+        ("ALTER TABLE txn.{} SET LOCATION '/elsewhere'", "location cannot be changed"),
+        ("COMMENT ON TABLE txn.{} IS 'x'", "comment cannot be changed"),
+        ("ALTER TABLE txn.{} ADD PARTITION (day = 1)", "does not support partition management"),
+        ("MSCK REPAIR TABLE txn.{}", "not supported for v2 tables"),
+    ):
+        with pytest.raises(Exception, match=why):
+            sql(statement.format(table))
+    assert client.table(table) == before
