@@ -117,7 +117,8 @@ def checked_values(values: Mapping[str, str], schema: Schema, table: str) -> dic
         name = known.get(fold(given)) if isinstance(given, str) else None
         if name is None:
             raise InvalidArgument(
-                f"column {given!r} is set, and is not a column of table {table}: it has {', '.join(known.values())}"
+                f"column {given!r} is set, and is not a column of table {table}: it has {', '.join(known.values())}",
+                hint=_whole_struct(given, schema),
             )
         if name in found:
             raise InvalidArgument(f"column {name!r} of table {table} is set twice (case does not count)")
@@ -130,3 +131,12 @@ def checked_text(text: str, what: str) -> str:
     if not isinstance(text, str) or not text.strip():
         raise InvalidArgument(f"{what}: expected an SQL expression as text, not {text!r}", hint="a value: '5', \"'x'\"")
     return text
+
+
+def _whole_struct(given: object, schema: Schema) -> str:
+    """What to do, where a field of a struct was meant."""
+    name = fold(given) if isinstance(given, str) else ""
+    for column in schema.columns:
+        if column.type.startswith("struct<") and name.startswith(f"{fold(column.name)}."):
+            return f"set the whole struct: {{{column.name!r}: \"named_struct('field', value, ...)\"}}"
+    return ""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from txnclient.change.casts import BOOLEAN, NULL, Term
 from txnclient.change.names import Relation
-from txnclient.change.terms import Terms, shown
+from txnclient.change.terms import SPARK_CAN, Terms, shown
 from txnclient.read.table_files import TableFiles
 from txnstatus.ddl import Type
 from txnstatus.errors import InvalidArgument
@@ -45,7 +45,7 @@ class Queries:
         if not plain or len(query.expressions) != 1 or source is None or type(source.this).__name__ != "Table":
             raise InvalidArgument(
                 f"{shown(node)}: a query inside is SELECT one value FROM database.table WHERE ..., without Spark",
-                hint="give the statement to a client with a Spark session, or the rows to a MERGE",
+                hint=f"{SPARK_CAN}; or give the rows to a MERGE",
             )
         there, relation = self._relation(source.this)
         self._count += 1

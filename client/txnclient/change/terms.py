@@ -31,7 +31,7 @@ from txnstatus.errors import InvalidArgument
 
 _MAX_INT, _MAX_BIGINT, _MAX_DIGITS = (1 << 31) - 1, (1 << 63) - 1, 38
 
-_SPARK_CAN = "give the statement to a client with a Spark session"
+SPARK_CAN = "give the statement a session, spark=..., or to a MERGE a Spark DataFrame: then Spark runs it"
 _PARTS = ("this", "expression", "expressions")
 _MORE_PARTS = {
     "Column": ("table", "db", "catalog"),
@@ -80,15 +80,15 @@ class Terms:
         make = self.makers.get(kind)
         is_query = node.args.get("query") is not None and not (kind == "In" and self.query)
         if kind in ("Subquery", "Select", "Exists") or is_query:
-            raise InvalidArgument(f"{shown(node)}: a query inside cannot be used without Spark", hint=_SPARK_CAN)
+            raise InvalidArgument(f"{shown(node)}: a query inside cannot be used without Spark", hint=SPARK_CAN)
         if make is None:
-            raise InvalidArgument(f"{shown(node)}: {kind} cannot be used without Spark", hint=_SPARK_CAN)
+            raise InvalidArgument(f"{shown(node)}: {kind} cannot be used without Spark", hint=SPARK_CAN)
         strange = [
             name for name, value in node.args.items() if value and name not in (*_PARTS, *_MORE_PARTS.get(kind, ()))
         ]
         if strange:
             raise InvalidArgument(
-                f"{shown(node)}: {kind} with {strange[0]} cannot be used without Spark", hint=_SPARK_CAN
+                f"{shown(node)}: {kind} with {strange[0]} cannot be used without Spark", hint=SPARK_CAN
             )
         return make(self, node)
 
@@ -278,7 +278,7 @@ def _null_test(terms: Terms, node: Any) -> Term:
     """isnull and isnotnull, and what else sqlglot knows no class of."""
     word = {"isnull": "IS NULL", "isnotnull": "IS NOT NULL"}.get(str(node.this).lower())
     if word is None or len(node.expressions) != 1:
-        raise InvalidArgument(f"{shown(node)}: there is no such function without Spark", hint=_SPARK_CAN)
+        raise InvalidArgument(f"{shown(node)}: there is no such function without Spark", hint=SPARK_CAN)
     return Term(f"({terms.of(node.expressions[0]).sql} {word})", BOOLEAN)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from txnclient.change.merge import Merge
+from txnclient.change.merge import Merge, checked_values
 from txnclient.change.plan import Act, Clause, MergePlan, Rows
 from txnstatus.errors import InvalidArgument
 from txnstatus.schema import Column, Schema
@@ -85,6 +85,14 @@ def test_bad_input_is_named(build: Any, said: str) -> None:
     with pytest.raises(InvalidArgument) as caught:
         build()
     assert said in str(caught.value)
+
+
+def test_who_sets_a_field_of_a_struct_is_told_to_set_the_struct() -> None:
+    table = Schema((Column("id", "bigint"), Column("St", "struct<a:int>")))
+    for given, told in (("st.a", True), ("st.b.c", True), ("id.a", False), ("sta", False)):
+        with pytest.raises(InvalidArgument, match="is set, and is not a column") as refused:
+            checked_values({given: "1"}, table, "db.t")
+        assert ("set the whole struct: {'St': " in refused.value.hint) is told
 
 
 def test_a_clause_that_is_refused_leaves_the_merge_as_it_was() -> None:

@@ -529,6 +529,13 @@ def test_a_predicate_that_cannot_be_is_refused(world: World, predicate: Any, sai
         assert "db.t" in str(caught.value)
 
 
+def test_who_needs_spark_is_told_how_to_give_it(world: World) -> None:
+    for predicate in ("rand() < 0.5", "my_function(id)", "id in (select max(id) from db.t group by v)"):
+        with pytest.raises(InvalidArgument) as refused:
+            local.delete(world.there, predicate, tables=lambda _: world.there)
+        assert "spark=..." in refused.value.hint
+
+
 def test_what_is_not_looked_at_is_no_error(world: World) -> None:
     assert local.delete(world.there, "id <> 0 and 10 / id >= 5").deleted == 2
     assert local.delete(world.there, "id = 0 or 10 / id >= 5").deleted == 3
