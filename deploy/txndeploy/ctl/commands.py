@@ -101,7 +101,8 @@ def up(
     """Run a cluster on this machine, until Ctrl-C. The data stays.
 
     Where another process runs the nodes in the directory, it says which one and where they are, and ends: use those.
-    Of a node that ends by itself it says how, and goes on with the others; exit code 1: all have.
+    Of a node, or the compactor, that ends by itself it says how, and goes on with the others; exit code 1: all nodes
+    have ended.
     """
     where = directory or default_directory()
     ended = threading.Event()

@@ -1,4 +1,4 @@
-"""What `txnctl up` says of nodes that end by themselves."""
+"""What `txnctl up` says of nodes, and of the compactor beside them, that end by themselves."""
 
 from __future__ import annotations
 
@@ -10,13 +10,17 @@ from collections.abc import Callable
 from txndeploy.local.cluster import LocalCluster
 
 LOOK_SECONDS = 0.2
-"""Time after which it is seen that a node has ended."""
+"""Time after which it is seen that a process has ended."""
 
 
 def watch(cluster: LocalCluster, stop: threading.Event, say: Callable[[str], None]) -> bool:
     """Until `stop`, or until no node runs any more; answers whether one still does."""
     gone: list[str] = []
+    compacts = True
     while not stop.wait(LOOK_SECONDS):
+        if compacts and cluster.compactor.exit_code is not None:
+            compacts = False
+            say(story_of_compactor(cluster))
         for node in cluster.configs:
             if node not in gone and not cluster.running(node):
                 gone.append(node)
@@ -48,6 +52,18 @@ def story(cluster: LocalCluster, node: str, gone: list[str]) -> str:
             f"Its log: {cluster.log_path(node)}",
             rest,
             todo,
+        ]
+    )
+
+
+def story_of_compactor(cluster: LocalCluster) -> str:
+    """How it has ended, where to read why, what becomes of compactions, and what to do."""
+    return "\n".join(
+        [
+            f"\nthe compactor has ended by itself: {ending(cluster.compactor.exit_code)}.",
+            f"Its log: {cluster.compactor.log_path}",
+            "The nodes go on, and nothing is lost. Compactions wait for another compactor.",
+            f"Start one: txnctl compactor --cluster {cluster.addresses}",
         ]
     )
 

@@ -38,6 +38,11 @@ class LocalCompactor:
         return self._process is not None and self._process.poll() is None
 
     @property
+    def exit_code(self) -> int | None:
+        """As subprocess has it; None: it runs, or was never started."""
+        return None if self._process is None else self._process.poll()
+
+    @property
     def pid(self) -> int:
         assert self._process is not None, "it was never started"
         return self._process.pid

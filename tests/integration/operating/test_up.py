@@ -1,5 +1,5 @@
 """`txnctl up`: of a directory in use it said that it had started a cluster, which ran already; and nothing at all of a
-node that ended by itself.
+node, or of the compactor, that ended by itself.
 """
 
 from __future__ import annotations
@@ -116,3 +116,18 @@ def test_a_node_that_ends_by_itself_is_told_with_what_to_do(start: Start, tmp_pa
     assert up.process.wait(SECONDS) == 1
     assert up.said.count("has ended by itself") == 3
     assert "No node runs any more.\nStart them again: txnctl up" in up.said
+
+
+def test_a_compactor_that_ends_by_itself_is_told_with_what_to_do(start: Start, tmp_path: Path) -> None:
+    up = start()
+    wait_until(lambda: up.serves, "it serves", SECONDS)
+    search = ["pgrep", "-P", str(up.process.pid), "-f", "node.compactor"]
+    found = subprocess.run(search, capture_output=True, check=True)
+    os.kill(int(found.stdout), signal.SIGKILL)
+    wait_until(lambda: "the compactor has ended by itself: killed by SIGKILL" in up.said, "it is told of", SECONDS)
+    assert f"Its log: {tmp_path / 'cluster' / 'compactor.log'}\nThe nodes go on" in up.said
+    assert f"Start one: txnctl compactor --cluster {up.addresses()}\n" in up.said
+    assert up.process.poll() is None
+    up.process.send_signal(signal.SIGTERM)
+    assert up.process.wait(SECONDS) == 0
+    assert up.said.count("has ended by itself") == 1
