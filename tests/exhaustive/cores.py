@@ -282,7 +282,7 @@ def _thawed(frozen: FrozenTask) -> CommitTask:
         refusal=(frozen.refusal[0], frozen.refusal[1].thawed()) if frozen.refusal else None,
         proposed=frozen.proposed,
         _progress={
-            p: _Progress(answered, in_flight, attempts=1, next_try=WAITING if waiting else NOW)
+            p: _Progress("", answered, in_flight, attempts=1, next_try=WAITING if waiting else NOW)
             for p, answered, in_flight, waiting in frozen.progress
         },
         _unanswered=sum(not answered for _, answered, _, _ in frozen.progress),
