@@ -17,11 +17,14 @@ import pytest
 
 from tests.sim.actors.client import Client
 from tests.sim.campaign import scenario
+from tests.sim.planted.everything import APART
 from tests.sim.world import seams, world
 from txnparticipant.shard import commands as shard_cmd
+from txnstatus.catalog.catalog import CATALOG
 from txnstatus.proto import common_pb2, table_pb2
 from txnstatus.proto import txn_manager_pb2 as pb
 from txnstatus.raft.driver import RaftDriver
+from txnstatus.raft.parts import split
 from txnstatus.raft.proposals import Proposal
 from txnstatus.status import commands as status_cmd
 from txnstatus.types import DECIDED_COMMIT, TxnState
@@ -52,12 +55,13 @@ class Cost:
         def counted(
             driver: RaftDriver, commands: Sequence[bytes], ended: Callable[[Proposal], None], *, linger: bool = False
         ) -> None:
-            group = driver.group.group.partition("-")[0]
-            decoded = [CODECS[group].decode(command) for command in commands] if group in CODECS else []
-            if not isinstance(next(iter(decoded), None), OF_TRANSACTIONS):
+            is_catalog = driver.group.group == CATALOG
+            addressed = [] if is_catalog else [(part.partition("-")[0], own) for part, own in map(split, commands)]
+            decoded = [(kind, CODECS[kind].decode(own)) for kind, own in addressed if kind in CODECS]
+            if not decoded or not isinstance(decoded[0][1], OF_TRANSACTIONS):
                 submit(driver, commands, ended, linger=linger)
                 return
-            self.commands.update(f"{group} {type(command).__name__}" for command in decoded)
+            self.commands.update(f"{kind} {type(command).__name__}" for kind, command in decoded)
             number = self.rounds + 1
 
             def released(proposal: Proposal) -> None:
@@ -99,9 +103,10 @@ async def _transaction(client: Client, cost: Cost, tables: tuple[str, ...], numb
     return Spent(until_written, to_commit, cost.commands.copy())
 
 
-def _spent(tables: tuple[str, ...], *, carried: bool) -> list[Spent]:
+def _spent(tables: tuple[str, ...], *, carried: bool, groups: int = APART) -> list[Spent]:
+    """`groups`: by default no table is in the log of the status table."""
     cost, spent = Cost(), list[Spent]()
-    made = world.World(replace(scenario.make(1, "calm"), clients=0, duplicates=0.0, late=0.0), None)
+    made = world.World(replace(scenario.make(4, "calm"), clients=0, duplicates=0.0, late=0.0, groups=groups), None)
 
     async def work(client: Client) -> None:
         schema = common_pb2.TableSchema(columns=[common_pb2.Column(name="id", type="bigint")])
@@ -153,3 +158,18 @@ def test_a_begin_that_carries_first_writes_registers_their_tables_in_its_own_rou
             "shard BeginCommit": count,
             "shard FinalizeCommit": count,
         }
+
+
+@pytest.mark.parametrize("tables", [TABLES[:1], TABLES])
+def test_in_one_log_first_writes_register_themselves_and_a_commit_is_one_round(tables: tuple[str, ...]) -> None:
+    count = len(tables)
+    for each in _spent(tables, carried=False, groups=1):
+        assert (each.until_written, each.to_commit) == (1 + count, 1), "begun; written; committed"
+        assert each.commands == {"status BeginTxns": 1, "shard OpenWrite": count, "status BeginCommit": 1}
+
+
+@pytest.mark.parametrize("tables", [TABLES[:1], TABLES])
+def test_in_one_log_a_transaction_whose_begin_carries_its_writes_is_two_rounds(tables: tuple[str, ...]) -> None:
+    for each in _spent(tables, carried=True, groups=1):
+        assert (each.until_written, each.to_commit) == (1, 1)
+        assert each.commands == {"status BeginTxns": 1, "status BeginCommit": 1}
