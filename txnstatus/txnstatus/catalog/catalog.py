@@ -5,6 +5,7 @@ Small and rarely changed, so it is one immutable value.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -127,12 +128,15 @@ class CatalogState:
             raise ValueError(f"a catalog of format {wire.format}; this release reads {FORMAT}")
         if not (wire.range_span and wire.participant_shards and wire.replication and wire.nodes):
             raise ValueError("a catalog without nodes, shards, replicas or a span of ranges")
+        parts = {part: group.name for group in wire.groups for part in group.parts}
+        if wrong := [part for part in parts if not re.fullmatch(_PART, part)]:
+            raise ValueError(f"a catalog with {wrong[0][:100]!r} as a part of a group")
         known = {name for name, _, _ in Options().items()}
         return cls(
             wire.range_span,
             {node.node_id: NodeInfo(node.address, tuple(node.roles)) for node in wire.nodes},
             {group.name: tuple(group.members) for group in wire.groups},
-            {part: group.name for group in wire.groups for part in group.parts},
+            parts,
             wire.replication,
             wire.participant_shards,
             wire.next_range,
@@ -192,6 +196,7 @@ def placed(candidates: Sequence[str], number: int, replication: int) -> tuple[st
 
 
 _STATUS, _SHARD = "status-", "shard-"
+_PART = f"(?:{_STATUS}|{_SHARD})[0-9]{{1,9}}"
 _GROUP = "group-{}"
 
 
