@@ -86,7 +86,7 @@ CARRYING = ("ends tell of no first write", "files begin where nobody is asked")
 PLANTED_REGISTERING: Mapping[str, Planted] = {
     "what is open is registered": Planted(("everything", "4"), "deaths", 10, what_is_open_is_registered),
     "withdrawn although listed": Planted(("everything", "4", "10"), "deaths", 10, withdrawn_although_listed, first=5),
-    "ends tell of no first write": Planted(("10",), "calm", 4, ends_tell_of_no_first_write),
+    "ends tell of no first write": Planted(("10",), "deaths", 10, ends_tell_of_no_first_write, first=2),
     "files begin where nobody is asked": Planted(
         ("everything", "4", "5", "8"), "deaths", 10, files_begin_where_nobody_is_asked
     ),
