@@ -90,6 +90,8 @@ class WatchedShardService(ShardService):
 
     def _heard(self, commands: Sequence[cmd.Command], outcomes: Sequence[ShardApplied | Rejected]) -> None:
         for command in commands:
+            if isinstance(command, cmd.BeginCommit | cmd.AbortTxn):  # also where a range in the same log asks
+                self._carried.add((command.table_id, command.txn_id, command.first_write))
             if isinstance(command, cmd.Retire):
                 self._check_leases(command)
                 self._check_age(command)
