@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from tests.sim.actors.caller import Caller
 from tests.sim.judges import checks
 from txnparticipant.shard.audit import Known, findings, from_wire
-from txnstatus.errors import Unavailable
+from txnstatus.errors import NotFound, Unavailable
 from txnstatus.findings import Finding, confirmed
 from txnstatus.proto import audit_pb2 as pb
 from txnstatus.proto import common_pb2 as common
@@ -29,7 +29,7 @@ class Doctor(Caller):
                 tables = [each.info for each in answer.participants if each.info.location]
                 if tables:
                     await self._examine_table(self._rng.choice(tables), grace_seconds)
-            except Unavailable as error:
+            except (Unavailable, NotFound) as error:  # nobody answers, or the table has been dropped meanwhile
                 self._log(f"sees nothing of shard {shard}: {error.message}")
             await asyncio.sleep(self._rng.uniform(0.0, 0.3))
 
