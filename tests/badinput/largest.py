@@ -17,6 +17,7 @@ from txnstatus.limits import (
     MAX_BEGIN_COUNT,
     MAX_CLAIMED_KEYS,
     MAX_DELETED_FILES,
+    MAX_FIRST_WRITES,
     MAX_FROM_WRITES,
     MAX_KEEP_ALIVE_IDS,
     MAX_KEY_BOUND_BYTES,
@@ -30,6 +31,7 @@ from txnstatus.limits import (
     MAX_STATES,
 )
 from txnstatus.proto import common_pb2, participant_pb2, table_pb2, txn_status_pb2
+from txnstatus.proto import txn_manager_pb2 as pb
 from txnstatus.schema import MAX_COLUMNS
 from txnstatus.table_properties import KNOWN
 
@@ -75,6 +77,17 @@ def _registrations(world: World, request: Any, count: int) -> Sequence[Message]:
             participant=common_pb2.ParticipantInfo(participant_id=f"{number % 2}.d{number}", name=f"d{number}"),
         )
         for number in range(count)
+    ]
+
+
+def _first_writes(world: World, _request: Message, count: int) -> Sequence[Message]:
+    return [pb.FirstWrite(table=table.name, write_id=uuid.uuid4().hex) for table in world.some_tables(count)]
+
+
+def _participants(world: World, _request: Message, count: int) -> Sequence[Message]:
+    return [
+        common_pb2.ParticipantInfo(participant_id=table.table_id, name=table.name, first_write=uuid.uuid4().hex)
+        for table in world.some_tables(count)
     ]
 
 
@@ -141,6 +154,8 @@ REPEATED: Mapping[str, tuple[int, Make]] = {
     "ParticipateRequest.ops": (MAX_OPS_PER_CALL, _ops),
     "RegisterParticipantsRequest.registrations": (MAX_OPS_PER_CALL, _registrations),
     "RenewLeasesRequest.leases": (MAX_LEASES_PER_CALL, _leases),
+    "BeginTransactionRequest.first_writes": (MAX_FIRST_WRITES, _first_writes),
+    "RangeBeginRequest.participants": (MAX_FIRST_WRITES, _participants),
     "CreateTableRequest.properties": (len(KNOWN), _properties),
     "AlterTableRequest.properties": (len(KNOWN), _properties),
     "TableSchema.columns": (MAX_COLUMNS, _columns),
@@ -190,6 +205,7 @@ def largest(world: World, method: MethodDescriptor, share: float = 1.0) -> Itera
         yield name_of(path[-1]), request
     if method.name == "BeginTransaction":
         request = world.request(method)
+        request.ClearField("first_writes")
         request.count = max(1, int(MAX_BEGIN_COUNT * share))
         yield "count", request
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -16,8 +17,9 @@ from tests.badinput.one_loop import OneLoop
 from tests.badinput.ways import EACH, METHODS
 from tests.badinput.world import OWNER, Answer, World
 from txnstatus import pages
+from txnstatus.errors import InvalidArgument
 from txnstatus.lake.rows import to_ipc
-from txnstatus.limits import MAX_LOCK_PARTITIONS, MAX_PARTITION_VALUES
+from txnstatus.limits import MAX_FIRST_WRITES, MAX_LOCK_PARTITIONS, MAX_PARTITION_VALUES
 from txnstatus.proto import compaction_pb2, table_pb2
 from txnstatus.proto import txn_manager_pb2 as pb
 
@@ -149,8 +151,15 @@ def test_a_transaction_with_as_many_partitions_as_there_may_be(one: OneLoop, wor
     table.ask("TxnManager/AbortTransaction", pb.AbortTransactionRequest(txn_id=txn_id, owner=OWNER))
     _, refused = table.add([*half, table.partitions[-1]], overwrite=True)
     assert "values" in str(refused.error)
-    digest = world.digest()
-    assert digest[world.group("shard")], "a snapshot can be made"
+    assert world.digest()["group-0"], "a snapshot can be made"
+
+
+def test_a_range_that_is_told_of_more_participants_than_a_begin_may_have(world: World) -> None:
+    request: Any = world.request(METHODS["txnstatus.TxnStatus/BeginInRange"])
+    request.participants.extend([request.participants[0]] * MAX_FIRST_WRITES)
+    answer = world.send("txnstatus.TxnStatus/BeginInRange", request.SerializeToString(), group=world.group("range"))
+    assert isinstance(answer.error, InvalidArgument), answer
+    assert f"{MAX_FIRST_WRITES} are possible" in answer.error.message
 
 
 def test_locks_on_as_many_partitions_as_there_may_be(one: OneLoop, world: World) -> None:

@@ -6,7 +6,7 @@ import importlib
 import pkgutil
 import uuid
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -21,6 +21,7 @@ import txnstatus.proto
 from tests.badinput.compacting import Compacting
 from tests.badinput.wire import SMALL
 from tests.support import wait_until
+from txnclient.info import TableInfo
 from txndeploy.local.cluster import LocalCluster
 from txnstatus.catalog.catalog import CATALOG, shard_group, status_group
 from txnstatus.errors import InternalError, TxnError
@@ -76,6 +77,7 @@ class World:
         """A table without a primary key, on the same shard."""
         self.committed = self.client.begin().commit().txn_id
         self._open: list[int] = []
+        self._tables: list[TableInfo] = []
 
     def close(self) -> None:
         self.client.close()
@@ -147,6 +149,12 @@ class World:
         """One that nobody else works with, on the same shard."""
         return self.client.create_table(self.new_name(), "id bigint").name
 
+    def some_tables(self, count: int) -> Sequence[TableInfo]:
+        """So many without a primary key, on all shards."""
+        while len(self._tables) < count:
+            self._tables.append(self.client.create_table(f"some.t{len(self._tables)}", "id bigint"))
+        return self._tables[:count]
+
     def new_name(self) -> str:
         """A table's name that the shard of right requests keeps."""
         return next(name for name in iter(lambda: f"bad.t{uuid.uuid4().hex}", "") if self.keeps(name))
@@ -193,7 +201,7 @@ class _Values:
             "label": lambda: "bad input",
             "reason": lambda: "because",
             "keepalive_millis": lambda: 5_000,
-            "count": lambda: 2,
+            "count": lambda: 1,  # more have no first writes
             "shard": lambda: world.shard,
             "table": lambda: "bad.input",
             "table_id": lambda: world.table_id,
@@ -202,6 +210,9 @@ class _Values:
             "location": lambda: None,
             "states": lambda: ["OPEN"],
             "timestamp": lambda: world.client.snapshot().timestamp,
+            # Of a table without a primary key: its directory is claimed.
+            "txnstatus.FirstWrite.table": lambda: world.keyless,
+            "txnstatus.FirstWrite.write_id": lambda: uuid.uuid4().hex,
             # Committed: nobody who waits for its outcome waits long.
             "txnstatus.GetTransactionStateRequest.txn_id": lambda: world.committed,
             "txnstatus.ParticipantOp.type": self.prepare,

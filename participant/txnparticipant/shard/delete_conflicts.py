@@ -23,7 +23,7 @@ def delete_conflict(table: TableState, txn: TableTxn) -> Conflict | None:
     compacted meanwhile, rows are compared by every position that they have had: others tell one that both know.
     """
     for write in txn.writes.values():
-        for replaced in write.replaces:
+        for replaced in table.deletes.touched(write.replaces):
             winner = table.deletes.since(txn.txn_id, replaced, write.base_ts)
             if winner is not None:
                 name = full_name(table.name, partition_of(replaced))

@@ -200,9 +200,10 @@ class TableState:
             self.deletes.add(deleted)
             self.used[deleted.directory] += 1
 
-    def replace(self, file_set: FileSet, at: Timestamp) -> None:
-        file_set.replaced_ts = at
-        insort(self.replaced, (at, file_set.id))
+    def replace(self, file_set: str, at: Timestamp) -> None:
+        """`file_set`: its id."""
+        self.file_sets[file_set].replaced_ts = at
+        insort(self.replaced, (at, file_set))
 
     def retire(self, up_to: Timestamp) -> None:
         """Drops what was removed by then, for those who read from then on. Unneeded directories are to be cleaned."""
@@ -361,17 +362,17 @@ class TableState:
         # Once each: two of its writes may have replaced the same.
         for replaced in dict.fromkeys(id_ for write in txn.writes.values() for id_ in write.replaces):
             if self.file_sets[replaced].replaced_by == txn.txn_id:
-                self.replace(self.file_sets[replaced], commit_ts)
+                self.replace(replaced, commit_ts)
         self.overwrites.commit(txn.txn_id, txn.writes.values(), commit_ts)
         self.deletes.end(txn.txn_id, txn.writes.values())
         txn.claimed = [write_id for write_id in txn.claimed if not self.used[txn.txn_id, write_id]]
 
     def _drop(self, txn: TableTxn, commit_ts: Timestamp) -> None:
         """All that is there is removed, as by an overwrite, and the table with it."""
-        for file_set in self.file_sets.values():
+        for id_, file_set in self.file_sets.items():
             if not file_set.replaced_ts:
                 file_set.replaced_by = txn.txn_id
-                self.replace(file_set, commit_ts)
+                self.replace(id_, commit_ts)
         for wanted in self.compactions.drop(commit_ts):
             self.leave_to_cleaner(COMPACTIONS, wanted)
         self.dropped = Dropped(txn.txn_id, txn.owner, commit_ts)

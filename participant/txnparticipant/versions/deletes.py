@@ -111,6 +111,10 @@ class DeleteSets:
 
     # ---- who was first
 
+    def touched(self, file_sets: Iterable[str]) -> list[str]:
+        """Those of the file sets that a transaction has deleted rows of, or is about to: few of many, as a rule."""
+        return [each for each in file_sets if each in self._newest or each in self._prepared]
+
     def since(self, txn_id: TxnId, file_set: str, above: Timestamp) -> TxnId | None:
         """A transaction that deletes rows of the file set: committed above the timestamp, or prepared."""
         later = (found.txn_id for found in self._later(file_set, above))

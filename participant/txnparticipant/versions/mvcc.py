@@ -282,10 +282,8 @@ class PendingWrite:
 
     def published(self, txn_id: TxnId, ts: Timestamp) -> list[FileSet]:
         """The file sets that its commit adds."""
-        return [
-            FileSet(self.write_id, txn_id, partition, self.manifest, ts, from_writes=self.from_writes)
-            for partition in self.partitions
-        ]
+        write_id, manifest, others = self.write_id, self.manifest, self.from_writes
+        return [FileSet(write_id, txn_id, each, manifest, ts, from_writes=others) for each in self.partitions]
 
     def deleted(self, txn_id: TxnId, ts: Timestamp) -> Iterator[DeleteSet]:
         """The delete sets that its commit adds."""

@@ -87,7 +87,7 @@ def test_who_does_not_answer_is_named(
         raise ConnectionResetError("the process is gone")
 
     monkeypatch.setattr(bridge, "_answered", hang_up)
-    with pytest.raises(Unavailable, match="catalog txn did not answer to load: the connection ended"):
+    with pytest.raises(Unavailable, match=r"serves catalog txn .* did not answer to load: the connection ended"):
         sql(f"SELECT * FROM txn.{table}")
     silent, unknown = "commit", "did not answer to commit: the connection ended; whether .* committed is not known"
     with pytest.raises(CommitUnknown, match=unknown):

@@ -358,6 +358,16 @@ def test_a_catalog_of_another_format_is_refused() -> None:
         from_wire(pb.CatalogState(format=3))
 
 
+@pytest.mark.parametrize(
+    "part", ["", "shard", "shard-", "shard-01", "shard--1", "status-1\n", "shard-\u0661", "table-1"]
+)
+def test_a_part_that_is_neither_a_range_nor_a_shard_is_refused(part: str) -> None:
+    wire = to_wire(new_catalog().state)
+    wire.groups[1].parts.append(part)
+    with pytest.raises(ValueError, match="no part of a group"):
+        from_wire(wire)
+
+
 def test_options_of_another_release_are_passed_over_and_missing_ones_have_their_defaults() -> None:
     wire = to_wire(new_catalog().state)
     del wire.options[:]

@@ -469,7 +469,7 @@ async def test_a_node_that_dies_as_it_is_dialled_is_dialled_again(monkeypatch: p
     dials, server = Dials(), await hanging_up()
     monkeypatch.setattr(transport, "connect", dials.connect)
     nodes = {"n1": NodeInfo("127.0.0.1:1", ()), "n2": NodeInfo(address_of(server), ())}
-    raft = transport.RaftTransport("c", "n1", 1, ClusterMap(CatalogState(100, nodes, {}, 3, 1)))
+    raft = transport.RaftTransport("c", "n1", 1, ClusterMap(CatalogState(100, nodes, {}, {}, 3, 1)))
     raft.start()
     async with asyncio.timeout(SECONDS):
         for _ in range(3):

@@ -123,14 +123,15 @@ class CatalogState:
 
     @classmethod
     def from_wire(cls, wire: pb.CatalogState) -> CatalogState:
-        """Raises ValueError for a state of another version."""
+        """Raises ValueError for a state of another version, and for one that names what cannot be."""
         if wire.format != FORMAT:
             raise ValueError(f"a catalog of format {wire.format}; this release reads {FORMAT}")
         if not (wire.range_span and wire.participant_shards and wire.replication and wire.nodes):
             raise ValueError("a catalog without nodes, shards, replicas or a span of ranges")
         parts = {part: group.name for group in wire.groups for part in group.parts}
-        if wrong := [part for part in parts if not re.fullmatch(_PART, part)]:
-            raise ValueError(f"a catalog with {wrong[0][:100]!r} as a part of a group")
+        wrong = next((part for part in parts if not _PART.fullmatch(part)), None)
+        if wrong is not None:
+            raise ValueError(f"{wrong[:100]!r} is no part of a group: a range is status-NUMBER, a shard shard-NUMBER")
         known = {name for name, _, _ in Options().items()}
         return cls(
             wire.range_span,
@@ -196,8 +197,8 @@ def placed(candidates: Sequence[str], number: int, replication: int) -> tuple[st
 
 
 _STATUS, _SHARD = "status-", "shard-"
-_PART = f"(?:{_STATUS}|{_SHARD})[0-9]{{1,9}}"
 _GROUP = "group-{}"
+_PART = re.compile(f"(?:{_STATUS}|{_SHARD})(?:0|[1-9][0-9]{{0,18}})")
 
 
 def status_group(number: int) -> str:

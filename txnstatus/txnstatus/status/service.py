@@ -16,6 +16,7 @@ from txnstatus.catalog.catalog import CatalogState, status_group
 from txnstatus.catalog.system_client import TxnSystemClient
 from txnstatus.errors import InvalidArgument, TxnError, Unavailable
 from txnstatus.limits import (
+    MAX_FIRST_WRITES,
     MAX_KEEP_ALIVE_IDS,
     MAX_LABEL_CHARACTERS,
     MAX_LISTED,
@@ -162,6 +163,7 @@ class StatusService:
         check_length("label", request.label, MAX_LABEL_CHARACTERS)
         check_length("owner", request.owner, MAX_LABEL_CHARACTERS)
         check_length("request id", request.request_id, MAX_LABEL_CHARACTERS)
+        check_count(len(wrapped.participants), "first writes", MAX_FIRST_WRITES)
         for participant in wrapped.participants:
             self._client.cluster.check_participant_id(participant.participant_id)
         return cmd.BeginTxns(
