@@ -150,7 +150,7 @@ class World:
         return self.client.create_table(self.new_name(), "id bigint").name
 
     def some_tables(self, count: int) -> Sequence[TableInfo]:
-        """So many without a primary key, on all shards."""
+        """Tables without a primary key, on all shards: so many."""
         while len(self._tables) < count:
             self._tables.append(self.client.create_table(f"some.t{len(self._tables)}", "id bigint"))
         return self._tables[:count]

@@ -112,7 +112,7 @@ class DeleteSets:
     # ---- who was first
 
     def touched(self, file_sets: Iterable[str]) -> list[str]:
-        """Those of the file sets that a transaction has deleted rows of, or is about to: few of many, as a rule."""
+        """File sets among these that a transaction has deleted rows of, or is about to: few of many, as a rule."""
         return [each for each in file_sets if each in self._newest or each in self._prepared]
 
     def since(self, txn_id: TxnId, file_set: str, above: Timestamp) -> TxnId | None:
