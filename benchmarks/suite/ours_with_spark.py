@@ -8,7 +8,7 @@ from pathlib import Path
 from benchmarks.suite.model import Settings
 from benchmarks.suite.ours import OurCluster
 from benchmarks.suite.processes import needs_modules
-from benchmarks.suite.spark_turns import SparkProcess, Turns
+from benchmarks.suite.turns.spark import SparkProcess, Turns
 
 
 class OurSpark(OurCluster):

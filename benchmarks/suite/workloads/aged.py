@@ -6,11 +6,11 @@ import statistics
 import time
 from collections.abc import Callable, Sequence
 
-from benchmarks.suite import tpch_refreshed as tpch
-from benchmarks.suite.aged_turns import Appended, Refreshed, Turns
 from benchmarks.suite.model import OURS, Contender, Goal, Settings, Tally, Workload
 from benchmarks.suite.ours_with_spark import OurSpark
-from benchmarks.suite.spark_turns import Turn
+from benchmarks.suite.turns import tpch_refreshed as tpch
+from benchmarks.suite.turns.aged import Appended, Refreshed, Turns
+from benchmarks.suite.turns.spark import Turn
 
 APPENDS, QUICK_APPENDS = 2_000, 60
 QUICK_REFRESHES = 4

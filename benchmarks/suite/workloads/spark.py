@@ -6,9 +6,9 @@ import statistics
 import time
 from collections.abc import Sequence
 
-from benchmarks.suite.model import Contender, Goal, Settings, Tally, Workload
+from benchmarks.suite.model import Goal, Settings, Tally, Workload
 from benchmarks.suite.ours_with_spark import OurSpark
-from benchmarks.suite.spark_turns import Turn, WritesAndReads
+from benchmarks.suite.turns.spark import Turn, WritesAndReads
 
 ROWS = 10_000_000
 QUICK_ROWS = 200_000
@@ -56,16 +56,12 @@ def measures(turns: Sequence[Turn]) -> dict[str, float]:
     return found
 
 
-def contenders(settings: Settings) -> Sequence[Contender]:
-    return [Ours(settings)]
-
-
 WORKLOAD = Workload(
     name="spark",
     title="Spark writes and reads beside plain Parquet",
     about="Our write returns when the rows are durable and visible; a plain write syncs nothing. So it is also "
     "compared with a plain write and a sync of its files. Spark's CPU is that of its driver and its executors.",
-    contenders=contenders,
+    contenders=lambda settings: [Ours(settings)],
     points=(QUICK_ROWS, ROWS),
     axis="rows",
     operation="write",

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from benchmarks.suite.change_turns import Changed
-from benchmarks.suite.model import OURS, Contender, Goal, Settings, Workload
+from benchmarks.suite.model import OURS, Goal, Workload
+from benchmarks.suite.turns.changes import Changed
 from benchmarks.suite.workloads.sql import OverTables
 
 ROWS, QUICK_ROWS = 10_000_000, 100_000
@@ -13,14 +11,7 @@ ROWS, QUICK_ROWS = 10_000_000, 100_000
 
 class ByStatements(OverTables):
     about = "one session; statements of the client and a rewrite in turn; medians of ratios"
-
-    def __init__(self, settings: Settings) -> None:
-        super().__init__(settings)
-        self._turns = Changed
-
-
-def contenders(settings: Settings) -> Sequence[Contender]:
-    return [ByStatements(settings)]
+    turns = Changed
 
 
 WORKLOAD = Workload(
@@ -29,7 +20,7 @@ WORKLOAD = Workload(
     about="A MERGE of a DataFrame with 0.3 % as many rows as the table, of which two of three update one, and a DELETE "
     "of one row in a hundred, all over the table; each with its commit. The plain one reads all rows, and writes and "
     "syncs those that are to be there.",
-    contenders=contenders,
+    contenders=lambda settings: [ByStatements(settings)],
     points=(QUICK_ROWS, ROWS),
     axis="rows",
     operation="statement",

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Sequence
 
-from benchmarks.suite.model import OURS, Contender, Goal, Settings, Tally, Workload
+from benchmarks.suite.model import OURS, Goal, Settings, Tally, Workload
 from benchmarks.suite.ours_with_spark import OurSpark
-from benchmarks.suite.sql_turns import CHANGES, DEAD, PARTITIONS, Points, Statements
+from benchmarks.suite.turns.spark import Turns
+from benchmarks.suite.turns.sql import CHANGES, DEAD, PARTITIONS, Points, Statements
 from benchmarks.suite.workloads.aged import PLAIN, measures
 
 ROWS, QUICK_ROWS = 10_000_000, 200_000
@@ -20,9 +20,10 @@ WARM_TURNS = 2
 
 class OverTables(OurSpark):
     about = "one session, one query after the other, ours and plain in turn; medians of ratios"
+    turns: Turns = Statements
 
     def __init__(self, settings: Settings) -> None:
-        super().__init__(settings, Statements)
+        super().__init__(settings, self.turns)
         self._repeats = QUICK_REPEATS if settings.quick else REPEATS
 
     async def prepare(self, point: int) -> None:
@@ -45,10 +46,10 @@ class OverTables(OurSpark):
 
 class PointQuery(OverTables):
     about = "one session; CPU is that of driver, executors and the client"
+    turns = Points
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
-        self._turns = Points
         self._most = QUICK_FILES if settings.quick else None
 
     async def prepare(self, point: int) -> None:
@@ -64,10 +65,6 @@ class PointQuery(OverTables):
         return tally
 
 
-def _of(contender: type[OverTables]) -> Callable[[Settings], Sequence[Contender]]:
-    return lambda settings: [contender(settings)]
-
-
 _BOUNDS = (
     {name: 1.10 if "dead" in name else 1.03 for name in DEAD}
     | {"insert": 1.05}
@@ -79,7 +76,7 @@ STATEMENTS = Workload(
     about="Scans of a table that is clean, or has deleted rows in all of its files, beside files of the rows that are "
     "left; INSERT INTO a new table beside a write of files and a sync of them; DELETE, UPDATE and MERGE, one after the "
     "other on one table, beside a write of what all rows of the first one would be, and a sync.",
-    contenders=_of(OverTables),
+    contenders=lambda settings: [OverTables(settings)],
     points=(QUICK_ROWS, ROWS),
     axis="rows",
     operation="statement",
@@ -90,7 +87,7 @@ POINT_QUERY = Workload(
     name="sql-point",
     title="A query of one row among very many files",
     about=f"A table of {PARTITIONS:,} partitions; `plan` is all from the query's text to the files that tasks read.",
-    contenders=_of(PointQuery),
+    contenders=lambda settings: [PointQuery(settings)],
     points=(FILES,),
     axis="files",
     operation="plan",

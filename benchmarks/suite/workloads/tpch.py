@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Sequence
 
-from benchmarks.suite.model import OURS, Contender, Goal, Settings, Tally, Workload
+from benchmarks.suite.model import OURS, Goal, Settings, Tally, Workload
 from benchmarks.suite.ours_with_spark import OurSpark
 from benchmarks.suite.processes import needs_modules
-from benchmarks.suite.spark_turns import Cost, Turn
-from benchmarks.suite.tpch_data import MODULES
-from benchmarks.suite.tpch_queries import QUERIES
-from benchmarks.suite.tpch_turns import WHOLE, Queries
+from benchmarks.suite.turns.spark import Cost, Turn
+from benchmarks.suite.turns.tpch import WHOLE, Queries
+from benchmarks.suite.turns.tpch_data import MODULES
+from benchmarks.suite.turns.tpch_queries import QUERIES
 from benchmarks.suite.workloads.aged import PLAIN, measures
 
 QUICK_PARTS = 10
@@ -66,16 +65,12 @@ def _sums(turn: Turn) -> Turn:
     }
 
 
-def _contenders(settings: Settings) -> Sequence[Contender]:
-    return [TpcH(settings)]
-
-
 WORKLOAD = Workload(
     name="tpch",
     title="TPC-H's 22 queries in Spark's own SQL",
     about="Tables without keys and partitions, beside plain Parquet that Spark has written of the same rows; answers "
     "are compared.",
-    contenders=_contenders,
+    contenders=lambda settings: [TpcH(settings)],
     points=(QUICK_PARTS, WHOLE),
     axis="thousandths of scale 1",
     operation="query",

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from benchmarks.suite import sql_turns
-from benchmarks.suite.sql_turns import CATALOG, CHANGED, CHANGES, DEAD, Statements
+from benchmarks.suite.turns import sql as sql_turns
+from benchmarks.suite.turns.sql import CATALOG, CHANGED, CHANGES, DEAD, Statements
 from txnclient import Client
 from txnclient.sparksql import detach
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from benchmarks.suite import tpch_data, tpch_turns
-from benchmarks.suite.tpch_queries import QUERIES
-from benchmarks.suite.tpch_turns import CATALOG, PLAIN, WHOLE, Queries
+from benchmarks.suite.turns import tpch, tpch_data
+from benchmarks.suite.turns.tpch import CATALOG, PLAIN, WHOLE, Queries
+from benchmarks.suite.turns.tpch_queries import QUERIES
 from tests.support import connect
 from txnclient.sparksql import detach
 from txndeploy.local.cluster import LocalCluster
@@ -55,9 +55,9 @@ def test_a_query_answers_what_it_answers_over_plain_parquet_and_what_is_publishe
 
 
 def test_a_turn_has_what_each_query_takes_and_compares(turns: Queries, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tpch_turns, "QUERIES", {name: QUERIES[name] for name in ("Q6", "Q11")})
+    monkeypatch.setattr(tpch, "QUERIES", {name: QUERIES[name] for name in ("Q6", "Q11")})
     assert set(turns.turn(PARTS)) == {"Q6", "plain Q6", "Q11", "plain Q11"}
-    monkeypatch.setattr(tpch_turns, "QUERIES", {"Q1": "SELECT rand() FROM region"})
+    monkeypatch.setattr(tpch, "QUERIES", {"Q1": "SELECT rand() FROM region"})
     with pytest.raises(RuntimeError, match="Q1 has two answers"):
         turns.turn(PARTS)
 

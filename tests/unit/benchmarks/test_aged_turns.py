@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from benchmarks.suite import aged_turns
-from benchmarks.suite.aged_turns import Turns
+from benchmarks.suite.turns import aged
+from benchmarks.suite.turns.aged import Turns
 from txnstatus.errors import Unavailable
 
 TABLE = "bench.aged0"
@@ -40,7 +40,7 @@ class Fake:
 def turns(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
     def make(*states: str) -> Turns:
         client: Any = Fake(*states)
-        monkeypatch.setattr(aged_turns, "Worker", lambda *_: client)
+        monkeypatch.setattr(aged, "Worker", lambda *_: client)
         made = Turns(client, None, tmp_path)  # type: ignore[arg-type]
         made._tables = [TABLE]
         return made

@@ -17,7 +17,7 @@ from benchmarks.suite.model import Contender, Goal, Sample, Settings, Tally, Wor
 from benchmarks.suite.ours import OurCluster
 from benchmarks.suite.report import Part
 from benchmarks.suite.runner import Plan, order, run, steps
-from benchmarks.suite.spark_turns import Cost, Turn
+from benchmarks.suite.turns.spark import Cost, Turn
 from benchmarks.suite.workloads import ALL, aged, spark, table_pairs
 
 PLAN = Plan(points=(1, 16), rounds=3, seconds=1.0, warm_up_seconds=0.0)

@@ -16,8 +16,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 import txnclient
-from benchmarks.suite import tpch_refreshed as tpch
-from benchmarks.suite.spark_turns import Turn, cost
+from benchmarks.suite.turns import tpch_refreshed as tpch
+from benchmarks.suite.turns.spark import Turn, cost
 from txnclient.compact.worker import Worker
 from txnclient.sparksql import attach
 

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import txnclient
-from benchmarks.suite import tpch_data
-from benchmarks.suite.spark_turns import Turn, cost
-from benchmarks.suite.tpch_queries import QUERIES
+from benchmarks.suite.turns import tpch_data
+from benchmarks.suite.turns.spark import Turn, cost
+from benchmarks.suite.turns.tpch_queries import QUERIES
 from txnclient.sparksql import attach
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import txnclient
-from benchmarks.suite.spark_turns import COLUMNS, PARTS, Cost, Turn, cost
+from benchmarks.suite.turns.spark import COLUMNS, PARTS, Cost, Turn, cost
 from txnstatus.lake.storage import make_durable, parquet_files
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 import txnclient
-from benchmarks.suite.spark_turns import COLUMNS, PARTS, Turn, cost
+from benchmarks.suite.turns.spark import COLUMNS, PARTS, Turn, cost
 from txnclient.sparksql import attach
 from txnstatus.lake.storage import make_durable, parquet_files
 
