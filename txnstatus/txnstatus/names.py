@@ -1,4 +1,4 @@
-"""What tables and columns may be called: any letters, of any script."""
+"""What tables and columns may be called: any letters, of any script; and what names of parts of groups say."""
 
 from __future__ import annotations
 
@@ -22,6 +22,12 @@ _TABLE_RULE = (
 _NOT_COMPOSED = (
     "its letters are not composed as in Unicode's form NFC, which looks the same: unicodedata.normalize('NFC', name)"
 )
+
+
+def kind_and_number(part: str) -> tuple[str, int]:
+    """What a part of a Raft group is, by its name, which is `KIND-NUMBER`. Raises ValueError."""
+    kind, _, number = part.partition("-")
+    return kind, int(number)
 
 
 def check_table_name(name: str) -> str:

@@ -59,13 +59,13 @@ class LocalCluster:
         compactor: bool = True,
         spawn: Spawn = spawning.fresh,
     ) -> None:
-        """`table_roots`: where tables may be besides the warehouse. `environment`: variables for the node processes,
-        besides this process's own. `launcher`: words before each node's command; it must stay the process's child.
-        `grpc`: whether new nodes serve gRPC as well, on loopback: `grpc_address` of their configurations says where.
-        `compactor`: whether a process beside the nodes does compactions.
-        `spawn`: how processes are started; whoever starts many nodes has them forked (see `txndeploy.local.spawning`).
+        """`groups`: groups of the shards. `table_roots`: where tables may be besides the warehouse. `environment`:
+        variables of the node processes besides this process's own. `launcher`: words before each node's command; it
+        must stay the process's child. `grpc`: whether new nodes serve gRPC too, on loopback, at the `grpc_address` of
+        their configurations. `compactor`: whether a process beside them does compactions. `spawn`: how processes are
+        started (see `txndeploy.local.spawning`). `network`: by what nodes reach each other; without, plain loopback.
+
         Raises DirectoryInUse where somebody else runs the nodes in the directory.
-        `network`: by what the nodes reach each other, such as one that can be cut; without, plain loopback.
         """
         self.directory = directory.absolute()
         self.warehouse = warehouse or (self.directory / "warehouse").as_uri()

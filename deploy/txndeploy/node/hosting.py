@@ -8,10 +8,9 @@ from collections.abc import Callable, Iterator
 from typing import Protocol
 
 from txnparticipant.leader.service import ShardService
-from txnstatus.catalog.catalog import CatalogState, range_number, shard_group
-from txnstatus.catalog.cluster_map import ClusterMap, shard_of_table_id
+from txnstatus.catalog.catalog import CatalogState, range_number
+from txnstatus.catalog.cluster_map import ClusterMap, part_of
 from txnstatus.errors import TxnError
-from txnstatus.foreign import foreign_name
 from txnstatus.process.background import Tasks
 from txnstatus.raft.driver import RaftDriver
 from txnstatus.raft.parts import Parts, closing, opening
@@ -101,9 +100,8 @@ class Hosting:
             shard.has_applied(step)
 
     def _shard(self, participant_id: ParticipantId) -> ShardService | None:
-        if foreign_name(participant_id) is not None:
-            return None
-        service = self.services.get(shard_group(shard_of_table_id(participant_id)))
+        part = part_of(participant_id)
+        service = self.services.get(part) if part is not None else None
         return service if isinstance(service, ShardService) else None
 
     # ---- inside

@@ -263,8 +263,9 @@ class Roles:
 
     def _serve(self, part: str, machine: StateMachine, driver: PartDriver, hosting: Hosting) -> Service:
         """The service of a part, which answers calls for it."""
-        if isinstance(machine, StatusMachine):
-            number = machine.table.first_txn_id // self._cluster.state.range_span
+        number = range_number(part)
+        if number is not None:
+            assert isinstance(machine, StatusMachine)
             status = StatusService(number, machine, driver, self._environment, self._clock, self._client, hosting)
             for each in ("TxnManager", "TxnStatus", "Admin"):
                 self._add(each, status, part)

@@ -8,10 +8,8 @@ from txnparticipant.shard import commands as cmd
 from txnparticipant.shard.changes import ShardApplied
 from txnparticipant.shard.shard import ParticipantShard
 from txnparticipant.shard.translation import untranslated
-from txnstatus.catalog.catalog import shard_group
-from txnstatus.catalog.cluster_map import shard_of_table_id
+from txnstatus.catalog.cluster_map import part_of
 from txnstatus.errors import TxnError, Unavailable, forgotten
-from txnstatus.foreign import foreign_name
 from txnstatus.raft.machine import Restoring, RestoringWhole, StateMachine
 from txnstatus.replicated import Rejected
 from txnstatus.status.commands import RegisterParticipants
@@ -101,7 +99,6 @@ class ShardsHere:
         return found
 
     def _find(self, participant_id: ParticipantId) -> ParticipantShard | None:
-        if foreign_name(participant_id) is not None:
-            return None
-        machine = self._machines().get(shard_group(shard_of_table_id(participant_id)))
+        part = part_of(participant_id)
+        machine = self._machines().get(part) if part is not None else None
         return machine.shard if isinstance(machine, ShardMachine) else None

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from txnstatus.catalog.options import Options
+from txnstatus.names import kind_and_number
 from txnstatus.proto import catalog_pb2 as pb
 from txnstatus.types import NO_TIMESTAMP, Timestamp, TxnId
 
@@ -75,7 +76,7 @@ class CatalogState:
 
     def parts_of(self, group: str) -> list[str]:
         """What is in the group's log: its shards first, then its ranges, the oldest first."""
-        return sorted((part for part, of in self.parts.items() if of == group), key=_order)
+        return sorted((part for part, of in self.parts.items() if of == group), key=kind_and_number)
 
     def replicas(self, group: str) -> tuple[str, ...]:
         """The members, and who is about to become one: it may lead the group before the catalog hears of it.
@@ -217,8 +218,3 @@ def range_number(part: str) -> int | None:
 def shard_number(part: str) -> int:
     """Raises ValueError where the part is no shard."""
     return int(part.removeprefix(_SHARD))
-
-
-def _order(part: str) -> tuple[str, int]:
-    kind, _, number = part.partition("-")
-    return kind, int(number)

@@ -14,6 +14,7 @@ from txnstatus.catalog.catalog import CatalogState, shard_group
 from txnstatus.errors import InvalidArgument, NotFound, Unavailable
 from txnstatus.foreign import check_foreign_name, foreign_name
 from txnstatus.rpc.identity import check_cluster
+from txnstatus.types import ParticipantId
 
 
 class ClusterMap:
@@ -113,3 +114,8 @@ class ClusterMap:
 def shard_of_table_id(table_id: str) -> int:
     """A table id is `SHARD.NUMBER`. Raises ValueError."""
     return int(table_id.split(".", 1)[0])
+
+
+def part_of(participant_id: ParticipantId) -> str | None:
+    """The shard, by its name as a part of a group, that a participant is in; None: it is foreign."""
+    return shard_group(shard_of_table_id(participant_id)) if foreign_name(participant_id) is None else None

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from txnstatus.errors import IllegalState
+from txnstatus.names import kind_and_number
 from txnstatus.proto import raft_pb2 as pb
 from txnstatus.raft.driver import RaftDriver
 from txnstatus.raft.group import RaftGroup
@@ -83,7 +84,7 @@ class Parts:
         return outcome
 
     def _change(self, what: bytes, part: str) -> Rejected | None:
-        kind, number = _kind_and_number(part)
+        kind, number = kind_and_number(part)
         if what == _CLOSES:
             if self._machines.pop(part, None) is not None:
                 del self._by_address[address(part)]
@@ -185,8 +186,3 @@ def _chunks(header: pb.PartsSnapshot, states: Sequence[tuple[bytes, Iterator[byt
     for to, chunks in states:
         for chunk in chunks:
             yield to + chunk
-
-
-def _kind_and_number(part: str) -> tuple[str, int]:
-    kind, _, number = part.partition("-")
-    return kind, int(number)

@@ -73,14 +73,14 @@ class BeginCommits:
 
         Raises what is retriable.
         """
-        here = self.here
-        for participant_id in record.participants if here is not None else ():
-            if here is not None and here.has(participant_id):
-                try:
-                    await here.make_ready(record.txn_id, participant_id)
-                except TxnError as error:
-                    if error.retriable:
-                        raise
-                    cause = refused(record, participant_id, error)
-                    return cmd.BeginAbort(record.txn_id, None, cause, self.wall_micros())
+        if (here := self.here) is None:
+            return None
+        for participant_id in filter(here.has, record.participants):
+            try:
+                await here.make_ready(record.txn_id, participant_id)
+            except TxnError as error:
+                if error.retriable:
+                    raise
+                cause = refused(record, participant_id, error)
+                return cmd.BeginAbort(record.txn_id, None, cause, self.wall_micros())
         return None

@@ -26,14 +26,13 @@ from txnstatus.proto import txn_manager_pb2 as pb
 from txnstatus.proto import txn_status_pb2 as status_pb
 from txnstatus.rpc.calls import Call, PassedOn, asked
 from txnstatus.rpc.errors import to_detail
-from txnstatus.status.begins import NOBODY, Begins, Participants
+from txnstatus.status.begins import CALL_SECONDS, NOBODY, Begins, Participants
 from txnstatus.status.registrations import Registrations
 from txnstatus.types import NO_TIMESTAMP, Timestamp, TxnId
 from txnstatus.wire import checked_txn_id
 
 ResponseT = TypeVar("ResponseT", bound=Message)
 
-CALL_SECONDS = 15.0
 REGISTER_SECONDS = 2.5
 """Less than a manager waits for whoever registers: so that the manager's caller hears why it fails."""
 
