@@ -11,9 +11,10 @@ from txnclient.formats.file_statistics import known_by
 from txnstatus.errors import InternalError, InvalidArgument
 from txnstatus.lake import alive, data_files, dead_rows
 from txnstatus.lake.arrow_types import to_arrow
+from txnstatus.lake.data_files import Written
 from txnstatus.lake.dead_rows import DeadRows
 from txnstatus.lake.manifest import DataFile
-from txnstatus.lake.storage import file_system, located, partition_directory, partition_in_path
+from txnstatus.lake.storage import located, partition_directory, partition_in_path
 from txnstatus.partitions import WHOLE_TABLE, name_of
 from txnstatus.schema import Schema
 
@@ -33,15 +34,14 @@ def write_files(data: object, directory: str, schema: Schema, table: str) -> lis
 
     Raises InvalidArgument, naming the column, for data that does not fit the schema.
     """
-    system, root = file_system(directory)
-    written, count = [], 0
+    system, root = located(directory)
+    files, count = list[DataFile](), 0
     for number, (subdirectory, part) in enumerate(_parts(data, schema, table)):
         count += part.num_rows
         system.create_dir(f"{root}{subdirectory}", recursive=True)
         name = f"{subdirectory}/part-{number:05}.parquet"
-        data_files.write(part, f"{root}{name}", system, row_group_size=ROWS_PER_GROUP)
-        written.append((f"{directory}{quote(name, safe='/=')}", system.get_file_info(f"{root}{name}").size))
-    files = described(written, directory, schema)
+        written = data_files.write(part, f"{root}{name}", system, row_group_size=ROWS_PER_GROUP)
+        files.append(_described(f"{directory}{quote(name, safe='/=')}", written, directory, schema))
     if sum(file.rows for file in files) != count:
         raise InternalError(f"{count} rows for table {table} became {sum(file.rows for file in files)}")
     return files
@@ -198,15 +198,16 @@ def described(files: Iterable[tuple[str, int]], directory: str, schema: Schema) 
     Raises InvalidArgument for a footer that tells of a null where there may be none: Spark writes a decimal like that,
     which nobody can read, if it was told by mistake that there are no nulls.
     """
-    found = []
-    for uri, size in files:
-        footer, ending, crc32 = data_files.written(uri)
-        if column := file_statistics.null_in(footer, schema):
-            raise InvalidArgument(f"column {column!r} is NOT NULL, and the data has a null in it")
-        if footer.num_rows:
-            partition, columns = partition_in_path(uri[len(directory) :]), file_statistics.ranges(footer, schema)
-            found.append(DataFile(uri, footer.num_rows, size, partition, columns, ending, crc32))
-    return found
+    found = ((uri, data_files.written(uri)._replace(bytes=size)) for uri, size in files)
+    return [_described(uri, written, directory, schema) for uri, written in found if written.footer.num_rows]
+
+
+def _described(uri: str, written: Written, directory: str, schema: Schema) -> DataFile:
+    footer, size, ending, crc32 = written
+    if column := file_statistics.null_in(footer, schema):
+        raise InvalidArgument(f"column {column!r} is NOT NULL, and the data has a null in it")
+    partition, columns = partition_in_path(uri[len(directory) :]), file_statistics.ranges(footer, schema)
+    return DataFile(uri, footer.num_rows, size, partition, columns, ending, crc32)
 
 
 def partitions_of(rows: pa.Table, partition_by: Sequence[str]) -> list[str]:

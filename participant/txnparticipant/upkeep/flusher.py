@@ -129,8 +129,7 @@ def _write_file(table: TableState, flush_id: str, row_sets: Sequence[RowSet]) ->
     system.create_dir(root, recursive=True)
     uri = f"{directory}/changes.parquet"
     sorted_by_key = changes.sort_by([(name, "ascending") for name in table.schema.primary_key])
-    data_files.write(sorted_by_key, f"{root}/changes.parquet", system)
-    size, (_, ending, crc32) = system.get_file_info(f"{root}/changes.parquet").size, data_files.written(uri)
+    _, size, ending, crc32 = data_files.write(sorted_by_key, f"{root}/changes.parquet", system)
     file = manifest.DataFile(uri, changes.num_rows, size, ending=ending, crc32=crc32)
     newest = max(row_set.txn_id for row_set in row_sets)
     ref = manifest.write(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,13 +13,14 @@ from txnstatus.lake import manifest, storage
 from txnstatus.schema import Column, Schema
 
 SCHEMA = Schema((Column("id", "bigint"), Column("day", "int")), partition_by=("day",))
+PATIENCE_SECONDS = 30.0
 ROWS = pa.table({"id": pa.array([1, 2], pa.int64()), "day": pa.array([1, 2], pa.int32())})
 
 
 @pytest.fixture
 def synced(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     seen: list[Path] = []
-    monkeypatch.setattr(storage, "sync", seen.append)
+    monkeypatch.setattr(storage, "sync", lambda path: seen.append(Path(path)))
     return seen
 
 
@@ -59,6 +61,23 @@ def test_a_new_database_gets_a_durable_name(tmp_path: Path, synced: list[Path]) 
     synced.clear()
     write(warehouse / "other" / "t", "abcdefgh")
     assert warehouse in synced
+
+
+def test_where_syncs_are_slow_they_go_side_by_side(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path / "db" / "t", "abcdefgh")
+    caller, entered, both = threading.get_ident(), set[int](), threading.Event()
+
+    def slow(_: str) -> None:
+        entered.add(threading.get_ident())
+        if len(entered - {caller}) > 1:
+            both.set()
+        elif threading.get_ident() != caller:
+            both.wait(PATIENCE_SECONDS)  # nobody goes on before two have begun
+
+    monkeypatch.setattr(storage, "SLOW_SYNC_SECONDS", 0.0)
+    monkeypatch.setattr(storage, "sync", slow)
+    write(tmp_path / "db" / "t", "bcdefghi")
+    assert both.is_set()
 
 
 @pytest.mark.parametrize("directory", ["delta_1_00000000", "base_major0000000000000001"])

@@ -30,6 +30,8 @@ WHOLE_BYTES = 256 << 10
 """Size up to which a file has a CRC over all of it."""
 NEAR_FILES = 64
 """Files at hand from which on threads look at their ends: to start these takes longer than fewer looks."""
+IN_MEMORY_BYTES = 1 << 20
+"""Bytes of rows up to which a file is made in memory: it need not be opened again to be looked at."""
 SAMPLE_ROWS = 10_000
 """Rows of a column by which its encoding is chosen."""
 MOSTLY_DISTINCT = 0.97
@@ -42,18 +44,37 @@ VERIFY = {"parquet.page.verify-checksum.enabled": "true"}
 
 
 class Written(NamedTuple):
-    """A file as it was found right after it was written."""
+    """A file as it was written."""
 
     footer: pq.FileMetaData
+    bytes: int
     ending: int
     crc32: int
 
 
-def write(rows: pa.Table, path: str, system: fs.FileSystem, **options: Any) -> None:
+def write(rows: pa.Table, path: str, system: fs.FileSystem, **options: Any) -> Written:
     """One file; not durably. `options`: those of pyarrow.parquet.write_table, without encodings."""
+    import pyarrow as pa
+
+    if rows.nbytes > IN_MEMORY_BYTES:
+        footer = _encode(rows, path, filesystem=system, **options)
+        with system.open_input_file(path) as file:
+            return _found(footer, file.size(), file.read_at)
+    sink = pa.BufferOutputStream()
+    footer = _encode(rows, sink, **options)
+    data = sink.getvalue()
+    with system.open_output_stream(path) as stream:
+        stream.write(data)
+    return _found(footer, data.size, lambda count, start: data[start : start + count])
+
+
+def _encode(rows: pa.Table, sink: Any, **options: Any) -> pq.FileMetaData:
     import pyarrow.parquet as pq
 
-    pq.write_table(rows, path, filesystem=system, **_layout(rows), **options)
+    footers: list[pq.FileMetaData] = []
+    pq.write_table(rows, sink, metadata_collector=footers, **_layout(rows), **options)
+    (footer,) = footers
+    return footer
 
 
 def writer(beginning: pa.Table, path: str, system: fs.FileSystem) -> pq.ParquetWriter:
@@ -125,11 +146,15 @@ def written(uri: str) -> Written:
     """What is to be kept of a file. Raises what pyarrow raises for one that is no Parquet."""
     import pyarrow.parquet as pq
 
-    system, path = file_system(uri)
+    system, path = located(uri)
     with system.open_input_file(path) as file:
-        footer, size = pq.read_metadata(file), file.size()
-        ending = size if size <= WHOLE_BYTES else size - _end_of_pages(footer)
-        return Written(footer, ending, zlib.crc32(file.read_at(ending, size - ending)))
+        return _found(pq.read_metadata(file), file.size(), file.read_at)
+
+
+def _found(footer: pq.FileMetaData, size: int, read_at: Callable[[int, int], Any]) -> Written:
+    """`read_at`: so many bytes of the file, from a position on."""
+    ending = size if size <= WHOLE_BYTES else size - _end_of_pages(footer)
+    return Written(footer, size, ending, zlib.crc32(read_at(ending, size - ending)))
 
 
 def _end_of_pages(footer: pq.FileMetaData) -> int:

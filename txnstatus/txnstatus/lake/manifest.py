@@ -19,7 +19,7 @@ from sys import intern
 from typing import Any, NamedTuple, overload
 
 from txnstatus.errors import DataDamaged, InternalError
-from txnstatus.lake.storage import read_file, write_file
+from txnstatus.lake.storage import make_durable, put_file, read_file
 from txnstatus.partitions import WHOLE_TABLE
 from txnstatus.proto import table_pb2 as pb
 from txnstatus.values import value
@@ -64,7 +64,14 @@ def write(
     write_id: str,
     not_durable: Iterable[DataFile] = (),
 ) -> pb.ManifestRef:
-    """Writes the manifest into `directory`. When this returns, it is durable, and so are those that were not."""
+    """As `put`. When this returns, the manifest is durable, and so are those that were not."""
+    ref = put(directory, files, table_id=table_id, txn_id=txn_id, write_id=write_id)
+    make_durable([*(file.path for file in not_durable), ref.path])
+    return ref
+
+
+def put(directory: str, files: Sequence[DataFile], *, table_id: str, txn_id: int, write_id: str) -> pb.ManifestRef:
+    """Writes the manifest into `directory`. It is not durable yet."""
     columns = list(dict.fromkeys(name for file in files for name in file.columns))
     listed: dict[str, list[Any]] = {name: [getattr(file, name) for file in files] for name in _OF_FILES}
     listed["path"] = [_spelt(path, directory) for path in listed["path"]]
@@ -79,7 +86,7 @@ def write(
     lines = [document, *(_ranges(files, name) for name in columns)]
     data = b"\n".join(json.dumps(each, separators=(",", ":")).encode() for each in lines)
     path = f"{directory}/{FILE_NAME}"
-    write_file(path, data, beside=[file.path for file in not_durable])
+    put_file(path, data)
     return pb.ManifestRef(
         path=path,
         bytes=len(data),

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterable
+import time
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote
 
 from txnstatus.errors import InvalidArgument
+from txnstatus.lake import parallel
 from txnstatus.names import PARTITION_PREFIX
 from txnstatus.process.durable import sync
 
@@ -21,6 +23,8 @@ WRITE_PREFIX = "delta_"
 BASE_PREFIX = "base_"
 """The beginning of the names of directories with all of a partition, rewritten by a compaction."""
 PREFIXES = (WRITE_PREFIX, BASE_PREFIX)
+SLOW_SYNC_SECONDS = 0.002
+"""Time that the first of several syncs takes, beyond which the others go side by side."""
 
 
 def file_system(uri: str) -> tuple[fs.FileSystem, str]:
@@ -106,12 +110,17 @@ def read_file(uri: str) -> bytes:
         return bytes(stream.read())
 
 
-def write_file(uri: str, data: bytes, beside: Iterable[str] = ()) -> None:
-    """Durable when it returns, and so are the files `beside` it: one pass over their directories does for all."""
-    system, path = file_system(uri)
+def put_file(uri: str, data: bytes) -> None:
+    """Not durable yet when it returns."""
+    system, path = located(uri)
     system.create_dir(path.rsplit("/", 1)[0], recursive=True)
     with system.open_output_stream(path) as stream:
         stream.write(data)
+
+
+def write_file(uri: str, data: bytes, beside: Iterable[str] = ()) -> None:
+    """Durable when it returns, and so are the files `beside` it: one pass over their directories does for all."""
+    put_file(uri, data)
     make_durable([*beside, uri])
 
 
@@ -151,33 +160,55 @@ def make_durable(uris: Iterable[str]) -> None:
     """
     from pyarrow import fs
 
-    directories: set[Path] = set()
-    databases: set[Path] = set()
+    files: list[str] = []
+    directories: set[str] = set()
+    databases: set[str] = set()
     for uri in uris:
-        system, name = file_system(uri)
+        system, path = located(uri)
         if not isinstance(system, fs.LocalFileSystem):
             return
-        path = Path(name)
-        sync(path)
+        files.append(path)
         database = _database_of(path)
-        directories.update(each for each in path.parents if each.is_relative_to(database))
+        directories.update(_above(path, database))
         databases.add(database)
-    unknown = {(each, each.stat().st_ino) for each in databases} - _named
-    directories.update(above for database, _ in unknown for above in database.parents)
-    # From the files upwards: a name is made durable after what it leads to.
-    for directory in sorted(directories, key=lambda each: len(each.parts), reverse=True):
-        sync(directory)
+    unknown = {(each, Path(each).stat().st_ino) for each in databases} - _named
+    directories.update(above for database, _ in unknown for above in _above(database, "/"))
+    _sync([*files, *sorted(directories, key=len, reverse=True)])
     _named.update(unknown)
 
 
-_named: set[tuple[Path, int]] = set()
+def _sync(paths: Sequence[str]) -> None:
+    """One after the other where that is quick: threads take longer to begin than a few such syncs do."""
+    began = time.perf_counter()
+    for number, path in enumerate(paths):
+        sync(path)
+        if not number and time.perf_counter() - began > SLOW_SYNC_SECONDS:
+            parallel.each(sync, paths[1:])
+            return
+
+
+_named: set[tuple[str, int]] = set()
 """What holds tables' directories, with its inode, and has been given a durable name all the way up by this process.
 
 The service removes a table's directory, and may make it again: its name is synced each time. It removes none above.
 """
 
 
-def _database_of(path: Path) -> Path:
+def _above(path: str, top: str) -> Iterator[str]:
+    """The directories that lead to it, from `top` on, which is one of them."""
+    while path != top:
+        path = _up(path)
+        yield path
+
+
+def _database_of(path: str) -> str:
     """What holds the table's directory, given a file of a write."""
-    write = next((each for each in path.parents if each.name.startswith(PREFIXES)), path.parent)
-    return write.parent.parent
+    for above in _above(path, "/"):
+        if above.rpartition("/")[2].startswith(PREFIXES):
+            return _up(_up(above))
+    return _up(_up(_up(path)))
+
+
+def _up(path: str) -> str:
+    """The directory that it is in. As text: of each write this is asked often."""
+    return path.rpartition("/")[0] or "/"

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 
-def sync(path: Path) -> None:
+def sync(path: Path | str) -> None:
     """Makes durable what a file holds, or the names in a directory."""
     fd = os.open(path, os.O_RDONLY)
     try:
