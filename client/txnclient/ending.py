@@ -127,7 +127,10 @@ class Ending:
     def _request(self, wait_seconds: float, timeout: float) -> common.TxnInfo:
         handle = self._handle
         request = pb.CommitTransactionRequest(
-            txn_id=handle.id, owner=handle.owner, wait_millis=int(wait_seconds * 1000)
+            txn_id=handle.id,
+            owner=handle.owner,
+            wait_millis=int(wait_seconds * 1000),
+            last_writes=handle.last_writes,
         )
         try:
             response = handle.session.call(

@@ -11,7 +11,7 @@ from txnclient.alive.liveness import Liveness
 from txnclient.session import Session
 from txnclient.snapshot import Snapshot
 from txnstatus.errors import IllegalState, NotAuthorized, TxnAborted, TxnError, aborted
-from txnstatus.proto.table_pb2 import OpenWriteResponse
+from txnstatus.proto.table_pb2 import AddFilesRequest, OpenWriteResponse
 from txnstatus.types import DECIDED_ABORT, AbortCause, Timestamp, TxnId, TxnState
 from txnstatus.wire import cause_from_wire
 
@@ -45,6 +45,8 @@ class Handle:
         """The first write that failed, and how; empty: none has. Such a transaction can only be aborted."""
         self.first_writes: dict[str, tuple[str, OpenWriteResponse]] = {}
         """Writes that the begin has opened and nobody has used, by table: ids, with what opening them answers."""
+        self.last_writes: list[AddFilesRequest] = []
+        """What the commit is to add."""
         self._snapshot: Snapshot | None = None
         self._heartbeat = session.heartbeats.add(self, heard_at) if heartbeat else None
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from txnstatus.errors import CommitUnknown, IllegalState, InvalidArgument, NotAuthorized, NotFound
+from txnstatus.errors import CommitUnknown, IllegalState, InvalidArgument, LimitReached, NotAuthorized, NotFound
 from txnstatus.proto import common_pb2 as common
 from txnstatus.types import Timestamp, TxnId
 
-REFUSALS = (IllegalState, InvalidArgument, NotAuthorized, NotFound)
+REFUSALS = (IllegalState, InvalidArgument, LimitReached, NotAuthorized, NotFound)
 """Answers to a commit that has not begun. Any other error says nothing about it."""
 
 

@@ -85,7 +85,7 @@ class Transaction(Statements, Staying):
         self.id = txn_id
         handle = Handle(session, txn_id, keepalive_millis, heard_at, heartbeat=heartbeat)
         self._locks = Locks(handle, alone=alone)
-        self._files = FileWrites(handle, self._locks)
+        self._files = FileWrites(handle, self._locks, alone=alone)
         self._rows = RowWrites(handle, self._locks)
         self._foreign = ForeignWork(handle)
         self._ending = Ending(handle, self._foreign)

@@ -95,7 +95,7 @@ def test_a_process_that_dies_in_the_middle_leaves_nothing(
     program = f"""
 import os, pyarrow, txnclient
 from txnclient.write import files as file_writes
-file_writes.manifest.write = lambda *_, **__: os._exit(9)
+file_writes.manifest.put = lambda *_, **__: os._exit(9)
 with txnclient.connect({cluster.addresses!r}, owner="dying") as client:
     client.write(pyarrow.table({{"id": [1], "note": ["x"]}}), {table!r})
 """
@@ -126,11 +126,13 @@ def entries(cluster: LocalCluster) -> dict[str, int]:
 def test_it_costs_what_a_transaction_costs(own_cluster: LocalCluster) -> None:
     """Entries of the log, as durable rounds are made of them: none more than a transaction's own.
 
-    They are the begin, what it writes, and the commit. Each table's claim goes before its files.
+    They are the begin, what it writes, and the commit, which carries the files of a write by itself. Each table's claim
+    goes before its files.
     """
     with connect(own_cluster) as client:
         client.create_table("a.t", "id bigint, note string", primary_key=KEY)
-        client.create_table("a.free", "id bigint, note string")
+        for table in ("a.free", "a.other"):
+            client.create_table(table, "id bigint, note string")
 
         numbers = itertools.count(100)
 
@@ -147,10 +149,11 @@ def test_it_costs_what_a_transaction_costs(own_cluster: LocalCluster) -> None:
             return {group: after[group] - count for group, count in before.items() if after[group] != count}
 
         for work, of_the_table in (
-            (lambda: client.write(rows(2), "a.t").txn_id, 2),
+            (lambda: client.write(rows(2), "a.t").txn_id, 1),
             (lambda: explicit("a.t", ["a.t"]), 2),
             (lambda: explicit("a.t", ()), 2),
-            (lambda: client.write(rows(2), "a.free").txn_id, 1),
+            (lambda: client.write(rows(2), "a.free").txn_id, 0),
+            (lambda: client.write_all({"a.free": rows(3), "a.other": rows(3)}).txn_id, 0),
             (lambda: explicit("a.free", ["a.free"]), 1),
             (lambda: explicit("a.free", ()), 2),
             (lambda: client.upsert("a.t", rows(3)).txn_id, 1),

@@ -81,8 +81,10 @@ class Spent:
     commands: Counter[str]
 
 
-async def _transaction(client: Client, cost: Cost, tables: tuple[str, ...], number: int, *, carried: bool) -> Spent:
-    """`carried`: its begin carries the first writes."""
+async def _transaction(
+    client: Client, cost: Cost, tables: tuple[str, ...], number: int, *, carried: bool, adds: bool
+) -> Spent:
+    """`carried`: its begin carries the first writes. `adds`: its commit adds their files."""
     cost.clear()
     write_id = f"write{number:04}"
     request = pb.BeginTransactionRequest(request_id=f"request {number} {tables}", owner=OWNER, count=1)
@@ -96,6 +98,9 @@ async def _transaction(client: Client, cost: Cost, tables: tuple[str, ...], numb
         await client._call("txnstatus.Table/OpenWrite", write, table_pb2.OpenWriteResponse)
     until_written, cost.rounds = cost.rounds, 0
     asked = pb.CommitTransactionRequest(txn_id=txn_id, owner=OWNER, wait_millis=2000)
+    for opened in begun.first_writes if adds else ():
+        manifest = table_pb2.ManifestRef(path=f"{opened.directory}/manifest", bytes=1, crc32=1, file_count=1)
+        asked.last_writes.add(txn_id=txn_id, owner=OWNER, table=opened.table.name, write_id=write_id, manifest=manifest)
     answer = await client._call("txnstatus.TxnManager/CommitTransaction", asked, pb.CommitTransactionResponse)
     assert TxnState(answer.txn.state) in DECIDED_COMMIT
     to_commit = cost.rounds
@@ -103,7 +108,7 @@ async def _transaction(client: Client, cost: Cost, tables: tuple[str, ...], numb
     return Spent(until_written, to_commit, cost.commands.copy())
 
 
-def _spent(tables: tuple[str, ...], *, carried: bool, groups: int = APART) -> list[Spent]:
+def _spent(tables: tuple[str, ...], *, carried: bool, adds: bool = False, groups: int = APART) -> list[Spent]:
     """`groups`: by default no table is in the log of the status table."""
     cost, spent = Cost(), list[Spent]()
     made = world.World(replace(scenario.make(4, "calm"), clients=0, duplicates=0.0, late=0.0, groups=groups), None)
@@ -114,7 +119,7 @@ def _spent(tables: tuple[str, ...], *, carried: bool, groups: int = APART) -> li
             request = table_pb2.CreateTableRequest(name=table, schema=schema, request_id=table)
             await client._call("txnstatus.Table/CreateTable", request, table_pb2.CreateTableResponse)
         for number in range(REPEATED):
-            spent.append(await _transaction(client, cost, tables, number, carried=carried))
+            spent.append(await _transaction(client, cost, tables, number, carried=carried, adds=adds))
 
     with seams.no_collection(), seams.replaced([*made.seams(), cost.seam()]), seams.quiet():
         for name in scenario.NODES:
@@ -166,6 +171,14 @@ def test_in_one_log_first_writes_register_themselves_and_a_commit_is_one_round(t
     for each in _spent(tables, carried=False, groups=1):
         assert (each.until_written, each.to_commit) == (1 + count, 1), "begun; written; committed"
         assert each.commands == {"status BeginTxns": 1, "shard OpenWrite": count, "status BeginCommit": 1}
+
+
+@pytest.mark.parametrize(("groups", "rounds"), [(1, 1), (APART, 3)])
+def test_what_a_commit_carries_costs_nothing_in_one_log(groups: int, rounds: int) -> None:
+    """Elsewhere it is added first, with another table's beside it."""
+    for each in _spent(TABLES, carried=True, adds=True, groups=groups):
+        assert (each.until_written, each.to_commit) == (1, rounds)
+        assert each.commands["shard AddFiles"] == (0 if groups == 1 else len(TABLES))
 
 
 @pytest.mark.parametrize("tables", [TABLES[:1], TABLES])

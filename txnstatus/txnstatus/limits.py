@@ -20,6 +20,10 @@ MAX_PLAIN_REQUEST_BYTES = 1 << 20
 MAX_BEGIN_COUNT = 1_000
 MAX_FIRST_WRITES = 100
 """First writes that a begin carries."""
+MAX_LAST_WRITES = 100
+"""Last writes that a commit carries."""
+MAX_LAST_WRITE_BYTES = 256 << 10
+"""Bytes of them all: they are part of one entry."""
 MAX_KEEP_ALIVE_IDS = 1_000
 MAX_OPS_PER_CALL = 1_000
 """Operations or registrations of participants: each is a proposal to the group's log."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, get_args
@@ -19,10 +18,10 @@ from txnclient.write.locks import Locks, WriteLocks
 from txnclient.write.overwriting import Mode, overwritten
 from txnclient.write.staged_files import StagedFiles
 from txnstatus.errors import InvalidArgument
-from txnstatus.lake import manifest
+from txnstatus.lake import manifest, parallel
 from txnstatus.lake.manifest import DataFile
 from txnstatus.lake.storage import make_durable
-from txnstatus.limits import MAX_COLUMN_RANGES
+from txnstatus.limits import MAX_COLUMN_RANGES, MAX_LAST_WRITE_BYTES, MAX_LAST_WRITES
 from txnstatus.partitions import WHOLE_TABLE
 from txnstatus.proto import table_pb2 as pb
 from txnstatus.schema import Schema
@@ -33,7 +32,8 @@ if TYPE_CHECKING:
 
 
 AT_ONCE = 8
-"""Writes of one call that go side by side."""
+"""Tables whose files are written side by side, where that takes a while."""
+SMALL_BYTES = 256 << 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,15 +62,26 @@ class Written:
     """The session that has."""
 
 
+@dataclass(frozen=True, slots=True)
+class Addition:
+    """A write whose files are all there, and of which the service has not heard yet."""
+
+    request: pb.AddFilesRequest
+    not_durable: tuple[str, ...]
+    """URIs of what it has written."""
+
+
 class FileWrites:
     """The file writes of one transaction. What they promise, `Transaction` says."""
 
-    def __init__(self, handle: Handle, locks: Locks) -> None:
-        self._handle, self._locks = handle, locks
+    def __init__(self, handle: Handle, locks: Locks, *, alone: bool = False) -> None:
+        """`alone`: the transaction is one write and nothing else. Then its commit carries what `write`, `write_all` and
+        `truncate` add."""
+        self._handle, self._locks, self._alone = handle, locks, alone
 
     def write(self, data: Any, table: str, mode: Mode, partition: Partition | None, *, keys_are_new: bool) -> None:
         _check_mode(mode, partition)
-        self._write(data, self.open(table), mode, partition, keys_are_new=keys_are_new)
+        self._add_last(self._written(data, self.open(table), mode, partition, keys_are_new=keys_are_new))
 
     def write_all(self, data: Mapping[str, Any], mode: Mode) -> None:
         """Side by side are those that ask nobody for locks, read nothing, and keep no Spark session busy."""
@@ -78,24 +89,23 @@ class FileWrites:
         if mode == "upsert":
             raise InvalidArgument("mode 'upsert' is for one table at a time", hint="write to each, in one transaction")
         opened = {table: self.open(table) for table in data}
-        write = partial(self._write, mode=mode, partition=None, keys_are_new=False)
-        works = {table: partial(write, rows, opened[table]) for table, rows in data.items()}
+        written = partial(self._written, mode=mode, partition=None, keys_are_new=False)
+        works = {table: partial(written, rows, opened[table]) for table, rows in data.items()}
         beside = [table for table in works if opened[table].is_free and not is_spark(data[table])]
         # Locks are asked for in the order of names, by whoever asks for several.
-        for table in sorted(works.keys() - beside):
-            works[table]()
-        with ThreadPoolExecutor(min(AT_ONCE, max(1, len(beside))), "writes") as threads:
-            started = [threads.submit(works[table]) for table in beside]
-        for each in started:
-            each.result()
+        additions = [works[table]() for table in sorted(works.keys() - beside)]
+        threads = 1 if all(map(_is_small, data.values())) else AT_ONCE
+        self._add_last(*additions, *parallel.each(lambda table: works[table](), beside, threads))
 
-    def _write(self, data: Any, opened: Opened, mode: Mode, partition: Partition | None, *, keys_are_new: bool) -> None:
+    def _written(
+        self, data: Any, opened: Opened, mode: Mode, partition: Partition | None, *, keys_are_new: bool
+    ) -> Addition | None:
         locks = self.locks_of(opened, _statement(mode))
         if mode != "overwrite_partitions":
             # What is known of it now: whoever cannot have it should learn that before the work, not after.
             locks.take([WHOLE_TABLE if partition is None else name_of(partition, opened.schema, opened.table)])
         files = write_files(data, opened)
-        self._add(opened, files, mode, partition, locks, spark=session_of(data), keys_are_new=keys_are_new)
+        return self._addition(opened, files, mode, partition, locks, spark=session_of(data), keys_are_new=keys_are_new)
 
     def add_written(
         self,
@@ -107,11 +117,13 @@ class FileWrites:
     ) -> None:
         """Adds what somebody has written into an open write's directory, and which is not durable yet."""
         _check_mode(mode, partition)
-        self._add(opened, files, mode, partition, self.locks_of(opened, _statement(mode)), spark=spark)
+        locks = self.locks_of(opened, _statement(mode))
+        self._add(self._addition(opened, files, mode, partition, locks, spark=spark))
 
     def truncate(self, table: str, partition: Partition | None) -> None:
         opened = self.open(table)
-        self._add(opened, (), "overwrite", partition, self.locks_of(opened, Statement.TRUNCATE))
+        locks = self.locks_of(opened, Statement.TRUNCATE)
+        self._add_last(self._addition(opened, (), "overwrite", partition, locks))
 
     def stage(self, data: Any, table: str) -> StagedFiles:
         opened = self.open(table)
@@ -138,7 +150,7 @@ class FileWrites:
         _check_mode(mode, partition)
         opened, files, from_writes = self.open_staged(staged, table)
         locks = self.locks_of(opened, _statement(mode))
-        self._add(opened, files, mode, partition, locks, from_writes, keys_are_new=keys_are_new)
+        self._add(self._addition(opened, files, mode, partition, locks, from_writes, keys_are_new=keys_are_new))
 
     def add_changed(
         self,
@@ -151,7 +163,11 @@ class FileWrites:
     ) -> None:
         """Adds files, if there are any, and deletes rows of others: both are one write, or neither is."""
         locks = self.locks_of(opened, Statement.MERGE)
-        self._add(opened, files, "append", None, locks, from_writes, deletes=deletes, looked=looked, claim=claim)
+        self._add(
+            self._addition(
+                opened, files, "append", None, locks, from_writes, deletes=deletes, looked=looked, claim=claim
+            )
+        )
 
     def open(self, table: str) -> Opened:
         """Claims a directory, unless the begin has. The first write on a table makes it a participant."""
@@ -168,7 +184,7 @@ class FileWrites:
         request = build(pb.OpenWriteRequest, txn_id=handle.id, owner=handle.owner, table=table, write_id=write_id)
         return write_id, handle.ask("txnstatus.Table/OpenWrite", request, pb.OpenWriteResponse)
 
-    def _add(
+    def _addition(
         self,
         opened: Opened,
         files: Sequence[DataFile],
@@ -182,11 +198,12 @@ class FileWrites:
         deletes: pb.Deletes | None = None,
         looked: pb.Looked | None = None,
         claim: pb.KeyClaim | None = None,
-    ) -> None:
+    ) -> Addition | None:
+        """Lists the files in a manifest. None: nothing is to be added."""
         self._handle.require_writable()
         overwrites = overwritten(mode, partition, files, opened.schema, opened.table)
         if mode == "overwrite_partitions" and not overwrites:
-            return  # without rows there is nothing to replace
+            return None  # without rows there is nothing to replace
         locks.take([file.partition for file in files] if mode == "append" else overwrites or [WHOLE_TABLE])
         read_at = self._handle.read_at
         if opened.schema.primary_key and files and claim is None:
@@ -194,34 +211,45 @@ class FileWrites:
             added = KeyedFiles(opened.table, opened.schema, files, frozenset(replaced), spark)
             claim = added.claim(self._handle, keys_are_new=keys_are_new)
             read_at = Timestamp(claim.snapshot) if read_at is None else read_at
-        ref = manifest.write(
-            opened.directory,
-            files,
-            table_id=opened.table_id,
+        ref = manifest.put(
+            opened.directory, files, table_id=opened.table_id, txn_id=self._handle.id, write_id=opened.write_id
+        )
+        request = pb.AddFilesRequest(
             txn_id=self._handle.id,
+            owner=self._handle.owner,
+            table=opened.table,
             write_id=opened.write_id,
-            not_durable=() if from_writes else files,
+            mode=pb.APPEND if mode == "append" else pb.OVERWRITE,
+            manifest=ref,
+            from_writes=from_writes,
+            overwrites=overwrites,
+            # What was committed since it was read is not replaced unseen: that is a conflict.
+            read_timestamp=None if mode == "append" else read_at,
+            claim=claim,
+            deletes=deletes,
+            looked=looked,
+            holds=() if opened.schema.primary_key else holds_of(files, opened.schema),
         )
-        self._handle.ask(
-            "txnstatus.Table/AddFiles",
-            pb.AddFilesRequest(
-                txn_id=self._handle.id,
-                owner=self._handle.owner,
-                table=opened.table,
-                write_id=opened.write_id,
-                mode=pb.APPEND if mode == "append" else pb.OVERWRITE,
-                manifest=ref,
-                from_writes=from_writes,
-                overwrites=overwrites,
-                # What was committed since it was read is not replaced unseen: that is a conflict.
-                read_timestamp=None if mode == "append" else read_at,
-                claim=claim,
-                deletes=deletes,
-                looked=looked,
-                holds=() if opened.schema.primary_key else holds_of(files, opened.schema),
-            ),
-            pb.AddFilesResponse,
-        )
+        # Staged files are durable.
+        return Addition(request, (*(() if from_writes else (file.path for file in files)), ref.path))
+
+    def _add_last(self, *additions: Addition | None) -> None:
+        """Adds what may be the last that the transaction writes."""
+        added = [each for each in additions if each is not None]
+        make_durable(uri for each in added for uri in each.not_durable)
+        requests = [each.request for each in added]
+        if self._alone and fits_a_commit(requests):
+            self._handle.last_writes += requests
+        else:
+            parallel.each(self._ask, requests)
+
+    def _add(self, addition: Addition | None) -> None:
+        if addition is not None:
+            make_durable(addition.not_durable)
+            self._ask(addition.request)
+
+    def _ask(self, request: pb.AddFilesRequest) -> None:
+        self._handle.ask("txnstatus.Table/AddFiles", request, pb.AddFilesResponse)
 
     def locks_of(self, opened: Opened, statement: Statement) -> WriteLocks:
         return WriteLocks(self._locks, statement, opened.table, opened.conflicts)
@@ -240,6 +268,11 @@ def write_files(data: Any, opened: Opened) -> list[DataFile]:
     return arrow.write_files(data, opened.directory, opened.schema, opened.table)
 
 
+def fits_a_commit(writes: Sequence[pb.AddFilesRequest]) -> bool:
+    """Whether a commit may carry all of them."""
+    return len(writes) <= MAX_LAST_WRITES and sum(each.ByteSize() for each in writes) <= MAX_LAST_WRITE_BYTES
+
+
 def holds_of(files: Sequence[DataFile], schema: Schema) -> list[pb.ColumnRange]:
     """Between which values of a column all rows are, for the columns of which that is known."""
     found = []
@@ -248,6 +281,12 @@ def holds_of(files: Sequence[DataFile], schema: Schema) -> list[pb.ColumnRange]:
             (_, lowest), (_, highest) = known
             found.append(pb.ColumnRange(column=column.name, lowest=lowest, highest=highest))
     return found
+
+
+def _is_small(data: Any) -> bool:
+    """Whether it is written before a thread has begun."""
+    size = getattr(data, "nbytes", None)
+    return isinstance(size, int) and size <= SMALL_BYTES
 
 
 def session_of(data: Any) -> SparkSession | None:

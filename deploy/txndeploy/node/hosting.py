@@ -8,13 +8,16 @@ from collections.abc import Callable, Iterator
 from typing import Protocol
 
 from txnparticipant.leader.service import ShardService
-from txnstatus.catalog.catalog import CatalogState, range_number
+from txnstatus.catalog.catalog import CatalogState, range_number, shard_group
 from txnstatus.catalog.cluster_map import ClusterMap, part_of
 from txnstatus.errors import TxnError
+from txnstatus.names import check_table_name
 from txnstatus.process.background import Tasks
+from txnstatus.proto.table_pb2 import AddFilesRequest
 from txnstatus.raft.driver import RaftDriver
 from txnstatus.raft.parts import Parts, closing, opening
 from txnstatus.raft.proposals import Proposal
+from txnstatus.status.commands import LastWrite
 from txnstatus.status.records import Step
 from txnstatus.types import ParticipantId, TxnId
 
@@ -94,6 +97,11 @@ class Hosting:
     async def make_ready(self, txn_id: TxnId, participant_id: ParticipantId) -> None:
         if (shard := self._shard(participant_id)) is not None:
             await shard.make_ready(txn_id, participant_id)
+
+    async def last_write(self, request: AddFilesRequest) -> LastWrite | None:
+        part = shard_group(self._cluster.shard_of_table(check_table_name(request.table)))
+        service = self.services.get(part)
+        return await service.last_write(request) if isinstance(service, ShardService) else None
 
     def has_applied(self, step: Step) -> None:
         if (shard := self._shard(step.participant_id)) is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import partial
+from dataclasses import replace
 
 from txnparticipant.leader.reads import Reads
 from txnparticipant.leader.registering import Propose, Registering
@@ -47,6 +47,17 @@ class FileService:
 
     async def add(self, request: pb.AddFilesRequest) -> pb.AddFilesResponse:
         """It may be the first that the table hears of the transaction, whose begin has claimed the directory then."""
+        command = await self.command(request)
+        table = self._shard.table_by_id(command.table_id)
+
+        async def write(begins: bool) -> ShardApplied:
+            return await self._propose(replace(command, begins=begins))
+
+        await self._registering.write(table, command.txn_id, command.owner, command.write_id, write)
+        return pb.AddFilesResponse()
+
+    async def command(self, request: pb.AddFilesRequest) -> cmd.AddFiles:
+        """What adds the files, as this leader judges the request. Raises what is wrong with it; what is retriable."""
         txn_id = checked_txn_id(request.txn_id)
         table = await self._tables.settled(request.table, txn_id)
         self._check(request, table)
@@ -70,8 +81,7 @@ class FileService:
         # A commit is acknowledged before its FINALIZE_COMMIT arrives: what was seen then must be known here.
         for decided, commit_ts in await self._reads.decided(table, max(base_ts, looked_at)):
             await self._propose(cmd.FinalizeCommit(decided, table.table_id, commit_ts))
-        command = partial(
-            cmd.AddFiles,
+        return cmd.AddFiles(
             txn_id,
             table.table_id,
             request.owner,
@@ -85,10 +95,6 @@ class FileService:
             looked,
             tuple(map(cmd.column_range_from_wire, request.holds)),
         )
-        await self._registering.write(
-            table, txn_id, request.owner, request.write_id, lambda begins: self._propose(command(begins))
-        )
-        return pb.AddFilesResponse()
 
     def _check(self, request: pb.AddFilesRequest, table: TableState) -> None:
         """Raises what is wrong with the request whatever others do; Forgotten."""

@@ -12,7 +12,7 @@ from txnstatus.catalog.cluster_map import part_of
 from txnstatus.errors import TxnError, Unavailable, forgotten
 from txnstatus.raft.machine import Restoring, RestoringWhole, StateMachine
 from txnstatus.replicated import Rejected
-from txnstatus.status.commands import RegisterParticipants
+from txnstatus.status.commands import LastWrite, RegisterParticipants
 from txnstatus.status.records import Step
 from txnstatus.status.table import TxnStatusTable
 from txnstatus.types import Participant, ParticipantId, ParticipantState, Timestamp, TxnId
@@ -74,6 +74,10 @@ class ShardsHere:
         table = shard.table_by_id(participant_id)
         return Unavailable(f"{table.name} was compacted meanwhile") if any(untranslated(table, record)) else None
 
+    def write(self, write: LastWrite) -> TxnError | None:
+        (outcome,) = self._machine(write.participant_id).apply([write.command])
+        return outcome.error if isinstance(outcome, Rejected) else None
+
     def prepare(self, txn_id: TxnId, participant: Participant, at: Timestamp) -> Step:
         participant_id, _, first_write = participant
         newest = self._shard(participant_id).last_row_change(participant_id)
@@ -94,11 +98,14 @@ class ShardsHere:
         return Step(participant_id, command, outcome, outcome.timestamp)
 
     def _shard(self, participant_id: ParticipantId) -> ParticipantShard:
+        return self._machine(participant_id).shard
+
+    def _machine(self, participant_id: ParticipantId) -> ShardMachine:
         found = self._find(participant_id)
         assert found is not None, f"{participant_id} is not in this log"
         return found
 
-    def _find(self, participant_id: ParticipantId) -> ParticipantShard | None:
+    def _find(self, participant_id: ParticipantId) -> ShardMachine | None:
         part = part_of(participant_id)
         machine = self._machines().get(part) if part is not None else None
-        return machine.shard if isinstance(machine, ShardMachine) else None
+        return machine if isinstance(machine, ShardMachine) else None

@@ -41,6 +41,7 @@ from txnstatus.raft.parts import PartDriver
 from txnstatus.raft.proposer import Proposer
 from txnstatus.replicated import Rejected
 from txnstatus.rpc.errors import to_detail
+from txnstatus.status.commands import LastWrite
 from txnstatus.status.ranges import StatusRanges
 from txnstatus.status.records import Step
 from txnstatus.types import (
@@ -192,6 +193,15 @@ class ShardService:
     async def add_files(self, request: table_pb.AddFilesRequest) -> table_pb.AddFilesResponse:
         self._driver.check_lease()  # another replica, or this one before it has caught up, may not know the table
         return await self._files.add(request)
+
+    async def last_write(self, request: table_pb.AddFilesRequest) -> LastWrite:
+        """The files as a range in the same log adds them, in the entry with which it begins the commit.
+
+        Raises what refuses them, and what is retriable.
+        """
+        self._driver.check_lease()
+        command = replace(await self._files.command(request), begins=True, registers=True)
+        return LastWrite(ParticipantId(command.table_id), cmd.encode(command))
 
     async def write_rows(self, request: table_pb.WriteRowsRequest) -> table_pb.WriteRowsResponse:
         self._driver.check_lease()

@@ -145,7 +145,8 @@ class Client(Clerk, Registrar, Compactor, Doctor, Builder, Locker, Seller, Latec
                 beating.cancel()
 
     async def _fill_and_end(self, txn_id: int) -> None:
-        if self._rng.random() < 0.2:
+        is_shared = self._rng.random() < 0.2
+        if is_shared:
             token = Token(txn_id, self._shared.keepalive_millis, False, "sim")  # type: ignore[arg-type]
             self._shared.tokens.append(token.to_bytes())
         tables = self._some_tables()
@@ -167,7 +168,10 @@ class Client(Clerk, Registrar, Compactor, Doctor, Builder, Locker, Seller, Latec
         elif end < 0.25:
             await self._abort(txn_id)
         else:
-            await self._commit(txn_id)
+            # Who has the token commits without them.
+            carries = self._shared.carries and not is_shared
+            last = [await self._with_files(txn_id, table) for table in self._some_tables()] if carries else []
+            await self._commit(txn_id, last)
             if tables and self._rng.random() < 0.3:
                 await self._write(txn_id, tables[0])  # a zombie
 
@@ -180,13 +184,21 @@ class Client(Clerk, Registrar, Compactor, Doctor, Builder, Locker, Seller, Latec
             raise error
 
     async def _write(self, txn_id: int, table: str) -> None:
+        write, request = await self._with_files(txn_id, table)
+        sent_at = write.asked_at
+        for _ in range(self._rng.choice([1, 1, 2])):
+            await self._call("txnstatus.Table/AddFiles", request, table_pb2.AddFilesResponse)
+            self._ledger.wrote(write, sent_at)
+
+    async def _with_files(self, txn_id: int, table: str) -> tuple[Write, table_pb2.AddFilesRequest]:
+        """A write whose files are there, and what adds them."""
         carried = self._opened.pop((txn_id, table), None)
         write_id, directory = await self._open(txn_id, table) if carried is None else carried
         # A task may take long, and outlive its transaction.
         await asyncio.sleep(self._rng.uniform(0.0, 1.5 if self._rng.random() < 0.05 else 0.05))
         manifest = self._shared.warehouse.write(directory, "manifest")
-        overwrite, sent_at = self._rng.random() < self._shared.overwrites, self._shared.now()
-        write = Write(txn_id, table, write_id, directory, manifest, overwrite, (), sent_at)
+        overwrite = self._rng.random() < self._shared.overwrites
+        write = Write(txn_id, table, write_id, directory, manifest, overwrite, (), self._shared.now())
         self._ledger.txn(txn_id).writes.append(write)
         request = table_pb2.AddFilesRequest(
             txn_id=txn_id,
@@ -196,9 +208,7 @@ class Client(Clerk, Registrar, Compactor, Doctor, Builder, Locker, Seller, Latec
             mode=table_pb2.OVERWRITE if overwrite else table_pb2.APPEND,
             manifest=table_pb2.ManifestRef(path=manifest, bytes=1, crc32=1, file_count=1, row_count=1, data_bytes=1),
         )
-        for _ in range(self._rng.choice([1, 1, 2])):
-            await self._call("txnstatus.Table/AddFiles", request, table_pb2.AddFilesResponse)
-            self._ledger.wrote(write, sent_at)
+        return write, request
 
     async def _open(self, txn_id: int, table: str) -> tuple[str, str]:
         """The id of a write, and its directory."""

@@ -7,10 +7,11 @@ import random
 from collections.abc import Callable, Sequence
 
 from tests.sim.actors.caller import Caller, Shared
+from tests.sim.judges.ledger import Write
 from txnstatus.errors import InvalidArgument, LimitReached, TxnAborted, TxnError
-from txnstatus.proto import txn_manager_pb2
+from txnstatus.proto import table_pb2, txn_manager_pb2
 from txnstatus.rpc.errors import from_detail
-from txnstatus.types import DECIDED, Timestamp, TxnState
+from txnstatus.types import DECIDED, DECIDED_COMMIT, Timestamp, TxnState
 
 OWNER = "alice"
 
@@ -89,9 +90,13 @@ class Transactor(Caller):
                 elif isinstance(refused[each], TxnAborted):
                     self._ledger.told_aborted(each)
 
-    async def _commit(self, txn_id: int) -> None:
+    async def _commit(self, txn_id: int, last: Sequence[tuple[Write, table_pb2.AddFilesRequest]] = ()) -> None:
+        """`last`: writes that the commit carries."""
         request = txn_manager_pb2.CommitTransactionRequest(
-            txn_id=txn_id, owner=OWNER, wait_millis=self._rng.choice([0, 1000, 3000])
+            txn_id=txn_id,
+            owner=OWNER,
+            wait_millis=self._rng.choice([0, 1000, 3000]),
+            last_writes=[asked for _, asked in last],
         )
         state = None
         while state not in DECIDED and not self._shared.stopping:
@@ -105,6 +110,8 @@ class Transactor(Caller):
                 raise
             self._ledger.told(answer.txn, sent_at)
             state = TxnState(answer.txn.state)
+        for write, _ in last if state in DECIDED_COMMIT else ():
+            self._ledger.wrote(write, write.asked_at)
         self._log(f"committed {txn_id}: {state}")
 
     async def _abort(self, txn_id: int) -> None:

@@ -16,7 +16,7 @@ from tests.sim.planted.rolls import PLANTED_ROLLS
 from tests.sim.planted.rows import PLANTED_ROWS
 from tests.sim.planted.shard import SHARD
 from tests.sim.planted.status import STATUS
-from tests.sim.planted.together import PLANTED_TOGETHER
+from tests.sim.planted.together import CARRYING_TOGETHER, PLANTED_TOGETHER
 
 APART = 3
 """Groups where no shard is in the log of the status table: what is asked of participants goes by messages there."""
@@ -35,7 +35,7 @@ def worlds(name: str) -> Iterator[Scenario]:
         drawn = replace(
             drawn,
             writes_rows=name in PLANTED_ROWS,
-            carries=drawn.carries or name in CARRYING,
+            carries=drawn.carries or name in (*CARRYING, *CARRYING_TOGETHER),
             groups=1 if name in PLANTED_TOGETHER else APART,
         )
         yield _changing(drawn) if name in CHANGING else drawn

@@ -48,12 +48,19 @@ def first_writes_register_nobody() -> Seams:
     return [("txnparticipant.leader.machine:ShardMachine._register", lambda *_: None)]
 
 
+def what_commits_carry_is_left_out() -> Seams:
+    return [(f"{HERE}.write", lambda *_: None)]
+
+
+CARRYING_TOGETHER = ("what commits carry is left out",)
+"""Faults that show where commits carry writes."""
 PLANTED_TOGETHER: Mapping[str, Planted] = {
     "refusals are passed over": Planted(("4", "7", "ended", "everything", CORE), "calm", 20, refusals_are_passed_over),
     "what is aborted stays here": Planted(
         ("ended", "everything", "10", "4", CORE), "calm", 10, what_is_aborted_stays_here
     ),
     "one shard does not publish": Planted(("4", "ended", "everything", CORE), "calm", 10, one_shard_does_not_publish),
+    "what commits carry is left out": Planted(("10", "everything"), "calm", 10, what_commits_carry_is_left_out),
     "first writes register nobody": Planted(
         ("4", "8", "ended", "everything", CORE), "calm", 10, first_writes_register_nobody
     ),

@@ -15,7 +15,8 @@ from tests.support import rows
 from tests.unit.harness.fake_manager import FakeManager, committed, raises
 from txnclient import Client, CommitUnknown, Conflict, InvalidArgument, RowsRefused, TxnAborted, Unavailable, session
 from txnclient.calls.channel import ManagerChannel
-from txnstatus.errors import IllegalState
+from txnclient.write import files as file_writes
+from txnstatus.errors import IllegalState, LimitReached, TxnError
 from txnstatus.proto import common_pb2 as common
 from txnstatus.proto import table_pb2 as table_pb
 from txnstatus.proto import txn_manager_pb2 as pb
@@ -58,15 +59,20 @@ def calls(manager: FakeManager) -> dict[str, int]:
     return {method: len(requests) for method, requests in manager.requests.items()}
 
 
+def last_writes(manager: FakeManager) -> list[table_pb.AddFilesRequest]:
+    """What the last commit carried."""
+    return list(manager.requests["CommitTransaction"][-1].last_writes)
+
+
 @pytest.mark.parametrize(
     ("options", "more"), [({"keys_are_new": True}, ["GetSnapshot"]), ({}, ["GetSnapshot", "Scan"])]
 )
-def test_a_write_of_files_takes_four_calls_and_up_to_two_for_their_keys(
+def test_a_write_of_files_takes_three_calls_and_up_to_two_for_their_keys(
     manager: FakeManager, client: Client, options: dict[str, bool], more: list[str]
 ) -> None:
     receipt = client.write(rows(1), TABLE, **options)  # type: ignore[arg-type]
-    assert calls(manager) == dict.fromkeys(["BeginTransaction", "OpenWrite", "AddFiles", "CommitTransaction", *more], 1)
-    (added,) = manager.requests["AddFiles"]
+    assert calls(manager) == dict.fromkeys(["BeginTransaction", "OpenWrite", "CommitTransaction", *more], 1)
+    (added,) = last_writes(manager)
     assert added.claim.snapshot == 4096
     assert (added.claim.HasField("range"), added.claim.HasField("own_writes")) == (bool(options), not options)
     (begin,) = manager.requests["BeginTransaction"]
@@ -74,10 +80,8 @@ def test_a_write_of_files_takes_four_calls_and_up_to_two_for_their_keys(
     assert (receipt.commit_timestamp, receipt.tables, receipt.rows) == (4096, (TABLE,), None)
 
 
-def test_a_write_of_files_where_there_is_no_key_takes_three(
-    manager: FakeManager, client: Client, tmp_path: Path
-) -> None:
-    """Its begin claims the directory, too."""
+def test_a_write_of_files_where_there_is_no_key_takes_two(manager: FakeManager, client: Client, tmp_path: Path) -> None:
+    """Its begin claims the directory, and its commit adds the files."""
     info = common.TableInfo(table_id="0.0", name=TABLE, location=tmp_path.as_uri(), schema=KEYLESS.to_wire())
     info.conflicts = "first-committer-wins"
 
@@ -91,14 +95,17 @@ def test_a_write_of_files_where_there_is_no_key_takes_three(
 
     manager.answers["BeginTransaction"] = begin
     client.write(rows(1), TABLE)
-    assert calls(manager) == dict.fromkeys(["BeginTransaction", "AddFiles", "CommitTransaction"], 1)
-    (added,) = manager.requests["AddFiles"]
+    assert calls(manager) == dict.fromkeys(["BeginTransaction", "CommitTransaction"], 1)
+    (added,) = last_writes(manager)
+    assert (added.txn_id, added.owner, added.table) == (7, "me", TABLE)
     assert added.write_id == manager.requests["BeginTransaction"][0].first_writes[0].write_id
     manager.answers["CommitTransaction"] = lambda _: committed(8)
     with client.transaction(tables=iter([TABLE, TABLE])) as txn:
         txn.write(rows(1), TABLE)
         txn.write(rows(2), TABLE)
     assert manager.count("OpenWrite") == 1, "the second write of a table opens as ever"
+    assert manager.count("AddFiles") == 2, "another handle, or a read, may come between a write and the commit"
+    assert not last_writes(manager)
 
 
 def test_a_write_of_rows_takes_five(manager: FakeManager, client: Client) -> None:
@@ -116,14 +123,34 @@ def test_an_option_that_no_write_has_is_named(manager: FakeManager, client: Clie
     assert calls(manager) == {}
 
 
-@pytest.mark.parametrize("method", ["OpenWrite", "AddFiles"])
-def test_an_error_aborts_and_shows_as_itself(manager: FakeManager, client: Client, method: str) -> None:
-    manager.answers[method] = raises(InvalidArgument("no such thing"))
+def test_an_error_aborts_and_shows_as_itself(manager: FakeManager, client: Client) -> None:
+    manager.answers["OpenWrite"] = raises(InvalidArgument("no such thing"))
     with pytest.raises(InvalidArgument, match="no such thing"):
         client.write(rows(1), TABLE)
     (abort,) = manager.requests["AbortTransaction"]
     assert abort.reason == f"a write to {TABLE} failed: InvalidArgument: no such thing"
     assert not manager.requests["CommitTransaction"]
+
+
+@pytest.mark.parametrize("error", [InvalidArgument("no such thing"), LimitReached("too many partitions")])
+def test_a_last_write_that_is_refused_aborts_and_shows_as_itself(
+    manager: FakeManager, client: Client, error: TxnError
+) -> None:
+    """The commit has not begun."""
+    manager.answers["CommitTransaction"] = raises(error)
+    with pytest.raises(type(error), match=error.message):
+        client.write(rows(1), TABLE)
+    (abort,) = manager.requests["AbortTransaction"]
+    assert abort.reason == f"{type(error).__name__}: {error.message}"
+
+
+def test_what_is_too_large_for_a_commit_is_added_before(
+    manager: FakeManager, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(file_writes, "MAX_LAST_WRITE_BYTES", 10)
+    client.write(rows(1), TABLE, keys_are_new=True)
+    assert (manager.count("AddFiles"), manager.count("CommitTransaction")) == (1, 1)
+    assert not last_writes(manager)
 
 
 @pytest.mark.parametrize("error", [Conflict("who was first"), TxnAborted("expired")])
@@ -152,7 +179,7 @@ def test_an_unknown_outcome_tells_how_to_find_out(manager: FakeManager, client: 
     assert not manager.requests["AbortTransaction"], "an abort now could only blur it"
 
 
-@pytest.mark.parametrize("silent", ["BeginTransaction", "OpenWrite", "GetSnapshot", "AddFiles", "CommitTransaction"])
+@pytest.mark.parametrize("silent", ["BeginTransaction", "OpenWrite", "GetSnapshot", "CommitTransaction"])
 def test_the_time_is_that_of_all_calls_together(
     manager: FakeManager, client: Client, silent: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -216,11 +243,11 @@ def test_a_begin_that_was_sent_twice_by_one_call_goes_on(manager: FakeManager, c
     begun_before(manager, "OPEN")
     manager.answers["CommitTransaction"] = lambda request: committed(request.txn_id)
     assert client.write(rows(1), TABLE).txn_id == 7
-    assert manager.count("AddFiles") == 1
+    assert len(last_writes(manager)) == 1
 
 
 def test_an_abort_that_does_not_arrive_leaves_the_error_as_it_is(manager: FakeManager, client: Client) -> None:
-    manager.answers["AddFiles"] = raises(InvalidArgument("no such thing"))
+    manager.answers["OpenWrite"] = raises(InvalidArgument("no such thing"))
     manager.answers["AbortTransaction"] = raises(Unavailable("nobody"))
     client.timeout = 0.3
     with pytest.raises(InvalidArgument, match="no such thing"):

@@ -10,6 +10,7 @@ import pytest
 from tests.support import rows
 from tests.unit.harness.fake_manager import FakeManager
 from txnclient import Client, InvalidArgument
+from txnclient.write import files as file_writes
 from txnstatus.proto import common_pb2 as common
 from txnstatus.proto import table_pb2 as table_pb
 from txnstatus.proto import txn_manager_pb2 as pb
@@ -50,7 +51,14 @@ def manager(manager: FakeManager, tmp_path: Path) -> FakeManager:
     return manager
 
 
-def test_tables_without_locks_are_written_side_by_side(manager: FakeManager, client: Client) -> None:
+def test_the_commit_of_a_write_by_itself_adds_the_files_of_all_its_tables(manager: FakeManager, client: Client) -> None:
+    client.write_all({FREE: rows(1), OTHER: rows(1, 2)})
+    (commit,) = manager.requests["CommitTransaction"]
+    assert {each.table: each.manifest.row_count for each in commit.last_writes} == {FREE: 1, OTHER: 2}
+    assert manager.count("AddFiles") + manager.count("OpenWrite") == 0
+
+
+def test_tables_are_written_to_side_by_side(manager: FakeManager, client: Client) -> None:
     both = threading.Barrier(2)
 
     def added(_: table_pb.AddFilesRequest) -> table_pb.AddFilesResponse:
@@ -58,15 +66,28 @@ def test_tables_without_locks_are_written_side_by_side(manager: FakeManager, cli
         return table_pb.AddFilesResponse()
 
     manager.answers["AddFiles"] = added
-    client.write_all({FREE: rows(1), OTHER: rows(1, 2)})
+    with client.transaction(tables=[FREE, OTHER]) as txn:
+        txn.write_all({FREE: rows(1), OTHER: rows(1, 2)})
     assert {each.table: each.manifest.row_count for each in manager.requests["AddFiles"]} == {FREE: 1, OTHER: 2}
     assert manager.count("CommitTransaction") == 1
     assert not manager.requests["OpenWrite"]
 
 
-def test_what_locks_is_written_first(manager: FakeManager, client: Client) -> None:
+def test_files_and_manifests_of_all_tables_become_durable_together(
+    manager: FakeManager, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    passes: list[set[str]] = []
+    monkeypatch.setattr(file_writes, "make_durable", lambda uris: passes.append(set(uris)))
+    client.write_all({FREE: rows(1), OTHER: rows(1)})
+    (made,) = passes
+    names = sorted((uri.split("/")[-3], uri.rpartition("/")[2]) for uri in made)
+    assert names == [(each, name) for each in (FREE, OTHER) for name in ("_manifest.json", "part-00000.parquet")]
+
+
+def test_locks_come_before_all_else(manager: FakeManager, client: Client) -> None:
     client.write_all({FREE: rows(1), LOCKING: rows(1)}, "overwrite")
-    assert [each.table for each in manager.requests["AddFiles"]] == [LOCKING, FREE]
+    (commit,) = manager.requests["CommitTransaction"]
+    assert [each.table for each in commit.last_writes] == [LOCKING, FREE]
     assert [each.table for each in manager.requests["Lock"]] == [LOCKING]
 
 
@@ -77,8 +98,8 @@ def test_one_that_fails_aborts_all(manager: FakeManager, client: Client) -> None
         return table_pb.AddFilesResponse()
 
     manager.answers["AddFiles"] = added
-    with pytest.raises(InvalidArgument, match="not these"):
-        client.write_all({FREE: rows(1), OTHER: rows(1)})
+    with pytest.raises(InvalidArgument, match="not these"), client.transaction(tables=[FREE, OTHER]) as txn:
+        txn.write_all({FREE: rows(1), OTHER: rows(1)})
     (abort,) = manager.requests["AbortTransaction"]
     assert abort.reason == f"a write to {FREE}, {OTHER} failed: InvalidArgument: not these"
     assert not manager.requests["CommitTransaction"]

@@ -88,6 +88,13 @@ class OneLog:
         assert isinstance(machine, ShardMachine)
         return machine.shard.record(participant_id, txn_id)
 
+    def files(self, participant_id: ParticipantId) -> list[TxnId]:
+        """The transactions whose files are visible."""
+        machine = self.parts.machines[shard_group(shard_of_table_id(participant_id))]
+        assert isinstance(machine, ShardMachine)
+        file_sets = machine.shard.table_by_id(participant_id).file_sets
+        return [each.txn_id for each in file_sets.values() if not each.replaced_ts]
+
     def record(self, txn_id: TxnId) -> TxnRecord:
         return self.table.get(txn_id)
 

@@ -50,6 +50,10 @@ STATUS_GOLDEN: list[tuple[status_cmd.Command, str]] = [
     ),
     (status_cmd.BeginCommit(TxnId(7), "ada", 5), "1209080712036164611805"),
     (status_cmd.BeginCommit(TxnId(7), "ada", 5, Timestamp(9)), "1212080712036164611805210900000000000000"),
+    (
+        status_cmd.BeginCommit(TxnId(7), "ada", 5, Timestamp(9), (status_cmd.LastWrite(ParticipantId("3.0"), b"any"),)),
+        "121e0807120361646118052109000000000000002a0a0a03332e301203616e79",
+    ),
     (status_cmd.FinalizeCommit(TxnId(7), TS, 5, 1), "1a0f0807110000bc93e9fe246118052001"),
     (status_cmd.CompleteCommit(TxnId(7), 5), "220408071005"),
     (
@@ -235,7 +239,14 @@ participants = st.lists(st.builds(Participant, text.map(ParticipantId), text, te
 status_commands = st.one_of(
     st.builds(status_cmd.BeginTxns, text, uint32, text, text, uint32, micros, timestamps, uint32, participants),
     st.builds(status_cmd.RegisterParticipants, txn_ids, text, participants),
-    st.builds(status_cmd.BeginCommit, txn_ids, text, micros, timestamps),
+    st.builds(
+        status_cmd.BeginCommit,
+        txn_ids,
+        text,
+        micros,
+        timestamps,
+        st.lists(st.builds(status_cmd.LastWrite, text.map(ParticipantId), st.binary(max_size=20))).map(tuple),
+    ),
     st.builds(status_cmd.FinalizeCommit, txn_ids, timestamps, micros, st.integers(0, 2**31 - 1)),
     st.builds(status_cmd.CompleteCommit, txn_ids, micros),
     st.builds(status_cmd.BeginAbort, txn_ids, st.none() | text, causes, micros),

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 
 from tests.unit.harness.one_log import AWAY, ONE, OWNER, TWO, OneLog, commit, first_write
@@ -159,6 +162,69 @@ def test_where_all_are_here_an_abort_is_one_entry(log: OneLog, command: type[cmd
         log.applied(cmd.Expire(txn_id, CAUSE, 3))
     assert log.record(txn_id).state is TxnState.ABORTED
     assert states(log, txn_id) == [STATES.ABORTED, STATES.ABORTED]
+
+
+# ---- writes that a commit carries
+
+
+def last(txn_id: TxnId, table_id: ParticipantId = ONE, **options: Any) -> cmd.LastWrite:
+    """As a shard's leader judges it."""
+    command = replace(added(txn_id, **options), table_id=table_id, begins=True, registers=True)
+    return cmd.LastWrite(table_id, shard_cmd.encode(command))
+
+
+def test_what_a_commit_carries_is_written_registered_and_committed_in_its_entry(log: OneLog) -> None:
+    txn_id = log.begin()
+    applied = log.applied(replace(commit(txn_id), writes=(last(txn_id), last(txn_id, TWO))))
+    assert applied.records[0].state is TxnState.COMMITTED
+    assert log.record(txn_id).participants.keys() == {ONE, TWO}
+    assert states(log, txn_id) == [STATES.COMMITTED, STATES.COMMITTED]
+    assert [log.files(each) for each in (ONE, TWO)] == [[txn_id], [txn_id]]
+    before = list(log.parts.snapshot())
+    again = log.applied(replace(commit(txn_id, at=500), writes=(last(txn_id), last(txn_id, TWO))))
+    assert (again.changed, list(log.parts.snapshot())) == (False, before)
+
+
+def test_one_that_is_refused_leaves_the_transaction_open_with_those_before_it(log: OneLog) -> None:
+    txn_id = log.begun(TWO)
+    log.write(replace(added(txn_id), table_id=TWO))
+    outcome = log.ask(replace(commit(txn_id), writes=(last(txn_id), last(txn_id, TWO, rows=11), last(txn_id))))
+    assert isinstance(outcome, Rejected)
+    assert "with other files" in outcome.error.message
+    assert log.record(txn_id).state is TxnState.OPEN
+    assert states(log, txn_id) == [STATES.OPEN, STATES.OPEN]
+    log.applied(cmd.BeginAbort(txn_id, OWNER, CAUSE, 3))
+    assert log.files(ONE) == log.files(TWO) == []
+
+
+def test_they_are_checked_for_conflicts_as_others_are(log: OneLog) -> None:
+    winner, loser = log.begin(), log.begun(TWO)
+    overwritten(log, winner)
+    log.applied(commit(winner))
+    log.applied(replace(commit(loser), writes=(last(loser, overwrite=True),)))
+    assert log.record(loser).state is TxnState.ABORTED
+    assert log.files(ONE) == [winner]
+
+
+def test_another_owner_writes_and_commits_nothing(log: OneLog) -> None:
+    txn_id = log.begin()
+    write = replace(added(txn_id), owner="bob", begins=True, registers=True)
+    carried = (cmd.LastWrite(ONE, shard_cmd.encode(write)),)
+    assert isinstance(log.refused(replace(commit(txn_id, owner="bob"), writes=carried)), NotAuthorized)
+
+
+def test_what_has_ended_takes_no_more(log: OneLog) -> None:
+    txn_id = log.begun(TWO)
+    log.applied(cmd.BeginAbort(txn_id, OWNER, CAUSE, 3))
+    assert isinstance(log.refused(replace(commit(txn_id), writes=(last(txn_id),))), TxnAborted)
+
+
+def test_with_others_what_is_carried_prepares_and_waits_for_the_decision(log: OneLog) -> None:
+    txn_id = log.begun(AWAY)
+    log.applied(replace(commit(txn_id), writes=(last(txn_id),)))
+    assert states(log, txn_id) == [STATES.COMMIT_IN_PROGRESS, None]
+    log.applied(cmd.FinalizeCommit(txn_id, Timestamp(70), 6, prepared=1))
+    assert log.files(ONE) == [txn_id]
 
 
 # ---- others take part, too

@@ -51,14 +51,16 @@ class BeginTransactionResponse(_message.Message):
     def __init__(self, txn_ids: _Optional[_Iterable[int]] = ..., keepalive_millis: _Optional[int] = ..., cluster_id: _Optional[str] = ..., begun_before: _Optional[bool] = ..., first_writes: _Optional[_Iterable[_Union[_table_pb2.OpenWriteResponse, _Mapping]]] = ..., participants: _Optional[_Iterable[_Union[_common_pb2.ParticipantInfo, _Mapping]]] = ...) -> None: ...
 
 class CommitTransactionRequest(_message.Message):
-    __slots__ = ("txn_id", "owner", "wait_millis")
+    __slots__ = ("txn_id", "owner", "wait_millis", "last_writes")
     TXN_ID_FIELD_NUMBER: _ClassVar[int]
     OWNER_FIELD_NUMBER: _ClassVar[int]
     WAIT_MILLIS_FIELD_NUMBER: _ClassVar[int]
+    LAST_WRITES_FIELD_NUMBER: _ClassVar[int]
     txn_id: int
     owner: str
     wait_millis: int
-    def __init__(self, txn_id: _Optional[int] = ..., owner: _Optional[str] = ..., wait_millis: _Optional[int] = ...) -> None: ...
+    last_writes: _containers.RepeatedCompositeFieldContainer[_table_pb2.AddFilesRequest]
+    def __init__(self, txn_id: _Optional[int] = ..., owner: _Optional[str] = ..., wait_millis: _Optional[int] = ..., last_writes: _Optional[_Iterable[_Union[_table_pb2.AddFilesRequest, _Mapping]]] = ...) -> None: ...
 
 class CommitTransactionResponse(_message.Message):
     __slots__ = ("txn", "waits_for")

@@ -149,16 +149,25 @@ class StatusCommand(_message.Message):
         participants: _containers.RepeatedCompositeFieldContainer[_common_pb2.ParticipantInfo]
         def __init__(self, txn_id: _Optional[int] = ..., owner: _Optional[str] = ..., participants: _Optional[_Iterable[_Union[_common_pb2.ParticipantInfo, _Mapping]]] = ...) -> None: ...
     class BeginCommit(_message.Message):
-        __slots__ = ("txn_id", "owner", "now_micros", "prepare_ts")
+        __slots__ = ("txn_id", "owner", "now_micros", "prepare_ts", "writes")
         TXN_ID_FIELD_NUMBER: _ClassVar[int]
         OWNER_FIELD_NUMBER: _ClassVar[int]
         NOW_MICROS_FIELD_NUMBER: _ClassVar[int]
         PREPARE_TS_FIELD_NUMBER: _ClassVar[int]
+        WRITES_FIELD_NUMBER: _ClassVar[int]
         txn_id: int
         owner: str
         now_micros: int
         prepare_ts: int
-        def __init__(self, txn_id: _Optional[int] = ..., owner: _Optional[str] = ..., now_micros: _Optional[int] = ..., prepare_ts: _Optional[int] = ...) -> None: ...
+        writes: _containers.RepeatedCompositeFieldContainer[StatusCommand.LastWrite]
+        def __init__(self, txn_id: _Optional[int] = ..., owner: _Optional[str] = ..., now_micros: _Optional[int] = ..., prepare_ts: _Optional[int] = ..., writes: _Optional[_Iterable[_Union[StatusCommand.LastWrite, _Mapping]]] = ...) -> None: ...
+    class LastWrite(_message.Message):
+        __slots__ = ("participant_id", "command")
+        PARTICIPANT_ID_FIELD_NUMBER: _ClassVar[int]
+        COMMAND_FIELD_NUMBER: _ClassVar[int]
+        participant_id: str
+        command: bytes
+        def __init__(self, participant_id: _Optional[str] = ..., command: _Optional[bytes] = ...) -> None: ...
     class FinalizeCommit(_message.Message):
         __slots__ = ("txn_id", "commit_ts", "now_micros", "prepared")
         TXN_ID_FIELD_NUMBER: _ClassVar[int]

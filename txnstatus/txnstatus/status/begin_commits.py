@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
 from txnstatus.errors import TxnError, Unavailable
+from txnstatus.proto.table_pb2 import AddFilesRequest
 from txnstatus.status import commands as cmd
 from txnstatus.status.records import Step, TxnRecord, refused
 from txnstatus.status.table import StatusApplied, TxnStatusTable
@@ -29,6 +30,13 @@ class ServicesHere(Protocol):
         """Raises why it never can prepare, or what is retriable."""
         ...
 
+    async def last_write(self, request: AddFilesRequest) -> cmd.LastWrite | None:
+        """The write as its table's shard judges it; None where that is not in the same log.
+
+        Raises what refuses it, and what is retriable.
+        """
+        ...
+
     def has_applied(self, step: Step) -> None:
         """Hears what was asked of one."""
         ...
@@ -47,19 +55,20 @@ class BeginCommits:
         here = self.here
         return here is None or all(here.is_ready(record.txn_id, each) for each in record.participants if here.has(each))
 
-    def command(self, txn_id: TxnId, owner: str) -> cmd.BeginCommit:
-        return cmd.BeginCommit(txn_id, owner, self.wall_micros(), self.clock.now())
+    def command(self, txn_id: TxnId, owner: str, writes: tuple[cmd.LastWrite, ...] = ()) -> cmd.BeginCommit:
+        return cmd.BeginCommit(txn_id, owner, self.wall_micros(), self.clock.now(), writes)
 
-    async def begin(self, record: TxnRecord, owner: str) -> TxnRecord:
+    async def begin(self, record: TxnRecord, owner: str, writes: tuple[cmd.LastWrite, ...] = ()) -> TxnRecord:
         """Takes a commit as far as it goes by itself: to its end, where nobody elsewhere takes part.
 
         Raises the refusal, or what is retriable.
         """
+        participants = dict.fromkeys([*record.participants, *(write.participant_id for write in writes)])
         tries = 0
         while True:
-            command: cmd.Command = self.command(record.txn_id, owner)
-            if record.state is TxnState.OPEN and not self.table.check_owner(record, owner):
-                command = await self._make_ready(record) or command
+            is_begun = record.state is not TxnState.OPEN or self.table.check_owner(record, owner)
+            aborting = None if is_begun else await self._make_ready(record, participants)
+            command = aborting or self.command(record.txn_id, owner, writes)
             tries += 1
             try:
                 return (await self.propose(command)).records[0]
@@ -68,14 +77,14 @@ class BeginCommits:
                 if type(error) is not Unavailable or tries == MAX_TRIES:
                     raise
 
-    async def _make_ready(self, record: TxnRecord) -> cmd.BeginAbort | None:
-        """Makes participants in this log ready to prepare. The abort, where one of them never can be.
+    async def _make_ready(self, record: TxnRecord, participants: Iterable[ParticipantId]) -> cmd.BeginAbort | None:
+        """Makes those that are in this log ready to prepare. The abort, where one of them never can be.
 
         Raises what is retriable.
         """
         if (here := self.here) is None:
             return None
-        for participant_id in filter(here.has, record.participants):
+        for participant_id in filter(here.has, participants):
             try:
                 await here.make_ready(record.txn_id, participant_id)
             except TxnError as error:

@@ -9,7 +9,7 @@ from typing import get_args
 
 from txnstatus.codec import CommandCodec
 from txnstatus.proto import txn_status_pb2 as pb
-from txnstatus.types import NO_TIMESTAMP, AbortCause, Participant, Timestamp, TxnId
+from txnstatus.types import NO_TIMESTAMP, AbortCause, Participant, ParticipantId, Timestamp, TxnId
 from txnstatus.values import value
 
 
@@ -42,12 +42,23 @@ class RegisterParticipants:
 
 
 @value
+class LastWrite:
+    """A write on a participant that is in the same log."""
+
+    participant_id: ParticipantId
+    command: bytes
+    """One of the participant's own, as it has them in the log."""
+
+
+@value
 class BeginCommit:
     txn_id: TxnId
     owner: str
     now_micros: int
     prepare_ts: Timestamp = NO_TIMESTAMP
     """The prepare timestamp of participants that are in the same log, unless something there is above it."""
+    writes: tuple[LastWrite, ...] = ()
+    """Writes that come first, while the transaction is OPEN. If one is refused, the commit is, too."""
 
 
 @value

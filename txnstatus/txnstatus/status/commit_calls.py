@@ -11,14 +11,16 @@ from txnstatus.proto import txn_manager_pb2 as pb
 from txnstatus.raft.parts import PartDriver
 from txnstatus.raft.proposer import Proposer
 from txnstatus.rpc.calls import Call
+from txnstatus.rpc.deadlines import answering_by
 from txnstatus.status import commands as cmd
 from txnstatus.status.begin_commits import BeginCommits
 from txnstatus.status.events import CommitRequested
+from txnstatus.status.last_writes import LastWrites
 from txnstatus.status.manager import TxnStatusManager
 from txnstatus.status.outcomes import Outcome, Outcomes, Told
 from txnstatus.status.records import TxnRecord, to_wire
 from txnstatus.status.table import StatusApplied
-from txnstatus.types import DECIDED, TxnId
+from txnstatus.types import DECIDED, TxnId, TxnState
 
 Response = type[pb.CommitTransactionResponse | pb.GetTransactionStateResponse]
 
@@ -39,10 +41,12 @@ class CommitCalls:
         outcomes: Outcomes,
         handle: Callable[[Sequence[CommitRequested]], None],
         beginning: BeginCommits,
+        last_writes: LastWrites,
         spawn: Callable[[Coroutine[Any, Any, None]], object],
     ) -> None:
         """`handle` tells the manager what was asked for."""
         self._beginning = beginning
+        self._last_writes = last_writes
         self._spawn = spawn
         self._manager, self._table = manager, manager.table
         self._driver = driver
@@ -64,7 +68,7 @@ class CommitCalls:
             linger = bool(call.request.wait_millis and self._manager.elsewhere(record))
             # The answer is what was told from here on: the table may forget the transaction meanwhile.
             wait = _Wait(call, self._outcomes.of(record.txn_id))
-            if self._beginning.is_ready(record):
+            if self._beginning.is_ready(record) and not call.request.last_writes:
                 begun[linger].append(wait)
             else:
                 self._spawn(self._begin(wait))
@@ -98,16 +102,27 @@ class CommitCalls:
                 self._answer(wait, answer.records[0], pb.CommitTransactionResponse)
 
     async def _begin(self, wait: _Wait) -> None:
-        """One by itself, which has to be made ready first."""
+        """One by itself, which has last writes, or has to be made ready first."""
+        request = wait.call.request
         try:
+            writes = await self._take_writes(wait.call)
             record = self._table.get(wait.outcome.txn_id)
-            self._handle([CommitRequested(record.txn_id, wait.call.request.owner)])
-            record = await self._beginning.begin(record, wait.call.request.owner)
+            if not writes:  # who has prepared asks for the commit by itself after a while, and knows of none
+                self._handle([CommitRequested(record.txn_id, request.owner)])
+            record = await self._beginning.begin(record, request.owner, writes)
         except TxnError as error:
             wait.outcome.close()
             wait.call.tell(error)
         else:
             self._answer(wait, record, pb.CommitTransactionResponse)
+
+    async def _take_writes(self, call: Call) -> tuple[cmd.LastWrite, ...]:
+        """The last writes of one that is OPEN. In every other state it has them, or is to have no more."""
+        request, record = call.request, self._table.get(TxnId(call.request.txn_id))
+        if not request.last_writes or record.state is not TxnState.OPEN:
+            return ()
+        with answering_by(call.answer_by):
+            return await self._last_writes.take(request)
 
     def _answer(self, wait: _Wait, record: TxnRecord, response: Response) -> None:
         """With the record as it is, or, where who asks waits for the outcome, as it is decided."""

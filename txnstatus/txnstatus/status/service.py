@@ -51,6 +51,7 @@ from txnstatus.status.events import (
     Propose,
     Tick,
 )
+from txnstatus.status.last_writes import LastWrites
 from txnstatus.status.machine import StatusMachine
 from txnstatus.status.manager import ManagerSettings, TxnStatusManager
 from txnstatus.status.outcomes import Outcomes
@@ -101,8 +102,9 @@ class StatusService:
         self._calls = ParticipantCalls(client, clock, self._handle, self._tasks.spawn)
         self._proposer: Proposer[cmd.Command, StatusApplied] = Proposer("status", driver, cmd.encode, self._act_on)
         beginning = BeginCommits(machine.table, here, self._proposer.propose, lambda: self._wall.micros(), clock)
+        writes, handle = LastWrites(client, here), self._handle
         self._commits = CommitCalls(
-            self.manager, driver, self._proposer, self._outcomes, self._handle, beginning, self._tasks.spawn
+            self.manager, driver, self._proposer, self._outcomes, handle, beginning, writes, self._tasks.spawn
         )
         self._tending: asyncio.Task[None] | None = None
         self.configure(client.cluster.state)

@@ -1,10 +1,11 @@
 """Together: transactions with participants in the same log as their record.
 
 What the protocol asks of such a participant needs no message: it is done in the entry that asks for it. So BEGIN_COMMIT
-of all of them comes with BeginCommit; and where the others are none, the votes, the decision, FINALIZE_COMMIT and
-CompleteCommit are part of that entry, too, or a refusal's abort to its end. Operations, states and answers are those of
-docs/protocol.md, one after the other, as if each had been an entry. Participants elsewhere are the coordinator's (see
-`manager`): it decides when those have prepared, and their number is what FinalizeCommit names.
+of all of them comes with BeginCommit, after the writes that it carries; and where the others are none, the votes, the
+decision, FINALIZE_COMMIT and CompleteCommit are part of that entry, too, or a refusal's abort to its end. Operations,
+states and answers are those of docs/protocol.md, one after the other, as if each had been an entry. Participants
+elsewhere are the coordinator's (see `manager`): it decides when those have prepared, and their number is what
+FinalizeCommit names.
 """
 
 from __future__ import annotations
@@ -33,6 +34,10 @@ class Here(Protocol):
         """Why it cannot be asked to prepare at the moment; that is retriable."""
         ...
 
+    def write(self, write: cmd.LastWrite) -> TxnError | None:
+        """Returns the refusal, if there is one. A write that was done before does nothing."""
+        ...
+
     def prepare(self, txn_id: TxnId, participant: Participant, at: Timestamp) -> Step:
         """BEGIN_COMMIT, at the timestamp or above all that changed there."""
         ...
@@ -56,13 +61,10 @@ class Together:
     def apply(self, command: cmd.Command) -> StatusApplied | Rejected:
         if self._here is None or not isinstance(command, Decisive):
             return self.table.apply(command)
+        if isinstance(command, cmd.BeginCommit) and (refusal := self._write(command)):
+            return Rejected(refusal)
         record = self.table.find(command.txn_id)
-        everybody = record.participants.values() if record is not None else ()
-        own = [each for each in everybody if self._here.has(each.participant_id)]
-        if isinstance(command, cmd.BeginCommit) and record is not None and record.state is TxnState.OPEN:
-            refusals = (self._here.unready(command.txn_id, each.participant_id) for each in own)
-            if refusal := next(filter(None, refusals), None):
-                return Rejected(refusal)
+        own = self._own(record)
         if isinstance(command, cmd.FinalizeCommit) and record is not None:
             command = self._with_own(command, record, own)
         outcome = self.table.apply(command)
@@ -71,6 +73,24 @@ class Together:
         steps: list[Step] = []
         record = self._go_on(outcome.records[0], own, command, steps)
         return StatusApplied((record,), changed=True, steps=tuple(steps))
+
+    def _own(self, record: TxnRecord | None) -> Sequence[Participant]:
+        """Its participants that are here."""
+        assert self._here is not None
+        everybody = record.participants.values() if record is not None else ()
+        return [each for each in everybody if self._here.has(each.participant_id)]
+
+    def _write(self, command: cmd.BeginCommit) -> TxnError | None:
+        """What the transaction writes last. Returns why it does not commit now; what is written by then stays."""
+        assert self._here is not None
+        txn_id, record = command.txn_id, self.table.find(command.txn_id)
+        if record is None or record.state is not TxnState.OPEN:
+            return None
+        refusals = map(self._here.write, command.writes)
+        if refusal := next(filter(None, refusals), None):
+            return refusal
+        unready = (self._here.unready(txn_id, each.participant_id) for each in self._own(self.table.find(txn_id)))
+        return next(filter(None, unready), None)
 
     def _go_on(self, record: TxnRecord, own: Sequence[Participant], command: Decisive, steps: list[Step]) -> TxnRecord:
         """Asks those that are here, and goes on as far as that leads without the others."""
