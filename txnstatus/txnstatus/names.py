@@ -14,6 +14,8 @@ PARTITION_PREFIX = "_partition_"
 """How directories begin that split a write by partition columns; the columns themselves stay in the files."""
 CHANGE_PREFIX = "_txn_"
 """How columns begin that files of row changes have besides the table's."""
+ROW_INDEX = "_tmp_metadata_row_index"
+"""The column that Spark's reader of Parquet fills with the numbers of rows in their files, whatever is there."""
 _ASCII = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _TABLE_RULE = (
     "expected database.table, each of letters and digits of any script, _, - and spaces inside, beginning with a "
@@ -66,6 +68,8 @@ def check_column_name(name: str) -> None:
     for prefix in (PARTITION_PREFIX, CHANGE_PREFIX):
         if name[: len(prefix)].lower() == prefix:
             wrong = f"names that begin with {prefix} are taken"
+    if name.lower() == ROW_INDEX:
+        wrong = "it is what Spark calls the number of a row"
     if wrong:
         raise InvalidArgument(f"column name {_shown(name)}: {wrong}")
 

@@ -94,7 +94,7 @@ class Tables:
         if "version" in request:
             at = _version(request["version"])
         elif "micros" in request:
-            at = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=request["micros"])
+            at = _time(request["micros"])
         block = self.block
         if at is None and block is not None and block.cluster_id == self.cluster_id:
             found = Seen(block.snapshot(), block)
@@ -250,6 +250,14 @@ def _version(text: str) -> int:
     if not text.isdecimal():
         raise InvalidArgument(f"VERSION AS OF {text!r}: a version is a timestamp of a snapshot or a commit, a number")
     return int(text)
+
+
+def _time(micros: int) -> datetime:
+    """A time of Spark's, whose years are more than Python has."""
+    try:
+        return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=micros)
+    except OverflowError:
+        raise InvalidArgument(f"TIMESTAMP AS OF a time beyond the years 1 to 9999: {micros} µs since 1970") from None
 
 
 def _properties(info: TableInfo) -> dict[str, str]:

@@ -137,7 +137,7 @@ SPLIT_BY = {
 }
 """Types that a table can be partitioned by, with two values of each."""
 FLAT = {
-    "f": ("float", "0.5F", "CAST('NaN' AS float)"),
+    "f": ("float", "0.1F", "CAST('NaN' AS float)"),
     "d": ("double", "0.25D", "CAST('-Infinity' AS double)"),
     "d9": ("decimal(9,2)", "1.5", "-9999999.99"),
     "d38": ("decimal(38,38)", "0.5", "-0.99999999999999999999999999999999999999"),
@@ -191,6 +191,18 @@ def test_a_day_that_names_no_partition(sql: Sql, client: Client, new_table: NewT
     ):
         sql(f"INSERT INTO txn.{table} SELECT 1, date_add(DATE'9999-12-31', 1)")
     assert there(client, table) == []
+    assert not client.transactions([TxnState.OPEN])
+
+
+def test_bytes_that_are_no_text_name_no_partition(sql: Sql, client: Client, new_table: NewTable) -> None:
+    """Decoded, several of them are one text, and would be one partition: what replaces one would replace the others."""
+    table = new_table("id bigint, s string", partition_by=["s"])
+    sql(f"INSERT INTO txn.{table} VALUES (1, 'ü\ufffd')")
+    with pytest.raises(InvalidArgument, match=rf"'s' of table {table} .* UTF-8.* ff41"):
+        sql(f"INSERT INTO txn.{table} SELECT 2, CAST(X'FF41' AS string)")
+    with pytest.raises(InvalidArgument, match="UTF-8"):
+        sql(f"INSERT INTO txn.{table} REPLACE WHERE s = CAST(X'FF41' AS string) SELECT 3, 'x'")
+    assert there(client, table) == [1]
     assert not client.transactions([TxnState.OPEN])
 
 

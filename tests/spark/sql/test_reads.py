@@ -158,6 +158,9 @@ def test_travel_in_time(sql: Sql, client: Client, new_table: NewTable) -> None:
     for version, error in (("'yesterday'", "a number"), (str(first + 10**15), "in the future")):
         with pytest.raises(InvalidArgument, match=error):
             sql(f"SELECT * FROM txn.{table} VERSION AS OF {version}")
+    for year in ("+294000", "-0044"):
+        with pytest.raises(InvalidArgument, match="beyond the years 1 to 9999"):
+            sql(f"SELECT * FROM txn.{table} TIMESTAMP AS OF '{year}-01-01'")
 
 
 def test_a_snapshot_is_kept_as_long_as_a_frame(

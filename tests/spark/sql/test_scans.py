@@ -77,6 +77,25 @@ def test_files_without_rows_that_are_wanted_are_skipped(
     assert metrics(frame) == [{"filesRead": files, "filesSkipped": FILES - files, "rowsDeleted": 0}]
 
 
+def test_fractions_are_compared_as_the_doubles_that_they_are(sql: Sql, new_table: NewTable) -> None:
+    table = new_table("id bigint, f float")
+    sql(f"INSERT INTO txn.{table} VALUES (1, 0.1F)")
+    sql(f"INSERT INTO txn.{table} VALUES (2, 16777216F), (3, double('NaN'))")
+    for where, expected, skipped in (
+        ("f = 0.1F", [(1,)], 1),
+        ("f IN (0.1F, 5F)", [(1,)], 1),
+        ("f <= 0.1F", [(1,)], 1),
+        ("f > 0.1F", [(2,), (3,)], 0),
+        ("f = 16777217F", [(2,)], 1),
+        ("f = double('NaN')", [(3,)], 0),
+    ):
+        found = sql(f"SELECT id FROM txn.{table} WHERE {where} ORDER BY id")
+        assert rows(found) == expected, where
+        assert [each["filesSkipped"] for each in metrics(found)] == [skipped], where
+    sql(f"DELETE FROM txn.{table} WHERE f = 0.1F")
+    assert rows(sql(f"SELECT count(*) FROM txn.{table}")) == [(2,)]
+
+
 def test_a_plan_looks_once_for_the_files_of_each_scan(sql: Sql, table: str, monkeypatch: pytest.MonkeyPatch) -> None:
     looks, may_hold = list[object](), filtered.may_hold
 

@@ -99,6 +99,9 @@ def test_rows_are_replaced_where_a_condition_holds(
     assert there(client, table, "id") == [(1,), (3,), (4,), (9,)], "what comes may lie anywhere"
     sql(f"INSERT OVERWRITE txn.{table} PARTITION (hour = 1) SELECT 5, 2")
     assert there(client, table) == [(4, 2, 2), (5, 2, 1), (9, 7, 7)]
+    new.limit(0).writeTo(f"txn.{table}").overwrite(functions.expr("DAY = 7"))
+    assert there(client, table, "id") == [(4,), (5,)], "a name is the column's in whatever case"
+    new.writeTo(f"txn.{table}").overwrite(functions.expr("Hour = 9"))
     with pytest.raises(InvalidArgument, match="is written to day=2"):
         new.writeTo(f"txn.{table}").overwrite(functions.expr("day = 2"))
     new.limit(0).writeTo(f"txn.{table}").overwrite(functions.expr("day = 2 AND day = 7"))

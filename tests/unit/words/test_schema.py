@@ -254,6 +254,7 @@ def test_a_schema_comes_over_the_wire_as_it_was() -> None:
         (columns(_PARTITION_day="int"), (), (), "'_PARTITION_day'.*taken"),
         ((Column("a", "int", comment="x" * 1001),), (), (), "'a': a comment of 1001"),
         (columns(_partition_day="int"), (), (), "'_partition_day'.*taken"),
+        (columns(_tmp_metadata_Row_index="int"), (), (), "'_tmp_metadata_Row_index': it is what Spark calls"),
         (columns(a="int", A="int"), (), (), "'A' appears twice"),
         (columns(a="long"), (), (), "'a': type 'long' is not in its normal form"),
         (columns(a="nothing"), (), (), "'nothing'"),

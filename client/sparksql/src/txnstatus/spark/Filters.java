@@ -96,6 +96,7 @@ final class Filters {
     if (value == null || value instanceof byte[] || column == null || rows.getFieldIndex(column).isEmpty()) return null;
     Object inner = CatalystTypeConverters.convertToCatalyst(value);
     if (rows.apply(column).dataType().equals(DataTypes.DateType)) return LocalDate.ofEpochDay(((Number) inner).longValue()).toString();
-    return inner.toString();
+    // Manifests have a float as the double that it is; its own text is the shortest one of no other float.
+    return inner instanceof Float fraction ? Double.toString(fraction) : inner.toString();
   }
 }

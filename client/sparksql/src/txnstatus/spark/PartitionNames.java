@@ -21,13 +21,20 @@ final class PartitionNames {
 
   /** Of a value as Spark's rows have it. */
   static UTF8String nameOf(Object value, DataType type, String column, String table) {
+    if (value instanceof UTF8String text && !text.isValid()) {
+      // As text, several such are one.
+      throw refused(column, table, "its texts are UTF-8, and the data has bytes that are not: " + HexFormat.of().formatHex(text.getBytes()));
+    }
     if (!type.equals(DataTypes.DateType) || value == null) return UTF8String.fromString(nameOf(value));
     long day = ((Integer) value).longValue();
     if (day < FIRST_DAY || day > LAST_DAY) {
-      throw Told.error("INVALID_ARGUMENT", "column '" + column + "' of table " + table + " is a partition column: its days are from "
-          + "0001-01-01 to 9999-12-31, and the data has " + LocalDate.ofEpochDay(day), null);
+      throw refused(column, table, "its days are from 0001-01-01 to 9999-12-31, and the data has " + LocalDate.ofEpochDay(day));
     }
     return UTF8String.fromString(LocalDate.ofEpochDay(day).toString());
+  }
+
+  private static RuntimeException refused(String column, String table, String why) {
+    return Told.error("INVALID_ARGUMENT", "column '" + column + "' of table " + table + " is a partition column: " + why, null);
   }
 
   private static String nameOf(Object value) {

@@ -99,14 +99,21 @@ final class TxnWrite implements BatchWrite {
       ObjectNode found = Bridge.request();
       for (Predicate each : condition) {
         if (each.children().length != 2 || !(each.children()[0] instanceof NamedReference named)) return null;
-        if (!(each.children()[1] instanceof LiteralValue<?> is) || named.fieldNames().length != 1) return null;
-        String column = named.fieldNames()[0];
+        if (!(each.children()[1] instanceof LiteralValue<?> is)) return null;
+        String column = column(named);
         boolean isOne = each.name().equals("<=>") || (each.name().equals("=") && is.value() != null);
-        if (!isOne || found.has(column) || !table.rows.apply(column).dataType().equals(is.dataType())) return null;
+        if (column == null || !isOne || found.has(column) || !table.rows.apply(column).dataType().equals(is.dataType())) return null;
         found.put(column, PartitionNames.nameOf(is.value(), is.dataType(), column, table.table).toString());
       }
       List<String> first = table.partitionBy().subList(0, Math.min(found.size(), table.partitionBy().size()));
       return found.size() == first.size() && first.stream().allMatch(found::has) ? found : null;
+    }
+
+    /** The column that a condition names, which Spark leaves in the letters of the statement; null: it is a part of one. */
+    private String column(NamedReference named) {
+      if (named.fieldNames().length != 1) return null;
+      for (String each : table.rows.fieldNames()) if (each.equalsIgnoreCase(named.fieldNames()[0])) return each; // no two are one
+      return null;
     }
 
     @Override public Write build() { return new Planned(new TxnWrite(table, mode), table); }
