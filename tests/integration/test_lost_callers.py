@@ -17,7 +17,7 @@ from txndeploy.local.cluster import LocalCluster
 from txndeploy.node.config import RaftSection
 
 LABEL = "nobody's"
-PATIENT = RaftSection(heartbeat_seconds=0.2, election_min_seconds=2.0, election_max_seconds=3.0)
+PATIENT = RaftSection(heartbeat_seconds=0.2, promise_seconds=2.0, election_min_seconds=2.0, election_max_seconds=3.0)
 """Nobody takes over because a disk is slow."""
 
 

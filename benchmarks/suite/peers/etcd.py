@@ -47,6 +47,7 @@ class EtcdServers:
         self._launcher = slow_disk(fsync_ms)
         self._processes = Processes(Path(), self._launcher)
         self._clients: dict[str, str] = {}
+        self._commands: dict[str, Sequence[str | Path]] = {}
         self.leader = ""
 
     def start(self, directory: Path) -> None:
@@ -56,17 +57,27 @@ class EtcdServers:
         self._processes = Processes(directory, self._launcher)
         for name in MEMBERS:
             client = f"http://{self._clients[name]}"
-            self._processes.start(
-                name,
-                [
-                    *("etcd", "--name", name, "--data-dir", directory / name, "--log-level", "error"),
-                    *("--listen-peer-urls", peers[name], "--initial-advertise-peer-urls", peers[name]),
-                    *("--listen-client-urls", client, "--advertise-client-urls", client),
-                    *("--initial-cluster", ",".join(f"{member}={url}" for member, url in peers.items())),
-                    *("--max-txn-ops", str(MOST_PUTS)),
-                    *("--quota-backend-bytes", str(8 * 2**30)),
-                ],
-            )
+            self._commands[name] = [
+                *("etcd", "--name", name, "--data-dir", directory / name, "--log-level", "error"),
+                *("--listen-peer-urls", peers[name], "--initial-advertise-peer-urls", peers[name]),
+                *("--listen-client-urls", client, "--advertise-client-urls", client),
+                *("--initial-cluster", ",".join(f"{member}={url}" for member, url in peers.items())),
+                *("--max-txn-ops", str(MOST_PUTS)),
+                *("--quota-backend-bytes", str(8 * 2**30)),
+            ]
+            self._processes.start(name, self._commands[name])
+        self._processes.await_ready(self._has_leader, "etcd elects a leader")
+
+    def kill_leader(self) -> str:
+        """SIGKILL; returns the member's name."""
+        killed = self.leader
+        self._processes.running[killed].kill()
+        self._processes.running[killed].wait()
+        return killed
+
+    def start_again(self, name: str) -> None:
+        """Returns when all members know of one leader."""
+        self._processes.start(name, self._commands[name])
         self._processes.await_ready(self._has_leader, "etcd elects a leader")
 
     def stop(self) -> None:
@@ -76,6 +87,11 @@ class EtcdServers:
     def address(self) -> str:
         """The leader's address: no call has to be forwarded."""
         return self._clients[self.leader]
+
+    @property
+    def addresses(self) -> Sequence[str]:
+        """Addresses of all members."""
+        return list(self._clients.values())
 
     def pids(self) -> Mapping[str, Sequence[int]]:
         followers = [self._processes.pid(name) for name in MEMBERS if name != self.leader]

@@ -1,68 +1,34 @@
-"""How soon commits go on after the leader was killed under load, and that none that was acknowledged is lost."""
+"""How soon commits go on when a leader is killed, or stopped, under load; none that was acknowledged may be lost."""
 
 from __future__ import annotations
 
 import asyncio
-import threading
+import statistics
 import time
+from abc import abstractmethod
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import txnclient
 from benchmarks.suite.ballast import SILENT_MS, begin_batches
-from benchmarks.suite.model import Goal, Settings, Tally, Workload
+from benchmarks.suite.interrupted import WRITERS, Load
+from benchmarks.suite.model import OURS, Goal, Settings, Tally, Workload
 from benchmarks.suite.ours import OWNER, STATUS, TABLES, OurCluster
-from txnclient import Client, CommitUnknown, TxnError
+from benchmarks.suite.peers.etcd_failover import EtcdKilled
+from txnclient import Client, CommitUnknown
 from txndeploy.local.cluster import LocalCluster, wait_until
 from txndeploy.node.config import TxnSection
-from txnstatus.proto import table_pb2
+from txnstatus.proto import admin_pb2, table_pb2
 from txnstatus.types import DECIDED_COMMIT
 
-WRITERS = 8
 KILLS = 5
 QUICK_KILLS = 1
-NEXT_SECONDS = 60.0
+AFTERWARDS_SECONDS = 0.5
+"""Time after a node has ended in which programs may still notice."""
 CATCH_UP_SECONDS = 120.0
-
-
-class Load:
-    """Writers that commit one transaction after the other, and go on whatever happens."""
-
-    def __init__(self, addresses: str) -> None:
-        self._addresses = addresses
-        self._ended = threading.Event()
-        self._threads = [threading.Thread(target=self._write) for _ in range(WRITERS)]
-        self.acknowledged: list[tuple[int, float, float]] = []
-        """Transactions, each with the times of its begin and of its acknowledgement."""
-        self.refused = 0
-
-    def __enter__(self) -> Load:
-        for thread in self._threads:
-            thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._ended.set()
-        for thread in self._threads:
-            thread.join()
-
-    def _write(self) -> None:
-        with txnclient.connect(self._addresses, owner=OWNER) as client:
-            while not self._ended.is_set():
-                began = time.monotonic()
-                try:
-                    txn = _transact(client)
-                except TxnError:
-                    self.refused += 1
-                else:
-                    self.acknowledged.append((txn, began, time.monotonic()))
-
-    def next_after(self, moment: float) -> float:
-        """Seconds from then until one that was begun after it was acknowledged."""
-
-        def found() -> list[float]:
-            return [ended - moment for _, began, ended in self.acknowledged if began > moment]
-
-        return min(wait_until(found, "the next commit", NEXT_SECONDS))
+STOPPED = f"{OURS}, stopped"
 
 
 def _transact(client: Client) -> int:
@@ -78,8 +44,14 @@ def _transact(client: Client) -> int:
         return txn.id
 
 
-class Ours(OurCluster):
-    about = f"{WRITERS} writers; the status table's leader is killed with SIGKILL, and started again afterwards"
+@contextmanager
+def _program(addresses: str) -> Iterator[Callable[[], int]]:
+    with txnclient.connect(addresses, owner=OWNER) as client:
+        yield partial(_transact, client)
+
+
+class _Interrupted(OurCluster):
+    """The status table's leader ends, and is started again afterwards, over and over."""
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings, TxnSection(max_open_transactions=0))
@@ -94,27 +66,100 @@ class Ours(OurCluster):
             await begin_batches(channel, point - self._open, SILENT_MS)
         self._open = point
 
+    def _load(self) -> Load:
+        return Load(partial(_program, self.cluster.addresses))
+
     async def warm_up(self, point: int, seconds: float) -> None:
-        with Load(self.cluster.addresses):
+        with self._load():
             await asyncio.sleep(seconds)
 
     async def run(self, point: int, seconds: float) -> Tally:
-        """`seconds`: of load before each kill."""
+        """`seconds`: of load before each end."""
         tally, cluster = Tally(), self.cluster
+        took: list[admin_pb2.Takeover] = []
         began = time.monotonic()
-        with Load(cluster.addresses) as load:
+        with self._load() as load:
             for _ in range(self._kills):
                 await asyncio.sleep(seconds)
                 leader = cluster.leader(STATUS)
-                cluster.kill(leader)
-                tally.latencies.append(load.next_after(time.monotonic()))
+                tally.latencies.append(self._end(leader, load))
+                took.append(_takeover(cluster))
                 cluster.start_node(leader)
-                cluster.wait_ready()
+                _wait_until_back(cluster, leader)
         tally.seconds = time.monotonic() - began
         tally.extra["acknowledged"] = len(load.acknowledged)
-        tally.extra["refused"] = load.refused
+        tally.extra["refused"] = len(load.refused)
+        _tell_parts(tally, took)
+        self._judge(load, tally)
         _verify(cluster, {txn for txn, _, _ in load.acknowledged}, tally)
         return tally
+
+    @abstractmethod
+    def _end(self, leader: str, load: Load) -> float:
+        """Ends the node; returns for how long nothing was served."""
+
+    def _judge(self, load: Load, tally: Tally) -> None:
+        """Counts as failures what must not be."""
+
+
+class Killed(_Interrupted):
+    about = (
+        f"{WRITERS} writers; SIGKILL of the status table's leader: from then to the acknowledgement of a transaction "
+        "that was begun after it"
+    )
+
+    def _end(self, leader: str, load: Load) -> float:
+        self.cluster.kill(leader)
+        return load.next_after(time.monotonic())
+
+
+class Stopped(_Interrupted):
+    name = STOPPED
+    about = "the same, and SIGTERM: the longest time between two acknowledgements; a call that fails is a failure"
+
+    def _end(self, leader: str, load: Load) -> float:
+        asked = time.monotonic()
+        self.cluster.stop_node(leader)
+        time.sleep(AFTERWARDS_SECONDS)
+        return load.longest_gap(asked, time.monotonic())
+
+    def _judge(self, load: Load, tally: Tally) -> None:
+        for error in load.refused:
+            tally.failed(error)
+
+
+def _takeover(cluster: LocalCluster) -> admin_pb2.Takeover:
+    """How the status table's leader came to lead."""
+    status = cluster.status(cluster.leader(STATUS))
+    groups = status.groups if status is not None else ()
+    return next((group.takeover for group in groups if STATUS in group.parts), admin_pb2.Takeover())
+
+
+def _wait_until_back(cluster: LocalCluster, node: str) -> None:
+    """Until its replicas have what their leaders had when it began to be waited for: without it there is no majority
+    when the next one ends."""
+    cluster.wait_ready()
+    statuses = [cluster.status(other) for other in cluster.configs if other != node]
+    wanted = {
+        group.group: group.applied_index for status in statuses if status for group in status.groups if group.leader
+    }
+
+    def is_back() -> bool:
+        status = cluster.status(node)
+        has = {group.group: group.applied_index for group in status.groups} if status is not None else {}
+        return all(has.get(group, -1) >= index for group, index in wanted.items())
+
+    wait_until(is_back, f"{node} is back", CATCH_UP_SECONDS)
+
+
+def _tell_parts(tally: Tally, took: list[admin_pb2.Takeover]) -> None:
+    """What the time is made of, each part as a median. The last one begins when the former leader was last heard."""
+    silence = statistics.median(each.silence_seconds for each in took)
+    election = statistics.median(each.election_seconds for each in took)
+    catching_up = statistics.median(each.catching_up_seconds for each in took)
+    rest = statistics.median(tally.latencies) - silence - election - catching_up
+    parts = {"silence": silence, "election": election, "catching up": catching_up, "programs' calls": rest}
+    tally.extra |= {f"{name}, ms": 1000 * seconds for name, seconds in parts.items()}
 
 
 def _verify(cluster: LocalCluster, acknowledged: set[int], tally: Tally) -> None:
@@ -133,17 +178,21 @@ def _caught_up(cluster: LocalCluster) -> bool:
 
 WORKLOAD = Workload(
     name="failover",
-    title="A leader is killed under load",
-    about="The latency is the time from the kill to the acknowledgement of a transaction that was begun after it.",
-    contenders=lambda settings: [Ours(settings)],
+    title="A leader is killed, or stopped, under load",
+    about="What a kill costs is told in parts: how long the leader had been silent when another one began an election; "
+    "the election; until the new leader was ready; and the rest, the programs': their calls are tried again, and a "
+    "transaction follows. The first one begins with the leader's last word, some milliseconds before the kill.",
+    contenders=lambda settings: [Killed(settings), Stopped(settings), EtcdKilled(settings)],
     points=(0, 1_000, 100_000),
     axis="open",
     operation="failover",
     rounds=2,
     goals=(
-        Goal("ours", "p50", 0, 1500, at_most=True),
-        Goal("ours", "p50", 100_000, 1500, at_most=True),
-        Goal("ours", "failures", 0, 0, at_most=True),
-        Goal("ours", "failures", 100_000, 0, at_most=True),
+        Goal(OURS, "p50", 0, 600, at_most=True),
+        Goal(OURS, "p50", 100_000, 600, at_most=True),
+        Goal(OURS, "failures", 0, 0, at_most=True),
+        Goal(OURS, "failures", 100_000, 0, at_most=True),
+        Goal(STOPPED, "p50", 100_000, 50, at_most=True),
+        Goal(STOPPED, "failures", 100_000, 0, at_most=True),
     ),
 )

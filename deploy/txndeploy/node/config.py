@@ -51,6 +51,7 @@ class NodeEntry(_Section):
 
 class RaftSection(_Section):
     heartbeat_seconds: float = Field(_RAFT.heartbeat_seconds, gt=0)
+    promise_seconds: float = Field(_RAFT.promise_seconds, gt=0)
     election_min_seconds: float = Field(_RAFT.election_min_seconds, gt=0)
     election_max_seconds: float = Field(_RAFT.election_max_seconds, gt=0)
     snapshot_entries: int = Field(20_000, ge=10)
@@ -66,6 +67,7 @@ class RaftSection(_Section):
         """Raises ValueError when the times do not fit together."""
         return RaftSettings(
             heartbeat_seconds=self.heartbeat_seconds,
+            promise_seconds=self.promise_seconds,
             election_min_seconds=self.election_min_seconds,
             election_max_seconds=self.election_max_seconds,
             snapshot_entries=self.snapshot_entries,

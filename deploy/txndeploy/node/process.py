@@ -109,9 +109,11 @@ class Node:
         log.info("node %s of cluster %s serves on %s", self.config.node_id, self.config.cluster_name, address)
 
     async def stop(self) -> None:
-        """Hands its leaderships over, then ends; what is under way fails with retriable errors."""
+        """Hands its leaderships over and answers the calls that are under way, then ends; what could not be answered in
+        time fails with retriable errors."""
         await self._tasks.stop()
-        await self._roles.hand_over()
+        self._listener.close()
+        await self._roles.leave()
         await self._transport.drain()
         await self._roles.stop()
         self._listener.stop()

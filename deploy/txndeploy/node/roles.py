@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
@@ -15,10 +15,11 @@ from txndeploy.node.config import NodeConfig, Role
 from txndeploy.node.first_look import FirstLook
 from txndeploy.node.hosting import Hosting, Service
 from txndeploy.node.loop_watch import LoopWatch
+from txndeploy.node.replicas import ReplicaAdmin, status_of
 from txnmanager.compactions import Compactions
 from txnmanager.router import route
 from txnmanager.txn_manager import ClusterView, Tables, TxnManager
-from txnparticipant.leader.machine import ShardMachine, shards_here
+from txnparticipant.leader.machine import ShardMachine, ShardsHere
 from txnparticipant.leader.service import ShardService
 from txnstatus.catalog.catalog import CATALOG, CatalogState, founding_id, range_number, shard_number, status_group
 from txnstatus.catalog.client import CatalogClient
@@ -52,8 +53,9 @@ from txnstatus.types import HybridClock, TxnId
 
 log = logging.getLogger(__name__)
 
-ASK_SECONDS = 1.0
 LOOK_SECONDS = 0.5
+ANSWER_SECONDS = 1.0
+"""Time for calls that are under way when the node has handed over: clients ask elsewhere for what takes longer."""
 
 SERVICES = {
     name: service
@@ -125,10 +127,17 @@ class Roles:
         self._tasks.spawn(self._look_in_time())
         self._align()
 
-    async def hand_over(self) -> None:
-        """Ends the groups, and hands their leaderships over; messages must still be delivered meanwhile."""
+    async def leave(self) -> None:
+        """Ends the groups, and hands their leaderships over; messages must still be delivered meanwhile.
+
+        Clients' calls that are under way are answered, by those who lead then: as many as can be within ANSWER_SECONDS.
+        Whoever calls from now on is sent elsewhere.
+        """
+        answered = asyncio.create_task(self.registry.leave(Unavailable(f"{self.config.node_id} stops")))
         await self._tasks.stop()
         await asyncio.gather(*(group.driver.stop() for group in self._groups.values()))
+        await asyncio.wait([answered], timeout=ANSWER_SECONDS)
+        answered.cancel()
 
     async def stop(self) -> None:
         await asyncio.gather(*(group.service.stop() for group in self._groups.values()))
@@ -138,20 +147,8 @@ class Roles:
         response = admin_pb2.GetNodeResponse(
             node_id=self.config.node_id, incarnation=self._incarnation, longest_pause_seconds=self._watch.longest_pause
         )
-        for name, entry in list(self._groups.items()):
-            group = entry.driver.group
-            status = response.groups.add(
-                group=name,
-                leader=group.is_ready,
-                leader_id=group.leader,
-                term=group.term,
-                commit_index=group.commit_index,
-                applied_index=group.applied_index,
-                members=group.members,
-                parts=entry.machine.machines if isinstance(entry.machine, Parts) else (),
-            )
-            if request.digests:
-                status.digest = await _digest(entry.machine.snapshot())
+        for entry in list(self._groups.values()):
+            response.groups.append(await status_of(entry.driver, entry.machine, digest=request.digests))
         return response
 
     async def lost(self) -> str | None:
@@ -222,7 +219,7 @@ class Roles:
         if self._first_look.was_taken or CATALOG not in self._groups:
             return
         group, names = self._groups[CATALOG].driver.group, self._cluster.state.groups.keys()
-        if group.founded:
+        if group.elections.founded:
             self._first_look.take(())
         elif not group.journal.abstaining and group.applied_index >= group.journal[-1].idx and names > {CATALOG}:
             self._first_look.take(names)
@@ -235,6 +232,7 @@ class Roles:
     def _open(self, name: str) -> _Group:
         opened = self._open_catalog() if name == CATALOG else self._open_group(name)
         opened.driver.subscribe(opened.service.on_leadership)
+        opened.driver.on_leader(partial(self._client.hears_leader, name))
         self._add("Admin", ReplicaAdmin(opened.driver, self.config.node_id, self._client), name)
         self._groups[name] = opened
         return opened
@@ -259,7 +257,7 @@ class Roles:
         if number is None:
             return ShardMachine(shard_number(part), range_of)
         table = TxnStatusTable(number * span, (number + 1) * span)
-        return StatusMachine(table, self._clock, shards_here(lambda: beside.machines))
+        return StatusMachine(table, self._clock, ShardsHere(lambda: beside.machines))
 
     def _serve(self, part: str, machine: StateMachine, driver: PartDriver, hosting: Hosting) -> Service:
         """The service of a part, which answers calls for it."""
@@ -351,40 +349,3 @@ class Roles:
             log.error("%s has no room for its replica of %s: %s", self.config.node_id, name, error)
             return False
         return True
-
-
-async def _digest(state: Iterator[bytes]) -> bytes:
-    digest = hashlib.sha256()
-    for chunk in state:
-        digest.update(chunk)
-        await asyncio.sleep(0)
-    return digest.digest()
-
-
-class ReplicaAdmin:
-    """Implements what the Admin service has for a group, on each of its replicas."""
-
-    def __init__(self, driver: RaftDriver, node_id: str, client: TxnSystemClient) -> None:
-        self._driver = driver
-        self._node_id = node_id
-        self._client = client
-
-    async def move_replica(self, request: admin_pb2.MoveReplicaRequest) -> admin_pb2.MoveReplicaResponse:
-        """On the group's leader: one leaves, then another comes; one change at a time."""
-        group, new = self._driver.group.group, request.new_node
-        if new not in self._client.cluster.state.nodes:
-            raise Unavailable(f"the catalog of {self._node_id} does not know {new} yet")
-        self._driver.check_lease()
-        await self._ask_node(new)  # it must live, before the old one goes
-        await self._driver.change_members(remove=request.old_node)
-        members = await self._driver.change_members(add=new)
-        replicas = {replica.group: replica for replica in (await self._ask_node(new)).groups}
-        if group not in replicas or new not in replicas[group].members:
-            raise Unavailable(f"{new} has not caught up with {group} yet")
-        return admin_pb2.MoveReplicaResponse(members=members)
-
-    async def _ask_node(self, node: str) -> admin_pb2.GetNodeResponse:
-        """Raises Unavailable."""
-        return await self._client.call_node(
-            node, "txnstatus.Admin/GetNode", admin_pb2.GetNodeRequest(), admin_pb2.GetNodeResponse, ASK_SECONDS
-        )

@@ -6,10 +6,8 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
-
-from msgspec.structs import replace
 
 from txnparticipant.leader.compactions import CompactionService
 from txnparticipant.leader.files import FileService

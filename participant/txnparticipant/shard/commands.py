@@ -1,8 +1,8 @@
-"""A shard's commands: what one Raft entry may ask of it, as values, with their form in the log."""
+"""A shard's commands: what one Raft entry may ask of it, as values, with their wire form."""
 
 from __future__ import annotations
 
-from msgspec.msgpack import Decoder, Encoder
+from typing import get_args
 
 from txnparticipant.locks.locks import Lock, Otherwise
 from txnparticipant.rows.memrowset import RowBatch
@@ -18,16 +18,17 @@ from txnparticipant.versions.mvcc import (
     Manifest,
     Moved,
 )
-from txnstatus.codec import Codec
+from txnstatus.codec import Codec, CommandCodec
+from txnstatus.proto import participant_pb2 as pb
 from txnstatus.proto import table_pb2 as table_pb
-from txnstatus.replicated import Stored
 from txnstatus.schema import Schema
 from txnstatus.table_properties import Property
 from txnstatus.types import NO_TIMESTAMP, ConflictStrategy, Timestamp, TxnId
 from txnstatus.values import value
 
 
-class CreateTable(Stored, tag=1):
+@value
+class CreateTable:
     name: str
     schema: Schema
     location: str
@@ -38,7 +39,8 @@ class CreateTable(Stored, tag=1):
     properties: tuple[Property, ...] = ()
 
 
-class OpenWrite(Stored, tag=2):
+@value
+class OpenWrite:
     """Claims the write's directory for the transaction, before anything is written there."""
 
     txn_id: TxnId
@@ -51,7 +53,8 @@ class OpenWrite(Stored, tag=2):
     """Whether it makes the table a participant first: the transaction's record is in the same log."""
 
 
-class AddFiles(Stored, tag=3):
+@value
+class AddFiles:
     txn_id: TxnId
     table_id: str
     owner: str
@@ -69,7 +72,8 @@ class AddFiles(Stored, tag=3):
     registers: bool = False
 
 
-class WriteRows(Stored, tag=12):
+@value
+class WriteRows:
     """Row changes as the leader judged them: at a snapshot, and after so many writes of the transaction itself."""
 
     txn_id: TxnId
@@ -82,7 +86,8 @@ class WriteRows(Stored, tag=12):
     registers: bool = False
 
 
-class AcquireLocks(Stored, tag=9):
+@value
+class AcquireLocks:
     """Locks of parts of the participant `table_id`, which is a table with its partitions, or a database."""
 
     txn_id: TxnId
@@ -95,7 +100,8 @@ class AcquireLocks(Stored, tag=9):
     registers: bool = False
 
 
-class AlterTable(Stored, tag=24):
+@value
+class AlterTable:
     """Properties that are not named stay as they are."""
 
     table_id: str
@@ -103,7 +109,8 @@ class AlterTable(Stored, tag=24):
     """What they are now; with an empty value the table has it no more."""
 
 
-class DropTable(Stored, tag=16):
+@value
+class DropTable:
     """The transaction drops the table when it commits. Until it ends, nobody else prepares there."""
 
     txn_id: TxnId
@@ -111,7 +118,8 @@ class DropTable(Stored, tag=16):
     owner: str
 
 
-class BeginCommit(Stored, tag=4):
+@value
+class BeginCommit:
     txn_id: TxnId
     table_id: str
     prepare_ts: Timestamp
@@ -119,20 +127,23 @@ class BeginCommit(Stored, tag=4):
     """The write whose directory was claimed for it when the transaction began."""
 
 
-class FinalizeCommit(Stored, tag=5):
+@value
+class FinalizeCommit:
     txn_id: TxnId
     table_id: str
     commit_ts: Timestamp
 
 
-class AbortTxn(Stored, tag=6):
+@value
+class AbortTxn:
     txn_id: TxnId
     table_id: str
     first_write: str = ""
     """The write that BeginCommit tells."""
 
 
-class Withdraw(Stored, tag=11):
+@value
+class Withdraw:
     """Takes back a first write whose table did not become a participant, with the record that it made."""
 
     txn_id: TxnId
@@ -140,7 +151,8 @@ class Withdraw(Stored, tag=11):
     write_id: str
 
 
-class MarkCleaned(Stored, tag=7):
+@value
+class MarkCleaned:
     """The directories of these writes are gone for good."""
 
     txn_id: TxnId
@@ -148,14 +160,16 @@ class MarkCleaned(Stored, tag=7):
     write_ids: tuple[str, ...]
 
 
-class Retire(Stored, tag=10):
+@value
+class Retire:
     """Drops what was removed from the table at or below the timestamp: nobody reads below it any more."""
 
     table_id: str
     up_to: Timestamp
 
 
-class Adopt(Stored, tag=18):
+@value
+class Adopt:
     """A directory in the table's location that is nobody's is to be cleaned."""
 
     table_id: str
@@ -163,26 +177,30 @@ class Adopt(Stored, tag=18):
     """The directory's name."""
 
 
-class ForgetTable(Stored, tag=17):
+@value
+class ForgetTable:
     """Nothing is left of a dropped table: no file, no transaction, no reader."""
 
     table_id: str
 
 
-class ForgetTxns(Stored, tag=8):
+@value
+class ForgetTxns:
     """Drops what ended below the id: the status table has forgotten it, so nobody will ask about it any more."""
 
     below_txn_id: TxnId
 
 
-class OpenFlush(Stored, tag=13):
+@value
+class OpenFlush:
     """Claims a directory for a file of committed row changes, before anything is written there."""
 
     table_id: str
     flush_id: str
 
 
-class FlushRows(Stored, tag=14):
+@value
+class FlushRows:
     """The row changes of these transactions are in the file that the manifest lists."""
 
     table_id: str
@@ -191,7 +209,8 @@ class FlushRows(Stored, tag=14):
     txn_ids: tuple[TxnId, ...]
 
 
-class DropFlush(Stored, tag=15):
+@value
+class DropFlush:
     """Gives a flush up; and, once its directory is gone for good, the claim too."""
 
     table_id: str
@@ -199,7 +218,8 @@ class DropFlush(Stored, tag=15):
     gone: bool
 
 
-class OpenCompaction(Stored, tag=19):
+@value
+class OpenCompaction:
     """A partition is to be compacted: its compaction has a directory from now on."""
 
     table_id: str
@@ -212,7 +232,8 @@ class OpenCompaction(Stored, tag=19):
     """Bytes that it will read, about."""
 
 
-class ClaimCompaction(Stored, tag=20):
+@value
+class ClaimCompaction:
     """A worker has it, and reads these inputs."""
 
     table_id: str
@@ -240,7 +261,8 @@ class MovedWrite:
     moved: Moved
 
 
-class CommitCompaction(Stored, tag=21):
+@value
+class CommitCompaction:
     """Its output is what readers see from the timestamp of the switch on."""
 
     table_id: str
@@ -256,7 +278,8 @@ class CommitCompaction(Stored, tag=21):
     hidden: HiddenRows | None = None
 
 
-class DropCompaction(Stored, tag=22):
+@value
+class DropCompaction:
     """It is over, and nothing has come of it."""
 
     table_id: str
@@ -266,7 +289,8 @@ class DropCompaction(Stored, tag=22):
     at: Timestamp
 
 
-class TranslateWrites(Stored, tag=23):
+@value
+class TranslateWrites:
     """What an open transaction has to do with files that were compacted, said of what they have become."""
 
     txn_id: TxnId
@@ -293,9 +317,9 @@ TableCommand = (
 )
 Command = CreateTable | TxnCommand | ForgetTxns | TableCommand
 
-_DECODER: Decoder[Command] = Decoder(Command)
-encode, decode = Encoder().encode, _DECODER.decode
-"""`decode` raises ValueError on bytes that are no command of this version."""
+
+_CODEC = CommandCodec[Command, pb.ShardCommand](pb.ShardCommand, get_args(Command))
+encode, decode = _CODEC.encode, _CODEC.decode
 
 _MANIFEST = Codec(Manifest, table_pb.ManifestRef)
 _CLAIM = Codec(KeyClaim, table_pb.KeyClaim)

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-import msgspec
-
 from txnparticipant.versions.directories import COMPACTIONS, CompactionDirectory, directory_named
 from txnstatus.key_ranges import KeyRange
 from txnstatus.partitions import WHOLE_TABLE, above
@@ -53,7 +51,8 @@ def written_by(file_set: str) -> TxnId:
     return TxnId(int(written)) if written.isdecimal() else COMPACTIONS
 
 
-class FileSet(msgspec.Struct, gc=False):
+@dataclass(slots=True)
+class FileSet:
     """What a committed write added to one partition."""
 
     write_id: str

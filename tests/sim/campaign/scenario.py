@@ -163,6 +163,10 @@ FAILING = (
     *(f"shard.{when}_register" for when in ("before", "after")),
 )  # fmt: skip
 """Failpoints at which a request or a proposal fails, and its process goes on."""
+DEPARTURES = ("raft.before_send", "raft.before_sync", "raft.after_sync", "raft.before_release")
+"""Failpoints at which a hand-over ends in the middle."""
+DEPARTING = ("elections", "splits", "narrow", "ruins", "moved", "everything")
+"""Profiles in which nodes are stopped in order."""
 GROUPS = ("catalog", "status-0", "status-1", "shard-0", "shard-0", "shard-1", "shard-1")
 
 
@@ -220,6 +224,8 @@ def make(seed: int, profile: str | None = None) -> Scenario:
     if scenario.writes_rows and "kill_at_failpoint" in kinds:
         faults += [_fault_of_rows(later, scenario) for _ in range(later.randint(0, 3))]
     faults += _later_faults(newest, scenario, faults)
+    if profile in DEPARTING:
+        faults += _departures(random.Random(f"scenario {seed}, departing"), scenario)
     if scenario.replication == 1:  # there is one copy of all
         faults = [fault for fault in faults if fault.kind not in ("rot", "replace", "displace")]
     return replace(scenario, faults=tuple(sorted(faults, key=lambda fault: fault.at)))
@@ -269,6 +275,21 @@ def _later_faults(rng: random.Random, scenario: Scenario, faults: Sequence[Fault
                 for _ in range(rng.randint(0, 3))
             ]
     return more
+
+
+def _departures(rng: random.Random, scenario: Scenario) -> list[Fault]:
+    """Nodes that are stopped, and hand over; in the middle of some of them they die, or another one does."""
+    return [
+        Fault(
+            rng.uniform(1.0, scenario.seconds),
+            "depart",
+            rng.choice(NODES),
+            rng.choice(["", "", *NODES]),
+            rng.uniform(0.1, 2.0),
+            amount=rng.randrange(len(DEPARTURES)),
+        )
+        for _ in range(rng.randint(0, 4))
+    ]
 
 
 def _fault_of_rows(rng: random.Random, scenario: Scenario) -> Fault:

@@ -36,6 +36,8 @@ class Consensus:
         """The members at the end of its last cycle."""
         self._led_term = -1
         """The last term in which it was seen to lead."""
+        self._handed_over = (-1, 0)
+        """The term in which it was seen to hand over, and where its log ended then."""
         self._abstains = group.journal.abstaining
         for entry in group.journal[:]:
             self._note(entry.idx, entry.term, entry.command)
@@ -77,7 +79,7 @@ class Consensus:
         elif kind == "request_vote":
             age = group._monotonic() - self._heard_at
             self._early.pop((sender, wire.term), None)
-            if age < group.settings.election_min_seconds and not wire.request_vote.leadership_transfer:
+            if age < group.settings.promise_seconds and not wire.request_vote.leadership_transfer:
                 self._early[sender, wire.term] = age
 
     def heard(self, sender: str) -> None:
@@ -105,6 +107,15 @@ class Consensus:
             elif kind == "timeout_now" and group.has_lease:
                 self._violated("one lease", f"{group.node_id} hands over to {receiver}, and has a lease")
 
+    def _check_hand_over(self) -> None:
+        """Whoever hands over proposes nothing more in that term: its successor would never have everything."""
+        group, last = self._group, self._group.journal[-1].idx
+        if not group.is_leader or group.elections._handed_over_term != group.term:
+            return
+        if self._handed_over[0] == group.term and last > self._handed_over[1]:
+            self._violated("hand-over", f"{group.node_id} proposes entry {last} after it began to hand over")
+        self._handed_over = group.term, last
+
     def _elected(self) -> None:
         """It leads in a new term, ready or not: most of the members have voted for it."""
         group = self._group
@@ -128,6 +139,7 @@ class Consensus:
                 self._violated("most have it", f"{group.node_id} commits {group.commit_index}, which {have} have")
         if group.is_leader and group.applied_index > self._applied:
             self._check_disks(group.applied_index)
+        self._check_hand_over()
         self._committed, self._applied, self._counted = group.commit_index, group.applied_index, group.members
         if self._abstains and not group.journal.abstaining:
             needed = self._history.needed.get(group.node_id, 0)

@@ -291,8 +291,12 @@ class WatchedGroup(RaftGroup):
         """The index of the last entry that is on the disk."""
         return self._replica_watch.synced
 
+    departs = False
+    """Whether its node is stopped, to come back with what it has."""
+
     def close(self) -> None:
-        self._replica_watch.closes()
+        if not self.departs:
+            self._replica_watch.closes()
         self.history.groups.pop(self.node_id, None)
         super().close()
 

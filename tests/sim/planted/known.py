@@ -224,6 +224,14 @@ BY_UNIT_TESTS: Mapping[str, tuple[str, str]] = {
         "raft/test_elections.py",
         "test_a_lease_is_what_most_members_have_answered",
     ),
+    "who hands over goes on proposing": (
+        "raft/test_elections.py",
+        "test_a_leader_that_hands_over_proposes_nothing_more",
+    ),
+    "whoever once led names a successor": (
+        "raft/test_elections.py",
+        "test_a_former_leader_names_no_successor",
+    ),
     "answers of another term count": (
         "raft/test_group.py",
         "test_r13_an_acknowledgement_of_another_term_counts_for_nothing",

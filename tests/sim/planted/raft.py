@@ -94,10 +94,26 @@ def a_lease_from_when_answers_arrive() -> Seams:
 
 def a_lease_outlives_a_hand_over() -> Seams:
     def has_lease(self: Elections) -> bool:
-        window = self._settings.election_min_seconds * (1 - self._settings.max_clock_drift)
+        window = self._settings.promise_seconds * (1 - self._settings.max_clock_drift)
         return self._answered_since() > int((self._monotonic() - window) * 1e6)
 
     return [(f"{ELECTIONS}.has_lease", has_lease)]
+
+
+def who_hands_over_goes_on_proposing() -> Seams:
+    return [(f"{ELECTIONS}.handing_over", property(lambda _self: False))]
+
+
+def whoever_once_led_names_a_successor() -> Seams:
+    receive = RaftGroup._receive_message
+
+    def obey(self: RaftGroup, sender: str, message: Any) -> None:
+        if message["type"] == "timeout_now":
+            self.elections.taking_over = self.elections.may_campaign
+        else:
+            receive(self, sender, message)
+
+    return [(f"{GROUP}._receive_message", obey)]
 
 
 def ready_before_its_own_entry() -> Seams:
@@ -214,6 +230,8 @@ RAFT: Mapping[str, Callable[[], Seams]] = {
     "votes while a leader is near": votes_while_a_leader_is_near,
     "a lease from when answers arrive": a_lease_from_when_answers_arrive,
     "a lease outlives a hand-over": a_lease_outlives_a_hand_over,
+    "who hands over goes on proposing": who_hands_over_goes_on_proposing,
+    "whoever once led names a successor": whoever_once_led_names_a_successor,
     "ready before its own entry": ready_before_its_own_entry,
     "answers of another term count": answers_of_another_term_count,
     "what is cut off comes back from the disk": what_is_cut_off_comes_back_from_the_disk,

@@ -6,9 +6,10 @@ import random
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
-from tests.sim.campaign.scenario import Fault
+from tests.sim.campaign.scenario import DEPARTURES, Fault
+from tests.sim.judges.watch import WatchedGroup
 from tests.sim.world.cluster import Machine
 from tests.sim.world.loop import Process
 from txndeploy.node.roles import Roles
@@ -112,6 +113,35 @@ class Nemesis:
         process = machine.process
         if process is not None and process.alive and not process.paused and machine.roles is not None:
             self._world.loop.post(process, _give_way, machine.roles)
+
+    def _depart(self, fault: Fault) -> Callable[[], None] | None:
+        """The node is stopped, as before a restart that is planned; `other`, if any, dies in the middle of it."""
+        machine, cluster = self._machine(fault), self._world.cluster
+        process = machine.process
+        if process is None or not process.alive or process.paused or machine.roles is None:
+            return None
+        comes_back = False
+
+        async def depart(roles: Roles) -> None:
+            for group in roles._groups.values():
+                cast(WatchedGroup, group.driver.group).departs = True
+            await roles.leave()
+            cluster.kill(machine.name)
+            if comes_back:
+                self._restart(machine.name)
+            self._world.loop.die()
+
+        def undo() -> None:
+            nonlocal comes_back
+            comes_back = True
+            for name in {machine.name, fault.other} - {""}:
+                self._restart(name)
+
+        if fault.other:
+            cluster.machines[fault.other].failpoint = DEPARTURES[int(fault.amount)]
+        leaving = machine.roles
+        self._world.loop.post(process, lambda: self._world.loop.create_task(depart(leaving)))
+        return undo
 
     def _replace(self, fault: Fault) -> Callable[[], None] | None:
         if self._world.operator.replace(fault.target):

@@ -175,6 +175,7 @@ class World:
             nodes={name: NodeEntry(address=f"{name}:7050") for name in names},
             raft=RaftSection(
                 heartbeat_seconds=0.15,
+                promise_seconds=0.46,
                 election_min_seconds=0.5,
                 election_max_seconds=1.0,
                 snapshot_entries=self.scenario.snapshot_entries,

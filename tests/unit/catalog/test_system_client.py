@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from tests.unit.harness.calls import AsyncChannel
+from txnstatus.backoff import Backoff
 from txnstatus.catalog import client as catalog_client
+from txnstatus.catalog import system_client
 from txnstatus.catalog.catalog import CatalogState, NodeInfo, Replacement, initial, status_group, to_wire
 from txnstatus.catalog.cluster_map import ClusterMap
 from txnstatus.catalog.options import Options
@@ -49,6 +52,78 @@ def test_a_new_member_that_leads_before_the_catalog_knows_that_it_is_one_is_foun
         return list(answer.members)
 
     assert asyncio.run(main()) == ["n4"]
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """A few turns later."""
+    for _ in range(1_000):
+        if condition():
+            return
+        await asyncio.sleep(0)
+    raise TimeoutError
+
+
+class Electing(AsyncChannel):
+    """To a node of a group that has no leader; once one leads, that one answers."""
+
+    def __init__(self, address: str, asked: list[str], leader: list[str]) -> None:
+        self._node, self._asked, self._leader = address.partition(":")[0], asked, leader
+
+    async def call(self, _method: str, _request: object, _response: object, _timeout: float, _group: str) -> Any:
+        self._asked.append(self._node)
+        if [self._node] != self._leader:
+            raise NotTheLeader(f"{self._node} does not lead")
+        return pb.MoveReplicaResponse(members=[self._node])
+
+
+def test_who_waits_for_a_leader_asks_it_when_it_is_heard_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pins: no pause is waited for. They were most of what a failover took beyond its election."""
+    monkeypatch.setattr(system_client, "RETRIES", Backoff(60.0, 60.0, 1.0))
+    asked, leader = list[str](), list[str]()
+
+    async def main() -> None:
+        client = TxnSystemClient(ClusterMap(founded()), Environment(), lambda at: Electing(at, asked, leader))
+        group = client.cluster.state.group_of(status_group(0))
+
+        async def ask() -> list[str]:
+            answer = await client.call_leader(
+                status_group(0), "txnstatus.Admin/MoveReplica", pb.MoveReplicaRequest(), pb.MoveReplicaResponse, 100.0
+            )
+            return list(answer.members)
+
+        waiting = [asyncio.create_task(ask()) for _ in range(3)]
+        gives_up = asyncio.create_task(ask())
+        async with asyncio.timeout(10):
+            await until(lambda: len(client.pausing(group)) == 4)
+            gives_up.cancel()
+            await asyncio.gather(gives_up, return_exceptions=True)
+            leader.append("n3")
+            client.hears_leader(group, "n3")
+            assert await asyncio.gather(*waiting) == [["n3"]] * 3
+        assert asked[4:] == ["n3"] * 3, "whoever has given up does not ask"
+
+    asyncio.run(main())
+
+
+def test_a_leader_that_is_not_ready_yet_is_asked_again() -> None:
+    asked, leader = list[str](), list[str]()
+
+    class Rising(Electing):
+        async def call(self, *arguments: Any) -> Any:
+            if self._node == "n2" and asked[-1:] == ["n2"]:
+                leader.append("n2")
+            try:
+                return await super().call(*arguments)
+            except NotTheLeader as error:
+                raise NotTheLeader(error.message, hint="n2") from None
+
+    async def main() -> None:
+        client = TxnSystemClient(ClusterMap(founded()), Environment(), lambda at: Rising(at, asked, leader))
+        request, response = pb.MoveReplicaRequest(), pb.MoveReplicaResponse
+        await client.call_leader(status_group(0), "txnstatus.Admin/MoveReplica", request, response, 10.0)
+
+    asyncio.run(main())
+    assert asked[-2:] == ["n2", "n2"]
 
 
 class Paused(AsyncChannel):

@@ -35,6 +35,7 @@ GROUP = "test-0"
 STEP = 0.01
 FAST = RaftSettings(
     heartbeat_seconds=0.05,
+    promise_seconds=0.18,
     election_min_seconds=0.2,
     election_max_seconds=0.4,
     snapshot_entries=1_000_000,
@@ -42,6 +43,7 @@ FAST = RaftSettings(
 )
 SMALL_SNAPSHOTS = RaftSettings(
     heartbeat_seconds=0.05,
+    promise_seconds=0.18,
     election_min_seconds=0.2,
     election_max_seconds=0.4,
     snapshot_entries=12,

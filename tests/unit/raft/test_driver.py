@@ -17,6 +17,7 @@ from txnstatus.process.environment import Environment
 from txnstatus.process.sync_place import SyncPlace
 from txnstatus.proto import raft_pb2 as pb
 from txnstatus.raft.driver import RaftDriver, Sender
+from txnstatus.raft.elections import Takeover
 from txnstatus.raft.group import RaftGroup
 from txnstatus.raft.jobs import Jobs
 from txnstatus.raft.proposals import Proposal
@@ -33,9 +34,12 @@ class Group:
     is_ready = is_leader = False
     peers = ()
     journal = SimpleNamespace(dirty=False)
-    settings = SimpleNamespace(election_min_seconds=1.0)
+    node_id = "a"
+    leader = ""
+    settings = SimpleNamespace(election_max_seconds=1.0)
 
     def __init__(self) -> None:
+        self.elections = SimpleNamespace(takeover=lambda: Takeover(0.5, 0.1, 0.1), has_company=True)
         self.jobs = Jobs()
         self.received: list[int] = []
         self.proposed: list[bytes] = []
@@ -234,6 +238,66 @@ async def test_a_sync_on_the_loop_begins_when_what_was_sent_has_left_and_what_wa
         await written.wait()
     assert order == ["sent", "answered", "left", "synced"]
     assert place.took_where == [True]
+
+
+async def test_who_leads_is_told_whenever_somebody_else_does_and_of_this_replica_once_it_is_ready() -> None:
+    group, told = Group(), list[str]()
+    async with driving(group) as driver:
+        driver.on_leader(told.append)
+
+        async def becomes(leader: str, term: int, *, ready: bool = False) -> list[str]:
+            group.leader, group.term, group.is_ready = leader, term, ready
+            group.ticked.clear()
+            driver.receive("b", message(1, urgent=True))
+            await group.ticked.wait()
+            await some_turns()
+            return told
+
+        assert await becomes("b", 1) == ["b"]
+        assert await becomes("b", 1) == ["b"]
+        assert await becomes("", 2) == ["b"]
+        assert await becomes("b", 3) == ["b", "b"]
+        assert await becomes("a", 4) == ["b", "b"], "it would refuse whoever asks"
+        assert await becomes("a", 4, ready=True) == ["b", "b", "a"]
+        assert driver.takeover == Takeover(0.5, 0.1, 0.1)
+
+
+async def test_a_lost_connection_is_a_reason_for_a_cycle() -> None:
+    """The time until the next one was reckoned while the leader was there."""
+    group = Group()
+    group.disconnected = lambda _peer: None  # type: ignore[attr-defined]
+    async with driving(group) as driver, asyncio.timeout(SECONDS / 2):
+        await group.ticked.wait()
+        group.ticked.clear()
+        driver.disconnected("b")
+        await group.ticked.wait()
+
+
+async def test_a_driver_that_hands_over_goes_on_until_another_one_leads() -> None:
+    group = Group()
+    group.is_leader, group.leader = True, "a"
+    async with driving(group) as driver:
+        await group.ticked.wait()
+        stopping = asyncio.create_task(driver.stop())
+        await some_turns()
+        group.is_leader, group.leader = False, ""
+        driver.receive("b", message(1, urgent=True))
+        await some_turns()
+        assert not stopping.done(), "it has voted, and the other needs its journal"
+        group.leader = "b"
+        driver.receive("b", message(2, urgent=True))
+        async with asyncio.timeout(SECONDS / 2):
+            await stopping
+
+
+async def test_a_driver_that_is_alone_hands_over_to_nobody() -> None:
+    group = Group()
+    group.is_leader, group.leader = True, "a"
+    group.elections.has_company = False
+    async with driving(group) as driver:
+        await group.ticked.wait()
+        async with asyncio.timeout(0.5):
+            await driver.stop()
 
 
 async def test_what_lingers_when_the_driver_stops_ends_with_it() -> None:

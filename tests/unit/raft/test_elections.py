@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import cast
 
 import pytest
 
-from tests.unit.harness.raft import FAST, SMALL_SNAPSHOTS, STEP, Cluster
+from tests.unit.harness.raft import FAST, GROUP, SMALL_SNAPSHOTS, STEP, Cluster
+from txnstatus.errors import NotTheLeader
 from txnstatus.proto import raft_pb2 as pb
 from txnstatus.raft.elections import Elections
 from txnstatus.raft.journal import Entry, Journal
@@ -116,6 +118,164 @@ def test_a_hand_over_that_nobody_takes_ends_in_an_election(cluster: Cluster) -> 
     cluster.leader()
     assert cluster[cluster.leader()].live.term > term
     cluster.settle()
+
+
+PATIENT = replace(FAST, election_min_seconds=2.0, election_max_seconds=4.0)
+"""Whoever waits for a time-out is seen to."""
+SIX_MESSAGES = 6 * 4 * STEP
+"""Time for a pre-vote, a vote and an entry, and their answers."""
+
+
+def time_to_replace(cluster: Cluster, leader: str) -> float:
+    """Seconds until another one leads, from now."""
+    since = cluster.now
+    cluster.run_until(lambda: cluster.leaders() not in ([], [leader]))
+    return cluster.now - since
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_leader_whose_process_has_ended_is_replaced_when_the_promises_are_over(
+    monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    """Whoever of the followers is behind: no time-out is waited for, and no votes are split."""
+    cluster = Cluster(monkeypatch, seed=seed, settings=PATIENT)
+    leader = cluster.leader()
+    for _ in range(5 + seed):
+        cluster.propose(leader)
+        cluster.step()
+    term = cluster[leader].live.term
+    cluster.kill(leader)
+    assert time_to_replace(cluster, leader) < PATIENT.promise_seconds + PATIENT.heartbeat_seconds + SIX_MESSAGES
+    assert {node.live.term for node in cluster.up} == {term + 1}
+    cluster.settle()
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_connection_that_breaks_elects_nobody(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+    """It is made again, or the other follower still hears the leader."""
+    cluster = Cluster(monkeypatch, seed=seed)
+    leader, term = cluster.leader(), cluster[cluster.leader()].live.term
+    one, other = cluster.followers()
+    for follower in (one, other):
+        cluster.reconnect(leader, follower)
+    cluster.run(1.0)
+    cluster.cut |= {(leader, one), (one, leader)}
+    cluster[one].live.disconnected(leader)
+    cluster[leader].live.disconnected(one)
+    cluster.run(3.0)
+    assert cluster.leaders() == [leader]
+    assert {node.live.term for node in cluster.up} == {term}
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_leader_that_pauses_for_less_than_a_time_out_is_not_replaced(
+    monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    cluster = Cluster(monkeypatch, seed=seed)
+    leader, term = cluster.leader(), cluster[cluster.leader()].live.term
+    for _ in range(5):
+        cluster[leader].paused = True
+        cluster.run(FAST.election_min_seconds - FAST.heartbeat_seconds - 3 * STEP)
+        cluster[leader].paused = False
+        cluster.run(2 * FAST.heartbeat_seconds)
+    assert cluster.leaders() == [leader]
+    assert {node.live.term for node in cluster.up} == {term}
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_whoever_is_asked_and_has_more_asks_at_once(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+    """Its own time-out may have long to go, and nobody else can be elected."""
+    cluster = Cluster(monkeypatch, seed=seed)
+    leader = cluster.leader()
+    behind, _ = cluster.followers()
+    cluster.cut.add((leader, behind))
+    cluster.propose(leader)
+    cluster.run(2 * STEP)
+    cluster.isolate(leader)
+    first: list[float] = []
+
+    def tap(sender: str, _receiver: str, message: pb.RaftMessage) -> bool:
+        if message.WhichOneof("body") == "pre_vote" and sender == behind:
+            first.append(cluster.now)
+        return True
+
+    cluster.tap = tap
+    cluster.run_until(lambda: first or cluster.leaders() not in ([], [leader]))
+    if first:
+        cluster.run_until(lambda: cluster.leaders() not in ([], [leader]))
+        # Within its own promise it refuses, and is asked again; or its time-out ends meanwhile.
+        assert cluster.now - first[0] < FAST.heartbeat_seconds + FAST.election_max_seconds / 2
+    cluster.settle()
+
+
+def test_a_leader_that_hands_over_proposes_nothing_more(cluster: Cluster) -> None:
+    leader = cluster.leader()
+    cluster.tap = lambda _sender, _receiver, message: message.WhichOneof("body") != "timeout_now"
+    cluster.run_until(cluster.converged)
+    cluster[leader].live.hand_over()
+    last = cluster[leader].live.journal[-1].idx
+    refused = cluster.propose(leader)
+    cluster.run_until(lambda: refused.ended)
+    assert isinstance(refused.proposal.error, NotTheLeader)
+    assert cluster[leader].live.journal[-1].idx == last
+    cluster.settle()
+
+
+def test_whoever_hands_over_names_its_successor(cluster: Cluster) -> None:
+    leader = cluster.leader()
+    cluster.run_until(cluster.converged)
+    cluster[leader].live.hand_over()
+    cluster.step()
+    successor = cluster[leader].live.not_the_leader().leader
+    cluster.run_until(lambda: cluster.leaders() not in ([], [leader]))
+    assert cluster.leaders() == [successor]
+
+
+def test_a_former_leader_names_no_successor(cluster: Cluster) -> None:
+    """Pins: its word may come late, when a lease rests on what it would have the others forget."""
+    old = cluster.leader()
+    told = pb.RaftMessage(group=GROUP, term=cluster[old].live.term, timeout_now={})
+    cluster[old].live.hand_over()
+    cluster.run_until(lambda: cluster.leaders() not in ([], [old]))
+    leader = cluster.leader()
+    term = cluster[leader].live.term
+    (follower,) = set(cluster.ids) - {old, leader}
+    for late in (told, pb.RaftMessage(group=GROUP, term=term, timeout_now={})):
+        cluster[follower].live.receive(old, late)
+        cluster.run(FAST.election_max_seconds)
+    assert cluster.leaders() == [leader]
+    assert cluster[leader].live.term == term
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_hand_over_that_ends_in_the_middle_ends_in_one_leader(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+    """Whoever dies in it, at whatever step: nothing that was acknowledged is lost, and somebody leads."""
+    cluster = Cluster(monkeypatch, seed=seed)
+    leader = cluster.leader()
+    for _ in range(5):
+        cluster.propose(leader)
+    cluster.step()
+    cluster[leader].live.hand_over()
+    for _ in range(seed % 7):
+        cluster.step()
+    cluster.crash([leader, *(node_id for node_id in cluster.ids if node_id != leader)][seed % 3])
+    cluster.leader()
+    cluster.settle()
+
+
+def test_how_another_one_came_to_lead_is_told(cluster: Cluster) -> None:
+    leader = cluster.leader()
+    cluster.run_until(cluster.converged)
+    cluster.kill(leader)
+    cluster.run_until(cluster.leaders)
+    took = cluster[cluster.leaders()[0]].live.elections.takeover()
+    assert FAST.promise_seconds <= took.silence < FAST.promise_seconds + 2 * FAST.heartbeat_seconds
+    assert 0 < took.election < 0.1
+    assert 0 < took.catching_up < 0.1
+    cluster[cluster.leaders()[0]].live.hand_over()
+    (other,) = set(cluster.ids) - {leader, *cluster.leaders()}
+    cluster.run_until(lambda: cluster.leaders() == [other])
+    assert cluster[other].live.elections.takeover().silence == 0
 
 
 class Log(list[Entry]):

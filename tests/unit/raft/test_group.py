@@ -68,7 +68,7 @@ def test_what_only_repeats_a_majority_can_wait(cluster: Cluster) -> None:
     cluster.run(0.2)
     leader = cluster.leader()
     group = cluster[leader].live
-    echo = max(group._elections._echoes.values())
+    echo = max(group.elections._echoes.values())
 
     def can_wait(**changes: object) -> bool:
         fields: dict[str, object] = {"next_index": group.commit_index + 1, "success": True, "echo_micros": echo}
@@ -175,9 +175,14 @@ def test_a_group_of_one_loses_nothing_that_was_acknowledged(monkeypatch: pytest.
 
 
 def test_settings_that_cannot_work_are_refused() -> None:
-    for heartbeat, lowest, highest in ((0.3, 0.8, 1.6), (0.1, 1.0, 1.0), (0.1, 2.0, 1.0)):
-        with pytest.raises(ValueError, match="must be less than"):
-            RaftSettings(heartbeat_seconds=heartbeat, election_min_seconds=lowest, election_max_seconds=highest)
+    for heartbeat, promise, lowest, highest, says in (
+        (0.3, 0.8, 0.8, 1.6, "must be less than a third"),
+        (0.1, 1.1, 1.0, 2.0, "at most election_min_seconds"),
+        (0.1, 0.5, 1.0, 1.0, "must be less than election_max_seconds"),
+        (0.1, 0.5, 2.0, 1.0, "must be less than election_max_seconds"),
+    ):
+        with pytest.raises(ValueError, match=says):
+            RaftSettings(heartbeat, promise, lowest, highest)
 
 
 def test_leadership_is_handed_over_without_waiting_for_a_time_out(cluster: Cluster) -> None:

@@ -267,7 +267,7 @@ def test_a_group_whose_members_all_may_have_lost_theirs_begins_with_all_of_them(
     assert not cluster.leaders(), "nobody knows what n2 has"
     cluster.heal()
     cluster.commit(3)
-    assert any(node.live.founded for node in cluster.nodes.values())
+    assert any(node.live.elections.founded for node in cluster.nodes.values())
     cluster.settle()
     assert not any(node.live.journal.abstaining for node in cluster.nodes.values())
 
@@ -275,7 +275,7 @@ def test_a_group_whose_members_all_may_have_lost_theirs_begins_with_all_of_them(
 def test_whoever_was_asked_before_a_group_was_founded_takes_part_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = Cluster(monkeypatch, never_here=False)
     cluster.run_until(lambda: all(node.live.leader for node in cluster.nodes.values()))
-    assert all(node.live.founded for node in cluster.nodes.values())
+    assert all(node.live.elections.founded for node in cluster.nodes.values())
     assert cluster.now < 1000 + FAST.election_max_seconds, "nobody was silent"
 
 

@@ -361,6 +361,46 @@ async def test_so_are_those_of_all_connections_together_and_who_has_the_most_mak
             writer.close()
 
 
+async def test_a_process_that_leaves_answers_what_is_under_way_and_sends_clients_elsewhere() -> None:
+    begun, may_end = asyncio.Event(), asyncio.Event()
+
+    async def later(request: pb.GetTransactionStateRequest) -> pb.GetTransactionStateResponse:
+        begun.set()
+        await may_end.wait()
+        return pb.GetTransactionStateResponse(txn={"txn_id": request.txn_id})
+
+    call = rpc_pb2.Call(id=7, method=STATE, payload=ASKS, timeout_millis=60_000)
+
+    async def ask(end: tuple[asyncio.StreamReader, asyncio.StreamWriter]) -> rpc_pb2.Reply:
+        end[1].write(framed(call))
+        return await told(end[0])
+
+    async def told(reader: asyncio.StreamReader) -> rpc_pb2.Reply:
+        while True:
+            (length,) = struct.unpack(">I", await reader.readexactly(4))
+            if replies := rpc_pb2.Frame.FromString(await reader.readexactly(length)).replies:
+                return replies[0]
+
+    async with Served() as served, asyncio.timeout(SECONDS):
+        one, other = [await asyncio.open_connection(*split_address(served.address)) for _ in range(2)]
+        for _, writer in (one, other):
+            writer.write(Purpose.CALLS.opening)
+        served.registry.add_method(METHOD, later)
+        one[1].write(framed(call))
+        await begun.wait()
+        leaving = asyncio.create_task(served.registry.leave(Unavailable("n1 stops")))
+        assert (await ask(other)).error.code == "UNAVAILABLE"
+        assert (await ask(one)).error.message == "n1 stops"
+        assert not leaving.done()
+        of_a_peer = asyncio.create_task(served.state(2))
+        may_end.set()
+        assert (await told(one[0])).payload
+        await leaving
+        assert await of_a_peer == 2, "the cluster's processes are served to the end"
+        for _, writer in (one, other):
+            writer.close()
+
+
 async def test_a_port_in_use_is_an_error() -> None:
     async with Served() as served:
         with pytest.raises(OSError, match="in use"):

@@ -62,6 +62,20 @@ def test_a_pass_looks_at_so_many_and_the_next_goes_on(monkeypatch: pytest.Monkey
     assert not those.kept.behind, "all others are looked at again when their time may have come"
 
 
+def test_a_new_leader_watches_all_at_once_each_with_its_interval_and_the_grace() -> None:
+    one_by_one, at_once = Open(0), Open(0)
+    for those in (one_by_one, at_once):
+        for number, keepalive in enumerate((1.0, 5.0, 10.0, 1.0)):
+            those.table.apply(cmd.BeginTxns(f"request-{number}", 2, OWNER, "", int(keepalive * 1000), 1))
+    at_once.kept.take_over(at_once.table.unfinished, 100.0, 2.0)
+    for record in one_by_one.table.unfinished:
+        one_by_one.kept.add(record, 100.0 + max(0.0, 2.0 - record.keepalive_millis / 1000))
+    for now in (101.5, 102.5, 105.5, 109.0, 110.5):
+        assert at_once.overdue(now) == one_by_one.overdue(now), now
+    assert all(at_once.kept.is_looked_at(record.txn_id) for record in at_once.table.unfinished)
+    assert [at_once.kept.born(TxnId(number)) for number in range(8)] == [100.0] * 8
+
+
 def test_a_shorter_lifetime_is_seen_at_once() -> None:
     those = Open(2, keepalive=1000.0)
     assert those.overdue(5.5) == []

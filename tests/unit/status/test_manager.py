@@ -139,6 +139,33 @@ def test_one_silent_among_many_that_beat_expires_in_time() -> None:
     assert expired == [many - 1]
 
 
+def test_a_new_leader_takes_many_over_in_several_ticks_and_whoever_beats_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("txnstatus.status.manager.MAX_TAKEN_OVER", 300)
+    leader = Leader()
+    leader.apply(cmd.BeginTxns("request-0", 1000, OWNER, "", int(KEEPALIVE_SECONDS * 1000), 1))
+    leader.register(TxnId(0), A)
+    leader.manager.handle(LeadershipLost(), leader.now, 1)
+    leader.table.apply(cmd.BeginCommit(TxnId(0), OWNER, 1))
+    leader.manager.handle(LeadershipGained(), leader.now, 1)
+    watched = leader.manager._keep_alives
+    assert len(watched) == 300
+    assert 999 in watched, "the newest come first"
+    assert leader.manager.keep_alive([1, 2, 999], OWNER) == {}
+    assert isinstance(leader.manager.keep_alive([3], "bob")[TxnId(3)], TxnError)
+    assert isinstance(leader.manager.keep_alive([0], OWNER)[TxnId(0)], IllegalState)
+    for _ in range(3):
+        leader.tick(0.1)
+        leader.manager.check_invariants()
+    assert len(watched) == 999
+    assert leader.manager.task_of(TxnId(0)) is not None, "the commit goes on"
+    leader.live(KEEPALIVE_SECONDS - 1.0)
+    assert leader.manager.keep_alive(range(1, 999), OWNER) == {}
+    found = [each.txn_id for _ in range(2) for each in expiries(leader.live(1.0))]
+    assert found == [999]
+
+
 def test_nothing_is_kept_of_transactions_that_have_ended() -> None:
     """Also where the check is off, and where intervals are long: nothing may grow with history."""
     for settings in (SETTINGS, replace(SETTINGS, staleness_check_seconds=0)):

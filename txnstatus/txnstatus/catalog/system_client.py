@@ -6,6 +6,7 @@ Used by managers, status leaders and participants. It keeps a guess of each grou
 from __future__ import annotations
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
@@ -40,6 +41,8 @@ class TxnSystemClient:
         self._here: tuple[str, Registry] | None = None
         self._channels: dict[str, Channel] = {}
         self._leaders: dict[str, str] = {}
+        self._pausing: defaultdict[str, dict[_Asking, None]] = defaultdict(dict)
+        """Calls, by group."""
         self.late: Deadlines[Attempt] = Deadlines(Attempt.too_late)
 
     def serve_here(self, node: str, registry: Registry) -> None:
@@ -132,6 +135,16 @@ class TxnSystemClient:
     def leads(self, node: str, group: str) -> None:
         self._leaders[self.cluster.state.group_of(group)] = node
 
+    def hears_leader(self, group: str, node: str) -> None:
+        """A replica here has heard who leads now: whoever waits for a leader asks that one at once."""
+        self._leaders[group] = node
+        for asking in list(self.pausing(group)):
+            asking.go_on(node)
+
+    def pausing(self, group: str) -> dict[_Asking, None]:
+        """Calls that wait until a leader of the group is heard of, or their pause is over."""
+        return self._pausing[self.cluster.state.group_of(group)]
+
     def leads_not(self, node: str, group: str, hinted: str) -> None:
         """`hinted`: who leads, by the node's word. Raises NotFound where the catalog has no such group any more."""
         whole = self.cluster.state.group_of(group)
@@ -140,9 +153,12 @@ class TxnSystemClient:
             self._leaders[whole] = self.after(node, group, hinted)
 
     def after(self, node: str, group: str, hinted: str) -> str:
-        """The node to ask next: the one that was named, or else the next member. Raises NotFound."""
+        """The node to ask next: the one that was named, which may be the same, or else the next member.
+
+        Raises NotFound.
+        """
         members = self.cluster.replicas(group)
-        if hinted in members and hinted != node:
+        if hinted in members:
             return hinted
         return members[(members.index(node) + 1) % len(members)] if node in members else members[0]
 
@@ -197,6 +213,9 @@ class _Asking:
         self._attempts: Attempts | None = None
         self._failures = 0
         self._node = ""
+        self._pause: asyncio.TimerHandle | None = None
+        self._pausing: dict[_Asking, None] = {}
+        """Calls of the same group that pause, this one among them while it does."""
 
     def attempt_at(self, node: str) -> Attempt:
         self._node = node
@@ -225,13 +244,31 @@ class _Asking:
                 within = f"within {self._seconds:.1f} s"
                 call.tell(self._attempts.error(f"no leader of {self._group} answered {self._method} {within}"))
             else:
-                call.on_end = loop.call_later(pause, self._again, hinted).cancel
+                self._pause = loop.call_later(pause, self._again, hinted)
+                call.on_end = self._end_pause
+                self._pausing = client.pausing(self._group)
+                self._pausing[self] = None
+
+    def _end_pause(self) -> None:
+        if self._pause is not None:
+            self._pause.cancel()
+        self._pausing.pop(self, None)
 
     def _again(self, hinted: str) -> None:
-        self._call.repeated = True
         try:
             node = self._client.after(self._node, self._group, hinted)
         except TxnError as gone:
+            self._end_pause()
             self._call.tell(gone)
         else:
-            self._client.ask_node(node, self._method, [self.attempt_at(node)], self._response, self._group)
+            self._ask(node)
+
+    def go_on(self, node: str) -> None:
+        """That one leads: what failed before says nothing any more."""
+        self._failures = 0
+        self._ask(node)
+
+    def _ask(self, node: str) -> None:
+        self._end_pause()
+        self._call.repeated = True
+        self._client.ask_node(node, self._method, [self.attempt_at(node)], self._response, self._group)

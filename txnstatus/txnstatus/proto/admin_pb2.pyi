@@ -93,7 +93,7 @@ class GetNodeResponse(_message.Message):
     def __init__(self, node_id: _Optional[str] = ..., incarnation: _Optional[int] = ..., groups: _Optional[_Iterable[_Union[GroupStatus, _Mapping]]] = ..., longest_pause_seconds: _Optional[float] = ...) -> None: ...
 
 class GroupStatus(_message.Message):
-    __slots__ = ("group", "leader", "leader_id", "term", "commit_index", "applied_index", "digest", "members", "parts")
+    __slots__ = ("group", "leader", "leader_id", "term", "commit_index", "applied_index", "digest", "members", "parts", "takeover")
     GROUP_FIELD_NUMBER: _ClassVar[int]
     LEADER_FIELD_NUMBER: _ClassVar[int]
     LEADER_ID_FIELD_NUMBER: _ClassVar[int]
@@ -103,6 +103,7 @@ class GroupStatus(_message.Message):
     DIGEST_FIELD_NUMBER: _ClassVar[int]
     MEMBERS_FIELD_NUMBER: _ClassVar[int]
     PARTS_FIELD_NUMBER: _ClassVar[int]
+    TAKEOVER_FIELD_NUMBER: _ClassVar[int]
     group: str
     leader: bool
     leader_id: str
@@ -112,4 +113,15 @@ class GroupStatus(_message.Message):
     digest: bytes
     members: _containers.RepeatedScalarFieldContainer[str]
     parts: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, group: _Optional[str] = ..., leader: _Optional[bool] = ..., leader_id: _Optional[str] = ..., term: _Optional[int] = ..., commit_index: _Optional[int] = ..., applied_index: _Optional[int] = ..., digest: _Optional[bytes] = ..., members: _Optional[_Iterable[str]] = ..., parts: _Optional[_Iterable[str]] = ...) -> None: ...
+    takeover: Takeover
+    def __init__(self, group: _Optional[str] = ..., leader: _Optional[bool] = ..., leader_id: _Optional[str] = ..., term: _Optional[int] = ..., commit_index: _Optional[int] = ..., applied_index: _Optional[int] = ..., digest: _Optional[bytes] = ..., members: _Optional[_Iterable[str]] = ..., parts: _Optional[_Iterable[str]] = ..., takeover: _Optional[_Union[Takeover, _Mapping]] = ...) -> None: ...
+
+class Takeover(_message.Message):
+    __slots__ = ("silence_seconds", "election_seconds", "catching_up_seconds")
+    SILENCE_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    ELECTION_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    CATCHING_UP_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    silence_seconds: float
+    election_seconds: float
+    catching_up_seconds: float
+    def __init__(self, silence_seconds: _Optional[float] = ..., election_seconds: _Optional[float] = ..., catching_up_seconds: _Optional[float] = ...) -> None: ...

@@ -17,11 +17,20 @@ class ParticipantOpType(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     BEGIN_COMMIT: _ClassVar[ParticipantOpType]
     FINALIZE_COMMIT: _ClassVar[ParticipantOpType]
     ABORT_TXN: _ClassVar[ParticipantOpType]
+
+class Otherwise(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    OTHERWISE_REFUSED: _ClassVar[Otherwise]
+    OTHERWISE_WAITS: _ClassVar[Otherwise]
+    OTHERWISE_WAITS_IN_CIRCLES: _ClassVar[Otherwise]
 PARTICIPANT_OP_UNKNOWN: ParticipantOpType
 BEGIN_TXN: ParticipantOpType
 BEGIN_COMMIT: ParticipantOpType
 FINALIZE_COMMIT: ParticipantOpType
 ABORT_TXN: ParticipantOpType
+OTHERWISE_REFUSED: Otherwise
+OTHERWISE_WAITS: Otherwise
+OTHERWISE_WAITS_IN_CIRCLES: Otherwise
 
 class ParticipantOp(_message.Message):
     __slots__ = ("txn_id", "table_id", "type", "commit_timestamp", "first_write")
@@ -59,6 +68,350 @@ class ParticipantOpResult(_message.Message):
     error: _common_pb2.ErrorDetail
     def __init__(self, timestamp: _Optional[int] = ..., error: _Optional[_Union[_common_pb2.ErrorDetail, _Mapping]] = ...) -> None: ...
 
+class ShardCommand(_message.Message):
+    __slots__ = ("create_table", "open_write", "add_files", "begin_commit", "finalize_commit", "abort_txn", "mark_cleaned", "forget_txns", "acquire_locks", "retire", "withdraw", "write_rows", "open_flush", "flush_rows", "drop_flush", "drop_table", "forget_table", "adopt", "open_compaction", "claim_compaction", "commit_compaction", "drop_compaction", "translate_writes", "alter_table")
+    class CreateTable(_message.Message):
+        __slots__ = ("name", "schema", "location", "request_id", "conflicts", "created", "properties")
+        NAME_FIELD_NUMBER: _ClassVar[int]
+        SCHEMA_FIELD_NUMBER: _ClassVar[int]
+        LOCATION_FIELD_NUMBER: _ClassVar[int]
+        REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+        CONFLICTS_FIELD_NUMBER: _ClassVar[int]
+        CREATED_FIELD_NUMBER: _ClassVar[int]
+        PROPERTIES_FIELD_NUMBER: _ClassVar[int]
+        name: str
+        schema: _common_pb2.TableSchema
+        location: str
+        request_id: str
+        conflicts: str
+        created: int
+        properties: _containers.RepeatedCompositeFieldContainer[_common_pb2.TableProperty]
+        def __init__(self, name: _Optional[str] = ..., schema: _Optional[_Union[_common_pb2.TableSchema, _Mapping]] = ..., location: _Optional[str] = ..., request_id: _Optional[str] = ..., conflicts: _Optional[str] = ..., created: _Optional[int] = ..., properties: _Optional[_Iterable[_Union[_common_pb2.TableProperty, _Mapping]]] = ...) -> None: ...
+    class OpenWrite(_message.Message):
+        __slots__ = ("txn_id", "table_id", "owner", "write_id", "begins", "registers")
+        TXN_ID_FIELD_NUMBER: _ClassVar[int]
+        TABLE_ID_FIELD_NUMBER: _ClassVar[int]
+        OWNER_FIELD_NUMBER: _ClassVar[int]
+        WRITE_ID_FIELD_NUMBER: _ClassVar[int]
+        BEGINS_FIELD_NUMBER: _ClassVar[int]
+        REGISTERS_FIELD_NUMBER: _ClassVar[int]
+        txn_id: int
+        table_id: str
+        owner: str
+        write_id: str
+        begins: bool
+        registers: bool
+        def __init__(self, txn_id: _Optional[int] = ..., table_id: _Optional[str] = ..., owner: _Optional[str] = ..., write_id: _Optional[str] = ..., begins: _Optional[bool] = ..., registers: _Optional[bool] = ...) -> None: ...
+    class AddFiles(_message.Message):
+        __slots__ = ("txn_id", "table_id", "owner", "write_id", "manifest", "from_writes", "overwrites", "base_ts", "claim", "deletes", "looked", "holds", "begins", "registers")
+        TXN_ID_FIELD_NUMBER: _ClassVar[int]
+        TABLE_ID_FIELD_NUMBER: _ClassVar[int]
+        OWNER_FIELD_NUMBER: _ClassVar[int]
+        WRITE_ID_FIELD_NUMBER: _ClassVar[int]
+        MANIFEST_FIELD_NUMBER: _ClassVar[int]
+        FROM_WRITES_FIELD_NUMBER: _ClassVar[int]
+        OVERWRITES_FIELD_NUMBER: _ClassVar[int]
+        BASE_TS_FIELD_NUMBER: _ClassVar[int]
+        CLAIM_FIELD_NUMBER: _ClassVar[int]
+        DELETES_FIELD_NUMBER: _ClassVar[int]
+        LOOKED_FIELD_NUMBER: _ClassVar[int]
+        HOLDS_FIELD_NUMBER: _ClassVar[int]
+        BEGINS_FIELD_NUMBER: _ClassVar[int]
+        REGISTERS_FIELD_NUMBER: _ClassVar[int]
+        txn_id: int
+        table_id: str
+        owner: str
+        write_id: str
+        manifest: _table_pb2.ManifestRef
+        from_writes: _containers.RepeatedScalarFieldContainer[str]
+        overwrites: _containers.RepeatedScalarFieldContainer[str]
+        base_ts: int
+        claim: _table_pb2.KeyClaim
+        deletes: _table_pb2.Deletes
+        looked: _table_pb2.Looked
+        holds: _containers.RepeatedCompositeFieldContainer[_table_pb2.ColumnRange]
+        begins: bool
+        registers: bool
+        def __init__(self, txn_id: _Optional[int] = ..., table_id: _Optional[str] = ..., owner: _Optional[str] = ..., write_id: _Optional[str] = ..., manifest: _Optional[_Union[_table_pb2.ManifestRef, _Mapping]] = ..., from_writes: _Optional[_Iterable[str]] = ..., overwrites: _Optional[_Iterable[str]] = ..., base_ts: _Optional[int] = ..., claim: _Optional[_Union[_table_pb2.KeyClaim, _Mapping]] = ..., deletes: _Optional[_Union[_table_pb2.Deletes, _Mapping]] = ..., looked: _Optional[_Union[_table_pb2.Looked, _Mapping]] = ..., holds: _Optional[_Iterable[_Union[_table_pb2.ColumnRange, _Mapping]]] = ..., begins: _Optional[bool] = ..., registers: _Optional[bool] = ...) -> None: ...
+    class BeginCommit(_message.Message):
+        __slots__ = ("txn_id", "table_id", "prepare_ts", "first_write")
+        TXN_ID_FIELD_NUMBER: _ClassVar[int]
+        TABLE_ID_FIELD_NUMBER: _ClassVar[int]
+        PREPARE_TS_FIELD_NUMBER: _ClassVar[int]
+        FIRST_WRITE_FIELD_NUMBER: _ClassVar[int]
+        txn_id: int
+        table_id: str
+        prepare_ts: int
+        first_write: str
+        def __init__(self, txn_id: _Optional[int] = ..., table_id: _Optional[str] = ..., prepare_ts: _Optional[int] = ..., first_write: _Optional[str] = ...) -> None: ...
+    class FinalizeCommit(_message.Message):
+        __slots__ = ("txn_id", "table_id", "commit_ts")
+        TXN_ID_FIELD_NUMBER: _ClassVar[int]
+        TABLE_ID_FIELD_NUMBER: _ClassVar[int]
+        COMMIT_TS_FIELD_NUMBER: _ClassVar[int]
+        txn_id: int
+        table_id: str
+        commit_ts: int
+        def __init__(self, txn_id: _Optional[int] = ..., table_id: _Optional[str] = ..., commit_ts: _Optional[int] = ...) -> None: ...
+    class AbortTxn(_message.Message):
+        __slots__ = ("txn_id", "table_id", "first_write")
+        TXN_ID_FIELD_NUMBER: _ClassVar[int]
+        TABLE_ID_FIELD_NUMBER: _ClassVar[int]
+        FIRST_WRITE_FIELD_NUMBER: _ClassVar[int]
+        txn_id: int
+        table_id: str
+        first_write: str
+        def __init__(self, txn_id: _Optional[int] = ..., table_id: _Optional[str] = ..., first_write: _Optional[str] = ...) -> None: ...
+    class Withdraw(_message.Message):
+        __slots__ = ("txn_id", "table_id", "write_id")
+        TXN_ID_FIELD_NUMBER: _ClassVar[int]
+        TABLE_ID_FIELD_NUMBER: _ClassVar[int]
+        WRITE_ID_FIELD_NUMBER: _ClassVar[int]
+        txn_id: int
+        table_id: str
+        write_id: str
+        def __init__(self, txn_id: _Optional[int] = ..., table_id: _Optional[str] = ..., write_id: _Optional[str] = ...) -> None: ...
+    class ForgetTxns(_message.Message):
+        __slots__ = ("below_txn_id",)
+        BELOW_TXN_ID_FIELD_NUMBER: _ClassVar[int]
+        below_txn_id: int
+        def __init__(self, below_txn_id: _Optional[int] = ...) -> None: ...
+    class AcquireLocks(_message.Message):
+        __slots__ = ("txn_id", "table_id", "owner", "locks", "otherwise", "since", "begins", "registers")
+        TXN_ID_FIELD_NUMBER: _ClassVar[int]
+        TABLE_ID_FIELD_NUMBER: _ClassVar[int]
+        OWNER_FIELD_NUMBER: _ClassVar[int]
+        LOCKS_FIELD_NUMBER: _ClassVar[int]
+        OTHERWISE_FIELD_NUMBER: _ClassVar[int]
+        SINCE_FIELD_NUMBER: _ClassVar[int]
+        BEGINS_FIELD_NUMBER: _ClassVar[int]
+        REGISTERS_FIELD_NUMBER: _ClassVar[int]
+        txn_id: int
+        table_id: str
+        owner: str
+        locks: _containers.RepeatedCompositeFieldContainer[ObjectLock]
+        otherwise: Otherwise
+        since: int
+        begins: bool
+        registers: bool
+        def __init__(self, txn_id: _Optional[int] = ..., table_id: _Optional[str] = ..., owner: _Optional[str] = ..., locks: _Optional[_Iterable[_Union[ObjectLock, _Mapping]]] = ..., otherwise: _Optional[_Union[Otherwise, str]] = ..., since: _Optional[int] = ..., begins: _Optional[bool] = ..., registers: _Optional[bool] = ...) -> None: ...
+    class WriteRows(_message.Message):
+        __slots__ = ("txn_id", "table_id", "owner", "snapshot", "position", "batch", "begins", "registers")
+        TXN_ID_FIELD_NUMBER: _ClassVar[int]
+        TABLE_ID_FIELD_NUMBER: _ClassVar[int]
+        OWNER_FIELD_NUMBER: _ClassVar[int]
+        SNAPSHOT_FIELD_NUMBER: _ClassVar[int]
+        POSITION_FIELD_NUMBER: _ClassVar[int]
+        BATCH_FIELD_NUMBER: _ClassVar[int]
+        BEGINS_FIELD_NUMBER: _ClassVar[int]
+        REGISTERS_FIELD_NUMBER: _ClassVar[int]
+        txn_id: int
+        table_id: str
+        owner: str
+        snapshot: int
+        position: int
+        batch: RowBatch
+        begins: bool
+        registers: bool
+        def __init__(self, txn_id: _Optional[int] = ..., table_id: _Optional[str] = ..., owner: _Optional[str] = ..., snapshot: _Optional[int] = ..., position: _Optional[int] = ..., batch: _Optional[_Union[RowBatch, _Mapping]] = ..., begins: _Optional[bool] = ..., registers: _Optional[bool] = ...) -> None: ...
+    class OpenFlush(_message.Message):
+        __slots__ = ("table_id", "flush_id")
+        TABLE_ID_FIELD_NUMBER: _ClassVar[int]
+        FLUSH_ID_FIELD_NUMBER: _ClassVar[int]
+        table_id: str
+        flush_id: str
+        def __init__(self, table_id: _Optional[str] = ..., flush_id: _Optional[str] = ...) -> None: ...
+    class FlushRows(_message.Message):
+        __slots__ = ("table_id", "flush_id", "manifest", "txn_ids")
+        TABLE_ID_FIELD_NUMBER: _ClassVar[int]
+        FLUSH_ID_FIELD_NUMBER: _ClassVar[int]
+        MANIFEST_FIELD_NUMBER: _ClassVar[int]
+        TXN_IDS_FIELD_NUMBER: _ClassVar[int]
+        table_id: str
+        flush_id: str
+        manifest: _table_pb2.ManifestRef
+        txn_ids: _containers.RepeatedScalarFieldContainer[int]
+        def __init__(self, table_id: _Optional[str] = ..., flush_id: _Optional[str] = ..., manifest: _Optional[_Union[_table_pb2.ManifestRef, _Mapping]] = ..., txn_ids: _Optional[_Iterable[int]] = ...) -> None: ...
+    class DropFlush(_message.Message):
+        __slots__ = ("table_id", "flush_id", "gone")
+        TABLE_ID_FIELD_NUMBER: _ClassVar[int]
+        FLUSH_ID_FIELD_NUMBER: _ClassVar[int]
+        GONE_FIELD_NUMBER: _ClassVar[int]
+        table_id: str
+        flush_id: str
+        gone: bool
+        def __init__(self, table_id: _Optional[str] = ..., flush_id: _Optional[str] = ..., gone: _Optional[bool] = ...) -> None: ...
+    class DropTable(_message.Message):
+        __slots__ = ("txn_id", "table_id", "owner")
+        TXN_ID_FIELD_NUMBER: _ClassVar[int]
+        TABLE_ID_FIELD_NUMBER: _ClassVar[int]
+        OWNER_FIELD_NUMBER: _ClassVar[int]
+        txn_id: int
+        table_id: str
+        owner: str
+        def __init__(self, txn_id: _Optional[int] = ..., table_id: _Optional[str] = ..., owner: _Optional[str] = ...) -> None: ...
+    class AlterTable(_message.Message):
+        __slots__ = ("table_id", "properties")
+        TABLE_ID_FIELD_NUMBER: _ClassVar[int]
+        PROPERTIES_FIELD_NUMBER: _ClassVar[int]
+        table_id: str
+        properties: _containers.RepeatedCompositeFieldContainer[_common_pb2.TableProperty]
+        def __init__(self, table_id: _Optional[str] = ..., properties: _Optional[_Iterable[_Union[_common_pb2.TableProperty, _Mapping]]] = ...) -> None: ...
+    class ForgetTable(_message.Message):
+        __slots__ = ("table_id",)
+        TABLE_ID_FIELD_NUMBER: _ClassVar[int]
+        table_id: str
+        def __init__(self, table_id: _Optional[str] = ...) -> None: ...
+    class MarkCleaned(_message.Message):
+        __slots__ = ("table_id", "txn_id", "write_ids")
+        TABLE_ID_FIELD_NUMBER: _ClassVar[int]
+        TXN_ID_FIELD_NUMBER: _ClassVar[int]
+        WRITE_IDS_FIELD_NUMBER: _ClassVar[int]
+        table_id: str
+        txn_id: int
+        write_ids: _containers.RepeatedScalarFieldContainer[str]
+        def __init__(self, table_id: _Optional[str] = ..., txn_id: _Optional[int] = ..., write_ids: _Optional[_Iterable[str]] = ...) -> None: ...
+    class Adopt(_message.Message):
+        __slots__ = ("table_id", "directory")
+        TABLE_ID_FIELD_NUMBER: _ClassVar[int]
+        DIRECTORY_FIELD_NUMBER: _ClassVar[int]
+        table_id: str
+        directory: str
+        def __init__(self, table_id: _Optional[str] = ..., directory: _Optional[str] = ...) -> None: ...
+    class Retire(_message.Message):
+        __slots__ = ("table_id", "up_to")
+        TABLE_ID_FIELD_NUMBER: _ClassVar[int]
+        UP_TO_FIELD_NUMBER: _ClassVar[int]
+        table_id: str
+        up_to: int
+        def __init__(self, table_id: _Optional[str] = ..., up_to: _Optional[int] = ...) -> None: ...
+    class OpenCompaction(_message.Message):
+        __slots__ = ("table_id", "compaction_id", "kind", "partition", "requested", "at", "input_bytes")
+        TABLE_ID_FIELD_NUMBER: _ClassVar[int]
+        COMPACTION_ID_FIELD_NUMBER: _ClassVar[int]
+        KIND_FIELD_NUMBER: _ClassVar[int]
+        PARTITION_FIELD_NUMBER: _ClassVar[int]
+        REQUESTED_FIELD_NUMBER: _ClassVar[int]
+        AT_FIELD_NUMBER: _ClassVar[int]
+        INPUT_BYTES_FIELD_NUMBER: _ClassVar[int]
+        table_id: str
+        compaction_id: str
+        kind: _compaction_pb2.CompactionKind
+        partition: str
+        requested: bool
+        at: int
+        input_bytes: int
+        def __init__(self, table_id: _Optional[str] = ..., compaction_id: _Optional[str] = ..., kind: _Optional[_Union[_compaction_pb2.CompactionKind, str]] = ..., partition: _Optional[str] = ..., requested: _Optional[bool] = ..., at: _Optional[int] = ..., input_bytes: _Optional[int] = ...) -> None: ...
+    class ClaimCompaction(_message.Message):
+        __slots__ = ("table_id", "compaction_id", "worker", "lease_id", "as_of", "inputs")
+        TABLE_ID_FIELD_NUMBER: _ClassVar[int]
+        COMPACTION_ID_FIELD_NUMBER: _ClassVar[int]
+        WORKER_FIELD_NUMBER: _ClassVar[int]
+        LEASE_ID_FIELD_NUMBER: _ClassVar[int]
+        AS_OF_FIELD_NUMBER: _ClassVar[int]
+        INPUTS_FIELD_NUMBER: _ClassVar[int]
+        table_id: str
+        compaction_id: str
+        worker: str
+        lease_id: str
+        as_of: int
+        inputs: _containers.RepeatedScalarFieldContainer[str]
+        def __init__(self, table_id: _Optional[str] = ..., compaction_id: _Optional[str] = ..., worker: _Optional[str] = ..., lease_id: _Optional[str] = ..., as_of: _Optional[int] = ..., inputs: _Optional[_Iterable[str]] = ...) -> None: ...
+    class CommitCompaction(_message.Message):
+        __slots__ = ("table_id", "compaction_id", "lease_id", "manifest", "lineage", "switch_ts", "carried", "moved", "at", "hidden")
+        TABLE_ID_FIELD_NUMBER: _ClassVar[int]
+        COMPACTION_ID_FIELD_NUMBER: _ClassVar[int]
+        LEASE_ID_FIELD_NUMBER: _ClassVar[int]
+        MANIFEST_FIELD_NUMBER: _ClassVar[int]
+        LINEAGE_FIELD_NUMBER: _ClassVar[int]
+        SWITCH_TS_FIELD_NUMBER: _ClassVar[int]
+        CARRIED_FIELD_NUMBER: _ClassVar[int]
+        MOVED_FIELD_NUMBER: _ClassVar[int]
+        AT_FIELD_NUMBER: _ClassVar[int]
+        HIDDEN_FIELD_NUMBER: _ClassVar[int]
+        table_id: str
+        compaction_id: str
+        lease_id: str
+        manifest: _table_pb2.ManifestRef
+        lineage: _table_pb2.LineageRef
+        switch_ts: int
+        carried: CarriedDeletes
+        moved: _containers.RepeatedCompositeFieldContainer[MovedWrite]
+        at: int
+        hidden: HiddenRows
+        def __init__(self, table_id: _Optional[str] = ..., compaction_id: _Optional[str] = ..., lease_id: _Optional[str] = ..., manifest: _Optional[_Union[_table_pb2.ManifestRef, _Mapping]] = ..., lineage: _Optional[_Union[_table_pb2.LineageRef, _Mapping]] = ..., switch_ts: _Optional[int] = ..., carried: _Optional[_Union[CarriedDeletes, _Mapping]] = ..., moved: _Optional[_Iterable[_Union[MovedWrite, _Mapping]]] = ..., at: _Optional[int] = ..., hidden: _Optional[_Union[HiddenRows, _Mapping]] = ...) -> None: ...
+    class DropCompaction(_message.Message):
+        __slots__ = ("table_id", "compaction_id", "state", "reason", "at")
+        TABLE_ID_FIELD_NUMBER: _ClassVar[int]
+        COMPACTION_ID_FIELD_NUMBER: _ClassVar[int]
+        STATE_FIELD_NUMBER: _ClassVar[int]
+        REASON_FIELD_NUMBER: _ClassVar[int]
+        AT_FIELD_NUMBER: _ClassVar[int]
+        table_id: str
+        compaction_id: str
+        state: _compaction_pb2.CompactionState
+        reason: str
+        at: int
+        def __init__(self, table_id: _Optional[str] = ..., compaction_id: _Optional[str] = ..., state: _Optional[_Union[_compaction_pb2.CompactionState, str]] = ..., reason: _Optional[str] = ..., at: _Optional[int] = ...) -> None: ...
+    class TranslateWrites(_message.Message):
+        __slots__ = ("txn_id", "table_id", "moved")
+        TXN_ID_FIELD_NUMBER: _ClassVar[int]
+        TABLE_ID_FIELD_NUMBER: _ClassVar[int]
+        MOVED_FIELD_NUMBER: _ClassVar[int]
+        txn_id: int
+        table_id: str
+        moved: _containers.RepeatedCompositeFieldContainer[MovedWrite]
+        def __init__(self, txn_id: _Optional[int] = ..., table_id: _Optional[str] = ..., moved: _Optional[_Iterable[_Union[MovedWrite, _Mapping]]] = ...) -> None: ...
+    CREATE_TABLE_FIELD_NUMBER: _ClassVar[int]
+    OPEN_WRITE_FIELD_NUMBER: _ClassVar[int]
+    ADD_FILES_FIELD_NUMBER: _ClassVar[int]
+    BEGIN_COMMIT_FIELD_NUMBER: _ClassVar[int]
+    FINALIZE_COMMIT_FIELD_NUMBER: _ClassVar[int]
+    ABORT_TXN_FIELD_NUMBER: _ClassVar[int]
+    MARK_CLEANED_FIELD_NUMBER: _ClassVar[int]
+    FORGET_TXNS_FIELD_NUMBER: _ClassVar[int]
+    ACQUIRE_LOCKS_FIELD_NUMBER: _ClassVar[int]
+    RETIRE_FIELD_NUMBER: _ClassVar[int]
+    WITHDRAW_FIELD_NUMBER: _ClassVar[int]
+    WRITE_ROWS_FIELD_NUMBER: _ClassVar[int]
+    OPEN_FLUSH_FIELD_NUMBER: _ClassVar[int]
+    FLUSH_ROWS_FIELD_NUMBER: _ClassVar[int]
+    DROP_FLUSH_FIELD_NUMBER: _ClassVar[int]
+    DROP_TABLE_FIELD_NUMBER: _ClassVar[int]
+    FORGET_TABLE_FIELD_NUMBER: _ClassVar[int]
+    ADOPT_FIELD_NUMBER: _ClassVar[int]
+    OPEN_COMPACTION_FIELD_NUMBER: _ClassVar[int]
+    CLAIM_COMPACTION_FIELD_NUMBER: _ClassVar[int]
+    COMMIT_COMPACTION_FIELD_NUMBER: _ClassVar[int]
+    DROP_COMPACTION_FIELD_NUMBER: _ClassVar[int]
+    TRANSLATE_WRITES_FIELD_NUMBER: _ClassVar[int]
+    ALTER_TABLE_FIELD_NUMBER: _ClassVar[int]
+    create_table: ShardCommand.CreateTable
+    open_write: ShardCommand.OpenWrite
+    add_files: ShardCommand.AddFiles
+    begin_commit: ShardCommand.BeginCommit
+    finalize_commit: ShardCommand.FinalizeCommit
+    abort_txn: ShardCommand.AbortTxn
+    mark_cleaned: ShardCommand.MarkCleaned
+    forget_txns: ShardCommand.ForgetTxns
+    acquire_locks: ShardCommand.AcquireLocks
+    retire: ShardCommand.Retire
+    withdraw: ShardCommand.Withdraw
+    write_rows: ShardCommand.WriteRows
+    open_flush: ShardCommand.OpenFlush
+    flush_rows: ShardCommand.FlushRows
+    drop_flush: ShardCommand.DropFlush
+    drop_table: ShardCommand.DropTable
+    forget_table: ShardCommand.ForgetTable
+    adopt: ShardCommand.Adopt
+    open_compaction: ShardCommand.OpenCompaction
+    claim_compaction: ShardCommand.ClaimCompaction
+    commit_compaction: ShardCommand.CommitCompaction
+    drop_compaction: ShardCommand.DropCompaction
+    translate_writes: ShardCommand.TranslateWrites
+    alter_table: ShardCommand.AlterTable
+    def __init__(self, create_table: _Optional[_Union[ShardCommand.CreateTable, _Mapping]] = ..., open_write: _Optional[_Union[ShardCommand.OpenWrite, _Mapping]] = ..., add_files: _Optional[_Union[ShardCommand.AddFiles, _Mapping]] = ..., begin_commit: _Optional[_Union[ShardCommand.BeginCommit, _Mapping]] = ..., finalize_commit: _Optional[_Union[ShardCommand.FinalizeCommit, _Mapping]] = ..., abort_txn: _Optional[_Union[ShardCommand.AbortTxn, _Mapping]] = ..., mark_cleaned: _Optional[_Union[ShardCommand.MarkCleaned, _Mapping]] = ..., forget_txns: _Optional[_Union[ShardCommand.ForgetTxns, _Mapping]] = ..., acquire_locks: _Optional[_Union[ShardCommand.AcquireLocks, _Mapping]] = ..., retire: _Optional[_Union[ShardCommand.Retire, _Mapping]] = ..., withdraw: _Optional[_Union[ShardCommand.Withdraw, _Mapping]] = ..., write_rows: _Optional[_Union[ShardCommand.WriteRows, _Mapping]] = ..., open_flush: _Optional[_Union[ShardCommand.OpenFlush, _Mapping]] = ..., flush_rows: _Optional[_Union[ShardCommand.FlushRows, _Mapping]] = ..., drop_flush: _Optional[_Union[ShardCommand.DropFlush, _Mapping]] = ..., drop_table: _Optional[_Union[ShardCommand.DropTable, _Mapping]] = ..., forget_table: _Optional[_Union[ShardCommand.ForgetTable, _Mapping]] = ..., adopt: _Optional[_Union[ShardCommand.Adopt, _Mapping]] = ..., open_compaction: _Optional[_Union[ShardCommand.OpenCompaction, _Mapping]] = ..., claim_compaction: _Optional[_Union[ShardCommand.ClaimCompaction, _Mapping]] = ..., commit_compaction: _Optional[_Union[ShardCommand.CommitCompaction, _Mapping]] = ..., drop_compaction: _Optional[_Union[ShardCommand.DropCompaction, _Mapping]] = ..., translate_writes: _Optional[_Union[ShardCommand.TranslateWrites, _Mapping]] = ..., alter_table: _Optional[_Union[ShardCommand.AlterTable, _Mapping]] = ...) -> None: ...
+
 class RowBatch(_message.Message):
     __slots__ = ("write_id", "deletes", "rows", "keys", "outcome")
     WRITE_ID_FIELD_NUMBER: _ClassVar[int]
@@ -72,6 +425,32 @@ class RowBatch(_message.Message):
     keys: _containers.RepeatedScalarFieldContainer[bytes]
     outcome: bytes
     def __init__(self, write_id: _Optional[str] = ..., deletes: _Optional[bool] = ..., rows: _Optional[bytes] = ..., keys: _Optional[_Iterable[bytes]] = ..., outcome: _Optional[bytes] = ...) -> None: ...
+
+class CarriedDeletes(_message.Message):
+    __slots__ = ("delete_sets", "ref")
+    DELETE_SETS_FIELD_NUMBER: _ClassVar[int]
+    REF_FIELD_NUMBER: _ClassVar[int]
+    delete_sets: _containers.RepeatedScalarFieldContainer[str]
+    ref: _table_pb2.DeadRowsRef
+    def __init__(self, delete_sets: _Optional[_Iterable[str]] = ..., ref: _Optional[_Union[_table_pb2.DeadRowsRef, _Mapping]] = ...) -> None: ...
+
+class HiddenRows(_message.Message):
+    __slots__ = ("ref", "file_sets")
+    REF_FIELD_NUMBER: _ClassVar[int]
+    FILE_SETS_FIELD_NUMBER: _ClassVar[int]
+    ref: _table_pb2.DeadRowsRef
+    file_sets: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, ref: _Optional[_Union[_table_pb2.DeadRowsRef, _Mapping]] = ..., file_sets: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class MovedWrite(_message.Message):
+    __slots__ = ("txn_id", "write_id", "moved")
+    TXN_ID_FIELD_NUMBER: _ClassVar[int]
+    WRITE_ID_FIELD_NUMBER: _ClassVar[int]
+    MOVED_FIELD_NUMBER: _ClassVar[int]
+    txn_id: int
+    write_id: str
+    moved: Moved
+    def __init__(self, txn_id: _Optional[int] = ..., write_id: _Optional[str] = ..., moved: _Optional[_Union[Moved, _Mapping]] = ...) -> None: ...
 
 class Moved(_message.Message):
     __slots__ = ("compaction_id", "deletes", "replaces")

@@ -9,6 +9,7 @@ snapshots, and checking those that arrive.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol
 
@@ -18,11 +19,14 @@ from txnstatus.process.disk import DiskFull
 from txnstatus.process.environment import Environment
 from txnstatus.process.failpoints import failpoint
 from txnstatus.proto import raft_pb2 as pb
+from txnstatus.raft.elections import Takeover
 from txnstatus.raft.group import RaftGroup
 from txnstatus.raft.journal import Frame
 from txnstatus.raft.members import Members
 from txnstatus.raft.proposals import Proposal
 from txnstatus.raft.replica import MAX_BATCH_BYTES
+
+log = logging.getLogger(__name__)
 
 LINGER_SECONDS = 0.02
 """Time that a command may wait, if nobody waits for it, for others to share its entry, messages and sync."""
@@ -42,6 +46,10 @@ class RaftDriver:
         self._sender = sender
         self._environment = environment
         self._listeners: list[Callable[[bool], None]] = []
+        self._leader_listeners: list[Callable[[str], None]] = []
+        self._told_leader = (-1, "")
+        self.takeover: Takeover | None = None
+        """How this replica came to lead, the last time that it did."""
         self._inbox: list[tuple[str, pb.RaftMessage]] = []
         self._wake = asyncio.Event()
         self._lingering: list[Proposal] = []
@@ -50,12 +58,16 @@ class RaftDriver:
         self._running: asyncio.Task[None] | None = None
         self._job: asyncio.Future[None] | None = None
         self._ready_term: int | None = None
-        self._stopping = False
+        self._stopping = self._gives_way = False
         self._stop_by = float("-inf")
 
     def subscribe(self, listener: Callable[[bool], None]) -> None:
         """`listener` hears True once this replica leads and is ready, and False when it no longer does."""
         self._listeners.append(listener)
+
+    def on_leader(self, listener: Callable[[str], None]) -> None:
+        """`listener` hears who leads, whenever somebody else does, or the same one anew."""
+        self._leader_listeners.append(listener)
 
     def start(self) -> None:
         self._running = self._tasks.spawn(self._run())
@@ -64,8 +76,9 @@ class RaftDriver:
         """Hands leadership over, and ends; the caller goes on delivering messages until this returns."""
         if self._running is None:
             return
+        self._gives_way = self.group.is_leader
         self.group.hand_over()
-        self._stop_by = asyncio.get_running_loop().time() + self.group.settings.election_min_seconds
+        self._stop_by = asyncio.get_running_loop().time() + self.group.settings.election_max_seconds
         self._stopping = True
         self._end_lingering()
         await self._running
@@ -80,9 +93,11 @@ class RaftDriver:
 
     def connected(self, peer: str) -> None:
         self.group.connected(peer)
+        self._wake.set()
 
     def disconnected(self, peer: str) -> None:
         self.group.disconnected(peer)
+        self._wake.set()  # whoever has lost its leader has something to do sooner
 
     def submit(self, commands: Sequence[bytes], ended: Callable[[Proposal], None], *, linger: bool = False) -> None:
         """Replicates the commands in one entry; `ended` hears what the state machine answered when they applied here,
@@ -197,8 +212,10 @@ class RaftDriver:
         self._wake.set()
 
     def _is_handing_over(self) -> bool:
+        """Until another one leads: as long as it takes, this replica's vote and its journal are of use to that one."""
         group = self.group
-        return group.is_leader and bool(group.peers) and asyncio.get_running_loop().time() < self._stop_by
+        is_over = not self._gives_way or group.leader not in ("", group.node_id) or not group.elections.has_company
+        return not is_over and asyncio.get_running_loop().time() < self._stop_by
 
     def _run_jobs(self) -> None:
         if self._job is not None and self._job.done():
@@ -221,6 +238,7 @@ class RaftDriver:
     def _release(self) -> None:
         failpoint("raft.before_release")
         self._set_ready(self.group.term if self.group.is_ready else None)
+        self._tell_of_leader()
         self._end_done()
 
     def _end_done(self) -> None:
@@ -236,6 +254,22 @@ class RaftDriver:
         self._ready_term = term
         if term is not None:
             self._tell(leading=True)
+            took = self.takeover = self.group.elections.takeover()
+            log.info(
+                "%s: %s leads in term %d, after %.3f s without a leader, %.3f s of election, %.3f s of catching up",
+                *(self.group.group, self.group.node_id, term),
+                *(took.silence, took.election, took.catching_up),
+            )
+
+    def _tell_of_leader(self) -> None:
+        """A leader that is not ready yet is not worth telling of here: it would refuse whoever asks it."""
+        leader = self.group.leader
+        if not leader or (leader == self.group.node_id and not self.group.is_ready):
+            return
+        if (news := (self.group.term, leader)) != self._told_leader:
+            self._told_leader = news
+            for listener in self._leader_listeners:
+                listener(leader)
 
     def _tell(self, *, leading: bool) -> None:
         for listener in self._listeners:

@@ -1,11 +1,17 @@
 """Who may lead: the leader's lease, the pre-vote, and the votes that a replica must not give.
 
-The lease. A replica does not vote for election_min_seconds after it heard from a leader, or after it started. A leader
-that got answers from a majority within that time, less the clock's drift, knows that there is no other. The lease runs
-from when the answered message was sent, so delays only shorten it.
+The lease. A replica does not vote for promise_seconds after it heard from a leader, or after it started. A leader that
+got answers from a majority within that time, less the clock's drift, knows that there is no other. The lease runs from
+when the answered message was sent, so delays only shorten it.
 
 The pre-vote (Raft thesis, 9.6). Before it begins a term, a replica asks whether it would be elected. One that was cut
-off is refused as long as the others hear from a leader, and so returns without an election.
+off is refused as long as the others hear from a leader, and so returns without an election. Whoever is asked and has
+more in its log asks, too, at once: it does not matter whose time-out ends first. Of two that ask at one time the one
+that is further along goes first, or else the one that comes first in the group's order: votes are not split.
+
+When to ask. A leader that is silent may have paused: its followers wait for an election time-out. Where the connection
+to it has ended, its process has most likely ended, too, for a paused one keeps it. Then they ask as soon as their
+promises are over, one after the other; if it was the connection alone, whoever still hears the leader refuses.
 
 Abstaining. A replica that starts with an empty directory as a member may have had one before: what it promised and
 acknowledged then is forgotten. Until it has caught up with a leader it does not vote, except to found the group. And it
@@ -25,11 +31,25 @@ from txnstatus.raft.journal import Journal
 from txnstatus.raft.members import Members
 from txnstatus.raft.replica import Replica
 from txnstatus.raft.settings import RaftSettings
+from txnstatus.values import value
 
 log = logging.getLogger(__name__)
 
 EMPTY_LOG = (0, 1)
 """Term and index of the last entry of a log that has only the first one."""
+
+
+@value
+class Takeover:
+    """How long it took until another one led, by the new leader's clock, in seconds."""
+
+    silence: float
+    """Time from when it last heard from a leader until it began an election; 0: the leader had asked it to, or there
+    was none before."""
+    election: float
+    """Time from then until it was elected."""
+    catching_up: float
+    """Time from then until it had applied all that was committed before, and its services were ready."""
 
 
 class Elections:
@@ -58,6 +78,11 @@ class Elections:
         """The members, and the latest echo that a majority of them has reached; None: to be found anew."""
         self._grants: dict[str, bool] = {}
         """Members that would vote for this replica; True = abstains otherwise."""
+        self._asked_at = float("-inf")
+        self._yielded_term = -1
+        """The term for which this replica has let another one go first: once, for that one may not hear the answers."""
+        self._turn_seconds = settings.heartbeat_seconds / 2
+        """Time for which whoever comes later in the group's order waits for those before, and until one asks again."""
         self._granted: dict[str, int] = {}
         """The term for which a candidate was last told that it would get this replica's vote."""
         silence = settings.election_max_seconds * (1 + 2 * settings.max_clock_drift)
@@ -68,9 +93,14 @@ class Elections:
         self._handed_over_term = -1
         self._handed_over_at = float("-inf")
         self._asked_successor_at = float("-inf")
+        self.successor = ""
+        """The member that was asked to lead in this replica's place; empty = none."""
         self._catch_up_to: int | None = None
         self.taking_over = False
         """Whether the leader has asked this replica to take its place, in this cycle."""
+        self._silence = 0.0
+        self._campaigned_at = self._elected_at = float("-inf")
+        self._elected_term = -1
 
     @property
     def term(self) -> int:
@@ -130,7 +160,7 @@ class Elections:
         """Whether no other leader can exist yet; asked of a leader that has applied its own no-op."""
         if self._handed_over_term == self.term:
             return False
-        window = self._settings.election_min_seconds * (1 - self._settings.max_clock_drift)
+        window = self._settings.promise_seconds * (1 - self._settings.max_clock_drift)
         return self._answered_since() > int((self._monotonic() - window) * 1e6)
 
     def hand_over(self) -> None:
@@ -139,6 +169,7 @@ class Elections:
             self._handed_over_term = self.term
             self._handed_over_at = self._monotonic()
             self._asked_successor_at = float("-inf")
+            self.successor = ""
 
     @property
     def handing_over(self) -> bool:
@@ -155,7 +186,7 @@ class Elections:
     def _leader_is_near(self) -> bool:
         if self._replica.leading:
             return self.has_lease()
-        return self._monotonic() - self._heard_leader_at < self._settings.election_min_seconds
+        return self._monotonic() - self._heard_leader_at < self._settings.promise_seconds
 
     # ---- campaigning
 
@@ -172,14 +203,27 @@ class Elections:
     def disconnected(self, peer: str) -> None:
         self._connected.discard(peer)
 
+    @property
+    def has_company(self) -> bool:
+        """Whether another member is connected, who could lead."""
+        return not self._connected.isdisjoint(set(self.members) - {self._node_id})
+
     def should_campaign(self) -> bool:
         """Asked once a tick: whether this replica begins an election in it."""
+        campaigns = self._should_campaign()
+        if campaigns:
+            self._campaigned_at = self._monotonic()
+            knew_one = not self.taking_over and self._heard_leader_at > float("-inf")
+            self._silence = self._campaigned_at - self._heard_leader_at if knew_one else 0.0
+        return campaigns
+
+    def _should_campaign(self) -> bool:
         if self.taking_over:
             return self.may_campaign and not self._journal.abstaining
         if self._replica.leading:
             return False
         alone = self.members == (self._node_id,)
-        if self._replica.election_due or alone:
+        if self._replica.election_due or alone or self._monotonic() >= self._turn_comes_at:
             if self._last == EMPTY_LOG and self._asked_term == self.term + 1:
                 missing = set(self.members) - self._grants.keys() - {self._node_id}
                 log.info("%s: new, and waits for %s to begin", self._journal.directory, ", ".join(sorted(missing)))
@@ -189,6 +233,21 @@ class Elections:
         if won:
             self._asked_term = -1
         return won and self.may_campaign
+
+    @property
+    def _turn_comes_at(self) -> float:
+        """When this replica asks for another leader, as the connection to the one that it had has ended; infinite: it
+        has not."""
+        leader = self._replica.leader_id
+        if leader in ("", self._node_id) or leader in self._connected or not self.may_campaign:
+            return float("inf")
+        before = sum(1 for other in self._replica.order if other != leader and self._goes_before(other))
+        promised_until = self._heard_leader_at + self._settings.promise_seconds
+        return max(promised_until + before * self._turn_seconds, self._asked_at + self._turn_seconds)
+
+    def idle_seconds(self) -> float:
+        """Until this replica asks by itself for another leader."""
+        return float("inf") if self._replica.leading else self._turn_comes_at - self._monotonic()
 
     def _would_win(self) -> bool:
         if self._last != EMPTY_LOG:
@@ -201,6 +260,7 @@ class Elections:
         if not self.may_campaign:
             return
         self._grants.clear()
+        self._asked_at = self._monotonic()
         self._asked_term = self.term + 1
         term, index = self._last
         request = pb.RaftMessage.PreVote(last_log_index=index, last_log_term=term)
@@ -209,17 +269,43 @@ class Elections:
                 self._send(peer, pb.RaftMessage(term=self._asked_term, pre_vote=request))
 
     def asked(self, sender: str, term: int, request: pb.RaftMessage.PreVote) -> None:
-        """Answers a pre-vote; that promises nothing, and changes nothing here."""
-        last = request.last_log_term, request.last_log_index
-        granted = term > self.term and not self._leader_is_near() and last >= self._last and self.may_vote(sender, last)
+        """Answers a pre-vote; that promises nothing."""
+        last, near = (request.last_log_term, request.last_log_index), self._leader_is_near()
+        granted = term > self.term and not near and last >= self._last and self.may_vote(sender, last)
         if granted:
             self._granted[sender] = term
+            goes_first = last > self._last or self._goes_before(sender)
+            if goes_first and self._asked_term == term and self._yielded_term != term:
+                self._asked_term, self._yielded_term = -1, term
+        elif last < self._last and not near and not self._replica.leading and self._may_ask_again:
+            self._ask()
         reply = pb.RaftMessage.PreVoteReply(granted=granted, abstaining=self._journal.abstaining)
         self._send(sender, pb.RaftMessage(term=term if granted else self.term, pre_vote_reply=reply))
+
+    @property
+    def _may_ask_again(self) -> bool:
+        return self._monotonic() >= self._asked_at + self._turn_seconds
+
+    def _goes_before(self, other: str) -> bool:
+        """Whether another member comes before this one in the group's order."""
+        order = self._replica.order
+        return other in order and order.index(other) < order.index(self._node_id)
 
     def granted(self, sender: str, term: int, *, abstaining: bool) -> None:
         if term == self._asked_term:
             self._grants[sender] = abstaining
+
+    def leads(self) -> None:
+        """Said in every tick in which this replica leads."""
+        self.took_part()
+        if self._elected_term != self.term:
+            self._elected_term, self._elected_at = self.term, self._monotonic()
+            self.successor = ""
+
+    def takeover(self) -> Takeover:
+        """Asked of a leader that is ready since now."""
+        elected_at = self._elected_at
+        return Takeover(self._silence, elected_at - self._campaigned_at, self._monotonic() - elected_at)
 
     # ---- voting
 

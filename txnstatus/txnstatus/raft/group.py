@@ -87,7 +87,7 @@ class RaftGroup:
             send_snapshot=self._send_snapshot,
         )
         self._proposals = Proposals(f"{node_id} of {group}", self._replica)
-        self._elections = Elections(node_id, settings, self.journal, self._replica, monotonic, self._send_late)
+        self.elections = Elections(node_id, settings, self.journal, self._replica, monotonic, self._send_late)
         files = (group, disk, path, self.jobs, self.journal)
         resend = 4 * settings.heartbeat_seconds
         self._catch_up = CatchUp(*files, self._replica, self._compaction, machine.restoring, monotonic, resend)
@@ -104,7 +104,7 @@ class RaftGroup:
             return  # as if this replica were away
         term, kind = wire.term, wire.WhichOneof("body")
         if kind in ("append_entries", "snapshot_part"):
-            if not self._elections.may_hear(sender, term):
+            if not self.elections.may_hear(sender, term):
                 return
             if term < self.term:
                 # pysyncobj would ignore it, and the sender would go on leading whom it can never win back.
@@ -120,10 +120,10 @@ class RaftGroup:
                 self._receive_snapshot_reply(sender, wire.snapshot_reply)
                 return
         elif kind == "pre_vote":
-            self._elections.asked(sender, term, wire.pre_vote)
+            self.elections.asked(sender, term, wire.pre_vote)
             return
         elif kind == "pre_vote_reply" and wire.pre_vote_reply.granted:
-            self._elections.granted(sender, term, abstaining=wire.pre_vote_reply.abstaining)
+            self.elections.granted(sender, term, abstaining=wire.pre_vote_reply.abstaining)
             return
         elif kind in ("pre_vote_reply", "stale_term"):
             self._note_term(sender, term)
@@ -132,22 +132,22 @@ class RaftGroup:
 
     def can_wait(self, wire: pb.RaftMessage) -> bool:
         """Whether nobody waits for what the message says, so that it needs no cycle of its own."""
-        return self.is_leader and self._elections.is_old_news(wire, self.commit_index)
+        return self.is_leader and self.elections.is_old_news(wire, self.commit_index)
 
     def _receive_message(self, sender: str, message: Message) -> None:
         """A message that pysyncobj knows."""
         match message["type"]:
             case "append_entries":
-                self._elections.heard_leader(sender, message["sent"])
-                self._elections.led_by(message["last_index"])
-            case "request_vote" if self._elections.refuses_vote(sender, message):
+                self.elections.heard_leader(sender, message["sent"])
+                self.elections.led_by(message["last_index"])
+            case "request_vote" if self.elections.refuses_vote(sender, message):
                 return
             case "next_node_idx":
-                self._elections.answered(sender, message["echo"])
+                self.elections.answered(sender, message["echo"])
             case "timeout_now":
-                if message["term"] != self.term or sender != self.leader or not self._elections.may_campaign:
+                if message["term"] != self.term or sender != self.leader or not self.elections.may_campaign:
                     return
-                self._elections.taking_over = True
+                self.elections.taking_over = True
         self._deliver(sender, message)
 
     def _deliver(self, sender: str, message: Message) -> None:
@@ -164,7 +164,7 @@ class RaftGroup:
             self._deliver(sender, {"type": "request_vote", "term": term, "last_log_index": 0, "last_log_term": -1})
 
     def _receive_part(self, sender: str, term: int, part: pb.RaftMessage.SnapshotPart) -> None:
-        self._elections.heard_leader(sender, part.sent_micros)
+        self.elections.heard_leader(sender, part.sent_micros)
         # To pysyncobj it is a sign of life. It says nothing of this replica's entries, so it commits none.
         self._deliver(sender, {"type": "append_entries", "term": term, "commit_index": 0})
         had = self._catch_up.take(sender, part)
@@ -175,7 +175,7 @@ class RaftGroup:
     def _receive_snapshot_reply(self, sender: str, reply: pb.RaftMessage.SnapshotReply) -> None:
         if not self.is_leader:
             return
-        self._elections.answered(sender, reply.echo_micros)
+        self.elections.answered(sender, reply.echo_micros)
         self._deliver(sender, {"type": "next_node_idx", "next_node_idx": 0, "reset": False, "success": False})
         if self._catch_up.answered(sender, reply):
             self._send_snapshot(sender)
@@ -211,24 +211,24 @@ class RaftGroup:
             self._proposals.refuse(self.not_the_leader())
             return
         for receiver, reply in self._catch_up.step():
-            reply.echo_micros = self._elections.echo_for(receiver)
+            reply.echo_micros = self.elections.echo_for(receiver)
             self._send_late(receiver, pb.RaftMessage(term=self.term, snapshot_reply=reply))
-        if self._elections.handing_over:
-            self._elections.press_on()
-        if (leading := self.is_leader) and not self._elections.handing_over:
+        if self.elections.handing_over:
+            self.elections.press_on()
+        if (leading := self.is_leader) and not self.elections.handing_over:
             self._proposals.submit()
         elif self._proposals.queued:
             self._proposals.refuse(self.not_the_leader())
         if not leading:
             self._catch_up.stop_sending()
         self._compaction.step()
-        self._replica.tick(campaign=self._elections.should_campaign())
+        self._replica.tick(campaign=self.elections.should_campaign())
         self._adopt_members()
         if leading := self.is_leader:
-            self._elections.took_part()
+            self.elections.leads()
         if not leading or self.term != self._proposals.term:
             self._proposals.lose()
-        self._elections.taking_over = False
+        self.elections.taking_over = False
         self.journal.applied_index = self.applied_index
 
     def take_early(self) -> Outgoing:
@@ -257,7 +257,7 @@ class RaftGroup:
         self._late.clear()
         if self._replica.leading:
             successor = self._replica.most_advanced_peer()
-            self._elections.hand_over()
+            self.elections.hand_over()
             self._replica.step_down()
             if successor:
                 self._queue_message(successor, {"type": "timeout_now", "term": self.term})
@@ -279,9 +279,10 @@ class RaftGroup:
         proposed = self._proposals.queued or (self._proposals.submitted and not self.peers)
         if proposed or self._compaction.has_work or self._catch_up.has_work or self._replica.has_to_apply:
             return 0.0
-        if self._elections.handing_over:
+        if self.elections.handing_over:
             return self.settings.heartbeat_seconds / 4
-        return min(max(self._replica.idle_seconds(), MIN_IDLE_SECONDS), MAX_IDLE_SECONDS)
+        due = self._replica.idle_seconds(), self.elections.idle_seconds(), MAX_IDLE_SECONDS
+        return max(min(due), MIN_IDLE_SECONDS)
 
     # ---- what it knows
 
@@ -306,12 +307,7 @@ class RaftGroup:
     @property
     def has_lease(self) -> bool:
         """Whether no other leader can exist yet (see `elections`)."""
-        return self.is_ready and self._elections.has_lease()
-
-    @property
-    def founded(self) -> bool:
-        """Whether this replica helped to elect the group's first leader, since it was opened."""
-        return self._elections.founded
+        return self.is_ready and self.elections.has_lease()
 
     @property
     def leader(self) -> str:
@@ -333,23 +329,25 @@ class RaftGroup:
     def not_the_leader(self) -> NotTheLeader:
         if self.no_room:
             return NotTheLeader(f"{self.node_id} cannot serve {self.group}, its disk is full: {self.no_room}")
-        hint = self.leader if self.leader != self.node_id else ""
+        leader = self.leader
+        hint = self.elections.successor or leader if leader in ("", self.node_id) else leader
         return NotTheLeader(f"{self.node_id} does not lead {self.group}, or cannot prove it now", hint=hint)
 
     # ---- connections
 
     def connected(self, peer: str) -> None:
         self._replica.connected(peer)
-        self._elections.connected(peer)
+        self.elections.connected(peer)
 
     def disconnected(self, peer: str) -> None:
         self._replica.disconnected(peer)
+        self.elections.disconnected(peer)
 
     def hand_over(self) -> None:
         """Ends this leader's lease and takes no more proposals; the first follower that has everything takes over."""
         if self.is_leader and self.peers:
-            self._elections.hand_over()
-            self._elections.press_on()
+            self.elections.hand_over()
+            self.elections.press_on()
 
     def close(self) -> None:
         self._proposals.lose()
@@ -390,11 +388,13 @@ class RaftGroup:
                 self._early.append((receiver, messages.encode(self.group, message, self.term)))
                 return
             case "next_node_idx":
-                message["echo"] = self._elections.echo_for(receiver)
+                message["echo"] = self.elections.echo_for(receiver)
                 if message["success"]:
-                    self._elections.acknowledged(message["next_node_idx"] - 1)
+                    self.elections.acknowledged(message["next_node_idx"] - 1)
             case "request_vote":
-                message["transfer"] = self._elections.taking_over
+                message["transfer"] = self.elections.taking_over
             case "response_vote":
-                self._elections.took_part()
+                self.elections.took_part()
+            case "timeout_now":
+                self.elections.successor = receiver
         self._late.append((receiver, messages.encode(self.group, message, self.term)))

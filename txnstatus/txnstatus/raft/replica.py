@@ -91,6 +91,8 @@ class Replica(SyncObj):  # type: ignore[misc]
     """SyncObj with its pickled commands replaced by ours: an entry is a batch of length-prefixed commands."""
 
     leading = False
+    order: Sequence[str] = ()
+    """The members and this replica, in an order that is the same on each, and another one in another group."""
 
     def __init__(
         self,
@@ -197,11 +199,8 @@ class Replica(SyncObj):  # type: ignore[misc]
 
     def _spares(self, behind: set[Node]) -> set[Node]:
         """Followers that no majority needs. Of several that are equally far along, each group asks another first."""
-        matches = self._SyncObj__raftMatchIndex
-        able = sorted(
-            self._reachable - behind,
-            key=lambda node: (-matches[node], zlib.crc32(f"{self._group} {node.id}".encode())),
-        )
+        matches, order = self._SyncObj__raftMatchIndex, self.order
+        able = sorted(self._reachable - behind, key=lambda node: (-matches[node], order.index(node.id)))
         return set(able[(len(self._SyncObj__otherNodes) + 1) // 2 :])
 
     @property
@@ -275,6 +274,8 @@ class Replica(SyncObj):  # type: ignore[misc]
             self._SyncObj__raftMatchIndex[new] = 0
             self._SyncObj__lastResponseTime[new] = pysyncobj.syncobj.monotonicTime()
         self._SyncObj__otherNodes = others
+        everybody = {self._own_id, *current}
+        self.order = sorted(everybody, key=lambda node_id: zlib.crc32(f"{self._group} {node_id}".encode()))
 
     # ---- elections
 

@@ -18,7 +18,7 @@ from txnstatus.process.stop import REPAIR
 from txnstatus.proto import raft_pb2 as pb
 from txnstatus.raft import frames
 
-VERSION = 2
+VERSION = 1
 
 
 class JournalCorrupt(Exception):

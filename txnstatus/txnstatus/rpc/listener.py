@@ -64,13 +64,18 @@ class Listener:
         ):  # uvloop closes it, and does not tell
             raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE))
 
-    def stop(self) -> None:
+    def close(self) -> None:
+        """Lets nobody in any more; whoever is in stays."""
         if self._server is not None:
             self._server.close()
+
+    def stop(self) -> None:
+        """Ends all connections; what was sent over them has left."""
+        self.close()
         if self._looking is not None:
             self._looking.cancel()
         for connection in list(self.connections):
-            connection.abort()
+            connection.close()
 
     def protocol(self) -> asyncio.Protocol:
         """For a new connection."""

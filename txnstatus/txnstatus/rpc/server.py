@@ -77,6 +77,8 @@ class Registry:
         self._methods: dict[str, dict[str, _Method]] = {"": {}}
         """Group → method → what answers it."""
         self._of_clients = Load(CLIENTS_BYTES)
+        self.leaving: TxnError | None = None
+        """What clients hear from now on; None: the process serves them."""
 
     def add(self, service: ServiceDescriptor, implementation: object, group: str = "") -> None:
         """Each rpc of the service for which `implementation` has a method, its name in snake case."""
@@ -141,6 +143,11 @@ class Registry:
         """As `serve`, for whoever may be anybody: what it keeps of the process's memory is bounded."""
         ServedCalls(self, connection, self._of_clients)
 
+    async def leave(self, why: TxnError) -> None:
+        """Clients' calls that have not begun hear why, and ask elsewhere. Returns when all others are answered."""
+        self.leaving = why
+        await self._of_clients.idle.wait()
+
     def _not_served(self, method: str, group: str) -> TxnError:
         """What there is may be served here soon: a node takes up groups and services as the catalog tells it to."""
         if not is_method(method):
@@ -162,10 +169,13 @@ class Load:
         self._most = most
         self._held: dict[ServedCalls, int] = {}
         self._total = 0
+        self.idle = asyncio.Event()
+        """Set while no call is here."""
+        self.idle.set()
 
     def more(self, calls: ServedCalls, size: int) -> None:
         self._held[calls] = self._held.get(calls, 0) + size
-        self._total += size
+        self._count(size)
         while self._total > self._most:
             largest = max(self._held, key=self._held.__getitem__)
             log.warning("a connection ends: of %d bytes of clients' calls it has %d", self._total, self._held[largest])
@@ -175,10 +185,17 @@ class Load:
     def less(self, calls: ServedCalls, size: int) -> None:
         if calls in self._held:
             self._held[calls] -= size
-            self._total -= size
+            self._count(-size)
 
     def no_more(self, calls: ServedCalls) -> None:
-        self._total -= self._held.pop(calls, 0)
+        self._count(-self._held.pop(calls, 0))
+
+    def _count(self, more: int) -> None:
+        self._total += more
+        if not self._total:
+            self.idle.set()
+        elif more > 0:
+            self.idle.clear()
 
 
 class _Served(Call):
@@ -264,6 +281,8 @@ class ServedCalls:
                 self._less(size)
                 continue  # whoever called has given up
             try:
+                if self._load is not None and self._registry.leaving is not None:
+                    raise self._registry.leaving
                 check_cluster(self._meant, self._registry.cluster_id())
                 request = self._registry.read(call.method, call.payload, call.group)
             except TxnError as error:

@@ -1,17 +1,20 @@
-"""The status table's commands: what one Raft entry may ask of it, as values, with their form in the log.
+"""The status table's commands: what one Raft entry may ask of it, as values, with their wire form.
 
 Time enters through the log: `now_micros` is the proposer's wall clock, for people; no decision rests on it.
 """
 
 from __future__ import annotations
 
-from msgspec.msgpack import Decoder, Encoder
+from typing import get_args
 
-from txnstatus.replicated import Stored
+from txnstatus.codec import CommandCodec
+from txnstatus.proto import txn_status_pb2 as pb
 from txnstatus.types import NO_TIMESTAMP, AbortCause, Participant, ParticipantId, Timestamp, TxnId
+from txnstatus.values import value
 
 
-class BeginTxns(Stored, tag=1):
+@value
+class BeginTxns:
     """`count` new transactions with consecutive ids. A request id seen before answers the first ids again.
 
     One that does not fit makes the range full, and begins nothing.
@@ -31,13 +34,15 @@ class BeginTxns(Stored, tag=1):
     """Participants of each of them, from its begin on."""
 
 
-class RegisterParticipants(Stored, tag=10):
+@value
+class RegisterParticipants:
     txn_id: TxnId
     owner: str
     participants: tuple[Participant, ...]
 
 
-class LastWrite(Stored):
+@value
+class LastWrite:
     """A write on a participant that is in the same log."""
 
     participant_id: ParticipantId
@@ -45,7 +50,8 @@ class LastWrite(Stored):
     """One of the participant's own, as it has them in the log."""
 
 
-class BeginCommit(Stored, tag=2):
+@value
+class BeginCommit:
     txn_id: TxnId
     owner: str
     now_micros: int
@@ -55,7 +61,8 @@ class BeginCommit(Stored, tag=2):
     """Writes that come first, while the transaction is OPEN. If one is refused, the commit is, too."""
 
 
-class FinalizeCommit(Stored, tag=3):
+@value
+class FinalizeCommit:
     """All participants prepared; `commit_ts` is the highest of their prepare timestamps."""
 
     txn_id: TxnId
@@ -65,12 +72,14 @@ class FinalizeCommit(Stored, tag=3):
     """Participants elsewhere that have. Refused if the record lists another number of them."""
 
 
-class CompleteCommit(Stored, tag=4):
+@value
+class CompleteCommit:
     txn_id: TxnId
     now_micros: int
 
 
-class BeginAbort(Stored, tag=5):
+@value
+class BeginAbort:
     txn_id: TxnId
     owner: str | None
     """The caller; None: the system or an operator, not bound to the owner."""
@@ -78,7 +87,8 @@ class BeginAbort(Stored, tag=5):
     now_micros: int
 
 
-class Expire(Stored, tag=7):
+@value
+class Expire:
     """The staleness pass found the transaction silent. Unlike BeginAbort it touches nothing but OPEN."""
 
     txn_id: TxnId
@@ -86,18 +96,21 @@ class Expire(Stored, tag=7):
     now_micros: int
 
 
-class FinalizeAbort(Stored, tag=6):
+@value
+class FinalizeAbort:
     txn_id: TxnId
     now_micros: int
 
 
-class Forget(Stored, tag=8):
+@value
+class Forget:
     """Drops the records of transactions that finished before a time, the oldest first, some thousands at most."""
 
     finished_before_micros: int
 
 
-class RaiseFloor(Stored, tag=9):
+@value
+class RaiseFloor:
     """A snapshot was taken at `timestamp`: what commits here from now on is above it."""
 
     timestamp: Timestamp
@@ -106,6 +119,6 @@ class RaiseFloor(Stored, tag=9):
 TxnCommand = RegisterParticipants | BeginCommit | FinalizeCommit | CompleteCommit | BeginAbort | Expire | FinalizeAbort
 Command = BeginTxns | TxnCommand | Forget | RaiseFloor
 
-_DECODER: Decoder[Command] = Decoder(Command)
-encode, decode = Encoder().encode, _DECODER.decode
-"""`decode` raises ValueError on bytes that are no command of this version."""
+
+_CODEC = CommandCodec[Command, pb.StatusCommand](pb.StatusCommand, get_args(Command))
+encode, decode = _CODEC.encode, _CODEC.decode

@@ -49,12 +49,24 @@ class KeepAlives:
         """Whether a pass will come to it."""
         return txn_id in self._buckets.get(self._bucket_of.get(txn_id, -1), ())
 
-    def add(self, record: TxnRecord, now: float, grace: float = 0.0) -> None:
-        """It is heard of now; `grace` seconds are added to its first interval."""
+    def add(self, record: TxnRecord, now: float) -> None:
+        """It is heard of now."""
         txn_id = record.txn_id
-        self._heard[txn_id] = now + grace
+        self._heard[txn_id] = now
         self._born[txn_id] = now
         self._put([txn_id], int(self._deadline(record) * BUCKETS_PER_SECOND))
+
+    def take_over(self, records: Iterable[TxnRecord], now: float, grace: float) -> None:
+        """As `add` for each that is not watched, with an interval of `grace` seconds at least."""
+        by_interval: defaultdict[int, list[TxnId]] = defaultdict(list)
+        for record in records:
+            if record.txn_id not in self._heard:
+                by_interval[record.keepalive_millis].append(record.txn_id)
+        for millis, txn_ids in by_interval.items():
+            heard = now + max(0.0, grace - millis / 1000)
+            self._heard.update(dict.fromkeys(txn_ids, heard))
+            self._born.update(dict.fromkeys(txn_ids, now))
+            self._put(txn_ids, int(self._deadline_of(heard, now, millis) * BUCKETS_PER_SECOND))
 
     def remove(self, txn_id: TxnId) -> None:
         """It has ended, or it never was there."""
@@ -142,5 +154,8 @@ class KeepAlives:
 
     def _deadline(self, record: TxnRecord) -> float:
         txn_id = record.txn_id
-        deadline = self._heard[txn_id] + record.keepalive_millis / 1000
-        return min(deadline, self._born[txn_id] + self.max_lifetime) if self.max_lifetime else deadline
+        return self._deadline_of(self._heard[txn_id], self._born[txn_id], record.keepalive_millis)
+
+    def _deadline_of(self, heard: float, born: float, millis: int) -> float:
+        deadline = heard + millis / 1000
+        return min(deadline, born + self.max_lifetime) if self.max_lifetime else deadline

@@ -46,6 +46,8 @@ from txnstatus.types import (
 )
 
 STALENESS_TRACKER = "staleness tracker"
+MAX_TAKEN_OVER = 10_000
+"""Transactions that a new leader takes over in one tick: a few milliseconds' work."""
 MAX_EXPIRIES = 2_000
 """Most expiries that one pass proposes."""
 RETRIES = Backoff(first_seconds=0.05, most_seconds=5.0, growth=2.0)
@@ -88,6 +90,8 @@ class TxnStatusManager:
     _advanced_at: float | None = None
     _next_staleness_check: float = 0.0
     _forgetting: bool = False
+    _to_take_over: list[TxnId] = field(default_factory=list)
+    """Unfinished ones of a former leader, which this one does not watch or drive yet."""
 
     def __post_init__(self) -> None:
         self.configure(self.settings)
@@ -125,7 +129,11 @@ class TxnStatusManager:
 
         Call `advance_time` first: the time since the last tick must not count against who beats now.
         """
-        others = self._keep_alives.beat(txn_ids, owner, self.table.unfinished_by_id, self._healthy_seconds)
+        records = self.table.unfinished_by_id
+        others = self._keep_alives.beat(txn_ids, owner, records, self._healthy_seconds)
+        if others and self._to_take_over:
+            self._watch(record for txn_id in others if (record := records.get(txn_id)) is not None)
+            others = self._keep_alives.beat(others, owner, records, self._healthy_seconds)
         return {txn_id: self._keep_alive_refusal(txn_id, owner) for txn_id in others}
 
     def _keep_alive_refusal(self, txn_id: TxnId, owner: str) -> TxnError:
@@ -163,19 +171,28 @@ class TxnStatusManager:
         self._advanced_at = now
         self._leading_since = self._healthy_seconds
         self._next_staleness_check = now + self.settings.staleness_check_seconds
-        effects: list[Effect] = []
-        for record in self.table.unfinished:
-            if record.state is TxnState.OPEN:
-                # One grace, once: the beats of the last interval died with the former leader.
-                extra = max(0.0, self.settings.failover_grace_seconds - record.keepalive_millis / 1000)
-                self._keep_alives.add(record, self._healthy_seconds, extra)
-            else:
-                effects += self._drive(record, now)
-        return effects
+        self._to_take_over = list(self.table.unfinished_by_id)
+        return self._take_over(now)
+
+    def _take_over(self, now: float) -> list[Effect]:
+        """Watches or drives what a former leader has left, the newest first, MAX_TAKEN_OVER at a time: a leader that
+        did so with a million at once would be silent for longer than its followers wait."""
+        taken = self._to_take_over[-MAX_TAKEN_OVER:]
+        del self._to_take_over[-MAX_TAKEN_OVER:]
+        find, is_open = self.table.unfinished_by_id.get, TxnState.OPEN
+        records = [record for record in map(find, taken) if record is not None]
+        self._watch(records)
+        return [effect for record in records if record.state is not is_open for effect in self._drive(record, now)]
+
+    def _watch(self, records: Iterable[TxnRecord]) -> None:
+        """Records that are OPEN get one grace, once: the beats of the last interval died with the former leader."""
+        opened = [record for record in records if record.state is TxnState.OPEN]
+        self._keep_alives.take_over(opened, self._leading_since, self.settings.failover_grace_seconds)
 
     def _stop_leading(self) -> None:
         self.leading = False
         self._forgetting = False
+        self._to_take_over = []
         self._tasks.clear()
         self._retries.clear()
         self._keep_alives.clear()
@@ -292,7 +309,7 @@ class TxnStatusManager:
 
     def _tick(self, now: float, wall_micros: int) -> list[Effect]:
         self.advance_time(now)
-        effects: list[Effect] = []
+        effects = self._take_over(now) if self._to_take_over else []
         while self._retries and self._retries[0][0] <= now:
             _, txn_id = heapq.heappop(self._retries)
             task, record = self._tasks.get(txn_id), self.table.find(txn_id)
@@ -347,7 +364,10 @@ class TxnStatusManager:
             assert not self._tasks, "a follower drives nothing"
             assert not len(self._keep_alives), "a follower expires nothing"
             return
+        waiting = set(self._to_take_over)
         for record in self.table.unfinished:
+            if record.txn_id in waiting:
+                continue
             is_open = record.state is TxnState.OPEN
             assert is_open == (record.txn_id in self._keep_alives), f"keep-alive of {record}"
             assert not is_open or self._keep_alives.is_looked_at(record.txn_id), f"never looked at: {record}"

@@ -1,0 +1,75 @@
+"""Replicas, as operators see them: what state each is in, and how one takes the place of another."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Iterator
+
+from txnstatus.catalog.system_client import TxnSystemClient
+from txnstatus.errors import Unavailable
+from txnstatus.proto import admin_pb2
+from txnstatus.raft.driver import RaftDriver
+from txnstatus.raft.machine import StateMachine
+from txnstatus.raft.parts import Parts
+
+ASK_SECONDS = 1.0
+
+
+async def status_of(driver: RaftDriver, machine: StateMachine, *, digest: bool) -> admin_pb2.GroupStatus:
+    """`digest`: that of its state, too, chunk by chunk: others have their turns in between."""
+    group = driver.group
+    status = admin_pb2.GroupStatus(
+        group=group.group,
+        leader=group.is_ready,
+        leader_id=group.leader,
+        term=group.term,
+        commit_index=group.commit_index,
+        applied_index=group.applied_index,
+        members=group.members,
+        parts=machine.machines if isinstance(machine, Parts) else (),
+    )
+    if (took := driver.takeover) is not None:
+        status.takeover.silence_seconds = took.silence
+        status.takeover.election_seconds = took.election
+        status.takeover.catching_up_seconds = took.catching_up
+    if digest:
+        status.digest = await _digest(machine.snapshot())
+    return status
+
+
+async def _digest(state: Iterator[bytes]) -> bytes:
+    digest = hashlib.sha256()
+    for chunk in state:
+        digest.update(chunk)
+        await asyncio.sleep(0)
+    return digest.digest()
+
+
+class ReplicaAdmin:
+    """Implements what the Admin service has for a group, on each of its replicas."""
+
+    def __init__(self, driver: RaftDriver, node_id: str, client: TxnSystemClient) -> None:
+        self._driver = driver
+        self._node_id = node_id
+        self._client = client
+
+    async def move_replica(self, request: admin_pb2.MoveReplicaRequest) -> admin_pb2.MoveReplicaResponse:
+        """On the group's leader: one leaves, then another comes; one change at a time."""
+        group, new = self._driver.group.group, request.new_node
+        if new not in self._client.cluster.state.nodes:
+            raise Unavailable(f"the catalog of {self._node_id} does not know {new} yet")
+        self._driver.check_lease()
+        await self._ask_node(new)  # it must live, before the old one goes
+        await self._driver.change_members(remove=request.old_node)
+        members = await self._driver.change_members(add=new)
+        replicas = {replica.group: replica for replica in (await self._ask_node(new)).groups}
+        if group not in replicas or new not in replicas[group].members:
+            raise Unavailable(f"{new} has not caught up with {group} yet")
+        return admin_pb2.MoveReplicaResponse(members=members)
+
+    async def _ask_node(self, node: str) -> admin_pb2.GetNodeResponse:
+        """Raises Unavailable."""
+        return await self._client.call_node(
+            node, "txnstatus.Admin/GetNode", admin_pb2.GetNodeRequest(), admin_pb2.GetNodeResponse, ASK_SECONDS
+        )

@@ -1,0 +1,126 @@
+"""A node that is stopped hands over what it leads, and no program notices; one that is killed is replaced soon."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support import SCHEMA, connect, fast_cluster, rows, visible, wait_until
+from txnclient import TxnError
+from txndeploy.local.cluster import LocalCluster
+from txndeploy.node.config import RaftSection
+from txnstatus.proto import admin_pb2
+
+PATIENT = RaftSection(election_min_seconds=8.0, election_max_seconds=12.0)
+"""Whoever waits for a time-out is seen to."""
+WRITERS = 4
+
+
+class Load:
+    """Programs that commit one transaction after the other, each with a row in a table of its own."""
+
+    def __init__(self, cluster: LocalCluster) -> None:
+        self._cluster = cluster
+        self._ended = threading.Event()
+        self._threads = [threading.Thread(target=self._write, args=(number,)) for number in range(WRITERS)]
+        self.committed: list[list[int]] = [[] for _ in range(WRITERS)]
+        self.failed: list[TxnError] = []
+
+    def __enter__(self) -> Load:
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        for thread in self._threads:
+            thread.join(60)
+
+    def _write(self, writer: int) -> None:
+        with connect(self._cluster) as client:
+            number = 0
+            while not self._ended.is_set():
+                number += 1
+                try:
+                    txn = client.begin()
+                    txn.write(rows(number), table_of(writer))
+                    txn.commit()
+                except TxnError as error:
+                    self.failed.append(error)
+                else:
+                    self.committed[writer].append(number)
+
+    def goes_on(self) -> None:
+        """Returns when every program has committed a transaction that it began after this."""
+        before = [len(committed) for committed in self.committed]
+
+        def more() -> bool:
+            return all(len(now) > then + 1 for now, then in zip(self.committed, before, strict=True))
+
+        wait_until(more, "all go on")
+
+
+def table_of(writer: int) -> str:
+    return f"hand_over.t{writer}"
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[LocalCluster]:
+    with fast_cluster(tmp_path / "cluster", raft=PATIENT) as running, connect(running) as client:
+        for writer in range(WRITERS):
+            client.create_table(table_of(writer), SCHEMA)
+        yield running
+
+
+def takeovers(cluster: LocalCluster) -> dict[str, admin_pb2.Takeover]:
+    """How each group's leader came to lead."""
+    statuses = [cluster.status(node) for node in cluster.configs if cluster.running(node)]
+    return {group.group: group.takeover for status in statuses if status for group in status.groups if group.leader}
+
+
+def test_nodes_are_stopped_under_load_without_a_failed_call(cluster: LocalCluster) -> None:
+    with Load(cluster) as load:
+        for node in (cluster.leader(), cluster.leader("catalog"), cluster.leader()):
+            load.goes_on()
+            led = {group.group for group in _status(cluster, node).groups if group.leader}
+            assert cluster.stop_node(node) == 0
+            cluster.wait_ready()
+            assert {takeovers(cluster)[group].silence_seconds for group in led} <= {0.0}, "nobody waited for a time-out"
+            load.goes_on()
+            cluster.start_node(node)
+            wait_until(lambda: cluster.status(node), "it serves again")  # noqa: B023 it returns before the next one
+    assert not load.failed, load.failed
+    _nothing_is_lost(cluster, load)
+
+
+def test_a_node_that_is_killed_is_replaced_without_waiting_for_a_time_out(cluster: LocalCluster) -> None:
+    with Load(cluster) as load:
+        for _ in range(2):
+            load.goes_on()
+            killed = cluster.leader()
+            cluster.kill(killed)
+            began = time.monotonic()
+            load.goes_on()
+            assert time.monotonic() - began < PATIENT.election_min_seconds / 2
+            took = takeovers(cluster)["group-0"]
+            assert PATIENT.promise_seconds <= took.silence_seconds < PATIENT.election_min_seconds / 2
+            cluster.start_node(killed)
+            cluster.wait_ready()
+    assert not load.failed, load.failed
+    _nothing_is_lost(cluster, load)
+
+
+def _status(cluster: LocalCluster, node: str) -> admin_pb2.GetNodeResponse:
+    status = cluster.status(node)
+    assert status is not None
+    return status
+
+
+def _nothing_is_lost(cluster: LocalCluster, load: Load) -> None:
+    with connect(cluster) as client:
+        seen = visible(client, *map(table_of, range(WRITERS)))
+    assert seen == load.committed
