@@ -39,7 +39,7 @@ FLOORS = {
     "txnparticipant": "words < versions < rows < shard < upkeep < leader; words < locks < shard; upkeep < foreign",
     "txnclient": "words < calls < alive < session < snapshot < handle < write < client;"
     "words < formats < read < change < spark < snapshot; handle < foreign < client;"
-    "spark < compact < client; session < compact; client < sparksql",
+    "spark < compact < client; session < compact; client < control < sparksql",
     "txndeploy": "words < node < local < terminal < demo < ctl; terminal < doctor < ctl",
 }
 """The rooms of each package: a room imports those below it. The modules at a package's root are a room, too."""
@@ -52,6 +52,7 @@ ROOTS = {
     "txnclient.transaction": "client",
     "txnclient.statements": "client",
     "txnclient.blocks": "client",
+    "txnclient.in_spark": "client",
     "txnclient.beginning": "client",
     "txnclient.auto_commit": "client",
     "txnclient.optimizing": "client",

@@ -14,7 +14,7 @@ from txnclient.statements import Statements
 from txnstatus.errors import IllegalState, TxnAborted
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
     from txnclient.write.files import Opened
 
@@ -111,6 +111,11 @@ class Block:
             with suppress(TxnAborted), self.txn.writing_to(opened.table):
                 raise TxnAborted(GIVEN_UP, txn_id=self.txn.handle.id)
 
+    def fail(self, what: str) -> None:
+        """Nothing of it may be seen: some statements of what it was to do are done, and others will not be."""
+        with self._lock, suppress(TxnAborted), self.txn.working(what):
+            raise TxnAborted("it has failed", txn_id=self.txn.handle.id)
+
     def end(self) -> int:
         """Nothing comes into it any more. Returns how many statements still write."""
         with self._lock:
@@ -137,9 +142,31 @@ def require_none(spark: SparkSession) -> None:
 @contextmanager
 def within(txn: Statements, spark: SparkSession) -> Iterator[None]:
     """As `Transaction.spark` says."""
+    catalogs = attached(spark)
+    block = begin(txn, catalogs)
+    try:
+        _forget_cached(spark, catalogs)
+        yield
+    finally:
+        try:
+            end(block, catalogs)
+        finally:
+            _forget_cached(spark, catalogs)
+
+
+def run(txn: Statements, spark: SparkSession, script: str, args: Mapping[str, Any] | None) -> DataFrame:
+    """As `Transaction.sql` says."""
+    with within(txn, spark):
+        return spark.sql(f"BEGIN ATOMIC\n{script}\nEND", dict(args or {}) or None)
+
+
+def begin(txn: Statements, catalogs: Mapping[str, Catalog]) -> Block:
+    """From now on statements of the session with these catalogs are the transaction's. Nothing may be cached of them.
+
+    Raises IllegalState where the session, or the transaction, has a block already, and where none is of its cluster.
+    """
     block = Block(txn)
     with _lock:
-        catalogs = attached(spark)
         if not any(each.cluster_id == block.cluster_id for each in catalogs.values()):
             raise IllegalState(
                 f"no catalog of cluster {block.cluster_id!r} is attached to the session",
@@ -154,23 +181,23 @@ def within(txn: Statements, spark: SparkSession) -> Iterator[None]:
                 )
         if any(each.txn is txn for each in _running):
             raise IllegalState(f"{block!r} has another session's statements already", hint="leave that block first")
-        _forget_cached(spark, catalogs)
         for each in catalogs.values():
             each.block = block
         _running.append(block)
-    try:
-        yield
-    finally:
-        with _lock:
-            _forget_cached(spark, catalogs)
-            for each in catalogs.values():
-                each.block = None
-            _running.remove(block)
-            still_writing = block.end()
+    return block
+
+
+def end(block: Block, catalogs: Mapping[str, Catalog]) -> None:
+    """Raises IllegalState where a statement still writes in it: then it may not commit."""
+    with _lock:
+        for each in catalogs.values():
+            each.block = None
+        _running.remove(block)
+        still_writing = block.end()
     if still_writing:
         raise IllegalState(
             f"{still_writing} statements still write in {block!r}, and its block ends",
-            txn_id=txn.handle.id,
+            txn_id=block.txn.handle.id,
             hint="wait for the threads that run them",
         )
 

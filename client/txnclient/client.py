@@ -5,9 +5,9 @@ from __future__ import annotations
 import getpass
 import os
 import uuid
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
 from google.protobuf.message import Message
 
@@ -120,6 +120,13 @@ class Client(AutoCommit, Compacting, Optimizing, Tables, Staying):
     def transaction(self, label: str = "", *, keepalive_millis: int = 0, tables: Iterable[str] = ()) -> Transaction:
         """For `with`: commits when the block ends, aborts when it raises. Otherwise as `begin`."""
         return self.begin(label, keepalive_millis=keepalive_millis, tables=tables)
+
+    def sql(
+        self, spark: SparkSession, script: str, args: Mapping[str, Any] | None = None, *, label: str = ""
+    ) -> DataFrame:
+        """A transaction of statements of Spark's own SQL: `Transaction.sql`, and its commit. Raises as both."""
+        with self.transaction(label) as txn:
+            return txn.sql(spark, script, args)
 
     def join(self, token: bytes, *, heartbeat: bool | None = None) -> Transaction:
         """The transaction of a token, to write in it from another process, or to ask what became of it.

@@ -153,6 +153,10 @@ class Statements:
         """Work for the transaction. If it fails, the transaction can only be aborted, and is."""
         return self._ending.writing(f"a write to {table}")
 
+    def working(self, what: str) -> AbstractContextManager[None]:
+        """As `writing_to`, of something that is more than one write."""
+        return self._ending.writing(what)
+
     def require_not_aborted(self) -> None:
         """Raises TxnAborted, which says by whom and why: then files of a write may be gone before they are added."""
         if (over := self._ending.over()) is not None:

@@ -5,19 +5,17 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterable, Sequence
-from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Self
 
-from txnclient import blocks
 from txnclient.alive.liveness import OnLost
 from txnclient.ending import DEFAULT_COMMIT_SECONDS, Ending
 from txnclient.foreign.work import ForeignWork, Part
 from txnclient.formats.partitions import Partition
 from txnclient.handle import Handle
+from txnclient.in_spark import InSpark
 from txnclient.outcome import CommitReceipt, RowsWritten
 from txnclient.session import Session
 from txnclient.snapshot import Snapshot
-from txnclient.statements import Statements
 from txnclient.staying import Staying
 from txnclient.termination import terminations
 from txnclient.token import Token
@@ -35,14 +33,13 @@ from txnstatus.types import Statement, TxnId, TxnState
 
 if TYPE_CHECKING:
     import psycopg
-    from pyspark.sql import SparkSession
 
     from txnclient.foreign.postgres import PostgresPart
 
 log = logging.getLogger(__name__)
 
 
-class Transaction(Statements, Staying):
+class Transaction(InSpark, Staying):
     """A transaction over any number of tables. Use from one thread at a time.
 
     While a handle that began a transaction exists, a background thread keeps it alive; when every such handle is gone
@@ -281,14 +278,6 @@ class Transaction(Statements, Staying):
         had written to files: they would be there twice, and it cannot commit.
         """
         return self.handle.snapshot
-
-    def spark(self, session: SparkSession) -> AbstractContextManager[None]:
-        """Within the block all statements of Spark's own SQL in the session are of this transaction: docs/sql.md.
-
-        Raises IllegalState for a session to which no catalog of the cluster is attached, where the session or the
-        transaction has such a block already, and, as it ends, where a statement of another thread still writes.
-        """
-        return blocks.within(self, session)
 
     # ---- work in foreign participants
 

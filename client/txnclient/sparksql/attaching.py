@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import uuid
 import zipfile
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 CLASS = "txnstatus.spark.TxnCatalog"
+EXTENSIONS = "txnstatus.spark.TxnExtensions"
+"""The class by which a session knows control statements from its beginning; one that runs learns them later."""
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _WITHOUT = "client.read, client.write and all other calls go on without it"
 
@@ -52,7 +55,7 @@ def attach(spark: SparkSession, client: Client, *, name: str = "txn") -> None:
     catalog_id = catalog_id or uuid.uuid4().hex  # Spark keeps a catalog that it has loaded, with its id
     _load_jar(spark)
     failures.raise_again(has_jvm(spark))
-    tables = Tables(client, build(), spark)
+    tables = Tables(client, build(), partial(blocks.attached, spark), spark)
     address = bridge.serve(catalog_id, tables.answer)
     blocks.CATALOGS[catalog_id] = tables
     for option, value in settings(name, catalog_id, address).items():

@@ -13,14 +13,15 @@ from functools import partial
 from itertools import accumulate, compress
 from typing import TYPE_CHECKING, Any
 
-from txnclient.blocks import Block
+from txnclient.blocks import Block, Catalog
 from txnclient.change.laid_out import laid_out
 from txnclient.client import Client
+from txnclient.control.session import SqlSession
 from txnclient.info import TableInfo
 from txnclient.outcome import CommitReceipt
 from txnclient.read import filtered, row_reads
 from txnclient.read.table_files import TableFiles
-from txnclient.sparksql import changes
+from txnclient.sparksql import changes, procedures
 from txnclient.sparksql.bridge import Request
 from txnclient.sparksql.definitions import Definitions
 from txnclient.sparksql.scopes import Alone
@@ -42,10 +43,20 @@ if TYPE_CHECKING:
 class Tables:
     """The answers to the calls of one catalog."""
 
-    def __init__(self, client: Client, build: str, spark: SparkSession | None = None) -> None:
-        """`build`: what the jar that belongs to this code says of itself. `spark`: as of `Writes`."""
+    def __init__(
+        self,
+        client: Client,
+        build: str,
+        catalogs: Callable[[], Mapping[str, Catalog]],
+        spark: SparkSession | None = None,
+    ) -> None:
+        """`build`: what the jar that belongs to this code says of itself. `catalogs`: those of the session, by their
+        names. `spark`: as of `Writes`.
+        """
         self._client, self._build = client, build
         self._writes = Writes(client, spark)
+        self.sql = SqlSession(client, catalogs)
+        """The session's transaction."""
         self._lock = threading.Lock()
         self._seen: dict[str, _Kept] = {}
         self.block: Block | None = None
@@ -59,6 +70,7 @@ class Tables:
             "scan": self._scan,
             "files": self._files,
             "require": lambda request: self._kept(request).seen.require(request["table"]),
+            **procedures.answers(self.sql),
             **self._writes.answers(),
             **self._of_statements(self._writes.statements()),
             **self._of_tables(Definitions(client).answers()),

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pytest
 
+from tests.spark.sql.looking import found, ids, there
 from tests.support import connect, fast_cluster, wait_until
 from txnclient import Client
 from txnclient.sparksql import attach, detach
@@ -23,22 +24,9 @@ NewTable = Callable[..., str]
 Sql = Callable[[str], "DataFrame"]
 
 
-def there(client: Client, table: str) -> list[int]:
-    """What others see."""
-    return sorted(client.snapshot().to_arrow(table)["id"].to_pylist())
-
-
 def pairs(client: Client, table: str) -> list[tuple[int, int]]:
     """As `there`, of rows of two columns."""
     return sorted(tuple(row.values()) for row in client.snapshot().to_arrow(table).to_pylist())
-
-
-def ids(*numbers: int) -> pa.Table:
-    return pa.table({"id": pa.array(numbers, pa.int64())})
-
-
-def found(frame: DataFrame) -> list[int]:
-    return sorted(row[0] for row in frame.collect())
 
 
 def test_a_block_is_one_transaction(spark: SparkSession, sql: Sql, client: Client, new_table: NewTable) -> None:

@@ -305,4 +305,4 @@ def test_without_the_jar_the_rest_goes_on(
 
 def test_a_jar_of_another_release_is_refused(client: Client) -> None:
     with pytest.raises(IllegalState, match="is another, this program's is one"):
-        Tables(client, "one").answer("hello", {"build": "another"})
+        Tables(client, "one", dict).answer("hello", {"build": "another"})

@@ -7,10 +7,12 @@ import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.io.BufferedReader;
 import java.io.IOException;
 import java.io.InputStreamReader;
+import java.lang.ref.Cleaner;
 import java.net.InetAddress;
 import java.net.InetSocketAddress;
 import java.net.Socket;
 import java.nio.charset.StandardCharsets;
+import java.util.UUID;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /**
@@ -21,11 +23,14 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
  */
 final class Bridge {
   static final ObjectMapper JSON = new ObjectMapper();
+  private static final Cleaner CLEANER = Cleaner.create();
   private static final int CONNECT_MILLIS = 10_000;
   /** Python's calls have deadlines of their own, and the end of its process ends the connection: this is the last resort. */
   private static final int ANSWER_MILLIS = 1_800_000;
 
   private final String catalog, id, token;
+  /** Of the session: it has one of these for each of its catalogs. */
+  private final String session = UUID.randomUUID().toString();
   private final int port;
 
   Bridge(String catalog, CaseInsensitiveStringMap options) {
@@ -49,7 +54,7 @@ final class Bridge {
   /** Raises PythonError for an exception there, and what Told makes where nobody answers. */
   JsonNode call(String method, ObjectNode request) {
     ObjectNode call = request().put("token", token).put("catalog", id).put("method", method);
-    call.set("request", request);
+    call.set("request", request().<ObjectNode>setAll(request).put("session", session));
     String line;
     try (Socket socket = new Socket()) {
       socket.connect(new InetSocketAddress(InetAddress.getLoopbackAddress(), port), CONNECT_MILLIS);
@@ -57,12 +62,23 @@ final class Bridge {
       socket.getOutputStream().write((call + "\n").getBytes(StandardCharsets.UTF_8));
       line = new BufferedReader(new InputStreamReader(socket.getInputStream(), StandardCharsets.UTF_8)).readLine();
     } catch (IOException e) {
-      throw silent(method, e.toString(), e);
+      throw silent(method, request, e.toString(), e);
     }
-    if (line == null) throw silent(method, "the connection ended", null);
+    if (line == null) throw silent(method, request, "the connection ended", null);
     JsonNode answer = parse(line);
     if (answer.has("error")) throw new PythonError(answer.get("error"));
     return answer.get("answer");
+  }
+
+  /** Calls once nothing refers to the object any more; nobody waits for it. The request must not refer to it. */
+  void tellWhenGone(Object held, String method, ObjectNode request) {
+    CLEANER.register(held, () -> {
+      try {
+        call(method, request);
+      } catch (RuntimeException e) {
+        // The process that it concerns is gone, and what it kept, too.
+      }
+    });
   }
 
   static JsonNode parse(String text) {
@@ -73,9 +89,10 @@ final class Bridge {
     }
   }
 
-  private IllegalStateException silent(String method, String why, IOException cause) {
+  private IllegalStateException silent(String method, ObjectNode request, String why, IOException cause) {
     String said = "the Python process that serves catalog " + catalog + " on this machine did not answer to " + method + ": " + why;
-    if (!method.equals("commit")) return Told.error("UNAVAILABLE", said, cause);
+    boolean commits = method.equals("commit") || request.path("procedure").asText().startsWith("commit");
+    if (!commits) return Told.error("UNAVAILABLE", said, cause);
     return Told.error("COMMIT_UNKNOWN", said + "; whether the statement was committed is not known", cause);
   }
 }

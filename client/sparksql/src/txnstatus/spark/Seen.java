@@ -1,27 +1,18 @@
 package txnstatus.spark;
 
 import com.fasterxml.jackson.databind.node.ObjectNode;
-import java.lang.ref.Cleaner;
 import java.lang.ref.WeakReference;
 import org.apache.spark.sql.catalyst.analysis.AnalysisContext;
 
 /** A snapshot that Python keeps for as long as any table of it is reachable here. */
 final class Seen {
-  private static final Cleaner CLEANER = Cleaner.create();
-
   final String id;
   final boolean isChosen;
 
   private Seen(String id, boolean isChosen, Bridge bridge) {
     this.id = id;
     this.isChosen = isChosen;
-    CLEANER.register(this, () -> {
-      try {
-        bridge.call("release", Bridge.request().put("seen", id));
-      } catch (RuntimeException e) {
-        // The process that kept it is gone, and so is the snapshot.
-      }
-    });
+    bridge.tellWhenGone(this, "release", Bridge.request().put("seen", id));
   }
 
   /** All tables of one statement are of one snapshot: those that one run of Spark's analyzer loads. */

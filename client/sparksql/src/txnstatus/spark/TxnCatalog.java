@@ -15,16 +15,20 @@ import org.apache.spark.sql.connector.catalog.CatalogV2Util;
 import org.apache.spark.sql.connector.catalog.Column;
 import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.connector.catalog.NamespaceChange;
+import org.apache.spark.sql.connector.catalog.ProcedureCatalog;
 import org.apache.spark.sql.connector.catalog.StagedTable;
 import org.apache.spark.sql.connector.catalog.StagingTableCatalog;
 import org.apache.spark.sql.connector.catalog.SupportsNamespaces;
 import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.connector.catalog.TableChange;
+import org.apache.spark.sql.connector.catalog.procedures.UnboundProcedure;
 import org.apache.spark.sql.connector.expressions.Transform;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /** Tables of a cluster of txnstatus, as Spark plans with them. What a name means and what is seen, Python says. */
-public final class TxnCatalog implements StagingTableCatalog, SupportsNamespaces {
+public final class TxnCatalog implements StagingTableCatalog, SupportsNamespaces, ProcedureCatalog {
+  private static final String SYSTEM = "system";
+
   private String name;
   private Bridge bridge;
   private Seen.Sharing sharing;
@@ -35,7 +39,11 @@ public final class TxnCatalog implements StagingTableCatalog, SupportsNamespaces
     sharing = new Seen.Sharing(bridge);
     String build = TxnCatalog.class.getPackage().getImplementationVersion();
     bridge.call("hello", Bridge.request().put("build", build));
+    bridge.tellWhenGone(this, "bye", Bridge.request());
+    StatementParser.install(TxnScan.session());
   }
+
+  Bridge bridge() { return bridge; }
 
   @Override public String name() { return name; }
 
@@ -156,6 +164,23 @@ public final class TxnCatalog implements StagingTableCatalog, SupportsNamespaces
   }
 
   @Override public void renameTable(Identifier from, Identifier to) { throw refused("ALTER TABLE ... RENAME"); }
+
+  // ---- procedures: Python says which there are
+
+  @Override public UnboundProcedure loadProcedure(Identifier id) {
+    if (!isSystem(id.namespace())) throw new IllegalArgumentException("there is no procedure " + id + ": those of catalog " + name + " are in " + name + ".system");
+    JsonNode told = bridge.call("describe", Bridge.request().put("procedure", id.name()));
+    return id.name().equals(Atomic.NAME) ? new Atomic(told, bridge) : new TxnProcedure(id.name(), told, bridge);
+  }
+
+  /** Spark asks from 4.1 on. */
+  @Override public Identifier[] listProcedures(String[] namespace) {
+    List<Identifier> found = new ArrayList<>();
+    if (isSystem(namespace)) for (JsonNode each : bridge.call("procedures", Bridge.request())) found.add(Identifier.of(namespace, each.asText()));
+    return found.toArray(new Identifier[0]);
+  }
+
+  private static boolean isSystem(String[] namespace) { return namespace.length == 1 && namespace[0].equalsIgnoreCase(SYSTEM); }
 
   // ---- databases: there are those in which there are tables
 

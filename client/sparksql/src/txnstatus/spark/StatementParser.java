@@ -1,0 +1,146 @@
+package txnstatus.spark;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.node.ArrayNode;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.lang.reflect.Field;
+import java.lang.reflect.InvocationHandler;
+import java.lang.reflect.InvocationTargetException;
+import java.lang.reflect.Method;
+import java.lang.reflect.Proxy;
+import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
+import java.util.HexFormat;
+import java.util.List;
+import org.antlr.v4.runtime.CharStreams;
+import org.antlr.v4.runtime.Token;
+import org.apache.spark.sql.catalyst.parser.ParameterContext;
+import org.apache.spark.sql.catalyst.parser.ParameterHandler;
+import org.apache.spark.sql.catalyst.parser.ParseException;
+import org.apache.spark.sql.catalyst.parser.ParserInterface;
+import org.apache.spark.sql.catalyst.parser.SqlBaseLexer;
+import org.apache.spark.sql.catalyst.parser.UpperCaseCharStream;
+import org.apache.spark.sql.classic.SparkSession;
+import org.apache.spark.sql.connector.catalog.CatalogManager;
+import org.apache.spark.sql.internal.SessionState;
+import scala.Tuple2;
+import scala.jdk.javaapi.CollectionConverters;
+
+/**
+ * Spark's parser, and the statements that it does not know: what it refuses is shown to Python, which says what to call instead,
+ * or that it is no statement of ours either. So nothing changes for what Spark, or another extension, understands.
+ */
+final class StatementParser implements InvocationHandler {
+  private static final String PREFIX = "spark.sql.catalog.";
+
+  private final SparkSession session;
+  private final ParserInterface spark;
+
+  private StatementParser(SparkSession session, ParserInterface spark) {
+    this.session = session;
+    this.spark = spark;
+  }
+
+  /** A parser has more methods in some releases of Spark than in others: all that are there go on to Spark's own. */
+  static ParserInterface over(SparkSession session, ParserInterface spark) {
+    ClassLoader loader = StatementParser.class.getClassLoader();
+    return (ParserInterface) Proxy.newProxyInstance(loader, new Class<?>[] {ParserInterface.class}, new StatementParser(session, spark));
+  }
+
+  /**
+   * For a session that runs already: extensions come too late for it. Where its parser cannot be exchanged, CALL does what the
+   * statements do.
+   */
+  static void install(SparkSession session) {
+    SessionState state = session.sessionState();
+    ParserInterface there = state.sqlParser();
+    if (Proxy.isProxyClass(there.getClass()) && Proxy.getInvocationHandler(there) instanceof StatementParser) return;
+    try {
+      Field parser = SessionState.class.getDeclaredField("sqlParser");
+      parser.setAccessible(true);
+      parser.set(state, over(session, there));
+    } catch (ReflectiveOperationException | RuntimeException e) {
+      System.getLogger("txnstatus.spark").log(System.Logger.Level.WARNING, "BEGIN, COMMIT and their like can only be called here: " + e);
+    }
+  }
+
+  @Override public Object invoke(Object proxy, Method method, Object[] arguments) throws Throwable {
+    try {
+      return method.invoke(spark, arguments);
+    } catch (InvocationTargetException e) {
+      // parsePlanWithParameters is there from 4.1 on.
+      if (!method.getName().startsWith("parsePlan") || !(e.getCause() instanceof ParseException)) throw e.getCause();
+      String call = call((String) arguments[0], arguments.length > 1 ? arguments[1] : null);
+      if (call == null) throw e.getCause();
+      arguments[0] = call;
+    }
+    try {
+      return method.invoke(spark, arguments);
+    } catch (InvocationTargetException e) {
+      throw e.getCause();
+    }
+  }
+
+  /** The CALL that a statement stands for; null: it is none of ours. */
+  private String call(String text, Object parameters) {
+    List<TxnCatalog> catalogs = catalogs();
+    if (catalogs.isEmpty()) return null;
+    ObjectNode request = described(text);
+    for (TxnCatalog each : catalogs) {
+      JsonNode answer;
+      try {
+        answer = each.bridge().call("statement", request);
+      } catch (PythonError e) {
+        if (e.is("INVALID_ARGUMENT")) throw e;
+        continue; // it is detached: another one may answer
+      } catch (IllegalStateException e) {
+        continue; // and so may it where its process is gone
+      }
+      if (answer.isNull()) return null;
+      String call = answer.get("call").asText();
+      return answer.has("script") ? call + "(script => " + literal(bound(answer.get("script").asText(), parameters)) + ")" : call;
+    }
+    return null;
+  }
+
+  private ObjectNode described(String text) {
+    ObjectNode request = Bridge.request().put("text", text);
+    ArrayNode words = request.putArray("words"), ends = request.putArray("ends");
+    SqlBaseLexer lexer = new SqlBaseLexer(new UpperCaseCharStream(CharStreams.fromString(text)));
+    lexer.removeErrorListeners();
+    for (Token each : lexer.getAllTokens()) {
+      if (each.getChannel() != Token.DEFAULT_CHANNEL) continue; // spaces and comments
+      words.add(each.getText());
+      ends.add(each.getStopIndex() + 1);
+    }
+    CatalogManager manager = session.sessionState().catalogManager();
+    request.put("catalog", manager.currentCatalog().name());
+    request.set("namespace", Bridge.JSON.valueToTree(manager.currentNamespace()));
+    return request;
+  }
+
+  /** The session's catalogs of ours. One that does not load is none: its process is gone. */
+  private List<TxnCatalog> catalogs() {
+    List<TxnCatalog> found = new ArrayList<>();
+    CollectionConverters.asJava(session.sessionState().conf().getAllConfs()).forEach((key, value) -> {
+      if (!key.startsWith(PREFIX) || !value.equals(TxnCatalog.class.getName())) return;
+      try {
+        if (session.sessionState().catalogManager().catalog(key.substring(PREFIX.length())) instanceof TxnCatalog ours) found.add(ours);
+      } catch (RuntimeException e) {
+        System.getLogger("txnstatus.spark").log(System.Logger.Level.DEBUG, key + " is not there: " + e);
+      }
+    });
+    return found;
+  }
+
+  private static String bound(String script, Object parameters) {
+    if (parameters == null) return script;
+    Tuple2<String, ?> bound = ParameterHandler.substituteParameters(script, (ParameterContext) parameters);
+    return bound._1();
+  }
+
+  /** Whatever is in it, and however the session reads backslashes. */
+  private static String literal(String text) {
+    return "CAST(X'" + HexFormat.of().formatHex(text.getBytes(StandardCharsets.UTF_8)) + "' AS STRING)";
+  }
+}

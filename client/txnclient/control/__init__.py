@@ -1,0 +1,1 @@
+"""Control statements of SQL: they begin, end and show transactions, and ask for locks and compactions."""

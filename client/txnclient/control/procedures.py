@@ -1,0 +1,234 @@
+"""What control statements do: procedures of the schema `system`, with parameters, and columns of what they answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from txnclient.control.session import SqlSession
+from txnclient.formats.partitions import name_of
+from txnclient.info import TxnSummary
+from txnclient.outcome import CommitReceipt
+from txnclient.read import instants
+from txnclient.write.locks import LockMode
+from txnstatus.errors import NotFound, TxnError
+from txnstatus.types import NO_TIMESTAMP, Timestamp, TxnState
+
+Arguments = Mapping[str, Any]
+Row = Sequence[object]
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    name: str
+    type: str
+    """A type of Spark's: STRING, BIGINT, BOOLEAN, TIMESTAMP (which comes as microseconds), ARRAY or MAP."""
+    default: str | None = None
+    """SQL; None: it must be given."""
+
+
+@dataclass(frozen=True, slots=True)
+class Procedure:
+    description: str
+    columns: str
+    """Names and types of what it answers: STRING, BIGINT, BOOLEAN and TIMESTAMP are possible."""
+    run: Callable[[SqlSession, Arguments], Iterable[Row]]
+    parameters: Sequence[Parameter] = ()
+    moves: bool = False
+    """Whether the session may see other rows after it than before."""
+
+
+def described(name: str) -> dict[str, Any]:
+    """As an engine asks for it. Raises NotFound."""
+    found = _named(name)
+    parameters = [
+        {"name": each.name, "type": each.type, **({} if each.default is None else {"default": each.default})}
+        for each in found.parameters
+    ]
+    told = {"description": found.description, "columns": found.columns, "moves": found.moves}
+    return {**told, "parameters": parameters}
+
+
+def run(name: str, session: SqlSession, arguments: Arguments, speaker: str = "") -> list[Row]:
+    """The rows that it answers. `speaker`: who speaks for the session. Raises NotFound, and what it raises itself."""
+    session.speaker = speaker
+    return [tuple(map(_told, row)) for row in _named(name).run(session, arguments)]
+
+
+def _named(name: str) -> Procedure:
+    if name not in PROCEDURES:
+        raise NotFound(f"there is no procedure system.{name}", hint=f"there are {', '.join(sorted(PROCEDURES))}")
+    return PROCEDURES[name]
+
+
+def _told(value: object) -> object:
+    return (value - _EPOCH) // timedelta(microseconds=1) if isinstance(value, datetime) else value
+
+
+# ---- what they do
+
+
+def _begin(session: SqlSession, _: Arguments) -> Iterable[Row]:
+    yield (session.begin().id,)
+
+
+def _commit(session: SqlSession, _: Arguments) -> Iterable[Row]:
+    yield _receipt(session.commit())
+
+
+def _receipt(receipt: CommitReceipt) -> Row:
+    return receipt.txn_id, receipt.commit_timestamp, ", ".join(receipt.tables)
+
+
+def _rollback(session: SqlSession, _: Arguments) -> Iterable[Row]:
+    yield (session.rollback().id,)
+
+
+def _step(step: Callable[[SqlSession], object]) -> Callable[[SqlSession, Arguments], Iterable[Row]]:
+    def run(session: SqlSession, _: Arguments) -> Iterable[Row]:
+        step(session)
+        return ()
+
+    return run
+
+
+def _set_transaction(session: SqlSession, given: Arguments) -> Iterable[Row]:
+    at = given["version"]
+    if given["as_of"] is not None:
+        at = _EPOCH + timedelta(microseconds=given["as_of"])
+    session.set_next(given["label"], at)
+    return ()
+
+
+def _transactions(session: SqlSession, _: Arguments) -> Iterable[Row]:
+    for each in session.client.transactions([state for state in TxnState if state is not TxnState.COMMITTED]):
+        yield _transaction(each)
+
+
+def _transaction(each: TxnSummary) -> Row:
+    began, changed = (_EPOCH + timedelta(microseconds=at) for at in (each.begin_micros, each.last_transition_micros))
+    why = each.cause.message if each.cause else None
+    row = each.txn_id, each.state.name, each.owner, each.label, began, changed
+    return *row, ", ".join(each.participants), why
+
+
+def _abort_transactions(session: SqlSession, given: Arguments) -> Iterable[Row]:
+    for txn_id in given["ids"]:
+        try:
+            session.client.abort(txn_id, f"ABORT TRANSACTIONS by {session.client.owner}")
+        except TxnError as error:  # of several each is told about
+            yield txn_id, False, error.message
+        else:
+            yield txn_id, True, None
+
+
+def _locks(session: SqlSession, given: Arguments) -> Iterable[Row]:
+    for each in session.client.locks(given["table_name"], _partition(session, given) or "", extended=True):
+        state = each.txn_state.name if each.txn_state else None
+        blocked_by = ", ".join(map(str, each.blocked_by))
+        row = each.object, each.mode, each.acquired, each.txn_id, each.owner, _time(each.since)
+        yield *row, blocked_by, state, each.txn_label
+
+
+def _lock(session: SqlSession, given: Arguments) -> Iterable[Row]:
+    mode: LockMode = given["mode"]
+    with session.using("LOCK TABLE") as txn:
+        txn.lock(given["table_name"], mode, partition=_partition(session, given))
+    return ()
+
+
+def _compact(session: SqlSession, given: Arguments) -> Iterable[Row]:
+    table, partition = given["table_name"], given["partition"] or None
+    found = session.client.compact(table, partition, given["kind"].lower(), wait=given["wait"])
+    return ((each.compaction_id, each.partition, each.kind, each.state) for each in found)
+
+
+def _compactions(session: SqlSession, _: Arguments) -> Iterable[Row]:
+    for each in session.client.compactions():
+        row = each.compaction_id, each.table, each.partition, each.kind, each.state, each.worker, _time(each.opened)
+        yield *row, _time(each.ended), each.input_rows, each.output_rows, each.reason
+
+
+def _partition(session: SqlSession, given: Arguments) -> str | None:
+    """The name of the partition that is meant. Raises InvalidArgument."""
+    if not given["partition"]:
+        return None
+    return name_of(given["partition"], session.client.table(given["table_name"]).schema, given["table_name"])
+
+
+def _time(at: Timestamp) -> datetime | None:
+    return None if at == NO_TIMESTAMP else instants.to_datetime(at)
+
+
+_TABLE = Parameter("table_name", "STRING")
+_PARTITION = Parameter("partition", "MAP<STRING, STRING>", "NULL")
+
+PROCEDURES: Mapping[str, Procedure] = {
+    "begin": Procedure(
+        "Begins a transaction: the session's statements are part of it.", "txn_id BIGINT", _begin, moves=True
+    ),
+    "commit": Procedure(
+        "Commits the session's transaction.",
+        "txn_id BIGINT, commit_timestamp BIGINT, tables STRING",
+        _commit,
+        moves=True,
+    ),
+    "rollback": Procedure("Rolls the session's transaction back.", "txn_id BIGINT", _rollback, moves=True),
+    "atomic": Procedure(  # the engine runs it, by the three that follow
+        "Runs a script as one transaction.", "", _step(lambda _: None), (Parameter("script", "STRING"),), moves=True
+    ),
+    "begin_script": Procedure("As `atomic` begins.", "", _step(SqlSession.begin_script), moves=True),
+    "commit_script": Procedure("As it ends.", "", _step(SqlSession.commit_script), moves=True),
+    "rollback_script": Procedure("As it fails.", "", _step(SqlSession.rollback_script), moves=True),
+    "set_transaction": Procedure(
+        "Says what the next transaction is called, and of which time it reads.",
+        "",
+        _set_transaction,
+        (
+            Parameter("label", "STRING", "NULL"),
+            Parameter("version", "BIGINT", "NULL"),
+            Parameter("as_of", "TIMESTAMP", "NULL"),
+        ),
+    ),
+    "transactions": Procedure(
+        "Transactions that are open, are ending, or were aborted, the newest first.",
+        "txn_id BIGINT, state STRING, owner STRING, label STRING, began TIMESTAMP, changed TIMESTAMP, tables STRING, "
+        "reason STRING",
+        _transactions,
+    ),
+    "abort_transactions": Procedure(
+        "Aborts transactions, whosever they are.",
+        "txn_id BIGINT, aborted BOOLEAN, reason STRING",
+        _abort_transactions,
+        (Parameter("ids", "ARRAY<BIGINT>"),),
+    ),
+    "locks": Procedure(
+        "Locks that are held and waited for.",
+        "object STRING, mode STRING, acquired BOOLEAN, txn_id BIGINT, owner STRING, since TIMESTAMP, "
+        "blocked_by STRING, txn_state STRING, txn_label STRING",
+        _locks,
+        (Parameter("table_name", "STRING", "''"), _PARTITION),
+    ),
+    "lock": Procedure(
+        "Locks a table, or a partition, for the session's transaction.",
+        "",
+        _lock,
+        (_TABLE, Parameter("mode", "STRING"), _PARTITION),
+    ),
+    "compact": Procedure(
+        "Asks for a compaction.",
+        "compaction_id STRING, partition STRING, kind STRING, state STRING",
+        _compact,
+        (_TABLE, Parameter("kind", "STRING", "'major'"), _PARTITION, Parameter("wait", "BOOLEAN", "false")),
+    ),
+    "compactions": Procedure(
+        "Compactions that are wanted, under way, or over, the newest first.",
+        "compaction_id STRING, table_name STRING, partition STRING, kind STRING, state STRING, worker STRING, "
+        "opened TIMESTAMP, ended TIMESTAMP, input_rows BIGINT, output_rows BIGINT, reason STRING",
+        _compactions,
+    ),
+}
+"""Procedures by their names."""

@@ -1,0 +1,157 @@
+"""The control statements: what each looks like, and which procedure it calls.
+
+A further statement is one entry of STATEMENTS; what it does is a procedure of `procedures.py`, which `CALL` runs, too.
+An engine asks about what its own parser has refused.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from txnclient.control.words import Words, literal
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A procedure, and its arguments as SQL."""
+
+    procedure: str
+    arguments: Mapping[str, str] = field(default_factory=dict)
+    catalog: str = ""
+    """Empty: that of the session."""
+    script: str = ""
+    """A script that it runs, in which parameters are not replaced yet."""
+
+
+Reader = Callable[[Words], Call | None]
+"""Reads what follows the words by which a statement is known; None: it is another engine's statement."""
+
+
+def called(words: Words) -> dict[str, str] | None:
+    """The CALL of the statement, and the script where it has one; None: it is no statement of ours.
+
+    Raises InvalidArgument for one that is wrong.
+    """
+    for usage, read in STATEMENTS.items():
+        words.restart(usage)
+        if not words.skip(*_head(usage)):
+            continue
+        if (call := read(words)) is None:
+            continue
+        words.require_end()
+        place = f"CALL `{call.catalog or words.session.any()}`.system.{call.procedure}"
+        if call.script:
+            return {"call": place, "script": call.script}
+        given = ", ".join(f"{name} => {value}" for name, value in call.arguments.items())
+        return {"call": f"{place}({given})"}
+    return None
+
+
+def _head(usage: str) -> list[str]:
+    """The words by which a statement is known: those before what can be otherwise."""
+    return re.split(r" (?=\[|[a-z'])", usage, maxsplit=1)[0].split()
+
+
+# ---- readers
+
+
+def _begin(words: Words) -> Call | None:
+    words.skip_any("TRANSACTION", "WORK")
+    return Call("begin") if words.ended else None  # else a block of Spark's own, in which something is wrong
+
+
+def _atomic(words: Words) -> Call:
+    return Call("atomic", script=words.read_script())
+
+
+def _start(words: Words) -> Call:
+    return Call("begin")
+
+
+def _commit(words: Words) -> Call:
+    words.skip_any("TRANSACTION", "WORK")
+    return Call("commit")
+
+
+def _rollback(words: Words) -> Call:
+    words.skip_any("TRANSACTION", "WORK")
+    return Call("rollback")
+
+
+def _set_label(words: Words) -> Call:
+    return _set(label=words.read_value())
+
+
+def _set_snapshot(words: Words) -> Call:
+    if words.skip("TIMESTAMP"):
+        value = words.read_value()
+        return _set(as_of=value if value[0] == ":" else f"TIMESTAMP {value}")
+    return _set(version=words.read_value())
+
+
+def _set(**given: str) -> Call:
+    # Spark does not find defaults beside named arguments of which it casts one.
+    return Call("set_transaction", {"label": "NULL", "version": "NULL", "as_of": "NULL"} | given)
+
+
+def _abort(words: Words) -> Call:
+    ids = [words.read_value()]
+    while not words.ended:
+        words.skip(",")
+        ids.append(words.read_value())
+    return Call("abort_transactions", {"ids": f"array({', '.join(ids)})"})
+
+
+def _show_locks(words: Words) -> Call:
+    if words.ended:
+        return Call("locks")
+    catalog, table = words.read_table()
+    partition = words.read_partition()
+    words.skip("EXTENDED")
+    return Call("locks", {"table_name": literal(table), "partition": partition}, catalog)
+
+
+def _lock(words: Words) -> Call:
+    catalog, table = words.read_table()
+    partition = words.read_partition()
+    words.skip("IN")
+    mode = "X" if words.skip_any("EXCLUSIVE") else "S"
+    if mode == "S":
+        words.require("SHARED")
+    words.skip("MODE")
+    return Call("lock", {"table_name": literal(table), "mode": literal(mode), "partition": partition}, catalog)
+
+
+def _compact(words: Words) -> Call | None:
+    if "COMPACT" not in map(str.upper, words.words):
+        return None  # another ALTER TABLE, in which something is wrong
+    catalog, table = words.read_table()
+    partition = words.read_partition()
+    words.require("COMPACT")
+    kind = words.read_value()
+    waits = words.skip("AND", "WAIT")
+    return Call(
+        "compact",
+        {"table_name": literal(table), "kind": kind, "partition": partition, "wait": str(waits).lower()},
+        catalog,
+    )
+
+
+STATEMENTS: Mapping[str, Reader] = {
+    "BEGIN ATOMIC statements END": _atomic,
+    "BEGIN [TRANSACTION | WORK]": _begin,
+    "START TRANSACTION": _start,
+    "COMMIT [TRANSACTION | WORK]": _commit,
+    "ROLLBACK [TRANSACTION | WORK]": _rollback,
+    "SET TRANSACTION LABEL 'label'": _set_label,
+    "SET TRANSACTION SNAPSHOT [TIMESTAMP] value": _set_snapshot,
+    "SHOW TRANSACTIONS": lambda _: Call("transactions"),
+    "ABORT TRANSACTIONS id ...": _abort,
+    "SHOW LOCKS [table] [PARTITION (column = value, ...)] [EXTENDED]": _show_locks,
+    "LOCK TABLE table [PARTITION (column = value, ...)] [IN] SHARED | EXCLUSIVE [MODE]": _lock,
+    "SHOW COMPACTIONS": lambda _: Call("compactions"),
+    "ALTER TABLE table [PARTITION (column = value, ...)] COMPACT 'minor' | 'major' [AND WAIT]": _compact,
+}
+"""Statements by what they look like: small letters stand for what a program says."""

@@ -1,0 +1,268 @@
+"""Transactions that SQL begins and ends: BEGIN, COMMIT and their like, scripts, and how they are refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pytest
+
+from tests.spark.sql.looking import found, ids, there
+from txnclient import Client
+from txnclient.sparksql import attach, detach
+from txnstatus.errors import Conflict, IllegalState, InvalidArgument, NotFound, TxnAborted
+from txnstatus.types import TxnState
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, Row, SparkSession
+
+NewTable = Callable[..., str]
+Sql = Callable[[str], "DataFrame"]
+
+
+@pytest.fixture(autouse=True)
+def nothing_left(sql: Sql, client: Client) -> Iterator[None]:
+    """No test leaves a transaction open."""
+    yield
+    if left := client.transactions([TxnState.OPEN]):
+        sql("ROLLBACK")
+    assert not left
+
+
+def only(frame: DataFrame) -> Row:
+    (row,) = frame.collect()
+    return row
+
+
+@pytest.mark.parametrize("begin", ["BEGIN", "/* one */ begin Transaction -- now\n;", "START TRANSACTION"])
+def test_statements_see_one_time_and_commit_together(sql: Sql, client: Client, new_table: NewTable, begin: str) -> None:
+    one, other = new_table("id bigint"), new_table("id bigint")
+    client.write(ids(1), one)
+    begun = only(sql(begin))
+    sql(f"INSERT INTO txn.{one} VALUES (2)")
+    client.write(ids(9), other)
+    sql(f"INSERT INTO txn.{other} SELECT id + 10 FROM txn.{one}")
+    client.write(ids(3), one)
+    assert found(sql(f"SELECT * FROM txn.{one}")) == [1, 2]
+    assert (there(client, one), there(client, other)) == ([1, 3], [9])
+    receipt = only(sql("COMMIT"))
+    assert (there(client, one), there(client, other)) == ([1, 2, 3], [9, 11, 12])
+    assert (receipt.txn_id, receipt.tables) == (begun.txn_id, ", ".join(sorted([one, other])))
+    assert receipt.commit_timestamp == client.last_commit()
+    sql(f"INSERT INTO txn.{one} VALUES (4)")
+    assert there(client, one) == [1, 2, 3, 4], "each statement is a transaction again"
+
+
+def test_a_rollback_leaves_nothing(sql: Sql, client: Client, new_table: NewTable) -> None:
+    table = new_table("id bigint")
+    sql(f"CACHE TABLE txn.{table}")
+    txn_id = only(sql("BEGIN")).txn_id
+    sql(f"INSERT INTO txn.{table} VALUES (1)")
+    assert found(sql(f"SELECT * FROM txn.{table}")) == [1]
+    sql(f"CACHE TABLE txn.{table}")
+    assert only(sql("ROLLBACK")).txn_id == txn_id
+    assert there(client, table) == found(sql(f"SELECT * FROM txn.{table}")) == []
+    assert client.get(txn_id).state in (TxnState.ABORTED, TxnState.ABORT_IN_PROGRESS)
+
+
+def test_the_first_to_commit_wins(sql: Sql, client: Client, new_table: NewTable) -> None:
+    table = new_table("id bigint")
+    client.write(ids(1), table)
+    sql("BEGIN")
+    sql(f"UPDATE txn.{table} SET id = id + 1")
+    client.write(ids(5), table, "overwrite")
+    with pytest.raises(Conflict, match=table):
+        sql("COMMIT")
+    assert there(client, table) == [5]
+    with pytest.raises(IllegalState, match="COMMIT: no transaction is open"):
+        sql("COMMIT")
+    sql("BEGIN")
+    sql("ROLLBACK")
+
+
+def test_a_statement_that_fails_leaves_the_rollback(sql: Sql, client: Client, new_table: NewTable) -> None:
+    table = new_table("id bigint")
+    sql("BEGIN")
+    sql(f"INSERT INTO txn.{table} VALUES (1)")
+    for refused in ("SELEKT", f"INSERT INTO txn.{table} VALUES (1, 2)", "BEGIN SELEKT 1; END"):
+        with pytest.raises(Exception, match=r"PARSE_SYNTAX|ARITY_MISMATCH"):
+            sql(refused)
+    with pytest.raises(Exception, match="DIVIDE_BY_ZERO"):
+        sql(f"INSERT INTO txn.{table} SELECT 1 DIV (id - id) FROM range(2)")
+    for further in ("COMMIT", f"SELECT * FROM txn.{table}", f"INSERT INTO txn.{table} VALUES (2)", "COMMIT"):
+        with pytest.raises(IllegalState, match="can only be aborted"):
+            sql(further).collect()
+    sql("ROLLBACK")
+    assert there(client, table) == []
+
+
+def test_what_is_out_of_place_is_refused_by_name(
+    spark: SparkSession, sql: Sql, client: Client, new_table: NewTable
+) -> None:
+    table = new_table("id bigint")
+    for statement in ("COMMIT", "ROLLBACK", f"LOCK TABLE txn.{table} SHARED"):
+        with pytest.raises(IllegalState, match=f"{statement.split(' txn')[0]}: no transaction is open in this session"):
+            sql(statement)
+    for wrong in ("COMMIT soon", "ABORT TRANSACTIONS", "SET TRANSACTION LABEL nightly"):
+        with pytest.raises(InvalidArgument, match="expected"):
+            sql(wrong)
+    txn_id = only(sql("BEGIN")).txn_id
+    with pytest.raises(IllegalState, match=f"BEGIN: transaction {txn_id} is open"):
+        sql("BEGIN TRANSACTION")
+    with pytest.raises(IllegalState, match=f"BEGIN: transaction {txn_id} is open"):
+        sql("BEGIN ATOMIC SELECT 1; END")
+    with pytest.raises(IllegalState, match="say it before BEGIN"):
+        sql("SET TRANSACTION LABEL 'late'")
+    with (
+        pytest.raises(IllegalState, match=f"part of transaction {txn_id}"),
+        client.transaction() as txn,
+        txn.spark(spark),
+    ):
+        pass
+    with pytest.raises(IllegalState, match=r"CREATE TABLE s.new cannot be part"):
+        sql("CREATE TABLE txn.s.new (id int)")
+    client.abort(txn_id, "an operator says so")
+    with pytest.raises(TxnAborted, match="an operator says so"):
+        sql(f"INSERT INTO txn.{table} VALUES (1)")
+    with pytest.raises(TxnAborted, match="an operator says so"):
+        sql("COMMIT")
+    with client.transaction() as txn, txn.spark(spark), pytest.raises(IllegalState, match="part of transaction"):
+        sql("BEGIN")
+    with pytest.raises(NotFound, match=r"no procedure system.comit"):
+        sql("CALL txn.system.comit()")
+
+
+def test_a_label_and_a_snapshot(sql: Sql, client: Client, new_table: NewTable) -> None:
+    table = new_table("id bigint")
+    then = client.write(ids(1), table).commit_timestamp
+    client.write(ids(2), table)
+    sql("SET TRANSACTION LABEL 'it\\'s nightly'")
+    sql(f"SET TRANSACTION SNAPSHOT {then}")
+    txn_id = only(sql("BEGIN")).txn_id
+    assert client.get(txn_id).label == "it's nightly"
+    assert found(sql(f"SELECT * FROM txn.{table}")) == [1]
+    sql(f"INSERT INTO txn.{table} VALUES (3)")
+    assert found(sql(f"SELECT * FROM txn.{table}")) == [1, 3]
+    sql("COMMIT")
+    assert there(client, table) == [1, 2, 3]
+    sql("SET TRANSACTION SNAPSHOT TIMESTAMP '2999-01-01'")
+    with pytest.raises(InvalidArgument, match="in the future"):
+        sql("BEGIN")
+    sql(f"SET TRANSACTION SNAPSHOT {then}")
+    assert found(sql(f"BEGIN ATOMIC SELECT * FROM txn.{table}; END")) == [1]
+
+
+def test_what_there_is_comes_as_rows(spark: SparkSession, sql: Sql, client: Client, new_table: NewTable) -> None:
+    table = new_table("id bigint, day int", partition_by=["day"])
+    one, other = client.begin("the first"), client.begin("the second")
+    shown = {row.txn_id: row for row in sql("SHOW TRANSACTIONS").collect()}
+    assert shown[one.id].asDict() | {"began": None, "changed": None} == {
+        "txn_id": one.id,
+        "state": "OPEN",
+        "owner": client.owner,
+        "label": "the first",
+        "began": None,
+        "changed": None,
+        "tables": "",
+        "reason": None,
+    }
+    aborted = sql(f"ABORT TRANSACTIONS {one.id} {other.id} 999999").collect()
+    assert [(row.txn_id, row.aborted) for row in aborted] == [(one.id, True), (other.id, True), (999999, False)]
+    assert "ABORT TRANSACTIONS" in {row.txn_id: row for row in sql("SHOW TRANSACTIONS").collect()}[other.id].reason
+    begun = only(sql("BEGIN"))
+    sql(f"LOCK TABLE txn.{table} PARTITION (day = 1) EXCLUSIVE")
+    sql(f"INSERT INTO txn.{table} VALUES (1, 1), (2, 2)")
+    locks = sql(f"SHOW LOCKS txn.{table}").collect()
+    assert {(row.object, row.mode, row.txn_id) for row in locks} >= {(f"{table}/day=1", "X", begun.txn_id)}
+    assert [row.object for row in sql(f"SHOW LOCKS txn.{table} PARTITION (day = 1)").collect()] == [f"{table}/day=1"]
+    sql("COMMIT")
+    assert not sql(f"SHOW LOCKS txn.{table}").collect()
+    client.write(pa.table({"id": [3], "day": pa.array([1], pa.int32())}), table)
+    (asked,) = spark.sql(
+        "CALL txn.system.compact(table_name => :name, partition => map('day', '1'))", {"name": table}
+    ).collect()
+    assert (asked.partition, asked.kind) == ("day=1", "major")
+    sql(f"ALTER TABLE txn.{table} PARTITION (day = 1) COMPACT 'minor'")
+    assert table in [row.table_name for row in sql("SHOW COMPACTIONS").collect()]
+
+
+SCRIPT = """
+    DECLARE total BIGINT;
+    INSERT INTO txn.{one} VALUES (1), (2);
+    SET total = (SELECT count(*) FROM txn.{one});
+    IF total = 2 THEN
+        INSERT INTO txn.{other} SELECT id + 10 FROM txn.{one};
+    END IF;
+    SELECT total, count(*) AS others FROM txn.{other}"""
+
+
+def test_a_script_is_one_transaction(sql: Sql, client: Client, new_table: NewTable) -> None:
+    one, other = new_table("id bigint"), new_table("id bigint")
+    before = client.last_commit()
+    sql("SET TRANSACTION LABEL 'a script'")
+    result = sql(f"BEGIN ATOMIC {SCRIPT.format(one=one, other=other)} END")
+    assert only(result).asDict() == {"total": 2, "others": 2}
+    assert (there(client, one), there(client, other)) == ([1, 2], [11, 12])
+    (txn,) = client.transactions(label="a script")
+    assert txn.participants == tuple(sorted([one, other]))
+    assert txn.commit_timestamp == client.last_commit() > before
+
+
+@pytest.mark.parametrize(
+    "third", ["SELECT * FROM txn.s.nowhere", "INSERT INTO txn.{one} SELECT 1 DIV (id - id) FROM range(2)"]
+)
+def test_a_script_with_an_error_in_its_third_statement_leaves_nothing(
+    sql: Sql, client: Client, new_table: NewTable, third: str
+) -> None:
+    one, other = new_table("id bigint"), new_table("id bigint")
+    with pytest.raises(Exception, match=r"TABLE_OR_VIEW_NOT_FOUND|DIVIDE_BY_ZERO"):
+        sql(
+            f"BEGIN ATOMIC INSERT INTO txn.{one} VALUES (1); INSERT INTO txn.{other} VALUES (1);"
+            f"{third.format(one=one)}; END"
+        )
+    assert (there(client, one), there(client, other)) == ([], [])
+    with pytest.raises(IllegalState, match=r"COMMIT: transaction .* is that of a script"):
+        sql(f"BEGIN ATOMIC INSERT INTO txn.{one} VALUES (1); CALL txn.system.commit(); END")
+    assert there(client, one) == []
+
+
+def test_a_script_of_the_clients_own(spark: SparkSession, sql: Sql, client: Client, new_table: NewTable) -> None:
+    one, other = new_table("id bigint"), new_table("id bigint")
+    insert = f"INSERT INTO txn.{one} VALUES (:first), (2); -- not; the last"
+    script = f"{insert}\nSELECT ';' AS text, id FROM txn.{one} WHERE id > 1 -- it is"
+    assert only(client.sql(spark, script, {"first": 1}, label="with a name")).asDict() == {"text": ";", "id": 2}
+    assert there(client, one) == [1, 2]
+    with client.transaction() as txn:
+        txn.write(ids(7), one)
+        assert found(
+            txn.sql(spark, f"INSERT INTO txn.{other} SELECT id FROM txn.{one}; SELECT id FROM txn.{other};")
+        ) == [1, 2, 7]
+        assert there(client, other) == []
+    assert there(client, other) == [1, 2, 7]
+    txn = client.begin()
+    with pytest.raises(Exception, match="TABLE_OR_VIEW_NOT_FOUND"):
+        txn.sql(spark, f"INSERT INTO txn.{other} VALUES (8); SELECT * FROM nowhere")
+    with pytest.raises(IllegalState, match="a script failed"):
+        txn.commit()
+    assert there(client, other) == [1, 2, 7]
+
+
+def test_a_session_has_a_transaction_of_its_own(
+    spark: SparkSession, sql: Sql, client: Client, new_table: NewTable
+) -> None:
+    table, session = new_table("id bigint"), spark.newSession()
+    attach(session, client, name="other")
+    try:
+        sql("BEGIN")
+        session.sql(f"INSERT INTO other.{table} VALUES (1)")
+        session.sql("BEGIN")
+        session.sql(f"INSERT INTO other.{table} VALUES (2)")
+        sql(f"INSERT INTO txn.{table} VALUES (3)")
+        assert there(client, table) == [1]
+        sql("COMMIT")
+        assert found(session.sql(f"SELECT * FROM other.{table}")) == [1, 2]
+        session.sql("COMMIT")
+        assert there(client, table) == [1, 2, 3]
+    finally:
+        detach(session, name="other")

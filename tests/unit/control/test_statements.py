@@ -1,0 +1,147 @@
+"""Control statements of SQL: what calls what, what is refused, and what is left to the engine."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from txnclient.control.procedures import PROCEDURES
+from txnclient.control.statements import STATEMENTS, called
+from txnclient.control.words import Session, Words
+from txnstatus.errors import InvalidArgument
+
+SESSION = Session(["txn"], "txn", ["air"])
+_WORD = re.compile(r"--[^\n]*|('(?:[^'\\]|\\.)*'|`(?:[^`]|``)+`|\w[\w.]*(?=\W|$)|[^\s])")
+
+
+def words(text: str, session: Session = SESSION) -> Words:
+    """As a lexer has them that knows no more than these tests need."""
+    found = [(match[1], match.end()) for match in _WORD.finditer(re.sub(r"(?<=[a-z`])\.", " . ", text)) if match[1]]
+    return Words(re.sub(r"(?<=[a-z`])\.", " . ", text), [each for each, _ in found], [end for _, end in found], session)
+
+
+def call(text: str, session: Session = SESSION) -> str | None:
+    found = called(words(text, session))
+    return None if found is None else found["call"].removeprefix("CALL `txn`.system.")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("BEGIN", "begin()"),
+        ("begin transaction;", "begin()"),
+        ("-- now\nBEGIN work ; ;", "begin()"),
+        ("START TRANSACTION", "begin()"),
+        ("commit", "commit()"),
+        ("COMMIT WORK", "commit()"),
+        ("ROLLBACK TRANSACTION", "rollback()"),
+        ("SET TRANSACTION LABEL 'it\\'s'", "set_transaction(label => 'it\\'s', version => NULL, as_of => NULL)"),
+        ("SET TRANSACTION LABEL :label", "set_transaction(label => :label, version => NULL, as_of => NULL)"),
+        ("SET TRANSACTION SNAPSHOT 42", "set_transaction(label => NULL, version => 42, as_of => NULL)"),
+        (
+            "SET TRANSACTION SNAPSHOT TIMESTAMP '2026-01-31 10:00:00'",
+            "set_transaction(label => NULL, version => NULL, as_of => TIMESTAMP '2026-01-31 10:00:00')",
+        ),
+        (
+            "SET TRANSACTION SNAPSHOT TIMESTAMP :at",
+            "set_transaction(label => NULL, version => NULL, as_of => :at)",
+        ),
+        ("SHOW TRANSACTIONS", "transactions()"),
+        ("ABORT TRANSACTIONS 5 7 9", "abort_transactions(ids => array(5, 7, 9))"),
+        ("ABORT TRANSACTIONS 5, :other", "abort_transactions(ids => array(5, :other))"),
+        ("SHOW LOCKS", "locks()"),
+        ("SHOW LOCKS flights EXTENDED", "locks(table_name => 'air.flights', partition => NULL)"),
+        (
+            "LOCK TABLE txn.air.flights PARTITION (month = 1, day = -2) IN EXCLUSIVE MODE",
+            "lock(table_name => 'air.flights', mode => 'X', partition => "
+            "map('month', CAST(1 AS STRING), 'day', CAST(-2 AS STRING)))",
+        ),
+        ("LOCK TABLE air.flights SHARED", "lock(table_name => 'air.flights', mode => 'S', partition => NULL)"),
+        ("SHOW COMPACTIONS", "compactions()"),
+        (
+            "ALTER TABLE `flüge`.t COMPACT 'minor'",
+            f"compact(table_name => CAST(X'{'flüge.t'.encode().hex()}' AS STRING), kind => 'minor', "
+            "partition => NULL, wait => false)",
+        ),
+        (
+            "ALTER TABLE air.flights PARTITION (day = 'a b') COMPACT 'major' AND WAIT",
+            "compact(table_name => 'air.flights', kind => 'major', "
+            "partition => map('day', CAST('a b' AS STRING)), wait => true)",
+        ),
+    ],
+)
+def test_what_a_statement_calls(text: str, expected: str) -> None:
+    assert call(text) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        ";",
+        "SELEKT 1",
+        "BEGIN SELEKT 1; END",
+        "SHOW TABELS",
+        "ALTER TABLE air.t ADD COLUM x int",
+        "CALL txn.system.x(",
+    ],
+)
+def test_what_is_left_to_the_engine(text: str) -> None:
+    assert call(text) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "at"),
+    [
+        ("COMMIT later", "at 'later'"),
+        ("START TRANSACTION READ", "at 'READ'"),
+        ("SET TRANSACTION LABEL", "at its end"),
+        ("SET TRANSACTION LABEL nightly", "at 'nightly'"),
+        ("ABORT TRANSACTIONS", "at its end"),
+        ("ABORT TRANSACTIONS all", "at 'all'"),
+        ("LOCK TABLE air.flights", "at its end"),
+        ("LOCK TABLE air.flights PARTITION (month) SHARED", r"at '\)'"),
+        ("ALTER TABLE air.flights COMPACT", "at its end"),
+        ("ALTER TABLE air.flights COMPACT 'minor' AND", "at 'AND'"),
+        ("BEGIN ATOMIC SELECT 1", "at its end"),
+    ],
+)
+def test_what_is_wrong_is_told_with_what_is_right(text: str, at: str) -> None:
+    with pytest.raises(InvalidArgument, match=f"{at}: expected {text.split()[0]}"):
+        call(text)
+
+
+def test_a_table_that_is_in_no_catalog_of_ours() -> None:
+    elsewhere = Session(["txn"], "spark_catalog", ["default"])
+    for name in ("flights", "air.flights", "spark_catalog.air.flights"):
+        with pytest.raises(InvalidArgument, match=f"'{name}' is no table of txn"):
+            call(f"LOCK TABLE {name} SHARED", elsewhere)
+    assert call("LOCK TABLE txn.air.flights SHARED", elsewhere) is not None
+
+
+def test_which_catalog_is_meant() -> None:
+    several = Session(["one", "two"], "spark_catalog", [])
+    with pytest.raises(InvalidArgument, match="which of the catalogs one, two"):
+        call("COMMIT", several)
+    for catalog in several.catalogs:
+        found = called(words("COMMIT", Session(several.catalogs, catalog, [])))
+        assert found == {"call": f"CALL `{catalog}`.system.commit()"}
+
+
+@pytest.mark.parametrize(
+    ("text", "script"),
+    [
+        ("BEGIN ATOMIC SELECT 1; END", "BEGIN SELECT 1; END"),
+        ("BEGIN ATOMIC\n  SELECT 1; SELECT 2 -- the last\nEND;", "BEGIN\n  SELECT 1; SELECT 2; END"),
+        ("BEGIN ATOMIC SELECT ';'; BEGIN SELECT 2; END END", "BEGIN SELECT ';'; BEGIN SELECT 2; END; END"),
+        ("BEGIN ATOMIC END", "BEGIN END"),
+    ],
+)
+def test_a_script_is_a_block_of_the_engines_own(text: str, script: str) -> None:
+    assert called(words(text)) == {"call": "CALL `txn`.system.atomic", "script": script}
+
+
+def test_every_statement_calls_a_procedure_that_there_is() -> None:
+    source = {name for each in STATEMENTS.values() for name in each.__code__.co_consts if isinstance(name, str)}
+    assert {"begin", "commit", "rollback", "lock", "compact"} <= source & PROCEDURES.keys()
