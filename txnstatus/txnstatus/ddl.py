@@ -133,9 +133,7 @@ def parse(text: str, *, data: bool = False) -> Type:
         if not tokens.ended:
             raise _Unreadable(f"{tokens.next} is left over")
     except _Unreadable as wrong:
-        raise InvalidArgument(
-            f"type {_shown(text)} does not read as a Spark SQL type: {wrong}", hint=wrong.hint
-        ) from None
+        raise InvalidArgument(f"type {_shown(text)} is none that a table can have: {wrong}", hint=wrong.hint) from None
     return found
 
 

@@ -21,6 +21,8 @@ PROVIDERS = ("parquet", "txnstatus")
 _OWN = ("owner", "is_managed_location", "provider")
 """Properties that Spark adds by itself."""
 _NOT_THERE = {"comment": "COMMENT of a table", "collation": "DEFAULT COLLATION", "external": "EXTERNAL"}
+_NO_KINDS = {"option.": "OPTIONS", "hive.": "STORED AS and ROW FORMAT, for which there is USING parquet"}
+"""What the names of such properties begin with."""
 _FIXED = ("primary_key", "conflicts", "location")
 """Properties that a table has from the beginning to the end."""
 
@@ -60,13 +62,14 @@ class Definitions:
         """Looks whether a table can become what the statement describes by other rows alone.
 
         Raises NotFound; InvalidArgument, naming what differs. Columns that may not be null stay so, and properties that
-        the statement does not name stay as they are.
+        the statement does not name stay as they are, the primary key among them.
         """
         there, asked = self._client.table(request["table"]), _asked(request)
         columns = schemas.to_columns(asked.schema)
         strict = {column.name for column in there.schema.columns if not column.nullable}
         columns = tuple(replace(each, nullable=each.nullable and each.name not in strict) for each in columns)
-        wanted = Schema(columns, schemas.named(asked.partition_by, columns), schemas.named(asked.primary_key, columns))
+        primary_key = schemas.named(asked.primary_key, columns) or there.schema.primary_key
+        wanted = Schema(columns, schemas.named(asked.partition_by, columns), primary_key)
         try:
             there.require_same(wanted, asked.conflicts or there.conflicts, asked.location)
             for name, value in asked.properties.items():
@@ -128,8 +131,9 @@ def _asked(request: Request) -> _Asked:
     if provider.lower() not in PROVIDERS:
         raise InvalidArgument(f"USING {provider}: {' and '.join(PROVIDERS)} are possible, and mean the same")
     for name in properties:
-        if name in _NOT_THERE or name.startswith("option."):
-            raise InvalidArgument(f"{_NOT_THERE.get(name, 'OPTIONS')}: a table cannot have that")
+        if name in _NOT_THERE or name.startswith(tuple(_NO_KINDS)):
+            what = _NOT_THERE.get(name) or _NO_KINDS[f"{name.partition('.')[0]}."]
+            raise InvalidArgument(f"{what}: a table cannot have that")
     schema = StructType.fromJson(request["schema"])
     key = _key(properties.pop("primary_key", ""), schemas.to_columns(schema))
     location, conflicts = properties.pop("location", None), properties.pop("conflicts", "")

@@ -117,7 +117,7 @@ class Writes:
             with seen.scope.using() as txn:
                 txn.truncate(table)
         else:
-            self._client.truncate(table, label=f"{LABEL}: truncate {table}"[:100])
+            self.receipt = self._client.truncate(table, label=f"{LABEL}: truncate {table}"[:100])
 
     # ---- method → what answers it
 

@@ -54,6 +54,28 @@ def test_a_table_is_replaced_at_once(spark: SparkSession, sql: Sql, client: Clie
     assert not client.transactions([TxnState.OPEN])
 
 
+def test_a_replacement_that_names_no_key_keeps_it(
+    spark: SparkSession, sql: Sql, client: Client, new_table: NewTable
+) -> None:
+    table = new_table("id bigint, v bigint", primary_key=["id"])
+    before = client.table(table)
+    sql(f"INSERT INTO txn.{table} VALUES (1, 1), (2, 2)")
+    sql(f"CREATE OR REPLACE TABLE txn.{table} AS SELECT id + 1 AS id, v FROM txn.{table}")
+    assert there(client, table) == [2, 3]
+    spark.range(4, 6).selectExpr("id", "id AS v").write.mode("overwrite").saveAsTable(f"txn.{table}")
+    assert there(client, table) == [4, 5]
+    with pytest.raises(InvalidArgument, match=r"more than once in the rows for table .*7"):
+        sql(f"REPLACE TABLE txn.{table} AS SELECT 7L AS id, id AS v FROM range(2)")
+    for statement, why in (
+        ("TBLPROPERTIES (primary_key = 'v') AS SELECT 7L AS id, 7L AS v", "column 2 is"),
+        ("AS SELECT 7L AS v", "column 1 is 'id' bigint NOT NULL, not 'v' bigint"),
+    ):
+        with pytest.raises(InvalidArgument, match=why):
+            sql(f"REPLACE TABLE txn.{table} {statement}")
+    assert there(client, table) == [4, 5]
+    assert client.table(table) == before
+
+
 def test_a_replacement_that_fails_leaves_what_was_there(
     spark: SparkSession, sql: Sql, client: Client, new_table: NewTable
 ) -> None:
@@ -154,18 +176,22 @@ def test_what_show_create_table_says_makes_the_table_again(sql: Sql, client: Cli
 
 
 def test_what_a_table_cannot_have_is_named(sql: Sql, client: Client) -> None:
-    for columns, why in (
-        ("a int DEFAULT 5", "column default value"),
-        ("a int, b int GENERATED ALWAYS AS (a + 1)", "generated columns"),
-        ("a bigint GENERATED ALWAYS AS IDENTITY", "identity column"),
-        ("a int, CONSTRAINT c CHECK (a > 0)", "table constraint"),
-        ("a char(5)", r"char\(5\)"),
-        ("a varchar(5)", r"varchar\(5\)"),
-        ("a variant", "variant"),
-        ("a interval day to second", "interval"),
+    for described, why in (
+        ("(a int DEFAULT 5)", "column default value"),
+        ("(a int, b int GENERATED ALWAYS AS (a + 1))", "generated columns"),
+        ("(a bigint GENERATED ALWAYS AS IDENTITY)", "identity column"),
+        ("(a int, CONSTRAINT c CHECK (a > 0))", "table constraint"),
+        ("(a char(5))", r"'char\(5\)' is none that a table can have"),
+        ("(a varchar(5))", r"'varchar\(5\)' is none that a table can have"),
+        ("(a variant)", "'variant' is none that a table can have"),
+        ("(a interval day to second)", "'interval day to second' is none"),
+        ("(a int) COMMENT 'x'", "COMMENT of a table"),
+        ("(a int) OPTIONS (x = 1)", "OPTIONS: a table cannot have"),
+        ("(a int) STORED AS PARQUET", "STORED AS and ROW FORMAT, for which there is USING parquet"),
+        ("(a int) USING orc", "USING orc"),
     ):
         with pytest.raises(Exception, match=why):
-            sql(f"CREATE TABLE txn.s.cannot ({columns})")
+            sql(f"CREATE TABLE txn.s.cannot {described}")
     assert "s.cannot" not in {table.name for table in client.tables()}
 
 

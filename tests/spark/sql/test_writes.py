@@ -222,6 +222,20 @@ OF_ALL_TYPES = """SELECT true AS bool, 1Y AS t, 2S AS s, 3 AS i, 4L AS l, 0.5F A
     named_struct('x y', 1, 'z', CAST(null AS string)) AS st"""
 
 
+@pytest.mark.parametrize("statement", ["TRUNCATE TABLE", "DELETE FROM"])
+def test_what_empties_a_table_is_the_last_commit(
+    spark: SparkSession, sql: Sql, client: Client, new_table: NewTable, statement: str
+) -> None:
+    table = new_table("id bigint")
+    sql(f"INSERT INTO txn.{table} VALUES (1)")
+    sql(f"{statement} txn.{table}")
+    done = last_commit(spark)
+    assert done is not None
+    assert done.rows is None, "the rows are not counted"
+    assert client.snapshot(done.commit_timestamp - 1).to_arrow(table).num_rows == 1
+    assert client.snapshot(done.commit_timestamp).to_arrow(table).num_rows == 0
+
+
 def test_create_table_and_as_select(sql: Sql, client: Client) -> None:
     sql(
         "CREATE TABLE txn.s.made (id bigint NOT NULL COMMENT 'the id', v string, day date) USING parquet "
