@@ -88,19 +88,21 @@ def test_what_is_written_once_is_written_once(client: Client, new_table: NewTabl
     assert visible(client, table) == [[1]]
 
 
+@pytest.mark.parametrize("last", ["manifest.put", "make_durable", "fits_a_commit"])
 def test_a_process_that_dies_in_the_middle_leaves_nothing(
-    cluster: LocalCluster, client: Client, new_table: NewTable
+    cluster: LocalCluster, client: Client, new_table: NewTable, last: str
 ) -> None:
+    """`last`: what it comes to: its files are there, or with a manifest, or durable and about to be committed."""
     table = new_table()
     program = f"""
 import os, pyarrow, txnclient
 from txnclient.write import files as file_writes
-file_writes.manifest.put = lambda *_, **__: os._exit(9)
-with txnclient.connect({cluster.addresses!r}, owner="dying") as client:
+file_writes.{last} = lambda *_, **__: os._exit(9)
+with txnclient.connect({cluster.addresses!r}, owner="dies at {last}") as client:
     client.write(pyarrow.table({{"id": [1], "note": ["x"]}}), {table!r})
 """
     assert subprocess.run([sys.executable, "-c", program], timeout=60, check=False).returncode == 9
-    (txn,) = [txn for txn in client.transactions(label="auto-commit") if txn.owner == "dying"]
+    (txn,) = [txn for txn in client.transactions(label="auto-commit") if txn.owner == f"dies at {last}"]
     wait_until(lambda: client.get(txn.txn_id).state is TxnState.ABORTED, "it expires")
     assert visible(client, table) == [[]]
     directory = Path(client.table(table).location.removeprefix("file://"))
@@ -141,12 +143,12 @@ def test_it_costs_what_a_transaction_costs(own_cluster: LocalCluster) -> None:
                 txn.write(rows(next(numbers)), table)
             return txn.id
 
-        def cost(work: Callable[[], int]) -> dict[str, int]:
+        def cost(work: Callable[[], int]) -> int:
+            """Entries of the group that has all: a busy machine may give the catalog another leader, with an entry."""
             before = entries(own_cluster)
             txn_id = work()
             wait_until(lambda: client.get(txn_id).state is TxnState.COMMITTED, "every participant has heard")
-            after = entries(own_cluster)
-            return {group: after[group] - count for group, count in before.items() if after[group] != count}
+            return entries(own_cluster)["group-0"] - before["group-0"]
 
         for work, of_the_table in (
             (lambda: client.write(rows(2), "a.t").txn_id, 1),
@@ -158,7 +160,7 @@ def test_it_costs_what_a_transaction_costs(own_cluster: LocalCluster) -> None:
             (lambda: explicit("a.free", ()), 2),
             (lambda: client.upsert("a.t", rows(3)).txn_id, 1),
         ):
-            assert cost(work) == {"group-0": 2 + of_the_table}
+            assert cost(work) == 2 + of_the_table
 
 
 def test_of_calls_at_once_with_one_request_id_one_at_most_takes_effect(own_cluster: LocalCluster) -> None:
