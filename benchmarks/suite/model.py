@@ -77,7 +77,7 @@ class Sample:
         return self.count / self.seconds if self.seconds else 0.0
 
     def measure(self, name: str) -> float | None:
-        """`rate`, `p50`, `p99`, `max` (ms), `failures`, `cpu ROLE` (us an operation), or an extra.
+        """`rate`, `p50`, `p99`, `max` (ms), `failures`, `cpu ROLE`, `cpu` (us an operation; of all roles), or an extra.
 
         None: it was not measured.
         """
@@ -86,6 +86,8 @@ class Sample:
         known = {"rate": self.rate, "p50": self.p50_ms, "p99": self.p99_ms, "max": self.max_ms}
         if name in known:
             return known[name] if self.count else None
+        if name == "cpu":
+            return sum(self.cpu_us.values()) if self.cpu_us else None
         if name.startswith("cpu "):
             return self.cpu_us.get(name.removeprefix("cpu "))
         return self.extra.get(name)
@@ -147,12 +149,15 @@ class Goal:
     peer_point: int | None = None
     """The peer's point, where it is another one than ours."""
     at_most: bool = False
+    fsync_ms: float = 0.0
+    """The delay of every fsync in the pass that it is for."""
 
     @property
     def text(self) -> str:
         against = "" if self.peer is None else f" / {self.peer}"
         where = f" at {self.point}" if self.peer_point is None else f" at {self.point} / at {self.peer_point}"
-        return f"{self.measure} of {self.ours}{against}{where}"
+        slow = f", {self.fsync_ms:g} ms added to every fsync" if self.fsync_ms else ""
+        return f"{self.measure} of {self.ours}{against}{where}{slow}"
 
     @property
     def wanted(self) -> str:

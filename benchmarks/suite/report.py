@@ -44,9 +44,11 @@ class Part:
 
     @property
     def goals(self) -> list[tuple[str, str, str, str]]:
-        """What, what is wanted, what was measured, and whether that reaches it. They are for the disk as it is."""
+        """What, what is wanted, what was measured, and whether that reaches it: those for this disk."""
         rows = []
-        for goal in () if self.settings.fsync_ms else self.workload.goals:
+        for goal in self.workload.goals:
+            if goal.fsync_ms != self.settings.fsync_ms:
+                continue
             spread = self.results.judge(goal)
             measured = "not measured" if spread is None else spread.text("{:,.2f}")
             verdict = "" if spread is None else "reached" if goal.reached(spread.median) else "missed"

@@ -6,21 +6,26 @@ a transaction has claimed and made nothing of, its end tells them: it is cleaned
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from functools import partial
 
 from txnmanager.router import CALL_SECONDS
 from txnstatus import write_directory
 from txnstatus.catalog.catalog import shard_group
 from txnstatus.catalog.system_client import TxnSystemClient
-from txnstatus.errors import InvalidArgument
+from txnstatus.errors import InvalidArgument, TxnError
 from txnstatus.limits import MAX_FIRST_WRITES, check_count
 from txnstatus.names import check_table_name
 from txnstatus.proto import common_pb2 as common
 from txnstatus.proto import table_pb2 as table_pb
 from txnstatus.proto import txn_manager_pb2 as pb
+from txnstatus.rpc.calls import Question
 from txnstatus.schema import check_write_id
 from txnstatus.types import TxnId
+
+Found = Sequence[common.TableInfo] | TxnError
+"""The tables, in the order in which they were asked for, or why one of them is not known: NotFound, Unavailable."""
 
 
 def checked(request: pb.BeginTransactionRequest) -> tuple[str, ...]:
@@ -38,15 +43,40 @@ def checked(request: pb.BeginTransactionRequest) -> tuple[str, ...]:
     return names
 
 
-async def tables(client: TxnSystemClient, names: Sequence[str]) -> Sequence[common.TableInfo]:
-    """The tables of these names, in their order. Raises NotFound."""
+def look_up(client: TxnSystemClient, names: Sequence[str], by: float, told: Callable[[Found], None]) -> None:
+    """Asks for the tables of these names: the leaders know them from memory, and those of one shard go together.
 
-    async def ask(name: str) -> common.TableInfo:
-        group, asked = shard_group(client.cluster.shard_of_table(name)), table_pb.GetTableRequest(name=name)
+    `by`: the loop's time at which they are to be known. `told` hears once.
+    """
+    tables = _Tables(len(names), told)
+    by_shard: defaultdict[int, list[Question]] = defaultdict(list)
+    for number, name in enumerate(names):
+        question = Question(table_pb.GetTableRequest(name=name), by, partial(tables.hear, number))
+        by_shard[client.cluster.shard_of_table(name)].append(question)
+    for shard, asked in by_shard.items():
         method = "txnstatus.Table/GetTable"
-        return (await client.call_leader(group, method, asked, table_pb.GetTableResponse, CALL_SECONDS)).table
+        client.ask_leader(shard_group(shard), method, asked, table_pb.GetTableResponse, CALL_SECONDS)
 
-    return await asyncio.gather(*map(ask, names))
+
+class _Tables:
+    """Tables that are asked for, until all are known, or one cannot be."""
+
+    def __init__(self, count: int, told: Callable[[Found], None]) -> None:
+        self._found = [common.TableInfo()] * count
+        self._left = count
+        self._told = told
+
+    def hear(self, number: int, answer: table_pb.GetTableResponse | TxnError) -> None:
+        if not self._left:
+            return  # it was told that another one cannot be
+        if isinstance(answer, TxnError):
+            self._left = 0
+            self._told(answer)
+            return
+        self._found[number] = answer.table
+        self._left -= 1
+        if not self._left:
+            self._told(self._found)
 
 
 def participants(

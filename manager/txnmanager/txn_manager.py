@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from collections.abc import Awaitable, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 from google.protobuf.message import Message
@@ -29,14 +30,13 @@ from txnstatus.limits import (
 )
 from txnstatus.names import check_table_name, is_database_name
 from txnstatus.pages import first_page
-from txnstatus.process.background import Tasks
 from txnstatus.proto import admin_pb2 as admin_pb
 from txnstatus.proto import common_pb2 as common_pb
 from txnstatus.proto import table_pb2 as table_pb
 from txnstatus.proto import txn_manager_pb2 as pb
 from txnstatus.proto import txn_status_pb2 as status_pb
 from txnstatus.rpc.calls import Call, PassedOn, takes_calls
-from txnstatus.rpc.deadlines import answering_by, time_left
+from txnstatus.rpc.deadlines import time_left
 from txnstatus.rpc.errors import to_detail
 from txnstatus.schema import Schema
 from txnstatus.status.ranges import OfTransaction, StatusRanges
@@ -51,7 +51,6 @@ class TxnManager:
     def __init__(self, client: TxnSystemClient, ranges: StatusRanges) -> None:
         self._client = client
         self._ranges = ranges
-        self._tasks = Tasks("a begin with first writes failed")
 
     @takes_calls
     def begin_transaction(self, calls: Sequence[Call]) -> None:
@@ -64,17 +63,15 @@ class TxnManager:
                 call.tell(error)
         for names, begins in by_tables.items():
             if names:
-                self._tasks.spawn(self._begin_writing(names, begins))
+                by = max(call.answer_by for call in begins)
+                first_writes.look_up(self._client, names, by, partial(self._begin_writing, begins))
             else:
                 self._ranges.begin(begins)
 
-    async def _begin_writing(self, names: Sequence[str], calls: Sequence[Call]) -> None:
-        try:
-            with answering_by(max(call.answer_by for call in calls)):
-                found = await first_writes.tables(self._client, names)
-        except TxnError as error:
+    def _begin_writing(self, calls: Sequence[Call], found: first_writes.Found) -> None:
+        if isinstance(found, TxnError):
             for call in calls:
-                call.tell(error)
+                call.tell(found)
             return
         begins = [_FirstWrites(call, found) for call in calls if not call.is_over]
         self._ranges.begin(begins, {begin: begin.participants for begin in begins})

@@ -117,7 +117,7 @@ WORKLOAD = Workload(
     axis="appenders",
     operation="commit",
     goals=(
-        Goal("ours", "rate", 128, 500),
+        Goal("ours", "rate", 128, 1500),
         Goal("ours", "failures", 128, 0, at_most=True),
         Goal("ours-files", "failures", 128, 0, at_most=True),
         Goal("ours-files", "torn reads", 128, 0, at_most=True),

@@ -78,6 +78,7 @@ WORKLOAD = Workload(
     rounds=3,
     goals=(
         Goal("ours", BEATS, 100_000, 2, at_most=True),
+        Goal("ours", BEATS, 1_000_000, 8, at_most=True),
         Goal("ours", "failures", 100_000, 0, at_most=True),
         Goal("ours", "failures", 1_000_000, 0, at_most=True),
     ),

@@ -190,5 +190,5 @@ WORKLOAD = Workload(
     points=(1, 8),
     axis="writers",
     operation="commit",
-    goals=(Goal("ours", "rate", 1, 2, "ducklake"), Goal("ours", "rate", 8, 5, "ducklake")),
+    goals=(Goal("ours", "rate", 1, 1.3, "ducklake"), Goal("ours", "rate", 8, 4, "ducklake")),
 )

@@ -25,6 +25,8 @@ from txnstatus.rpc.connection import (
 )
 from txnstatus.rpc.identity import check_cluster
 
+READ_BYTES = 1 << 14
+"""Bytes that are taken at once, if they are there."""
 MAX_RESTING = 32
 """Most connections to one address that are kept; others are closed after their call."""
 
@@ -142,10 +144,14 @@ class _Connection:
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         notice_death(self._socket)
         self._opening = Purpose.CALLS.opening
+        self._came = bytearray()
+        """What has come and was not read yet: nearly always a whole answer comes at once."""
 
     @property
     def is_alive(self) -> bool:
         """Whether, while it rested, the other side has not ended it, and said nothing that nobody asked."""
+        if self._came:
+            return False
         self._socket.settimeout(0)
         try:
             self._socket.recv(1, socket.MSG_PEEK)
@@ -186,14 +192,16 @@ class _Connection:
             raise OSError("an answer that does not read") from None
 
     def _read(self, size: int, deadline: float) -> bytes:
-        data = bytearray()
-        while len(data) < size:
+        came = self._came
+        while len(came) < size:
             self._wait_until(deadline)
-            part = self._socket.recv(size - len(data))
+            part = self._socket.recv(max(READ_BYTES, size - len(came)))
             if not part:
                 raise OSError("the connection was closed")
-            data += part
-        return bytes(data)
+            came += part
+        data = bytes(came[:size])
+        del came[:size]
+        return data
 
     def _wait_until(self, deadline: float) -> None:
         left = deadline - time.monotonic()

@@ -40,6 +40,7 @@ from txnstatus.proto import table_pb2 as table_pb
 from txnstatus.raft.parts import PartDriver
 from txnstatus.raft.proposer import Proposer
 from txnstatus.replicated import Rejected
+from txnstatus.rpc.calls import Call, one_by_one, takes_calls
 from txnstatus.rpc.errors import to_detail
 from txnstatus.status.commands import LastWrite
 from txnstatus.status.ranges import StatusRanges
@@ -109,6 +110,7 @@ class ShardService:
         self._tables = TableService(
             self.shard, ranges, self._reads, propose, warehouse, table_roots, disk, self._locks.check_strategy
         )
+        self._get_unsettled = one_by_one("txnstatus.Table/GetTable", self._get_settled)
         self._files = FileService(self.shard, self._tables, self._reads, self._registering, propose)
         self._rows = RowService(self.shard, self._reads, propose, self._registering, self._tables.settled, disk)
         self._flusher = Flusher(
@@ -160,10 +162,25 @@ class ShardService:
     async def create_table(self, request: table_pb.CreateTableRequest) -> table_pb.CreateTableResponse:
         return table_pb.CreateTableResponse(table=await self._tables.create(request))
 
-    async def get_table(self, request: table_pb.GetTableRequest) -> table_pb.GetTableResponse:
+    @takes_calls
+    def get_table(self, calls: Sequence[Call]) -> None:
+        """From memory, as every begin with first writes asks; unless somebody's drop may be decided."""
         self._driver.check_lease()
-        table = await self._tables.settled(request.name)
-        return table_pb.GetTableResponse(table=table.info())
+        unsettled: list[Call] = []
+        for call in calls:
+            try:
+                table = self._tables.at_once(call.request.name)
+            except TxnError as error:
+                call.tell(error)
+                continue
+            if table is None:
+                unsettled.append(call)
+            else:
+                call.tell(table_pb.GetTableResponse(table=table.info()))
+        self._get_unsettled(unsettled)
+
+    async def _get_settled(self, request: table_pb.GetTableRequest) -> table_pb.GetTableResponse:
+        return table_pb.GetTableResponse(table=(await self._tables.settled(request.name)).info())
 
     async def list_tables(self, request: table_pb.ListTablesRequest) -> table_pb.ListTablesResponse:
         self._driver.check_lease()

@@ -123,15 +123,19 @@ class TableService:
 
         Raises NotFound; IllegalState, see `ParticipantShard.table_for`.
         """
-        table = self._shard.table(name)
-        if table.dropping is not None and table.dropping.state is ParticipantState.COMMIT_IN_PROGRESS:
-            await self.publish_decided(table)
+        if self.at_once(name) is None:
+            await self.publish_decided(self._shard.table(name))
         return self._shard.table(name) if txn_id is None else self._shard.table_for(name, txn_id)
+
+    def at_once(self, name: str) -> TableState | None:
+        """The table of this name, for anybody; None: only `settled` can tell. Raises NotFound."""
+        table = self._shard.table(name)
+        return None if _may_be_dropped(table) else table
 
     async def all(self) -> list[TableState]:
         """All that there are now."""
         for table in list(self._shard.tables()):
-            if table.dropping is not None and table.dropping.state is ParticipantState.COMMIT_IN_PROGRESS:
+            if _may_be_dropped(table):
                 await self.publish_decided(table)
         return [table for table in self._shard.tables() if not table.is_database and table.dropped is None]
 
@@ -160,6 +164,11 @@ class TableService:
     def fail(self, error: Callable[[], TxnError]) -> None:
         """For a replica that does not lead any more."""
         self._waiters.fail(error)
+
+
+def _may_be_dropped(table: TableState) -> bool:
+    """Whether a drop of it is prepared: whether that was decided, the table may not have heard yet."""
+    return table.dropping is not None and table.dropping.state is ParticipantState.COMMIT_IN_PROGRESS
 
 
 def _checked_schema(request: pb.CreateTableRequest) -> Schema:

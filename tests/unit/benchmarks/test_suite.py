@@ -59,7 +59,7 @@ class Scripted(Contender):
 
 
 def sample(rate: float, p50: float = 1.0, foreign: float = 0.0, **extra: float) -> Sample:
-    return Sample(int(rate), 1.0, p50, p50, p50, 0, {"leader": 50.0}, foreign, extra=extra)
+    return Sample(int(rate), 1.0, p50, p50, p50, 0, {"leader": 50.0, "client": 10.0}, foreign, extra=extra)
 
 
 # ---- rounds
@@ -222,6 +222,7 @@ def test_one_latency_may_be_of_many_operations() -> None:
         (Goal("ours", "p50", 64, 0.6, "peer", at_most=True), 0.5, True),
         (Goal("ours", "p50", 64, 0.4, "peer", at_most=True), 0.5, False),
         (Goal("ours", "cpu leader", 64, 80, at_most=True), 50.0, True),
+        (Goal("ours", "cpu", 64, 80, at_most=True), 60.0, True),
         (Goal("ours", "pause", 64, 80, at_most=True), 9.0, True),
         (Goal("ours", "p50", 64, 1.3, "ours", peer_point=1, at_most=True), 4.0, False),
     ],
@@ -272,10 +273,14 @@ def test_the_report_shows_everybody(tmp_path: Path) -> None:
     assert len(part["samples"]) == 12
 
 
-def test_goals_are_for_the_disk_as_it_is() -> None:
-    workload = Workload("w", "A workload", lambda settings: [], goals=(Goal("ours", "rate", 64, 3, "peer"),))
-    assert Part(workload, Settings(), PLAN, [], Results()).goals
-    assert not Part(workload, Settings(fsync_ms=1.0), PLAN, [], Results()).goals
+@pytest.mark.parametrize("fsync_ms", [0.0, 1.0])
+def test_a_goal_is_for_one_disk(fsync_ms: float) -> None:
+    goals = (Goal("ours", "rate", 64, 3, "peer", fsync_ms=fsync_ms),)
+    workload = Workload("w", "A workload", lambda settings: [], goals=goals)
+    assert [bool(Part(workload, Settings(slow), PLAN, [], Results()).goals) for slow in (0.0, 1.0)] == [
+        fsync_ms == 0.0,
+        fsync_ms == 1.0,
+    ]
 
 
 def test_every_goal_is_about_somebody_who_contends() -> None:

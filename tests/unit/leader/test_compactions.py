@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from pyroaring import BitMap
 
+from tests.unit.harness.calls import answered
 from tests.unit.harness.leader.compactions import IN_PARTITIONS, MAJOR, MINOR, Compacted
 from tests.unit.harness.leader.rows import OWNER, TABLE, TABLE_ID
 from tests.unit.harness.leader.rows import SCHEMA as KEYED
@@ -818,7 +819,7 @@ def test_a_table_gets_another_way_later(table: Compacted) -> None:
     table.restart()
     assert alter(table) == {"compact_delta_num": "3", "compact_delta_pct": "20"}, "replicated, and in snapshots"
     request = table_pb2.GetTableRequest(name=TABLE)
-    assert len(table.run(table.service.get_table(request)).table.properties) == 2
+    assert len(table.run(answered(table.service.get_table, request)).table.properties) == 2
 
 
 def test_an_altered_table_is_altered_as_a_whole(table: Compacted) -> None:

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from tests.unit.harness.beginning import begin_txn
+from tests.unit.harness.calls import answered
 from tests.unit.harness.leader.shard_service import (
     MANIFEST,
     TABLE,
@@ -215,7 +216,7 @@ def test_a_replica_that_may_be_behind_says_so_and_not_that_a_table_does_not_exis
     for call in (
         made.add_files(table_pb.AddFilesRequest(table="air.new", write_id="writewrite", manifest={})),
         made.open_write(table_pb.OpenWriteRequest(table="air.new", write_id="writewrite")),
-        made.get_table(table_pb.GetTableRequest(name="air.new")),
+        answered(made.get_table, table_pb.GetTableRequest(name="air.new")),
         made.scan(table_pb.ScanRequest(table="air.new")),
     ):
         with pytest.raises(NotTheLeader):

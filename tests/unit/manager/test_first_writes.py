@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any, cast
+
 import pytest
 
 from txnmanager import first_writes
-from txnstatus.errors import InvalidArgument
+from txnstatus.catalog.system_client import TxnSystemClient
+from txnstatus.errors import InvalidArgument, NotFound, TxnError, Unavailable
 from txnstatus.proto import common_pb2 as common
+from txnstatus.proto import table_pb2 as table_pb
 from txnstatus.proto import txn_manager_pb2 as pb
+from txnstatus.rpc.calls import Call
 
 FLIGHTS, KEYED = (
     common.TableInfo(table_id="0.0", name="air.flights", location="file:///w/flights"),
@@ -64,3 +70,53 @@ def test_what_the_transaction_did_not_begin_with_is_not_open(recorded: list[comm
     wanted = first_writes.participants(asked({"air.flights": "write0001"}), [FLIGHTS])
     begun = pb.BeginTransactionResponse(txn_ids=[7], participants=recorded)
     assert first_writes.opened(wanted, [FLIGHTS], begun) == []
+
+
+class Leaders:
+    """Leaders of shards, which answer when the test has them. The first letter of a table's name is its shard."""
+
+    def __init__(self) -> None:
+        self.cluster = self
+        self.asked: list[tuple[str, list[Call]]] = []
+
+    def shard_of_table(self, name: str) -> int:
+        return ord(name[0])
+
+    def ask_leader(self, group: str, _method: str, calls: Sequence[Call], *_rest: object) -> None:
+        self.asked.append((group, list(calls)))
+
+    def looked_up(self, *names: str) -> list[Any]:
+        """What is told of the tables; it may come later."""
+        told: list[Any] = []
+        first_writes.look_up(cast(TxnSystemClient, self), names, 9.0, told.append)
+        return told
+
+
+def info(name: str) -> table_pb.GetTableResponse:
+    return table_pb.GetTableResponse(table=common.TableInfo(name=name))
+
+
+def test_tables_are_asked_for_together_by_shard_and_told_in_their_order_once_all_are_known() -> None:
+    leaders = Leaders()
+    told = leaders.looked_up("a.1", "b.1", "a.2")
+    assert [(group, [call.request.name for call in calls]) for group, calls in leaders.asked] == [
+        ("shard-97", ["a.1", "a.2"]),
+        ("shard-98", ["b.1"]),
+    ]
+    assert {call.answer_by for _, calls in leaders.asked for call in calls} == {9.0}
+    for _, calls in reversed(leaders.asked):
+        for call in reversed(calls):
+            assert not told
+            call.tell(info(call.request.name))
+    assert [[table.name for table in found] for found in told] == [["a.1", "b.1", "a.2"]]
+
+
+@pytest.mark.parametrize("error", [NotFound("no such table"), Unavailable("nobody leads")])
+def test_the_first_table_that_is_not_to_be_had_is_told_and_nothing_after_that(error: TxnError) -> None:
+    leaders = Leaders()
+    told = leaders.looked_up("a.1", "b.1")
+    (_, (first,)), (_, (second,)) = leaders.asked
+    second.tell(error)
+    assert told == [error]
+    first.tell(info("a.1"))
+    assert told == [error]

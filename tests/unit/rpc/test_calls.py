@@ -14,7 +14,9 @@ from tests.unit.harness.calls import answered
 from txnstatus.errors import InternalError, InvalidArgument, NotFound, TxnError, Unavailable
 from txnstatus.proto import rpc_pb2
 from txnstatus.proto import txn_manager_pb2 as pb
-from txnstatus.rpc.calls import Call, PassedOn, one_by_one, takes_calls
+from txnstatus.rpc import server
+from txnstatus.rpc.calls import Call, PassedOn, Question, one_by_one, takes_calls
+from txnstatus.rpc.server import Registry
 
 STATE = "txnstatus.TxnManager/GetTransactionState"
 
@@ -59,6 +61,24 @@ async def test_calls_of_one_method_in_a_frame_are_answered_together_in_their_ord
         await served.state(1)
         assert await outcomes(served, 3, 2, 7, 5) == [3, 2, 7, 5]
         assert manager.batches == [[1], [3, 2, 7, 5]]
+
+
+async def test_calls_that_begin_in_one_turn_are_answered_together_whoever_asks_and_as_many_as_a_turn_may_have(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(server, "CALLS_PER_TURN", 3)
+    registry, manager, told = Registry(), Manager(), list[Any]()
+    registry.add(pb.DESCRIPTOR.services_by_name["TxnManager"], manager)
+    begun = [Question(pb.GetTransactionStateRequest(txn_id=each), SECONDS, told.append) for each in (3, 99, 7, 5, 13)]
+    for call in begun:
+        registry.begin(STATE, call)
+    begun[0].give_up()
+    assert manager.batches == []
+    await asyncio.sleep(0)
+    assert manager.batches == [[99, 7]]
+    await asyncio.sleep(0)
+    assert manager.batches == [[99, 7], [5, 13]]
+    assert [type(each) for each in told] == [pb.GetTransactionStateResponse, pb.GetTransactionStateResponse, NotFound]
 
 
 async def test_one_that_is_refused_harms_no_other() -> None:

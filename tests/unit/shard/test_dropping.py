@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.harness.beginning import begin_txn
+from tests.unit.harness.calls import answered
 from tests.unit.harness.leader.shard_service import TABLE as SERVED
 from tests.unit.harness.leader.shard_service import Status, shard_service, wrote_and_prepared
 from tests.unit.harness.shards import ok, refused
@@ -439,7 +440,7 @@ def _dropped_and_not_heard_of() -> ShardService:
 @pytest.mark.parametrize(
     "call",
     [
-        lambda made: made.get_table(table_pb.GetTableRequest(name=SERVED)),
+        lambda made: answered(made.get_table, table_pb.GetTableRequest(name=SERVED)),
         lambda made: made.open_write(table_pb.OpenWriteRequest(txn_id=7, table=SERVED, write_id="write0001")),
         lambda made: made.add_files(table_pb.AddFilesRequest(txn_id=7, table=SERVED, write_id="write0001")),
         lambda made: made.write_rows(table_pb.WriteRowsRequest(txn_id=7, table=SERVED, write_id="write0001")),

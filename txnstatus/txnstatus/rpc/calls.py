@@ -11,6 +11,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from contextvars import Context
+from functools import partial
 from typing import Any, TypeVar
 
 from google.protobuf.message import Message
@@ -76,22 +77,18 @@ class PassedOn(Call):
         self.origin.tell(answer)
 
 
-class _Asked(Call):
-    """A call that a task waits for."""
+class Question(Call):
+    """A call whose answer a function hears."""
 
-    __slots__ = ("answer",)
+    __slots__ = ("_heard",)
 
-    def __init__(self, request: Any, answer_by: float, answer: asyncio.Future[Any]) -> None:
+    def __init__(self, request: Any, answer_by: float, heard: Callable[[Any], object]) -> None:
+        """`heard` hears the Answer: as all that are told one, it must be short, and may not raise."""
         super().__init__(request, answer_by)
-        self.answer = answer
+        self._heard = heard
 
     def _hear(self, answer: Any) -> None:
-        if self.answer.done():
-            return
-        if isinstance(answer, TxnError):
-            self.answer.set_exception(answer)
-        else:
-            self.answer.set_result(answer)
+        self._heard(answer)
 
 
 Handler = Callable[[Sequence[Call]], None]
@@ -140,9 +137,19 @@ def failed(name: str, error: Exception) -> InternalError:
 async def asked(request: Message, seconds: float, ask: Callable[[Sequence[Call]], None]) -> Any:
     """What `ask` has the call told; for those who wait for one. Raises the TxnError that it is told."""
     loop = asyncio.get_running_loop()
-    call = _Asked(request, min(caller_waits_until(), loop.time() + seconds), loop.create_future())
+    answer: asyncio.Future[Any] = loop.create_future()
+    call = Question(request, min(caller_waits_until(), loop.time() + seconds), partial(_settle, answer))
     ask([call])
     try:
-        return await call.answer
+        return await answer
     finally:
         call.give_up()
+
+
+def _settle(future: asyncio.Future[Any], answer: Any) -> None:
+    if future.done():
+        return
+    if isinstance(answer, TxnError):
+        future.set_exception(answer)
+    else:
+        future.set_result(answer)

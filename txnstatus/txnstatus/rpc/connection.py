@@ -125,6 +125,10 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         buffer = self._buffer
+        if not buffer and len(data) - LENGTH.size == _length(data) <= self.max_frame_bytes:
+            self.frames += 1
+            self._on_frame(data[LENGTH.size :])  # nearly always: one frame, and all of it
+            return
         buffer += data
         start = 0
         while len(buffer) - start >= LENGTH.size:
@@ -194,6 +198,11 @@ class Outbox(Generic[ItemT]):
         if self._items and self._connection is not None and not self._connection.full:
             items, self._items = self._items, []
             self._connection.send_all(self._frame, items)
+
+
+def _length(data: bytes) -> int:
+    """What the beginning of a frame says is its length; -1: that is not whole."""
+    return int(LENGTH.unpack_from(data)[0]) if len(data) >= LENGTH.size else -1
 
 
 async def connect(address: str, purpose: Purpose) -> Connection:

@@ -116,10 +116,10 @@ class _Guest(Connection):
             data = self._open()
         if self._purpose is None:
             return
-        was_empty, frames = not self.unfinished, self.frames
+        had, frames = self.unfinished, self.frames
         super().data_received(data)
-        if self in self._listener.connections and not self.is_ending:
-            now, begun = asyncio.get_running_loop().time(), was_empty or self.frames > frames
+        if (had or self.unfinished) and self in self._listener.connections and not self.is_ending:
+            now, begun = asyncio.get_running_loop().time(), not had or self.frames > frames
             self._end(self._listener.guests.holds(self, self.unfinished, now, begun=begun))
 
     def connection_lost(self, error: Exception | None) -> None:

@@ -26,6 +26,7 @@ from txnstatus.rpc.connection import MAX_MESSAGE_BYTES, MAX_SHARED_FRAME_BYTES, 
 from txnstatus.rpc.deadlines import Deadlines, answer_by
 from txnstatus.rpc.errors import clip, to_detail
 from txnstatus.rpc.identity import check_cluster
+from txnstatus.rpc.load import Load
 
 log = logging.getLogger(__name__)
 
@@ -79,6 +80,8 @@ class Registry:
         self._of_clients = Load(CLIENTS_BYTES)
         self.leaving: TxnError | None = None
         """What clients hear from now on; None: the process serves them."""
+        self._begun: list[tuple[str, str, Call]] = []
+        """Calls that are to be answered in the next turn of the loop: method, group, call."""
 
     def add(self, service: ServiceDescriptor, implementation: object, group: str = "") -> None:
         """Each rpc of the service for which `implementation` has a method, its name in snake case."""
@@ -129,6 +132,25 @@ class Registry:
         for call in calls:
             call.tell(error)
 
+    def begin(self, method: str, call: Call, group: str = "") -> None:
+        """Answers it in the loop's next turn, together with all calls of the method that come meanwhile, whoever asks:
+        one of many clients' calls costs hardly more than one of many calls of a client."""
+        self._begun.append((method, group, call))
+        if len(self._begun) == 1:
+            asyncio.get_running_loop().call_soon(self._answer_begun)
+
+    def _answer_begun(self) -> None:
+        """Not more than one turn may have: the others have the next one."""
+        together: dict[tuple[str, str], list[Call]] = {}
+        for method, group, call in self._begun[:CALLS_PER_TURN]:
+            if not call.is_over:
+                together.setdefault((method, group), []).append(call)
+        del self._begun[:CALLS_PER_TURN]
+        if self._begun:
+            asyncio.get_running_loop().call_soon(self._answer_begun)
+        for (method, group), calls in together.items():
+            self.answer(method, calls, group)
+
     async def call(self, method: str, payload: bytes, group: str = "", seconds: float = math.inf) -> Message:
         """One call, by itself; who asks waits so long. Raises TxnErrors only."""
         request = self.read(method, payload, group)
@@ -162,42 +184,6 @@ class Registry:
         return Unavailable(f"this node does not serve {method} now", hint=NOT_SERVED)
 
 
-class Load:
-    """What the calls of all clients keep of this process's memory. Who has the most of it makes room for the others."""
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._held: dict[ServedCalls, int] = {}
-        self._total = 0
-        self.idle = asyncio.Event()
-        """Set while no call is here."""
-        self.idle.set()
-
-    def more(self, calls: ServedCalls, size: int) -> None:
-        self._held[calls] = self._held.get(calls, 0) + size
-        self._count(size)
-        while self._total > self._most:
-            largest = max(self._held, key=self._held.__getitem__)
-            log.warning("a connection ends: of %d bytes of clients' calls it has %d", self._total, self._held[largest])
-            self.no_more(largest)
-            largest.give_up()
-
-    def less(self, calls: ServedCalls, size: int) -> None:
-        if calls in self._held:
-            self._held[calls] -= size
-            self._count(-size)
-
-    def no_more(self, calls: ServedCalls) -> None:
-        self._count(-self._held.pop(calls, 0))
-
-    def _count(self, more: int) -> None:
-        self._total += more
-        if not self._total:
-            self.idle.set()
-        elif more > 0:
-            self.idle.clear()
-
-
 class _Served(Call):
     """A call that came over a connection."""
 
@@ -215,8 +201,7 @@ class _Served(Call):
 
 
 class ServedCalls:
-    """The calls that come over one connection. Those of one method that begin in one turn of the loop are answered by
-    one handler, each by itself; the answers of one turn leave together."""
+    """The calls that come over one connection. The answers of one turn of the loop leave together."""
 
     def __init__(self, registry: Registry, connection: Connection, load: Load | None = None) -> None:
         """`load`: that of all clients, where it is one of theirs. Then what it keeps of the process is bounded."""
@@ -267,10 +252,9 @@ class ServedCalls:
         self._end("")
 
     def _begin(self) -> None:
-        """As many of those that wait as may begin in this turn; those of one method together, in their order."""
+        """As many of those that wait as may begin in this turn, in their order."""
         now = asyncio.get_running_loop().time()
         self._beginning = False
-        together: dict[tuple[str, str], list[Call]] = {}
         for _ in range(CALLS_PER_TURN):
             if not self._may_begin():
                 break
@@ -292,9 +276,7 @@ class ServedCalls:
             served = _Served(call.id, request, answer_by(left), size, self)
             self._running[served] = None
             self._deadlines.add(served, left)
-            together.setdefault((call.method, call.group), []).append(served)
-        for (method, group), calls in together.items():
-            self._registry.answer(method, calls, group)
+            self._registry.begin(call.method, served, call.group)
         self._begin_soon()
 
     def _may_begin(self) -> bool:
@@ -304,7 +286,7 @@ class ServedCalls:
         return bool(self._waiting) and not held_up
 
     def _begin_soon(self) -> None:
-        if not self._beginning and self._may_begin():
+        if self._waiting and not self._beginning and self._may_begin():
             self._beginning = True
             asyncio.get_running_loop().call_soon(self._begin)
 
