@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -41,8 +41,8 @@ Row = tuple[str, str, str]
 class Nobody:
     """The way to the other replicas of a group of one."""
 
-    def send(self, receiver: str, message: pb.RaftMessage) -> None:
-        raise AssertionError((receiver, message))
+    def send(self, messages: Sequence[tuple[str, pb.RaftMessage]]) -> None:
+        raise AssertionError(messages)
 
 
 class Watch:

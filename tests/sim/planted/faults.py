@@ -56,17 +56,13 @@ def no_sync() -> Seams:
 
 
 def acknowledge_before_the_sync() -> Seams:
-    cycle = RaftDriver._cycle
+    sync = RaftDriver._sync
 
     async def early(self: RaftDriver) -> None:
-        take_early = self.group.take_early
-        self.group.take_early = lambda: [*take_early(), *self.group.take_late()]  # type: ignore[method-assign]
-        try:
-            await cycle(self)
-        finally:
-            del self.group.take_early  # type: ignore[attr-defined]
+        self._send(self.group.take_late())
+        await sync(self)
 
-    return [("txnstatus.raft.driver:RaftDriver._cycle", early)]
+    return [("txnstatus.raft.driver:RaftDriver._sync", early)]
 
 
 def forget_the_vote() -> Seams:

@@ -10,6 +10,7 @@ from txnparticipant.foreign.host import ForeignHost
 from txnstatus.catalog.catalog import CatalogState
 from txnstatus.foreign import Verdict
 from txnstatus.proto import participant_pb2, raft_pb2
+from txnstatus.raft.driver import RaftDriver
 from txnstatus.raft.elections import Elections
 from txnstatus.raft.group import RaftGroup
 from txnstatus.raft.journal import Entry, Journal
@@ -65,14 +66,22 @@ def acknowledgements_leave_before_their_sync() -> Seams:
 
 
 def _early(kind: str) -> Seams:
-    take_early, take_late = RaftGroup.take_early, RaftGroup.take_late
+    take_early, take_late, sync = RaftGroup.take_early, RaftGroup.take_late, RaftDriver._sync
 
     def early(self: RaftGroup) -> Any:
         first = [each for each in self._late if each[1].WhichOneof("body") == kind]
         self._late = [each for each in self._late if each[1].WhichOneof("body") != kind]
         return [*take_early(self), *first]
 
-    return [(f"{GROUP}.take_early", early), (f"{GROUP}.take_late", take_late)]
+    async def send_first(self: RaftDriver) -> None:
+        self._send(self.group.take_early())
+        await sync(self)
+
+    return [
+        (f"{GROUP}.take_early", early),
+        (f"{GROUP}.take_late", take_late),
+        ("txnstatus.raft.driver:RaftDriver._sync", send_first),
+    ]
 
 
 def one_that_is_alone_does_not_wait_for_its_sync() -> Seams:

@@ -255,6 +255,9 @@ class _End(asyncio.Transport):
     def get_write_buffer_size(self) -> int:
         return 0
 
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        """It buffers nothing."""
+
     def close(self) -> None:
         if not self._closing:
             self._closing = True

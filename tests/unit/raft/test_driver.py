@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from functools import partial
@@ -208,16 +208,20 @@ async def test_what_an_earlier_sync_made_sure_of_is_answered_while_the_next_one_
             await ended.wait()
 
 
-async def test_a_sync_on_the_loop_begins_when_what_was_sent_has_left_and_what_was_settled_is_answered() -> None:
+async def test_a_sync_on_the_loop_begins_when_what_was_sent_and_answered_has_left() -> None:
     group, place = Group(), Place(loop=True)
+    group.is_leader = True
     order, written = list[str](), asyncio.Event()
     loop = asyncio.get_running_loop()
 
     class Peer:
-        def send(self, _receiver: str, _message: pb.RaftMessage) -> None:
+        def send(self, _messages: Sequence[tuple[str, pb.RaftMessage]]) -> None:
             order.append("sent")
-            # As an outbox does, whose connection hands its bytes to the kernel at the end of a turn.
-            loop.call_soon(lambda: loop.call_soon(order.append, "left"))
+
+    def answer(_proposal: Proposal) -> None:
+        order.append("answered")
+        # As one does for which a task waits, and then an outbox.
+        loop.call_soon(lambda: loop.call_soon(order.append, "left"))
 
     def write(_frame: object) -> None:
         assert threading.current_thread() is threading.main_thread()
@@ -225,7 +229,7 @@ async def test_a_sync_on_the_loop_begins_when_what_was_sent_has_left_and_what_wa
         group.journal = SimpleNamespace(dirty=False)
         written.set()
 
-    early, done = [("a", message(1, urgent=True))], [Proposal([b""], ended=lambda _: order.append("answered"))]
+    early, done = [("a", message(1, urgent=True))], [Proposal([b""], ended=answer)]
 
     def take_once(left: list[object]) -> list[object]:
         taken, left[:] = left[:], []
@@ -298,6 +302,36 @@ async def test_a_driver_that_is_alone_hands_over_to_nobody() -> None:
         await group.ticked.wait()
         async with asyncio.timeout(0.5):
             await driver.stop()
+
+
+async def test_a_follower_acknowledges_before_it_applies() -> None:
+    group, order, written = Group(), list[str](), asyncio.Event()
+
+    class Peer:
+        def send(self, _messages: Sequence[tuple[str, pb.RaftMessage]]) -> None:
+            order.append("acknowledged")
+
+    def write(_frame: object) -> None:
+        order.append("synced")
+        group.journal = SimpleNamespace(dirty=False)
+        written.set()
+
+    def tick() -> None:
+        if written.is_set():
+            order.append("ticked")
+            group.ticked.set()
+
+    late = [("a", message(1, urgent=True))]
+
+    def take_late() -> list[object]:
+        return [late.pop()] if late and written.is_set() else []
+
+    group.tick = tick  # type: ignore[method-assign]
+    group.take_late = take_late  # type: ignore[method-assign, assignment]
+    group.journal = journal(write, settled=True)
+    async with driving(group, Place(loop=True), cast(Sender, Peer())), asyncio.timeout(SECONDS):
+        await group.ticked.wait()
+        assert order[:3] == ["synced", "acknowledged", "ticked"]
 
 
 async def test_what_lingers_when_the_driver_stops_ends_with_it() -> None:

@@ -48,6 +48,9 @@ class _Silent(asyncio.Transport):
     def is_closing(self) -> bool:
         return self.ended
 
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        pass
+
     def abort(self) -> None:
         self.ended = True
 

@@ -1,8 +1,9 @@
 """RaftDriver: runs one group's cycle on the node's event loop.
 
 One cycle: drain messages, coalesce what is proposed into one entry, tick, send a leader's entries, make the journal
-durable, then release votes and acknowledgements. Answers are released before or meanwhile, where an earlier cycle has
-synced what they rest on. Beside the cycles, one at a time, run the pieces of disk work that take longer: writing
+durable, then release votes and acknowledgements. A follower makes durable and acknowledges what it was sent before it
+ticks, which applies what is committed. Answers are released before or meanwhile, where an earlier cycle has synced what
+they rest on. Beside the cycles, one at a time, run the pieces of disk work that take longer: writing
 snapshots, and checking those that arrive.
 """
 
@@ -10,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from txnstatus.errors import InvalidArgument, NotTheLeader
@@ -18,9 +19,10 @@ from txnstatus.process.background import Tasks
 from txnstatus.process.disk import DiskFull
 from txnstatus.process.environment import Environment
 from txnstatus.process.failpoints import failpoint
+from txnstatus.process.waking import Waking
 from txnstatus.proto import raft_pb2 as pb
 from txnstatus.raft.elections import Takeover
-from txnstatus.raft.group import RaftGroup
+from txnstatus.raft.group import Outgoing, RaftGroup
 from txnstatus.raft.journal import Frame
 from txnstatus.raft.members import Members
 from txnstatus.raft.proposals import Proposal
@@ -31,13 +33,14 @@ log = logging.getLogger(__name__)
 LINGER_SECONDS = 0.02
 """Time that a command may wait, if nobody waits for it, for others to share its entry, messages and sync."""
 TURNS_TO_LEAVE = 2
-"""Turns of the loop in which what was sent is handed to the kernel: it is framed in one, and written after that."""
+"""Turns of the loop in which answers leave: a task may wait for one, and they are framed in the turn after that."""
 
 
 class Sender(Protocol):
     """The way to the other replicas; may drop messages, never reorders or repeats them."""
 
-    def send(self, receiver: str, message: pb.RaftMessage) -> None: ...
+    def send(self, messages: Sequence[tuple[str, pb.RaftMessage]]) -> None:
+        """Messages and their receivers: they leave now, as far as those take anything in."""
 
 
 class RaftDriver:
@@ -51,7 +54,7 @@ class RaftDriver:
         self.takeover: Takeover | None = None
         """How this replica came to lead, the last time that it did."""
         self._inbox: list[tuple[str, pb.RaftMessage]] = []
-        self._wake = asyncio.Event()
+        self._wake = Waking()
         self._lingering: list[Proposal] = []
         self._linger_timer: asyncio.TimerHandle | None = None
         self._tasks = Tasks(f"the Raft driver of {group.group} failed")
@@ -149,49 +152,61 @@ class RaftDriver:
             await self._cycle()
             await self._sleep()
         await self._cycle()
+        self._wake.close()
         if self._job is not None:
             await self._job
 
     async def _cycle(self) -> None:
-        group, journal = self.group, self.group.journal
-        self._wake.clear()
+        group = self.group
+        self._wake.is_set = False
         self._run_jobs()
         inbox, self._inbox = self._inbox, []
         for sender, message in inbox:
             group.receive(sender, message)
+        if not group.is_leader:
+            await self._sync()  # the leader waits for the acknowledgement, and nobody for what is applied here
         group.tick()
         failpoint("raft.before_send")
-        for receiver, message in group.take_early():
-            self._sender.send(receiver, message)
+        self._send(group.take_early())
+        await self._sync()
+        self._release()
+
+    def _send(self, messages: Outgoing) -> None:
+        if messages:
+            self._sender.send(messages)
+
+    async def _sync(self) -> None:
+        """Makes the journal durable, and sends what had to wait for that."""
+        group, journal = self.group, self.group.journal
         if journal.dirty:
             # All that has ended was synced before; not so where others were a majority without this replica.
             settled = journal.has_synced(group.applied_index)
             frame = journal.take_unsynced()
             failpoint("raft.before_sync")
-            writing = self._write(frame)
-            if settled:
-                self._release()
             try:
-                await writing
+                await self._write(frame, self._release if settled else lambda: False)
             except DiskFull as error:
                 group.stand_still(error)
             else:
                 group.go_on()
             failpoint("raft.after_sync")
-        for receiver, message in group.take_late():
-            self._sender.send(receiver, message)
-        self._release()
+        self._send(group.take_late())
 
-    def _write(self, frame: Frame) -> Awaitable[None]:
-        """On the loop or in a thread, of which the latter has begun when this returns. Raises DiskFull, OSError."""
+    async def _write(self, frame: Frame, release: Callable[[], bool]) -> None:
+        """On the loop or in a thread. `release` runs before or meanwhile, and says whether anybody was answered.
+
+        Raises DiskFull, OSError.
+        """
         environment = self._environment
-        if environment.sync_place.is_loop(len(frame.data), environment.monotonic()):
-            return self._write_on_loop(frame)
-        return asyncio.get_running_loop().run_in_executor(environment.blocking, self._write_timed, frame, False)
-
-    async def _write_on_loop(self, frame: Frame) -> None:
-        for _ in range(TURNS_TO_LEAVE):
-            await asyncio.sleep(0)
+        if not environment.sync_place.is_loop(len(frame.data), environment.monotonic()):
+            loop = asyncio.get_running_loop()
+            writing = loop.run_in_executor(environment.blocking, self._write_timed, frame, False)
+            release()
+            await writing
+            return
+        if release():
+            for _ in range(TURNS_TO_LEAVE):
+                await asyncio.sleep(0)
         self._write_timed(frame, True)
 
     def _write_timed(self, frame: Frame, on_loop: bool) -> None:
@@ -227,23 +242,24 @@ class RaftDriver:
             self._job.add_done_callback(lambda _job: self._wake.set())
 
     async def _sleep(self) -> None:
-        idle = 0.0 if self._wake.is_set() else self.group.idle_seconds()
-        if not idle:
+        idle = 0.0 if self._wake.is_set else self.group.idle_seconds()
+        if idle:
+            await self._wake.wait(idle)
+        else:
             await asyncio.sleep(0)
-            return
-        timer = asyncio.get_running_loop().call_later(idle, self._wake.set)
-        await self._wake.wait()
-        timer.cancel()
 
-    def _release(self) -> None:
+    def _release(self) -> bool:
+        """Tells what has ended, and returns whether anything has."""
         failpoint("raft.before_release")
         self._set_ready(self.group.term if self.group.is_ready else None)
         self._tell_of_leader()
-        self._end_done()
+        return self._end_done()
 
-    def _end_done(self) -> None:
-        for proposal in self.group.take_done():
+    def _end_done(self) -> bool:
+        done = self.group.take_done()
+        for proposal in done:
             proposal.ended(proposal)
+        return bool(done)
 
     def _set_ready(self, term: int | None) -> None:
         """A new term is a new leadership, also of the same replica: what it kept in memory starts anew."""

@@ -2,15 +2,16 @@
 
 The node with the smaller id dials, and dials again for as long as it runs. Each connection begins with a hello in both
 directions; a peer of another cluster, or under another name, is refused. A connection is an epoch: what an old one
-still delivers after a new one came is dropped. Messages of one loop turn leave in one frame, and gather while the peer
-takes nothing in, so batching follows the load.
+still delivers after a new one came is dropped. Messages that are sent together leave at once, in one frame. While the
+peer takes nothing in they gather, so batching follows the load.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection
+from collections import defaultdict
+from collections.abc import Callable, Collection, Sequence
 from typing import Protocol
 
 from google.protobuf.message import DecodeError
@@ -94,10 +95,13 @@ class RaftTransport:
         for link in list(self._links.values()):
             link.close()
 
-    def send(self, receiver: str, message: pb.RaftMessage) -> None:
-        link = self._links.get(receiver)
-        if link is not None:
-            link.send(message)
+    def send(self, messages: Sequence[tuple[str, pb.RaftMessage]]) -> None:
+        by_receiver: defaultdict[str, list[pb.RaftMessage]] = defaultdict(list)
+        for receiver, message in messages:
+            by_receiver[receiver].append(message)
+        for receiver, some in by_receiver.items():
+            if (link := self._links.get(receiver)) is not None:
+                link.send(some)
 
     def accept(self, connection: Connection) -> None:
         """Takes up a connection that another node has made."""
@@ -189,9 +193,8 @@ class _Link:
             connection.send(transport.hello.SerializeToString())
         connection.take_up(self._take, self._end)
 
-    def send(self, message: pb.RaftMessage) -> None:
-        if len(self._queue) < MAX_QUEUED_MESSAGES:
-            self._queue.add(message)
+    def send(self, messages: Sequence[pb.RaftMessage]) -> None:
+        self._queue.send(messages[: MAX_QUEUED_MESSAGES - len(self._queue)])
 
     @property
     def pending(self) -> bool:

@@ -10,7 +10,7 @@ import asyncio
 import enum
 import socket
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Generic, TypeVar, cast
 
 from google.protobuf.message import Message
@@ -120,6 +120,7 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
+        self._transport.set_write_buffer_limits(0)  # else what is sent leaves at the end of the loop's turn
         if self._opening:
             self._transport.write(self._opening)
 
@@ -185,6 +186,11 @@ class Outbox(Generic[ItemT]):
         if not self._flushing and self._connection is not None:
             self._flushing = True
             asyncio.get_running_loop().call_soon(self.flush)
+
+    def send(self, items: Iterable[ItemT]) -> None:
+        """Sends them now, together with what has gathered."""
+        self._items += items
+        self.flush()
 
     def clear(self) -> None:
         self._items.clear()
