@@ -21,6 +21,7 @@ from txnstatus.limits import (
     MAX_FROM_WRITES,
     MAX_KEEP_ALIVE_IDS,
     MAX_KEY_BOUND_BYTES,
+    MAX_LAST_WRITES,
     MAX_LEASES_PER_CALL,
     MAX_LISTED,
     MAX_LOCK_PARTITIONS,
@@ -82,6 +83,24 @@ def _registrations(world: World, request: Any, count: int) -> Sequence[Message]:
 
 def _first_writes(world: World, _request: Message, count: int) -> Sequence[Message]:
     return [pb.FirstWrite(table=table.name, write_id=uuid.uuid4().hex) for table in world.some_tables(count)]
+
+
+def _last_writes(world: World, request: Any, count: int) -> Sequence[Message]:
+    txn_id, write_id = request.txn_id, uuid.uuid4().hex
+    manifests = {
+        table.name: f"{table.location}/delta_{txn_id}_{write_id}/_manifest.json" for table in world.some_tables(count)
+    }
+    return [
+        table_pb2.AddFilesRequest(
+            txn_id=txn_id,
+            owner=OWNER,
+            table=table,
+            write_id=write_id,
+            manifest=table_pb2.ManifestRef(path=path, bytes=1, file_count=1, row_count=1),
+            mode=table_pb2.APPEND,
+        )
+        for table, path in manifests.items()
+    ]
 
 
 def _participants(world: World, _request: Message, count: int) -> Sequence[Message]:
@@ -155,6 +174,7 @@ REPEATED: Mapping[str, tuple[int, Make]] = {
     "RegisterParticipantsRequest.registrations": (MAX_OPS_PER_CALL, _registrations),
     "RenewLeasesRequest.leases": (MAX_LEASES_PER_CALL, _leases),
     "BeginTransactionRequest.first_writes": (MAX_FIRST_WRITES, _first_writes),
+    "CommitTransactionRequest.last_writes": (MAX_LAST_WRITES, _last_writes),
     "RangeBeginRequest.participants": (MAX_FIRST_WRITES, _participants),
     "CreateTableRequest.properties": (len(KNOWN), _properties),
     "AlterTableRequest.properties": (len(KNOWN), _properties),
