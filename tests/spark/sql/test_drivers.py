@@ -46,6 +46,7 @@ def test_a_command_is_told_by_a_file_of_its_own(client: Client, tmp_path: Path) 
     assert (mode, words) == ("600", "--properties-file more")
     assert {each.split()[0] for each in settings} == {
         "spark.jars",
+        "spark.sql.extensions",
         "spark.sql.catalog.lake",
         *(f"spark.sql.catalog.lake.{each}" for each in ("id", "port", "token")),
     }
