@@ -197,8 +197,9 @@ class StatusCore:
             if txn_id in m._keep_alives:
                 m._keep_alives._heard[txn_id] = -KEEPALIVE_MILLIS / 1000 - 1
                 looked_at = [each for each in m._keep_alives._heard if m._keep_alives.is_looked_at(each)]
-                m._keep_alives._buckets = {0: dict.fromkeys(looked_at)}
-                m._keep_alives._bucket_of = dict.fromkeys(looked_at, 0)
+                bucket = (0, KEEPALIVE_MILLIS)
+                m._keep_alives._buckets = {bucket: dict.fromkeys(looked_at)}
+                m._keep_alives._bucket_of = dict.fromkeys(looked_at, bucket)
             return m.handle(Tick(), NOW, 1)
 
         return self._handle(table, manager, ("expire", txn_id), pass_with_one_silent)
@@ -246,7 +247,7 @@ class StatusCore:
         alive._expiring = {txn_id for txn_id, expiring, _ in frozen.open if expiring}
         for txn_id, _, looks in frozen.open:
             if looks:
-                alive._put([txn_id], int(NOW + KEEPALIVE_MILLIS / 1000) * BUCKETS_PER_SECOND)
+                alive._put([txn_id], (int(NOW + KEEPALIVE_MILLIS / 1000) * BUCKETS_PER_SECOND, KEEPALIVE_MILLIS))
         return manager
 
 

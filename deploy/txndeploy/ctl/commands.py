@@ -124,7 +124,7 @@ def up(
         some_run = watch(cluster, ended, lambda said: console().print(lines(said), style="yellow", soft_wrap=True))
     finally:
         with status_line("ending the nodes"):
-            cluster.stop()
+            cluster.stop_in_turn()
     if not some_run:
         raise typer.Exit(1)
 

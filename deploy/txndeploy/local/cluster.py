@@ -166,6 +166,15 @@ class LocalCluster:
         self._admin.clear()
         self._claim.release()
 
+    def stop_in_turn(self) -> None:
+        """As `stop`, node after node: each hands over, and answers what is under way, while there are others."""
+        self.compactor.stop()
+        for node in self.configs:
+            if self.running(node):
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    self.stop_node(node)
+        self.stop()
+
     @property
     def addresses(self) -> str:
         """For `txnclient.connect`."""

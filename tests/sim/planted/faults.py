@@ -136,7 +136,7 @@ def no_grace_after_a_failover() -> Seams:
         alive = self._keep_alives
         alive.look_at_all()
         for txn_id in alive._heard:
-            alive._heard[txn_id] -= 2 * alive._deadline(self.table.get(txn_id))
+            alive._heard[txn_id] -= 2 * alive._deadline(txn_id, self.table.get(txn_id).keepalive_millis)
         return effects
 
     return [("txnstatus.status.manager:TxnStatusManager._start_leading", harsh)]
@@ -249,8 +249,8 @@ def the_cleaner_takes_one_pass() -> Seams:
 def expire_one_interval_late() -> Seams:
     deadline = KeepAlives._deadline
 
-    def late(self: KeepAlives, record: Any) -> float:
-        return deadline(self, record) + record.keepalive_millis / 1000
+    def late(self: KeepAlives, txn_id: TxnId, millis: int) -> float:
+        return deadline(self, txn_id, millis) + millis / 1000
 
     return [("txnstatus.status.keep_alives:KeepAlives._deadline", late)]
 

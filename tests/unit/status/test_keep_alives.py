@@ -76,6 +76,27 @@ def test_a_new_leader_watches_all_at_once_each_with_its_interval_and_the_grace()
     assert [at_once.kept.born(TxnId(number)) for number in range(8)] == [100.0] * 8
 
 
+def test_those_that_beat_together_are_looked_at_together_each_by_its_own_interval_and_lifetime() -> None:
+    those = Open(0)
+    for number, keepalive in enumerate((10.0, 20.0)):
+        those.table.apply(cmd.BeginTxns(f"request-{number}", 3, OWNER, "", int(keepalive * 1000), 1))
+    for record in those.table.unfinished:
+        those.kept.add(record, 0.0)
+    those.beat(range(1, 6), 5.0)
+    assert those.overdue(11.0) == [0]
+    assert those.overdue(15.5) == [1, 2]
+    assert those.overdue(24.9) == []
+    assert those.overdue(25.5) == [3, 4, 5]
+    those.kept.expiry_failed(TxnId(4))
+    assert those.overdue(26.5) == [4], "it is looked at until it has ended"
+    young = Open(2, keepalive=10.0)
+    young.kept.max_lifetime = 12.0
+    young.kept.look_at_all()
+    young.beat(range(2), 9.0)
+    assert young.overdue(11.9) == []
+    assert young.overdue(12.5) == [0, 1]
+
+
 def test_a_shorter_lifetime_is_seen_at_once() -> None:
     those = Open(2, keepalive=1000.0)
     assert those.overdue(5.5) == []

@@ -9,11 +9,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from itertools import islice
+from itertools import groupby, islice
 
 from txnstatus.status.records import TxnRecord
 from txnstatus.types import TxnId, TxnState
 
+Bucket = tuple[int, int]
+"""A time, of which there are BUCKETS_PER_SECOND, and the keep-alive interval of all that are in it, in milliseconds."""
+NO_BUCKET = (-1, 0)
 BUCKETS_PER_SECOND = 4
 MAX_LOOKS = 10_000
 """Transactions that one pass looks at: a few milliseconds' work."""
@@ -29,9 +32,9 @@ class KeepAlives:
         self._born: dict[TxnId, float] = {}
         """When each began; for one that a former leader began, when this one began to lead."""
         self._expiring: set[TxnId] = set()
-        self._buckets: dict[int, dict[TxnId, None]] = {}
+        self._buckets: dict[Bucket, dict[TxnId, None]] = {}
         """Bucket -> transactions that cannot expire before it; none is empty."""
-        self._bucket_of: dict[TxnId, int] = {}
+        self._bucket_of: dict[TxnId, Bucket] = {}
 
     def __len__(self) -> int:
         return len(self._heard)
@@ -47,14 +50,14 @@ class KeepAlives:
 
     def is_looked_at(self, txn_id: TxnId) -> bool:
         """Whether a pass will come to it."""
-        return txn_id in self._buckets.get(self._bucket_of.get(txn_id, -1), ())
+        return txn_id in self._buckets.get(self._bucket_of.get(txn_id, NO_BUCKET), ())
 
     def add(self, record: TxnRecord, now: float) -> None:
         """It is heard of now."""
         txn_id = record.txn_id
         self._heard[txn_id] = now
         self._born[txn_id] = now
-        self._put([txn_id], int(self._deadline(record) * BUCKETS_PER_SECOND))
+        self._put([txn_id], self._bucket(txn_id, record.keepalive_millis))
 
     def take_over(self, records: Iterable[TxnRecord], now: float, grace: float) -> None:
         """As `add` for each that is not watched, with an interval of `grace` seconds at least."""
@@ -66,7 +69,7 @@ class KeepAlives:
             heard = now + max(0.0, grace - millis / 1000)
             self._heard.update(dict.fromkeys(txn_ids, heard))
             self._born.update(dict.fromkeys(txn_ids, now))
-            self._put(txn_ids, int(self._deadline_of(heard, now, millis) * BUCKETS_PER_SECOND))
+            self._put(txn_ids, self._bucket(txn_ids[0], millis))
 
     def remove(self, txn_id: TxnId) -> None:
         """It has ended, or it never was there."""
@@ -110,27 +113,45 @@ class KeepAlives:
         """
         looks, last = MAX_LOOKS, int(now * BUCKETS_PER_SECOND)
         overdue: list[TxnId] = []
-        again: defaultdict[int, list[TxnId]] = defaultdict(list)
-        while looks and len(overdue) < at_most and (number := min(self._buckets, default=last + 1)) <= last:
-            taken = self._take(number, min(looks, at_most - len(overdue)))
+        again: defaultdict[Bucket, list[TxnId]] = defaultdict(list)
+        none_due = (last + 1, 0)
+        while looks and len(overdue) < at_most and (bucket := min(self._buckets, default=none_due))[0] <= last:
+            taken = self._take(bucket, min(looks, at_most - len(overdue)))
             looks -= len(taken)
-            for txn_id in taken:
-                record = records.get(txn_id)
-                if record is None:
-                    del self._bucket_of[txn_id]  # it has ended
-                    continue
-                deadline = self._deadline(record)
-                if deadline < now and txn_id not in self._expiring:
-                    self._expiring.add(txn_id)
-                    overdue.append(txn_id)
-                # Until it has ended, it is looked at again: the Expire may be refused or lost.
-                again[max(int(deadline * BUCKETS_PER_SECOND), last)].append(txn_id)
-        for number, txn_ids in again.items():
-            self._put(txn_ids, number)
+            millis = bucket[1]
+            # Those that beat together were heard of at one time, and stay together: one look is for all of them.
+            for _, group in groupby(taken, self._heard_and_born if self.max_lifetime else self._heard.__getitem__):
+                txn_ids = list(group)
+                deadline = self._deadline(txn_ids[0], millis)
+                if deadline < now:
+                    txn_ids = self._expire(txn_ids, records, overdue)
+                # Until it has ended, one is looked at again: the Expire may be refused or lost.
+                again[max(int(deadline * BUCKETS_PER_SECOND), last), millis] += txn_ids
+        for bucket, txn_ids in again.items():
+            if txn_ids:
+                self._put(txn_ids, bucket)
         self.behind = not looks
         return overdue
 
-    def _take(self, number: int, at_most: int) -> Collection[TxnId]:
+    def _expire(
+        self, txn_ids: Sequence[TxnId], records: Mapping[TxnId, TxnRecord], overdue: list[TxnId]
+    ) -> list[TxnId]:
+        """Adds to `overdue` those whose expiry is not on its way; returns all that have not ended."""
+        left = []
+        for txn_id in txn_ids:
+            if txn_id not in records:
+                del self._bucket_of[txn_id]
+                continue
+            if txn_id not in self._expiring:
+                self._expiring.add(txn_id)
+                overdue.append(txn_id)
+            left.append(txn_id)
+        return left
+
+    def _heard_and_born(self, txn_id: TxnId) -> tuple[float, float]:
+        return self._heard[txn_id], self._born[txn_id]
+
+    def _take(self, number: Bucket, at_most: int) -> Collection[TxnId]:
         """Out of the bucket, which goes when it is empty; whoever takes them puts them back, or forgets them."""
         bucket = self._buckets[number]
         if len(bucket) <= at_most:
@@ -145,17 +166,17 @@ class KeepAlives:
 
     def look_at_all(self) -> None:
         """In the next passes, since they may be due earlier than was known."""
-        self._buckets = {0: dict.fromkeys(self._heard)} if self._heard else {}
-        self._bucket_of = dict.fromkeys(self._heard, 0)
+        before, self._buckets = self._buckets, {}
+        for (_, millis), txn_ids in before.items():
+            self._put(list(txn_ids), (0, millis))
 
-    def _put(self, txn_ids: Sequence[TxnId], number: int) -> None:
-        self._buckets.setdefault(number, {}).update(dict.fromkeys(txn_ids))
-        self._bucket_of.update(dict.fromkeys(txn_ids, number))
+    def _put(self, txn_ids: Sequence[TxnId], bucket: Bucket) -> None:
+        self._buckets.setdefault(bucket, {}).update(dict.fromkeys(txn_ids))
+        self._bucket_of.update(dict.fromkeys(txn_ids, bucket))
 
-    def _deadline(self, record: TxnRecord) -> float:
-        txn_id = record.txn_id
-        return self._deadline_of(self._heard[txn_id], self._born[txn_id], record.keepalive_millis)
+    def _bucket(self, txn_id: TxnId, millis: int) -> Bucket:
+        return int(self._deadline(txn_id, millis) * BUCKETS_PER_SECOND), millis
 
-    def _deadline_of(self, heard: float, born: float, millis: int) -> float:
-        deadline = heard + millis / 1000
-        return min(deadline, born + self.max_lifetime) if self.max_lifetime else deadline
+    def _deadline(self, txn_id: TxnId, millis: int) -> float:
+        deadline = self._heard[txn_id] + millis / 1000
+        return min(deadline, self._born[txn_id] + self.max_lifetime) if self.max_lifetime else deadline
