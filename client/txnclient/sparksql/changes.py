@@ -27,8 +27,8 @@ _STATEMENTS = {
     "merge": Statement.MERGE,
     "replace": Statement.MERGE,  # rows for which a condition holds, by others
 }
-FILE, ROW = "_txn_file", "_txn_row"
-"""Columns in which Spark gets the place of a row."""
+PLACE = "_txn_place"
+"""A column in which Spark gets the place of a row: of one that is in no file, its number among these."""
 LOOSE = ""
 """The file of rows that are in none."""
 
@@ -99,7 +99,7 @@ def placed(loose: pa.Table, schema: Schema) -> pa.Table:
 
     rows = _in_order(loose, schema)
     numbers = pa.array(np.arange(rows.num_rows, dtype=np.int64))
-    return rows.append_column(FILE, pa.repeat(LOOSE, len(numbers))).append_column(ROW, numbers)
+    return rows.append_column(PLACE, numbers)
 
 
 def _loose_keys(seen: TableFiles) -> pa.Table:

@@ -108,14 +108,20 @@ def test_nested_columns_names_in_any_letters_and_places(
     client.write(some(*range(30)), table)
     client.delete_where(table, "id IN (4, 29)")
     client.upsert(table, some(31))
-    found = sql(f"SELECT m, `grö ße`.a, `grö ße`.`b c`, id, _txn_row, _txn_file FROM txn.{table} ORDER BY id").collect()
+    found = sql(
+        f"SELECT m, `grö ße`.a, `grö ße`.`b c`, id, _txn_place, _metadata.file_path FROM txn.{table} ORDER BY id"
+    ).collect()
     ids = [n for n in (*range(29), 31) if n != 4]
     assert [row.id for row in found] == ids
     assert [row.m for row in found] == [{str(n): n / 2} for n in ids]
     assert [row["b c"] for row in found] == [["x"] * (n % 3) if n % 5 else None for n in ids]
-    assert [row._txn_row for row in found] == [*ids[:-1], 0]
+    of_file, of_none = {row._txn_place >> 32 for row in found[:-1]}, found[-1]._txn_place
+    assert len(of_file) == 1
+    assert of_none == 0
+    assert 0 not in of_file
+    assert [row._txn_place & 0xFFFFFFFF for row in found[:-1]] == ids[:-1]
     (file,) = {file.path for file in client.snapshot().table_files(table).files}
-    assert {row._txn_file for row in found} == {file, ""}
+    assert {row.file_path for row in found} == {file, None}
 
 
 # ---- which time

@@ -8,7 +8,6 @@ import org.apache.spark.sql.connector.write.DataWriter;
 import org.apache.spark.sql.connector.write.DeltaWriter;
 import org.apache.spark.sql.connector.write.DeltaWriterFactory;
 import org.apache.spark.sql.connector.write.WriterCommitMessage;
-import org.apache.spark.unsafe.types.UTF8String;
 import org.roaringbitmap.RoaringBitmap;
 
 /** Writers of tasks that change rows: places of rows that die are kept, and rows that are added go to the writers of an INSERT. */
@@ -22,34 +21,34 @@ final class ChangeTaskWriters implements DeltaWriterFactory {
     return new Writer(rows == null ? null : rows.createWriter(partition, task));
   }
 
-  /** Adds what a task says to the rows that die, by their files' URIs, and to the rows inserted and updated; returns what it wrote. */
-  static WriterCommitMessage read(WriterCommitMessage message, Map<String, RoaringBitmap> dead, long[] counts) {
+  /** Adds what a task says to the rows that die, by their files' numbers, and to the rows inserted and updated; returns what it wrote. */
+  static WriterCommitMessage read(WriterCommitMessage message, Map<Integer, RoaringBitmap> dead, long[] counts) {
     Object[] told = (Object[]) FileTaskWriters.told(message);
     counts[0] += (Long) told[2];
     counts[1] += (Long) told[3];
     for (Map.Entry<?, ?> each : ((HashMap<?, ?>) told[1]).entrySet()) {
-      dead.computeIfAbsent((String) each.getKey(), file -> new RoaringBitmap()).or(DeadRows.unpacked((byte[]) each.getValue()));
+      dead.computeIfAbsent((Integer) each.getKey(), file -> new RoaringBitmap()).or(DeadRows.unpacked((byte[]) each.getValue()));
     }
     return (WriterCommitMessage) told[0];
   }
 
   private static final class Writer implements DeltaWriter<InternalRow> {
     private final DataWriter<InternalRow> rows;
-    private final HashMap<UTF8String, RoaringBitmap> dead = new HashMap<>();
-    private UTF8String lastFile;
+    private final HashMap<Integer, RoaringBitmap> dead = new HashMap<>();
+    private int lastFile = -1;
     private RoaringBitmap inLastFile;
     private long inserted, updated;
 
     Writer(DataWriter<InternalRow> rows) { this.rows = rows; }
 
     /** A MERGE that does nothing but delete what matches may say so several times of one row. */
-    @Override public void delete(InternalRow metadata, InternalRow place) {
-      UTF8String file = place.getUTF8String(0);
-      if (!file.equals(lastFile)) {
-        lastFile = file.copy(); // what Spark gives may be overwritten by the next row
+    @Override public void delete(InternalRow metadata, InternalRow row) {
+      long place = row.getLong(0);
+      if (Places.file(place) != lastFile) {
+        lastFile = Places.file(place);
         inLastFile = dead.computeIfAbsent(lastFile, each -> new RoaringBitmap());
       }
-      inLastFile.add((int) place.getLong(1));
+      inLastFile.add(Places.row(place));
     }
 
     @Override public void update(InternalRow metadata, InternalRow place, InternalRow row) throws IOException {
@@ -64,8 +63,8 @@ final class ChangeTaskWriters implements DeltaWriterFactory {
     }
 
     @Override public WriterCommitMessage commit() throws IOException {
-      HashMap<String, byte[]> found = new HashMap<>();
-      for (var each : dead.entrySet()) found.put(each.getKey().toString(), DeadRows.packed(each.getValue()));
+      HashMap<Integer, byte[]> found = new HashMap<>();
+      for (var each : dead.entrySet()) found.put(each.getKey(), DeadRows.packed(each.getValue()));
       return FileTaskWriters.message(new Object[] {rows == null ? null : rows.commit(), found, inserted, updated});
     }
 

@@ -34,7 +34,7 @@ record RowChanges(TxnTable table, RowLevelOperation.Command command) implements 
   @Override public NamedReference[] rowId() { return places(); }
 
   static NamedReference[] places() {
-    return new NamedReference[] {Expressions.column(TxnTable.FILE), Expressions.column(TxnTable.ROW)};
+    return new NamedReference[] {Expressions.column(TxnTable.PLACE)};
   }
 
   @Override public DeltaWriteBuilder newWriteBuilder(LogicalWriteInfo info) {
@@ -47,7 +47,7 @@ record RowChanges(TxnTable table, RowLevelOperation.Command command) implements 
   /** `adds`: whether there are rows to be written. */
   private record Planned(TxnTable table, Command command, boolean adds) implements DeltaWrite, RequiresDistributionAndOrdering {
     @Override public DeltaBatchWrite toBatch() {
-      return new Changing(new TxnWrite(table, Bridge.request().put("mode", command.name().toLowerCase(java.util.Locale.ROOT))));
+      return new Changing(table.seen.places, new TxnWrite(table, Bridge.request().put("mode", command.name().toLowerCase(java.util.Locale.ROOT))));
     }
 
     @Override public String description() { return command + " by places of rows"; }
@@ -57,16 +57,16 @@ record RowChanges(TxnTable table, RowLevelOperation.Command command) implements 
     @Override public SortOrder[] requiredOrdering() { return adds ? TxnWrite.byPartition(table) : new SortOrder[0]; }
   }
 
-  /** What tasks say, as Python takes it; what they have written is put into `written`. */
-  static ObjectNode told(WriterCommitMessage[] messages, WriterCommitMessage[] written) {
-    Map<String, RoaringBitmap> dead = new HashMap<>();
+  /** What tasks say of rows at these places, as Python takes it; what they have written is put into `written`. */
+  static ObjectNode told(WriterCommitMessage[] messages, Places places, WriterCommitMessage[] written) {
+    Map<Integer, RoaringBitmap> dead = new HashMap<>();
     long[] counts = new long[2];
     for (int i = 0; i < messages.length; i++) written[i] = ChangeTaskWriters.read(messages[i], dead, counts);
     ObjectNode found = Bridge.request().put("inserted", counts[0]).put("updated", counts[1]);
     ObjectNode packed = found.putObject("dead");
     try {
       for (var each : dead.entrySet()) {
-        packed.put(each.getKey(), Base64.getEncoder().encodeToString(DeadRows.packed(each.getValue())));
+        packed.put(places.file(each.getKey()), Base64.getEncoder().encodeToString(DeadRows.packed(each.getValue())));
       }
     } catch (IOException e) {
       throw new IllegalStateException(e);
@@ -75,7 +75,7 @@ record RowChanges(TxnTable table, RowLevelOperation.Command command) implements 
   }
 
   /** A statement that runs; `rows` writes what it adds, and has its transaction. */
-  private record Changing(TxnWrite rows) implements DeltaBatchWrite {
+  private record Changing(Places places, TxnWrite rows) implements DeltaBatchWrite {
     @Override public DeltaWriterFactory createBatchWriterFactory(PhysicalWriteInfo info) {
       return new ChangeTaskWriters(rows.createBatchWriterFactory(info));
     }
@@ -85,7 +85,7 @@ record RowChanges(TxnTable table, RowLevelOperation.Command command) implements 
     @Override public void commit(WriterCommitMessage[] messages) {
       WriterCommitMessage[] written = new WriterCommitMessage[messages.length];
       ObjectNode request = Bridge.request();
-      request.set("changes", told(messages, written));
+      request.set("changes", told(messages, places, written));
       rows.commit(written, request);
     }
 

@@ -104,7 +104,7 @@ final class RowsReplaced implements SupportsRead, SupportsWrite, SupportsRowLeve
     @Override public SortOrder[] requiredOrdering() { return new SortOrder[0]; }
     @Override public DeltaWriterFactory createBatchWriterFactory(PhysicalWriteInfo info) { return new ChangeTaskWriters(null); }
     @Override public void commit(WriterCommitMessage[] messages) {
-      found = RowChanges.told(messages, new WriterCommitMessage[messages.length]);
+      found = RowChanges.told(messages, table.seen.places, new WriterCommitMessage[messages.length]);
       found.remove("inserted"); // that is all that comes in their place
     }
     @Override public void abort(WriterCommitMessage[] messages) {}

@@ -8,6 +8,8 @@ import org.apache.spark.sql.catalyst.analysis.AnalysisContext;
 final class Seen {
   final String id;
   final boolean isChosen;
+  /** Of rows in files of all its tables. */
+  final Places places = new Places();
 
   private Seen(String id, boolean isChosen, Bridge bridge) {
     this.id = id;

@@ -32,8 +32,8 @@ final class TxnBatch implements Batch {
     this.more = more;
   }
 
-  /** Files, or pieces of some, that a task reads one after the other. What is broadcast is of Java's own classes: see DeadRows. */
-  record Files(PartitionedFile[] files, Broadcast<HashMap<String, byte[]>> dead) implements InputPartition {}
+  /** Files, or pieces of some, that a task reads one after the other, with the places of their first rows. What is broadcast is of Java's own classes: see DeadRows. */
+  record Files(PartitionedFile[] files, long[] places, Broadcast<HashMap<String, byte[]>> dead) implements InputPartition {}
 
   /** Rows that are in no file of the table, as a stream of Arrow's: they were changed by their keys of late. */
   record LooseRows(byte[] stream) implements InputPartition {}
@@ -102,5 +102,8 @@ final class TxnBatch implements Batch {
     return found;
   }
 
-  private Files files(List<PartitionedFile> some) { return new Files(some.toArray(new PartitionedFile[0]), dead); }
+  private Files files(List<PartitionedFile> some) {
+    long[] places = some.stream().mapToLong(each -> scan.table.seen.places.first(each.urlEncodedPath())).toArray();
+    return new Files(some.toArray(new PartitionedFile[0]), places, dead);
+  }
 }

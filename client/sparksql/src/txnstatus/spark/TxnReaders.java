@@ -17,13 +17,10 @@ import org.apache.spark.sql.connector.read.PartitionReader;
 import org.apache.spark.sql.connector.read.PartitionReaderFactory;
 import org.apache.spark.sql.execution.datasources.PartitionedFile;
 import org.apache.spark.sql.execution.datasources.v2.parquet.ParquetPartitionReaderFactory;
-import org.apache.spark.sql.execution.vectorized.ConstantColumnVector;
-import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.vectorized.ColumnVector;
 import org.apache.spark.sql.vectorized.ColumnarBatch;
-import org.apache.spark.unsafe.types.UTF8String;
 import org.roaringbitmap.RoaringBitmap;
 import scala.jdk.javaapi.CollectionConverters;
 
@@ -51,25 +48,27 @@ final class TxnReaders implements PartitionReaderFactory {
     return new Rows((TxnBatch.Files) partition);
   }
 
-  /** The place of a wanted column in what is read; behind all of it are the file's name, and its metadata. */
+  /** The place of a wanted column in what is read; behind all of it is the file's metadata, and what is read last is where a place is made of. */
   private int source(StructField field) {
-    if (field.name().equals(TxnTable.FILE)) return read.size();
-    if (field.name().equals(TxnTable.ROW)) return read.size() - 1;
+    if (field.name().equals(TxnTable.PLACE)) return read.size();
     return read.getFieldIndex(field.name()).isDefined() ? read.fieldIndex(field.name()) : read.size() + 1;
   }
 
   /** What a task reads of its files, one after the other. */
   private abstract class Files<T> implements PartitionReader<T> {
     private final PartitionedFile[] files;
+    private final long[] places;
     private final Broadcast<HashMap<String, byte[]>> dead;
     private int following;
     private PartitionReader<T> reader;
     PartitionedFile file;
-    UTF8String uri;
+    /** The place of its first row. */
+    long first;
     RoaringBitmap deleted;
 
     Files(TxnBatch.Files partition) {
       files = partition.files();
+      places = partition.places();
       dead = partition.dead();
     }
 
@@ -81,28 +80,28 @@ final class TxnReaders implements PartitionReaderFactory {
       while (true) {
         if (reader == null) {
           if (following == files.length) return false;
-          begin(files[following++]);
+          begin(files[following], places[following++]);
         }
         try {
           while (reader.next()) if (take(reader.get())) return true;
         } catch (Exception e) {
-          throw new IOException("reading " + uri + " failed: " + e.getMessage(), e);
+          throw new IOException("reading " + file.urlEncodedPath() + " failed: " + e.getMessage(), e);
         }
         reader.close();
         reader = null;
       }
     }
 
-    private void begin(PartitionedFile following) throws IOException {
+    private void begin(PartitionedFile following, long place) throws IOException {
       file = following;
-      uri = UTF8String.fromString(file.urlEncodedPath());
+      first = place;
       deleted = DeadRows.of(file.urlEncodedPath(), dead);
       InputFileBlockHolder.set(file.urlEncodedPath(), file.start(), file.length());
       if (parquet.filters().length > 0) TaskSettings.forget(parquet.broadcastedConf());
       try {
         reader = open(file);
       } catch (Exception e) {
-        throw new IOException("reading " + uri + " failed: " + e.getMessage(), e);
+        throw new IOException("reading " + file.urlEncodedPath() + " failed: " + e.getMessage(), e);
       }
     }
 
@@ -136,15 +135,9 @@ final class TxnReaders implements PartitionReaderFactory {
     private ColumnVector column(StructField field, ColumnarBatch found, int count) {
       int from = source(field);
       if (from < read.size()) return found.column(from);
-      if (from == read.size()) return named(count);
+      if (from == read.size()) return new Places.Vector(first, found.column(read.size() - 1));
       ColumnVector numbers = Metadata.numbers(field) ? found.column(read.size() - 1) : null;
       return Metadata.vector((StructType) field.dataType(), file, numbers, count);
-    }
-
-    private ColumnVector named(int count) {
-      ConstantColumnVector found = new ConstantColumnVector(count, DataTypes.StringType);
-      found.setUtf8String(uri);
-      return found;
     }
 
     /** Null: all. */
@@ -160,6 +153,7 @@ final class TxnReaders implements PartitionReaderFactory {
   private final class Rows extends Files<InternalRow> {
     private final UnsafeProjection projection = UnsafeProjection.create(CollectionConverters.asScala(sources()).toSeq());
     private final StructField metadata = metadata();
+    private final boolean hasPlace = wanted.getFieldIndex(TxnTable.PLACE).isDefined();
     private GenericInternalRow behind, parts;
     private InternalRow row;
 
@@ -179,7 +173,7 @@ final class TxnReaders implements PartitionReaderFactory {
 
     @Override PartitionReader<InternalRow> open(PartitionedFile file) {
       parts = metadata == null ? null : Metadata.row((StructType) metadata.dataType(), file);
-      behind = new GenericInternalRow(new Object[] {uri, parts});
+      behind = new GenericInternalRow(new Object[] {first, parts});
       return parquet.buildReader(file);
     }
 
@@ -190,6 +184,7 @@ final class TxnReaders implements PartitionReaderFactory {
       if (parts != null && Metadata.numbers(metadata)) {
         Metadata.numbered(parts, (StructType) metadata.dataType(), found.getLong(read.size() - 1));
       }
+      if (hasPlace) behind.update(0, first + found.getLong(read.size() - 1));
       row = projection.apply(new JoinedRow(found, behind));
       return true;
     }

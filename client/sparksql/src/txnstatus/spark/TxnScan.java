@@ -206,14 +206,14 @@ final class TxnScan implements Scan, SupportsReportStatistics, SupportsRuntimeFi
   private boolean readsPlaces() { return Arrays.stream(wanted.fields()).anyMatch(this::isPlace); }
 
   private boolean isPlace(StructField field) {
-    return field.name().equals(TxnTable.FILE) || field.name().equals(TxnTable.ROW) || isMetadata(field);
+    return field.name().equals(TxnTable.PLACE) || isMetadata(field);
   }
 
   /** A table may have a column of this name, which Spark then takes it for. */
   private boolean isMetadata(StructField field) { return field.name().equals(Metadata.NAME) && table.rows.getFieldIndex(Metadata.NAME).isEmpty(); }
 
   private boolean isNumber(StructField field) {
-    return field.name().equals(TxnTable.ROW) || (isMetadata(field) && Metadata.numbers(field));
+    return field.name().equals(TxnTable.PLACE) || (isMetadata(field) && Metadata.numbers(field));
   }
 
   private ParquetPartitionReaderFactory parquet(StructType read) {

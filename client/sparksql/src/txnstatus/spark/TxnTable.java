@@ -29,8 +29,8 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /** A table at one snapshot. */
 final class TxnTable implements SupportsRead, SupportsWrite, SupportsRowLevelOperations, SupportsMetadataColumns, TruncatableTable {
-  /** Where a row lies: its file's URI, or nothing for one that is in none; and its number there. */
-  static final String FILE = "_txn_file", ROW = "_txn_row";
+  /** Where a row lies, as a number: see Places. */
+  static final String PLACE = "_txn_place";
 
   final String table;
   final Seen seen;
@@ -92,7 +92,7 @@ final class TxnTable implements SupportsRead, SupportsWrite, SupportsRowLevelOpe
 
   @Override public MetadataColumn[] metadataColumns() {
     return new MetadataColumn[] {
-        metadata(FILE, DataTypes.StringType, false), metadata(ROW, DataTypes.LongType, false), metadata(Metadata.NAME, Metadata.TYPE, true)};
+        metadata(PLACE, DataTypes.LongType, false), metadata(Metadata.NAME, Metadata.TYPE, true)};
   }
 
   private static MetadataColumn metadata(String name, DataType type, boolean nullable) {
