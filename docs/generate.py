@@ -75,7 +75,7 @@ def status_table() -> Iterator[str]:
         cells = []
         for state, outcome in zip(status.TABLE_COLUMNS, outcomes, strict=True):
             if outcome is status.Stay.ILLEGAL:
-                record = TxnRecord(TxnId(0), "", "", 0, 0, 0, BeginRequest("", TxnId(0), 1, kept=1), state)
+                record = TxnRecord(TxnId(0), "", "", 0, 0, 0, BeginRequest("", TxnId(0), 1), state)
                 cells.append(_illegal(illegal(record, op).code))
             else:
                 cells.append(outcome.value if isinstance(outcome, status.Stay) else f"**{outcome.name}**")

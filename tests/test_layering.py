@@ -71,8 +71,8 @@ ONLY_IN = {
     "psycopg": ("txnclient.foreign.postgres", "txnparticipant.foreign.postgres"),
 }
 """Libraries that one part keeps to itself."""
-CORE_LIBRARIES = {"google", "pyroaring"}
-"""What a core may import besides the standard library and us: protobuf's messages."""
+CORE_LIBRARIES = {"google", "msgspec", "pyroaring"}
+"""What a core may import besides the standard library and us: messages, and commands as the log has them."""
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 PACKAGES = ("txnstatus", "txnparticipant", "txnmanager", "txnclient", "txndeploy")
-NOT_IN_BASE = ("grpc", "pysyncobj", "pyspark", "pyarrow", "pydantic", "typer", "tomli_w", "psycopg")
+NOT_IN_BASE = ("grpc", "msgspec", "pysyncobj", "pyspark", "pyarrow", "pydantic", "typer", "tomli_w", "psycopg")
 
 
 def run(command: Iterable[str | Path], *, check: bool = True) -> subprocess.CompletedProcess[str]:

@@ -1,4 +1,5 @@
-"""The wire format: generated code is fresh; every number is on record, so that changing one is a reviewed diff."""
+"""The formats of the wire and of logs: generated code is fresh; every number and place is on record, so that changing
+one is a reviewed diff."""
 
 from __future__ import annotations
 
@@ -11,9 +12,15 @@ import sys
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
+from typing import Any, get_args
 
 from google.protobuf import descriptor_pb2 as d
 from google.protobuf.descriptor import FileDescriptor
+from msgspec import inspect
+
+from txnparticipant.shard import commands as shard_cmd
+from txnstatus.status import chunks
+from txnstatus.status import commands as status_cmd
 
 ROOT = Path(__file__).parent.parent
 PROTO = ROOT / "txnstatus" / "txnstatus" / "proto"
@@ -29,6 +36,9 @@ Nodes of two releases talk to each other during an upgrade, and journals and sna
   a new field or message        fine: give it a number that was never used
   a field that is gone          leave its number and its name behind as `reserved`
   another number or type        do not: add a new field beside the old one
+What logs and snapshots have (`Stored`) goes by the order of its fields, as they are numbered there:
+  a new field                   fine: at the end, with what it is in older values as its default
+  a new command                 fine: give it a number that was never used
 If that is what you did, record it:  {REWRITE}=1 python -m pytest {{test}}
 """
 
@@ -62,7 +72,7 @@ def _make_proto_command(out: Path) -> list[str]:
 
 
 def test_wire_format_is_as_recorded() -> None:
-    now = sorted(line for file in _files() for line in _lines(file))
+    now = sorted([*(line for file in _files() for line in _lines(file)), *_stored()])
     assert len(set(now)) == len(now), "two things have one name"
     if os.environ.get(REWRITE):
         WIRE.write_text("\n".join(now) + "\n")
@@ -135,6 +145,39 @@ def _type(message: d.DescriptorProto, field: d.FieldDescriptorProto, prefix: str
     if field.HasField("oneof_index"):
         return f"{name} in oneof {message.oneof_decl[field.oneof_index].name}"
     return name
+
+
+def _stored() -> set[str]:
+    """The commands of logs and the chunks of snapshots, and the values in them."""
+    lines: set[str] = set()
+    for log, union in (("status", status_cmd.Command), ("shard", shard_cmd.Command), ("status snapshot", chunks.Chunk)):
+        kinds = inspect.multi_type_info(get_args(union))
+        lines.update(f"{log} {kind.tag} = {kind.cls.__name__}" for kind in kinds)  # type: ignore[attr-defined]
+        for kind in kinds:
+            lines.update(_fields(kind, f"{log} "))
+    return lines
+
+
+def _fields(kind: Any, where: str = "stored ") -> Iterator[str]:
+    """Fields of an array by their places, of a map by their names."""
+    is_map = isinstance(kind, inspect.DataclassType)
+    for number, field in enumerate(getattr(kind, "fields", ()), 1):
+        place = "by name" if is_map else number
+        what = f"{_word(field.type)}{'' if field.required else ' or nothing'}"
+        yield f"{where}{_word(kind)}.{field.name} = {place} {what}"
+        yield from _fields(field.type)
+    if isinstance(kind, inspect.EnumType):
+        yield from (f"{where}{_word(kind)}.{member.name} = {member.value}" for member in kind.cls)
+    for inner in (*getattr(kind, "types", ()), *([kind.item_type] if hasattr(kind, "item_type") else ())):
+        yield from _fields(inner)
+
+
+def _word(kind: Any) -> str:
+    if hasattr(kind, "item_type"):
+        return f"repeated {_word(kind.item_type)}"
+    if hasattr(kind, "types"):
+        return " or ".join(map(_word, kind.types))
+    return kind.cls.__name__ if hasattr(kind, "cls") else type(kind).__name__.removesuffix("Type").lower()
 
 
 def _short(type_name: str, prefix: str) -> str:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from tests.exhaustive import invariants as rules
 from tests.exhaustive.clients import APPEND, DROP, OVERWRITE, Config
@@ -83,7 +84,7 @@ def _decisions_are_not_compared(patch: Patch) -> None:
 
     def trusting(status: table.TxnStatusTable, command: cmd.Command) -> Any:
         if isinstance(command, cmd.FinalizeCommit) and (record := status.find(command.txn_id)):
-            command = replace(command, prepared=len(record.participants))
+            command = structs.replace(command, prepared=len(record.participants))
         return apply(status, command)
 
     patch.setattr(table.TxnStatusTable, "apply", trusting)
@@ -151,7 +152,7 @@ def _told_too_early(patch: Patch) -> None:
     def advance_and_tell(manager: TxnStatusManager, record: TxnRecord, wall_micros: int) -> list[Effect]:
         effects = advance(manager, record, wall_micros)
         commits = [e for e in effects if isinstance(e, Propose) and isinstance(e.command, cmd.FinalizeCommit)]
-        return effects + [Decided(replace(record, state=TxnState.FINALIZE_IN_PROGRESS)) for _ in commits]
+        return effects + [Decided(structs.replace(record, state=TxnState.FINALIZE_IN_PROGRESS)) for _ in commits]
 
     patch.setattr(TxnStatusManager, "_advance", advance_and_tell)
 
@@ -208,7 +209,7 @@ def _a_drop_forgets_who_is_prepared(patch: Patch) -> None:
 
 
 def _a_drop_keeps_nobody_out(patch: Patch) -> None:
-    patch.setattr(dropping, "_prepare_refused", lambda *_: None)
+    patch.setattr(dropping, "prepare_refused", lambda *_: None)
 
 
 _S, _P = TxnState, ParticipantState

@@ -183,6 +183,8 @@ def _names(kind: Any) -> Sequence[str]:
     """The fields that make a value; the others follow from them."""
     if issubclass(kind, tuple):
         return tuple(kind._fields)
+    if hasattr(kind, "__struct_fields__"):  # msgspec's, which clients do without
+        return tuple(kind.__struct_fields__)
     return [each.name for each in dataclasses.fields(kind) if each.init]
 
 

@@ -1,4 +1,4 @@
-"""What replicated state machines share: how they refuse a command, and the story they tell when one breaks them."""
+"""What replicated state machines share: what they store, how they refuse, and the story of what breaks them."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import Enum
 from itertools import islice
+from typing import dataclass_transform
+
+import msgspec
 
 from txnstatus.errors import TxnError
 from txnstatus.types import TxnId
-from txnstatus.values import value
 
 KEPT_STEPS = 1_000
 """Steps that one state machine remembers: some 100 bytes each."""
@@ -20,8 +22,22 @@ TOLD_CHARACTERS = 2_000
 """Characters of a command or a state in a story: the partitions of a manifest may be many."""
 
 
-@value
-class Rejected:
+@dataclass_transform(frozen_default=True)
+class Stored(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """A value in the form that logs and snapshots have: an array of its fields, in their order.
+
+    A command's array begins with the number of its kind, `tag`. Both outlive a release. So a number is never given
+    again, and fields are only appended, each with a default, which is what it is in values from before it. Dataclasses
+    in such a value are maps by the names of their fields.
+    """
+
+
+@dataclass_transform(frozen_default=True)
+class Outcome(msgspec.Struct, frozen=True):
+    """What a command came to; made for each on every replica, in a third of the time that a dataclass takes."""
+
+
+class Rejected(Outcome):
     """The command is refused on every replica alike, and changed nothing."""
 
     error: TxnError

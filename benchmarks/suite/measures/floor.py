@@ -1,7 +1,8 @@
 """What this machine takes for the steps that every transaction is made of, whoever writes the rest.
 
 A frame there and back between two processes, on one core and on two; a synced append, in the thread that asks for it
-and in a worker thread; and a command of the status table, encoded, decoded and applied.
+and in a worker thread; a command of the status table, encoded, decoded and applied; and all that one replica does to
+decode and apply a transaction with two tables in one log.
 """
 
 from __future__ import annotations
@@ -22,9 +23,16 @@ from rich.table import Table
 
 from benchmarks.suite.options import at_least
 from benchmarks.suite.report import table_of
+from txnparticipant.leader.machine import ShardMachine, shards_here
+from txnparticipant.shard.commands import CreateTable, encode
+from txnstatus.catalog.catalog import range_number, shard_group, shard_number, status_group
+from txnstatus.raft.machine import StateMachine
+from txnstatus.raft.parts import Parts, address, opening
+from txnstatus.schema import Column, Schema
 from txnstatus.status import commands as cmd
+from txnstatus.status.machine import StatusMachine
 from txnstatus.status.table import TxnStatusTable
-from txnstatus.types import TxnId
+from txnstatus.types import HybridClock, Participant, ParticipantId, Timestamp, TxnId
 
 FRAME = bytes(300)
 Cost = tuple[float, float]
@@ -132,6 +140,32 @@ def applied(seconds: float) -> Cost:
     return seconds / 3, used / 3
 
 
+def replicated(seconds: float) -> Cost:
+    """A begin that carries first writes on two tables, and the commit."""
+
+    def make(part: str) -> StateMachine:
+        if range_number(part) is None:
+            return ShardMachine(shard_number(part))
+        clock = HybridClock(lambda: int(1e6 * time.time()))
+        return StatusMachine(TxnStatusTable(0, 1 << 40), clock, shards_here(lambda: parts.machines))
+
+    parts = Parts(make)
+    shards, schema = [shard_group(number) for number in (0, 1)], Schema((Column("id", "bigint"),))
+    parts.apply([opening(part) for part in (*shards, status_group(0))])
+    creates = [CreateTable(f"a.{part}", schema, f"file:///{part}", part) for part in shards]
+    parts.apply([address(part) + encode(create) for part, create in zip(shards, creates, strict=True)])
+    numbers, to = iter(range(1 << 40)), address(status_group(0))
+
+    async def step() -> None:
+        number = next(numbers)
+        writes = tuple(Participant(ParticipantId(f"{shard}.0"), "a.b", f"{number:032}") for shard in (0, 1))
+        begin = cmd.BeginTxns(f"request {number}", 1, "owner", "", 60_000, number, participants=writes)
+        commit = cmd.BeginCommit(TxnId(number), "owner", number, Timestamp(number + 1))
+        parts.apply([to + cmd.encode(begin), to + cmd.encode(commit), to + cmd.encode(cmd.Forget(number))])
+
+    return repeated(seconds, step)
+
+
 def measure(seconds: Annotated[float, at_least(0.01, "Of each step.")] = 2.0) -> Iterator[Table]:
     cores = sorted(os.sched_getaffinity(0))
     costs = {"a frame there and back, both processes on one core": there_and_back(seconds, (cores[0], cores[0]))}
@@ -143,5 +177,6 @@ def measure(seconds: Annotated[float, at_least(0.01, "Of each step.")] = 2.0) ->
         costs["a synced append in a worker thread"] = synced_append(seconds, file, threads)
         os.close(file)
     costs["a command of the status table: encoded, decoded, applied"] = applied(seconds)
+    costs["a transaction with two tables in one log: decoded, applied"] = replicated(seconds)
     rows = [(name, *(f"{1e6 * part:.1f}" for part in cost)) for name, cost in costs.items()]
     yield table_of("steps of every transaction", ("step", "us", "us of CPU, this process"), rows)

@@ -19,7 +19,7 @@ from txndeploy.node.replicas import ReplicaAdmin, status_of
 from txnmanager.compactions import Compactions
 from txnmanager.router import route
 from txnmanager.txn_manager import ClusterView, Tables, TxnManager
-from txnparticipant.leader.machine import ShardMachine, ShardsHere
+from txnparticipant.leader.machine import ShardMachine, shards_here
 from txnparticipant.leader.service import ShardService
 from txnstatus.catalog.catalog import CATALOG, CatalogState, founding_id, range_number, shard_number, status_group
 from txnstatus.catalog.client import CatalogClient
@@ -257,7 +257,7 @@ class Roles:
         if number is None:
             return ShardMachine(shard_number(part), range_of)
         table = TxnStatusTable(number * span, (number + 1) * span)
-        return StatusMachine(table, self._clock, ShardsHere(lambda: beside.machines))
+        return StatusMachine(table, self._clock, shards_here(lambda: beside.machines))
 
     def _serve(self, part: str, machine: StateMachine, driver: PartDriver, hosting: Hosting) -> Service:
         """The service of a part, which answers calls for it."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from txnparticipant.leader.reads import Reads
 from txnparticipant.leader.registering import Propose, Registering

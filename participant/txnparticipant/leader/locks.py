@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
 from operator import itemgetter
+
+from msgspec.structs import replace
 
 from txnparticipant.leader.aborts import Aborts
 from txnparticipant.leader.waiters import Waiters

@@ -12,9 +12,10 @@ from txnstatus.catalog.cluster_map import part_of
 from txnstatus.errors import TxnError, Unavailable, forgotten
 from txnstatus.raft.machine import Restoring, RestoringWhole, StateMachine
 from txnstatus.replicated import Rejected
-from txnstatus.status.commands import LastWrite, RegisterParticipants
+from txnstatus.status.commands import RegisterParticipants
 from txnstatus.status.records import Step
 from txnstatus.status.table import TxnStatusTable
+from txnstatus.status.together import Here
 from txnstatus.types import Participant, ParticipantId, ParticipantState, Timestamp, TxnId
 
 RangeOf = Callable[[TxnId], TxnStatusTable | None]
@@ -26,7 +27,7 @@ def no_range(_txn_id: TxnId) -> TxnStatusTable | None:
 
 
 class ShardMachine:
-    """Implements raft.machine.StateMachine."""
+    """Implements raft.machine.StateMachine, and status.together.Member."""
 
     def __init__(self, shard: int, range_of: RangeOf = no_range) -> None:
         self.shard = ParticipantShard(shard)
@@ -49,6 +50,39 @@ class ShardMachine:
         outcome = table.apply(RegisterParticipants(command.txn_id, command.owner, participants))
         return outcome if isinstance(outcome, Rejected) else None
 
+    # ---- for status ranges in the same log
+
+    def unready(self, txn_id: TxnId, participant_id: ParticipantId) -> TxnError | None:
+        record = self.shard.record(participant_id, txn_id)
+        if record is None or record.state is not ParticipantState.OPEN:
+            return None
+        table = self.shard.table_by_id(participant_id)
+        return Unavailable(f"{table.name} was compacted meanwhile") if any(untranslated(table, record)) else None
+
+    def write(self, command: bytes) -> TxnError | None:
+        (outcome,) = self.apply([command])
+        return outcome.error if isinstance(outcome, Rejected) else None
+
+    def prepare(self, txn_id: TxnId, participant: Participant, at: Timestamp) -> Step:
+        participant_id, _, first_write = participant
+        at = max(at, Timestamp(self.shard.last_row_change(participant_id) + 1))
+        return self._ask(cmd.BeginCommit(txn_id, participant_id, at, first_write))
+
+    def publish(self, txn_id: TxnId, participant_id: ParticipantId, commit_ts: Timestamp) -> Step:
+        return self._ask(cmd.FinalizeCommit(txn_id, participant_id, commit_ts))
+
+    def discard(self, txn_id: TxnId, participant: Participant) -> Step:
+        participant_id, _, first_write = participant
+        return self._ask(cmd.AbortTxn(txn_id, participant_id, first_write))
+
+    def _ask(self, command: cmd.BeginCommit | cmd.FinalizeCommit | cmd.AbortTxn) -> Step:
+        outcome, participant_id = self.shard.apply(command), ParticipantId(command.table_id)
+        if isinstance(outcome, Rejected):
+            return Step(participant_id, command, outcome, refused=outcome.error)
+        return Step(participant_id, command, outcome, outcome.timestamp)
+
+    # ---- snapshots
+
     def snapshot(self) -> Iterator[bytes]:
         return iter([self.shard.snapshot()])
 
@@ -56,56 +90,12 @@ class ShardMachine:
         return RestoringWhole(self.shard.restore)
 
 
-class ShardsHere:
-    """The shards of a group, for its status ranges: implements status.together.Here."""
+def shards_here(machines: Callable[[], Mapping[str, StateMachine]]) -> Here:
+    """`machines`: the parts of a group, for its status ranges."""
 
-    def __init__(self, machines: Callable[[], Mapping[str, StateMachine]]) -> None:
-        """`machines`: the parts of the group."""
-        self._machines = machines
-
-    def has(self, participant_id: ParticipantId) -> bool:
-        return self._find(participant_id) is not None
-
-    def unready(self, txn_id: TxnId, participant_id: ParticipantId) -> TxnError | None:
-        shard = self._shard(participant_id)
-        record = shard.record(participant_id, txn_id)
-        if record is None or record.state is not ParticipantState.OPEN:
-            return None
-        table = shard.table_by_id(participant_id)
-        return Unavailable(f"{table.name} was compacted meanwhile") if any(untranslated(table, record)) else None
-
-    def write(self, write: LastWrite) -> TxnError | None:
-        (outcome,) = self._machine(write.participant_id).apply([write.command])
-        return outcome.error if isinstance(outcome, Rejected) else None
-
-    def prepare(self, txn_id: TxnId, participant: Participant, at: Timestamp) -> Step:
-        participant_id, _, first_write = participant
-        newest = self._shard(participant_id).last_row_change(participant_id)
-        at = max(at, Timestamp(newest + 1))
-        return self._ask(participant_id, cmd.BeginCommit(txn_id, participant_id, at, first_write))
-
-    def publish(self, txn_id: TxnId, participant_id: ParticipantId, commit_ts: Timestamp) -> Step:
-        return self._ask(participant_id, cmd.FinalizeCommit(txn_id, participant_id, commit_ts))
-
-    def discard(self, txn_id: TxnId, participant: Participant) -> Step:
-        participant_id, _, first_write = participant
-        return self._ask(participant_id, cmd.AbortTxn(txn_id, participant_id, first_write))
-
-    def _ask(self, participant_id: ParticipantId, command: cmd.TxnCommand) -> Step:
-        outcome = self._shard(participant_id).apply(command)
-        if isinstance(outcome, Rejected):
-            return Step(participant_id, command, outcome, refused=outcome.error)
-        return Step(participant_id, command, outcome, outcome.timestamp)
-
-    def _shard(self, participant_id: ParticipantId) -> ParticipantShard:
-        return self._machine(participant_id).shard
-
-    def _machine(self, participant_id: ParticipantId) -> ShardMachine:
-        found = self._find(participant_id)
-        assert found is not None, f"{participant_id} is not in this log"
-        return found
-
-    def _find(self, participant_id: ParticipantId) -> ShardMachine | None:
+    def find(participant_id: ParticipantId) -> ShardMachine | None:
         part = part_of(participant_id)
-        machine = self._machines().get(part) if part is not None else None
+        machine = machines().get(part) if part is not None else None
         return machine if isinstance(machine, ShardMachine) else None
+
+    return find

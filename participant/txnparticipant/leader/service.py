@@ -6,8 +6,10 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
+
+from msgspec.structs import replace
 
 from txnparticipant.leader.compactions import CompactionService
 from txnparticipant.leader.files import FileService

@@ -256,6 +256,8 @@ class LockTable:
 
     def _leaves_queue(self, txn_id: TxnId) -> bool:
         """Whether it was in the queue."""
+        if not self._queue:
+            return False
         waited = len(self._queue)
         self._queue = [request for request in self._queue if request.txn_id != txn_id]
         return len(self._queue) < waited

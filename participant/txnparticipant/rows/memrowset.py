@@ -7,18 +7,18 @@ plain sight, because who changed the same ones is decided on every replica alike
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import chain
 
 from txnparticipant.rows.changed_keys import KEY_COST_BYTES, ChangedKeys
 from txnparticipant.versions.mvcc import Manifest
-from txnstatus.proto import participant_pb2 as pb
+from txnstatus.replicated import Stored
 from txnstatus.types import NO_TIMESTAMP, Timestamp, TxnId
 from txnstatus.values import value
 
 
-@value
-class RowBatch:
+class RowBatch(Stored, dict=True, gc=True):
     """What one write changes: rows to be there, or keys to be gone."""
 
     write_id: str
@@ -28,27 +28,19 @@ class RowBatch:
     keys: tuple[bytes, ...]
     outcome: bytes = b""
     """What the writer was answered, for when it asks again."""
-    key_set: frozenset[bytes] = field(init=False, compare=False, repr=False)
-    bytes: int = field(init=False, compare=False, repr=False)
-    """Bytes that the batch takes in memory, about."""
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "key_set", frozenset(self.keys))
-        cost = len(self.rows) + sum(map(len, self.keys)) + KEY_COST_BYTES * (1 + len(self.keys))
-        object.__setattr__(self, "bytes", cost)
+    @cached_property
+    def key_set(self) -> frozenset[bytes]:
+        return frozenset(self.keys)
+
+    @cached_property
+    def cost(self) -> int:
+        """Bytes that the batch takes in memory, about."""
+        return len(self.rows) + sum(map(len, self.keys)) + KEY_COST_BYTES * (1 + len(self.keys))
 
     def overwritten(self) -> RowBatch:
         """The batch without its rows, for the answer alone: the transaction has overwritten the table after it."""
-        return replace(self, rows=b"", keys=())
-
-    def to_wire(self) -> pb.RowBatch:
-        return pb.RowBatch(
-            write_id=self.write_id, deletes=self.deletes, rows=self.rows, keys=self.keys, outcome=self.outcome
-        )
-
-    @classmethod
-    def from_wire(cls, wire: pb.RowBatch) -> RowBatch:
-        return cls(wire.write_id, wire.deletes, wire.rows, tuple(wire.keys), wire.outcome)
+        return RowBatch(self.write_id, self.deletes, b"", (), self.outcome)
 
 
 @value
@@ -61,8 +53,9 @@ class RowSet:
     """Batches in the order in which they were written: of two changes of a key the later counts."""
 
     @property
-    def bytes(self) -> int:
-        return sum(batch.bytes for batch in self.batches)
+    def cost(self) -> int:
+        """Bytes that it takes in memory, about."""
+        return sum(batch.cost for batch in self.batches)
 
 
 def changed_keys(batches: Iterable[RowBatch]) -> tuple[bytes, ...]:
@@ -189,7 +182,7 @@ class TableRows:
 
     def publish(self, row_set: RowSet) -> None:
         self.unflushed[row_set.txn_id] = row_set
-        self.unflushed_bytes += row_set.bytes
+        self.unflushed_bytes += row_set.cost
         self.newest = max(self.newest, row_set.commit_ts)
 
     def clear(self, commit_ts: Timestamp) -> None:
@@ -224,7 +217,7 @@ class TableRows:
 
     def flush(self, flush_id: str, manifest: Manifest, txn_ids: Iterable[TxnId]) -> None:
         flushed = [self.unflushed.pop(txn_id) for txn_id in txn_ids]
-        self.unflushed_bytes -= sum(row_set.bytes for row_set in flushed)
+        self.unflushed_bytes -= sum(row_set.cost for row_set in flushed)
         timestamps = [row_set.commit_ts for row_set in flushed]
         self.flushing.remove(flush_id)
         self.add(Flush(flush_id, manifest, min(timestamps), max(timestamps)))
@@ -269,7 +262,7 @@ class TableRows:
         flushes = [each for each in self.flushes.values() if each.last_ts <= last]
         for row_set in row_sets:
             del self.unflushed[row_set.txn_id]
-            self.unflushed_bytes -= row_set.bytes
+            self.unflushed_bytes -= row_set.cost
         for flush in flushes:
             del self.flushes[flush.flush_id]
             self.spent.append(flush.flush_id)

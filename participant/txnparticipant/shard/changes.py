@@ -28,14 +28,12 @@ from txnstatus.errors import (
 )
 from txnstatus.limits import MAX_PARTITION_VALUES
 from txnstatus.partitions import WHOLE_TABLE, above, covers, values
-from txnstatus.replicated import Rejected
+from txnstatus.replicated import Outcome, Rejected
 from txnstatus.table_properties import altered
 from txnstatus.types import NO_TIMESTAMP, ConflictStrategy, ParticipantState, Timestamp, TxnId
-from txnstatus.values import value
 
 
-@value
-class ShardApplied:
+class ShardApplied(Outcome):
     timestamp: Timestamp = NO_TIMESTAMP
     """BEGIN_COMMIT: the prepare timestamp, or the final one of a transaction that is committed already."""
     table_id: str = ""
@@ -47,8 +45,6 @@ class ShardApplied:
 
 
 def change(table: TableState, txn: TableTxn, command: cmd.TxnCommand) -> ShardApplied | Rejected:
-    if refusal := dropping.refusal(table, txn, command):
-        return Rejected(refusal)
     match command:
         case cmd.BeginCommit():
             return _prepare(table, txn, command)
@@ -60,6 +56,8 @@ def change(table: TableState, txn: TableTxn, command: cmd.TxnCommand) -> ShardAp
         case cmd.AbortTxn():
             _claim_first(table, txn, command)
             return ShardApplied(let_in=table.discard(txn))
+    if refused := dropping.refusal(table, txn, command):
+        return Rejected(refused)
     if command.owner != txn.owner:
         message = f"transaction {txn.txn_id} belongs to {txn.owner!r}, not to {command.owner!r}"
         return Rejected(NotAuthorized(message, txn_id=txn.txn_id))
@@ -218,15 +216,25 @@ def _closes_a_circle(table: TableState, txn_id: TxnId, locks: tuple[Lock, ...]) 
 
 
 def _prepare(table: TableState, txn: TableTxn, command: cmd.BeginCommit) -> ShardApplied | Rejected:
-    if any(untranslated(table, txn)):
-        return Rejected(Unavailable(f"{table.name} was compacted while transaction {txn.txn_id} wrote to it"))
-    conflict = first_committer_wins(table.name, txn.txn_id, txn.writes.values(), table.overwrites, table.file_sets)
-    conflict = conflict or delete_conflict(table, txn) or key_conflict(table, txn)
-    if conflict:
-        return Rejected(conflict)
+    refusal: TxnError | None = dropping.prepare_refused(table, txn)
+    if refusal is None and not txn.is_empty:
+        refusal = _in_the_way(table, txn)
+    if refusal is not None:
+        return Rejected(refusal)
     _claim_first(table, txn, command)
     prepare_ts = dropping.prepare_ts(table, command.prepare_ts) if txn.drops else command.prepare_ts
     return ShardApplied(prepare_ts, let_in=table.prepare(txn, prepare_ts))
+
+
+def _in_the_way(table: TableState, txn: TableTxn) -> TxnError | None:
+    """Why what it has written cannot be published as it is."""
+    if any(untranslated(table, txn)):
+        return Unavailable(f"{table.name} was compacted while transaction {txn.txn_id} wrote to it")
+    return (
+        first_committer_wins(table.name, txn.txn_id, txn.writes.values(), table.overwrites, table.file_sets)
+        or delete_conflict(table, txn)
+        or key_conflict(table, txn)
+    )
 
 
 def _claim_first(table: TableState, txn: TableTxn, command: cmd.BeginCommit | cmd.AbortTxn) -> None:

@@ -1,8 +1,8 @@
-"""A shard's commands: what one Raft entry may ask of it, as values, with their wire form."""
+"""A shard's commands: what one Raft entry may ask of it, as values, with their form in the log."""
 
 from __future__ import annotations
 
-from typing import get_args
+from msgspec.msgpack import Decoder, Encoder
 
 from txnparticipant.locks.locks import Lock, Otherwise
 from txnparticipant.rows.memrowset import RowBatch
@@ -18,17 +18,16 @@ from txnparticipant.versions.mvcc import (
     Manifest,
     Moved,
 )
-from txnstatus.codec import Codec, CommandCodec
-from txnstatus.proto import participant_pb2 as pb
+from txnstatus.codec import Codec
 from txnstatus.proto import table_pb2 as table_pb
+from txnstatus.replicated import Stored
 from txnstatus.schema import Schema
 from txnstatus.table_properties import Property
 from txnstatus.types import NO_TIMESTAMP, ConflictStrategy, Timestamp, TxnId
 from txnstatus.values import value
 
 
-@value
-class CreateTable:
+class CreateTable(Stored, tag=1):
     name: str
     schema: Schema
     location: str
@@ -39,8 +38,7 @@ class CreateTable:
     properties: tuple[Property, ...] = ()
 
 
-@value
-class OpenWrite:
+class OpenWrite(Stored, tag=2):
     """Claims the write's directory for the transaction, before anything is written there."""
 
     txn_id: TxnId
@@ -53,8 +51,7 @@ class OpenWrite:
     """Whether it makes the table a participant first: the transaction's record is in the same log."""
 
 
-@value
-class AddFiles:
+class AddFiles(Stored, tag=3):
     txn_id: TxnId
     table_id: str
     owner: str
@@ -72,8 +69,7 @@ class AddFiles:
     registers: bool = False
 
 
-@value
-class WriteRows:
+class WriteRows(Stored, tag=12):
     """Row changes as the leader judged them: at a snapshot, and after so many writes of the transaction itself."""
 
     txn_id: TxnId
@@ -86,8 +82,7 @@ class WriteRows:
     registers: bool = False
 
 
-@value
-class AcquireLocks:
+class AcquireLocks(Stored, tag=9):
     """Locks of parts of the participant `table_id`, which is a table with its partitions, or a database."""
 
     txn_id: TxnId
@@ -100,8 +95,7 @@ class AcquireLocks:
     registers: bool = False
 
 
-@value
-class AlterTable:
+class AlterTable(Stored, tag=24):
     """Properties that are not named stay as they are."""
 
     table_id: str
@@ -109,8 +103,7 @@ class AlterTable:
     """What they are now; with an empty value the table has it no more."""
 
 
-@value
-class DropTable:
+class DropTable(Stored, tag=16):
     """The transaction drops the table when it commits. Until it ends, nobody else prepares there."""
 
     txn_id: TxnId
@@ -118,8 +111,7 @@ class DropTable:
     owner: str
 
 
-@value
-class BeginCommit:
+class BeginCommit(Stored, tag=4):
     txn_id: TxnId
     table_id: str
     prepare_ts: Timestamp
@@ -127,23 +119,20 @@ class BeginCommit:
     """The write whose directory was claimed for it when the transaction began."""
 
 
-@value
-class FinalizeCommit:
+class FinalizeCommit(Stored, tag=5):
     txn_id: TxnId
     table_id: str
     commit_ts: Timestamp
 
 
-@value
-class AbortTxn:
+class AbortTxn(Stored, tag=6):
     txn_id: TxnId
     table_id: str
     first_write: str = ""
     """The write that BeginCommit tells."""
 
 
-@value
-class Withdraw:
+class Withdraw(Stored, tag=11):
     """Takes back a first write whose table did not become a participant, with the record that it made."""
 
     txn_id: TxnId
@@ -151,8 +140,7 @@ class Withdraw:
     write_id: str
 
 
-@value
-class MarkCleaned:
+class MarkCleaned(Stored, tag=7):
     """The directories of these writes are gone for good."""
 
     txn_id: TxnId
@@ -160,16 +148,14 @@ class MarkCleaned:
     write_ids: tuple[str, ...]
 
 
-@value
-class Retire:
+class Retire(Stored, tag=10):
     """Drops what was removed from the table at or below the timestamp: nobody reads below it any more."""
 
     table_id: str
     up_to: Timestamp
 
 
-@value
-class Adopt:
+class Adopt(Stored, tag=18):
     """A directory in the table's location that is nobody's is to be cleaned."""
 
     table_id: str
@@ -177,30 +163,26 @@ class Adopt:
     """The directory's name."""
 
 
-@value
-class ForgetTable:
+class ForgetTable(Stored, tag=17):
     """Nothing is left of a dropped table: no file, no transaction, no reader."""
 
     table_id: str
 
 
-@value
-class ForgetTxns:
+class ForgetTxns(Stored, tag=8):
     """Drops what ended below the id: the status table has forgotten it, so nobody will ask about it any more."""
 
     below_txn_id: TxnId
 
 
-@value
-class OpenFlush:
+class OpenFlush(Stored, tag=13):
     """Claims a directory for a file of committed row changes, before anything is written there."""
 
     table_id: str
     flush_id: str
 
 
-@value
-class FlushRows:
+class FlushRows(Stored, tag=14):
     """The row changes of these transactions are in the file that the manifest lists."""
 
     table_id: str
@@ -209,8 +191,7 @@ class FlushRows:
     txn_ids: tuple[TxnId, ...]
 
 
-@value
-class DropFlush:
+class DropFlush(Stored, tag=15):
     """Gives a flush up; and, once its directory is gone for good, the claim too."""
 
     table_id: str
@@ -218,8 +199,7 @@ class DropFlush:
     gone: bool
 
 
-@value
-class OpenCompaction:
+class OpenCompaction(Stored, tag=19):
     """A partition is to be compacted: its compaction has a directory from now on."""
 
     table_id: str
@@ -232,8 +212,7 @@ class OpenCompaction:
     """Bytes that it will read, about."""
 
 
-@value
-class ClaimCompaction:
+class ClaimCompaction(Stored, tag=20):
     """A worker has it, and reads these inputs."""
 
     table_id: str
@@ -261,8 +240,7 @@ class MovedWrite:
     moved: Moved
 
 
-@value
-class CommitCompaction:
+class CommitCompaction(Stored, tag=21):
     """Its output is what readers see from the timestamp of the switch on."""
 
     table_id: str
@@ -278,8 +256,7 @@ class CommitCompaction:
     hidden: HiddenRows | None = None
 
 
-@value
-class DropCompaction:
+class DropCompaction(Stored, tag=22):
     """It is over, and nothing has come of it."""
 
     table_id: str
@@ -289,8 +266,7 @@ class DropCompaction:
     at: Timestamp
 
 
-@value
-class TranslateWrites:
+class TranslateWrites(Stored, tag=23):
     """What an open transaction has to do with files that were compacted, said of what they have become."""
 
     txn_id: TxnId
@@ -317,9 +293,9 @@ TableCommand = (
 )
 Command = CreateTable | TxnCommand | ForgetTxns | TableCommand
 
-
-_CODEC = CommandCodec[Command, pb.ShardCommand](pb.ShardCommand, get_args(Command))
-encode, decode = _CODEC.encode, _CODEC.decode
+_DECODER: Decoder[Command] = Decoder(Command)
+encode, decode = Encoder().encode, _DECODER.decode
+"""`decode` raises ValueError on bytes that are no command of this version."""
 
 _MANIFEST = Codec(Manifest, table_pb.ManifestRef)
 _CLAIM = Codec(KeyClaim, table_pb.KeyClaim)

@@ -162,7 +162,7 @@ def _commit(table: TableState, command: cmd.CommitCompaction) -> ShardApplied | 
     published = list(_published(table, wanted, command, outputs))
     for id_ in done.inputs:
         table.file_sets[id_].replaced_by = COMPACTIONS
-        table.replace(id_, done.switch_ts)
+    table.replace(done.inputs, done.switch_ts)
     if added:
         table.add(added)
     if as_of:

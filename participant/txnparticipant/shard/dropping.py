@@ -36,18 +36,15 @@ def too_old(table: TableState, txn_id: TxnId) -> IllegalState | None:
     )
 
 
-def refusal(table: TableState, txn: TableTxn, command: cmd.TxnCommand) -> TxnError | None:
-    """Why a command that the transaction's state allows is not possible: because the table is dropped, or will be."""
-    if isinstance(command, cmd.BeginCommit):
-        return _prepare_refused(table, txn)
-    if isinstance(command, cmd.WriteCommand):
-        if table.dropped is not None:
-            return not_found(table.name, table.dropped)
-        if refused := too_old(table, command.txn_id):
-            return refused
-        if txn.drops and not isinstance(command, cmd.DropTable):
-            message = f"transaction {txn.txn_id} drops {table.name}: nothing else can be done to it"
-            return IllegalState(message, txn_id=txn.txn_id, hint=_ONE_WAY)
+def refusal(table: TableState, txn: TableTxn, command: cmd.WriteCommand) -> TxnError | None:
+    """Why a write that the transaction's state allows is not possible: because the table is dropped, or will be."""
+    if table.dropped is not None:
+        return not_found(table.name, table.dropped)
+    if refused := too_old(table, command.txn_id):
+        return refused
+    if txn.drops and not isinstance(command, cmd.DropTable):
+        message = f"transaction {txn.txn_id} drops {table.name}: nothing else can be done to it"
+        return IllegalState(message, txn_id=txn.txn_id, hint=_ONE_WAY)
     return None
 
 
@@ -103,7 +100,8 @@ def _story(name: str, drop: Dropped) -> str:
     return f"table {name} was dropped by transaction {drop.txn_id} of {drop.owner!r} on {when}"
 
 
-def _prepare_refused(table: TableState, txn: TableTxn) -> Conflict | None:
+def prepare_refused(table: TableState, txn: TableTxn) -> Conflict | None:
+    """Why it cannot prepare: because the table is dropped, or will be."""
     if table.dropped is not None:
         story = _story(table.name, table.dropped)
         return _conflict(table, txn, table.dropped.txn_id, story, "run it again without the table")

@@ -94,8 +94,8 @@ def _check_rows(table: TableState) -> None:
         assert row_set.commit_ts <= rows.keys.above or (known and set(keys) <= set(known.keys)), (
             f"committed, and its keys are not known: {row_set}"
         )
-    assert rows.unflushed_bytes == sum(each.bytes for each in rows.unflushed.values()), "the bytes in memory"
-    pending = sum(batch.bytes for record in table.unfinished.values() for batch in record.rows.values())
+    assert rows.unflushed_bytes == sum(each.cost for each in rows.unflushed.values()), "the bytes in memory"
+    pending = sum(batch.cost for record in table.unfinished.values() for batch in record.rows.values())
     assert table.pending_row_bytes == pending, "the bytes of unfinished transactions"
     rows.keys.check_prepared(
         {

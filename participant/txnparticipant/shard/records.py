@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import chain
+
+import msgspec
 
 from txnparticipant.rows.key_places import Changed
 from txnparticipant.rows.memrowset import RowBatch, changed_keys
@@ -16,6 +18,9 @@ from txnstatus.types import NO_TIMESTAMP, ParticipantState, Timestamp, TxnId
 
 MAX_LOOKS = 64
 """Writes of one transaction whose keys are compared with those of others one by one: each takes a look at them all."""
+NOBODY = TxnId(0)
+"""The one that dropped the table before the first of a name: no transaction is older."""
+NOTHING = Changed()
 LIVE = (ParticipantState.OPEN, ParticipantState.COMMIT_IN_PROGRESS)
 
 
@@ -29,8 +34,7 @@ class Dropped:
     """A reader below it still sees the table, as long as what it needs is kept."""
 
 
-@dataclass(slots=True)
-class TableTxn:
+class TableTxn(msgspec.Struct, gc=False):
     """One transaction on one table."""
 
     txn_id: TxnId
@@ -38,12 +42,12 @@ class TableTxn:
     state: ParticipantState
     prepare_ts: Timestamp = NO_TIMESTAMP
     commit_ts: Timestamp = NO_TIMESTAMP
-    claimed: list[str] = field(default_factory=list)
+    claimed: list[str] = []
     """Writes whose directories it holds; once it has ended, those that are to be cleaned."""
-    writes: dict[str, PendingWrite] = field(default_factory=dict)
-    superseded: list[str] = field(default_factory=list)
+    writes: dict[str, PendingWrite] = {}
+    superseded: list[str] = []
     """Writes that an overwrite of this transaction replaced: adding one again must not bring it back."""
-    rows: dict[str, RowBatch] = field(default_factory=dict)
+    rows: dict[str, RowBatch] = {}
     """The transaction's MemRowSet: batches by write id, in the order in which they were written."""
     snapshot: Timestamp = NO_TIMESTAMP
     """The timestamp at which its rows were judged."""
@@ -51,6 +55,11 @@ class TableTxn:
     """Whether the table goes with its commit."""
     keys_from: Timestamp = NO_TIMESTAMP
     """The last change of keys when it opened its first write: it looks for the keys of its files above that."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it changes nothing of what is in the table: then it is in nobody's way."""
+        return not (self.writes or self.rows)
 
     @property
     def clears_table(self) -> bool:
@@ -69,7 +78,7 @@ class TableTxn:
 
     @property
     def row_bytes(self) -> int:
-        return sum(batch.bytes for batch in self.rows.values())
+        return sum(batch.cost for batch in self.rows.values()) if self.rows else 0
 
     @property
     def needs_keys_above(self) -> Timestamp | None:
@@ -79,6 +88,8 @@ class TableTxn:
 
     def changed(self, schema: Schema) -> Changed:
         """All that it changes by key."""
+        if self.is_empty:
+            return NOTHING
         return _together([Changed(self.row_keys), *(changed for changed, _ in self.file_keys(schema))])
 
     def file_keys(self, schema: Schema) -> list[tuple[Changed, Timestamp]]:

@@ -14,8 +14,8 @@ from txnparticipant.shard.adoption import adopt
 from txnparticipant.shard.changes import ShardApplied, alter, change, flush, illegal, mark_cleaned, withdraw
 from txnparticipant.shard.compacting import compact, translate
 from txnparticipant.shard.invariants import check_table
-from txnparticipant.shard.records import Dropped, TableTxn
-from txnparticipant.shard.table import NOBODY, TableState
+from txnparticipant.shard.records import NOBODY, Dropped, TableTxn
+from txnparticipant.shard.table import TableState
 from txnparticipant.shard.transitions import TRANSITIONS, Op, Stay
 from txnparticipant.shard.translation import retirable_until
 from txnparticipant.versions.mvcc import Prepared

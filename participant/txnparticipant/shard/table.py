@@ -6,12 +6,13 @@ from bisect import bisect_right, insort
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import repeat
 
 from txnparticipant.locks.locks import Answer, Lock, LockTable, Otherwise, Verdict, with_parents
 from txnparticipant.rows.changed_keys import Commit
 from txnparticipant.rows.key_places import Changed
 from txnparticipant.rows.memrowset import RowBatch, RowSet, TableRows
-from txnparticipant.shard.records import LIVE, Dropped, TableTxn
+from txnparticipant.shard.records import LIVE, NOBODY, Dropped, TableTxn
 from txnparticipant.versions.additions import Addition, Additions
 from txnparticipant.versions.compactions import Compactions
 from txnparticipant.versions.conflicts import Overwrites
@@ -25,9 +26,6 @@ from txnstatus.proto import common_pb2 as common
 from txnstatus.schema import Schema
 from txnstatus.table_properties import Property
 from txnstatus.types import NO_TIMESTAMP, ConflictStrategy, ParticipantState, Timestamp, TxnId
-
-NOBODY = TxnId(0)
-"""The one that dropped the table before the first of a name: no transaction is older."""
 
 
 @dataclass(slots=True)
@@ -121,7 +119,7 @@ class TableState:
 
     def add_rows(self, txn: TableTxn, batch: RowBatch, snapshot: Timestamp) -> None:
         txn.snapshot, txn.rows[batch.write_id] = snapshot, batch
-        self.pending_row_bytes += batch.bytes
+        self.pending_row_bytes += batch.cost
         self._keep(txn)
 
     def acquire(self, txn: TableTxn, locks: Iterable[Lock], otherwise: Otherwise, since: Timestamp) -> Answer:
@@ -137,33 +135,36 @@ class TableState:
 
     def prepare(self, txn: TableTxn, prepare_ts: Timestamp) -> tuple[TxnId, ...]:
         """Returns those whose locks this lets in: what is prepared waits for none itself."""
-        self._promise(txn, None, txn.txn_id)
         txn.state, txn.prepare_ts = ParticipantState.COMMIT_IN_PROGRESS, prepare_ts
         self._keep(txn)
-        self._index_prepared(txn)
+        if not txn.is_empty:
+            self._promise(txn, None, txn.txn_id)
+            self._index_prepared(txn)
         return self.locks.stop_waiting(txn.txn_id)
 
     def publish(self, txn: TableTxn, commit_ts: Timestamp) -> tuple[TxnId, ...]:
         """Returns those whose locks this lets in."""
+        changed = txn.changed(self.schema)
         if txn.writes:
             self._publish_files(txn, commit_ts)
-        if batches := tuple(batch for batch in txn.rows.values() if batch.keys):
+        if txn.rows and (batches := tuple(batch for batch in txn.rows.values() if batch.keys)):
             self.rows.publish(RowSet(txn.txn_id, commit_ts, batches))
-        if changed := txn.changed(self.schema):
+        if changed:
             self.rows.keys.add(Commit(commit_ts, txn.txn_id, changed.keys, changed.ranges), KeyOrder(self.schema))
-        if txn.clears_table and self.schema.primary_key:
+        if self.schema.primary_key and txn.clears_table:
             self.rows.clear(commit_ts)
         if txn.drops:
             self._drop(txn, commit_ts)
-        return self._end(txn, ParticipantState.COMMITTED, txn.prepare_ts, commit_ts)
+        return self._end(txn, ParticipantState.COMMITTED, commit_ts, changed)
 
     def discard(self, txn: TableTxn) -> tuple[TxnId, ...]:
         """Returns those whose locks this lets in."""
-        if txn.state is ParticipantState.COMMIT_IN_PROGRESS:
+        if txn.state is ParticipantState.COMMIT_IN_PROGRESS and not txn.is_empty:
             self._promise(txn, txn.txn_id, None)
             self.overwrites.abort(txn.txn_id, txn.writes.values())
             self.deletes.end(txn.txn_id, txn.writes.values())
-        return self._end(txn, ParticipantState.ABORTED, NO_TIMESTAMP, NO_TIMESTAMP)
+        txn.prepare_ts = NO_TIMESTAMP
+        return self._end(txn, ParticipantState.ABORTED, NO_TIMESTAMP, txn.changed(self.schema))
 
     def withdraw(self, txn: TableTxn) -> None:
         """Takes its record back, with the rows and claims that it has: as if it had never been here."""
@@ -189,9 +190,8 @@ class TableState:
         self.file_sets.update((each.id, each) for each in file_sets)
         for write_id in file_sets[0].used_writes:
             self.used[file_sets[0].txn_id, write_id] += len(file_sets)
-        for each in file_sets:
-            if each.replaced_ts:
-                insort(self.replaced, (each.replaced_ts, each.id))
+        for each in [each for each in file_sets if each.replaced_ts]:
+            insort(self.replaced, (each.replaced_ts, each.id))
 
     def add_deletes(self, deleted: DeleteSet) -> None:
         """A delete set; nothing of it is kept for file sets that the same transaction took out again."""
@@ -200,10 +200,14 @@ class TableState:
             self.deletes.add(deleted)
             self.used[deleted.directory] += 1
 
-    def replace(self, file_set: str, at: Timestamp) -> None:
-        """`file_set`: its id."""
-        self.file_sets[file_set].replaced_ts = at
-        insort(self.replaced, (at, file_set))
+    def replace(self, file_sets: Iterable[str], at: Timestamp) -> None:
+        """`file_sets`: their ids."""
+        gone = sorted(zip(repeat(at), file_sets))
+        for _, id_ in gone:
+            self.file_sets[id_].replaced_ts = at
+        self.replaced += gone
+        if gone and self.replaced[-len(gone) - 1 : -len(gone)] > gone[:1]:
+            self.replaced.sort()
 
     def retire(self, up_to: Timestamp) -> None:
         """Drops what was removed by then, for those who read from then on. Unneeded directories are to be cleaned."""
@@ -360,30 +364,26 @@ class TableState:
             for deleted in write.deleted(txn.txn_id, commit_ts):
                 self.add_deletes(deleted)
         # Once each: two of its writes may have replaced the same.
-        for replaced in dict.fromkeys(id_ for write in txn.writes.values() for id_ in write.replaces):
-            if self.file_sets[replaced].replaced_by == txn.txn_id:
-                self.replace(replaced, commit_ts)
+        replaced = dict.fromkeys(id_ for write in txn.writes.values() for id_ in write.replaces)
+        self.replace([id_ for id_ in replaced if self.file_sets[id_].replaced_by == txn.txn_id], commit_ts)
         self.overwrites.commit(txn.txn_id, txn.writes.values(), commit_ts)
         self.deletes.end(txn.txn_id, txn.writes.values())
         txn.claimed = [write_id for write_id in txn.claimed if not self.used[txn.txn_id, write_id]]
 
     def _drop(self, txn: TableTxn, commit_ts: Timestamp) -> None:
         """All that is there is removed, as by an overwrite, and the table with it."""
-        for id_, file_set in self.file_sets.items():
-            if not file_set.replaced_ts:
-                file_set.replaced_by = txn.txn_id
-                self.replace(id_, commit_ts)
+        left = [id_ for id_, file_set in self.file_sets.items() if not file_set.replaced_ts]
+        for id_ in left:
+            self.file_sets[id_].replaced_by = txn.txn_id
+        self.replace(left, commit_ts)
         for wanted in self.compactions.drop(commit_ts):
             self.leave_to_cleaner(COMPACTIONS, wanted)
         self.dropped = Dropped(txn.txn_id, txn.owner, commit_ts)
 
-    def _end(
-        self, txn: TableTxn, state: ParticipantState, prepare_ts: Timestamp, commit_ts: Timestamp
-    ) -> tuple[TxnId, ...]:
-        changed = txn.changed(self.schema)
+    def _end(self, txn: TableTxn, state: ParticipantState, commit_ts: Timestamp, changed: Changed) -> tuple[TxnId, ...]:
         txn.writes.clear()
         txn.superseded.clear()
-        txn.state, txn.prepare_ts, txn.commit_ts = state, prepare_ts, commit_ts
+        txn.state, txn.commit_ts = state, commit_ts
         self._keep(txn)
         self._drop_rows(txn, changed)
         return self.locks.release(txn.txn_id)

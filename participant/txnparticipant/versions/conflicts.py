@@ -8,20 +8,21 @@ nothing, so they never conflict, however many there are.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Reversible, Sequence
+from itertools import chain
 from operator import attrgetter
+
+import msgspec
 
 from txnparticipant.versions.directories import COMPACTIONS
 from txnparticipant.versions.mvcc import FileSet, PendingWrite
 from txnstatus.errors import Conflict
 from txnstatus.partitions import WHOLE_TABLE, above
 from txnstatus.types import NO_TIMESTAMP, AbortCause, AbortCode, Timestamp, TxnId
-from txnstatus.values import value
 
 
-@value
-class Overwrite:
+class Overwrite(msgspec.Struct, frozen=True, gc=False):
     """The last overwrite of one object."""
 
     object: str
@@ -95,8 +96,7 @@ class Overwrites:
             assert owners == {expected[name]}, f"{owners} overwrite {name!r} at once"
 
     def _take_back(self, txn_id: TxnId, names: Iterable[str], below: Iterable[str]) -> None:
-        for name in names:
-            del self._prepared[name]
+        deque(map(self._prepared.pop, names), maxlen=0)
         for parent in below:
             del self._prepared_below[parent][txn_id]
             if not self._prepared_below[parent]:
@@ -149,12 +149,11 @@ def _taken(
     txn_id: TxnId, writes: Iterable[PendingWrite], file_sets: Mapping[str, FileSet]
 ) -> tuple[Overwrite, str] | None:
     """A file set that somebody else removes, too. The objects tell it already where bases are what they say."""
-    for write in writes:
-        for replaced in write.replaces:
-            file_set = file_sets[replaced]
-            if file_set.replaced_by not in (None, txn_id, COMPACTIONS):
-                return Overwrite(file_set.partition, file_set.replaced_by, file_set.replaced_ts), file_set.partition
-    return None
+    replaced = map(file_sets.__getitem__, chain.from_iterable(write.replaces for write in writes))
+    taken = next((each for each in replaced if each.replaced_by not in (None, txn_id, COMPACTIONS)), None)
+    if taken is None or taken.replaced_by is None:
+        return None
+    return Overwrite(taken.partition, taken.replaced_by, taken.replaced_ts), taken.partition
 
 
 def _objects(writes: Iterable[PendingWrite]) -> dict[str, None]:
@@ -175,9 +174,9 @@ def _first_below(names: Reversible[str]) -> dict[str, str]:
 
 
 def _keep_latest(kept: dict[str, Overwrite], overwrites: Mapping[str, Overwrite]) -> None:
-    for name, overwrite in overwrites.items():
-        if name not in kept or kept[name].commit_ts < overwrite.commit_ts:
-            kept[name] = overwrite
+    kept.update(
+        (name, each) for name, each in overwrites.items() if name not in kept or kept[name].commit_ts < each.commit_ts
+    )
 
 
 def full_name(table: str, name: str) -> str:

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+import msgspec
+
 from txnparticipant.versions.directories import COMPACTIONS, CompactionDirectory, directory_named
 from txnstatus.key_ranges import KeyRange
 from txnstatus.partitions import WHOLE_TABLE, above
@@ -51,8 +53,7 @@ def written_by(file_set: str) -> TxnId:
     return TxnId(int(written)) if written.isdecimal() else COMPACTIONS
 
 
-@dataclass(slots=True)
-class FileSet:
+class FileSet(msgspec.Struct, gc=False):
     """What a committed write added to one partition."""
 
     write_id: str

@@ -118,12 +118,13 @@ def _of_mappings(one: Mapping[Any, Any], other: Mapping[Any, Any], path: str) ->
 @functools.cache
 def _fields(kind: type) -> list[str]:
     own = _OWN.get(kind, frozenset())
-    return [field.name for field in dataclasses.fields(kind) if field.name not in own]
+    names = getattr(kind, "__struct_fields__", None) or [field.name for field in dataclasses.fields(kind)]
+    return [name for name in names if name not in own]
 
 
 def _attributes(thing: Any) -> list[str]:
-    kind = type(thing)
-    if dataclasses.is_dataclass(kind):
+    kind: Any = type(thing)
+    if dataclasses.is_dataclass(kind) or hasattr(kind, "__struct_fields__"):
         return _fields(kind)
     own = _OWN.get(kind, frozenset())
     return [name for name, value in getattr(thing, "__dict__", {}).items() if name not in own and not callable(value)]

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from msgspec import structs
 from pysyncobj import SyncObj
 
 from tests.sim.judges.leaders import Overheard
@@ -99,7 +100,7 @@ def drop_a_participant() -> Seams:
 
     def forgetful(self: TxnStatusTable, record: Any, command: Any, outcome: Any) -> Any:
         if isinstance(command, cmd.RegisterParticipants):
-            command = replace(command, participants=command.participants[: 2 - len(record.participants)])
+            command = structs.replace(command, participants=command.participants[: 2 - len(record.participants)])
         return change(self, record, command, outcome)
 
     return [("txnstatus.status.table:TxnStatusTable._changed", forgetful)]
@@ -295,7 +296,7 @@ def begins_beyond_the_cap() -> Seams:
     begin = TxnStatusTable._begin
 
     def generous(self: TxnStatusTable, command: cmd.BeginTxns) -> Any:
-        return begin(self, replace(command, max_unfinished=command.max_unfinished * 2))
+        return begin(self, structs.replace(command, max_unfinished=command.max_unfinished * 2))
 
     return [("txnstatus.status.table:TxnStatusTable._begin", generous)]
 
@@ -324,8 +325,8 @@ def retired_too_far() -> Seams:
 
     def too_far(table: TableState, up_to: Timestamp) -> None:
         retire(table, up_to)
-        for file_set in [fs for fs in table.file_sets.values() if fs.commit_ts == up_to and not fs.replaced_ts]:
-            table.replace(file_set, up_to)
+        added = [fs.id for fs in table.file_sets.values() if fs.commit_ts == up_to and not fs.replaced_ts]
+        table.replace(added, up_to)
 
     return [("txnparticipant.shard.table:TableState.retire", too_far)]
 

@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from msgspec import structs
+
 from tests.sim.planted.faults import Seams
 from txnparticipant.leader.reads import Reads
 from txnparticipant.locks.locks import Claim, LockTable, Request
@@ -15,11 +17,11 @@ from txnparticipant.shard import compacting
 from txnparticipant.shard.table import TableState
 from txnparticipant.versions.compactions import Compaction
 from txnstatus.proto import raft_pb2
-from txnstatus.proto import txn_status_pb2 as status_pb
 from txnstatus.raft.catch_up import CatchUp
 from txnstatus.raft.journal import Journal
 from txnstatus.status.finished import Finished
 from txnstatus.status.ranges import StatusRanges
+from txnstatus.status.records import TxnRecord
 from txnstatus.types import Timestamp, TxnId
 
 
@@ -73,11 +75,9 @@ def it_ended_when_it_began() -> Seams:
     """What is old enough to be forgotten goes by when a transaction began."""
     oldest = Finished.__dict__["oldest"].fget
 
-    def by_begin(self: Finished) -> status_pb.StatusSnapshot.Record | None:
-        saved = oldest(self)
-        if saved is not None:
-            saved.txn.last_transition_micros = saved.txn.begin_micros
-        return saved
+    def by_begin(self: Finished) -> TxnRecord | None:
+        record = oldest(self)
+        return record and structs.replace(record, last_transition_micros=record.begin_micros)
 
     return [("txnstatus.status.finished:Finished.oldest", property(by_begin))]
 

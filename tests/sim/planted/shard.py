@@ -15,8 +15,9 @@ from txnparticipant.rows.memrowset import Flush, RowsView, SeenRows, TableRows
 from txnparticipant.shard import commands as cmd
 from txnparticipant.shard import key_conflicts, snapshot
 from txnparticipant.shard.leases import Leases
+from txnparticipant.shard.records import NOBODY, TableTxn
 from txnparticipant.shard.shard import ParticipantShard
-from txnparticipant.shard.table import NOBODY, TableState, TableTxn
+from txnparticipant.shard.table import TableState
 from txnparticipant.upkeep.cleaner import Cleaner
 from txnparticipant.upkeep.retirement import Retirement
 from txnparticipant.versions.conflicts import Overwrite, Overwrites
@@ -197,7 +198,7 @@ def the_old_take_part_in_the_new_table() -> Seams:
 
 
 def others_prepare_beside_a_drop() -> Seams:
-    return [("txnparticipant.shard.dropping:_prepare_refused", lambda *_: None)]
+    return [("txnparticipant.shard.dropping:prepare_refused", lambda *_: None)]
 
 
 def a_drop_is_at_its_own_clocks_time() -> Seams:

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from msgspec import structs
+
 from tests.sim.planted.faults import Seams
 from txnstatus.catalog import changes as catalog_changes
 from txnstatus.catalog.catalog import CatalogState
@@ -58,7 +60,7 @@ def decided_for_those_who_were_asked() -> Seams:
 
     def trusting(self: TxnStatusTable, command: cmd.Command) -> Any:
         if isinstance(command, cmd.FinalizeCommit) and (record := self.find(command.txn_id)):
-            command = replace(command, prepared=len(record.participants))
+            command = structs.replace(command, prepared=len(record.participants))
         return apply(self, command)
 
     advance = TxnStatusManager._advance
@@ -66,7 +68,7 @@ def decided_for_those_who_were_asked() -> Seams:
     def hasty(self: TxnStatusManager, record: TxnRecord, wall_micros: int) -> Any:
         task = self._tasks.get(record.txn_id)
         asked = {each: record.participants[each] for each in record.participants if task and each in task._progress}
-        return advance(self, replace(record, participants=asked), wall_micros)
+        return advance(self, structs.replace(record, participants=asked), wall_micros)
 
     return [(f"{TABLE}.apply", trusting), (f"{MANAGER}._advance", hasty)]
 
@@ -113,7 +115,7 @@ def commit_timestamps_do_not_rise() -> Seams:
     def as_prepared(self: TxnStatusTable, record: TxnRecord, command: Any, outcome: Any) -> TxnRecord:
         after = changed(self, record, command, outcome)
         if isinstance(command, cmd.FinalizeCommit) and after.commit_ts:
-            return replace(after, commit_ts=command.commit_ts)
+            return structs.replace(after, commit_ts=command.commit_ts)
         return after
 
     return [(f"{TABLE}._changed", as_prepared)]
@@ -155,22 +157,21 @@ def a_failed_expiry_is_never_proposed_again() -> Seams:
 
 
 def requests_are_not_counted_when_restored() -> Seams:
-    restore = TxnStatusTable._restore_request
+    restore = TxnStatusTable._restore_requests
 
-    def once(self: TxnStatusTable, saved: pb.StatusSnapshot.Record) -> Any:
-        request = restore(self, saved)
-        request.kept = 1
-        return request
+    def once(self: TxnStatusTable, records: Iterable[TxnRecord]) -> None:
+        restore(self, records)
+        self._kept = dict.fromkeys(self._kept, 1)
 
-    return [(f"{TABLE}._restore_request", once)]
+    return [(f"{TABLE}._restore_requests", once)]
 
 
 def the_finished_come_back_in_the_order_of_their_ids() -> Seams:
     encoded = Finished.encoded
 
-    def by_id(self: Finished) -> list[bytes]:
+    def by_id(self: Finished) -> tuple[bytes, ...]:
         order = dict(zip(self._encoded, encoded(self), strict=True))
-        return [order[txn_id] for txn_id in sorted(order)]
+        return tuple(order[txn_id] for txn_id in sorted(order))
 
     return [("txnstatus.status.finished:Finished.encoded", by_id)]
 
@@ -204,7 +205,7 @@ def a_new_range_begins_without_a_floor() -> Seams:
 
 
 def _without_floor(command: Callable[..., cmd.BeginTxns]) -> Callable[..., cmd.BeginTxns]:
-    return lambda self, wrapped: replace(command(self, wrapped), floor=NO_TIMESTAMP)
+    return lambda self, wrapped: structs.replace(command(self, wrapped), floor=NO_TIMESTAMP)
 
 
 def only_the_last_range_is_asked_for_a_snapshot() -> Seams:

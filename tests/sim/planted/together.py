@@ -3,30 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
+from msgspec.structs import replace
+
 from tests.sim.planted.faults import CORE, Planted, Seams
-from txnparticipant.leader.machine import ShardsHere
+from txnparticipant.leader.machine import ShardMachine
 from txnparticipant.shard import commands as cmd
 from txnparticipant.shard.changes import ShardApplied
 from txnstatus.status.records import Step
 from txnstatus.types import Participant, ParticipantId, Timestamp, TxnId
 
-HERE = "txnparticipant.leader.machine:ShardsHere"
+HERE = "txnparticipant.leader.machine:ShardMachine"
 
 
 def refusals_are_passed_over() -> Seams:
-    prepare = ShardsHere.prepare
+    prepare = ShardMachine.prepare
 
-    def agreed(self: ShardsHere, *asked: Any) -> Step:
+    def agreed(self: ShardMachine, *asked: Any) -> Step:
         return replace(prepare(self, *asked), refused=None)
 
     return [(f"{HERE}.prepare", agreed)]
 
 
 def what_is_aborted_stays_here() -> Seams:
-    def left(_self: ShardsHere, txn_id: TxnId, participant: Participant) -> Step:
+    def left(_self: ShardMachine, txn_id: TxnId, participant: Participant) -> Step:
         participant_id = participant.participant_id
         return Step(participant_id, cmd.AbortTxn(txn_id, participant_id), ShardApplied())
 
@@ -34,9 +35,9 @@ def what_is_aborted_stays_here() -> Seams:
 
 
 def one_shard_does_not_publish() -> Seams:
-    publish = ShardsHere.publish
+    publish = ShardMachine.publish
 
-    def but_one(self: ShardsHere, txn_id: TxnId, participant_id: ParticipantId, commit_ts: Timestamp) -> Step:
+    def but_one(self: ShardMachine, txn_id: TxnId, participant_id: ParticipantId, commit_ts: Timestamp) -> Step:
         if not participant_id.startswith("1."):
             return publish(self, txn_id, participant_id, commit_ts)
         return Step(participant_id, cmd.FinalizeCommit(txn_id, participant_id, commit_ts), ShardApplied(commit_ts))

@@ -61,7 +61,7 @@ def check(shard: ParticipantShard, violated: Callable[[str, str], None]) -> None
         used += table.rows.unflushed_bytes
         kept = sum(commit.cost for commit in table.rows.keys)
         for record in table.unfinished.values():
-            own = sum(batch.bytes for batch in record.rows.values())
+            own = sum(batch.cost for batch in record.rows.values())
             used += own
             if own > row_service.TXN_LIMIT_BYTES:
                 violated("memory", f"{record.txn_id} holds {own} bytes of rows of {table.name}")

@@ -40,5 +40,8 @@ def test_a_collection_goes_through_few_objects_beside_many_records(looked_throug
     for record in table.unfinished:
         kept.add(record, 0.0)
     assert len(table.unfinished) == 200_000
+    assert not any(map(gc.is_tracked, table.unfinished)), "records are nothing that a collection goes through"
+    others = [[number] for number in range(200_000)]
+    assert len(others) == 200_000
     assert len(looked_through) >= 10
     assert max(looked_through) <= FEW

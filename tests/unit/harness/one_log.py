@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.unit.harness.shards import create
-from txnparticipant.leader.machine import ShardMachine, ShardsHere
+from txnparticipant.leader.machine import ShardMachine, shards_here
 from txnparticipant.shard import commands as shard_cmd
 from txnparticipant.shard.changes import ShardApplied
 from txnparticipant.shard.records import TableTxn
@@ -112,7 +112,7 @@ class OneLog:
     def _make(self, part: str) -> StateMachine:
         if range_number(part) is None:
             return ShardMachine(shard_number(part), lambda txn_id: self.table if txn_id < SPAN else None)
-        return StatusMachine(TxnStatusTable(0, SPAN), HybridClock(lambda: 0), ShardsHere(lambda: self.parts.machines))
+        return StatusMachine(TxnStatusTable(0, SPAN), HybridClock(lambda: 0), shards_here(lambda: self.parts.machines))
 
 
 def first_write(txn_id: TxnId, table_id: ParticipantId, owner: str = OWNER) -> shard_cmd.OpenWrite:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 from pyroaring import BitMap
 
 from tests.unit.harness.calls import answered
@@ -956,7 +956,7 @@ def test_a_request_is_answered_with_what_is_begun_meanwhile(table: Compacted) ->
 
     async def after_another(command: Any) -> Any:
         if isinstance(command, cmd.OpenCompaction):
-            await propose(replace(command, compaction_id=f"{command.compaction_id}0", requested=False))
+            await propose(structs.replace(command, compaction_id=f"{command.compaction_id}0", requested=False))
         return await propose(command)
 
     compactions.propose = after_another

@@ -518,7 +518,7 @@ def test_writes_at_the_same_time_do_not_share_the_room_that_is_left(
 
     answers = shard.run(all_at_once())
     assert sum(isinstance(answer, Overloaded) for answer in answers) == 3
-    assert sum(batch.bytes for record in shard.table.unfinished.values() for batch in record.rows.values()) < 35_000
+    assert sum(batch.cost for record in shard.table.unfinished.values() for batch in record.rows.values()) < 35_000
 
 
 def test_what_a_row_costs_besides_its_bytes_counts_too(shard: Shard, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from tests.unit.harness.beginning import begin_txn
 from tests.unit.harness.calls import answered
@@ -489,7 +490,7 @@ def test_a_create_that_was_held_up_does_not_lie_where_another_table_came_and_wen
     class Slow(Status):
         async def snapshot(self, at_least: Timestamp = NO_TIMESTAMP) -> Timestamp:
             made.shard.apply(cmd.CreateTable("air.new", schema, "file:///w/air/new", "the other"))
-            lock = replace(locked(DROPPER, "air.new"), table_id="0.1")
+            lock = structs.replace(locked(DROPPER, "air.new"), table_id="0.1")
             ok(made.shard, begin_txn(DROPPER, "0.1", OWNER), lock, cmd.DropTable(DROPPER, "0.1", OWNER))
             ok(made.shard, cmd.BeginCommit(DROPPER, "0.1", at), cmd.FinalizeCommit(DROPPER, "0.1", at))
             return await super().snapshot()

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec import structs
 
 from tests.unit.harness.status_leader import ABORT, BEGIN_COMMIT, OWNER, REQUESTED, A, B, Leader
 from txnstatus.status import commands as cmd
@@ -36,7 +35,7 @@ def test_they_are_there_from_the_first_and_a_repeated_begin_finds_those_of_the_f
     table = begun().table
     expected = {each.participant_id: each for each in BEGINS.participants}
     assert table.get(TXN).participants == expected
-    again = table.apply(replace(BEGINS, participants=(Participant(B, "air.t", "write0009"),)))
+    again = table.apply(structs.replace(BEGINS, participants=(Participant(B, "air.t", "write0009"),)))
     assert isinstance(again, StatusApplied)
     assert not again.changed
     (record,) = again.records

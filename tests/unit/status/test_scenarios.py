@@ -6,12 +6,13 @@ reaches all of them at once. Proposals wait until the story applies them or lets
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 from typing import Any
+
+from msgspec import structs
 
 from tests.unit.harness.scenarios import Story, check, scenarios
 from tests.unit.harness.status_leader import NAMES, OWNER, REQUESTED, SETTINGS, Leader, leader_with_txn_in
@@ -292,7 +293,7 @@ def _cause(cause: AbortCause) -> str:
 
 
 def _proposal(command: Any) -> str:
-    fields = {each.name: getattr(command, each.name) for each in dataclasses.fields(command)}
+    fields = structs.asdict(command)
     txn = f"{fields.pop('txn_id')}: " if "txn_id" in fields else ""
     shown = (f"{name}={_cause(field) if isinstance(field, AbortCause) else field}" for name, field in fields.items())
     return f"{txn}propose {type(command).__name__} {', '.join(shown)}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import traceback
 
 import pytest
+from msgspec import structs
 
 from txnparticipant.shard import commands as shard_cmd
 from txnparticipant.shard import shard as shards
@@ -73,7 +74,7 @@ def test_a_transition_that_the_table_does_not_have(monkeypatch: pytest.MonkeyPat
 
 def test_broken_invariants() -> None:
     table, made = status_table(), shard()
-    table._unfinished[OTHER].state = TxnState.COMMITTED
+    structs.force_setattr(table._unfinished[OTHER], "state", TxnState.COMMITTED)
     with pytest.raises(AssertionError, match="misplaced") as caught:
         table.check_invariants()
     assert caught.value.__notes__[-1].endswith("CompleteCommit -> ILLEGAL_STATE")

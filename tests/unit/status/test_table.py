@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sized
-from dataclasses import replace
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 
 from tests.unit.harness.restoring import restore
 from txnstatus.errors import (
@@ -21,12 +22,13 @@ from txnstatus.errors import (
     TxnError,
 )
 from txnstatus.limits import MAX_BEGIN_COUNT
-from txnstatus.proto import txn_status_pb2 as pb
 from txnstatus.replicated import Rejected
+from txnstatus.status import chunks
 from txnstatus.status import commands as cmd
+from txnstatus.status.chunks import CHUNK_RECORDS
 from txnstatus.status.events import LeadershipGained
 from txnstatus.status.manager import TxnStatusManager
-from txnstatus.status.records import CHUNK_RECORDS, TxnRecord
+from txnstatus.status.records import TxnRecord
 from txnstatus.status.table import MAX_FORGET_COUNT, StatusApplied, TxnStatusTable
 from txnstatus.status.transitions import TABLE_COLUMNS, TRANSITIONS, Op, Stay, transitions_by_op
 from txnstatus.types import (
@@ -180,13 +182,13 @@ def test_every_pair_of_state_and_operation(state: TxnState, op: Op, expected: Tx
     elif op is Op.REGISTER_PARTICIPANT:
         names = {"0.0": "air.flights", "0.1": "air.weather"}
         registered = {each: Participant(ParticipantId(each), name) for each, name in names.items()}
-        assert ok(table, command) == StatusApplied((replace(record, participants=registered),), changed=True)
+        assert ok(table, command) == StatusApplied((structs.replace(record, participants=registered),), changed=True)
     elif expected == OK:
         assert ok(table, command) == StatusApplied((record,), changed=False)
         assert state_of(table) == before
     else:
         assert isinstance(expected, TxnState)
-        moved = replace(
+        moved = structs.replace(
             record,
             state=expected,
             last_transition_micros=900,
@@ -445,8 +447,10 @@ def test_restore_replaces_all_that_was_there() -> None:
 
 
 def test_a_snapshot_of_another_version_is_refused() -> None:
-    with pytest.raises(ValueError, match="version 2"):
-        restore(new_table(), [b"\x08\x02"])
+    header = next(new_table().snapshot())
+    later = structs.replace(chunks.decode(header), version=chunks.VERSION + 1)
+    with pytest.raises(ValueError, match=f"version {chunks.VERSION + 1}"):
+        restore(new_table(), [msgspec.msgpack.encode(later)])
 
 
 # ---- a range of ids
@@ -527,7 +531,7 @@ def test_settled_and_spent() -> None:
 
 
 def limited(request_id: str, count: int, limit: int) -> cmd.BeginTxns:
-    return replace(begin(request_id, count), max_unfinished=limit, floor=Timestamp(900))
+    return structs.replace(begin(request_id, count), max_unfinished=limit, floor=Timestamp(900))
 
 
 def test_a_begin_above_the_limit_is_refused_and_changes_nothing() -> None:
@@ -590,8 +594,8 @@ def test_a_floor_lifts_what_commits_later_and_never_falls() -> None:
 def test_the_floor_of_a_begin_counts_for_all_that_commits_later() -> None:
     table = new_table()
     old = prepared(table, "request-a")
-    ok(table, replace(begin("request-b"), floor=Timestamp(600)))
-    ok(table, replace(begin("request-c"), floor=Timestamp(500)))
+    ok(table, structs.replace(begin("request-b"), floor=Timestamp(600)))
+    ok(table, structs.replace(begin("request-c"), floor=Timestamp(500)))
     assert table.last_commit_ts == 600
     ok(table, cmd.FinalizeCommit(old, Timestamp(100), 300, 1))
     assert table.get(old).commit_ts == 601
@@ -601,7 +605,7 @@ def test_a_begin_that_begins_nothing_raises_no_floor() -> None:
     table = new_table(0, 1)
     ok(table, begin("request-a"))
     for request_id in ("request-a", "request-b"):
-        ok(table, replace(begin(request_id), floor=Timestamp(600)))
+        ok(table, structs.replace(begin(request_id), floor=Timestamp(600)))
     assert table.last_commit_ts == NO_TIMESTAMP
 
 
@@ -768,21 +772,16 @@ def test_when_all_is_forgotten_the_table_holds_what_an_empty_one_holds() -> None
 # ---- chunks
 
 
-def chunked(table: TxnStatusTable) -> list[pb.StatusSnapshot]:
-    return [pb.StatusSnapshot.FromString(chunk) for chunk in table.snapshot()]
-
-
 def test_a_snapshot_comes_in_chunks_of_bounded_size_and_restores_to_the_same() -> None:
     table, restored = new_table(), new_table()
     for number in range(3):
         ok(table, begin(f"request-{number}", count=CHUNK_RECORDS))
     for number in range(0, 3 * CHUNK_RECORDS, 2):
         ok(table, cmd.BeginCommit(TxnId(number), OWNER, 200 + number % 7))
-    chunks = chunked(table)
-    assert all(len(chunk.unfinished) + len(chunk.finished) <= CHUNK_RECORDS for chunk in chunks)
-    assert len(chunks) == 1 + 2 + 2
-    assert not chunks[0].unfinished
-    assert not chunks[0].finished
+    header, *parts = map(chunks.decode, table.snapshot())
+    assert isinstance(header, chunks.Header)
+    assert [type(part) for part in parts] == [chunks.Unfinished] * 2 + [chunks.Finished] * 2
+    assert all(len(part.records) <= CHUNK_RECORDS for part in parts if not isinstance(part, chunks.Header))
     restore(restored, table.snapshot())
     restored.check_invariants()
     assert state_of(restored) == state_of(table)
@@ -904,7 +903,7 @@ def test_a_snapshot_written_late_restores_to_its_moment(
     before: list[cmd.Command], after: list[cmd.Command], chunk_records: int
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("txnstatus.status.records.CHUNK_RECORDS", chunk_records)
+        patch.setattr("txnstatus.status.chunks.CHUNK_RECORDS", chunk_records)
         table, then = new_table(0, SPAN), new_table(0, SPAN)
         for command in before:
             table.apply(command)

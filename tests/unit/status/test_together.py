@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from tests.unit.harness.one_log import AWAY, ONE, OWNER, TWO, OneLog, commit, first_write
 from tests.unit.harness.shards import added

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 
 from tests.unit.harness.shards import (
     NAME,
@@ -121,7 +122,7 @@ def test_a_directory_goes_with_the_last_file_set_that_has_files_in_it() -> None:
     for write_id in ("staged01", "write001"):
         ok(shard, opened(txn, write_id))
     write = added(txn, "write001", from_writes=("staged01",))
-    ok(shard, replace(write, manifest=replace(write.manifest, partitions=both), claim=None))
+    ok(shard, structs.replace(write, manifest=replace(write.manifest, partitions=both), claim=None))
     prepare(shard, txn, 100)
     finalize(shard, txn, 100)
     assert table_of(shard).used[txn, "staged01"] == 2
@@ -129,7 +130,7 @@ def test_a_directory_goes_with_the_last_file_set_that_has_files_in_it() -> None:
         ok(shard, opened(begun(shard, number), f"second0{number}"))
         write = added(TxnId(number), f"second0{number}", overwrite=True, base=100 * number - 50)
         listed = replace(write.manifest, partitions=(part,))
-        ok(shard, replace(write, manifest=listed, overwrites=(part,), claim=None))
+        ok(shard, structs.replace(write, manifest=listed, overwrites=(part,), claim=None))
         prepare(shard, TxnId(number), 100 * number)
         finalize(shard, TxnId(number), 100 * number)
         retire(shard, 100 * number)

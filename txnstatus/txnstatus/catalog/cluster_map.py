@@ -7,6 +7,7 @@ by what the map says then.
 from __future__ import annotations
 
 import asyncio
+import functools
 import zlib
 from collections.abc import Callable, Collection, Mapping
 
@@ -15,6 +16,9 @@ from txnstatus.errors import InvalidArgument, NotFound, Unavailable
 from txnstatus.foreign import check_foreign_name, foreign_name
 from txnstatus.rpc.identity import check_cluster
 from txnstatus.types import ParticipantId
+
+KEPT_PARTS = 10_000
+"""Participants whose parts are remembered: every step of a transaction asks for each."""
 
 
 class ClusterMap:
@@ -116,6 +120,7 @@ def shard_of_table_id(table_id: str) -> int:
     return int(table_id.split(".", 1)[0])
 
 
+@functools.lru_cache(maxsize=KEPT_PARTS)
 def part_of(participant_id: ParticipantId) -> str | None:
     """The shard, by its name as a part of a group, that a participant is in; None: it is foreign."""
     return shard_group(shard_of_table_id(participant_id)) if foreign_name(participant_id) is None else None

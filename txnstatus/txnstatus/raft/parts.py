@@ -7,6 +7,7 @@ replica has the same parts at the same entry, however late it hears of the catal
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from txnstatus.errors import IllegalState
@@ -28,6 +29,9 @@ def address(part: str) -> bytes:
     name = part.encode()
     assert len(name) <= MAX_NAME_BYTES, part
     return bytes([len(name)]) + name
+
+
+_TO_THE_GROUP = address("")
 
 
 def split(data: bytes) -> tuple[str, bytes]:
@@ -71,17 +75,19 @@ class Parts:
         return self._machines
 
     def apply(self, commands: Sequence[bytes]) -> list[object]:
-        return [self._apply(command) for command in commands]
+        """What follows each other for one part goes to it together."""
+        outcomes: list[object] = []
+        for to, together in itertools.groupby(commands, lambda command: command[: 1 + command[0]]):
+            outcomes += self._apply(to, [command[len(to) :] for command in together])
+        return outcomes
 
-    def _apply(self, command: bytes) -> object:
-        end = 1 + command[0]
-        if end == 1:
-            return self._change(command[1:2], command[2:].decode())
-        machine = self._by_address.get(command[:end])
+    def _apply(self, to: bytes, commands: Sequence[bytes]) -> Sequence[object]:
+        if to == _TO_THE_GROUP:
+            return [self._change(command[:1], command[1:].decode()) for command in commands]
+        machine = self._by_address.get(to)
         if machine is None:
-            return Rejected(IllegalState(f"{command[1:end].decode()} is no part of this group"))
-        (outcome,) = machine.apply([command[end:]])
-        return outcome
+            return [Rejected(IllegalState(f"{to[1:].decode()} is no part of this group"))] * len(commands)
+        return machine.apply(commands)
 
     def _change(self, what: bytes, part: str) -> Rejected | None:
         kind, number = kind_and_number(part)

@@ -18,7 +18,7 @@ from txnstatus.process.stop import REPAIR
 from txnstatus.proto import raft_pb2 as pb
 from txnstatus.raft import frames
 
-VERSION = 1
+VERSION = 2
 
 
 class JournalCorrupt(Exception):

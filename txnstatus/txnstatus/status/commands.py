@@ -1,20 +1,17 @@
-"""The status table's commands: what one Raft entry may ask of it, as values, with their wire form.
+"""The status table's commands: what one Raft entry may ask of it, as values, with their form in the log.
 
 Time enters through the log: `now_micros` is the proposer's wall clock, for people; no decision rests on it.
 """
 
 from __future__ import annotations
 
-from typing import get_args
+from msgspec.msgpack import Decoder, Encoder
 
-from txnstatus.codec import CommandCodec
-from txnstatus.proto import txn_status_pb2 as pb
+from txnstatus.replicated import Stored
 from txnstatus.types import NO_TIMESTAMP, AbortCause, Participant, ParticipantId, Timestamp, TxnId
-from txnstatus.values import value
 
 
-@value
-class BeginTxns:
+class BeginTxns(Stored, tag=1):
     """`count` new transactions with consecutive ids. A request id seen before answers the first ids again.
 
     One that does not fit makes the range full, and begins nothing.
@@ -34,15 +31,13 @@ class BeginTxns:
     """Participants of each of them, from its begin on."""
 
 
-@value
-class RegisterParticipants:
+class RegisterParticipants(Stored, tag=10):
     txn_id: TxnId
     owner: str
     participants: tuple[Participant, ...]
 
 
-@value
-class LastWrite:
+class LastWrite(Stored):
     """A write on a participant that is in the same log."""
 
     participant_id: ParticipantId
@@ -50,8 +45,7 @@ class LastWrite:
     """One of the participant's own, as it has them in the log."""
 
 
-@value
-class BeginCommit:
+class BeginCommit(Stored, tag=2):
     txn_id: TxnId
     owner: str
     now_micros: int
@@ -61,8 +55,7 @@ class BeginCommit:
     """Writes that come first, while the transaction is OPEN. If one is refused, the commit is, too."""
 
 
-@value
-class FinalizeCommit:
+class FinalizeCommit(Stored, tag=3):
     """All participants prepared; `commit_ts` is the highest of their prepare timestamps."""
 
     txn_id: TxnId
@@ -72,14 +65,12 @@ class FinalizeCommit:
     """Participants elsewhere that have. Refused if the record lists another number of them."""
 
 
-@value
-class CompleteCommit:
+class CompleteCommit(Stored, tag=4):
     txn_id: TxnId
     now_micros: int
 
 
-@value
-class BeginAbort:
+class BeginAbort(Stored, tag=5):
     txn_id: TxnId
     owner: str | None
     """The caller; None: the system or an operator, not bound to the owner."""
@@ -87,8 +78,7 @@ class BeginAbort:
     now_micros: int
 
 
-@value
-class Expire:
+class Expire(Stored, tag=7):
     """The staleness pass found the transaction silent. Unlike BeginAbort it touches nothing but OPEN."""
 
     txn_id: TxnId
@@ -96,21 +86,18 @@ class Expire:
     now_micros: int
 
 
-@value
-class FinalizeAbort:
+class FinalizeAbort(Stored, tag=6):
     txn_id: TxnId
     now_micros: int
 
 
-@value
-class Forget:
+class Forget(Stored, tag=8):
     """Drops the records of transactions that finished before a time, the oldest first, some thousands at most."""
 
     finished_before_micros: int
 
 
-@value
-class RaiseFloor:
+class RaiseFloor(Stored, tag=9):
     """A snapshot was taken at `timestamp`: what commits here from now on is above it."""
 
     timestamp: Timestamp
@@ -119,6 +106,6 @@ class RaiseFloor:
 TxnCommand = RegisterParticipants | BeginCommit | FinalizeCommit | CompleteCommit | BeginAbort | Expire | FinalizeAbort
 Command = BeginTxns | TxnCommand | Forget | RaiseFloor
 
-
-_CODEC = CommandCodec[Command, pb.StatusCommand](pb.StatusCommand, get_args(Command))
-encode, decode = _CODEC.encode, _CODEC.decode
+_DECODER: Decoder[Command] = Decoder(Command)
+encode, decode = Encoder().encode, _DECODER.decode
+"""`decode` raises ValueError on bytes that are no command of this version."""

@@ -8,19 +8,13 @@ from __future__ import annotations
 
 import itertools
 from collections import deque
-from collections.abc import Mapping
 
-from txnstatus.proto import txn_status_pb2 as pb
-from txnstatus.status.records import BeginRequest, TxnRecord, from_wire, to_saved
+from txnstatus.status.records import TxnRecord, decode, encode
 from txnstatus.types import TERMINAL, TxnId
-
-_ENDED: frozenset[int] = frozenset(TERMINAL)
 
 
 class Finished:
-    def __init__(self, requests: Mapping[str, BeginRequest]) -> None:
-        """`requests`: of the table, with those of all records that are here."""
-        self._requests = requests
+    def __init__(self) -> None:
         self._encoded: dict[TxnId, bytes] = {}
         """Id → the record, encoded; in the order in which they finished."""
         self._order: deque[TxnId] = deque()
@@ -33,40 +27,35 @@ class Finished:
         return txn_id in self._encoded
 
     def add(self, record: TxnRecord) -> None:
-        self._put(record.txn_id, to_saved(record).SerializeToString(deterministic=True))
+        self._encoded[record.txn_id] = encode(record)
+        self._order.append(record.txn_id)
 
-    def restore(self, encoded: bytes) -> pb.StatusSnapshot.Record:
-        """Adds one as a snapshot has it; returns what it says. Raises ValueError for one that is not finished."""
-        saved = pb.StatusSnapshot.Record.FromString(encoded)
-        if saved.txn.state not in _ENDED:
-            raise ValueError(f"transaction {saved.txn.txn_id} in state {saved.txn.state} among the finished ones")
-        self._put(TxnId(saved.txn.txn_id), encoded)
-        return saved
+    def restore(self, encoded: bytes) -> TxnRecord:
+        """Adds one as a snapshot has it; returns it. Raises ValueError for one that is not finished."""
+        record = decode(encoded)
+        if record.state not in TERMINAL:
+            raise ValueError(f"transaction {record.txn_id} in state {record.state} among the finished ones")
+        self._encoded[record.txn_id] = encoded
+        self._order.append(record.txn_id)
+        return record
 
     def find(self, txn_id: TxnId) -> TxnRecord | None:
         encoded = self._encoded.get(txn_id)
-        if encoded is None:
-            return None
-        saved = pb.StatusSnapshot.Record.FromString(encoded)
-        return from_wire(saved.txn, self._requests[saved.request_id])
+        return None if encoded is None else decode(encoded)
 
     @property
-    def oldest(self) -> pb.StatusSnapshot.Record | None:
-        """What the first one to finish says."""
-        return pb.StatusSnapshot.Record.FromString(self._encoded[self._order[0]]) if self._order else None
+    def oldest(self) -> TxnRecord | None:
+        """The first one to finish."""
+        return decode(self._encoded[self._order[0]]) if self._order else None
 
-    def drop_oldest(self) -> pb.StatusSnapshot.Record:
-        return pb.StatusSnapshot.Record.FromString(self._encoded.pop(self._order.popleft()))
+    def drop_oldest(self) -> TxnRecord:
+        return decode(self._encoded.pop(self._order.popleft()))
 
-    def encoded(self) -> list[bytes]:
+    def encoded(self) -> tuple[bytes, ...]:
         """All records, in the order in which they finished."""
-        return list(self._encoded.values())
+        return tuple(self._encoded.values())
 
     def latest(self, count: int) -> list[TxnRecord]:
         """The records of those that finished last."""
         ids = itertools.islice(reversed(self._order), count)
         return [record for txn_id in ids if (record := self.find(txn_id))]
-
-    def _put(self, txn_id: TxnId, encoded: bytes) -> None:
-        self._encoded[txn_id] = encoded
-        self._order.append(txn_id)

@@ -7,15 +7,15 @@ differ, docs/protocol.md says why.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence, ValuesView
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, ValuesView
 
 from txnstatus.errors import IllegalState, InvalidArgument, LimitReached, NotAuthorized, NotFound, forgotten
 from txnstatus.limits import MAX_BEGIN_COUNT
-from txnstatus.proto import txn_status_pb2 as pb
-from txnstatus.replicated import Rejected, Story
+from txnstatus.replicated import Outcome, Rejected, Story
+from txnstatus.status import chunks
 from txnstatus.status import commands as cmd
 from txnstatus.status.finished import Finished
-from txnstatus.status.records import BeginRequest, Step, TxnRecord, by_id, chunks, from_wire, illegal
+from txnstatus.status.records import BeginRequest, Step, TxnRecord, by_id, illegal
 from txnstatus.status.transitions import TRANSITIONS, Op, Stay
 from txnstatus.types import (
     DECIDED_ABORT,
@@ -26,9 +26,7 @@ from txnstatus.types import (
     TxnId,
     TxnState,
 )
-from txnstatus.values import value
 
-SNAPSHOT_VERSION = 1
 MAX_FORGET_COUNT = 5_000
 """One Forget drops no more, so that it does not hold the others up."""
 CHECKED = 100
@@ -44,14 +42,14 @@ _OP_OF_COMMAND: Mapping[type[cmd.TxnCommand], Op] = {
     cmd.FinalizeAbort: Op.FINALIZE_ABORT,
 }
 
+_WITH_CAUSE = cmd.BeginAbort | cmd.Expire
 _WITHOUT_PARTICIPANTS = {
     TxnState.COMMIT_IN_PROGRESS: TxnState.COMMITTED,
     TxnState.ABORT_IN_PROGRESS: TxnState.ABORTED,
 }
 
 
-@value
-class StatusApplied:
+class StatusApplied(Outcome):
     """The command took effect, now or (`changed` False) before."""
 
     records: tuple[TxnRecord, ...]
@@ -75,7 +73,9 @@ class TxnStatusTable:
         self._last_commit_ts = NO_TIMESTAMP
         self._unfinished: dict[TxnId, TxnRecord] = {}
         self._requests: dict[str, BeginRequest] = {}
-        self._finished = Finished(self._requests)
+        self._kept: dict[str, int] = {}
+        """Request id → how many of the records are here that it made; at least one is."""
+        self._finished = Finished()
         self._oldest_kept = self.first_txn_id
         self._story = Story(self.find)
 
@@ -120,19 +120,19 @@ class TxnStatusTable:
                 )
             )
         self._raise_floor(command.floor)
-        request = BeginRequest(command.request_id, self._next_txn_id, command.count, command.count)
-        self._requests[command.request_id] = request
+        request = BeginRequest(command.request_id, self._next_txn_id, command.count)
+        self._requests[command.request_id], self._kept[command.request_id] = request, command.count
         self._next_txn_id = TxnId(self._next_txn_id + command.count)
-        participants = by_id(command.participants)
+        participants, now = by_id(command.participants), command.now_micros
         for txn_id in map(TxnId, request.txn_ids()):
             self._unfinished[txn_id] = TxnRecord(
                 txn_id,
                 command.owner,
                 command.label,
                 command.keepalive_millis,
-                begin_micros=command.now_micros,
-                last_transition_micros=command.now_micros,
-                request=request,
+                now,
+                now,
+                request,
                 participants=participants,
             )
         self._full = self._next_txn_id == self.end_txn_id
@@ -169,7 +169,7 @@ class TxnStatusTable:
             # Commit timestamps rise in the order of the decisions. So a snapshot at the last one never has to wait
             # for a transaction that is still undecided: that one will be above it.
             commit_ts = self._last_commit_ts = max(command.commit_ts, Timestamp(self._last_commit_ts + 1))
-        elif isinstance(command, cmd.BeginAbort | cmd.Expire):
+        elif isinstance(command, _WITH_CAUSE):
             cause = command.cause
         return record.moved(outcome, command.now_micros, commit_ts, cause)
 
@@ -182,10 +182,10 @@ class TxnStatusTable:
     def _forget(self, finished_before_micros: int) -> StatusApplied:
         forgotten = 0
         while forgotten < MAX_FORGET_COUNT and self.finished_before(finished_before_micros):
-            request = self._requests[self._finished.drop_oldest().request_id]
-            request.kept -= 1
-            if not request.kept:
-                del self._requests[request.request_id]
+            request_id = self._finished.drop_oldest().request.request_id
+            self._kept[request_id] -= 1
+            if not self._kept[request_id]:
+                del self._requests[request_id], self._kept[request_id]
             forgotten += 1
         return StatusApplied((), changed=forgotten > 0)
 
@@ -245,7 +245,7 @@ class TxnStatusTable:
     def finished_before(self, micros: int) -> bool:
         """Whether there is something that `Forget` with this time would drop."""
         oldest = self._finished.oldest
-        return oldest is not None and oldest.txn.last_transition_micros < micros
+        return oldest is not None and oldest.last_transition_micros < micros
 
     def ids(self, below: int = 0, states: Collection[TxnState] = ()) -> Sequence[int]:
         """Ids of the transactions that may be in one of the states (none = any), the highest first.
@@ -319,53 +319,44 @@ class TxnStatusTable:
 
     def snapshot(self) -> Iterator[bytes]:
         """The state as of this call, in chunks. Records do not change, so only references are taken now."""
-        header = pb.StatusSnapshot(
-            version=SNAPSHOT_VERSION,
-            next_txn_id=self._next_txn_id,
-            last_commit_timestamp=self._last_commit_ts,
-            first_txn_id=self.first_txn_id,
-            end_txn_id=self.end_txn_id,
-            full=self._full,
-        )
+        span = self.first_txn_id, self.end_txn_id
+        header = chunks.Header(chunks.VERSION, *span, self._next_txn_id, self._last_commit_ts, self._full)
         unfinished = [self._unfinished[txn_id] for txn_id in sorted(self._unfinished)]
-        return chunks(header, unfinished, self._finished.encoded())
+        return chunks.of(header, unfinished, self._finished.encoded())
 
     def add_chunk(self, chunk: bytes) -> None:
         """Adds what a chunk of a snapshot holds; for a table that is nothing else, the chunks in their order.
 
         Raises ValueError for a snapshot of another version or range.
         """
-        wire = pb.StatusSnapshot.FromString(chunk)
-        if wire.version:
-            self._restore_header(wire)
-        for saved in wire.unfinished:
-            record = from_wire(saved.txn, self._restore_request(saved))
-            self._unfinished[record.txn_id] = record
-        for encoded in wire.finished:
-            self._restore_request(self._finished.restore(encoded))
+        match chunks.decode(chunk):
+            case chunks.Header() as header:
+                self._restore_header(header)
+            case chunks.Unfinished(records):
+                self._unfinished.update((record.txn_id, record) for record in records)
+                self._restore_requests(records)
+            case chunks.Finished(encoded):
+                self._restore_requests(map(self._finished.restore, encoded))
 
     def become(self, restored: TxnStatusTable) -> None:
         """Takes over all that another table holds, which is not used any more."""
         vars(self).update({**vars(restored), "_story": self._story})
 
-    def _restore_header(self, wire: pb.StatusSnapshot) -> None:
-        if wire.version != SNAPSHOT_VERSION:
-            raise ValueError(f"status snapshot of version {wire.version}; this release reads {SNAPSHOT_VERSION}")
-        if (wire.first_txn_id, wire.end_txn_id) != (self.first_txn_id, self.end_txn_id):
-            raise ValueError(f"a snapshot of the range {wire.first_txn_id} to {wire.end_txn_id - 1}")
-        self._next_txn_id = self._oldest_kept = TxnId(wire.next_txn_id)
-        self._last_commit_ts = Timestamp(wire.last_commit_timestamp)
-        self._full = wire.full
+    def _restore_header(self, header: chunks.Header) -> None:
+        if header.version != chunks.VERSION:
+            raise ValueError(f"status snapshot of version {header.version}; this release reads {chunks.VERSION}")
+        if (header.first_txn_id, header.end_txn_id) != (self.first_txn_id, self.end_txn_id):
+            raise ValueError(f"a snapshot of the range {header.first_txn_id} to {header.end_txn_id - 1}")
+        self._next_txn_id = self._oldest_kept = header.next_txn_id
+        self._last_commit_ts = header.last_commit_ts
+        self._full = header.full
 
-    def _restore_request(self, saved: pb.StatusSnapshot.Record) -> BeginRequest:
-        """The begin that made the record."""
-        self._oldest_kept = min(self._oldest_kept, TxnId(saved.txn.txn_id))
-        request = self._requests.get(saved.request_id)
-        if request is None:
-            request = BeginRequest(saved.request_id, TxnId(saved.request_first_txn_id), saved.request_count, kept=0)
-            self._requests[request.request_id] = request
-        request.kept += 1
-        return request
+    def _restore_requests(self, records: Iterable[TxnRecord]) -> None:
+        """The begins that made the records."""
+        for record in records:
+            self._oldest_kept = min(self._oldest_kept, record.txn_id)
+            request = self._requests.setdefault(record.request.request_id, record.request)
+            self._kept[request.request_id] = self._kept.get(request.request_id, 0) + 1
 
     def check_invariants(self) -> None:
         """Raises AssertionError; called after every step in tests and in the simulator."""
@@ -387,9 +378,9 @@ class TxnStatusTable:
             assert record.commit_ts <= self._last_commit_ts, f"{record} is above the last commit"
             assert (record.state in DECIDED_ABORT) == (record.cause is not None), f"cause of {record}"
             assert record.participants or record.state in TERMINAL | {TxnState.OPEN}, f"nobody to tell: {record}"
-            assert record.request is self._requests.get(record.request.request_id), f"the begin of {record}"
+            assert record.request == self._requests.get(record.request.request_id), f"the begin of {record}"
         commits = [r.commit_ts for r in records if r.commit_ts]
         assert len(set(commits)) == len(commits), "two transactions share a commit timestamp"
-        kept = [request.kept for request in self._requests.values()]
-        assert all(kept), "requests without records"
-        assert sum(kept) == len(self._unfinished) + len(self._finished), "records without requests"
+        assert self._kept.keys() == self._requests.keys(), "requests that are not counted"
+        assert all(self._kept.values()), "requests without records"
+        assert sum(self._kept.values()) == len(self._unfinished) + len(self._finished), "records without requests"

@@ -10,9 +10,10 @@ FinalizeCommit names.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
 from typing import Protocol
+
+from msgspec.structs import replace
 
 from txnstatus.errors import TxnError
 from txnstatus.replicated import Rejected
@@ -25,16 +26,14 @@ Decisive = cmd.BeginCommit | cmd.FinalizeCommit | cmd.BeginAbort | cmd.Expire
 """Commands after which participants are to be asked something."""
 
 
-class Here(Protocol):
-    """The participants in the same log; what is asked of them is total, as all of `apply` is."""
-
-    def has(self, participant_id: ParticipantId) -> bool: ...
+class Member(Protocol):
+    """Whoever keeps participants in the same log; what is asked of it is total, as all of `apply` is."""
 
     def unready(self, txn_id: TxnId, participant_id: ParticipantId) -> TxnError | None:
         """Why it cannot be asked to prepare at the moment; that is retriable."""
         ...
 
-    def write(self, write: cmd.LastWrite) -> TxnError | None:
+    def write(self, command: bytes) -> TxnError | None:
         """Returns the refusal, if there is one. A write that was done before does nothing."""
         ...
 
@@ -51,6 +50,12 @@ class Here(Protocol):
         ...
 
 
+Here = Callable[[ParticipantId], Member | None]
+"""Finds who keeps a participant; None: nobody in the same log."""
+Own = Sequence[tuple[Participant, Member]]
+"""Participants in the same log."""
+
+
 class Together:
     """The status table of a range, with the participants that are in its log."""
 
@@ -61,12 +66,18 @@ class Together:
     def apply(self, command: cmd.Command) -> StatusApplied | Rejected:
         if self._here is None or not isinstance(command, Decisive):
             return self.table.apply(command)
-        if isinstance(command, cmd.BeginCommit) and (refusal := self._write(command)):
+        if isinstance(command, cmd.BeginCommit) and command.writes and (refusal := self._write(command, self._here)):
             return Rejected(refusal)
         record = self.table.find(command.txn_id)
-        own = self._own(record)
-        if isinstance(command, cmd.FinalizeCommit) and record is not None:
-            command = self._with_own(command, record, own)
+        if record is None:
+            return self.table.apply(command)
+        own = [(each, keeper) for each in record.participants.values() if (keeper := self._here(each.participant_id))]
+        if isinstance(command, cmd.BeginCommit) and record.state is TxnState.OPEN:
+            for each, keeper in own:
+                if refusal := keeper.unready(command.txn_id, each.participant_id):
+                    return Rejected(refusal)
+        elif isinstance(command, cmd.FinalizeCommit):
+            command = _with_own(command, record, own)
         outcome = self.table.apply(command)
         if not own or isinstance(outcome, Rejected) or not outcome.changed:
             return outcome
@@ -74,31 +85,24 @@ class Together:
         record = self._go_on(outcome.records[0], own, command, steps)
         return StatusApplied((record,), changed=True, steps=tuple(steps))
 
-    def _own(self, record: TxnRecord | None) -> Sequence[Participant]:
-        """Its participants that are here."""
-        assert self._here is not None
-        everybody = record.participants.values() if record is not None else ()
-        return [each for each in everybody if self._here.has(each.participant_id)]
-
-    def _write(self, command: cmd.BeginCommit) -> TxnError | None:
-        """What the transaction writes last. Returns why it does not commit now; what is written by then stays."""
-        assert self._here is not None
-        txn_id, record = command.txn_id, self.table.find(command.txn_id)
+    def _write(self, command: cmd.BeginCommit, here: Here) -> TxnError | None:
+        """What the transaction writes last. Returns the refusal, if there is one; what is written by then stays."""
+        record = self.table.find(command.txn_id)
         if record is None or record.state is not TxnState.OPEN:
             return None
-        refusals = map(self._here.write, command.writes)
-        if refusal := next(filter(None, refusals), None):
-            return refusal
-        unready = (self._here.unready(txn_id, each.participant_id) for each in self._own(self.table.find(txn_id)))
-        return next(filter(None, unready), None)
+        for write in command.writes:
+            keeper = here(write.participant_id)
+            assert keeper is not None, f"{write.participant_id} is not in this log"
+            if refusal := keeper.write(write.command):
+                return refusal
+        return None
 
-    def _go_on(self, record: TxnRecord, own: Sequence[Participant], command: Decisive, steps: list[Step]) -> TxnRecord:
+    def _go_on(self, record: TxnRecord, own: Own, command: Decisive, steps: list[Step]) -> TxnRecord:
         """Asks those that are here, and goes on as far as that leads without the others."""
-        assert self._here is not None
         txn_id, alone, now = record.txn_id, len(own) == len(record.participants), command.now_micros
         if isinstance(command, cmd.BeginCommit) and record.state is TxnState.COMMIT_IN_PROGRESS:
-            for each in own:
-                steps.append(self._here.prepare(txn_id, each, command.prepare_ts))
+            for each, keeper in own:
+                steps.append(keeper.prepare(txn_id, each, command.prepare_ts))
                 if refusal := steps[-1].refused:
                     record = self._move(
                         cmd.BeginAbort(txn_id, None, refused(record, each.participant_id, refusal), now)
@@ -108,10 +112,10 @@ class Together:
                 if alone:
                     record = self._move(cmd.FinalizeCommit(txn_id, _highest(steps, NO_TIMESTAMP), now, len(own)))
         if record.state is TxnState.FINALIZE_IN_PROGRESS:
-            steps += [self._here.publish(txn_id, each.participant_id, record.commit_ts) for each in own]
+            steps += [keeper.publish(txn_id, each.participant_id, record.commit_ts) for each, keeper in own]
             return self._move(cmd.CompleteCommit(txn_id, now)) if alone else record
         if record.state is TxnState.ABORT_IN_PROGRESS:
-            steps += [self._here.discard(txn_id, each) for each in own]
+            steps += [keeper.discard(txn_id, each) for each, keeper in own]
             return self._move(cmd.FinalizeAbort(txn_id, now)) if alone else record
         return record
 
@@ -121,15 +125,13 @@ class Together:
         assert isinstance(outcome, StatusApplied), f"{command}: {outcome}"
         return outcome.records[0]
 
-    def _with_own(
-        self, command: cmd.FinalizeCommit, record: TxnRecord, own: Sequence[Participant]
-    ) -> cmd.FinalizeCommit:
-        """The decision counts those that are here, too. They have prepared, and are asked again what they answered."""
-        assert self._here is not None
-        if record.state is not TxnState.COMMIT_IN_PROGRESS:
-            return command
-        votes = [self._here.prepare(record.txn_id, each, command.commit_ts) for each in own]
-        return replace(command, commit_ts=_highest(votes, command.commit_ts), prepared=command.prepared + len(votes))
+
+def _with_own(command: cmd.FinalizeCommit, record: TxnRecord, own: Own) -> cmd.FinalizeCommit:
+    """The decision counts those that are here, too. They have prepared, and are asked again what they answered."""
+    if record.state is not TxnState.COMMIT_IN_PROGRESS:
+        return command
+    votes = [keeper.prepare(record.txn_id, each, command.commit_ts) for each, keeper in own]
+    return replace(command, commit_ts=_highest(votes, command.commit_ts), prepared=command.prepared + len(votes))
 
 
 def _highest(votes: Sequence[Step], at_least: Timestamp) -> Timestamp:
