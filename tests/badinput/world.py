@@ -58,6 +58,8 @@ class Answer:
 
 NOT_WITH_A_KEY = {f"txnstatus.AddFilesRequest.{name}" for name in ("deletes", "looked", "holds")}
 """Fields that a right request about a table with a primary key has not."""
+COMMITTED = {"txnstatus.CommitTransactionRequest.last_writes"}
+"""Fields that a right request has not either: their files would be in the table, and nobody has written them."""
 
 
 class World:
@@ -165,7 +167,7 @@ class World:
 
     def _fill(self, message: Message, values: _Values) -> Message:
         for field in message.DESCRIPTOR.fields:
-            if field.full_name in NOT_WITH_A_KEY:
+            if field.full_name in NOT_WITH_A_KEY | COMMITTED:
                 continue
             value = values.of(field)
             if value is not None:

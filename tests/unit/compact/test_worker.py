@@ -123,11 +123,11 @@ def test_manifests_of_inputs_are_read_side_by_side(
 def test_data_files_are_synced_once(task: pb.CompactionTask, working: Worker, monkeypatch: pytest.MonkeyPatch) -> None:
     from txnstatus.lake import storage
 
-    synced: list[Path] = []
+    synced: list[str] = []
     real = storage.sync
-    monkeypatch.setattr(storage, "sync", lambda path: (synced.append(path), real(path)))
+    monkeypatch.setattr(storage, "sync", lambda path: (synced.append(str(path)), real(path)))
     assert working.run_once()
-    assert sum(path.name.startswith("part-") for path in synced) == 1
+    assert sum(Path(path).name.startswith("part-") for path in synced) == 1
 
 
 def test_an_input_that_is_damaged_is_told(
