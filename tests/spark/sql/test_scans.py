@@ -14,6 +14,7 @@ import pytest
 from tests.spark.sql.plan_metrics import metrics
 from txnclient import Client
 from txnclient.read import filtered
+from txnstatus.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -177,6 +178,22 @@ def test_many_files_in_one_task_are_each_judged_by_their_own_filter(
     assert rows(sql(found)) == expected
     with setting(spark, "spark.sql.parquet.enableVectorizedReader", "false"):
         assert rows(sql(found)) == expected
+
+
+def test_tasks_that_would_read_nothing_are_refused(
+    spark: SparkSession, sql: Sql, client: Client, new_table: NewTable
+) -> None:
+    """Pieces of no bytes are never all of a file: the driver made them until its memory was full."""
+    table = new_table("id bigint")
+    client.write(pa.table({"id": range(20)}), table)
+    for bytes_of_a_task in ("0", "-1"):
+        with (
+            setting(spark, "spark.sql.files.maxPartitionBytes", bytes_of_a_task),
+            pytest.raises(InvalidArgument, match=f"maxPartitionBytes is {bytes_of_a_task}: tasks would read nothing"),
+        ):
+            sql(f"SELECT id FROM txn.{table}").collect()
+    with setting(spark, "spark.sql.files.openCostInBytes", "0"):
+        assert len(rows(sql(f"SELECT id FROM txn.{table}"))) == 20
 
 
 def test_metadata_tells_where_rows_lie(sql: Sql, client: Client, new_table: NewTable, spark: SparkSession) -> None:

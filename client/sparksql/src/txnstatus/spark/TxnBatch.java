@@ -61,7 +61,10 @@ final class TxnBatch implements Batch {
     long open = conf.filesOpenCostInBytes(), total = 0;
     for (JsonNode file : told.get("files")) total += file.get("bytes").asLong() + open;
     int cores = TxnScan.context().defaultParallelism();
-    long most = Math.min(conf.filesMaxPartitionBytes(), Math.max(open, total / Math.max(1, cores)));
+    long most = Math.min(conf.filesMaxPartitionBytes(), Math.max(1, Math.max(open, total / Math.max(1, cores))));
+    if (most <= 0) {
+      throw Told.error("INVALID_ARGUMENT", "spark.sql.files.maxPartitionBytes is " + most + ": tasks would read nothing", null);
+    }
     List<PartitionedFile> pieces = new ArrayList<>();
     for (JsonNode file : told.get("files")) {
       long length = file.get("bytes").asLong();
