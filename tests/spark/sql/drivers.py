@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -33,3 +35,11 @@ def driver(cluster: LocalCluster, scratch: Path, command: Sequence[str]) -> Iter
             yield running
         finally:
             running.terminate()
+
+
+def listens(port: int, running: subprocess.Popen[str]) -> bool:
+    """Whether somebody does at that port yet: the process, unless it has ended."""
+    assert running.poll() is None, "it has ended"
+    with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 10):
+        return True
+    return False

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import socket
-import subprocess
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
 
-from tests.spark.sql.drivers import HOME, driver
+from tests.spark.sql.drivers import HOME, driver, listens
 from tests.support import wait_until
 from txnclient import Client
 from txnclient.sparksql import attach, bridge, detach, last_commit
@@ -47,14 +45,6 @@ def server(cluster: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> I
         running.wait(120)
         with pytest.raises(OSError, match="refused"):
             socket.create_connection(("127.0.0.1", port), 10)
-
-
-def listens(port: int, running: subprocess.Popen[str]) -> bool:
-    """Whether somebody does at that port yet: the process, unless it has ended."""
-    assert running.poll() is None, "it has ended"
-    with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 10):
-        return True
-    return False
 
 
 @pytest.fixture

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.spark.sql.drivers import HOME, driver
+from tests.spark.sql.drivers import HOME, driver, listens
+from tests.support import wait_until
 from txnclient import Client
 from txnclient.sparksql import serving
 from txndeploy.local.cluster import LocalCluster
+from txndeploy.local.network import free_ports
 from txnstatus.errors import InvalidArgument
 from txnstatus.types import TxnState
 
 NewTable = Callable[..., str]
+THRIFT_SERVER = "org.apache.spark.sql.hive.thriftserver.HiveThriftServer2"
 
 
 @pytest.mark.campaign
@@ -34,6 +39,63 @@ def test_spark_sql_by_itself(cluster: LocalCluster, client: Client, new_table: N
     assert running.returncode == 0, (tmp_path / "stderr").read_text()[-5000:]
     assert said.splitlines()[-1] == "15"
     assert sorted(client.snapshot().to_arrow(table)["id"].to_pylist()) == [1, 2, 3, 4, 5]
+    assert not client.transactions([TxnState.OPEN])
+
+
+@pytest.mark.campaign
+@pytest.mark.timeout(900)
+def test_spark_shell_by_itself(cluster: LocalCluster, client: Client, new_table: NewTable, tmp_path: Path) -> None:
+    table, program = new_table("id bigint"), tmp_path / "program.scala"
+    program.write_text(
+        f'spark.sql("INSERT INTO txn.{table} VALUES (1), (2)")\n'
+        f'spark.range(3, 6).writeTo("txn.{table}").append()\n'
+        f'spark.sql("DELETE FROM txn.{table} WHERE id = 1")\n'
+        f'println("rows: " + spark.table("txn.{table}").count())\n'
+        "System.exit(3)\n"
+    )
+    command = [str(HOME / "bin" / "spark-shell"), "--master", "local[1]", "-I", str(program)]
+    with driver(cluster, tmp_path, command) as running:
+        said, _ = running.communicate(timeout=800)
+    assert running.returncode == 3, (tmp_path / "stderr").read_text()[-5000:]
+    assert "rows: 4" in said
+    assert sorted(client.snapshot().to_arrow(table)["id"].to_pylist()) == [2, 3, 4, 5]
+    assert not client.transactions([TxnState.OPEN])
+
+
+@pytest.mark.campaign
+@pytest.mark.timeout(900)
+def test_a_thrift_server(cluster: LocalCluster, client: Client, new_table: NewTable, tmp_path: Path) -> None:
+    """Its clients speak JDBC, and know nothing of the tables."""
+    table, (port,) = new_table("id bigint", primary_key=["id"]), free_ports(1)
+    settings = (f"hive.server2.thrift.port={port}", "hive.server2.thrift.bind.host=127.0.0.1")
+    words = [word for setting in settings for word in ("--hiveconf", setting)]
+    command = [str(HOME / "bin" / "spark-submit"), "--class", THRIFT_SERVER, "--master", "local[1]", *words]
+
+    def beeline(statements: str) -> str:
+        words = ["-u", f"jdbc:hive2://127.0.0.1:{port}", "-n", "somebody", "--outputformat=csv2", "-e", statements]
+        return subprocess.run(
+            [HOME / "bin" / "beeline", *words],
+            cwd=tmp_path,
+            env={**os.environ, "SPARK_HOME": str(HOME)},
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=300,
+            check=False,
+        ).stdout
+
+    with driver(cluster, tmp_path, command) as running:
+        wait_until(lambda: listens(port, running), "a Thrift server", 600.0)
+        said = beeline(
+            f"INSERT INTO txn.{table} VALUES (1), (2); UPDATE txn.{table} SET id = 7 WHERE id = 2; "
+            f"SELECT 'rows ' || sum(id) AS told FROM txn.{table}"
+        )
+        assert "rows 8" in said.splitlines(), said
+        assert "txnstatus.spark.PythonError" in (refused := beeline(f"INSERT INTO txn.{table} VALUES (7)"))
+        assert "AlreadyExists: 1 of 1 rows" in refused
+        running.terminate()
+        running.wait(120)
+    assert sorted(client.snapshot().to_arrow(table)["id"].to_pylist()) == [1, 7]
     assert not client.transactions([TxnState.OPEN])
 
 
