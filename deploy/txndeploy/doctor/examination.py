@@ -19,7 +19,7 @@ from txndeploy.terminal.listings import host_answers
 from txnparticipant.shard.audit import Known, from_wire
 from txnstatus.catalog.catalog import CatalogState
 from txnstatus.catalog.catalog import from_wire as catalog_from_wire
-from txnstatus.errors import Forgotten, NotFound, TxnError
+from txnstatus.errors import Forgotten, InvalidArgument, NotFound, TxnError
 from txnstatus.findings import Finding, Kind
 from txnstatus.limits import MAX_ADOPTED
 from txnstatus.names import is_database_name
@@ -182,7 +182,7 @@ class Examination:
             state = self._client.get(txn_id).state
         except Forgotten:
             return "finished and forgotten"
-        except NotFound:
+        except (NotFound, InvalidArgument):
             return "there never was one"
         return state.name if state in TERMINAL else ""
 
@@ -245,7 +245,7 @@ class Examination:
         return chosen
 
     def look_at_storage(self, chosen: Sequence[Place]) -> Iterator[Step]:
-        audit = StorageAudit(self._known)
+        audit = StorageAudit(self._known, self._outcome)
         tables = directories = files = size = 0
         for number, place in enumerate(chosen):
             yield Step(place.name, number, len(chosen))

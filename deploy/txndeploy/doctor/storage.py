@@ -12,6 +12,7 @@ from txndeploy.doctor.places import Place, Table, own, parts
 from txnparticipant.shard import audit
 from txnparticipant.shard.audit import MANIFEST_NAME, Contents, Damage, Known, KnownFile
 from txnparticipant.shard.commands import manifest_to_wire
+from txnparticipant.versions.directories import WriteDirectory, directory_named
 from txnparticipant.versions.mvcc import Manifest
 from txnstatus.errors import InternalError, TxnError
 from txnstatus.findings import Finding, Kind, Severity, confirmed
@@ -52,9 +53,9 @@ class Seen:
 class StorageAudit:
     """The audit of one run: what was read once, and was good, is not read again."""
 
-    def __init__(self, known: Callable[[Table], Mapping[str, Known]]) -> None:
-        """`known` asks the table's shard."""
-        self._known = known
+    def __init__(self, known: Callable[[Table], Mapping[str, Known]], outcome: Callable[[int], str]) -> None:
+        """`known` asks the table's shard; `outcome`, how a transaction ended. Empty: it may go on."""
+        self._known, self._outcome = known, outcome
         self._contents: dict[str, Mapping[str, int]] = {}
         self.files_read = self.bytes_read = 0
 
@@ -63,6 +64,7 @@ class StorageAudit:
         before: Seen | None = None
         for _ in range(LOOKS):
             seen = self._look(place)
+            seen.findings = [each for each in seen.findings if not self._is_under_way(each)]
             if seen.is_clean:
                 return seen
             if before is not None and not seen.unreadable:
@@ -70,6 +72,15 @@ class StorageAudit:
                 return seen
             before = seen
         raise NotSeen(f"{place.name}: {'; '.join(seen.unreadable)}")
+
+    def _is_under_way(self, found: Finding) -> bool:
+        """Whether a transaction may still make something of it: its table hears of what a begin has claimed when files
+        are added, or the transaction ends.
+        """
+        if found.kind not in (Kind.ORPHAN, Kind.WHOLE_WRITE):
+            return False
+        directory = directory_named(found.what)
+        return isinstance(directory, WriteDirectory) and not self._outcome(directory.txn_id)
 
     def read(self, place: Place) -> Iterator[tuple[int, int, Finding | str]]:
         """Reads all data files of the place, whole. Of each: how many are done, of about how many, and what is wrong:

@@ -4,6 +4,7 @@ Two moments are never the same one. So whoever looks lists the storage first and
 found counts only if it is found again, by another listing and another answer after it (`findings.confirmed`):
 
 - What is on storage and nobody's, twice: a directory is claimed before it exists, and its claim goes after it is gone.
+  What a begin has claimed the table may not have heard of: it is nobody's only where its transaction has ended.
   If it was claimed at the first listing and not at the answer, it was removed in between: somebody has made it anew.
 - What is in use and not there, twice: it was in use before, at and after the second listing.
 """

@@ -129,6 +129,16 @@ def test_rot_is_found_by_reading_everything(running: LocalCluster, client: Clien
     client.write(rows(7), place.table)
 
 
+def test_what_a_begin_has_claimed_is_left_alone(running: LocalCluster, client: Client, place: Place) -> None:
+    with client.transaction(tables=[place.table]) as txn:
+        written = place.plant(f"delta_{txn.id}_write0001")
+        whole = place.plant(f"delta_{txn.id}_write0002", "_manifest.json")
+        code, said = examine(running, "--table", place.table, "--fix", "--whole-writes")
+        assert (code, found(said)) == (0, set())
+        assert written.exists()
+        assert whole.exists()
+
+
 def test_what_is_nobodys_is_mended(running: LocalCluster, client: Client, place: Place) -> None:
     txn_id = ended(client, place.table)
     orphan = place.plant(f"delta_{txn_id}_lateTask0001")

@@ -11,10 +11,13 @@ from collections.abc import Mapping
 from tests.sim.actors.caller import Caller
 from tests.sim.judges import checks
 from txnparticipant.shard.audit import Known, findings, from_wire
-from txnstatus.errors import NotFound, Unavailable
-from txnstatus.findings import Finding, confirmed
+from txnparticipant.versions.directories import WriteDirectory, directory_named
+from txnstatus.errors import Forgotten, NotFound, Unavailable
+from txnstatus.findings import Finding, Kind, confirmed
 from txnstatus.proto import audit_pb2 as pb
 from txnstatus.proto import common_pb2 as common
+from txnstatus.proto import txn_manager_pb2
+from txnstatus.types import TERMINAL, TxnState
 
 
 class Doctor(Caller):
@@ -51,7 +54,21 @@ class Doctor(Caller):
         listing = self._shared.warehouse.listing(table.location)
         await asyncio.sleep(self._rng.choice([0.0, 0.0, 0.5]))
         known = await self._known(table)
-        return list(findings(table.name, table.location, known, listing, {}))
+        found = findings(table.name, table.location, known, listing, {})
+        return [each for each in found if not await self._is_under_way(each)]
+
+    async def _is_under_way(self, found: Finding) -> bool:
+        """As txnctl doctor asks, of what a table does not know: a begin may have claimed it."""
+        directory = directory_named(found.what)
+        if not isinstance(directory, WriteDirectory) or found.kind not in (Kind.ORPHAN, Kind.WHOLE_WRITE):
+            return False
+        request = txn_manager_pb2.GetTransactionStateRequest(txn_id=directory.txn_id)
+        response = txn_manager_pb2.GetTransactionStateResponse
+        try:
+            answer = await self._call("txnstatus.TxnManager/GetTransactionState", request, response)
+        except (Forgotten, NotFound):
+            return False
+        return TxnState(answer.txn.state) not in TERMINAL
 
     async def _known(self, table: common.TableInfo) -> Mapping[str, Known]:
         request = pb.AuditTableRequest(table_id=table.table_id)

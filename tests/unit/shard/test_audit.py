@@ -205,7 +205,7 @@ def test_a_directory_that_is_claimed_between_listing_and_answer_is_no_finding(tm
     place, known = in_place(tmp_path)
     (tmp_path / LEFT).mkdir()
     answers = iter([known, {**known, LEFT: Known(Use.CLAIMED)}])
-    seen = StorageAudit(lambda _: next(answers)).look(place)
+    seen = StorageAudit(lambda _: next(answers), lambda _: "ABORTED").look(place)
     assert seen.findings == []
 
 
@@ -213,15 +213,25 @@ def test_what_is_removed_between_answer_and_listing_is_no_finding(tmp_path: Path
     place, known = in_place(tmp_path)
     gone = {**known, GOING: Known(Use.IN_USE, manifest_in(GOING))}
     answers = iter([gone, known])
-    assert StorageAudit(lambda _: next(answers)).look(place).findings == []
+    assert StorageAudit(lambda _: next(answers), lambda _: "ABORTED").look(place).findings == []
 
 
 def test_what_stays_is_a_finding(tmp_path: Path) -> None:
     place, known = in_place(tmp_path)
     (tmp_path / LEFT).mkdir()
     (tmp_path / IN_USE / "_manifest.json").write_bytes(b"{}")
-    found = StorageAudit(lambda _: known).look(place).findings
+    found = StorageAudit(lambda _: known, lambda _: "ABORTED").look(place).findings
     assert [(each.kind, each.what) for each in found] == [(Kind.ORPHAN, LEFT), (Kind.DAMAGED_MANIFEST, IN_USE)]
+
+
+def test_what_a_begin_has_claimed_is_no_finding_until_the_transaction_has_ended(tmp_path: Path) -> None:
+    """The table has not heard of it."""
+    place, known = in_place(tmp_path)
+    (tmp_path / LEFT).mkdir()
+    assert StorageAudit(lambda _: known, lambda _: "").look(place).findings == []
+    outcomes = iter(["", "COMMITTED", "COMMITTED"])
+    heard = iter([known, {**known, LEFT: Known(Use.IN_USE)}])
+    assert StorageAudit(lambda _: next(heard), lambda _: next(outcomes)).look(place).findings == []
 
 
 def test_storage_that_does_not_answer_is_said_and_not_judged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -232,10 +242,10 @@ def test_storage_that_does_not_answer_is_said_and_not_judged(tmp_path: Path, mon
 
     monkeypatch.setattr(manifests, "read_file", fails)
     with pytest.raises(NotSeen, match="denied"):
-        StorageAudit(lambda _: known).look(place)
+        StorageAudit(lambda _: known, lambda _: "ABORTED").look(place)
     tmp_path.rename(tmp_path.with_name("elsewhere"))
     with pytest.raises(NotSeen, match="does not exist here"):
-        StorageAudit(lambda _: known).look(place)
+        StorageAudit(lambda _: known, lambda _: "ABORTED").look(place)
 
 
 def table(name: str, location: str) -> Table:
