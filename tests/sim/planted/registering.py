@@ -39,7 +39,8 @@ def leaders_leave_it_there() -> Seams:
 def withdrawn_although_listed() -> Seams:
     """A new leader withdraws what its predecessor registered, once the transaction is not OPEN any more.
 
-    The files of such a write are nobody's, which is what shows where the commit does not.
+    The files of such a write are nobody's, which is what shows where the commit does not; and rows that it has changed
+    are others' to change.
     """
 
     async def look(_self: Registering, _txn_id: int) -> None:
@@ -85,7 +86,9 @@ CARRYING = ("ends tell of no first write", "files begin where nobody is asked")
 """Faults that show where begins carry first writes."""
 PLANTED_REGISTERING: Mapping[str, Planted] = {
     "what is open is registered": Planted(("everything", "4"), "deaths", 10, what_is_open_is_registered),
-    "withdrawn although listed": Planted(("everything", "4", "10"), "deaths", 10, withdrawn_although_listed, first=5),
+    "withdrawn although listed": Planted(
+        ("everything", "4", "7", "10"), "deaths", 10, withdrawn_although_listed, first=5
+    ),
     "ends tell of no first write": Planted(("10",), "deaths", 10, ends_tell_of_no_first_write, first=2),
     "files begin where nobody is asked": Planted(
         ("everything", "4", "5", "8"), "deaths", 10, files_begin_where_nobody_is_asked

@@ -200,7 +200,7 @@ def test_statements_that_are_other_lakes_own_are_named(sql: Sql, client: Client,
     before = client.table(table)
     for statement, why in (
         ("OPTIMIZE txn.{}", "PARSE_SYNTAX_ERROR.*OPTIMIZE"),
-        ("CALL txn.system.expire_snapshots('{}')", "txn does not support procedures"),
+        ("CALL txn.system.expire_snapshots('{}')", "there is no procedure system.expire_snapshots"),
         ("SELECT txn.system.bucket(4, id) FROM txn.{}", "txn does not support functions"),
         ("CREATE VIEW txn.s.seen AS SELECT * FROM txn.{}", "txn does not support views"),
         ("SELECT * FROM txn.{}.snapshots", "TABLE_OR_VIEW_NOT_FOUND"),
