@@ -37,7 +37,7 @@ ACTIONS = ("crash", "error", "delay:0.5")
 ROLES = ("leader", "follower")
 SAMPLE = [
     ("status.after.BeginCommit", "crash", "leader"),
-    ("shard.before.FinalizeCommit", "error", "follower"),
+    ("shard.before.OpenWrite", "error", "follower"),
     ("catalog.before.SetOption", "crash", "leader"),
     ("flush.after_write", "error", "leader"),
     ("raft.before_send", "delay:0.5", "leader"),
