@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import gc
+from collections.abc import Iterator
 
 import pytest
+from msgspec.structs import replace
 
 from txnstatus.status import commands as cmd
-from txnstatus.status.keep_alives import KeepAlives
+from txnstatus.status.keep_alives import Bucket, KeepAlives
+from txnstatus.status.records import TxnRecord
 from txnstatus.status.table import TxnStatusTable
 from txnstatus.types import TxnId
 
@@ -95,6 +98,27 @@ def test_those_that_beat_together_are_looked_at_together_each_by_its_own_interva
     young.beat(range(2), 9.0)
     assert young.overdue(11.9) == []
     assert young.overdue(12.5) == [0, 1]
+
+
+def test_a_pass_goes_once_through_the_times_however_many_there_are() -> None:
+    """Where each transaction has an interval of its own, there are as many."""
+    kept, records = KeepAlives(), dict[TxnId, TxnRecord]()
+    for number in range(MANY):
+        begun = Open(1, keepalive=1.0 + number)
+        (record,) = begun.table.unfinished
+        records[TxnId(number)] = replace(record, txn_id=TxnId(number))
+        kept.add(records[TxnId(number)], 0.0)
+    kept._buckets = times = Times(kept._buckets)
+    assert kept.overdue(records, 2.0 * MANY, MANY // 2) == list(range(MANY // 2))
+    assert times.gone_through == 1
+
+
+class Times(dict[Bucket, dict[TxnId, None]]):
+    gone_through = 0
+
+    def __iter__(self) -> Iterator[Bucket]:
+        self.gone_through += 1
+        return super().__iter__()
 
 
 def test_a_shorter_lifetime_is_seen_at_once() -> None:

@@ -7,7 +7,7 @@ again when its bucket has come. Times are in the leader's healthy seconds.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import groupby, islice
 
@@ -114,9 +114,13 @@ class KeepAlives:
         looks, last = MAX_LOOKS, int(now * BUCKETS_PER_SECOND)
         overdue: list[TxnId] = []
         again: defaultdict[Bucket, list[TxnId]] = defaultdict(list)
-        none_due = (last + 1, 0)
-        while looks and len(overdue) < at_most and (bucket := min(self._buckets, default=none_due))[0] <= last:
+        # In order once: there may be as many as transactions, where each has an interval of its own.
+        due = deque(sorted(bucket for bucket in self._buckets if bucket[0] <= last))
+        while due and looks and len(overdue) < at_most:
+            bucket = due[0]
             taken = self._take(bucket, min(looks, at_most - len(overdue)))
+            if bucket not in self._buckets:
+                due.popleft()
             looks -= len(taken)
             millis = bucket[1]
             # Those that beat together were heard of at one time, and stay together: one look is for all of them.
@@ -151,14 +155,14 @@ class KeepAlives:
     def _heard_and_born(self, txn_id: TxnId) -> tuple[float, float]:
         return self._heard[txn_id], self._born[txn_id]
 
-    def _take(self, number: Bucket, at_most: int) -> Collection[TxnId]:
+    def _take(self, bucket: Bucket, at_most: int) -> Collection[TxnId]:
         """Out of the bucket, which goes when it is empty; whoever takes them puts them back, or forgets them."""
-        bucket = self._buckets[number]
-        if len(bucket) <= at_most:
-            return self._buckets.pop(number)
-        taken = list(islice(bucket, at_most))
+        there = self._buckets[bucket]
+        if len(there) <= at_most:
+            return self._buckets.pop(bucket)
+        taken = list(islice(there, at_most))
         for txn_id in taken:
-            del bucket[txn_id]
+            del there[txn_id]
         return taken
 
     def expiry_failed(self, txn_id: TxnId) -> None:
