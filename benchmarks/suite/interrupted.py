@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import itertools
-import threading
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import Self
 
 import grpc
 
 from txnclient import TxnError
 from txndeploy.local.cluster import wait_until
+from txndeploy.local.programs import Programs
 
 WRITERS = 8
 NEXT_SECONDS = 60.0
@@ -21,30 +20,19 @@ Program = Callable[[], AbstractContextManager[Callable[[], int]]]
 """Connects; what it gives does one transaction, and returns its id. It raises TxnError or RpcError."""
 
 
-class Load:
+class Load(Programs):
     """Writers that do one transaction after the other, and go on whatever happens."""
 
     def __init__(self, program: Program) -> None:
+        super().__init__(WRITERS)
         self._program = program
-        self._ended = threading.Event()
-        self._threads = [threading.Thread(target=self._write) for _ in range(WRITERS)]
         self.acknowledged: list[tuple[int, float, float]] = []
         """Transactions, each with the times of its begin and of its acknowledgement."""
         self.refused: list[Exception] = []
 
-    def __enter__(self) -> Self:
-        for thread in self._threads:
-            thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._ended.set()
-        for thread in self._threads:
-            thread.join()
-
-    def _write(self) -> None:
+    def run(self, _number: int) -> None:
         with self._program() as transact:
-            while not self._ended.is_set():
+            while not self.ended.is_set():
                 began = time.monotonic()
                 try:
                     txn = transact()

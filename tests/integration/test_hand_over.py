@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +11,7 @@ import pytest
 from tests.support import SCHEMA, connect, fast_cluster, rows, visible, wait_until
 from txnclient import TxnError
 from txndeploy.local.cluster import LocalCluster
+from txndeploy.local.programs import Programs
 from txndeploy.node.config import RaftSection
 from txnstatus.proto import admin_pb2
 
@@ -20,30 +20,19 @@ PATIENT = RaftSection(election_min_seconds=8.0, election_max_seconds=12.0)
 WRITERS = 4
 
 
-class Load:
+class Load(Programs):
     """Programs that commit one transaction after the other, each with a row in a table of its own."""
 
     def __init__(self, cluster: LocalCluster) -> None:
+        super().__init__(WRITERS)
         self._cluster = cluster
-        self._ended = threading.Event()
-        self._threads = [threading.Thread(target=self._write, args=(number,)) for number in range(WRITERS)]
         self.committed: list[list[int]] = [[] for _ in range(WRITERS)]
         self.failed: list[TxnError] = []
 
-    def __enter__(self) -> Load:
-        for thread in self._threads:
-            thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._ended.set()
-        for thread in self._threads:
-            thread.join(60)
-
-    def _write(self, writer: int) -> None:
+    def run(self, writer: int) -> None:
         with connect(self._cluster) as client:
             number = 0
-            while not self._ended.is_set():
+            while not self.ended.is_set():
                 number += 1
                 try:
                     txn = client.begin()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import random
-import threading
 from collections.abc import Callable
 from contextlib import suppress
 
@@ -16,6 +15,7 @@ from tests.postgres.server import PostgresServer
 from tests.support import commit_until_known, connect, rows, visible, wait_until
 from txnclient import Client, Transaction, TxnAborted, TxnError, Unavailable
 from txndeploy.local.cluster import LocalCluster
+from txndeploy.local.programs import Programs
 
 ROUNDS = int(os.environ.get("TXN_POSTGRES_KILLS", "10"))
 """Rounds of one kill of each kind."""
@@ -25,39 +25,27 @@ COMMITS_BETWEEN = 5
 PATIENCE_SECONDS = 60.0
 
 
-class Work:
+class Work(Programs):
     """Writers that put each row into both, and remember what they were told."""
 
     def __init__(self, cluster: LocalCluster, server: PostgresServer, table: str) -> None:
+        super().__init__(WORKERS)
         self.committed: set[int] = set()
         self.aborted: set[int] = set()
         self.problems: list[str] = []
         self._cluster = cluster
         self._server = server
         self._table = table
-        self._stop = threading.Event()
-        self._threads = [threading.Thread(target=self._run, args=(number,)) for number in range(WORKERS)]
-
-    def __enter__(self) -> Work:
-        for thread in self._threads:
-            thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        for thread in self._threads:
-            thread.join(120)
-            assert not thread.is_alive()
 
     def await_commits(self, count: int) -> None:
         goal = len(self.committed) + count
         wait_until(lambda: len(self.committed) >= goal, f"{count} more commits", PATIENCE_SECONDS)
 
-    def _run(self, number: int) -> None:
+    def run(self, number: int) -> None:
         dice = random.Random(f"{SEED}/{number}")
         with connect(self._cluster) as client:
             for row in range(number, 10**9, WORKERS):
-                if self._stop.is_set():
+                if self.ended.is_set():
                     return
                 try:
                     committed = self._one(client, dice, row)

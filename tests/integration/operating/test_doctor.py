@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +17,7 @@ from tests.support import FAST_TXN, commit_until_known, connect, fast_cluster, r
 from txnclient import Client, DataDamaged, TxnAborted, TxnState
 from txndeploy.ctl.commands import app
 from txndeploy.local.cluster import LocalCluster
+from txndeploy.local.programs import Programs
 from txnstatus.lake import manifest
 from txnstatus.proto import audit_pb2
 from txnstatus.rpc.errors import from_detail
@@ -234,34 +234,24 @@ UNHARMED = {"node silent", "no leader", "replica behind", "stuck transaction"}
 """What kills explain."""
 
 
-class Load:
+class Load(Programs):
     """Programs that write files to two tables and rows to a third, and abort every third transaction."""
 
     def __init__(self, cluster: LocalCluster, programs: int = 2) -> None:
+        super().__init__(programs)
         self.committed: list[int] = []
         self.errors: list[BaseException] = []
         self._cluster = cluster
-        self._ended = threading.Event()
-        self._threads = [threading.Thread(target=self._run, args=(number,)) for number in range(programs)]
+        self._programs = programs
 
-    def __enter__(self) -> Load:
-        for thread in self._threads:
-            thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._ended.set()
-        for thread in self._threads:
-            thread.join(120)
-
-    def _run(self, program: int) -> None:
+    def run(self, program: int) -> None:
         number = program
         try:
             with connect(self._cluster, timeout=30) as client:
-                while not self._ended.is_set():
+                while not self.ended.is_set():
                     if self._transact(client, number):
                         self.committed.append(number)
-                    number += len(self._threads)
+                    number += self._programs
         except BaseException as error:  # noqa: BLE001 - shown by the test
             self.errors.append(error)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from pathlib import Path
 
 from typer.testing import CliRunner
@@ -11,34 +10,26 @@ from tests.support import SCHEMA, commit_until_known, connect, fast_cluster, row
 from txnclient import Client
 from txndeploy.ctl.commands import app
 from txndeploy.local.cluster import LocalCluster
+from txndeploy.local.programs import Programs
 from txndeploy.node.config import RaftSection
 
 RAFT = RaftSection(heartbeat_seconds=0.08, election_min_seconds=0.4, election_max_seconds=0.8, snapshot_entries=50)
 """Snapshots come early, so the new node has to get some."""
 
 
-class Load:
+class Load(Programs):
     """One program that commits a row after the other."""
 
     def __init__(self, client: Client) -> None:
+        super().__init__(1)
         self._client = client
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._run)
         self.committed: list[int] = []
         self.error: Exception | None = None
 
-    def __enter__(self) -> Load:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._ended.set()
-        self._thread.join(120)
-
-    def _run(self) -> None:
+    def run(self, _number: int) -> None:
         number = 0
         try:
-            while not self._ended.is_set():
+            while not self.ended.is_set():
                 txn = self._client.begin()
                 txn.write(rows(number), "t.one")
                 txn.write(rows(number), "t.two")
