@@ -14,7 +14,7 @@ from tests.exhaustive.cores import KEEPALIVE_MILLIS, OWNER, Done, Error, Interne
 from tests.exhaustive.violation import require
 from txnstatus.errors import TxnAborted
 from txnstatus.status import commands as cmd
-from txnstatus.status.commit_tasks import SendOp
+from txnstatus.status.commit.tasks import SendOp
 from txnstatus.status.events import Decided, Effect, Propose
 from txnstatus.status.table import TxnStatusTable
 from txnstatus.types import DECIDED, AbortCause, AbortCode, Participant, ParticipantId, Timestamp, TxnId

@@ -25,7 +25,7 @@ from txnstatus.errors import TxnError
 from txnstatus.replicated import Rejected
 from txnstatus.schema import Column, Schema
 from txnstatus.status import commands as cmd
-from txnstatus.status.commit_tasks import CommitTask, SendOp, _Progress
+from txnstatus.status.commit.tasks import CommitTask, SendOp, _Progress
 from txnstatus.status.events import (
     CommandApplied,
     CommitRequested,

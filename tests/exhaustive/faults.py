@@ -21,7 +21,7 @@ from txnparticipant.versions.mvcc import FileSet
 from txnstatus.errors import TxnError
 from txnstatus.status import commands as cmd
 from txnstatus.status import table
-from txnstatus.status.commit_tasks import CommitTask
+from txnstatus.status.commit.tasks import CommitTask
 from txnstatus.status.events import Decided, Effect, Propose
 from txnstatus.status.manager import TxnStatusManager
 from txnstatus.status.records import TxnRecord

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.exhaustive.cores import Interned
-from txnstatus.status.commit_tasks import SendOp
+from txnstatus.status.commit.tasks import SendOp
 
 Message = tuple[object, ...]
 """A word, and what it says: ("begin", client), ("register" | "registered" | "refused" | "write", transaction, table),

@@ -25,7 +25,7 @@ from txnparticipant.shard.shard import ParticipantShard
 from txnparticipant.shard.table import TableState
 from txnparticipant.versions.mvcc import undecided_at
 from txnstatus.partitions import WHOLE_TABLE
-from txnstatus.status.commit_tasks import SendOp
+from txnstatus.status.commit.tasks import SendOp
 from txnstatus.status.table import TxnStatusTable
 from txnstatus.types import NO_TIMESTAMP, ParticipantOpType, ParticipantState, Timestamp, TxnId
 

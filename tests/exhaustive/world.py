@@ -15,7 +15,7 @@ from tests.exhaustive.cores import Error, Interned
 from tests.exhaustive.messages import Mail, Message, tell
 from tests.exhaustive.tables import Tables
 from txnstatus.errors import Unavailable
-from txnstatus.status.commit_tasks import SendOp
+from txnstatus.status.commit.tasks import SendOp
 from txnstatus.types import TERMINAL, Timestamp, TxnId
 
 Action = tuple[object, ...]

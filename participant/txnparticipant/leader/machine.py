@@ -13,9 +13,9 @@ from txnstatus.errors import TxnError, Unavailable, forgotten
 from txnstatus.raft.machine import Restoring, RestoringWhole, StateMachine
 from txnstatus.replicated import Rejected
 from txnstatus.status.commands import RegisterParticipants
+from txnstatus.status.commit.together import Here
 from txnstatus.status.records import Step
 from txnstatus.status.table import TxnStatusTable
-from txnstatus.status.together import Here
 from txnstatus.types import Participant, ParticipantId, ParticipantState, Timestamp, TxnId
 
 RangeOf = Callable[[TxnId], TxnStatusTable | None]

@@ -29,7 +29,7 @@ from txnstatus.raft.group import RaftGroup
 from txnstatus.raft.segments import Segments
 from txnstatus.rpc.calls import Call, takes_calls
 from txnstatus.status import commands as cmd
-from txnstatus.status.commit_tasks import CommitTask
+from txnstatus.status.commit.tasks import CommitTask
 from txnstatus.status.keep_alives import KeepAlives
 from txnstatus.status.manager import TxnStatusManager
 from txnstatus.status.ranges import StatusRanges
@@ -156,14 +156,14 @@ def the_first_participants_timestamp() -> Seams:
         self.highest_timestamp = before or self.highest_timestamp
         return again
 
-    return [("txnstatus.status.commit_tasks:CommitTask.answered", first)]
+    return [("txnstatus.status.commit.tasks:CommitTask.answered", first)]
 
 
 def decide_before_all_have_prepared() -> Seams:
     def complete(self: CommitTask) -> bool:
         return any(progress.answered for progress in self._progress.values())
 
-    return [("txnstatus.status.commit_tasks:CommitTask.complete", property(complete))]
+    return [("txnstatus.status.commit.tasks:CommitTask.complete", property(complete))]
 
 
 def a_snapshot_below_the_last_commit() -> Seams:

@@ -9,7 +9,7 @@ from typing import Any
 from tests.sim.planted.faults import Planted, Seams
 from txnparticipant.leader.registering import Key, Registering
 from txnparticipant.shard.table import TableState
-from txnstatus.status.commit_tasks import CommitTask, SendOp
+from txnstatus.status.commit.tasks import CommitTask, SendOp
 from txnstatus.types import TxnId
 
 
@@ -63,7 +63,7 @@ def ends_tell_of_no_first_write() -> Seams:
         return (replace(send, first_write="") for send in sends(self, now))
 
     sends = CommitTask.due
-    return [("txnstatus.status.commit_tasks:CommitTask.due", due)]
+    return [("txnstatus.status.commit.tasks:CommitTask.due", due)]
 
 
 def files_begin_where_nobody_is_asked() -> Seams:

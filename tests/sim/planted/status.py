@@ -14,7 +14,7 @@ from txnstatus.catalog.catalog import CatalogState
 from txnstatus.catalog.cluster_map import ClusterMap
 from txnstatus.proto import txn_status_pb2 as pb
 from txnstatus.status import commands as cmd
-from txnstatus.status.commit_tasks import CommitTask
+from txnstatus.status.commit.tasks import CommitTask
 from txnstatus.status.events import ParticipantAnswered
 from txnstatus.status.finished import Finished
 from txnstatus.status.keep_alives import KeepAlives
@@ -96,7 +96,7 @@ def a_silent_participant_is_asked_once() -> Seams:
             return None
         return again
 
-    return [("txnstatus.status.commit_tasks:CommitTask.answered", once)]
+    return [("txnstatus.status.commit.tasks:CommitTask.answered", once)]
 
 
 def an_outcome_at_the_snapshots_timestamp_is_above() -> Seams:

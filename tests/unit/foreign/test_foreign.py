@@ -34,9 +34,9 @@ from txnstatus.proto import common_pb2 as common
 from txnstatus.proto import participant_pb2 as pb
 from txnstatus.proto import txn_manager_pb2 as manager_pb
 from txnstatus.rpc.errors import from_detail
-from txnstatus.status.commit_tasks import SendOp
+from txnstatus.status.commit.participant_calls import ParticipantCalls
+from txnstatus.status.commit.tasks import SendOp
 from txnstatus.status.events import ParticipantAnswered
-from txnstatus.status.participant_calls import ParticipantCalls
 from txnstatus.status.ranges import StatusRanges
 from txnstatus.types import (
     NO_TIMESTAMP,

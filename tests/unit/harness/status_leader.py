@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from txnstatus.backoff import Backoff
 from txnstatus.errors import TxnError, Unavailable
 from txnstatus.status import commands as cmd
-from txnstatus.status.commit_tasks import SendOp
+from txnstatus.status.commit.tasks import SendOp
 from txnstatus.status.events import (
     CommandApplied,
     Effect,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from txnstatus.backoff import Backoff
 from txnstatus.errors import Conflict, IllegalState, Unavailable
-from txnstatus.status.commit_tasks import CommitTask, SendOp
+from txnstatus.status.commit.tasks import CommitTask, SendOp
 from txnstatus.types import NO_TIMESTAMP, Participant, ParticipantId, ParticipantOpType, Timestamp, TxnId
 
 A, B = ParticipantId("0.0"), ParticipantId("1.0")

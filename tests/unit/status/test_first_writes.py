@@ -7,7 +7,7 @@ from msgspec import structs
 
 from tests.unit.harness.status_leader import ABORT, BEGIN_COMMIT, OWNER, REQUESTED, A, B, Leader
 from txnstatus.status import commands as cmd
-from txnstatus.status.commit_tasks import SendOp
+from txnstatus.status.commit.tasks import SendOp
 from txnstatus.status.events import CommandApplied, CommitRequested, LeadershipGained
 from txnstatus.status.table import StatusApplied, TxnStatusTable
 from txnstatus.types import NO_TIMESTAMP, Participant, TxnId

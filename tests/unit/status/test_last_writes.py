@@ -15,10 +15,10 @@ from txnstatus.limits import MAX_LAST_WRITE_BYTES, MAX_LAST_WRITES
 from txnstatus.proto import table_pb2 as table_pb
 from txnstatus.proto import txn_manager_pb2 as pb
 from txnstatus.status import commands as cmd
-from txnstatus.status.begin_commits import BeginCommits
-from txnstatus.status.commit_calls import CommitCalls
+from txnstatus.status.commit.beginning import BeginCommits
+from txnstatus.status.commit.calls import CommitCalls
+from txnstatus.status.commit.last_writes import LastWrites
 from txnstatus.status.events import CommitRequested
-from txnstatus.status.last_writes import LastWrites
 from txnstatus.status.outcomes import Outcomes
 from txnstatus.types import HybridClock, TxnId, TxnState
 

@@ -20,7 +20,7 @@ from txnstatus import errors
 from txnstatus.errors import Conflict, TxnError
 from txnstatus.replicated import Rejected
 from txnstatus.status import commands as cmd
-from txnstatus.status.commit_tasks import SendOp
+from txnstatus.status.commit.tasks import SendOp
 from txnstatus.status.events import (
     CommandApplied,
     CommitRequested,

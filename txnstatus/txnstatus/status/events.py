@@ -5,7 +5,7 @@ from __future__ import annotations
 from txnstatus.errors import TxnError
 from txnstatus.replicated import Rejected
 from txnstatus.status import commands as cmd
-from txnstatus.status.commit_tasks import SendOp
+from txnstatus.status.commit.tasks import SendOp
 from txnstatus.status.records import TxnRecord
 from txnstatus.status.table import StatusApplied
 from txnstatus.types import ParticipantId, ParticipantOpType, Timestamp, TxnId

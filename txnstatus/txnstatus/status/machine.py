@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from txnstatus.raft.machine import Restoring
 from txnstatus.replicated import Rejected
 from txnstatus.status import commands as cmd
+from txnstatus.status.commit.together import Here, Together
 from txnstatus.status.table import StatusApplied, TxnStatusTable
-from txnstatus.status.together import Here, Together
 from txnstatus.types import HybridClock
 
 

@@ -16,7 +16,7 @@ from txnstatus.backoff import Backoff
 from txnstatus.errors import TxnError
 from txnstatus.replicated import Rejected
 from txnstatus.status import commands as cmd
-from txnstatus.status.commit_tasks import CommitTask
+from txnstatus.status.commit.tasks import CommitTask
 from txnstatus.status.events import (
     CommandApplied,
     CommitRequested,

@@ -38,9 +38,11 @@ from txnstatus.rpc.calls import Call, takes_calls
 from txnstatus.rpc.errors import to_detail
 from txnstatus.status import commands as cmd
 from txnstatus.status import listing
-from txnstatus.status.begin_commits import BeginCommits, ServicesHere
-from txnstatus.status.commit_calls import CommitCalls
-from txnstatus.status.commit_tasks import SendOp
+from txnstatus.status.commit.beginning import BeginCommits, ServicesHere
+from txnstatus.status.commit.calls import CommitCalls
+from txnstatus.status.commit.last_writes import LastWrites
+from txnstatus.status.commit.participant_calls import ParticipantCalls
+from txnstatus.status.commit.tasks import SendOp
 from txnstatus.status.events import (
     CommandApplied,
     Decided,
@@ -51,11 +53,9 @@ from txnstatus.status.events import (
     Propose,
     Tick,
 )
-from txnstatus.status.last_writes import LastWrites
 from txnstatus.status.machine import StatusMachine
 from txnstatus.status.manager import ManagerSettings, TxnStatusManager
 from txnstatus.status.outcomes import Outcomes
-from txnstatus.status.participant_calls import ParticipantCalls
 from txnstatus.status.ranges import StatusRanges
 from txnstatus.status.records import TxnRecord, participant_from_wire, participant_to_wire, to_wire
 from txnstatus.status.registrations import joining_by

@@ -17,7 +17,7 @@ from txnstatus.names import check_table_name
 from txnstatus.proto import table_pb2 as table_pb
 from txnstatus.proto import txn_manager_pb2 as pb
 from txnstatus.status import commands as cmd
-from txnstatus.status.begin_commits import ServicesHere
+from txnstatus.status.commit.beginning import ServicesHere
 
 CALL_SECONDS = 15.0
 

@@ -19,7 +19,7 @@ from txnstatus.limits import MAX_OPS_PER_CALL
 from txnstatus.process.failpoints import failpoint
 from txnstatus.proto import participant_pb2 as pb
 from txnstatus.rpc.errors import from_detail, to_detail
-from txnstatus.status.commit_tasks import SendOp
+from txnstatus.status.commit.tasks import SendOp
 from txnstatus.status.events import ParticipantAnswered
 from txnstatus.types import HybridClock, Timestamp
 

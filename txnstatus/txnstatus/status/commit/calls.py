@@ -13,9 +13,9 @@ from txnstatus.raft.proposer import Proposer
 from txnstatus.rpc.calls import Call
 from txnstatus.rpc.deadlines import answering_by
 from txnstatus.status import commands as cmd
-from txnstatus.status.begin_commits import BeginCommits
+from txnstatus.status.commit.beginning import BeginCommits
+from txnstatus.status.commit.last_writes import LastWrites
 from txnstatus.status.events import CommitRequested
-from txnstatus.status.last_writes import LastWrites
 from txnstatus.status.manager import TxnStatusManager
 from txnstatus.status.outcomes import Outcome, Outcomes, Told
 from txnstatus.status.records import TxnRecord, to_wire
