@@ -56,6 +56,8 @@ class StorageAudit:
     def __init__(self, known: Callable[[Table], Mapping[str, Known]], outcome: Callable[[int], str]) -> None:
         """`known` asks the table's shard; `outcome`, how a transaction ended. Empty: it may go on."""
         self._known, self._outcome = known, outcome
+        self._over: set[int] = set()
+        """Transactions that are known to have ended: of each it is asked once, whatever it has left behind."""
         self._contents: dict[str, Mapping[str, int]] = {}
         self.files_read = self.bytes_read = 0
 
@@ -80,7 +82,12 @@ class StorageAudit:
         if found.kind not in (Kind.ORPHAN, Kind.WHOLE_WRITE):
             return False
         directory = directory_named(found.what)
-        return isinstance(directory, WriteDirectory) and not self._outcome(directory.txn_id)
+        if not isinstance(directory, WriteDirectory):
+            return False
+        txn_id = directory.txn_id
+        if txn_id not in self._over and self._outcome(txn_id):
+            self._over.add(txn_id)
+        return txn_id not in self._over
 
     def read(self, place: Place) -> Iterator[tuple[int, int, Finding | str]]:
         """Reads all data files of the place, whole. Of each: how many are done, of about how many, and what is wrong:

@@ -229,7 +229,7 @@ def test_what_a_begin_has_claimed_is_no_finding_until_the_transaction_has_ended(
     place, known = in_place(tmp_path)
     (tmp_path / LEFT).mkdir()
     assert StorageAudit(lambda _: known, lambda _: "").look(place).findings == []
-    outcomes = iter(["", "COMMITTED", "COMMITTED"])
+    outcomes = iter(["", "COMMITTED"])
     heard = iter([known, {**known, LEFT: Known(Use.IN_USE)}])
     assert StorageAudit(lambda _: next(heard), lambda _: next(outcomes)).look(place).findings == []
 
