@@ -103,6 +103,21 @@ def test_a_node_that_is_killed_is_replaced_without_waiting_for_a_time_out(cluste
     _nothing_is_lost(cluster, load)
 
 
+def test_a_program_comes_to_the_node_that_leads_and_leaves_it_with_its_leadership(cluster: LocalCluster) -> None:
+    with connect(cluster) as client:
+
+        def is_beside_the_leader() -> bool:
+            client.begin().abort()
+            return client.session.channel.nearest == cluster.address(cluster.leader())
+
+        wait_until(is_beside_the_leader, "the program asks the node that leads")
+        led = cluster.leader()
+        assert cluster.stop_node(led) == 0
+        cluster.wait_ready()
+        wait_until(is_beside_the_leader, "it asks the new one")
+        cluster.start_node(led)
+
+
 def _status(cluster: LocalCluster, node: str) -> admin_pb2.GetNodeResponse:
     status = cluster.status(node)
     assert status is not None

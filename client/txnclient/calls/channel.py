@@ -28,20 +28,24 @@ ATTEMPTS = 3
 """Attempts that fit into a deadline when there are others to ask: one manager that hangs takes no more than one."""
 BAD_SECONDS = 2.0
 """Time for which a manager that failed is asked last."""
+MOVES = 0.25
+"""Chance with which a manager that had to ask another node is left for that one. So whoever asks two leaders in turns
+is with the right one half the time, and not always on its way to the other; nor do many clients move all at once."""
 RETRIES = Backoff(first_seconds=0.02, most_seconds=0.5, growth=1.5)
 NOBODY = "check that the cluster runs and that these addresses are its nodes'"
 """The hint where nobody said another."""
 
 
 class ManagerChannel:
-    """Managers keep nothing, so any of them will do: the last that answered is asked first.
+    """Managers keep nothing, so any of them will do: the last that answered is asked first, unless it had to ask
+    another node. That one is nearer.
 
     Every request is idempotent by its content, so it is simply sent to the next one. Safe to use from many threads.
     """
 
     def __init__(self, addresses: Sequence[str]) -> None:
         self.addresses = tuple(addresses)
-        self._roster = Roster(self.addresses, first=random.randrange(len(self.addresses)))
+        self._roster = Roster(random.sample(self.addresses, len(self.addresses)))
         self._lock = threading.Lock()
         self._connections = Connections()
         forking.register(self)
@@ -76,7 +80,7 @@ class ManagerChannel:
             address = self._choose()
             left = max(0.001, deadline - time.monotonic())
             try:
-                answer = self._attempt(address, method, request, response, min(left, attempt_seconds))
+                answer, led_at = self._attempt(address, method, request, response, min(left, attempt_seconds))
             except (_NoManager, OtherCluster) as error:
                 wrong[address] = copy.copy(error)  # without its traceback, which holds the frames of handles
                 if wrong.keys() >= set(self.addresses):
@@ -89,6 +93,8 @@ class ManagerChannel:
             else:
                 with self._lock:
                     self._roster.answered(address)
+                    if led_at and random.random() < MOVES:
+                        self._roster.prefer(led_at, time.monotonic())
                 return answer
             now = time.monotonic()
             pause = 0.0
@@ -114,6 +120,11 @@ class ManagerChannel:
         )
 
     @property
+    def nearest(self) -> str:
+        """The address of the manager that is asked next."""
+        return self._choose()
+
+    @property
     def cluster_id(self) -> str:
         """The id of the cluster that is meant: the first that was met. Empty: none was."""
         return self._connections.cluster_id
@@ -132,12 +143,13 @@ class ManagerChannel:
 
     def _attempt(
         self, address: str, method: str, request: Message, response: type[ResponseT], timeout: float
-    ) -> ResponseT:
+    ) -> tuple[ResponseT, str]:
+        """The answer, and where the node is that the manager had to ask; empty: it asked none."""
         reply = self._connections.call(address, method, request.SerializeToString(), timeout)
         if reply.HasField("error"):
             raise _meaning(reply.error, address)
         try:
-            return response.FromString(reply.payload)
+            return response.FromString(reply.payload), reply.led_at
         except DecodeError:
             raise NoAnswer(f"{address}: an answer that does not read") from None
 
@@ -153,9 +165,11 @@ class ManagerChannel:
 class Roster:
     """The manager to ask next. It has no clock."""
 
-    def __init__(self, addresses: Sequence[str], first: int = 0) -> None:
+    def __init__(self, addresses: Sequence[str]) -> None:
+        """`addresses`: in the order in which they are asked. It is by chance, or all clients of one that ends would
+        go to the same one next."""
         self._addresses = tuple(addresses)
-        self._turn = first
+        self._turn = 0
         self._bad_until: dict[str, float] = {}
 
     def choose(self, now: float) -> str:
@@ -166,6 +180,11 @@ class Roster:
     def answered(self, address: str) -> None:
         self._bad_until.pop(address, None)
         self._turn = self._addresses.index(address)
+
+    def prefer(self, address: str, now: float) -> None:
+        """This one is asked next, if it is one of them and has not failed lately."""
+        if address in self._addresses and self._bad_until.get(address, now) <= now:
+            self._turn = self._addresses.index(address)
 
     def failed(self, address: str, now: float) -> bool:
         """Whether there is another one to ask at once."""

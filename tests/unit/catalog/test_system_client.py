@@ -20,6 +20,8 @@ from txnstatus.catalog.system_client import TxnSystemClient
 from txnstatus.errors import NotTheLeader, Unavailable
 from txnstatus.process.environment import Environment
 from txnstatus.proto import admin_pb2 as pb
+from txnstatus.rpc.calls import PassedOn, Question
+from txnstatus.rpc.server import Registry
 
 
 def founded() -> CatalogState:
@@ -187,3 +189,24 @@ def test_a_catalog_that_is_led_by_a_node_unheard_of_is_found(monkeypatch: pytest
             following.cancel()
 
     assert asyncio.run(main()) == 9
+
+
+async def test_a_call_that_another_node_answered_says_where_that_is() -> None:
+    """Whoever asked may ask there from then on, and so is told of nobody where this node answers by itself."""
+
+    class Here:
+        async def move_replica(self, _request: pb.MoveReplicaRequest) -> pb.MoveReplicaResponse:
+            return pb.MoveReplicaResponse()
+
+    client = TxnSystemClient(ClusterMap(founded()), Environment(), lambda address: Channel(address, "n2"))
+    registry, group, heard = Registry(), status_group(0), asyncio.Queue[object]()
+    registry.add(pb.DESCRIPTOR.services_by_name["Admin"], Here(), group)
+    client.serve_here("n1", registry)
+    for leader, address in (("n2", "n2:1"), ("n1", "")):
+        client.leads(leader, group)
+        origin = Question(None, 10.0 + asyncio.get_running_loop().time(), heard.put_nowait)
+        on = PassedOn(origin, pb.MoveReplicaRequest())
+        client.ask_leader(group, "txnstatus.Admin/MoveReplica", [on], pb.MoveReplicaResponse, 10.0)
+        async with asyncio.timeout(10):
+            assert isinstance(await heard.get(), pb.MoveReplicaResponse)
+        assert origin.led_at == address

@@ -335,8 +335,21 @@ def test_a_closed_channel_says_so(good: FakeManager) -> None:
 # ---- whom to ask
 
 
+def test_a_manager_that_had_to_ask_another_node_is_left_for_that_one(good: FakeManager) -> None:
+    with FakeManager() as passes_on, asking(passes_on.address, good.address) as channel:
+        passes_on.led_at = good.address
+        while not good.requests:
+            commit(channel)
+        asked = passes_on.count("CommitTransaction")
+        for _ in range(10):
+            commit(channel)
+        assert passes_on.count("CommitTransaction") == asked
+        good.stop()
+        assert commit(channel).txn.txn_id == 7, "nobody stays with one that has ended"
+
+
 def test_the_roster_stays_with_whom_it_knows_and_leaves_out_who_failed_lately() -> None:
-    roster = Roster(("a", "b", "c"), first=1)
+    roster = Roster(("b", "c", "a"))
     assert [roster.choose(0), roster.choose(0)] == ["b", "b"]
     assert roster.failed("b", 0.0), "there are others"
     assert roster.choose(0.0) == "c"
@@ -344,6 +357,30 @@ def test_the_roster_stays_with_whom_it_knows_and_leaves_out_who_failed_lately() 
     assert roster.choose(0.1) == "a"
     roster.answered("a")
     assert roster.choose(100.0) == "a", "no reason to go back"
+
+
+def test_the_roster_goes_to_the_one_beside_the_leader_unless_that_failed_lately() -> None:
+    roster = Roster(("a", "b", "c"))
+    roster.prefer("c", 0.0)
+    assert roster.choose(0.0) == "c"
+    roster.prefer("by another name", 0.0)
+    assert roster.choose(0.0) == "c", "what is not among the addresses nobody can reach"
+    assert roster.failed("c", 0.0)
+    roster.prefer("c", 0.0)
+    assert roster.choose(0.0) == "a", "an old word about a leader that has died since"
+    roster.prefer("c", BAD_SECONDS)
+    assert roster.choose(BAD_SECONDS) == "c"
+
+
+def test_clients_that_lose_a_manager_do_not_all_go_to_the_same() -> None:
+    addresses = tuple("abcdefgh")
+    nexts = set()
+    for _ in range(100):
+        roster = ManagerChannel(addresses)._roster
+        roster.prefer("a", 0.0)
+        roster.failed("a", 0.0)
+        nexts.add(roster.choose(0.0))
+    assert nexts > {"b"}
 
 
 def test_when_all_failed_they_are_asked_round_and_round() -> None:

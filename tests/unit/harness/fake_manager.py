@@ -54,6 +54,8 @@ class FakeManager:
         """The id of the cluster that it says to be of, on connections from now on; empty: it does not say."""
         self.meant: list[str] = []
         """The ids of the clusters that were meant, of each connection that said one."""
+        self.led_at = ""
+        """Where it says that it had to ask."""
         self._release = threading.Event()
         self._open: set[socket.socket] = set()
         host, _, port = address.rpartition(":")
@@ -132,7 +134,8 @@ class FakeManager:
         request = REQUESTS[name].FromString(call.payload)
         self.requests[name].append(request)
         try:
-            return rpc_pb2.Reply(id=call.id, payload=self.answers[name](request).SerializeToString())
+            payload = self.answers[name](request).SerializeToString()
+            return rpc_pb2.Reply(id=call.id, payload=payload, led_at=self.led_at)
         except TxnError as error:
             return rpc_pb2.Reply(id=call.id, error=to_detail(error))
 

@@ -112,6 +112,7 @@ class TxnSystemClient:
             if address is None:
                 attempt.tell(Unavailable(f"the catalog has no node {node!r}"))
             else:
+                attempt.led_at = address
                 self._channel(address).ask(method, attempt, response, attempt.seconds, group)
 
     async def call_foreign(
@@ -198,6 +199,7 @@ class Attempt(PassedOn):
     def _hear(self, answer: Any) -> None:
         self._late.remove(self)
         self.origin.on_end = None
+        self.origin.led_at = self.led_at
         self._heard(answer)
 
 

@@ -37,11 +37,13 @@ class Call(_message.Message):
     def __init__(self, id: _Optional[int] = ..., method: _Optional[str] = ..., payload: _Optional[bytes] = ..., timeout_millis: _Optional[int] = ..., group: _Optional[str] = ...) -> None: ...
 
 class Reply(_message.Message):
-    __slots__ = ("id", "payload", "error")
+    __slots__ = ("id", "payload", "error", "led_at")
     ID_FIELD_NUMBER: _ClassVar[int]
     PAYLOAD_FIELD_NUMBER: _ClassVar[int]
     ERROR_FIELD_NUMBER: _ClassVar[int]
+    LED_AT_FIELD_NUMBER: _ClassVar[int]
     id: int
     payload: bytes
     error: _common_pb2.ErrorDetail
-    def __init__(self, id: _Optional[int] = ..., payload: _Optional[bytes] = ..., error: _Optional[_Union[_common_pb2.ErrorDetail, _Mapping]] = ...) -> None: ...
+    led_at: str
+    def __init__(self, id: _Optional[int] = ..., payload: _Optional[bytes] = ..., error: _Optional[_Union[_common_pb2.ErrorDetail, _Mapping]] = ..., led_at: _Optional[str] = ...) -> None: ...

@@ -28,7 +28,7 @@ HandlerT = TypeVar("HandlerT", bound=Callable[..., None])
 class Call:
     """One call. Who asks hears one answer, or none once it has given up."""
 
-    __slots__ = ("answer_by", "is_over", "on_end", "repeated", "request")
+    __slots__ = ("answer_by", "is_over", "led_at", "on_end", "repeated", "request")
 
     def __init__(self, request: Any, answer_by: float) -> None:
         """`answer_by`: the loop's time at which the answer is to be there. The request is changed by nobody."""
@@ -40,6 +40,8 @@ class Call:
         """Ends the work for it, if that would go on where nobody waits."""
         self.repeated = False
         """Whether it was sent more than once: what was sent before may have been done."""
+        self.led_at = ""
+        """The address of the other node that answers it, as leader; empty: none does."""
 
     def tell(self, answer: Answer) -> None:
         if not self.is_over:
@@ -74,6 +76,7 @@ class PassedOn(Call):
 
     def _hear(self, answer: Any) -> None:
         self.origin.on_end = None
+        self.origin.led_at = self.led_at
         self.origin.tell(answer)
 
 

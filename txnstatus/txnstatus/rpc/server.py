@@ -304,7 +304,7 @@ class ServedCalls:
             error = InvalidArgument(f"an answer of {len(response)} bytes: {MAX_MESSAGE_BYTES} are possible")
             self._reply(pb.Reply(id=call.id, error=to_detail(error)))
         else:
-            self._reply(pb.Reply(id=call.id, payload=response))
+            self._reply(pb.Reply(id=call.id, payload=response, led_at=call.led_at))
 
     def _reply(self, reply: pb.Reply) -> None:
         self._introduce()

@@ -95,4 +95,5 @@ class _Begin(PassedOn):
 
     def _hear(self, answer: Any) -> None:
         self.origin.on_end = None
+        self.origin.led_at = self.led_at
         self._begins.answered(self, answer)
