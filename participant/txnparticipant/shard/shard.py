@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from txnparticipant.rows.memrowset import PreparedRows, RowsView
 from txnparticipant.shard import commands as cmd
@@ -296,6 +296,11 @@ class ParticipantShard:
         """Empty where the table is gone."""
         table = self._tables.get(table_id)
         return table.writes_to_clean(txn_id) if table else ()
+
+    def are_unused(self, table_id: str, txn_id: TxnId, write_ids: Sequence[str]) -> bool:
+        """Whether what is to be cleaned is no more than what a committed transaction has claimed, and not used."""
+        record = self.record(table_id, txn_id)
+        return record is not None and record.state is ParticipantState.COMMITTED and [*write_ids] == record.claimed
 
     def spent(self) -> list[TableState]:
         """Dropped tables of which nothing is left."""

@@ -3,7 +3,8 @@
 It deletes only what a durable record names: the claims of an aborted transaction, those of a committed one that no
 manifest uses, and what was retired after an overwrite or a drop (see retirement.py). It goes over each twice, at once
 and again after a grace, because a task that outlived its transaction may still be writing; then the record is told, and
-forgets.
+forgets. What a committed transaction has claimed and not used, such as a first write that came with its begin, is
+nearly always empty: only the second look is taken.
 """
 
 from __future__ import annotations
@@ -101,6 +102,8 @@ class Cleaner:
             self._passes.pop(key, None)
             return None
         done = self._passes.get(key)
+        if done is None and self.shard.are_unused(table_id, txn_id, write_ids):
+            done = self._passes[key] = _Pass(now, write_ids)
         is_second = done is not None and done.write_ids == write_ids
         if done and is_second and now - done.first_at < self.zombie_grace_seconds:
             heapq.heappush(self._due, (done.first_at + self.zombie_grace_seconds, *key))
