@@ -44,6 +44,26 @@ def may_hold(filters: Sequence[Filter], files: Sequence[DataFile], schema: Schem
     return [True] * len(files) if test is None else list(map(test, files))
 
 
+_SAMPLE = 64
+"""Files that are looked at to say whether others are apart."""
+
+
+def dividing(columns: Sequence[str], files: Sequence[DataFile], schema: Schema) -> list[str]:
+    """Those of the columns of which a value lies in the ranges of no more than half of the files, as a sample of them
+    has it: by others, values that are looked for would leave hardly a file out.
+    """
+    sample = files[:: -(-len(files) // _SAMPLE)] if files else []
+    look_by = _Tests(schema).look
+    return [column for column in columns if _divides([look_by(column)(file) for file in sample])]
+
+
+def _divides(known: Sequence[Known | None]) -> bool:
+    ranges = [(each.lowest, each.highest) for each in known if each is not None and each.lowest is not None]
+    unknown = sum(each is None for each in known)
+    hits = sum(lowest <= value <= highest for value, _ in ranges for lowest, highest in ranges)
+    return 2 * (hits + unknown * len(ranges)) <= len(ranges) * len(known) and len(ranges) > 0
+
+
 class _Tests:
     """Makes tests of filters; None is the test that every file passes."""
 
@@ -79,10 +99,10 @@ class _Tests:
         judge = _judge(told, self._types[column])
         if judge is None:
             return None
-        look = self._look(column)
+        look = self.look(column)
         return lambda file: (known := look(file)) is None or judge(known)
 
-    def _look(self, column: str) -> _Look:
+    def look(self, column: str) -> _Look:
         if column not in self._looks:
             by_range = _by_range(column, _rank(self._types[column]))
             by_partition = column in self._split_by

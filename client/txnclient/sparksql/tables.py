@@ -68,6 +68,7 @@ class Tables:
             "release": self._release,
             "load": self._load,
             "scan": self._scan,
+            "dividing": self._dividing,
             "files": self._files,
             "require": lambda request: self._kept(request).seen.require(request["table"]),
             **procedures.answers(self.sql),
@@ -187,6 +188,11 @@ class Tables:
             "dead": dead,
             "loose": there.loose_rows,
         }
+
+    def _dividing(self, request: Request) -> list[str]:
+        """Those of the columns by which what a join finds may leave files out."""
+        there, needed = self._needed(request)
+        return filtered.dividing(request["columns"], needed, there.schema)
 
     def _files(self, request: Request) -> Request:
         """What a scan reads: files that are what was written, with their dead rows, and the rows that are in none."""

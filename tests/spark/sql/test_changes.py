@@ -8,7 +8,8 @@ import random
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -110,12 +111,43 @@ KINDS = {
 }
 
 
-@pytest.mark.parametrize("kind", ["partitioned", "in bulk"])
+@contextmanager
+def small_sources(spark: SparkSession) -> Iterator[None]:
+    """Spark takes each source for small, and no table."""
+    settings = {"spark.sql.defaultSizeInBytes": "100", "spark.sql.autoBroadcastJoinThreshold": "200"}
+    for name, value in settings.items():
+        spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        for name in settings:
+            spark.conf.unset(name)
+
+
 @pytest.mark.usefixtures("catalog")
 def test_statements_do_what_plain_spark_does_to_a_copy(
-    spark: SparkSession, client: Client, new_table: NewTable, monkeypatch: pytest.MonkeyPatch, kind: str
+    spark: SparkSession, client: Client, new_table: NewTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    compare(spark, client, new_table, monkeypatch, kind, seed=21, statements=3)
+    compare(spark, client, new_table, monkeypatch, "in bulk", seed=21, statements=3)
+
+
+@pytest.mark.usefixtures("catalog")
+def test_statements_with_small_sources_do_what_plain_spark_does_to_a_copy(
+    spark: SparkSession, client: Client, new_table: NewTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with small_sources(spark):
+        compare(spark, client, new_table, monkeypatch, "partitioned", seed=21, statements=3)
+
+
+@pytest.mark.campaign
+@pytest.mark.parametrize("seed", range(10, 14))
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.usefixtures("catalog")
+def test_many_statements_with_small_sources_do_what_plain_spark_does_to_a_copy(
+    spark: SparkSession, client: Client, new_table: NewTable, monkeypatch: pytest.MonkeyPatch, kind: str, seed: int
+) -> None:
+    with small_sources(spark):
+        compare(spark, client, new_table, monkeypatch, kind, seed, statements=12)
 
 
 @pytest.mark.campaign
@@ -174,6 +206,36 @@ def test_all_clauses_of_a_merge_and_what_the_receipt_says(
     done = last_commit(spark)
     assert done is not None
     assert done.rows == RowsAffected(deleted=1), "a MERGE that deletes all that matches may match twice"
+
+
+@pytest.mark.parametrize("matched", ["WHEN MATCHED THEN UPDATE SET *", ""])
+def test_a_small_source_runs_once_and_is_sent_to_where_the_table_is_read(
+    spark: SparkSession, sql: Sql, client: Client, new_table: NewTable, matched: str
+) -> None:
+    """Also one that has other rows each time that it runs."""
+    table = new_table("id bigint, v bigint")
+    client.write(NUMBERS, table)
+    runs = spark.sparkContext.accumulator(0)
+
+    def somewhere(number: int) -> int:
+        runs.add(1)
+        return number + random.choice([0, 100])
+
+    # Spark refuses what is said to be of chance.
+    source = spark.range(5, 15, 1, 2).selectExpr("id AS number").coalesce(1)
+    source = source.withColumn("id", functions.udf(somewhere, "bigint")("number"))
+    source.selectExpr("id", "number + 1000 AS v").createOrReplaceTempView("drawn")
+    statement = f"MERGE INTO txn.{table} t USING drawn s ON t.id = s.id {matched} WHEN NOT MATCHED THEN INSERT *"
+    with small_sources(spark):
+        (plan,) = sql(f"EXPLAIN {statement}").first() or ("",)
+        assert "LeftSemi" in plan
+        assert runs.value == 0, "an explanation runs nothing"
+        sql(statement)
+    assert runs.value == 10
+    ids = [row[0] for row in there(client, table)]
+    assert len(ids) == len(set(ids)), "a row was inserted that is there"
+    merged = {v - 1000 for _, v in there(client, table) if v >= 1000}
+    assert merged == set(range(5, 15)) if matched else merged >= set(range(10, 15))
 
 
 # ---- what they do not do

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from txnclient.formats.file_statistics import text_of_bound
-from txnclient.read.filtered import Filter, may_hold
+from txnclient.read.filtered import Filter, dividing, may_hold
 from txnstatus.lake.manifest import ColumnRange, DataFile
 from txnstatus.partitions import name_of
 from txnstatus.schema import Column, Schema
@@ -183,3 +183,31 @@ def test_files_are_left_out(told: Filter) -> None:
 )
 def test_files_stay(told: Filter) -> None:
     assert may_hold([told], [file_of(TWO)], SCHEMA) == [True]
+
+
+def ranged(column: str, *bounds: tuple[str, str]) -> list[DataFile]:
+    return [
+        DataFile(f"file:///{n}", rows=9, bytes=1, columns={column: ColumnRange(low, high, 0)})
+        for n, (low, high) in enumerate(bounds)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("files", "found"),
+    [
+        (ranged("n", *((str(10 * n), str(10 * n + 9)) for n in range(1000))), ["n"]),
+        (ranged("n", ("1", "5"), ("6", "9")), ["n"]),
+        (ranged("n", *((str(n % 7), str(900 + n % 5)) for n in range(1000))), []),
+        (ranged("n", ("1", "5")), []),
+        (ranged("s", ("a", "b"), ("c", "d")), []),
+        ([], []),
+    ],
+    ids=["ordered", "two", "in no order", "one", "no ranges", "none"],
+)
+def test_columns_divide_files_whose_ranges_are_apart(files: list[DataFile], found: list[str]) -> None:
+    assert dividing(["n"], files, SCHEMA) == found
+
+
+def test_a_partition_divides_files() -> None:
+    files = [file_of([{**dict.fromkeys(VALUES), "p": p, "n": 1}]) for p in ["a", "b", "c"] * 40]
+    assert dividing(["n", "p", "day"], files, SCHEMA) == ["p"]

@@ -41,6 +41,7 @@ public final class TxnCatalog implements StagingTableCatalog, SupportsNamespaces
     bridge.call("hello", Bridge.request().put("build", build));
     bridge.tellWhenGone(this, "bye", Bridge.request());
     StatementParser.install(TxnScan.session());
+    FewSought.install(TxnScan.session());
   }
 
   Bridge bridge() { return bridge; }

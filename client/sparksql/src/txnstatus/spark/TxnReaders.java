@@ -21,6 +21,7 @@ import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.vectorized.ColumnVector;
 import org.apache.spark.sql.vectorized.ColumnarBatch;
+import org.roaringbitmap.PeekableIntIterator;
 import org.roaringbitmap.RoaringBitmap;
 import scala.jdk.javaapi.CollectionConverters;
 
@@ -114,9 +115,15 @@ final class TxnReaders implements PartitionReaderFactory {
   private final class Batches extends Files<ColumnarBatch> {
     private ColumnarBatch batch;
 
+    private PeekableIntIterator dead;
+
     Batches(TxnBatch.Files partition) { super(partition); }
 
-    @Override PartitionReader<ColumnarBatch> open(PartitionedFile file) { return parquet.buildColumnarReader(file); }
+    @Override PartitionReader<ColumnarBatch> open(PartitionedFile file) {
+      dead = deleted == null ? null : deleted.getIntIterator();
+      return parquet.buildColumnarReader(file);
+    }
+
     @Override public ColumnarBatch get() { return batch; }
 
     @Override boolean take(ColumnarBatch found) {
@@ -142,10 +149,20 @@ final class TxnReaders implements PartitionReaderFactory {
 
     /** Null: all. */
     private int[] alive(ColumnVector at, int count) {
-      if (!deleted.intersects(at.getLong(0), at.getLong(count - 1) + 1)) return null;
+      long low = at.getLong(0), high = at.getLong(count - 1);
+      dead.advanceIfNeeded((int) low);
+      if (!dead.hasNext() || dead.peekNext() > high) return null;
       int[] found = new int[count];
       int left = 0;
-      for (int i = 0; i < count; i++) if (!deleted.contains((int) at.getLong(i))) found[left++] = i;
+      if (high - low == count - 1) { // no row group was skipped within: the dead are looked at, and not each row
+        int next = 0;
+        for (; dead.hasNext() && dead.peekNext() <= high; next++) {
+          for (int stop = dead.next() - (int) low; next < stop; next++) found[left++] = next;
+        }
+        for (; next < count; next++) found[left++] = next;
+      } else {
+        for (int i = 0; i < count; i++) if (!deleted.contains((int) at.getLong(i))) found[left++] = i;
+      }
       return java.util.Arrays.copyOf(found, left);
     }
   }

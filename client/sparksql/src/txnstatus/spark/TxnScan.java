@@ -1,11 +1,12 @@
 package txnstatus.spark;
 
 import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
-import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 import java.util.OptionalLong;
+import java.util.stream.StreamSupport;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.spark.SparkContext;
 import org.apache.spark.broadcast.Broadcast;
@@ -53,6 +54,7 @@ final class TxnScan implements Scan, SupportsReportStatistics, SupportsRuntimeFi
   /** What a run of Spark has found since it was planned, for the batch that it asks for next: plans may share a scan. */
   private final ThreadLocal<Filter[]> found = new ThreadLocal<>();
   private JsonNode told;
+  private NamedReference[] dividing;
   private TxnReaders readers;
 
   private TxnScan(TxnTable table, StructType wanted, Filter[] filters, int limit) {
@@ -161,15 +163,21 @@ final class TxnScan implements Scan, SupportsReportStatistics, SupportsRuntimeFi
 
   // ---- what is read
 
-  /** Columns of which what a join finds on its other side leaves files out. */
-  @Override public NamedReference[] filterAttributes() {
-    List<NamedReference> found = new ArrayList<>();
+  /**
+   * Columns of which what a join finds on its other side leaves files out. For others, a scan would wait for the other side, and
+   * read as much.
+   */
+  @Override public synchronized NamedReference[] filterAttributes() {
     // To find rows to be changed, Spark would evaluate the source of a MERGE twice, which may be another one each time.
     if (readsPlaces()) return new NamedReference[0];
-    for (StructField each : wanted.fields()) {
-      if (!isPlace(each) && each.dataType() instanceof AtomicType) found.add(Expressions.column("`" + each.name().replace("`", "``") + "`"));
+    if (dividing == null) {
+      ObjectNode request = request();
+      ArrayNode columns = request.putArray("columns");
+      for (StructField each : wanted.fields()) if (each.dataType() instanceof AtomicType) columns.add(each.name());
+      dividing = StreamSupport.stream(table.bridge.call("dividing", request).spliterator(), false)
+          .map(each -> Expressions.column("`" + each.asText().replace("`", "``") + "`")).toArray(NamedReference[]::new);
     }
-    return found.toArray(new NamedReference[0]);
+    return dividing;
   }
 
   @Override public void filter(Filter[] more) { found.set(more); }
