@@ -55,7 +55,8 @@ def run(spark: SparkSession, client: Client, table: str, seed: int, statements: 
     """Statements at random, each compared with what plain Spark makes of a copy; beside other writes of the table."""
     draw, model, chance = Drawn(seed, is_keyed=is_keyed), Model(spark, is_keyed=is_keyed), random.Random(seed)
     for number in range(statements):
-        added = draw.rows(8, first=20 * number)
+        known = {row[0] for row in model.rows} if is_keyed else set()
+        added = [row for row in draw.rows(8, first=20 * number) if row[0] not in known]
         model.rows += added
         write(client, table, added, by_key=is_keyed and chance.random() < 0.5)
         view(spark, "source", draw.source())
