@@ -49,7 +49,7 @@ _SAMPLE = 64
 
 
 def dividing(columns: Sequence[str], files: Sequence[DataFile], schema: Schema) -> list[str]:
-    """Those of the columns of which a value lies in the ranges of no more than half of the files, as a sample of them
+    """Columns, of those, of which a value lies in the ranges of no more than half of the files, as a sample of them
     has it: by others, values that are looked for would leave hardly a file out.
     """
     sample = files[:: -(-len(files) // _SAMPLE)] if files else []

@@ -190,7 +190,7 @@ class Tables:
         }
 
     def _dividing(self, request: Request) -> list[str]:
-        """Those of the columns by which what a join finds may leave files out."""
+        """Columns by which what a join finds may leave files out."""
         there, needed = self._needed(request)
         return filtered.dividing(request["columns"], needed, there.schema)
 
