@@ -39,7 +39,8 @@ FLOORS = {
     "txnparticipant": "words < versions < rows < shard < upkeep < leader; words < locks < shard; upkeep < foreign",
     "txnclient": "words < calls < alive < session < snapshot < handle < write < client;"
     "words < formats < read < change < spark < snapshot; handle < foreign < client;"
-    "spark < compact < client; session < compact; client < control < sparksql",
+    "spark < compact < client; session < compact; client < control < sparksql;"
+    "read < history < client; write < history",
     "txndeploy": "words < node < local < terminal < demo < ctl; terminal < doctor < ctl",
 }
 """The rooms of each package: a room imports those below it. The modules at a package's root are a room, too."""

@@ -17,6 +17,7 @@ Importing this loads neither pyspark nor pyarrow; a method that needs one of the
 from txnclient.client import Client, connect
 from txnclient.compact.asking import CompactionSummary
 from txnclient.foreign.work import Part
+from txnclient.history.savepoints import Savepoint
 from txnclient.info import TableInfo, TxnSummary
 from txnclient.outcome import CommitReceipt, RowsAffected, RowsWritten
 from txnclient.participants import ParticipantSummary
@@ -74,6 +75,7 @@ __all__ = [
     "RowsAffected",
     "RowsRefused",
     "RowsWritten",
+    "Savepoint",
     "Schema",
     "Snapshot",
     "SnapshotTooOld",

@@ -17,6 +17,7 @@ from txnclient.beginning import begin
 from txnclient.calls.channel import parse_addresses
 from txnclient.calls.requests import build, checked_seconds
 from txnclient.compact.asking import Compacting
+from txnclient.history.savepoints import Savepoints, instant
 from txnclient.info import TxnSummary, txn_summary
 from txnclient.optimizing import Optimizing
 from txnclient.participants import ParticipantSummary
@@ -70,7 +71,7 @@ def default_owner() -> str:
     return os.environ.get("SPARK_USER") or getpass.getuser()
 
 
-class Client(AutoCommit, Compacting, Optimizing, Tables, Staying):
+class Client(AutoCommit, Compacting, Optimizing, Savepoints, Tables, Staying):
     """Safe to use from many threads."""
 
     instead = Session.instead
@@ -223,16 +224,17 @@ class Client(AutoCommit, Compacting, Optimizing, Tables, Staying):
                 request.after.CopyFrom(table_pb.LockPlace(object=last.object, since=last.since, txn_id=last.txn_id))
         return sorted(found, key=lambda lock: (lock.object, not lock.acquired))
 
-    def snapshot(self, at: int | datetime | None = None) -> Snapshot:
-        """All tables as of `at`: a timestamp of a snapshot or a commit, or a datetime with a time zone.
+    def snapshot(self, at: int | str | datetime | None = None) -> Snapshot:
+        """All tables as of `at`: a timestamp of a snapshot or a commit, a datetime with a time zone, or the name of a
+        savepoint.
 
         None: now, with every commit that was acknowledged before this call. How far back tables can be read is set by
         the option snapshot_retention_seconds: what was overwritten longer ago than that may be gone, which reading the
         table then says (SnapshotTooOld).
 
-        Raises InvalidArgument for a point in the future.
+        Raises InvalidArgument for a point in the future, NotFound for a name that no savepoint has.
         """
-        return Snapshot(self.session, instants.resolve(at, self.last_commit()))
+        return Snapshot(self.session, instant(self.session, at))
 
     @overload
     def diff(

@@ -19,7 +19,12 @@ NEEDS_A_TASK = {f"txnstatus.Compactions/{name}Compaction" for name in ("Renew", 
 WRONG_HERE = {"txnstatus.Admin/ReplaceNode", MOVE, *NEEDS_A_TASK}
 """Methods whose requests are wrong here, whatever they say."""
 METHODS = {full_name(method): method for method in methods() if full_name(method) not in LEFT_OUT}
-BETWEEN_NODES = {"txnstatus.TxnStatus": "range", "txnstatus.Participant": "shard", "txnstatus.Catalog": "catalog"}
+BETWEEN_NODES = {
+    "txnstatus.TxnStatus": "range",
+    "txnstatus.Participant": "shard",
+    "txnstatus.SavepointHolder": "shard",
+    "txnstatus.Catalog": "catalog",
+}
 """Services that only leaders answer."""
 ALSO_LEADERS = {
     "txnstatus.TxnManager": "range",
@@ -39,6 +44,7 @@ def ways() -> Iterator[tuple[str, str]]:
         if (kind := (BETWEEN_NODES | ALSO_LEADERS).get(service, "")) and method.name not in MANAGERS_ONLY:
             yield name, kind
     yield "txnstatus.Admin/ListTransactions", "range"
+    yield "txnstatus.Savepoints/ListSavepoints", "shard"
     yield MOVE, "shard"
 
 

@@ -194,7 +194,7 @@ class _Values:
     def __init__(self, world: World) -> None:
         self._world = world
         self._txn_id: int | None = None
-        self._directory = self._doomed = ""
+        self._directory = self._doomed = self._savepoint = ""
         self._makers: dict[str, Callable[[], Any]] = {
             "txn_id": self.txn_id,
             "txn_ids": lambda: [self.txn_id()],
@@ -249,6 +249,9 @@ class _Values:
             "txnstatus.DropTableRequest.txn_id": self.dropper,
             "txnstatus.DropTableRequest.table": self.doomed,
             "txnstatus.EnlistRequest.participant": lambda: FOREIGN,
+            "txnstatus.CreateSavepointRequest.savepoint_id": self.savepoint,
+            "txnstatus.CreateSavepointRequest.name": self.savepoint,
+            "txnstatus.ReleaseSavepointRequest.name": lambda: "a savepoint",
             "txnstatus.LockRequest.mode": lambda: "LOCK_S",
             "txnstatus.LockRequest.partitions": lambda: ["month=1"],
             **Compacting(world).makers(),
@@ -257,6 +260,12 @@ class _Values:
     def of(self, field: FieldDescriptor) -> Any:
         maker = self._makers.get(field.full_name) or self._makers.get(field.name)
         return maker() if maker else None
+
+    def savepoint(self) -> str:
+        """The id, and the name, of one that is made."""
+        if not self._savepoint:
+            self._savepoint = uuid.uuid4().hex
+        return self._savepoint
 
     def txn_id(self) -> int:
         if self._txn_id is None:

@@ -217,6 +217,7 @@ class Load:
         table = f"load.spare_{threading.current_thread().name.removeprefix('client ')}"
         client.create_table(table)
         client.alter_table(table)
+        client.hold_and_release(table)
         client.drop_table(table)
 
     def _option(self, client: Recorder, _dice: random.Random) -> None:
@@ -412,6 +413,14 @@ class Recorder:
     def alter_table(self, table: str) -> None:
         """Raises Unavailable."""
         self.client.alter_table(table, properties={"NO_AUTO_COMPACTION": True})
+
+    def hold_and_release(self, table: str) -> None:
+        """A savepoint of the table, of the same name. Raises Unavailable."""
+        # One was made and not released, or the table is there no more, or a release went on: an answer was lost.
+        with contextlib.suppress(AlreadyExists, NotFound, IllegalState):
+            self.client.savepoint(table, [table], keep="1h")
+        with contextlib.suppress(NotFound):
+            self.client.release_savepoint(table)
 
     def drop_table(self, table: str) -> None:
         """Raises Unavailable, TxnAborted."""

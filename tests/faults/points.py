@@ -36,6 +36,8 @@ SHARD_COMMANDS = (
     "DropTable",
     "ForgetTable",
     "Withdraw",
+    "HoldSavepoint",
+    "DropSavepoint",
 )
 CATALOG_COMMANDS = (
     "AddRange",

@@ -35,6 +35,8 @@ class Kind(enum.Enum):
         Severity.WARNING,
         "start txnctl compactor; for large ones, txnctl compactor --spark",
     )
+    COSTLY_SAVEPOINT = "costly savepoint", Severity.WARNING, "txnctl savepoint release NAME, once nobody needs it"
+    UNFINISHED_SAVEPOINT = "unfinished savepoint", Severity.WARNING, "txnctl savepoint release NAME"
     ORPHAN = "orphan", Severity.WARNING, "txnctl doctor --fix removes it"
     WHOLE_WRITE = "whole write", Severity.WARNING, "look at it; txnctl doctor --fix --whole-writes removes it"
     STRAY = "stray", Severity.WARNING, "move it elsewhere by hand"

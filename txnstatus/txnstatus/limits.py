@@ -32,6 +32,8 @@ MAX_LISTED = 1_000
 MAX_PAGE_BYTES = 256 << 10
 """Bytes of tables in one answer, if there is more than one."""
 MAX_LEASES_PER_CALL = 1_000
+MAX_SAVEPOINT_TABLES = 1_000
+"""Tables that one savepoint names; of all tables none is named."""
 MAX_ADOPTED = 1_000
 """Directories that one call gives to a table's cleaner."""
 MAX_LOCK_PARTITIONS = 1_000

@@ -6,11 +6,12 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import NamedTuple
 
 from txnclient import Client
 from txnclient.calls.channel import ManagerChannel
-from txndeploy.doctor import compactions, transactions
+from txndeploy.doctor import compactions, savepoints, transactions
 from txndeploy.doctor.cluster import Groups, Look
 from txndeploy.doctor.places import Place, Table, places, shared
 from txndeploy.doctor.report import Mending, Report
@@ -82,6 +83,8 @@ class Examination:
             self.look_at_transactions()
             yield Step("compactions")
             self.look_at_compactions()
+            yield Step("savepoints")
+            self.look_at_savepoints()
             if self.wishes.storage:
                 yield Step("storage")
                 yield from self.look_at_storage(self.places())
@@ -225,6 +228,15 @@ class Examination:
             self.report.findings += compactions.waiting(self._client.compactions(), now, patience)
         except TxnError as error:
             self.report.not_seen.append(f"compactions: {error.message}")
+
+    def look_at_savepoints(self) -> None:
+        patience, warn_mib = self.wishes.stuck_seconds, self._state.options.savepoint_warn_mib
+        try:
+            found = self._client.savepoints()
+        except TxnError as error:
+            self.report.not_seen.append(f"savepoints: {error.message}")
+            return
+        self.report.findings += savepoints.troubling(found, datetime.now(UTC), patience, warn_mib)
 
     # ---- storage
 

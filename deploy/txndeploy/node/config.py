@@ -87,6 +87,7 @@ class TxnSection(_Section):
     max_lifetime_ms: int = _DEFAULTS.max_lifetime_ms
     max_open_transactions: int = _DEFAULTS.max_open_transactions
     snapshot_retention_seconds: int = _DEFAULTS.snapshot_retention_seconds
+    savepoint_warn_mib: int = _DEFAULTS.savepoint_warn_mib
     strict_locking_mode: int = _DEFAULTS.strict_locking_mode
     compact_delta_num: int = _DEFAULTS.compact_delta_num
     compact_delta_pct: int = _DEFAULTS.compact_delta_pct

@@ -18,6 +18,7 @@ from txndeploy.node.loop_watch import LoopWatch
 from txndeploy.node.replicas import ReplicaAdmin, status_of
 from txnmanager.compactions import Compactions
 from txnmanager.router import route
+from txnmanager.savepoints import Savepoints
 from txnmanager.txn_manager import ClusterView, Tables, TxnManager
 from txnparticipant.leader.machine import ShardMachine, shards_here
 from txnparticipant.leader.service import ShardService
@@ -36,6 +37,7 @@ from txnstatus.proto import (
     catalog_pb2,
     compaction_pb2,
     participant_pb2,
+    savepoint_pb2,
     table_pb2,
     txn_manager_pb2,
     txn_status_pb2,
@@ -59,7 +61,10 @@ ANSWER_SECONDS = 1.0
 
 SERVICES = {
     name: service
-    for modules in ((admin_pb2, audit_pb2, catalog_pb2, compaction_pb2), (participant_pb2, table_pb2, txn_manager_pb2))
+    for modules in (
+        (admin_pb2, audit_pb2, catalog_pb2, compaction_pb2, participant_pb2),
+        (savepoint_pb2, table_pb2, txn_manager_pb2),
+    )
     for module in (*modules, txn_status_pb2)
     for name, service in module.DESCRIPTOR.services_by_name.items()
 }
@@ -176,6 +181,7 @@ class Roles:
             self._add("TxnManager", TxnManager(client, ranges))
             self._add("Table", Tables(client, ranges))
             self._add("Compactions", Compactions(client))
+            self._add("Savepoints", Savepoints(client))
             route(self.registry, client, ranges)
 
     def _add(self, service: str, implementation: object, group: str = "") -> None:
@@ -285,6 +291,8 @@ class Roles:
         self._add("Participant", shard, part)
         self._add("Audit", shard.audit, part)
         self._add("Compactions", shard.compactions, part)
+        for each in ("Savepoints", "SavepointHolder"):
+            self._add(each, shard.savepoints, part)
         return shard
 
     def _draw_id(self) -> str:

@@ -19,6 +19,7 @@ from txnparticipant.leader.readiness import Readiness
 from txnparticipant.leader.reads import Reads
 from txnparticipant.leader.registering import Registering
 from txnparticipant.leader.rows import RowService
+from txnparticipant.leader.savepoints import SavepointService
 from txnparticipant.leader.switching import Switching
 from txnparticipant.leader.tables import TableService
 from txnparticipant.leader.translating import Translating
@@ -130,6 +131,7 @@ class ShardService:
             options,
             driver.check_lease,
         )
+        self.savepoints = SavepointService(self.shard, self._reads.base, propose, clock, driver.check_lease)
         self._cleaner = Cleaner(self.shard, propose, disk, grace)
         self.audit = ShardAudit(self.shard, propose, driver.check_lease)
         self._in_doubt = InDoubt(ranges, self._publish, self._discard, settings.in_doubt_seconds, on_request=True)
@@ -340,6 +342,7 @@ class ShardService:
         while True:
             await asyncio.sleep(PASS_SECONDS)
             if self._driver.group.has_lease:
+                await self.savepoints.run_once()
                 await self._retirement.run_once()
                 await self._flusher.run_once()
                 await self._initiator.run_once()

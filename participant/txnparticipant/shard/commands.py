@@ -274,6 +274,37 @@ class TranslateWrites(Stored, tag=23):
     moved: tuple[MovedWrite, ...]
 
 
+@value
+class Savepoint:
+    """A timestamp at which tables stay readable."""
+
+    savepoint_id: str
+    name: str
+    owner: str
+    timestamp: Timestamp
+    tables: tuple[str, ...]
+    """Names, of tables of all shards; none: all tables that there are at the timestamp."""
+    table_ids: tuple[str, ...]
+    """Ids of those of them that are in this shard."""
+    created: Timestamp
+    expires: Timestamp
+    """0: when it is released."""
+    is_home: bool
+    """Whether the name is kept here."""
+
+
+class HoldSavepoint(Stored, tag=25):
+    """What readers at the timestamp see of these tables is not retired."""
+
+    savepoint: Savepoint
+
+
+class DropSavepoint(Stored, tag=26):
+    """It is released, has expired, or did not come about."""
+
+    savepoint_id: str
+
+
 FirstWrite = OpenWrite | AddFiles | WriteRows | AcquireLocks
 """Commands that can be a transaction's first on a participant: the others need what one of these has left there."""
 WriteCommand = FirstWrite | DropTable
@@ -291,7 +322,8 @@ TableCommand = (
     | FlushCommand
     | CompactionCommand
 )
-Command = CreateTable | TxnCommand | ForgetTxns | TableCommand
+ShardCommand = CreateTable | ForgetTxns | HoldSavepoint | DropSavepoint
+Command = ShardCommand | TxnCommand | TableCommand
 
 _DECODER: Decoder[Command] = Decoder(Command)
 encode, decode = Encoder().encode, _DECODER.decode

@@ -9,7 +9,15 @@ from txnparticipant.shard.records import LIVE
 from txnparticipant.shard.table import TableState
 from txnparticipant.shard.translation import untranslated
 from txnparticipant.versions.directories import COMPACTIONS
-from txnstatus.types import NO_TIMESTAMP, ParticipantState, TxnId
+from txnstatus.types import NO_TIMESTAMP, ParticipantState, Timestamp, TxnId
+
+
+def check_held(table: TableState, at: frozenset[Timestamp]) -> None:
+    """`at`: timestamps of the savepoints that hold the table. Raises AssertionError."""
+    assert table.held_at == at, f"savepoints of {table.name}: {table.held_at}, not {at}"
+    dropped = table.dropped.commit_ts if table.dropped else None
+    lost = [each for each in at if each < table.readable_from and (dropped is None or each < dropped)]
+    assert not lost, f"{table.name} is readable from {table.readable_from}, and held at {lost}"
 
 
 def check_table(table: TableState, forgotten_below: TxnId) -> None:

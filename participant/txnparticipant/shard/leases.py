@@ -63,9 +63,9 @@ class Leases:
     def check_new_reader(self, table: TableState, at: Timestamp) -> None:
         """Raises SnapshotTooOld also where what is needed is there still, for the sake of others who hold leases.
 
-        Else one reader after the other could keep it for ever.
+        Else one reader after the other could keep it for ever. At a savepoint anybody may read.
         """
-        self._check(table, at, table.removed_until(self.horizon))
+        self._check(table, at, NO_TIMESTAMP if at in table.held_at else table.removed_until(self.horizon))
 
     def check_readable(self, table: TableState, at: Timestamp) -> None:
         """Raises SnapshotTooOld where what a reader needs is gone, or about to go."""

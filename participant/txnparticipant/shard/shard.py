@@ -5,15 +5,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from txnparticipant.rows.memrowset import PreparedRows, RowsView
 from txnparticipant.shard import commands as cmd
-from txnparticipant.shard import dropping, snapshot
+from txnparticipant.shard import dropping, savepoints, snapshot
 from txnparticipant.shard.adoption import adopt
 from txnparticipant.shard.changes import ShardApplied, alter, change, flush, illegal, mark_cleaned, withdraw
 from txnparticipant.shard.compacting import compact, translate
-from txnparticipant.shard.invariants import check_table
+from txnparticipant.shard.invariants import check_held, check_table
 from txnparticipant.shard.records import NOBODY, Dropped, TableTxn
 from txnparticipant.shard.table import TableState
 from txnparticipant.shard.transitions import TRANSITIONS, Op, Stay
@@ -40,6 +40,8 @@ class ParticipantShard:
         self._next_table_number = 0
         self.forgotten_below = TxnId(0)
         """Transactions below it are over for good; what still comes for one is late, and refused."""
+        self._savepoints: dict[str, cmd.Savepoint] = {}
+        """Id → savepoint."""
         self._story = Story(lambda txn_id: [table.txns[txn_id] for table in self.tables() if txn_id in table.txns])
 
     # ---- commands
@@ -51,6 +53,10 @@ class ParticipantShard:
                     return self._create(command)
                 case cmd.ForgetTxns():
                     return self._forget(command.below_txn_id)
+                case cmd.HoldSavepoint():
+                    return self._hold(command.savepoint)
+                case cmd.DropSavepoint():
+                    return self._release(command.savepoint_id)
             table = self._tables.get(command.table_id) or self._unlocked_database(command.table_id)
             if table is None:
                 return self._of_nothing(command)
@@ -148,7 +154,26 @@ class ParticipantShard:
             drop.txn_id if drop else NOBODY,
         )
         self._ids_by_name[command.name] = table_id
+        self._tables[table_id].held_at = savepoints.held_at(self.savepoints(), self._tables[table_id])
         return ShardApplied(table_id=table_id)
+
+    def _hold(self, wanted: cmd.Savepoint) -> ShardApplied | Rejected:
+        if wanted.savepoint_id in self._savepoints:
+            return ShardApplied()
+        if refused := savepoints.refusal(self._savepoints, wanted, self.tables()):
+            return Rejected(refused)
+        self._savepoints[wanted.savepoint_id] = wanted
+        self._hold_tables()
+        return ShardApplied()
+
+    def _release(self, savepoint_id: str) -> ShardApplied:
+        if self._savepoints.pop(savepoint_id, None) is not None:
+            self._hold_tables()
+        return ShardApplied()
+
+    def _hold_tables(self) -> None:
+        for table in self._tables.values():
+            table.held_at = savepoints.held_at(self.savepoints(), table)
 
     def _index_dropped(self, table: TableState) -> None:
         self._ids_by_name.pop(table.name)
@@ -255,6 +280,10 @@ class ParticipantShard:
         """All, with the databases in which something is locked."""
         return iter(self._tables.values())
 
+    def savepoints(self) -> Collection[cmd.Savepoint]:
+        """All that the shard holds, for its own tables or as the home of a name."""
+        return self._savepoints.values()
+
     def last_row_change(self, table_id: str) -> Timestamp:
         """What prepares after it must commit above it, whichever clock its timestamp came from."""
         table = self._tables.get(table_id)
@@ -314,6 +343,7 @@ class ParticipantShard:
             next_table_number=self._next_table_number,
             forgotten_below=self.forgotten_below,
             tables=[snapshot.to_wire(self._tables[table_id]) for table_id in sorted(self._tables)],
+            savepoints=[snapshot.savepoint_to_wire(self._savepoints[each]) for each in sorted(self._savepoints)],
         )
         return wire.SerializeToString(deterministic=True)
 
@@ -330,12 +360,15 @@ class ParticipantShard:
         self._dropped = {}
         for _, table_id in sorted((t.dropped.commit_ts, t.table_id) for t in tables if t.dropped):
             self._dropped.setdefault(self._tables[table_id].name, []).append(table_id)
+        self._savepoints = {each.savepoint_id: snapshot.savepoint_from_wire(each) for each in wire.savepoints}
+        self._hold_tables()
 
     def check_invariants(self) -> None:
         """Raises AssertionError."""
         with self._story.told_if_broken():
             for table in self._tables.values():
                 check_table(table, self.forgotten_below)
+                check_held(table, savepoints.held_at(self.savepoints(), table))
 
 
 _OP_OF_COMMAND: Mapping[type[cmd.Command], Op] = {

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from txnparticipant.locks.locks import Claim, Request
 from txnparticipant.rows.changed_keys import ChangedKeys, Commit
 from txnparticipant.rows.memrowset import Flush, Fold, RowSet, TableRows, changed_keys
-from txnparticipant.shard.commands import dead_rows_from_wire, dead_rows_to_wire
+from txnparticipant.shard.commands import Savepoint, dead_rows_from_wire, dead_rows_to_wire
 from txnparticipant.shard.records import Dropped, TableTxn
 from txnparticipant.shard.table import TableState
 from txnparticipant.versions.additions import Addition
@@ -40,6 +40,8 @@ _SWITCHED = Codec(Switched, pb.ShardSnapshot.Switched)
 _ENDED = Codec(Ended, pb.ShardSnapshot.EndedCompaction)
 _FAILURES = Codec(Failures, pb.ShardSnapshot.Failures)
 _FILE_DELETES = Codec(FileDeletes, table_pb.FileDeletes)
+_SAVEPOINT = Codec(Savepoint, pb.ShardSnapshot.Savepoint)
+savepoint_to_wire, savepoint_from_wire = _SAVEPOINT.to_wire, _SAVEPOINT.from_wire
 
 
 def to_wire(table: TableState) -> pb.ShardSnapshot.TableState:
@@ -85,7 +87,7 @@ def from_wire(wire: pb.ShardSnapshot.TableState) -> TableState:
         Timestamp(wire.created),
         TxnId(wire.follows),
         Timestamp(wire.readable_from),
-        _DROPPED.from_wire(wire.dropped) if wire.HasField("dropped") else None,
+        dropped=_DROPPED.from_wire(wire.dropped) if wire.HasField("dropped") else None,
         rows=_rows_from_wire(wire.rows, schema),
     )
     for txn in wire.txns:

@@ -50,6 +50,8 @@ class TableState:
     """The transaction that dropped the table of this name before it: those that are older stay out."""
     readable_from: Timestamp = NO_TIMESTAMP
     """What a reader below it would need may be gone. It rises only as far as what is removed makes it."""
+    held_at: frozenset[Timestamp] = field(default=frozenset(), compare=False)
+    """Timestamps of savepoints: it stays readable there. The shard's savepoints say which."""
     dropped: Dropped | None = None
     txns: dict[TxnId, TableTxn] = field(default_factory=dict)
     unfinished: dict[TxnId, TableTxn] = field(default_factory=dict)
@@ -77,9 +79,8 @@ class TableState:
     locks: LockTable = field(default_factory=LockTable)
     """Locks of `unfinished` transactions."""
     rows: TableRows = field(default_factory=TableRows)
-    """The committed row changes; those of `unfinished` are in their records."""
+    """The committed row changes; those of `unfinished` are in their records, and have `pending_row_bytes`."""
     pending_row_bytes: int = 0
-    """Bytes of the rows in those records."""
     _info: common.TableInfo | None = field(default=None, init=False, compare=False, repr=False)
 
     @classmethod
@@ -288,9 +289,8 @@ class TableState:
         return bisect_right(self.replaced, horizon, key=lambda entry: entry[0])
 
     def removed_until(self, horizon: Timestamp, at_most: int | None = None) -> Timestamp:
-        """The last time at or below the timestamp that something was removed which is not retired: 0 = never.
-
-        `at_most`: of so many file sets. A drop removes the table, with whatever is in it."""
+        """The last time at or below the timestamp that something was removed, of so many file sets, which is not
+        retired: 0 = never. A drop removes the table, with whatever is in it."""
         if count := min(self.replaced_until(horizon), len(self.replaced) if at_most is None else at_most):
             return self.replaced[count - 1][0]
         drop = self.dropped

@@ -32,8 +32,9 @@ def speaks_of_old(table: TableState, txn_id: TxnId, at: Timestamp) -> bool:
 def retirable_until(table: TableState, horizon: Timestamp) -> Timestamp:
     """The last time up to which what was removed may be retired, as far as the horizon.
 
-    What was compacted is kept for transactions that speak of it, as they found it before.
+    What savepoints need is kept; and what was compacted, for transactions that speak of it, as they found it before.
     """
+    horizon = min(horizon, *table.held_at) if table.held_at else horizon
     if not table.compactions.switched:
         return horizon
     writes = [write for txn in table.unfinished.values() for write in txn.writes.values()]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
@@ -14,11 +15,12 @@ from rich.console import Console
 
 from tests.unit.harness.beginning import begin_txn
 from tests.unit.harness.shards import NAME, OWNER, TABLE, begun, new_shard, ok, opened, table_of
-from txnclient import Client
+from txnclient import Client, Savepoint
 from txndeploy.doctor import examination, transactions
 from txndeploy.doctor.cluster import Groups
 from txndeploy.doctor.examination import Examination, Wishes
 from txndeploy.doctor.report import FOUND, HEALTHY, NOT_SEEN, Mending, Report
+from txndeploy.doctor.savepoints import troubling
 from txnparticipant.locks.locks import Lock, Mode, Otherwise
 from txnparticipant.shard import audit
 from txnparticipant.shard import commands as cmd
@@ -285,3 +287,20 @@ def test_what_is_shown_is_shown_as_it_is() -> None:
 def test_every_kind_is_explained_to_operators() -> None:
     page_text = (Path(__file__).parents[3] / "docs" / "operations.md").read_text()
     assert not [kind.label for kind in Kind if f"| {kind.label} |" not in page_text]
+
+
+# ---- savepoints
+
+
+def test_a_savepoint_that_keeps_much_and_one_that_was_never_finished_are_found() -> None:
+    made = datetime(2026, 1, 31, 12, tzinfo=UTC)
+    small = Savepoint("small", Timestamp(5), "ada", ("air.flights",), made, None, (1 << 30) - 1, unfinished=False)
+    large = replace(small, name="large", held_bytes=1 << 30, tables=(), expires=made + timedelta(days=30))
+    begun_before = replace(small, name="begun", unfinished=True)
+    found = list(troubling([small, large, begun_before], made + timedelta(seconds=61), 60.0, 1024))
+    assert [(each.kind, each.where, each.what) for each in found] == [
+        (Kind.COSTLY_SAVEPOINT, "all tables", "large"),
+        (Kind.UNFINISHED_SAVEPOINT, "air.flights", "begun"),
+    ]
+    assert found[0].story == "it keeps 1,024 MiB that only readers of the past see, until 2026-03-02 12:00 UTC"
+    assert not list(troubling([begun_before], made + timedelta(seconds=59), 60.0, 1024)), "it is being made"

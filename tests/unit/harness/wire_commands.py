@@ -138,6 +138,17 @@ SHARD_GOLDEN: list[tuple[shard_cmd.Command, str]] = [
     ),
     (shard_cmd.ForgetTxns(TxnId(41)), "920829"),
     (shard_cmd.Retire("3.0", TS), "930aa3332e30cf6124fee993bc0000"),
+    (
+        shard_cmd.HoldSavepoint(
+            shard_cmd.Savepoint("sp1", "before load", "ada", TS, ("air.t",), ("3.0",), Timestamp(1), Timestamp(2), True)
+        ),
+        (
+            "921989ac73617665706f696e745f6964a3737031a46e616d65ab6265666f7265206c6f6164a56f776e6572a3616461a9"
+            "74696d657374616d70cf6124fee993bc0000a67461626c657391a56169722e74a97461626c655f69647391a3332e30a7"
+            "6372656174656401a76578706972657302a769735f686f6d65c3"
+        ),
+    ),
+    (shard_cmd.DropSavepoint("sp1"), "921aa3737031"),
     (shard_cmd.Adopt("3.0", "delta_7_abcdefgh"), "9312a3332e30b064656c74615f375f6162636465666768"),
     (
         shard_cmd.WriteRows(
@@ -304,5 +315,12 @@ shard_commands = st.one_of(
     st.builds(shard_cmd.ForgetTxns, txn_ids),
     st.builds(shard_cmd.DropTable, txn_ids, text, text),
     st.builds(shard_cmd.ForgetTable, text),
+    st.builds(
+        shard_cmd.HoldSavepoint,
+        st.builds(
+            shard_cmd.Savepoint, text, text, text, timestamps, texts, texts, timestamps, timestamps, st.booleans()
+        ),
+    ),
+    st.builds(shard_cmd.DropSavepoint, text),
     st.builds(shard_cmd.AlterTable, text, st.lists(st.builds(Property, text, text), max_size=3).map(tuple)),
 )

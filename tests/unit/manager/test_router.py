@@ -6,6 +6,7 @@ from google.protobuf.descriptor import MethodDescriptor
 
 from txnmanager.compactions import Compactions
 from txnmanager.router import ROUTES
+from txnmanager.savepoints import Savepoints
 from txnmanager.txn_manager import Tables, TxnManager
 from txnparticipant.leader.compactions import CompactionService
 from txnparticipant.leader.service import ShardService
@@ -14,7 +15,7 @@ from txnstatus.proto import audit_pb2, compaction_pb2, table_pb2, txn_manager_pb
 from txnstatus.rpc.server import snake
 from txnstatus.status.service import StatusService
 
-IN_CODE = (TxnManager, Tables, Compactions)
+IN_CODE = (TxnManager, Tables, Compactions, Savepoints)
 LEADERS = {
     **dict.fromkeys(txn_manager_pb2.DESCRIPTOR.services_by_name.values(), StatusService),
     **dict.fromkeys(table_pb2.DESCRIPTOR.services_by_name.values(), ShardService),

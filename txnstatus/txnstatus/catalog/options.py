@@ -27,6 +27,9 @@ class Options:
     max_lifetime_ms: int = _option(0, 0, "an open transaction older than this is aborted; 0 = no limit")
     max_open_transactions: int = _option(100_000, 0, "unfinished transactions in one status range; 0 = no limit")
     snapshot_retention_seconds: int = _option(3_600, 1, "how long what was overwritten can be read")
+    savepoint_warn_mib: int = _option(
+        102_400, 1, "MiB that one savepoint keeps from which on txnctl doctor warns of it"
+    )
     strict_locking_mode: int = _option(
         1, 0, "1: an auto-commit insert locks in X where conflicts are settled by locks; 0: in S, as others", maximum=1
     )

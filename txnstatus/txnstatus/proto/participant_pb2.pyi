@@ -92,7 +92,7 @@ class ObjectLock(_message.Message):
     def __init__(self, object: _Optional[str] = ..., mode: _Optional[_Union[_table_pb2.LockMode, str]] = ...) -> None: ...
 
 class ShardSnapshot(_message.Message):
-    __slots__ = ("version", "next_table_number", "tables", "forgotten_below")
+    __slots__ = ("version", "next_table_number", "tables", "forgotten_below", "savepoints")
     class TableState(_message.Message):
         __slots__ = ("info", "request_id", "txns", "file_sets", "overwrites", "created", "readable_from", "retired", "rows", "dropped", "follows", "locks", "waits", "delete_sets", "additions", "additions_above", "compactions", "switched", "ended", "failures")
         INFO_FIELD_NUMBER: _ClassVar[int]
@@ -136,6 +136,27 @@ class ShardSnapshot(_message.Message):
         ended: _containers.RepeatedCompositeFieldContainer[ShardSnapshot.EndedCompaction]
         failures: _containers.RepeatedCompositeFieldContainer[ShardSnapshot.Failures]
         def __init__(self, info: _Optional[_Union[_common_pb2.TableInfo, _Mapping]] = ..., request_id: _Optional[str] = ..., txns: _Optional[_Iterable[_Union[ShardSnapshot.TableTxn, _Mapping]]] = ..., file_sets: _Optional[_Iterable[_Union[ShardSnapshot.FileSets, _Mapping]]] = ..., overwrites: _Optional[_Iterable[_Union[ShardSnapshot.Overwrite, _Mapping]]] = ..., created: _Optional[int] = ..., readable_from: _Optional[int] = ..., retired: _Optional[_Iterable[_Union[ShardSnapshot.RetiredWrites, _Mapping]]] = ..., rows: _Optional[_Union[ShardSnapshot.TableRows, _Mapping]] = ..., dropped: _Optional[_Union[ShardSnapshot.Dropped, _Mapping]] = ..., follows: _Optional[int] = ..., locks: _Optional[_Iterable[_Union[ShardSnapshot.LockClaim, _Mapping]]] = ..., waits: _Optional[_Iterable[_Union[ShardSnapshot.LockRequest, _Mapping]]] = ..., delete_sets: _Optional[_Iterable[_Union[ShardSnapshot.DeleteSet, _Mapping]]] = ..., additions: _Optional[_Iterable[_Union[ShardSnapshot.Addition, _Mapping]]] = ..., additions_above: _Optional[int] = ..., compactions: _Optional[_Iterable[_Union[ShardSnapshot.Compaction, _Mapping]]] = ..., switched: _Optional[_Iterable[_Union[ShardSnapshot.Switched, _Mapping]]] = ..., ended: _Optional[_Iterable[_Union[ShardSnapshot.EndedCompaction, _Mapping]]] = ..., failures: _Optional[_Iterable[_Union[ShardSnapshot.Failures, _Mapping]]] = ...) -> None: ...
+    class Savepoint(_message.Message):
+        __slots__ = ("savepoint_id", "name", "owner", "timestamp", "tables", "table_ids", "created", "expires", "is_home")
+        SAVEPOINT_ID_FIELD_NUMBER: _ClassVar[int]
+        NAME_FIELD_NUMBER: _ClassVar[int]
+        OWNER_FIELD_NUMBER: _ClassVar[int]
+        TIMESTAMP_FIELD_NUMBER: _ClassVar[int]
+        TABLES_FIELD_NUMBER: _ClassVar[int]
+        TABLE_IDS_FIELD_NUMBER: _ClassVar[int]
+        CREATED_FIELD_NUMBER: _ClassVar[int]
+        EXPIRES_FIELD_NUMBER: _ClassVar[int]
+        IS_HOME_FIELD_NUMBER: _ClassVar[int]
+        savepoint_id: str
+        name: str
+        owner: str
+        timestamp: int
+        tables: _containers.RepeatedScalarFieldContainer[str]
+        table_ids: _containers.RepeatedScalarFieldContainer[str]
+        created: int
+        expires: int
+        is_home: bool
+        def __init__(self, savepoint_id: _Optional[str] = ..., name: _Optional[str] = ..., owner: _Optional[str] = ..., timestamp: _Optional[int] = ..., tables: _Optional[_Iterable[str]] = ..., table_ids: _Optional[_Iterable[str]] = ..., created: _Optional[int] = ..., expires: _Optional[int] = ..., is_home: _Optional[bool] = ...) -> None: ...
     class Dropped(_message.Message):
         __slots__ = ("txn_id", "owner", "commit_ts")
         TXN_ID_FIELD_NUMBER: _ClassVar[int]
@@ -418,8 +439,10 @@ class ShardSnapshot(_message.Message):
     NEXT_TABLE_NUMBER_FIELD_NUMBER: _ClassVar[int]
     TABLES_FIELD_NUMBER: _ClassVar[int]
     FORGOTTEN_BELOW_FIELD_NUMBER: _ClassVar[int]
+    SAVEPOINTS_FIELD_NUMBER: _ClassVar[int]
     version: int
     next_table_number: int
     tables: _containers.RepeatedCompositeFieldContainer[ShardSnapshot.TableState]
     forgotten_below: int
-    def __init__(self, version: _Optional[int] = ..., next_table_number: _Optional[int] = ..., tables: _Optional[_Iterable[_Union[ShardSnapshot.TableState, _Mapping]]] = ..., forgotten_below: _Optional[int] = ...) -> None: ...
+    savepoints: _containers.RepeatedCompositeFieldContainer[ShardSnapshot.Savepoint]
+    def __init__(self, version: _Optional[int] = ..., next_table_number: _Optional[int] = ..., tables: _Optional[_Iterable[_Union[ShardSnapshot.TableState, _Mapping]]] = ..., forgotten_below: _Optional[int] = ..., savepoints: _Optional[_Iterable[_Union[ShardSnapshot.Savepoint, _Mapping]]] = ...) -> None: ...
