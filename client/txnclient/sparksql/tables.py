@@ -21,7 +21,7 @@ from txnclient.info import TableInfo
 from txnclient.outcome import CommitReceipt
 from txnclient.read import filtered, row_reads
 from txnclient.read.table_files import TableFiles
-from txnclient.sparksql import changes, procedures
+from txnclient.sparksql import changes, parts, procedures
 from txnclient.sparksql.bridge import Request
 from txnclient.sparksql.definitions import Definitions
 from txnclient.sparksql.scopes import Alone
@@ -70,6 +70,7 @@ class Tables:
             "scan": self._scan,
             "dividing": self._dividing,
             "files": self._files,
+            "partitions": self._partitions,
             "require": lambda request: self._kept(request).seen.require(request["table"]),
             **procedures.answers(self.sql),
             **self._writes.answers(),
@@ -209,17 +210,27 @@ class Tables:
             answer["loose"] = base64.b64encode(_stream(rows)).decode()
         return answer
 
-    def _needed(self, request: Request) -> tuple[_There, Sequence[DataFile]]:
-        """What there is of the table, and the files of it that can have rows for the scan's filters, or enough for its
-        limit.
-        """
-        kept, table = self._kept(request), request["table"]
+    def _partitions(self, request: Request) -> list[parts.Values]:
+        kept = self._kept(request)
+        there = self._there(kept, request["table"])
+        with kept.seen.explained(request["table"]):
+            return parts.with_rows(there.files, there.dead, there.loose, there.schema)
+
+    def _there(self, kept: _Kept, table: str) -> _There:
         kept.seen.require(table)
         there = kept.tables.get(table)
         if there is None:
             found = kept.seen.files(table)
             with kept.seen.explained(table):
                 there = kept.tables[table] = _There(found.schema, found.files, *_laid_out(found))
+        return there
+
+    def _needed(self, request: Request) -> tuple[_There, Sequence[DataFile]]:
+        """What there is of the table, and the files of it that can have rows for the scan's filters, or enough for its
+        limit.
+        """
+        kept = self._kept(request)
+        there = self._there(kept, request["table"])
         if (known := kept.needed.get(_asked(request))) is not None:
             return there, known
         needed = there.files

@@ -112,12 +112,24 @@ class Writes:
             return self._running.pop(request["statement"], None)
 
     def truncate(self, request: Request, seen: Seen) -> None:
+        """All rows go, or those of `partitions`, in one transaction."""
         table: str = request["table"]
+        partitions: Sequence[str | None] = request.get("partitions", [None])
+
+        def remove(txn: Statements) -> None:
+            for each in partitions:
+                txn.truncate(table, partition=each)
+
+        label = f"{LABEL}: truncate {table}"[:100]
         if isinstance(seen.scope, Block):
             with seen.scope.using() as txn:
-                txn.truncate(table)
-        else:
-            self.receipt = self._client.truncate(table, label=f"{LABEL}: truncate {table}"[:100])
+                remove(txn)
+        elif len(partitions) == 1:
+            self.receipt = self._client.truncate(table, partition=partitions[0], label=label)
+        elif partitions:
+            with self._client.transaction(label) as alone:
+                remove(alone)
+            self.receipt = alone.receipt
 
     # ---- method → what answers it
 

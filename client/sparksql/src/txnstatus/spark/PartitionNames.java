@@ -1,5 +1,7 @@
 package txnstatus.spark;
 
+import com.fasterxml.jackson.databind.JsonNode;
+import java.math.BigDecimal;
 import java.net.URLEncoder;
 import java.nio.charset.StandardCharsets;
 import java.security.MessageDigest;
@@ -9,6 +11,7 @@ import java.util.HexFormat;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.Decimal;
+import org.apache.spark.sql.types.DecimalType;
 import org.apache.spark.unsafe.types.UTF8String;
 
 /** Names of partitions' values, as txnstatus/partitions.py has them; a test compares the two. */
@@ -31,6 +34,20 @@ final class PartitionNames {
       throw refused(column, table, "its days are from 0001-01-01 to 9999-12-31, and the data has " + LocalDate.ofEpochDay(day));
     }
     return UTF8String.fromString(LocalDate.ofEpochDay(day).toString());
+  }
+
+  /** A value as Spark's rows have it, of its text. */
+  static Object valueOf(JsonNode told, DataType type) {
+    if (told.isNull()) return null;
+    String text = told.asText();
+    if (type instanceof DecimalType decimal) return Decimal.apply(new BigDecimal(text), decimal.precision(), decimal.scale());
+    if (type.equals(DataTypes.DateType)) return (int) LocalDate.parse(text).toEpochDay();
+    if (type.equals(DataTypes.BooleanType)) return Boolean.valueOf(text);
+    if (type.equals(DataTypes.ByteType)) return Byte.valueOf(text);
+    if (type.equals(DataTypes.ShortType)) return Short.valueOf(text);
+    if (type.equals(DataTypes.IntegerType)) return Integer.valueOf(text);
+    if (type.equals(DataTypes.LongType)) return Long.valueOf(text);
+    return UTF8String.fromString(text);
   }
 
   private static RuntimeException refused(String column, String table, String why) {

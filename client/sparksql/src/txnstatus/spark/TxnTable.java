@@ -1,14 +1,20 @@
 package txnstatus.spark;
 
 import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.node.ArrayNode;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.util.ArrayList;
 import java.util.EnumSet;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.stream.StreamSupport;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
 import org.apache.spark.sql.connector.catalog.Column;
 import org.apache.spark.sql.connector.catalog.MetadataColumn;
+import org.apache.spark.sql.connector.catalog.SupportsAtomicPartitionManagement;
 import org.apache.spark.sql.connector.catalog.SupportsMetadataColumns;
 import org.apache.spark.sql.connector.catalog.SupportsRead;
 import org.apache.spark.sql.connector.catalog.SupportsRowLevelOperations;
@@ -28,7 +34,8 @@ import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /** A table at one snapshot. */
-final class TxnTable implements SupportsRead, SupportsWrite, SupportsRowLevelOperations, SupportsMetadataColumns, TruncatableTable {
+final class TxnTable implements SupportsRead, SupportsWrite, SupportsRowLevelOperations, SupportsMetadataColumns, TruncatableTable,
+    SupportsAtomicPartitionManagement {
   /** Where a row lies, as a number: see Places. */
   static final String PLACE = "_txn_place";
 
@@ -113,5 +120,69 @@ final class TxnTable implements SupportsRead, SupportsWrite, SupportsRowLevelOpe
   @Override public boolean truncateTable() {
     bridge.call("truncate", Bridge.request().put("table", table).put("seen", seen.id));
     return true;
+  }
+
+  // ---- partitions: there are those in which there are rows
+
+  @Override public StructType partitionSchema() {
+    StructType found = new StructType();
+    for (String each : partitionBy()) found = found.add(rows.apply(each));
+    return found;
+  }
+
+  @Override public InternalRow[] listPartitionIdentifiers(String[] names, InternalRow values) {
+    StructType all = partitionSchema(), asked = new StructType();
+    for (String each : names) asked = asked.add(all.apply(each));
+    List<String> wanted = parts(asked, values);
+    List<InternalRow> found = new ArrayList<>();
+    for (JsonNode each : bridge.call("partitions", Bridge.request().put("table", table).put("seen", seen.id))) {
+      Object[] row = new Object[all.size()];
+      for (int at = 0; at < row.length; at++) row[at] = PartitionNames.valueOf(each.get(at), all.apply(at).dataType());
+      InternalRow there = new GenericInternalRow(row);
+      if (parts(all, there).containsAll(wanted)) found.add(there);
+    }
+    return found.toArray(new InternalRow[0]);
+  }
+
+  /** What a partition's name is made of. */
+  private List<String> parts(StructType columns, InternalRow values) {
+    List<String> found = new ArrayList<>();
+    for (int at = 0; at < columns.size(); at++) {
+      String column = columns.apply(at).name();
+      DataType type = columns.apply(at).dataType();
+      found.add(column + "=" + PartitionNames.nameOf(values.isNullAt(at) ? null : values.get(at, type), type, column, table));
+    }
+    return found;
+  }
+
+  @Override public boolean truncatePartitions(InternalRow[] all) {
+    ObjectNode request = Bridge.request().put("table", table).put("seen", seen.id);
+    ArrayNode names = request.putArray("partitions"); // none is not all of them
+    for (InternalRow each : all) names.add(String.join("/", parts(partitionSchema(), each)));
+    bridge.call("truncate", request);
+    return true;
+  }
+
+  @Override public boolean truncatePartition(InternalRow one) { return truncatePartitions(new InternalRow[] {one}); }
+  @Override public boolean dropPartitions(InternalRow[] all) { return truncatePartitions(all); }
+  @Override public boolean purgePartition(InternalRow one) { throw refused("DROP PARTITION ... PURGE", "leave PURGE away"); }
+  @Override public boolean purgePartitions(InternalRow[] all) { return purgePartition(all[0]); }
+
+  @Override public void createPartitions(InternalRow[] all, Map<String, String>[] properties) {
+    throw refused("ADD PARTITION", "a partition is there where it has rows");
+  }
+
+  @Override public boolean renamePartition(InternalRow from, InternalRow to) {
+    throw refused("RENAME PARTITION", "UPDATE sets columns of the partition, too");
+  }
+
+  @Override public Map<String, String> loadPartitionMetadata(InternalRow one) { return Map.of(); }
+
+  @Override public void replacePartitionMetadata(InternalRow one, Map<String, String> properties) {
+    throw refused("PARTITION ... SET", "a partition has no properties");
+  }
+
+  private UnsupportedOperationException refused(String what, String instead) {
+    return new UnsupportedOperationException("ALTER TABLE " + name + " ... " + what + " is not possible: " + instead);
   }
 }
