@@ -28,6 +28,7 @@ from txnclient.staying import Staying
 from txnclient.tables import Tables
 from txnclient.token import Token
 from txnclient.transaction import Transaction
+from txnclient.undoing import Undoing
 from txnclient.write.locks import DEFAULT_LOCK_SECONDS, LockInfo, checked_timeout
 from txnclient.write.locks import info as lock_info
 from txnstatus.errors import InvalidArgument
@@ -71,7 +72,7 @@ def default_owner() -> str:
     return os.environ.get("SPARK_USER") or getpass.getuser()
 
 
-class Client(AutoCommit, Compacting, Optimizing, Savepoints, Tables, Staying):
+class Client(AutoCommit, Compacting, Optimizing, Savepoints, Tables, Undoing, Staying):
     """Safe to use from many threads."""
 
     instead = Session.instead

@@ -13,7 +13,7 @@ from txnclient.info import TxnSummary
 from txnclient.outcome import CommitReceipt
 from txnclient.read import instants
 from txnclient.write.locks import LockMode
-from txnstatus.errors import NotFound, TxnError
+from txnstatus.errors import InvalidArgument, NotFound, TxnError
 from txnstatus.types import NO_TIMESTAMP, Timestamp, TxnState
 
 Arguments = Mapping[str, Any]
@@ -152,6 +152,20 @@ def _compactions(session: SqlSession, _: Arguments) -> Iterable[Row]:
         yield *row, _time(each.ended), each.input_rows, each.output_rows, each.reason
 
 
+def _undo(session: SqlSession, given: Arguments) -> Iterable[Row]:
+    yield _receipt(session.client.undo(given["txn_id"]))
+
+
+def _restore(session: SqlSession, given: Arguments) -> Iterable[Row]:
+    points = [given["savepoint"], given["version"]]
+    if given["as_of"] is not None:
+        points.append(_EPOCH + timedelta(microseconds=given["as_of"]))
+    to = [each for each in points if each is not None]
+    if len(to) != 1:
+        raise InvalidArgument("restore: give one of savepoint, version and as_of")
+    yield _receipt(session.client.restore(to[0], given["tables"]))
+
+
 def _partition(session: SqlSession, given: Arguments) -> str | None:
     """The name of the partition that is meant. Raises InvalidArgument."""
     if not given["partition"]:
@@ -163,6 +177,7 @@ def _time(at: Timestamp) -> datetime | None:
     return None if at == NO_TIMESTAMP else instants.to_datetime(at)
 
 
+_RECEIPT = "txn_id BIGINT, commit_timestamp BIGINT, tables STRING"
 _TABLE = Parameter("table_name", "STRING")
 _PARTITION = Parameter("partition", "MAP<STRING, STRING>", "NULL")
 
@@ -172,7 +187,7 @@ PROCEDURES: Mapping[str, Procedure] = {
     ),
     "commit": Procedure(
         "Commits the session's transaction.",
-        "txn_id BIGINT, commit_timestamp BIGINT, tables STRING",
+        _RECEIPT,
         _commit,
         moves=True,
     ),
@@ -223,6 +238,25 @@ PROCEDURES: Mapping[str, Procedure] = {
         "compaction_id STRING, partition STRING, kind STRING, state STRING",
         _compact,
         (_TABLE, Parameter("kind", "STRING", "'major'"), _PARTITION, Parameter("wait", "BOOLEAN", "false")),
+    ),
+    "undo": Procedure(
+        "Takes back what a transaction did, as a transaction of its own.",
+        _RECEIPT,
+        _undo,
+        (Parameter("txn_id", "BIGINT"),),
+        moves=True,
+    ),
+    "restore": Procedure(
+        "Makes tables, or all, what they were, as a transaction of its own.",
+        _RECEIPT,
+        _restore,
+        (
+            Parameter("tables", "ARRAY<STRING>", "NULL"),
+            Parameter("savepoint", "STRING", "NULL"),
+            Parameter("version", "BIGINT", "NULL"),
+            Parameter("as_of", "TIMESTAMP", "NULL"),
+        ),
+        moves=True,
     ),
     "compactions": Procedure(
         "Compactions that are wanted, under way, or over, the newest first.",

@@ -86,9 +86,13 @@ def _set_label(words: Words) -> Call:
 
 def _set_snapshot(words: Words) -> Call:
     if words.skip("TIMESTAMP"):
-        value = words.read_value()
-        return _set(as_of=value if value[0] == ":" else f"TIMESTAMP {value}")
+        return _set(as_of=_read_time(words))
     return _set(version=words.read_value())
+
+
+def _read_time(words: Words) -> str:
+    value = words.read_value()
+    return value if value[0] == ":" else f"TIMESTAMP {value}"
 
 
 def _set(**given: str) -> Call:
@@ -139,6 +143,27 @@ def _compact(words: Words) -> Call | None:
     )
 
 
+def _undo(words: Words) -> Call:
+    return Call("undo", {"txn_id": words.read_value()})
+
+
+def _restore(words: Words) -> Call:
+    given, catalog, tables = {"savepoint": "NULL", "version": "NULL", "as_of": "NULL"}, "", list[str]()
+    while not words.skip("TO"):
+        if tables:
+            words.require(",")
+        catalog, table = words.read_table()
+        tables.append(literal(table))
+    if words.skip("SAVEPOINT"):
+        given["savepoint"] = words.read_value()
+    elif words.skip("VERSION"):
+        given["version"] = words.read_value()
+    else:
+        words.require("TIMESTAMP")
+        given["as_of"] = _read_time(words)
+    return Call("restore", {"tables": f"array({', '.join(tables)})" if tables else "NULL", **given}, catalog)
+
+
 STATEMENTS: Mapping[str, Reader] = {
     "BEGIN ATOMIC statements END": _atomic,
     "BEGIN [TRANSACTION | WORK]": _begin,
@@ -152,6 +177,8 @@ STATEMENTS: Mapping[str, Reader] = {
     "SHOW LOCKS [table] [PARTITION (column = value, ...)] [EXTENDED]": _show_locks,
     "LOCK TABLE table [PARTITION (column = value, ...)] [IN] SHARED | EXCLUSIVE [MODE]": _lock,
     "SHOW COMPACTIONS": lambda _: Call("compactions"),
+    "UNDO TRANSACTION id": _undo,
+    "RESTORE TABLES [table, ...] TO SAVEPOINT 'name' | VERSION timestamp | TIMESTAMP 'time'": _restore,
     "ALTER TABLE table [PARTITION (column = value, ...)] COMPACT 'minor' | 'major' [AND WAIT]": _compact,
 }
 """Statements by what they look like: small letters stand for what a program says."""

@@ -131,7 +131,7 @@ class KeyedChanges:
     def to_arrow(self) -> pa.Table:
         import pyarrow as pa
 
-        touched = self._touched()
+        touched = self.touched()
         before, after = (_with_keys(side, touched) for side in (self.old, self.new))
         parts = [*_parted(before, after, self.schema), *reversed(_parted(after, before, self.schema))]
         field = pa.field(CHANGE_KIND, pa.string(), nullable=False)
@@ -139,8 +139,8 @@ class KeyedChanges:
             rows.append_column(field, pa.repeat(kind, rows.num_rows)) for kind, rows in zip(KINDS, parts, strict=True)
         )
 
-    def _touched(self) -> pa.Table:
-        """The columns of the primary key."""
+    def touched(self) -> pa.Table:
+        """The keys of the rows that are compared: the columns of the primary key; one may come more than once."""
         import pyarrow as pa
         import pyarrow.compute as pc
 

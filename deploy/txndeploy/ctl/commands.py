@@ -46,6 +46,8 @@ participant_app = typer.Typer(help="Foreign participants: systems besides the ta
 app.add_typer(participant_app, name="participant")
 
 app.command("doctor")(doctor)
+app.command("restore")(history.restore)
+txn_app.command("undo")(history.undo)
 app.command("compactor")(compacting.compactor)
 app.command("compactions")(compacting.compactions)
 app.command("spark")(driving.spark)

@@ -36,17 +36,17 @@ def duration(text: str, option: str) -> timedelta:
         raise typer.BadParameter(f"{text!r} is too long", param_hint=option) from None
 
 
-def since(text: str) -> datetime | None:
+def since(text: str, option: str = "--since") -> datetime | None:
     """A moment, or one so long ago. Without a zone it is in UTC. Raises BadParameter."""
     if not text:
         return None
     try:
         if _DURATION.fullmatch(text):
-            return datetime.now(UTC) - duration(text, "--since")
+            return datetime.now(UTC) - duration(text, option)
         at = datetime.fromisoformat(text)
     except (ValueError, OverflowError):
         said = f"{text!r} is no time: 2026-01-31, 2026-01-31T12:00, 2026-01-31T12:00+01:00, or so long ago: 30m, 2h, 1d"
-        raise typer.BadParameter(said, param_hint="--since") from None
+        raise typer.BadParameter(said, param_hint=option) from None
     return at if at.tzinfo else at.replace(tzinfo=UTC)
 
 

@@ -63,9 +63,10 @@ class Leases:
     def check_new_reader(self, table: TableState, at: Timestamp) -> None:
         """Raises SnapshotTooOld also where what is needed is there still, for the sake of others who hold leases.
 
-        Else one reader after the other could keep it for ever. At a savepoint anybody may read.
+        Else one reader after the other could keep it for ever. From a savepoint on all is kept, and anybody may read.
         """
-        self._check(table, at, NO_TIMESTAMP if at in table.held_at else table.removed_until(self.horizon))
+        is_held = bool(table.held_at) and at >= min(table.held_at)
+        self._check(table, at, NO_TIMESTAMP if is_held else table.removed_until(self.horizon))
 
     def check_readable(self, table: TableState, at: Timestamp) -> None:
         """Raises SnapshotTooOld where what a reader needs is gone, or about to go."""

@@ -153,6 +153,30 @@ def test_a_label_and_a_snapshot(sql: Sql, client: Client, new_table: NewTable) -
     assert found(sql(f"BEGIN ATOMIC SELECT * FROM txn.{table}; END")) == [1]
 
 
+def test_a_bad_load_is_undone_and_tables_are_restored(sql: Sql, client: Client, new_table: NewTable) -> None:
+    tables = [new_table("id bigint") for _ in range(2)]
+    for table in tables:
+        sql(f"INSERT INTO txn.{table} VALUES (1), (2)")
+    client.savepoint(f"before {tables[0]}", tables)
+    load = client.transaction("bad")
+    with load:
+        for table in tables:
+            load.delete_where(table, "id = 1")
+    assert [there(client, table) for table in tables] == [[2], [2]]
+    undone = only(sql(f"UNDO TRANSACTION {load.id}"))
+    assert undone.tables == ", ".join(sorted(tables))
+    assert [found(sql(f"SELECT * FROM txn.{table}")) for table in tables] == [[1, 2], [1, 2]]
+    with pytest.raises(Conflict, match=f"transaction {load.id} cannot be undone"):
+        sql(f"UNDO TRANSACTION {load.id}")
+    for table in tables:
+        sql(f"DELETE FROM txn.{table}")
+    sql(f"RESTORE TABLES txn.{tables[0]} TO SAVEPOINT 'before {tables[0]}'")
+    assert [there(client, table) for table in tables] == [[1, 2], []]
+    only(sql(f"RESTORE TABLES TO VERSION {undone.commit_timestamp}"))
+    assert [there(client, table) for table in tables] == [[1, 2], [1, 2]]
+    client.release_savepoint(f"before {tables[0]}")
+
+
 def test_what_there_is_comes_as_rows(spark: SparkSession, sql: Sql, client: Client, new_table: NewTable) -> None:
     table = new_table("id bigint, day int", partition_by=["day"])
     one, other = client.begin("the first"), client.begin("the second")

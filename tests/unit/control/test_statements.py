@@ -48,6 +48,21 @@ def call(text: str, session: Session = SESSION) -> str | None:
             "set_transaction(label => NULL, version => NULL, as_of => :at)",
         ),
         ("SHOW TRANSACTIONS", "transactions()"),
+        ("UNDO TRANSACTION 5;", "undo(txn_id => 5)"),
+        ("undo transaction :id", "undo(txn_id => :id)"),
+        (
+            "RESTORE TABLES flights, ops.legs TO SAVEPOINT 'before load'",
+            "restore(tables => array('air.flights', 'ops.legs'), savepoint => 'before load', version => NULL, "
+            "as_of => NULL)",
+        ),
+        (
+            "RESTORE TABLES TO TIMESTAMP '2026-01-31 10:00:00'",
+            "restore(tables => NULL, savepoint => NULL, version => NULL, as_of => TIMESTAMP '2026-01-31 10:00:00')",
+        ),
+        (
+            "RESTORE TABLES flights TO VERSION 42",
+            "restore(tables => array('air.flights'), savepoint => NULL, version => 42, as_of => NULL)",
+        ),
         ("ABORT TRANSACTIONS 5 7 9", "abort_transactions(ids => array(5, 7, 9))"),
         ("ABORT TRANSACTIONS 5, :other", "abort_transactions(ids => array(5, :other))"),
         ("SHOW LOCKS", "locks()"),
@@ -98,6 +113,11 @@ def test_what_is_left_to_the_engine(text: str) -> None:
         ("START TRANSACTION READ", "at 'READ'"),
         ("SET TRANSACTION LABEL", "at its end"),
         ("SET TRANSACTION LABEL nightly", "at 'nightly'"),
+        ("UNDO TRANSACTION", "at its end"),
+        ("UNDO TRANSACTION 5 6", "at '6'"),
+        ("RESTORE TABLES flights", "at its end"),
+        ("RESTORE TABLES flights legs TO VERSION 5", "at 'legs'"),
+        ("RESTORE TABLES flights TO 5", "at '5'"),
         ("ABORT TRANSACTIONS", "at its end"),
         ("ABORT TRANSACTIONS all", "at 'all'"),
         ("LOCK TABLE air.flights", "at its end"),

@@ -85,14 +85,15 @@ def test_a_leader_proposes_nothing_that_a_savepoint_would_hold_back() -> None:
     assert leases.retirable(table_of(shard)) == 300
 
 
-def test_whoever_comes_may_read_at_a_savepoint_and_not_beside_it() -> None:
+def test_whoever_comes_may_read_from_a_savepoint_on_and_not_before_it() -> None:
     shard, leases = overwritten_twice(), Leases(10)
     leases.begin(0)
     leases.advance(1, HORIZON)
     hold(shard, "before load", 150)
-    leases.check_new_reader(table_of(shard), Timestamp(150))
+    for at in (150, 160):
+        leases.check_new_reader(table_of(shard), Timestamp(at))
     with pytest.raises(SnapshotTooOld):
-        leases.check_new_reader(table_of(shard), Timestamp(160))
+        leases.check_new_reader(table_of(shard), Timestamp(149))
 
 
 def test_the_lowest_of_several_counts_and_other_tables_are_not_held() -> None:

@@ -124,6 +124,30 @@ def write_file(uri: str, data: bytes, beside: Iterable[str] = ()) -> None:
     make_durable([*beside, uri])
 
 
+def duplicate(uri: str, new: str) -> None:
+    """Makes a second file of one that never changes: another name for it, where the file system has such, else a copy.
+
+    It lives as long as either of them. Not durable yet when it returns. Raises OSError, and FileNotFoundError.
+    """
+    from pyarrow import fs
+
+    (system, path), (there, target) = located(uri), located(new)
+    there.create_dir(target.rsplit("/", 1)[0], recursive=True)
+    if isinstance(system, fs.LocalFileSystem) and isinstance(there, fs.LocalFileSystem):
+        try:
+            Path(target).hardlink_to(path)
+        except OSError as error:
+            if error.errno not in _NO_LINKS:
+                raise
+        else:
+            return
+    fs.copy_files(path, target, source_filesystem=system, destination_filesystem=there)
+
+
+_NO_LINKS = (errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP, errno.ENOSYS)
+"""What says that a file system has no other name for a file, or not there, or no more of them."""
+
+
 def delete_directory(uri: str) -> None:
     """Idempotent. Only ever the own directory of a write or a compaction. Raises OSError."""
     from pyarrow import fs

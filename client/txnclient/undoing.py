@@ -1,0 +1,225 @@
+"""Undo and restore: what a `Client` takes back of the past, as an ordinary transaction, which may be undone, too."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+
+from txnclient.beginning import begin
+from txnclient.history import reverting
+from txnclient.history.reverting import RowsBack
+from txnclient.history.savepoints import instant, named
+from txnclient.info import TxnSummary, txn_summary
+from txnclient.outcome import CommitReceipt
+from txnclient.session import Session
+from txnclient.snapshot import Snapshot
+from txnclient.transaction import Transaction
+from txnstatus.errors import Conflict, IllegalState, InvalidArgument, NotFound
+from txnstatus.foreign import foreign_name
+from txnstatus.proto import table_pb2 as table_pb
+from txnstatus.proto import txn_status_pb2 as status_pb
+from txnstatus.schema import Schema
+from txnstatus.types import DECIDED_COMMIT, AbortCause, AbortCode, Timestamp
+
+MAX_NAMED = 10
+"""Rows that an error names."""
+MAX_SUSPECTS = 1_000
+"""Later transactions that are looked at for the one that is in the way."""
+
+
+class Undoing:
+    """What a `Client` takes back."""
+
+    session: Session
+
+    def undo(self, txn_id: int, *, label: str = "") -> CommitReceipt:
+        """Takes back what a committed transaction did, in all of its tables, as a transaction of its own.
+
+        Rows that it has deleted or replaced are there again, rows that it has added are not, and what others have done
+        to other rows stays, before it and after it. Where a later transaction has changed one of its rows, or has
+        overwritten what it has written or overwritten, it is refused, and nothing is undone; be it that the rows are
+        now as they were before: an undone transaction cannot be undone again, its undo can.
+
+        In tables without a primary key no data is read or written: files are copied, by another name where the file
+        system has such. In others the rows that it has changed are read and written.
+
+        `label`: what listings show; by default it names the transaction.
+
+        Raises Conflict, naming who is in the way (`error.winner`), and rows or files; SnapshotTooOld where what it has
+        overwritten is removed; IllegalState for a transaction that has not committed, has changed nothing, dropped a
+        table, or has a foreign participant; NotFound, Forgotten.
+        """
+        done = txn_summary(self.session.record(txn_id))
+        tables = _tables_of(done)
+        before, after = Timestamp(done.commit_timestamp - 1), done.commit_timestamp
+        with _refused(txn_id), self._transaction(label or f"undo of transaction {txn_id}") as txn:
+            txn.handle.read_as_of(after)
+            undone = [self._undo(txn, done, table, before, after) for table in tables]
+            if not any(undone):
+                raise IllegalState(
+                    f"transaction {txn_id} has changed no row: there is nothing to undo", txn_id=done.txn_id
+                )
+        assert txn.receipt is not None
+        return txn.receipt
+
+    def restore(
+        self, to: int | str | datetime, tables: Iterable[str] | None = None, *, label: str = ""
+    ) -> CommitReceipt:
+        """Makes tables what they were at a savepoint, a timestamp, or a datetime with a time zone, as one transaction.
+
+        `tables` None: those of the savepoint, or all that there were. A table that was created since stays as it is. Of
+        those who have changed since this call began what it changes, the first to commit wins. What it costs is as of
+        `undo`.
+
+        Raises SnapshotTooOld, naming the table, past what is kept; Conflict; NotFound for a name that no savepoint has,
+        and for a table that was not there, or is not there any more; InvalidArgument.
+        """
+        if isinstance(tables, str):
+            raise InvalidArgument(f"tables = {tables!r:.100}: give a list of names", hint=f"tables=[{tables!r:.100}]")
+        at = instant(self.session, to)
+        wanted = list(dict.fromkeys(tables)) if tables is not None else self._there_at(to, at)
+        with self._transaction(label or f"restore to {to}"[:100]) as txn:
+            now = txn.snapshot.timestamp
+            with Snapshot(self.session, at) as old, Snapshot(self.session, now) as new:
+                for table in sorted(wanted):
+                    schema = self._same_table(table, old)
+                    if not schema.primary_key:
+                        reverting.by_position(txn.handle, table, old, new)
+                    elif found := reverting.by_key(table, old, new, schema):
+                        _write_back(txn, table, found)
+        assert txn.receipt is not None
+        return txn.receipt
+
+    @contextmanager
+    def _transaction(self, label: str) -> Iterator[Transaction]:
+        (txn,), _ = begin(self.session, 1, label, 0, uuid.uuid4().hex)
+        with txn:
+            yield txn
+
+    # ---- undo
+
+    def _undo(self, txn: Transaction, done: TxnSummary, table: str, before: Timestamp, after: Timestamp) -> bool:
+        with Snapshot(self.session, before) as old, Snapshot(self.session, after) as new:
+            schema = self._same_table(table, new)
+            if not schema.primary_key:
+                return reverting.by_position(txn.handle, table, old, new)
+            found = reverting.by_key(table, old, new, schema)
+            if found is None:
+                return False
+            # Rows are judged as of now; what became of them since, readers are asked.
+            joined = Transaction(self.session, txn.id, txn.handle.keepalive_millis, heartbeat=False)
+            try:
+                with Snapshot(self.session, joined.snapshot.timestamp) as now:
+                    self._require_untouched(done, table, found, new, now, schema)
+                _write_back(joined, table, found)
+            finally:
+                joined.handle.release()
+            return True
+
+    def _require_untouched(
+        self, done: TxnSummary, table: str, found: RowsBack, new: Snapshot, now: Snapshot, schema: Schema
+    ) -> None:
+        """Raises Conflict, naming the first that has changed one of the rows since."""
+        rows = reverting.changed_since(table, found, new, now, schema)
+        if not rows.num_rows:
+            return
+        winner = None
+        for other in self._between(table, new.timestamp, now.timestamp):
+            at = other.commit_timestamp
+            with Snapshot(self.session, Timestamp(at - 1)) as before, Snapshot(self.session, at) as after:
+                theirs = reverting.changed_since(table, found, before, after, schema)
+            if theirs.num_rows:
+                winner, rows = other.txn_id, theirs
+                break
+        keys = ", ".join("/".join(map(str, row.values())) for row in rows.slice(0, MAX_NAMED).to_pylist())
+        by = f" by transaction {winner}" if winner is not None else ""
+        message = f"rows {keys} of {table} were changed{by} since"
+        raise Conflict(message, cause=AbortCause(AbortCode.CONFLICT, message, table, winner, (table,)))
+
+    def _between(self, table: str, above: Timestamp, until: Timestamp) -> Sequence[TxnSummary]:
+        """Transactions that have committed on the table in between, the first one first, as far as they are known."""
+        request = status_pb.ListTransactionsRequest(participant=table, limit=MAX_SUSPECTS)
+        answer = self.session.call("txnstatus.Admin/ListTransactions", request, status_pb.ListTransactionsResponse)
+        found = [each for each in map(txn_summary, answer.txns) if above < each.commit_timestamp <= until]
+        return sorted(found, key=lambda each: each.commit_timestamp)
+
+    # ---- both
+
+    def _same_table(self, table: str, then: Snapshot) -> Schema:
+        """The schema of a table that is still the one that it was then.
+
+        Raises NotFound, SnapshotTooOld; IllegalState where another table has the name now.
+        """
+        now, was = self.session.table(table), then.scan(table).table
+        if was.table_id != now.table_id:
+            raise IllegalState(
+                f"table {table} was dropped since, and another one has its name",
+                hint=f"client.snapshot({then.timestamp}) reads what it was, as long as that is kept",
+            )
+        return now.schema
+
+    def _there_at(self, to: int | str | datetime, at: Timestamp) -> list[str]:
+        """The tables of the savepoint, or all that there are and were at the timestamp."""
+        if isinstance(to, str) and (of_it := named(self.session, to).tables):
+            return list(of_it)
+        found, after = list[str](), ""
+        while True:
+            request = table_pb.ListTablesRequest(after=after)
+            answer = self.session.call("txnstatus.Table/ListTables", request, table_pb.ListTablesResponse)
+            found += [each.name for each in answer.tables if self._was_there(each.name, at)]
+            if not answer.more:
+                return found
+            after = answer.tables[-1].name
+
+    def _was_there(self, table: str, at: Timestamp) -> bool:
+        try:
+            with Snapshot(self.session, at) as then:
+                then.scan(table)
+        except NotFound:
+            return False
+        return True
+
+
+def _write_back(txn: Transaction, table: str, found: RowsBack) -> None:
+    if found.gone.num_rows:
+        on = " AND ".join(f"target.{each} = source.{each}" for each in map(_quoted, found.gone.column_names))
+        txn.merge(table, found.gone, on).when_matched_delete().execute()
+    if found.rows.num_rows:
+        txn.write(found.rows, table, "upsert")
+
+
+def _quoted(name: str) -> str:
+    return f"`{name.replace('`', '``')}`"
+
+
+def _tables_of(done: TxnSummary) -> list[str]:
+    """Raises IllegalState for what cannot be undone, whatever others have done since."""
+    if done.state not in DECIDED_COMMIT:
+        raise IllegalState(
+            f"transaction {done.txn_id} is {done.state.name}: what has committed can be undone", txn_id=done.txn_id
+        )
+    if elsewhere := [each for each in done.participants if foreign_name(each) is not None]:
+        raise IllegalState(
+            f"transaction {done.txn_id} took part in {', '.join(elsewhere)}, which knows no undo", txn_id=done.txn_id
+        )
+    tables = [each for each in done.participants if "." in each]  # a database takes part by its lock only
+    if not tables or not done.commit_timestamp:
+        raise IllegalState(f"transaction {done.txn_id} has written to no table", txn_id=done.txn_id)
+    return tables
+
+
+@contextmanager
+def _refused(txn_id: int) -> Iterator[None]:
+    """Tells a conflict as one of an undo."""
+    try:
+        yield
+    except Conflict as error:
+        why = error.cause.message if error.cause else error.message
+        raise Conflict(
+            f"transaction {txn_id} cannot be undone: {why}",
+            txn_id=error.txn_id,
+            hint="see what that one did; `restore` takes back all that was done since a time",
+            cause=error.cause,
+        ) from None
