@@ -97,6 +97,45 @@ def test_fractions_are_compared_as_the_doubles_that_they_are(sql: Sql, new_table
     assert rows(sql(f"SELECT count(*) FROM txn.{table}")) == [(2,)]
 
 
+@pytest.mark.parametrize("java8", ["false", "true"])
+def test_days_that_the_julian_calendar_has_not_are_found(
+    spark: SparkSession, sql: Sql, client: Client, new_table: NewTable, java8: str
+) -> None:
+    """In October of 1582 it goes from the 4th to the 15th, and so do days and times of java.sql."""
+    ddl = "id int, day date, at timestamp, split_by date"
+    table, other = new_table(ddl, partition_by=["split_by"]), new_table("n int, wanted date")
+    days = [date(1582, 10, 1 + n) for n in range(20)]
+    times = [datetime(1582, 10, 1 + n, 12, tzinfo=UTC) for n in range(20)]
+    ids = pa.array(range(1, 21), pa.int32())
+    at = pa.array(times, pa.timestamp("us", "UTC"))
+    client.write(pa.table({"id": ids, "day": days, "at": at, "split_by": [days[n // 4 * 4] for n in range(20)]}), table)
+    client.write(pa.table({"n": pa.array([9], pa.int32()), "wanted": [date(1582, 10, 9)]}), other)
+    tenth, many = "1582-10-10", ", ".join(f"DATE'1582-10-{n:02}'" for n in range(4, 17))
+    with setting(spark, "spark.sql.datetime.java8API.enabled", java8):
+        for where, found, read in (
+            (f"day = '{tenth}'", [10], 1),
+            (f"day <=> DATE'{tenth}'", [10], 1),
+            (f"day > '{tenth}'", range(11, 21), 3),
+            (f"DATE'{tenth}' > day", range(1, 10), 3),
+            (f"NOT day >= '{tenth}'", range(1, 10), 3),
+            (f"day <> '{tenth}'", [n for n in range(1, 21) if n != 10], 5),
+            (f"day IN ('{tenth}', '1582-10-06')", [6, 10], 2),
+            (f"day IN ({many})", range(4, 17), 4),
+            (f"day = '{tenth}' AND id > 3 OR day = '1582-10-20'", [10, 20], 2),
+            (f"at = TIMESTAMP'{tenth} 12:00:00+00:00'", [10], 1),
+            (f"at BETWEEN TIMESTAMP'1582-10-06 00:00:00+00:00' AND TIMESTAMP'{tenth} 00:00:00+00:00'", range(6, 10), 2),
+            ("split_by = '1582-10-09'", range(9, 13), 1),
+            ("split_by < '1582-10-09' OR split_by IS NULL", range(1, 9), 2),
+        ):
+            frame = sql(f"SELECT id FROM txn.{table} WHERE {where} ORDER BY id")
+            assert rows(frame) == [(n,) for n in found], where
+            assert [each["filesRead"] for each in metrics(frame)] == [read], where
+        joined = sql(f"SELECT id FROM txn.{table} JOIN txn.{other} ON split_by = wanted WHERE n > 8 ORDER BY id")
+        assert rows(joined) == [(n,) for n in range(9, 13)]
+        sql(f"DELETE FROM txn.{table} WHERE day = '{tenth}'")
+        assert rows(sql(f"SELECT count(*) FROM txn.{table}")) == [(19,)]
+
+
 def test_a_plan_looks_once_for_the_files_of_each_scan(sql: Sql, table: str, monkeypatch: pytest.MonkeyPatch) -> None:
     looks, may_hold = list[object](), filtered.may_hold
 

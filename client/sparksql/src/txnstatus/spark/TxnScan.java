@@ -14,6 +14,7 @@ import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.connector.expressions.Expressions;
 import org.apache.spark.sql.connector.expressions.NamedReference;
 import org.apache.spark.sql.connector.expressions.aggregate.Aggregation;
+import org.apache.spark.sql.connector.expressions.filter.Predicate;
 import org.apache.spark.sql.connector.metric.CustomMetric;
 import org.apache.spark.sql.connector.metric.CustomTaskMetric;
 import org.apache.spark.sql.connector.read.Batch;
@@ -21,11 +22,11 @@ import org.apache.spark.sql.connector.read.Scan;
 import org.apache.spark.sql.connector.read.ScanBuilder;
 import org.apache.spark.sql.connector.read.Statistics;
 import org.apache.spark.sql.connector.read.SupportsPushDownAggregates;
-import org.apache.spark.sql.connector.read.SupportsPushDownFilters;
 import org.apache.spark.sql.connector.read.SupportsPushDownLimit;
 import org.apache.spark.sql.connector.read.SupportsPushDownRequiredColumns;
+import org.apache.spark.sql.connector.read.SupportsPushDownV2Filters;
 import org.apache.spark.sql.connector.read.SupportsReportStatistics;
-import org.apache.spark.sql.connector.read.SupportsRuntimeFiltering;
+import org.apache.spark.sql.connector.read.SupportsRuntimeV2Filtering;
 import org.apache.spark.sql.execution.datasources.parquet.ParquetOptions;
 import org.apache.spark.sql.execution.datasources.v2.parquet.ParquetPartitionReaderFactory;
 import org.apache.spark.sql.internal.SQLConf;
@@ -40,7 +41,7 @@ import scala.collection.immutable.Map$;
 import scala.reflect.ClassTag$;
 
 /** Spark's own Parquet reader over the files of a snapshot that Python names, and rows beside them that are in no file. */
-final class TxnScan implements Scan, SupportsReportStatistics, SupportsRuntimeFiltering {
+final class TxnScan implements Scan, SupportsReportStatistics, SupportsRuntimeV2Filtering {
   /** A column of this name Spark's reader fills with the numbers of rows in their files. */
   static final String ROW_INDEX = "_tmp_metadata_row_index";
 
@@ -64,12 +65,13 @@ final class TxnScan implements Scan, SupportsReportStatistics, SupportsRuntimeFi
     this.limit = limit;
   }
 
-  static final class Builder implements ScanBuilder, SupportsPushDownRequiredColumns, SupportsPushDownFilters, SupportsPushDownLimit,
+  static final class Builder implements ScanBuilder, SupportsPushDownRequiredColumns, SupportsPushDownV2Filters, SupportsPushDownLimit,
       SupportsPushDownAggregates {
     private static final int ALL = -1;
 
     private final TxnTable table;
     private StructType wanted;
+    private Predicate[] pushed = {};
     private Filter[] filters = {};
     private int limit = ALL, counts;
 
@@ -81,13 +83,14 @@ final class TxnScan implements Scan, SupportsReportStatistics, SupportsRuntimeFi
     @Override public void pruneColumns(StructType required) { wanted = required; }
 
     /** Files and row groups are skipped by them; whether a row is wanted, Spark itself looks at. */
-    @Override public Filter[] pushFilters(Filter[] all) {
-      List<String> columns = Arrays.asList(table.rows.fieldNames());
-      filters = Arrays.stream(all).filter(each -> Arrays.stream(each.references()).map(Filters::column).allMatch(columns::contains)).toArray(Filter[]::new);
+    @Override public Predicate[] pushPredicates(Predicate[] all) {
+      Pushed taken = new Pushed(table.rows);
+      pushed = Arrays.stream(all).filter(each -> taken.filter(each) != null).toArray(Predicate[]::new);
+      filters = taken.filters(pushed);
       return all;
     }
 
-    @Override public Filter[] pushedFilters() { return filters; }
+    @Override public Predicate[] pushedPredicates() { return pushed; }
 
     /** Spark asks where there is no filter; it looks at how many rows it gets, which are those of enough files. */
     @Override public boolean pushLimit(int rows) {
@@ -180,7 +183,7 @@ final class TxnScan implements Scan, SupportsReportStatistics, SupportsRuntimeFi
     return dividing;
   }
 
-  @Override public void filter(Filter[] more) { found.set(more); }
+  @Override public void filter(Predicate[] more) { found.set(new Pushed(table.rows).filters(more)); }
 
   @Override public Batch toBatch() {
     Filter[] more = found.get();
