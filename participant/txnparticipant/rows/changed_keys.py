@@ -133,7 +133,7 @@ class ChangedKeys:
 
     def may_drop(self) -> bool:
         """Whether `drop` could find anything."""
-        return self._bytes > KEPT_BYTES or self._is_old()
+        return bool(self._commits) and (self._bytes > KEPT_BYTES or self._is_old())
 
     def drop(self, needed_above: Timestamp | None) -> None:
         """`needed_above`: the oldest snapshot at which an unfinished transaction changes keys."""

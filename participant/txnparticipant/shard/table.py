@@ -313,18 +313,18 @@ class TableState:
     # ---- inside
 
     def _keep(self, txn: TableTxn) -> None:
-        """Puts the record where its state and its claims say."""
+        """Puts the record where its state and its claims say; what has ended never lives again."""
         txn_id, live = txn.txn_id, txn.state in LIVE
         self.txns[txn_id] = txn
         if live:
             self.unfinished[txn_id] = txn
         else:
             self.unfinished.pop(txn_id, None)
-        if txn.claimed and not live:
-            self.uncleaned[txn_id] = txn
-        else:
-            self.uncleaned.pop(txn_id, None)
-        self._note_cleanable(txn_id)
+            if txn.claimed:
+                self.uncleaned[txn_id] = txn
+            else:
+                self.uncleaned.pop(txn_id, None)
+            self._note_cleanable(txn_id)
         if txn.drops and live:
             self.dropping = txn
         elif self.dropping is txn:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from msgspec.msgpack import Decoder, Encoder
+from msgspec.structs import replace
 
 from txnstatus.errors import IllegalState, TxnError, aborted
 from txnstatus.proto import common_pb2 as common
@@ -52,26 +53,7 @@ class TxnRecord(Stored):
     participants: Mapping[ParticipantId, Participant] = {}
 
     def moved(self, state: TxnState, micros: int, commit_ts: Timestamp, cause: AbortCause | None) -> TxnRecord:
-        """The same transaction in another state."""
-        return self._with(state, micros, commit_ts, cause, self.participants)
-
-    def joined_by(self, others: Iterable[Participant]) -> TxnRecord:
-        """The same transaction with these participants as well; those that it has stay as they are."""
-        new = by_id(other for other in others if other.participant_id not in self.participants)
-        if not new:
-            return self
-        participants = {**self.participants, **new}
-        return self._with(self.state, self.last_transition_micros, self.commit_ts, self.cause, participants)
-
-    def _with(
-        self,
-        state: TxnState,
-        micros: int,
-        commit_ts: Timestamp,
-        cause: AbortCause | None,
-        participants: Mapping[ParticipantId, Participant],
-    ) -> TxnRecord:
-        """Several times as fast as `dataclasses.replace`."""
+        """The same transaction in another state: several times as fast as `replace`."""
         return TxnRecord(
             self.txn_id,
             self.owner,
@@ -83,8 +65,15 @@ class TxnRecord(Stored):
             state,
             commit_ts,
             cause,
-            participants,
+            self.participants,
         )
+
+    def joined_by(self, others: Iterable[Participant]) -> TxnRecord:
+        """The same transaction with these participants as well; those that it has stay as they are."""
+        new = by_id(other for other in others if other.participant_id not in self.participants)
+        if not new:
+            return self
+        return replace(self, participants={**self.participants, **new})
 
 
 def by_id(participants: Iterable[Participant]) -> Mapping[ParticipantId, Participant]:

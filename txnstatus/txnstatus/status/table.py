@@ -32,7 +32,7 @@ MAX_FORGET_COUNT = 5_000
 CHECKED = 100
 """Finished transactions that `check_invariants` looks at."""
 
-_OP_OF_COMMAND: Mapping[type[cmd.TxnCommand], Op] = {
+_OP_OF_COMMAND: Mapping[type[cmd.Command], Op] = {
     cmd.RegisterParticipants: Op.REGISTER_PARTICIPANT,
     cmd.BeginCommit: Op.BEGIN_COMMIT,
     cmd.FinalizeCommit: Op.FINALIZE_COMMIT,
@@ -42,7 +42,6 @@ _OP_OF_COMMAND: Mapping[type[cmd.TxnCommand], Op] = {
     cmd.FinalizeAbort: Op.FINALIZE_ABORT,
 }
 
-_WITH_CAUSE = cmd.BeginAbort | cmd.Expire
 _WITHOUT_PARTICIPANTS = {
     TxnState.COMMIT_IN_PROGRESS: TxnState.COMMITTED,
     TxnState.ABORT_IN_PROGRESS: TxnState.ABORTED,
@@ -83,20 +82,26 @@ class TxnStatusTable:
 
     def apply(self, command: cmd.Command) -> StatusApplied | Rejected:
         try:
-            match command:
-                case cmd.BeginTxns():
-                    return self._begin(command)
-                case cmd.Forget():
-                    return self._forget(command.finished_before_micros)
-                case cmd.RaiseFloor():
-                    return self._raise_floor(command.timestamp)
-            moved = self._move(command)
+            op = _OP_OF_COMMAND.get(type(command))
+            if op is None:
+                return self._tend(command)  # type: ignore[arg-type]
+            moved = self._move(command, op)  # type: ignore[arg-type]
         except Exception as error:
             self._story.tell(error, command)
             raise
         after = moved.error.code if isinstance(moved, Rejected) else moved.records[0].state
-        self._story.note((command.txn_id, "", type(command), after))
+        self._story.note((command.txn_id, "", type(command), after))  # type: ignore[union-attr]
         return moved
+
+    def _tend(self, command: cmd.BeginTxns | cmd.Forget | cmd.RaiseFloor) -> StatusApplied | Rejected:
+        """What is of no one transaction that there is."""
+        match command:
+            case cmd.BeginTxns():
+                return self._begin(command)
+            case cmd.Forget():
+                return self._forget(command.finished_before_micros)
+            case cmd.RaiseFloor():
+                return self._raise_floor(command.timestamp)
 
     def _begin(self, command: cmd.BeginTxns) -> StatusApplied | Rejected:
         # One that no range can hold would leave every range full behind it.
@@ -139,14 +144,13 @@ class TxnStatusTable:
         self._story.note((request.txn_ids(), "", type(command), TxnState.OPEN))
         return StatusApplied(tuple(self._unfinished[TxnId(i)] for i in request.txn_ids()), changed=True)
 
-    def _move(self, command: cmd.TxnCommand) -> StatusApplied | Rejected:
+    def _move(self, command: cmd.TxnCommand, op: Op) -> StatusApplied | Rejected:
         record = self.find(command.txn_id)
         if record is None:
             return Rejected(self._absent(command.txn_id))
         refusal = self.check_owner(record, getattr(command, "owner", None))
         if refusal:
             return Rejected(refusal)
-        op = _OP_OF_COMMAND[type(command)]
         outcome = TRANSITIONS[record.state, op]
         if outcome is Stay.ILLEGAL:
             return Rejected(illegal(record, op))
@@ -164,13 +168,11 @@ class TxnStatusTable:
         if not record.participants:
             # Nobody is left to hear of it: one entry, one durable round.
             outcome = _WITHOUT_PARTICIPANTS.get(outcome, outcome)
-        commit_ts, cause = record.commit_ts, record.cause
+        commit_ts, cause = record.commit_ts, getattr(command, "cause", record.cause)
         if isinstance(command, cmd.FinalizeCommit):
             # Commit timestamps rise in the order of the decisions. So a snapshot at the last one never has to wait
             # for a transaction that is still undecided: that one will be above it.
             commit_ts = self._last_commit_ts = max(command.commit_ts, Timestamp(self._last_commit_ts + 1))
-        elif isinstance(command, _WITH_CAUSE):
-            cause = command.cause
         return record.moved(outcome, command.now_micros, commit_ts, cause)
 
     def _keep(self, record: TxnRecord) -> None:
