@@ -126,7 +126,7 @@ def test_what_runs_a_block_knows_of_it() -> None:
 def test_blocks_that_are_not_run_are_listed() -> None:
     page = (ROOT / "docs" / "testing.md").read_text()
     section = page.partition("\n## Examples in the documents\n")[2].partition("\n## ")[0]
-    listed = set(re.findall(r"^\| `([\w./]+)` \| `(.+?)` \| (.+?) \|$", section, re.MULTILINE))
+    listed = set(re.findall(r"^\| `([\w./-]+)` \| `(.+?)` \| (.+?) \|$", section, re.MULTILINE))
     marked = {(block.page, block.text.splitlines()[1].strip(), block.reason) for block in CODE_BLOCKS if block.reason}
     assert {(page, start.strip(), reason) for page, start, reason in listed} == {
         (page, re.sub(r"\s*#.*", "", start), reason) for page, start, reason in marked

@@ -40,7 +40,7 @@ FLOORS = {
     "txnclient": "words < calls < alive < session < snapshot < handle < write < client;"
     "words < formats < read < change < spark < snapshot; handle < foreign < client;"
     "spark < compact < client; session < compact; client < control < sparksql;"
-    "read < history < client; write < history",
+    "read < history < client; write < history; formats < incoming < client",
     "txndeploy": "words < node < local < terminal < demo < ctl; terminal < doctor < ctl",
 }
 """The rooms of each package: a room imports those below it. The modules at a package's root are a room, too."""
@@ -57,6 +57,7 @@ ROOTS = {
     "txnclient.beginning": "client",
     "txnclient.auto_commit": "client",
     "txnclient.optimizing": "client",
+    "txnclient.importing": "client",
     "txnclient.tables": "client",
     "txnclient.undoing": "client",
     "txnclient.client": "client",

@@ -18,6 +18,7 @@ from txnclient.calls.channel import parse_addresses
 from txnclient.calls.requests import build, checked_seconds
 from txnclient.compact.asking import Compacting
 from txnclient.history.savepoints import Savepoints, instant
+from txnclient.importing import Importing
 from txnclient.info import TxnSummary, txn_summary
 from txnclient.optimizing import Optimizing
 from txnclient.participants import ParticipantSummary
@@ -25,7 +26,6 @@ from txnclient.read import instants
 from txnclient.session import Session
 from txnclient.snapshot import Snapshot
 from txnclient.staying import Staying
-from txnclient.tables import Tables
 from txnclient.token import Token
 from txnclient.transaction import Transaction
 from txnclient.undoing import Undoing
@@ -72,7 +72,7 @@ def default_owner() -> str:
     return os.environ.get("SPARK_USER") or getpass.getuser()
 
 
-class Client(AutoCommit, Compacting, Optimizing, Savepoints, Tables, Undoing, Staying):
+class Client(AutoCommit, Compacting, Optimizing, Savepoints, Importing, Undoing, Staying):
     """Safe to use from many threads."""
 
     instead = Session.instead

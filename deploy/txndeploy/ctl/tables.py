@@ -8,7 +8,7 @@ import typer
 
 import txnclient
 from txnclient import TableInfo
-from txndeploy.ctl import compacting
+from txndeploy.ctl import compacting, importing
 from txndeploy.terminal import listings, output
 from txndeploy.terminal.commands import ClusterOption, JsonOption, TimeoutOption, show, tells_errors
 from txndeploy.terminal.output import console, plain
@@ -17,6 +17,7 @@ from txnstatus import table_properties
 app = typer.Typer(help="Look at tables, alter, compact and drop them.", no_args_is_help=True)
 app.command("compact")(compacting.compact)
 app.command("optimize")(compacting.optimize)
+app.command("import")(importing.import_files)
 
 KNOWN = f"There are {', '.join(table_properties.KNOWN)}"
 

@@ -19,7 +19,7 @@ from txnstatus.findings import Finding, Kind, Severity, confirmed
 from txnstatus.lake import data_files
 from txnstatus.lake import manifest as manifests
 from txnstatus.lake.manifest import DataFile
-from txnstatus.lake.storage import read_file, tree
+from txnstatus.lake.storage import file_system, read_file, tree
 from txnstatus.proto import table_pb2 as pb
 
 LOOKS = 4
@@ -133,7 +133,9 @@ class StorageAudit:
             ]
             contents, unreadable = self._read(present)
             seen.unreadable += unreadable
-            seen.findings += audit.findings(table.name, table.location, names, part, contents)
+            elsewhere, unseen = _elsewhere(contents, table.location)
+            seen.unreadable += unseen
+            seen.findings += audit.findings(table.name, table.location, names, part, contents, elsewhere)
         return seen
 
     def _read(self, wanted: Iterable[Manifest]) -> tuple[Contents, list[str]]:
@@ -155,6 +157,33 @@ class StorageAudit:
                 if not isinstance(found, Damage):
                     self._contents[each.path] = found
         return contents, unreadable
+
+
+def _elsewhere(contents: Contents, location: str) -> tuple[dict[str, int], list[str]]:
+    """URI → bytes of the files that manifests name and that are not in the location: they were imported, and are looked
+    at one by one. With what could not be looked at.
+    """
+    named = (uri for files in contents.values() if not isinstance(files, Damage) for uri in files)
+    wanted = [uri for uri in named if audit.place_of(uri, location) is None]
+    found: dict[str, int] = {}
+    unseen = []
+    with ThreadPoolExecutor(READERS) as pool:
+        for uri, size in zip(wanted, pool.map(_size_of, wanted), strict=True):
+            if isinstance(size, int):
+                found[uri] = size
+            elif size is not None:
+                unseen.append(f"{uri} cannot be looked at: {size}")
+    return found, unseen
+
+
+def _size_of(uri: str) -> int | Exception | None:
+    """None: there is no such file."""
+    try:
+        system, path = file_system(uri)
+        info = system.get_file_info(path)
+    except (OSError, TxnError) as error:
+        return error
+    return info.size if info.is_file else None
 
 
 def _files(manifest: Manifest) -> list[DataFile]:

@@ -72,6 +72,7 @@ class Damage:
 _KNOWN_FILE = Codec(KnownFile, pb.KnownFile)
 Listing = Mapping[str, Mapping[str, int]]
 """What lies in a location: by name, the files below and their bytes. A file right there has the name "" below."""
+NOTHING: Mapping[str, int] = {}
 Contents = Mapping[str, Mapping[str, int] | Damage]
 """A manifest's URI → its files' URIs → bytes; manifests that nobody read are not in it."""
 
@@ -210,9 +211,16 @@ def transaction_to_wire(table: TableState, txn_id: TxnId) -> pb.AuditTransaction
 
 
 def findings(
-    where: str, location: str, known: Mapping[str, Known], listing: Listing, contents: Contents
+    where: str,
+    location: str,
+    known: Mapping[str, Known],
+    listing: Listing,
+    contents: Contents,
+    elsewhere: Mapping[str, int] = NOTHING,
 ) -> Iterator[Finding]:
-    """What does not agree. `where`: the table, for people."""
+    """What does not agree. `where`: the table, for people. `elsewhere`: URI → bytes of files that are not in the
+    location and are there.
+    """
     for name, files in listing.items():
         if name not in known:
             yield _nobodys(where, name, files)
@@ -221,7 +229,7 @@ def findings(
     for name, directory in sorted(known.items()):
         for file in directory.files:  # each by itself: they come one after the other
             what = f"{name}/{file.path.rpartition('/')[2]}"
-            yield from _files(where, location, what, {file.path: file.bytes}, listing)
+            yield from _files(where, location, what, {file.path: file.bytes}, listing, NOTHING)
         manifest = directory.manifest
         if manifest is None:
             continue
@@ -233,7 +241,7 @@ def findings(
         elif isinstance(content, Damage):
             yield Finding(Kind.DAMAGED_MANIFEST, where, name, content.story)
         elif content is not None:
-            yield from _files(where, location, name, content, listing)
+            yield from _files(where, location, name, content, listing, elsewhere)
             listed.update(place for uri in content if (place := place_of(uri, location)) is not None)
     if all_read:
         yield from _unlisted(where, known, listing, listed)
@@ -261,10 +269,12 @@ def _nobodys(where: str, name: str, files: Mapping[str, int]) -> Finding:
     return Finding(Kind.ORPHAN, where, name, f"nobody's: {there}")
 
 
-def _files(where: str, location: str, what: str, content: Mapping[str, int], listing: Listing) -> Iterator[Finding]:
+def _files(
+    where: str, location: str, what: str, content: Mapping[str, int], listing: Listing, elsewhere: Mapping[str, int]
+) -> Iterator[Finding]:
     missing, wrong = [], []
     for uri, size in sorted(content.items()):
-        found = _size(uri, location, listing)
+        found = elsewhere.get(uri) if place_of(uri, location) is None else _size(uri, location, listing)
         if found is None:
             missing.append(uri)
         elif found != size:

@@ -1,0 +1,103 @@
+"""Importing: tables of other formats come in, with their files where they are, or copied."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from pathlib import Path
+from urllib.parse import quote
+
+from txnclient.beginning import begin
+from txnclient.incoming import adopting, delta, iceberg, parquet
+from txnclient.incoming.source import Source
+from txnclient.info import TableInfo
+from txnclient.outcome import CommitReceipt
+from txnclient.snapshot import Snapshot
+from txnclient.tables import Tables
+from txnclient.write.files import Written
+from txnstatus.errors import InvalidArgument
+from txnstatus.lake.storage import file_system
+
+LABEL = "import"
+
+
+class Importing(Tables):
+    """What a `Client` does with tables that others have made."""
+
+    def import_files(
+        self,
+        table: str,
+        path: str,
+        *,
+        copy: bool = False,
+        create: bool = False,
+        primary_key: Sequence[str] = (),
+        location: str | None = None,
+    ) -> CommitReceipt:
+        """Adds all rows of a directory of Parquet files, a Delta table or an Iceberg table, in one transaction.
+
+        `path`: its directory, a URI or a path on this machine. What it is shows by what lies in it: `_delta_log` is a
+        Delta table, at its current version (needs `deltalake`), `metadata/*.metadata.json` an Iceberg table, at its
+        current snapshot (needs `pyiceberg`; `txnstatus[import]` has both). All else is a directory of Parquet files, at
+        whatever depth, without those that Spark takes for hidden; names as `month=1` tell values of columns.
+
+        Without `copy` the files become the table's as they lie there. They are never changed or removed: not when the
+        table is compacted, overwritten, cleaned or dropped. Whoever reads them by their old path goes on to do so. From
+        then on nobody may change or remove them, and what is added to the directory is not the table's. Each footer is
+        looked at; nothing is read beyond that, unless the table has a primary key. With `copy` the rows are read and
+        written into files of the table.
+
+        `create`: makes the table, of the source's columns, with this primary key and location, partitioned by what
+        directories tell; it must not be there. It stays where the import fails.
+
+        Raises InvalidArgument, naming the file: for one of another schema, and for what cannot be read in place, which
+        says so; AlreadyExists for a file that the table has, a key that it has, and with `create` for a table that is
+        there; NotFound.
+        """
+        root, places = root_of(path), [each.location for each in self.tables()]
+        adopting.require_apart([root], places)
+        source = look(root)
+        adopting.require_apart(source.directories, places)
+        if create:
+            split_by = list(source.files[0].values) if source.files else []
+            info = self.create_table(
+                table, source.schema, partition_by=split_by, primary_key=primary_key, location=location
+            )
+            adopting.require_apart(source.directories, [info.location])
+        elif primary_key or location:
+            raise InvalidArgument("a primary_key and a location are of a new table", hint="say create=True")
+        else:
+            info = self.table(table)
+        return self._copied(info, source) if copy else self._adopted(info, source)
+
+    def _copied(self, info: TableInfo, source: Source) -> CommitReceipt:
+        (txn,), _ = begin(self.session, 1, LABEL, 0, uuid.uuid4().hex, tables=[info.name])
+        with txn:
+            txn.write(source.rows(), info.name)
+            return txn.commit()
+
+    def _adopted(self, info: TableInfo, source: Source) -> CommitReceipt:
+        """Import in place: of two into one table one waits for the other, so that no file comes in twice."""
+        adopting.require_reachable(source, info.location)
+        files = adopting.described(source, info.schema, info.name)
+        (txn,), _ = begin(self.session, 1, LABEL, 0, uuid.uuid4().hex)
+        with txn:
+            txn.lock(info.name, "X")
+            with Snapshot(self.session, self.session.last_commit()) as now:
+                there = [file.path for file in now.table_files(info.name).files]
+            adopting.require_new(files, there, info.name)
+            txn.write(Written(files, None), info.name)
+            return txn.commit()
+
+
+def root_of(path: str) -> str:
+    """The URI of a directory, given as one or as a path on this machine."""
+    return path.rstrip("/") if "://" in path else f"file://{quote(str(Path(path).resolve()), safe='/=')}"
+
+
+def look(root: str) -> Source:
+    """The table in a directory. Raises InvalidArgument."""
+    system, directory = file_system(root)
+    if system.get_file_info(f"{directory}/{delta.LOG}").type.name == "Directory":
+        return delta.look(root)
+    return iceberg.look(root) if iceberg.newest(root) else parquet.look(root)

@@ -1,0 +1,144 @@
+"""Files of others that become a table's where they lie: what is looked at first, and how a manifest has them.
+
+Nothing of this service removes or changes such a file: what is removed is directories that it has made itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from txnclient.formats import file_statistics, schemas
+from txnclient.incoming.source import Source, SourceFile
+from txnstatus.errors import AlreadyExists, InvalidArgument
+from txnstatus.lake import data_files, locations, parallel
+from txnstatus.lake.locations import Location
+from txnstatus.lake.manifest import DataFile
+from txnstatus.schema import Schema
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+READERS = 8
+"""Threads that read footers, which are small and may be far away."""
+_COPY = "import it with copy=True"
+_LEGACY = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96")
+"""Keys in the footers of files whose days and times are of another calendar."""
+
+
+def require_apart(directories: Iterable[str], places: Collection[str]) -> None:
+    """Raises InvalidArgument where one of these lies in one of the locations of tables, or has one inside: the files in
+    those come and go as their tables want.
+    """
+    theirs = [locations.parse(place).resolved() for place in places]
+    for directory in directories:
+        ours = locations.parse(directory).resolved()
+        for there in theirs:
+            if ours.is_within(there) or there.is_within(ours):
+                raise InvalidArgument(
+                    f"{directory} and the location of a table of this cluster, /{'/'.join(there.path)}, lie one in the "
+                    "other",
+                    hint="the files of a table of this cluster come and go with it: read it with snapshot.to_batches",
+                )
+
+
+def require_reachable(source: Source, location: str) -> None:
+    """Raises InvalidArgument for files that are not where the table is: a table is in one file system."""
+    ours = _system(locations.parse(location))
+    for file in source.files:
+        if _system(locations.parse(file.uri)) != ours:
+            raise InvalidArgument(f"{file.uri} is in another file system than the table, in {location}", hint=_COPY)
+
+
+def described(source: Source, schema: Schema, table: str) -> list[DataFile]:
+    """The files as the table's manifest is to have them, those without rows left out.
+
+    Raises InvalidArgument, naming the file, for one that the table's readers would not read as the source's do.
+    """
+    if source.unlike:
+        raise InvalidArgument(f"the files of {source.root} are not its rows: {source.unlike}", hint=_COPY)
+    if told := next((list(file.values) for file in source.files if file.values), None):
+        raise InvalidArgument(
+            f"the files of {source.root} have no {', '.join(map(repr, told))}: only their places tell it", hint=_COPY
+        )
+    return [each for each in parallel.each(lambda file: _described(file, schema, table), source.files, READERS) if each]
+
+
+def require_new(files: Sequence[DataFile], there: Collection[str], table: str) -> None:
+    """Raises AlreadyExists for a file that the table has. `there`: URIs of those that it has."""
+    known = {locations.parse(uri) for uri in there}
+    for file in files:
+        if locations.parse(file.path) in known:
+            raise AlreadyExists(f"{file.path} is in table {table} already", hint="nothing of this import is added")
+
+
+def _described(file: SourceFile, schema: Schema, table: str) -> DataFile | None:
+    import pyarrow as pa
+
+    what = f"file {file.uri!r} cannot be added to {table}"
+    try:
+        written = data_files.written(file.uri)
+        footer = written.footer
+        arrow = footer.schema.to_arrow_schema()
+        schema.require_same_columns(schemas.to_columns(arrow), table)
+    except InvalidArgument as error:
+        raise InvalidArgument(f"{what}: {error.message}", hint=error.hint or _COPY) from error
+    except (OSError, pa.ArrowException) as error:
+        raise InvalidArgument(f"{what}: {error}") from error
+    for fault in _faults(footer, arrow, schema):
+        raise InvalidArgument(f"{what}: {fault}", hint=_COPY)
+    if not footer.num_rows:
+        return None
+    columns = file_statistics.ranges(footer, schema)
+    return DataFile(
+        file.uri, footer.num_rows, written.bytes, columns=columns, ending=written.ending, crc32=written.crc32
+    )
+
+
+def _faults(footer: pq.FileMetaData, arrow: pa.Schema, schema: Schema) -> Iterator[str]:
+    """What is in the way of one of the readers."""
+    if any(key in (footer.metadata or {}) for key in _LEGACY):
+        yield "Spark has written its days and times in the calendar of before 1582 (legacy mode)"
+    for field in arrow:
+        if odd := next(filter(_is_odd, _kinds(field.type)), None):
+            yield f"column {field.name!r} is stored as {odd}, which not every reader takes for {field.type}"
+    if column := file_statistics.null_in(footer, schema):
+        yield f"column {column!r} is NOT NULL, and the data has a null in it"
+    unsure = {column.name for column in schema.columns if not column.nullable} - _surely_without_nulls(footer)
+    if unsure:
+        yield f"column {min(unsure)!r} is NOT NULL, and the file's statistics do not say that there is no null in it"
+
+
+def _surely_without_nulls(footer: pq.FileMetaData) -> set[str]:
+    unsure = {
+        chunk.path_in_schema
+        for chunk in data_files.chunks(footer)
+        if (known := chunk.statistics) is None or not known.has_null_count or known.null_count
+    }
+    return {footer.schema.column(number).path for number in range(footer.num_columns)} - unsure
+
+
+def _kinds(kind: pa.DataType) -> Iterator[pa.DataType]:
+    """The type, and all inside."""
+    yield kind
+    for number in range(kind.num_fields):
+        yield from _kinds(kind.field(number).type)
+
+
+def _is_odd(kind: pa.DataType) -> bool:
+    """Whether Spark reads it otherwise than Arrow, or not at all: times of nanoseconds, as of INT96, and such."""
+    import pyarrow as pa
+
+    types = pa.types
+    return bool(
+        (types.is_timestamp(kind) and kind.unit == "ns")
+        or types.is_unsigned_integer(kind)
+        or types.is_float16(kind)
+        or types.is_null(kind)
+        or types.is_fixed_size_binary(kind)
+    )
+
+
+def _system(location: Location) -> tuple[str, str]:
+    return location.scheme, location.host

@@ -1,0 +1,273 @@
+"""Tables of other formats that come in with their files where they are: what readers see, and what stays as it was."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from datetime import date
+from pathlib import Path
+from urllib.request import url2pathname
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+from deltalake import DeltaTable, write_deltalake
+from typer.testing import CliRunner
+
+from tests.support import FAST_TXN, fast_cluster, rows, wait_until
+from txnclient import AlreadyExists, Client, DataDamaged, InvalidArgument
+from txnclient.compact.worker import Worker
+from txndeploy.ctl.commands import app
+from txndeploy.local.cluster import LocalCluster
+
+NewTable = Callable[..., str]
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
+    brief = {"snapshot_retention_seconds": 1, "snapshot_lease_seconds": 1, "zombie_grace_seconds": 0.2}
+    with fast_cluster(tmp_path_factory.mktemp("importing"), txn=FAST_TXN.model_copy(update=brief)) as running:
+        yield running
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Path:
+    """A directory with two files of five rows, as others leave them."""
+    directory = tmp_path / "the lake" / "flights"
+    (directory / "below").mkdir(parents=True)
+    pq.write_table(rows(1, 2, 3), directory / "part-0 a.parquet")
+    pq.write_table(rows(4, 5), directory / "below" / "000000_0")
+    (directory / "_SUCCESS").touch()
+    return directory
+
+
+def content(directory: Path) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for path in directory.rglob("*") if path.is_file()}
+
+
+def ids(client: Client, table: str) -> list[int]:
+    with client.snapshot() as snapshot:
+        return sorted(snapshot.to_arrow(table)["id"].to_pylist())
+
+
+def is_healthy(cluster: LocalCluster) -> bool:
+    result = CliRunner().invoke(app, ["doctor", "--cluster", cluster.addresses, "--json", "--deep"])
+    return result.exit_code == 0 and not json.loads(result.output)["findings"]
+
+
+def test_files_become_the_tables_where_they_lie(cluster: LocalCluster, client: Client, lake: Path) -> None:
+    before = content(lake)
+    receipt = client.import_files("in.place", str(lake), create=True)
+    assert receipt.tables == ("in.place",)
+    assert ids(client, "in.place") == [1, 2, 3, 4, 5]
+    with client.snapshot() as snapshot:
+        found = snapshot.files("in.place").files
+        assert snapshot.to_duckdb("in.place").aggregate("sum(id)").fetchall() == [(15,)]
+    assert sorted(url2pathname(file.path.removeprefix("file://")) for file in found) == sorted(
+        path for path in before if not path.endswith("_SUCCESS")
+    )
+    assert is_healthy(cluster)
+
+
+def test_nothing_that_becomes_of_the_table_changes_the_files(cluster: LocalCluster, client: Client, lake: Path) -> None:
+    before = content(lake)
+    client.import_files("in.changed", lake.as_uri(), create=True)
+    location = path_of(client.table("in.changed").location)
+    client.delete_where("in.changed", "id = 2")
+    client.update_where("in.changed", {"note": "'other'"}, "id = 4")
+    client.write(rows(6), "in.changed")
+    assert ids(client, "in.changed") == [1, 3, 4, 5, 6]
+    assert is_healthy(cluster)
+    compacted(client, "in.changed")
+    assert ids(client, "in.changed") == [1, 3, 4, 5, 6]
+    wait_until(lambda: len(list(location.iterdir())) == 1, "what was compacted is removed", timeout=60)
+    client.import_files("in.changed", str(lake))
+    client.truncate("in.changed")
+    client.drop_table("in.changed")
+    wait_until(lambda: not any(location.rglob("*.parquet")), "the dropped table's files are removed", timeout=60)
+    assert content(lake) == before
+    assert sorted(pq.read_table(lake / "part-0 a.parquet")["id"].to_pylist()) == [1, 2, 3]
+
+
+def test_a_file_that_is_gone_or_another_is_told(cluster: LocalCluster, client: Client, lake: Path) -> None:
+    client.import_files("in.gone", str(lake), create=True)
+    (lake / "below" / "000000_0").unlink()
+    with client.snapshot() as snapshot, pytest.raises(DataDamaged, match="000000_0"):
+        snapshot.to_arrow("in.gone")
+    pq.write_table(rows(*range(100)), lake / "part-0 a.parquet")
+    with client.snapshot() as snapshot, pytest.raises(DataDamaged):
+        snapshot.to_arrow("in.gone", where=pc.field("id") < 4)
+    command = ["doctor", "--cluster", cluster.addresses, "--json", "--table", "in.gone"]
+    said = json.loads(CliRunner().invoke(app, command).output)["findings"]
+    assert {each["kind"] for each in said} == {"missing file", "wrong size"}
+    client.drop_table("in.gone")
+
+
+def path_of(uri: str) -> Path:
+    return Path(url2pathname(uri.removeprefix("file://")))
+
+
+def compacted(client: Client, table: str) -> None:
+    (asked,) = client.compact(table, kind="major", wait=False)
+    assert Worker(client.session, "here", threading.Event(), table).run_once()
+    assert client.compactions(table, state="succeeded"), asked
+
+
+def test_a_file_comes_in_once(client: Client, lake: Path) -> None:
+    client.import_files("in.once", str(lake), create=True)
+    with pytest.raises(AlreadyExists, match=r"000000_0 is in table in\.once already"):
+        client.import_files("in.once", str(lake))
+    with pytest.raises(AlreadyExists, match=r"in\.once"):
+        client.import_files("in.once", str(lake), create=True)
+    assert ids(client, "in.once") == [1, 2, 3, 4, 5]
+    client.import_files("in.once", str(lake), copy=True)
+    assert len(ids(client, "in.once")) == 10, "copied rows are other rows"
+
+
+def test_two_schemas_are_no_table(client: Client, lake: Path) -> None:
+    pq.write_table(pa.table({"id": ["one"], "note": ["row 1"]}), lake / "part-1.parquet")
+    with pytest.raises(InvalidArgument, match=r"part-1\.parquet' cannot be added to in\.two: column 'id' .* is bigint"):
+        client.import_files("in.two", str(lake), create=True)
+    assert ids(client, "in.two") == []
+    with pytest.raises(InvalidArgument, match="do not read as one table"):
+        client.import_files("in.two", str(lake), copy=True)
+    assert ids(client, "in.two") == []
+
+
+@pytest.mark.parametrize(
+    ("column", "said"),
+    [
+        (pa.array([1], pa.timestamp("ns")), r"is stored as timestamp\[ns\]"),
+        (pa.array([1], pa.uint8()), "is stored as uint8"),
+        (pa.array([b"ab"], pa.binary(2)), r"is stored as fixed_size_binary\[2\]"),
+        (pa.array([[1]], pa.list_(pa.uint16())), "is stored as uint16"),
+    ],
+)
+def test_what_readers_would_read_otherwise_is_refused_in_place(
+    client: Client, tmp_path: Path, column: pa.Array, said: str
+) -> None:
+    (tmp_path / "odd").mkdir()
+    pq.write_table(pa.table({"id": column}), tmp_path / "odd" / "x.parquet")
+    name = f"in.odd_{abs(hash(said))}"
+    with pytest.raises(InvalidArgument, match=said) as refused:
+        client.import_files(name, str(tmp_path / "odd"), create=True)
+    assert refused.value.hint == "import it with copy=True"
+
+
+def test_old_calendars_are_refused(client: Client, tmp_path: Path) -> None:
+    old = pa.schema([("id", pa.int64())], metadata={"org.apache.spark.legacyDateTime": ""})
+    (tmp_path / "old").mkdir()
+    pq.write_table(pa.table({"id": [1]}, old), tmp_path / "old" / "x.parquet")
+    with pytest.raises(InvalidArgument, match="calendar of before 1582"):
+        client.import_files("in.old", str(tmp_path / "old"), create=True)
+
+
+@pytest.mark.parametrize("what", ["nothing", "text", "empty", "hidden"])
+def test_what_is_no_table_is_told(client: Client, tmp_path: Path, what: str) -> None:
+    path = tmp_path / what
+    if what != "nothing":
+        path.mkdir()
+    if what == "text":
+        (path / "x.parquet").write_text("id,note")
+    if what == "hidden":
+        pq.write_table(rows(1), path / "_x.parquet")
+    with pytest.raises(InvalidArgument, match=r"is no directory|is no Parquet file|there are no Parquet files"):
+        client.import_files("in.none", str(path), create=True)
+
+
+def test_names_of_directories_tell_values_of_columns(client: Client, tmp_path: Path) -> None:
+    for number, (month, day) in enumerate([("1", "2013-01-31"), ("__HIVE_DEFAULT_PARTITION__", "2013-02-01")]):
+        directory = tmp_path / "hive" / f"month={month}" / f"day={day}"
+        directory.mkdir(parents=True)
+        pq.write_table(rows(number), directory / "part-0.parquet")
+    with pytest.raises(InvalidArgument, match="have no 'month', 'day': only their places tell it"):
+        client.import_files("in.hive", str(tmp_path / "hive"), create=True)
+    client.import_files("in.hive", str(tmp_path / "hive"), copy=True)
+    assert client.table("in.hive").schema.partition_by == ("month", "day")
+    with client.snapshot() as snapshot:
+        found = snapshot.to_arrow("in.hive").sort_by("id").select(["id", "month", "day"]).to_pylist()
+    assert found == [
+        {"id": 0, "month": 1, "day": date(2013, 1, 31)},
+        {"id": 1, "month": None, "day": date(2013, 2, 1)},
+    ]
+
+
+def test_a_delta_table_comes_in_at_its_current_version(client: Client, tmp_path: Path) -> None:
+    path = tmp_path / "delta"
+    write_deltalake(path, rows(1, 2))
+    write_deltalake(path, rows(3), mode="append")
+    write_deltalake(path, rows(4, 5), mode="overwrite")
+    write_deltalake(path, rows(6), mode="append")
+    before = content(path)
+    client.import_files("in.delta", str(path), create=True)
+    assert ids(client, "in.delta") == [4, 5, 6]
+    assert content(path) == before
+    write_deltalake(path, rows(7), mode="append")
+    assert ids(client, "in.delta") == [4, 5, 6]
+    assert DeltaTable(path).to_pyarrow_table().num_rows == 4
+
+
+def test_a_delta_tables_partitions_are_copied(client: Client, tmp_path: Path) -> None:
+    path = tmp_path / "delta"
+    write_deltalake(path, pa.table({"id": [1, 2, 3], "note": ["a b", "x/y", None]}), partition_by=["note"])
+    with pytest.raises(InvalidArgument, match="have no 'note'"):
+        client.import_files("in.parts", str(path), create=True)
+    client.import_files("in.parts", str(path), copy=True)
+    with client.snapshot() as snapshot:
+        assert snapshot.to_arrow("in.parts").sort_by("id")["note"].to_pylist() == ["a b", "x/y", None]
+
+
+def test_an_iceberg_table_comes_in_at_its_current_snapshot(client: Client, tmp_path: Path) -> None:
+    memory = pytest.importorskip("pyiceberg.catalog.memory")
+    catalog = memory.InMemoryCatalog("c", warehouse=tmp_path.as_uri())
+    catalog.create_namespace("air")
+    table = catalog.create_table("air.flights", rows(1).schema)
+    table.append(rows(1, 2))
+    table.append(rows(3))
+    table.delete("id = 2")
+    path = path_of(table.location())
+    before = content(path)
+    client.import_files("in.iceberg", str(path), create=True)
+    assert ids(client, "in.iceberg") == [1, 3]
+    assert content(path) == before
+
+
+def test_keys_of_files_are_looked_at(client: Client, lake: Path) -> None:
+    client.create_table("in.keyed", "id bigint, note string", primary_key=["id"])
+    client.write(rows(4), "in.keyed")
+    with pytest.raises(InvalidArgument, match=r"'id' is NOT NULL|keys are in"):
+        client.import_files("in.keyed", str(nulls(lake)))
+    with pytest.raises(AlreadyExists, match=r"keys are in in\.keyed already"):
+        client.import_files("in.keyed", str(lake))
+    client.delete_where("in.keyed", "id = 4")
+    client.import_files("in.keyed", str(lake))
+    client.upsert("in.keyed", rows(1))
+    assert ids(client, "in.keyed") == [1, 2, 3, 4, 5]
+
+
+def nulls(lake: Path) -> Path:
+    directory = lake.parent / "nulls"
+    directory.mkdir()
+    pq.write_table(pa.table({"id": pa.array([None], pa.int64()), "note": ["x"]}), directory / "x.parquet")
+    return directory
+
+
+def test_files_of_a_table_of_the_cluster_are_not_taken(client: Client, lake: Path) -> None:
+    client.import_files("in.own", str(lake), create=True)
+    client.write(rows(6), "in.own")
+    location = path_of(client.table("in.own").location)
+    for path in (location, location.parent, next(location.rglob("*.parquet")).parent):
+        with pytest.raises(InvalidArgument, match="lie one in the other"):
+            client.import_files("in.own", str(path))
+
+
+def test_it_is_a_command_too(cluster: LocalCluster, client: Client, lake: Path) -> None:
+    command = ["table", "import", "in.told", str(lake), "--create", "--cluster", cluster.addresses]
+    result = CliRunner().invoke(app, command)
+    assert result.exit_code == 0, result.output
+    assert ids(client, "in.told") == [1, 2, 3, 4, 5]
+    result = CliRunner().invoke(app, [*command[:-3], "--cluster", cluster.addresses])
+    assert result.exit_code == 1
+    assert "is in table in.told already" in result.output
