@@ -93,16 +93,17 @@ def participants(
     ]
 
 
-def opened(
-    wanted: Sequence[common.ParticipantInfo], found: Sequence[common.TableInfo], begun: pb.BeginTransactionResponse
-) -> list[table_pb.OpenWriteResponse]:
-    """The first writes with which the transaction began: an earlier call may have begun it, which wanted others."""
-    recorded = {(each.participant_id, each.first_write) for each in begun.participants if each.first_write}
-    return [
-        table_pb.OpenWriteResponse(
-            table=table,
-            directory=write_directory.uri_of(table.location, TxnId(begun.txn_ids[0]), participant.first_write),
-        )
-        for participant, table in zip(wanted, found, strict=True)
-        if (participant.participant_id, participant.first_write) in recorded
-    ]
+def add_opened(
+    begun: pb.BeginTransactionResponse, wanted: Sequence[common.ParticipantInfo], found: Sequence[common.TableInfo]
+) -> None:
+    """The first writes with which the transaction began: an earlier call may have begun it, which wanted others.
+
+    They are made in place, for a table's schema may be long: else it is copied twice for each.
+    """
+    recorded = {(each.participant_id, each.first_write) for each in begun.participants}
+    txn_id = TxnId(begun.txn_ids[0])
+    for participant, table in zip(wanted, found, strict=True):
+        name, write_id = participant.participant_id, participant.first_write
+        if write_id and (not begun.begun_before or (name, write_id) in recorded):
+            write = begun.first_writes.add(directory=write_directory.uri_of(table.location, txn_id, write_id))
+            write.table.CopyFrom(table)

@@ -114,7 +114,7 @@ class _FirstWrites(PassedOn):
 
     def _hear(self, answer: Any) -> None:
         if isinstance(answer, pb.BeginTransactionResponse):
-            answer.first_writes.extend(first_writes.opened(self.participants, self._tables, answer))
+            first_writes.add_opened(answer, self.participants, self._tables)
         super()._hear(answer)
 
 

@@ -329,14 +329,19 @@ class ShardService:
                 self._tell(command, outcome)
 
     def _tell(self, command: cmd.Command, outcome: ShardApplied) -> None:
-        if isinstance(command, cmd.TxnCommand):
+        if self._locks.awaited and isinstance(command, cmd.TxnCommand):
             self._locks.wake(command.table_id, (command.txn_id, *outcome.let_in))
-        if isinstance(command, cmd.FlushRows | cmd.AbortTxn | cmd.Withdraw):
-            self._rows.made_room()
-        if isinstance(command, cmd.BeginCommit | cmd.AbortTxn):
-            self._registering.ended(command.table_id, command.txn_id)
-        if isinstance(command, cmd.FinalizeCommit | cmd.AbortTxn):
-            self._tables.ended(command.table_id)
+        match command:
+            case cmd.BeginCommit():
+                self._registering.ended(command.table_id, command.txn_id)
+            case cmd.FinalizeCommit():
+                self._tables.ended(command.table_id)
+            case cmd.AbortTxn():
+                self._registering.ended(command.table_id, command.txn_id)
+                self._tables.ended(command.table_id)
+                self._rows.made_room()
+            case cmd.FlushRows() | cmd.Withdraw():
+                self._rows.made_room()
 
     async def _clean(self) -> None:
         while True:

@@ -52,9 +52,11 @@ def test_a_table_with_a_key_takes_part_and_has_no_directory_yet() -> None:
         ("0.0", "air.flights", "write0001"),
         ("1.0", "air.keyed", ""),
     ]
-    begun = pb.BeginTransactionResponse(txn_ids=[7], participants=wanted)
-    (opened,) = first_writes.opened(wanted, [FLIGHTS, KEYED], begun)
-    assert (opened.table, opened.directory) == (FLIGHTS, "file:///w/flights/delta_7_write0001")
+    before = pb.BeginTransactionResponse(txn_ids=[7], begun_before=True, participants=wanted)
+    for begun in (pb.BeginTransactionResponse(txn_ids=[7]), before):
+        first_writes.add_opened(begun, wanted, [FLIGHTS, KEYED])
+        (opened,) = begun.first_writes
+        assert (opened.table, opened.directory) == (FLIGHTS, "file:///w/flights/delta_7_write0001")
 
 
 @pytest.mark.parametrize(
@@ -68,8 +70,9 @@ def test_a_table_with_a_key_takes_part_and_has_no_directory_yet() -> None:
 def test_what_the_transaction_did_not_begin_with_is_not_open(recorded: list[common.ParticipantInfo]) -> None:
     """Another call with the request id began it; or the table was dropped and made anew between two attempts."""
     wanted = first_writes.participants(asked({"air.flights": "write0001"}), [FLIGHTS])
-    begun = pb.BeginTransactionResponse(txn_ids=[7], participants=recorded)
-    assert first_writes.opened(wanted, [FLIGHTS], begun) == []
+    begun = pb.BeginTransactionResponse(txn_ids=[7], begun_before=True, participants=recorded)
+    first_writes.add_opened(begun, wanted, [FLIGHTS])
+    assert not begun.first_writes
 
 
 class Leaders:

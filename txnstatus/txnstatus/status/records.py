@@ -115,8 +115,13 @@ def refused(record: TxnRecord, participant_id: ParticipantId, error: TxnError) -
 
 
 def to_wire(record: TxnRecord) -> common.TxnInfo:
-    """Field by field, which takes half the time."""
     info = common.TxnInfo()
+    fill(info, record)
+    return info
+
+
+def fill(info: common.TxnInfo, record: TxnRecord) -> None:
+    """Field by field, in place, which takes half the time."""
     info.txn_id = record.txn_id
     info.state = record.state  # type: ignore[assignment]
     info.owner = record.owner
@@ -127,8 +132,8 @@ def to_wire(record: TxnRecord) -> common.TxnInfo:
     info.commit_timestamp = record.commit_ts
     if record.cause is not None:
         info.cause.CopyFrom(cause_to_wire(record.cause))
-    info.participants.extend(map(participant_to_wire, record.participants.values()))
-    return info
+    for participant_id, name, first_write in record.participants.values():
+        info.participants.add(participant_id=participant_id, name=name, first_write=first_write)
 
 
 def participant_from_wire(wire: common.ParticipantInfo) -> Participant:

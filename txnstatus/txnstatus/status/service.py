@@ -205,7 +205,7 @@ class StatusService:
             keepalive_millis=begun[0].keepalive_millis,
             cluster_id=self._client.cluster.cluster_id,
             begun_before=begun_before,
-            participants=map(participant_to_wire, begun[0].participants.values()),
+            participants=map(participant_to_wire, begun[0].participants.values() if begun_before else ()),
         )
         return status_pb.RangeBeginResponse(begun=response)
 

@@ -18,7 +18,7 @@ from txnstatus.status.commit.last_writes import LastWrites
 from txnstatus.status.events import CommitRequested
 from txnstatus.status.manager import TxnStatusManager
 from txnstatus.status.outcomes import Outcome, Outcomes, Told
-from txnstatus.status.records import TxnRecord, to_wire
+from txnstatus.status.records import TxnRecord, fill
 from txnstatus.status.table import StatusApplied
 from txnstatus.types import DECIDED, TxnId, TxnState
 
@@ -133,7 +133,9 @@ class CommitCalls:
                 call.tell(decided)
                 return
             latest = decided or self._table.find(record.txn_id) or record
-            call.tell(response(txn=to_wire(latest), waits_for=self._manager.waits_for(record.txn_id)))
+            answer = response(waits_for=self._manager.waits_for(record.txn_id))
+            fill(answer.txn, latest)
+            call.tell(answer)
 
         if call.request.wait_millis and record.state not in DECIDED:
             call.on_end = outcome.close
