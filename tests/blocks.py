@@ -35,7 +35,12 @@ RUN_BY: Mapping[str, Mapping[str, str]] = {
         "class Priority": "tests/integration/test_strategies.py",
         "[conflict_strategies]": "tests/test_docs.py",
     },
-    "docs/sql.md": {"SparkSession": SESSION, "txn.spark(spark)": SESSION, "BEGIN TRANSACTION": SESSION},
+    "docs/sql.md": {
+        "SparkSession": SESSION,
+        "txn.spark(spark)": SESSION,
+        "BEGIN TRANSACTION": SESSION,
+        "client.sql_session()": "tests/integration/test_sql.py",
+    },
     "docs/testing.md": {"best_network(": PAGE},
 }
 """Page → a text that only one of its blocks has → the test that runs that block as it is pasted."""

@@ -39,13 +39,13 @@ FLOORS = {
     "txnparticipant": "words < versions < rows < shard < upkeep < leader; words < locks < shard; upkeep < foreign",
     "txnclient": "words < calls < alive < session < snapshot < handle < write < client;"
     "words < formats < read < change < spark < snapshot; handle < foreign < client;"
-    "spark < compact < client; session < compact; client < control < sparksql;"
+    "spark < compact < client; session < compact; client < control < sparksql; control < ducksql < connecting;"
     "read < history < client; write < history; formats < incoming < client",
     "txndeploy": "words < node < local < terminal < demo < ctl; terminal < doctor < ctl",
 }
 """The rooms of each package: a room imports those below it. The modules at a package's root are a room, too."""
 ROOTS = {
-    "txnclient": "client",
+    "txnclient": "connecting",
     "txnclient.session": "session",
     "txnclient.snapshot": "snapshot",
     "txnclient.handle": "handle",
@@ -61,6 +61,8 @@ ROOTS = {
     "txnclient.tables": "client",
     "txnclient.undoing": "client",
     "txnclient.client": "client",
+    "txnclient.speaking": "client",
+    "txnclient.connecting": "connecting",
     "txnclient.participants": "client",
 }
 """Modules at a package's root that are no words: the floor that each is on."""

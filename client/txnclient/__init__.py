@@ -14,8 +14,9 @@
 Importing this loads neither pyspark nor pyarrow; a method that needs one of them does.
 """
 
-from txnclient.client import Client, connect
+from txnclient.client import Client
 from txnclient.compact.asking import CompactionSummary
+from txnclient.connecting import connect
 from txnclient.foreign.work import Part
 from txnclient.history.savepoints import Savepoint
 from txnclient.info import TableInfo, TxnSummary

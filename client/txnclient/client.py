@@ -1,20 +1,17 @@
-"""Client: a connection to a cluster, by the addresses of any of its nodes."""
+"""Client: a connection to a cluster, made by `txnclient.connect`."""
 
 from __future__ import annotations
 
-import getpass
-import os
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Self, TypeVar, overload
 
 from google.protobuf.message import Message
 
 from txnclient import participants
 from txnclient.auto_commit import AutoCommit
 from txnclient.beginning import begin
-from txnclient.calls.channel import parse_addresses
 from txnclient.calls.requests import build, checked_seconds
 from txnclient.compact.asking import Compacting
 from txnclient.history.savepoints import Savepoints, instant
@@ -25,11 +22,12 @@ from txnclient.participants import ParticipantSummary
 from txnclient.read import instants
 from txnclient.session import Session
 from txnclient.snapshot import Snapshot
+from txnclient.speaking import Speaking
 from txnclient.staying import Staying
 from txnclient.token import Token
 from txnclient.transaction import Transaction
 from txnclient.undoing import Undoing
-from txnclient.write.locks import DEFAULT_LOCK_SECONDS, LockInfo, checked_timeout
+from txnclient.write.locks import LockInfo
 from txnclient.write.locks import info as lock_info
 from txnstatus.errors import InvalidArgument
 from txnstatus.limits import MAX_BEGIN_COUNT
@@ -44,43 +42,11 @@ if TYPE_CHECKING:
 
 ResponseT = TypeVar("ResponseT", bound=Message)
 
-DEFAULT_TIMEOUT_SECONDS = 30.0
 
-
-def connect(
-    addresses: str | Sequence[str],
-    *,
-    owner: str | None = None,
-    timeout: float = DEFAULT_TIMEOUT_SECONDS,
-    lock_timeout: float = DEFAULT_LOCK_SECONDS,
-) -> Client:
-    """A client of the cluster whose nodes, any of them, are at `addresses` (`host:port`, comma-separated).
-
-    No call is made yet. `owner` names whose transactions these are; by default the user, in a Spark executor the
-    driver's. `timeout`, in seconds, is the deadline of each call, retries included. `lock_timeout`, in seconds, is how
-    long writes wait for the locks that a table's conflict strategy has them take, and `lock` for its own, unless they
-    say.
-
-    Raises InvalidArgument.
-    """
-    whose = owner or default_owner()
-    return Client(parse_addresses(addresses), whose, checked_seconds(timeout), checked_timeout(lock_timeout))
-
-
-def default_owner() -> str:
-    """Spark tells executors whose job they run."""
-    return os.environ.get("SPARK_USER") or getpass.getuser()
-
-
-class Client(AutoCommit, Compacting, Optimizing, Savepoints, Importing, Undoing, Staying):
+class Client(AutoCommit, Compacting, Optimizing, Savepoints, Importing, Speaking, Undoing, Staying):
     """Safe to use from many threads."""
 
     instead = Session.instead
-
-    def __init__(
-        self, addresses: Sequence[str], owner: str, timeout: float, lock_timeout: float = DEFAULT_LOCK_SECONDS
-    ) -> None:
-        super().__init__(Session(addresses, owner, timeout, lock_timeout))
 
     def __repr__(self) -> str:
         return f"<Client of {', '.join(self.session.addresses)}>"
@@ -122,13 +88,6 @@ class Client(AutoCommit, Compacting, Optimizing, Savepoints, Importing, Undoing,
     def transaction(self, label: str = "", *, keepalive_millis: int = 0, tables: Iterable[str] = ()) -> Transaction:
         """For `with`: commits when the block ends, aborts when it raises. Otherwise as `begin`."""
         return self.begin(label, keepalive_millis=keepalive_millis, tables=tables)
-
-    def sql(
-        self, spark: SparkSession, script: str, args: Mapping[str, Any] | None = None, *, label: str = ""
-    ) -> DataFrame:
-        """A transaction of statements of Spark's own SQL: `Transaction.sql`, and its commit. Raises as both."""
-        with self.transaction(label) as txn:
-            return txn.sql(spark, script, args)
 
     def join(self, token: bytes, *, heartbeat: bool | None = None) -> Transaction:
         """The transaction of a token, to write in it from another process, or to ask what became of it.

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 from txnclient import blocks
 from txnclient.statements import Statements
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
 
@@ -24,10 +25,18 @@ class InSpark(Statements):
         """
         return blocks.within(self, session)
 
-    def sql(self, spark: SparkSession, script: str, args: Mapping[str, Any] | None = None) -> DataFrame:
-        """Runs statements of Spark's own SQL, with `;` between them, as part of this transaction: docs/sql.md.
+    @overload
+    def sql(self, script: str, args: Mapping[str, Any] | None = None, /) -> pa.Table: ...
+    @overload
+    def sql(self, spark: SparkSession, script: str, args: Mapping[str, Any] | None = None, /) -> DataFrame: ...
+    def sql(self, first: Any, second: Any = None, args: Any = None, /) -> Any:
+        """Runs statements of SQL, with `;` between them, as part of this transaction: docs/sql.md.
 
-        Returns the rows of the last one. `args`: values of the parameters in it, `:name`. Raises as `spark`, and what a
-        statement raises; then the transaction can only be aborted.
+        `txn.sql(spark, script)` is Spark's own SQL, and returns the last one's rows as a DataFrame. `txn.sql(script)`
+        goes without Spark, needs `txnstatus[sql]`, and returns them as a pyarrow Table. A last argument has the values
+        of parameters, `:name`. Raises as `spark`, and what a statement raises; then the transaction can only be
+        aborted.
         """
-        return blocks.run(self, spark, script, args)
+        if isinstance(first, str):
+            return self.handle.session.engine.within(self, first, second)
+        return blocks.run(self, first, second, args)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Sequence
-from typing import TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
 from google.protobuf.message import Message
 
@@ -22,6 +22,9 @@ from txnstatus.proto import table_pb2 as table_pb
 from txnstatus.proto import txn_manager_pb2 as pb
 from txnstatus.types import Timestamp
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 ResponseT = TypeVar("ResponseT", bound=Message)
 
 TURN_SECONDS = 5.0
@@ -29,13 +32,46 @@ LAST_SECONDS = 0.05
 """The least that a call has where those before it have taken all the time."""
 
 
+class Conversation(Protocol):
+    """Statements of SQL one after the other, as `Client.sql_session` says."""
+
+    def __enter__(self) -> Self: ...
+    def __exit__(self, *_: object) -> None: ...
+    def sql(self, script: str, args: Mapping[str, Any] | None = None) -> pa.Table:
+        """Runs statements, with `;` between them, one after the other, and returns the rows of the last one."""
+        ...
+
+    def close(self) -> None:
+        """Rolls back what was begun and not committed. Idempotent."""
+        ...
+
+
+class SqlEngine(Protocol):
+    """SQL in programs without Spark, which stands on all that a session makes: so whoever connects gives it."""
+
+    def alone(self, client: Any, script: str, args: Mapping[str, Any] | None, label: str) -> pa.Table:
+        """As `Client.sql` says."""
+        ...
+
+    def within(self, txn: Any, script: str, args: Mapping[str, Any] | None) -> pa.Table:
+        """As `Transaction.sql` says."""
+        ...
+
+    def session(self, client: Any, label: str) -> Conversation:
+        """As `Client.sql_session` says."""
+        ...
+
+
 class Session(Staying):
     """Safe to use from many threads."""
 
     instead = "send the cluster's addresses, and connect there; a transaction goes as txn.token(), to be joined"
 
-    def __init__(self, addresses: Sequence[str], owner: str, timeout: float, lock_timeout: float) -> None:
+    def __init__(
+        self, addresses: Sequence[str], owner: str, timeout: float, lock_timeout: float, engine: SqlEngine
+    ) -> None:
         """`timeout`: the seconds that a call has, unless it says another. `lock_timeout`: of a wait for locks."""
+        self.engine = engine
         self.addresses = tuple(addresses)
         self.owner = owner
         self.timeout = timeout

@@ -51,7 +51,7 @@ def run(connection: duckdb.DuckDBPyConnection, query: str, table: str, **relatio
     try:
         for name, each in watched.items():
             connection.register(name, each.rows)
-        with _turns():
+        with turns():
             return connection.execute(query).to_arrow_table()
     except duckdb.Error as error:
         for each in watched.values():
@@ -66,7 +66,7 @@ def run(connection: duckdb.DuckDBPyConnection, query: str, table: str, **relatio
 
 
 @cache
-def _turns() -> threading.BoundedSemaphore:
+def turns() -> threading.BoundedSemaphore:
     """Turns of statements whose rows DuckDB takes as they are read.
 
     It takes each stream of them in one of Arrow's threads for files, which waits for files that are read in others.
@@ -119,7 +119,7 @@ class _Engine:
 
 _engine = _Engine()
 os.register_at_fork(after_in_child=_engine.after_fork)
-os.register_at_fork(after_in_child=_turns.cache_clear)
+os.register_at_fork(after_in_child=turns.cache_clear)
 
 
 class _Watched:

@@ -172,7 +172,7 @@ class Sql:
             found = self._connection.sql(f"SELECT {sql} FROM {relation}").types[0]
         except duckdb.Error as error:
             raise InvalidArgument(str(error).partition("\n")[0]) from None
-        return _own_type(found)
+        return own_type(found)
 
 
 def parsed(text: str, said: str) -> Any:
@@ -222,7 +222,7 @@ def _shown(text: str) -> str:
     return repr(text if len(text) <= 200 else f"{text[:200]}...")
 
 
-def _own_type(found: Any) -> Type:
+def own_type(found: Any) -> Type:
     match found.id:
         case "decimal":
             numbers = dict(found.children)
@@ -230,12 +230,12 @@ def _own_type(found: Any) -> Type:
         case "hugeint":
             return Type("decimal", (), (), 38, 0)
         case "list":
-            return Type("array", (_own_type(found.children[0][1]),))
+            return Type("array", (own_type(found.children[0][1]),))
         case "map":
-            return Type("map", tuple(_own_type(kind) for _, kind in found.children))
+            return Type("map", tuple(own_type(kind) for _, kind in found.children))
         case "struct":
             names, kinds = zip(*found.children, strict=True)
-            return Type("struct", tuple(map(_own_type, kinds)), tuple(names))
+            return Type("struct", tuple(map(own_type, kinds)), tuple(names))
     if found.id not in _OWN_TYPES:
         raise InvalidArgument(f"values of the type {found} cannot be used here")
     return Type(_OWN_TYPES[found.id])

@@ -34,18 +34,22 @@ def called(words: Words) -> dict[str, str] | None:
 
     Raises InvalidArgument for one that is wrong.
     """
-    for usage, read in STATEMENTS.items():
+    if (call := read(words)) is None:
+        return None
+    place = f"CALL `{call.catalog or words.session.any()}`.system.{call.procedure}"
+    if call.script:
+        return {"call": place, "script": call.script}
+    given = ", ".join(f"{name} => {value}" for name, value in call.arguments.items())
+    return {"call": f"{place}({given})"}
+
+
+def read(words: Words) -> Call | None:
+    """What the statement calls; None: it is no statement of ours. Raises InvalidArgument for one that is wrong."""
+    for usage, reader in STATEMENTS.items():
         words.restart(usage)
-        if not words.skip(*_head(usage)):
-            continue
-        if (call := read(words)) is None:
-            continue
-        words.require_end()
-        place = f"CALL `{call.catalog or words.session.any()}`.system.{call.procedure}"
-        if call.script:
-            return {"call": place, "script": call.script}
-        given = ", ".join(f"{name} => {value}" for name, value in call.arguments.items())
-        return {"call": f"{place}({given})"}
+        if words.skip(*_head(usage)) and (call := reader(words)) is not None:
+            words.require_end()
+            return call
     return None
 
 

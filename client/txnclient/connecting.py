@@ -1,0 +1,73 @@
+"""Connecting: a client, and the SQL that it speaks where there is no Spark."""
+
+from __future__ import annotations
+
+import getpass
+import os
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from txnclient.calls.channel import parse_addresses
+from txnclient.calls.requests import checked_seconds
+from txnclient.client import Client
+from txnclient.session import Conversation, Session
+from txnclient.transaction import Transaction
+from txnclient.write.locks import DEFAULT_LOCK_SECONDS, checked_timeout
+from txnstatus.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    import pyarrow as pa
+
+DEFAULT_TIMEOUT_SECONDS = 30.0
+
+
+def connect(
+    addresses: str | Sequence[str],
+    *,
+    owner: str | None = None,
+    timeout: float = DEFAULT_TIMEOUT_SECONDS,
+    lock_timeout: float = DEFAULT_LOCK_SECONDS,
+) -> Client:
+    """A client of the cluster whose nodes, any of them, are at `addresses` (`host:port`, comma-separated).
+
+    No call is made yet. `owner` names whose transactions these are; by default the user, in a Spark executor the
+    driver's. `timeout`, in seconds, is the deadline of each call, retries included. `lock_timeout`, in seconds, is how
+    long writes wait for the locks that a table's conflict strategy has them take, and `lock` for its own, unless they
+    say.
+
+    Raises InvalidArgument.
+    """
+    whose = owner or default_owner()
+    seconds, lock_seconds = checked_seconds(timeout), checked_timeout(lock_timeout)
+    return Client(Session(parse_addresses(addresses), whose, seconds, lock_seconds, DuckEngine()))
+
+
+def default_owner() -> str:
+    """Spark tells executors whose job they run."""
+    return os.environ.get("SPARK_USER") or getpass.getuser()
+
+
+class DuckEngine:
+    """SQL by sqlglot and DuckDB, which are loaded when something is said."""
+
+    def alone(self, client: Client, script: str, args: Mapping[str, Any] | None, label: str) -> pa.Table:
+        return _sessions().alone(client, script, args, label)
+
+    def within(self, txn: Transaction, script: str, args: Mapping[str, Any] | None) -> pa.Table:
+        return _sessions().within(txn, script, args)
+
+    def session(self, client: Client, label: str) -> Conversation:
+        found: Conversation = _sessions().DuckSession(client, label)
+        return found
+
+
+def _sessions() -> ModuleType:
+    try:
+        from txnclient.ducksql import sessions
+    except ImportError as error:
+        raise InvalidArgument(
+            f"SQL without Spark is done with sqlglot and DuckDB: {error}", hint="pip install 'txnstatus[sql]'"
+        ) from None
+    return sessions

@@ -1,0 +1,91 @@
+"""Arguments of control statements, which come as SQL: literals, parameters, and arrays and maps of these."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from sqlglot import exp
+
+from txnclient.change.sql import parsed
+from txnclient.control.procedures import Parameter
+from txnclient.ducksql.trees import Arguments, value_of
+from txnstatus.errors import InvalidArgument
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def evaluated(parameter: Parameter, text: str, args: Arguments) -> Any:
+    """What a procedure is given; a time comes as microseconds. Raises InvalidArgument, naming the parameter."""
+    found = literal(parsed(text, text[:200]), args)
+    match parameter.type.partition("<")[0]:
+        case _ if found is None:
+            return None
+        case "STRING":
+            fits = isinstance(found, str)
+        case "BIGINT":
+            fits = isinstance(found, int) and not isinstance(found, bool)
+        case "BOOLEAN":
+            fits = isinstance(found, bool)
+        case "TIMESTAMP":
+            return (_time(found) - _EPOCH) // timedelta(microseconds=1)
+        case "ARRAY":
+            fits = isinstance(found, list) and all(isinstance(each, int) for each in found)
+        case _:
+            fits = isinstance(found, dict)
+    if not fits:
+        raise InvalidArgument(f"{parameter.name} is {found!r:.200}: expected {parameter.type}")
+    return found
+
+
+def instant(tree: exp.Expression, args: Arguments) -> int | datetime:
+    """The point in time of `VERSION AS OF` and `TIMESTAMP AS OF`. Raises InvalidArgument."""
+    found = literal(tree.expression, args)
+    if tree.name == "TIMESTAMP":
+        return _time(found)
+    if not isinstance(found, int) or isinstance(found, bool):
+        raise InvalidArgument(f"VERSION AS OF {found!r:.200}: a version is a commit's or a snapshot's timestamp")
+    return found
+
+
+def _time(value: object) -> datetime:
+    """The time that a text says; in UTC, where it says no zone."""
+    try:
+        at = datetime.fromisoformat(value) if isinstance(value, str) else None
+    except ValueError:
+        at = None
+    if at is None:
+        raise InvalidArgument(f"{value!r:.200} is no time: expected such as '2026-01-31 10:00:00', which is in UTC")
+    return at if at.tzinfo else at.replace(tzinfo=UTC)
+
+
+def literal(tree: Any, args: Arguments) -> Any:
+    """The value of a literal, or of an array or a map of them. Raises InvalidArgument for all else."""
+    match tree:
+        case exp.Literal():
+            return tree.this if tree.is_string else _number(tree)
+        case exp.Neg(this=exp.Literal(is_string=False)):
+            return -_number(tree.this)
+        case exp.Null():
+            return None
+        case exp.Boolean():
+            return bool(tree.this)
+        case exp.Placeholder():
+            return literal(value_of(tree.this, args), args)
+        case exp.Array():
+            return [literal(each, args) for each in tree.expressions]
+        case exp.VarMap() | exp.Map():
+            keys, values = (literal(each, args) for each in (tree.args["keys"], tree.args["values"]))
+            return dict(zip(keys, values, strict=True))
+        case exp.Cast(this=exp.HexString() as digits):
+            return bytes.fromhex(digits.this).decode()
+        case exp.Cast():
+            found = literal(tree.this, args)
+            return str(found) if tree.to.is_type("text") and found is not None else found
+    raise InvalidArgument(f"{tree.sql()[:200]!r}: expected a literal or a parameter")
+
+
+def _number(literal: exp.Expression) -> int:
+    if not literal.is_int:
+        raise InvalidArgument(f"{literal.name!r:.100}: expected a whole number")
+    return int(literal.name)

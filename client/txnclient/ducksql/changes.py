@@ -1,0 +1,179 @@
+"""INSERT, DELETE, UPDATE, MERGE and TRUNCATE as the calls of a transaction that do the same."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+from sqlglot import exp
+
+from txnclient.change.casts import NULL, STRING, Term, cast, stored
+from txnclient.change.merge import Merge
+from txnclient.change.sql import own_type
+from txnclient.ducksql.arguments import literal
+from txnclient.ducksql.queries import Query, Reading, answered, understood
+from txnclient.ducksql.trees import require_only, shown, table_name, text_of
+from txnclient.formats import fitting
+from txnclient.formats.schemas import named
+from txnclient.outcome import RowsAffected
+from txnclient.transaction import Transaction
+from txnstatus.ddl import Type, parse
+from txnstatus.errors import InvalidArgument
+from txnstatus.lake.arrow_types import to_arrow
+from txnstatus.names import fold
+from txnstatus.schema import Column, Schema
+
+
+def delete(txn: Transaction, tree: exp.Expression, reading: Reading) -> RowsAffected:
+    require_only(tree, "DELETE", "this", "where")
+    name, aliases = _target(tree.this, reading)
+    where = tree.args.get("where")
+    return txn.delete_where(name, text_of(where.this, aliases) if where else "true")
+
+
+def update(txn: Transaction, tree: exp.Expression, reading: Reading) -> RowsAffected:
+    require_only(tree, "UPDATE", "this", "expressions", "where")
+    name, aliases = _target(tree.this, reading)
+    where = tree.args.get("where")
+    values = _assigned(tree.expressions, aliases)
+    return txn.update_where(name, values, text_of(where.this, aliases) if where else "true")
+
+
+def truncate(txn: Transaction, tree: exp.Expression, reading: Reading) -> RowsAffected | None:
+    require_only(tree, "TRUNCATE", "expressions")
+    (table,) = tree.expressions
+    txn.truncate(table_name(table, reading.resolve))
+    return None
+
+
+def _target(table: exp.Expression, reading: Reading) -> tuple[str, dict[str, str]]:
+    """The table that is changed, and what stands for it before columns: its alias is nobody else's word."""
+    require_only(table, "a table that is changed", "this", "db", "catalog", "alias")
+    name = table_name(table, reading.resolve)
+    return name, {fold(table.alias): name.partition(".")[2]} if table.alias else {}
+
+
+def _assigned(assignments: list[Any], qualifiers: dict[str, str]) -> dict[str, str]:
+    """Column → its new value. Raises InvalidArgument."""
+    values = dict[str, str]()
+    for each in assignments:
+        if not isinstance(each, exp.EQ) or not isinstance(each.this, exp.Column):
+            raise InvalidArgument(f"SET {shown(each)}: expected column = value")
+        if each.this.name in values:
+            raise InvalidArgument(f"column {each.this.name!r} is set twice")
+        values[each.this.name] = text_of(each.expression, qualifiers)
+    return values
+
+
+# ---- MERGE
+
+
+def merge(txn: Transaction, tree: exp.Expression, reading: Reading) -> RowsAffected:
+    require_only(tree, "MERGE", "this", "using", "on", "whens")
+    name, _ = _target(tree.this, reading)
+    using = tree.args["using"]
+    target, source = (fold(each.alias or each.name) for each in (tree.this, using))
+    if not source or source == target:
+        raise InvalidArgument(f"the source of {shown(tree)} has no name of its own: USING ... AS s")
+    qualifiers = {target: "target", source: "source"}
+    rows = answered(exp.select("*").from_(using.copy()), reading)
+    builder = txn.merge(name, rows, text_of(tree.args["on"], qualifiers))
+    for when in tree.args["whens"].expressions:
+        builder = _clause(builder, when, qualifiers)
+    return builder.execute()
+
+
+def _clause(builder: Merge[RowsAffected], when: Any, qualifiers: dict[str, str]) -> Merge[RowsAffected]:
+    condition = when.args.get("condition")
+    said = None if condition is None else text_of(condition, qualifiers)
+    then, matched, by_source = when.args["then"], when.args.get("matched"), when.args.get("source")
+    match then:
+        case exp.Var(this="DELETE") if by_source:
+            return builder.when_not_matched_by_source_delete(condition=said)
+        case exp.Var(this="DELETE") if matched:
+            return builder.when_matched_delete(condition=said)
+        case exp.Update(args={"expressions": [exp.Star()]}) if matched:
+            return builder.when_matched_update_all(condition=said)
+        case exp.Update() if by_source:
+            return builder.when_not_matched_by_source_update(_assigned(then.expressions, qualifiers), condition=said)
+        case exp.Update() if matched:
+            return builder.when_matched_update(_assigned(then.expressions, qualifiers), condition=said)
+        case exp.Insert(this=exp.Star()) if not matched and not by_source:
+            return builder.when_not_matched_insert_all(condition=said)
+        case exp.Insert(this=exp.Tuple() as columns, args={"expression": exp.Tuple() as values}) if not by_source:
+            names, texts = [each.name for each in columns.expressions], values.expressions
+            if len(names) != len(texts) or len(set(map(fold, names))) != len(names):
+                raise InvalidArgument(f"{len(names)} columns and {len(texts)} values: {shown(when)}")
+            given = {column: text_of(each, qualifiers) for column, each in zip(names, texts, strict=True)}
+            return builder.when_not_matched_insert(given, condition=said)
+    raise InvalidArgument(f"{shown(when)}: no such clause of a MERGE is known")
+
+
+# ---- INSERT
+
+
+def insert(txn: Transaction, tree: exp.Expression, reading: Reading) -> RowsAffected:
+    """Values are cast to the columns' types as Spark stores them, and refused where they do not fit."""
+    require_only(tree, "INSERT", "this", "expression", "overwrite", "by_name")
+    into, given = tree.this, None
+    if isinstance(into, exp.Schema):
+        into, given = into.this, [each.name for each in into.expressions]
+    require_only(into, "INSERT INTO a table", "this", "db", "catalog", "partition")
+    name = table_name(into, reading.resolve)
+    schema = txn.handle.session.table(name).schema
+    partition = _partition(into, schema, reading)
+    with understood(tree.expression, reading) as query:
+        names = list(query.names) if tree.args.get("by_name") else given
+        rows = fitted(query, schema, name, names, partition)
+    text = {column: str(value) for column, value in partition.items()}
+    txn.write(rows, name, "overwrite" if tree.args.get("overwrite") else "append", partition=text or None)
+    return RowsAffected(inserted=rows.num_rows)
+
+
+def _partition(into: exp.Expression, schema: Schema, reading: Reading) -> dict[str, Any]:
+    """Values of PARTITION (month = 1), by columns of the table. Raises InvalidArgument."""
+    said = into.args.get("partition")
+    found = dict[str, Any]()
+    for each in said.expressions if said is not None else ():
+        if not isinstance(each, exp.EQ) or not isinstance(each.this, exp.Column):
+            raise InvalidArgument(f"PARTITION ({shown(each)}): expected column = value")
+        (column,) = named([each.this.name], schema.columns)
+        found[column] = literal(each.expression, reading.args)
+    return found
+
+
+def fitted(
+    query: Query, schema: Schema, table: str, names: Sequence[str] | None = None, given: Mapping[str, Any] | None = None
+) -> pa.Table:
+    """The query's rows in the columns of the table. Raises InvalidArgument, and what running the query raises.
+
+    `names`: the columns that it has values for, in their order; by default all without those that are `given` a value.
+    """
+    given = given or {}
+    meant = named(names or [each.name for each in schema.columns if each.name not in given], schema.columns)
+    unknown = set(meant) - {each.name for each in schema.columns}
+    if unknown or len(set(meant)) < len(meant) or len(meant) != len(query.names):
+        raise InvalidArgument(
+            f"{len(query.names)} values for the columns {', '.join(meant)} of table {table}, which has "
+            f"{', '.join(each.name for each in schema.columns)}",
+            hint="a value for each column, in their order; or name them: INSERT INTO t (a, b)",
+        )
+    own = [f"q{number}" for number in range(len(meant))]
+    values = {name: Term(column, own_type(kind)) for name, column, kind in zip(meant, own, query.types, strict=True)}
+    casts = [
+        _constant(given[column.name], column)
+        if column.name in given
+        else stored(values.get(column.name, Term("NULL", NULL)), parse(column.type), column.name, column.name).sql
+        for column in schema.columns
+    ]
+    rows = query.run(f"SELECT {', '.join(casts)} FROM ({query.sql}) AS q({', '.join(own)})")
+    target = to_arrow(schema)
+    return pa.Table.from_arrays(
+        [fitting.cast(found, field, table) for found, field in zip(rows.columns, target, strict=True)], schema=target
+    )
+
+
+def _constant(value: Any, column: Column) -> str:
+    kind = NULL if value is None else Type("bigint") if isinstance(value, int) else STRING
+    return cast(Term(exp.convert(value).sql("duckdb"), kind), parse(column.type), column.name).sql
