@@ -36,7 +36,18 @@ MARKED = re.compile(r"(<!-- begin: (?P<name>[\w-]+) -->\n).*?(<!-- end: (?P=name
 
 MODE_NAMES = {Mode.S: "S", Mode.SHARED_WRITE: "shared-write", Mode.X: "X"}
 
-PROTOS = ("txn_manager", "table", "savepoint", "compaction", "audit", "admin", "txn_status", "participant", "catalog")
+PROTOS = (
+    "txn_manager",
+    "table",
+    "savepoint",
+    "timeline",
+    "compaction",
+    "audit",
+    "admin",
+    "txn_status",
+    "participant",
+    "catalog",
+)
 """Files with services, what clients call first."""
 
 

@@ -47,6 +47,7 @@ from txnstatus.errors import (
     Unavailable,
 )
 from txnstatus.lake.manifest import DataFile
+from txnstatus.lake.timeline import Past, TableChange
 from txnstatus.schema import Column, Schema
 from txnstatus.types import ParticipantState, TxnState
 
@@ -73,6 +74,7 @@ __all__ = [
     "Part",
     "ParticipantState",
     "ParticipantSummary",
+    "Past",
     "RowsAffected",
     "RowsRefused",
     "RowsWritten",
@@ -81,6 +83,7 @@ __all__ = [
     "Snapshot",
     "SnapshotTooOld",
     "StagedFiles",
+    "TableChange",
     "TableInfo",
     "Transaction",
     "TxnAborted",

@@ -11,6 +11,7 @@ from txnclient.beginning import begin
 from txnclient.history import reverting
 from txnclient.history.reverting import RowsBack
 from txnclient.history.savepoints import instant, named
+from txnclient.history.timeline import Timeline
 from txnclient.info import TxnSummary, txn_summary
 from txnclient.outcome import CommitReceipt
 from txnclient.session import Session
@@ -29,8 +30,8 @@ MAX_SUSPECTS = 1_000
 """Later transactions that are looked at for the one that is in the way."""
 
 
-class Undoing:
-    """What a `Client` takes back."""
+class Undoing(Timeline):
+    """What a `Client` knows of the past, and takes back of it."""
 
     session: Session
 

@@ -23,6 +23,7 @@ BETWEEN_NODES = {
     "txnstatus.TxnStatus": "range",
     "txnstatus.Participant": "shard",
     "txnstatus.SavepointHolder": "shard",
+    "txnstatus.CommitCounter": "shard",
     "txnstatus.Catalog": "catalog",
 }
 """Services that only leaders answer."""

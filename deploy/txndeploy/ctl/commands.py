@@ -47,6 +47,7 @@ app.add_typer(participant_app, name="participant")
 
 app.command("doctor")(doctor)
 app.command("restore")(history.restore)
+app.command("timeline")(history.timeline)
 txn_app.command("undo")(history.undo)
 app.command("compactor")(compacting.compactor)
 app.command("compactions")(compacting.compactions)

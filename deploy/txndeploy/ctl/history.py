@@ -95,3 +95,18 @@ def _tell(receipt: CommitReceipt, what: str, *, as_json: bool) -> None:
         return
     changed = f"{', '.join(receipt.tables)} changed" if receipt.tables else "nothing had changed"
     console().print(f"{what} by transaction {receipt.txn_id}: {plain(changed)}.")
+
+
+@tells_errors
+def timeline(
+    cluster: ClusterOption,
+    since: Annotated[str, typer.Option(help="A time (UTC, unless it says its zone), or how long ago.")] = "1d",
+    table: Annotated[str, typer.Option(help="Only those in which this table, or another participant, took part.")] = "",
+    label: Annotated[str, typer.Option(help="Only those with this label.")] = "",
+    as_json: JsonOption = False,
+    timeout: TimeoutOption = 30.0,
+) -> None:
+    """List transactions that are over, the oldest first, also those whose records are forgotten."""
+    with txnclient.connect(cluster, timeout=timeout) as client:
+        found = client.timeline(since=selection.since(since), table=table, label=label)
+        show(past.timeline(found), as_json=as_json)

@@ -20,8 +20,9 @@ from google.protobuf.message import DecodeError
 
 from txndeploy.node import config as configuration
 from txndeploy.node import garbage
+from txndeploy.node.chronicler import Chronicler
 from txndeploy.node.config import ConfigError, NodeConfig
-from txndeploy.node.roles import Roles
+from txndeploy.node.roles import SERVICES, Roles
 from txnstatus.catalog.catalog import CATALOG, CatalogState, from_wire, to_wire
 from txnstatus.catalog.cluster_map import ClusterMap
 from txnstatus.catalog.system_client import TxnSystemClient
@@ -85,8 +86,11 @@ class Node:
             raise StartError(str(error)) from error
         except OSError as error:
             raise StartError(f"data_dir {config.data_dir} cannot be used: {error}") from error
+        self._chronicler = Chronicler(self._roles.led_ranges, self._client, config.warehouse, environment.blocking)
+        self._roles.registry.add(SERVICES["Timeline"], self._chronicler)
         self._listener = Listener(self._roles.registry, {Purpose.RAFT: self._transport.accept}, bounds)
         self._tasks = Tasks(f"data_dir {config.data_dir} is not what this node opened")
+        self._writing = Tasks("what has ended cannot be written down")
         self._grpc: GrpcServer | None = None
 
     async def start(self) -> None:
@@ -106,12 +110,14 @@ class Node:
             await self._grpc.start()
         self._transport.start()
         self._tasks.spawn(self._look_after_directory())
+        self._writing.spawn(self._chronicler.run())
         log.info("node %s of cluster %s serves on %s", self.config.node_id, self.config.cluster_name, address)
 
     async def stop(self) -> None:
         """Hands its leaderships over and answers the calls that are under way, then ends; what could not be answered in
         time fails with retriable errors."""
         await self._tasks.stop()
+        await self._writing.stop()
         self._listener.close()
         await self._roles.leave()
         await self._transport.drain()

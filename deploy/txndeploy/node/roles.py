@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -39,6 +39,7 @@ from txnstatus.proto import (
     participant_pb2,
     savepoint_pb2,
     table_pb2,
+    timeline_pb2,
     txn_manager_pb2,
     txn_status_pb2,
 )
@@ -63,7 +64,7 @@ SERVICES = {
     name: service
     for modules in (
         (admin_pb2, audit_pb2, catalog_pb2, compaction_pb2, participant_pb2),
-        (savepoint_pb2, table_pb2, txn_manager_pb2),
+        (savepoint_pb2, table_pb2, timeline_pb2, txn_manager_pb2),
     )
     for module in (*modules, txn_status_pb2)
     for name, service in module.DESCRIPTOR.services_by_name.items()
@@ -122,6 +123,13 @@ class Roles:
         for name in sorted(self._wanted() - self._groups.keys()):
             if self._has_directory(name):
                 self._open(name)
+
+    def led_ranges(self) -> Iterator[TxnStatusTable]:
+        """The status ranges that this node leads, with a lease."""
+        for group in self._groups.values():
+            if isinstance(group.machine, Parts) and group.driver.group.has_lease:
+                machines = group.machine.machines.values()
+                yield from (machine.table for machine in machines if isinstance(machine, StatusMachine))
 
     def start(self) -> None:
         for group in self._groups.values():
@@ -293,6 +301,7 @@ class Roles:
         self._add("Compactions", shard.compactions, part)
         for each in ("Savepoints", "SavepointHolder"):
             self._add(each, shard.savepoints, part)
+        self._add("CommitCounter", shard.counter, part)
         return shard
 
     def _draw_id(self) -> str:

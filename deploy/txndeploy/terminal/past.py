@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from txnclient import Savepoint
+from txnclient import Past, Savepoint, TableChange
 from txndeploy.terminal.output import Field, Listing
 
 
@@ -33,3 +33,52 @@ def savepoints(found: Sequence[Savepoint]) -> Listing:
         for each in found
     ]
     return Listing("savepoints", fields, rows)
+
+
+def timeline(found: Sequence[Past]) -> Listing:
+    fields = (
+        Field("id", "id", whole=True),
+        Field("state", "state", lambda state: "green" if state == "COMMITTED" else "red"),
+        Field("owner", "owner"),
+        Field("label", "label"),
+        Field("begin", "begin (UTC)", wide=True),
+        Field("end", "end (UTC)"),
+        Field("commit_timestamp", "commit timestamp", hidden=True),
+        Field("tables", "tables"),
+        Field("abort_code", "abort code", hidden=True),
+        Field("aborted_by", "aborted by", hidden=True),
+        Field("abort_reason", "abort reason", brief_chars=60),
+        Field("winner", "winner", hidden=True),
+        Field("conflicts", "conflicts", hidden=True),
+    )
+    rows = [
+        {
+            "id": each.txn_id,
+            "state": each.state,
+            "owner": each.owner,
+            "label": each.label,
+            "begin": each.began,
+            "end": each.ended,
+            "commit_timestamp": each.commit_timestamp or None,
+            "tables": list(map(_told, each.tables)),
+            "abort_code": each.abort_code or None,
+            "aborted_by": each.aborted_by or None,
+            "abort_reason": each.abort_reason or None,
+            "winner": each.winner,
+            "conflicts": list(each.conflicts),
+        }
+        for each in found
+    ]
+    return Listing("timeline", fields, rows)
+
+
+def _told(change: TableChange) -> str:
+    """The table, and what became of it: `air.flights: 100 rows in 2 files, 3 deleted`."""
+    parts = []
+    if change.added_files:
+        parts.append(f"{change.added_rows:,} rows in {change.added_files:,} files")
+    if change.deleted_rows:
+        parts.append(f"{change.deleted_rows:,} deleted")
+    if change.changed_rows:
+        parts.append(f"{change.changed_rows:,} by key")
+    return f"{change.table}: {', '.join(parts)}" if parts else change.table

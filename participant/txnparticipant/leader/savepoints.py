@@ -72,7 +72,8 @@ class SavepointService:
 
     async def run_once(self) -> None:
         """Releases what has expired. To be called again and again while this replica leads with a lease."""
-        for over in savepoints.expired(self.shard.savepoints(), self.clock.now()):
+        held = self.shard.savepoints()
+        for over in savepoints.expired(held, self.clock.now()) if held else ():
             try:
                 await self.propose(cmd.DropSavepoint(over.savepoint_id))
             except TxnError as error:

@@ -12,6 +12,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from txnparticipant.leader.compactions import CompactionService
+from txnparticipant.leader.counting import CommitCounter
 from txnparticipant.leader.files import FileService
 from txnparticipant.leader.locks import LockService, command_of, show
 from txnparticipant.leader.machine import ShardMachine
@@ -132,6 +133,7 @@ class ShardService:
             driver.check_lease,
         )
         self.savepoints = SavepointService(self.shard, self._reads.base, propose, clock, driver.check_lease)
+        self.counter = CommitCounter(self.shard, driver.check_lease)
         self._cleaner = Cleaner(self.shard, propose, disk, grace)
         self.audit = ShardAudit(self.shard, propose, driver.check_lease)
         self._in_doubt = InDoubt(ranges, self._publish, self._discard, settings.in_doubt_seconds, on_request=True)

@@ -19,6 +19,8 @@ class Finished:
         """Id → the record, encoded; in the order in which they finished."""
         self._order: deque[TxnId] = deque()
         """The ids in the same order: to find a dict's first key after many have gone takes long."""
+        self.gone = 0
+        """How many were dropped."""
 
     def __len__(self) -> int:
         return len(self._encoded)
@@ -49,6 +51,7 @@ class Finished:
         return decode(self._encoded[self._order[0]]) if self._order else None
 
     def drop_oldest(self) -> TxnRecord:
+        self.gone += 1
         return decode(self._encoded.pop(self._order.popleft()))
 
     def encoded(self) -> tuple[bytes, ...]:

@@ -1,0 +1,98 @@
+"""The timeline: every transaction that is over, from its record, or from the files that outlive it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+
+from txnclient.calls.requests import build
+from txnclient.info import TxnSummary, txn_summary
+from txnclient.read import instants
+from txnclient.session import Session
+from txnstatus.lake import timeline
+from txnstatus.lake.timeline import Past, TableChange
+from txnstatus.proto import timeline_pb2 as pb
+from txnstatus.proto import txn_status_pb2 as status_pb
+from txnstatus.types import TERMINAL
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class Timeline:
+    """What a `Client` tells of transactions that are over."""
+
+    session: Session
+
+    def timeline(
+        self,
+        *,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        table: str = "",
+        label: str = "",
+    ) -> list[Past]:
+        """Transactions that are over, the oldest first: all, or those for which all that is said holds.
+
+        Also those whose records are forgotten: they are in files of the cluster, which this program reads, beside the
+        tables in the warehouse. `since`, `until`: times with a zone; those that ended from then on, and before then.
+        `table`: the name of a table, or another participant, that took part. What one did to each table is told of
+        those that are written down, which takes a minute.
+
+        Raises InvalidArgument; OSError where the files cannot be read.
+        """
+        first = 0 if since is None else instants.micros(since)
+        end = (1 << 63) - 1 if until is None else instants.micros(until)
+        # Records first: what is forgotten meanwhile is in a file by then.
+        kept: dict[int, Past] = {each.txn_id: _of_record(each) for each in self._ended()}
+        kept |= {each.txn_id: each for each in timeline.read(self._files(first, end))}
+        wanted = (
+            each
+            for each in kept.values()
+            if first <= _micros(each.ended) < end
+            and (not label or each.label == label)
+            and (not table or any(change.table == table for change in each.tables))
+        )
+        return sorted(wanted, key=lambda each: (each.ended, each.txn_id))
+
+    def _ended(self) -> list[TxnSummary]:
+        found = list[TxnSummary]()
+        request = build(status_pb.ListTransactionsRequest, states=[each.name for each in TERMINAL])
+        while True:
+            answer = self.session.call("txnstatus.Admin/ListTransactions", request, status_pb.ListTransactionsResponse)
+            found += map(txn_summary, answer.txns)
+            if not answer.more:
+                return found
+            request.below_txn_id = found[-1].txn_id
+
+    def _files(self, first: int, end: int) -> Sequence[str]:
+        found = list[str]()
+        request = build(pb.ListTimelineRequest, since_micros=first, until_micros=end)
+        while True:
+            answer = self.session.call("txnstatus.Timeline/ListTimeline", request, pb.ListTimelineResponse)
+            found += answer.files
+            if not answer.more:
+                return found
+            request.after = found[-1]
+
+
+def _of_record(txn: TxnSummary) -> Past:
+    cause = txn.cause
+    return Past(
+        txn.txn_id,
+        txn.state.name,
+        txn.owner,
+        txn.label,
+        _EPOCH + timedelta(microseconds=txn.begin_micros),
+        _EPOCH + timedelta(microseconds=txn.last_transition_micros),
+        txn.commit_timestamp,
+        tuple(map(TableChange, txn.participants)),
+        cause.code.name if cause else "",
+        cause.by if cause else "",
+        cause.message if cause else "",
+        cause.winner if cause else None,
+        cause.objects if cause else (),
+    )
+
+
+def _micros(at: datetime) -> int:
+    return (at - _EPOCH) // timedelta(microseconds=1)

@@ -1,0 +1,91 @@
+"""The timeline on a real cluster, where records are forgotten within seconds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+
+import pyarrow as pa
+import pytest
+
+from tests.support import FAST_TXN, fast_cluster, rows, wait_until
+from txnclient import Client, Conflict, Forgotten, Past, TableChange
+from txndeploy.local.cluster import LocalCluster
+
+pytestmark = pytest.mark.cluster
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
+    short = {"retention_ms": 4_000}
+    with fast_cluster(tmp_path_factory.mktemp("timeline"), txn=FAST_TXN.model_copy(update=short)) as running:
+        yield running
+
+
+def found(client: Client, txn_id: int) -> Past:
+    (past,) = [each for each in client.timeline() if each.txn_id == txn_id]
+    return past
+
+
+def is_forgotten(client: Client, txn_id: int) -> bool:
+    try:
+        client.get(txn_id)
+    except Forgotten:
+        return True
+    return False
+
+
+def test_what_is_forgotten_is_there_with_what_it_did(client: Client) -> None:
+    """Also what the leader of a time has written that is no more."""
+    client.create_table("air.plain", "id bigint, note string")
+    client.create_table("air.keyed", "id bigint NOT NULL, note string", primary_key=["id"])
+    client.write(rows(1, 2), "air.plain")
+    begun = datetime.now(UTC) - timedelta(seconds=1)
+    with client.transaction("nightly") as done:
+        done.write(rows(3, 4, 5), "air.plain")
+        done.delete_where("air.plain", "id = 1")
+        done.upsert("air.keyed", pa.table({"id": pa.array([1], pa.int64()), "note": ["x"]}))
+    winner, loser = client.begin("first"), client.begin("second")
+    for txn in (winner, loser):
+        assert txn.snapshot.to_arrow("air.plain").num_rows == 4
+        txn.write(rows(9), "air.plain", mode="overwrite")
+    winner.commit()
+    with pytest.raises(Conflict):
+        loser.commit()
+    assert found(client, done.id).label == "nightly", "it is told at once, too"
+    for txn in (done, winner, loser):
+        wait_until(lambda txn=txn: is_forgotten(client, txn.id), "it is forgotten")
+    past = found(client, done.id)
+    assert (past.state, past.owner, past.label) == ("COMMITTED", client.owner, "nightly")
+    assert done.receipt is not None
+    assert past.commit_timestamp == done.receipt.commit_timestamp
+    assert begun < past.began <= past.ended < datetime.now(UTC) + timedelta(seconds=1)
+    assert past.tables == (TableChange("air.keyed", 0, 0, 0, 1), TableChange("air.plain", 3, 1, 1, 0))
+    lost = found(client, loser.id)
+    assert (lost.state, lost.abort_code, lost.winner, lost.conflicts) == (
+        "ABORTED",
+        "CONFLICT",
+        winner.id,
+        ("air.plain",),
+    )
+    assert {each.txn_id for each in client.timeline(label="second")} == {loser.id}
+    assert {each.txn_id for each in client.timeline(table="air.keyed")} == {done.id}
+    assert {done.id, winner.id, loser.id} <= {each.txn_id for each in client.timeline(since=begun)}
+    assert client.timeline(until=begun - timedelta(hours=1)) == []
+    assert client.timeline(since=datetime.now(UTC) + timedelta(hours=1)) == []
+
+
+def test_no_leader_that_dies_leaves_a_gap(cluster: LocalCluster, client: Client) -> None:
+    client.create_table("air.many", "id bigint, note string")
+    receipts = []
+    for number in range(3):
+        receipts += [client.write(rows(number), "air.many", label=f"round {number}") for _ in range(3)]
+        leader = cluster.leader()
+        cluster.kill(leader)
+        cluster.start_node(leader)
+        cluster.wait_ready()
+    ids = {each.txn_id for each in receipts}
+    for txn_id in ids:
+        wait_until(lambda txn_id=txn_id: is_forgotten(client, txn_id), "it is forgotten")
+    told = [each.txn_id for each in client.timeline(table="air.many")]
+    assert sorted(told) == sorted(ids)

@@ -1,0 +1,175 @@
+"""What a leader writes down of what has ended: each transaction, whatever fails in between, and not at once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from txndeploy.node import chronicler
+from txndeploy.node.chronicler import Chronicler
+from txnstatus.catalog.system_client import TxnSystemClient
+from txnstatus.errors import Unavailable
+from txnstatus.lake import timeline
+from txnstatus.proto import timeline_pb2 as pb
+from txnstatus.status import commands as cmd
+from txnstatus.status.machine import StatusMachine
+from txnstatus.status.records import TxnRecord
+from txnstatus.status.table import TxnStatusTable
+from txnstatus.types import HybridClock, Participant, ParticipantId, Timestamp, TxnId
+
+
+class World:
+    """One range, its leader's chronicler, and a shard that may not answer."""
+
+    def __init__(self, directory: Path, retention_ms: int) -> None:
+        self.table = TxnStatusTable(0, 1_000_000)
+        self.led = [self.table]
+        self.warehouse = directory.as_uri()
+        self.answers = True
+        options = SimpleNamespace(retention_ms=retention_ms)
+        state = SimpleNamespace(options=options, range_span=1_000_000)
+        client = SimpleNamespace(cluster=SimpleNamespace(state=state), call_leader=self._count)
+        self.chronicler = self.new(client)
+        self._client = client
+        self._micros = 1_000_000
+
+    def new(self, client: Any = None) -> Chronicler:
+        used = cast(TxnSystemClient, client or self._client)
+        return Chronicler(lambda: self.led, used, self.warehouse, ThreadPoolExecutor(1))
+
+    async def _count(self, _group: str, _method: str, request: pb.CountCommitsRequest, *_: Any) -> Any:
+        if not self.answers:
+            raise Unavailable("nobody leads")
+        found = pb.CountCommitsResponse()
+        for record in self.table.latest_ended(1_000):
+            found.counts.add(table_id=request.table_ids[0], txn_id=record.txn_id, added_rows=record.txn_id + 10)
+        return found
+
+    def end(self, count: int = 1) -> list[TxnId]:
+        """Transactions that commit, so many."""
+        ids = []
+        for _ in range(count):
+            self._micros += 1_000
+            first, table = self.table.next_txn_id, ParticipantId("0.0")
+            self._apply(cmd.BeginTxns(f"request {first}", 1, "ada", "nightly", 1_000, self._micros))
+            self._apply(cmd.RegisterParticipants(first, "ada", (Participant(table, "air.flights"),)))
+            self._apply(cmd.BeginCommit(first, "ada", self._micros))
+            self._apply(cmd.FinalizeCommit(first, Timestamp(self._micros << 12), self._micros, 1))
+            self._apply(cmd.CompleteCommit(first, self._micros))
+            ids.append(first)
+        return ids
+
+    def _apply(self, command: cmd.Command) -> None:
+        self.table.apply(command)
+
+    def written(self) -> Sequence[Sequence[int]]:
+        """The ids in each file."""
+        return [[each.txn_id for each in timeline.read([uri])] for uri in timeline.files(self.warehouse, 0, 1 << 62)]
+
+
+Play = Callable[[World], Coroutine[Any, Any, None]]
+
+
+def played(directory: Path, play: Play, retention_ms: int = 0) -> World:
+    world = World(directory, retention_ms)
+    asyncio.run(play(world))
+    return world
+
+
+def test_each_is_written_once_and_what_the_shards_say_with_it(tmp_path: Path) -> None:
+    async def play(world: World) -> None:
+        for count in (2, 0, 3):
+            world.end(count)
+            await world.chronicler.run_once()
+
+    world = played(tmp_path, play)
+    assert world.written() == [[0, 1], [2, 3, 4]]
+    (first, *_) = timeline.read(timeline.files(world.warehouse, 0, 1 << 62))
+    assert (first.tables[0].table, first.tables[0].added_rows) == ("air.flights", 10)
+
+
+def test_a_shard_that_does_not_answer_holds_up_nothing(tmp_path: Path) -> None:
+    async def play(world: World) -> None:
+        world.answers = False
+        world.end()
+        await world.chronicler.run_once()
+
+    (past,) = timeline.read(timeline.files(played(tmp_path, play).warehouse, 0, 1 << 62))
+    assert past.tables == (timeline.TableChange("air.flights"),)
+
+
+def test_what_is_little_waits_and_what_is_much_does_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chronicler, "FILE_RECORDS", 5)
+
+    async def play(world: World) -> None:
+        world.end(4)
+        await world.chronicler.run_once()
+        assert world.written() == []
+        world.end(1)
+        await world.chronicler.run_once()
+
+    assert played(tmp_path, play, retention_ms=3_600_000).written() == [[0, 1, 2, 3, 4]]
+
+
+def test_a_storage_that_fails_is_asked_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write = timeline.write
+
+    def fails(*_: Any) -> str:
+        raise OSError("the store does not answer")
+
+    async def play(world: World) -> None:
+        world.end(2)
+        monkeypatch.setattr(timeline, "write", fails)
+        await world.chronicler.run_once()
+        world.end(1)
+        monkeypatch.setattr(timeline, "write", write)
+        await world.chronicler.run_once()
+
+    assert played(tmp_path, play).written() == [[0, 1, 2]]
+
+
+def test_a_new_leader_writes_what_a_former_one_may_not_have_written(tmp_path: Path) -> None:
+    async def play(world: World) -> None:
+        world.end(2)
+        await world.chronicler.run_once()
+        world.led = []
+        world.end(2)
+        await world.chronicler.run_once()
+        world.led = [world.table]
+        await world.chronicler.run_once()
+
+    assert played(tmp_path, play).written() == [[0, 1], [0, 1, 2, 3]]
+
+
+def test_a_state_that_is_restored_loses_nothing(tmp_path: Path) -> None:
+    """Its count begins anew."""
+
+    async def play(world: World) -> None:
+        world.end(3)
+        world.table.apply(cmd.Forget(world.table.latest_ended(1)[0].last_transition_micros))
+        await world.chronicler.run_once()
+        restored = StatusMachine(TxnStatusTable(0, 1_000_000), HybridClock(lambda: 0))
+        restoring = restored.restoring()
+        for chunk in world.table.snapshot():
+            restoring.add(chunk)
+        restoring.finish()
+        world.table = restored.table
+        world.led = [restored.table]
+        world.end(1)
+        await world.chronicler.run_once()
+
+    assert played(tmp_path, play).written() == [[2], [2, 3]]
+
+
+def test_records_come_in_the_order_in_which_they_ended(tmp_path: Path) -> None:
+    world = World(tmp_path, 0)
+    ids = world.end(3)
+    records: list[TxnRecord] = world.table.latest_ended(2)
+    assert [each.txn_id for each in records] == ids[1:]
+    assert world.table.ended_count == 3
