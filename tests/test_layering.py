@@ -58,6 +58,7 @@ ROOTS = {
     "txnclient.auto_commit": "client",
     "txnclient.optimizing": "client",
     "txnclient.importing": "client",
+    "txnclient.placing": "client",
     "txnclient.tables": "client",
     "txnclient.undoing": "client",
     "txnclient.client": "client",

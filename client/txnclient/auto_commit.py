@@ -158,6 +158,7 @@ class AutoCommit:
             is_retry=request_id is not None,
             alone=True,
             tables=tables[:MAX_FIRST_WRITES] if opens else (),
+            near="" if request_id else "".join(tables[:1]),  # all calls with the id find it, whatever they write
         )
         txn.handle.lock_timeout = lock_timeout
         try:

@@ -23,10 +23,12 @@ def begin(
     is_retry: bool = False,
     alone: bool = False,
     tables: Iterable[str] = (),
+    near: str = "",
 ) -> tuple[list[Transaction], bool]:
     """The transactions, and whether an earlier request, or attempt at this one, has begun them.
 
-    `tables`: those to which the one transaction is going to write, each once.
+    `tables`: those to which the one transaction is going to write, each once. `near`: a table that it is about; all
+    requests with the same id say the same.
     """
     write_ids = {table: uuid.uuid4().hex for table in tables}
     request = build(
@@ -38,6 +40,7 @@ def begin(
         count=count,
         is_retry=is_retry,
         first_writes=[{"table": table, "write_id": write_id} for table, write_id in write_ids.items()],
+        near=near,
     )
     sent_at = time.monotonic()
 

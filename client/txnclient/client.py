@@ -19,6 +19,7 @@ from txnclient.importing import Importing
 from txnclient.info import TxnSummary, txn_summary
 from txnclient.optimizing import Optimizing
 from txnclient.participants import ParticipantSummary
+from txnclient.placing import Placing
 from txnclient.read import instants
 from txnclient.session import Session
 from txnclient.snapshot import Snapshot
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
 ResponseT = TypeVar("ResponseT", bound=Message)
 
 
-class Client(AutoCommit, Compacting, Optimizing, Savepoints, Importing, Speaking, Undoing, Staying):
+class Client(AutoCommit, Compacting, Optimizing, Placing, Savepoints, Importing, Speaking, Undoing, Staying):
     """Safe to use from many threads."""
 
     instead = Session.instead
@@ -72,7 +73,9 @@ class Client(AutoCommit, Compacting, Optimizing, Savepoints, Importing, Speaking
         Raises InvalidArgument; NotFound for a table that does not exist; Overloaded when too many are open.
         """
         named = list(dict.fromkeys(tables))
-        return begin(self.session, 1, label, keepalive_millis, uuid.uuid4().hex, tables=named)[0][0]
+        return begin(self.session, 1, label, keepalive_millis, uuid.uuid4().hex, tables=named, near="".join(named[:1]))[
+            0
+        ][0]
 
     def begin_many(self, count: int, label: str = "", *, keepalive_millis: int = 0) -> list[Transaction]:
         """Begins `count` transactions, 1 to 1,000, in one call; each is its own, they share nothing but the label.

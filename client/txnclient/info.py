@@ -25,8 +25,10 @@ class TableInfo:
     """The name of the strategy."""
     properties: Mapping[str, str] = field(default_factory=dict, hash=False)
     """What the table has for itself where others go by the cluster's options: see `Client.alter_table`."""
+    placement: str = ""
+    """The group that it is in; empty in listings, which do not say."""
 
-    def require_same(self, schema: Schema, conflicts: str, location: str | None) -> None:
+    def require_same(self, schema: Schema, conflicts: str, location: str | None, placement: str | None) -> None:
         """Raises AlreadyExists, saying in what it differs from what somebody else would have made; comments aside."""
         ours, theirs = (tuple(map(_without_comment, each.columns)) for each in (self.schema, schema))
         for what, there, wanted in (
@@ -35,6 +37,7 @@ class TableInfo:
             ("primary_key", self.schema.primary_key, schema.primary_key),
             ("conflicts", self.conflicts, conflicts),
             ("location", self.location.rstrip("/"), (location or self.location).rstrip("/")),
+            ("placement", self.placement, placement or self.placement),
         ):
             if there != wanted:
                 said = ["nothing" if each is None else str(each) for each in (there, wanted)]
@@ -62,9 +65,9 @@ def _without_comment(column: Column) -> str:
     return f"{column.name!r} {column.type}{'' if column.nullable else ' NOT NULL'}"
 
 
-def table_info(wire: common.TableInfo) -> TableInfo:
-    properties = {each.name: each.value for each in wire.properties}
-    return TableInfo(wire.table_id, wire.name, wire.location, Schema.from_wire(wire.schema), wire.conflicts, properties)
+def table_info(wire: common.TableInfo, placement: str = "") -> TableInfo:
+    properties, schema = {each.name: each.value for each in wire.properties}, Schema.from_wire(wire.schema)
+    return TableInfo(wire.table_id, wire.name, wire.location, schema, wire.conflicts, properties, placement)
 
 
 def txn_summary(wire: common.TxnInfo) -> TxnSummary:

@@ -93,7 +93,7 @@ class Optimizing:
 
     def _attempt(self, table: str, work: Callable[[Transaction], None]) -> tuple[CommitReceipt | None, str]:
         """None: it gave way, and to whom."""
-        (txn,), _ = begin(self.session, 1, LABEL, 0, uuid.uuid4().hex)
+        (txn,), _ = begin(self.session, 1, LABEL, 0, uuid.uuid4().hex, near=table)
         try:
             with txn:
                 self._give_way(table, txn)

@@ -153,7 +153,8 @@ class Session(Staying):
     def table(self, name: str) -> TableInfo:
         """Raises NotFound."""
         request = build(table_pb.GetTableRequest, name=name)
-        return table_info(self.call("txnstatus.Table/GetTable", request, table_pb.GetTableResponse).table)
+        answer = self.call("txnstatus.Table/GetTable", request, table_pb.GetTableResponse)
+        return table_info(answer.table, answer.placement)
 
 
 class _Hurried(Session):

@@ -41,6 +41,7 @@ class Tables:
         conflicts: ConflictStrategy | str = ConflictStrategy.FIRST_COMMITTER_WINS,
         if_not_exists: bool = False,
         properties: Mapping[str, PropertyValue] | None = None,
+        placement: str | None = None,
     ) -> TableInfo:
         """Creates a table. `schema`: a pyarrow Schema, a PySpark StructType, DDL text, or a name-to-type mapping.
 
@@ -51,12 +52,18 @@ class Tables:
 
         `if_not_exists`: a table of this name that is there already is answered as it is, if all that is asked for here
         is so: its columns, their order, types, and which may be null, what it is partitioned by, its key, its way with
-        conflicts, and the location, where one is given. Of any number of programs that create it at once one does.
+        conflicts, and the location and the placement, where one is given. Of any number of programs that create it at
+        once one does.
 
         `properties`: NO_AUTO_COMPACTION (true: on request only), compact_delta_num, compact_delta_pct: see alter_table.
 
+        `placement`: the group that it is to be in, such as "group-1", for good; by default where `place_database` has
+        put its database's new tables, or else where the hash of its name says. A transaction all of whose tables are in
+        one group, and which begins with one of them (`tables`), commits in one entry of a log.
+
         Raises AlreadyExists: with `if_not_exists`, for a table that differs, and it says in what. Raises
-        InvalidArgument, naming the column.
+        InvalidArgument, naming the column, or the groups that there are; IllegalState where a table of this name was
+        placed in another group before, or is still read from there though it is dropped.
         """
         schemas.require_nothing_inside(schema)
         columns = to_columns(schema)
@@ -72,17 +79,18 @@ class Tables:
             conflicts=conflicts,
             request_id=uuid.uuid4().hex,
             properties=[each for each in _to_wire(properties or {}) if each.value],
+            placement=placement or "",
         )
         while True:
             try:
                 answer = self.session.call("txnstatus.Table/CreateTable", request, table_pb.CreateTableResponse)
-                return table_info(answer.table)
+                return table_info(answer.table, answer.placement)
             except AlreadyExists:
                 if not if_not_exists:
                     raise
             with contextlib.suppress(NotFound):  # dropped in between
                 found = self.table(name)
-                found.require_same(checked, str(conflicts), location)
+                found.require_same(checked, str(conflicts), location, placement)
                 return found
             request.request_id = uuid.uuid4().hex
 
@@ -97,7 +105,7 @@ class Tables:
         """
         request = build(table_pb.AlterTableRequest, table=name, properties=_to_wire(properties))
         answer = self.session.call("txnstatus.Table/AlterTable", request, table_pb.AlterTableResponse)
-        return table_info(answer.table)
+        return table_info(answer.table, answer.placement)
 
     def drop_table(self, name: str, *, ignore_missing: bool = False, timeout: float | None = None) -> None:
         """Drops a table, in a transaction of its own: readers at a timestamp below its commit still see the table, as
@@ -112,7 +120,7 @@ class Tables:
         timeout = self.session.timeout if timeout is None else checked_seconds(timeout)
         try:
             self.table(name)
-            (txn,), _ = begin(self.session, 1, f"drop table {name}"[:100], 0, uuid.uuid4().hex)
+            (txn,), _ = begin(self.session, 1, f"drop table {name}"[:100], 0, uuid.uuid4().hex, near=name)
             with txn:
                 dropping.drop(txn.handle, name, timeout)
         except Forgotten:

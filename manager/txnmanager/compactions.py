@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from google.protobuf.message import Message
 
-from txnmanager.router import CALL_SECONDS
+from txnmanager.keepers import CALL_SECONDS, Keepers
 from txnstatus.catalog.catalog import shard_group
 from txnstatus.catalog.system_client import TxnSystemClient
 from txnstatus.errors import TxnError
@@ -23,15 +23,17 @@ ResponseT = TypeVar("ResponseT", bound=Message)
 class Compactions:
     """Implements the Compactions service, with `router`."""
 
-    def __init__(self, client: TxnSystemClient) -> None:
+    def __init__(self, client: TxnSystemClient, keepers: Keepers) -> None:
         self._client = client
+        self._keepers = keepers
 
     async def list_compactions(self, request: pb.ListCompactionsRequest) -> pb.ListCompactionsResponse:
         """As far as every shard has answered: what comes after that is on a later page."""
         if request.table:
-            shard = self._client.cluster.shard_of_table(check_table_name(request.table))
-            return await self._ask(shard, "ListCompactions", request, pb.ListCompactionsResponse)
-        shards = range(self._client.cluster.state.participant_shards)
+            method = "txnstatus.Compactions/ListCompactions"
+            name = check_table_name(request.table)
+            return await self._keepers.call(name, method, request, pb.ListCompactionsResponse)
+        shards = self._client.cluster.state.shards
         answers = await asyncio.gather(
             *(self._ask(shard, "ListCompactions", request, pb.ListCompactionsResponse) for shard in shards)
         )
@@ -46,13 +48,13 @@ class Compactions:
         A shard that cannot answer has nothing to do, as long as another one answers.
         """
         if request.table:
-            shard = self._client.cluster.shard_of_table(check_table_name(request.table))
-            return await self._ask(shard, "LeaseCompaction", request, pb.LeaseCompactionResponse)
-        count = self._client.cluster.state.participant_shards
-        first = zlib.crc32(request.lease_id.encode()) % count
+            method = "txnstatus.Compactions/LeaseCompaction"
+            name = check_table_name(request.table)
+            return await self._keepers.call(name, method, request, pb.LeaseCompactionResponse)
+        shards = self._client.cluster.state.shards
+        first = zlib.crc32(request.lease_id.encode()) % len(shards)
         failed: TxnError | None = None
-        for number in range(count):
-            shard = (first + number) % count
+        for shard in (*shards[first:], *shards[:first]):
             try:
                 answer = await self._ask(shard, "LeaseCompaction", request, pb.LeaseCompactionResponse)
             except TxnError as error:

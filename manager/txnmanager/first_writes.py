@@ -6,14 +6,11 @@ a transaction has claimed and made nothing of, its end tells them: it is cleaned
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from txnmanager.router import CALL_SECONDS
+from txnmanager.keepers import Keepers
 from txnstatus import write_directory
-from txnstatus.catalog.catalog import shard_group
-from txnstatus.catalog.system_client import TxnSystemClient
 from txnstatus.errors import InvalidArgument, TxnError
 from txnstatus.limits import MAX_FIRST_WRITES, check_count
 from txnstatus.names import check_table_name
@@ -43,19 +40,17 @@ def checked(request: pb.BeginTransactionRequest) -> tuple[str, ...]:
     return names
 
 
-def look_up(client: TxnSystemClient, names: Sequence[str], by: float, told: Callable[[Found], None]) -> None:
+def look_up(keepers: Keepers, names: Sequence[str], by: float, told: Callable[[Found], None]) -> None:
     """Asks for the tables of these names: the leaders know them from memory, and those of one shard go together.
 
     `by`: the loop's time at which they are to be known. `told` hears once.
     """
     tables = _Tables(len(names), told)
-    by_shard: defaultdict[int, list[Question]] = defaultdict(list)
-    for number, name in enumerate(names):
-        question = Question(table_pb.GetTableRequest(name=name), by, partial(tables.hear, number))
-        by_shard[client.cluster.shard_of_table(name)].append(question)
-    for shard, asked in by_shard.items():
-        method = "txnstatus.Table/GetTable"
-        client.ask_leader(shard_group(shard), method, asked, table_pb.GetTableResponse, CALL_SECONDS)
+    questions = [
+        (name, Question(table_pb.GetTableRequest(name=name), by, partial(tables.hear, number)))
+        for number, name in enumerate(names)
+    ]
+    keepers.ask("txnstatus.Table/GetTable", questions, table_pb.GetTableResponse)
 
 
 class _Tables:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from google.protobuf import descriptor_pool
 from google.protobuf.descriptor import MethodDescriptor
 from google.protobuf.message_factory import GetMessageClass
 
+from txnmanager.keepers import CALL_SECONDS, Keepers
 from txnstatus.catalog.catalog import shard_group
-from txnstatus.catalog.cluster_map import ClusterMap, shard_of_table_id
+from txnstatus.catalog.cluster_map import shard_of_table_id
 from txnstatus.catalog.system_client import TxnSystemClient
 from txnstatus.errors import NotFound, TxnError
 from txnstatus.names import check_table_name
@@ -19,20 +21,29 @@ from txnstatus.rpc.calls import Call, Handler, takes_calls
 from txnstatus.rpc.server import Registry, full_name
 from txnstatus.status.ranges import OfTransaction, StatusRanges
 
-CALL_SECONDS = 15.0
 
-Route = Callable[[TxnSystemClient, StatusRanges, MethodDescriptor], Handler]
+@dataclass(frozen=True, slots=True)
+class Ways:
+    """How leaders are found."""
+
+    client: TxnSystemClient
+    ranges: StatusRanges
+    keepers: Keepers
+
+
+Route = Callable[[Ways, MethodDescriptor], Handler]
 """Makes what hands requests of the method on."""
 
 
-def route(registry: Registry, client: TxnSystemClient, ranges: StatusRanges) -> None:
+def route(registry: Registry, ways: Ways) -> None:
     """Has the node answer all of ROUTES."""
     for name, to_leader in ROUTES.items():
         method = descriptor_pool.Default().FindMethodByName(name)
-        registry.add_method(method, to_leader(client, ranges, method))
+        registry.add_method(method, to_leader(ways, method))
 
 
-def _by_txn_id(_client: TxnSystemClient, ranges: StatusRanges, method: MethodDescriptor) -> Handler:
+def _by_txn_id(ways: Ways, method: MethodDescriptor) -> Handler:
+    ranges = ways.ranges
     response = GetMessageClass(method.output_type)
 
     @takes_calls
@@ -43,16 +54,16 @@ def _by_txn_id(_client: TxnSystemClient, ranges: StatusRanges, method: MethodDes
     return pass_on
 
 
-def _by_shard(shard_of: Callable[[ClusterMap, Any], int]) -> Route:
-    def to_leader(client: TxnSystemClient, _ranges: StatusRanges, method: MethodDescriptor) -> Handler:
-        name, response = full_name(method), GetMessageClass(method.output_type)
+def _by_shard(shard_of: Callable[[Any], int]) -> Route:
+    def to_leader(ways: Ways, method: MethodDescriptor) -> Handler:
+        client, name, response = ways.client, full_name(method), GetMessageClass(method.output_type)
 
         @takes_calls
         def pass_on(calls: Sequence[Call]) -> None:
             by_shard: defaultdict[int, list[Call]] = defaultdict(list)
             for call in calls:
                 try:
-                    by_shard[shard_of(client.cluster, call.request)].append(call)
+                    by_shard[shard_of(call.request)].append(call)
                 except TxnError as error:
                     call.tell(error)
             for shard, asked in by_shard.items():
@@ -63,22 +74,41 @@ def _by_shard(shard_of: Callable[[ClusterMap, Any], int]) -> Route:
     return to_leader
 
 
-def _shard_of_id(_cluster: ClusterMap, request: Any) -> int:
+def _by_name(name_of: Callable[[Any], str]) -> Route:
+    def to_leader(ways: Ways, method: MethodDescriptor) -> Handler:
+        keepers, name, response = ways.keepers, full_name(method), GetMessageClass(method.output_type)
+
+        @takes_calls
+        def pass_on(calls: Sequence[Call]) -> None:
+            asked: list[tuple[str, Call]] = []
+            for call in calls:
+                try:
+                    asked.append((check_table_name(name_of(call.request)), call))
+                except TxnError as error:
+                    call.tell(error)
+            keepers.ask(name, asked, response)
+
+        return pass_on
+
+    return to_leader
+
+
+def _shard_of_id(request: Any) -> int:
     try:
         return shard_of_table_id(request.table_id)
     except ValueError:
         raise NotFound(f"no table with id {request.table_id!r}") from None
 
 
-_by_table = _by_shard(lambda cluster, request: cluster.shard_of_table(check_table_name(request.table)))
-_by_name = _by_shard(lambda cluster, request: cluster.shard_of_table(check_table_name(request.name)))
+_by_table = _by_name(lambda request: request.table)
+_by_its_name = _by_name(lambda request: request.name)
 _by_table_id = _by_shard(_shard_of_id)
 
 ROUTES: Mapping[str, Route] = {
     "txnstatus.TxnManager.AbortTransaction": _by_txn_id,
     "txnstatus.TxnManager.GetTransactionState": _by_txn_id,
-    "txnstatus.Table.CreateTable": _by_name,
-    "txnstatus.Table.GetTable": _by_name,
+    "txnstatus.Table.CreateTable": _by_its_name,
+    "txnstatus.Table.GetTable": _by_its_name,
     "txnstatus.Table.AlterTable": _by_table,
     "txnstatus.Table.DropTable": _by_table,
     "txnstatus.Table.OpenWrite": _by_table,
@@ -89,7 +119,7 @@ ROUTES: Mapping[str, Route] = {
     "txnstatus.Compactions.RenewCompaction": _by_table_id,
     "txnstatus.Compactions.CompleteCompaction": _by_table_id,
     "txnstatus.Compactions.FailCompaction": _by_table_id,
-    "txnstatus.Audit.AuditShard": _by_shard(lambda _cluster, request: request.shard),
+    "txnstatus.Audit.AuditShard": _by_shard(lambda request: request.shard),
     "txnstatus.Audit.AuditTable": _by_table_id,
     "txnstatus.Audit.AuditTransaction": _by_table_id,
     "txnstatus.Audit.AdoptDirectories": _by_table_id,

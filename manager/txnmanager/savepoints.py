@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from contextlib import suppress
 from typing import TypeVar
 
 from google.protobuf.message import Message
 
-from txnmanager.router import CALL_SECONDS
+from txnmanager.keepers import CALL_SECONDS, Keepers
 from txnstatus.catalog.catalog import shard_group
 from txnstatus.catalog.system_client import TxnSystemClient
-from txnstatus.errors import IllegalState, TxnError
+from txnstatus.errors import IllegalState, NotFound, TxnError
 from txnstatus.names import check_table_name
 from txnstatus.proto import savepoint_pb2 as pb
+from txnstatus.proto import table_pb2 as table_pb
 from txnstatus.savepoints import check_name, check_request
 
 ResponseT = TypeVar("ResponseT", bound=Message)
@@ -23,8 +25,9 @@ ResponseT = TypeVar("ResponseT", bound=Message)
 class Savepoints:
     """Implements the Savepoints service."""
 
-    def __init__(self, client: TxnSystemClient) -> None:
+    def __init__(self, client: TxnSystemClient, keepers: Keepers) -> None:
         self._client = client
+        self._keepers = keepers
 
     async def create_savepoint(self, request: pb.CreateSavepointRequest) -> pb.CreateSavepointResponse:
         """The home comes last: once it has the name, all others hold the savepoint.
@@ -33,10 +36,11 @@ class Savepoints:
         SnapshotTooOld.
         """
         check_request(request)
+        await asyncio.gather(*(self._find(check_table_name(name)) for name in request.tables))
         by_shard: defaultdict[int, list[str]] = defaultdict(list)
         for name in request.tables:
-            by_shard[self._client.cluster.shard_of_table(check_table_name(name))].append(name)
-        home = self._client.cluster.shard_of_table(request.name)
+            by_shard[self._client.cluster.shard_of_table(name)].append(name)
+        home = self._client.cluster.shard_by_hash(request.name)
         others = [shard for shard in (by_shard if request.tables else self._shards()) if shard != home]
         try:
             await self._hold_all(others, request, by_shard)
@@ -63,9 +67,15 @@ class Savepoints:
 
     async def release_savepoint(self, request: pb.ReleaseSavepointRequest) -> pb.ReleaseSavepointResponse:
         """The home comes last: until then the name is taken, and the call may be repeated."""
-        home = self._client.cluster.shard_of_table(check_name(request.name))
+        home = self._client.cluster.shard_by_hash(check_name(request.name))
         await self._drop(request.savepoint_id, [*(shard for shard in self._shards() if shard != home), home])
         return pb.ReleaseSavepointResponse()
+
+    async def _find(self, table: str) -> None:
+        """Who keeps it is known then, also where it is dropped by now."""
+        asked = table_pb.GetTableRequest(name=table)
+        with suppress(NotFound):
+            await self._keepers.call(table, "txnstatus.Table/GetTable", asked, table_pb.GetTableResponse)
 
     async def _hold_all(
         self, shards: Sequence[int], request: pb.CreateSavepointRequest, by_shard: defaultdict[int, list[str]]
@@ -92,8 +102,8 @@ class Savepoints:
         answers = await asyncio.gather(*(self._ask(shard, method, asked, response) for shard in self._shards()))
         return [savepoint for answer in answers for savepoint in answer.savepoints]
 
-    def _shards(self) -> range:
-        return range(self._client.cluster.state.participant_shards)
+    def _shards(self) -> Collection[int]:
+        return self._client.cluster.state.shards
 
     async def _ask(self, shard: int, method: str, request: Message, response: type[ResponseT]) -> ResponseT:
         return await self._client.call_leader(

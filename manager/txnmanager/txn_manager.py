@@ -14,13 +14,14 @@ from typing import Any, TypeVar
 from google.protobuf.message import Message
 
 from txnmanager import first_writes
-from txnmanager.router import CALL_SECONDS
+from txnmanager.keepers import CALL_SECONDS, Keepers
 from txnstatus import lock_requests, partitions
 from txnstatus.catalog import commands as catalog
-from txnstatus.catalog.catalog import shard_group, to_wire
+from txnstatus.catalog.catalog import FIRST_GROUP, shard_group, to_wire
 from txnstatus.catalog.client import CatalogClient
+from txnstatus.catalog.cluster_map import shard_of_table_id
 from txnstatus.catalog.system_client import TxnSystemClient
-from txnstatus.errors import CommitUnknown, Forgotten, InvalidArgument, NotFound, TxnError
+from txnstatus.errors import CommitUnknown, Forgotten, InvalidArgument, NotFound, PlacedElsewhere, TxnError
 from txnstatus.foreign import foreign_id, foreign_name
 from txnstatus.limits import (
     MAX_KEEP_ALIVE_IDS,
@@ -37,7 +38,7 @@ from txnstatus.proto import txn_manager_pb2 as pb
 from txnstatus.proto import txn_status_pb2 as status_pb
 from txnstatus.rpc.calls import Call, PassedOn, takes_calls
 from txnstatus.rpc.deadlines import time_left
-from txnstatus.rpc.errors import to_detail
+from txnstatus.rpc.errors import from_detail, to_detail
 from txnstatus.schema import Schema
 from txnstatus.status.ranges import OfTransaction, StatusRanges
 from txnstatus.types import DECIDED, TxnId, TxnState
@@ -48,33 +49,54 @@ ResponseT = TypeVar("ResponseT", bound=Message)
 class TxnManager:
     """Implements the TxnManager service, with `router`."""
 
-    def __init__(self, client: TxnSystemClient, ranges: StatusRanges) -> None:
-        self._client = client
+    def __init__(self, client: TxnSystemClient, ranges: StatusRanges, keepers: Keepers) -> None:
+        self._cluster = client.cluster
         self._ranges = ranges
+        self._keepers = keepers
 
     @takes_calls
     def begin_transaction(self, calls: Sequence[Call]) -> None:
-        """Begins with first writes on the same tables wait for these together, and for nobody else's."""
-        by_tables: defaultdict[tuple[str, ...], list[Call]] = defaultdict(list)
+        """Begins near the same tables, with first writes there, wait for these together, and for nobody else's."""
+        by_tables: defaultdict[tuple[str, tuple[str, ...]], list[Call]] = defaultdict(list)
         for call in calls:
             try:
-                by_tables[first_writes.checked(call.request)].append(call)
+                names, near = first_writes.checked(call.request), call.request.near
+                by_tables[check_table_name(near) if near else "", names].append(call)
             except TxnError as error:
                 call.tell(error)
-        for names, begins in by_tables.items():
-            if names:
+        for (near, names), begins in by_tables.items():
+            group = self._group_near(near)
+            if names or group is None:
+                asked = names if group is not None else tuple(dict.fromkeys((*names, near)))
                 by = max(call.answer_by for call in begins)
-                first_writes.look_up(self._client, names, by, partial(self._begin_writing, begins))
+                first_writes.look_up(self._keepers, asked, by, partial(self._begin_near, near, asked, begins))
             else:
-                self._ranges.begin(begins)
+                self._ranges.begin(begins, group)
 
-    def _begin_writing(self, calls: Sequence[Call], found: first_writes.Found) -> None:
+    def _group_near(self, table: str) -> str | None:
+        """The group in whose ranges transactions near the table begin; the first one, where none is named.
+
+        None: somebody else must say where the table is.
+        """
+        state = self._cluster.state
+        if not table or len(state.ranges_of) == 1:
+            return FIRST_GROUP
+        shard = self._cluster.known_keeper(table)
+        return None if shard is None else state.group_of(shard_group(shard))
+
+    def _begin_near(self, near: str, asked: Sequence[str], calls: Sequence[Call], found: first_writes.Found) -> None:
+        """`asked`: the names of the tables that were asked for, first those of the writes."""
         if isinstance(found, TxnError):
             for call in calls:
                 call.tell(found)
             return
-        begins = [_FirstWrites(call, found) for call in calls if not call.is_over]
-        self._ranges.begin(begins, {begin: begin.participants for begin in begins})
+        group = self._group_near(near)
+        if group is None:
+            shard = shard_of_table_id(found[asked.index(near)].table_id)
+            self._cluster.keeps(near, shard)
+            group = self._cluster.state.group_of(shard_group(shard))
+        writes = [_FirstWrites(call, found[: len(call.request.first_writes)]) for call in calls if not call.is_over]
+        self._ranges.begin(writes, group, {each: each.participants for each in writes})
 
     @takes_calls
     def commit_transaction(self, calls: Sequence[Call]) -> None:
@@ -153,9 +175,10 @@ class _Look(_Commit):
 class Tables:
     """Implements the Table service, with `router`."""
 
-    def __init__(self, client: TxnSystemClient, ranges: StatusRanges) -> None:
+    def __init__(self, client: TxnSystemClient, ranges: StatusRanges, keepers: Keepers) -> None:
         self._client = client
         self._ranges = ranges
+        self._keepers = keepers
 
     async def list_tables(self, request: table_pb.ListTablesRequest) -> table_pb.ListTablesResponse:
         """As far as every shard has answered: what comes after that is on a later page."""
@@ -178,6 +201,18 @@ class Tables:
                 results.update(dict.fromkeys(numbers, table_pb.RenewLeaseResult(error=to_detail(error))))
             else:
                 results.update(zip(numbers, answer.results, strict=True))
+                await ask_elsewhere(numbers)
+
+        async def ask_elsewhere(numbers: Sequence[int]) -> None:
+            """Leases of tables that the shard has placed in others."""
+            placed: defaultdict[int, list[int]] = defaultdict(list)
+            for number in numbers:
+                if results[number].error.code == PlacedElsewhere.code:
+                    error = from_detail(results[number].error)
+                    assert isinstance(error, PlacedElsewhere)
+                    self._client.cluster.keeps(request.leases[number].table, error.shard)
+                    placed[error.shard].append(number)
+            await asyncio.gather(*(ask(shard, numbers) for shard, numbers in placed.items()))
 
         by_shard: defaultdict[int, list[int]] = defaultdict(list)
         for number, lease in enumerate(request.leases):
@@ -192,8 +227,7 @@ class Tables:
         database, dot, _ = request.table.partition(".")
         if dot:
             # Else the database would be locked for nothing.
-            asked, shard = table_pb.GetTableRequest(name=request.table), self._shard(request.table)
-            found = await self._ask(shard, "GetTable", asked, table_pb.GetTableResponse)
+            found = await self._get(request.table)
             lock_requests.check(request, Schema.from_wire(found.table.schema))
             parent = table_pb.LockRequest(
                 txn_id=request.txn_id,
@@ -224,8 +258,7 @@ class Tables:
         """As far as every shard has answered: what comes after that is on a later page."""
         answers: Sequence[table_pb.ShowLocksResponse]
         if "." in request.table:
-            asked, shard = table_pb.GetTableRequest(name=request.table), self._shard(request.table)
-            found = await self._ask(shard, "GetTable", asked, table_pb.GetTableResponse)
+            found = await self._get(request.table)
             if request.partition:
                 partitions.check(request.partition, found.table.schema.partition_by, request.table)
             answers = [await self._ask(self._shard(request.table), "ShowLocks", request, table_pb.ShowLocksResponse)]
@@ -250,9 +283,7 @@ class Tables:
         Nobody creates a database: it is there while it has a table.
         """
         if "." in name:
-            await self._ask(
-                self._shard(name), "GetTable", table_pb.GetTableRequest(name=name), table_pb.GetTableResponse
-            )
+            await self._get(name)
             return
         found = await self.list_tables(table_pb.ListTablesRequest(after=f"{name}."))
         if not found.tables or not found.tables[0].name.startswith(f"{name}."):
@@ -277,8 +308,13 @@ class Tables:
                 lock.txn.CopyFrom(found[lock.txn_id].txn)
 
     async def _ask_all(self, method: str, request: Message, response: type[ResponseT]) -> Sequence[ResponseT]:
-        shards = range(self._client.cluster.state.participant_shards)
+        shards = self._client.cluster.state.shards
         return await asyncio.gather(*(self._ask(shard, method, request, response) for shard in shards))
+
+    async def _get(self, table: str) -> table_pb.GetTableResponse:
+        """From then on this process knows who keeps the table. Raises NotFound."""
+        request, method = table_pb.GetTableRequest(name=check_table_name(table)), "txnstatus.Table/GetTable"
+        return await self._keepers.call(table, method, request, table_pb.GetTableResponse)
 
     def _shard(self, table: str) -> int:
         return self._client.cluster.shard_of_table(check_table_name(table))
@@ -296,11 +332,11 @@ def _place(lock: table_pb.LockInfo) -> tuple[str, int, int]:
 class ClusterView:
     """Implements what the Admin service has for the whole cluster; every node answers it."""
 
-    def __init__(self, client: TxnSystemClient, ranges: StatusRanges) -> None:
+    def __init__(self, client: TxnSystemClient, ranges: StatusRanges, keepers: Keepers) -> None:
         self._catalog = CatalogClient(client)
         self._cluster = client.cluster
         self._ranges = ranges
-        self._tables = Tables(client, ranges)
+        self._tables = Tables(client, ranges, keepers)
 
     async def get_cluster(self, _request: admin_pb.GetClusterRequest) -> admin_pb.GetClusterResponse:
         return admin_pb.GetClusterResponse(catalog=to_wire(self._cluster.state))
@@ -314,6 +350,17 @@ class ClusterView:
         command = catalog.ReplaceNode(request.old_node, request.new_node, request.address)
         state = await self._catalog.change(command)
         return admin_pb.ReplaceNodeResponse(catalog=to_wire(state))
+
+    async def add_group(self, request: admin_pb.AddGroupRequest) -> admin_pb.AddGroupResponse:
+        """Answers once transactions begin in ranges of the group, where ranges are in groups of shards."""
+        state = await self._catalog.change(catalog.AddGroup(request.name))
+        if request.name in state.without_ranges:
+            await self._ranges.move_on()
+        return admin_pb.AddGroupResponse(catalog=to_wire(self._cluster.state))
+
+    async def place_database(self, request: admin_pb.PlaceDatabaseRequest) -> admin_pb.PlaceDatabaseResponse:
+        state = await self._catalog.change(catalog.PlaceDatabase(request.database, request.group))
+        return admin_pb.PlaceDatabaseResponse(catalog=to_wire(state))
 
     async def remove_foreign(self, request: admin_pb.RemoveForeignRequest) -> admin_pb.RemoveForeignResponse:
         state = await self._catalog.change(catalog.RemoveForeign(request.name))

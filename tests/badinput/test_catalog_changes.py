@@ -39,7 +39,8 @@ def world(tmp_path: Path) -> Iterator[World]:
 def right(world: World, kind: str) -> pb.CatalogCommand:
     replacement = pb.CatalogCommand.ReplaceNode(old_node="n1", new_node="n2", address="127.0.0.1:1")
     return {
-        "add_range": pb.CatalogCommand(add_range={"number": 1}),
+        "add_range": pb.CatalogCommand(add_range={"after": 0}),
+        "add_group": pb.CatalogCommand(add_group={"name": "group-1"}),
         "drop_range": pb.CatalogCommand(drop_range={"number": 0, "last_commit_ts": 1}),
         "set_option": pb.CatalogCommand(set_option={"name": "keepalive_max_ms", "value": 3_600_000}),
         "replace_node": pb.CatalogCommand(replace_node=replacement),
@@ -104,7 +105,8 @@ def test_wrong_changes(world: World, kind: str) -> None:
         ({"register_foreign": {"name": "there", "address": "nowhere"}}, InvalidArgument),
         ({"register_foreign": {"name": "../there", "address": "127.0.0.1:1"}}, InvalidArgument),
         ({"remove_foreign": {"name": "there"}}, NotFound),
-        ({"add_range": {"number": 7}}, IllegalState),
+        ({"add_range": {"after": 7}}, IllegalState),
+        ({"add_group": {"name": "group-7"}}, InvalidArgument),
         ({"drop_range": {"number": 0, "last_commit_ts": 1}}, IllegalState),
         ({"drop_range": {"number": 7, "last_commit_ts": 1}}, IllegalState),
         ({"drop_range": {"number": 0, "last_commit_ts": 2**64 - 1}}, InvalidArgument),

@@ -24,6 +24,7 @@ from txnparticipant.shard import commands as cmd
 from txnparticipant.shard.shard import ParticipantShard
 from txnparticipant.shard.table import TableState
 from txnparticipant.versions.mvcc import undecided_at
+from txnstatus.id_sets import below
 from txnstatus.partitions import WHOLE_TABLE
 from txnstatus.status.commit.tasks import SendOp
 from txnstatus.status.table import TxnStatusTable
@@ -122,7 +123,7 @@ class Tables:
         kind = self._config.writes[client_of(status, txn_id)][table]
         overwrite = kind == OVERWRITE
         if kind == DROP:
-            number, _said = self._apply(table, number, cmd.DropTable(txn_id, participant, OWNER))
+            number, _said = self._apply(table, number, cmd.DropTable(txn_id, participant, OWNER, below(txn_id)))
         if kind in (DROP, OVERWRITE):
             # What is committed, and not finalised here yet, is published first.
             prepared = self.shard(table, number).prepared(self.table(table, number))

@@ -177,7 +177,7 @@ def test_the_ledger_keeps_what_somebody_may_ask_about(server: PostgresServer, pa
     for txn_id in (first, second):
         prepared(server, txn_id).close()
         participant.publish(txn_id, COMMIT_TS)
-    participant.forget(second)
+    participant.forget(first, second)
     kept = [txn_id for (txn_id,) in server.query(f"SELECT txn_id FROM {LEDGER} WHERE cluster_id = %s", CLUSTER)]
     assert first not in kept
     assert second in kept

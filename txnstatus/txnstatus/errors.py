@@ -219,6 +219,17 @@ class OutcomeUnknown(Unavailable):
     code = "OUTCOME_UNKNOWN"
 
 
+class PlacedElsewhere(TxnError):
+    """Another shard keeps the table of this name; `shard` says which. Managers ask there: no program sees this."""
+
+    code = "PLACED_ELSEWHERE"
+    grpc_status = "FAILED_PRECONDITION"
+
+    @property
+    def shard(self) -> int:
+        return int(self.hint)
+
+
 class Overloaded(Unavailable):
     """A limit of the server was reached; the same request may succeed a little later."""
 
@@ -251,6 +262,7 @@ ERROR_CLASSES: tuple[type[TxnError], ...] = (
     Unavailable,
     NotTheLeader,
     OutcomeUnknown,
+    PlacedElsewhere,
     Overloaded,
     LimitReached,
 )

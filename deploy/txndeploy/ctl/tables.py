@@ -65,10 +65,11 @@ def alter(
 def _show(info: TableInfo, *, as_json: bool) -> None:
     found = listings.columns(info)
     if as_json:
-        about = {"name": info.name, "location": info.location, "conflicts": info.conflicts}
+        about = {"name": info.name, "location": info.location, "conflicts": info.conflicts, "placement": info.placement}
         typer.echo(output.as_json({"table": {**about, "properties": dict(info.properties), "columns": found.rows}}))
         return
     show(found, as_json=False)
+    console().print(f"{plain(info.name)} is in {plain(info.placement)}.")
     if info.properties:
         show(listings.properties(info), as_json=False)
 

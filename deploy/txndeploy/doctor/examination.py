@@ -138,7 +138,7 @@ class Examination:
 
     def look_at_transactions(self) -> None:
         """The shards first: what has not ended there and is not unfinished then, ended in between, or is dead."""
-        for shard in range(self._state.participant_shards):
+        for shard in self._state.shards:
             try:
                 self._participants[shard] = self._shard(shard)
             except TxnError as error:
@@ -152,7 +152,7 @@ class Examination:
         self.report.findings += transactions.stuck(
             open_txns,
             held,
-            set(range(self._state.participant_shards)) - self._participants.keys(),
+            set(self._state.shards) - self._participants.keys(),
             self._silent_hosts(),
             time.time_ns() // 1000,
             self.wishes.stuck_seconds,

@@ -12,6 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeVar
 
+from txnclient import connect
 from txnclient.calls.channel import ManagerChannel
 from txndeploy.local import spawning
 from txndeploy.local.claim import Claim
@@ -197,6 +198,13 @@ class LocalCluster:
         self._connect(node)
         self.start_node(node)
         return entry.address
+
+    def add_group(self) -> str:
+        """Adds a group; returns its name when it has a leader, and tables can be placed there."""
+        with connect(self.addresses) as client:
+            name = client.add_group()
+        self.leader(name)
+        return name
 
     def forget_node(self, node: str) -> None:
         """A dead node that was replaced: it is not started or asked any more."""

@@ -17,7 +17,8 @@ from txndeploy.node.hosting import Hosting, Service
 from txndeploy.node.loop_watch import LoopWatch
 from txndeploy.node.replicas import ReplicaAdmin, status_of
 from txnmanager.compactions import Compactions
-from txnmanager.router import route
+from txnmanager.keepers import Keepers
+from txnmanager.router import Ways, route
 from txnmanager.savepoints import Savepoints
 from txnmanager.txn_manager import ClusterView, Tables, TxnManager
 from txnparticipant.leader.machine import ShardMachine, shards_here
@@ -182,15 +183,15 @@ class Roles:
 
     def _register(self) -> None:
         """What the node answers by itself; each replica adds what is asked of its group."""
-        client, ranges = self._client, self._ranges
+        client, ranges, keepers = self._client, self._ranges, Keepers(self._client)
         self._add("Admin", self)
-        self._add("Admin", ClusterView(client, ranges))
+        self._add("Admin", ClusterView(client, ranges, keepers))
         if Role.MANAGER in self.config.nodes[self.config.node_id].roles:
-            self._add("TxnManager", TxnManager(client, ranges))
-            self._add("Table", Tables(client, ranges))
-            self._add("Compactions", Compactions(client))
-            self._add("Savepoints", Savepoints(client))
-            route(self.registry, client, ranges)
+            self._add("TxnManager", TxnManager(client, ranges, keepers))
+            self._add("Table", Tables(client, ranges, keepers))
+            self._add("Compactions", Compactions(client, keepers))
+            self._add("Savepoints", Savepoints(client, keepers))
+            route(self.registry, Ways(client, ranges, keepers))
 
     def _add(self, service: str, implementation: object, group: str = "") -> None:
         self.registry.add(SERVICES[service], implementation, group)

@@ -15,6 +15,7 @@ from txnparticipant.foreign.protocol import Participant
 from txnparticipant.upkeep.in_doubt import InDoubt
 from txnstatus.errors import IllegalState, InternalError, InvalidArgument, TxnError, Unavailable
 from txnstatus.foreign import foreign_id
+from txnstatus.id_sets import IdSet
 from txnstatus.limits import MAX_OPS_PER_CALL
 from txnstatus.process.environment import Environment
 from txnstatus.process.failpoints import failpoint
@@ -129,4 +130,9 @@ class ForeignHost:
         if now < self._next_forgetting:
             return
         self._next_forgetting = now + FORGET_SECONDS
-        await self._blocking(self._participant.forget, await self._ranges.forgotten_below())
+        forgotten = await self._ranges.forgotten()
+        await self._blocking(self._forget_all, forgotten)
+
+    def _forget_all(self, forgotten: IdSet) -> None:
+        for first, below in forgotten.spans():
+            self._participant.forget(first, below)

@@ -44,7 +44,7 @@ SELECT gid, owner = current_user OR (SELECT rolsuper FROM pg_roles WHERE rolname
 FROM pg_prepared_xacts WHERE database = current_database()
 """
 _PUBLISHED = f"SELECT 1 FROM {LEDGER} WHERE cluster_id = %s AND name = %s AND txn_id = %s"
-_FORGET = f"DELETE FROM {LEDGER} WHERE cluster_id = %s AND name = %s AND txn_id < %s"
+_FORGET = f"DELETE FROM {LEDGER} WHERE cluster_id = %s AND name = %s AND txn_id >= %s AND txn_id < %s"
 
 
 class PostgresParticipant:
@@ -126,9 +126,9 @@ class PostgresParticipant:
         with self._connection() as connection:
             return [txn_id for txn_id, _ in self._prepared(connection)]
 
-    def forget(self, below: TxnId) -> None:
+    def forget(self, first: TxnId, below: TxnId) -> None:
         with self._connection() as connection:
-            connection.execute(_FORGET, (self._cluster_id, self._name, below))
+            connection.execute(_FORGET, (self._cluster_id, self._name, first, below))
 
     # ---- inside
 

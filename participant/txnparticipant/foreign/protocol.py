@@ -52,5 +52,6 @@ class Participant(Protocol):
     def prepared(self) -> Iterable[TxnId]:
         """What is prepared, and neither published nor discarded."""
 
-    def forget(self, below: TxnId) -> None:
-        """All transactions with lower ids are over everywhere: nobody will ask about them, so no proof is needed."""
+    def forget(self, first: TxnId, below: TxnId) -> None:
+        """All transactions with ids from `first` on, below `below`, are over everywhere: nobody will ask about them, so
+        no proof is needed."""

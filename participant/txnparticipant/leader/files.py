@@ -102,7 +102,7 @@ class FileService:
         directory = table.directory(txn_id, check_write_id(request.write_id))
         is_here = request.manifest.path.startswith(f"{directory}/")
         if self._shard.record(table.table_id, txn_id) is None:
-            if txn_id < self._shard.forgotten_below:
+            if txn_id in self._shard.forgotten:
                 raise forgotten(txn_id)
             if not is_here:
                 # The write was opened on another table, which had the name before: it lies there.

@@ -248,7 +248,7 @@ def _own_writes(table: TableState, request: pb.ScanRequest, shard: ParticipantSh
     txn_id = TxnId(request.txn_id)
     record = table.txns.get(txn_id)
     if record is None:
-        if txn_id < shard.forgotten_below:
+        if txn_id in shard.forgotten:
             raise forgotten(txn_id)
         return None
     if record.owner != request.owner:

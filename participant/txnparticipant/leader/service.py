@@ -28,6 +28,7 @@ from txnparticipant.locks.strategies import BUILT_IN, Strategy
 from txnparticipant.shard import commands as cmd
 from txnparticipant.shard.changes import ShardApplied
 from txnparticipant.shard.leases import Leases
+from txnparticipant.shard.table import TableState
 from txnparticipant.upkeep.audit_service import ShardAudit
 from txnparticipant.upkeep.cleaner import PASS_SECONDS, Cleaner
 from txnparticipant.upkeep.flusher import Flusher
@@ -166,7 +167,7 @@ class ShardService:
     # ---- tables
 
     async def create_table(self, request: table_pb.CreateTableRequest) -> table_pb.CreateTableResponse:
-        return table_pb.CreateTableResponse(table=await self._tables.create(request))
+        return table_pb.CreateTableResponse(table=await self._tables.create(request), placement=self._tables.placement)
 
     @takes_calls
     def get_table(self, calls: Sequence[Call]) -> None:
@@ -182,11 +183,14 @@ class ShardService:
             if table is None:
                 unsettled.append(call)
             else:
-                call.tell(table_pb.GetTableResponse(table=table.info()))
+                call.tell(self._told(table))
         self._get_unsettled(unsettled)
 
     async def _get_settled(self, request: table_pb.GetTableRequest) -> table_pb.GetTableResponse:
-        return table_pb.GetTableResponse(table=(await self._tables.settled(request.name)).info())
+        return self._told(await self._tables.settled(request.name))
+
+    def _told(self, table: TableState) -> table_pb.GetTableResponse:
+        return table_pb.GetTableResponse(table=table.info(), placement=self._tables.placement)
 
     async def list_tables(self, request: table_pb.ListTablesRequest) -> table_pb.ListTablesResponse:
         self._driver.check_lease()
@@ -194,7 +198,7 @@ class ShardService:
 
     async def alter_table(self, request: table_pb.AlterTableRequest) -> table_pb.AlterTableResponse:
         self._driver.check_lease()
-        return table_pb.AlterTableResponse(table=await self._tables.alter(request))
+        return table_pb.AlterTableResponse(table=await self._tables.alter(request), placement=self._tables.placement)
 
     async def drop_table(self, request: table_pb.DropTableRequest) -> table_pb.DropTableResponse:
         self._driver.check_lease()
@@ -377,8 +381,8 @@ class ShardService:
             return
         self._next_forgetting = now + FORGET_PASS_SECONDS
         try:
-            below = await self._ranges.forgotten_below()
-            if below > self.shard.forgotten_below:
-                await self._proposer.propose(cmd.ForgetTxns(below))
+            forgotten = await self._ranges.forgotten()
+            if not forgotten <= self.shard.forgotten:
+                await self._proposer.propose(cmd.ForgetTxns(forgotten))
         except TxnError as error:
             log.info("%s forgets nothing for now: %s", shard_group(self.shard.shard), error.message)

@@ -6,7 +6,6 @@ A drop waits here for those that are prepared on the table; whoever comes after 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Executor
 from urllib.parse import quote
@@ -18,7 +17,7 @@ from txnparticipant.shard import dropping
 from txnparticipant.shard.changes import ShardApplied
 from txnparticipant.shard.shard import ParticipantShard
 from txnparticipant.shard.table import TableState
-from txnstatus.errors import InvalidArgument, NotFound, TxnError
+from txnstatus.errors import IllegalState, InvalidArgument, NotFound, TxnError
 from txnstatus.lake import locations
 from txnstatus.limits import MAX_LISTED, MAX_WAIT_SECONDS
 from txnstatus.names import check_table_name
@@ -63,16 +62,22 @@ class TableService:
         self._waiters: Waiters[str] = Waiters()
 
     async def create(self, request: pb.CreateTableRequest) -> common.TableInfo:
-        """The new table, or the one that the same request made. Raises InvalidArgument, AlreadyExists."""
+        """The new table, or the one that the same request made.
+
+        Raises InvalidArgument, AlreadyExists; PlacedElsewhere; IllegalState where the name is placed in another group
+        than the request wants.
+        """
         name = check_table_name(request.name)
-        self._ranges.check_shard(name, self._shard.shard)
+        await self._ranges.check_keeper(name, self._shard.shard)
         if not request.request_id:
             raise InvalidArgument("a create needs a request id")
         properties = checked(Property(each.name, each.value) for each in request.properties)
         loop = asyncio.get_running_loop()
         schema = await loop.run_in_executor(self._blocking, _checked_schema, request)  # a large one takes a while
-        with contextlib.suppress(NotFound):
+        try:
             await self.settled(name)
+        except NotFound:
+            await self._place(name, request.placement)
         conflicts = request.conflicts or ConflictStrategy.FIRST_COMMITTER_WINS
         self._check_strategy(conflicts)
         created = await self._ranges.snapshot()
@@ -80,6 +85,27 @@ class TableService:
         command = cmd.CreateTable(name, schema, location, request.request_id, conflicts, created, properties)
         applied = await self._propose(command)
         return self._shard.table_by_id(applied.table_id).info()
+
+    async def _place(self, name: str, wanted: str) -> None:
+        """Before a table is made: a name goes where the group wants it that is asked for, once and for good.
+
+        Raises PlacedElsewhere where that is not here; IllegalState where it was placed already, InvalidArgument.
+        """
+        here, own = self._shard.shard, self.placement
+        if not self._ranges.is_by_hash(name, here):
+            if wanted not in ("", own):
+                raise IllegalState(f"table {name} is placed in {own}, and stays there; it cannot be in {wanted}")
+            return
+        shard = self._ranges.placement(name, here, wanted)
+        if shard == here or (self._shard.dropped(name) and not wanted):
+            return
+        await self._propose(cmd.PlaceTable(name, shard))
+        self._shard.table(name)
+
+    @property
+    def placement(self) -> str:
+        """The group that the tables are in."""
+        return self._ranges.group_of_shard(self._shard.shard)
 
     async def alter(self, request: pb.AlterTableRequest) -> common.TableInfo:
         """The table as it is then. Raises InvalidArgument, NotFound."""
@@ -107,7 +133,8 @@ class TableService:
         table = await self.settled(request.table, txn_id)
         if txn_id not in table.txns:
             raise dropping.unlocked(table, txn_id)  # and there is no need to make it take part
-        await self._propose(cmd.DropTable(txn_id, table.table_id, request.owner))
+        older = await self._ranges.older_than(txn_id)
+        await self._propose(cmd.DropTable(txn_id, table.table_id, request.owner, older))
         await self.publish_decided(table)
         record = table.txns[txn_id]
         while left := [other.txn_id for other in dropping.prepared_beside(table, record)]:

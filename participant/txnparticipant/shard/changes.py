@@ -72,7 +72,7 @@ def change(table: TableState, txn: TableTxn, command: cmd.TxnCommand) -> ShardAp
         case cmd.WriteRows():
             refusal = _write_rows(table, txn, command)
         case cmd.DropTable():
-            refusal = dropping.mark(table, txn)
+            refusal = dropping.mark(table, txn, command.older)
     return Rejected(refusal) if refusal else ShardApplied()
 
 

@@ -19,6 +19,7 @@ from txnparticipant.versions.mvcc import (
     Moved,
 )
 from txnstatus.codec import Codec
+from txnstatus.id_sets import IdSet
 from txnstatus.proto import table_pb2 as table_pb
 from txnstatus.replicated import Stored
 from txnstatus.schema import Schema
@@ -36,6 +37,13 @@ class CreateTable(Stored, tag=1):
     created: Timestamp = NO_TIMESTAMP
     """The last commit before it."""
     properties: tuple[Property, ...] = ()
+
+
+class PlaceTable(Stored, tag=25):
+    """The table of this name, which this shard would keep by its hash, is kept by another one for good."""
+
+    name: str
+    shard: int
 
 
 class OpenWrite(Stored, tag=2):
@@ -109,6 +117,8 @@ class DropTable(Stored, tag=16):
     txn_id: TxnId
     table_id: str
     owner: str
+    older: IdSet
+    """Transactions that began before it."""
 
 
 class BeginCommit(Stored, tag=4):
@@ -170,9 +180,9 @@ class ForgetTable(Stored, tag=17):
 
 
 class ForgetTxns(Stored, tag=8):
-    """Drops what ended below the id: the status table has forgotten it, so nobody will ask about it any more."""
+    """Drops those that ended: the status table has forgotten them, so nobody will ask about them any more."""
 
-    below_txn_id: TxnId
+    txns: IdSet
 
 
 class OpenFlush(Stored, tag=13):
@@ -322,7 +332,7 @@ TableCommand = (
     | FlushCommand
     | CompactionCommand
 )
-ShardCommand = CreateTable | ForgetTxns | HoldSavepoint | DropSavepoint
+ShardCommand = CreateTable | PlaceTable | ForgetTxns | HoldSavepoint | DropSavepoint
 Command = ShardCommand | TxnCommand | TableCommand
 
 _DECODER: Decoder[Command] = Decoder(Command)

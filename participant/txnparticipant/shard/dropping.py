@@ -14,6 +14,7 @@ from txnparticipant.shard import commands as cmd
 from txnparticipant.shard.records import Dropped, TableTxn
 from txnparticipant.shard.table import TableState
 from txnstatus.errors import Conflict, IllegalState, InvalidArgument, NotFound, TxnError
+from txnstatus.id_sets import IdSet
 from txnstatus.types import AbortCause, AbortCode, ParticipantState, Timestamp, TxnId, utc_of
 
 _ONE_WAY = "drop a table in a transaction that does nothing else to it"
@@ -26,11 +27,12 @@ def not_found(name: str, drop: Dropped) -> NotFound:
 
 def too_old(table: TableState, txn_id: TxnId) -> IllegalState | None:
     """Why the transaction must stay out of a table whose name another one had: it may mean that one."""
-    if txn_id >= table.follows:
+    before = table.before
+    if before is None or txn_id not in before.older:
         return None
     return IllegalState(
         f"transaction {txn_id} began before the table {table.name} that was there then was dropped by transaction "
-        f"{table.follows}: it cannot take part in the new one",
+        f"{before.txn_id}: it cannot take part in the new one",
         txn_id=txn_id,
         hint="begin another transaction",
     )
@@ -48,7 +50,7 @@ def refusal(table: TableState, txn: TableTxn, command: cmd.WriteCommand) -> TxnE
     return None
 
 
-def mark(table: TableState, txn: TableTxn) -> TxnError | None:
+def mark(table: TableState, txn: TableTxn, older: IdSet) -> TxnError | None:
     """DropTable. Returns the refusal, if there is one."""
     if txn.drops:
         return None
@@ -61,7 +63,7 @@ def mark(table: TableState, txn: TableTxn) -> TxnError | None:
         return IllegalState(message, txn_id=txn.txn_id, hint=_ONE_WAY)
     if table.dropping is not None:  # whoever held the lock before has it no more
         return _in_the_way(table, txn, table.dropping, "is being dropped")
-    table.will_drop(txn)
+    table.will_drop(txn, older)
     return None
 
 

@@ -9,7 +9,8 @@ from txnparticipant.shard.records import LIVE
 from txnparticipant.shard.table import TableState
 from txnparticipant.shard.translation import untranslated
 from txnparticipant.versions.directories import COMPACTIONS
-from txnstatus.types import NO_TIMESTAMP, ParticipantState, Timestamp, TxnId
+from txnstatus.id_sets import IdSet
+from txnstatus.types import NO_TIMESTAMP, ParticipantState, Timestamp
 
 
 def check_held(table: TableState, at: frozenset[Timestamp]) -> None:
@@ -20,7 +21,7 @@ def check_held(table: TableState, at: frozenset[Timestamp]) -> None:
     assert not lost, f"{table.name} is readable from {table.readable_from}, and held at {lost}"
 
 
-def check_table(table: TableState, forgotten_below: TxnId) -> None:
+def check_table(table: TableState, forgotten: IdSet) -> None:
     """Raises AssertionError."""
     assert not table.is_database or table.txns, f"nobody's database: {table.name}"
     table.locks.check_invariants(table.unfinished)
@@ -52,7 +53,7 @@ def check_table(table: TableState, forgotten_below: TxnId) -> None:
     _check_compactions(table)
     for file_set in table.file_sets.values():
         writer = table.txns.get(file_set.txn_id)
-        assert file_set.txn_id < forgotten_below if writer is None else writer.commit_ts == file_set.commit_ts, (
+        assert file_set.txn_id in forgotten if writer is None else writer.commit_ts == file_set.commit_ts, (
             f"visible, not committed: {file_set}"
         )
         if file_set.replaced_by is not None:
@@ -60,7 +61,7 @@ def check_table(table: TableState, forgotten_below: TxnId) -> None:
             prepared = replacer is not None and replacer.state is ParticipantState.COMMIT_IN_PROGRESS
             assert file_set.replaced_ts or prepared, f"promised to nobody: {file_set}"
             assert (
-                file_set.replaced_by < forgotten_below and file_set.replaced_ts
+                file_set.replaced_by in forgotten and file_set.replaced_ts
                 if replacer is None
                 else replacer.commit_ts == file_set.replaced_ts
             ), f"wrong replacement: {file_set}"

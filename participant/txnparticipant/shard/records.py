@@ -11,6 +11,7 @@ import msgspec
 from txnparticipant.rows.key_places import Changed
 from txnparticipant.rows.memrowset import RowBatch, changed_keys
 from txnparticipant.versions.mvcc import PendingWrite, partition_of
+from txnstatus.id_sets import NO_IDS, IdSet
 from txnstatus.key_ranges import KeyOrder
 from txnstatus.partitions import WHOLE_TABLE
 from txnstatus.schema import Schema
@@ -18,8 +19,6 @@ from txnstatus.types import NO_TIMESTAMP, ParticipantState, Timestamp, TxnId
 
 MAX_LOOKS = 64
 """Writes of one transaction whose keys are compared with those of others one by one: each takes a look at them all."""
-NOBODY = TxnId(0)
-"""The one that dropped the table before the first of a name: no transaction is older."""
 NOTHING = Changed()
 LIVE = (ParticipantState.OPEN, ParticipantState.COMMIT_IN_PROGRESS)
 
@@ -32,6 +31,8 @@ class Dropped:
     owner: str
     commit_ts: Timestamp
     """A reader below it still sees the table, as long as what it needs is kept."""
+    older: IdSet = NO_IDS
+    """Transactions that began before the one that dropped it: they may mean this table."""
 
 
 class TableTxn(msgspec.Struct, gc=False):
@@ -55,6 +56,8 @@ class TableTxn(msgspec.Struct, gc=False):
     """Whether the table goes with its commit."""
     keys_from: Timestamp = NO_TIMESTAMP
     """The last change of keys when it opened its first write: it looks for the keys of its files above that."""
+    older: IdSet = NO_IDS
+    """Transactions that began before it, if it drops the table."""
 
     @property
     def is_empty(self) -> bool:

@@ -14,17 +14,22 @@ from txnparticipant.shard.adoption import adopt
 from txnparticipant.shard.changes import ShardApplied, alter, change, flush, illegal, mark_cleaned, withdraw
 from txnparticipant.shard.compacting import compact, translate
 from txnparticipant.shard.invariants import check_held, check_table
-from txnparticipant.shard.records import NOBODY, Dropped, TableTxn
+from txnparticipant.shard.placing import Placed
+from txnparticipant.shard.records import Dropped, TableTxn
 from txnparticipant.shard.table import TableState
 from txnparticipant.shard.transitions import TRANSITIONS, Op, Stay
 from txnparticipant.shard.translation import retirable_until
 from txnparticipant.versions.mvcc import Prepared
-from txnstatus.errors import AlreadyExists, IllegalState, NotFound, forgotten
+from txnstatus.catalog.catalog import shard_group
+from txnstatus.codec import Codec
+from txnstatus.errors import AlreadyExists, IllegalState, NotFound, TxnError, forgotten
+from txnstatus.id_sets import NOBODYS, IdSet
 from txnstatus.proto import participant_pb2 as pb
 from txnstatus.replicated import Rejected, Story
 from txnstatus.types import NO_TIMESTAMP, ParticipantId, ParticipantState, Timestamp, TxnId
 
-SNAPSHOT_VERSION = 1
+SNAPSHOT_VERSION = 2
+_PLACED = Codec(Placed, pb.ShardSnapshot.Placed)
 
 
 class ParticipantShard:
@@ -37,9 +42,11 @@ class ParticipantShard:
         """Name → id of the tables that are not dropped."""
         self._dropped: dict[str, list[str]] = {}
         """Name → ids of the tables that are dropped and not forgotten yet; the last one dropped is the last."""
+        self._placed: dict[str, Placed] = {}
+        """Name → which shard keeps the table that this one would by its name's hash."""
         self._next_table_number = 0
-        self.forgotten_below = TxnId(0)
-        """Transactions below it are over for good; what still comes for one is late, and refused."""
+        self.forgotten = NOBODYS
+        """Transactions that are over for good; what still comes for one is late, and refused."""
         self._savepoints: dict[str, cmd.Savepoint] = {}
         """Id → savepoint."""
         self._story = Story(lambda txn_id: [table.txns[txn_id] for table in self.tables() if txn_id in table.txns])
@@ -66,8 +73,10 @@ class ParticipantShard:
         match command:
             case cmd.CreateTable():
                 return self._create(command)
+            case cmd.PlaceTable():
+                return self._place(command)
             case cmd.ForgetTxns():
-                return self._forget(command.below_txn_id)
+                return self._forget(command.txns)
             case cmd.HoldSavepoint():
                 return self._hold(command.savepoint)
             case cmd.DropSavepoint():
@@ -80,7 +89,7 @@ class ParticipantShard:
                 table.retire(retirable_until(table, command.up_to))
                 return ShardApplied()
             case cmd.Adopt():
-                return adopt(table, command.directory, self.forgotten_below)
+                return adopt(table, command.directory, self.forgotten)
             case cmd.ForgetTable():
                 return self._forget_table(table)
             case cmd.AlterTable():
@@ -104,7 +113,7 @@ class ParticipantShard:
         if table is None:
             return self._of_nothing(command)
         record = table.txns.get(command.txn_id)
-        if record is None and command.txn_id < self.forgotten_below:
+        if record is None and command.txn_id in self.forgotten:
             return Rejected(forgotten(command.txn_id))
         if op is _WRITE and getattr(command, "begins", False):
             op = Op.FIRST_WRITE
@@ -136,7 +145,18 @@ class ParticipantShard:
         found = self._tables.get(table_id)
         return TableState.database(table_id) if found is None and table_id.startswith(f"{self.shard}.") else found
 
+    def _place(self, command: cmd.PlaceTable) -> ShardApplied | Rejected:
+        """The first word holds, and a name that a table here has, or had and has left something, stays here."""
+        if command.name in self._ids_by_name or command.name in self._dropped:
+            return Rejected(
+                IllegalState(f"table {command.name} is in {shard_group(self.shard)}, or was: it stays there")
+            )
+        self._placed.setdefault(command.name, Placed(command.name, command.shard))
+        return ShardApplied()
+
     def _create(self, command: cmd.CreateTable) -> ShardApplied | Rejected:
+        if placed := self._placed.get(command.name):
+            return Rejected(placed.elsewhere())
         existing = self._tables.get(self._ids_by_name.get(command.name, ""))
         before = self.dropped(command.name)
         for known in (existing, *(gone for gone, _ in before)):
@@ -156,7 +176,7 @@ class ParticipantShard:
             command.conflicts,
             command.properties,
             max(command.created, drop.commit_ts) if drop else command.created,
-            drop.txn_id if drop else NOBODY,
+            drop,
         )
         self._ids_by_name[command.name] = table_id
         self._tables[table_id].held_at = savepoints.held_at(self.savepoints(), self._tables[table_id])
@@ -194,16 +214,16 @@ class ParticipantShard:
         del self._tables[table.table_id]
         return ShardApplied()
 
-    def _forget(self, below: TxnId) -> ShardApplied:
-        self.forgotten_below = max(self.forgotten_below, below)
+    def _forget(self, txns: IdSet) -> ShardApplied:
+        self.forgotten |= txns
         for table in list(self._tables.values()):
-            for txn_id in [txn_id for txn_id in table.txns if txn_id < below]:
+            for txn_id in [txn_id for txn_id in table.txns if txn_id in txns]:
                 self._drop_if_forgotten(table, txn_id)
         return ShardApplied()
 
     def _drop_if_forgotten(self, table: TableState, txn_id: TxnId) -> None:
         ended = txn_id not in table.unfinished and txn_id not in table.uncleaned
-        if ended and txn_id < self.forgotten_below:
+        if ended and txn_id in self.forgotten:
             table.forget(txn_id)
             if table.is_database and not table.txns:
                 del self._tables[table.table_id]
@@ -211,16 +231,20 @@ class ParticipantShard:
     # ---- questions
 
     def table(self, name: str) -> TableState:
-        """Raises NotFound."""
+        """Raises NotFound, PlacedElsewhere."""
         table_id = self._ids_by_name.get(name)
         if table_id is not None:
             return self._tables[table_id]
         for gone, drop in reversed(self.dropped(name)):
             raise dropping.not_found(gone.name, drop)
-        raise NotFound(f"table {name} does not exist")
+        raise self._not_here(name)
+
+    def _not_here(self, name: str) -> TxnError:
+        placed = self._placed.get(name)
+        return placed.elsewhere() if placed else NotFound(f"table {name} does not exist")
 
     def table_at(self, name: str, at: Timestamp) -> TableState:
-        """The one that had the name at the timestamp. Raises NotFound."""
+        """The one that had the name at the timestamp. Raises NotFound, PlacedElsewhere."""
         before = self.dropped(name)
         current = self._tables.get(self._ids_by_name.get(name, ""))
         if current is not None and current.created <= at:
@@ -231,7 +255,7 @@ class ParticipantShard:
             if gone.created <= at:
                 return gone
         if current is None and not before:
-            raise NotFound(f"table {name} does not exist")
+            raise self._not_here(name)
         first = before[0][0] if before else current
         assert first is not None
         raise NotFound(f"table {name} did not exist at {at}: it was created after {first.created}")
@@ -346,7 +370,8 @@ class ParticipantShard:
         wire = pb.ShardSnapshot(
             version=SNAPSHOT_VERSION,
             next_table_number=self._next_table_number,
-            forgotten_below=self.forgotten_below,
+            forgotten=self.forgotten.to_wire(),
+            placed=[_PLACED.to_wire(self._placed[name]) for name in sorted(self._placed)],
             tables=[snapshot.to_wire(self._tables[table_id]) for table_id in sorted(self._tables)],
             savepoints=[snapshot.savepoint_to_wire(self._savepoints[each]) for each in sorted(self._savepoints)],
         )
@@ -358,7 +383,8 @@ class ParticipantShard:
         if wire.version != SNAPSHOT_VERSION:
             raise ValueError(f"shard snapshot of version {wire.version}; this release reads {SNAPSHOT_VERSION}")
         self._next_table_number = wire.next_table_number
-        self.forgotten_below = TxnId(wire.forgotten_below)
+        self.forgotten = IdSet.from_wire(wire.forgotten)
+        self._placed = {each.name: _PLACED.from_wire(each) for each in wire.placed}
         self._tables = {t.info.table_id: snapshot.from_wire(t) for t in wire.tables}
         tables = [table for table in self._tables.values() if not table.is_database]
         self._ids_by_name = {table.name: table.table_id for table in tables if table.dropped is None}
@@ -372,7 +398,7 @@ class ParticipantShard:
         """Raises AssertionError."""
         with self._story.told_if_broken():
             for table in self._tables.values():
-                check_table(table, self.forgotten_below)
+                check_table(table, self.forgotten)
                 check_held(table, savepoints.held_at(self.savepoints(), table))
 
 

@@ -12,13 +12,14 @@ from txnparticipant.locks.locks import Answer, Lock, LockTable, Otherwise, Verdi
 from txnparticipant.rows.changed_keys import Commit
 from txnparticipant.rows.key_places import Changed
 from txnparticipant.rows.memrowset import RowBatch, RowSet, TableRows
-from txnparticipant.shard.records import LIVE, NOBODY, Dropped, TableTxn
+from txnparticipant.shard.records import LIVE, Dropped, TableTxn
 from txnparticipant.versions.additions import Addition, Additions
 from txnparticipant.versions.compactions import Compactions
 from txnparticipant.versions.conflicts import Overwrites
 from txnparticipant.versions.deletes import DeleteSets
 from txnparticipant.versions.directories import COMPACTIONS, FlushDirectory, directory_of
 from txnparticipant.versions.mvcc import DeleteSet, FileSet, PendingWrite, by_write
+from txnstatus.id_sets import IdSet
 from txnstatus.key_ranges import KeyOrder
 from txnstatus.names import is_database_name
 from txnstatus.partitions import WHOLE_TABLE, covers
@@ -42,12 +43,11 @@ class TableState:
     request_id: str
     """The creation's: the same request, sent again, is answered alike."""
     conflicts: str = ConflictStrategy.FIRST_COMMITTER_WINS
-    """The name of the strategy."""
     properties: tuple[Property, ...] = ()
     created: Timestamp = NO_TIMESTAMP
     """The last commit before it was: to a reader below there is no such table."""
-    follows: TxnId = NOBODY
-    """The transaction that dropped the table of this name before it: those that are older stay out."""
+    before: Dropped | None = None
+    """How the table of this name before it came to its end."""
     readable_from: Timestamp = NO_TIMESTAMP
     """What a reader below it would need may be gone. It rises only as far as what is removed makes it."""
     held_at: frozenset[Timestamp] = field(default=frozenset(), compare=False)
@@ -130,8 +130,8 @@ class TableState:
             self._keep(txn)
         return answer
 
-    def will_drop(self, txn: TableTxn) -> None:
-        txn.drops = True
+    def will_drop(self, txn: TableTxn, older: IdSet) -> None:
+        txn.drops, txn.older = True, older
         self._keep(txn)
 
     def prepare(self, txn: TableTxn, prepare_ts: Timestamp) -> tuple[TxnId, ...]:
@@ -378,7 +378,7 @@ class TableState:
         self.replace(left, commit_ts)
         for wanted in self.compactions.drop(commit_ts):
             self.leave_to_cleaner(COMPACTIONS, wanted)
-        self.dropped = Dropped(txn.txn_id, txn.owner, commit_ts)
+        self.dropped = Dropped(txn.txn_id, txn.owner, commit_ts, txn.older)
 
     def _end(self, txn: TableTxn, state: ParticipantState, commit_ts: Timestamp, changed: Changed) -> tuple[TxnId, ...]:
         txn.writes.clear()

@@ -92,7 +92,7 @@ class ShardAudit:
 
     async def _adopt(self, table: TableState, name: str, only_ask: bool) -> pb.AdoptResult:
         try:
-            refused = adoption.refusal(table, name, self._shard.forgotten_below)
+            refused = adoption.refusal(table, name, self._shard.forgotten)
             if refused:
                 raise refused
             if not only_ask:

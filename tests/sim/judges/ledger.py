@@ -318,7 +318,7 @@ class Ledger:
         command = shard_cmd.decode(data)
         touched = shard._tables.get(getattr(command, "table_id", ""))
         if touched is not None:
-            check_table(touched, shard.forgotten_below)
+            check_table(touched, shard.forgotten)
         if not isinstance(outcome, ShardApplied):
             return
         match command:

@@ -16,6 +16,7 @@ from txnparticipant.rows.memrowset import RowsView, SeenRows
 from txnparticipant.shard import compacting
 from txnparticipant.shard.table import TableState
 from txnparticipant.versions.compactions import Compaction
+from txnstatus.id_sets import IdSet, of_spans
 from txnstatus.proto import raft_pb2
 from txnstatus.raft.catch_up import CatchUp
 from txnstatus.raft.journal import Journal
@@ -111,12 +112,13 @@ def a_switch_forgets_who_is_prepared() -> Seams:
 
 
 def forgotten_up_to_and_with() -> Seams:
-    forgotten_below = StatusRanges.forgotten_below
+    forgotten = StatusRanges.forgotten
 
-    async def one_more(self: StatusRanges) -> TxnId:
-        return TxnId(await forgotten_below(self) + 1)
+    async def one_more(self: StatusRanges) -> IdSet:
+        spans = (await forgotten(self)).spans()
+        return of_spans([(first, end + 1) for first, end in spans] or [(0, 1)])
 
-    return [("txnstatus.status.ranges:StatusRanges.forgotten_below", one_more)]
+    return [("txnstatus.status.ranges:StatusRanges.forgotten", one_more)]
 
 
 FRESH: Mapping[str, Callable[[], Seams]] = {

@@ -15,7 +15,7 @@ from txnparticipant.rows.memrowset import Flush, RowsView, SeenRows, TableRows
 from txnparticipant.shard import commands as cmd
 from txnparticipant.shard import key_conflicts, snapshot
 from txnparticipant.shard.leases import Leases
-from txnparticipant.shard.records import NOBODY, TableTxn
+from txnparticipant.shard.records import TableTxn
 from txnparticipant.shard.shard import ParticipantShard
 from txnparticipant.shard.table import TableState
 from txnparticipant.upkeep.cleaner import Cleaner
@@ -56,7 +56,7 @@ def prepared_overwrites_are_not_restored() -> Seams:
 
 
 def who_follows_is_not_restored() -> Seams:
-    return restored(lambda table: setattr(table, "follows", NOBODY))
+    return restored(lambda table: setattr(table, "before", None))
 
 
 def what_is_to_be_cleaned_is_not_restored() -> Seams:
@@ -346,7 +346,7 @@ def a_cleaner_never_looks_at_all_again() -> Seams:
 
 def forgotten_with_its_directories() -> Seams:
     def drop(self: ParticipantShard, table: TableState, txn_id: TxnId) -> None:
-        if txn_id not in table.unfinished and txn_id < self.forgotten_below:
+        if txn_id not in table.unfinished and txn_id in self.forgotten:
             table.forget(txn_id)
             table.uncleaned.pop(txn_id, None)
             table._note_cleanable(txn_id)

@@ -72,8 +72,8 @@ class Till:
     def prepared(self) -> Iterable[TxnId]:
         return [TxnId(txn_id) for txn_id, standing in self.standing.items() if standing is Standing.PREPARED]
 
-    def forget(self, below: TxnId) -> None:
-        for txn_id in [txn_id for txn_id in self.published if txn_id < below]:
+    def forget(self, first: TxnId, below: TxnId) -> None:
+        for txn_id in [txn_id for txn_id in self.published if first <= txn_id < below]:
             self.standing.pop(txn_id, None)
 
     def _act(self, txn_id: TxnId, op: ParticipantOpType) -> Act:

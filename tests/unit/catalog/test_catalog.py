@@ -58,8 +58,8 @@ def refused(catalog: Catalog, **command: object) -> TxnError:
     return outcome.error
 
 
-def add(number: int) -> pb.CatalogCommand.AddRange:
-    return pb.CatalogCommand.AddRange(number=number)
+def follow(after: int) -> pb.CatalogCommand.AddRange:
+    return pb.CatalogCommand.AddRange(after=after)
 
 
 def drop(number: int, last_commit: int = 0) -> pb.CatalogCommand.DropRange:
@@ -100,7 +100,7 @@ def test_groups_go_to_the_nodes_that_have_the_role() -> None:
     ("groups", "parts"),
     [
         (1, [["shard-0", "shard-1", "status-0"]]),
-        (2, [["shard-1", "status-0"], ["shard-0"]]),
+        (2, [["shard-1", "status-0"], ["shard-0", "status-1"]]),
         (3, [["status-0"], ["shard-1"], ["shard-0"]]),
     ],
 )
@@ -132,39 +132,109 @@ def test_replicas_and_first_members_spread_evenly(nodes: int, replication: int, 
     assert max(firsts) - min(firsts) <= 1
 
 
+# ---- groups
+
+
+def spread(groups: int, shards: int) -> Catalog:
+    nodes = {f"n{number}": NodeInfo(f"n{number}:1", BOTH) for number in range(3)}
+    state = initial(nodes, participant_shards=shards, replication=3, range_span=100, options=Options(), groups=groups)
+    return Catalog(replace(state, version=1))
+
+
+def test_each_group_has_ranges_of_its_own_which_follow_each_other() -> None:
+    catalog = spread(2, shards=4)
+    assert catalog.state.ranges_of == {"group-0": (0,), "group-1": (1,)}
+    state = ok(catalog, add_range=follow(0))
+    state = ok(catalog, add_range=follow(1))
+    assert state.ranges_of == {"group-0": (0, 2), "group-1": (1, 3)}
+    assert state.last_ranges == {"group-0": 2, "group-1": 3}
+    assert state.begins_in("group-1") == (1, 3)
+    assert type(refused(catalog, drop_range=drop(2))) is IllegalState, "the last of its group"
+    assert ok(catalog, drop_range=drop(1)).begins_in("group-1") == (3,)
+
+
+def test_a_group_that_is_added_has_shards_and_gets_ranges_with_the_next_one_of_the_first_group() -> None:
+    catalog = spread(2, shards=4)
+    state = ok(catalog, add_group={"name": "group-2"})
+    assert state.parts_of("group-2") == ["shard-4", "shard-5"]
+    assert state.groups["group-2"] == ("n2", "n0", "n1"), "another node leads it than the groups before"
+    assert state.begins_in("group-2") == (0,), "until then transactions begin in the first"
+    assert ok(catalog, add_range=follow(1)).begins_in("group-2") == (0,)
+    state = ok(catalog, add_range=follow(0))
+    assert state.ranges_of == {"group-0": (0, 3), "group-1": (1, 2), "group-2": (4,)}
+    assert state.begins_in("group-2") == [0, 4], "what began meanwhile is found, and nothing begins before 0 is full"
+    state = ok(catalog, add_range=follow(3))
+    assert state.begins_in("group-2") == [0, 4]
+    ok(catalog, drop_range=drop(0))
+    assert ok(catalog, add_range=follow(4)).begins_in("group-2") == [4, 6]
+
+
+def test_a_group_is_added_once_and_under_the_next_name() -> None:
+    catalog = spread(2, shards=4)
+    for name in ("group-3", "group-02", "group", "", CATALOG):
+        assert type(refused(catalog, add_group={"name": name})) is InvalidArgument
+    ok(catalog, add_group={"name": "group-2"})
+    ok(catalog, changes=False, add_group={"name": "group-2"})
+    ok(catalog, changes=False, add_group={"name": "group-0"})
+    ok(catalog, replace_node=swap("n2", "n9"))
+    assert type(refused(catalog, add_group={"name": "group-3"})) is IllegalState
+
+
+def test_a_database_is_placed_in_a_group_that_has_shards() -> None:
+    catalog = spread(3, shards=2)
+    for group in ("group-0", "group-9", CATALOG):
+        error = refused(catalog, place_database={"database": "air", "group": group})
+        assert type(error) is InvalidArgument
+        assert "group-1, group-2" in error.message
+    for name in ("air.flights", "", "a/b"):
+        assert type(refused(catalog, place_database={"database": name, "group": "group-1"})) is InvalidArgument
+    assert ok(catalog, place_database={"database": "air", "group": "group-1"}).placements == {"air": "group-1"}
+    ok(catalog, changes=False, place_database={"database": "air", "group": "group-1"})
+    assert ok(catalog, place_database={"database": "air", "group": "group-2"}).placements == {"air": "group-2"}
+    assert ok(catalog, place_database={"database": "air", "group": ""}).placements == {}
+    ok(catalog, changes=False, place_database={"database": "air"})
+
+
+def test_a_group_that_is_added_where_ranges_are_kept_apart_has_none() -> None:
+    catalog = spread(3, shards=2)
+    ok(catalog, add_group={"name": "group-3"})
+    state = ok(catalog, add_range=follow(0))
+    assert state.ranges_of == {"group-0": (0, 1)}
+    assert state.parts_of("group-3") == ["shard-2"]
+
+
 # ---- ranges
 
 
 def test_ranges_are_added_one_after_the_other_each_once() -> None:
     catalog = new_catalog()
-    assert ok(catalog, add_range=add(1)).ranges == (0, 1)
-    ok(catalog, changes=False, add_range=add(1))
-    ok(catalog, changes=False, add_range=add(0))
-    error = refused(catalog, add_range=add(3))
+    assert ok(catalog, add_range=follow(0)).ranges == (0, 1)
+    ok(catalog, changes=False, add_range=follow(0))
+    error = refused(catalog, add_range=follow(2))
     assert type(error) is IllegalState
     assert "the next one is 2" in error.message
-    state = ok(catalog, add_range=add(2))
+    state = ok(catalog, add_range=follow(1))
     assert state.parts["status-2"] == state.parts["status-0"], "in the log of the ranges before it"
 
 
 def test_a_dropped_range_leaves_its_last_commit_and_its_number() -> None:
     catalog = new_catalog()
-    for number in (1, 2, 3):
-        ok(catalog, add_range=add(number))
+    for number in (0, 1, 2):
+        ok(catalog, add_range=follow(number))
     assert ok(catalog, drop_range=drop(1, 500)).floor == 500
     state = ok(catalog, drop_range=drop(0, 300))
     assert (state.ranges, state.floor) == ((2, 3), 500), "the highest of them"
     assert [state.range_was_dropped(number) for number in range(5)] == [True, True, False, False, False]
     for number in (0, 1):
         ok(catalog, changes=False, drop_range=drop(number, 9000))
-        ok(catalog, changes=False, add_range=add(number))
+        ok(catalog, changes=False, add_range=follow(number))
 
 
 @pytest.mark.parametrize("number", [1, 2, 2**32 - 1])
 def test_the_last_range_stays_and_so_does_what_is_not_there(number: int) -> None:
     """Something must always be able to begin."""
     catalog = new_catalog()
-    ok(catalog, add_range=add(1))
+    ok(catalog, add_range=follow(0))
     assert type(refused(catalog, drop_range=drop(number))) is IllegalState
 
 
@@ -266,7 +336,7 @@ def test_nothing_moves_without_a_replacement_or_a_group() -> None:
 NAMES = st.sampled_from(["n1", "n2", "n8", "n9"])
 GROUPS = st.sampled_from([CATALOG, "group-0", "status-0", "nothing"])
 COMMANDS = st.one_of(
-    st.builds(lambda number: pb.CatalogCommand(add_range=add(number)), st.integers(0, 4)),
+    st.builds(lambda number: pb.CatalogCommand(add_range=follow(number)), st.integers(0, 4)),
     st.builds(
         lambda number, ts: pb.CatalogCommand(drop_range=drop(number, ts)), st.integers(0, 4), st.integers(0, 1000)
     ),
@@ -278,6 +348,9 @@ COMMANDS = st.one_of(
     st.builds(lambda old, new: pb.CatalogCommand(replace_node=swap(old, new, f"{new}:1")), NAMES, NAMES),
     st.builds(lambda group: pb.CatalogCommand(move_replica=move(group)), GROUPS),
     st.just(pb.CatalogCommand(finish_replacement={})),
+    st.builds(
+        lambda name: pb.CatalogCommand(add_group={"name": name}), st.sampled_from(["group-1", "group-2", CATALOG, ""])
+    ),
 ).map(cmd.from_wire)
 
 
@@ -296,7 +369,8 @@ def test_replicas_agree_and_the_catalog_stays_whole_whatever_is_asked(commands: 
         assert state.version - before.version == (state != before)
         assert state.floor >= floor
         floor = state.floor
-        assert state.next_range - 1 in state.ranges, "something can always begin"
+        assert all(state.begins_in(group) for group in state.groups), "something can always begin"
+        assert state.ranges_of.keys() >= {state.parts[part] for part in before.parts if part.startswith("status-")}
         for members in state.groups.values():
             assert len(members) == len(set(members)) == 3
             assert set(members) <= set(state.nodes)
@@ -341,9 +415,12 @@ def test_what_another_cluster_says_is_not_taken_for_news() -> None:
 
 def test_a_state_with_everything_in_it_comes_back_as_it_was() -> None:
     catalog = new_catalog()
-    ok(catalog, add_range=add(1))
+    ok(catalog, add_range=follow(0))
     ok(catalog, drop_range=drop(0, 2**62))
     ok(catalog, set_option=pb.CatalogCommand.SetOption(name="max_lifetime_ms", value=7))
+    ok(catalog, add_group={"name": "group-1"})
+    ok(catalog, add_range=follow(1))
+    ok(catalog, place_database={"database": "air", "group": "group-1"})
     ok(catalog, replace_node=swap("n2", "n9"))
     ok(catalog, register_foreign=place())
     catalog.state = replace(catalog.state, cluster_id=founding_id("local", 7))
@@ -354,8 +431,8 @@ def test_a_state_with_everything_in_it_comes_back_as_it_was() -> None:
 
 
 def test_a_catalog_of_another_format_is_refused() -> None:
-    with pytest.raises(ValueError, match="format 3"):
-        from_wire(pb.CatalogState(format=3))
+    with pytest.raises(ValueError, match="format 4"):
+        from_wire(pb.CatalogState(format=4))
 
 
 @pytest.mark.parametrize(
@@ -378,7 +455,7 @@ def test_options_of_another_release_are_passed_over_and_missing_ones_have_their_
 
 def test_nothing_changes_before_the_first_leader_has_founded_the_catalog_and_then_once() -> None:
     founded, other = new_catalog().state, Catalog(replace(new_catalog().state, version=0, participant_shards=9))
-    early = other.apply(cmd.AddRange(1))
+    early = other.apply(cmd.AddRange(0))
     assert isinstance(early, Rejected)
     assert isinstance(early.error, Unavailable)
     assert other.apply(cmd.Found(founded)) == founded
@@ -413,7 +490,7 @@ def test_a_name_or_address_that_no_configuration_could_have_is_refused(wanted: p
 def test_a_floor_that_leaves_no_timestamps_is_refused(last_commit: int) -> None:
     """All commits to come would be above it: past what 64 bits hold, where applying them ends the process."""
     catalog = new_catalog()
-    ok(catalog, add_range={"number": 1})
+    ok(catalog, add_range={"after": 0})
     drop = pb.CatalogCommand.DropRange(number=0, last_commit_ts=last_commit)
     assert type(refused(catalog, drop_range=drop)) is InvalidArgument
 

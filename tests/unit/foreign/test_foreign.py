@@ -29,6 +29,7 @@ from txnstatus.foreign import (
     txn_of_gid,
     verdict,
 )
+from txnstatus.id_sets import IdSet, of_spans
 from txnstatus.process.environment import Environment
 from txnstatus.proto import common_pb2 as common
 from txnstatus.proto import participant_pb2 as pb
@@ -112,7 +113,7 @@ class FakeParticipant:
     def __init__(self) -> None:
         self.standings: dict[int, Standing] = {}
         self.published: dict[int, int] = {}
-        self.forgotten_below = 0
+        self.forgotten: list[tuple[int, int]] = []
         self.blocked = threading.Event()
         self.blocked.set()
         self.error: Exception | None = None
@@ -130,8 +131,8 @@ class FakeParticipant:
     def prepared(self) -> Iterable[TxnId]:
         return [TxnId(txn_id) for txn_id, standing in self.standings.items() if standing is Standing.PREPARED]
 
-    def forget(self, below: TxnId) -> None:
-        self.forgotten_below = below
+    def forget(self, first: TxnId, below: TxnId) -> None:
+        self.forgotten.append((first, below))
 
     def _act(self, txn_id: TxnId, op: ParticipantOpType) -> None:
         assert self.blocked.wait(10)
@@ -161,8 +162,8 @@ class FakeRanges:
             raise found
         return manager_pb.GetTransactionStateResponse(txn=found)
 
-    async def forgotten_below(self) -> TxnId:
-        return TxnId(5)
+    async def forgotten(self) -> IdSet:
+        return of_spans([(0, 5), (10, 12)])
 
 
 class World:
@@ -291,7 +292,7 @@ async def test_what_is_forgotten_is_discarded_and_what_never_was_is_left_to_peop
 @in_world
 async def test_what_nobody_will_ask_about_is_forgotten(world: World) -> None:
     await world.host._forget()
-    assert world.participant.forgotten_below == 5
+    assert world.participant.forgotten == [(0, 5), (10, 12)]
 
 
 # ---- the status leader's side

@@ -18,6 +18,7 @@ from typing import Any, TypeVar, cast
 from google.protobuf.message import Message
 
 from tests.unit.harness.calls import AsyncChannel
+from txnstatus.catalog import commands as catalog_cmd
 from txnstatus.catalog.catalog import CATALOG, CatalogState, NodeInfo, initial, status_group
 from txnstatus.catalog.cluster_map import ClusterMap
 from txnstatus.catalog.options import Options
@@ -81,9 +82,18 @@ def run(main: Coroutine[Any, Any, T]) -> T:
 class World:
     """With `stepped`, each message and each log entry waits in `pending` until somebody lets it go on."""
 
-    def __init__(self, span: int = 10, *, stepped: bool = False, options: Options | None = None) -> None:
+    def __init__(
+        self, span: int = 10, *, stepped: bool = False, options: Options | None = None, groups: int = 1
+    ) -> None:
         nodes = {NODE: NodeInfo(ADDRESS, ("status", "participant"))}
-        state = initial(nodes, participant_shards=1, replication=1, range_span=span, options=options or Options())
+        state = initial(
+            nodes,
+            participant_shards=groups,
+            replication=1,
+            range_span=span,
+            options=options or Options(),
+            groups=groups,
+        )
         state = replace(state, version=1, cluster_id="c.1")  # founded
         self.initial = state
         self.stepped = stepped
@@ -100,6 +110,8 @@ class World:
         self.services: dict[int, StatusService] = {}
         self.tables: dict[int, TxnStatusTable] = {}
         """Tables of all ranges, of those that were dropped, too."""
+        self.group_of_range: dict[int, str] = {}
+        """Likewise."""
         self.on_apply: Callable[[int, cmd.Command, TxnStatusTable], None] = lambda *_: None
         self._registry = Registry(NODE)
         driver = cast(RaftDriver, Driver(self, "catalog", self.machine.apply))
@@ -130,6 +142,10 @@ class World:
         (outcome,) = self._apply_in(number)([cmd.encode(command)])
         assert isinstance(outcome, StatusApplied), outcome
         return outcome
+
+    def add_group(self, name: str) -> None:
+        (outcome,) = self.machine.apply([catalog_cmd.encode(catalog_cmd.AddGroup(name))])
+        assert isinstance(outcome, CatalogState), outcome
 
     async def call(self, method: str, request: bytes, group: str = "") -> Message:
         return await self._registry.call(method, request, group)
@@ -163,6 +179,7 @@ class World:
             client = self._client(self.cluster)
             service = StatusService(number, machine, driver, self._environment, self._clock, client)
             self.services[number], self.tables[number] = service, table
+            self.group_of_range[number] = state.parts[status_group(number)]
             for served in SERVED:
                 self._registry.add(served, service, status_group(number))
 

@@ -11,6 +11,7 @@ from txnparticipant.rows.memrowset import RowBatch
 from txnparticipant.shard import commands as shard_cmd
 from txnparticipant.versions.compactions import Kind, State
 from txnparticipant.versions.mvcc import DeadRowsRef, Deletes, FileDeletes, HiddenRows, LineageRef, Manifest, Moved
+from txnstatus.id_sets import below, of_spans
 from txnstatus.schema import Column, Schema
 from txnstatus.status import commands as status_cmd
 from txnstatus.table_properties import Property
@@ -41,7 +42,7 @@ STATUS_GOLDEN: list[tuple[status_cmd.Command, str]] = [
         "9a01a17201a3616461a0090500009193a3332e30a56169722e74a86162636465666768",
     ),
     (status_cmd.Forget(5), "920805"),
-    (status_cmd.RaiseFloor(TS), "9209cf6124fee993bc0000"),
+    (status_cmd.RaiseFloor(TS, fills=True), "9309cf6124fee993bc0000c3"),
     (
         status_cmd.RegisterParticipants(
             TxnId(7), "ada", (Participant(ParticipantId("3.0"), "air.t"), Participant(ParticipantId("3.1"), "air.u"))
@@ -136,7 +137,8 @@ SHARD_GOLDEN: list[tuple[shard_cmd.Command, str]] = [
             "712d31b466697273742d636f6d6d69747465722d77696e73cf6124fee993bc000090"
         ),
     ),
-    (shard_cmd.ForgetTxns(TxnId(41)), "920829"),
+    (shard_cmd.ForgetTxns(below(41)), "920881a6626f756e6473920029"),
+    (shard_cmd.PlaceTable("air.t", 9), "9319a56169722e7409"),
     (shard_cmd.Retire("3.0", TS), "930aa3332e30cf6124fee993bc0000"),
     (
         shard_cmd.HoldSavepoint(
@@ -165,7 +167,7 @@ SHARD_GOLDEN: list[tuple[shard_cmd.Command, str]] = [
         "6279746573cdfa00aa706172746974696f6e7390920700",
     ),
     (shard_cmd.DropFlush("3.0", "rows0001", gone=True), "940fa3332e30a8726f777330303031c3"),
-    (shard_cmd.DropTable(TxnId(7), "3.0", "ada"), "941007a3332e30a3616461"),
+    (shard_cmd.DropTable(TxnId(7), "3.0", "ada", below(7)), "951007a3332e30a361646181a6626f756e6473920007"),
     (shard_cmd.ForgetTable("3.0"), "9211a3332e30"),
     (
         shard_cmd.AlterTable("3.0", (Property("compact_delta_num", "5"), Property("NO_AUTO_COMPACTION", ""))),
@@ -258,6 +260,7 @@ SHARD_GOLDEN += [
 
 text = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 txn_ids = st.integers(-(2**63), 2**63 - 1).map(TxnId)
+id_sets = st.lists(st.tuples(st.integers(0, 2**63 - 1), st.integers(0, 2**63 - 1)), max_size=4).map(of_spans)
 micros = st.integers(-(2**63), 2**63 - 1)
 uint32 = st.integers(0, 2**32 - 1)
 uint64 = st.integers(0, 2**64 - 1)
@@ -283,7 +286,7 @@ status_commands = st.one_of(
     st.builds(status_cmd.Expire, txn_ids, causes, micros),
     st.builds(status_cmd.FinalizeAbort, txn_ids, micros),
     st.builds(status_cmd.Forget, micros),
-    st.builds(status_cmd.RaiseFloor, timestamps),
+    st.builds(status_cmd.RaiseFloor, timestamps, st.booleans()),
 )
 manifests = st.builds(Manifest, text, uint64, uint32, uint32, uint64, uint64)
 texts = st.lists(text, max_size=3).map(tuple)
@@ -312,8 +315,9 @@ shard_commands = st.one_of(
     st.builds(shard_cmd.AbortTxn, txn_ids, text, text),
     st.builds(shard_cmd.Withdraw, txn_ids, text, text),
     st.builds(shard_cmd.MarkCleaned, txn_ids, text, texts),
-    st.builds(shard_cmd.ForgetTxns, txn_ids),
-    st.builds(shard_cmd.DropTable, txn_ids, text, text),
+    st.builds(shard_cmd.ForgetTxns, id_sets),
+    st.builds(shard_cmd.PlaceTable, text, st.integers(0, 2**32 - 1)),
+    st.builds(shard_cmd.DropTable, txn_ids, text, text, id_sets),
     st.builds(shard_cmd.ForgetTable, text),
     st.builds(
         shard_cmd.HoldSavepoint,

@@ -24,6 +24,7 @@ from txnparticipant.shard.audit import Use
 from txnparticipant.versions.compactions import KEPT_PER_STATE, Kind
 from txnparticipant.versions.directories import COMPACTIONS
 from txnstatus.errors import Conflict, IllegalState, InvalidArgument, NotFound, TxnError, Unavailable
+from txnstatus.id_sets import below
 from txnstatus.lake import dead_rows, manifest
 from txnstatus.lake.lineage import Segment
 from txnstatus.proto import compaction_pb2 as pb
@@ -756,7 +757,7 @@ def test_a_drop_ends_what_is_under_way(table: Compacted) -> None:
     table.apply(cmd.Retire(TABLE_ID, table.status.last))
     for _ in range(3):
         table.run(table.service._cleaner.run_once())
-    table.apply(cmd.ForgetTxns(TxnId(1000)))
+    table.apply(cmd.ForgetTxns(below(1000)))
     table.run(table.service._cleaner.run_once())
     with pytest.raises(NotFound):
         table.complete(request)

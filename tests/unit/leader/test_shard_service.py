@@ -24,6 +24,7 @@ from txnparticipant.leader.service import ShardService
 from txnparticipant.shard import commands as cmd
 from txnparticipant.upkeep.in_doubt import IN_DOUBT_SECONDS
 from txnstatus.errors import Forgotten, InvalidArgument, NotTheLeader, Unavailable
+from txnstatus.id_sets import below
 from txnstatus.proto import participant_pb2 as pb
 from txnstatus.proto import table_pb2 as table_pb
 from txnstatus.types import NO_TIMESTAMP, ParticipantState, Timestamp, TxnId, TxnState
@@ -73,7 +74,7 @@ def test_a_read_inside_a_transaction_that_is_forgotten_is_refused() -> None:
     made.shard.apply(begin_txn(TxnId(1), "0.0", "me"))
     asyncio.run(made.scan(request))
     made.shard.apply(cmd.AbortTxn(TxnId(1), "0.0"))
-    made.shard.apply(cmd.ForgetTxns(TxnId(2)))
+    made.shard.apply(cmd.ForgetTxns(below(2)))
     assert TxnId(1) not in made.shard.table(TABLE).txns
     with pytest.raises(Forgotten):
         asyncio.run(made.scan(request))
@@ -84,7 +85,7 @@ def test_files_that_come_after_their_transaction_is_forgotten_are_refused_as_suc
     made = shard_service()
     made.shard.apply(begin_txn(TxnId(1), "0.0", "me"))
     made.shard.apply(cmd.AbortTxn(TxnId(1), "0.0"))
-    made.shard.apply(cmd.ForgetTxns(TxnId(2)))
+    made.shard.apply(cmd.ForgetTxns(below(2)))
     with pytest.raises(Forgotten):
         asyncio.run(made.add_files(table_pb.AddFilesRequest(txn_id=1, owner="me", table=TABLE, write_id="appended1")))
 
@@ -140,7 +141,7 @@ def test_a_scan_shows_what_has_ended_and_is_forgotten_by_the_time_it_hears_of_it
 def test_a_scan_of_what_the_table_has_forgotten_too_is_to_be_asked_again() -> None:
     def end_and_forget() -> None:
         made.shard.apply(cmd.FinalizeCommit(TxnId(1), TABLE_ID, Timestamp(110)))
-        made.shard.apply(cmd.ForgetTxns(TxnId(2)))
+        made.shard.apply(cmd.ForgetTxns(below(2)))
 
     made = shard_service(Forgetful(end_and_forget))
     wrote_and_prepared(made, 1, "appended1", prepare_ts=100)

@@ -29,6 +29,7 @@ from txnparticipant.shard.audit import Use, directories
 from txnparticipant.shard.shard import ParticipantShard
 from txnparticipant.versions.directories import FlushDirectory, WriteDirectory, directory_named
 from txnstatus.errors import IllegalState, InvalidArgument
+from txnstatus.id_sets import below
 from txnstatus.types import Timestamp, TxnId
 
 FLUSH = "rows0123456789abcdef"
@@ -68,7 +69,7 @@ def test_a_leftover_of_an_ended_transaction_is_cleaned_and_then_forgotten() -> N
     restored.restore(shard.snapshot())
     ok(restored, cmd.MarkCleaned(TxnId(1), TABLE, ("late00001",)))
     assert to_clean(restored) == {}
-    ok(shard, cmd.ForgetTxns(TxnId(2)))
+    ok(shard, cmd.ForgetTxns(below(2)))
     assert to_clean(shard) == {1: ["late00001"]}, "it outlives the record"
     ok(shard, adopt("delta_0_late00001"))
     assert to_clean(shard) == {1: ["late00001"], 0: ["late00001"]}, "forgotten long ago, perhaps never here"
@@ -94,9 +95,9 @@ def test_nothing_of_a_live_transaction_is_adopted() -> None:
 def test_nothing_of_a_transaction_that_may_yet_begin_here_is_adopted() -> None:
     shard = new_shard()
     assert type(refused(shard, adopt("delta_7_write0001"))) is IllegalState
-    ok(shard, cmd.ForgetTxns(TxnId(7)))
+    ok(shard, cmd.ForgetTxns(below(7)))
     assert type(refused(shard, adopt("delta_7_write0001"))) is IllegalState, "it is not below"
-    ok(shard, cmd.ForgetTxns(TxnId(8)))
+    ok(shard, cmd.ForgetTxns(below(8)))
     ok(shard, adopt("delta_7_write0001"))
     assert type(refused(shard, begin_txn(TxnId(7), TABLE, OWNER))).__name__ == "Forgotten"
 
@@ -104,7 +105,7 @@ def test_nothing_of_a_transaction_that_may_yet_begin_here_is_adopted() -> None:
 def test_what_readers_see_is_not_adopted_also_after_its_writer_is_forgotten() -> None:
     shard = new_shard()
     committed(shard, 1, "write0001", 100)
-    ok(shard, cmd.ForgetTxns(TxnId(2)))
+    ok(shard, cmd.ForgetTxns(below(2)))
     assert type(refused(shard, adopt("delta_1_write0001"))) is IllegalState
 
 
@@ -134,7 +135,7 @@ STATES = 1_000
 
 def moves() -> list[cmd.Command]:
     """Two transactions with two writes each; the second one overwrites what the first one wrote."""
-    found: list[cmd.Command] = [cmd.ForgetTxns(TxnId(2)), cmd.ForgetTxns(TxnId(3)), cmd.Retire(TABLE, Timestamp(10**6))]
+    found: list[cmd.Command] = [cmd.ForgetTxns(below(2)), cmd.ForgetTxns(below(3)), cmd.Retire(TABLE, Timestamp(10**6))]
     found.append(cmd.Adopt(TABLE, f"delta_{FLUSH}"))
     found += [cmd.OpenFlush(TABLE, FLUSH), cmd.DropFlush(TABLE, FLUSH, gone=False)]
     found.append(cmd.DropFlush(TABLE, FLUSH, gone=True))

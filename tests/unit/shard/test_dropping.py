@@ -35,6 +35,7 @@ from txnstatus.errors import (
     NotFound,
     SnapshotTooOld,
 )
+from txnstatus.id_sets import below
 from txnstatus.proto import table_pb2 as table_pb
 from txnstatus.replicated import Rejected
 from txnstatus.schema import Column, Schema
@@ -61,7 +62,7 @@ def locked(txn_id: TxnId, name: str = NAME) -> cmd.AcquireLocks:
 
 
 def drop(shard: ParticipantShard, ts: int = 100, txn_id: TxnId = DROPPER) -> None:
-    ok(shard, begin_txn(txn_id, OLD, OWNER), locked(txn_id), cmd.DropTable(txn_id, OLD, OWNER))
+    ok(shard, begin_txn(txn_id, OLD, OWNER), locked(txn_id), cmd.DropTable(txn_id, OLD, OWNER, below(txn_id)))
     ok(shard, cmd.BeginCommit(txn_id, OLD, Timestamp(ts)), cmd.FinalizeCommit(txn_id, OLD, Timestamp(ts)))
 
 
@@ -125,7 +126,7 @@ def _play(story: Story, who: int, *, commits: bool) -> Story:
         work = (
             appended(txn_id)
             if who == 0
-            else (begin_txn(txn_id, OLD, OWNER), locked(txn_id), cmd.DropTable(txn_id, OLD, OWNER))
+            else (begin_txn(txn_id, OLD, OWNER), locked(txn_id), cmd.DropTable(txn_id, OLD, OWNER, below(txn_id)))
         )
         if step < len(work):
             outcome = shard.apply(work[step])
@@ -187,24 +188,24 @@ def test_in_every_order_a_commit_is_before_the_drop_or_refused() -> None:
 
 def test_a_drop_needs_the_lock_and_nothing_else_of_its_transaction() -> None:
     shard = new_shard()
-    drops = cmd.DropTable(DROPPER, OLD, OWNER)
+    drops = cmd.DropTable(DROPPER, OLD, OWNER, below(DROPPER))
     assert isinstance(refused(shard, drops), NotFound)
     ok(shard, begin_txn(DROPPER, OLD, OWNER))
     assert isinstance(refused(shard, drops), IllegalState)
     ok(shard, locked(DROPPER))
-    assert isinstance(refused(shard, cmd.DropTable(DROPPER, OLD, "bob")), NotAuthorized)
+    assert isinstance(refused(shard, cmd.DropTable(DROPPER, OLD, "bob", below(DROPPER))), NotAuthorized)
     ok(shard, drops, drops)
     for command in (*appended(DROPPER)[1:], locked(DROPPER)):
         assert isinstance(refused(shard, command), IllegalState)
     writes = new_shard()
     ok(writes, *appended(WRITER), locked(WRITER))
-    assert isinstance(refused(writes, cmd.DropTable(WRITER, OLD, OWNER)), IllegalState)
+    assert isinstance(refused(writes, cmd.DropTable(WRITER, OLD, OWNER, below(WRITER))), IllegalState)
 
 
 def test_a_database_is_not_dropped() -> None:
     shard = new_shard()
     ok(shard, begin_txn(DROPPER, "3.air", OWNER))
-    assert isinstance(refused(shard, cmd.DropTable(DROPPER, "3.air", OWNER)), InvalidArgument)
+    assert isinstance(refused(shard, cmd.DropTable(DROPPER, "3.air", OWNER, below(DROPPER))), InvalidArgument)
 
 
 def test_nobody_begins_or_writes_or_prepares_on_a_dropped_table() -> None:
@@ -217,7 +218,7 @@ def test_nobody_begins_or_writes_or_prepares_on_a_dropped_table() -> None:
         *appended(WRITER)[1:],
         locked(WRITER),
         cmd.WriteRows(WRITER, OLD, OWNER, Timestamp(0), 0, RowBatch("w", False, b"", (b"1",))),
-        cmd.DropTable(WRITER, OLD, OWNER),
+        cmd.DropTable(WRITER, OLD, OWNER, below(WRITER)),
     ):
         error = refused(shard, command)
         assert isinstance(error, NotFound)
@@ -244,7 +245,7 @@ def test_a_create_that_is_sent_again_after_the_drop_makes_no_table() -> None:
 def test_the_drop_is_above_all_that_was_committed_whichever_clock_is_behind() -> None:
     shard = new_shard()
     committed(shard, 1, 500)
-    ok(shard, begin_txn(DROPPER, OLD, OWNER), locked(DROPPER), cmd.DropTable(DROPPER, OLD, OWNER))
+    ok(shard, begin_txn(DROPPER, OLD, OWNER), locked(DROPPER), cmd.DropTable(DROPPER, OLD, OWNER, below(DROPPER)))
     assert ok(shard, cmd.BeginCommit(DROPPER, OLD, Timestamp(100))).timestamp == 501
 
 
@@ -300,9 +301,9 @@ def test_a_dropped_table_is_retired_cleaned_and_forgotten() -> None:
     not_yet()
     ok(shard, cmd.AbortTxn(WRITER, OLD), cmd.MarkCleaned(WRITER, OLD, (f"w{WRITER}",)))
     not_yet()
-    ok(shard, cmd.ForgetTxns(DROPPER))
+    ok(shard, cmd.ForgetTxns(below(DROPPER)))
     not_yet()
-    ok(shard, cmd.ForgetTxns(TxnId(DROPPER + 1)))
+    ok(shard, cmd.ForgetTxns(below(DROPPER + 1)))
     assert shard.spent() == [table]
     ok(copy(shard), forget)
     ok(shard, forget)
@@ -314,7 +315,7 @@ def test_a_dropped_table_is_retired_cleaned_and_forgotten() -> None:
 def test_a_dropped_table_that_was_always_empty_is_there_for_readers_below() -> None:
     shard = new_shard()
     drop(shard)
-    ok(shard, cmd.ForgetTxns(TxnId(DROPPER + 1)))
+    ok(shard, cmd.ForgetTxns(below(DROPPER + 1)))
     assert not shard.spent(), "a reader of before the drop sees that it is empty, and not that it is not there"
     ok(shard, cmd.Retire(OLD, Timestamp(100)))
     assert shard.spent()
@@ -326,7 +327,7 @@ def test_who_never_came_to_a_table_that_is_gone_ends_there() -> None:
     drop(shard)
     ok(shard, cmd.Retire(OLD, Timestamp(100)))
     for txn_id in list(shard.table_by_id(OLD).txns):
-        ok(shard, cmd.ForgetTxns(TxnId(txn_id + 1)))
+        ok(shard, cmd.ForgetTxns(below(txn_id + 1)))
     ok(shard, cmd.ForgetTable(OLD))
     ok(shard, cmd.AbortTxn(WRITER, OLD, "write0001"))
     for unknown in (
@@ -358,7 +359,7 @@ def test_rows_and_their_files_go_with_the_table() -> None:
     ok(shard, cmd.DropFlush(OLD, "f2", gone=False))
     for flush_id in ("f1", "f2"):
         ok(shard, cmd.DropFlush(OLD, flush_id, gone=True))
-    ok(shard, cmd.ForgetTxns(TxnId(9)))
+    ok(shard, cmd.ForgetTxns(below(9)))
     assert shard.spent()
 
 
@@ -491,7 +492,7 @@ def test_a_create_that_was_held_up_does_not_lie_where_another_table_came_and_wen
         async def snapshot(self, at_least: Timestamp = NO_TIMESTAMP) -> Timestamp:
             made.shard.apply(cmd.CreateTable("air.new", schema, "file:///w/air/new", "the other"))
             lock = structs.replace(locked(DROPPER, "air.new"), table_id="0.1")
-            ok(made.shard, begin_txn(DROPPER, "0.1", OWNER), lock, cmd.DropTable(DROPPER, "0.1", OWNER))
+            ok(made.shard, begin_txn(DROPPER, "0.1", OWNER), lock, cmd.DropTable(DROPPER, "0.1", OWNER, below(DROPPER)))
             ok(made.shard, cmd.BeginCommit(DROPPER, "0.1", at), cmd.FinalizeCommit(DROPPER, "0.1", at))
             return await super().snapshot()
 

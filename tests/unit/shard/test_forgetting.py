@@ -22,6 +22,7 @@ from tests.unit.harness.shards import (
 from txnparticipant.shard import commands as cmd
 from txnparticipant.shard.shard import ParticipantShard
 from txnstatus.errors import Forgotten
+from txnstatus.id_sets import NOBODYS, below
 from txnstatus.types import TxnId
 
 FIRST, SECOND = TxnId(1), TxnId(2)
@@ -36,7 +37,7 @@ def test_what_has_ended_below_the_id_is_dropped_and_its_files_stay() -> None:
     shard = new_shard()
     committed(shard, FIRST, WRITE, COMMIT)
     committed(shard, SECOND, "write0002", COMMIT)
-    ok(shard, cmd.ForgetTxns(SECOND))
+    ok(shard, cmd.ForgetTxns(below(SECOND)))
     assert known(shard) == [SECOND]
     (table,) = shard.tables()
     assert len(table.file_sets) == 2
@@ -46,10 +47,10 @@ def test_what_has_not_ended_or_holds_directories_stays() -> None:
     shard = new_shard()
     ok(shard, begin_txn(FIRST, TABLE, OWNER))
     ok(shard, cmd.OpenWrite(FIRST, TABLE, OWNER, WRITE))
-    ok(shard, cmd.ForgetTxns(TxnId(10)))
+    ok(shard, cmd.ForgetTxns(below(10)))
     assert known(shard) == [FIRST]
     ok(shard, cmd.AbortTxn(FIRST, TABLE))
-    ok(shard, cmd.ForgetTxns(TxnId(11)))
+    ok(shard, cmd.ForgetTxns(below(11)))
     assert known(shard) == [FIRST], "its directory is still to be removed"
     ok(shard, cmd.MarkCleaned(FIRST, TABLE, (WRITE,)))
     assert known(shard) == []
@@ -69,18 +70,18 @@ def test_what_has_not_ended_or_holds_directories_stays() -> None:
 def test_what_still_comes_for_a_forgotten_transaction_is_refused(late: cmd.Command) -> None:
     shard = new_shard()
     committed(shard, FIRST, WRITE, COMMIT)
-    ok(shard, cmd.ForgetTxns(SECOND))
+    ok(shard, cmd.ForgetTxns(below(SECOND)))
     assert isinstance(refused(shard, late), Forgotten)
 
 
 def test_forgetting_never_goes_back_and_survives_a_snapshot() -> None:
     shard = new_shard()
     committed(shard, FIRST, WRITE, COMMIT)
-    ok(shard, cmd.ForgetTxns(SECOND))
-    ok(shard, cmd.ForgetTxns(FIRST))
+    ok(shard, cmd.ForgetTxns(below(SECOND)))
+    ok(shard, cmd.ForgetTxns(below(FIRST)))
     restored = ParticipantShard(3)
     restored.restore(shard.snapshot())
-    assert restored.forgotten_below == shard.forgotten_below == SECOND
+    assert restored.forgotten == shard.forgotten == NOBODYS | below(SECOND)
     assert isinstance(refused(restored, begin_txn(FIRST, TABLE, OWNER)), Forgotten)
 
 
@@ -92,7 +93,7 @@ def test_an_overwrite_by_a_forgotten_transaction_still_holds() -> None:
     ok(shard, added(SECOND, overwrite=True, base=COMMIT, claim=claim_of(WRITE, snapshot=COMMIT)))
     ok(shard, cmd.BeginCommit(SECOND, TABLE, PREPARE))
     ok(shard, cmd.FinalizeCommit(SECOND, TABLE, COMMIT))
-    ok(shard, cmd.ForgetTxns(TxnId(3)))
+    ok(shard, cmd.ForgetTxns(below(3)))
     assert known(shard) == []
     (table,) = shard.tables()
     assert [fs.txn_id for fs in table.file_sets.values() if fs.visible_at(COMMIT)] == [SECOND]

@@ -31,6 +31,7 @@ from txnparticipant.shard import commands as cmd
 from txnparticipant.shard.changes import ShardApplied
 from txnparticipant.shard.shard import ParticipantShard
 from txnstatus.errors import IllegalState, InvalidArgument, Locked, NotAuthorized, NotFound, TxnAborted
+from txnstatus.id_sets import below
 from txnstatus.types import ParticipantState, Timestamp, TxnId
 
 S, X = Mode.S, Mode.X
@@ -157,7 +158,7 @@ def test_a_database_is_a_participant_while_it_is_in_a_transactions_record() -> N
     ok(shard, cmd.AbortTxn(SECOND, DATABASE))
     assert claims(shard) == []
     assert len(list(shard.tables())) == 2
-    ok(shard, cmd.ForgetTxns(THIRD))
+    ok(shard, cmd.ForgetTxns(below(THIRD)))
     assert [table.name for table in shard.tables()] == [NAME]
 
 

@@ -11,6 +11,7 @@ from txnparticipant.rows.memrowset import RowBatch
 from txnparticipant.shard import commands as cmd
 from txnparticipant.shard.shard import ParticipantShard
 from txnstatus.errors import Conflict
+from txnstatus.id_sets import below
 from txnstatus.types import Timestamp, TxnId
 
 FIRST, SECOND = TxnId(7), TxnId(8)
@@ -31,7 +32,7 @@ def write_row(shard: ParticipantShard, txn_id: TxnId, snapshot: int = 0) -> None
 
 def drop(shard: ParticipantShard, table_id: str, txn_id: TxnId, name: str) -> None:
     lock = cmd.AcquireLocks(txn_id, table_id, OWNER, (Lock(name, Mode.X),), Otherwise.WAITS, Timestamp(1))
-    ok(shard, begin_txn(txn_id, table_id, OWNER), lock, cmd.DropTable(txn_id, table_id, OWNER))
+    ok(shard, begin_txn(txn_id, table_id, OWNER), lock, cmd.DropTable(txn_id, table_id, OWNER, below(txn_id)))
     ok(shard, cmd.BeginCommit(txn_id, table_id, COMMIT), cmd.FinalizeCommit(txn_id, table_id, COMMIT))
 
 
@@ -52,13 +53,13 @@ def test_a_table_number_is_never_given_twice() -> None:
     shard = new_shard()
     (second,) = (ok(shard, create("air.second", "request-2")).table_id,)
     drop(shard, TABLE, FIRST, NAME)
-    ok(shard, cmd.Retire(TABLE, COMMIT), cmd.ForgetTxns(SECOND), cmd.ForgetTable(TABLE))
+    ok(shard, cmd.Retire(TABLE, COMMIT), cmd.ForgetTxns(below(SECOND)), cmd.ForgetTable(TABLE))
     after = restored(shard)
     third = ok(after, create("air.third", "request-3")).table_id
     assert third not in (TABLE, second)
     assert after.table("air.second").table_id == second
     drop(shard, second, SECOND, "air.second")
-    ok(shard, cmd.Retire(second, COMMIT), cmd.ForgetTxns(TxnId(9)), cmd.ForgetTable(second))
+    ok(shard, cmd.Retire(second, COMMIT), cmd.ForgetTxns(below(9)), cmd.ForgetTable(second))
     assert ok(restored(shard), create(NAME, "request-4")).table_id not in (TABLE, second)
 
 

@@ -16,8 +16,10 @@ from hypothesis import strategies as st
 
 from tests.unit.harness.calls import answered
 from tests.unit.harness.ranges import World, run
+from txnstatus.catalog.catalog import CATALOG, status_group
 from txnstatus.catalog.options import Options
 from txnstatus.errors import Forgotten, InvalidArgument, LimitReached, NotAuthorized, NotFound, TxnError, Unavailable
+from txnstatus.id_sets import NO_IDS, IdSet, below, of_spans
 from txnstatus.limits import MAX_LISTED
 from txnstatus.proto import txn_manager_pb2 as pb
 from txnstatus.proto import txn_status_pb2 as status_pb
@@ -303,6 +305,125 @@ def test_a_snapshot_needs_every_range() -> None:
             world.unavailable = {group}
             with pytest.raises(Unavailable, match=group):
                 await ranges.snapshot()
+
+    run(main())
+
+
+# ---- several groups
+
+
+async def begun_in(ranges: StatusRanges, group: str, count: int, prefix: str) -> list[int]:
+    return [
+        (await answered(lambda calls: ranges.begin(calls, group), begin(f"{prefix}{number}"))).txn_ids[0]
+        for number in range(count)
+    ]
+
+
+def test_transactions_begin_in_the_ranges_of_their_group() -> None:
+    async def main() -> None:
+        world = World(span=3, groups=2)
+        ranges = world.ranges()
+        assert await begun_in(ranges, "group-1", 5, "one") == [3, 4, 5, 6, 7]
+        assert await begun(ranges, 5) == [0, 1, 2, 9, 10]
+        assert world.state.ranges_of == {"group-0": (0, 3), "group-1": (1, 2)}
+        again = await answered(lambda calls: world.ranges().begin(calls, "group-1"), begin("one0", is_retry=True))
+        assert (list(again.txn_ids), again.begun_before) == ([3], True)
+
+    run(main())
+
+
+def test_a_snapshot_is_below_all_that_is_to_come_in_every_group() -> None:
+    async def main() -> None:
+        world = World(span=3, groups=2)
+        ranges = world.ranges()
+        (one,) = await begun_in(ranges, "group-1", 1, "one")
+        assert commit(world, one, 50) == 50
+        assert await world.ranges().snapshot() == 50
+        (other,) = await begun(ranges, 1)
+        assert commit(world, other, 3) == 51
+
+    run(main())
+
+
+def test_transactions_begin_in_an_added_group_once_the_range_before_is_full() -> None:
+    async def main() -> None:
+        world = World(span=3, groups=1)
+        late, other = world.ranges(), world.ranges()
+        before = await begun_in(late, "group-1", 1, "before")
+        assert before == [0], "there is no such group: the first has its transactions"
+        assert commit(world, 0, 500) == 500
+        world.add_group("group-1")
+        other._client.cluster.update(world.state)
+        assert await begun_in(other, "group-1", 1, "early") == [1], "it has no range"
+        await other.move_on()
+        assert world.state.ranges_of == {"group-0": (0, 1), "group-1": (2,)}
+        assert await begun_in(late, "group-1", 1, "late") == [6], "found full, the range tells of the next ones"
+        assert commit(world, 6, 3) > 500
+        for name, txn_id in (("before0", 0), ("early0", 1), ("late0", 6)):
+            request = begin(name, is_retry=True)
+            again = await answered(lambda calls: world.ranges().begin(calls, "group-1"), request)
+            assert (list(again.txn_ids), again.begun_before) == ([txn_id], True)
+
+    run(main())
+
+
+def test_who_knows_nothing_of_a_group_gives_no_snapshot_without_it() -> None:
+    async def main() -> None:
+        world = World(span=3, groups=1)
+        late, other = world.ranges(), world.ranges()
+        world.add_group("group-1")
+        other._client.cluster.update(world.state)
+        await other.move_on()
+        (txn_id,) = await begun_in(other, "group-1", 1, "one")
+        assert commit(world, txn_id, 700) == 700
+        assert await late.snapshot() == 700
+
+    run(main())
+
+
+def test_what_is_forgotten_is_told_group_by_group() -> None:
+    async def main() -> None:
+        world = World(span=3, groups=2)
+        ranges = world.ranges()
+        await begun(ranges, 2)
+        for txn_id in await begun_in(ranges, "group-1", 4, "one"):
+            commit(world, txn_id, 10)
+        assert await ranges.forgotten() == NO_IDS
+        forget(world, 1)
+        assert await ranges.forgotten() == of_spans([(3, 6)]), "all ids of the range: it is full"
+        commit(world, 0, 20)
+        forget(world, 0)
+        forget(world, 2)
+        assert await ranges.forgotten() == of_spans([(0, 1), (3, 6)]), "range by range, in a group"
+        await ranges.drop_range(1, Timestamp(11))
+        assert await ranges.forgotten() == of_spans([(0, 1), (3, 7)])
+
+    run(main())
+
+
+def test_which_transactions_began_before_one_is_told_by_ids_and_of_other_groups_as_of_now() -> None:
+    async def main() -> None:
+        world = World(span=3, groups=2)
+        late, ranges = world.ranges(), world.ranges()
+        assert await late.older_than(TxnId(1)) == below(1)
+        assert world.calls == 2 * ["txnstatus.TxnStatus/RaiseFloor"], "in both groups"
+        await begun(ranges, 2)
+        await begun_in(ranges, "group-1", 5, "one")
+        assert world.state.ranges_of == {"group-0": (0,), "group-1": (1, 2)}
+        assert await late.older_than(TxnId(1)) == of_spans([(0, 1), (3, 8)])
+        assert await late.older_than(TxnId(6)) == of_spans([(0, 2), (3, 6)])
+
+    run(main())
+
+
+def test_with_one_group_ids_tell_which_transactions_began_before() -> None:
+    async def main() -> None:
+        world = World(span=3)
+        ranges = world.ranges()
+        await begun(ranges, 5)
+        world.calls.clear()
+        assert await ranges.older_than(TxnId(4)) == below(4)
+        assert world.calls == ["txnstatus.TxnStatus/RaiseFloor"], "another group may have joined"
 
     run(main())
 
@@ -684,23 +805,27 @@ class Story:
 
     def __init__(self, chance: random.Random, span: int) -> None:
         self.chance = chance
-        self.world = World(span, stepped=True)
+        self.world = World(span, stepped=True, groups=chance.choice([1, 1, 2, 3]))
         self.world.on_apply = self.applied
         self.clients = [self.world.ranges() for _ in range(self.CLIENTS)]
-        self.requests: list[pb.BeginTransactionRequest] = []
+        self.requests: list[tuple[pb.BeginTransactionRequest, str]] = []
+        """Requests, with the group in which each begins."""
         self.answers: dict[str, list[int]] = {}
         self.open: list[int] = []
         self.prepared: list[int] = []
         self.decided: list[int] = []
         self.commits: dict[int, Timestamp] = {}
         self.snapshots: set[Timestamp] = set()
+        self.looks: list[IdSet] = []
+        """Transactions that had begun when somebody looked."""
         self.acknowledged = NO_TIMESTAMP
         self.running: set[asyncio.Task[None]] = set()
 
     async def tell(self, steps: int) -> None:
         deeds = [self.go_on] * 10 + [self.go_on_for_long] * 4 + [self.begin] * 3 + [self.retry, self.news]
         deeds += [self.prepare] * 2 + [self.decide] * 2 + [self.complete] * 2 + [self.abort] * 2
-        deeds += [self.snapshot] * 3 + [self.forget] * 2 + [self.tend] * 2
+        deeds += [self.snapshot] * 3 + [self.forget] * 2 + [self.tend] * 2 + [self.look_back] * 2
+        deeds += [self.add_group, self.move_on] if self.chance.random() < 0.4 else []
         try:
             for _ in range(steps):
                 self.chance.choice(deeds)()
@@ -722,7 +847,9 @@ class Story:
 
     def applied(self, number: int, command: cmd.Command, table: TxnStatusTable) -> None:
         if isinstance(command, cmd.BeginTxns):
-            assert all(self.world.tables[earlier].full for earlier in range(number)), f"begun in {number} too early"
+            group = self.world.state.parts[status_group(number)]
+            before = [each for each in self.world.state.begins_in(group) if each < number]
+            assert all(self.world.tables[each].full for each in before), f"begun in {number} too early"
         if isinstance(command, cmd.FinalizeCommit):
             commit_ts = table.get(command.txn_id).commit_ts
             assert self.commits.setdefault(command.txn_id, commit_ts) == commit_ts
@@ -768,18 +895,23 @@ class Story:
 
     def begin(self) -> None:
         count = min(self.chance.choice([1, 1, 1, 2, 3]), self.world.state.range_span)
-        self.requests.append(begin(f"request-{len(self.requests)}", count))
-        self.start(self.begins(self.client(), self.requests[-1]))
+        group = self.chance.choice([name for name in self.world.state.groups if name != CATALOG])
+        self.requests.append((begin(f"request-{len(self.requests)}", count), group))
+        self.start(self.begins(self.client(), *self.requests[-1]))
 
     def retry(self) -> None:
         if self.requests:
-            again = pb.BeginTransactionRequest(is_retry=True)
-            again.MergeFrom(self.chance.choice(self.requests))
+            again = pb.BeginTransactionRequest()
+            first, group = self.chance.choice(self.requests)
+            again.MergeFrom(first)
             again.is_retry = True
-            self.start(self.begins(self.client(), again))
+            self.start(self.begins(self.client(), again, group))
 
-    async def begins(self, client: StatusRanges, request: pb.BeginTransactionRequest) -> None:
-        answer = list((await answered(client.begin, request)).txn_ids)
+    async def begins(self, client: StatusRanges, request: pb.BeginTransactionRequest, group: str) -> None:
+        looks = tuple(self.looks)
+        answer = list((await answered(lambda calls: client.begin(calls, group), request)).txn_ids)
+        if not request.is_retry:
+            assert not any(each in older for older in looks for each in answer), "it began later"
         first = self.answers.setdefault(request.request_id, answer)
         if first is answer:
             self.open += answer
@@ -816,6 +948,36 @@ class Story:
     def tend(self) -> None:
         """The leader of a range looks whether one is to be added after it, or it is to be dropped."""
         self.world.services[self.chance.choice(sorted(self.world.services))]._tend_range()
+
+    def add_group(self) -> None:
+        if len(self.world.state.groups) < 5:
+            self.world.add_group(f"group-{len(self.world.state.groups) - 1}")
+
+    def move_on(self) -> None:
+        self.start(self.client().move_on())
+
+    def look_back(self) -> None:
+        if self.open:
+            self.start(self.looks_back(self.client(), TxnId(self.chance.choice(self.open))))
+
+    async def looks_back(self, client: StatusRanges, txn_id: TxnId) -> None:
+        """Transactions of other groups that had begun are older, later ones are not, and none is forgotten early."""
+        before = [each for ids in self.answers.values() for each in ids]
+        try:
+            older, forgotten = await client.older_than(txn_id), await client.forgotten()
+        except Forgotten:
+            return
+        for each in before:
+            beside = self.group_of(each) != self.group_of(txn_id)
+            assert each in older or not (beside or each < txn_id), f"{each} had begun before {txn_id}"
+        kept = [each for each in before if self.is_kept(each)]
+        younger = [each for each in kept if each >= txn_id and self.group_of(each) == self.group_of(txn_id)]
+        assert not any(each in older for each in younger)
+        assert not any(each in forgotten for each in kept), "it is not forgotten"
+        self.looks.append(older)
+
+    def group_of(self, txn_id: int) -> str:
+        return self.world.group_of_range[self.range_of(txn_id)]
 
     def news(self) -> None:
         self.client()._client.cluster.update(self.world.state)

@@ -10,12 +10,14 @@ import pytest
 from tests.unit.harness.calls import answered
 from tests.unit.harness.ranges import Channel, World, finished
 from tests.unit.harness.status_leader import GONE, OWNER, TXN, A, Leader
+from txnmanager.keepers import Keepers
 from txnmanager.txn_manager import TxnManager
 from txnstatus.errors import CommitUnknown, Overloaded, Unavailable
 from txnstatus.proto import txn_manager_pb2 as pb
 from txnstatus.rpc.deadlines import answer_by, answering_by
 from txnstatus.rpc.errors import from_detail
 from txnstatus.status import commands as cmd
+from txnstatus.status.ranges import StatusRanges
 from txnstatus.status.table import TxnStatusTable
 from txnstatus.types import TxnState
 
@@ -30,6 +32,11 @@ async def begun_in_two_ranges(world: World) -> None:
         service.on_leadership(True)
 
 
+def manager_of(world: World, ranges: StatusRanges) -> TxnManager:
+    client = world.client()
+    return TxnManager(client, ranges, Keepers(client))
+
+
 async def test_a_range_without_a_majority_does_not_silence_the_others() -> None:
     """A beat was answered when all of its ranges had answered: too late for all of them."""
     world = World(span=2)
@@ -37,7 +44,7 @@ async def test_a_range_without_a_majority_does_not_silence_the_others() -> None:
     world.unavailable = {"status-0"}
     before = world.loop.time()
     with answering_by(answer_by(2.0)):
-        answer = await TxnManager(world.client(), world.ranges()).keep_transaction_alive(
+        answer = await manager_of(world, world.ranges()).keep_transaction_alive(
             pb.KeepTransactionAliveRequest(txn_ids=[0, 1, 2], owner=OWNER)
         )
     assert world.loop.time() - before < 2.0, "the caller is still there"
@@ -90,7 +97,7 @@ async def test_a_commit_whose_first_answer_was_lost_and_whose_record_is_gone_is_
 
     world.on_apply = forget
     request = pb.CommitTransactionRequest(txn_id=0, owner=OWNER)
-    call = asyncio.ensure_future(answered(TxnManager(world.client(), ranges).commit_transaction, request))
+    call = asyncio.ensure_future(answered(manager_of(world, ranges).commit_transaction, request))
     for _ in range(2):  # the request, the entry; and the reply comes too late
         await asyncio.sleep(0.01)
         world.pending.pop(0).go_on()
@@ -103,7 +110,7 @@ async def test_a_commit_whose_first_answer_was_lost_and_whose_record_is_gone_is_
 async def test_a_commit_of_what_is_forgotten_for_long_is_said_to_be() -> None:
     world = World()
     await answered(world.ranges().begin, pb.BeginTransactionRequest(request_id="r", owner=OWNER))
-    manager, request = TxnManager(world.client(), world.ranges()), pb.CommitTransactionRequest(txn_id=0, owner=OWNER)
+    manager, request = manager_of(world, world.ranges()), pb.CommitTransactionRequest(txn_id=0, owner=OWNER)
     assert TxnState((await answered(manager.commit_transaction, request)).txn.state) is TxnState.COMMITTED
     world.apply(0, cmd.Forget(10**18))
     with pytest.raises(Exception, match="finished and forgotten") as caught:

@@ -33,6 +33,7 @@ from txnparticipant.shard.leases import MAX_GAP_SECONDS, MAX_LEASES, SLACK, Leas
 from txnparticipant.shard.shard import ParticipantShard
 from txnparticipant.upkeep.retirement import Retirement
 from txnstatus.errors import Conflict, IllegalState, Overloaded, SnapshotTooOld
+from txnstatus.id_sets import below
 from txnstatus.schema import Column, Schema
 from txnstatus.types import NO_TIMESTAMP, HybridClock, Timestamp, TxnId, micros_of, timestamp
 
@@ -104,7 +105,7 @@ def test_what_is_retired_survives_a_snapshot_until_it_is_cleaned() -> None:
 
 def test_what_is_retired_outlives_the_record_of_its_transaction() -> None:
     shard = overwritten_twice()
-    ok(shard, cmd.ForgetTxns(TxnId(9)))
+    ok(shard, cmd.ForgetTxns(below(9)))
     retire(shard, 250)
     assert to_clean(shard) == {1: ["first001"]}
     ok(shard, cmd.MarkCleaned(TxnId(1), TABLE, ("first001",)))

@@ -11,13 +11,14 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from txnstatus.catalog.options import Options
+from txnstatus.errors import InvalidArgument
 from txnstatus.names import kind_and_number
 from txnstatus.proto import catalog_pb2 as pb
 from txnstatus.types import NO_TIMESTAMP, Timestamp, TxnId
 
 CATALOG = "catalog"
 """The name of the group that holds the catalog itself."""
-FORMAT = 2
+FORMAT = 3
 NODE_ID_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$"
 ADDRESS_PATTERN = r"^[^\s:/]{1,255}:[0-9]{1,5}$"
 
@@ -56,6 +57,10 @@ class CatalogState:
     identities: Mapping[str, str] = field(default_factory=dict)
     """Which systems the foreign participants are, by name, as far as their hosts have said so."""
     version: int = 0
+    placements: Mapping[str, str] = field(default_factory=dict)
+    """Databases whose tables are made in a certain group, unless they say otherwise themselves."""
+    joined: Mapping[str, int] = field(default_factory=dict)
+    """Groups that came later, and the range of the first group after which transactions begin in theirs."""
     cluster_id: str = ""
     """The cluster's name, and a number drawn when it was founded: no other cluster has it. Empty: not founded yet."""
 
@@ -63,6 +68,63 @@ class CatalogState:
     def ranges(self) -> tuple[int, ...]:
         """The numbers of the live status ranges, the oldest first."""
         return tuple(sorted(int(name.removeprefix(_STATUS)) for name in self.parts if name.startswith(_STATUS)))
+
+    @cached_property
+    def shards(self) -> tuple[int, ...]:
+        """The numbers of the shards."""
+        return tuple(sorted(int(name.removeprefix(_SHARD)) for name in self.parts if name.startswith(_SHARD)))
+
+    @cached_property
+    def ranges_of(self) -> Mapping[str, tuple[int, ...]]:
+        """The live ranges of each group that has some, the oldest first."""
+        found: dict[str, list[int]] = {}
+        for number in self.ranges:
+            found.setdefault(self.parts[status_group(number)], []).append(number)
+        return {group: tuple(numbers) for group, numbers in found.items()}
+
+    @cached_property
+    def last_ranges(self) -> Mapping[str, int]:
+        """The last range of each group that has one: it may not be full."""
+        return {group: numbers[-1] for group, numbers in self.ranges_of.items()}
+
+    @cached_property
+    def shards_of(self) -> Mapping[str, tuple[int, ...]]:
+        """The shards of each group that has some: tables can be placed there."""
+        found: dict[str, list[int]] = {}
+        for shard in self.shards:
+            found.setdefault(self.parts[shard_group(shard)], []).append(shard)
+        return {group: tuple(shards) for group, shards in sorted(found.items())}
+
+    def check_placement(self, group: str) -> None:
+        """Raises InvalidArgument where no table can be in a group of this name."""
+        if group not in self.shards_of:
+            there = ", ".join(self.shards_of)
+            raise InvalidArgument(
+                f"no table can be placed in {group[:100]!r}; there are {there}", hint="another group: txnctl group add"
+            )
+
+    @property
+    def may_be_joined(self) -> bool:
+        """Whether groups that come later have ranges, too: shards and ranges are not kept apart."""
+        return FIRST_GROUP in self.shards_of
+
+    @property
+    def without_ranges(self) -> Sequence[str]:
+        """Groups that came later, and have no range yet."""
+        if not self.may_be_joined:
+            return ()
+        return [group for group in self.groups if group in self.shards_of and group not in self.ranges_of]
+
+    def begins_in(self, group: str) -> Sequence[int]:
+        """The live ranges in which transactions near the group's shards begin, one after the other.
+
+        Those of the first group, where it has none; where it came later, they began there until then.
+        """
+        first, own = self.ranges_of.get(FIRST_GROUP, ()), self.ranges_of.get(group, ())
+        if not own or group == FIRST_GROUP:
+            return first
+        until = self.joined.get(group)
+        return own if until is None else [*(number for number in first if number <= until), *own]
 
     def range_of(self, txn_id: TxnId) -> int:
         return txn_id // self.range_span
@@ -107,6 +169,10 @@ class CatalogState:
                 pb.CatalogState.Group(name=name, members=members, parts=self.parts_of(name))
                 for name, members in self.groups.items()
             ],
+            placements=[
+                pb.CatalogState.Placement(database=database, group=group) for database, group in self.placements.items()
+            ],
+            joined=[pb.CatalogState.Joined(group=group, after_range=after) for group, after in self.joined.items()],
             next_range=self.next_range,
             floor=self.floor,
             options=[pb.CatalogState.Option(name=name, value=value) for name, value, _ in self.options.items()],
@@ -148,6 +214,8 @@ class CatalogState:
             {foreign.name: foreign.address for foreign in wire.foreign},
             {foreign.name: foreign.identity for foreign in wire.foreign if foreign.identity},
             wire.version,
+            {each.database: each.group for each in wire.placements},
+            {each.group: each.after_range for each in wire.joined},
             wire.cluster_id,
         )
 
@@ -166,19 +234,21 @@ def initial(
 ) -> CatalogState:
     """What a cluster begins with: a function of its configuration, the same on every node.
 
-    `groups`: logs that the shards are spread over. The first has the status ranges, too, unless other nodes keep those.
-    Shards come from the last group on, so that where there are more groups than shards, the first has only the ranges.
+    `groups`: logs that the shards are spread over. Each has a status range, too, unless other nodes keep those. Shards
+    come from the last group on: where there are more groups than shards, the first has none, and the only range.
     """
     state = CatalogState(range_span, nodes, {}, {}, replication, participant_shards, options=options)
     status, participants = state.with_role("status"), state.with_role("participant")
     together = status == participants
-    of_ranges, members = _GROUP.format(0), {CATALOG: placed(status, 0, replication)}
+    members = {CATALOG: placed(status, 0, replication)}
     if not together:
-        members[of_ranges] = placed(status, 0, replication)
+        members[FIRST_GROUP] = placed(status, 0, replication)
     of_shards = [_GROUP.format(number) for number in range(not together, groups + (not together))]
     members |= {name: placed(participants, number, replication) for number, name in enumerate(of_shards)}
     shards = {shard_group(shard): of_shards[-1 - shard % groups] for shard in range(participant_shards)}
-    return replace(state, groups=members, parts={**shards, status_group(0): of_ranges})
+    with_ranges = of_shards if together and groups <= participant_shards else [FIRST_GROUP]
+    ranges = {status_group(number): group for number, group in enumerate(with_ranges)}
+    return replace(state, groups=members, parts={**shards, **ranges}, next_range=len(ranges))
 
 
 def founding_id(name: str, drawn: int) -> str:
@@ -199,7 +269,13 @@ def placed(candidates: Sequence[str], number: int, replication: int) -> tuple[st
 
 _STATUS, _SHARD = "status-", "shard-"
 _GROUP = "group-{}"
+FIRST_GROUP = _GROUP.format(0)
+"""The group of the first range."""
 _PART = re.compile(f"(?:{_STATUS}|{_SHARD})(?:0|[1-9][0-9]{{0,18}})")
+
+
+def group_name(number: int) -> str:
+    return _GROUP.format(number)
 
 
 def status_group(number: int) -> str:

@@ -8,15 +8,21 @@ from dataclasses import replace
 from txnstatus.catalog import commands as cmd
 from txnstatus.catalog.catalog import (
     ADDRESS_PATTERN,
+    CATALOG,
+    FIRST_GROUP,
     NODE_ID_PATTERN,
     CatalogState,
     NodeInfo,
     Replacement,
     from_wire,
+    group_name,
+    placed,
+    shard_group,
     status_group,
 )
 from txnstatus.errors import AlreadyExists, IllegalState, InvalidArgument, NotFound, TxnError, Unavailable
 from txnstatus.foreign import check_foreign_name, check_identity
+from txnstatus.names import is_database_name
 from txnstatus.proto import catalog_pb2 as pb
 from txnstatus.replicated import Rejected
 from txnstatus.types import Timestamp
@@ -51,10 +57,14 @@ def _changed(state: CatalogState, command: cmd.Command) -> CatalogState:
         case cmd.Found(founded):
             # Configurations may differ a little between nodes; from here on the first leader's is everybody's.
             return replace(founded, version=0) if state.version == 0 else state
-        case cmd.AddRange(number):
-            return _add_range(state, number)
+        case cmd.AddRange(after):
+            return _add_range(state, after)
         case cmd.DropRange(number, last_commit_ts):
             return _drop_range(state, number, checked_timestamp(last_commit_ts))
+        case cmd.AddGroup(name):
+            return _add_group(state, name)
+        case cmd.PlaceDatabase(database, group):
+            return _place_database(state, database, group)
         case cmd.SetOption(name, value):
             options = state.options.with_value(name, value)
             return state if options == state.options else replace(state, options=options)
@@ -70,19 +80,53 @@ def _changed(state: CatalogState, command: cmd.Command) -> CatalogState:
             return _remove_foreign(state, name)
 
 
-def _add_range(state: CatalogState, number: int) -> CatalogState:
-    if number < state.next_range:
+def _add_range(state: CatalogState, after: int) -> CatalogState:
+    if after >= state.next_range:
+        raise IllegalState(f"no range can follow range {after}: the next one is {state.next_range}")
+    group = state.parts.get(status_group(after), "")
+    if state.last_ranges.get(group) != after:  # one follows it already; a dropped one was followed before
         return state
-    if number > state.next_range:
-        raise IllegalState(f"range {number} cannot be added: the next one is {state.next_range}")
-    group = state.parts[status_group(state.ranges[-1])]
-    return replace(state, parts={**state.parts, status_group(number): group}, next_range=number + 1)
+    waiting = state.without_ranges if group == FIRST_GROUP else ()
+    added = {status_group(number): each for number, each in enumerate((group, *waiting), start=state.next_range)}
+    return replace(
+        state,
+        parts={**state.parts, **added},
+        next_range=state.next_range + len(added),
+        joined={**state.joined, **dict.fromkeys(waiting, after)},
+    )
+
+
+def _add_group(state: CatalogState, name: str) -> CatalogState:
+    if name in state.groups and name != CATALOG:
+        return state
+    number = len(state.groups) - 1  # beside the catalog's
+    if name != group_name(number):
+        raise InvalidArgument(f"no group can be called {name[:100]!r}: the next one is {group_name(number)}")
+    if state.replacement is not None:
+        raise IllegalState(
+            f"{state.replacement.new_node} is taking the place of {state.replacement.old_node}: no group begins then",
+            hint="wait for it: txnctl status",
+        )
+    first, count = state.shards[-1] + 1, len(state.shards) // len(state.shards_of)
+    shards = {shard_group(first + more): name for more in range(count)}
+    members = placed(state.with_role("participant"), number, state.replication)
+    return replace(state, groups={**state.groups, name: members}, parts={**state.parts, **shards})
+
+
+def _place_database(state: CatalogState, database: str, group: str) -> CatalogState:
+    if not is_database_name(database):
+        raise InvalidArgument(f"{database[:200]!r} is no name of a database")
+    if group:
+        state.check_placement(group)
+    others = {name: placed for name, placed in state.placements.items() if name != database}
+    placements = {**others, database: group} if group else others
+    return state if placements == state.placements else replace(state, placements=placements)
 
 
 def _drop_range(state: CatalogState, number: int, last_commit: Timestamp) -> CatalogState:
     if state.range_was_dropped(number):
         return state
-    if number >= state.next_range - 1:
+    if number >= state.next_range or number in state.last_ranges.values():
         raise IllegalState(f"range {number} cannot be dropped: none follows it")
     parts = {part: group for part, group in state.parts.items() if part != status_group(number)}
     return replace(state, parts=parts, floor=max(state.floor, last_commit))

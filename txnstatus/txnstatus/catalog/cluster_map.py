@@ -19,6 +19,8 @@ from txnstatus.types import ParticipantId
 
 KEPT_PARTS = 10_000
 """Participants whose parts are remembered: every step of a transaction asks for each."""
+MAX_KEEPERS = 10_000
+"""Tables of which a process remembers who keeps them."""
 
 
 class ClusterMap:
@@ -26,6 +28,8 @@ class ClusterMap:
         """`reach`: addresses under which this process reaches nodes, where they differ from those in the catalog."""
         self.state = state
         self._reach = dict(reach or {})
+        self._keepers: dict[str, int] = {}
+        """Names of tables → the shards that were heard to keep them; those heard of last are the last."""
         self._listeners: list[Callable[[CatalogState], None]] = []
         self._changed = asyncio.Event()
 
@@ -83,11 +87,34 @@ class ClusterMap:
         return self._reach.get(node, info.address) if info else None
 
     def shard_of_table(self, name: str) -> int:
+        """The shard that keeps a table, as far as this process has heard; or that knows which one does."""
+        keeper = self._keepers.get(name)
+        return self.shard_by_hash(name) if keeper is None else keeper
+
+    def shard_by_hash(self, name: str) -> int:
+        """The shard that keeps all of this name, unless it has placed the table elsewhere."""
         return zlib.crc32(name.encode()) % self.state.participant_shards
 
+    def shard_in(self, group: str, name: str) -> int:
+        """The shard that keeps a table placed in the group. Raises InvalidArgument where none can be."""
+        self.state.check_placement(group)
+        shards = self.state.shards_of[group]
+        return shards[zlib.crc32(name.encode()) % len(shards)]
+
+    def keeps(self, name: str, shard: int) -> None:
+        """A shard keeps the table: for as long as there is one of this name."""
+        self._keepers.pop(name, None)
+        self._keepers[name] = shard
+        if len(self._keepers) > MAX_KEEPERS:
+            del self._keepers[next(iter(self._keepers))]
+
+    def known_keeper(self, name: str) -> int | None:
+        """The shard that was heard to keep a table."""
+        return self._keepers.get(name)
+
     def check_shard(self, name: str, shard: int) -> None:
-        """Raises InvalidArgument where another shard has all that is called so."""
-        if (right := self.shard_of_table(name)) != shard:
+        """Raises InvalidArgument where another shard has what is called so, or knows where it is."""
+        if (right := self.shard_by_hash(name)) != shard:
             raise InvalidArgument(f"{name} is kept by {shard_group(right)}, not by {shard_group(shard)}")
 
     def check_participant_id(self, participant_id: str) -> None:
@@ -97,13 +124,13 @@ class ClusterMap:
             self.check_foreign(name)
             return
         try:
-            known = 0 <= shard_of_table_id(participant_id) < self.state.participant_shards
+            known = shard_group(shard_of_table_id(participant_id)) in self.state.parts
         except ValueError:
             known = False
         if not known:
             raise InvalidArgument(
-                f"{participant_id!r} is no participant's id: a table's is SHARD.NUMBER, with a shard below "
-                f"{self.state.participant_shards}, a foreign one's @NAME"
+                f"{participant_id!r} is no participant's id: a table's is SHARD.NUMBER, with one of the shards "
+                f"{', '.join(map(str, self.state.shards))}, a foreign one's @NAME"
             )
 
     def check_foreign(self, name: str) -> None:

@@ -20,13 +20,31 @@ class Found:
 
 @value
 class AddRange:
-    number: int
+    """Adds the range that follows one in its group, unless there is one."""
+
+    after: int
 
 
 @value
 class DropRange:
     number: int
     last_commit_ts: Timestamp
+
+
+@value
+class AddGroup:
+    """A group with shards of its own. It has ranges from the next one of the first group on."""
+
+    name: str
+
+
+@value
+class PlaceDatabase:
+    """Where tables of a database are that are made from now on, if they do not say so themselves."""
+
+    database: str
+    group: str
+    """Empty: their names' hashes say where."""
 
 
 @value
@@ -81,6 +99,8 @@ Command = (
     | FinishReplacement
     | RegisterForeign
     | RemoveForeign
+    | AddGroup
+    | PlaceDatabase
 )
 
 _CODEC = CommandCodec[Command, pb.CatalogCommand](pb.CatalogCommand, get_args(Command))

@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1dtxnstatus/proto/catalog.proto\x12\ttxnstatus\"?\n\x11GetCatalogRequest\x12\x15\n\rknown_version\x18\x01 \x01(\x04\x12\x13\n\x0bwait_millis\x18\x02 \x01(\r\"\xaa\x05\n\x0c\x43\x61talogState\x12\x0e\n\x06\x66ormat\x18\x01 \x01(\r\x12\x0f\n\x07version\x18\x02 \x01(\x04\x12\x12\n\nrange_span\x18\x03 \x01(\x04\x12+\n\x05nodes\x18\x04 \x03(\x0b\x32\x1c.txnstatus.CatalogState.Node\x12-\n\x06groups\x18\x05 \x03(\x0b\x32\x1d.txnstatus.CatalogState.Group\x12\x12\n\nnext_range\x18\x06 \x01(\r\x12\r\n\x05\x66loor\x18\x07 \x01(\x06\x12/\n\x07options\x18\x08 \x03(\x0b\x32\x1e.txnstatus.CatalogState.Option\x12\x38\n\x0breplacement\x18\t \x01(\x0b\x32#.txnstatus.CatalogState.Replacement\x12\x13\n\x0breplication\x18\n \x01(\r\x12\x1a\n\x12participant_shards\x18\x0b \x01(\r\x12\x30\n\x07\x66oreign\x18\x0c \x03(\x0b\x32\x1f.txnstatus.CatalogState.Foreign\x12\x12\n\ncluster_id\x18\r \x01(\t\x1a\x37\n\x04Node\x12\x0f\n\x07node_id\x18\x01 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x02 \x01(\t\x12\r\n\x05roles\x18\x03 \x03(\t\x1a\x35\n\x05Group\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07members\x18\x02 \x03(\t\x12\r\n\x05parts\x18\x03 \x03(\t\x1a%\n\x06Option\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03\x1a:\n\x07\x46oreign\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x02 \x01(\t\x12\x10\n\x08identity\x18\x03 \x01(\t\x1a\x31\n\x0bReplacement\x12\x10\n\x08old_node\x18\x01 \x01(\t\x12\x10\n\x08new_node\x18\x02 \x01(\t\"\xd5\x07\n\x0e\x43\x61talogCommand\x12\x37\n\tadd_range\x18\x01 \x01(\x0b\x32\".txnstatus.CatalogCommand.AddRangeH\x00\x12\x39\n\ndrop_range\x18\x02 \x01(\x0b\x32#.txnstatus.CatalogCommand.DropRangeH\x00\x12\x39\n\nset_option\x18\x03 \x01(\x0b\x32#.txnstatus.CatalogCommand.SetOptionH\x00\x12=\n\x0creplace_node\x18\x04 \x01(\x0b\x32%.txnstatus.CatalogCommand.ReplaceNodeH\x00\x12=\n\x0cmove_replica\x18\x05 \x01(\x0b\x32%.txnstatus.CatalogCommand.MoveReplicaH\x00\x12I\n\x12\x66inish_replacement\x18\x06 \x01(\x0b\x32+.txnstatus.CatalogCommand.FinishReplacementH\x00\x12\x30\n\x05\x66ound\x18\x07 \x01(\x0b\x32\x1f.txnstatus.CatalogCommand.FoundH\x00\x12\x45\n\x10register_foreign\x18\x08 \x01(\x0b\x32).txnstatus.CatalogCommand.RegisterForeignH\x00\x12\x41\n\x0eremove_foreign\x18\t \x01(\x0b\x32\'.txnstatus.CatalogCommand.RemoveForeignH\x00\x1a/\n\x05\x46ound\x12&\n\x05state\x18\x01 \x01(\x0b\x32\x17.txnstatus.CatalogState\x1a\x1a\n\x08\x41\x64\x64Range\x12\x0e\n\x06number\x18\x01 \x01(\r\x1a\x33\n\tDropRange\x12\x0e\n\x06number\x18\x01 \x01(\r\x12\x16\n\x0elast_commit_ts\x18\x02 \x01(\x06\x1a(\n\tSetOption\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03\x1a\x42\n\x0bReplaceNode\x12\x10\n\x08old_node\x18\x01 \x01(\t\x12\x10\n\x08new_node\x18\x02 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x03 \x01(\t\x1a\x1c\n\x0bMoveReplica\x12\r\n\x05group\x18\x01 \x01(\t\x1a\x13\n\x11\x46inishReplacement\x1a\x42\n\x0fRegisterForeign\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x02 \x01(\t\x12\x10\n\x08identity\x18\x03 \x01(\t\x1a\x1d\n\rRemoveForeign\x12\x0c\n\x04name\x18\x01 \x01(\tB\t\n\x07\x63ommand2\x93\x01\n\x07\x43\x61talog\x12\x43\n\nGetCatalog\x12\x1c.txnstatus.GetCatalogRequest\x1a\x17.txnstatus.CatalogState\x12\x43\n\rChangeCatalog\x12\x19.txnstatus.CatalogCommand\x1a\x17.txnstatus.CatalogStateb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1dtxnstatus/proto/catalog.proto\x12\ttxnstatus\"?\n\x11GetCatalogRequest\x12\x15\n\rknown_version\x18\x01 \x01(\x04\x12\x13\n\x0bwait_millis\x18\x02 \x01(\r\"\xed\x06\n\x0c\x43\x61talogState\x12\x0e\n\x06\x66ormat\x18\x01 \x01(\r\x12\x0f\n\x07version\x18\x02 \x01(\x04\x12\x12\n\nrange_span\x18\x03 \x01(\x04\x12+\n\x05nodes\x18\x04 \x03(\x0b\x32\x1c.txnstatus.CatalogState.Node\x12-\n\x06groups\x18\x05 \x03(\x0b\x32\x1d.txnstatus.CatalogState.Group\x12\x12\n\nnext_range\x18\x06 \x01(\r\x12\r\n\x05\x66loor\x18\x07 \x01(\x06\x12/\n\x07options\x18\x08 \x03(\x0b\x32\x1e.txnstatus.CatalogState.Option\x12\x38\n\x0breplacement\x18\t \x01(\x0b\x32#.txnstatus.CatalogState.Replacement\x12\x13\n\x0breplication\x18\n \x01(\r\x12\x1a\n\x12participant_shards\x18\x0b \x01(\r\x12\x30\n\x07\x66oreign\x18\x0c \x03(\x0b\x32\x1f.txnstatus.CatalogState.Foreign\x12\x12\n\ncluster_id\x18\r \x01(\t\x12.\n\x06joined\x18\x0e \x03(\x0b\x32\x1e.txnstatus.CatalogState.Joined\x12\x35\n\nplacements\x18\x0f \x03(\x0b\x32!.txnstatus.CatalogState.Placement\x1a\x37\n\x04Node\x12\x0f\n\x07node_id\x18\x01 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x02 \x01(\t\x12\r\n\x05roles\x18\x03 \x03(\t\x1a\x35\n\x05Group\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07members\x18\x02 \x03(\t\x12\r\n\x05parts\x18\x03 \x03(\t\x1a,\n\x06Joined\x12\r\n\x05group\x18\x01 \x01(\t\x12\x13\n\x0b\x61\x66ter_range\x18\x02 \x01(\r\x1a,\n\tPlacement\x12\x10\n\x08\x64\x61tabase\x18\x01 \x01(\t\x12\r\n\x05group\x18\x02 \x01(\t\x1a%\n\x06Option\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03\x1a:\n\x07\x46oreign\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x02 \x01(\t\x12\x10\n\x08identity\x18\x03 \x01(\t\x1a\x31\n\x0bReplacement\x12\x10\n\x08old_node\x18\x01 \x01(\t\x12\x10\n\x08new_node\x18\x02 \x01(\t\"\x9c\t\n\x0e\x43\x61talogCommand\x12\x37\n\tadd_range\x18\x01 \x01(\x0b\x32\".txnstatus.CatalogCommand.AddRangeH\x00\x12\x39\n\ndrop_range\x18\x02 \x01(\x0b\x32#.txnstatus.CatalogCommand.DropRangeH\x00\x12\x39\n\nset_option\x18\x03 \x01(\x0b\x32#.txnstatus.CatalogCommand.SetOptionH\x00\x12=\n\x0creplace_node\x18\x04 \x01(\x0b\x32%.txnstatus.CatalogCommand.ReplaceNodeH\x00\x12=\n\x0cmove_replica\x18\x05 \x01(\x0b\x32%.txnstatus.CatalogCommand.MoveReplicaH\x00\x12I\n\x12\x66inish_replacement\x18\x06 \x01(\x0b\x32+.txnstatus.CatalogCommand.FinishReplacementH\x00\x12\x30\n\x05\x66ound\x18\x07 \x01(\x0b\x32\x1f.txnstatus.CatalogCommand.FoundH\x00\x12\x45\n\x10register_foreign\x18\x08 \x01(\x0b\x32).txnstatus.CatalogCommand.RegisterForeignH\x00\x12\x41\n\x0eremove_foreign\x18\t \x01(\x0b\x32\'.txnstatus.CatalogCommand.RemoveForeignH\x00\x12\x37\n\tadd_group\x18\n \x01(\x0b\x32\".txnstatus.CatalogCommand.AddGroupH\x00\x12\x41\n\x0eplace_database\x18\x0b \x01(\x0b\x32\'.txnstatus.CatalogCommand.PlaceDatabaseH\x00\x1a/\n\x05\x46ound\x12&\n\x05state\x18\x01 \x01(\x0b\x32\x17.txnstatus.CatalogState\x1a\x19\n\x08\x41\x64\x64Range\x12\r\n\x05\x61\x66ter\x18\x01 \x01(\r\x1a\x33\n\tDropRange\x12\x0e\n\x06number\x18\x01 \x01(\r\x12\x16\n\x0elast_commit_ts\x18\x02 \x01(\x06\x1a(\n\tSetOption\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03\x1a\x42\n\x0bReplaceNode\x12\x10\n\x08old_node\x18\x01 \x01(\t\x12\x10\n\x08new_node\x18\x02 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x03 \x01(\t\x1a\x1c\n\x0bMoveReplica\x12\r\n\x05group\x18\x01 \x01(\t\x1a\x13\n\x11\x46inishReplacement\x1a\x42\n\x0fRegisterForeign\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x02 \x01(\t\x12\x10\n\x08identity\x18\x03 \x01(\t\x1a\x18\n\x08\x41\x64\x64Group\x12\x0c\n\x04name\x18\x01 \x01(\t\x1a\x30\n\rPlaceDatabase\x12\x10\n\x08\x64\x61tabase\x18\x01 \x01(\t\x12\r\n\x05group\x18\x02 \x01(\t\x1a\x1d\n\rRemoveForeign\x12\x0c\n\x04name\x18\x01 \x01(\tB\t\n\x07\x63ommand2\x93\x01\n\x07\x43\x61talog\x12\x43\n\nGetCatalog\x12\x1c.txnstatus.GetCatalogRequest\x1a\x17.txnstatus.CatalogState\x12\x43\n\rChangeCatalog\x12\x19.txnstatus.CatalogCommand\x1a\x17.txnstatus.CatalogStateb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -34,37 +34,45 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_GETCATALOGREQUEST']._serialized_start=44
   _globals['_GETCATALOGREQUEST']._serialized_end=107
   _globals['_CATALOGSTATE']._serialized_start=110
-  _globals['_CATALOGSTATE']._serialized_end=792
-  _globals['_CATALOGSTATE_NODE']._serialized_start=532
-  _globals['_CATALOGSTATE_NODE']._serialized_end=587
-  _globals['_CATALOGSTATE_GROUP']._serialized_start=589
-  _globals['_CATALOGSTATE_GROUP']._serialized_end=642
-  _globals['_CATALOGSTATE_OPTION']._serialized_start=644
-  _globals['_CATALOGSTATE_OPTION']._serialized_end=681
-  _globals['_CATALOGSTATE_FOREIGN']._serialized_start=683
-  _globals['_CATALOGSTATE_FOREIGN']._serialized_end=741
-  _globals['_CATALOGSTATE_REPLACEMENT']._serialized_start=743
-  _globals['_CATALOGSTATE_REPLACEMENT']._serialized_end=792
-  _globals['_CATALOGCOMMAND']._serialized_start=795
-  _globals['_CATALOGCOMMAND']._serialized_end=1776
-  _globals['_CATALOGCOMMAND_FOUND']._serialized_start=1377
-  _globals['_CATALOGCOMMAND_FOUND']._serialized_end=1424
-  _globals['_CATALOGCOMMAND_ADDRANGE']._serialized_start=1426
-  _globals['_CATALOGCOMMAND_ADDRANGE']._serialized_end=1452
-  _globals['_CATALOGCOMMAND_DROPRANGE']._serialized_start=1454
-  _globals['_CATALOGCOMMAND_DROPRANGE']._serialized_end=1505
-  _globals['_CATALOGCOMMAND_SETOPTION']._serialized_start=1507
-  _globals['_CATALOGCOMMAND_SETOPTION']._serialized_end=1547
-  _globals['_CATALOGCOMMAND_REPLACENODE']._serialized_start=1549
-  _globals['_CATALOGCOMMAND_REPLACENODE']._serialized_end=1615
-  _globals['_CATALOGCOMMAND_MOVEREPLICA']._serialized_start=1617
-  _globals['_CATALOGCOMMAND_MOVEREPLICA']._serialized_end=1645
-  _globals['_CATALOGCOMMAND_FINISHREPLACEMENT']._serialized_start=1647
-  _globals['_CATALOGCOMMAND_FINISHREPLACEMENT']._serialized_end=1666
-  _globals['_CATALOGCOMMAND_REGISTERFOREIGN']._serialized_start=1668
-  _globals['_CATALOGCOMMAND_REGISTERFOREIGN']._serialized_end=1734
-  _globals['_CATALOGCOMMAND_REMOVEFOREIGN']._serialized_start=1736
-  _globals['_CATALOGCOMMAND_REMOVEFOREIGN']._serialized_end=1765
-  _globals['_CATALOG']._serialized_start=1779
-  _globals['_CATALOG']._serialized_end=1926
+  _globals['_CATALOGSTATE']._serialized_end=987
+  _globals['_CATALOGSTATE_NODE']._serialized_start=635
+  _globals['_CATALOGSTATE_NODE']._serialized_end=690
+  _globals['_CATALOGSTATE_GROUP']._serialized_start=692
+  _globals['_CATALOGSTATE_GROUP']._serialized_end=745
+  _globals['_CATALOGSTATE_JOINED']._serialized_start=747
+  _globals['_CATALOGSTATE_JOINED']._serialized_end=791
+  _globals['_CATALOGSTATE_PLACEMENT']._serialized_start=793
+  _globals['_CATALOGSTATE_PLACEMENT']._serialized_end=837
+  _globals['_CATALOGSTATE_OPTION']._serialized_start=839
+  _globals['_CATALOGSTATE_OPTION']._serialized_end=876
+  _globals['_CATALOGSTATE_FOREIGN']._serialized_start=878
+  _globals['_CATALOGSTATE_FOREIGN']._serialized_end=936
+  _globals['_CATALOGSTATE_REPLACEMENT']._serialized_start=938
+  _globals['_CATALOGSTATE_REPLACEMENT']._serialized_end=987
+  _globals['_CATALOGCOMMAND']._serialized_start=990
+  _globals['_CATALOGCOMMAND']._serialized_end=2170
+  _globals['_CATALOGCOMMAND_FOUND']._serialized_start=1696
+  _globals['_CATALOGCOMMAND_FOUND']._serialized_end=1743
+  _globals['_CATALOGCOMMAND_ADDRANGE']._serialized_start=1745
+  _globals['_CATALOGCOMMAND_ADDRANGE']._serialized_end=1770
+  _globals['_CATALOGCOMMAND_DROPRANGE']._serialized_start=1772
+  _globals['_CATALOGCOMMAND_DROPRANGE']._serialized_end=1823
+  _globals['_CATALOGCOMMAND_SETOPTION']._serialized_start=1825
+  _globals['_CATALOGCOMMAND_SETOPTION']._serialized_end=1865
+  _globals['_CATALOGCOMMAND_REPLACENODE']._serialized_start=1867
+  _globals['_CATALOGCOMMAND_REPLACENODE']._serialized_end=1933
+  _globals['_CATALOGCOMMAND_MOVEREPLICA']._serialized_start=1935
+  _globals['_CATALOGCOMMAND_MOVEREPLICA']._serialized_end=1963
+  _globals['_CATALOGCOMMAND_FINISHREPLACEMENT']._serialized_start=1965
+  _globals['_CATALOGCOMMAND_FINISHREPLACEMENT']._serialized_end=1984
+  _globals['_CATALOGCOMMAND_REGISTERFOREIGN']._serialized_start=1986
+  _globals['_CATALOGCOMMAND_REGISTERFOREIGN']._serialized_end=2052
+  _globals['_CATALOGCOMMAND_ADDGROUP']._serialized_start=2054
+  _globals['_CATALOGCOMMAND_ADDGROUP']._serialized_end=2078
+  _globals['_CATALOGCOMMAND_PLACEDATABASE']._serialized_start=2080
+  _globals['_CATALOGCOMMAND_PLACEDATABASE']._serialized_end=2128
+  _globals['_CATALOGCOMMAND_REMOVEFOREIGN']._serialized_start=2130
+  _globals['_CATALOGCOMMAND_REMOVEFOREIGN']._serialized_end=2159
+  _globals['_CATALOG']._serialized_start=2173
+  _globals['_CATALOG']._serialized_end=2320
 # @@protoc_insertion_point(module_scope)

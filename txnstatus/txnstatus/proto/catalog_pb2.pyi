@@ -15,7 +15,7 @@ class GetCatalogRequest(_message.Message):
     def __init__(self, known_version: _Optional[int] = ..., wait_millis: _Optional[int] = ...) -> None: ...
 
 class CatalogState(_message.Message):
-    __slots__ = ("format", "version", "range_span", "nodes", "groups", "next_range", "floor", "options", "replacement", "replication", "participant_shards", "foreign", "cluster_id")
+    __slots__ = ("format", "version", "range_span", "nodes", "groups", "next_range", "floor", "options", "replacement", "replication", "participant_shards", "foreign", "cluster_id", "joined", "placements")
     class Node(_message.Message):
         __slots__ = ("node_id", "address", "roles")
         NODE_ID_FIELD_NUMBER: _ClassVar[int]
@@ -34,6 +34,20 @@ class CatalogState(_message.Message):
         members: _containers.RepeatedScalarFieldContainer[str]
         parts: _containers.RepeatedScalarFieldContainer[str]
         def __init__(self, name: _Optional[str] = ..., members: _Optional[_Iterable[str]] = ..., parts: _Optional[_Iterable[str]] = ...) -> None: ...
+    class Joined(_message.Message):
+        __slots__ = ("group", "after_range")
+        GROUP_FIELD_NUMBER: _ClassVar[int]
+        AFTER_RANGE_FIELD_NUMBER: _ClassVar[int]
+        group: str
+        after_range: int
+        def __init__(self, group: _Optional[str] = ..., after_range: _Optional[int] = ...) -> None: ...
+    class Placement(_message.Message):
+        __slots__ = ("database", "group")
+        DATABASE_FIELD_NUMBER: _ClassVar[int]
+        GROUP_FIELD_NUMBER: _ClassVar[int]
+        database: str
+        group: str
+        def __init__(self, database: _Optional[str] = ..., group: _Optional[str] = ...) -> None: ...
     class Option(_message.Message):
         __slots__ = ("name", "value")
         NAME_FIELD_NUMBER: _ClassVar[int]
@@ -70,6 +84,8 @@ class CatalogState(_message.Message):
     PARTICIPANT_SHARDS_FIELD_NUMBER: _ClassVar[int]
     FOREIGN_FIELD_NUMBER: _ClassVar[int]
     CLUSTER_ID_FIELD_NUMBER: _ClassVar[int]
+    JOINED_FIELD_NUMBER: _ClassVar[int]
+    PLACEMENTS_FIELD_NUMBER: _ClassVar[int]
     format: int
     version: int
     range_span: int
@@ -83,20 +99,22 @@ class CatalogState(_message.Message):
     participant_shards: int
     foreign: _containers.RepeatedCompositeFieldContainer[CatalogState.Foreign]
     cluster_id: str
-    def __init__(self, format: _Optional[int] = ..., version: _Optional[int] = ..., range_span: _Optional[int] = ..., nodes: _Optional[_Iterable[_Union[CatalogState.Node, _Mapping]]] = ..., groups: _Optional[_Iterable[_Union[CatalogState.Group, _Mapping]]] = ..., next_range: _Optional[int] = ..., floor: _Optional[int] = ..., options: _Optional[_Iterable[_Union[CatalogState.Option, _Mapping]]] = ..., replacement: _Optional[_Union[CatalogState.Replacement, _Mapping]] = ..., replication: _Optional[int] = ..., participant_shards: _Optional[int] = ..., foreign: _Optional[_Iterable[_Union[CatalogState.Foreign, _Mapping]]] = ..., cluster_id: _Optional[str] = ...) -> None: ...
+    joined: _containers.RepeatedCompositeFieldContainer[CatalogState.Joined]
+    placements: _containers.RepeatedCompositeFieldContainer[CatalogState.Placement]
+    def __init__(self, format: _Optional[int] = ..., version: _Optional[int] = ..., range_span: _Optional[int] = ..., nodes: _Optional[_Iterable[_Union[CatalogState.Node, _Mapping]]] = ..., groups: _Optional[_Iterable[_Union[CatalogState.Group, _Mapping]]] = ..., next_range: _Optional[int] = ..., floor: _Optional[int] = ..., options: _Optional[_Iterable[_Union[CatalogState.Option, _Mapping]]] = ..., replacement: _Optional[_Union[CatalogState.Replacement, _Mapping]] = ..., replication: _Optional[int] = ..., participant_shards: _Optional[int] = ..., foreign: _Optional[_Iterable[_Union[CatalogState.Foreign, _Mapping]]] = ..., cluster_id: _Optional[str] = ..., joined: _Optional[_Iterable[_Union[CatalogState.Joined, _Mapping]]] = ..., placements: _Optional[_Iterable[_Union[CatalogState.Placement, _Mapping]]] = ...) -> None: ...
 
 class CatalogCommand(_message.Message):
-    __slots__ = ("add_range", "drop_range", "set_option", "replace_node", "move_replica", "finish_replacement", "found", "register_foreign", "remove_foreign")
+    __slots__ = ("add_range", "drop_range", "set_option", "replace_node", "move_replica", "finish_replacement", "found", "register_foreign", "remove_foreign", "add_group", "place_database")
     class Found(_message.Message):
         __slots__ = ("state",)
         STATE_FIELD_NUMBER: _ClassVar[int]
         state: CatalogState
         def __init__(self, state: _Optional[_Union[CatalogState, _Mapping]] = ...) -> None: ...
     class AddRange(_message.Message):
-        __slots__ = ("number",)
-        NUMBER_FIELD_NUMBER: _ClassVar[int]
-        number: int
-        def __init__(self, number: _Optional[int] = ...) -> None: ...
+        __slots__ = ("after",)
+        AFTER_FIELD_NUMBER: _ClassVar[int]
+        after: int
+        def __init__(self, after: _Optional[int] = ...) -> None: ...
     class DropRange(_message.Message):
         __slots__ = ("number", "last_commit_ts")
         NUMBER_FIELD_NUMBER: _ClassVar[int]
@@ -137,6 +155,18 @@ class CatalogCommand(_message.Message):
         address: str
         identity: str
         def __init__(self, name: _Optional[str] = ..., address: _Optional[str] = ..., identity: _Optional[str] = ...) -> None: ...
+    class AddGroup(_message.Message):
+        __slots__ = ("name",)
+        NAME_FIELD_NUMBER: _ClassVar[int]
+        name: str
+        def __init__(self, name: _Optional[str] = ...) -> None: ...
+    class PlaceDatabase(_message.Message):
+        __slots__ = ("database", "group")
+        DATABASE_FIELD_NUMBER: _ClassVar[int]
+        GROUP_FIELD_NUMBER: _ClassVar[int]
+        database: str
+        group: str
+        def __init__(self, database: _Optional[str] = ..., group: _Optional[str] = ...) -> None: ...
     class RemoveForeign(_message.Message):
         __slots__ = ("name",)
         NAME_FIELD_NUMBER: _ClassVar[int]
@@ -151,6 +181,8 @@ class CatalogCommand(_message.Message):
     FOUND_FIELD_NUMBER: _ClassVar[int]
     REGISTER_FOREIGN_FIELD_NUMBER: _ClassVar[int]
     REMOVE_FOREIGN_FIELD_NUMBER: _ClassVar[int]
+    ADD_GROUP_FIELD_NUMBER: _ClassVar[int]
+    PLACE_DATABASE_FIELD_NUMBER: _ClassVar[int]
     add_range: CatalogCommand.AddRange
     drop_range: CatalogCommand.DropRange
     set_option: CatalogCommand.SetOption
@@ -160,4 +192,6 @@ class CatalogCommand(_message.Message):
     found: CatalogCommand.Found
     register_foreign: CatalogCommand.RegisterForeign
     remove_foreign: CatalogCommand.RemoveForeign
-    def __init__(self, add_range: _Optional[_Union[CatalogCommand.AddRange, _Mapping]] = ..., drop_range: _Optional[_Union[CatalogCommand.DropRange, _Mapping]] = ..., set_option: _Optional[_Union[CatalogCommand.SetOption, _Mapping]] = ..., replace_node: _Optional[_Union[CatalogCommand.ReplaceNode, _Mapping]] = ..., move_replica: _Optional[_Union[CatalogCommand.MoveReplica, _Mapping]] = ..., finish_replacement: _Optional[_Union[CatalogCommand.FinishReplacement, _Mapping]] = ..., found: _Optional[_Union[CatalogCommand.Found, _Mapping]] = ..., register_foreign: _Optional[_Union[CatalogCommand.RegisterForeign, _Mapping]] = ..., remove_foreign: _Optional[_Union[CatalogCommand.RemoveForeign, _Mapping]] = ...) -> None: ...
+    add_group: CatalogCommand.AddGroup
+    place_database: CatalogCommand.PlaceDatabase
+    def __init__(self, add_range: _Optional[_Union[CatalogCommand.AddRange, _Mapping]] = ..., drop_range: _Optional[_Union[CatalogCommand.DropRange, _Mapping]] = ..., set_option: _Optional[_Union[CatalogCommand.SetOption, _Mapping]] = ..., replace_node: _Optional[_Union[CatalogCommand.ReplaceNode, _Mapping]] = ..., move_replica: _Optional[_Union[CatalogCommand.MoveReplica, _Mapping]] = ..., finish_replacement: _Optional[_Union[CatalogCommand.FinishReplacement, _Mapping]] = ..., found: _Optional[_Union[CatalogCommand.Found, _Mapping]] = ..., register_foreign: _Optional[_Union[CatalogCommand.RegisterForeign, _Mapping]] = ..., remove_foreign: _Optional[_Union[CatalogCommand.RemoveForeign, _Mapping]] = ..., add_group: _Optional[_Union[CatalogCommand.AddGroup, _Mapping]] = ..., place_database: _Optional[_Union[CatalogCommand.PlaceDatabase, _Mapping]] = ...) -> None: ...

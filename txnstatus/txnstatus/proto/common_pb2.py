@@ -24,31 +24,33 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1ctxnstatus/proto/common.proto\x12\ttxnstatus\"h\n\nAbortCause\x12\x0c\n\x04\x63ode\x18\x01 \x01(\t\x12\x0f\n\x07message\x18\x02 \x01(\t\x12\n\n\x02\x62y\x18\x03 \x01(\t\x12\x13\n\x06winner\x18\x04 \x01(\x03H\x00\x88\x01\x01\x12\x0f\n\x07objects\x18\x05 \x03(\tB\t\n\x07_winner\"\x80\x01\n\x0b\x45rrorDetail\x12\x0c\n\x04\x63ode\x18\x01 \x01(\t\x12\x0f\n\x07message\x18\x02 \x01(\t\x12\x13\n\x06txn_id\x18\x03 \x01(\x03H\x00\x88\x01\x01\x12\x0c\n\x04hint\x18\x04 \x01(\t\x12$\n\x05\x63\x61use\x18\x05 \x01(\x0b\x32\x15.txnstatus.AbortCauseB\t\n\x07_txn_id\"\x9d\x02\n\x07TxnInfo\x12\x0e\n\x06txn_id\x18\x01 \x01(\x03\x12\"\n\x05state\x18\x02 \x01(\x0e\x32\x13.txnstatus.TxnState\x12\r\n\x05owner\x18\x03 \x01(\t\x12\r\n\x05label\x18\x04 \x01(\t\x12\x18\n\x10keepalive_millis\x18\x05 \x01(\r\x12\x14\n\x0c\x62\x65gin_micros\x18\x06 \x01(\x03\x12\x1e\n\x16last_transition_micros\x18\x07 \x01(\x03\x12\x18\n\x10\x63ommit_timestamp\x18\x08 \x01(\x06\x12$\n\x05\x63\x61use\x18\t \x01(\x0b\x32\x15.txnstatus.AbortCause\x12\x30\n\x0cparticipants\x18\n \x03(\x0b\x32\x1a.txnstatus.ParticipantInfo\"L\n\x0fParticipantInfo\x12\x16\n\x0eparticipant_id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x13\n\x0b\x66irst_write\x18\x03 \x01(\t\"G\n\x06\x43olumn\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04type\x18\x02 \x01(\t\x12\x10\n\x08nullable\x18\x03 \x01(\x08\x12\x0f\n\x07\x63omment\x18\x04 \x01(\t\"\\\n\x0bTableSchema\x12\"\n\x07\x63olumns\x18\x01 \x03(\x0b\x32\x11.txnstatus.Column\x12\x14\n\x0cpartition_by\x18\x02 \x03(\t\x12\x13\n\x0bprimary_key\x18\x03 \x03(\t\"\xa6\x01\n\tTableInfo\x12\x10\n\x08table_id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x10\n\x08location\x18\x03 \x01(\t\x12&\n\x06schema\x18\x04 \x01(\x0b\x32\x16.txnstatus.TableSchema\x12\x11\n\tconflicts\x18\x05 \x01(\t\x12,\n\nproperties\x18\x06 \x03(\x0b\x32\x18.txnstatus.TableProperty\",\n\rTableProperty\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t*\x90\x01\n\x08TxnState\x12\x15\n\x11TXN_STATE_UNKNOWN\x10\x00\x12\x08\n\x04OPEN\x10\x01\x12\x0b\n\x07\x41\x42ORTED\x10\x02\x12\x16\n\x12\x43OMMIT_IN_PROGRESS\x10\x03\x12\r\n\tCOMMITTED\x10\x04\x12\x15\n\x11\x41\x42ORT_IN_PROGRESS\x10\x05\x12\x18\n\x14\x46INALIZE_IN_PROGRESS\x10\x06*\x9f\x01\n\x10ParticipantState\x12\x1d\n\x19PARTICIPANT_STATE_UNKNOWN\x10\x00\x12\x14\n\x10PARTICIPANT_OPEN\x10\x01\x12\"\n\x1ePARTICIPANT_COMMIT_IN_PROGRESS\x10\x02\x12\x19\n\x15PARTICIPANT_COMMITTED\x10\x03\x12\x17\n\x13PARTICIPANT_ABORTED\x10\x04\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1ctxnstatus/proto/common.proto\x12\ttxnstatus\"h\n\nAbortCause\x12\x0c\n\x04\x63ode\x18\x01 \x01(\t\x12\x0f\n\x07message\x18\x02 \x01(\t\x12\n\n\x02\x62y\x18\x03 \x01(\t\x12\x13\n\x06winner\x18\x04 \x01(\x03H\x00\x88\x01\x01\x12\x0f\n\x07objects\x18\x05 \x03(\tB\t\n\x07_winner\"\x80\x01\n\x0b\x45rrorDetail\x12\x0c\n\x04\x63ode\x18\x01 \x01(\t\x12\x0f\n\x07message\x18\x02 \x01(\t\x12\x13\n\x06txn_id\x18\x03 \x01(\x03H\x00\x88\x01\x01\x12\x0c\n\x04hint\x18\x04 \x01(\t\x12$\n\x05\x63\x61use\x18\x05 \x01(\x0b\x32\x15.txnstatus.AbortCauseB\t\n\x07_txn_id\"\x17\n\x05IdSet\x12\x0e\n\x06\x62ounds\x18\x01 \x03(\x03\"\x9d\x02\n\x07TxnInfo\x12\x0e\n\x06txn_id\x18\x01 \x01(\x03\x12\"\n\x05state\x18\x02 \x01(\x0e\x32\x13.txnstatus.TxnState\x12\r\n\x05owner\x18\x03 \x01(\t\x12\r\n\x05label\x18\x04 \x01(\t\x12\x18\n\x10keepalive_millis\x18\x05 \x01(\r\x12\x14\n\x0c\x62\x65gin_micros\x18\x06 \x01(\x03\x12\x1e\n\x16last_transition_micros\x18\x07 \x01(\x03\x12\x18\n\x10\x63ommit_timestamp\x18\x08 \x01(\x06\x12$\n\x05\x63\x61use\x18\t \x01(\x0b\x32\x15.txnstatus.AbortCause\x12\x30\n\x0cparticipants\x18\n \x03(\x0b\x32\x1a.txnstatus.ParticipantInfo\"L\n\x0fParticipantInfo\x12\x16\n\x0eparticipant_id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x13\n\x0b\x66irst_write\x18\x03 \x01(\t\"G\n\x06\x43olumn\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04type\x18\x02 \x01(\t\x12\x10\n\x08nullable\x18\x03 \x01(\x08\x12\x0f\n\x07\x63omment\x18\x04 \x01(\t\"\\\n\x0bTableSchema\x12\"\n\x07\x63olumns\x18\x01 \x03(\x0b\x32\x11.txnstatus.Column\x12\x14\n\x0cpartition_by\x18\x02 \x03(\t\x12\x13\n\x0bprimary_key\x18\x03 \x03(\t\"\xa6\x01\n\tTableInfo\x12\x10\n\x08table_id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x10\n\x08location\x18\x03 \x01(\t\x12&\n\x06schema\x18\x04 \x01(\x0b\x32\x16.txnstatus.TableSchema\x12\x11\n\tconflicts\x18\x05 \x01(\t\x12,\n\nproperties\x18\x06 \x03(\x0b\x32\x18.txnstatus.TableProperty\",\n\rTableProperty\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t*\x90\x01\n\x08TxnState\x12\x15\n\x11TXN_STATE_UNKNOWN\x10\x00\x12\x08\n\x04OPEN\x10\x01\x12\x0b\n\x07\x41\x42ORTED\x10\x02\x12\x16\n\x12\x43OMMIT_IN_PROGRESS\x10\x03\x12\r\n\tCOMMITTED\x10\x04\x12\x15\n\x11\x41\x42ORT_IN_PROGRESS\x10\x05\x12\x18\n\x14\x46INALIZE_IN_PROGRESS\x10\x06*\x9f\x01\n\x10ParticipantState\x12\x1d\n\x19PARTICIPANT_STATE_UNKNOWN\x10\x00\x12\x14\n\x10PARTICIPANT_OPEN\x10\x01\x12\"\n\x1ePARTICIPANT_COMMIT_IN_PROGRESS\x10\x02\x12\x19\n\x15PARTICIPANT_COMMITTED\x10\x03\x12\x17\n\x13PARTICIPANT_ABORTED\x10\x04\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'txnstatus.proto.common_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_TXNSTATE']._serialized_start=1029
-  _globals['_TXNSTATE']._serialized_end=1173
-  _globals['_PARTICIPANTSTATE']._serialized_start=1176
-  _globals['_PARTICIPANTSTATE']._serialized_end=1335
+  _globals['_TXNSTATE']._serialized_start=1054
+  _globals['_TXNSTATE']._serialized_end=1198
+  _globals['_PARTICIPANTSTATE']._serialized_start=1201
+  _globals['_PARTICIPANTSTATE']._serialized_end=1360
   _globals['_ABORTCAUSE']._serialized_start=43
   _globals['_ABORTCAUSE']._serialized_end=147
   _globals['_ERRORDETAIL']._serialized_start=150
   _globals['_ERRORDETAIL']._serialized_end=278
-  _globals['_TXNINFO']._serialized_start=281
-  _globals['_TXNINFO']._serialized_end=566
-  _globals['_PARTICIPANTINFO']._serialized_start=568
-  _globals['_PARTICIPANTINFO']._serialized_end=644
-  _globals['_COLUMN']._serialized_start=646
-  _globals['_COLUMN']._serialized_end=717
-  _globals['_TABLESCHEMA']._serialized_start=719
-  _globals['_TABLESCHEMA']._serialized_end=811
-  _globals['_TABLEINFO']._serialized_start=814
-  _globals['_TABLEINFO']._serialized_end=980
-  _globals['_TABLEPROPERTY']._serialized_start=982
-  _globals['_TABLEPROPERTY']._serialized_end=1026
+  _globals['_IDSET']._serialized_start=280
+  _globals['_IDSET']._serialized_end=303
+  _globals['_TXNINFO']._serialized_start=306
+  _globals['_TXNINFO']._serialized_end=591
+  _globals['_PARTICIPANTINFO']._serialized_start=593
+  _globals['_PARTICIPANTINFO']._serialized_end=669
+  _globals['_COLUMN']._serialized_start=671
+  _globals['_COLUMN']._serialized_end=742
+  _globals['_TABLESCHEMA']._serialized_start=744
+  _globals['_TABLESCHEMA']._serialized_end=836
+  _globals['_TABLEINFO']._serialized_start=839
+  _globals['_TABLEINFO']._serialized_end=1005
+  _globals['_TABLEPROPERTY']._serialized_start=1007
+  _globals['_TABLEPROPERTY']._serialized_end=1051
 # @@protoc_insertion_point(module_scope)

@@ -65,6 +65,12 @@ class ErrorDetail(_message.Message):
     cause: AbortCause
     def __init__(self, code: _Optional[str] = ..., message: _Optional[str] = ..., txn_id: _Optional[int] = ..., hint: _Optional[str] = ..., cause: _Optional[_Union[AbortCause, _Mapping]] = ...) -> None: ...
 
+class IdSet(_message.Message):
+    __slots__ = ("bounds",)
+    BOUNDS_FIELD_NUMBER: _ClassVar[int]
+    bounds: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, bounds: _Optional[_Iterable[int]] = ...) -> None: ...
+
 class TxnInfo(_message.Message):
     __slots__ = ("txn_id", "state", "owner", "label", "keepalive_millis", "begin_micros", "last_transition_micros", "commit_timestamp", "cause", "participants")
     TXN_ID_FIELD_NUMBER: _ClassVar[int]

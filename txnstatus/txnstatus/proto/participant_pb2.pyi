@@ -92,9 +92,9 @@ class ObjectLock(_message.Message):
     def __init__(self, object: _Optional[str] = ..., mode: _Optional[_Union[_table_pb2.LockMode, str]] = ...) -> None: ...
 
 class ShardSnapshot(_message.Message):
-    __slots__ = ("version", "next_table_number", "tables", "forgotten_below", "savepoints")
+    __slots__ = ("version", "next_table_number", "tables", "forgotten", "savepoints", "placed")
     class TableState(_message.Message):
-        __slots__ = ("info", "request_id", "txns", "file_sets", "overwrites", "created", "readable_from", "retired", "rows", "dropped", "follows", "locks", "waits", "delete_sets", "additions", "additions_above", "compactions", "switched", "ended", "failures")
+        __slots__ = ("info", "request_id", "txns", "file_sets", "overwrites", "created", "readable_from", "retired", "rows", "dropped", "before", "locks", "waits", "delete_sets", "additions", "additions_above", "compactions", "switched", "ended", "failures")
         INFO_FIELD_NUMBER: _ClassVar[int]
         REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
         TXNS_FIELD_NUMBER: _ClassVar[int]
@@ -105,7 +105,7 @@ class ShardSnapshot(_message.Message):
         RETIRED_FIELD_NUMBER: _ClassVar[int]
         ROWS_FIELD_NUMBER: _ClassVar[int]
         DROPPED_FIELD_NUMBER: _ClassVar[int]
-        FOLLOWS_FIELD_NUMBER: _ClassVar[int]
+        BEFORE_FIELD_NUMBER: _ClassVar[int]
         LOCKS_FIELD_NUMBER: _ClassVar[int]
         WAITS_FIELD_NUMBER: _ClassVar[int]
         DELETE_SETS_FIELD_NUMBER: _ClassVar[int]
@@ -125,7 +125,7 @@ class ShardSnapshot(_message.Message):
         retired: _containers.RepeatedCompositeFieldContainer[ShardSnapshot.RetiredWrites]
         rows: ShardSnapshot.TableRows
         dropped: ShardSnapshot.Dropped
-        follows: int
+        before: ShardSnapshot.Dropped
         locks: _containers.RepeatedCompositeFieldContainer[ShardSnapshot.LockClaim]
         waits: _containers.RepeatedCompositeFieldContainer[ShardSnapshot.LockRequest]
         delete_sets: _containers.RepeatedCompositeFieldContainer[ShardSnapshot.DeleteSet]
@@ -135,7 +135,7 @@ class ShardSnapshot(_message.Message):
         switched: _containers.RepeatedCompositeFieldContainer[ShardSnapshot.Switched]
         ended: _containers.RepeatedCompositeFieldContainer[ShardSnapshot.EndedCompaction]
         failures: _containers.RepeatedCompositeFieldContainer[ShardSnapshot.Failures]
-        def __init__(self, info: _Optional[_Union[_common_pb2.TableInfo, _Mapping]] = ..., request_id: _Optional[str] = ..., txns: _Optional[_Iterable[_Union[ShardSnapshot.TableTxn, _Mapping]]] = ..., file_sets: _Optional[_Iterable[_Union[ShardSnapshot.FileSets, _Mapping]]] = ..., overwrites: _Optional[_Iterable[_Union[ShardSnapshot.Overwrite, _Mapping]]] = ..., created: _Optional[int] = ..., readable_from: _Optional[int] = ..., retired: _Optional[_Iterable[_Union[ShardSnapshot.RetiredWrites, _Mapping]]] = ..., rows: _Optional[_Union[ShardSnapshot.TableRows, _Mapping]] = ..., dropped: _Optional[_Union[ShardSnapshot.Dropped, _Mapping]] = ..., follows: _Optional[int] = ..., locks: _Optional[_Iterable[_Union[ShardSnapshot.LockClaim, _Mapping]]] = ..., waits: _Optional[_Iterable[_Union[ShardSnapshot.LockRequest, _Mapping]]] = ..., delete_sets: _Optional[_Iterable[_Union[ShardSnapshot.DeleteSet, _Mapping]]] = ..., additions: _Optional[_Iterable[_Union[ShardSnapshot.Addition, _Mapping]]] = ..., additions_above: _Optional[int] = ..., compactions: _Optional[_Iterable[_Union[ShardSnapshot.Compaction, _Mapping]]] = ..., switched: _Optional[_Iterable[_Union[ShardSnapshot.Switched, _Mapping]]] = ..., ended: _Optional[_Iterable[_Union[ShardSnapshot.EndedCompaction, _Mapping]]] = ..., failures: _Optional[_Iterable[_Union[ShardSnapshot.Failures, _Mapping]]] = ...) -> None: ...
+        def __init__(self, info: _Optional[_Union[_common_pb2.TableInfo, _Mapping]] = ..., request_id: _Optional[str] = ..., txns: _Optional[_Iterable[_Union[ShardSnapshot.TableTxn, _Mapping]]] = ..., file_sets: _Optional[_Iterable[_Union[ShardSnapshot.FileSets, _Mapping]]] = ..., overwrites: _Optional[_Iterable[_Union[ShardSnapshot.Overwrite, _Mapping]]] = ..., created: _Optional[int] = ..., readable_from: _Optional[int] = ..., retired: _Optional[_Iterable[_Union[ShardSnapshot.RetiredWrites, _Mapping]]] = ..., rows: _Optional[_Union[ShardSnapshot.TableRows, _Mapping]] = ..., dropped: _Optional[_Union[ShardSnapshot.Dropped, _Mapping]] = ..., before: _Optional[_Union[ShardSnapshot.Dropped, _Mapping]] = ..., locks: _Optional[_Iterable[_Union[ShardSnapshot.LockClaim, _Mapping]]] = ..., waits: _Optional[_Iterable[_Union[ShardSnapshot.LockRequest, _Mapping]]] = ..., delete_sets: _Optional[_Iterable[_Union[ShardSnapshot.DeleteSet, _Mapping]]] = ..., additions: _Optional[_Iterable[_Union[ShardSnapshot.Addition, _Mapping]]] = ..., additions_above: _Optional[int] = ..., compactions: _Optional[_Iterable[_Union[ShardSnapshot.Compaction, _Mapping]]] = ..., switched: _Optional[_Iterable[_Union[ShardSnapshot.Switched, _Mapping]]] = ..., ended: _Optional[_Iterable[_Union[ShardSnapshot.EndedCompaction, _Mapping]]] = ..., failures: _Optional[_Iterable[_Union[ShardSnapshot.Failures, _Mapping]]] = ...) -> None: ...
     class Savepoint(_message.Message):
         __slots__ = ("savepoint_id", "name", "owner", "timestamp", "tables", "table_ids", "created", "expires", "is_home")
         SAVEPOINT_ID_FIELD_NUMBER: _ClassVar[int]
@@ -157,15 +157,24 @@ class ShardSnapshot(_message.Message):
         expires: int
         is_home: bool
         def __init__(self, savepoint_id: _Optional[str] = ..., name: _Optional[str] = ..., owner: _Optional[str] = ..., timestamp: _Optional[int] = ..., tables: _Optional[_Iterable[str]] = ..., table_ids: _Optional[_Iterable[str]] = ..., created: _Optional[int] = ..., expires: _Optional[int] = ..., is_home: _Optional[bool] = ...) -> None: ...
+    class Placed(_message.Message):
+        __slots__ = ("name", "shard")
+        NAME_FIELD_NUMBER: _ClassVar[int]
+        SHARD_FIELD_NUMBER: _ClassVar[int]
+        name: str
+        shard: int
+        def __init__(self, name: _Optional[str] = ..., shard: _Optional[int] = ...) -> None: ...
     class Dropped(_message.Message):
-        __slots__ = ("txn_id", "owner", "commit_ts")
+        __slots__ = ("txn_id", "owner", "commit_ts", "older")
         TXN_ID_FIELD_NUMBER: _ClassVar[int]
         OWNER_FIELD_NUMBER: _ClassVar[int]
         COMMIT_TS_FIELD_NUMBER: _ClassVar[int]
+        OLDER_FIELD_NUMBER: _ClassVar[int]
         txn_id: int
         owner: str
         commit_ts: int
-        def __init__(self, txn_id: _Optional[int] = ..., owner: _Optional[str] = ..., commit_ts: _Optional[int] = ...) -> None: ...
+        older: _common_pb2.IdSet
+        def __init__(self, txn_id: _Optional[int] = ..., owner: _Optional[str] = ..., commit_ts: _Optional[int] = ..., older: _Optional[_Union[_common_pb2.IdSet, _Mapping]] = ...) -> None: ...
     class RetiredWrites(_message.Message):
         __slots__ = ("txn_id", "write_ids")
         TXN_ID_FIELD_NUMBER: _ClassVar[int]
@@ -235,7 +244,7 @@ class ShardSnapshot(_message.Message):
         last_ts: int
         def __init__(self, flush_id: _Optional[str] = ..., manifest: _Optional[_Union[_table_pb2.ManifestRef, _Mapping]] = ..., first_ts: _Optional[int] = ..., last_ts: _Optional[int] = ...) -> None: ...
     class TableTxn(_message.Message):
-        __slots__ = ("txn_id", "state", "owner", "prepare_ts", "commit_ts", "claimed", "writes", "superseded", "rows", "snapshot", "drops", "keys_from")
+        __slots__ = ("txn_id", "state", "owner", "prepare_ts", "commit_ts", "claimed", "writes", "superseded", "rows", "snapshot", "drops", "keys_from", "older")
         TXN_ID_FIELD_NUMBER: _ClassVar[int]
         STATE_FIELD_NUMBER: _ClassVar[int]
         OWNER_FIELD_NUMBER: _ClassVar[int]
@@ -248,6 +257,7 @@ class ShardSnapshot(_message.Message):
         SNAPSHOT_FIELD_NUMBER: _ClassVar[int]
         DROPS_FIELD_NUMBER: _ClassVar[int]
         KEYS_FROM_FIELD_NUMBER: _ClassVar[int]
+        OLDER_FIELD_NUMBER: _ClassVar[int]
         txn_id: int
         state: _common_pb2.ParticipantState
         owner: str
@@ -260,7 +270,8 @@ class ShardSnapshot(_message.Message):
         snapshot: int
         drops: bool
         keys_from: int
-        def __init__(self, txn_id: _Optional[int] = ..., state: _Optional[_Union[_common_pb2.ParticipantState, str]] = ..., owner: _Optional[str] = ..., prepare_ts: _Optional[int] = ..., commit_ts: _Optional[int] = ..., claimed: _Optional[_Iterable[str]] = ..., writes: _Optional[_Iterable[_Union[ShardSnapshot.PendingWrite, _Mapping]]] = ..., superseded: _Optional[_Iterable[str]] = ..., rows: _Optional[_Iterable[_Union[RowBatch, _Mapping]]] = ..., snapshot: _Optional[int] = ..., drops: _Optional[bool] = ..., keys_from: _Optional[int] = ...) -> None: ...
+        older: _common_pb2.IdSet
+        def __init__(self, txn_id: _Optional[int] = ..., state: _Optional[_Union[_common_pb2.ParticipantState, str]] = ..., owner: _Optional[str] = ..., prepare_ts: _Optional[int] = ..., commit_ts: _Optional[int] = ..., claimed: _Optional[_Iterable[str]] = ..., writes: _Optional[_Iterable[_Union[ShardSnapshot.PendingWrite, _Mapping]]] = ..., superseded: _Optional[_Iterable[str]] = ..., rows: _Optional[_Iterable[_Union[RowBatch, _Mapping]]] = ..., snapshot: _Optional[int] = ..., drops: _Optional[bool] = ..., keys_from: _Optional[int] = ..., older: _Optional[_Union[_common_pb2.IdSet, _Mapping]] = ...) -> None: ...
     class LockClaim(_message.Message):
         __slots__ = ("txn_id", "lock", "since", "granted")
         TXN_ID_FIELD_NUMBER: _ClassVar[int]
@@ -438,11 +449,13 @@ class ShardSnapshot(_message.Message):
     VERSION_FIELD_NUMBER: _ClassVar[int]
     NEXT_TABLE_NUMBER_FIELD_NUMBER: _ClassVar[int]
     TABLES_FIELD_NUMBER: _ClassVar[int]
-    FORGOTTEN_BELOW_FIELD_NUMBER: _ClassVar[int]
+    FORGOTTEN_FIELD_NUMBER: _ClassVar[int]
     SAVEPOINTS_FIELD_NUMBER: _ClassVar[int]
+    PLACED_FIELD_NUMBER: _ClassVar[int]
     version: int
     next_table_number: int
     tables: _containers.RepeatedCompositeFieldContainer[ShardSnapshot.TableState]
-    forgotten_below: int
+    forgotten: _common_pb2.IdSet
     savepoints: _containers.RepeatedCompositeFieldContainer[ShardSnapshot.Savepoint]
-    def __init__(self, version: _Optional[int] = ..., next_table_number: _Optional[int] = ..., tables: _Optional[_Iterable[_Union[ShardSnapshot.TableState, _Mapping]]] = ..., forgotten_below: _Optional[int] = ..., savepoints: _Optional[_Iterable[_Union[ShardSnapshot.Savepoint, _Mapping]]] = ...) -> None: ...
+    placed: _containers.RepeatedCompositeFieldContainer[ShardSnapshot.Placed]
+    def __init__(self, version: _Optional[int] = ..., next_table_number: _Optional[int] = ..., tables: _Optional[_Iterable[_Union[ShardSnapshot.TableState, _Mapping]]] = ..., forgotten: _Optional[_Union[_common_pb2.IdSet, _Mapping]] = ..., savepoints: _Optional[_Iterable[_Union[ShardSnapshot.Savepoint, _Mapping]]] = ..., placed: _Optional[_Iterable[_Union[ShardSnapshot.Placed, _Mapping]]] = ...) -> None: ...

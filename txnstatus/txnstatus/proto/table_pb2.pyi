@@ -122,26 +122,30 @@ class LockInfo(_message.Message):
     def __init__(self, object: _Optional[str] = ..., mode: _Optional[_Union[LockMode, str]] = ..., granted: _Optional[bool] = ..., txn_id: _Optional[int] = ..., owner: _Optional[str] = ..., since: _Optional[int] = ..., blocked_by: _Optional[_Iterable[int]] = ..., txn: _Optional[_Union[_common_pb2.TxnInfo, _Mapping]] = ...) -> None: ...
 
 class CreateTableRequest(_message.Message):
-    __slots__ = ("name", "schema", "location", "request_id", "conflicts", "properties")
+    __slots__ = ("name", "schema", "location", "request_id", "conflicts", "properties", "placement")
     NAME_FIELD_NUMBER: _ClassVar[int]
     SCHEMA_FIELD_NUMBER: _ClassVar[int]
     LOCATION_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     CONFLICTS_FIELD_NUMBER: _ClassVar[int]
     PROPERTIES_FIELD_NUMBER: _ClassVar[int]
+    PLACEMENT_FIELD_NUMBER: _ClassVar[int]
     name: str
     schema: _common_pb2.TableSchema
     location: str
     request_id: str
     conflicts: str
     properties: _containers.RepeatedCompositeFieldContainer[_common_pb2.TableProperty]
-    def __init__(self, name: _Optional[str] = ..., schema: _Optional[_Union[_common_pb2.TableSchema, _Mapping]] = ..., location: _Optional[str] = ..., request_id: _Optional[str] = ..., conflicts: _Optional[str] = ..., properties: _Optional[_Iterable[_Union[_common_pb2.TableProperty, _Mapping]]] = ...) -> None: ...
+    placement: str
+    def __init__(self, name: _Optional[str] = ..., schema: _Optional[_Union[_common_pb2.TableSchema, _Mapping]] = ..., location: _Optional[str] = ..., request_id: _Optional[str] = ..., conflicts: _Optional[str] = ..., properties: _Optional[_Iterable[_Union[_common_pb2.TableProperty, _Mapping]]] = ..., placement: _Optional[str] = ...) -> None: ...
 
 class CreateTableResponse(_message.Message):
-    __slots__ = ("table",)
+    __slots__ = ("table", "placement")
     TABLE_FIELD_NUMBER: _ClassVar[int]
+    PLACEMENT_FIELD_NUMBER: _ClassVar[int]
     table: _common_pb2.TableInfo
-    def __init__(self, table: _Optional[_Union[_common_pb2.TableInfo, _Mapping]] = ...) -> None: ...
+    placement: str
+    def __init__(self, table: _Optional[_Union[_common_pb2.TableInfo, _Mapping]] = ..., placement: _Optional[str] = ...) -> None: ...
 
 class AlterTableRequest(_message.Message):
     __slots__ = ("table", "properties")
@@ -152,10 +156,12 @@ class AlterTableRequest(_message.Message):
     def __init__(self, table: _Optional[str] = ..., properties: _Optional[_Iterable[_Union[_common_pb2.TableProperty, _Mapping]]] = ...) -> None: ...
 
 class AlterTableResponse(_message.Message):
-    __slots__ = ("table",)
+    __slots__ = ("table", "placement")
     TABLE_FIELD_NUMBER: _ClassVar[int]
+    PLACEMENT_FIELD_NUMBER: _ClassVar[int]
     table: _common_pb2.TableInfo
-    def __init__(self, table: _Optional[_Union[_common_pb2.TableInfo, _Mapping]] = ...) -> None: ...
+    placement: str
+    def __init__(self, table: _Optional[_Union[_common_pb2.TableInfo, _Mapping]] = ..., placement: _Optional[str] = ...) -> None: ...
 
 class GetTableRequest(_message.Message):
     __slots__ = ("name",)
@@ -164,10 +170,12 @@ class GetTableRequest(_message.Message):
     def __init__(self, name: _Optional[str] = ...) -> None: ...
 
 class GetTableResponse(_message.Message):
-    __slots__ = ("table",)
+    __slots__ = ("table", "placement")
     TABLE_FIELD_NUMBER: _ClassVar[int]
+    PLACEMENT_FIELD_NUMBER: _ClassVar[int]
     table: _common_pb2.TableInfo
-    def __init__(self, table: _Optional[_Union[_common_pb2.TableInfo, _Mapping]] = ...) -> None: ...
+    placement: str
+    def __init__(self, table: _Optional[_Union[_common_pb2.TableInfo, _Mapping]] = ..., placement: _Optional[str] = ...) -> None: ...
 
 class ListTablesRequest(_message.Message):
     __slots__ = ("after",)

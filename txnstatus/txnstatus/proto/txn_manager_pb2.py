@@ -26,7 +26,7 @@ from txnstatus.proto import common_pb2 as txnstatus_dot_proto_dot_common__pb2
 from txnstatus.proto import table_pb2 as txnstatus_dot_proto_dot_table__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n!txnstatus/proto/txn_manager.proto\x12\ttxnstatus\x1a\x1ctxnstatus/proto/common.proto\x1a\x1btxnstatus/proto/table.proto\"\xb3\x01\n\x17\x42\x65ginTransactionRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\r\n\x05owner\x18\x02 \x01(\t\x12\r\n\x05label\x18\x03 \x01(\t\x12\x18\n\x10keepalive_millis\x18\x04 \x01(\r\x12\r\n\x05\x63ount\x18\x05 \x01(\r\x12\x10\n\x08is_retry\x18\x06 \x01(\x08\x12+\n\x0c\x66irst_writes\x18\x07 \x03(\x0b\x32\x15.txnstatus.FirstWrite\"-\n\nFirstWrite\x12\r\n\x05table\x18\x01 \x01(\t\x12\x10\n\x08write_id\x18\x02 \x01(\t\"\xd5\x01\n\x18\x42\x65ginTransactionResponse\x12\x0f\n\x07txn_ids\x18\x01 \x03(\x03\x12\x18\n\x10keepalive_millis\x18\x02 \x01(\r\x12\x12\n\ncluster_id\x18\x03 \x01(\t\x12\x14\n\x0c\x62\x65gun_before\x18\x04 \x01(\x08\x12\x32\n\x0c\x66irst_writes\x18\x05 \x03(\x0b\x32\x1c.txnstatus.OpenWriteResponse\x12\x30\n\x0cparticipants\x18\x06 \x03(\x0b\x32\x1a.txnstatus.ParticipantInfo\"\x7f\n\x18\x43ommitTransactionRequest\x12\x0e\n\x06txn_id\x18\x01 \x01(\x03\x12\r\n\x05owner\x18\x02 \x01(\t\x12\x13\n\x0bwait_millis\x18\x03 \x01(\r\x12/\n\x0blast_writes\x18\x04 \x03(\x0b\x32\x1a.txnstatus.AddFilesRequest\"O\n\x19\x43ommitTransactionResponse\x12\x1f\n\x03txn\x18\x01 \x01(\x0b\x32\x12.txnstatus.TxnInfo\x12\x11\n\twaits_for\x18\x02 \x01(\t\"]\n\x17\x41\x62ortTransactionRequest\x12\x0e\n\x06txn_id\x18\x01 \x01(\x03\x12\r\n\x05owner\x18\x02 \x01(\t\x12\x0e\n\x06reason\x18\x03 \x01(\t\x12\x13\n\x0b\x61s_operator\x18\x04 \x01(\x08\";\n\x18\x41\x62ortTransactionResponse\x12\x1f\n\x03txn\x18\x01 \x01(\x0b\x32\x12.txnstatus.TxnInfo\"A\n\x1aGetTransactionStateRequest\x12\x0e\n\x06txn_id\x18\x01 \x01(\x03\x12\x13\n\x0bwait_millis\x18\x02 \x01(\r\"Q\n\x1bGetTransactionStateResponse\x12\x1f\n\x03txn\x18\x01 \x01(\x0b\x32\x12.txnstatus.TxnInfo\x12\x11\n\twaits_for\x18\x02 \x01(\t\"=\n\x1bKeepTransactionAliveRequest\x12\x0f\n\x07txn_ids\x18\x01 \x03(\x03\x12\r\n\x05owner\x18\x02 \x01(\t\"L\n\x1cKeepTransactionAliveResponse\x12,\n\x07refused\x18\x01 \x03(\x0b\x32\x1b.txnstatus.KeepAliveRefusal\"I\n\x10KeepAliveRefusal\x12\x0e\n\x06txn_id\x18\x01 \x01(\x03\x12%\n\x05\x65rror\x18\x02 \x01(\x0b\x32\x16.txnstatus.ErrorDetail\"C\n\rEnlistRequest\x12\x0e\n\x06txn_id\x18\x01 \x01(\x03\x12\r\n\x05owner\x18\x02 \x01(\t\x12\x13\n\x0bparticipant\x18\x03 \x01(\t\"\x10\n\x0e\x45nlistResponse\"\x14\n\x12GetSnapshotRequest\"(\n\x13GetSnapshotResponse\x12\x11\n\ttimestamp\x18\x01 \x01(\x06\"b\n\x08TxnToken\x12\x0e\n\x06txn_id\x18\x01 \x01(\x03\x12\x18\n\x10keepalive_millis\x18\x02 \x01(\r\x12\x18\n\x10\x65nable_keepalive\x18\x03 \x01(\x08\x12\x12\n\ncluster_id\x18\x04 \x01(\t2\x82\x05\n\nTxnManager\x12[\n\x10\x42\x65ginTransaction\x12\".txnstatus.BeginTransactionRequest\x1a#.txnstatus.BeginTransactionResponse\x12^\n\x11\x43ommitTransaction\x12#.txnstatus.CommitTransactionRequest\x1a$.txnstatus.CommitTransactionResponse\x12[\n\x10\x41\x62ortTransaction\x12\".txnstatus.AbortTransactionRequest\x1a#.txnstatus.AbortTransactionResponse\x12\x64\n\x13GetTransactionState\x12%.txnstatus.GetTransactionStateRequest\x1a&.txnstatus.GetTransactionStateResponse\x12g\n\x14KeepTransactionAlive\x12&.txnstatus.KeepTransactionAliveRequest\x1a\'.txnstatus.KeepTransactionAliveResponse\x12=\n\x06\x45nlist\x12\x18.txnstatus.EnlistRequest\x1a\x19.txnstatus.EnlistResponse\x12L\n\x0bGetSnapshot\x12\x1d.txnstatus.GetSnapshotRequest\x1a\x1e.txnstatus.GetSnapshotResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n!txnstatus/proto/txn_manager.proto\x12\ttxnstatus\x1a\x1ctxnstatus/proto/common.proto\x1a\x1btxnstatus/proto/table.proto\"\xc1\x01\n\x17\x42\x65ginTransactionRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\r\n\x05owner\x18\x02 \x01(\t\x12\r\n\x05label\x18\x03 \x01(\t\x12\x18\n\x10keepalive_millis\x18\x04 \x01(\r\x12\r\n\x05\x63ount\x18\x05 \x01(\r\x12\x10\n\x08is_retry\x18\x06 \x01(\x08\x12+\n\x0c\x66irst_writes\x18\x07 \x03(\x0b\x32\x15.txnstatus.FirstWrite\x12\x0c\n\x04near\x18\x08 \x01(\t\"-\n\nFirstWrite\x12\r\n\x05table\x18\x01 \x01(\t\x12\x10\n\x08write_id\x18\x02 \x01(\t\"\xd5\x01\n\x18\x42\x65ginTransactionResponse\x12\x0f\n\x07txn_ids\x18\x01 \x03(\x03\x12\x18\n\x10keepalive_millis\x18\x02 \x01(\r\x12\x12\n\ncluster_id\x18\x03 \x01(\t\x12\x14\n\x0c\x62\x65gun_before\x18\x04 \x01(\x08\x12\x32\n\x0c\x66irst_writes\x18\x05 \x03(\x0b\x32\x1c.txnstatus.OpenWriteResponse\x12\x30\n\x0cparticipants\x18\x06 \x03(\x0b\x32\x1a.txnstatus.ParticipantInfo\"\x7f\n\x18\x43ommitTransactionRequest\x12\x0e\n\x06txn_id\x18\x01 \x01(\x03\x12\r\n\x05owner\x18\x02 \x01(\t\x12\x13\n\x0bwait_millis\x18\x03 \x01(\r\x12/\n\x0blast_writes\x18\x04 \x03(\x0b\x32\x1a.txnstatus.AddFilesRequest\"O\n\x19\x43ommitTransactionResponse\x12\x1f\n\x03txn\x18\x01 \x01(\x0b\x32\x12.txnstatus.TxnInfo\x12\x11\n\twaits_for\x18\x02 \x01(\t\"]\n\x17\x41\x62ortTransactionRequest\x12\x0e\n\x06txn_id\x18\x01 \x01(\x03\x12\r\n\x05owner\x18\x02 \x01(\t\x12\x0e\n\x06reason\x18\x03 \x01(\t\x12\x13\n\x0b\x61s_operator\x18\x04 \x01(\x08\";\n\x18\x41\x62ortTransactionResponse\x12\x1f\n\x03txn\x18\x01 \x01(\x0b\x32\x12.txnstatus.TxnInfo\"A\n\x1aGetTransactionStateRequest\x12\x0e\n\x06txn_id\x18\x01 \x01(\x03\x12\x13\n\x0bwait_millis\x18\x02 \x01(\r\"Q\n\x1bGetTransactionStateResponse\x12\x1f\n\x03txn\x18\x01 \x01(\x0b\x32\x12.txnstatus.TxnInfo\x12\x11\n\twaits_for\x18\x02 \x01(\t\"=\n\x1bKeepTransactionAliveRequest\x12\x0f\n\x07txn_ids\x18\x01 \x03(\x03\x12\r\n\x05owner\x18\x02 \x01(\t\"L\n\x1cKeepTransactionAliveResponse\x12,\n\x07refused\x18\x01 \x03(\x0b\x32\x1b.txnstatus.KeepAliveRefusal\"I\n\x10KeepAliveRefusal\x12\x0e\n\x06txn_id\x18\x01 \x01(\x03\x12%\n\x05\x65rror\x18\x02 \x01(\x0b\x32\x16.txnstatus.ErrorDetail\"C\n\rEnlistRequest\x12\x0e\n\x06txn_id\x18\x01 \x01(\x03\x12\r\n\x05owner\x18\x02 \x01(\t\x12\x13\n\x0bparticipant\x18\x03 \x01(\t\"\x10\n\x0e\x45nlistResponse\"\x14\n\x12GetSnapshotRequest\"(\n\x13GetSnapshotResponse\x12\x11\n\ttimestamp\x18\x01 \x01(\x06\"b\n\x08TxnToken\x12\x0e\n\x06txn_id\x18\x01 \x01(\x03\x12\x18\n\x10keepalive_millis\x18\x02 \x01(\r\x12\x18\n\x10\x65nable_keepalive\x18\x03 \x01(\x08\x12\x12\n\ncluster_id\x18\x04 \x01(\t2\x82\x05\n\nTxnManager\x12[\n\x10\x42\x65ginTransaction\x12\".txnstatus.BeginTransactionRequest\x1a#.txnstatus.BeginTransactionResponse\x12^\n\x11\x43ommitTransaction\x12#.txnstatus.CommitTransactionRequest\x1a$.txnstatus.CommitTransactionResponse\x12[\n\x10\x41\x62ortTransaction\x12\".txnstatus.AbortTransactionRequest\x1a#.txnstatus.AbortTransactionResponse\x12\x64\n\x13GetTransactionState\x12%.txnstatus.GetTransactionStateRequest\x1a&.txnstatus.GetTransactionStateResponse\x12g\n\x14KeepTransactionAlive\x12&.txnstatus.KeepTransactionAliveRequest\x1a\'.txnstatus.KeepTransactionAliveResponse\x12=\n\x06\x45nlist\x12\x18.txnstatus.EnlistRequest\x1a\x19.txnstatus.EnlistResponse\x12L\n\x0bGetSnapshot\x12\x1d.txnstatus.GetSnapshotRequest\x1a\x1e.txnstatus.GetSnapshotResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -34,39 +34,39 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'txnstatus.proto.txn_manager
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_BEGINTRANSACTIONREQUEST']._serialized_start=108
-  _globals['_BEGINTRANSACTIONREQUEST']._serialized_end=287
-  _globals['_FIRSTWRITE']._serialized_start=289
-  _globals['_FIRSTWRITE']._serialized_end=334
-  _globals['_BEGINTRANSACTIONRESPONSE']._serialized_start=337
-  _globals['_BEGINTRANSACTIONRESPONSE']._serialized_end=550
-  _globals['_COMMITTRANSACTIONREQUEST']._serialized_start=552
-  _globals['_COMMITTRANSACTIONREQUEST']._serialized_end=679
-  _globals['_COMMITTRANSACTIONRESPONSE']._serialized_start=681
-  _globals['_COMMITTRANSACTIONRESPONSE']._serialized_end=760
-  _globals['_ABORTTRANSACTIONREQUEST']._serialized_start=762
-  _globals['_ABORTTRANSACTIONREQUEST']._serialized_end=855
-  _globals['_ABORTTRANSACTIONRESPONSE']._serialized_start=857
-  _globals['_ABORTTRANSACTIONRESPONSE']._serialized_end=916
-  _globals['_GETTRANSACTIONSTATEREQUEST']._serialized_start=918
-  _globals['_GETTRANSACTIONSTATEREQUEST']._serialized_end=983
-  _globals['_GETTRANSACTIONSTATERESPONSE']._serialized_start=985
-  _globals['_GETTRANSACTIONSTATERESPONSE']._serialized_end=1066
-  _globals['_KEEPTRANSACTIONALIVEREQUEST']._serialized_start=1068
-  _globals['_KEEPTRANSACTIONALIVEREQUEST']._serialized_end=1129
-  _globals['_KEEPTRANSACTIONALIVERESPONSE']._serialized_start=1131
-  _globals['_KEEPTRANSACTIONALIVERESPONSE']._serialized_end=1207
-  _globals['_KEEPALIVEREFUSAL']._serialized_start=1209
-  _globals['_KEEPALIVEREFUSAL']._serialized_end=1282
-  _globals['_ENLISTREQUEST']._serialized_start=1284
-  _globals['_ENLISTREQUEST']._serialized_end=1351
-  _globals['_ENLISTRESPONSE']._serialized_start=1353
-  _globals['_ENLISTRESPONSE']._serialized_end=1369
-  _globals['_GETSNAPSHOTREQUEST']._serialized_start=1371
-  _globals['_GETSNAPSHOTREQUEST']._serialized_end=1391
-  _globals['_GETSNAPSHOTRESPONSE']._serialized_start=1393
-  _globals['_GETSNAPSHOTRESPONSE']._serialized_end=1433
-  _globals['_TXNTOKEN']._serialized_start=1435
-  _globals['_TXNTOKEN']._serialized_end=1533
-  _globals['_TXNMANAGER']._serialized_start=1536
-  _globals['_TXNMANAGER']._serialized_end=2178
+  _globals['_BEGINTRANSACTIONREQUEST']._serialized_end=301
+  _globals['_FIRSTWRITE']._serialized_start=303
+  _globals['_FIRSTWRITE']._serialized_end=348
+  _globals['_BEGINTRANSACTIONRESPONSE']._serialized_start=351
+  _globals['_BEGINTRANSACTIONRESPONSE']._serialized_end=564
+  _globals['_COMMITTRANSACTIONREQUEST']._serialized_start=566
+  _globals['_COMMITTRANSACTIONREQUEST']._serialized_end=693
+  _globals['_COMMITTRANSACTIONRESPONSE']._serialized_start=695
+  _globals['_COMMITTRANSACTIONRESPONSE']._serialized_end=774
+  _globals['_ABORTTRANSACTIONREQUEST']._serialized_start=776
+  _globals['_ABORTTRANSACTIONREQUEST']._serialized_end=869
+  _globals['_ABORTTRANSACTIONRESPONSE']._serialized_start=871
+  _globals['_ABORTTRANSACTIONRESPONSE']._serialized_end=930
+  _globals['_GETTRANSACTIONSTATEREQUEST']._serialized_start=932
+  _globals['_GETTRANSACTIONSTATEREQUEST']._serialized_end=997
+  _globals['_GETTRANSACTIONSTATERESPONSE']._serialized_start=999
+  _globals['_GETTRANSACTIONSTATERESPONSE']._serialized_end=1080
+  _globals['_KEEPTRANSACTIONALIVEREQUEST']._serialized_start=1082
+  _globals['_KEEPTRANSACTIONALIVEREQUEST']._serialized_end=1143
+  _globals['_KEEPTRANSACTIONALIVERESPONSE']._serialized_start=1145
+  _globals['_KEEPTRANSACTIONALIVERESPONSE']._serialized_end=1221
+  _globals['_KEEPALIVEREFUSAL']._serialized_start=1223
+  _globals['_KEEPALIVEREFUSAL']._serialized_end=1296
+  _globals['_ENLISTREQUEST']._serialized_start=1298
+  _globals['_ENLISTREQUEST']._serialized_end=1365
+  _globals['_ENLISTRESPONSE']._serialized_start=1367
+  _globals['_ENLISTRESPONSE']._serialized_end=1383
+  _globals['_GETSNAPSHOTREQUEST']._serialized_start=1385
+  _globals['_GETSNAPSHOTREQUEST']._serialized_end=1405
+  _globals['_GETSNAPSHOTRESPONSE']._serialized_start=1407
+  _globals['_GETSNAPSHOTRESPONSE']._serialized_end=1447
+  _globals['_TXNTOKEN']._serialized_start=1449
+  _globals['_TXNTOKEN']._serialized_end=1547
+  _globals['_TXNMANAGER']._serialized_start=1550
+  _globals['_TXNMANAGER']._serialized_end=2192
 # @@protoc_insertion_point(module_scope)

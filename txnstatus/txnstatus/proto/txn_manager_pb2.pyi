@@ -9,7 +9,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class BeginTransactionRequest(_message.Message):
-    __slots__ = ("request_id", "owner", "label", "keepalive_millis", "count", "is_retry", "first_writes")
+    __slots__ = ("request_id", "owner", "label", "keepalive_millis", "count", "is_retry", "first_writes", "near")
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     OWNER_FIELD_NUMBER: _ClassVar[int]
     LABEL_FIELD_NUMBER: _ClassVar[int]
@@ -17,6 +17,7 @@ class BeginTransactionRequest(_message.Message):
     COUNT_FIELD_NUMBER: _ClassVar[int]
     IS_RETRY_FIELD_NUMBER: _ClassVar[int]
     FIRST_WRITES_FIELD_NUMBER: _ClassVar[int]
+    NEAR_FIELD_NUMBER: _ClassVar[int]
     request_id: str
     owner: str
     label: str
@@ -24,7 +25,8 @@ class BeginTransactionRequest(_message.Message):
     count: int
     is_retry: bool
     first_writes: _containers.RepeatedCompositeFieldContainer[FirstWrite]
-    def __init__(self, request_id: _Optional[str] = ..., owner: _Optional[str] = ..., label: _Optional[str] = ..., keepalive_millis: _Optional[int] = ..., count: _Optional[int] = ..., is_retry: _Optional[bool] = ..., first_writes: _Optional[_Iterable[_Union[FirstWrite, _Mapping]]] = ...) -> None: ...
+    near: str
+    def __init__(self, request_id: _Optional[str] = ..., owner: _Optional[str] = ..., label: _Optional[str] = ..., keepalive_millis: _Optional[int] = ..., count: _Optional[int] = ..., is_retry: _Optional[bool] = ..., first_writes: _Optional[_Iterable[_Union[FirstWrite, _Mapping]]] = ..., near: _Optional[str] = ...) -> None: ...
 
 class FirstWrite(_message.Message):
     __slots__ = ("table", "write_id")

@@ -27,22 +27,26 @@ class RangeBeginResponse(_message.Message):
     def __init__(self, begun: _Optional[_Union[_txn_manager_pb2.BeginTransactionResponse, _Mapping]] = ..., last_commit_timestamp: _Optional[int] = ...) -> None: ...
 
 class RaiseFloorRequest(_message.Message):
-    __slots__ = ("timestamp",)
+    __slots__ = ("timestamp", "fills")
     TIMESTAMP_FIELD_NUMBER: _ClassVar[int]
+    FILLS_FIELD_NUMBER: _ClassVar[int]
     timestamp: int
-    def __init__(self, timestamp: _Optional[int] = ...) -> None: ...
+    fills: bool
+    def __init__(self, timestamp: _Optional[int] = ..., fills: _Optional[bool] = ...) -> None: ...
 
 class RaiseFloorResponse(_message.Message):
-    __slots__ = ("last_commit_timestamp", "full", "settled", "oldest_kept_txn_id")
+    __slots__ = ("last_commit_timestamp", "full", "settled", "oldest_kept_txn_id", "next_txn_id")
     LAST_COMMIT_TIMESTAMP_FIELD_NUMBER: _ClassVar[int]
     FULL_FIELD_NUMBER: _ClassVar[int]
     SETTLED_FIELD_NUMBER: _ClassVar[int]
     OLDEST_KEPT_TXN_ID_FIELD_NUMBER: _ClassVar[int]
+    NEXT_TXN_ID_FIELD_NUMBER: _ClassVar[int]
     last_commit_timestamp: int
     full: bool
     settled: bool
     oldest_kept_txn_id: int
-    def __init__(self, last_commit_timestamp: _Optional[int] = ..., full: _Optional[bool] = ..., settled: _Optional[bool] = ..., oldest_kept_txn_id: _Optional[int] = ...) -> None: ...
+    next_txn_id: int
+    def __init__(self, last_commit_timestamp: _Optional[int] = ..., full: _Optional[bool] = ..., settled: _Optional[bool] = ..., oldest_kept_txn_id: _Optional[int] = ..., next_txn_id: _Optional[int] = ...) -> None: ...
 
 class RegisterParticipantsRequest(_message.Message):
     __slots__ = ("registrations",)

@@ -1,6 +1,6 @@
 """Begins: in which range of the status table transactions begin, and that the calls for it get there.
 
-Nothing begins in a range before all before it are full, and a full one stays full.
+In each group nothing begins in a range before all before it are full, and a full one stays full.
 """
 
 from __future__ import annotations
@@ -27,49 +27,52 @@ class Begins:
     def __init__(
         self,
         client: TxnSystemClient,
-        next_range: Callable[[int], Awaitable[int]],
+        add_range: Callable[[int], Awaitable[None]],
         spawn: Callable[[Coroutine[Any, Any, None]], object],
     ) -> None:
-        """`next_range` gives the first live range after one, which it adds where there is none."""
+        """`add_range` adds the range that follows one in its group, where there is none."""
         self._client = client
-        self._next_range = next_range
+        self._add_range = add_range
         self._spawn = spawn
         self._full: dict[int, Timestamp] = {}
         """Ranges that are known to be full, with their last commit when that was found out."""
 
-    def begin(self, calls: Sequence[Call], participants: Participants) -> None:
+    def begin(self, calls: Sequence[Call], participants: Participants, group: str) -> None:
+        """In the ranges of a group."""
         # Passed by is only what was full when the request came: a retry that overtakes this one cannot be there.
-        passed = max(self._full, default=-1)
+        passed = max((each for each in self._begins_in(group) if each in self._full), default=-1)
         for retry, after in ((False, passed), (True, -1)):
             if begins := [call for call in calls if call.request.is_retry is retry]:
-                self._begin_after(after, begins, participants)
+                self._begin_after(after, group, begins, participants)
 
-    def _begin_after(self, passed: int, calls: Sequence[Call], participants: Participants) -> None:
+    def _begins_in(self, group: str) -> Sequence[int]:
+        return self._client.cluster.state.begins_in(group)
+
+    def _begin_after(self, passed: int, group: str, calls: Sequence[Call], participants: Participants) -> None:
         """In the first range that comes after one."""
-        state = self._client.cluster.state
-        number = next((each for each in state.ranges if each > passed), None)
+        number = next((each for each in self._begins_in(group) if each > passed), None)
         if number is None:
-            self._spawn(self._begin_in_new(passed, calls, participants))
+            self._spawn(self._begin_in_new(passed, group, calls, participants))
             return
-        floor = max([state.floor, *(self._full[full] for full in self._full if full < number)])
-        begins = [_Begin(call, self, number, floor, participants.get(call, ())) for call in calls]
+        floor = max([self._client.cluster.state.floor, *(self._full[full] for full in self._full if full < number)])
+        begins = [_Begin(call, self, group, number, floor, participants.get(call, ())) for call in calls]
         method = "txnstatus.TxnStatus/BeginInRange"
         self._client.ask_leader(status_group(number), method, begins, pb.RangeBeginResponse, CALL_SECONDS)
 
-    async def _begin_in_new(self, passed: int, calls: Sequence[Call], participants: Participants) -> None:
+    async def _begin_in_new(self, passed: int, group: str, calls: Sequence[Call], participants: Participants) -> None:
         try:
-            await self._next_range(passed)
+            await self._add_range(passed)
         except TxnError as error:
             for call in calls:
                 call.tell(error)
         else:
-            self._begin_after(passed, calls, participants)
+            self._begin_after(passed, group, calls, participants)
 
     def answered(self, begin: _Begin, answer: Answer) -> None:
         """What a range says to a begin."""
         call, number = begin.origin, begin.number
         if isinstance(answer, NotFound) and self._client.cluster.state.range_was_dropped(number):
-            self._begin_after(number, [call], {call: begin.request.participants})
+            self._begin_after(number, begin.group, [call], {call: begin.request.participants})
         elif isinstance(answer, TxnError):
             call.tell(answer)
         else:
@@ -78,20 +81,26 @@ class Begins:
                 call.tell(answer.begun)
                 return
             self._full[number] = Timestamp(answer.last_commit_timestamp)
-            self._begin_after(number, [call], {call: begin.request.participants})
+            self._begin_after(number, begin.group, [call], {call: begin.request.participants})
 
 
 class _Begin(PassedOn):
     """A begin in one range."""
 
-    __slots__ = ("_begins", "number")
+    __slots__ = ("_begins", "group", "number")
 
     def __init__(
-        self, origin: Call, begins: Begins, number: int, floor: Timestamp, participants: Sequence[ParticipantInfo]
+        self,
+        origin: Call,
+        begins: Begins,
+        group: str,
+        number: int,
+        floor: Timestamp,
+        participants: Sequence[ParticipantInfo],
     ) -> None:
         wrapped = pb.RangeBeginRequest(request=origin.request, floor=floor, participants=participants)
         super().__init__(origin, wrapped)
-        self._begins, self.number = begins, number
+        self._begins, self.group, self.number = begins, group, number
 
     def _hear(self, answer: Any) -> None:
         self.origin.on_end = None

@@ -101,6 +101,8 @@ class RaiseFloor(Stored, tag=9):
     """A snapshot was taken at `timestamp`: what commits here from now on is above it."""
 
     timestamp: Timestamp
+    fills: bool = False
+    """Whether nothing begins here any more."""
 
 
 TxnCommand = RegisterParticipants | BeginCommit | FinalizeCommit | CompleteCommit | BeginAbort | Expire | FinalizeAbort

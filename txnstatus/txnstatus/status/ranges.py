@@ -1,35 +1,33 @@
 """StatusRanges: the status table as a whole, over its range partitions. Used by managers and participants.
 
-A transaction's range follows from its id. Ranges fill up one after the other: nothing begins in one before all before
-it are full, and a full one stays full. On this rest the two calls that concern several ranges, `begin` and `snapshot`.
+A transaction's range follows from its id. Those of a group fill up one after the other: nothing begins in one before
+all before it are full, and a full one stays full. On this rest the calls that concern several ranges.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Awaitable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar
 
 from google.protobuf.message import Message
 
-from txnstatus.catalog.catalog import CatalogState, status_group
-from txnstatus.catalog.client import CatalogClient
-from txnstatus.catalog.commands import AddRange, DropRange
+from txnstatus.catalog.catalog import FIRST_GROUP, shard_group, status_group
 from txnstatus.catalog.system_client import TxnSystemClient
-from txnstatus.errors import NotFound, TxnError, forgotten
-from txnstatus.foreign import foreign_name
+from txnstatus.errors import InvalidArgument, NotFound, PlacedElsewhere, TxnError, forgotten
 from txnstatus.limits import MAX_LISTED, MAX_OUTCOMES
 from txnstatus.process.background import Tasks
 from txnstatus.proto import common_pb2 as common
+from txnstatus.proto import table_pb2 as table_pb
 from txnstatus.proto import txn_manager_pb2 as pb
 from txnstatus.proto import txn_status_pb2 as status_pb
 from txnstatus.rpc.calls import Call, PassedOn, asked
 from txnstatus.rpc.errors import to_detail
+from txnstatus.status.all_ranges import AllRanges
 from txnstatus.status.begins import CALL_SECONDS, NOBODY, Begins, Participants
 from txnstatus.status.registrations import Registrations
 from txnstatus.types import NO_TIMESTAMP, Timestamp, TxnId
-from txnstatus.wire import checked_txn_id
 
 ResponseT = TypeVar("ResponseT", bound=Message)
 
@@ -37,12 +35,11 @@ REGISTER_SECONDS = 2.5
 """Less than a manager waits for whoever registers: so that the manager's caller hears why it fails."""
 
 
-class StatusRanges:
+class StatusRanges(AllRanges):
     def __init__(self, client: TxnSystemClient) -> None:
-        self._client = client
-        self._catalog = CatalogClient(client)
+        super().__init__(client)
         self._tasks = Tasks("finding the range of a transaction failed")
-        self._begins = Begins(client, self.next_range, self._tasks.spawn)
+        self._begins = Begins(client, self.add_range, self._tasks.spawn)
         self._registrations = Registrations(self._register)
 
     async def call(self, txn_id: int, method: str, request: Message, response: type[ResponseT]) -> ResponseT:
@@ -126,79 +123,13 @@ class StatusRanges:
             return [status_pb.RegistrationResult(error=error) for error in gone]
         return answer.results
 
-    def begin(self, calls: Sequence[Call], participants: Participants = NOBODY) -> None:
-        """Begins in the first range that is not full, with the participants of each call; adds one where all are.
+    def begin(self, calls: Sequence[Call], group: str = FIRST_GROUP, participants: Participants = NOBODY) -> None:
+        """Begins in a group's first range that is not full, with the participants of each call; adds one where all are.
 
-        A retried request may have begun in a range that has filled up since: a full range answers what it began.
+        A retried request may have begun in a range that has filled up since: a full range answers what it began. So the
+        group must be the same then.
         """
-        self._begins.begin(calls, participants)
-
-    async def next_range(self, number: int) -> int:
-        """The first live range after a full one; it is added where there is none."""
-        while True:
-            later = [candidate for candidate in self._state.ranges if candidate > number]
-            if later:
-                return later[0]
-            await self.add_range(number + 1)
-
-    async def add_range(self, number: int) -> None:
-        """Adds it, unless it was added before. Raises Unavailable."""
-        await self._catalog.change(AddRange(number))
-
-    async def drop_range(self, number: int, last_commit: Timestamp) -> None:
-        """For a range whose transactions are all forgotten. Raises Unavailable."""
-        await self._catalog.change(DropRange(number, last_commit))
-
-    async def snapshot(self, at_least: Timestamp = NO_TIMESTAMP) -> Timestamp:
-        """One timestamp for all ranges: not below any commit acknowledged before, and below all that are to come.
-
-        `at_least`: nothing commits at or below it any more, and every later snapshot is not below it.
-
-        The highest of the ranges' last commits; the others raise their floor to it before it is given out. The last
-        range must be found not full by then: the floor of any range to come is then above the timestamp, too.
-        """
-        last_commits: dict[int, status_pb.RaiseFloorResponse] = {}
-        timestamp = at_least
-        while True:
-            numbers = self._state.ranges
-            unasked = [number for number in numbers if number not in last_commits]
-            last_commits.update(await self._raise_floors(unasked, NO_TIMESTAMP))
-            # Read after the answers: a range that was dropped meanwhile has left its last commit there.
-            known = [Timestamp(answer.last_commit_timestamp) for answer in last_commits.values()]
-            timestamp = max(timestamp, self._state.floor, *known)
-            last = numbers[-1]
-            behind = [
-                number
-                for number, answer in last_commits.items()
-                if answer.last_commit_timestamp < timestamp and (number == last or not answer.settled)
-            ]
-            last_commits.update(await self._raise_floors(behind, timestamp))
-            if last in last_commits and not last_commits[last].full:
-                return timestamp
-            await self.next_range(last)
-
-    async def forgotten_below(self) -> TxnId:
-        """All transactions with lower ids are finished and forgotten: nothing will ever be asked about them."""
-        number = self._state.ranges[0]
-        answers = await self._raise_floors([number], NO_TIMESTAMP)
-        return TxnId(answers[number].oldest_kept_txn_id if number in answers else number * self._state.range_span)
-
-    async def _raise_floors(
-        self, numbers: Sequence[int], timestamp: Timestamp
-    ) -> dict[int, status_pb.RaiseFloorResponse]:
-        """Without those that are dropped meanwhile."""
-
-        async def raise_floor(number: int) -> status_pb.RaiseFloorResponse | None:
-            request = status_pb.RaiseFloorRequest(timestamp=timestamp)
-            try:
-                return await self._ask(number, "txnstatus.TxnStatus/RaiseFloor", request, status_pb.RaiseFloorResponse)
-            except NotFound:
-                if self._state.range_was_dropped(number):
-                    return None
-                raise
-
-        answers = await asyncio.gather(*map(raise_floor, numbers))
-        return {number: answer for number, answer in zip(numbers, answers, strict=True) if answer is not None}
+        self._begins.begin(calls, participants, group)
 
     async def outcomes(self, txn_ids: Iterable[TxnId], at: Timestamp) -> dict[TxnId, Timestamp]:
         """The commit timestamps, at or below the snapshot `at`; NO_TIMESTAMP for those that have none, for ever."""
@@ -235,14 +166,50 @@ class StatusRanges:
 
     async def check_participant(self, participant_id: str) -> None:
         """Raises InvalidArgument or NotFound for what is no participant of this cluster, Unavailable."""
-        name = foreign_name(participant_id)
-        if name is not None and not self._state.foreign.get(name):
-            await self._catalog.refresh()  # its host may have registered it a moment ago
-        self._client.cluster.check_participant_id(participant_id)
+        cluster = self._client.cluster
+        try:
+            cluster.check_participant_id(participant_id)
+        except (InvalidArgument, NotFound):
+            await self._catalog.refresh()  # its host may have registered it a moment ago, or its group was added
+            cluster.check_participant_id(participant_id)
 
     def check_shard(self, name: str, shard: int) -> None:
-        """Raises InvalidArgument where another shard has all tables, or the database, of this name."""
+        """Raises InvalidArgument where another shard has the database of this name."""
         self._client.cluster.check_shard(name, shard)
+
+    async def check_keeper(self, name: str, shard: int) -> None:
+        """Raises InvalidArgument unless the shard keeps the table of this name, by its hash or by its placement."""
+        cluster = self._client.cluster
+        if (by_hash := cluster.shard_by_hash(name)) == shard:
+            return
+        request, method = table_pb.GetTableRequest(name=name), "txnstatus.Table/GetTable"
+        try:
+            await self._client.call_leader(
+                shard_group(by_hash), method, request, table_pb.GetTableResponse, CALL_SECONDS
+            )
+        except PlacedElsewhere as placed:
+            if placed.shard == shard:
+                return
+        except NotFound:
+            pass
+        cluster.check_shard(name, shard)
+
+    def is_by_hash(self, name: str, shard: int) -> bool:
+        """Whether the shard has the table of this name unless it has placed it elsewhere."""
+        return self._client.cluster.shard_by_hash(name) == shard
+
+    def group_of_shard(self, shard: int) -> str:
+        return self._state.group_of(shard_group(shard))
+
+    def placement(self, name: str, shard: int, wanted: str) -> int:
+        """The shard that is to keep a new table which this one keeps by its hash.
+
+        `wanted`: the group; empty: its database's, or the shard's own. Raises InvalidArgument where there is none.
+        """
+        group = wanted or self._state.placements.get(name.partition(".")[0], "")
+        if not group or group == self.group_of_shard(shard):
+            return shard
+        return self._client.cluster.shard_in(group, name)
 
     async def keep_alive(self, request: pb.KeepTransactionAliveRequest) -> pb.KeepTransactionAliveResponse:
         """Answers who is refused; a range that cannot answer refuses only its own."""
@@ -322,30 +289,6 @@ class StatusRanges:
 
     # ---- inside
 
-    @property
-    def _state(self) -> CatalogState:
-        return self._client.cluster.state
-
-    async def _range_of(self, txn_id: TxnId) -> int:
-        """Raises NotFound for an id that nobody can have given out, Forgotten for one of a range that is gone."""
-        if self._is_unheard_of(txn_id):
-            await self._catalog.refresh()  # another manager may have added the range a moment ago
-        return self._known_range_of(txn_id)
-
-    def _is_unheard_of(self, txn_id: TxnId) -> bool:
-        return self._state.range_of(txn_id) >= self._state.next_range
-
-    def _known_range_of(self, txn_id: TxnId) -> int:
-        """As this map has it. Raises NotFound, Forgotten."""
-        number = self._state.range_of(checked_txn_id(txn_id))
-        if number >= self._state.next_range:
-            highest = self._state.next_range * self._state.range_span - 1
-            message = f"transaction {txn_id} is unknown: no id above {highest} can have been given out"
-            raise NotFound(message, txn_id=txn_id)
-        if self._state.range_was_dropped(number):
-            raise forgotten(txn_id)
-        return number
-
     def _known_range_of_all(self, txn_ids: Sequence[int]) -> int | None:
         """None: they are of several, or of one that this map does not have."""
         if not txn_ids:
@@ -355,9 +298,6 @@ class StatusRanges:
         number = self._state.range_of(first)
         is_known = first >= 0 and number < self._state.next_range and not self._state.range_was_dropped(number)
         return number if is_known and self._state.range_of(last) == number else None
-
-    def _ask(self, number: int, method: str, request: Message, response: type[ResponseT]) -> Awaitable[ResponseT]:
-        return self._client.call_leader(status_group(number), method, request, response, CALL_SECONDS)
 
 
 def _refused(txn_id: TxnId, error: TxnError) -> pb.KeepAliveRefusal:

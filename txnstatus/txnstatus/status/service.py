@@ -290,14 +290,15 @@ class StatusService:
     async def raise_floor(self, request: status_pb.RaiseFloorRequest) -> status_pb.RaiseFloorResponse:
         floor = checked_timestamp(request.timestamp)
         self._driver.check_lease()
-        if self.table.last_commit_ts < floor:
-            await self._proposer.propose(cmd.RaiseFloor(floor))
+        if self.table.last_commit_ts < floor or (request.fills and not self.table.full):
+            await self._proposer.propose(cmd.RaiseFloor(floor, request.fills))
         table = self.table
         return status_pb.RaiseFloorResponse(
             last_commit_timestamp=table.last_commit_ts,
             full=table.full,
             settled=table.settled,
             oldest_kept_txn_id=table.oldest_kept,
+            next_txn_id=table.next_txn_id,
         )
 
     async def get_outcomes(self, request: status_pb.GetOutcomesRequest) -> status_pb.GetOutcomesResponse:
@@ -382,9 +383,10 @@ class StatusService:
         catalog = self._client.cluster.state
         if self._tending is not None and not self._tending.done():
             return
-        if self.table.nearly_full and catalog.next_range == self.number + 1:
-            change = self._ranges.add_range(self.number + 1)
-        elif self.table.spent and catalog.next_range > self.number + 1 and not catalog.range_was_dropped(self.number):
+        is_last = self.number in catalog.last_ranges.values()
+        if self.table.nearly_full and is_last:
+            change = self._ranges.add_range(self.number)
+        elif self.table.spent and not is_last and self.number in catalog.ranges:
             change = self._ranges.drop_range(self.number, self.table.last_commit_ts)
         else:
             return

@@ -101,7 +101,7 @@ class TxnStatusTable:
             case cmd.Forget():
                 return self._forget(command.finished_before_micros)
             case cmd.RaiseFloor():
-                return self._raise_floor(command.timestamp)
+                return self._raise_floor(command.timestamp, fills=command.fills)
 
     def _begin(self, command: cmd.BeginTxns) -> StatusApplied | Rejected:
         # One that no range can hold would leave every range full behind it.
@@ -191,9 +191,10 @@ class TxnStatusTable:
             forgotten += 1
         return StatusApplied((), changed=forgotten > 0)
 
-    def _raise_floor(self, timestamp: Timestamp) -> StatusApplied:
-        changed = timestamp > self._last_commit_ts
+    def _raise_floor(self, timestamp: Timestamp, *, fills: bool = False) -> StatusApplied:
+        changed = timestamp > self._last_commit_ts or (fills and not self._full)
         self._last_commit_ts = max(self._last_commit_ts, timestamp)
+        self._full = self._full or fills
         return StatusApplied((), changed)
 
     # ---- questions

@@ -17,6 +17,7 @@ from txnparticipant.upkeep.in_doubt import IN_DOUBT_SECONDS
 from txnparticipant.versions.mvcc import Manifest
 from txnstatus.catalog.options import Options
 from txnstatus.errors import IllegalState, NotAuthorized, NotTheLeader, TxnError
+from txnstatus.id_sets import IdSet, below
 from txnstatus.proto import common_pb2 as common
 from txnstatus.proto import txn_manager_pb2 as manager_pb
 from txnstatus.raft.driver import RaftDriver
@@ -71,6 +72,21 @@ class Status:
 
     def check_shard(self, _name: str, _shard: int) -> None:
         """Every name is kept by the shard that is asked."""
+
+    async def check_keeper(self, _name: str, _shard: int) -> None:
+        """Likewise."""
+
+    def is_by_hash(self, _name: str, _shard: int) -> bool:
+        return True
+
+    def placement(self, _name: str, shard: int, _wanted: str) -> int:
+        return shard
+
+    def group_of_shard(self, _shard: int) -> str:
+        return "group-0"
+
+    async def older_than(self, txn_id: TxnId) -> IdSet:
+        return below(txn_id)
 
     async def call(self, txn_id: int, method: str, request: Any, _response: object) -> Any:
         if self.fails:

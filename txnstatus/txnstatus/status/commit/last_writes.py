@@ -10,8 +10,9 @@ import asyncio
 from dataclasses import dataclass
 
 from txnstatus.catalog.catalog import shard_group
+from txnstatus.catalog.client import CatalogClient
 from txnstatus.catalog.system_client import TxnSystemClient
-from txnstatus.errors import InvalidArgument
+from txnstatus.errors import InvalidArgument, PlacedElsewhere
 from txnstatus.limits import MAX_LAST_WRITE_BYTES, MAX_LAST_WRITES, check_count
 from txnstatus.names import check_table_name
 from txnstatus.proto import table_pb2 as table_pb
@@ -37,6 +38,16 @@ class LastWrites:
         return tuple(filter(None, taken))
 
     async def _take(self, request: table_pb.AddFilesRequest) -> cmd.LastWrite | None:
+        while True:
+            try:
+                return await self._ask(request)
+            except PlacedElsewhere as placed:
+                cluster = self.client.cluster
+                if placed.shard not in cluster.state.shards:
+                    await CatalogClient(self.client).refresh()  # its group was added a moment ago
+                cluster.keeps(request.table, placed.shard)
+
+    async def _ask(self, request: table_pb.AddFilesRequest) -> cmd.LastWrite | None:
         if self.here is not None and (write := await self.here.last_write(request)):
             return write
         group = shard_group(self.client.cluster.shard_of_table(check_table_name(request.table)))

@@ -1,0 +1,148 @@
+"""Tables in groups of their own, against real nodes: placed when they are made, and in groups that come later."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+import txnclient
+from tests.support import SCHEMA, connect, fast_cluster, rows, settled, visible, wait_until
+from txnclient import AlreadyExists, Client, IllegalState, InvalidArgument, NotFound
+from txndeploy.ctl import commands
+from txndeploy.local.cluster import LocalCluster
+
+KEY = ["id"]
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
+    with fast_cluster(tmp_path_factory.mktemp("placed"), participant_shards=2, groups=2) as running:
+        yield running
+
+
+@pytest.fixture
+def client(cluster: LocalCluster) -> Iterator[Client]:
+    with connect(cluster) as connected:
+        yield connected
+
+
+def entries(cluster: LocalCluster) -> dict[str, int]:
+    """How many each group has committed."""
+    wait_until(lambda: settled(cluster), "all is applied everywhere")
+    status = cluster.status("n1")
+    assert status is not None
+    return {group.group: group.commit_index for group in status.groups}
+
+
+def test_a_table_is_where_it_was_placed_for_every_manager(cluster: LocalCluster, client: Client) -> None:
+    for group in ("group-0", "group-1"):
+        for number in range(4):
+            name = f"placed.t{group[-1]}_{number}"
+            assert client.create_table(name, SCHEMA, primary_key=KEY, placement=group).placement == group
+            client.insert(name, rows(number))
+    for node in cluster.configs:
+        with txnclient.connect(cluster.address(node)) as other:
+            found = {table.name for table in other.tables()}
+            for group in ("group-0", "group-1"):
+                for number in range(4):
+                    name = f"placed.t{group[-1]}_{number}"
+                    assert name in found
+                    assert other.table(name).placement == group
+                    assert visible(other, name) == [[number]]
+
+
+def test_a_placement_that_cannot_be_is_refused(client: Client) -> None:
+    for wrong in ("group-7", "catalog", "n1"):
+        with pytest.raises(InvalidArgument, match=r"group-0, group-1"):
+            client.create_table("wrong.t", SCHEMA, placement=wrong)
+    with pytest.raises(NotFound):
+        client.table("wrong.t")
+    names = [f"wrong.t{number}" for number in range(8)]
+    for name in names:
+        client.create_table(name, SCHEMA, placement="group-1")
+        with pytest.raises(AlreadyExists):
+            client.create_table(name, SCHEMA, placement="group-0")
+        with pytest.raises(AlreadyExists, match="placement is group-1, not group-0"):
+            client.create_table(name, SCHEMA, placement="group-0", if_not_exists=True)
+        assert client.create_table(name, SCHEMA, if_not_exists=True).placement == "group-1"
+        client.drop_table(name)
+    for name in names:
+        with pytest.raises(IllegalState, match="stays there"):
+            client.create_table(name, SCHEMA, placement="group-0")
+        assert client.create_table(name, SCHEMA).placement == "group-1", "a name stays where it was placed"
+
+
+def test_a_database_says_where_its_new_tables_are(client: Client) -> None:
+    for group in ("group-1", "group-0"):
+        client.place_database("whole", group)
+        for number in range(4):
+            assert client.create_table(f"whole.t{group[-1]}_{number}", SCHEMA).placement == group
+    with pytest.raises(InvalidArgument, match="group-0, group-1"):
+        client.place_database("whole", "group-9")
+    client.place_database("whole", None)
+    spread = {client.create_table(f"whole.any{number}", SCHEMA).placement for number in range(16)}
+    assert spread == {"group-0", "group-1"}
+
+
+@pytest.mark.parametrize(("group", "other"), [("group-0", "group-1"), ("group-1", "group-0")])
+def test_a_transaction_of_one_group_is_two_entries_there_and_none_elsewhere(
+    cluster: LocalCluster, client: Client, group: str, other: str
+) -> None:
+    one, two = (client.create_table(f"near.{name}{group[-1]}", SCHEMA, placement=group).name for name in ("a", "b"))
+    client.write_all({one: rows(1), two: rows(1)})
+    before = entries(cluster)
+    client.write_all({one: rows(2), two: rows(3)})
+    after = entries(cluster)
+    assert after[other] == before[other]
+    assert after[group] - before[group] <= 4, "begin, two tables' files side by side, commit"
+    assert visible(client, one, two) == [[1, 2], [1, 3]]
+
+
+def test_a_transaction_that_spans_groups_is_visible_in_both_or_in_none(client: Client) -> None:
+    here, there = (
+        client.create_table(f"span.t{group}", SCHEMA, primary_key=KEY, placement=f"group-{group}").name
+        for group in (0, 1)
+    )
+    client.insert(here, rows(1))
+    with client.transaction(tables=[there]) as txn:
+        txn.insert(here, rows(2))
+        txn.insert(there, rows(2))
+    assert visible(client, here, there) == [[1, 2], [2]]
+    loses = client.begin(tables=[here])
+    loses.upsert(here, rows(3))
+    loses.upsert(there, rows(3))
+    client.upsert(there, rows(3))
+    with pytest.raises(Exception, match="was first"):
+        loses.commit()
+    assert visible(client, here, there) == [[1, 2], [2, 3]]
+
+
+def test_tables_are_placed_in_a_group_that_is_added_and_stay_there(tmp_path: Path) -> None:
+    with fast_cluster(tmp_path, participant_shards=2) as running:
+        with connect(running) as client:
+            client.create_table("old.t", SCHEMA)
+            client.write(rows(1), "old.t")
+            waiting = client.begin()
+            waiting.write(rows(2), "old.t")
+            assert running.add_group() == "group-1"
+            waiting.commit()
+            said = CliRunner().invoke(commands.app, ["table", "show", "old.t", "--cluster", running.addresses])
+            assert "old.t is in group-0" in said.output
+            placed = ["database", "place", "new", "group-1", "--cluster", running.addresses]
+            assert CliRunner().invoke(commands.app, placed).exit_code == 0
+            assert client.create_table("new.t", SCHEMA).placement == "group-1"
+            client.write(rows(5), "new.t")
+            before = entries(running)
+            client.write(rows(6), "new.t")
+            after = entries(running)
+            assert after["group-0"] == before["group-0"], "its transactions begin in its own group"
+            client.write_all({"old.t": rows(7), "new.t": rows(7)})
+        for node in running.configs:
+            running.kill(node)
+        running.start()
+        with connect(running) as client:
+            assert visible(client, "old.t", "new.t") == [[1, 2, 7], [5, 6, 7]]
+            assert client.table("new.t").placement == "group-1"
