@@ -961,7 +961,7 @@ class Story:
             self.start(self.looks_back(self.client(), TxnId(self.chance.choice(self.open))))
 
     async def looks_back(self, client: StatusRanges, txn_id: TxnId) -> None:
-        """Transactions of other groups that had begun are older, later ones are not, and none is forgotten early."""
+        """Transactions of other groups that had begun are older, none that begins later; none is forgotten early."""
         before = [each for ids in self.answers.values() for each in ids]
         try:
             older, forgotten = await client.older_than(txn_id), await client.forgotten()
