@@ -39,7 +39,7 @@ class CreateTable(Stored, tag=1):
     properties: tuple[Property, ...] = ()
 
 
-class PlaceTable(Stored, tag=25):
+class PlaceTable(Stored, tag=27):
     """The table of this name, which this shard would keep by its hash, is kept by another one for good."""
 
     name: str
