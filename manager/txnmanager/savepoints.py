@@ -72,7 +72,7 @@ class Savepoints:
         return pb.ReleaseSavepointResponse()
 
     async def _find(self, table: str) -> None:
-        """Who keeps it is known then, also where it is dropped by now."""
+        """Hears who keeps it, also where it is dropped by now."""
         asked = table_pb.GetTableRequest(name=table)
         with suppress(NotFound):
             await self._keepers.call(table, "txnstatus.Table/GetTable", asked, table_pb.GetTableResponse)

@@ -11,6 +11,7 @@ from typing import Any
 from tests.exhaustive.cores import FIRST_TXN, Accepted
 from tests.exhaustive.violation import OWN_CHECKS, TOTAL, require
 from txnparticipant.shard import commands as shard_cmd
+from txnparticipant.shard import views
 from txnparticipant.shard.changes import ShardApplied
 from txnparticipant.shard.shard import ParticipantShard
 from txnparticipant.shard.table import TableState
@@ -198,7 +199,7 @@ def _reads(table: TxnStatusTable, shard: ParticipantShard, accepted: Sequence[Ac
     for at in _timestamps(table):
         if at == NO_TIMESTAMP:
             continue
-        prepared = shard.prepared(participant)
+        prepared = views.prepared(participant)
         outcomes = {txn_id: table.commit_ts_at(txn_id, at) for txn_id in undecided_at(prepared, at)}
         is_gone = _is_gone(shard, participant, outcomes, at)
         story = f"a reader of {participant.table_id} at {at} is told that it is gone; dropped at {dropped_ts or None}"

@@ -21,6 +21,7 @@ from tests.exhaustive.cores import FIRST_TS, OWNER, Accepted, Error, ShardCore, 
 from tests.exhaustive.messages import Message
 from txnparticipant.locks.locks import Lock, Mode, Otherwise
 from txnparticipant.shard import commands as cmd
+from txnparticipant.shard import views
 from txnparticipant.shard.shard import ParticipantShard
 from txnparticipant.shard.table import TableState
 from txnparticipant.versions.mvcc import undecided_at
@@ -126,7 +127,7 @@ class Tables:
             number, _said = self._apply(table, number, cmd.DropTable(txn_id, participant, OWNER, below(txn_id)))
         if kind in (DROP, OVERWRITE):
             # What is committed, and not finalised here yet, is published first.
-            prepared = self.shard(table, number).prepared(self.table(table, number))
+            prepared = views.prepared(self.table(table, number))
             for other in undecided_at(prepared, status.last_commit_ts):
                 at = status.commit_ts_at(other, status.last_commit_ts)
                 if at:

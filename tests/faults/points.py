@@ -38,9 +38,12 @@ SHARD_COMMANDS = (
     "Withdraw",
     "HoldSavepoint",
     "DropSavepoint",
+    "PlaceTable",
 )
 CATALOG_COMMANDS = (
     "AddRange",
+    "AddGroup",
+    "PlaceDatabase",
     "DropRange",
     "SetOption",
     "ReplaceNode",
@@ -52,6 +55,7 @@ CATALOG_COMMANDS = (
 )
 FOREIGN_OPS = ("BEGIN_COMMIT", "FINALIZE_COMMIT", "ABORT_TXN")
 REPLACEMENT = {"ReplaceNode", "MoveReplica", "FinishReplacement"}
+ADDITION = {"AddGroup", "PlaceDatabase", "PlaceTable"}
 FOUNDING = "Found"
 NEEDS_RANGES = {
     "Forget",
@@ -95,6 +99,11 @@ class Point:
     def needs_replacement(self) -> bool:
         """Nobody comes there unless a node takes another one's place."""
         return self.name.rpartition(".")[2] in REPLACEMENT
+
+    @property
+    def needs_addition(self) -> bool:
+        """Nobody comes there unless a group is added, and a table placed in it."""
+        return self.name.rpartition(".")[2] in ADDITION
 
     @property
     def founding(self) -> bool:

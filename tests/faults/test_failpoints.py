@@ -31,8 +31,13 @@ SEED = int(os.environ.get("TXN_SEED", "1"))
 WHOLE_MATRIX = "TXN_FAILPOINT_MATRIX" in os.environ
 SHORT_LEASES = FAST_TXN.model_copy(update={"snapshot_retention_seconds": 1, "snapshot_lease_seconds": 1.0})
 SMALL_RANGES = SHORT_LEASES.model_copy(update={"range_span": 100, "retention_ms": 3_000})
-PARTS = {"one range": SHORT_LEASES, "small ranges": SMALL_RANGES, "replacements": SHORT_LEASES}
-"""Parts with a cluster of their own; the points that only small ranges reach, or replacements, are in theirs."""
+PARTS = {
+    "one range": SHORT_LEASES,
+    "small ranges": SMALL_RANGES,
+    "replacements": SHORT_LEASES,
+    "additions": SHORT_LEASES,
+}
+"""Parts with a cluster of their own; the points that only small ranges, replacements or new groups reach are in theirs."""
 ACTIONS = ("crash", "error", "delay:0.5")
 ROLES = ("leader", "follower")
 SAMPLE = [
@@ -45,8 +50,10 @@ SAMPLE = [
     ("raft.before_install", "crash", "follower"),
     ("status.before.Forget", "delay:0.5", "leader"),
     ("catalog.after.MoveReplica", "crash", "leader"),
+    ("catalog.after.AddGroup", "crash", "follower"),
+    ("shard.before.PlaceTable", "crash", "leader"),
 ]
-"""Points of each kind of group, of leaders and of all replicas, that ends a process, that comes late or with ranges."""
+"""Points of each kind of group, of leaders and of all replicas, that end a process, and come late, or with what is rare."""
 FIRE_SECONDS = 60.0
 LATE_COMMITS = 60
 
@@ -73,8 +80,11 @@ def _cells_of(part: str) -> list[Cell]:
     replacements = [cell for cell in cells if cell.point.needs_replacement]
     if part == "replacements":
         return replacements
+    additions = [cell for cell in cells if cell.point.needs_addition]
+    if part == "additions":
+        return additions
     ranges = [cell for cell in cells if cell.point.needs_ranges]
-    others = [cell for cell in cells if cell not in replacements and cell not in ranges]
+    others = [cell for cell in cells if cell not in replacements + additions + ranges]
     small = part == "small ranges"
     return [*others[small::2], *(ranges if small else [])]
 
@@ -105,7 +115,11 @@ def test_every_point_fails_under_load(part: str, tmp_path: Path) -> None:
 def _fail(cells: Sequence[Cell], txn: TxnSection, tmp_path: Path) -> None:
     with running(tmp_path / "cluster", SEED, min_faults=len(cells), txn=txn) as rig:
         for number, cell in enumerate(cells):
-            fire = _fire_in_replacement if cell.point.needs_replacement else _fire
+            fire = _fire
+            if cell.point.needs_replacement:
+                fire = _fire_in_replacement
+            elif cell.point.needs_addition:
+                fire = _fire_in_addition
             fire(rig, cell, tmp_path / f"fired-{number}")
             rig.faults[cell.action.partition(":")[0] + " at a failpoint"] += 1
 
@@ -150,14 +164,39 @@ def _fire(rig: Rig, cell: Cell, mark: Path) -> None:
         _come_late(rig, leader if cell.role == "leader" else followers[0], specification, mark)
     elif cell.role == "leader" and point.replicas:
         cluster.arm(leader, specification)
-    elif cell.role == "leader":
-        _arm(rig, cluster.configs, specification)
-    else:
+    elif cell.role == "follower" and point.replicas:
         _arm(rig, followers, specification)
-        if not point.replicas:
-            # Only who leads comes there: the leaders go, and one of the armed takes over.
-            cluster.restart(leader)
+    else:
+        _arm_leaders(rig, cell, specification)
     _recover(rig, cell, mark)
+
+
+def _arm_leaders(rig: Rig, cell: Cell, specification: str) -> None:
+    """Only who leads comes there: for the role of a follower the leaders go, and one of the armed takes over."""
+    if cell.role == "leader":
+        _arm(rig, rig.cluster.configs, specification)
+        return
+    leader = rig.leader(cell.point.kind)
+    _arm(rig, [node for node in rig.cluster.configs if node != leader], specification)
+    rig.cluster.restart(leader)
+
+
+def _fire_in_addition(rig: Rig, cell: Cell, mark: Path) -> None:
+    """The point is armed while a group is added, and a table comes to be in it."""
+    _arm_leaders(rig, cell, f"{cell.point.name}={cell.action}@{mark}")
+    with connect(rig.cluster, timeout=FIRE_SECONDS) as client, ThreadPoolExecutor(1) as caller:
+        called = caller.submit(_add_and_place, client, mark.name.replace("-", "_"))
+        _recover(rig, cell, mark)
+        name, group = called.result()
+        assert client.table(name).placement == group
+
+
+def _add_and_place(client: Client, database: str) -> tuple[str, str]:
+    """Returns the name of the new table, and the group that it is to be in. Of several names one is another shard's."""
+    group = client.add_group()
+    client.place_database(database, group)
+    made = [client.create_table(f"{database}.t{number}", "id bigint").name for number in range(8)]
+    return made[-1], group
 
 
 def _fire_in_replacement(rig: Rig, cell: Cell, mark: Path) -> None:

@@ -13,7 +13,7 @@ from txnparticipant.leader.seekers import Seekers
 from txnparticipant.leader.switching import Switching
 from txnparticipant.leader.tables import TableService
 from txnparticipant.shard import commands as cmd
-from txnparticipant.shard import compaction_choice
+from txnparticipant.shard import compaction_choice, views
 from txnparticipant.shard.changes import ShardApplied
 from txnparticipant.shard.compacting import OVERWRITTEN, held, overwritten
 from txnparticipant.shard.shard import ParticipantShard
@@ -284,7 +284,7 @@ class CompactionService:
         inputs, others = self._inputs(table, wanted), self._beside(table, wanted)
         task.inputs.extend(map(cmd.manifest_to_wire, together(inputs)))
         task.dead.extend(map(cmd.dead_rows_to_wire, self._known_dead(table, wanted)))
-        changes = self.shard.rows_view(table).at(wanted.as_of, {})
+        changes = views.rows_view(table).at(wanted.as_of, {})
         if changes.row_sets or changes.flushes:
             task.others.extend(map(cmd.manifest_to_wire, together(others)))
             task.changes.CopyFrom(changes_to_wire(changes))

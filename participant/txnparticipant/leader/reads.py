@@ -9,7 +9,7 @@ from typing import NamedTuple
 from txnparticipant.leader.waiters import Waiters
 from txnparticipant.rows.memrowset import PreparedRows, SeenRows, own_time
 from txnparticipant.shard import commands as cmd
-from txnparticipant.shard import dropping
+from txnparticipant.shard import dropping, views
 from txnparticipant.shard.changes import illegal
 from txnparticipant.shard.key_conflicts import own_key_twice, replaces_unseen
 from txnparticipant.shard.leases import Leases
@@ -80,9 +80,9 @@ class Reads:
             self._leases.check_new_reader(table, at)
         if request.lease_id:
             self._leases.take(table, request.lease_id, at, self._leases.seconds)
-        prepared = self._shard.prepared(table)
+        prepared = views.prepared(table)
         file_sets, delete_sets = list(table.file_sets.values()), list(table.deletes.all.values())
-        rows, dropper = self._shard.rows_view(table), table.dropping
+        rows, dropper = views.rows_view(table), table.dropping
         outcomes = self._with_ended(table, await self._outcomes(prepared, at), at)
         if dropper is not None and (dropped_ts := outcomes.get(dropper.txn_id)):
             raise dropping.not_found(table.name, Dropped(dropper.txn_id, dropper.owner, dropped_ts))
@@ -184,7 +184,7 @@ class Reads:
 
     async def decided(self, table: TableState, at: Timestamp) -> list[tuple[TxnId, Timestamp]]:
         """What is committed at or below a snapshot's timestamp and not yet finalised here, and when it was."""
-        outcomes = await self._outcomes(self._shard.prepared(table), at)
+        outcomes = await self._outcomes(views.prepared(table), at)
         return [(txn_id, commit_ts) for txn_id, commit_ts in outcomes.items() if commit_ts]
 
     async def _check_settled(self, at: Timestamp) -> None:

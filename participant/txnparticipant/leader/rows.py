@@ -16,6 +16,7 @@ from txnparticipant.leader.row_presence import Sight
 from txnparticipant.rows.changed_keys import KEY_COST_BYTES
 from txnparticipant.rows.memrowset import NO_ROWS, RowBatch, own_time
 from txnparticipant.shard import commands as cmd
+from txnparticipant.shard import views
 from txnparticipant.shard.changes import ShardApplied
 from txnparticipant.shard.records import TableTxn
 from txnparticipant.shard.shard import ParticipantShard
@@ -123,7 +124,7 @@ class RowService:
         if request.change == pb.ROW_UPSERT:
             return Sight(rows, NO_ROWS, (), (), at, position)  # it asks for nothing that is there
         self._reads.check_readable(table, at)
-        others, file_sets = self._shard.rows_view(table).at(at, {}), list(table.file_sets.values())
+        others, file_sets = views.rows_view(table).at(at, {}), list(table.file_sets.values())
         seen = NO_ROWS if record and record.clears_table else others
         times = commit_times(file_sets, (), {})
         listed = with_own(visible(file_sets, (), {}, at), files, times)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from txnparticipant.locks.locks import Lock, Mode, Verdict
 from txnparticipant.shard import commands as cmd
@@ -42,6 +42,18 @@ class ShardApplied(Outcome):
     """AcquireLocks: whether the locks are held now."""
     let_in: tuple[TxnId, ...] = ()
     """Other transactions, whose locks on this participant were granted by the command."""
+
+
+OP_OF_COMMAND: Mapping[type[cmd.Command], Op] = {
+    cmd.OpenWrite: Op.WRITE,
+    cmd.AddFiles: Op.WRITE,
+    cmd.WriteRows: Op.WRITE,
+    cmd.AcquireLocks: Op.WRITE,
+    cmd.DropTable: Op.WRITE,
+    cmd.BeginCommit: Op.BEGIN_COMMIT,
+    cmd.FinalizeCommit: Op.FINALIZE_COMMIT,
+    cmd.AbortTxn: Op.ABORT_TXN,
+}
 
 
 def change(table: TableState, txn: TableTxn, command: cmd.TxnCommand) -> ShardApplied | Rejected:

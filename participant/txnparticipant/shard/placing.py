@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from txnstatus.catalog.catalog import shard_group
-from txnstatus.errors import PlacedElsewhere
+from txnstatus.errors import IllegalState, PlacedElsewhere
 from txnstatus.values import value
 
 
@@ -15,3 +15,8 @@ class Placed:
 
     def elsewhere(self) -> PlacedElsewhere:
         return PlacedElsewhere(f"table {self.name} is kept by {shard_group(self.shard)}", hint=str(self.shard))
+
+
+def stays(name: str, shard: int) -> IllegalState:
+    """The refusal to place what a table of this shard is called, or was."""
+    return IllegalState(f"table {name} is in {shard_group(shard)}, or was: it stays there")

@@ -5,22 +5,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
-from txnparticipant.rows.memrowset import PreparedRows, RowsView
 from txnparticipant.shard import commands as cmd
 from txnparticipant.shard import dropping, savepoints, snapshot
 from txnparticipant.shard.adoption import adopt
-from txnparticipant.shard.changes import ShardApplied, alter, change, flush, illegal, mark_cleaned, withdraw
+from txnparticipant.shard.changes import (
+    OP_OF_COMMAND,
+    ShardApplied,
+    alter,
+    change,
+    flush,
+    illegal,
+    mark_cleaned,
+    withdraw,
+)
 from txnparticipant.shard.compacting import compact, translate
 from txnparticipant.shard.invariants import check_held, check_table
-from txnparticipant.shard.placing import Placed
+from txnparticipant.shard.placing import Placed, stays
 from txnparticipant.shard.records import Dropped, TableTxn
 from txnparticipant.shard.table import TableState
 from txnparticipant.shard.transitions import TRANSITIONS, Op, Stay
 from txnparticipant.shard.translation import retirable_until
-from txnparticipant.versions.mvcc import Prepared
-from txnstatus.catalog.catalog import shard_group
 from txnstatus.codec import Codec
 from txnstatus.errors import AlreadyExists, IllegalState, NotFound, TxnError, forgotten
 from txnstatus.id_sets import NOBODYS, IdSet
@@ -55,7 +61,7 @@ class ParticipantShard:
 
     def apply(self, command: cmd.Command) -> ShardApplied | Rejected:
         try:
-            op = _OP_OF_COMMAND.get(type(command))
+            op = OP_OF_COMMAND.get(type(command))
             outcome = self._move(command, op) if op else self._tend(command)  # type: ignore[arg-type]
         except Exception as error:
             self._story.tell(error, command)
@@ -148,9 +154,7 @@ class ParticipantShard:
     def _place(self, command: cmd.PlaceTable) -> ShardApplied | Rejected:
         """The first word holds, and a name that a table here has, or had and has left something, stays here."""
         if command.name in self._ids_by_name or command.name in self._dropped:
-            return Rejected(
-                IllegalState(f"table {command.name} is in {shard_group(self.shard)}, or was: it stays there")
-            )
+            return Rejected(stays(command.name, self.shard))
         self._placed.setdefault(command.name, Placed(command.name, command.shard))
         return ShardApplied()
 
@@ -318,21 +322,6 @@ class ParticipantShard:
         table = self._tables.get(table_id)
         return table.rows.newest if table else NO_TIMESTAMP
 
-    def prepared(self, table: TableState) -> list[Prepared]:
-        return [
-            Prepared(txn.txn_id, txn.prepare_ts, tuple(txn.writes.values()))
-            for txn in table.unfinished.values()
-            if txn.state is ParticipantState.COMMIT_IN_PROGRESS
-        ]
-
-    def rows_view(self, table: TableState) -> RowsView:
-        """The row changes of a table, as they are now."""
-        return table.rows.view(
-            PreparedRows(txn.txn_id, tuple(txn.rows.values()), txn.clears_table)
-            for txn in table.unfinished.values()
-            if txn.state is ParticipantState.COMMIT_IN_PROGRESS
-        )
-
     def undecided(self) -> Iterator[tuple[ParticipantId, TxnId]]:
         """What is prepared, on any table or database."""
         for table in self._tables.values():
@@ -404,13 +393,3 @@ class ParticipantShard:
 
 # Every transaction comes by these: a module's names are found in a fifth of the time that an enum's take.
 _OPEN, _WRITE, _OK, _ALREADY, _ILLEGAL = ParticipantState.OPEN, Op.WRITE, Stay.OK, Stay.ALREADY, Stay.ILLEGAL
-_OP_OF_COMMAND: Mapping[type[cmd.Command], Op] = {
-    cmd.OpenWrite: Op.WRITE,
-    cmd.AddFiles: Op.WRITE,
-    cmd.WriteRows: Op.WRITE,
-    cmd.AcquireLocks: Op.WRITE,
-    cmd.DropTable: Op.WRITE,
-    cmd.BeginCommit: Op.BEGIN_COMMIT,
-    cmd.FinalizeCommit: Op.FINALIZE_COMMIT,
-    cmd.AbortTxn: Op.ABORT_TXN,
-}

@@ -6,6 +6,7 @@ from zlib import crc32
 
 from tests.unit.harness.beginning import begin_txn
 from txnparticipant.shard import commands as cmd
+from txnparticipant.shard import views
 from txnparticipant.shard.changes import ShardApplied
 from txnparticipant.shard.records import TableTxn
 from txnparticipant.shard.shard import ParticipantShard
@@ -135,7 +136,7 @@ def record_of(shard: ParticipantShard, txn_id: TxnId = TXN) -> TableTxn:
 def seen(shard: ParticipantShard, ts: int, outcomes: dict[TxnId, Timestamp] | None = None) -> list[str]:
     """The writes that a reader at `ts` sees."""
     table = table_of(shard)
-    manifests = visible(table.file_sets.values(), shard.prepared(table), outcomes or {}, Timestamp(ts))
+    manifests = visible(table.file_sets.values(), views.prepared(table), outcomes or {}, Timestamp(ts))
     return [m.path.split("/")[-2] for m in manifests]
 
 

@@ -138,7 +138,7 @@ SHARD_GOLDEN: list[tuple[shard_cmd.Command, str]] = [
         ),
     ),
     (shard_cmd.ForgetTxns(below(41)), "920881a6626f756e6473920029"),
-    (shard_cmd.PlaceTable("air.t", 9), "9319a56169722e7409"),
+    (shard_cmd.PlaceTable("air.t", 9), "931ba56169722e7409"),
     (shard_cmd.Retire("3.0", TS), "930aa3332e30cf6124fee993bc0000"),
     (
         shard_cmd.HoldSavepoint(

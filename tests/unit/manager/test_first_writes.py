@@ -8,6 +8,7 @@ from typing import Any, cast
 import pytest
 
 from txnmanager import first_writes
+from txnmanager.keepers import Keepers
 from txnstatus.catalog.system_client import TxnSystemClient
 from txnstatus.errors import InvalidArgument, NotFound, TxnError, Unavailable
 from txnstatus.proto import common_pb2 as common
@@ -91,7 +92,7 @@ class Leaders:
     def looked_up(self, *names: str) -> list[Any]:
         """What is told of the tables; it may come later."""
         told: list[Any] = []
-        first_writes.look_up(cast(TxnSystemClient, self), names, 9.0, told.append)
+        first_writes.look_up(Keepers(cast(TxnSystemClient, self)), names, 9.0, told.append)
         return told
 
 

@@ -44,6 +44,7 @@ from tests.unit.harness.shards import (
 )
 from txnparticipant.rows.memrowset import RowBatch
 from txnparticipant.shard import commands as cmd
+from txnparticipant.shard import views
 from txnparticipant.shard.shard import ParticipantShard
 from txnparticipant.shard.transitions import TABLE_COLUMNS, TRANSITIONS, Op, Stay
 from txnparticipant.versions.mvcc import KeyClaim, undecided_at, visible
@@ -290,8 +291,8 @@ def test_a_transaction_sees_nothing_of_another_before_it_commits() -> None:
     shard = shard_with_txn_in(OPEN)
     assert seen(shard, 10_000) == []
     prepare(shard, TXN, 100)
-    assert undecided_at(shard.prepared(table_of(shard)), Timestamp(99)) == []
-    assert undecided_at(shard.prepared(table_of(shard)), Timestamp(100)) == [TXN]
+    assert undecided_at(views.prepared(table_of(shard)), Timestamp(99)) == []
+    assert undecided_at(views.prepared(table_of(shard)), Timestamp(100)) == [TXN]
     assert seen(shard, 10_000) == []
     finalize(shard, TXN, 150)
     assert seen(shard, 149) == []
@@ -311,7 +312,7 @@ def test_an_aborted_transaction_is_never_seen() -> None:
         shard = shard_with_txn_in(state)
         abort(shard, TXN)
         assert seen(shard, 10_000) == []
-        assert shard.prepared(table_of(shard)) == []
+        assert views.prepared(table_of(shard)) == []
 
 
 # ---- overwrite
