@@ -37,7 +37,7 @@ PARTS = {
     "replacements": SHORT_LEASES,
     "additions": SHORT_LEASES,
 }
-"""Parts with a cluster of their own; the points that only small ranges, replacements or new groups reach are in theirs."""
+"""Parts, each with a cluster; points that only small ranges, replacements or new groups reach are in theirs."""
 ACTIONS = ("crash", "error", "delay:0.5")
 ROLES = ("leader", "follower")
 SAMPLE = [
@@ -53,7 +53,7 @@ SAMPLE = [
     ("catalog.after.AddGroup", "crash", "follower"),
     ("shard.before.PlaceTable", "crash", "leader"),
 ]
-"""Points of each kind of group, of leaders and of all replicas, that end a process, and come late, or with what is rare."""
+"""Points of each kind of group, of leaders and of all replicas, that end a process, come late, or with rare events."""
 FIRE_SECONDS = 60.0
 LATE_COMMITS = 60
 
