@@ -120,6 +120,20 @@ def test_a_transaction_that_spans_groups_is_visible_in_both_or_in_none(client: C
     assert visible(client, here, there) == [[1, 2], [2, 3]]
 
 
+def test_savepoints_hold_tables_wherever_these_are_and_whoever_is_asked(cluster: LocalCluster, client: Client) -> None:
+    tables = [client.create_table(f"held.t{n}", SCHEMA, placement=f"group-{n % 2}").name for n in range(6)]
+    client.write_all({name: rows(1) for name in tables})
+    for node in cluster.configs:
+        with txnclient.connect(cluster.address(node)) as other:
+            other.savepoint(f"by {node}", tables)
+    client.write_all({name: rows(2) for name in tables}, mode="overwrite")
+    for node in cluster.configs:
+        seen = client.snapshot(at=f"by {node}")
+        assert {name: seen.to_arrow(name)["id"].to_pylist() for name in tables} == dict.fromkeys(tables, [1])
+        client.release_savepoint(f"by {node}")
+    assert visible(client, *tables) == [[2]] * len(tables)
+
+
 def test_tables_are_placed_in_a_group_that_is_added_and_stay_there(tmp_path: Path) -> None:
     with fast_cluster(tmp_path, participant_shards=2) as running:
         with connect(running) as client:
