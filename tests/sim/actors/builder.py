@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import random
 
 from tests.sim.actors.rows import RowCaller
 from tests.sim.actors.transactor import OWNER
 from tests.sim.judges.ruins import RUINS, Added, Named, Refusal, Visit
-from txnstatus.errors import AlreadyExists, Locked, NotFound, TxnError, Unavailable
+from txnstatus.errors import AlreadyExists, IllegalState, InvalidArgument, Locked, NotFound, TxnError, Unavailable
 from txnstatus.proto import common_pb2, table_pb2
 from txnstatus.types import ConflictStrategy, Timestamp
 
@@ -31,6 +32,9 @@ class Builder(RowCaller):
     async def _build(self, name: str) -> None:
         request_id = f"build {self._id()}"
         request = table_pb2.CreateTableRequest(name=name, schema=RUIN_SCHEMA, request_id=request_id)
+        if (groups := self._shared.groups) > 1:
+            there = [f"group-{number}" for number in range(groups)]
+            request.placement = random.Random(f"placement {request_id}").choice([*there, ""])
         for _ in range(self._rng.choice([1, 1, 2])):
             sent_at = self._shared.now()
             try:
@@ -38,6 +42,9 @@ class Builder(RowCaller):
             except AlreadyExists:
                 self._shared.ruins.refusals.append(Refusal(name, sent_at, self._shared.now()))
                 raise
+            except (IllegalState, InvalidArgument) as error:  # its name has its place; or a group keeps no tables
+                self._log(f"{name} is not to be in {request.placement}: {error.message}")
+                return
             for story in self._shared.ruins.made(request_id, answer.table.table_id, name, self._shared.now()):
                 self._ledger.violation("drops", story)
         self._log(f"built {name}: {answer.table.table_id}")

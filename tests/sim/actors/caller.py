@@ -20,7 +20,7 @@ from tests.sim.judges.exclusion import Had
 from tests.sim.judges.ledger import Ledger
 from tests.sim.judges.ruins import Ruins
 from tests.sim.world.warehouse import Warehouse
-from txnstatus.errors import AlreadyExists, NotFound, Unavailable
+from txnstatus.errors import AlreadyExists, IllegalState, NotFound, Unavailable
 from txnstatus.proto import admin_pb2, table_pb2, txn_manager_pb2
 from txnstatus.rpc.channel import PeerChannel
 
@@ -59,7 +59,7 @@ class Shared:
     bank: Bank = field(init=False)
     books: Books = field(default_factory=Books)
     rolls: Rolls = field(default_factory=Rolls)
-    ruins: Ruins = field(default_factory=lambda: Ruins(lambda: 0.0))
+    ruins: Ruins = field(default_factory=lambda: Ruins(lambda: 0.0, 1))
     writes_rows: bool = False
     keeps_rolls: bool = False
     locks: bool = False
@@ -88,6 +88,8 @@ class Shared:
     """Whether programs drop tables, and make others of their names."""
     snapshots: list[int] = field(default_factory=list)
     changes_options: bool = False
+    groups: int = 1
+    """Groups that there are, as far as programs know: where there are several, a transaction begins near a table."""
     repeats: bool = False
     """Whether requests are carried out again that were answered."""
     holds_snapshots: bool = False
@@ -149,6 +151,28 @@ class Caller:
         request = admin_pb2.SetOptionRequest(name=name, value=value)
         await self._call("txnstatus.Admin/SetOption", request, admin_pb2.SetOptionResponse)
         self._log(f"set {name} to {value}")
+
+    async def add_group(self) -> None:
+        """As `txnctl group add`: returns when tables can be placed there, or the operator is to wait."""
+        name = ""
+        while True:
+            try:
+                if not name:
+                    seen = await self._call(
+                        "txnstatus.Admin/GetCluster", admin_pb2.GetClusterRequest(), admin_pb2.GetClusterResponse
+                    )
+                    name = f"group-{len(seen.catalog.groups) - 1}"
+                order = admin_pb2.AddGroupRequest(name=name)
+                await self._call("txnstatus.Admin/AddGroup", order, admin_pb2.AddGroupResponse)
+            except IllegalState as error:
+                self._log(f"no group is added: {error.message}")
+                return
+            except Unavailable as error:
+                self._log(f"{name} is not there yet: {error.message}")
+            else:
+                self._log(f"added {name}")
+                self._shared.groups += 1
+                return
 
     async def replace_node(self, old: str, new: str, address: str) -> None:
         """As `txnctl node replace`: returns when the old one is gone from the catalog."""

@@ -102,6 +102,14 @@ class Operator:
             found is not None and found[0] is machine.process and not found[1].journal.abstaining for found in replicas
         )
 
+    # ---- a group that comes
+
+    def add_group(self) -> None:
+        async def order(client: Client) -> None:
+            await client.add_group()
+
+        self._world.launch_client("operator", order)
+
     # ---- a node that goes for good
 
     def replace(self, old: str) -> bool:

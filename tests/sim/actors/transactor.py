@@ -41,6 +41,9 @@ class Transactor(Caller):
         )
         if self._shared.changes_options and self._rng.random() < 0.3:
             request.keepalive_millis = 0  # the default, whatever it is now
+        if self._shared.groups > 1:
+            # By chance of its own: what else a seed means stays.
+            request.near = random.Random(f"near {request_id}").choice([*(tables or self._shared.tables), ""])
         if count == 1:
             writes = [(table, f"write{self._id()}".replace("-", "x")) for table in tables]
             request.first_writes.extend(txn_manager_pb2.FirstWrite(table=t, write_id=w) for t, w in writes)

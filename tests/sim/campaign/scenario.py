@@ -226,6 +226,9 @@ def make(seed: int, profile: str | None = None) -> Scenario:
     faults += _later_faults(newest, scenario, faults)
     if profile in DEPARTING:
         faults += _departures(random.Random(f"scenario {seed}, departing"), scenario)
+    growing = random.Random(f"scenario {seed}, growing")
+    if growing.random() < 0.2:
+        faults.append(Fault(growing.uniform(1.0, scenario.seconds), "add_group", NODES[0]))
     if scenario.replication == 1:  # there is one copy of all
         faults = [fault for fault in faults if fault.kind not in ("rot", "replace", "displace")]
     return replace(scenario, faults=tuple(sorted(faults, key=lambda fault: fault.at)))

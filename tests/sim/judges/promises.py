@@ -38,6 +38,7 @@ class Promises:
         made: Callable[[str, str], object],
         *,
         retires: bool,
+        range_span: int,
     ) -> None:
         """`has_published`: whether the foreign participant has. `made` hears of the ids and names of new tables.
 
@@ -55,7 +56,7 @@ class Promises:
         """Requests, and the first transaction that each began."""
         self._clears: defaultdict[str, list[int]] = defaultdict(list)
         """Commits of overwrites of whole tables, by table id."""
-        self._tables = Tables()
+        self._tables = Tables(range_span)
         self._floors = Floors(ledger.violation)
         ledger.on_snapshot = self._floors.given
         self._prepared: set[tuple[TxnId, str]] = set()

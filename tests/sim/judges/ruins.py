@@ -64,8 +64,9 @@ class Refusal:
 
 
 class Ruins:
-    def __init__(self, now: Callable[[], float]) -> None:
+    def __init__(self, now: Callable[[], float], range_span: int) -> None:
         self._now = now
+        self._range_span = range_span
         self._made: dict[str, tuple[str, float]] = {}
         """The names of all tables that were made, by their ids, and when."""
         self.refusals: list[Refusal] = []
@@ -128,11 +129,12 @@ class Ruins:
         yield "drops", f"{refusal}: no table had the name"
 
     def _too_old(self, added: Added, dropped: dict[str, Txn]) -> Iterator[tuple[str, str]]:
-        """Whoever began before the table of the name was dropped may have meant that one."""
+        """Whoever began before the table of the name was dropped may have meant that one. Ids of one range tell."""
         for table_id, drop in dropped.items():
             before = self.built.get(table_id)
             is_before = before is not None and before.name == added.name and _number(table_id) < _number(added.table_id)
-            if is_before and added.txn_id < drop.txn_id:
+            is_of_one_range = added.txn_id // self._range_span == drop.txn_id // self._range_span
+            if is_before and is_of_one_range and added.txn_id < drop.txn_id:
                 yield "drops", f"{added} is older than the drop of {table_id} by {drop.txn_id}"
 
     def _judge(self, visit: Visit, ends: dict[str, int], ledger: Ledger, retires: bool) -> Iterator[tuple[str, str]]:

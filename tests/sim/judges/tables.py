@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from txnparticipant.locks.locks import Mode
+from txnparticipant.shard.records import Dropped, TableTxn
 from txnparticipant.shard.table import TableState
 from txnstatus.types import ParticipantState, TxnId
 
@@ -13,14 +14,15 @@ Broken = tuple[str, str]
 
 
 class Tables:
-    def __init__(self) -> None:
+    def __init__(self, range_span: int) -> None:
+        self._range_span = range_span
         self._held: dict[str, dict[TxnId, dict[str, Mode]]] = {}
         """Table id → transaction → locked object, and how, as of the last command."""
         self._writes: dict[tuple[str, TxnId], frozenset[str]] = {}
         self._gone: dict[tuple[str, TxnId], frozenset[str]] = {}
         """Writes that were replaced by later ones of their own transaction."""
-        self._drops: dict[str, tuple[str, TxnId]] = {}
-        """The last table of each name that was dropped, and who did it."""
+        self._drops: dict[str, tuple[str, Dropped]] = {}
+        """The last table of each name that was dropped, and how."""
 
     def after(self, table: TableState) -> Iterator[Broken]:
         """What the command that has just applied to the table broke."""
@@ -53,13 +55,20 @@ class Tables:
             self._writes[key], self._gone[key] = writes, gone
 
     def _newcomers(self, table: TableState) -> Iterator[Broken]:
-        """Whoever is older than the drop of a table takes no part in the next one of its name."""
+        """Whoever is older than the drop of a table takes no part in the next one of its name.
+
+        By their ids, where they are of one range; who of others is, was asked before the drop.
+        """
         if table.dropped is not None:
-            self._drops[table.name] = (table.table_id, table.dropped.txn_id)
-        gone, dropper = self._drops.get(table.name, ("", TxnId(0)))
-        for txn in table.unfinished.values() if gone != table.table_id else ():
-            if txn.txn_id < dropper and (txn.claimed or txn.rows):
-                yield "drops", f"{txn.txn_id} writes to {table.table_id}; {dropper} dropped {gone} of its name"
+            self._drops[table.name] = (table.table_id, table.dropped)
+        gone, drop = self._drops.get(table.name, ("", None))
+        for txn in table.unfinished.values() if drop and gone != table.table_id else ():
+            is_older = txn.txn_id in drop.older or (txn.txn_id < drop.txn_id and self._are_of_one_range(txn, drop))
+            if is_older and (txn.claimed or txn.rows):
+                yield "drops", f"{txn.txn_id} writes to {table.table_id}; {drop.txn_id} dropped {gone} of its name"
+
+    def _are_of_one_range(self, txn: TableTxn, drop: Dropped) -> bool:
+        return txn.txn_id // self._range_span == drop.txn_id // self._range_span
 
 
 def _claims(table: TableState) -> Iterator[Broken]:

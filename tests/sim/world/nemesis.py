@@ -143,6 +143,9 @@ class Nemesis:
         self._world.loop.post(process, lambda: self._world.loop.create_task(depart(leaving)))
         return undo
 
+    def _add_group(self, _fault: Fault) -> None:
+        self._world.operator.add_group()
+
     def _replace(self, fault: Fault) -> Callable[[], None] | None:
         if self._world.operator.replace(fault.target):
             return None

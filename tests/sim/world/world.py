@@ -116,9 +116,13 @@ class World:
         self.warehouse.on_delete = self.ledger.deletes
         loop.on_error = self._callback_failed
         self.till = Till(self.ledger, self._rng("till"))
-        self.ruins = Ruins(lambda: loop.now)
+        self.ruins = Ruins(lambda: loop.now, scenario.range_span)
         self.promises = Promises(
-            self.ledger, self.till.published.__contains__, self.ruins.make, retires=scenario.retires
+            self.ledger,
+            self.till.published.__contains__,
+            self.ruins.make,
+            retires=scenario.retires,
+            range_span=scenario.range_span,
         )
         addresses = [f"{name}:7050" for name in NODES]  # those of new nodes are added
         self.host = Host(self.till, loop, self.wire, self._rng("host"), addresses)
@@ -130,6 +134,7 @@ class World:
             lambda: loop.now,
             scenario.keepalive_millis,
             changes_options=scenario.changes_options,
+            groups=scenario.groups,
             repeats=scenario.duplicates > 0,
             holds_snapshots=scenario.retires,
             writes_rows=scenario.writes_rows,

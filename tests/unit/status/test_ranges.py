@@ -1023,6 +1023,15 @@ def test_snapshots_are_whole_and_begins_take_effect_once_whatever_the_order(chan
     run(main())
 
 
+def test_who_began_before_one_whose_range_goes_meanwhile_is_not_told_by_ids_of_another_group() -> None:
+    chance = random.Random(965)
+
+    async def main() -> None:
+        await Story(chance, chance.choice([1, 2, 3])).tell(80)
+
+    run(main())
+
+
 def test_the_same_in_long_stories() -> None:
     seen: defaultdict[str, int] = defaultdict(int)
     for seed in range(60):

@@ -75,11 +75,17 @@ class AllRanges:
         return below_without(state.next_range * span, live)
 
     async def older_than(self, txn_id: TxnId) -> IdSet:
-        """Transactions that began before one, as ids tell; of other groups, those that have begun by now."""
+        """Transactions that began before one, as ids tell; of other groups, those that have begun by now.
+
+        Raises NotFound, Forgotten as `_range_of`, also where its range goes meanwhile.
+        """
         part = status_group(await self._range_of(txn_id))
         answers: dict[int, status_pb.RaiseFloorResponse] = {}
         while True:
-            state, group = self._state, self._state.group_of(part)
+            state = self._state
+            if part not in state.parts:
+                raise forgotten(txn_id)
+            group = state.group_of(part)
             # While its own group's last range is not full, no group has joined that this process has not heard of.
             last = {each: number for each, number in state.last_ranges.items() if each != group or state.may_be_joined}
             answers.update(await self._raise_floors(list(last.values()), NO_TIMESTAMP))
