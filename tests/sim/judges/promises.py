@@ -36,9 +36,9 @@ class Promises:
         ledger: Ledger,
         has_published: Callable[[TxnId], bool],
         made: Callable[[str, str], object],
+        range_span: int,
         *,
         retires: bool,
-        range_span: int,
     ) -> None:
         """`has_published`: whether the foreign participant has. `made` hears of the ids and names of new tables.
 

@@ -61,8 +61,10 @@ class Tables:
         """
         if table.dropped is not None:
             self._drops[table.name] = (table.table_id, table.dropped)
-        gone, drop = self._drops.get(table.name, ("", None))
-        for txn in table.unfinished.values() if drop and gone != table.table_id else ():
+        gone, drop = self._drops.get(table.name, (table.table_id, None))
+        if drop is None or gone == table.table_id:
+            return
+        for txn in table.unfinished.values():
             is_older = txn.txn_id in drop.older or (txn.txn_id < drop.txn_id and self._are_of_one_range(txn, drop))
             if is_older and (txn.claimed or txn.rows):
                 yield "drops", f"{txn.txn_id} writes to {table.table_id}; {drop.txn_id} dropped {gone} of its name"

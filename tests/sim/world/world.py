@@ -121,8 +121,8 @@ class World:
             self.ledger,
             self.till.published.__contains__,
             self.ruins.make,
+            scenario.range_span,
             retires=scenario.retires,
-            range_span=scenario.range_span,
         )
         addresses = [f"{name}:7050" for name in NODES]  # those of new nodes are added
         self.host = Host(self.till, loop, self.wire, self._rng("host"), addresses)
