@@ -117,13 +117,8 @@ class World:
         loop.on_error = self._callback_failed
         self.till = Till(self.ledger, self._rng("till"))
         self.ruins = Ruins(lambda: loop.now, scenario.range_span)
-        self.promises = Promises(
-            self.ledger,
-            self.till.published.__contains__,
-            self.ruins.make,
-            scenario.range_span,
-            retires=scenario.retires,
-        )
+        published, span = self.till.published.__contains__, scenario.range_span
+        self.promises = Promises(self.ledger, published, self.ruins.make, span, retires=scenario.retires)
         addresses = [f"{name}:7050" for name in NODES]  # those of new nodes are added
         self.host = Host(self.till, loop, self.wire, self._rng("host"), addresses)
         self.shared = Shared(
