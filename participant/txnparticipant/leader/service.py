@@ -135,7 +135,7 @@ class ShardService:
         )
         self.savepoints = SavepointService(self.shard, self._reads.base, propose, clock, driver.check_lease)
         self.counter = CommitCounter(self.shard, driver.check_lease)
-        self._cleaner = Cleaner(self.shard, propose, disk, grace)
+        self._cleaner = Cleaner(self.shard, self._proposer.propose_all, disk, grace)
         self.audit = ShardAudit(self.shard, propose, driver.check_lease)
         self._in_doubt = InDoubt(ranges, self._publish, self._discard, settings.in_doubt_seconds, on_request=True)
         self._next_forgetting = 0.0

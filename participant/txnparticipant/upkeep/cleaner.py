@@ -57,7 +57,8 @@ class Cleaner:
     """One for a shard, on its leader."""
 
     shard: ParticipantShard
-    propose: Callable[[MarkCleaned | ForgetTable], Awaitable[object]]
+    propose_all: Callable[[Sequence[MarkCleaned | ForgetTable]], Awaitable[Sequence[object]]]
+    """Proposes them in one go; gives what each came to, a TxnError for one that did not apply."""
     disk: Executor
     zombie_grace_seconds: float
     _knows_all: bool = False
@@ -125,26 +126,30 @@ class Cleaner:
             else:
                 self._passes[work.key] = _Pass(now, work.write_ids)
                 heapq.heappush(self._due, (now + self.zombie_grace_seconds, *work.key))
-        await asyncio.gather(*(self._tell(work, now) for work in gone))
+        if gone:
+            await self._tell(gone, now)
 
-    async def _tell(self, work: _Work, now: float) -> None:
-        try:
-            await self.propose(MarkCleaned(work.txn_id, work.table_id, work.write_ids))
-        except TxnError as error:
-            log.info("cleaning of transaction %s on %s will be repeated: %s", work.txn_id, work.table_id, error)
-            heapq.heappush(self._due, (now, *work.key))
-        else:
-            self._passes.pop(work.key, None)  # a new leadership may have begun meanwhile
+    async def _tell(self, works: Sequence[_Work], now: float) -> None:
+        answers = await self.propose_all([MarkCleaned(each.txn_id, each.table_id, each.write_ids) for each in works])
+        for work, answer in zip(works, answers, strict=True):
+            if isinstance(answer, TxnError):
+                log.info("cleaning of transaction %s on %s will be repeated: %s", work.txn_id, work.table_id, answer)
+                heapq.heappush(self._due, (now, *work.key))
+            else:
+                self._passes.pop(work.key, None)  # a new leadership may have begun meanwhile
 
     async def _forget_tables(self) -> None:
         """Forgets dropped tables that are empty now. What somebody else has put into a table's directory stays."""
         for table in self.shard.spent():
             loop = asyncio.get_running_loop()
+            answer: object
             try:
                 await loop.run_in_executor(self.disk, delete_if_empty, table.location)
-                await self.propose(ForgetTable(table.table_id))
-            except (OSError, TxnError) as error:
-                log.info("table %s, which was dropped, is forgotten later: %s", table.name, error)
+                (answer,) = await self.propose_all([ForgetTable(table.table_id)])
+            except OSError as error:
+                answer = error
+            if isinstance(answer, Exception):
+                log.info("table %s, which was dropped, is forgotten later: %s", table.name, answer)
 
     async def _delete(self, works: Sequence[_Work]) -> Mapping[Key, Exception]:
         """In one visit to the disk's thread; returns what could not be removed, and why."""

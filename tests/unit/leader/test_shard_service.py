@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -169,11 +169,11 @@ def test_a_leadership_that_changes_while_the_cleaner_reports_does_not_end_it() -
     cleaner = made._cleaner
     cleaner.zombie_grace_seconds = 0.0
 
-    async def report(command: cmd.MarkCleaned) -> object:
+    async def report(commands: Sequence[cmd.MarkCleaned | cmd.ForgetTable]) -> Sequence[object]:
         cleaner.forget()
-        return made.shard.apply(command)
+        return list(map(made.shard.apply, commands))
 
-    cleaner.propose = report
+    cleaner.propose_all = report
 
     async def two_passes() -> None:
         await cleaner.run_once()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, Future
 from typing import Any
 
@@ -39,7 +39,9 @@ class Leader:
         self.asked_for = 0
         self.store_fails = self.log_fails = False
         self.cannot_remove = ""
-        self.cleaner = Cleaner(shard, self._propose, Inline(), GRACE)
+        self.proposals: list[int] = []
+        """How many commands were in each."""
+        self.cleaner = Cleaner(shard, self._propose_all, Inline(), GRACE)
         writes_to_clean = shard.writes_to_clean
 
         def counted(table_id: str, txn_id: TxnId) -> tuple[str, ...]:
@@ -56,10 +58,9 @@ class Leader:
             raise OSError("the store does not answer")
         self.deleted.append(name)
 
-    async def _propose(self, command: cmd.MarkCleaned | cmd.ForgetTable) -> object:
-        if self.log_fails:
-            raise Unavailable("no quorum")
-        return ok(self.shard, command)
+    async def _propose_all(self, commands: Sequence[cmd.MarkCleaned | cmd.ForgetTable]) -> Sequence[object]:
+        self.proposals.append(len(commands))
+        return [Unavailable("no quorum") if self.log_fails else ok(self.shard, command) for command in commands]
 
     def run(self, after: float = 1.0) -> list[str]:
         """One pass, so many seconds later. Returns what it deleted."""
@@ -124,7 +125,9 @@ def test_a_pass_does_not_touch_what_is_in_its_grace(leader: Leader) -> None:
     aborted(leader.shard, 100, "write0100")
     assert leader.run() == ["delta_100_write0100"]
     assert leader.asked_for == 1
+    leader.proposals.clear()
     assert len(leader.run(GRACE)) == 100
+    assert leader.proposals == [50, 50], "what is told goes together"
     assert left(leader.shard) == []
 
 
