@@ -217,6 +217,8 @@ def _forget_cached(spark: SparkSession, catalogs: Mapping[str, Catalog]) -> None
     if manager.isEmpty():
         return
     sequence: Any = spark._jvm.org.apache.spark.api.python.PythonUtils.toSeq  # type: ignore[union-attr]
+    # From Spark 4.1 on it is also said whether to wait.
+    how = (True,) if spark.version.startswith("4.0.") else (True, False)
     for name, each in catalogs.items():
         for table in each.names():
-            manager.uncacheTableOrView(java, sequence([name, *table.split(".", 1)]), True, False)
+            manager.uncacheTableOrView(java, sequence([name, *table.split(".", 1)]), *how)

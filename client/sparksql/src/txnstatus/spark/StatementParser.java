@@ -21,7 +21,6 @@ import org.apache.spark.sql.catalyst.parser.ParserInterface;
 import org.apache.spark.sql.catalyst.parser.SqlBaseLexer;
 import org.apache.spark.sql.catalyst.parser.UpperCaseCharStream;
 import org.apache.spark.sql.classic.SparkSession;
-import org.apache.spark.sql.connector.catalog.CatalogManager;
 import org.apache.spark.sql.internal.SessionState;
 import scala.Tuple2;
 import scala.jdk.javaapi.CollectionConverters;
@@ -113,9 +112,8 @@ final class StatementParser implements InvocationHandler {
       words.add(each.getText());
       ends.add(each.getStopIndex() + 1);
     }
-    CatalogManager manager = session.sessionState().catalogManager();
-    request.put("catalog", manager.currentCatalog().name());
-    request.set("namespace", Bridge.JSON.valueToTree(manager.currentNamespace()));
+    request.put("catalog", Releases.currentCatalog(session).name());
+    request.set("namespace", Bridge.JSON.valueToTree(Releases.currentNamespace(session)));
     return request;
   }
 
@@ -125,7 +123,7 @@ final class StatementParser implements InvocationHandler {
     CollectionConverters.asJava(session.sessionState().conf().getAllConfs()).forEach((key, value) -> {
       if (!key.startsWith(PREFIX) || !value.equals(TxnCatalog.class.getName())) return;
       try {
-        if (session.sessionState().catalogManager().catalog(key.substring(PREFIX.length())) instanceof TxnCatalog ours) found.add(ours);
+        if (Releases.catalog(session, key.substring(PREFIX.length())) instanceof TxnCatalog ours) found.add(ours);
       } catch (RuntimeException e) {
         System.getLogger("txnstatus.spark").log(System.Logger.Level.DEBUG, key + " is not there: " + e);
       }

@@ -22,7 +22,6 @@ import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StringType;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.unsafe.types.UTF8String;
-import scala.jdk.javaapi.CollectionConverters;
 
 /** A procedure, with the parameters and columns that Python says: `CALL txn.system.commit()`. Python runs it. */
 class TxnProcedure implements UnboundProcedure, BoundProcedure {
@@ -78,12 +77,11 @@ class TxnProcedure implements UnboundProcedure, BoundProcedure {
 
   private void forgetCached() {
     SparkSession session = TxnScan.session();
-    var cached = session.sharedState().cacheManager();
-    if (cached.isEmpty()) return;
+    if (session.sharedState().cacheManager().isEmpty()) return;
     for (JsonNode table : bridge.call("names", Bridge.request())) {
       List<String> parts = new ArrayList<>();
       for (JsonNode part : table) parts.add(part.asText());
-      cached.uncacheTableOrView(session, CollectionConverters.asScala(parts).toSeq(), true, false);
+      Releases.uncache(session, parts);
     }
   }
 
