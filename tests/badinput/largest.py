@@ -29,6 +29,7 @@ from txnstatus.limits import (
     MAX_OUTCOMES,
     MAX_PARTITION_VALUES,
     MAX_PLAIN_REQUEST_BYTES,
+    MAX_SAVEPOINT_TABLES,
     MAX_STATES,
 )
 from txnstatus.proto import common_pb2, participant_pb2, table_pb2, txn_status_pb2
@@ -163,6 +164,9 @@ REPEATED: Mapping[str, tuple[int, Make]] = {
     "AddFilesRequest.overwrites": (MAX_PARTITION_VALUES // 2, _partitions),
     "ManifestRef.partitions": (MAX_PARTITION_VALUES, _partitions),
     "AdoptDirectoriesRequest.names": (MAX_ADOPTED, _directories),
+    "CreateSavepointRequest.tables": (MAX_SAVEPOINT_TABLES, lambda _world, _request, count: ["bad.input"] * count),
+    "HoldSavepointRequest.here": (MAX_SAVEPOINT_TABLES, lambda _world, _request, count: ["bad.input"] * count),
+    "CountCommitsRequest.table_ids": (MAX_LISTED, lambda world, _request, count: [world.table_id] * count),
     "GetOutcomesRequest.txn_ids": (MAX_OUTCOMES, _ids),
     "KeyClaim.keys": (MAX_CLAIMED_KEYS, _keys),
     "KeyRange.partitions": (1, _partitions),

@@ -13,7 +13,7 @@ from txnstatus.id_sets import IdSet
 from txnstatus.types import NO_TIMESTAMP, ParticipantState, Timestamp
 
 
-def check_held(table: TableState, at: frozenset[Timestamp]) -> None:
+def check_held(table: TableState, at: Counter[Timestamp]) -> None:
     """`at`: timestamps of the savepoints that hold the table. Raises AssertionError."""
     assert table.held_at == at, f"savepoints of {table.name}: {table.held_at}, not {at}"
     dropped = table.dropped.commit_ts if table.dropped else None

@@ -6,7 +6,8 @@ when a savepoint is made: one that is there is held everywhere.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 
 from txnparticipant.shard.commands import Savepoint
 from txnparticipant.shard.table import TableState
@@ -24,12 +25,18 @@ def covers(savepoint: Savepoint, table: TableState) -> bool:
     return not savepoint.tables or table.table_id in savepoint.table_ids
 
 
-def held_at(savepoints: Iterable[Savepoint], table: TableState) -> frozenset[Timestamp]:
-    """The timestamps of the savepoints that hold the table."""
-    return frozenset(each.timestamp for each in savepoints if covers(each, table))
+def covered(savepoint: Savepoint, tables: Mapping[str, TableState]) -> Iterator[TableState]:
+    """The tables of a shard that a savepoint holds. `tables`: by their ids."""
+    named = (tables[id_] for id_ in savepoint.table_ids if id_ in tables)
+    return (table for table in (named if savepoint.tables else tables.values()) if covers(savepoint, table))
 
 
-def refusal(held: dict[str, Savepoint], wanted: Savepoint, tables: Iterator[TableState]) -> TxnError | None:
+def held_at(savepoints: Iterable[Savepoint], table: TableState) -> Counter[Timestamp]:
+    """The timestamps of the savepoints that hold the table, each with how many these are."""
+    return Counter(each.timestamp for each in savepoints if covers(each, table))
+
+
+def refusal(held: Mapping[str, Savepoint], wanted: Savepoint, tables: Mapping[str, TableState]) -> TxnError | None:
     """Why the shard cannot hold one more savepoint."""
     if len(held) >= MAX_SAVEPOINTS:
         return LimitReached(
@@ -42,8 +49,8 @@ def refusal(held: dict[str, Savepoint], wanted: Savepoint, tables: Iterator[Tabl
             f"savepoint {wanted.name!r} exists already, of {there.owner}, at {there.timestamp}",
             hint="take another name, or release that one first",
         )
-    for table in tables:
-        if covers(wanted, table) and table.readable_from > wanted.timestamp and not _gone(table, wanted.timestamp):
+    for table in covered(wanted, tables):
+        if table.readable_from > wanted.timestamp and not _gone(table, wanted.timestamp):
             return SnapshotTooOld(
                 f"{table.name} cannot be kept as it was at {wanted.timestamp}: what was visible then is removed, "
                 f"up to {table.readable_from}"
@@ -69,7 +76,7 @@ def held_bytes(savepoint: Savepoint, tables: Iterable[TableState]) -> int:
         file_set.manifest.path: file_set.manifest.data_bytes
         for table in tables
         if covers(savepoint, table)
-        for when, id_ in table.replaced
-        if when > at and (file_set := table.file_sets[id_]).visible_at(at)
+        for _, id_ in table.replaced[table.replaced_until(at) :]
+        if (file_set := table.file_sets[id_]).visible_at(at)
     }
     return sum(files.values())

@@ -189,20 +189,20 @@ class ParticipantShard:
     def _hold(self, wanted: cmd.Savepoint) -> ShardApplied | Rejected:
         if wanted.savepoint_id in self._savepoints:
             return ShardApplied()
-        if refused := savepoints.refusal(self._savepoints, wanted, self.tables()):
+        if refused := savepoints.refusal(self._savepoints, wanted, self._tables):
             return Rejected(refused)
         self._savepoints[wanted.savepoint_id] = wanted
-        self._hold_tables()
+        for table in savepoints.covered(wanted, self._tables):
+            table.held_at[wanted.timestamp] += 1
         return ShardApplied()
 
     def _release(self, savepoint_id: str) -> ShardApplied:
-        if self._savepoints.pop(savepoint_id, None) is not None:
-            self._hold_tables()
+        gone = self._savepoints.pop(savepoint_id, None)
+        if gone is not None:
+            for table in savepoints.covered(gone, self._tables):
+                table.held_at[gone.timestamp] -= 1
+                table.held_at = +table.held_at
         return ShardApplied()
-
-    def _hold_tables(self) -> None:
-        for table in self._tables.values():
-            table.held_at = savepoints.held_at(self.savepoints(), table)
 
     def _index_dropped(self, table: TableState) -> None:
         self._ids_by_name.pop(table.name)
@@ -381,7 +381,9 @@ class ParticipantShard:
         for _, table_id in sorted((t.dropped.commit_ts, t.table_id) for t in tables if t.dropped):
             self._dropped.setdefault(self._tables[table_id].name, []).append(table_id)
         self._savepoints = {each.savepoint_id: snapshot.savepoint_from_wire(each) for each in wire.savepoints}
-        self._hold_tables()
+        for savepoint in self._savepoints.values():
+            for table in savepoints.covered(savepoint, self._tables):
+                table.held_at[savepoint.timestamp] += 1
 
     def check_invariants(self) -> None:
         """Raises AssertionError."""

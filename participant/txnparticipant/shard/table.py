@@ -50,8 +50,8 @@ class TableState:
     """How the table of this name before it came to its end."""
     readable_from: Timestamp = NO_TIMESTAMP
     """What a reader below it would need may be gone. It rises only as far as what is removed makes it."""
-    held_at: frozenset[Timestamp] = field(default=frozenset(), compare=False)
-    """Timestamps of savepoints: it stays readable there. The shard's savepoints say which."""
+    held_at: Counter[Timestamp] = field(default_factory=Counter, compare=False)
+    """Timestamps of the shard's savepoints at which it stays readable, each with how many these are."""
     dropped: Dropped | None = None
     txns: dict[TxnId, TableTxn] = field(default_factory=dict)
     unfinished: dict[TxnId, TableTxn] = field(default_factory=dict)
