@@ -20,6 +20,7 @@ from txnstatus.catalog.changes import Catalog
 from txnstatus.catalog.service import CatalogMachine
 from txnstatus.raft.machine import StateMachine
 from txnstatus.replicated import Story
+from txnstatus.status.finished import Finished
 from txnstatus.status.machine import StatusMachine
 from txnstatus.status.table import TxnStatusTable
 from txnstatus.types import HybridClock
@@ -29,8 +30,9 @@ _OWN: Mapping[type, frozenset[str]] = {
     TableState: frozenset({"_info", "fresh"}),
     ChangedKeys: frozenset({"_places"}),  # its runs go by the order in which the commits came
     TxnStatusTable: frozenset({"_oldest_kept"}),
+    Finished: frozenset({"gone"}),  # for who leads, and writes down what has ended since he looked
 }
-"""What a process has of its own: memory of what it made, of whom it told, and of how far it has looked."""
+"""What a process has of its own: what it made, of whom it told, how far it has looked, and what went."""
 _PLAIN = (int, str, bytes, float, bool, type(None))
 _State = ParticipantShard | TxnStatusTable | Catalog
 
