@@ -59,6 +59,7 @@ ROOTS = {
     "txnclient.optimizing": "client",
     "txnclient.importing": "client",
     "txnclient.placing": "client",
+    "txnclient.publication": "client",
     "txnclient.tables": "client",
     "txnclient.undoing": "client",
     "txnclient.client": "client",

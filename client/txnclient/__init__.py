@@ -22,6 +22,7 @@ from txnclient.history.savepoints import Savepoint
 from txnclient.info import TableInfo, TxnSummary
 from txnclient.outcome import CommitReceipt, RowsAffected, RowsWritten
 from txnclient.participants import ParticipantSummary
+from txnclient.publication import Publication
 from txnclient.snapshot import Snapshot
 from txnclient.transaction import Transaction
 from txnclient.write.locks import LockInfo
@@ -75,6 +76,7 @@ __all__ = [
     "ParticipantState",
     "ParticipantSummary",
     "Past",
+    "Publication",
     "RowsAffected",
     "RowsRefused",
     "RowsWritten",

@@ -1,4 +1,4 @@
-"""Importing: tables of other formats come in, with their files where they are, or copied."""
+"""Importing: tables of other formats come in, with their files where they are, or copied; and others read ours."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import quote
 
+from txnclient import publication
 from txnclient.beginning import begin
 from txnclient.incoming import adopting, delta, iceberg, parquet
 from txnclient.incoming.source import Source
 from txnclient.info import TableInfo
 from txnclient.outcome import CommitReceipt
+from txnclient.publication import Publication
 from txnclient.snapshot import Snapshot
 from txnclient.tables import Tables
 from txnclient.write.files import Written
@@ -22,7 +24,7 @@ LABEL = "import"
 
 
 class Importing(Tables):
-    """What a `Client` does with tables that others have made."""
+    """What a `Client` does with tables that others have made, and for others who read its tables."""
 
     def import_files(
         self,
@@ -69,6 +71,13 @@ class Importing(Tables):
         else:
             info = self.table(table)
         return self._copied(info, source) if copy else self._adopted(info, source)
+
+    def publication(self, table: str) -> Publication:
+        """How far the log of a published table has come: read from where it lies, so that must be within reach.
+
+        Raises NotFound, InvalidArgument for a table that is not published, InternalError for a log that does not read.
+        """
+        return publication.look(self.session, table)
 
     def _copied(self, info: TableInfo, source: Source) -> CommitReceipt:
         (txn,), _ = begin(self.session, 1, LABEL, 0, uuid.uuid4().hex, tables=[info.name])

@@ -178,6 +178,13 @@ class Reads:
         await self._check_settled(read_timestamp)
         return read_timestamp
 
+    async def settled(self, table: TableState) -> Timestamp:
+        """A timestamp at or below which nothing of the table changes any more: no commit, and no switch to what a
+        compaction has written. What is committed by then may still have to be finalised: see `decided`.
+        """
+        at = await self.base(None)
+        return min(at, Timestamp(self._gates.get(table.table_id, END) - 1))
+
     def check_readable(self, table: TableState, at: Timestamp) -> None:
         """Raises SnapshotTooOld where not all is there any more that is visible at the timestamp."""
         self._leases.check_readable(table, at)

@@ -34,6 +34,7 @@ from txnparticipant.upkeep.cleaner import PASS_SECONDS, Cleaner
 from txnparticipant.upkeep.flusher import Flusher
 from txnparticipant.upkeep.in_doubt import InDoubt
 from txnparticipant.upkeep.initiator import Initiator
+from txnparticipant.upkeep.publisher import Publisher
 from txnparticipant.upkeep.retirement import Retirement
 from txnstatus.catalog.catalog import shard_group
 from txnstatus.catalog.options import Options
@@ -136,6 +137,7 @@ class ShardService:
         self.savepoints = SavepointService(self.shard, self._reads.base, propose, clock, driver.check_lease)
         self.counter = CommitCounter(self.shard, driver.check_lease)
         self._cleaner = Cleaner(self.shard, self._proposer.propose_all, disk, grace)
+        self._publisher = Publisher(self.shard, self._tables.finalised, driver.check_lease, disk)
         self.audit = ShardAudit(self.shard, propose, driver.check_lease)
         self._in_doubt = InDoubt(ranges, self._publish, self._discard, settings.in_doubt_seconds, on_request=True)
         self._next_forgetting = 0.0
@@ -152,6 +154,7 @@ class ShardService:
         log.info("%s %s", shard_group(self.shard.shard), "leading" if leading else "no longer leading")
         self._retirement.on_leadership(leading)
         self._cleaner.forget()
+        self._publisher.forget()
         self._in_doubt.forget()
         self._flusher.forget()
         self._initiator.forget()
@@ -357,6 +360,7 @@ class ShardService:
                 await self._retirement.run_once()
                 await self._flusher.run_once()
                 await self._initiator.run_once()
+                await self._publisher.run_once()
                 await self._cleaner.run_once()
                 await self.resolve()
                 await self._forget_ended()

@@ -27,7 +27,7 @@ from txnstatus.proto import table_pb2 as pb
 from txnstatus.rpc.deadlines import time_left
 from txnstatus.schema import Schema
 from txnstatus.status.ranges import StatusRanges
-from txnstatus.table_properties import Property, checked
+from txnstatus.table_properties import Property, check_publication, checked
 from txnstatus.types import ConflictStrategy, ParticipantState, Timestamp, TxnId
 
 Propose = Callable[[cmd.Command], Awaitable[ShardApplied]]
@@ -82,6 +82,7 @@ class TableService:
         self._check_strategy(conflicts)
         created = await self._ranges.snapshot()
         location = await self._location(name, request.location.rstrip("/"))
+        check_publication(properties, location, schema.primary_key)
         command = cmd.CreateTable(name, schema, location, request.request_id, conflicts, created, properties)
         applied = await self._propose(command)
         return self._shard.table_by_id(applied.table_id).info()
@@ -111,6 +112,7 @@ class TableService:
         """The table as it is then. Raises InvalidArgument, NotFound."""
         changes = checked((Property(each.name, each.value) for each in request.properties), may_unset=True)
         table = await self.settled(check_table_name(request.table))
+        check_publication(changes, table.location, table.schema.primary_key)
         await self._propose(cmd.AlterTable(table.table_id, changes))
         return table.info()
 
@@ -178,6 +180,13 @@ class TableService:
         for txn_id, commit_ts in await self._reads.decided(table, now):
             await self._propose(cmd.FinalizeCommit(txn_id, table.table_id, commit_ts))
         return now
+
+    async def finalised(self, table: TableState) -> Timestamp:
+        """As `publish_decided`, up to a timestamp at or below which nothing of the table changes any more."""
+        at = await self._reads.settled(table)
+        for txn_id, commit_ts in await self._reads.decided(table, at):
+            await self._propose(cmd.FinalizeCommit(txn_id, table.table_id, commit_ts))
+        return at
 
     def ended(self, table_id: str) -> None:
         """A transaction that was prepared on the table has ended there."""

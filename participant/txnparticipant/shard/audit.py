@@ -14,7 +14,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 from urllib.parse import unquote
 
 from txnparticipant.shard import commands as cmd
@@ -26,6 +26,7 @@ from txnstatus.findings import Finding, Kind
 from txnstatus.limits import MAX_LISTED, MAX_PAGE_BYTES
 from txnstatus.proto import audit_pb2 as pb
 from txnstatus.proto import common_pb2 as common
+from txnstatus.table_properties import LOG, published_as
 from txnstatus.types import TxnId
 from txnstatus.values import value
 
@@ -102,7 +103,8 @@ def directories(table: TableState) -> Iterator[tuple[str, Known]]:
     flushes = [(flush_id, Known(Use.GOING)) for flush_id in (*rows.given_up, *rows.spent)]
     flushes += [(flush_id, Known(Use.CLAIMED)) for flush_id in rows.flushing]
     flushes += [(each.flush_id, Known(Use.IN_USE, each.manifest)) for each in rows.flushes.values()]
-    return _named(going, claimed, list(table.used), list(table.file_sets.values()), files, flushes)
+    found = _named(going, claimed, list(table.used), list(table.file_sets.values()), files, flushes)
+    return chain(found, [(LOG, Known(Use.CLAIMED))] if published_as(table.properties) else ())
 
 
 def _files_beside(table: TableState) -> Iterator[KnownFile]:

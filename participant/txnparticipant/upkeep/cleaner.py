@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from txnparticipant.shard.commands import ForgetTable, MarkCleaned
 from txnparticipant.shard.shard import ParticipantShard
 from txnstatus.errors import TxnError
+from txnstatus.lake import delta_log
 from txnstatus.lake.storage import delete_directory, delete_if_empty
 from txnstatus.process.failpoints import failpoint
 from txnstatus.types import TxnId
@@ -144,7 +145,7 @@ class Cleaner:
             loop = asyncio.get_running_loop()
             answer: object
             try:
-                await loop.run_in_executor(self.disk, delete_if_empty, table.location)
+                await loop.run_in_executor(self.disk, _delete_place, table.location, table.table_id)
                 (answer,) = await self.propose_all([ForgetTable(table.table_id)])
             except OSError as error:
                 answer = error
@@ -160,6 +161,13 @@ class Cleaner:
         except OSError as error:
             return {work.key: error for work in works}
         return failed
+
+
+def _delete_place(location: str, table_id: str) -> None:
+    """The location of a table that is gone, with the log that was published of it."""
+    if location.startswith("file:///"):
+        delta_log.remove(location, table_id)
+    delete_if_empty(location)
 
 
 def _delete_all(works: Sequence[_Work]) -> Mapping[Key, Exception]:
