@@ -132,7 +132,7 @@ class NodeConfig(_Section):
     """URIs under which tables may be that name one, besides the warehouse; the same on every node."""
     participant_shards: int = Field(4, ge=1, le=1024)
     groups: int = Field(1, ge=1, le=64)
-    """Raft groups that a new cluster's shards are spread over; the first has the status table, too."""
+    """Raft groups that a new cluster's shards are spread over; each has a status range of its own, too."""
     replication: int = Field(3, ge=1, le=7)
     log_level: str = Field("INFO", pattern="^(DEBUG|INFO|WARNING|ERROR)$")
     joins: bool = False

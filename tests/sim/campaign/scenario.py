@@ -64,7 +64,7 @@ class Scenario:
     replication: int = 3
     """Replicas of each group."""
     groups: int = 1
-    """Logs: in the only one is all; of two the first has the ranges and a shard; of three each has its own."""
+    """Logs: in the only one is all; of two each has ranges and a shard; of three the first has ranges alone."""
     rebuilds: bool = False
     """Whether tables are dropped, and made anew under their names."""
     locks: bool = False

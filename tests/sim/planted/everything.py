@@ -10,6 +10,7 @@ from tests.sim.campaign.scenario import Scenario
 from tests.sim.planted.compaction import PLANTED_COMPACTION
 from tests.sim.planted.faults import PLANTED, Planted, Seams
 from tests.sim.planted.fresh import FRESH
+from tests.sim.planted.placing import PLACING, PLANTED_PLACING, SPREAD
 from tests.sim.planted.raft import RAFT
 from tests.sim.planted.registering import CARRYING, PLANTED_REGISTERING
 from tests.sim.planted.rolls import PLANTED_ROLLS
@@ -20,11 +21,18 @@ from tests.sim.planted.together import CARRYING_TOGETHER, PLANTED_TOGETHER
 
 APART = 3
 """Groups where no shard is in the log of the status table: what is asked of participants goes by messages there."""
-SUBTLE: Mapping[str, Callable[[], Seams]] = {**SHARD, **STATUS, **RAFT}
+SUBTLE: Mapping[str, Callable[[], Seams]] = {**SHARD, **STATUS, **RAFT, **PLACING}
 """Slips such as somebody from outside would make."""
 ALL_SUBTLE: Mapping[str, Callable[[], Seams]] = {**SUBTLE, **FRESH}
 CHANGING: Mapping[str, Planted] = {**PLANTED_ROLLS, **PLANTED_COMPACTION}
-PLAIN: Mapping[str, Planted] = {**PLANTED, **PLANTED_ROWS, **PLANTED_REGISTERING, **PLANTED_TOGETHER, **CHANGING}
+PLAIN: Mapping[str, Planted] = {
+    **PLANTED,
+    **PLANTED_ROWS,
+    **PLANTED_REGISTERING,
+    **PLANTED_TOGETHER,
+    **PLANTED_PLACING,
+    **CHANGING,
+}
 
 
 def worlds(name: str) -> Iterator[Scenario]:
@@ -36,7 +44,7 @@ def worlds(name: str) -> Iterator[Scenario]:
             drawn,
             writes_rows=name in PLANTED_ROWS,
             carries=drawn.carries or name in (*CARRYING, *CARRYING_TOGETHER),
-            groups=1 if name in PLANTED_TOGETHER else APART,
+            groups=1 if name in PLANTED_TOGETHER else SPREAD if name in PLANTED_PLACING else APART,
         )
         yield _changing(drawn) if name in CHANGING else drawn
 
