@@ -41,7 +41,7 @@ FLOORS = {
     "words < formats < read < change < spark < snapshot; handle < foreign < client;"
     "spark < compact < client; session < compact; client < control < sparksql; control < ducksql < connecting;"
     "read < history < client; write < history; formats < incoming < client",
-    "txndeploy": "words < node < local < terminal < demo < ctl; terminal < doctor < ctl",
+    "txndeploy": "words < node < local < terminal < demo < ctl; terminal < doctor < ctl; terminal < speaking < ctl",
 }
 """The rooms of each package: a room imports those below it. The modules at a package's root are a room, too."""
 ROOTS = {

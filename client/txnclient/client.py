@@ -22,6 +22,7 @@ from txnclient.participants import ParticipantSummary
 from txnclient.placing import Placing
 from txnclient.read import instants
 from txnclient.session import Session
+from txnclient.showing import facts
 from txnclient.snapshot import Snapshot
 from txnclient.speaking import Speaking
 from txnclient.staying import Staying
@@ -51,6 +52,11 @@ class Client(AutoCommit, Compacting, Optimizing, Placing, Savepoints, Importing,
 
     def __repr__(self) -> str:
         return f"<Client of {', '.join(self.session.addresses)}>"
+
+    def _repr_html_(self) -> str:
+        """The client as a notebook shows it: nobody is asked for that."""
+        cluster = self.session.channel.cluster_id
+        return facts("Client", {"addresses": self.session.addresses, "owner": self.owner, "cluster": cluster})
 
     def __enter__(self) -> Self:
         return self

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import zip_longest
 
+from txnclient.showing import listed
 from txnstatus.errors import AlreadyExists
 from txnstatus.proto import common_pb2 as common
 from txnstatus.schema import Column, Schema
@@ -27,6 +28,22 @@ class TableInfo:
     """What the table has for itself where others go by the cluster's options: see `Client.alter_table`."""
     placement: str = ""
     """The group that it is in; empty in listings, which do not say."""
+
+    def _repr_html_(self) -> str:
+        """The table as a notebook shows it."""
+        keys = set(self.schema.primary_key)
+        rows = [
+            (
+                each.name,
+                each.type,
+                each.nullable,
+                each.name in keys,
+                each.name in self.schema.partition_by,
+                each.comment,
+            )
+            for each in self.schema.columns
+        ]
+        return listed(self.name, ("column", "type", "null", "key", "partition", "comment"), rows)
 
     def require_same(self, schema: Schema, conflicts: str, location: str | None, placement: str | None) -> None:
         """Raises AlreadyExists, saying in what it differs from what somebody else would have made; comments aside."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
+from txnclient.showing import facts
 from txnstatus.errors import CommitUnknown, IllegalState, InvalidArgument, LimitReached, NotAuthorized, NotFound
 from txnstatus.proto import common_pb2 as common
 from txnstatus.types import Timestamp, TxnId
@@ -42,6 +43,12 @@ class CommitReceipt:
     """The rows of a row write or a statement that was a transaction of its own. None: no such write, or one that was
     repeated by its request id: it has committed, and what became of each row was told to the first call alone.
     """
+
+    def _repr_html_(self) -> str:
+        """The receipt as a notebook shows it."""
+        counts = {} if self.rows is None else asdict(self.rows)
+        at = {"commit timestamp": self.commit_timestamp or None}
+        return facts("Committed", {"transaction": self.txn_id, **at, "tables": self.tables} | counts)
 
 
 def receipt(info: common.TxnInfo) -> CommitReceipt:

@@ -18,6 +18,7 @@ from txnclient.formats.partitions import Partition, name_of
 from txnclient.read import diff, instants
 from txnclient.read.table_files import TableFiles
 from txnclient.session import Session
+from txnclient.showing import facts
 from txnclient.staying import Staying
 from txnstatus.errors import DataDamaged, IllegalState, InternalError, InvalidArgument, NotFound
 from txnstatus.lake import data_files
@@ -57,6 +58,13 @@ class Snapshot(Staying):
 
     def __repr__(self) -> str:
         return f"<Snapshot {self.timestamp}>"
+
+    def _repr_html_(self) -> str:
+        """The snapshot as a notebook shows it."""
+        state = "closed" if self._closed else "open"
+        return facts(
+            "Snapshot", {"timestamp": self.timestamp, "time": self.time, "state": state, "transaction": self._txn_id}
+        )
 
     def __enter__(self) -> Self:
         return self

@@ -15,6 +15,7 @@ from txnclient.handle import Handle
 from txnclient.in_spark import InSpark
 from txnclient.outcome import CommitReceipt, RowsWritten
 from txnclient.session import Session
+from txnclient.showing import facts
 from txnclient.snapshot import Snapshot
 from txnclient.staying import Staying
 from txnclient.termination import terminations
@@ -91,6 +92,17 @@ class Transaction(InSpark, Staying):
 
     def __repr__(self) -> str:
         return f"<Transaction {self.id}>"
+
+    def _repr_html_(self) -> str:
+        """The transaction as a notebook shows it, by what this handle knows."""
+        handle, receipt = self.handle, self.receipt
+        over = (
+            "over" if handle.liveness.lost or handle.failure else "being committed" if handle.is_committing else "open"
+        )
+        state = "committed" if receipt else over
+        tables = receipt.tables if receipt else ()
+        known = {"id": self.id, "owner": handle.owner, "state": state, "tables": tables, "failure": handle.failure}
+        return facts("Transaction", known)
 
     def __enter__(self) -> Self:
         terminations.enter()

@@ -30,6 +30,15 @@ class Piece:
         return [each.upper() for each in self.words[: len(words)]] == list(words)
 
 
+def is_whole(script: str) -> bool:
+    """Whether its last statement has its `;`, so that somebody who types is done."""
+    try:
+        tokens = _tokens(script)
+    except SqlglotError:
+        return False  # a quote or a comment that goes on
+    return not tokens or (tokens[-1].text == ";" and not list(_parted(tokens))[-1])
+
+
 class _Lexer(Databricks.Tokenizer):
     """As sqlglot's own, which takes what follows SHOW and its like for one word."""
 
@@ -44,10 +53,14 @@ def pieces(script: str) -> list[Piece]:
     if not isinstance(script, str):
         raise InvalidArgument(f"SQL is text, not {type(script).__name__}")
     try:
-        tokens = _Lexer(dialect="databricks").tokenize(script)
+        tokens = _tokens(script)
     except SqlglotError as error:
         raise InvalidArgument(f"{script[:200]!r} does not read as SQL: {error}") from None
     return [_piece(script, each) for each in _parted(tokens) if each]
+
+
+def _tokens(script: str) -> list[Any]:
+    return list(_Lexer(dialect="databricks").tokenize(script))
 
 
 def _parted(tokens: Sequence[Any]) -> Iterator[list[Any]]:

@@ -14,7 +14,7 @@ import typer
 import txnclient
 from txnclient import TxnState
 from txnclient.calls.channel import parse_addresses
-from txndeploy.ctl import compacting, driving, history, placing, selection, tables
+from txndeploy.ctl import compacting, driving, history, placing, selection, speaking, tables
 from txndeploy.ctl.watching import watch
 from txndeploy.doctor.command import doctor
 from txndeploy.local.claim import DirectoryInUse
@@ -54,6 +54,7 @@ txn_app.command("undo")(history.undo)
 app.command("compactor")(compacting.compactor)
 app.command("compactions")(compacting.compactions)
 app.command("spark")(driving.spark)
+app.command("sql")(speaking.sql)
 
 # ---- running
 

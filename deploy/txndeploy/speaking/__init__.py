@@ -1,0 +1,1 @@
+"""`txnctl sql`: statements and their results, and the shell around them."""
