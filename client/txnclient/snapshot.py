@@ -9,7 +9,7 @@ import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Literal, Self, overload
 from urllib.parse import unquote
 
 from txnclient.alive.leases import Lease
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     import polars as pl
     import pyarrow as pa
     import pyarrow.compute as pc
+    import pyarrow.dataset as ds
     from pyspark.sql import DataFrame, SparkSession
 
 
@@ -120,15 +121,58 @@ class Snapshot(Staying):
         """As `to_arrow`, as a pandas DataFrame. Needs `txnstatus[pandas]`."""
         return self.to_arrow(table, columns, where=where).to_pandas()
 
+    @overload
     def to_polars(
-        self, table: str, columns: Sequence[str] | None = None, *, where: pc.Expression | None = None
-    ) -> pl.DataFrame:
-        """As `to_arrow`, as a polars DataFrame. Needs `txnstatus[polars]`."""
+        self,
+        table: str,
+        columns: Sequence[str] | None = None,
+        *,
+        where: pc.Expression | None = None,
+        lazy: Literal[False] = False,
+    ) -> pl.DataFrame: ...
+    @overload
+    def to_polars(
+        self,
+        table: str,
+        columns: Sequence[str] | None = None,
+        *,
+        where: pc.Expression | None = None,
+        lazy: Literal[True],
+    ) -> pl.LazyFrame: ...
+    def to_polars(
+        self,
+        table: str,
+        columns: Sequence[str] | None = None,
+        *,
+        where: pc.Expression | None = None,
+        lazy: bool = False,
+    ) -> pl.DataFrame | pl.LazyFrame:
+        """As `to_arrow`, as a polars DataFrame. Needs `txnstatus[polars]`.
+
+        `lazy`: a LazyFrame over `to_dataset`, which reads what a query needs when it is collected.
+        """
         import polars as pl
 
+        if lazy:
+            dataset = self.to_dataset(table)
+            names = dataset.schema.names if columns is None else self.table_files(table).target(columns).names
+            return pl.scan_pyarrow_dataset(dataset if where is None else dataset.filter(where)).select(names)
         frame = pl.from_arrow(self.to_arrow(table, columns, where=where))
         assert isinstance(frame, pl.DataFrame)
         return frame
+
+    def to_dataset(self, table: str) -> ds.Dataset:
+        """The table as a pyarrow Dataset, for whatever scans such: polars, Dask, Ray, DataFusion.
+
+        Files are read when it is scanned, and pages are verified: keep the snapshot, and do not close it, until then.
+        A table with row changes or deleted rows is read now, all of it. Filters are pyarrow's, whoever says them: no
+        comparison but `!=` holds for a NaN.
+        """
+        import pyarrow.dataset as ds
+
+        found = self.table_files(table)
+        with self.explained(table):
+            return found.dataset() if found.files and found.are_the_table else ds.dataset(found.to_arrow())
 
     def to_duckdb(self, table: str, connection: duckdb.DuckDBPyConnection | None = None) -> duckdb.DuckDBPyRelation:
         """The table as a relation of the DuckDB connection, by default the usual one. Needs `txnstatus[duckdb]`.

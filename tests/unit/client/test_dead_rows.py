@@ -22,9 +22,10 @@ from txnclient.read import diff
 from txnclient.read.row_reads import RowChanges
 from txnclient.snapshot import Snapshot
 from txnclient.write.keys import KeyedFiles
-from txnstatus.errors import AlreadyExists, DataDamaged, IllegalState
+from txnstatus.errors import AlreadyExists, DataDamaged, IllegalState, InvalidArgument
 from txnstatus.lake import data_files, dead_rows, manifest
 from txnstatus.lake.rows import Change, to_ipc
+from txnstatus.lake.storage import file_system
 from txnstatus.proto import table_pb2 as pb
 from txnstatus.schema import Schema
 from txnstatus.types import Timestamp
@@ -242,3 +243,20 @@ def test_a_snapshot_hands_out_no_files_that_are_not_the_table(tmp_path: Path, mo
     relation = snapshot.to_duckdb("a.t", duckdb.connect())
     assert [relation.aggregate("count(*)").fetchone() for _ in range(2)] == [(7,), (7,)]
     assert snapshot.to_polars("a.t")["id"].to_list() == list(snapshot.to_pandas("a.t")["id"]) == wanted
+
+
+def test_a_snapshot_is_scanned_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = Table(tmp_path)
+    monkeypatch.setattr(Snapshot, "table_files", lambda *_: table.read())
+    snapshot = Snapshot(cast("Any", None), Timestamp(1))
+    assert snapshot.to_dataset("a.t").count_rows() == 0
+    file = table.write(rows(range(9)))
+    dataset, frame = snapshot.to_dataset("a.t"), snapshot.to_polars("a.t", ["id"], where=pc.field("id") > 5, lazy=True)
+    assert dataset.files == [file_system(file.path)[1]]
+    assert dataset.to_table(columns=["id"], filter=pc.field("id") < 2)["id"].to_pylist() == [0, 1]
+    assert frame.collect().to_dict(as_series=False) == {"id": [6, 7, 8]}
+    table.delete({file.path: BitMap([6])})
+    assert snapshot.to_dataset("a.t").count_rows() == 8
+    assert snapshot.to_polars("a.t", lazy=True).select("id").collect()["id"].to_list() == [*range(6), 7, 8]
+    with pytest.raises(InvalidArgument, match="'unknown' is not a column"):
+        snapshot.to_polars("a.t", ["unknown"], lazy=True)
