@@ -58,6 +58,7 @@ ROOTS = {
     "txnclient.auto_commit": "client",
     "txnclient.optimizing": "client",
     "txnclient.importing": "client",
+    "txnclient.making": "client",
     "txnclient.placing": "client",
     "txnclient.publication": "client",
     "txnclient.tables": "client",

@@ -10,7 +10,16 @@ import pyarrow as pa
 import pytest
 
 from tests import blocks
-from txnclient import AlreadyExists, Client, Conflict, IllegalState, InvalidArgument, NotFound
+from txnclient import (
+    AlreadyExists,
+    Client,
+    CommitUnknown,
+    Conflict,
+    IllegalState,
+    InvalidArgument,
+    NotFound,
+    Transaction,
+)
 
 Rows = list[tuple[Any, ...]]
 
@@ -113,6 +122,27 @@ def test_inserted_values_are_stored_as_spark_stores_them(client: Client, new_tab
         client.sql(f"INSERT INTO {name} VALUES (1, 1)")
     with pytest.raises(InvalidArgument, match="out of range"):
         client.sql(f"INSERT INTO {name} VALUES (1, 1, 'x', 1, 5000000000)")
+
+
+def test_a_table_that_was_filled_stays_though_the_answer_was_lost(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit = Transaction.commit
+
+    def lost(txn: Transaction) -> None:
+        commit(txn)
+        raise CommitUnknown("no answer came", txn_id=txn.id)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Transaction, "commit", lost)
+        with pytest.raises(CommitUnknown):
+            client.sql("CREATE TABLE made.lost AS SELECT 1 AS n")
+    assert rows(client.sql("SELECT * FROM made.lost")) == [(1,)]
+    client.sql("DROP TABLE made.lost")
+    with pytest.raises(InvalidArgument):
+        client.sql("CREATE TABLE made.lost AS SELECT 1 AS n, 2 AS n")
+    with pytest.raises(NotFound):
+        client.table("made.lost")
 
 
 def test_tables_are_made_shown_and_dropped(client: Client) -> None:

@@ -13,6 +13,7 @@ from txnclient.client import Client
 from txnclient.ducksql.changes import fitted
 from txnclient.ducksql.queries import Reading, understood
 from txnclient.ducksql.trees import require_only, shown, table_name
+from txnclient.making import unmake
 from txnclient.outcome import RowsAffected
 from txnstatus.errors import InvalidArgument, NotFound
 from txnstatus.names import fold
@@ -40,13 +41,13 @@ def create(client: Client, tree: exp.Expression, reading: Reading) -> RowsAffect
     if tree.args.get("exists") and _is_there(client, name):
         return RowsAffected()
     with understood(query, reading) as found:
-        client.create_table(name, found.schema, **asked)
+        made = client.create_table(name, found.schema, **asked)
         try:
             with client.transaction() as txn:
                 rows = fitted(found, client.table(name).schema, name)
                 txn.write(rows, name)
         except BaseException:
-            client.drop_table(name, ignore_missing=True)
+            unmake(client, name, made.table_id)
             raise
     return RowsAffected(inserted=rows.num_rows)
 

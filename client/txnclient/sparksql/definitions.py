@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from txnclient.client import Client
 from txnclient.formats import schemas
+from txnclient.making import unmake
 from txnclient.sparksql.bridge import Request
 from txnstatus.ddl import parse_names
 from txnstatus.errors import AlreadyExists, InvalidArgument, NotFound
@@ -98,18 +99,7 @@ class Definitions:
         return True
 
     def unmake(self, request: Request) -> None:
-        """Drops what a statement has made that failed then, unless it has rows, or is another table by now."""
-        table: str = request["table"]
-        try:
-            if self._client.table(table).table_id != request["id"]:
-                return
-            with self._client.snapshot() as now:
-                found = now.table_files(table)
-                is_empty = not found.files and found.changes is None
-            if is_empty:
-                self._client.drop_table(table)
-        except NotFound:
-            return
+        unmake(self._client, request["table"], request["id"])
 
     def answers(self) -> Mapping[str, Callable[[Request], Any]]:
         """Method → what answers it."""
