@@ -19,6 +19,7 @@ from txnstatus.lake import locations
 from txnstatus.proto import common_pb2 as common
 from txnstatus.proto import table_pb2 as table_pb
 from txnstatus.schema import Schema
+from txnstatus.schema_changes import FIRST, ColumnChange
 from txnstatus.types import ConflictStrategy
 
 PropertyValue = str | int | None
@@ -94,16 +95,49 @@ class Tables:
                 return found
             request.request_id = uuid.uuid4().hex
 
-    def alter_table(self, name: str, *, properties: Mapping[str, PropertyValue]) -> TableInfo:
-        """Changes what a table has for itself, all of it or nothing; returns the table as it is then.
+    def alter_table(
+        self,
+        name: str,
+        *,
+        properties: Mapping[str, PropertyValue] | None = None,
+        add: Any = None,
+        comments: Mapping[str, str] | None = None,
+        move: Mapping[str, str | None] | None = None,
+        drop_not_null: Sequence[str] = (),
+    ) -> TableInfo:
+        """Changes a table's columns, and what it has for itself, all of it or nothing; returns the table as it is then.
 
-        NO_AUTO_COMPACTION, true or false: whether it is compacted on request only. compact_delta_num and
+        `add`: columns, as a schema of `create_table`, that come last. They take nulls, and are null in the rows that
+        there are; data that does not have them goes on to be written, with nulls there. `comments`: column → comment.
+        `move`: column → the column that it comes after, or None for the first one. `drop_not_null`: columns that take
+        nulls from now on. Columns are changed in this order, at one timestamp, in no transaction: readers below it, as
+        transactions and snapshots that are open, see the columns of before. Nothing is rewritten, and nobody waits.
+
+        `properties`: NO_AUTO_COMPACTION, true or false: whether it is compacted on request only. compact_delta_num and
         compact_delta_pct, whole numbers: as the cluster's options of these names. None: the table goes by the cluster's
         options again. What is not named stays. It holds from now on; a compaction that is under way goes on.
 
-        Raises NotFound; InvalidArgument, naming the property, its value and what is possible.
+        Raises NotFound; InvalidArgument, naming the property, its value and what is possible, or the column.
         """
-        request = build(table_pb.AlterTableRequest, table=name, properties=_to_wire(properties))
+        changes = [
+            *_added({} if add is None else add),
+            *(ColumnChange(column, comment=text) for column, text in (comments or {}).items()),
+            *(ColumnChange(column, after=before or FIRST) for column, before in (move or {}).items()),
+            *(ColumnChange(column, takes_nulls=True) for column in drop_not_null),
+        ]
+        return self.change_columns(name, changes, properties or {})
+
+    def change_columns(
+        self, name: str, changes: Sequence[ColumnChange], properties: Mapping[str, PropertyValue]
+    ) -> TableInfo:
+        """As `alter_table`, in the words of the service, in whatever order."""
+        request = build(
+            table_pb.AlterTableRequest,
+            table=name,
+            properties=_to_wire(properties),
+            columns=[each.to_wire() for each in changes],
+            request_id=uuid.uuid4().hex if changes else "",
+        )
         answer = self.session.call("txnstatus.Table/AlterTable", request, table_pb.AlterTableResponse)
         return table_info(answer.table, answer.placement)
 
@@ -142,6 +176,19 @@ class Tables:
             found += map(table_info, answer.tables)
             more = answer.more
         return found
+
+
+def _added(schema: Any) -> list[ColumnChange]:
+    """Raises InvalidArgument, naming the column."""
+    schemas.require_nothing_inside(schema)
+    columns = to_columns(schema)
+    for column in columns:
+        if not column.nullable:
+            raise InvalidArgument(
+                f"column {column.name!r} cannot be added with NOT NULL: the rows that there are have nulls in it",
+                hint="add it without NOT NULL",
+            )
+    return [ColumnChange(column.name, column.type, column.comment) for column in columns]
 
 
 def _to_wire(properties: Mapping[str, PropertyValue]) -> list[common.TableProperty]:

@@ -66,6 +66,11 @@ def _properties(_world: World, _request: Message, count: int) -> Sequence[Messag
     ]
 
 
+def _changes(_world: World, request: Any, count: int) -> Sequence[Message]:
+    request.request_id = uuid.uuid4().hex
+    return [table_pb2.ColumnChange(name="id", comment=f"the one of {number}") for number in range(count)]
+
+
 def _columns(_world: World, _request: Message, count: int) -> Sequence[Message]:
     return [common_pb2.Column(name=f"c{number}", type="struct<a:int,b:map<int,string>>") for number in range(count)]
 
@@ -182,6 +187,7 @@ REPEATED: Mapping[str, tuple[int, Make]] = {
     "RangeBeginRequest.participants": (MAX_FIRST_WRITES, _participants),
     "CreateTableRequest.properties": (len(KNOWN), _properties),
     "AlterTableRequest.properties": (len(KNOWN), _properties),
+    "AlterTableRequest.columns": (MAX_COLUMNS, _changes),
     "TableSchema.columns": (MAX_COLUMNS, _columns),
     "TableSchema.partition_by": (1, lambda _world, _request, _count: ["month"]),
     "TableSchema.primary_key": (1, lambda _world, _request, _count: ["id"]),

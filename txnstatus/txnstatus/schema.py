@@ -32,6 +32,8 @@ class Column:
     type: str
     nullable: bool = True
     comment: str = ""
+    added: bool = False
+    """Whether it came after the table: rows and files that do not have it have nulls there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +109,8 @@ class Schema:
     def to_wire(self) -> common.TableSchema:
         return common.TableSchema(
             columns=[
-                common.Column(name=c.name, type=c.type, nullable=c.nullable, comment=c.comment) for c in self.columns
+                common.Column(name=c.name, type=c.type, nullable=c.nullable, comment=c.comment, added=c.added)
+                for c in self.columns
             ],
             partition_by=self.partition_by,
             primary_key=self.primary_key,
@@ -115,14 +118,19 @@ class Schema:
 
     @classmethod
     def from_wire(cls, wire: common.TableSchema) -> Schema:
-        columns = tuple(Column(c.name, c.type, c.nullable, c.comment) for c in wire.columns)
+        columns = tuple(Column(c.name, c.type, c.nullable, c.comment, c.added) for c in wire.columns)
         return cls(columns, tuple(wire.partition_by), tuple(wire.primary_key))
 
     def require_same_columns(self, found: Sequence[Column], table: str) -> None:
-        """Raises InvalidArgument naming the first column that is missing, unknown, or of another type."""
+        """Raises InvalidArgument naming the first column that is missing, unknown, or of another type.
+
+        One that was added to the table may be missing: whoever wrote the data may not have known of it.
+        """
         by_name = {column.name: column for column in found}
         for column in self.columns:
             other = by_name.pop(column.name, None)
+            if other is None and column.added:
+                continue
             if other is None:
                 raise InvalidArgument(f"column {column.name!r} ({column.type}) of table {table} is missing in the data")
             if other.type != column.type:

@@ -216,10 +216,14 @@ class Scan:
             pre_buffer=not near,
         ) as parquet:
             in_threads = info.total_byte_size > SMALL_BYTES
-            rows = parquet.read_row_group(task.group, wanted, use_threads=in_threads)
-        if rows.num_rows != info.num_rows:
+            there = {name for name in parquet.schema_arrow.names if name in wanted}
+            read = [name for name in wanted if name in there]
+            rows = parquet.read_row_group(task.group, read, use_threads=in_threads) if read else pa.table({})
+        if read and rows.num_rows != info.num_rows:
             raise OSError(f"{task.path}: a row group has {rows.num_rows} rows, and its footer says {info.num_rows}")
-        return task.number, pa.Table.from_arrays([rows[name] for name in wanted], names=list(names)), task.offset
+        # A file from before a column was added has nulls there.
+        found = [rows[name] if name in there else pa.nulls(info.num_rows, schema.field(name).type) for name in wanted]
+        return task.number, pa.Table.from_arrays(found, names=list(names)), task.offset
 
 
 @dataclass(frozen=True, slots=True)

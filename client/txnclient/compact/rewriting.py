@@ -170,11 +170,20 @@ class _Source:
                 for batch in parquet.iter_batches(at_once, row_groups=[group], use_threads=in_threads):
                     end = start + batch.num_rows
                     self._row_bytes = max(self._row_bytes, batch.nbytes / max(batch.num_rows, 1))
-                    rows = pa.Table.from_batches([_alive(batch, gone, start)])
-                    yield start, end, rows.select(self._target.names).cast(self._target)
+                    yield start, end, self._fitted(pa.Table.from_batches([_alive(batch, gone, start)]))
                     start = end
             if start != file.rows:
                 raise data_files.damaged(file, f"it has {start} rows, and was written with {file.rows}")
+
+    def _fitted(self, rows: pa.Table) -> pa.Table:
+        """Rows in the table's columns: of a file from before a column was added, with nulls there."""
+        import pyarrow as pa
+
+        there = set(rows.column_names)
+        columns = [
+            rows[field.name] if field.name in there else pa.nulls(rows.num_rows, field.type) for field in self._target
+        ]
+        return pa.Table.from_arrays(columns, names=self._target.names).cast(self._target)
 
     def _opened(self, file: DataFile) -> pa.NativeFile:
         """As it was written, as far as its end tells; a small one is read once, for that and for its rows."""

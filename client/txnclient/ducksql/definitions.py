@@ -118,7 +118,10 @@ def alter(client: Client, tree: exp.Expression, resolve: Resolve) -> None:
     found = dict[str, str]()
     for action in tree.args["actions"]:
         if not isinstance(action, exp.AlterSet) or not isinstance(properties := action.expressions[0], exp.Properties):
-            raise InvalidArgument(f"{shown(tree)}: SET TBLPROPERTIES is possible without Spark")
+            raise InvalidArgument(
+                f"{shown(tree)}: SET TBLPROPERTIES is possible without Spark",
+                hint="columns are added and changed by client.alter_table(name, add=..., comments=..., move=...)",
+            )
         found |= {each.this.name: each.args["value"].name for each in properties.expressions}
     client.alter_table(table_name(tree.this, resolve), properties=found)
 

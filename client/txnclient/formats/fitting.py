@@ -40,8 +40,9 @@ def widens(found: Type, wanted: Type) -> bool:
     return alike and all(map(widens, found.inner, wanted.inner))
 
 
-def matched(schema: Schema, found: Sequence[Column], table: str) -> list[Column]:
-    """For each column of the schema, in its order, the one of the data that is meant.
+def matched(schema: Schema, found: Sequence[Column], table: str) -> list[Column | None]:
+    """For each column of the schema, in its order, the one of the data that is meant; None: nulls are, since the column
+    was added to the table, and the data has none.
 
     Raises InvalidArgument, naming the column: for one that is missing, unknown, there twice, or of a type whose values
     may not fit.
@@ -54,9 +55,12 @@ def matched(schema: Schema, found: Sequence[Column], table: str) -> list[Column]
                 f"columns {other.name!r} and {column.name!r} of the data mean one column of table {table}: "
                 "case does not count"
             )
-    chosen = []
+    chosen = list[Column | None]()
     for column in schema.columns:
         meant = by_name.pop(fold(column.name), None)
+        if meant is None and column.added:
+            chosen.append(None)
+            continue
         if meant is None:
             raise InvalidArgument(f"column {column.name!r} ({column.type}) of table {table} is missing in the data")
         if meant.type != column.type and not widens(parse(meant.type, data=True), parse(column.type)):
@@ -93,7 +97,10 @@ def fitted(rows: pa.Table, schema: Schema, target: pa.Schema, table: str) -> pa.
     from txnclient.formats import schemas
 
     meant = matched(schema, schemas.to_columns(rows.schema), table)
-    columns = [cast(rows[source.name], field, table) for source, field in zip(meant, target, strict=True)]
+    columns = [
+        pa.nulls(rows.num_rows, field.type) if source is None else cast(rows[source.name], field, table)
+        for source, field in zip(meant, target, strict=True)
+    ]
     found = pa.Table.from_arrays(columns, schema=target)
     for name in days_to_split_by(schema):
         _check_days(found[name], name, table)

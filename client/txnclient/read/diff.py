@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from txnclient.read import row_reads
@@ -40,6 +40,7 @@ def between(
 
     Raises InvalidArgument when the table has a column of the reserved name, and what reading a manifest raises.
     """
+    before.table.CopyFrom(after.table)  # rows of both are compared in the columns that there are now
     schema = Schema.from_wire(after.table.schema)
     if any(column.name == CHANGE_KIND for column in schema.columns):
         raise InvalidArgument(
@@ -59,10 +60,15 @@ def between(
     # What row changes were folded into is not what they were: up to a fold, and from it on, rows are followed apart.
     ends = [(Timestamp(at - 1), Timestamp(at)) for at in after.folded]
     assert scan is not None or not ends, "row changes were folded, and nobody says what there was before"
-    sides = [old, *(TableFiles.of(scan(at), at) for end in ends for at in end if scan), new]
+    sides = [old, *(_seen_as(new, scan(at), at) for end in ends for at in end if scan), new]
     times = [since, *(at for _, at in ends)]
     spans = zip(sides[::2], sides[1::2], times, strict=True)
     return KeyedChanges(schema, old, new, tuple(Span(*span) for span in spans))
+
+
+def _seen_as(new: TableFiles, response: pb.ScanResponse, at: Timestamp) -> TableFiles:
+    """An earlier side, in the columns of the last one."""
+    return replace(TableFiles.of(response, at), schema=new.schema)
 
 
 @dataclass(frozen=True, slots=True)

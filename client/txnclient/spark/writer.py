@@ -79,6 +79,13 @@ def _cast(name: str, column: TableColumn) -> Column:
     return functions.col(quoted(name)).cast(column.type)
 
 
+def _fitted(meant: TableColumn | None, column: TableColumn, data: DataFrame, schema: Schema) -> Column:
+    """What goes into a column. `meant`: the one of the data; None: there is none."""
+    if meant is None:
+        return functions.lit(None).cast(column.type)
+    return _near(_filled(_doubted(_cast(meant.name, column), data.schema[meant.name]), column), column, schema)
+
+
 def _filled(values: Column, column: TableColumn) -> Column:
     """The values of a column. A null where there may be none fails the very job that writes.
 
@@ -150,8 +157,8 @@ def write_files(data: DataFrame, directory: str, schema: Schema, table: str) -> 
     meant = fitting.matched(schema, schemas.to_columns(data.schema), table)
     chosen = data.select(
         *(
-            _near(_filled(_doubted(_cast(name, column), data.schema[name]), column), column, schema).alias(column.name)
-            for name, column in zip((each.name for each in meant), schema.columns, strict=True)
+            _fitted(source, column, data, schema).alias(column.name)
+            for source, column in zip(meant, schema.columns, strict=True)
         )
     )
     split_by = [f"{PARTITION_PREFIX}{name}" for name in schema.partition_by]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from txnclient.change.plan import RowsChanged
 from txnclient.handle import Handle
@@ -39,6 +40,7 @@ class Changes:
         seen = self._handle.snapshot.table_files(opened.table)
         with self._handle.snapshot.explained(opened.table):
             changed = engine(seen)
+        opened = replace(opened, schema=seen.schema)  # what was not seen of a row cannot be written with it
         if opened.schema.primary_key:
             self._keyed.change(opened, seen, changed)
         else:

@@ -53,6 +53,8 @@ class RowWrites:
     def write(self, change: pb.RowChange, table: str, data: Any) -> RowsWritten:
         handle = self._handle
         handle.require_writable()
+        if change == pb.ROW_UPDATE:
+            _ = handle.snapshot  # before the table is asked for: so the columns that it shows are among those there
         found = handle.session.table(table)
         schema = found.schema
         row_format.require_key(schema, table)
@@ -93,15 +95,20 @@ class RowWrites:
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        missing = [column.name for column in schema.columns if column.name not in rows.column_names]
-        there = self._handle.snapshot.to_arrow(
-            table, [*schema.primary_key, *missing], where=row_format.near(rows, schema)
-        )
+        snapshot = self._handle.snapshot
+        seen = snapshot.table_files(table)
+        missing = [column.name for column in seen.schema.columns if column.name not in rows.column_names]
+        with snapshot.explained(table):
+            there = seen.to_arrow([*schema.primary_key, *missing], row_format.near(rows, schema))
         at = pc.index_in(keys, value_set=row_format.encode_keys(there, schema))
         numbers = pc.indices_nonzero(at.is_valid())
         rows, there = rows.take(numbers), there.take(at.drop_null())
         whole = row_format.rows_schema(schema, deletes=False)
-        columns = [(there if name in missing else rows)[name] for name in whole.names]
+        known = {**{name: there[name] for name in missing}, **{name: rows[name] for name in rows.column_names}}
+        # A column that was added since is in neither.
+        columns = [
+            known[name] if name in known else pa.nulls(rows.num_rows, whole.field(name).type) for name in whole.names
+        ]
         absent = pc.indices_nonzero(at.is_null()).to_pylist()
         return pa.Table.from_arrays(columns, schema=whole).combine_chunks(), numbers.to_pylist(), absent
 

@@ -29,6 +29,7 @@ from txnparticipant.versions.mvcc import (
 )
 from txnstatus.errors import InvalidArgument, NotAuthorized, TxnError, Unavailable, forgotten
 from txnstatus.limits import MAX_LEASE_ID_CHARACTERS, MAX_LEASES_PER_CALL, MAX_WAIT_SECONDS, check_count
+from txnstatus.proto import common_pb2 as common
 from txnstatus.proto import table_pb2 as pb
 from txnstatus.rpc.deadlines import time_left
 from txnstatus.rpc.errors import to_detail
@@ -62,6 +63,8 @@ class Reads:
         self._gates: dict[str, Timestamp] = {}
         """Table → the timestamp from which on what readers see is just being decided."""
         self._waiting: Waiters[str] = Waiters()
+        self.turn = asyncio.Lock()
+        """Held by whoever closes a gate, until it is open again."""
 
     async def scan(self, request: pb.ScanRequest) -> pb.ScanResponse:
         """What a reader at the timestamp sees. It never waits for a writer: see TxnStatusTable.commit_ts_at.
@@ -98,7 +101,7 @@ class Reads:
             seen = with_own(seen, own.files, times, own.replaced)
             times.update((write.manifest.path, own_time(at)) for write in own.files)
             changes = changes.with_own(own.rows, at)
-        response = pb.ScanResponse(table=table.info(), manifests=map(cmd.manifest_to_wire, seen))
+        response = pb.ScanResponse(table=_info(table, at), manifests=map(cmd.manifest_to_wire, seen))
         response.own_writes = own.position if own is not None else 0
         if own is not None and record is not None and replaces_unseen(table, record, at):
             mine = {write.manifest.path for write in own.files}
@@ -234,6 +237,17 @@ class Reads:
 def _check_lease_id(lease_id: str) -> None:
     if len(lease_id) > MAX_LEASE_ID_CHARACTERS:
         raise InvalidArgument(f"lease id of {len(lease_id)} characters: {MAX_LEASE_ID_CHARACTERS} are possible")
+
+
+def _info(table: TableState, at: Timestamp) -> common.TableInfo:
+    """The table, with the columns that a reader at the timestamp sees."""
+    earlier = table.schemas.at(at)
+    if earlier is None:
+        return table.info()
+    found = common.TableInfo()
+    found.CopyFrom(table.info())
+    found.schema.CopyFrom(earlier.to_wire())
+    return found
 
 
 class _Own(NamedTuple):

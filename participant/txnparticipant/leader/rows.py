@@ -204,6 +204,7 @@ def _checked(request: pb.WriteRowsRequest, table: TableState) -> tuple[pa.Table,
         raise InvalidArgument(f"no kind of row change {request.change}; there are {names}")
     rows = row_format.from_ipc(request.rows)
     expected = row_format.rows_schema(schema, deletes=request.change == pb.ROW_DELETE)
+    rows = _with_added(rows, table, expected)
     if [(field.name, field.type) for field in rows.schema] != [(field.name, field.type) for field in expected]:
         found, wanted = (", ".join(f"{field.name} {field.type}" for field in each) for each in (rows.schema, expected))
         raise InvalidArgument(f"rows for table {table.name} with the columns {found}: expected {wanted}")
@@ -219,6 +220,24 @@ def _checked(request: pb.WriteRowsRequest, table: TableState) -> tuple[pa.Table,
         size = rows.nbytes + keys.nbytes
         raise InvalidArgument(f"rows of {size} bytes in one request: {row_format.MAX_REQUEST_BYTES} are possible")
     return rows, keys
+
+
+def _with_added(rows: pa.Table, table: TableState, expected: pa.Schema) -> pa.Table:
+    """The rows of a program that does not know of columns that were added, or in which order columns are now.
+
+    Raises InvalidArgument for rows without another column, or with one that the table has not.
+    """
+    import pyarrow as pa
+
+    added = {column.name for column in table.schema.columns if column.added}
+    names = set(rows.column_names)
+    if len(names) < rows.num_columns or not names <= set(expected.names) or set(expected.names) - names - added:
+        found = [", ".join(f"{field.name} {field.type}" for field in each) for each in (rows.schema, expected)]
+        raise InvalidArgument(f"rows for table {table.name} with the columns {found[0]}: expected {found[1]}")
+    if rows.column_names == expected.names:
+        return rows
+    columns = [rows[each.name] if each.name in names else pa.nulls(rows.num_rows, each.type) for each in expected]
+    return pa.Table.from_arrays(columns, names=expected.names)
 
 
 def _bytes_of(request: pb.WriteRowsRequest, rows: pa.Table, keys: pa.Array) -> int:

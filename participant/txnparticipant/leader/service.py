@@ -114,7 +114,7 @@ class ShardService:
         self._locks = LockService(self.shard, ranges, propose, strategies)
         self._retirement = Retirement(self.shard, leases, propose, clock, lambda: options().snapshot_retention_seconds)
         self._tables = TableService(
-            self.shard, ranges, self._reads, propose, warehouse, table_roots, disk, self._locks.check_strategy
+            self.shard, ranges, self._reads, propose, warehouse, table_roots, disk, self._locks.check_strategy, clock
         )
         self._get_unsettled = one_by_one("txnstatus.Table/GetTable", self._get_settled)
         self._files = FileService(self.shard, self._tables, self._reads, self._registering, propose)

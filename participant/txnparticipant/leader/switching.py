@@ -53,7 +53,6 @@ class Switching:
     propose: Callable[[cmd.Command], Awaitable[ShardApplied]]
     clock: HybridClock
     blocking: Executor
-    _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
     _held: Waiters[str] = field(default_factory=Waiters)
     _holding: set[str] = field(default_factory=set)
     """Tables on which nobody prepares for a moment."""
@@ -83,7 +82,7 @@ class Switching:
 
         Raises IllegalState where nothing can come of it any more, Unavailable.
         """
-        async with self._turn:
+        async with self.reads.turn:
             if done := table.compactions.switched.get(wanted):
                 return done.switch_ts
             compaction, carried = held(table, wanted, lease_id), _Carried()

@@ -15,20 +15,22 @@ from txnparticipant.leader.waiters import Waiters
 from txnparticipant.shard import commands as cmd
 from txnparticipant.shard import dropping
 from txnparticipant.shard.changes import ShardApplied
+from txnparticipant.shard.schemas import NewSchema
 from txnparticipant.shard.shard import ParticipantShard
 from txnparticipant.shard.table import TableState
-from txnstatus.errors import IllegalState, InvalidArgument, NotFound, TxnError
+from txnstatus.errors import IllegalState, InvalidArgument, NotFound, OutcomeUnknown, TxnError
 from txnstatus.lake import locations
-from txnstatus.limits import MAX_LISTED, MAX_WAIT_SECONDS
+from txnstatus.limits import MAX_LISTED, MAX_WAIT_SECONDS, check_count
 from txnstatus.names import check_table_name
 from txnstatus.pages import first_page
 from txnstatus.proto import common_pb2 as common
 from txnstatus.proto import table_pb2 as pb
 from txnstatus.rpc.deadlines import time_left
-from txnstatus.schema import Schema
+from txnstatus.schema import MAX_COLUMNS, Schema
+from txnstatus.schema_changes import ColumnChange, changed
 from txnstatus.status.ranges import StatusRanges
-from txnstatus.table_properties import Property, check_publication, checked
-from txnstatus.types import ConflictStrategy, ParticipantState, Timestamp, TxnId
+from txnstatus.table_properties import Property, check_publication, checked, published_as
+from txnstatus.types import ConflictStrategy, HybridClock, ParticipantState, Timestamp, TxnId
 
 Propose = Callable[[cmd.Command], Awaitable[ShardApplied]]
 
@@ -46,6 +48,7 @@ class TableService:
         roots: Sequence[str],
         blocking: Executor,
         check_strategy: Callable[[str], None],
+        clock: HybridClock,
     ) -> None:
         """`warehouse`: where tables are that name no location; the others are there, too, or in one of `roots`.
 
@@ -57,6 +60,7 @@ class TableService:
         self._roots = (warehouse, *roots)
         self._blocking = blocking
         self._check_strategy = check_strategy
+        self._clock = clock
         self._reads = reads
         self._propose = propose
         self._waiters: Waiters[str] = Waiters()
@@ -113,8 +117,41 @@ class TableService:
         changes = checked((Property(each.name, each.value) for each in request.properties), may_unset=True)
         table = await self.settled(check_table_name(request.table))
         check_publication(changes, table.location, table.schema.primary_key)
-        await self._propose(cmd.AlterTable(table.table_id, changes))
+        if request.columns:
+            await self._change_columns(table, request, changes)
+        else:
+            await self._propose(cmd.AlterTable(table.table_id, changes))
         return table.info()
+
+    async def _change_columns(
+        self, table: TableState, request: pb.AlterTableRequest, properties: tuple[Property, ...]
+    ) -> None:
+        """Readers see it from a timestamp on; those at or above it wait until it has applied, as for a compaction."""
+        check_count(len(request.columns), "columns", MAX_COLUMNS)
+        if not request.request_id:
+            raise InvalidArgument("a change of columns needs a request id")
+        if published_as(table.properties) or published_as(properties):
+            raise InvalidArgument(
+                f"{table.name} is published: its columns cannot be changed, since its log says what they are",
+                hint="end the publication first: publish=None",
+            )
+        changes = list(map(ColumnChange.from_wire, request.columns))
+        loop = asyncio.get_running_loop()
+        async with self._reads.turn:
+            if table.schemas.has_made(request.request_id):
+                return
+            was, version, is_known = table.schema, table.schemas.version, True
+            new = await loop.run_in_executor(self._blocking, changed, was, changes, table.name)
+            try:
+                at = await self._reads.close_gate(table.table_id, self._clock.now())
+                columns = NewSchema(new, at, version, request.request_id)
+                await self._propose(cmd.AlterTable(table.table_id, properties, columns))
+            except OutcomeUnknown:
+                is_known = table.schemas.version != version  # it may apply yet, if this replica does not lead any more
+                raise
+            finally:
+                if is_known:
+                    self._reads.open_gate(table.table_id)
 
     async def _location(self, name: str, given: str) -> str:
         """Where the table is to be; nothing may be awaited between this and the proposal."""

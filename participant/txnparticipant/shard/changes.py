@@ -92,7 +92,12 @@ def alter(table: TableState, command: cmd.AlterTable) -> ShardApplied | Rejected
     """A dropped table has nobody any more who could want it otherwise."""
     if table.dropped is not None:
         return Rejected(dropping.not_found(table.name, table.dropped))
-    table.alter(altered(table.properties, command.properties))
+    if (new := command.columns) is not None:
+        if table.schemas.has_made(new.request_id):
+            return ShardApplied()
+        if not table.schemas.fits(new):
+            return Rejected(Unavailable(f"the columns of {table.name} were changed meanwhile"))
+    table.alter(altered(table.properties, command.properties), new)
     return ShardApplied()
 
 

@@ -6,6 +6,7 @@ from msgspec.msgpack import Decoder, Encoder
 
 from txnparticipant.locks.locks import Lock, Otherwise
 from txnparticipant.rows.memrowset import RowBatch
+from txnparticipant.shard.schemas import NewSchema
 from txnparticipant.versions.compactions import Kind, State
 from txnparticipant.versions.mvcc import (
     ColumnRange,
@@ -109,6 +110,8 @@ class AlterTable(Stored, tag=24):
     table_id: str
     properties: tuple[Property, ...]
     """What they are now; with an empty value the table has it no more."""
+    columns: NewSchema | None = None
+    """None: they stay."""
 
 
 class DropTable(Stored, tag=16):

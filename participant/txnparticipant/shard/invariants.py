@@ -47,6 +47,7 @@ def check_table(table: TableState, forgotten: IdSet) -> None:
             assert used <= set(record.claimed), f"unclaimed directories: {write}"
             claims = bool(table.schema.primary_key and (write.manifest.file_count or write.deletes))
             assert claims == (write.claim is not None), f"keys that nobody claims: {write}"
+    table.schemas.check_invariants()
     _check_retirement(table)
     _check_rows(table)
     _check_drop(table)

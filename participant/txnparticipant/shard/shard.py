@@ -179,8 +179,8 @@ class ParticipantShard:
             command.request_id,
             command.conflicts,
             command.properties,
-            max(command.created, drop.commit_ts) if drop else command.created,
-            drop,
+            created=max(command.created, drop.commit_ts) if drop else command.created,
+            before=drop,
         )
         self._ids_by_name[command.name] = table_id
         self._tables[table_id].held_at = savepoints.held_at(self.savepoints(), self._tables[table_id])

@@ -10,6 +10,7 @@ from txnparticipant.rows.changed_keys import ChangedKeys, Commit
 from txnparticipant.rows.memrowset import Flush, Fold, RowSet, TableRows, changed_keys
 from txnparticipant.shard.commands import Savepoint, dead_rows_from_wire, dead_rows_to_wire
 from txnparticipant.shard.records import Dropped, TableTxn
+from txnparticipant.shard.schemas import Schemas
 from txnparticipant.shard.table import TableState
 from txnparticipant.versions.additions import Addition
 from txnparticipant.versions.compactions import Compaction, Ended, Failures, Switched
@@ -27,6 +28,7 @@ from txnstatus.values import value
 
 _TXN = Codec(TableTxn, pb.ShardSnapshot.TableTxn)
 _OVERWRITE = Codec(Overwrite, pb.ShardSnapshot.Overwrite)
+_SCHEMAS = Codec(Schemas, pb.ShardSnapshot.Schemas)
 _DROPPED = Codec(Dropped, pb.ShardSnapshot.Dropped)
 _ROW_SET = Codec(RowSet, pb.ShardSnapshot.RowSet)
 _FLUSH = Codec(Flush, pb.ShardSnapshot.Flush)
@@ -70,6 +72,7 @@ def to_wire(table: TableState) -> pb.ShardSnapshot.TableState:
         switched=map(_SWITCHED.to_wire, table.compactions.switched.values()),
         ended=map(_ENDED.to_wire, table.compactions.ended),
         failures=map(_FAILURES.to_wire, table.compactions.failures.values()),
+        schemas=_SCHEMAS.to_wire(table.schemas),
     )
 
 
@@ -84,6 +87,7 @@ def from_wire(wire: pb.ShardSnapshot.TableState) -> TableState:
         wire.request_id,
         info.conflicts,
         tuple(Property(each.name, each.value) for each in info.properties),
+        _SCHEMAS.from_wire(wire.schemas),
         Timestamp(wire.created),
         _DROPPED.from_wire(wire.before) if wire.HasField("before") else None,
         Timestamp(wire.readable_from),

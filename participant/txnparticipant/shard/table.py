@@ -13,6 +13,7 @@ from txnparticipant.rows.changed_keys import Commit
 from txnparticipant.rows.key_places import Changed
 from txnparticipant.rows.memrowset import RowBatch, RowSet, TableRows
 from txnparticipant.shard.records import LIVE, Dropped, TableTxn
+from txnparticipant.shard.schemas import NewSchema, Schemas, described
 from txnparticipant.versions.additions import Addition, Additions
 from txnparticipant.versions.compactions import Compactions
 from txnparticipant.versions.conflicts import Overwrites
@@ -44,6 +45,8 @@ class TableState:
     """The creation's: the same request, sent again, is answered alike."""
     conflicts: str = ConflictStrategy.FIRST_COMMITTER_WINS
     properties: tuple[Property, ...] = ()
+    schemas: Schemas = field(default_factory=Schemas)
+    """What `schema` was before."""
     created: Timestamp = NO_TIMESTAMP
     """The last commit before it was: to a reader below there is no such table."""
     before: Dropped | None = None
@@ -89,7 +92,9 @@ class TableState:
         name = table_id.partition(".")[2]
         return cls(table_id, name, "", Schema(()), "") if is_database_name(name) else None
 
-    def alter(self, properties: tuple[Property, ...]) -> None:
+    def alter(self, properties: tuple[Property, ...], columns: NewSchema | None = None) -> None:
+        if columns is not None:
+            self.schemas, self.schema = self.schemas.after(self.schema, columns), columns.schema
         self.properties, self._info = properties, None
 
     # ---- a transaction's work; each keeps its record from here on
@@ -300,14 +305,8 @@ class TableState:
     def info(self) -> common.TableInfo:
         """Not to be changed: every first write is answered with it, so it is made once."""
         if self._info is None:
-            self._info = common.TableInfo(
-                table_id=self.table_id,
-                name=self.name,
-                location=self.location,
-                schema=self.schema.to_wire(),
-                conflicts=self.conflicts,
-                properties=(common.TableProperty(name=each.name, value=each.value) for each in self.properties),
-            )
+            its = self.table_id, self.name, self.location, self.schema, self.conflicts, self.properties
+            self._info = described(*its)
         return self._info
 
     # ---- inside

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from txnparticipant.locks.locks import Lock, Mode, Otherwise
 from txnparticipant.rows.memrowset import RowBatch
 from txnparticipant.shard import commands as shard_cmd
+from txnparticipant.shard.schemas import NewSchema
 from txnparticipant.versions.compactions import Kind, State
 from txnparticipant.versions.mvcc import DeadRowsRef, Deletes, FileDeletes, HiddenRows, LineageRef, Manifest, Moved
 from txnstatus.id_sets import below, of_spans
@@ -82,10 +83,10 @@ SHARD_GOLDEN: list[tuple[shard_cmd.Command, str]] = [
     (
         shard_cmd.CreateTable("air.t", SCHEMA, "file:///w", "req-1"),
         (
-            "9801a56169722e7483a7636f6c756d6e739284a46e616d65a26964a474797065a6626967696e74a86e756c6c61626c65"
-            "c2a7636f6d6d656e74a084a46e616d65a3646179a474797065a464617465a86e756c6c61626c65c3a7636f6d6d656e74"
-            "a0ac706172746974696f6e5f627991a3646179ab7072696d6172795f6b657991a26964a966696c653a2f2f2f77a57265"
-            "712d31b466697273742d636f6d6d69747465722d77696e730090"
+            "9801a56169722e7483a7636f6c756d6e739285a46e616d65a26964a474797065a6626967696e74a86e756c6c61626c65"
+            "c2a7636f6d6d656e74a0a56164646564c285a46e616d65a3646179a474797065a464617465a86e756c6c61626c65c3a7"
+            "636f6d6d656e74a0a56164646564c2ac706172746974696f6e5f627991a3646179ab7072696d6172795f6b657991a269"
+            "64a966696c653a2f2f2f77a57265712d31b466697273742d636f6d6d69747465722d77696e730090"
         ),
     ),
     (shard_cmd.OpenWrite(TxnId(7), "3.0", "ada", "abcdefgh"), "970207a3332e30a3616461a86162636465666768c2c2"),
@@ -131,10 +132,10 @@ SHARD_GOLDEN: list[tuple[shard_cmd.Command, str]] = [
     (
         shard_cmd.CreateTable("air.t", SCHEMA, "file:///w", "req-1", created=TS),
         (
-            "9801a56169722e7483a7636f6c756d6e739284a46e616d65a26964a474797065a6626967696e74a86e756c6c61626c65"
-            "c2a7636f6d6d656e74a084a46e616d65a3646179a474797065a464617465a86e756c6c61626c65c3a7636f6d6d656e74"
-            "a0ac706172746974696f6e5f627991a3646179ab7072696d6172795f6b657991a26964a966696c653a2f2f2f77a57265"
-            "712d31b466697273742d636f6d6d69747465722d77696e73cf6124fee993bc000090"
+            "9801a56169722e7483a7636f6c756d6e739285a46e616d65a26964a474797065a6626967696e74a86e756c6c61626c65"
+            "c2a7636f6d6d656e74a0a56164646564c285a46e616d65a3646179a474797065a464617465a86e756c6c61626c65c3a7"
+            "636f6d6d656e74a0a56164646564c2ac706172746974696f6e5f627991a3646179ab7072696d6172795f6b657991a269"
+            "64a966696c653a2f2f2f77a57265712d31b466697273742d636f6d6d69747465722d77696e73cf6124fee993bc000090"
         ),
     ),
     (shard_cmd.ForgetTxns(below(41)), "920881a6626f756e6473920029"),
@@ -171,8 +172,15 @@ SHARD_GOLDEN: list[tuple[shard_cmd.Command, str]] = [
     (shard_cmd.ForgetTable("3.0"), "9211a3332e30"),
     (
         shard_cmd.AlterTable("3.0", (Property("compact_delta_num", "5"), Property("NO_AUTO_COMPACTION", ""))),
-        "9318a3332e309282a46e616d65b1636f6d706163745f64656c74615f6e756da576616c7565a13582a46e616d65b24e4f"
-        "5f4155544f5f434f4d50414354494f4ea576616c7565a0",
+        "9418a3332e309282a46e616d65b1636f6d706163745f64656c74615f6e756da576616c7565a13582a46e616d65b24e4f"
+        "5f4155544f5f434f4d50414354494f4ea576616c7565a0c0",
+    ),
+    (
+        shard_cmd.AlterTable("3.0", (), NewSchema(SCHEMA, TS, 7, "req-2")),
+        "9418a3332e309084a6736368656d6183a7636f6c756d6e739285a46e616d65a26964a474797065a6626967696e74a86e"
+        "756c6c61626c65c2a7636f6d6d656e74a0a56164646564c285a46e616d65a3646179a474797065a464617465a86e756c"
+        "6c61626c65c3a7636f6d6d656e74a0a56164646564c2ac706172746974696f6e5f627991a3646179ab7072696d617279"
+        "5f6b657991a26964a26174cf6124fee993bc0000a776657273696f6e07aa726571756573745f6964a57265712d32",
     ),
     (
         shard_cmd.OpenWrite(TxnId(7), "3.0", "ada", "abcdefgh", begins=True),
@@ -326,5 +334,10 @@ shard_commands = st.one_of(
         ),
     ),
     st.builds(shard_cmd.DropSavepoint, text),
-    st.builds(shard_cmd.AlterTable, text, st.lists(st.builds(Property, text, text), max_size=3).map(tuple)),
+    st.builds(
+        shard_cmd.AlterTable,
+        text,
+        st.lists(st.builds(Property, text, text), max_size=3).map(tuple),
+        st.none() | st.builds(NewSchema, schemas, timestamps, st.integers(0, 2**40), text),
+    ),
 )

@@ -106,16 +106,18 @@ class ParticipantInfo(_message.Message):
     def __init__(self, participant_id: _Optional[str] = ..., name: _Optional[str] = ..., first_write: _Optional[str] = ...) -> None: ...
 
 class Column(_message.Message):
-    __slots__ = ("name", "type", "nullable", "comment")
+    __slots__ = ("name", "type", "nullable", "comment", "added")
     NAME_FIELD_NUMBER: _ClassVar[int]
     TYPE_FIELD_NUMBER: _ClassVar[int]
     NULLABLE_FIELD_NUMBER: _ClassVar[int]
     COMMENT_FIELD_NUMBER: _ClassVar[int]
+    ADDED_FIELD_NUMBER: _ClassVar[int]
     name: str
     type: str
     nullable: bool
     comment: str
-    def __init__(self, name: _Optional[str] = ..., type: _Optional[str] = ..., nullable: _Optional[bool] = ..., comment: _Optional[str] = ...) -> None: ...
+    added: bool
+    def __init__(self, name: _Optional[str] = ..., type: _Optional[str] = ..., nullable: _Optional[bool] = ..., comment: _Optional[str] = ..., added: _Optional[bool] = ...) -> None: ...
 
 class TableSchema(_message.Message):
     __slots__ = ("columns", "partition_by", "primary_key")

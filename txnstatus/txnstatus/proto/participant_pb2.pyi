@@ -94,7 +94,7 @@ class ObjectLock(_message.Message):
 class ShardSnapshot(_message.Message):
     __slots__ = ("version", "next_table_number", "tables", "forgotten", "savepoints", "placed")
     class TableState(_message.Message):
-        __slots__ = ("info", "request_id", "txns", "file_sets", "overwrites", "created", "readable_from", "retired", "rows", "dropped", "before", "locks", "waits", "delete_sets", "additions", "additions_above", "compactions", "switched", "ended", "failures")
+        __slots__ = ("info", "request_id", "txns", "file_sets", "overwrites", "created", "readable_from", "retired", "rows", "dropped", "before", "locks", "waits", "delete_sets", "additions", "additions_above", "compactions", "switched", "ended", "failures", "schemas")
         INFO_FIELD_NUMBER: _ClassVar[int]
         REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
         TXNS_FIELD_NUMBER: _ClassVar[int]
@@ -115,6 +115,7 @@ class ShardSnapshot(_message.Message):
         SWITCHED_FIELD_NUMBER: _ClassVar[int]
         ENDED_FIELD_NUMBER: _ClassVar[int]
         FAILURES_FIELD_NUMBER: _ClassVar[int]
+        SCHEMAS_FIELD_NUMBER: _ClassVar[int]
         info: _common_pb2.TableInfo
         request_id: str
         txns: _containers.RepeatedCompositeFieldContainer[ShardSnapshot.TableTxn]
@@ -135,7 +136,24 @@ class ShardSnapshot(_message.Message):
         switched: _containers.RepeatedCompositeFieldContainer[ShardSnapshot.Switched]
         ended: _containers.RepeatedCompositeFieldContainer[ShardSnapshot.EndedCompaction]
         failures: _containers.RepeatedCompositeFieldContainer[ShardSnapshot.Failures]
-        def __init__(self, info: _Optional[_Union[_common_pb2.TableInfo, _Mapping]] = ..., request_id: _Optional[str] = ..., txns: _Optional[_Iterable[_Union[ShardSnapshot.TableTxn, _Mapping]]] = ..., file_sets: _Optional[_Iterable[_Union[ShardSnapshot.FileSets, _Mapping]]] = ..., overwrites: _Optional[_Iterable[_Union[ShardSnapshot.Overwrite, _Mapping]]] = ..., created: _Optional[int] = ..., readable_from: _Optional[int] = ..., retired: _Optional[_Iterable[_Union[ShardSnapshot.RetiredWrites, _Mapping]]] = ..., rows: _Optional[_Union[ShardSnapshot.TableRows, _Mapping]] = ..., dropped: _Optional[_Union[ShardSnapshot.Dropped, _Mapping]] = ..., before: _Optional[_Union[ShardSnapshot.Dropped, _Mapping]] = ..., locks: _Optional[_Iterable[_Union[ShardSnapshot.LockClaim, _Mapping]]] = ..., waits: _Optional[_Iterable[_Union[ShardSnapshot.LockRequest, _Mapping]]] = ..., delete_sets: _Optional[_Iterable[_Union[ShardSnapshot.DeleteSet, _Mapping]]] = ..., additions: _Optional[_Iterable[_Union[ShardSnapshot.Addition, _Mapping]]] = ..., additions_above: _Optional[int] = ..., compactions: _Optional[_Iterable[_Union[ShardSnapshot.Compaction, _Mapping]]] = ..., switched: _Optional[_Iterable[_Union[ShardSnapshot.Switched, _Mapping]]] = ..., ended: _Optional[_Iterable[_Union[ShardSnapshot.EndedCompaction, _Mapping]]] = ..., failures: _Optional[_Iterable[_Union[ShardSnapshot.Failures, _Mapping]]] = ...) -> None: ...
+        schemas: ShardSnapshot.Schemas
+        def __init__(self, info: _Optional[_Union[_common_pb2.TableInfo, _Mapping]] = ..., request_id: _Optional[str] = ..., txns: _Optional[_Iterable[_Union[ShardSnapshot.TableTxn, _Mapping]]] = ..., file_sets: _Optional[_Iterable[_Union[ShardSnapshot.FileSets, _Mapping]]] = ..., overwrites: _Optional[_Iterable[_Union[ShardSnapshot.Overwrite, _Mapping]]] = ..., created: _Optional[int] = ..., readable_from: _Optional[int] = ..., retired: _Optional[_Iterable[_Union[ShardSnapshot.RetiredWrites, _Mapping]]] = ..., rows: _Optional[_Union[ShardSnapshot.TableRows, _Mapping]] = ..., dropped: _Optional[_Union[ShardSnapshot.Dropped, _Mapping]] = ..., before: _Optional[_Union[ShardSnapshot.Dropped, _Mapping]] = ..., locks: _Optional[_Iterable[_Union[ShardSnapshot.LockClaim, _Mapping]]] = ..., waits: _Optional[_Iterable[_Union[ShardSnapshot.LockRequest, _Mapping]]] = ..., delete_sets: _Optional[_Iterable[_Union[ShardSnapshot.DeleteSet, _Mapping]]] = ..., additions: _Optional[_Iterable[_Union[ShardSnapshot.Addition, _Mapping]]] = ..., additions_above: _Optional[int] = ..., compactions: _Optional[_Iterable[_Union[ShardSnapshot.Compaction, _Mapping]]] = ..., switched: _Optional[_Iterable[_Union[ShardSnapshot.Switched, _Mapping]]] = ..., ended: _Optional[_Iterable[_Union[ShardSnapshot.EndedCompaction, _Mapping]]] = ..., failures: _Optional[_Iterable[_Union[ShardSnapshot.Failures, _Mapping]]] = ..., schemas: _Optional[_Union[ShardSnapshot.Schemas, _Mapping]] = ...) -> None: ...
+    class Schemas(_message.Message):
+        __slots__ = ("earlier", "version")
+        EARLIER_FIELD_NUMBER: _ClassVar[int]
+        VERSION_FIELD_NUMBER: _ClassVar[int]
+        earlier: _containers.RepeatedCompositeFieldContainer[ShardSnapshot.EarlierSchema]
+        version: int
+        def __init__(self, earlier: _Optional[_Iterable[_Union[ShardSnapshot.EarlierSchema, _Mapping]]] = ..., version: _Optional[int] = ...) -> None: ...
+    class EarlierSchema(_message.Message):
+        __slots__ = ("until", "schema", "request_id")
+        UNTIL_FIELD_NUMBER: _ClassVar[int]
+        SCHEMA_FIELD_NUMBER: _ClassVar[int]
+        REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+        until: int
+        schema: _common_pb2.TableSchema
+        request_id: str
+        def __init__(self, until: _Optional[int] = ..., schema: _Optional[_Union[_common_pb2.TableSchema, _Mapping]] = ..., request_id: _Optional[str] = ...) -> None: ...
     class Savepoint(_message.Message):
         __slots__ = ("savepoint_id", "name", "owner", "timestamp", "tables", "table_ids", "created", "expires", "is_home")
         SAVEPOINT_ID_FIELD_NUMBER: _ClassVar[int]

@@ -148,12 +148,30 @@ class CreateTableResponse(_message.Message):
     def __init__(self, table: _Optional[_Union[_common_pb2.TableInfo, _Mapping]] = ..., placement: _Optional[str] = ...) -> None: ...
 
 class AlterTableRequest(_message.Message):
-    __slots__ = ("table", "properties")
+    __slots__ = ("table", "properties", "columns", "request_id")
     TABLE_FIELD_NUMBER: _ClassVar[int]
     PROPERTIES_FIELD_NUMBER: _ClassVar[int]
+    COLUMNS_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     table: str
     properties: _containers.RepeatedCompositeFieldContainer[_common_pb2.TableProperty]
-    def __init__(self, table: _Optional[str] = ..., properties: _Optional[_Iterable[_Union[_common_pb2.TableProperty, _Mapping]]] = ...) -> None: ...
+    columns: _containers.RepeatedCompositeFieldContainer[ColumnChange]
+    request_id: str
+    def __init__(self, table: _Optional[str] = ..., properties: _Optional[_Iterable[_Union[_common_pb2.TableProperty, _Mapping]]] = ..., columns: _Optional[_Iterable[_Union[ColumnChange, _Mapping]]] = ..., request_id: _Optional[str] = ...) -> None: ...
+
+class ColumnChange(_message.Message):
+    __slots__ = ("name", "type", "comment", "after", "takes_nulls")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    TYPE_FIELD_NUMBER: _ClassVar[int]
+    COMMENT_FIELD_NUMBER: _ClassVar[int]
+    AFTER_FIELD_NUMBER: _ClassVar[int]
+    TAKES_NULLS_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    type: str
+    comment: str
+    after: str
+    takes_nulls: bool
+    def __init__(self, name: _Optional[str] = ..., type: _Optional[str] = ..., comment: _Optional[str] = ..., after: _Optional[str] = ..., takes_nulls: _Optional[bool] = ...) -> None: ...
 
 class AlterTableResponse(_message.Message):
     __slots__ = ("table", "placement")

@@ -1,0 +1,291 @@
+"""Columns of tables that change under readers and writers: random programs against a model, and what is refused."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+from txnclient import Client, InvalidArgument, Transaction
+from txnclient.compact.worker import Worker
+from txnclient.snapshot import Snapshot
+
+NewTable = Callable[..., str]
+Row = dict[str, Any]
+KINDS: dict[str, pa.DataType] = {"bigint": pa.int64(), "string": pa.string(), "double": pa.float64()}
+KEYS = 12
+STEPS = 14
+
+
+class Model:
+    """A table as a list of columns and rows by id, one after the other."""
+
+    def __init__(self, client: Client, table: str, seed: int, *, keyed: bool) -> None:
+        self.client, self.table, self.keyed, self.pick = client, table, keyed, random.Random(seed)
+        self.columns: list[tuple[str, str]] = [("id", "bigint"), ("p", "string"), ("v", "bigint")]
+        self.rows: dict[int, Row] = {}
+        self.next_id = KEYS
+        self.past: list[tuple[Snapshot, list[str], list[Row]]] = []
+
+    def steps(self) -> None:
+        """One step of whatever kind."""
+        kinds = [self.write, self.write, self.update, self.update, self.delete, self.merge, self.alter, self.compact]
+        if self.keyed:
+            kinds += [self.upsert, self.update_rows]
+        self.pick.choice(kinds)()
+
+    # ---- what changes the columns
+
+    def alter(self) -> None:
+        known = [name for name, _ in self.columns]
+        name, kind = f"c{len(self.columns)}", self.pick.choice(list(KINDS))
+        before = self.pick.choice([None, *known])
+        if self.pick.random() < 0.3:
+            moved = self.pick.choice(known)
+            before = self.pick.choice([None, *(each for each in known if each != moved)])
+            self.client.alter_table(self.table, move={moved.upper(): before}, comments={moved: f"was {moved}"})
+            entry = self.columns.pop(known.index(moved))
+        elif self.pick.random() < 0.5:
+            self.client.alter_table(self.table, add={name: kind})
+            self.columns.append((name, kind))
+            return
+        else:
+            self.client.alter_table(self.table, add={name: kind}, move={name: before})
+            entry = (name, kind)
+        places = [each for each, _ in self.columns]
+        self.columns.insert(0 if before is None else places.index(before) + 1, entry)
+
+    # ---- what changes the rows
+
+    def data(self, ids: list[int]) -> pa.Table:
+        """Rows of these ids, with some of the columns that were added, in any order."""
+        chosen = [each for each in self.columns if each[0] in "idpv" or self.pick.random() < 0.6]
+        self.pick.shuffle(chosen)
+        made = [{name: self.value(name, kind, each) for name, kind in chosen} for each in ids]
+        return pa.table({name: pa.array([row[name] for row in made], KINDS[kind]) for name, kind in chosen})
+
+    def value(self, name: str, kind: str, id_: int) -> Any:
+        if name == "id":
+            return id_
+        if name == "p":
+            return "ab"[id_ % 2]
+        number = self.pick.randrange(100)
+        return {"bigint": number, "string": f"s{number}", "double": number / 4}[kind]
+
+    def whole(self, data: pa.Table) -> dict[int, Row]:
+        names = [name for name, _ in self.columns]
+        return {row["id"]: {name: row.get(name) for name in names} for row in data.to_pylist()}
+
+    def write(self) -> None:
+        ids = list(range(self.next_id, self.next_id + self.pick.randint(1, 3)))
+        self.next_id = ids[-1] + 1
+        data = self.data(ids)
+        self.client.write(data, self.table)
+        self.rows |= self.whole(data)
+
+    def some(self) -> list[int]:
+        return self.pick.sample(sorted(self.rows), min(len(self.rows), 3))
+
+    def upsert(self) -> None:
+        data = self.data([*self.some(), self.next_id])
+        self.next_id += 1
+        self.client.write(data, self.table, mode="upsert")
+        self.rows |= self.whole(data)
+
+    def update_rows(self) -> None:
+        name, kind = self.pick.choice([each for each in self.columns if each[0] not in ("id", "p")])
+        ids = self.some()
+        values = [self.value(name, kind, each) for each in ids]
+        if ids:
+            self.client.update(self.table, pa.table({name: pa.array(values, KINDS[kind]), "id": pa.array(ids)}))
+            for each, value in zip(ids, values, strict=True):
+                self.rows[each][name] = value
+
+    def update(self) -> None:
+        name, kind = self.pick.choice([each for each in self.columns if each[0] not in ("id", "p")])
+        other = self.pick.choice([each for each, _ in self.columns])
+        value, rest = self.value(name, kind, 0), self.pick.randrange(3)
+        spelt = f"'{value}'" if kind == "string" else str(value)
+        self.client.update_where(self.table, {name: spelt}, f"id % 3 = {rest} AND ({other} IS NULL OR v > 20)")
+        for row in self.rows.values():
+            if row["id"] % 3 == rest and (row.get(other) is None or (row["v"] is not None and row["v"] > 20)):
+                row[name] = value
+
+    def delete(self) -> None:
+        name = self.pick.choice([each for each, _ in self.columns])
+        rest = self.pick.randrange(7)
+        self.client.delete_where(self.table, f"id % 7 = {rest} AND {name} IS NULL OR id % 11 = {rest}")
+        gone = [i for i, row in self.rows.items() if (i % 7 == rest and row.get(name) is None) or i % 11 == rest]
+        for each in gone:
+            del self.rows[each]
+
+    def merge(self) -> None:
+        source = self.data([*self.some(), self.next_id])
+        self.next_id += 1
+        given = source.column_names
+        set_to = {name: f"source.{name}" for name in given if name not in ("id", "p")}
+        inserted = {name: f"source.{name}" for name in given}
+        merging = self.client.merge(self.table, source, on="target.id = source.id")
+        merging.when_matched_update(set_to).when_not_matched_insert(inserted).execute()
+        for each, row in self.whole(source).items():
+            if each in self.rows:
+                self.rows[each] |= {name: row[name] for name in set_to}
+            else:
+                self.rows[each] = row
+
+    def compact(self) -> None:
+        kind = self.pick.choice(["minor", "major"])
+        for _ in self.client.compact(self.table, kind=kind, wait=False):
+            assert Worker(self.client.session, "here", threading.Event(), self.table).run_once()
+
+    # ---- what is seen
+
+    def expected(self) -> tuple[list[str], list[Row]]:
+        names = [name for name, _ in self.columns]
+        return names, [{name: row.get(name) for name in names} for _, row in sorted(self.rows.items())]
+
+    def check(self) -> None:
+        """Every reader shows the model, now and at each time of the past."""
+        names, rows = self.expected()
+        now = self.client.snapshot()
+        check_readers(now, self.table, names, rows)
+        self.past.append((now, names, rows))
+
+    def check_past(self) -> None:
+        for snapshot, names, rows in self.past:
+            again = self.client.snapshot(at=snapshot.timestamp)
+            for each in (snapshot, again):
+                found = each.to_arrow(self.table)
+                assert found.column_names == names
+                assert found.sort_by("id").to_pylist() == rows
+        (first, _, old), (_, names, new) = self.past[0], self.past[-1]
+        found = self.client.diff(self.table, since=first.timestamp)
+        assert found.column_names == [*names, "_change_kind"]
+        kinds = {"delete": -1, "update_before": -1, "update_after": 1, "insert": 1}
+        # What came, less what went, is the difference; and each row of before is shown in the columns of now.
+        net = [(tuple(row[name] for name in names), kinds[row["_change_kind"]]) for row in found.to_pylist()]
+        there = [(tuple(row.get(name) for name in names), 1) for row in old]
+        left = {each: sum(sign for row, sign in [*net, *there] if row == each) for each, _ in [*net, *there]}
+        assert sorted(map(str, (each for each, count in left.items() if count))) == sorted(
+            str(tuple(row[name] for name in names)) for row in new
+        )
+
+
+def check_readers(snapshot: Snapshot, table: str, names: list[str], rows: list[Row]) -> None:
+    found = snapshot.to_arrow(table)
+    assert found.column_names == names
+    assert found.sort_by("id").to_pylist() == rows
+    last = names[-1]
+    assert snapshot.to_batches(table, [last, "id"]).read_all().sort_by("id").to_pylist() == [
+        {last: row[last], "id": row["id"]} for row in rows
+    ]
+    for name in (names[0], last):
+        empty = snapshot.to_arrow(table, ["id"], where=pc.field(name).is_null())
+        assert sorted(empty["id"].to_pylist()) == [row["id"] for row in rows if row[name] is None]
+    relation = snapshot.to_duckdb(table)
+    assert relation.columns == names
+    assert sorted(relation.project("id").fetchall()) == [(row["id"],) for row in rows]
+    assert snapshot.to_polars(table).sort("id").to_dicts() == rows
+
+
+@pytest.mark.parametrize("keyed", [False, True])
+@pytest.mark.parametrize("seed", [1, 2])
+def test_readers_show_the_model_whatever_becomes_of_columns(
+    client: Client, new_table: NewTable, seed: int, keyed: bool
+) -> None:
+    options = {"primary_key": ["id"]} if keyed else {"partition_by": ["p"]}
+    table = new_table("id bigint, p string, v bigint", **options)
+    model = Model(client, table, seed, keyed=keyed)
+    model.write()
+    for _ in range(STEPS):
+        model.steps()
+        model.check()
+    model.alter()
+    model.check()
+    model.check_past()
+
+
+def test_open_transactions_go_on_with_the_columns_that_they_see(client: Client, new_table: NewTable) -> None:
+    table = new_table("id bigint, v bigint", primary_key=["id"])
+    client.write(pa.table({"id": [1, 2, 3], "v": [1, 2, 3]}), table)
+
+    def old_way(txn: Transaction) -> None:
+        txn.update_where(table, {"v": "v + 10"}, "id = 1")
+        txn.upsert(table, pa.table({"id": [4], "v": [4]}))
+        txn.update(table, pa.table({"id": [3], "v": [33]}))
+        txn.write(pa.table({"id": [5], "v": [5]}), table)
+
+    with client.transaction() as txn:
+        assert txn.to_arrow(table).column_names == ["id", "v"]
+        info = client.alter_table(table, add="n bigint COMMENT 'new'", move={"n": None})
+        assert [column.name for column in info.schema.columns] == ["n", "id", "v"]
+        assert (info.schema.columns[0].comment, info.schema.columns[0].nullable) == ("new", True)
+        client.update_where(table, {"n": "7"}, "id = 2")
+        old_way(txn)
+        assert txn.to_arrow(table).column_names == ["id", "v"]
+    found = client.snapshot().to_arrow(table).sort_by("id").to_pylist()
+    assert [(row["id"], row["n"], row["v"]) for row in found] == [
+        (1, None, 11),
+        (2, 7, 2),
+        (3, None, 33),
+        (4, None, 4),
+        (5, None, 5),
+    ]
+
+
+def test_a_begin_with_a_first_write_loses_no_value_of_a_column_that_came_after_it(
+    client: Client, new_table: NewTable
+) -> None:
+    """The columns of the first write are of the begin; what the statement reads is later."""
+    table = new_table("id bigint, v bigint")
+    client.write(pa.table({"id": [1], "v": [1]}), table)
+    with client.transaction(tables=[table]) as txn:
+        client.alter_table(table, add="n bigint")
+        client.update_where(table, {"n": "7"}, "true")
+        txn.update_where(table, {"v": "v + 1"}, "true")
+    assert client.snapshot().to_arrow(table).to_pylist() == [{"id": 1, "v": 2, "n": 7}]
+
+
+def test_not_null_goes_and_does_not_come(client: Client, new_table: NewTable) -> None:
+    table = new_table("id bigint NOT NULL, v bigint NOT NULL", primary_key=["id"])
+    with pytest.raises(InvalidArgument, match="NOT NULL"):
+        client.write(pa.table({"id": [1], "v": pa.array([None], pa.int64())}), table)
+    before = client.snapshot()
+    client.alter_table(table, drop_not_null=["v"], properties={"compact_delta_num": 7})
+    client.write(pa.table({"id": [1], "v": pa.array([None], pa.int64())}), table)
+    client.upsert(table, pa.table({"id": [2], "v": pa.array([None], pa.int64())}))
+    assert client.snapshot().to_arrow(table).sort_by("id").to_pylist() == [{"id": 1, "v": None}, {"id": 2, "v": None}]
+    assert not before.to_arrow(table).schema.field("v").nullable
+    assert client.table(table).properties == {"compact_delta_num": "7"}
+
+
+def test_what_cannot_become_of_columns_is_refused_by_name(client: Client, new_table: NewTable) -> None:
+    table = new_table("id bigint, v bigint NOT NULL, p string", primary_key=["id"], partition_by=["p"])
+    client.alter_table(table, add="n int")
+    before = client.table(table)
+    for changes, why in (
+        ({"add": "N string"}, "'N' cannot be added .* it has a column 'n'"),
+        ({"add": "m int NOT NULL"}, "column 'm' cannot be added with NOT NULL"),
+        ({"add": "m varchar(3)"}, "column 'm'"),
+        ({"add": {"m": "int"}, "move": {"m": "nowhere"}}, "'nowhere' is not a column"),
+        ({"comments": {"x": "y"}}, "'x' is not a column of table .*: it has id, v, p, n"),
+        ({"comments": {"v": "y" * 1_001}}, "'v': a comment of 1001 characters"),
+        ({"move": {"v": "v"}}, "'v' .* cannot come after itself"),
+        ({"drop_not_null": ["id"]}, "'id' .* primary key"),
+        ({"add": "m int", "properties": {"nothing": 1}}, "no table property 'nothing'"),
+    ):
+        with pytest.raises(InvalidArgument, match=why):
+            client.alter_table(table, **changes)  # type: ignore[arg-type]
+    assert client.table(table) == before
+    published = new_table("id bigint", properties={"publish": "delta"})
+    with pytest.raises(InvalidArgument, match="is published: its columns cannot be changed"):
+        client.alter_table(published, add="n int")
+    with pytest.raises(InvalidArgument, match=r"'v' .* is missing in the data"):
+        client.write(pa.table({"id": [1], "p": ["a"]}), table)
+    with pytest.raises(InvalidArgument, match="'m' of the data is not a column"):
+        client.write(pa.table({"id": [1], "p": ["a"], "v": [1], "m": [1]}), table)

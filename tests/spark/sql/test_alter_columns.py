@@ -1,0 +1,102 @@
+"""Columns that change under Spark: what each reader and writer of Spark's makes of files from before."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+
+from txnclient import Client
+from txnclient.compact.worker import Worker
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+NewTable = Callable[..., str]
+Sql = Callable[[str], "DataFrame"]
+
+
+@pytest.fixture
+def by_row(spark: SparkSession) -> Iterator[None]:
+    """Spark's reader of Parquet that gives rows, not batches."""
+    spark.conf.set("spark.sql.parquet.enableVectorizedReader", "false")
+    yield
+    spark.conf.unset("spark.sql.parquet.enableVectorizedReader")
+
+
+def rows(frame: DataFrame) -> list[tuple[Any, ...]]:
+    return [tuple(row) for row in frame.collect()]
+
+
+@pytest.mark.parametrize("vectorized", [True, False])
+@pytest.mark.parametrize("keyed", [True, False])
+def test_statements_go_on_over_files_from_before(
+    spark: SparkSession,
+    sql: Sql,
+    client: Client,
+    new_table: NewTable,
+    keyed: bool,
+    vectorized: bool,
+    request: pytest.FixtureRequest,
+) -> None:
+    if not vectorized:
+        request.getfixturevalue("by_row")
+    table = new_table("id bigint NOT NULL, v string", **({"primary_key": ["id"]} if keyed else {}))
+    client.write(pa.table({"id": range(10), "v": [str(n) for n in range(10)]}), table)
+    client.delete_where(table, "id = 9")
+    before = client.snapshot()
+    if keyed:
+        client.upsert(table, pa.table({"id": [8], "v": ["loose"]}))
+    client.alter_table(table, add="n int COMMENT 'a number', s struct<a: int, b: string>", move={"n": None, "s": "id"})
+    assert sql(f"TABLE txn.{table}").columns == ["n", "id", "s", "v"]
+    there = f"SELECT id, n, s.b, v FROM txn.{table} ORDER BY id"
+    old = [(n, None, None, "loose" if keyed and n == 8 else str(n)) for n in range(9)]
+    assert rows(sql(there)) == old
+    assert rows(sql(f"SELECT count(*) FROM txn.{table} WHERE n IS NULL AND s IS NULL")) == [(9,)]
+    assert rows(sql(f"SELECT * FROM txn.{table} WHERE n > 0")) == []
+
+    sql(f"INSERT INTO txn.{table} (id, v, n) VALUES (10, 'x', 1)")
+    sql(f"INSERT INTO txn.{table} VALUES (2, 11, named_struct('a', 1, 'b', 'y'), 'x')")
+    sql(f"UPDATE txn.{table} SET n = id * 10 WHERE id % 4 = 0 AND n IS NULL")
+    sql(f"DELETE FROM txn.{table} WHERE n IS NULL AND id < 3")
+    sql(
+        f"MERGE INTO txn.{table} AS t USING (SELECT explode(array(3, 4, 20)) AS id) AS s ON t.id = s.id "
+        "WHEN MATCHED THEN UPDATE SET n = coalesce(t.n, 0) + 1 "
+        "WHEN NOT MATCHED THEN INSERT (id, n) VALUES (s.id, 7)"
+    )
+    client.write(spark.createDataFrame([(21, "frame")], "id bigint, v string"), table)
+    expected = [
+        (0, 0, None, "0"),
+        (3, 1, None, "3"),
+        (4, 41, None, "4"),
+        (5, None, None, "5"),
+        (6, None, None, "6"),
+        (7, None, None, "7"),
+        (8, 80, None, "loose" if keyed else "8"),
+        (10, 1, None, "x"),
+        (11, 2, "y", "x"),
+        (20, 7, None, None),
+        (21, None, None, "frame"),
+    ]
+    for _ in range(2):
+        assert rows(sql(there)) == expected
+        read = client.snapshot().read(spark, table)
+        assert rows(read.selectExpr("id", "n", "s.b", "v").orderBy("id")) == expected
+        assert rows(sql(f"SELECT * FROM txn.{table} VERSION AS OF {before.timestamp} WHERE id = 8")) == [(8, "8")]
+        for _ in client.compact(table, kind="major", wait=False):
+            assert Worker(client.session, "here", threading.Event(), table).run_once()
+    changed = client.diff(table, since=before.timestamp, spark=spark)
+    assert changed.columns == ["n", "id", "s", "v", "_change_kind"]
+    assert rows(changed.where("id = 10").select("n", "_change_kind")) == [(1, "insert")]
+
+
+def test_a_table_is_told_as_it_is_now(sql: Sql, client: Client, new_table: NewTable) -> None:
+    table = new_table("id bigint NOT NULL, v bigint NOT NULL", primary_key=["id"])
+    client.alter_table(table, add="`odd name` array<string> COMMENT 'odd'", move={"v": "odd name"}, drop_not_null=["v"])
+    told = [(row.col_name, row.data_type, row.comment or "") for row in sql(f"DESCRIBE txn.{table}").collect()]
+    assert told[:3] == [("id", "bigint", ""), ("odd name", "array<string>", "odd"), ("v", "bigint", "")]
+    (created,) = rows(sql(f"SHOW CREATE TABLE txn.{table}"))
+    assert created[0].index("odd name") < created[0].index("COMMENT 'odd'") < created[0].index("v BIGINT")
