@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 import pytest
 
 from txnclient import Client, InvalidArgument, Transaction
+from txnclient.compact.asking import Kind
 from txnclient.compact.worker import Worker
 from txnclient.snapshot import Snapshot
 
@@ -139,7 +140,8 @@ class Model:
                 self.rows[each] = row
 
     def compact(self) -> None:
-        kind = self.pick.choice(["minor", "major"])
+        kinds: list[Kind] = ["minor", "major"]
+        kind = self.pick.choice(kinds)
         for _ in self.client.compact(self.table, kind=kind, wait=False):
             assert Worker(self.client.session, "here", threading.Event(), self.table).run_once()
 
@@ -191,6 +193,10 @@ def check_readers(snapshot: Snapshot, table: str, names: list[str], rows: list[R
     assert relation.columns == names
     assert sorted(relation.project("id").fetchall()) == [(row["id"],) for row in rows]
     assert snapshot.to_polars(table).sort("id").to_dicts() == rows
+    assert snapshot.to_polars(table, lazy=True).collect().sort("id").to_dicts() == rows
+    dataset = snapshot.to_dataset(table)
+    assert dataset.schema.names == names
+    assert dataset.to_table(filter=pc.field("id") >= 0).sort_by("id").to_pylist() == rows
 
 
 @pytest.mark.parametrize("keyed", [False, True])
@@ -280,7 +286,7 @@ def test_what_cannot_become_of_columns_is_refused_by_name(client: Client, new_ta
         ({"add": "m int", "properties": {"nothing": 1}}, "no table property 'nothing'"),
     ):
         with pytest.raises(InvalidArgument, match=why):
-            client.alter_table(table, **changes)  # type: ignore[arg-type]
+            client.alter_table(table, **changes)
     assert client.table(table) == before
     published = new_table("id bigint", properties={"publish": "delta"})
     with pytest.raises(InvalidArgument, match="is published: its columns cannot be changed"):
