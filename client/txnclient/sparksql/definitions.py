@@ -13,6 +13,7 @@ from txnclient.sparksql.bridge import Request
 from txnstatus.ddl import parse_names
 from txnstatus.errors import AlreadyExists, InvalidArgument, NotFound
 from txnstatus.schema import Column, Schema
+from txnstatus.schema_changes import ColumnChange
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -24,6 +25,8 @@ _OWN = ("owner", "is_managed_location", "provider")
 _NOT_THERE = {"comment": "COMMENT of a table", "collation": "DEFAULT COLLATION", "external": "EXTERNAL"}
 _NO_KINDS = {"option.": "OPTIONS", "hive.": "STORED AS and ROW FORMAT, for which there is USING parquet"}
 """What the names of such properties begin with."""
+_CHANGES = ("comment", "after", "takes_nulls")
+"""What is told of a column that is changed, by the names that the service has for it."""
 _FIXED = ("primary_key", "conflicts", "location")
 """Properties that a table has from the beginning to the end."""
 
@@ -84,11 +87,20 @@ class Definitions:
             ) from None
 
     def alter(self, request: Request) -> None:
-        """Sets properties, and unsets those whose value is null. Raises NotFound, InvalidArgument."""
+        """Sets properties, unsets those whose value is null, and changes columns. Raises NotFound, InvalidArgument."""
         properties: dict[str, str | None] = request["properties"]
         if fixed := [name for name in properties if name in (*_FIXED, *_OWN, *_NOT_THERE)]:
             raise InvalidArgument(f"ALTER TABLE {request['table']}: {fixed[0]} cannot be changed")
-        self._client.alter_table(request["table"], properties=properties)
+        changes = []
+        for told in request["columns"]:
+            if not told.get("nullable", True):
+                raise InvalidArgument(
+                    f"ALTER TABLE {request['table']} ADD COLUMN {told['name']} NOT NULL: the rows that there are have "
+                    "nulls in it"
+                )
+            kind, change = told.pop("type", ""), {name: told[name] for name in _CHANGES if name in told}
+            changes.append(ColumnChange(told["name"], _kind(told["name"], kind), **change))
+        self._client.change_columns(request["table"], changes, properties)
 
     def drop(self, request: Request) -> bool:
         """Whether there was such a table."""
@@ -110,6 +122,17 @@ class Definitions:
             "drop": self.drop,
             "unmake": self.unmake,
         }
+
+
+def _kind(column: str, kind: Any) -> str:
+    """The type of a column, as Spark writes it in JSON; nothing for none. Raises InvalidArgument."""
+    from pyspark.sql.types import StructType
+
+    if not kind:
+        return ""
+    field = {"name": column, "type": kind, "nullable": True, "metadata": {}}
+    (found,) = schemas.to_columns(StructType.fromJson({"type": "struct", "fields": [field]}))
+    return found.type
 
 
 def _asked(request: Request) -> _Asked:

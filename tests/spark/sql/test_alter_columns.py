@@ -50,7 +50,8 @@ def test_statements_go_on_over_files_from_before(
     before = client.snapshot()
     if keyed:
         client.upsert(table, pa.table({"id": [8], "v": ["loose"]}))
-    client.alter_table(table, add="n int COMMENT 'a number', s struct<a: int, b: string>", move={"n": None, "s": "id"})
+    sql(f"ALTER TABLE txn.{table} ADD COLUMNS (n int COMMENT 'a number' FIRST, s struct<a: int, b: string> AFTER id)")
+    sql(f"ALTER TABLE txn.{table} ALTER COLUMN v COMMENT 'a text'")
     assert sql(f"TABLE txn.{table}").columns == ["n", "id", "s", "v"]
     there = f"SELECT id, n, s.b, v FROM txn.{table} ORDER BY id"
     old = [(n, None, None, "loose" if keyed and n == 8 else str(n)) for n in range(9)]
@@ -93,10 +94,31 @@ def test_statements_go_on_over_files_from_before(
     assert rows(changed.where("id = 10").select("n", "_change_kind")) == [(1, "insert")]
 
 
-def test_a_table_is_told_as_it_is_now(sql: Sql, client: Client, new_table: NewTable) -> None:
+def test_what_a_table_is_told_to_be_makes_it_again(sql: Sql, client: Client, new_table: NewTable) -> None:
     table = new_table("id bigint NOT NULL, v bigint NOT NULL", primary_key=["id"])
-    client.alter_table(table, add="`odd name` array<string> COMMENT 'odd'", move={"v": "odd name"}, drop_not_null=["v"])
+    sql(f"ALTER TABLE txn.{table} ADD COLUMN `odd name` array<string> COMMENT 'it''s'")
+    sql(f"ALTER TABLE txn.{table} ALTER COLUMN v DROP NOT NULL")
+    sql(f"ALTER TABLE txn.{table} ALTER COLUMN v AFTER `odd name`")
     told = [(row.col_name, row.data_type, row.comment or "") for row in sql(f"DESCRIBE txn.{table}").collect()]
-    assert told[:3] == [("id", "bigint", ""), ("odd name", "array<string>", "odd"), ("v", "bigint", "")]
+    assert told[:3] == [("id", "bigint", ""), ("odd name", "array<string>", "it's"), ("v", "bigint", "")]
     (created,) = rows(sql(f"SHOW CREATE TABLE txn.{table}"))
-    assert created[0].index("odd name") < created[0].index("COMMENT 'odd'") < created[0].index("v BIGINT")
+    assert created[0].index("odd name") < created[0].index("COMMENT") < created[0].index("v BIGINT")
+    assert [column.nullable for column in client.table(table).schema.columns] == [False, True, True]
+    for change, why in (
+        ("DROP COLUMN v", "DELETE COLUMN is not possible"),
+        ("RENAME COLUMN v TO w", "RENAME COLUMN is not possible"),
+        ("ALTER COLUMN v TYPE decimal(20,0)", "UPDATE COLUMN TYPE is not possible|NOT_SUPPORTED_CHANGE_COLUMN"),
+        ("ALTER COLUMN v SET NOT NULL", "UPDATE COLUMN NULLABILITY is not possible|NOT_NULL|nullable"),
+        ("ALTER COLUMN id DROP NOT NULL", "part of the primary key"),
+        ("ADD COLUMN id int", "already exists|FIELD_ALREADY_EXISTS"),
+        ("ADD COLUMN w int NOT NULL", "NOT NULL: the rows that there are have nulls in it"),
+        ("ADD COLUMN w int DEFAULT 5", "ADD COLUMN is not possible|DEFAULT"),
+    ):
+        with pytest.raises(Exception, match=why):
+            sql(f"ALTER TABLE txn.{table} {change}")
+    sql("BEGIN")
+    try:
+        with pytest.raises(Exception, match="cannot be part of transaction"):
+            sql(f"ALTER TABLE txn.{table} ADD COLUMN w int")
+    finally:
+        sql("ROLLBACK")

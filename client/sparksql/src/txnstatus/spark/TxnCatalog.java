@@ -1,6 +1,7 @@
 package txnstatus.spark;
 
 import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.util.ArrayList;
 import java.util.LinkedHashSet;
@@ -90,10 +91,12 @@ public final class TxnCatalog implements StagingTableCatalog, SupportsNamespaces
     // Spark's analyzer itself asks where a statement brings columns that the table has not.
     if (Seen.Sharing.isWithinRun()) throw refused("WITH SCHEMA EVOLUTION");
     ObjectNode request = Bridge.request().put("table", named(id)), properties = request.putObject("properties");
+    ArrayNode columns = request.putArray("columns");
     for (TableChange each : changes) {
       if (each instanceof TableChange.SetProperty set) properties.put(set.property(), set.value());
       else if (each instanceof TableChange.RemoveProperty unset) properties.putNull(unset.property());
-      else throw refused("ALTER TABLE ... " + each.getClass().getSimpleName().replaceAll("(?<=[a-z])(?=[A-Z])", " ").toUpperCase(Locale.ROOT));
+      else if (!(each instanceof TableChange.ColumnChange change && tell(change, columns)))
+        throw refused("ALTER TABLE ... " + each.getClass().getSimpleName().replaceAll("(?<=[a-z])(?=[A-Z])", " ").toUpperCase(Locale.ROOT));
     }
     try {
       bridge.call("alter", request);
@@ -102,6 +105,33 @@ public final class TxnCatalog implements StagingTableCatalog, SupportsNamespaces
       throw e;
     }
     return loadTable(id);
+  }
+
+  /** Whether it is a change of a whole column that there is; then it is told. */
+  private static boolean tell(TableChange.ColumnChange change, ArrayNode columns) {
+    if (change.fieldNames().length != 1) return false;
+    ObjectNode told = Bridge.request().put("name", change.fieldNames()[0]);
+    if (change instanceof TableChange.AddColumn add && add.defaultValue() == null) {
+      told.set("type", Bridge.parse(add.dataType().json()));
+      told.put("nullable", add.isNullable());
+      if (add.comment() != null) told.put("comment", add.comment());
+      if (add.position() != null) told.put("after", before(add.position()));
+    } else if (change instanceof TableChange.UpdateColumnComment update) {
+      told.put("comment", update.newComment() == null ? "" : update.newComment());
+    } else if (change instanceof TableChange.UpdateColumnPosition update) {
+      told.put("after", before(update.position()));
+    } else if (change instanceof TableChange.UpdateColumnNullability update && update.nullable()) {
+      told.put("takes_nulls", true);
+    } else {
+      return false;
+    }
+    columns.add(told);
+    return true;
+  }
+
+  /** The column after which it is; none for the first one. */
+  private static String before(TableChange.ColumnPosition position) {
+    return position instanceof TableChange.After after ? after.column() : "";
   }
 
   @Override public Table createTable(Identifier id, Column[] columns, Transform[] partitions, Map<String, String> properties)
