@@ -41,6 +41,7 @@ def right(world: World, kind: str) -> pb.CatalogCommand:
     return {
         "add_range": pb.CatalogCommand(add_range={"after": 0}),
         "add_group": pb.CatalogCommand(add_group={"name": "group-1"}),
+        "place_database": pb.CatalogCommand(place_database={"database": "bad", "group": "group-0"}),
         "drop_range": pb.CatalogCommand(drop_range={"number": 0, "last_commit_ts": 1}),
         "set_option": pb.CatalogCommand(set_option={"name": "keepalive_max_ms", "value": 3_600_000}),
         "replace_node": pb.CatalogCommand(replace_node=replacement),
@@ -107,6 +108,8 @@ def test_wrong_changes(world: World, kind: str) -> None:
         ({"remove_foreign": {"name": "there"}}, NotFound),
         ({"add_range": {"after": 7}}, IllegalState),
         ({"add_group": {"name": "group-7"}}, InvalidArgument),
+        ({"place_database": {"database": "bad", "group": "group-7"}}, InvalidArgument),
+        ({"place_database": {"database": "b.ad", "group": "group-0"}}, InvalidArgument),
         ({"drop_range": {"number": 0, "last_commit_ts": 1}}, IllegalState),
         ({"drop_range": {"number": 7, "last_commit_ts": 1}}, IllegalState),
         ({"drop_range": {"number": 0, "last_commit_ts": 2**64 - 1}}, InvalidArgument),

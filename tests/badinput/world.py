@@ -237,6 +237,13 @@ class _Values:
             "txnstatus.RequestCompactionRequest.kind": lambda: "COMPACTION_MAJOR",
             "txnstatus.TableProperty.name": lambda: "compact_delta_num",
             "txnstatus.TableProperty.value": lambda: "20",
+            # What the column has already.
+            "txnstatus.ColumnChange.name": lambda: "month",
+            "txnstatus.ColumnChange.comment": lambda: "of the year",
+            "txnstatus.ColumnChange.after": lambda: "id",
+            "txnstatus.AddGroupRequest.name": lambda: "group-1",
+            "txnstatus.PlaceDatabaseRequest.database": lambda: "bad",
+            "txnstatus.PlaceDatabaseRequest.group": lambda: "group-0",
             "worker": lambda: "a worker",
             "lease_id": lambda: "a lease",
             "compaction_id": lambda: "major0000000000000001",

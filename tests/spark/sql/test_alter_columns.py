@@ -31,8 +31,15 @@ def rows(frame: DataFrame) -> list[tuple[Any, ...]]:
     return [tuple(row) for row in frame.collect()]
 
 
-@pytest.mark.parametrize("vectorized", [True, False])
-@pytest.mark.parametrize("keyed", [True, False])
+@pytest.mark.parametrize(
+    ("keyed", "vectorized"),
+    [
+        (True, True),
+        (False, False),
+        pytest.param(True, False, marks=pytest.mark.campaign),
+        pytest.param(False, True, marks=pytest.mark.campaign),
+    ],
+)
 def test_statements_go_on_over_files_from_before(
     spark: SparkSession,
     sql: Sql,
