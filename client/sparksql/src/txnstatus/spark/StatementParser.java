@@ -14,6 +14,9 @@ import java.util.HexFormat;
 import java.util.List;
 import org.antlr.v4.runtime.CharStreams;
 import org.antlr.v4.runtime.Token;
+import org.apache.spark.SparkRuntimeException;
+import org.apache.spark.SparkThrowable;
+import org.apache.spark.sql.AnalysisException;
 import org.apache.spark.sql.catalyst.parser.ParameterContext;
 import org.apache.spark.sql.catalyst.parser.ParameterHandler;
 import org.apache.spark.sql.catalyst.parser.ParseException;
@@ -23,6 +26,7 @@ import org.apache.spark.sql.catalyst.parser.UpperCaseCharStream;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.internal.SessionState;
 import scala.Tuple2;
+import scala.collection.immutable.Map$;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
@@ -68,7 +72,7 @@ final class StatementParser implements InvocationHandler {
       return method.invoke(spark, arguments);
     } catch (InvocationTargetException e) {
       // parsePlanWithParameters is there from 4.1 on.
-      if (!method.getName().startsWith("parsePlan") || !(e.getCause() instanceof ParseException)) throw e.getCause();
+      if (!method.getName().startsWith("parsePlan") || !(e.getCause() instanceof ParseException)) throw told(e.getCause());
       String call = call((String) arguments[0], arguments.length > 1 ? arguments[1] : null);
       if (call == null) throw e.getCause();
       arguments[0] = call;
@@ -76,8 +80,15 @@ final class StatementParser implements InvocationHandler {
     try {
       return method.invoke(spark, arguments);
     } catch (InvocationTargetException e) {
-      throw e.getCause();
+      throw told(e.getCause());
     }
+  }
+
+  /** What a proxy may throw: an exception of Scala's that its interface does not declare would lose its message. */
+  private static Throwable told(Throwable error) {
+    if (error instanceof RuntimeException || error instanceof AnalysisException || !(error instanceof SparkThrowable known)) return error;
+    return new SparkRuntimeException(
+        known.getCondition(), Map$.MODULE$.from(CollectionConverters.asScala(known.getMessageParameters())), error, known.getQueryContext(), "");
   }
 
   /** The CALL that a statement stands for; null: it is none of ours. */
