@@ -16,7 +16,8 @@ LEFT_OUT = {
 """Methods that are left out, and why."""
 MOVE = "txnstatus.Admin/MoveReplica"
 NEEDS_A_TASK = {f"txnstatus.Compactions/{name}Compaction" for name in ("Renew", "Complete", "Fail")}
-WRONG_HERE = {"txnstatus.Admin/ReplaceNode", MOVE, *NEEDS_A_TASK}
+# A group that is added ends the range in which the other requests' transactions are.
+WRONG_HERE = {"txnstatus.Admin/ReplaceNode", "txnstatus.Admin/AddGroup", MOVE, *NEEDS_A_TASK}
 """Methods whose requests are wrong here, whatever they say."""
 METHODS = {full_name(method): method for method in methods() if full_name(method) not in LEFT_OUT}
 BETWEEN_NODES = {

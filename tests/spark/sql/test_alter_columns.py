@@ -35,7 +35,7 @@ def rows(frame: DataFrame) -> list[tuple[Any, ...]]:
     ("keyed", "vectorized"),
     [
         (True, True),
-        (False, False),
+        pytest.param(False, False, marks=pytest.mark.campaign),
         pytest.param(True, False, marks=pytest.mark.campaign),
         pytest.param(False, True, marks=pytest.mark.campaign),
     ],

@@ -237,12 +237,6 @@ def test_a_script_is_one_transaction(sql: Sql, client: Client, new_table: NewTab
 @pytest.mark.parametrize(
     "third", ["SELECT * FROM txn.s.nowhere", "INSERT INTO txn.{one} SELECT 1 DIV (id - id) FROM range(2)"]
 )
-@pytest.mark.usefixtures("catalog")
-def test_what_spark_says_of_a_script_of_its_own_is_its_message(spark: SparkSession) -> None:
-    with pytest.raises(PySparkException, match="INVALID_VARIABLE_DECLARATION"):
-        spark.sql("BEGIN SELECT 1; DECLARE late INT; END")
-
-
 def test_a_script_with_an_error_in_its_third_statement_leaves_nothing(
     sql: Sql, client: Client, new_table: NewTable, third: str
 ) -> None:
@@ -256,6 +250,12 @@ def test_a_script_with_an_error_in_its_third_statement_leaves_nothing(
     with pytest.raises(IllegalState, match=r"COMMIT: transaction .* is that of a script"):
         sql(f"BEGIN ATOMIC INSERT INTO txn.{one} VALUES (1); CALL txn.system.commit(); END")
     assert there(client, one) == []
+
+
+@pytest.mark.usefixtures("catalog")
+def test_what_spark_says_of_a_script_of_its_own_is_its_message(spark: SparkSession) -> None:
+    with pytest.raises(PySparkException, match="INVALID_VARIABLE_DECLARATION"):
+        spark.sql("BEGIN SELECT 1; DECLARE late INT; END")
 
 
 def test_a_script_of_the_clients_own(spark: SparkSession, sql: Sql, client: Client, new_table: NewTable) -> None:
