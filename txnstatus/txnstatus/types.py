@@ -8,7 +8,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import NamedTuple, NewType
 
 TxnId = NewType("TxnId", int)
@@ -139,6 +139,19 @@ def timestamp(micros: int, logical: int = 0) -> Timestamp:
 def micros_of(ts: Timestamp) -> int:
     """The wall-clock part of a hybrid timestamp."""
     return ts >> LOGICAL_BITS
+
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def time_of(micros: int) -> datetime:
+    """The time, in UTC, so many microseconds after 1970 began."""
+    return EPOCH + timedelta(microseconds=micros)
+
+
+def micros_at(time: datetime) -> int:
+    """Microseconds from the beginning of 1970 to a time with a zone."""
+    return (time - EPOCH) // timedelta(microseconds=1)
 
 
 def utc_of(ts: Timestamp) -> str:

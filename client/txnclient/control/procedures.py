@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from txnclient.control.session import SqlSession
@@ -14,11 +14,10 @@ from txnclient.outcome import CommitReceipt
 from txnclient.read import instants
 from txnclient.write.locks import LockMode
 from txnstatus.errors import InvalidArgument, NotFound, TxnError
-from txnstatus.types import NO_TIMESTAMP, Timestamp, TxnState
+from txnstatus.types import NO_TIMESTAMP, Timestamp, TxnState, micros_at, time_of
 
 Arguments = Mapping[str, Any]
 Row = Sequence[object]
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +64,7 @@ def _named(name: str) -> Procedure:
 
 
 def _told(value: object) -> object:
-    return (value - _EPOCH) // timedelta(microseconds=1) if isinstance(value, datetime) else value
+    return micros_at(value) if isinstance(value, datetime) else value
 
 
 # ---- what they do
@@ -98,7 +97,7 @@ def _step(step: Callable[[SqlSession], object]) -> Callable[[SqlSession, Argumen
 def _set_transaction(session: SqlSession, given: Arguments) -> Iterable[Row]:
     at = given["version"]
     if given["as_of"] is not None:
-        at = _EPOCH + timedelta(microseconds=given["as_of"])
+        at = time_of(given["as_of"])
     session.set_next(given["label"], at)
     return ()
 
@@ -109,7 +108,7 @@ def _transactions(session: SqlSession, _: Arguments) -> Iterable[Row]:
 
 
 def _transaction(each: TxnSummary) -> Row:
-    began, changed = (_EPOCH + timedelta(microseconds=at) for at in (each.begin_micros, each.last_transition_micros))
+    began, changed = (time_of(at) for at in (each.begin_micros, each.last_transition_micros))
     why = each.cause.message if each.cause else None
     row = each.txn_id, each.state.name, each.owner, each.label, began, changed
     return *row, ", ".join(each.participants), why
@@ -159,7 +158,7 @@ def _undo(session: SqlSession, given: Arguments) -> Iterable[Row]:
 def _restore(session: SqlSession, given: Arguments) -> Iterable[Row]:
     points = [given["savepoint"], given["version"]]
     if given["as_of"] is not None:
-        points.append(_EPOCH + timedelta(microseconds=given["as_of"]))
+        points.append(time_of(given["as_of"]))
     to = [each for each in points if each is not None]
     if len(to) != 1:
         raise InvalidArgument("restore: give one of savepoint, version and as_of")

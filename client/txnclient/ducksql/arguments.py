@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
 from sqlglot import exp
@@ -11,8 +11,7 @@ from txnclient.change.sql import parsed
 from txnclient.control.procedures import Parameter
 from txnclient.ducksql.trees import Arguments, value_of
 from txnstatus.errors import InvalidArgument
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+from txnstatus.types import micros_at
 
 
 def evaluated(parameter: Parameter, text: str, args: Arguments) -> Any:
@@ -28,7 +27,7 @@ def evaluated(parameter: Parameter, text: str, args: Arguments) -> Any:
         case "BOOLEAN":
             fits = isinstance(found, bool)
         case "TIMESTAMP":
-            return (_time(found) - _EPOCH) // timedelta(microseconds=1)
+            return micros_at(_time(found))
         case "ARRAY":
             fits = isinstance(found, list) and all(isinstance(each, int) for each in found)
         case _:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from typing import Any, Self
 
 import pyarrow as pa
@@ -29,6 +28,7 @@ from txnclient.statements import Statements
 from txnclient.staying import Staying
 from txnclient.transaction import Transaction
 from txnstatus.errors import IllegalState, InvalidArgument
+from txnstatus.types import time_of
 
 CATALOG = "txn"
 """The name that may stand before a table's, as it does in Spark."""
@@ -40,7 +40,6 @@ _CHANGES = {
     "Merge": changes.merge,
     "TruncateTable": changes.truncate,
 }
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass
@@ -234,7 +233,7 @@ class DuckSession(Staying):
 def _column(values: list[Any], kind: str) -> pa.Array:
     """A column of what a procedure answers."""
     if kind == "TIMESTAMP":
-        times = [None if each is None else _EPOCH + timedelta(microseconds=each) for each in values]
+        times = [None if each is None else time_of(each) for each in values]
         return pa.array(times, pa.timestamp("us", "UTC"))
     return pa.array(values, {"STRING": pa.string(), "BIGINT": pa.int64(), "BOOLEAN": pa.bool_()}[kind])
 

@@ -14,6 +14,7 @@ from txnstatus.lake.file_lists import Files
 from txnstatus.lake.manifest import ColumnRange, DataFile, Listed
 from txnstatus.partitions import SHORTENED, WHOLE_TABLE, text_of
 from txnstatus.schema import Schema
+from txnstatus.types import EPOCH
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -28,7 +29,6 @@ FEW_FILES = 8
 """Files of a manifest up to which they are looked at one by one."""
 End = tuple[Any, bytes]
 """A bound of a column: its place, which is a number or bytes, and its text."""
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def ranges(footer: pq.FileMetaData, schema: Schema) -> dict[str, ColumnRange]:
@@ -194,7 +194,7 @@ def text_of_bound(value: Any) -> str | None:
             return str(value).lower()
         case datetime():
             aware = value if value.tzinfo else value.replace(tzinfo=UTC)
-            since = aware - _EPOCH
+            since = aware - EPOCH
             return str((since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds)
         case str() if len(value) > MAX_CHARS:
             return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 
 from txnclient.calls.requests import build
 from txnclient.info import TxnSummary, txn_summary
@@ -13,9 +13,7 @@ from txnstatus.lake import timeline
 from txnstatus.lake.timeline import Past, TableChange
 from txnstatus.proto import timeline_pb2 as pb
 from txnstatus.proto import txn_status_pb2 as status_pb
-from txnstatus.types import TERMINAL
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+from txnstatus.types import TERMINAL, micros_at, time_of
 
 
 class Timeline:
@@ -43,20 +41,20 @@ class Timeline:
         first = 0 if since is None else instants.micros(since)
         end = (1 << 63) - 1 if until is None else instants.micros(until)
         # Records first: what is forgotten meanwhile is in a file by then.
-        kept: dict[int, Past] = {each.txn_id: _of_record(each) for each in self._ended()}
+        kept: dict[int, Past] = {each.txn_id: _of_record(each) for each in self._ended(label)}
         kept |= {each.txn_id: each for each in timeline.read(self._files(first, end))}
         wanted = (
             each
             for each in kept.values()
-            if first <= _micros(each.ended) < end
+            if first <= micros_at(each.ended) < end
             and (not label or each.label == label)
             and (not table or any(change.table == table for change in each.tables))
         )
         return sorted(wanted, key=lambda each: (each.ended, each.txn_id))
 
-    def _ended(self) -> list[TxnSummary]:
+    def _ended(self, label: str) -> list[TxnSummary]:
         found = list[TxnSummary]()
-        request = build(status_pb.ListTransactionsRequest, states=[each.name for each in TERMINAL])
+        request = build(status_pb.ListTransactionsRequest, states=[each.name for each in TERMINAL], label=label)
         while True:
             answer = self.session.call("txnstatus.Admin/ListTransactions", request, status_pb.ListTransactionsResponse)
             found += map(txn_summary, answer.txns)
@@ -76,23 +74,14 @@ class Timeline:
 
 
 def _of_record(txn: TxnSummary) -> Past:
-    cause = txn.cause
     return Past(
         txn.txn_id,
         txn.state.name,
         txn.owner,
         txn.label,
-        _EPOCH + timedelta(microseconds=txn.begin_micros),
-        _EPOCH + timedelta(microseconds=txn.last_transition_micros),
+        time_of(txn.begin_micros),
+        time_of(txn.last_transition_micros),
         txn.commit_timestamp,
         tuple(map(TableChange, txn.participants)),
-        cause.code.name if cause else "",
-        cause.by if cause else "",
-        cause.message if cause else "",
-        cause.winner if cause else None,
-        cause.objects if cause else (),
+        *timeline.why(txn.cause),
     )
-
-
-def _micros(at: datetime) -> int:
-    return (at - _EPOCH) // timedelta(microseconds=1)

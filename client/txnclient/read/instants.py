@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 from txnstatus.errors import InvalidArgument
-from txnstatus.types import LOGICAL_BITS, Timestamp, micros_of, timestamp
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+from txnstatus.types import EPOCH, LOGICAL_BITS, Timestamp, micros_at, micros_of, time_of, timestamp
 
 
 def to_datetime(at: Timestamp) -> datetime:
     """The time in UTC, by the clocks of the nodes that the commits took part on."""
-    return _EPOCH + timedelta(microseconds=micros_of(at))
+    return time_of(micros_of(at))
 
 
 def resolve(at: int | datetime | None, last_commit: Timestamp) -> Timestamp:
@@ -41,9 +39,9 @@ def micros(at: datetime) -> int:
     """Microseconds since 1970. Raises InvalidArgument for a time without a zone, or before that."""
     if not isinstance(at, datetime) or at.tzinfo is None or at.utcoffset() is None:
         raise InvalidArgument(f"{at!r} has no time zone: give one that has, such as datetime.now(UTC)")
-    if at < _EPOCH:
+    if at < EPOCH:
         raise InvalidArgument(f"{at.isoformat()} is before 1970, when timestamps begin")
-    return (at - _EPOCH) // timedelta(microseconds=1)
+    return micros_at(at)
 
 
 def _from_datetime(at: datetime) -> Timestamp:
@@ -58,4 +56,4 @@ def _readable(at: int) -> str:
     return f"{at} ({to_datetime(Timestamp(at)).isoformat()})" if micros_of(Timestamp(at)) < _YEAR_9999 else str(at)
 
 
-_YEAR_9999 = (datetime(9999, 1, 1, tzinfo=UTC) - _EPOCH) // timedelta(microseconds=1)
+_YEAR_9999 = micros_at(datetime(9999, 1, 1, tzinfo=UTC))

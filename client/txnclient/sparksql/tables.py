@@ -8,7 +8,7 @@ import threading
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from functools import partial
 from itertools import accumulate, compress
 from typing import TYPE_CHECKING, Any
@@ -34,6 +34,7 @@ from txnstatus.lake.file_lists import bytes_of, rows_of
 from txnstatus.lake.manifest import DataFile
 from txnstatus.names import quoted
 from txnstatus.schema import Schema
+from txnstatus.types import time_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -284,7 +285,7 @@ def _version(text: str) -> int:
 def _time(micros: int) -> datetime:
     """A time of Spark's, whose years are more than Python has."""
     try:
-        return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=micros)
+        return time_of(micros)
     except OverflowError:
         raise InvalidArgument(f"TIMESTAMP AS OF a time beyond the years 1 to 9999: {micros} µs since 1970") from None
 

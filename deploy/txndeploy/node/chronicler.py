@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 from txnstatus.catalog.catalog import shard_group
 from txnstatus.catalog.cluster_map import shard_of_table_id
@@ -25,6 +25,7 @@ from txnstatus.limits import MAX_LISTED
 from txnstatus.proto import timeline_pb2 as pb
 from txnstatus.status.records import TxnRecord
 from txnstatus.status.table import TxnStatusTable
+from txnstatus.types import micros_at, time_of
 
 log = logging.getLogger(__name__)
 
@@ -36,7 +37,6 @@ FILE_RECORDS = 5_000
 TAKEN_OVER = 4 * FILE_RECORDS
 """The last ones, which a new leader writes down once more: more may have ended until the former one's next look."""
 COUNT_SECONDS = 5.0
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 Counts = Mapping[tuple[str, int], pb.CommitCount]
 """Table id and transaction → what it did there."""
 
@@ -142,7 +142,7 @@ class Chronicler:
         return pb.ListTimelineResponse(files=page, more=len(later) > len(page))
 
 
-_LAST = (datetime(9999, 1, 1, tzinfo=UTC) - _EPOCH) // timedelta(microseconds=1)
+_LAST = micros_at(datetime(9999, 1, 1, tzinfo=UTC))
 
 
 def _name(uri: str) -> str:
@@ -155,7 +155,6 @@ def _write(warehouse: str, number: int, records: Sequence[TxnRecord], counts: Co
 
 
 def _past(record: TxnRecord, counts: Counts) -> Past:
-    cause = record.cause
     tables = [
         _change(participant_id, participant.name, record, counts)
         for participant_id, participant in record.participants.items()
@@ -165,15 +164,11 @@ def _past(record: TxnRecord, counts: Counts) -> Past:
         record.state.name,
         record.owner,
         record.label,
-        _EPOCH + timedelta(microseconds=record.begin_micros),
-        _EPOCH + timedelta(microseconds=record.last_transition_micros),
+        time_of(record.begin_micros),
+        time_of(record.last_transition_micros),
         record.commit_ts,
         tuple(sorted(tables, key=lambda each: each.table)),
-        cause.code.name if cause else "",
-        cause.by if cause else "",
-        cause.message if cause else "",
-        cause.winner if cause else None,
-        cause.objects if cause else (),
+        *timeline.why(record.cause),
     )
 
 

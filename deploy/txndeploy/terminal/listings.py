@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from txnclient import (
@@ -28,7 +28,7 @@ from txndeploy.terminal.output import Field, Listing
 from txnstatus.catalog.catalog import CatalogState, from_wire
 from txnstatus.foreign import foreign_id
 from txnstatus.proto import admin_pb2, participant_pb2
-from txnstatus.types import TERMINAL, Timestamp, micros_of
+from txnstatus.types import EPOCH, TERMINAL, Timestamp, micros_of
 
 _COLOURS = {
     TxnState.OPEN.name: "cyan",
@@ -36,12 +36,11 @@ _COLOURS = {
     TxnState.ABORTED.name: "red",
     TxnState.ABORT_IN_PROGRESS.name: "red",
 }
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def time_of(micros: int) -> datetime | None:
     """The time that a clock showed; None: there is none."""
-    return _EPOCH + timedelta(microseconds=micros) if micros else None
+    return EPOCH + timedelta(microseconds=micros) if micros else None
 
 
 def time_at(at: Timestamp) -> datetime | None:

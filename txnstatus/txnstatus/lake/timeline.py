@@ -12,11 +12,12 @@ import re
 import uuid
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from txnstatus.lake.storage import file_system, make_durable
+from txnstatus.types import AbortCause, micros_at, time_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 FOLDER = ".txnstatus/timeline"
 """The folder of the warehouse, by a name that no database has."""
 _NAME = re.compile(r"(\d{20})-(\d{20})-\d+-[0-9a-f]{8}\.parquet")
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,14 +65,19 @@ class Past:
     """A CONFLICT's: what both had changed."""
 
 
+def why(cause: AbortCause | None) -> tuple[str, str, str, int | None, tuple[str, ...]]:
+    """What of `Past` tells why it was aborted: its last fields, in their order."""
+    return (cause.code.name, cause.by, cause.message, cause.winner, cause.objects) if cause else ("", "", "", None, ())
+
+
 def write(warehouse: str, range_number: int, past: Sequence[Past]) -> str:
     """Returns the file's URI; it is durable then. Raises OSError. `past`: some, in the order in which they ended."""
     import pyarrow.parquet as pq
 
-    first, last = (pick(_micros(each.ended) for each in past) for pick in (min, max))
+    first, last = (pick(micros_at(each.ended) for each in past) for pick in (min, max))
     sink = io.BytesIO()
     pq.write_table(_table(past), sink, compression="zstd")
-    day = (_EPOCH + timedelta(microseconds=last)).strftime("%Y-%m-%d")
+    day = time_of(last).strftime("%Y-%m-%d")
     name = f"{first:020}-{last:020}-{range_number}-{uuid.uuid4().hex[:8]}.parquet"
     uri = f"{warehouse.rstrip('/')}/{FOLDER}/{day}/{name}"
     system, path = file_system(uri)
@@ -145,11 +150,7 @@ def _known(past: Past) -> int:
 
 def _may_have(day: str, since_micros: int) -> bool:
     """Whether a folder may have what ended from then on: it is called by the day of the last in each of its files."""
-    return day >= (_EPOCH + timedelta(microseconds=since_micros)).strftime("%Y-%m-%d")
-
-
-def _micros(at: datetime) -> int:
-    return (at - _EPOCH) // timedelta(microseconds=1)
+    return day >= time_of(since_micros).strftime("%Y-%m-%d")
 
 
 def _schema() -> pa.Schema:
