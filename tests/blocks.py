@@ -29,7 +29,11 @@ RUN_BY: Mapping[str, Mapping[str, str]] = {
         "txnctl status": SESSION,
         "txn.postgres(": "tests/postgres/test_postgres.py",
     },
-    "docs/operations.md": {"grpc_address": "tests/test_docs.py", "table_roots": "tests/test_docs.py"},
+    "docs/operations.md": {
+        "grpc_address": "tests/test_docs.py",
+        "table_roots": "tests/test_docs.py",
+        "txnctl group add": "tests/integration/test_placement.py",
+    },
     "docs/participants.md": {"class DocumentsPart": PAGE, "import DocumentsPart": PAGE},
     "docs/protocol.md": {
         "class Priority": "tests/integration/test_strategies.py",

@@ -38,9 +38,10 @@ class OurCluster(Contender):
 
     name = OURS
 
-    def __init__(self, settings: Settings, txn: TxnSection | None = None) -> None:
+    def __init__(self, settings: Settings, txn: TxnSection | None = None, groups: int = 1) -> None:
         self.settings = settings
         self._txn = txn
+        self._groups = groups
         self._cluster: LocalCluster | None = None
 
     @property
@@ -56,7 +57,9 @@ class OurCluster(Contender):
 
     def start(self, directory: Path) -> None:
         launcher = slow_disk(self.settings.fsync_ms)
-        self._cluster = LocalCluster(directory / "cluster", txn=self._txn, launcher=launcher, compactor=False)
+        self._cluster = LocalCluster(
+            directory / "cluster", txn=self._txn, groups=self._groups, launcher=launcher, compactor=False
+        )
         self._cluster.start()
         with txnclient.connect(self._cluster.addresses) as client:
             for table in TABLES:
@@ -117,9 +120,9 @@ def running(
         yield cluster, client
 
 
-async def transact(channel: PeerChannel) -> None:
+async def transact(channel: PeerChannel, tables: Sequence[str] = TABLES) -> None:
     """Begin, with two tables as participants and a first write on each; commit, acknowledged and visible."""
-    txn, _ = await begin_writing(channel, TABLES)
+    txn, _ = await begin_writing(channel, tables)
     await commit(channel, txn)
 
 
@@ -140,7 +143,9 @@ async def begin_writing(
 ) -> tuple[int, Sequence[table_pb2.OpenWriteResponse]]:
     """A transaction that begins with a first write on each of the tables, and what opening these answers."""
     writes = [pb.FirstWrite(table=table, write_id=write_id or uuid.uuid4().hex) for table in tables]
-    request = pb.BeginTransactionRequest(request_id=uuid.uuid4().hex, owner=OWNER, first_writes=writes)
+    request = pb.BeginTransactionRequest(
+        request_id=uuid.uuid4().hex, owner=OWNER, first_writes=writes, near="".join(tables[:1])
+    )
     answer = await channel.call(f"{MANAGER}/BeginTransaction", request, pb.BeginTransactionResponse, CALL_SECONDS)
     return answer.txn_ids[0], answer.first_writes
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 import txnclient
+from tests import blocks
 from tests.support import SCHEMA, connect, fast_cluster, rows, settled, visible, wait_until
 from txnclient import AlreadyExists, Client, IllegalState, InvalidArgument, NotFound
 from txndeploy.ctl import commands
@@ -141,22 +143,22 @@ def test_tables_are_placed_in_a_group_that_is_added_and_stay_there(tmp_path: Pat
             client.write(rows(1), "old.t")
             waiting = client.begin()
             waiting.write(rows(2), "old.t")
-            assert running.add_group() == "group-1"
+            for line in blocks.block("docs/operations.md", "txnctl group add").splitlines():
+                words = shlex.split(line, comments=True)[1:]
+                assert CliRunner().invoke(commands.app, [*words, "--cluster", running.addresses]).exit_code == 0
             waiting.commit()
             said = CliRunner().invoke(commands.app, ["table", "show", "old.t", "--cluster", running.addresses])
             assert "old.t is in group-0" in said.output
-            placed = ["database", "place", "new", "group-1", "--cluster", running.addresses]
-            assert CliRunner().invoke(commands.app, placed).exit_code == 0
-            assert client.create_table("new.t", SCHEMA).placement == "group-1"
-            client.write(rows(5), "new.t")
+            assert client.create_table("marketing.t", SCHEMA).placement == "group-1"
+            client.write(rows(5), "marketing.t")
             before = entries(running)
-            client.write(rows(6), "new.t")
+            client.write(rows(6), "marketing.t")
             after = entries(running)
             assert after["group-0"] == before["group-0"], "its transactions begin in its own group"
-            client.write_all({"old.t": rows(7), "new.t": rows(7)})
+            client.write_all({"old.t": rows(7), "marketing.t": rows(7)})
         for node in running.configs:
             running.kill(node)
         running.start()
         with connect(running) as client:
-            assert visible(client, "old.t", "new.t") == [[1, 2, 7], [5, 6, 7]]
-            assert client.table("new.t").placement == "group-1"
+            assert visible(client, "old.t", "marketing.t") == [[1, 2, 7], [5, 6, 7]]
+            assert client.table("marketing.t").placement == "group-1"

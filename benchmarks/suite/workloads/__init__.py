@@ -12,6 +12,7 @@ from benchmarks.suite.workloads import (
     clients,
     compaction,
     failover,
+    groups,
     heartbeats,
     reads,
     spark,
@@ -26,6 +27,7 @@ from benchmarks.suite.workloads import (
 ALL: tuple[Workload, ...] = (
     transactions.WORKLOAD,
     clients.WORKLOAD,
+    groups.WORKLOAD,
     begins.WORKLOAD,
     reads.WORKLOAD,
     table_pairs.WORKLOAD,
