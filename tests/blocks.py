@@ -45,6 +45,10 @@ RUN_BY: Mapping[str, Mapping[str, str]] = {
         "BEGIN TRANSACTION": SESSION,
         "client.sql_session()": "tests/integration/test_sql.py",
     },
+    "docs/streaming.md": {
+        "txn.mark(": "tests/integration/test_marks.py",
+        "client.stream(": "tests/spark/test_streams.py",
+    },
     "docs/testing.md": {"best_network(": PAGE},
 }
 """Page → a text that only one of its blocks has → the test that runs that block as it is pasted."""

@@ -40,7 +40,7 @@ FLOORS = {
     "txnclient": "words < calls < alive < session < snapshot < handle < write < client;"
     "words < formats < read < change < spark < snapshot; handle < foreign < client;"
     "spark < compact < client; session < compact; client < control < sparksql; control < ducksql < connecting;"
-    "read < history < client; write < history; formats < incoming < client",
+    "read < history < client; write < history; formats < incoming < client; write < streams < client",
     "txndeploy": "words < node < local < terminal < demo < ctl; terminal < doctor < ctl; terminal < speaking < ctl",
 }
 """The rooms of each package: a room imports those below it. The modules at a package's root are a room, too."""
@@ -59,12 +59,14 @@ ROOTS = {
     "txnclient.optimizing": "client",
     "txnclient.importing": "client",
     "txnclient.making": "client",
+    "txnclient.marking": "client",
     "txnclient.placing": "client",
     "txnclient.publication": "client",
     "txnclient.tables": "client",
     "txnclient.undoing": "client",
     "txnclient.client": "client",
     "txnclient.speaking": "client",
+    "txnclient.streaming": "client",
     "txnclient.connecting": "connecting",
     "txnclient.participants": "client",
 }

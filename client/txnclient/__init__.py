@@ -24,6 +24,7 @@ from txnclient.outcome import CommitReceipt, RowsAffected, RowsWritten
 from txnclient.participants import ParticipantSummary
 from txnclient.publication import Publication
 from txnclient.snapshot import Snapshot
+from txnclient.streams.marks import Mark
 from txnclient.transaction import Transaction
 from txnclient.write.locks import LockInfo
 from txnclient.write.staged_files import StagedFiles
@@ -69,6 +70,7 @@ __all__ = [
     "LimitReached",
     "LockInfo",
     "Locked",
+    "Mark",
     "NotAuthorized",
     "NotFound",
     "Overloaded",

@@ -26,6 +26,7 @@ from txnclient.showing import facts
 from txnclient.snapshot import Snapshot
 from txnclient.speaking import Speaking
 from txnclient.staying import Staying
+from txnclient.streaming import Streaming
 from txnclient.token import Token
 from txnclient.transaction import Transaction
 from txnclient.undoing import Undoing
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
 ResponseT = TypeVar("ResponseT", bound=Message)
 
 
-class Client(AutoCommit, Compacting, Optimizing, Placing, Savepoints, Importing, Speaking, Undoing, Staying):
+class Client(AutoCommit, Compacting, Optimizing, Placing, Savepoints, Importing, Speaking, Streaming, Undoing, Staying):
     """Safe to use from many threads."""
 
     instead = Session.instead

@@ -13,6 +13,7 @@ from txnclient.foreign.work import ForeignWork, Part
 from txnclient.formats.partitions import Partition
 from txnclient.handle import Handle
 from txnclient.in_spark import InSpark
+from txnclient.marking import Marking
 from txnclient.outcome import CommitReceipt, RowsWritten
 from txnclient.session import Session
 from txnclient.showing import facts
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-class Transaction(InSpark, Staying):
+class Transaction(InSpark, Marking, Staying):
     """A transaction over any number of tables. Use from one thread at a time.
 
     While a handle that began a transaction exists, a background thread keeps it alive; when every such handle is gone

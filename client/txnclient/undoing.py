@@ -16,6 +16,7 @@ from txnclient.info import TxnSummary, txn_summary
 from txnclient.outcome import CommitReceipt
 from txnclient.session import Session
 from txnclient.snapshot import Snapshot
+from txnclient.streams.marks import MARKS
 from txnclient.transaction import Transaction
 from txnstatus.errors import Conflict, IllegalState, InvalidArgument, NotFound
 from txnstatus.foreign import foreign_name
@@ -205,7 +206,8 @@ def _tables_of(done: TxnSummary) -> list[str]:
         raise IllegalState(
             f"transaction {done.txn_id} took part in {', '.join(elsewhere)}, which knows no undo", txn_id=done.txn_id
         )
-    tables = [each for each in done.participants if "." in each]  # a database takes part by its lock only
+    # A database takes part by its lock only. A mark stays: what is taken from its source next goes on from there.
+    tables = [each for each in done.participants if "." in each and each != MARKS]
     if not tables or not done.commit_timestamp:
         raise IllegalState(f"transaction {done.txn_id} has written to no table", txn_id=done.txn_id)
     return tables

@@ -14,7 +14,7 @@ import typer
 import txnclient
 from txnclient import TxnState
 from txnclient.calls.channel import parse_addresses
-from txndeploy.ctl import compacting, driving, history, placing, selection, speaking, tables
+from txndeploy.ctl import compacting, driving, history, marking, placing, selection, speaking, tables
 from txndeploy.ctl.watching import watch
 from txndeploy.doctor.command import doctor
 from txndeploy.local.claim import DirectoryInUse
@@ -40,6 +40,7 @@ node_app = typer.Typer(help="Run a node, or replace one.", no_args_is_help=True)
 config_app = typer.Typer(help="Options that may change while the cluster runs.", no_args_is_help=True)
 app.add_typer(tables.app, name="table")
 app.add_typer(history.savepoint_app, name="savepoint")
+app.add_typer(marking.app, name="marks")
 app.add_typer(placing.group_app, name="group")
 app.add_typer(placing.database_app, name="database")
 app.add_typer(config_app, name="config")

@@ -1,10 +1,11 @@
-"""Listings of what a cluster's past is kept by."""
+"""Listings of what a cluster's past is kept by, and of how far sources have been taken."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 
-from txnclient import Past, Savepoint, TableChange
+from txnclient import Mark, Past, Savepoint, TableChange
 from txndeploy.terminal.output import Field, Listing
 
 
@@ -33,6 +34,27 @@ def savepoints(found: Sequence[Savepoint]) -> Listing:
         for each in found
     ]
     return Listing("savepoints", fields, rows)
+
+
+def marks(found: Sequence[Mark]) -> Listing:
+    fields = (
+        Field("source", "source"),
+        Field("position", "position", brief_chars=60),
+        Field("txn_id", "transaction", whole=True),
+        Field("owner", "owner"),
+        Field("written", "written (UTC)"),
+    )
+    rows = [
+        {
+            "source": each.source,
+            "position": json.dumps(each.position),
+            "txn_id": each.txn_id,
+            "owner": each.owner,
+            "written": each.written,
+        }
+        for each in found
+    ]
+    return Listing("marks", fields, rows)
 
 
 def timeline(found: Sequence[Past]) -> Listing:
