@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable
+from functools import partial
 
 from tests.sim.actors.transactor import Transactor
 from txnstatus.errors import SnapshotTooOld, TxnError
 from txnstatus.proto import table_pb2
 from txnstatus.rpc.errors import from_detail
+from txnstatus.types import Timestamp
 
 LEASE_SECONDS = 1.0
 """Time for which a scan or a renewal keeps what it reads, from when it was sent."""
+TRIES = 3
 
 
 class Reader(Transactor):
@@ -25,14 +30,23 @@ class Reader(Transactor):
             await self._scan(table, timestamp)
 
     async def read_everything(self) -> None:
-        newest = await self._take_snapshot()
-        for timestamp in {*self._shared.snapshots, newest}:
-            for table in self._ledger.tables:
-                try:
+        for table in self._ledger.tables:
+            for timestamp in set(self._shared.snapshots):
+                with contextlib.suppress(SnapshotTooOld):
                     await self._scan(table, timestamp)
-                except SnapshotTooOld as error:
-                    if timestamp == newest:
-                        self._ledger.refused_read(table, timestamp, error.message)
+            await self._read_newest(table, partial(self._scan, table))
+
+    async def _read_newest(self, table: str, read: Callable[[Timestamp], Awaitable[object]]) -> None:
+        """At a snapshot that is taken now. It may be too old when a shard without a leader answers at last."""
+        for _ in range(TRIES):
+            newest = await self._take_snapshot()
+            try:
+                await read(newest)
+            except SnapshotTooOld as error:
+                refused = error
+            else:
+                return
+        self._ledger.refused_read(table, newest, refused.message)
 
     async def _scan(self, table: str, timestamp: int, lease_id: str = "", *, leased: bool = False) -> None:
         sent_at = self._shared.now()

@@ -10,6 +10,7 @@ import contextlib
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -215,15 +216,15 @@ class Registrar(RowCaller):
 
     async def read_everything(self) -> None:
         await super().read_everything()
-        newest = await self._take_snapshot()
         for table in sorted(self._shared.rolls.tables):
             earlier: Timestamp | None = None
-            for at in sorted({*self._shared.snapshots, newest}):
-                with contextlib.suppress(*([NotFound, SnapshotTooOld] if at != newest else [])):
+            for at in sorted({*self._shared.snapshots, await self._take_snapshot()}):
+                with contextlib.suppress(NotFound, SnapshotTooOld):
                     await self._read_roll(table, Timestamp(at))
                     if earlier is not None:
                         await self._compare_roll(table, earlier, Timestamp(at))
                     earlier = Timestamp(at)
+            await self._read_newest(table, partial(self._read_roll, table))
 
     async def _look_into_rolls(self) -> None:
         """At a new timestamp or an old one, sometimes for long, and in comparison."""
