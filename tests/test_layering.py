@@ -50,6 +50,7 @@ ROOTS = {
     "txnclient.snapshot": "snapshot",
     "txnclient.handle": "handle",
     "txnclient.ending": "client",
+    "txnclient.going_back": "client",
     "txnclient.transaction": "client",
     "txnclient.statements": "client",
     "txnclient.blocks": "client",
