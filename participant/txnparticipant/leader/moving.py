@@ -21,6 +21,7 @@ from txnparticipant.versions.compactions import Switched
 from txnparticipant.versions.mvcc import (
     DeadRowsRef,
     Deletes,
+    DeleteSet,
     FileDeletes,
     HiddenRows,
     LineageRef,
@@ -88,6 +89,14 @@ def sources(write: PendingWrite, compaction: Switched, files: Callable[[str], Ma
         named(kept) if clears else (),
         named(id_ for id_ in compaction.outputs if partition_of(id_) in left) if clears else (),
     )
+
+
+def sources_of(deleted: Sequence[DeleteSet], compaction: Switched) -> Sources:
+    """What a committed write says of inputs: it replaces none, or nothing would come of the compaction."""
+    inputs = frozenset(compaction.inputs)
+    told = all(each.files and all(file.positions for file in each.files if file.file_set in inputs) for each in deleted)
+    refs = tuple(each.ref for each in deleted)
+    return Sources(deleted[0].write_id, compaction, deleted[0].commit_ts, refs, told, (), ())
 
 
 @contextmanager

@@ -9,6 +9,7 @@ From the third time on, those who want to prepare wait as well. Nobody is refuse
 from __future__ import annotations
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
@@ -22,7 +23,7 @@ from txnparticipant.shard.compacting import held, later_deletes, output_ids, pre
 from txnparticipant.shard.table import TableState
 from txnparticipant.versions.compactions import Compaction, Switched
 from txnparticipant.versions.directories import COMPACTIONS
-from txnparticipant.versions.mvcc import DeadRowsRef, HiddenRows, LineageRef, Manifest, Moved
+from txnparticipant.versions.mvcc import DeadRowsRef, DeleteSet, HiddenRows, LineageRef, Manifest, Moved
 from txnstatus.errors import OutcomeUnknown, Unavailable
 from txnstatus.limits import MAX_WAIT_SECONDS
 from txnstatus.process.failpoints import failpoint
@@ -116,7 +117,7 @@ class Switching:
         for tries in range(1, MAX_TRIES + 1):
             if tries > FREE_TRIES:
                 self._holding.add(table.table_id)
-            await self._carry(table, wanted, through, carried)
+            await self._carry(table, wanted, through, carried, at)
             held(table, wanted.compaction_id, wanted.lease_id)
             command = cmd.CommitCompaction(
                 table.table_id,
@@ -137,18 +138,28 @@ class Switching:
                     raise
         raise AssertionError("the last try returns or raises")
 
-    async def _carry(self, table: TableState, wanted: Compaction, through: Switched, carried: _Carried) -> None:
-        """Moves what was deleted, or is about to be, since the last time."""
+    async def _carry(
+        self, table: TableState, wanted: Compaction, through: Switched, carried: _Carried, at: Timestamp | None = None
+    ) -> None:
+        """Moves what was deleted, or is about to be, since the last time. `at`: the timestamp of the switch, once it is
+        chosen. What has committed above it is seen from its own commit on."""
         known = carried.moved.keys()
-        later = later_deletes(table, wanted)
-        new = [
-            each for each in later if each.id not in carried.delete_sets and (each.txn_id, each.write_id) not in known
+        later = [
+            each
+            for each in later_deletes(table, wanted)
+            if each.id not in carried.delete_sets and (each.txn_id, each.write_id) not in known
         ]
+        above: defaultdict[tuple[TxnId, str], list[DeleteSet]] = defaultdict(list)
+        for each in later:
+            if at is not None and each.commit_ts > at:
+                above[each.txn_id, each.write_id].append(each)
+        new = [each for each in later if (each.txn_id, each.write_id) not in above]
         prepared = [
             (txn_id, moving.sources(write, through, lambda id_: table.file_sets[id_].manifest))
             for txn_id, write in prepared_deletes(table, wanted)
             if (txn_id, write.write_id) not in known
         ]
+        prepared += [(txn_id, moving.sources_of(found, through)) for (txn_id, _), found in above.items()]
         if not new and not prepared:
             return
         loop = asyncio.get_running_loop()

@@ -433,6 +433,27 @@ def test_what_ends_in_the_last_moment_is_as_it_ended(table: Compacted, outcome: 
     assert (ids[5] in table.read_ids(at)) == (outcome == "aborted")
 
 
+def test_what_commits_above_the_switch_is_seen_from_its_commit_on(table: Compacted) -> None:
+    """Also where it was prepared after the output's rows were compared, and is finalised before the command applies."""
+    ids, snapshot = filled(table), table.status.last
+    table.delete(ONE, [ids[5]], snapshot)
+    request = table.work(table.leased())
+    commits = list[Timestamp]()
+
+    def commit(number: int) -> None:
+        if number == 1:
+            table.apply(cmd.BeginCommit(TxnId(ONE), TABLE_ID, table.status.last))
+            commits.append(table.decide(TxnId(ONE)))
+            table.finalize(TxnId(ONE))
+
+    assert before_commits(table, commit) == []
+    switch = table.complete(request)
+    (at,) = commits
+    assert switch < at
+    assert table.read_ids(at - 1) == ids
+    assert table.read_ids(at) == [id_ for id_ in ids if id_ != ids[5]]
+
+
 def test_no_crowd_of_deletes_starves_a_switch(table: Compacted) -> None:
     """One is prepared before each try. From some try on those who would prepare wait, and then they go on."""
     ids, snapshot = filled(table, 6), table.status.last
