@@ -33,7 +33,6 @@ ALSO_LEADERS = {
     "txnstatus.Table": "shard",
     "txnstatus.Audit": "shard",
     "txnstatus.Compactions": "shard",
-    "txnstatus.TxnSavepoints": "shard",
 }
 MANAGERS_ONLY = {"BeginTransaction", "Enlist", "GetSnapshot"}
 

@@ -38,8 +38,6 @@ SHARD_COMMANDS = (
     "Withdraw",
     "HoldSavepoint",
     "DropSavepoint",
-    "SetSavepoint",
-    "RollbackTo",
     "PlaceTable",
 )
 CATALOG_COMMANDS = (

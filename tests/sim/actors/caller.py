@@ -18,6 +18,7 @@ from tests.sim.actors.books import Books
 from tests.sim.actors.rolls import Rolls
 from tests.sim.judges.exclusion import Had
 from tests.sim.judges.ledger import Ledger
+from tests.sim.judges.points import Points
 from tests.sim.judges.ruins import Ruins
 from tests.sim.world.warehouse import Warehouse
 from txnstatus.errors import AlreadyExists, IllegalState, NotFound, Unavailable
@@ -59,9 +60,12 @@ class Shared:
     bank: Bank = field(init=False)
     books: Books = field(default_factory=Books)
     rolls: Rolls = field(default_factory=Rolls)
+    points: Points = field(default_factory=Points)
     ruins: Ruins = field(default_factory=lambda: Ruins(lambda: 0.0, 1))
     writes_rows: bool = False
     keeps_rolls: bool = False
+    looks_back: bool = False
+    """Whether they take back what they did to these, and make savepoints."""
     locks: bool = False
     """Whether programs lock tables and partitions by themselves."""
     foreign: bool = False

@@ -13,9 +13,9 @@ from tests.sim.actors.caller import Shared
 from tests.sim.actors.clerk import Clerk
 from tests.sim.actors.compactor import Compactor
 from tests.sim.actors.doctor import Doctor
+from tests.sim.actors.historian import Historian
 from tests.sim.actors.latecomer import Latecomer
 from tests.sim.actors.locker import Locker
-from tests.sim.actors.registrar import Registrar
 from tests.sim.actors.rolls import ROLL_SCHEMAS, ROLLS
 from tests.sim.actors.seller import Seller
 from tests.sim.actors.transactor import OWNER
@@ -53,7 +53,7 @@ EXPECTED = (TxnAborted, CommitUnknown, Unavailable, IllegalState, Forgotten, Lim
 SCHEMA = common_pb2.TableSchema(columns=[common_pb2.Column(name="k", type="bigint", nullable=True)])
 
 
-class Client(Clerk, Registrar, Compactor, Doctor, Builder, Locker, Seller, Latecomer):
+class Client(Clerk, Historian, Compactor, Doctor, Builder, Locker, Seller, Latecomer):
     """One process's sessions. Never raises for what the service may answer."""
 
     def __init__(self, name: str, rng: random.Random, shared: Shared, log: Callable[[str], None]) -> None:
@@ -100,6 +100,7 @@ class Client(Clerk, Registrar, Compactor, Doctor, Builder, Locker, Seller, Latec
             *([(1, self._change_option)] if self._shared.changes_options else []),
             *([(10, self._keep_books), (5, self._look_into_books)] if self._shared.writes_rows else []),
             *([(20, self._keep_rolls), (8, self._look_into_rolls)] if self._shared.keeps_rolls else []),
+            *([(14, self._take_back), (6, self._keep_points)] if self._shared.looks_back else []),
         ]
         while not self._shared.stopping:
             _, action = self._rng.choices(actions, [weight for weight, _ in actions])[0]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
@@ -166,20 +166,29 @@ class Registrar(RowCaller):
             dead[placed.file].add(placed.position)
         changed = RowsChanged(dead, inserted=len(asked.missed), looked=asked.looked)
         looked = looked_for(changed, entry.snapshot) if changed.inserted else None
-        first, *more = parts_of(changed.dead)
-        if not first and not asked.added:
-            return
         files = self._written(table, write, asked.added)
-        request = self._request(entry, table, write, files)
-        request.holds.extend(holds_of(files, Schema.from_wire(ROLL_SCHEMAS[table])))
-        if looked is not None:
-            request.looked.CopyFrom(looked)
-        for number, part in enumerate((first, *more)):
-            if number:
-                write = await self._open_write(entry.txn_id, table)
-                request = self._request(entry, table, write, [])
+        await self._add_parts(entry, table, changed.dead, seen, write, files, looked)
+
+    async def _add_parts(
+        self,
+        entry: Entry,
+        table: str,
+        dead: Mapping[str, BitMap],
+        seen: TableFiles,
+        write: Write | None = None,
+        files: Sequence[DataFile] = (),
+        looked: table_pb2.Looked | None = None,
+    ) -> None:
+        """Adds files, and deletes rows. `write`: of the files; further ones have what one may not say alone."""
+        for number, part in enumerate(parts_of(dead) if dead or files else ()):
+            into = write if write is not None and not number else await self._open_write(entry.txn_id, table)
+            request = self._request(entry, table, into, () if number else files)
+            if not number:
+                request.holds.extend(holds_of(files, Schema.from_wire(ROLL_SCHEMAS[table])))
+            if looked is not None and not number:
+                request.looked.CopyFrom(looked)
             try:
-                deletes = described(write.directory, seen, part, entry.snapshot)
+                deletes = described(into.directory, seen, part, entry.snapshot)
             except OSError as error:
                 raise Unavailable(str(error)) from error
             if deletes is not None:

@@ -8,7 +8,7 @@ judged by replaying the transactions in the order of their commits.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -28,6 +28,7 @@ KEYS = range(6)
 """What statements look for: rows may share one, but no two MERGEs insert the same."""
 PARTS = range(2)
 APPEND, DELETE, UPDATE, MERGE, OVERWRITE = "append", "delete", "update", "merge", "overwrite"
+TAKE_BACK = "take back"
 
 
 class Row(NamedTuple):
@@ -53,6 +54,13 @@ class Change:
     """Keys that a MERGE found nowhere: it added one row for each."""
 
 
+class Span(NamedTuple):
+    """All that became of a table after one timestamp, and up to another."""
+
+    above: Timestamp
+    until: Timestamp
+
+
 @dataclass(slots=True)
 class Entry:
     """What one transaction changed, in order."""
@@ -64,6 +72,13 @@ class Entry:
     """When it was asked to commit for the first time."""
     refused: tuple[int | None, str] | None = None
     """The winner it was told, and the reason, where it was refused."""
+    takes_back: Mapping[str, Span] = field(default_factory=dict)
+    """Tables, where it is an undo or a restore: what it changes then follows from what was committed."""
+
+    @property
+    def tables(self) -> Sequence[str]:
+        """Tables that it may have changed."""
+        return list(self.takes_back or dict.fromkeys(change.table for change in self.changes))
 
     def seen(self, table: str, base: Rows, changes: int | None = None) -> Rows:
         """Inside the transaction, after so many of its changes, or all."""
@@ -139,7 +154,16 @@ class Rolls:
         """The rules that are broken, each with its story."""
         versions: dict[str, list[tuple[int, Rows]]] = {table: [(0, {})] for table in ROLLS}
         commits: dict[str, list[_Commit]] = {table: [] for table in ROLLS}
+
+        def at(table: str, timestamp: int) -> Rows:
+            found = versions[table]
+            return found[bisect_right(found, timestamp, key=lambda version: version[0]) - 1][1]
+
         for commit_ts, decided_at, entry in self._committed(ledger):
+            for table, span in entry.takes_back.items():
+                undone = _inverse(table, at(table, span.above), at(table, span.until))
+                yield from _in_the_way(entry, undone, span, commits[table], versions[table][-1][1])
+                entry.changes.append(undone)
             for table in dict.fromkeys(change.table for change in entry.changes):
                 latest = versions[table][-1][1]
                 changes = [change for change in entry.changes if change.table == table]
@@ -152,15 +176,12 @@ class Rolls:
                         yield "7 rolls", story
                 commits[table].append(commit)
                 versions[table].append((commit_ts, _after(latest, changes)))
-
-        def at(table: str, timestamp: int) -> Rows:
-            found = versions[table]
-            return found[bisect_right(found, timestamp, key=lambda version: version[0]) - 1][1]
-
-        yield from self._judge_reads(at)
+        yield from self._judge_reads(at, commits)
         yield from self._judge_refusals(ledger)
 
-    def _judge_reads(self, at: Callable[[str, int], Rows]) -> Iterator[tuple[str, str]]:
+    def _judge_reads(
+        self, at: Callable[[str, int], Rows], commits: Mapping[str, Sequence[_Commit]]
+    ) -> Iterator[tuple[str, str]]:
         for read in self.reads:
             expected = at(read.table, read.timestamp)
             if read.within is not None:
@@ -170,9 +191,18 @@ class Rolls:
                 yield "4 rolls", f"{read.table} at {read.timestamp}, {where}: {story}"
         for told in self.differences:
             before, after = at(told.table, told.since), at(told.table, told.until)
+            copied = self._copied(told, commits[told.table])
             for what, rows, one, other in (("went", told.went, before, after), ("came", told.came, after, before)):
-                if story := _unlike(rows, [row for v, row in one.items() if v not in other]):
+                shown = [row for row in rows if row.v not in copied]
+                if story := _unlike(shown, [row for v, row in one.items() if v not in other]):
                     yield "4 diff", f"what {what} in {told.table} between {told.since} and {told.until}: {story}"
+
+    @staticmethod
+    def _copied(told: Difference, commits: Iterable[_Commit]) -> frozenset[int]:
+        """Values of rows that went, and came in another file, where something was taken back."""
+        if not any(told.since < commit.commit_ts <= told.until and commit.entry.takes_back for commit in commits):
+            return frozenset()
+        return frozenset(row.v for row in told.went) & frozenset(row.v for row in told.came)
 
     def _judge_refusals(self, ledger: Ledger) -> Iterator[tuple[str, str]]:
         """A compaction is in nobody's way: whoever was first is another transaction, of the same time."""
@@ -188,6 +218,30 @@ class Rolls:
         txns = [(ledger.txns[txn_id], entry) for txn_id, entry in self.entries.items()]
         found = [(txn.commit_ts, txn.decided_at, entry) for txn, entry in txns if txn.committed]
         return sorted(found, key=lambda commit: commit[0])
+
+
+def _inverse(table: str, before: Rows, after: Rows) -> Change:
+    """What makes of a table what it was: a row that comes back has the value that it had."""
+    went = tuple(row for v, row in before.items() if v not in after)
+    return Change(table, TAKE_BACK, frozenset(after.keys() - before.keys()), went)
+
+
+def _in_the_way(
+    entry: Entry, undone: Change, span: Span, commits: Iterable[_Commit], latest: Rows
+) -> Iterator[tuple[str, str]]:
+    """Why it ought to have been refused: a later commit has changed one of its rows, be it now as it was."""
+    if there := [row.v for row in undone.added if row.v in latest]:
+        yield "7 rolls", f"{entry} brought rows {there} of {undone.table} back, which are there"
+    rows = _rows_of(undone)
+    for commit in commits:
+        if commit.commit_ts > span.until:
+            changes = [change for change in commit.entry.changes if change.table == undone.table]
+            if both := sorted(rows.intersection(v for change in changes for v in _rows_of(change))):
+                yield "7 rolls", f"{entry} took {span} of {undone.table} back: {commit.entry} changed {both} since"
+
+
+def _rows_of(change: Change) -> frozenset[int]:
+    return change.gone.union(row.v for row in change.added)
 
 
 def _is_of_its_time(other: Txn | None, entry: Entry) -> bool:

@@ -59,6 +59,8 @@ class Scenario:
     row_flush_bytes: int = 4 << 20
     keeps_rolls: bool = False
     """Whether clients also change rows of tables that have no key."""
+    looks_back: bool = False
+    """Whether clients undo transactions, restore tables, and make savepoints."""
     examined: bool = False
     """Whether a doctor goes round meanwhile."""
     replication: int = 3
@@ -218,6 +220,8 @@ def make(seed: int, profile: str | None = None) -> Scenario:
     scenario = replace(scenario, keeps_rolls=random.Random(f"scenario {seed}, changing").random() < 0.3)
     scenario = replace(scenario, carries=random.Random(f"scenario {seed}, carrying").random() < 0.3)
     scenario = fitted(special, scenario) if profile in THEMES else _fitted(special, scenario)
+    looks_back = random.Random(f"scenario {seed}, undoing").random() < 0.5
+    scenario = replace(scenario, looks_back=scenario.keeps_rolls and looks_back)
     kinds, rate = PROFILES[profile]
     count = sum(rng.random() < 0.5 for _ in range(int(rate * scenario.seconds / 10 * 2))) if kinds else 0
     faults = [_fault(rng, rng.choice(kinds), scenario) for _ in range(count)]

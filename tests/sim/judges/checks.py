@@ -69,6 +69,18 @@ def options(cluster: Cluster, groups: dict[str, GroupHistory], violation: Violat
         violation("options agree", f"the catalog has {replicated}, the nodes have {heard}")
 
 
+def held_savepoints(groups: dict[str, GroupHistory]) -> dict[str, set[str]]:
+    """Ids of the savepoints that each shard holds, once all replicas are alike."""
+    return {
+        part: {each.savepoint_id for each in machine.shard.savepoints()}
+        for history in groups.values()
+        for process, group in history.groups.values()
+        if process.alive
+        for part, machine in parts(history.name, group.watched.inner)
+        if isinstance(machine, ShardMachine)
+    }
+
+
 def final(
     groups: dict[str, GroupHistory], ledger: Ledger, warehouse: Warehouse, grace_seconds: float, violation: Violation
 ) -> None:

@@ -10,6 +10,7 @@ from tests.sim.campaign.scenario import Scenario
 from tests.sim.planted.compaction import PLANTED_COMPACTION
 from tests.sim.planted.faults import PLANTED, Planted, Seams
 from tests.sim.planted.fresh import FRESH
+from tests.sim.planted.history import PLANTED_HISTORY
 from tests.sim.planted.placing import PLACING, PLANTED_PLACING, SPREAD
 from tests.sim.planted.raft import RAFT
 from tests.sim.planted.registering import CARRYING, PLANTED_REGISTERING
@@ -24,7 +25,7 @@ APART = 3
 SUBTLE: Mapping[str, Callable[[], Seams]] = {**SHARD, **STATUS, **RAFT, **PLACING}
 """Slips such as somebody from outside would make."""
 ALL_SUBTLE: Mapping[str, Callable[[], Seams]] = {**SUBTLE, **FRESH}
-CHANGING: Mapping[str, Planted] = {**PLANTED_ROLLS, **PLANTED_COMPACTION}
+CHANGING: Mapping[str, Planted] = {**PLANTED_ROLLS, **PLANTED_COMPACTION, **PLANTED_HISTORY}
 PLAIN: Mapping[str, Planted] = {
     **PLANTED,
     **PLANTED_ROWS,
@@ -46,10 +47,24 @@ def worlds(name: str) -> Iterator[Scenario]:
             carries=drawn.carries or name in (*CARRYING, *CARRYING_TOGETHER),
             groups=1 if name in PLANTED_TOGETHER else SPREAD if name in PLANTED_PLACING else APART,
         )
-        yield _changing(drawn) if name in CHANGING else drawn
+        drawn = _changing(drawn) if name in CHANGING else drawn
+        yield _looking_back(drawn) if name in PLANTED_HISTORY else drawn
 
 
 def _changing(drawn: Scenario) -> Scenario:
     """A world where programs change rows of tables without a key, and do little else."""
     alone = replace(drawn, rebuilds=False, locks=False, foreign=False, examined=False, changes_options=False)
-    return replace(alone, keeps_rolls=True)
+    return replace(alone, keeps_rolls=True, looks_back=False)
+
+
+def _looking_back(drawn: Scenario) -> Scenario:
+    """One where they undo, restore, and make savepoints, too, while what is old goes, and little is kept in logs."""
+    return replace(
+        drawn,
+        looks_back=True,
+        snapshot_retention_seconds=1,
+        upkeep_seconds=0.3,
+        snapshot_entries=12,
+        late=0.0,
+        duplicates=0.0,
+    )

@@ -50,6 +50,11 @@ CLOCK_RATES = (0.97, 1.03)
 LATE_SECONDS = 3.0
 """When this has passed since its client ended, no request is carried out any more."""
 TABLES = ("a.one", "a.two", "b.three", "b.four")
+SHARED = (
+    "changes_options", "groups", "writes_rows", "keeps_rolls", "looks_back", "rebuilds", "locks", "foreign", "lingers",
+    "haste", "overwrites", "crowd", "comes_late", "carries",
+)  # fmt: skip
+"""What programs hear of a scenario."""
 Log = Callable[[float, str, str], None]
 
 
@@ -128,21 +133,9 @@ class World:
             self.warehouse,
             lambda: loop.now,
             scenario.keepalive_millis,
-            changes_options=scenario.changes_options,
-            groups=scenario.groups,
             repeats=scenario.duplicates > 0,
             holds_snapshots=scenario.retires,
-            writes_rows=scenario.writes_rows,
-            keeps_rolls=scenario.keeps_rolls,
-            rebuilds=scenario.rebuilds,
-            locks=scenario.locks,
-            foreign=scenario.foreign,
-            lingers=scenario.lingers,
-            haste=scenario.haste,
-            overwrites=scenario.overwrites,
-            crowd=scenario.crowd,
-            comes_late=scenario.comes_late,
-            carries=scenario.carries,
+            **{name: getattr(scenario, name) for name in SHARED},
             work=self.till.work,
             refused=self.retention.refused,
             ruins=self.ruins,
@@ -284,6 +277,9 @@ class World:
             self.violated("isolation", anomaly)
         for rule, story in (*self.shared.books.judge(self.ledger), *self.shared.rolls.judge(self.ledger)):
             self.violated(rule, story)
+        exact = not (self.scenario.faults or self.scenario.duplicates or self.scenario.late)
+        for story in self.shared.points.judge(checks.held_savepoints(self.watch.histories), exact=exact):
+            self.violated("savepoints", story)
         for story in self.till.judge():
             self.violated("4 atomic", story)
         for story in exclusion.clashes(self.shared.had, self.ledger):

@@ -67,7 +67,7 @@ class Writer:
         self._shard.shard.check_invariants()
         return answer
 
-    ask = ask_to_write = call
+    ask = call
 
     # ---- what a program calls
 
