@@ -83,7 +83,8 @@ class Writes:
             raise IllegalState("the statement's transaction is over", hint="run the statement again")
         opened = found.opened
         with found.seen.scope.ending(found.txn, opened):
-            files = arrow.described(parquet_files(opened.directory), opened.directory, opened.schema)
+            left = parquet_files(opened.directory) if request["adds"] else ()
+            files = arrow.described(left, opened.directory, opened.schema)
             rows = self._done(found, files, request.get("changes"))
         if isinstance(found.txn, Transaction) and found.txn.receipt is not None:
             self.receipt = replace(found.txn.receipt, rows=rows)

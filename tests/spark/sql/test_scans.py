@@ -13,6 +13,7 @@ import pytest
 
 from tests.spark.sql.plan_metrics import metrics
 from txnclient import Client
+from txnclient.formats import arrow
 from txnclient.read import filtered
 from txnstatus.errors import InvalidArgument
 
@@ -254,6 +255,53 @@ def test_metadata_tells_where_rows_lie(sql: Sql, client: Client, new_table: NewT
             assert found[0].asDict() == block | place
             assert rows(sql(f"SELECT count(DISTINCT _metadata.file_name) FROM txn.{table}")) == [(1,)]
     assert [field.name for field in sql(f"SELECT * FROM txn.{table}").schema] == ["id", "v", "_x"]
+
+
+@pytest.mark.parametrize("vectorized", ["true", "false"])
+def test_rows_have_their_numbers_in_parts_of_files(
+    sql: Sql, client: Client, new_table: NewTable, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, vectorized: str
+) -> None:
+    """Be they counted, or told by the reader, which skips row groups that a filter rules out."""
+    monkeypatch.setattr(arrow, "ROWS_PER_GROUP", 64)
+    table = new_table("id bigint, v string")
+    for first in (0, 2_000):
+        ids = range(first, first + 2_000)
+        client.write(pa.table({"id": ids, "v": [str(n % 7) for n in ids]}), table)
+    client.delete_where(table, "id % 10 = 3")
+    left = [n for n in range(4_000) if n % 10 != 3]
+    number = f"SELECT id, _metadata.row_index FROM txn.{table}"
+    with (
+        setting(spark, "spark.sql.parquet.enableVectorizedReader", vectorized),
+        setting(spark, "spark.sql.files.maxPartitionBytes", "5000"),
+    ):
+        assert sql(number).rdd.getNumPartitions() > 4
+        for where, wanted in {
+            "": left,
+            " WHERE id IS NOT NULL": left,
+            " WHERE id % 7 = 1": [n for n in left if n % 7 == 1],
+            " WHERE id > 2700": [n for n in left if n > 2_700],
+        }.items():
+            assert sorted(rows(sql(number + where))) == [(n, n % 2_000) for n in wanted], where
+        sql(f"DELETE FROM txn.{table} WHERE id % 7 = 1")
+        sql(f"UPDATE txn.{table} SET v = 'new' WHERE id > 2700")
+        found = rows(sql(f"SELECT id, v FROM txn.{table} ORDER BY id"))
+    assert found == [(n, "new" if n > 2_700 else str(n % 7)) for n in left if n % 7 != 1]
+
+
+def test_small_files_leave_tasks_alike(spark: SparkSession, sql: Sql, client: Client, new_table: NewTable) -> None:
+    """What to open them is reckoned at left room for all the large files in the first task."""
+    table = new_table("id bigint, v string")
+    with client.transaction() as txn:
+        for _ in range(4):
+            txn.write(pa.table({"id": range(5_000), "v": [f"{n:040}" for n in range(5_000)]}), table)
+        for _ in range(12):
+            txn.write(pa.table({"id": range(10), "v": ["x"] * 10}), table)
+    large = max(file.bytes for file in client.snapshot().table_files(table).files)
+    with setting(spark, "spark.sql.files.openCostInBytes", str(large)):
+        found = sql(f"SELECT spark_partition_id(), count(*) FROM txn.{table} GROUP BY 1")
+        counts = [count for _, count in rows(found)]
+    assert sum(counts) == 20_120
+    assert max(counts) - min(counts) < 5_000
 
 
 def test_a_column_that_is_called_metadata_is_what_it_is(sql: Sql, client: Client, new_table: NewTable) -> None:

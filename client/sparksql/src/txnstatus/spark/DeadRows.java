@@ -13,11 +13,11 @@ final class DeadRows {
   private DeadRows() {}
 
   /**
-   * Null: none of the file. What is broadcast is of Java's own classes: a task may load this jar once more than the driver did,
+   * Null: none of the file, as where nothing is broadcast. What is broadcast is of Java's own classes: a task may load this jar once more than the driver did,
    * and in local mode it gets the driver's very objects.
    */
   static RoaringBitmap of(String uri, Broadcast<HashMap<String, byte[]>> packed) {
-    byte[] bytes = packed.value().get(uri);
+    byte[] bytes = packed == null ? null : packed.value().get(uri);
     return bytes == null ? null : unpacked(bytes);
   }
 

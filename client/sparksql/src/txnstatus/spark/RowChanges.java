@@ -47,7 +47,7 @@ record RowChanges(TxnTable table, RowLevelOperation.Command command) implements 
   /** `adds`: whether there are rows to be written. */
   private record Planned(TxnTable table, Command command, boolean adds) implements DeltaWrite, RequiresDistributionAndOrdering {
     @Override public DeltaBatchWrite toBatch() {
-      return new Changing(table.seen.places, new TxnWrite(table, Bridge.request().put("mode", command.name().toLowerCase(java.util.Locale.ROOT))));
+      return new Changing(table.seen.places, new TxnWrite(table, Bridge.request().put("mode", command.name().toLowerCase(java.util.Locale.ROOT))), adds);
     }
 
     @Override public String description() { return command + " by places of rows"; }
@@ -74,10 +74,12 @@ record RowChanges(TxnTable table, RowLevelOperation.Command command) implements 
     return found;
   }
 
-  /** A statement that runs; `rows` writes what it adds, and has its transaction. */
-  private record Changing(Places places, TxnWrite rows) implements DeltaBatchWrite {
+  /** A statement that runs; `rows` writes what it adds, if it adds any, and has its transaction. */
+  private record Changing(Places places, TxnWrite rows, boolean adds) implements DeltaBatchWrite {
     @Override public DeltaWriterFactory createBatchWriterFactory(PhysicalWriteInfo info) {
-      return new ChangeTaskWriters(rows.createBatchWriterFactory(info));
+      if (adds) return new ChangeTaskWriters(rows.createBatchWriterFactory(info));
+      rows.begin(TxnScan.session());
+      return new ChangeTaskWriters(null);
     }
 
     @Override public boolean useCommitCoordinator() { return rows.useCommitCoordinator(); }

@@ -7,6 +7,8 @@ import java.util.Base64;
 import java.util.Comparator;
 import java.util.HashMap;
 import java.util.List;
+import java.util.PriorityQueue;
+import java.util.stream.Collectors;
 import org.apache.spark.broadcast.Broadcast;
 import org.apache.spark.paths.SparkPath;
 import org.apache.spark.sql.catalyst.InternalRow;
@@ -54,7 +56,8 @@ final class TxnBatch implements Batch {
   @Override public synchronized InputPartition[] planInputPartitions() {
     if (told == null) {
       told = scan.table.bridge.call("files", scan.request(more));
-      dead = TxnScan.context().broadcast(deadRows(), ClassTag$.MODULE$.apply(HashMap.class));
+      HashMap<String, byte[]> found = deadRows();
+      if (!found.isEmpty()) dead = TxnScan.context().broadcast(found, ClassTag$.MODULE$.apply(HashMap.class));
     }
     scan.planned = this;
     SQLConf conf = TxnScan.session().sessionState().conf();
@@ -71,7 +74,7 @@ final class TxnBatch implements Batch {
       for (long at = 0; at < length; at += most) pieces.add(piece(file.get("path").asText(), at, Math.min(most, length - at), length));
     }
     pieces.sort(Comparator.comparingLong(PartitionedFile::length).reversed());
-    List<InputPartition> found = packed(pieces, most, open);
+    List<InputPartition> found = packed(pieces, Math.max(1, total / most), conf.filesMaxPartitionBytes(), open);
     if (told.hasNonNull("loose")) found.add(new LooseRows(Base64.getDecoder().decode(told.get("loose").asText())));
     return found.toArray(new InputPartition[0]);
   }
@@ -88,21 +91,20 @@ final class TxnBatch implements Batch {
     return new PartitionedFile(InternalRow.empty(), SparkPath.fromUrlString(uri), start, length, new String[0], 0L, size, Map$.MODULE$.empty());
   }
 
-  private List<InputPartition> packed(List<PartitionedFile> pieces, long most, long open) {
-    List<InputPartition> found = new ArrayList<>();
-    List<PartitionedFile> now = new ArrayList<>();
-    long size = 0;
+  /**
+   * Each piece, the largest first, to the task that has least so far; `most` bytes go to one. Spark's own scans fill one task after
+   * the other: what opening many small files is reckoned at makes room in the first one for most of the large ones.
+   */
+  private List<InputPartition> packed(List<PartitionedFile> pieces, long tasks, long most, long open) {
+    record Task(List<PartitionedFile> pieces, long size) {}
+    PriorityQueue<Task> all = new PriorityQueue<>(Comparator.comparingLong(Task::size));
     for (PartitionedFile each : pieces) {
-      if (!now.isEmpty() && size + each.length() > most) {
-        found.add(files(now));
-        now.clear();
-        size = 0;
-      }
-      now.add(each);
-      size += each.length() + open;
+      boolean isNew = all.size() < tasks || all.peek().size() + each.length() > most;
+      Task least = isNew ? new Task(new ArrayList<>(), 0) : all.remove();
+      least.pieces().add(each);
+      all.add(new Task(least.pieces(), least.size() + each.length() + open));
     }
-    if (!now.isEmpty()) found.add(files(now));
-    return found;
+    return all.stream().map(each -> (InputPartition) files(each.pieces())).collect(Collectors.toCollection(ArrayList::new));
   }
 
   private Files files(List<PartitionedFile> some) {

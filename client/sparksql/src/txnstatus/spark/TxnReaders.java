@@ -4,6 +4,11 @@ import java.io.IOException;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
+import org.apache.hadoop.conf.Configuration;
+import org.apache.parquet.HadoopReadOptions;
+import org.apache.parquet.ParquetReadOptions;
+import org.apache.parquet.hadoop.ParquetFileReader;
+import org.apache.parquet.hadoop.util.HadoopInputFile;
 import org.apache.spark.broadcast.Broadcast;
 import org.apache.spark.rdd.InputFileBlockHolder;
 import org.apache.spark.sql.catalyst.InternalRow;
@@ -29,12 +34,23 @@ import scala.jdk.javaapi.CollectionConverters;
 final class TxnReaders implements PartitionReaderFactory {
   private final ParquetPartitionReaderFactory parquet;
   private final StructType read, wanted;
+  private final Numbered numbered;
 
-  /** What `parquet` reads is `read`: the columns that are wanted, in their order, and the row index, if at all, as the last one. */
-  TxnReaders(ParquetPartitionReaderFactory parquet, StructType read, StructType wanted) {
+  /** How it is known which row of its file one is. */
+  enum Numbered {
+    NOT,
+    /** By those before it: the reader leaves none of its piece out. */
+    BY_COUNT,
+    /** By the column that is read last, of which Spark's reader makes an object for each row. */
+    BY_READER
+  }
+
+  /** What `parquet` reads is `read`: the columns that are wanted, in their order, and perhaps the row index behind them. */
+  TxnReaders(ParquetPartitionReaderFactory parquet, StructType read, StructType wanted, Numbered numbered) {
     this.parquet = parquet;
     this.read = read;
     this.wanted = wanted;
+    this.numbered = numbered;
   }
 
   @Override public boolean supportColumnarReads(InputPartition partition) { return parquet.supportColumnarReads(partition); }
@@ -49,7 +65,7 @@ final class TxnReaders implements PartitionReaderFactory {
     return new Rows((TxnBatch.Files) partition);
   }
 
-  /** The place of a wanted column in what is read; behind all of it is the file's metadata, and what is read last is where a place is made of. */
+  /** The place of a wanted column in what is read; behind all of it are a row's place, and its file's metadata. */
   private int source(StructField field) {
     if (field.name().equals(TxnTable.PLACE)) return read.size();
     return read.getFieldIndex(field.name()).isDefined() ? read.fieldIndex(field.name()) : read.size() + 1;
@@ -60,11 +76,13 @@ final class TxnReaders implements PartitionReaderFactory {
     private final PartitionedFile[] files;
     private final long[] places;
     private final Broadcast<HashMap<String, byte[]>> dead;
-    private int following;
+    private int begun;
     private PartitionReader<T> reader;
     PartitionedFile file;
     /** The place of its first row. */
     long first;
+    /** The number of the row that is read next, if they are counted. */
+    long following;
     RoaringBitmap deleted;
 
     Files(TxnBatch.Files partition) {
@@ -80,8 +98,8 @@ final class TxnReaders implements PartitionReaderFactory {
     @Override public boolean next() throws IOException {
       while (true) {
         if (reader == null) {
-          if (following == files.length) return false;
-          begin(files[following], places[following++]);
+          if (begun == files.length) return false;
+          begin(files[begun], places[begun++]);
         }
         try {
           while (reader.next()) if (take(reader.get())) return true;
@@ -93,16 +111,27 @@ final class TxnReaders implements PartitionReaderFactory {
       }
     }
 
-    private void begin(PartitionedFile following, long place) throws IOException {
-      file = following;
+    private void begin(PartitionedFile piece, long place) throws IOException {
+      file = piece;
       first = place;
       deleted = DeadRows.of(file.urlEncodedPath(), dead);
       InputFileBlockHolder.set(file.urlEncodedPath(), file.start(), file.length());
       if (parquet.filters().length > 0) TaskSettings.forget(parquet.broadcastedConf());
       try {
+        following = numbered == Numbered.BY_COUNT ? rowsBefore(piece) : 0;
         reader = open(file);
       } catch (Exception e) {
         throw new IOException("reading " + file.urlEncodedPath() + " failed: " + e.getMessage(), e);
+      }
+    }
+
+    /** Those of the row groups that are of the part before the piece, by the rule that the reader goes by. */
+    private long rowsBefore(PartitionedFile piece) throws IOException {
+      if (piece.start() == 0) return 0;
+      Configuration conf = parquet.broadcastedConf().value().value();
+      ParquetReadOptions part = HadoopReadOptions.builder(conf).withRange(0, piece.start()).build();
+      try (ParquetFileReader before = ParquetFileReader.open(HadoopInputFile.fromPath(piece.toPath(), conf), part)) {
+        return before.getRecordCount();
       }
     }
 
@@ -128,22 +157,23 @@ final class TxnReaders implements PartitionReaderFactory {
 
     @Override boolean take(ColumnarBatch found) {
       int count = found.numRows();
-      int[] alive = deleted == null || count == 0 ? null : alive(found.column(read.size() - 1), count);
+      ColumnVector numbers = numbered == Numbered.BY_READER ? found.column(read.size() - 1) : new Numbers(following, null);
+      following += count;
+      int[] alive = deleted == null || count == 0 ? null : alive(numbers, count);
       int left = alive == null ? count : alive.length;
       ColumnVector[] columns = new ColumnVector[wanted.size()];
       for (int i = 0; i < columns.length; i++) {
-        ColumnVector column = column(wanted.fields()[i], found, count);
+        ColumnVector column = column(wanted.fields()[i], found, numbers, count);
         columns[i] = alive == null ? column : new ChosenRows(column, alive);
       }
       batch = new ColumnarBatch(columns, left);
       return left > 0;
     }
 
-    private ColumnVector column(StructField field, ColumnarBatch found, int count) {
+    private ColumnVector column(StructField field, ColumnarBatch found, ColumnVector numbers, int count) {
       int from = source(field);
       if (from < read.size()) return found.column(from);
-      if (from == read.size()) return new Places.Vector(first, found.column(read.size() - 1));
-      ColumnVector numbers = Metadata.numbers(field) ? found.column(read.size() - 1) : null;
+      if (from == read.size()) return new Numbers(first, numbers);
       return Metadata.vector((StructType) field.dataType(), file, numbers, count);
     }
 
@@ -197,11 +227,10 @@ final class TxnReaders implements PartitionReaderFactory {
     @Override public InternalRow get() { return row; }
 
     @Override boolean take(InternalRow found) {
-      if (deleted != null && deleted.contains((int) found.getLong(read.size() - 1))) return false;
-      if (parts != null && Metadata.numbers(metadata)) {
-        Metadata.numbered(parts, (StructType) metadata.dataType(), found.getLong(read.size() - 1));
-      }
-      if (hasPlace) behind.update(0, first + found.getLong(read.size() - 1));
+      long number = numbered == Numbered.BY_READER ? found.getLong(read.size() - 1) : following++;
+      if (deleted != null && deleted.contains((int) number)) return false;
+      if (parts != null && Metadata.numbers(metadata)) Metadata.numbered(parts, (StructType) metadata.dataType(), number);
+      if (hasPlace) behind.update(0, first + number);
       row = projection.apply(new JoinedRow(found, behind));
       return true;
     }

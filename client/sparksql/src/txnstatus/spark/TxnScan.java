@@ -31,6 +31,7 @@ import org.apache.spark.sql.execution.datasources.parquet.ParquetOptions;
 import org.apache.spark.sql.execution.datasources.v2.parquet.ParquetPartitionReaderFactory;
 import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.sources.Filter;
+import org.apache.spark.sql.sources.IsNotNull;
 import org.apache.spark.sql.types.AtomicType;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.StructField;
@@ -39,6 +40,7 @@ import org.apache.spark.util.SerializableConfiguration;
 import scala.Option;
 import scala.collection.immutable.Map$;
 import scala.reflect.ClassTag$;
+import txnstatus.spark.TxnReaders.Numbered;
 
 /** Spark's own Parquet reader over the files of a snapshot that Python names, and rows beside them that are in no file. */
 final class TxnScan implements Scan, SupportsReportStatistics, SupportsRuntimeV2Filtering {
@@ -205,10 +207,12 @@ final class TxnScan implements Scan, SupportsReportStatistics, SupportsRuntimeV2
     if (readers == null) {
       StructType read = new StructType();
       for (StructField each : wanted.fields()) if (!isPlace(each)) read = read.add(each);
-      if (told().get("dead").asLong() > 0 || Arrays.stream(wanted.fields()).anyMatch(this::isNumber)) {
-        read = read.add(ROW_INDEX, DataTypes.LongType, true);
-      }
-      readers = new TxnReaders(parquet(read), read, wanted);
+      boolean isNumbered = told().get("dead").asLong() > 0 || Arrays.stream(wanted.fields()).anyMatch(this::isNumber);
+      // What leaves out pages of nothing but nulls is worth less than that rows can be counted.
+      boolean isCounted = isNumbered && Arrays.stream(filters).allMatch(IsNotNull.class::isInstance);
+      if (isNumbered && !isCounted) read = read.add(ROW_INDEX, DataTypes.LongType, true);
+      readers = new TxnReaders(parquet(read, isCounted ? new Filter[0] : filters), read, wanted,
+          isCounted ? Numbered.BY_COUNT : isNumbered ? Numbered.BY_READER : Numbered.NOT);
     }
     return readers;
   }
@@ -227,14 +231,14 @@ final class TxnScan implements Scan, SupportsReportStatistics, SupportsRuntimeV2
     return field.name().equals(TxnTable.PLACE) || (isMetadata(field) && Metadata.numbers(field));
   }
 
-  private ParquetPartitionReaderFactory parquet(StructType read) {
+  private ParquetPartitionReaderFactory parquet(StructType read, Filter[] skipping) {
     SQLConf conf = session().sessionState().conf();
     // Whatever the session says, no date is another one.
     scala.collection.immutable.Map<String, String> options = new scala.collection.immutable.Map.Map1<>("datetimeRebaseMode", "CORRECTED");
     Broadcast<SerializableConfiguration> hadoop = context().broadcast(
         new SerializableConfiguration(settings(read, conf)), ClassTag$.MODULE$.apply(SerializableConfiguration.class));
     StructType all = table.rows.add(ROW_INDEX, DataTypes.LongType, true);
-    return new ParquetPartitionReaderFactory(conf, new TaskSettings(hadoop), all, read, new StructType(), filters, Option.empty(),
+    return new ParquetPartitionReaderFactory(conf, new TaskSettings(hadoop), all, read, new StructType(), skipping, Option.empty(),
         new ParquetOptions(options, conf));
   }
 

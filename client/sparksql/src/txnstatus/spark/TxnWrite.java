@@ -138,16 +138,22 @@ final class TxnWrite implements BatchWrite {
       throw new IllegalArgumentException(REBASE + " is LEGACY: other readers would see other days; set it to CORRECTED");
     }
     if (mode.get("mode").asText().equals("replace")) replaced = RowsReplaced.of(table, spark);
-    mode.put("looks", InsertingMerge.isOf(table, spark));
-    mode.set("sought", Sought.columns(table, spark));
-    JsonNode opened = table.bridge.call("open", mode.put("table", table.table).put("seen", table.seen.id));
-    statement = opened.get("statement").asText();
+    String directory = begin(spark);
     try {
-      return prepared(spark, opened.get("directory").asText());
+      return prepared(spark, directory);
     } catch (IOException | RuntimeException e) {
       abort(new WriterCommitMessage[0]); // Spark does not ask for it as early as here
       throw new IllegalStateException(e);
     }
+  }
+
+  /** Begins the statement, and returns the URI of the directory for rows that it adds. */
+  String begin(SparkSession spark) {
+    mode.put("looks", InsertingMerge.isOf(table, spark));
+    mode.set("sought", Sought.columns(table, spark));
+    JsonNode opened = table.bridge.call("open", mode.put("table", table.table).put("seen", table.seen.id));
+    statement = opened.get("statement").asText();
+    return opened.get("directory").asText();
   }
 
   private FileTaskWriters prepared(SparkSession spark, String uri) throws IOException {
@@ -194,13 +200,17 @@ final class TxnWrite implements BatchWrite {
 
   /** `request`: what there is to say besides the rows that are written. */
   void commit(WriterCommitMessage[] messages, ObjectNode request) {
-    List<WriterCommitMessage> written = new ArrayList<>();
+    if (job != null) job.commit(written(messages));
+    table.bridge.call("commit", request.put("statement", statement).put("adds", job != null));
+  }
+
+  private static WriterCommitMessage[] written(WriterCommitMessage[] messages) {
+    List<WriterCommitMessage> found = new ArrayList<>();
     for (WriterCommitMessage each : messages) {
       WriteTaskResult inner = FileTaskWriters.written(each);
-      if (inner != null) written.add(inner);
+      if (inner != null) found.add(inner);
     }
-    job.commit(written.toArray(new WriterCommitMessage[0]));
-    table.bridge.call("commit", request.put("statement", statement));
+    return found.toArray(new WriterCommitMessage[0]);
   }
 
   @Override public void abort(WriterCommitMessage[] messages) {
