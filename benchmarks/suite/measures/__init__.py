@@ -15,6 +15,7 @@ from benchmarks.suite.measures import (
     small_appends,
     snapshot_pause,
     status_store,
+    stream_batches,
     work,
 )
 
@@ -31,4 +32,5 @@ ALL = (
     doctor,
     checksums,
     plan,
+    stream_batches,
 )
