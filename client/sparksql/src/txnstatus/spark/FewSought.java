@@ -42,11 +42,13 @@ final class FewSought extends Rule<LogicalPlan> {
 
   private FewSought(SparkSession session) { this.session = session; }
 
+  /** With the other rule for statements that change rows. */
   static void install(SparkSession session) {
     Seq<Rule<LogicalPlan>> there = session.experimental().extraOptimizations();
     if (CollectionConverters.asJava(there).stream().anyMatch(FewSought.class::isInstance)) return;
     List<Rule<LogicalPlan>> all = new ArrayList<>(CollectionConverters.asJava(there));
     all.add(new FewSought(session));
+    all.add(new SoughtRows());
     session.experimental().extraOptimizations_$eq(seq(all));
   }
 

@@ -2,6 +2,7 @@ package txnstatus.spark;
 
 import java.io.IOException;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.HashMap;
 import java.util.List;
 import org.apache.hadoop.conf.Configuration;
@@ -12,6 +13,7 @@ import org.apache.parquet.hadoop.util.HadoopInputFile;
 import org.apache.spark.broadcast.Broadcast;
 import org.apache.spark.rdd.InputFileBlockHolder;
 import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.BasePredicate;
 import org.apache.spark.sql.catalyst.expressions.BoundReference;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
@@ -35,6 +37,7 @@ final class TxnReaders implements PartitionReaderFactory {
   private final ParquetPartitionReaderFactory parquet;
   private final StructType read, wanted;
   private final Numbered numbered;
+  private final SoughtRows.Condition sought;
 
   /** How it is known which row of its file one is. */
   enum Numbered {
@@ -45,12 +48,16 @@ final class TxnReaders implements PartitionReaderFactory {
     BY_READER
   }
 
-  /** What `parquet` reads is `read`: the columns that are wanted, in their order, and perhaps the row index behind them. */
-  TxnReaders(ParquetPartitionReaderFactory parquet, StructType read, StructType wanted, Numbered numbered) {
+  /**
+   * What `parquet` reads is `read`: the columns that are wanted, in their order, and perhaps the row index behind them. `sought`: for
+   * what rows of batches are looked at; null: there is nothing.
+   */
+  TxnReaders(ParquetPartitionReaderFactory parquet, StructType read, StructType wanted, Numbered numbered, SoughtRows.Condition sought) {
     this.parquet = parquet;
     this.read = read;
     this.wanted = wanted;
     this.numbered = numbered;
+    this.sought = sought;
   }
 
   @Override public boolean supportColumnarReads(InputPartition partition) { return parquet.supportColumnarReads(partition); }
@@ -101,13 +108,17 @@ final class TxnReaders implements PartitionReaderFactory {
           if (begun == files.length) return false;
           begin(files[begun], places[begun++]);
         }
-        try {
-          while (reader.next()) if (take(reader.get())) return true;
-        } catch (Exception e) {
-          throw new IOException("reading " + file.urlEncodedPath() + " failed: " + e.getMessage(), e);
-        }
+        while (read()) if (take(reader.get())) return true;
         reader.close();
         reader = null;
+      }
+    }
+
+    private boolean read() throws IOException {
+      try {
+        return reader.next();
+      } catch (Exception e) {
+        throw new IOException("reading " + file.urlEncodedPath() + " failed: " + e.getMessage(), e);
       }
     }
 
@@ -142,9 +153,10 @@ final class TxnReaders implements PartitionReaderFactory {
   }
 
   private final class Batches extends Files<ColumnarBatch> {
-    private ColumnarBatch batch;
-
+    /** Null: all rows are sought. */
+    private final BasePredicate isSought = sought == null ? null : sought.compiled();
     private PeekableIntIterator dead;
+    private ColumnarBatch batch;
 
     Batches(TxnBatch.Files partition) { super(partition); }
 
@@ -159,15 +171,27 @@ final class TxnReaders implements PartitionReaderFactory {
       int count = found.numRows();
       ColumnVector numbers = numbered == Numbered.BY_READER ? found.column(read.size() - 1) : new Numbers(following, null);
       following += count;
-      int[] alive = deleted == null || count == 0 ? null : alive(numbers, count);
-      int left = alive == null ? count : alive.length;
       ColumnVector[] columns = new ColumnVector[wanted.size()];
-      for (int i = 0; i < columns.length; i++) {
-        ColumnVector column = column(wanted.fields()[i], found, numbers, count);
-        columns[i] = alive == null ? column : new ChosenRows(column, alive);
+      for (int i = 0; i < columns.length; i++) columns[i] = column(wanted.fields()[i], found, numbers, count);
+      batch = new ColumnarBatch(columns, count);
+      int[] chosen = deleted == null || count == 0 ? null : alive(numbers, count);
+      if (isSought != null) chosen = sought(batch, chosen);
+      if (chosen != null) {
+        for (int i = 0; i < columns.length; i++) columns[i] = new ChosenRows(columns[i], chosen);
+        batch = new ColumnarBatch(columns, chosen.length);
       }
-      batch = new ColumnarBatch(columns, left);
-      return left > 0;
+      return batch.numRows() > 0;
+    }
+
+    /** `alive`: the rows that are looked at; null: all. */
+    private int[] sought(ColumnarBatch all, int[] alive) {
+      int count = alive == null ? all.numRows() : alive.length, left = 0;
+      int[] found = new int[count];
+      for (int i = 0; i < count; i++) {
+        int row = alive == null ? i : alive[i];
+        if (isSought.eval(all.getRow(row))) found[left++] = row;
+      }
+      return Arrays.copyOf(found, left);
     }
 
     private ColumnVector column(StructField field, ColumnarBatch found, ColumnVector numbers, int count) {
@@ -193,7 +217,7 @@ final class TxnReaders implements PartitionReaderFactory {
       } else {
         for (int i = 0; i < count; i++) if (!deleted.contains((int) at.getLong(i))) found[left++] = i;
       }
-      return java.util.Arrays.copyOf(found, left);
+      return Arrays.copyOf(found, left);
     }
   }
 

@@ -5,6 +5,7 @@ import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.util.Arrays;
 import java.util.List;
+import java.util.Objects;
 import java.util.OptionalLong;
 import java.util.stream.StreamSupport;
 import org.apache.hadoop.conf.Configuration;
@@ -51,6 +52,8 @@ final class TxnScan implements Scan, SupportsReportStatistics, SupportsRuntimeV2
   private final StructType wanted;
   private final Filter[] filters;
   private final int limit;
+  /** For what rows are looked at within the scan; null: for nothing. */
+  private final SoughtRows.Condition sought;
   private final TxnBatch all = new TxnBatch(this);
   /** The batch that was planned last, whose files the plan's metrics tell. */
   volatile TxnBatch planned = all;
@@ -60,12 +63,23 @@ final class TxnScan implements Scan, SupportsReportStatistics, SupportsRuntimeV2
   private NamedReference[] dividing;
   private TxnReaders readers;
 
-  private TxnScan(TxnTable table, StructType wanted, Filter[] filters, int limit) {
+  private TxnScan(TxnTable table, StructType wanted, Filter[] filters, int limit, SoughtRows.Condition sought) {
     this.table = table;
     this.wanted = wanted;
     this.filters = filters;
     this.limit = limit;
+    this.sought = sought;
   }
+
+  /** The same scan, but that its batches are of rows for which the condition holds; at others Spark itself looks. */
+  TxnScan seeking(SoughtRows.Condition condition) {
+    TxnScan found = new TxnScan(table, wanted, filters, limit, condition);
+    found.told = told();
+    return found;
+  }
+
+  /** Whether it is for rows that are to be changed, and no condition is known to it yet. */
+  boolean maySeek() { return readsPlaces() && sought == null; }
 
   static final class Builder implements ScanBuilder, SupportsPushDownRequiredColumns, SupportsPushDownV2Filters, SupportsPushDownLimit,
       SupportsPushDownAggregates {
@@ -112,10 +126,10 @@ final class TxnScan implements Scan, SupportsReportStatistics, SupportsRuntimeV2
 
     @Override public Scan build() {
       Staged.scans(table);
-      TxnScan scan = new TxnScan(table, wanted, filters, limit);
+      TxnScan scan = new TxnScan(table, wanted, filters, limit, null);
       // Rows that come with the plan have all parts of their columns, in order.
       StructType whole = whole();
-      if (!whole.equals(wanted) && scan.told().get("loose").asLong() > 0) scan = new TxnScan(table, whole, filters, limit);
+      if (!whole.equals(wanted) && scan.told().get("loose").asLong() > 0) scan = new TxnScan(table, whole, filters, limit, null);
       return counts == 0 ? scan : new Counted(table.name(), scan.told().get("rows").asLong(), counts);
     }
 
@@ -130,13 +144,15 @@ final class TxnScan implements Scan, SupportsReportStatistics, SupportsRuntimeV2
   @Override public StructType readSchema() { return wanted; }
 
   @Override public String description() {
-    return table.name() + ", filters: " + Arrays.toString(filters) + (limit == Builder.ALL ? "" : ", limit: " + limit);
+    return table.name() + ", filters: " + Arrays.toString(filters) + (limit == Builder.ALL ? "" : ", limit: " + limit)
+        + (sought == null ? "" : ", sought: " + sought.is());
   }
 
   /** Spark reads once what it finds twice in a plan. */
   @Override public boolean equals(Object other) {
     return other instanceof TxnScan that && that.table.table.equals(table.table) && that.table.seen == table.seen
-        && that.wanted.equals(wanted) && Arrays.equals(that.filters, filters) && that.limit == limit;
+        && that.wanted.equals(wanted) && Arrays.equals(that.filters, filters) && that.limit == limit
+        && Objects.equals(that.sought, sought);
   }
 
   @Override public int hashCode() { return 31 * table.table.hashCode() + wanted.hashCode(); }
@@ -212,7 +228,7 @@ final class TxnScan implements Scan, SupportsReportStatistics, SupportsRuntimeV2
       boolean isCounted = isNumbered && Arrays.stream(filters).allMatch(IsNotNull.class::isInstance);
       if (isNumbered && !isCounted) read = read.add(ROW_INDEX, DataTypes.LongType, true);
       readers = new TxnReaders(parquet(read, isCounted ? new Filter[0] : filters), read, wanted,
-          isCounted ? Numbered.BY_COUNT : isNumbered ? Numbered.BY_READER : Numbered.NOT);
+          isCounted ? Numbered.BY_COUNT : isNumbered ? Numbered.BY_READER : Numbered.NOT, sought);
     }
     return readers;
   }
